@@ -1,0 +1,3 @@
+//! railctl: parse, one or few RPCs, render.
+
+fn main() {}

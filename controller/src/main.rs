@@ -1,0 +1,3 @@
+//! rail-controller: wiring only.
+
+fn main() {}

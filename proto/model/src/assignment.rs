@@ -1,0 +1,108 @@
+//! What a controller wishes of one server, and what that server sees. Level-triggered: both sides repeat the whole.
+
+use std::{net::SocketAddr, time::Duration};
+
+use crate::{JobId, JobKey, JobSpec, JobUid, NodeName, Placement, RailBytes, RankExit, Reason, RunResult};
+
+/// The wish for one try of one job on one server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assignment {
+    /// The job.
+    pub uid: JobUid,
+    /// Which try.
+    pub attempt: u32,
+    /// Tenant and name, for people and for the ranks' environment.
+    pub id: JobId,
+    /// What should be.
+    pub wish: Wish,
+    /// W3C trace context of the submit; may be empty.
+    pub trace_parent: String,
+}
+
+/// What should be. A later wish never goes back to an earlier one.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Wish {
+    /// Engine up and listening on every rail.
+    Prepared {
+        /// What to run.
+        spec: Box<JobSpec>,
+        /// Where everybody runs.
+        placement: Box<Placement>,
+        /// The engines' secret.
+        key: JobKey,
+    },
+    /// Engine connected, ranks started.
+    Running {
+        /// As for `Prepared`, so that a wish stands alone.
+        spec: Box<JobSpec>,
+        /// As for `Prepared`.
+        placement: Box<Placement>,
+        /// As for `Prepared`.
+        key: JobKey,
+        /// Where every node's engine listens.
+        peers: Vec<NodeEndpoints>,
+    },
+    /// Everything of this try ended.
+    Stopped {
+        /// Between SIGTERM and SIGKILL.
+        grace: Duration,
+        /// Told to the ranks' log.
+        reason: String,
+    },
+}
+
+/// Where one node's engine listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeEndpoints {
+    /// Whose.
+    pub node: NodeName,
+    /// One per rail in use.
+    pub endpoints: Vec<RailEndpoint>,
+}
+
+/// Where an engine listens on one rail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RailEndpoint {
+    /// Which rail.
+    pub rail: u32,
+    /// The listener.
+    pub address: SocketAddr,
+}
+
+/// What one server sees of one try of one job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observation {
+    /// The job.
+    pub uid: JobUid,
+    /// Which try.
+    pub attempt: u32,
+    /// How far it is.
+    pub state: Observed,
+    /// Where the engine listens; from `Prepared` on.
+    pub endpoints: Vec<RailEndpoint>,
+    /// Local ranks that have ended.
+    pub exits: Vec<RankExit>,
+    /// Why it failed here, by another cause than a rank's own exit.
+    pub cause: Option<Reason>,
+    /// What rank 0 measured, if it ran here.
+    pub result: Option<RunResult>,
+    /// Bytes that this server's engine moved.
+    pub rails: Vec<RailBytes>,
+}
+
+/// How far one server is with one try of one job. Only ever moves forward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Observed {
+    /// The engine is being started.
+    Preparing,
+    /// The engine listens.
+    Prepared,
+    /// The engine connects, ranks are being started.
+    Starting,
+    /// All local ranks were started.
+    Running,
+    /// Being ended.
+    Stopping,
+    /// Nothing of it is left.
+    Ended,
+}

@@ -1,0 +1,281 @@
+//! Jobs.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::{JobId, JobUid, Phase, Placement, Reason, Timestamp};
+
+/// A job: what was asked, and what was seen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// Tenant and name.
+    pub id: JobId,
+    /// Never reused.
+    pub uid: JobUid,
+    /// The user's own key/value pairs.
+    pub labels: BTreeMap<String, String>,
+    /// Counts changes of `spec`.
+    pub generation: u64,
+    /// Asked.
+    pub spec: JobSpec,
+    /// Seen.
+    pub status: JobStatus,
+}
+
+/// What was asked. Built by the checked conversion in `proto-wire`, with defaults filled in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobSpec {
+    /// How many of what.
+    pub gang: Gang,
+    /// Which rails.
+    pub rails: RailRequest,
+    /// Higher goes first; -1000..=1000.
+    pub priority: i32,
+    /// Longest run of one try; `None` is no limit.
+    pub time_limit: Option<Duration>,
+    /// Between SIGTERM and SIGKILL.
+    pub grace_period: Duration,
+    /// What to do when a try fails.
+    pub failure: FailurePolicy,
+    /// What to run.
+    pub work: Work,
+}
+
+/// All the tasks of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gang {
+    /// At least 1.
+    pub nodes: u32,
+    /// 0 takes no GPU.
+    pub gpus_per_node: u32,
+    /// At least 1.
+    pub ranks_per_node: u32,
+}
+
+/// Which rails every node of the gang must have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RailRequest {
+    /// How many; 0 means all rails of the fabric.
+    pub required: u32,
+    /// True: any `required` common rails. False: rails `0..required`.
+    pub allow_partial: bool,
+}
+
+/// What to do when a try fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FailurePolicy {
+    /// When to queue it again.
+    pub requeue: Requeue,
+    /// How often at most.
+    pub max_restarts: u32,
+}
+
+/// When a failed job is queued again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Requeue {
+    /// Never.
+    Never,
+    /// When the infrastructure failed it: engine, node, rail.
+    OnInfrastructure,
+    /// Whatever the cause.
+    OnAny,
+}
+
+/// What a job runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Work {
+    /// Any program, once per rank.
+    Command(CommandSpec),
+    /// A built-in benchmark of the engine.
+    Collective(CollectiveSpec),
+}
+
+/// Any program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandSpec {
+    /// Program and arguments; never empty.
+    pub argv: Vec<String>,
+    /// Wins over what Railyard sets.
+    pub env: BTreeMap<String, String>,
+    /// Empty: the job's own directory.
+    pub working_dir: String,
+}
+
+/// A built-in benchmark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CollectiveSpec {
+    /// Which collective.
+    pub op: CollectiveOp,
+    /// Size of one rank's message.
+    pub bytes: u64,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Reduction, where the collective has one.
+    pub reduce: ReduceOp,
+    /// Timed runs.
+    pub iterations: u32,
+    /// Runs before them.
+    pub warmup: u32,
+    /// Check every element.
+    pub verify: bool,
+}
+
+macro_rules! word {
+    ($(#[$doc:meta])* $type:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $type { $($(#[$vdoc])* $variant),+ }
+
+        impl $type {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The word that command lines use.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+word!(
+    /// A collective operation.
+    CollectiveOp {
+        /// Reduce, result everywhere.
+        AllReduce = "all-reduce",
+        /// Concatenate, result everywhere.
+        AllGather = "all-gather",
+        /// Reduce, each rank keeps its block.
+        ReduceScatter = "reduce-scatter",
+        /// One rank's data to all.
+        Broadcast = "broadcast",
+        /// Each rank's block k to rank k.
+        AllToAll = "all-to-all",
+        /// Nobody passes before all have come.
+        Barrier = "barrier",
+        /// Each rank to its right neighbour.
+        SendRecv = "send-recv",
+    }
+);
+word!(
+    /// An element type.
+    Dtype {
+        /// IEEE 754 binary32.
+        F32 = "f32",
+        /// IEEE 754 binary64.
+        F64 = "f64",
+        /// Two's complement, 32 bits.
+        I32 = "i32",
+        /// Two's complement, 64 bits.
+        I64 = "i64",
+        /// IEEE 754 binary16.
+        F16 = "f16",
+        /// bfloat16.
+        Bf16 = "bf16",
+    }
+);
+word!(
+    /// A reduction.
+    ReduceOp {
+        /// Sum.
+        Sum = "sum",
+        /// Smallest.
+        Min = "min",
+        /// Largest.
+        Max = "max",
+        /// Product.
+        Prod = "prod",
+    }
+);
+
+/// What was seen of a job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobStatus {
+    /// Where it is in its life.
+    pub phase: Phase,
+    /// Every cause of that.
+    pub reasons: Vec<Reason>,
+    /// Where it runs; present exactly in phases that hold, and kept after the end.
+    pub placement: Option<Placement>,
+    /// 1 for the first try.
+    pub attempt: u32,
+    /// When it was accepted.
+    pub submitted: Timestamp,
+    /// When all ranks of the present try had been started.
+    pub started: Option<Timestamp>,
+    /// When it ended.
+    pub ended: Option<Timestamp>,
+    /// One entry for each rank that has ended in the present try.
+    pub exits: Vec<RankExit>,
+    /// What a collective measured.
+    pub result: Option<RunResult>,
+    /// W3C trace context of the submit.
+    pub trace_parent: String,
+    /// Somebody asked for its end.
+    pub cancel_requested: bool,
+}
+
+/// How one rank ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RankExit {
+    /// Which.
+    pub rank: u32,
+    /// Exit status; meaningful where `signal` is 0.
+    pub code: i32,
+    /// The signal that ended it, or 0.
+    pub signal: i32,
+    /// When.
+    pub time: Timestamp,
+}
+
+impl RankExit {
+    /// Ended by itself with status 0.
+    #[must_use]
+    pub fn is_success(self) -> bool {
+        self.code == 0 && self.signal == 0
+    }
+}
+
+/// What rank 0 of a collective measured.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RunResult {
+    /// Number of ranks.
+    pub ranks: u32,
+    /// One rank's message.
+    pub bytes: u64,
+    /// Timed runs.
+    pub iterations: u32,
+    /// Fastest run in microseconds.
+    pub time_us_min: f64,
+    /// Median run in microseconds.
+    pub time_us_median: f64,
+    /// Slowest run in microseconds.
+    pub time_us_max: f64,
+    /// bytes / time in Gbit/s.
+    pub alg_bw_gbps: f64,
+    /// As nccl-tests defines it, in Gbit/s.
+    pub bus_bw_gbps: f64,
+    /// Every element was checked and right.
+    pub verified: bool,
+    /// Elements that were wrong.
+    pub mismatches: u64,
+    /// Bytes per rail, over all engines.
+    pub rails: Vec<RailBytes>,
+}
+
+/// Bytes that moved on one rail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RailBytes {
+    /// Which rail.
+    pub rail: u32,
+    /// Sent.
+    pub tx_bytes: u64,
+    /// Received.
+    pub rx_bytes: u64,
+}

@@ -1,0 +1,98 @@
+//! Servers.
+
+use std::net::IpAddr;
+
+use crate::{NodeName, Reason, Timestamp};
+
+/// A server and what is known of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: NodeName,
+    /// Never reused, 16 random bytes as text.
+    pub uid: String,
+    /// Counts changes of what was asked for.
+    pub generation: u64,
+    /// When it first joined.
+    pub created: Timestamp,
+    /// No new job is placed here.
+    pub unschedulable: bool,
+    /// Why, in the administrator's words.
+    pub unschedulable_reason: String,
+    /// What it has.
+    pub inventory: Inventory,
+    /// Whether its agent is heard.
+    pub health: Health,
+    /// Since when `health` is so.
+    pub health_since: Timestamp,
+    /// What is wrong with it, if anything.
+    pub reasons: Vec<Reason>,
+    /// Version of its agent.
+    pub agent_version: String,
+}
+
+/// Whether an agent is heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health {
+    /// Heartbeats arrive.
+    Ready,
+    /// No heartbeat for longer than the limit. "Not heard" is not "free": its jobs keep what they hold.
+    NotReady,
+}
+
+/// GPUs, NICs and the rest of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Inventory {
+    /// By index.
+    pub gpus: Vec<Gpu>,
+    /// By rail, then device.
+    pub nics: Vec<Nic>,
+    /// Number of NUMA nodes.
+    pub numa_nodes: u32,
+    /// Logical processors.
+    pub cpus: u32,
+    /// Main memory in bytes.
+    pub memory_bytes: u64,
+}
+
+/// A GPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gpu {
+    /// 0, 1, 2, ... on this server.
+    pub index: u32,
+    /// The vendor's identity; may be empty.
+    pub uuid: String,
+    /// For example `NVIDIA H100 80GB HBM3`.
+    pub model: String,
+    /// For example `0000:1b:00.0`; may be empty.
+    pub pci_address: String,
+    /// NUMA node, where known.
+    pub numa_node: Option<u32>,
+    /// Its memory in bytes; 0 if not known.
+    pub memory_bytes: u64,
+}
+
+/// A NIC.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nic {
+    /// RDMA device, or the netdev where there is none. Unique on its server.
+    pub device: String,
+    /// Network device.
+    pub netdev: String,
+    /// For example `0000:18:00.0`; may be empty.
+    pub pci_address: String,
+    /// NUMA node, where known.
+    pub numa_node: Option<u32>,
+    /// Index of the rail that it serves.
+    pub rail: u32,
+    /// Its address on the rail, where it has one.
+    pub address: Option<IpAddr>,
+    /// In bytes; 0 if not known.
+    pub mtu: u32,
+    /// In Mbit/s; 0 if not known.
+    pub speed_mbps: u64,
+    /// Link up.
+    pub up: bool,
+    /// RoCEv2 GID index of `address`, where the NIC has RDMA.
+    pub gid_index: Option<u32>,
+}

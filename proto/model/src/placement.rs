@@ -1,0 +1,67 @@
+//! Where a gang runs.
+
+use std::net::IpAddr;
+
+use crate::{NodeName, Reason};
+
+/// A placement: nodes, rails and the rank map; a product of scheduling.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Placement {
+    /// In rank order: the first node holds rank 0.
+    pub nodes: Vec<NodePlace>,
+    /// Rank -> node -> GPU -> NIC -> rail -> leaf, by rank.
+    pub ranks: Vec<RankPlace>,
+    /// Indices of the rails in use, ascending.
+    pub rails: Vec<u32>,
+    /// Distinct pods.
+    pub pods: u32,
+    /// Why this choice.
+    pub reasons: Vec<Reason>,
+}
+
+/// One node of a gang.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodePlace {
+    /// Which.
+    pub node: NodeName,
+    /// Its pod; empty without a fabric document.
+    pub pod: String,
+    /// Indices of the GPUs that the job holds.
+    pub gpus: Vec<u32>,
+    /// One per rail in use, by rail.
+    pub nics: Vec<NicPlace>,
+}
+
+/// One NIC of a gang.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NicPlace {
+    /// Device name.
+    pub device: String,
+    /// Network device.
+    pub netdev: String,
+    /// Its rail.
+    pub rail: u32,
+    /// Its leaf; empty without a fabric document.
+    pub leaf: String,
+    /// Its address on the rail.
+    pub address: Option<IpAddr>,
+}
+
+/// One rank of a gang.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RankPlace {
+    /// 0, 1, 2, ...
+    pub rank: u32,
+    /// Its node.
+    pub node: NodeName,
+    /// 0, 1, 2, ... on that node.
+    pub local_rank: u32,
+    /// Its GPUs.
+    pub gpus: Vec<u32>,
+    /// Device name of the NIC nearest to its GPU.
+    pub nic: String,
+    /// That NIC's rail.
+    pub rail: u32,
+    /// That NIC's leaf; may be empty.
+    pub leaf: String,
+}

@@ -1,0 +1,79 @@
+//! Tenants and roles.
+
+use std::{fmt, str::FromStr};
+
+use crate::{TenantName, Timestamp};
+
+/// A tenant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tenant {
+    /// Its name.
+    pub name: TenantName,
+    /// Never reused.
+    pub uid: String,
+    /// Counts changes of what was asked for.
+    pub generation: u64,
+    /// When it was made.
+    pub created: Timestamp,
+    /// For people.
+    pub description: String,
+    /// What it may hold.
+    pub quota: Quota,
+}
+
+/// What a tenant may hold at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Quota {
+    /// GPUs held by jobs that are placed.
+    pub gpus: u32,
+    /// Jobs that have not ended; 0 means the controller's own limit.
+    pub jobs: u32,
+}
+
+/// What a caller may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Everything.
+    Admin,
+    /// Everything within one tenant.
+    TenantAdmin,
+    /// Submit, cancel and read within one tenant.
+    User,
+    /// Read within one tenant.
+    Viewer,
+    /// A server's agent: its own wishes and observations.
+    Node,
+}
+
+impl Role {
+    /// All roles.
+    pub const ALL: [Self; 5] = [Self::Admin, Self::TenantAdmin, Self::User, Self::Viewer, Self::Node];
+
+    /// The text of the role.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Admin => "admin",
+            Self::TenantAdmin => "tenant-admin",
+            Self::User => "user",
+            Self::Viewer => "viewer",
+            Self::Node => "node",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Role {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|role| role.as_str() == text).ok_or_else(|| {
+            format!("'{text}' is not a role; roles are admin, tenant-admin, user, viewer and node")
+        })
+    }
+}

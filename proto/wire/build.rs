@@ -1,0 +1,20 @@
+//! Compiles `proto/rail/v1` without protoc: protox parses, tonic-prost-build writes the code.
+
+use std::{env, fs, path::PathBuf};
+
+use prost::Message as _;
+
+const FILES: [&str; 7] = ["common", "fabric", "node", "tenant", "job", "health", "agent"];
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let root = PathBuf::from("..");
+    let files: Vec<PathBuf> = FILES.iter().map(|name| root.join(format!("rail/v1/{name}.proto"))).collect();
+    for file in &files {
+        println!("cargo:rerun-if-changed={}", file.display());
+    }
+    let descriptors = protox::compile(&files, [&root])?;
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    fs::write(out.join("rail.v1.binpb"), descriptors.encode_to_vec())?;
+    tonic_prost_build::configure().build_transport(false).compile_fds(descriptors)?;
+    Ok(())
+}

@@ -1,0 +1,14 @@
+//! rail.v1 on the wire: generated code, its descriptors, and checked conversions to and from the domain.
+//!
+//! Nothing else lives here. `v1` is generated from `proto/rail/v1`; `convert` holds one file per noun, and
+//! every conversion into the domain names the field that is wrong.
+
+pub mod convert;
+mod descriptors;
+#[allow(missing_docs, clippy::all, clippy::pedantic, reason = "generated code")]
+pub mod v1 {
+    tonic::include_proto!("rail.v1");
+}
+
+pub use convert::*;
+pub use descriptors::{FILE_DESCRIPTOR_SET, descriptor_pool};
