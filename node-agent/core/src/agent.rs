@@ -1,0 +1,482 @@
+//! The agent: what it was told by the controller, what supervisors tell it, and what follows.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
+
+use proto_model::{Assignment, Observation, Observed, Reason, Timestamp, Wish};
+
+use crate::record::{Goal, Key, Life, Order, Record, Report, Snapshot};
+
+/// Attempts that were forgotten are remembered this many deep, so that a late wish does not start one again.
+const FORGOTTEN_MAX: usize = 4096;
+/// An observation is repeated when it was last told this long ago; both sides are level-triggered.
+const REPEAT: Duration = Duration::from_secs(15);
+/// Grace for a job that the controller does not know, and for a try that a later one supersedes.
+const ORPHAN_GRACE: Duration = Duration::from_secs(10);
+
+/// Everything the agent decides from.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    epoch: u64,
+    connected: bool,
+    records: BTreeMap<Key, Record>,
+    /// Wishes whose supervisor waits for an older try to end; they hold the job's key and are never persisted.
+    waiting: BTreeMap<Key, Assignment>,
+    told: BTreeMap<Key, Timestamp>,
+    forgotten: VecDeque<Key>,
+}
+
+impl State {
+    /// The highest epoch that was obeyed.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// True between [`Event::Connected`] and [`Event::Disconnected`].
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.connected
+    }
+
+    /// All records, by job and try.
+    pub fn records(&self) -> impl Iterator<Item = &Record> {
+        self.records.values()
+    }
+
+    /// The record of one try.
+    #[must_use]
+    pub fn record(&self, key: Key) -> Option<&Record> {
+        self.records.get(&key)
+    }
+}
+
+/// One record that was found on disk when the agent started.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recovered {
+    /// As it was last persisted, merged with the supervisor's durable state.
+    pub record: Record,
+    /// A supervisor's process for it lives (by lock, pid and start time).
+    pub alive: bool,
+    /// A supervisor ever ran for it: it left durable state.
+    pub ran: bool,
+}
+
+/// What happens to the agent.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// Once, first of all: what the data directory held.
+    Recovered {
+        /// The highest epoch that was obeyed.
+        epoch: u64,
+        /// Every record.
+        records: Vec<Recovered>,
+    },
+    /// A stream to the controller stands.
+    Connected,
+    /// It broke.
+    Disconnected,
+    /// The controller spoke.
+    Command {
+        /// Its fencing number.
+        epoch: u64,
+        /// What it said.
+        command: Command,
+    },
+    /// A supervisor spoke, or was found gone.
+    Supervisor {
+        /// Whose.
+        key: Key,
+        /// What.
+        report: Report,
+    },
+    /// Time has passed; at least one every few seconds.
+    Tick,
+}
+
+/// What the controller says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// All that this server should run.
+    Welcome(Vec<Assignment>),
+    /// One wish.
+    Assignment(Box<Assignment>),
+    /// The end of this try is stored; its record may go.
+    Forget(Key),
+}
+
+/// What the shell must do, in this order. If persisting fails, what follows it in the same list must not be done.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Durable before anything that follows.
+    PersistEpoch(u64),
+    /// Durable before anything that follows.
+    PersistRecord(Box<Record>),
+    /// Start the supervisor of this try; the wish is `Wish::Prepared`.
+    SpawnSupervisor(Box<Assignment>),
+    /// Tell it something; if it cannot be reached now, its next `Report::State` brings the order again.
+    TellSupervisor {
+        /// Whose.
+        key: Key,
+        /// What.
+        order: Order,
+    },
+    /// The supervisor died: kill what it had started (pid and start time, process group, cgroup), then report
+    /// `Report::Reaped`.
+    Reap(Key),
+    /// Tell the controller; never issued while not connected.
+    Send(Message),
+    /// Drop the record and the try's directory.
+    RemoveRecord(Key),
+}
+
+/// What the agent says to the controller.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Message {
+    /// First on every stream: the shell adds node name, version and inventory.
+    Register {
+        /// The highest epoch that was obeyed.
+        epoch: u64,
+        /// Everything that is known here.
+        observations: Vec<Observation>,
+    },
+    /// One try changed.
+    Observation(Box<Observation>),
+    /// A command was refused.
+    StaleEpoch {
+        /// The command's epoch.
+        refused: u64,
+        /// The one that is obeyed here.
+        current: u64,
+    },
+}
+
+/// The decision: what follows from `event`. Deterministic; total: no event in any state is an error.
+pub fn step(state: &mut State, event: Event, now: Timestamp) -> Vec<Action> {
+    let mut actions = Vec::new();
+    match event {
+        Event::Recovered { epoch, records } => recover(state, epoch, records, &mut actions),
+        Event::Connected => {
+            state.connected = true;
+            state.told = state.records.keys().map(|key| (*key, now)).collect();
+            let observations = state.records.values().map(Record::observation).collect();
+            actions.push(Action::Send(Message::Register { epoch: state.epoch, observations }));
+        }
+        Event::Disconnected => state.connected = false,
+        Event::Command { epoch, command } => obey(state, epoch, command, now, &mut actions),
+        Event::Supervisor { key, report } => hear(state, key, report, now, &mut actions),
+        Event::Tick => repeat(state, now, &mut actions),
+    }
+    actions
+}
+
+fn recover(state: &mut State, epoch: u64, records: Vec<Recovered>, actions: &mut Vec<Action>) {
+    state.epoch = state.epoch.max(epoch);
+    for Recovered { mut record, alive, ran } in records {
+        if state.records.contains_key(&record.key) {
+            continue;
+        }
+        let key = record.key;
+        record.life = match (record.ended(), alive, ran) {
+            (false, false, false) => Life::None,
+            (true, ..) | (false, true, _) => Life::Spawned,
+            (false, false, true) => Life::Lost,
+        };
+        let stopped_unborn = record.life == Life::None && matches!(record.goal, Goal::Stopped { .. });
+        if stopped_unborn {
+            record.seen.state = Observed::Ended;
+            actions.push(Action::PersistRecord(Box::new(record.clone())));
+        }
+        if record.life == Life::Lost {
+            record.seen.cause.get_or_insert_with(supervisor_lost);
+            actions.push(Action::Reap(key));
+        }
+        state.records.insert(key, record);
+    }
+}
+
+fn obey(state: &mut State, epoch: u64, command: Command, now: Timestamp, actions: &mut Vec<Action>) {
+    if epoch < state.epoch {
+        if state.connected {
+            actions.push(Action::Send(Message::StaleEpoch { refused: epoch, current: state.epoch }));
+        }
+        return;
+    }
+    if epoch > state.epoch {
+        state.epoch = epoch;
+        actions.push(Action::PersistEpoch(epoch));
+    }
+    match command {
+        Command::Assignment(assignment) => apply(state, *assignment, now, actions),
+        Command::Forget(key) => forget(state, key, now, actions),
+        Command::Welcome(assignments) => {
+            let wished: BTreeSet<Key> = assignments.iter().map(Key::of).collect();
+            let orphans: Vec<Key> =
+                state.records.keys().filter(|key| !wished.contains(key)).copied().collect();
+            for key in orphans {
+                let reason = "the controller does not know this job on this server".to_owned();
+                raise(state, key, Goal::Stopped { grace: ORPHAN_GRACE, reason }, now, actions);
+            }
+            for assignment in assignments {
+                apply(state, assignment, now, actions);
+            }
+        }
+    }
+}
+
+/// One wish.
+fn apply(state: &mut State, assignment: Assignment, now: Timestamp, actions: &mut Vec<Action>) {
+    let key = Key::of(&assignment);
+    if state.records.contains_key(&key) {
+        raise(state, key, Goal::of(&assignment.wish), now, actions);
+        let unborn = state
+            .records
+            .get(&key)
+            .is_some_and(|record| record.life == Life::None && !record.ended());
+        if unborn && !state.waiting.contains_key(&key) {
+            // Persisted by an agent that died before it could spawn: the wish brings the job's key again.
+            adopt_unborn(state, assignment, now, actions);
+        }
+        return;
+    }
+    let superseded = state.records.keys().any(|other| other.uid == key.uid && other.attempt > key.attempt);
+    if superseded || state.forgotten.contains(&key) {
+        tell_bare(state, &assignment, None, actions);
+        return;
+    }
+    match &assignment.wish {
+        Wish::Stopped { .. } => {
+            remember_forgotten(state, key);
+            tell_bare(state, &assignment, None, actions);
+        }
+        Wish::Running { .. } => {
+            let mut record = Record::new(&assignment);
+            end_unborn(&mut record, Some(attempt_unknown()));
+            store(state, record, now, actions);
+        }
+        Wish::Prepared { .. } => {
+            let older: Vec<Key> = state.records.keys().filter(|other| other.uid == key.uid).copied().collect();
+            for other in older {
+                let reason = format!("attempt {} of the job replaces this one", key.attempt);
+                raise(state, other, Goal::Stopped { grace: ORPHAN_GRACE, reason }, now, actions);
+            }
+            state.records.insert(key, Record::new(&assignment));
+            state.waiting.insert(key, assignment);
+            start_waiting(state, key, now, actions);
+        }
+    }
+}
+
+fn adopt_unborn(state: &mut State, assignment: Assignment, now: Timestamp, actions: &mut Vec<Action>) {
+    let key = Key::of(&assignment);
+    match assignment.wish {
+        Wish::Prepared { .. } => {
+            state.waiting.insert(key, assignment);
+            start_waiting(state, key, now, actions);
+        }
+        // Without an engine of ours the controller cannot have had our endpoints for this.
+        Wish::Running { .. } => {
+            if let Some(mut record) = state.records.get(&key).cloned() {
+                end_unborn(&mut record, Some(attempt_unknown()));
+                store(state, record, now, actions);
+            }
+        }
+        Wish::Stopped { .. } => {}
+    }
+}
+
+/// Spawns the supervisor of a waiting wish, unless an older try of the job still has something on this server.
+fn start_waiting(state: &mut State, key: Key, now: Timestamp, actions: &mut Vec<Action>) {
+    let blocked = state
+        .records
+        .values()
+        .any(|other| other.key.uid == key.uid && other.key.attempt < key.attempt && !other.ended());
+    let Some(record) = state.records.get_mut(&key) else { return };
+    if blocked {
+        actions.push(Action::PersistRecord(Box::new(record.clone())));
+        tell(state, key, now, actions);
+        return;
+    }
+    let Some(assignment) = state.waiting.remove(&key) else { return };
+    actions.push(Action::PersistRecord(Box::new(record.clone())));
+    record.life = Life::Spawned;
+    actions.push(Action::SpawnSupervisor(Box::new(assignment)));
+    tell(state, key, now, actions);
+}
+
+/// Moves a goal forward and tells the supervisor; a goal that is not further on changes nothing.
+fn raise(state: &mut State, key: Key, goal: Goal, now: Timestamp, actions: &mut Vec<Action>) {
+    let Some(record) = state.records.get_mut(&key) else { return };
+    if record.ended() || !record.goal.may_become(&goal) {
+        return;
+    }
+    if record.life == Life::None && matches!(goal, Goal::Running { .. }) {
+        // `adopt_unborn` says what becomes of it; there is nothing here that could start.
+        return;
+    }
+    let stop = matches!(goal, Goal::Stopped { .. });
+    record.goal = goal;
+    if stop && record.life == Life::None {
+        end_unborn(record, None);
+        state.waiting.remove(&key);
+    }
+    actions.push(Action::PersistRecord(Box::new(record.clone())));
+    if let Some(order) = order(record) {
+        actions.push(Action::TellSupervisor { key, order });
+    }
+    tell(state, key, now, actions);
+    if stop {
+        release_newer(state, key, now, actions);
+    }
+}
+
+/// What the supervisor should be told now.
+fn order(record: &Record) -> Option<Order> {
+    if record.life != Life::Spawned || record.ended() {
+        return None;
+    }
+    match &record.goal {
+        Goal::Prepared => None,
+        Goal::Running { peers } => (record.seen.state == Observed::Prepared)
+            .then(|| Order::Start { peers: peers.clone() }),
+        Goal::Stopped { grace, reason } => {
+            Some(Order::Stop { grace: *grace, reason: reason.clone() })
+        }
+    }
+}
+
+fn hear(state: &mut State, key: Key, report: Report, now: Timestamp, actions: &mut Vec<Action>) {
+    let Some(record) = state.records.get_mut(&key) else { return };
+    if record.ended() {
+        return;
+    }
+    let changed = match report {
+        Report::State(snapshot) => record.life == Life::Spawned && record.seen.merge(snapshot),
+        Report::SpawnFailed { message } => {
+            let cause = Reason::new("SupervisorFailed", message);
+            end_unborn(record, Some(cause));
+            true
+        }
+        Report::Lost => {
+            if record.life != Life::Spawned {
+                return;
+            }
+            record.life = Life::Lost;
+            record.seen.cause.get_or_insert_with(supervisor_lost);
+            actions.push(Action::Reap(key));
+            true
+        }
+        Report::Reaped(snapshot) => {
+            if record.life != Life::Lost {
+                return;
+            }
+            record.seen.merge(Snapshot { state: Observed::Ended, ..snapshot });
+            true
+        }
+    };
+    let ended = record.ended();
+    if ended {
+        actions.push(Action::PersistRecord(Box::new(record.clone())));
+    } else if let Some(order) = order(record) {
+        // Also when nothing changed: a supervisor that was just re-attached may have missed it.
+        actions.push(Action::TellSupervisor { key, order });
+    }
+    if changed {
+        tell(state, key, now, actions);
+    }
+    if ended {
+        release_newer(state, key, now, actions);
+    }
+}
+
+/// A newer try of the same job may have waited for the end of this one.
+fn release_newer(state: &mut State, key: Key, now: Timestamp, actions: &mut Vec<Action>) {
+    let newer: Vec<Key> = state.waiting.keys().filter(|other| other.uid == key.uid).copied().collect();
+    let ended = state.records.get(&key).is_none_or(Record::ended);
+    for other in newer.into_iter().filter(|_| ended) {
+        start_waiting(state, other, now, actions);
+    }
+}
+
+fn forget(state: &mut State, key: Key, now: Timestamp, actions: &mut Vec<Action>) {
+    remember_forgotten(state, key);
+    let Some(record) = state.records.get(&key) else { return };
+    if record.ended() {
+        state.records.remove(&key);
+        state.told.remove(&key);
+        actions.push(Action::RemoveRecord(key));
+    } else {
+        // The controller holds it ended while something of it is here: end it; it is forgotten the next time.
+        let reason = "the controller has stored the end of this attempt".to_owned();
+        raise(state, key, Goal::Stopped { grace: ORPHAN_GRACE, reason }, now, actions);
+    }
+}
+
+fn remember_forgotten(state: &mut State, key: Key) {
+    if !state.forgotten.contains(&key) {
+        if state.forgotten.len() == FORGOTTEN_MAX {
+            state.forgotten.pop_front();
+        }
+        state.forgotten.push_back(key);
+    }
+}
+
+fn repeat(state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
+    let due: Vec<Key> = state
+        .records
+        .keys()
+        .filter(|key| state.told.get(key).is_none_or(|told| now.since(*told) >= REPEAT))
+        .copied()
+        .collect();
+    for key in due {
+        tell(state, key, now, actions);
+    }
+}
+
+fn store(state: &mut State, record: Record, now: Timestamp, actions: &mut Vec<Action>) {
+    let key = record.key;
+    actions.push(Action::PersistRecord(Box::new(record.clone())));
+    state.records.insert(key, record);
+    state.waiting.remove(&key);
+    tell(state, key, now, actions);
+}
+
+fn tell(state: &mut State, key: Key, now: Timestamp, actions: &mut Vec<Action>) {
+    let Some(record) = state.records.get(&key) else { return };
+    if state.connected {
+        state.told.insert(key, now);
+        actions.push(Action::Send(Message::Observation(Box::new(record.observation()))));
+    }
+}
+
+/// Answers a wish for which there is no record and shall be none: nothing of it is here.
+fn tell_bare(state: &State, assignment: &Assignment, cause: Option<Reason>, actions: &mut Vec<Action>) {
+    if state.connected {
+        let mut record = Record::new(assignment);
+        end_unborn(&mut record, cause);
+        actions.push(Action::Send(Message::Observation(Box::new(record.observation()))));
+    }
+}
+
+fn end_unborn(record: &mut Record, cause: Option<Reason>) {
+    record.seen.state = Observed::Ended;
+    record.seen.cause = record.seen.cause.take().or(cause);
+}
+
+fn supervisor_lost() -> Reason {
+    Reason::new(
+        "SupervisorLost",
+        "the job's supervisor on this server ended without recording the job's end (killed, or the server was \
+         restarted); what it had started is killed",
+    )
+}
+
+fn attempt_unknown() -> Reason {
+    Reason::new(
+        "AttemptUnknown",
+        "this server has no engine for the attempt that it is asked to start; its data directory was lost or \
+         the attempt never got here",
+    )
+}

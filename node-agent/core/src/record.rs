@@ -1,0 +1,228 @@
+//! What the agent knows of one try of one job, and the words it exchanges with that try's supervisor.
+
+use std::time::Duration;
+
+use proto_model::{
+    Assignment, JobId, JobUid, NodeEndpoints, Observation, Observed, RailBytes, RailEndpoint, RankExit,
+    Reason, RunResult, Wish,
+};
+
+/// One try of one job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// The job.
+    pub uid: JobUid,
+    /// Which try.
+    pub attempt: u32,
+}
+
+impl Key {
+    /// The try that an assignment is about.
+    #[must_use]
+    pub fn of(assignment: &Assignment) -> Self {
+        Self { uid: assignment.uid, attempt: assignment.attempt }
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.uid, self.attempt)
+    }
+}
+
+/// What should be, without the secrets and the bulk of the wish. Ordered: a later goal never goes back.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Goal {
+    /// Engine up and listening.
+    Prepared,
+    /// Engine connected to these peers, ranks started.
+    Running {
+        /// Where every node's engine listens.
+        peers: Vec<NodeEndpoints>,
+    },
+    /// Everything ended.
+    Stopped {
+        /// Between SIGTERM and SIGKILL.
+        grace: Duration,
+        /// Told to the ranks' log.
+        reason: String,
+    },
+}
+
+impl Goal {
+    pub(crate) fn of(wish: &Wish) -> Self {
+        match wish {
+            Wish::Prepared { .. } => Self::Prepared,
+            Wish::Running { peers, .. } => Self::Running { peers: peers.clone() },
+            Wish::Stopped { grace, reason } => Self::Stopped { grace: *grace, reason: reason.clone() },
+        }
+    }
+
+    fn order(&self) -> u8 {
+        match self {
+            Self::Prepared => 0,
+            Self::Running { .. } => 1,
+            Self::Stopped { .. } => 2,
+        }
+    }
+
+    /// True if `next` is further on: a later kind, or a stop with less grace.
+    #[must_use]
+    pub fn may_become(&self, next: &Self) -> bool {
+        match (self, next) {
+            (Self::Stopped { grace: old, .. }, Self::Stopped { grace: new, .. }) => new < old,
+            _ => next.order() > self.order(),
+        }
+    }
+}
+
+/// Where the supervisor of a try stands, as far as the agent knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    /// None was started yet.
+    None,
+    /// One was started; it lives until its snapshot says `Ended` or it is reported lost.
+    Spawned,
+    /// It died without saying `Ended`; what it left behind is being killed.
+    Lost,
+}
+
+/// What a supervisor knows of its try. It always tells the whole, so that a repeated or missed telling is harmless.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Snapshot {
+    /// How far it is.
+    pub state: Observed,
+    /// Where the engine listens.
+    pub endpoints: Vec<RailEndpoint>,
+    /// Local ranks that have ended.
+    pub exits: Vec<RankExit>,
+    /// Why it failed here, by another cause than a rank's own exit.
+    pub cause: Option<Reason>,
+    /// What rank 0 measured.
+    pub result: Option<RunResult>,
+    /// Bytes that the engine moved.
+    pub rails: Vec<RailBytes>,
+}
+
+impl Default for Snapshot {
+    fn default() -> Self {
+        Self {
+            state: Observed::Preparing,
+            endpoints: Vec::new(),
+            exits: Vec::new(),
+            cause: None,
+            result: None,
+            rails: Vec::new(),
+        }
+    }
+}
+
+impl Snapshot {
+    /// Takes over what `next` knows more. True if anything changed. States only move forward, an exit that was
+    /// told is never told otherwise, and the first cause stays.
+    pub fn merge(&mut self, next: Self) -> bool {
+        let before = self.clone();
+        self.state = self.state.max(next.state);
+        if self.endpoints.is_empty() {
+            self.endpoints = next.endpoints;
+        }
+        for exit in next.exits {
+            if !self.exits.iter().any(|known| known.rank == exit.rank) {
+                self.exits.push(exit);
+            }
+        }
+        self.exits.sort_by_key(|exit| exit.rank);
+        self.cause = self.cause.take().or(next.cause);
+        self.result = self.result.take().or(next.result);
+        if !next.rails.is_empty() {
+            self.rails = next.rails;
+        }
+        *self != before
+    }
+}
+
+/// What a supervisor, or the shell in its place, tells the agent.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Report {
+    /// The supervisor is there and this is all it knows.
+    State(Snapshot),
+    /// No supervisor could be started.
+    SpawnFailed {
+        /// What went wrong, in words.
+        message: String,
+    },
+    /// The supervisor's process is gone and its durable state does not say `Ended`.
+    Lost,
+    /// After [`crate::Action::Reap`]: nothing that the lost supervisor had started is left.
+    Reaped(Snapshot),
+}
+
+/// What the agent tells a supervisor. Repeating an order is harmless.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Order {
+    /// Connect the engine, then start the ranks.
+    Start {
+        /// Where every node's engine listens.
+        peers: Vec<NodeEndpoints>,
+    },
+    /// End everything.
+    Stop {
+        /// Between SIGTERM and SIGKILL.
+        grace: Duration,
+        /// Told to the ranks' log.
+        reason: String,
+    },
+}
+
+/// What the agent knows of one try of one job. Holds no secret: it is written to disk as it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// Which try.
+    pub key: Key,
+    /// Tenant and name.
+    pub id: JobId,
+    /// What should be.
+    pub goal: Goal,
+    /// Where its supervisor stands.
+    pub life: Life,
+    /// What was seen.
+    pub seen: Snapshot,
+    /// W3C trace context of the submit; may be empty.
+    pub trace_parent: String,
+}
+
+impl Record {
+    pub(crate) fn new(assignment: &Assignment) -> Self {
+        Self {
+            key: Key::of(assignment),
+            id: assignment.id.clone(),
+            goal: Goal::of(&assignment.wish),
+            life: Life::None,
+            seen: Snapshot::default(),
+            trace_parent: assignment.trace_parent.clone(),
+        }
+    }
+
+    /// Nothing of it is left on this server.
+    #[must_use]
+    pub fn ended(&self) -> bool {
+        self.seen.state == Observed::Ended
+    }
+
+    /// What the controller is told of it.
+    #[must_use]
+    pub fn observation(&self) -> Observation {
+        let stopping = matches!(self.goal, Goal::Stopped { .. }) || self.life == Life::Lost;
+        let state = if stopping { self.seen.state.max(Observed::Stopping) } else { self.seen.state };
+        Observation {
+            uid: self.key.uid,
+            attempt: self.key.attempt,
+            state,
+            endpoints: self.seen.endpoints.clone(),
+            exits: self.seen.exits.clone(),
+            cause: self.seen.cause.clone(),
+            result: self.seen.result.clone(),
+            rails: self.seen.rails.clone(),
+        }
+    }
+}

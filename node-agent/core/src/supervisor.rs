@@ -1,0 +1,1 @@
+//! The supervisor of one try of one job: engine, then ranks, then their end.
