@@ -1,0 +1,393 @@
+//! Everything that can go wrong, one variant per cause.
+
+use crate::call::Call;
+use crate::shape::{Node, Rail, Rank, Time};
+
+/// A [`crate::Config`] that cannot work.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// No nodes, or more than [`crate::shape::MAX_NODES`].
+    #[error("{0} nodes: between 1 and {max} are possible", max = crate::shape::MAX_NODES)]
+    Nodes(usize),
+    /// The own index is not below the number of nodes.
+    #[error("this node is {node}, but there are only {nodes} nodes")]
+    OwnNode {
+        /// The own index.
+        node: Node,
+        /// The number of nodes.
+        nodes: usize,
+    },
+    /// A rank sits on a node that does not exist.
+    #[error("rank {rank} is on node {node}, but there are only {nodes} nodes")]
+    RankNode {
+        /// The rank.
+        rank: Rank,
+        /// Its node.
+        node: Node,
+        /// The number of nodes.
+        nodes: usize,
+    },
+    /// A node has no ranks; leave it out.
+    #[error("node {0} has no rank: every node of a job must have at least one")]
+    EmptyNode(Node),
+    /// No rails, or more than [`crate::shape::MAX_RAILS`], while there is more than one node.
+    #[error("{0} rails: between 1 and {max} are needed for more than one node", max = crate::shape::MAX_RAILS)]
+    Rails(usize),
+    /// The chunk size is out of bounds.
+    #[error("chunk of {0} bytes: must be a multiple of 64 from {min} to {max}",
+        min = crate::shape::MIN_CHUNK, max = crate::shape::MAX_CHUNK)]
+    Chunk(usize),
+    /// The scratch region is too small.
+    #[error("scratch has {given} bytes, {needed} are needed")]
+    Scratch {
+        /// Bytes given.
+        given: usize,
+        /// Bytes needed, see [`crate::Config::scratch_bytes`].
+        needed: usize,
+    },
+}
+
+/// A call that cannot be taken in. Nothing was started, no sequence number was used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The rank is not one of this node's.
+    #[error("rank {0} is not on this node")]
+    NotLocal(Rank),
+    /// Root, target or source does not exist.
+    #[error("{call}: there is no rank {rank} among {world} ranks")]
+    NoSuchRank {
+        /// The call.
+        call: Call,
+        /// The rank that it names.
+        rank: Rank,
+        /// How many there are.
+        world: usize,
+    },
+    /// More bytes than an address can count.
+    #[error("{0}: too many bytes")]
+    TooLarge(Call),
+    /// A buffer has another length than the call needs.
+    #[error("{call}: {which} has {given} bytes, {needed} are needed")]
+    Length {
+        /// The call.
+        call: Call,
+        /// `input` or `output`.
+        which: &'static str,
+        /// Bytes given.
+        given: usize,
+        /// Bytes needed.
+        needed: usize,
+    },
+    /// Input and output overlap in a way that the operation cannot work with.
+    #[error("{0}: input and output overlap; make them disjoint, or in place as the operation defines it")]
+    Overlap(Call),
+    /// A rank sends to itself.
+    #[error("rank {0} cannot send to or receive from itself")]
+    ToItself(Rank),
+    /// Too many operations of this rank are outstanding.
+    #[error("rank {rank} has {max} operations outstanding already: wait for one to complete")]
+    TooMany {
+        /// The rank.
+        rank: Rank,
+        /// The bound.
+        max: usize,
+    },
+    /// The communicator has failed before.
+    #[error("the communicator has failed: {0}")]
+    Failed(Failure),
+}
+
+/// Why a rail to a peer went down.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RailCause {
+    /// The peer closed the connection.
+    #[error("closed by the peer")]
+    Closed,
+    /// The operating system reported an error.
+    #[error("{0}")]
+    Io(String),
+    /// The peer sent what no peer may send.
+    #[error("protocol violated: {0}")]
+    Protocol(#[from] FrameError),
+    /// A frame was withdrawn while it was on its way; the rail was given up so that nobody takes half of it for whole.
+    #[error("withdrawn in the middle of a frame")]
+    Withdrawn,
+    /// The rail was never up before the deadline.
+    #[error("not connected within {0:?}")]
+    NeverUp(Time),
+    /// Taken down on purpose.
+    #[error("taken down here")]
+    Local,
+}
+
+/// Why an operation failed. A failure is final for the communicator: every outstanding and every later operation
+/// on every rank gets it (or [`Failure::Remote`] of it), so that no rank computes on with part of a result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// Ranks of the same sequence number made different calls.
+    #[error("operation {seq}: node {node} called {theirs}, node {here} called {ours}: all ranks must make equal calls in equal order")]
+    Mismatch {
+        /// Sequence number.
+        seq: u64,
+        /// The node (or the node of the rank) that differs.
+        node: Node,
+        /// What it called.
+        theirs: Call,
+        /// This node.
+        here: Node,
+        /// What was called here first.
+        ours: Call,
+    },
+    /// The nodes were configured differently (ranks, rails, chunk size).
+    #[error("node {node} was given another rank map, rail count or chunk size than node {here}: give all nodes the same")]
+    Shape {
+        /// The node that differs.
+        node: Node,
+        /// This node.
+        here: Node,
+    },
+    /// An operation did not complete in time.
+    #[error("{call} (operation {seq}) did not complete within {after:?}: waiting for {waiting}")]
+    Timeout {
+        /// Sequence number.
+        seq: u64,
+        /// The call.
+        call: Call,
+        /// The time that it had.
+        after: Time,
+        /// What is missing: ranks or nodes.
+        waiting: Waiting,
+    },
+    /// The last rail to a node is gone.
+    #[error("node {node} is lost: last rail {rail} {cause}")]
+    PeerLost {
+        /// The node.
+        node: Node,
+        /// The rail that went last.
+        rail: Rail,
+        /// Why.
+        cause: RailCause,
+    },
+    /// A rail went down with data on its way.
+    #[error("rail {rail} to node {node} went down with {bytes} bytes unacknowledged: {cause}")]
+    RailLost {
+        /// The node.
+        node: Node,
+        /// The rail.
+        rail: Rail,
+        /// Bytes sent and not acknowledged.
+        bytes: u64,
+        /// Why.
+        cause: RailCause,
+    },
+    /// A peer's frame made no sense.
+    #[error("node {node} on rail {rail} violated the protocol: {error}")]
+    Protocol {
+        /// The node.
+        node: Node,
+        /// The rail.
+        rail: Rail,
+        /// How.
+        error: FrameError,
+    },
+    /// A rank's buffer vanished while an operation used it.
+    #[error("a buffer of rank {rank} vanished during operation {seq}")]
+    BufferGone {
+        /// The rank.
+        rank: Rank,
+        /// Sequence number.
+        seq: u64,
+    },
+    /// A rank left (its process ended or detached).
+    #[error("rank {0} left")]
+    RankGone(Rank),
+    /// Stopped on request.
+    #[error("stopped: {0}")]
+    Stopped(String),
+    /// Another node failed and said so.
+    #[error("node {node} failed: {cause}")]
+    Remote {
+        /// The node that said so.
+        node: Node,
+        /// What it said.
+        cause: RemoteCause,
+    },
+}
+
+impl Failure {
+    /// The peer that the failure names, if any.
+    #[must_use]
+    pub fn node(&self) -> Option<Node> {
+        match self {
+            Failure::Mismatch { node, .. }
+            | Failure::Shape { node, .. }
+            | Failure::PeerLost { node, .. }
+            | Failure::RailLost { node, .. }
+            | Failure::Protocol { node, .. }
+            | Failure::Remote { node, .. } => Some(*node),
+            Failure::Timeout { waiting, .. } => waiting.nodes.first().copied(),
+            Failure::BufferGone { .. } | Failure::RankGone(_) | Failure::Stopped(_) => None,
+        }
+    }
+
+    /// The rail that the failure names, if any.
+    #[must_use]
+    pub fn rail(&self) -> Option<Rail> {
+        match self {
+            Failure::PeerLost { rail, .. } | Failure::RailLost { rail, .. } | Failure::Protocol { rail, .. } => {
+                Some(*rail)
+            }
+            Failure::Remote { cause, .. } => cause.rail,
+            _ => None,
+        }
+    }
+}
+
+/// What an operation that timed out was waiting for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Local ranks that have not posted it.
+    pub ranks: Vec<Rank>,
+    /// Nodes that have not announced it or whose data is missing.
+    pub nodes: Vec<Node>,
+}
+
+impl std::fmt::Display for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let list = |items: &[u16]| items.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
+        let ranks: Vec<String> = self.ranks.iter().map(u32::to_string).collect();
+        match (self.ranks.is_empty(), self.nodes.is_empty()) {
+            (true, true) => write!(f, "its own transmissions"),
+            (false, true) => write!(f, "rank {} on this node", ranks.join(", ")),
+            (true, false) => write!(f, "node {}", list(&self.nodes)),
+            (false, false) => {
+                write!(f, "rank {} on this node and node {}", ranks.join(", "), list(&self.nodes))
+            }
+        }
+    }
+}
+
+/// The kind of a failure as it travels in a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} (operation {seq}){}", named(*.node, *.rail))]
+pub struct RemoteCause {
+    /// What happened there.
+    pub kind: CauseKind,
+    /// Sequence number of the operation, where one was to blame.
+    pub seq: u64,
+    /// The node that the failing node blames.
+    pub node: Option<Node>,
+    /// The rail that the failing node blames.
+    pub rail: Option<Rail>,
+}
+
+fn named(node: Option<Node>, rail: Option<Rail>) -> String {
+    let node = node.map(|n| format!(", it names node {n}")).unwrap_or_default();
+    let rail = rail.map(|r| format!(", rail {r}")).unwrap_or_default();
+    node + &rail
+}
+
+/// A [`Failure`] without its data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CauseKind {
+    /// [`Failure::Mismatch`].
+    #[error("calls differ among ranks")]
+    Mismatch = 1,
+    /// [`Failure::Shape`].
+    #[error("configurations differ")]
+    Shape = 2,
+    /// [`Failure::Timeout`].
+    #[error("an operation timed out")]
+    Timeout = 3,
+    /// [`Failure::PeerLost`].
+    #[error("a node is lost")]
+    PeerLost = 4,
+    /// [`Failure::RailLost`].
+    #[error("a rail was lost with data on it")]
+    RailLost = 5,
+    /// [`Failure::Protocol`].
+    #[error("the protocol was violated")]
+    Protocol = 6,
+    /// [`Failure::BufferGone`].
+    #[error("a buffer vanished")]
+    BufferGone = 7,
+    /// [`Failure::RankGone`].
+    #[error("a rank left")]
+    RankGone = 8,
+    /// [`Failure::Stopped`].
+    #[error("it was stopped")]
+    Stopped = 9,
+    /// A cause that this version does not know.
+    #[error("unknown cause")]
+    Unknown = 255,
+}
+
+/// A frame that no honest peer sends.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// Fewer bytes than a header has.
+    #[error("header of {0} bytes")]
+    Short(usize),
+    /// Not our protocol.
+    #[error("magic {0:#010x} is not ours")]
+    Magic(u32),
+    /// Another version of our protocol.
+    #[error("protocol version {0} is not spoken here")]
+    Version(u8),
+    /// A field has a value that it cannot have.
+    #[error("field {field} cannot be {value}")]
+    Field {
+        /// Field name.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// The payload is longer than any payload.
+    #[error("payload of {0} bytes")]
+    Length(u32),
+    /// An operation so far ahead that no peer can have started it.
+    #[error("operation {seq} while {next} is the next here")]
+    Ahead {
+        /// Its sequence number.
+        seq: u64,
+        /// The next to start here.
+        next: u64,
+    },
+    /// More early frames than were allowed.
+    #[error("more data ahead of its operation than was granted")]
+    Overrun,
+    /// No flow of the operation has this step, block, offset and length.
+    #[error("operation {seq} has no chunk step {step} block {block} offset {offset} length {length} from there")]
+    NoSuchChunk {
+        /// Sequence number.
+        seq: u64,
+        /// Step.
+        step: u8,
+        /// Block.
+        block: u32,
+        /// Offset in the flow.
+        offset: u64,
+        /// Payload length.
+        length: u32,
+    },
+    /// A chunk that was received before.
+    #[error("operation {seq}: chunk step {step} block {block} offset {offset} came twice")]
+    Twice {
+        /// Sequence number.
+        seq: u64,
+        /// Step.
+        step: u8,
+        /// Block.
+        block: u32,
+        /// Offset in the flow.
+        offset: u64,
+    },
+    /// Acknowledges more than was sent.
+    #[error("{acked} bytes acknowledged, {sent} sent")]
+    Ack {
+        /// Acknowledged.
+        acked: u64,
+        /// Sent.
+        sent: u64,
+    },
+}

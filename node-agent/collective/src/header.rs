@@ -1,0 +1,271 @@
+//! The frame header: 96 bytes, little-endian, fixed layout, followed by `length` bytes of payload.
+//!
+//! | bytes | field | bytes | field |
+//! |---|---|---|---|
+//! | 0..4 | magic | 40..44 | operation, dtype, reduction, 0 |
+//! | 4 | version | 44..48 | root |
+//! | 5 | kind | 48..56 | count |
+//! | 6 | space: 0 link, 1 collective, 2 pair | 56..60 | block |
+//! | 7 | step | 60..64 | 0 |
+//! | 8..12 | epoch | 64..72 | offset |
+//! | 12..16 | length of the payload | 72..80 | value |
+//! | 16..24 | sequence number | 80..88 | acknowledged bytes |
+//! | 24..36 | source rank, target rank, tag | 88..92 | checksum of the payload (0: none) |
+//! | 36..40 | shape | 92..96 | 0 |
+//!
+//! A data frame names its chunk completely (operation, step, block, offset, length, epoch), so that any rail may
+//! carry it, in any order, and again after a rail has died.
+
+use crate::call::{Call, Dtype, OpKind, Operation, ReduceOp};
+use crate::error::{CauseKind, FrameError, RemoteCause};
+use crate::shape::{MAX_CHUNK, Rank};
+
+/// Length of an encoded header.
+pub const HEADER_BYTES: usize = 96;
+/// First four bytes of every frame: `RAIL`.
+pub const MAGIC: u32 = u32::from_le_bytes(*b"RAIL");
+/// Version of the layout.
+pub const VERSION: u8 = 1;
+
+/// Which operation a frame belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// None: the frame concerns the rail or the peer.
+    Link,
+    /// The `seq`-th collective of the communicator.
+    Collective {
+        /// Sequence number, from 0.
+        seq: u64,
+    },
+    /// The `seq`-th message of a pair of ranks under a tag.
+    Pair {
+        /// Sending rank.
+        from: Rank,
+        /// Receiving rank.
+        to: Rank,
+        /// Tag.
+        tag: u32,
+        /// Sequence number within (from, to, tag), from 0.
+        seq: u64,
+    },
+}
+
+impl Key {
+    /// The sequence number; 0 for [`Key::Link`].
+    #[must_use]
+    pub const fn seq(self) -> u64 {
+        match self {
+            Key::Link => 0,
+            Key::Collective { seq } | Key::Pair { seq, .. } => seq,
+        }
+    }
+}
+
+/// What a frame is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// "I have started this operation": data may come. Its `value` is the number of chunks per reduced flow that may come.
+    Ready,
+    /// A chunk. From a node that was not heard of in this operation it is a [`Kind::Ready`] too.
+    Data {
+        /// Step of the schedule.
+        step: u8,
+        /// Block of the schedule.
+        block: u32,
+        /// Offset of the first payload byte in its flow.
+        offset: u64,
+    },
+    /// The number of chunks of the reduced flow that may have come in all.
+    Grant,
+    /// Carries nothing but the acknowledgement.
+    Ack,
+    /// The sender's communicator has failed.
+    Abort(RemoteCause),
+}
+
+/// A frame header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// What the frame is for.
+    pub kind: Kind,
+    /// Operation.
+    pub key: Key,
+    /// Epoch of the job attempt.
+    pub epoch: u32,
+    /// Digest of the configuration that all nodes must share.
+    pub shape: u32,
+    /// The call that the sender's ranks made; given for [`Kind::Ready`] and [`Kind::Data`].
+    pub call: Option<Call>,
+    /// Chunks granted, for [`Kind::Ready`] and [`Kind::Grant`].
+    pub value: u64,
+    /// Bytes (headers and payloads of whole frames) that the sender has received on this rail from the receiver.
+    pub acked: u64,
+    /// Bytes of payload.
+    pub length: u32,
+}
+
+impl Header {
+    /// A header without payload.
+    #[must_use]
+    pub const fn control(kind: Kind, key: Key, epoch: u32, shape: u32) -> Self {
+        Header { kind, key, epoch, shape, call: None, value: 0, acked: 0, length: 0 }
+    }
+
+    /// Bytes of the whole frame.
+    #[must_use]
+    pub const fn frame_bytes(&self) -> u64 {
+        HEADER_BYTES as u64 + self.length as u64
+    }
+
+    /// The header as it travels.
+    #[must_use]
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut out = [0u8; HEADER_BYTES];
+        let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &MAGIC.to_le_bytes());
+        put(4, &[VERSION]);
+        put(8, &self.epoch.to_le_bytes());
+        put(12, &self.length.to_le_bytes());
+        put(36, &self.shape.to_le_bytes());
+        put(72, &self.value.to_le_bytes());
+        put(80, &self.acked.to_le_bytes());
+        match self.key {
+            Key::Link => {}
+            Key::Collective { seq } => {
+                put(6, &[1]);
+                put(16, &seq.to_le_bytes());
+            }
+            Key::Pair { from, to, tag, seq } => {
+                put(6, &[2]);
+                put(16, &seq.to_le_bytes());
+                put(24, &from.to_le_bytes());
+                put(28, &to.to_le_bytes());
+                put(32, &tag.to_le_bytes());
+            }
+        }
+        if let Some(call) = self.call.map(Call::canonical) {
+            put(40, &[call.operation.kind().code(), call.dtype.code(), call.reduce.code()]);
+            let root = if let Operation::Broadcast { root } = call.operation { root } else { 0 };
+            put(44, &root.to_le_bytes());
+            put(48, &call.count.to_le_bytes());
+        }
+        match self.kind {
+            Kind::Ready => put(5, &[1]),
+            Kind::Data { step, block, offset } => {
+                put(5, &[2]);
+                put(7, &[step]);
+                put(56, &block.to_le_bytes());
+                put(64, &offset.to_le_bytes());
+            }
+            Kind::Grant => put(5, &[3]),
+            Kind::Ack => put(5, &[4]),
+            Kind::Abort(cause) => {
+                put(5, &[5]);
+                put(7, &[cause.kind as u8]);
+                put(56, &pack(cause).to_le_bytes());
+                put(64, &cause.seq.to_le_bytes());
+            }
+        }
+        out
+    }
+
+    /// Reads a header. Any bytes give a header or a typed error.
+    ///
+    /// # Errors
+    /// [`FrameError`] when the bytes are no header of this version.
+    pub fn decode(bytes: &[u8]) -> Result<Header, FrameError> {
+        let Some(bytes) = bytes.first_chunk::<HEADER_BYTES>() else {
+            return Err(FrameError::Short(bytes.len()));
+        };
+        let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+        let field = |field, value| FrameError::Field { field, value };
+        if u32_at(0) != MAGIC {
+            return Err(FrameError::Magic(u32_at(0)));
+        }
+        if bytes[4] != VERSION {
+            return Err(FrameError::Version(bytes[4]));
+        }
+        let length = u32_at(12);
+        if length as usize > MAX_CHUNK {
+            return Err(FrameError::Length(length));
+        }
+        let key = match bytes[6] {
+            0 => Key::Link,
+            1 => Key::Collective { seq: u64_at(16) },
+            2 => Key::Pair { seq: u64_at(16), from: u32_at(24), to: u32_at(28), tag: u32_at(32) },
+            other => return Err(field("space", other.into())),
+        };
+        let kind = match bytes[5] {
+            1 => Kind::Ready,
+            2 => Kind::Data { step: bytes[7], block: u32_at(56), offset: u64_at(64) },
+            3 => Kind::Grant,
+            4 => Kind::Ack,
+            5 => Kind::Abort(unpack(bytes[7], u32_at(56), u64_at(64))),
+            other => return Err(field("kind", other.into())),
+        };
+        if length > 0 && !matches!(kind, Kind::Data { .. }) {
+            return Err(FrameError::Length(length));
+        }
+        let for_operation = matches!(kind, Kind::Ready | Kind::Data { .. } | Kind::Grant);
+        if for_operation == (key == Key::Link) {
+            return Err(field("space", bytes[6].into()));
+        }
+        let call = if matches!(kind, Kind::Ready | Kind::Data { .. }) {
+            Some(call_of([bytes[40], bytes[41], bytes[42]], u32_at(44), u64_at(48), key)?)
+        } else {
+            None
+        };
+        Ok(Header {
+            kind,
+            key,
+            epoch: u32_at(8),
+            shape: u32_at(36),
+            call,
+            value: u64_at(72),
+            acked: u64_at(80),
+            length,
+        })
+    }
+}
+
+fn call_of(codes: [u8; 3], root: u32, count: u64, key: Key) -> Result<Call, FrameError> {
+    let field = |field, value: u8| FrameError::Field { field, value: value.into() };
+    let kind = OpKind::from_code(codes[0]).ok_or_else(|| field("operation", codes[0]))?;
+    let dtype = Dtype::from_code(codes[1]).ok_or_else(|| field("dtype", codes[1]))?;
+    let reduce = ReduceOp::from_code(codes[2]).ok_or_else(|| field("reduction", codes[2]))?;
+    let operation = match (kind, key) {
+        (OpKind::Send, Key::Pair { to, tag, .. }) => Operation::Send { to, tag },
+        (OpKind::AllReduce, Key::Collective { .. }) => Operation::AllReduce,
+        (OpKind::AllGather, Key::Collective { .. }) => Operation::AllGather,
+        (OpKind::ReduceScatter, Key::Collective { .. }) => Operation::ReduceScatter,
+        (OpKind::Broadcast, Key::Collective { .. }) => Operation::Broadcast { root },
+        (OpKind::AllToAll, Key::Collective { .. }) => Operation::AllToAll,
+        (OpKind::Barrier, Key::Collective { .. }) => Operation::Barrier,
+        _ => return Err(field("operation", codes[0])),
+    };
+    Ok(Call { operation, dtype, reduce, count }.canonical())
+}
+
+/// Node and rail of a cause, each plus one, 0 for none.
+fn pack(cause: RemoteCause) -> u32 {
+    let half = |v: Option<u16>| v.map_or(0, |v| u32::from(v.saturating_add(1)));
+    half(cause.node) | half(cause.rail) << 16
+}
+
+fn unpack(kind: u8, packed: u32, seq: u64) -> RemoteCause {
+    let half = |v: u32| ((v & 0xffff) as u16).checked_sub(1);
+    let kind = match kind {
+        1 => CauseKind::Mismatch,
+        2 => CauseKind::Shape,
+        3 => CauseKind::Timeout,
+        4 => CauseKind::PeerLost,
+        5 => CauseKind::RailLost,
+        6 => CauseKind::Protocol,
+        7 => CauseKind::BufferGone,
+        8 => CauseKind::RankGone,
+        9 => CauseKind::Stopped,
+        _ => CauseKind::Unknown,
+    };
+    RemoteCause { kind, seq, node: half(packed), rail: half(packed >> 16) }
+}

@@ -1,0 +1,100 @@
+//! Joins a machine, its memory and a transport: the turn that a progress thread repeats.
+
+use std::time::{Duration, Instant};
+
+use node_agent_collective::shape::{Node, Rail, Time};
+use node_agent_collective::{FrameError, Header, Landing, Machine, Memory, RailCause, Region};
+
+use crate::transport::{Sink, Transport, TransportError};
+
+/// The time that a machine is told: since the clock was made.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock(Instant);
+
+impl Clock {
+    /// Starts at zero now.
+    #[must_use]
+    pub fn start() -> Self {
+        Clock(Instant::now())
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.0.elapsed()
+    }
+}
+
+/// Hands a transport's events to a machine and its memory's bytes to the transport.
+pub struct Bridge<'a, M> {
+    /// The machine.
+    pub machine: &'a mut Machine,
+    /// Its buffers.
+    pub memory: &'a mut M,
+    /// The time it is told.
+    pub clock: Clock,
+    /// Takes the tokens of the caller's own event sources.
+    pub external: &'a mut Vec<usize>,
+}
+
+impl<M: Memory> Sink for Bridge<'_, M> {
+    fn payload(&self, token: u64, region: Region) -> Option<&[u8]> {
+        if self.machine.withdrawn(token) { None } else { self.memory.bytes(region) }
+    }
+
+    fn begin(&mut self, rail: Rail, peer: Node, header: &Header) -> Result<Landing, FrameError> {
+        self.machine.begin(rail, peer, header, self.clock.now())
+    }
+
+    fn landing(&mut self, rail: Rail, peer: Node) -> Option<&mut [u8]> {
+        match self.machine.landing(rail, peer) {
+            Landing::Into(region) => self.memory.bytes_mut(region),
+            Landing::Discard => None,
+        }
+    }
+
+    fn received(&mut self, rail: Rail, peer: Node) -> Result<(), FrameError> {
+        self.machine.received(rail, peer, self.memory, self.clock.now())
+    }
+
+    fn sent(&mut self, rail: Rail, peer: Node, token: u64) {
+        self.machine.sent(rail, peer, token, self.clock.now());
+    }
+
+    fn rail_up(&mut self, rail: Rail, peer: Node) {
+        self.machine.rail_up(rail, peer, self.clock.now());
+    }
+
+    fn rail_down(&mut self, rail: Rail, peer: Node, cause: RailCause) {
+        self.machine.rail_down(rail, peer, cause, self.clock.now());
+    }
+
+    fn external(&mut self, token: usize) {
+        self.external.push(token);
+    }
+}
+
+/// One turn: sends what can be sent, does a piece of local work, then waits for events no longer than `timeout`
+/// and the machine's own deadline (not at all while local work is left). Completions are the caller's to poll.
+///
+/// # Errors
+/// The transport cannot go on.
+pub fn drive<M: Memory, T: Transport + ?Sized>(
+    bridge: &mut Bridge<'_, M>,
+    transport: &mut T,
+    timeout: Duration,
+) -> Result<(), TransportError> {
+    let now = bridge.clock.now();
+    bridge.machine.tick(now);
+    while let Some(frame) = bridge.machine.poll_transmit(bridge.memory, bridge.clock.now()) {
+        transport.send(frame);
+    }
+    transport.flush(bridge);
+    let busy = bridge.machine.work(bridge.memory, bridge.clock.now());
+    let wait = match bridge.machine.next_deadline() {
+        _ if busy => Duration::ZERO,
+        Some(deadline) => timeout.min(deadline.saturating_sub(bridge.clock.now())),
+        None => timeout,
+    };
+    transport.poll(Some(wait), bridge)
+}

@@ -1,0 +1,15 @@
+//! The Transport trait; memory and TCP rails.
+//!
+//! A transport carries whole frames (header and payload) over one link per (rail, peer). One thread drives it
+//! together with a [`Machine`](node_agent_collective::Machine): see [`drive`]. Nothing blocks but
+//! [`Transport::poll`], and a [`Waker`] of another thread ends that.
+
+pub mod drive;
+pub mod memory;
+pub mod tcp;
+pub mod transport;
+
+pub use drive::{Bridge, Clock, drive};
+pub use memory::{MemoryNet, MemoryRails};
+pub use tcp::{JobKey, Refusals, TcpConfig, TcpRails, Wiring};
+pub use transport::{Counters, Sink, Transport, TransportError, Waker};

@@ -1,0 +1,111 @@
+//! The trait that rails of every kind stand behind, and the sink that they report to.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use node_agent_collective::shape::{Node, Rail};
+use node_agent_collective::{FrameError, Header, Landing, RailCause, Region, Transmit};
+
+/// Who takes what comes in and gives the bytes that go out. [`crate::Bridge`] is the one for a machine.
+pub trait Sink {
+    /// The payload of a frame that is going out; `None` if it was withdrawn.
+    fn payload(&self, token: u64, region: Region) -> Option<&[u8]>;
+
+    /// A header came in: where does its payload go?
+    ///
+    /// # Errors
+    /// The link is closed with this cause.
+    fn begin(&mut self, rail: Rail, peer: Node, header: &Header) -> Result<Landing, FrameError>;
+
+    /// The bytes to be filled by the frame that is coming in; `None` if they are to be thrown away.
+    fn landing(&mut self, rail: Rail, peer: Node) -> Option<&mut [u8]>;
+
+    /// The frame that began is complete.
+    ///
+    /// # Errors
+    /// The link is closed with this cause.
+    fn received(&mut self, rail: Rail, peer: Node) -> Result<(), FrameError>;
+
+    /// All bytes of a frame were handed to the rail.
+    fn sent(&mut self, rail: Rail, peer: Node, token: u64);
+
+    /// A link is connected and authenticated.
+    fn rail_up(&mut self, rail: Rail, peer: Node);
+
+    /// A link is gone.
+    fn rail_down(&mut self, rail: Rail, peer: Node, cause: RailCause);
+
+    /// A source that the caller registered beside the rails is ready (see [`crate::tcp::TcpRails::registry`]).
+    fn external(&mut self, _token: usize) {}
+}
+
+/// Bytes and frames of one link since its start, headers included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Frames sent.
+    pub tx_frames: u64,
+    /// Frames received.
+    pub rx_frames: u64,
+    /// Times that the link came up.
+    pub ups: u64,
+}
+
+/// Ends a [`Transport::poll`] from another thread.
+#[derive(Clone)]
+pub struct Waker(Arc<dyn Fn() + Send + Sync>);
+
+impl Waker {
+    /// A waker that calls `wake`.
+    pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
+        Waker(Arc::new(wake))
+    }
+
+    /// Makes the poll that runs now, or else the next one, return at once.
+    pub fn wake(&self) {
+        (self.0)();
+    }
+}
+
+impl fmt::Debug for Waker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Waker")
+    }
+}
+
+/// The transport as a whole cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum TransportError {
+    /// Waiting for events failed.
+    #[error("cannot wait for rail events: {0}")]
+    Poll(#[source] std::io::Error),
+}
+
+/// Rails to all peers.
+pub trait Transport {
+    /// Takes a frame in. It goes out with the next [`Transport::flush`] or [`Transport::poll`], in order on its
+    /// link. The caller bounds what is on its way (a machine does so by its windows).
+    fn send(&mut self, frame: Transmit);
+
+    /// Writes what the rails take now.
+    fn flush(&mut self, sink: &mut dyn Sink);
+
+    /// Flushes, then waits for events until `timeout` (`None`: for ever; zero: not at all) and reports them.
+    ///
+    /// # Errors
+    /// Only when waiting itself fails; the end of a link is an event.
+    fn poll(&mut self, timeout: Option<Duration>, sink: &mut dyn Sink) -> Result<(), TransportError>;
+
+    /// Something that ends a poll from another thread.
+    fn waker(&self) -> Waker;
+
+    /// What went over a link.
+    fn counters(&self, rail: Rail, peer: Node) -> Counters;
+
+    /// Takes a link down; reported by [`Sink::rail_down`] with the next flush or poll.
+    fn close(&mut self, rail: Rail, peer: Node, cause: RailCause);
+}
