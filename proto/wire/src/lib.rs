@@ -5,10 +5,16 @@
 
 pub mod convert;
 mod descriptors;
-#[allow(missing_docs, clippy::all, clippy::pedantic, reason = "generated code")]
+#[allow(
+    missing_docs,
+    clippy::all,
+    clippy::pedantic,
+    clippy::allow_attributes_without_reason,
+    reason = "generated code"
+)]
 pub mod v1 {
     tonic::include_proto!("rail.v1");
 }
 
-pub use convert::*;
+pub use convert::{FieldError, FieldErrors};
 pub use descriptors::{FILE_DESCRIPTOR_SET, descriptor_pool};

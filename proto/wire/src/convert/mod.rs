@@ -1,1 +1,125 @@
-//! x
+//! Checked conversions between the wire and the domain, one file per noun.
+//!
+//! Into the domain: `TryFrom`, with every wrong field named at once. Out of it: `From`, which cannot fail.
+
+mod agent;
+mod common;
+mod fabric;
+mod job;
+mod node;
+mod placement;
+mod tenant;
+
+use std::fmt;
+
+pub use common::{duration_from_wire, duration_to_wire, time_from_wire, time_to_wire};
+pub use job::{LIMITS, SpecLimits};
+pub use node::{hold, node_status_phase};
+pub use tenant::{role_from_wire, role_to_wire};
+
+/// What every resource says of the schema that it follows.
+pub const API_VERSION: &str = "rail/v1";
+
+/// One field that cannot be taken into the domain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldError {
+    /// Path in lowerCamelCase, for example `spec.gang.nodes`.
+    pub field: String,
+    /// What is wrong with it, and what would be right.
+    pub message: String,
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+/// Every field of one message that cannot be taken into the domain; never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldErrors(pub Vec<FieldError>);
+
+impl FieldErrors {
+    /// One wrong field.
+    pub fn one(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self(vec![FieldError { field: field.into(), message: message.into() }])
+    }
+}
+
+impl fmt::Display for FieldErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, error) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("; ")?;
+            }
+            error.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for FieldErrors {}
+
+/// Gathers wrong fields while a message is converted.
+#[derive(Default)]
+struct Fields(Vec<FieldError>);
+
+impl Fields {
+    fn fail(&mut self, field: &str, message: impl Into<String>) {
+        self.0.push(FieldError { field: field.to_owned(), message: message.into() });
+    }
+
+    /// Notes the error of a plain check.
+    fn take<T, E: fmt::Display>(&mut self, field: &str, result: Result<T, E>) -> Option<T> {
+        result.map_err(|error| self.fail(field, error.to_string())).ok()
+    }
+
+    /// Notes the errors of a nested message, their paths put below `field`.
+    fn nest<T>(&mut self, field: &str, result: Result<T, FieldErrors>) -> Option<T> {
+        let errors = match result {
+            Ok(value) => return Some(value),
+            Err(errors) => errors,
+        };
+        for mut error in errors.0 {
+            error.field =
+                if error.field.is_empty() { field.to_owned() } else { format!("{field}.{}", error.field) };
+            self.0.push(error);
+        }
+        None
+    }
+
+    /// Converts every element of a list, its index in the path.
+    fn list<W, T: TryFrom<W, Error = FieldErrors>>(&mut self, field: &str, wire: Vec<W>) -> Vec<T> {
+        wire.into_iter()
+            .enumerate()
+            .filter_map(|(index, item)| self.nest(&format!("{field}[{index}]"), T::try_from(item)))
+            .collect()
+    }
+
+    /// A message that must be there.
+    fn present<T>(&mut self, field: &str, value: Option<T>) -> Option<T> {
+        if value.is_none() {
+            self.fail(field, "is required");
+        }
+        value
+    }
+
+    /// The value if nothing was wrong. `None` without an error cannot happen: whoever gives `None` has noted why.
+    fn finish<T>(mut self, value: Option<T>) -> Result<T, FieldErrors> {
+        if let (true, Some(value)) = (self.0.is_empty(), value) {
+            return Ok(value);
+        }
+        if self.0.is_empty() {
+            self.fail("", "is incomplete");
+        }
+        Err(FieldErrors(self.0))
+    }
+}
+
+/// Maps a wire enum's number to its Rust value, if it is a known one and not UNSPECIFIED.
+fn known<E: TryFrom<i32> + PartialEq + Default>(number: i32) -> Option<E> {
+    E::try_from(number).ok().filter(|value| *value != E::default())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! What controller and agents tell each other.
+
+use proto_model::{
+    Assignment, JobId, JobKey, JobName, NodeEndpoints, NodeName, Observation, Observed, RailEndpoint,
+    TenantName, Wish,
+};
+
+use super::{FieldErrors, Fields, duration_from_wire, duration_to_wire, known};
+use crate::v1;
+
+impl From<&RailEndpoint> for v1::RailEndpoint {
+    fn from(endpoint: &RailEndpoint) -> Self {
+        Self { rail: endpoint.rail, address: endpoint.address.to_string() }
+    }
+}
+
+impl TryFrom<v1::RailEndpoint> for RailEndpoint {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::RailEndpoint) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        let wrong = |_| format!("'{}' is not ip:port", wire.address);
+        let address = fields.take("address", wire.address.parse().map_err(wrong));
+        fields.finish(address.map(|address| Self { rail: wire.rail, address }))
+    }
+}
+
+impl From<&NodeEndpoints> for v1::NodeEndpoints {
+    fn from(peer: &NodeEndpoints) -> Self {
+        Self { node: peer.node.to_string(), endpoints: peer.endpoints.iter().map(Into::into).collect() }
+    }
+}
+
+impl TryFrom<v1::NodeEndpoints> for NodeEndpoints {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::NodeEndpoints) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        let node = fields.take("node", NodeName::new(&wire.node));
+        let endpoints = fields.list("endpoints", wire.endpoints);
+        fields.finish(node.map(|node| Self { node, endpoints }))
+    }
+}
+
+impl From<&Assignment> for v1::Assignment {
+    fn from(assignment: &Assignment) -> Self {
+        let mut wire = Self {
+            job_uid: assignment.uid.to_string(),
+            attempt: assignment.attempt,
+            tenant: assignment.id.tenant.to_string(),
+            job: assignment.id.name.to_string(),
+            trace_parent: assignment.trace_parent.clone(),
+            ..Self::default()
+        };
+        match &assignment.wish {
+            Wish::Prepared { spec, placement, key } | Wish::Running { spec, placement, key, .. } => {
+                wire.set_wish(v1::assignment::Wish::Prepared);
+                wire.spec = Some(spec.as_ref().into());
+                wire.placement = Some(placement.as_ref().into());
+                wire.job_key = key.expose().to_vec();
+            }
+            Wish::Stopped { grace, reason } => {
+                wire.set_wish(v1::assignment::Wish::Stopped);
+                wire.grace_period = Some(duration_to_wire(*grace));
+                wire.stop_reason.clone_from(reason);
+            }
+        }
+        if let Wish::Running { peers, .. } = &assignment.wish {
+            wire.set_wish(v1::assignment::Wish::Running);
+            wire.peers = peers.iter().map(Into::into).collect();
+        }
+        wire
+    }
+}
+
+fn wish(fields: &mut Fields, wire: v1::Assignment) -> Option<Wish> {
+    let kind = known(wire.wish);
+    if kind == Some(v1::assignment::Wish::Stopped) {
+        let grace = fields.nest("gracePeriod", duration_from_wire(wire.grace_period.unwrap_or_default()))?;
+        return Some(Wish::Stopped { grace, reason: wire.stop_reason });
+    }
+    let spec = fields.present("spec", wire.spec).and_then(|spec| fields.nest("spec", spec.try_into()));
+    let placement = fields
+        .present("placement", wire.placement)
+        .and_then(|wire| fields.nest("placement", wire.try_into()));
+    let key: Result<[u8; 32], _> = wire.job_key.try_into();
+    let key = fields.take("jobKey", key.map_err(|_| "must be 32 bytes"));
+    let (spec, placement, key) = (Box::new(spec?), Box::new(placement?), JobKey::new(key?));
+    match kind {
+        Some(v1::assignment::Wish::Prepared) => Some(Wish::Prepared { spec, placement, key }),
+        Some(v1::assignment::Wish::Running) => {
+            Some(Wish::Running { spec, placement, key, peers: fields.list("peers", wire.peers) })
+        }
+        _ => {
+            fields.fail("wish", "is not known to this agent; it may be older than the controller");
+            None
+        }
+    }
+}
+
+impl TryFrom<v1::Assignment> for Assignment {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::Assignment) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        let uid = fields.take("jobUid", wire.job_uid.parse());
+        let tenant = fields.take("tenant", TenantName::new(&wire.tenant));
+        let name = fields.take("job", JobName::new(&wire.job));
+        let (attempt, trace_parent) = (wire.attempt, wire.trace_parent.clone());
+        let wish = wish(&mut fields, wire);
+        let assignment = match (uid, tenant, name, wish) {
+            (Some(uid), Some(tenant), Some(name), Some(wish)) => {
+                Some(Self { uid, attempt, id: JobId { tenant, name }, wish, trace_parent })
+            }
+            _ => None,
+        };
+        fields.finish(assignment)
+    }
+}
+
+const STATES: [(Observed, v1::observation::State); 6] = [
+    (Observed::Preparing, v1::observation::State::Preparing),
+    (Observed::Prepared, v1::observation::State::Prepared),
+    (Observed::Starting, v1::observation::State::Starting),
+    (Observed::Running, v1::observation::State::Running),
+    (Observed::Stopping, v1::observation::State::Stopping),
+    (Observed::Ended, v1::observation::State::Ended),
+];
+
+impl From<&Observation> for v1::Observation {
+    fn from(observation: &Observation) -> Self {
+        let state = STATES
+            .iter()
+            .find(|(state, _)| *state == observation.state)
+            .map_or_else(Default::default, |p| p.1);
+        Self {
+            job_uid: observation.uid.to_string(),
+            attempt: observation.attempt,
+            state: state.into(),
+            endpoints: observation.endpoints.iter().map(Into::into).collect(),
+            exits: observation.exits.iter().map(Into::into).collect(),
+            cause: observation.cause.as_ref().map(Into::into),
+            result: observation.result.as_ref().map(Into::into),
+            rails: observation.rails.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl TryFrom<v1::Observation> for Observation {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::Observation) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        let uid = fields.take("jobUid", wire.job_uid.parse());
+        let state = STATES.iter().find(|(_, state)| *state as i32 == wire.state).map(|pair| pair.0);
+        let state = fields.take("state", state.ok_or("is not known"));
+        let endpoints = fields.list("endpoints", wire.endpoints);
+        let exits = fields.list("exits", wire.exits);
+        let cause = wire.cause.and_then(|wire| fields.nest("cause", wire.try_into()));
+        let observation = uid.zip(state).map(|(uid, state)| Self {
+            uid,
+            attempt: wire.attempt,
+            state,
+            endpoints,
+            exits,
+            cause,
+            result: wire.result.map(Into::into),
+            rails: wire.rails.into_iter().map(Into::into).collect(),
+        });
+        fields.finish(observation)
+    }
+}

@@ -1,0 +1,81 @@
+//! Times, durations and reasons.
+
+use std::{borrow::Cow, time::Duration};
+
+use proto_model::{Reason, Timestamp};
+
+use super::FieldErrors;
+use crate::v1;
+
+/// Milliseconds to `google.protobuf.Timestamp`.
+#[must_use]
+pub fn time_to_wire(time: Timestamp) -> prost_types::Timestamp {
+    let seconds = i64::try_from(time.0 / 1000).unwrap_or(i64::MAX);
+    let nanos = i32::try_from(time.0 % 1000).unwrap_or(0) * 1_000_000;
+    prost_types::Timestamp { seconds, nanos }
+}
+
+/// `google.protobuf.Timestamp` to milliseconds.
+///
+/// # Errors
+/// A time before 1970, or nanoseconds out of range.
+pub fn time_from_wire(time: prost_types::Timestamp) -> Result<Timestamp, FieldErrors> {
+    let seconds = u64::try_from(time.seconds).ok().and_then(|s| s.checked_mul(1000));
+    let millis = u64::try_from(time.nanos).ok().filter(|n| *n < 1_000_000_000).map(|n| n / 1_000_000);
+    match (seconds, millis) {
+        (Some(seconds), Some(millis)) if seconds < u64::MAX - 1000 => Ok(Timestamp(seconds + millis)),
+        _ => Err(FieldErrors::one("", "is not a time after 1970-01-01T00:00:00Z")),
+    }
+}
+
+/// `Duration` to `google.protobuf.Duration`, saturating at 10,000 years as the canonical mapping demands.
+#[must_use]
+pub fn duration_to_wire(duration: Duration) -> prost_types::Duration {
+    const MAX_SECONDS: i64 = 315_576_000_000;
+    let seconds = i64::try_from(duration.as_secs()).unwrap_or(MAX_SECONDS).min(MAX_SECONDS);
+    prost_types::Duration { seconds, nanos: i32::try_from(duration.subsec_nanos()).unwrap_or(0) }
+}
+
+/// `google.protobuf.Duration` to `Duration`.
+///
+/// # Errors
+/// A negative duration, or nanoseconds out of range.
+pub fn duration_from_wire(duration: prost_types::Duration) -> Result<Duration, FieldErrors> {
+    let nanos = u32::try_from(duration.nanos).ok().filter(|n| *n < 1_000_000_000);
+    match (u64::try_from(duration.seconds).ok(), nanos) {
+        (Some(seconds), Some(nanos)) => Ok(Duration::new(seconds, nanos)),
+        _ => Err(FieldErrors::one("", "must not be negative; write for example \"3600s\"")),
+    }
+}
+
+impl From<&Reason> for v1::Reason {
+    fn from(reason: &Reason) -> Self {
+        Self {
+            code: reason.code.to_string(),
+            message: reason.message.clone(),
+            count: reason.count,
+            scope: reason.scope.clone(),
+            since: reason.since.map(time_to_wire),
+        }
+    }
+}
+
+impl TryFrom<v1::Reason> for Reason {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::Reason) -> Result<Self, FieldErrors> {
+        let since = wire.since.map(time_from_wire).transpose()?;
+        Ok(Self {
+            code: Cow::Owned(wire.code),
+            message: wire.message,
+            count: wire.count,
+            scope: wire.scope,
+            since,
+        })
+    }
+}
+
+/// Reasons out of the domain.
+pub(super) fn reasons(reasons: &[Reason]) -> Vec<v1::Reason> {
+    reasons.iter().map(v1::Reason::from).collect()
+}

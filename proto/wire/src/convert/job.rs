@@ -1,0 +1,497 @@
+//! Jobs: the spec with its defaults and limits, and the status.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use proto_model::{
+    CollectiveOp, CollectiveSpec, CommandSpec, Dtype, FailurePolicy, Gang, Job, JobId, JobName, JobSpec,
+    JobStatus, Phase, RailBytes, RailRequest, RankExit, ReduceOp, Requeue, RunResult, TenantName, Work,
+};
+
+use super::{
+    API_VERSION, FieldErrors, Fields, common, duration_from_wire, duration_to_wire, known, time_from_wire,
+    time_to_wire,
+};
+use crate::v1;
+
+/// What a job spec may ask for at most, whatever the cluster.
+#[derive(Debug, Clone, Copy)]
+pub struct SpecLimits {
+    /// Nodes of a gang.
+    pub nodes: u32,
+    /// GPUs of one node.
+    pub gpus_per_node: u32,
+    /// Ranks of one node.
+    pub ranks_per_node: u32,
+    /// Bytes of one rank's message.
+    pub collective_bytes: u64,
+    /// Iterations and warm-up runs.
+    pub iterations: u32,
+    /// Bytes of arguments and environment together; Linux refuses more than 128 KiB in one string.
+    pub command_bytes: usize,
+    /// Entries of a map.
+    pub entries: usize,
+    /// Restarts.
+    pub restarts: u32,
+}
+
+/// The limits in force.
+pub const LIMITS: SpecLimits = SpecLimits {
+    nodes: 16_384,
+    gpus_per_node: 64,
+    ranks_per_node: 256,
+    collective_bytes: 16 << 30,
+    iterations: 1_000_000,
+    command_bytes: 96 << 10,
+    entries: 1024,
+    restarts: 1000,
+};
+
+const DEFAULT_GRACE: Duration = Duration::from_secs(10);
+const MAX_DURATION: Duration = Duration::from_secs(366 * 86_400);
+
+/// `apiVersion` and `kind` may be left out where the place says what it is; if given, they must be right.
+pub(super) fn header(fields: &mut Fields, api_version: &str, kind: &str, expected: &str) {
+    if !api_version.is_empty() && api_version != API_VERSION {
+        fields.fail("apiVersion", format!("'{api_version}' is not known; write {API_VERSION}"));
+    }
+    if !kind.is_empty() && kind != expected {
+        fields.fail("kind", format!("'{kind}' was given where {expected} is expected"));
+    }
+}
+
+fn range(fields: &mut Fields, field: &str, value: u32, min: u32, max: u32) {
+    if value < min || value > max {
+        fields.fail(field, format!("{value} is out of range; it must be from {min} to {max}"));
+    }
+}
+
+fn duration(fields: &mut Fields, field: &str, wire: Option<prost_types::Duration>) -> Option<Duration> {
+    let duration = fields.nest(field, duration_from_wire(wire?))?;
+    if duration > MAX_DURATION {
+        fields.fail(field, "is longer than 366 days");
+    }
+    Some(duration)
+}
+
+fn gang(fields: &mut Fields, wire: v1::Gang, is_command: bool) -> Gang {
+    range(fields, "gang.nodes", wire.nodes, 1, LIMITS.nodes);
+    range(fields, "gang.gpusPerNode", wire.gpus_per_node, 0, LIMITS.gpus_per_node);
+    range(fields, "gang.ranksPerNode", wire.ranks_per_node, 0, LIMITS.ranks_per_node);
+    let default = if is_command { wire.gpus_per_node.max(1) } else { 1 };
+    let ranks_per_node = if wire.ranks_per_node == 0 { default } else { wire.ranks_per_node };
+    Gang { nodes: wire.nodes, gpus_per_node: wire.gpus_per_node, ranks_per_node }
+}
+
+fn failure(fields: &mut Fields, wire: v1::FailurePolicy) -> FailurePolicy {
+    range(fields, "failure.maxRestarts", wire.max_restarts, 0, LIMITS.restarts);
+    let requeue = match known(wire.requeue) {
+        Some(v1::failure_policy::Requeue::OnInfrastructure) => Requeue::OnInfrastructure,
+        Some(v1::failure_policy::Requeue::OnAny) => Requeue::OnAny,
+        _ => Requeue::Never,
+    };
+    let default = if requeue == Requeue::Never { 0 } else { 3 };
+    FailurePolicy { requeue, max_restarts: if wire.max_restarts == 0 { default } else { wire.max_restarts } }
+}
+
+fn text(fields: &mut Fields, field: &str, text: &str) {
+    if text.contains('\0') {
+        fields.fail(field, "must not contain a NUL byte");
+    }
+}
+
+fn command(fields: &mut Fields, wire: v1::Command) -> CommandSpec {
+    if wire.argv.first().is_none_or(String::is_empty) {
+        fields.fail("command.argv", "must name a program");
+    }
+    for (index, argument) in wire.argv.iter().enumerate() {
+        text(fields, &format!("command.argv[{index}]"), argument);
+    }
+    for (key, value) in &wire.env {
+        text(fields, &format!("command.env.{}", key.escape_debug()), value);
+        if key.is_empty() || key.contains(['=', '\0']) {
+            fields.fail("command.env", format!("{key:?} cannot be the name of a variable"));
+        }
+    }
+    text(fields, "command.workingDir", &wire.working_dir);
+    let size: usize = wire.argv.iter().map(String::len).sum::<usize>()
+        + wire.env.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
+    if size > LIMITS.command_bytes || wire.env.len() > LIMITS.entries || wire.argv.len() > LIMITS.entries {
+        let (bytes, entries) = (LIMITS.command_bytes, LIMITS.entries);
+        fields.fail(
+            "command",
+            format!("is too large; at most {bytes} bytes in {entries} arguments and variables"),
+        );
+    }
+    let env: BTreeMap<String, String> = wire.env.into_iter().collect();
+    CommandSpec { argv: wire.argv, env, working_dir: wire.working_dir }
+}
+
+fn dtype(wire: i32) -> Option<Dtype> {
+    use v1::collective::Dtype as W;
+    Some(match W::try_from(wire).ok()? {
+        W::Unspecified | W::F32 => Dtype::F32,
+        W::F64 => Dtype::F64,
+        W::I32 => Dtype::I32,
+        W::I64 => Dtype::I64,
+        W::F16 => Dtype::F16,
+        W::Bf16 => Dtype::Bf16,
+    })
+}
+
+fn op(wire: i32) -> Option<CollectiveOp> {
+    use v1::collective::Op as W;
+    Some(match known(wire)? {
+        W::AllReduce => CollectiveOp::AllReduce,
+        W::AllGather => CollectiveOp::AllGather,
+        W::ReduceScatter => CollectiveOp::ReduceScatter,
+        W::Broadcast => CollectiveOp::Broadcast,
+        W::AllToAll => CollectiveOp::AllToAll,
+        W::Barrier => CollectiveOp::Barrier,
+        W::SendRecv => CollectiveOp::SendRecv,
+        W::Unspecified => return None,
+    })
+}
+
+fn reduce(wire: i32) -> Option<ReduceOp> {
+    use v1::collective::Reduce as W;
+    Some(match W::try_from(wire).ok()? {
+        W::Unspecified | W::Sum => ReduceOp::Sum,
+        W::Min => ReduceOp::Min,
+        W::Max => ReduceOp::Max,
+        W::Prod => ReduceOp::Prod,
+    })
+}
+
+fn collective(fields: &mut Fields, wire: v1::Collective) -> Option<CollectiveSpec> {
+    let words = "ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, ALL_TO_ALL, BARRIER, SEND_RECV";
+    let op = fields.take("collective.op", op(wire.op).ok_or(format!("must be one of {words}")));
+    let dtype = fields.take("collective.dtype", dtype(wire.dtype).ok_or("is not known"));
+    let reduce = fields.take("collective.reduce", reduce(wire.reduce).ok_or("is not known"));
+    if wire.bytes > LIMITS.collective_bytes {
+        fields.fail("collective.bytes", format!("{} is more than {}", wire.bytes, LIMITS.collective_bytes));
+    }
+    range(fields, "collective.iterations", wire.iterations, 0, LIMITS.iterations);
+    range(fields, "collective.warmup", wire.warmup, 0, LIMITS.iterations);
+    let (op, dtype, reduce) = (op?, dtype?, reduce?);
+    let size = match dtype {
+        Dtype::F16 | Dtype::Bf16 => 2,
+        Dtype::F32 | Dtype::I32 => 4,
+        Dtype::F64 | Dtype::I64 => 8,
+    };
+    if !wire.bytes.is_multiple_of(size) {
+        let nearest = wire.bytes.next_multiple_of(size);
+        let message = format!("{} is not a multiple of {size} bytes ({dtype}); {nearest} is", wire.bytes);
+        fields.fail("collective.bytes", message);
+    }
+    Some(CollectiveSpec {
+        op,
+        bytes: wire.bytes,
+        dtype,
+        reduce,
+        iterations: if wire.iterations == 0 { 10 } else { wire.iterations },
+        warmup: if wire.warmup == 0 { 1 } else { wire.warmup },
+        verify: wire.verify,
+    })
+}
+
+impl TryFrom<v1::JobSpec> for JobSpec {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::JobSpec) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        let is_command = matches!(wire.work, Some(v1::job_spec::Work::Command(_)));
+        let gang = fields.present("gang", wire.gang).map(|wire| gang(&mut fields, wire, is_command));
+        let rails = wire.rails.unwrap_or_default();
+        range(&mut fields, "rails.required", rails.required, 0, 64);
+        if !(-1000..=1000).contains(&wire.priority) {
+            fields.fail(
+                "priority",
+                format!("{} is out of range; it must be from -1000 to 1000", wire.priority),
+            );
+        }
+        let time_limit = duration(&mut fields, "timeLimit", wire.time_limit);
+        if time_limit.is_some_and(|limit| limit.is_zero()) {
+            fields.fail("timeLimit", "must be longer than 0s; leave it out for no limit");
+        }
+        let grace_period = duration(&mut fields, "gracePeriod", wire.grace_period).unwrap_or(DEFAULT_GRACE);
+        let failure = failure(&mut fields, wire.failure.unwrap_or_default());
+        let work = match wire.work {
+            Some(v1::job_spec::Work::Command(wire)) => Some(Work::Command(command(&mut fields, wire))),
+            Some(v1::job_spec::Work::Collective(wire)) => collective(&mut fields, wire).map(Work::Collective),
+            None => {
+                fields.fail("command", "is required: a job needs either `command` or `collective`");
+                None
+            }
+        };
+        let spec = gang.zip(work).map(|(gang, work)| Self {
+            gang,
+            rails: RailRequest { required: rails.required, allow_partial: rails.allow_partial },
+            priority: wire.priority,
+            time_limit,
+            grace_period,
+            failure,
+            work,
+        });
+        fields.finish(spec)
+    }
+}
+
+fn work_to_wire(work: &Work) -> v1::job_spec::Work {
+    use v1::collective as w;
+    match work {
+        Work::Command(command) => v1::job_spec::Work::Command(v1::Command {
+            argv: command.argv.clone(),
+            env: command.env.clone().into_iter().collect(),
+            working_dir: command.working_dir.clone(),
+        }),
+        Work::Collective(spec) => v1::job_spec::Work::Collective(v1::Collective {
+            op: match spec.op {
+                CollectiveOp::AllReduce => w::Op::AllReduce,
+                CollectiveOp::AllGather => w::Op::AllGather,
+                CollectiveOp::ReduceScatter => w::Op::ReduceScatter,
+                CollectiveOp::Broadcast => w::Op::Broadcast,
+                CollectiveOp::AllToAll => w::Op::AllToAll,
+                CollectiveOp::Barrier => w::Op::Barrier,
+                CollectiveOp::SendRecv => w::Op::SendRecv,
+            }
+            .into(),
+            bytes: spec.bytes,
+            dtype: match spec.dtype {
+                Dtype::F32 => w::Dtype::F32,
+                Dtype::F64 => w::Dtype::F64,
+                Dtype::I32 => w::Dtype::I32,
+                Dtype::I64 => w::Dtype::I64,
+                Dtype::F16 => w::Dtype::F16,
+                Dtype::Bf16 => w::Dtype::Bf16,
+            }
+            .into(),
+            reduce: match spec.reduce {
+                ReduceOp::Sum => w::Reduce::Sum,
+                ReduceOp::Min => w::Reduce::Min,
+                ReduceOp::Max => w::Reduce::Max,
+                ReduceOp::Prod => w::Reduce::Prod,
+            }
+            .into(),
+            iterations: spec.iterations,
+            warmup: spec.warmup,
+            verify: spec.verify,
+        }),
+    }
+}
+
+impl From<&JobSpec> for v1::JobSpec {
+    fn from(spec: &JobSpec) -> Self {
+        let requeue = match spec.failure.requeue {
+            Requeue::Never => v1::failure_policy::Requeue::Never,
+            Requeue::OnInfrastructure => v1::failure_policy::Requeue::OnInfrastructure,
+            Requeue::OnAny => v1::failure_policy::Requeue::OnAny,
+        };
+        Self {
+            gang: Some(v1::Gang {
+                nodes: spec.gang.nodes,
+                gpus_per_node: spec.gang.gpus_per_node,
+                ranks_per_node: spec.gang.ranks_per_node,
+            }),
+            rails: Some(v1::RailRequest {
+                required: spec.rails.required,
+                allow_partial: spec.rails.allow_partial,
+            }),
+            priority: spec.priority,
+            time_limit: spec.time_limit.map(duration_to_wire),
+            grace_period: Some(duration_to_wire(spec.grace_period)),
+            failure: Some(v1::FailurePolicy {
+                requeue: requeue.into(),
+                max_restarts: spec.failure.max_restarts,
+            }),
+            work: Some(work_to_wire(&spec.work)),
+        }
+    }
+}
+
+fn phase_to_wire(phase: Phase) -> v1::job_status::Phase {
+    use v1::job_status::Phase as W;
+    match phase {
+        Phase::Pending => W::Pending,
+        Phase::Reserved => W::Reserved,
+        Phase::Preparing => W::Preparing,
+        Phase::Running => W::Running,
+        Phase::Recovering => W::Recovering,
+        Phase::Completed => W::Completed,
+        Phase::Failed => W::Failed,
+        Phase::Cancelled => W::Cancelled,
+    }
+}
+
+impl From<Phase> for v1::job_status::Phase {
+    fn from(phase: Phase) -> Self {
+        phase_to_wire(phase)
+    }
+}
+
+impl TryFrom<v1::job_status::Phase> for Phase {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::job_status::Phase) -> Result<Self, FieldErrors> {
+        let found = Self::ALL.into_iter().find(|phase| phase_to_wire(*phase) == wire);
+        found.ok_or_else(|| FieldErrors::one("", "is not specified"))
+    }
+}
+
+impl From<&RankExit> for v1::RankExit {
+    fn from(exit: &RankExit) -> Self {
+        Self { rank: exit.rank, code: exit.code, signal: exit.signal, time: Some(time_to_wire(exit.time)) }
+    }
+}
+
+impl TryFrom<v1::RankExit> for RankExit {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::RankExit) -> Result<Self, FieldErrors> {
+        let time = time_from_wire(wire.time.unwrap_or_default())?;
+        Ok(Self { rank: wire.rank, code: wire.code, signal: wire.signal, time })
+    }
+}
+
+impl From<&RailBytes> for v1::RailBytes {
+    fn from(bytes: &RailBytes) -> Self {
+        Self { rail: bytes.rail, tx_bytes: bytes.tx_bytes, rx_bytes: bytes.rx_bytes }
+    }
+}
+
+impl From<v1::RailBytes> for RailBytes {
+    fn from(wire: v1::RailBytes) -> Self {
+        Self { rail: wire.rail, tx_bytes: wire.tx_bytes, rx_bytes: wire.rx_bytes }
+    }
+}
+
+impl From<&RunResult> for v1::CollectiveResult {
+    fn from(result: &RunResult) -> Self {
+        Self {
+            ranks: result.ranks,
+            bytes: result.bytes,
+            iterations: result.iterations,
+            time_us_min: result.time_us_min,
+            time_us_median: result.time_us_median,
+            time_us_max: result.time_us_max,
+            alg_bw_gbps: result.alg_bw_gbps,
+            bus_bw_gbps: result.bus_bw_gbps,
+            verified: result.verified,
+            mismatches: result.mismatches,
+            rails: result.rails.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<v1::CollectiveResult> for RunResult {
+    fn from(wire: v1::CollectiveResult) -> Self {
+        Self {
+            ranks: wire.ranks,
+            bytes: wire.bytes,
+            iterations: wire.iterations,
+            time_us_min: wire.time_us_min,
+            time_us_median: wire.time_us_median,
+            time_us_max: wire.time_us_max,
+            alg_bw_gbps: wire.alg_bw_gbps,
+            bus_bw_gbps: wire.bus_bw_gbps,
+            verified: wire.verified,
+            mismatches: wire.mismatches,
+            rails: wire.rails.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<&JobStatus> for v1::JobStatus {
+    fn from(status: &JobStatus) -> Self {
+        Self {
+            phase: phase_to_wire(status.phase).into(),
+            reasons: common::reasons(&status.reasons),
+            placement: status.placement.as_ref().map(Into::into),
+            attempt: status.attempt,
+            submit_time: Some(time_to_wire(status.submitted)),
+            start_time: status.started.map(time_to_wire),
+            end_time: status.ended.map(time_to_wire),
+            exits: status.exits.iter().map(Into::into).collect(),
+            result: status.result.as_ref().map(Into::into),
+            trace_parent: status.trace_parent.clone(),
+            cancel_requested: status.cancel_requested,
+        }
+    }
+}
+
+impl TryFrom<v1::JobStatus> for JobStatus {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::JobStatus) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        let phase = fields.nest("phase", wire.phase().try_into());
+        let placement = wire.placement.and_then(|wire| fields.nest("placement", wire.try_into()));
+        let submitted = fields.nest("submitTime", time_from_wire(wire.submit_time.unwrap_or_default()));
+        let started = wire.start_time.and_then(|time| fields.nest("startTime", time_from_wire(time)));
+        let ended = wire.end_time.and_then(|time| fields.nest("endTime", time_from_wire(time)));
+        let reasons = fields.list("reasons", wire.reasons);
+        let exits = fields.list("exits", wire.exits);
+        let status = phase.zip(submitted).map(|(phase, submitted)| Self {
+            phase,
+            reasons,
+            placement,
+            attempt: wire.attempt,
+            submitted,
+            started,
+            ended,
+            exits,
+            result: wire.result.map(Into::into),
+            trace_parent: wire.trace_parent,
+            cancel_requested: wire.cancel_requested,
+        });
+        fields.finish(status)
+    }
+}
+
+impl From<&Job> for v1::Job {
+    fn from(job: &Job) -> Self {
+        Self {
+            api_version: API_VERSION.to_owned(),
+            kind: "Job".to_owned(),
+            metadata: Some(v1::Metadata {
+                name: job.id.name.to_string(),
+                tenant: job.id.tenant.to_string(),
+                uid: job.uid.to_string(),
+                labels: job.labels.clone().into_iter().collect(),
+                generation: job.generation,
+                create_time: Some(time_to_wire(job.status.submitted)),
+                ..v1::Metadata::default()
+            }),
+            spec: Some((&job.spec).into()),
+            status: Some((&job.status).into()),
+        }
+    }
+}
+
+impl TryFrom<v1::Job> for Job {
+    type Error = FieldErrors;
+
+    /// For a job that a controller has stored: name, tenant, uid and status must be there.
+    fn try_from(wire: v1::Job) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        header(&mut fields, &wire.api_version, &wire.kind, "Job");
+        let metadata = fields.present("metadata", wire.metadata).unwrap_or_default();
+        let tenant = fields.take("metadata.tenant", TenantName::new(&metadata.tenant));
+        let name = fields.take("metadata.name", JobName::new(&metadata.name));
+        let uid = fields.take("metadata.uid", metadata.uid.parse());
+        let spec = fields.present("spec", wire.spec).and_then(|spec| fields.nest("spec", spec.try_into()));
+        let status =
+            fields.present("status", wire.status).and_then(|wire| fields.nest("status", wire.try_into()));
+        let job = match (tenant, name, uid, spec, status) {
+            (Some(tenant), Some(name), Some(uid), Some(spec), Some(status)) => Some(Self {
+                id: JobId { tenant, name },
+                uid,
+                labels: metadata.labels.into_iter().collect(),
+                generation: metadata.generation,
+                spec,
+                status,
+            }),
+            _ => None,
+        };
+        fields.finish(job)
+    }
+}

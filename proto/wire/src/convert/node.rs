@@ -1,0 +1,210 @@
+//! Servers and their inventories.
+
+use proto_model::{Gpu, Health, Inventory, Job, Nic, Node, NodeName, NodePlace};
+
+use super::{API_VERSION, FieldErrors, Fields, common, known, time_from_wire, time_to_wire};
+use crate::v1;
+
+fn numa(number: i32) -> Option<u32> {
+    u32::try_from(number).ok()
+}
+
+fn numa_to_wire(number: Option<u32>) -> i32 {
+    number.and_then(|n| i32::try_from(n).ok()).unwrap_or(-1)
+}
+
+impl TryFrom<v1::Gpu> for Gpu {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::Gpu) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        if wire.index >= 64 {
+            fields.fail("index", format!("{} is too large; GPUs are numbered from 0 to 63", wire.index));
+        }
+        fields.finish(Some(Self {
+            index: wire.index,
+            uuid: wire.uuid,
+            model: wire.model,
+            pci_address: wire.pci_address,
+            numa_node: numa(wire.numa_node),
+            memory_bytes: wire.memory_bytes,
+        }))
+    }
+}
+
+impl TryFrom<v1::Nic> for Nic {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::Nic) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        if wire.device.is_empty() || wire.device.len() > 64 || wire.device.chars().any(char::is_control) {
+            fields.fail("device", "must be a device name of 1 to 64 printable bytes");
+        }
+        if wire.rail >= 64 {
+            fields.fail("rail", format!("{} is too large; rails are numbered from 0 to 63", wire.rail));
+        }
+        let address = match wire.address.as_str() {
+            "" => None,
+            text => {
+                fields.take("address", text.parse().map_err(|_| format!("'{text}' is not an IP address")))
+            }
+        };
+        fields.finish(Some(Self {
+            netdev: if wire.netdev.is_empty() { wire.device.clone() } else { wire.netdev },
+            device: wire.device,
+            pci_address: wire.pci_address,
+            numa_node: numa(wire.numa_node),
+            rail: wire.rail,
+            address,
+            mtu: wire.mtu,
+            speed_mbps: wire.speed_mbps,
+            up: wire.up,
+            gid_index: u32::try_from(wire.gid_index).ok(),
+        }))
+    }
+}
+
+impl TryFrom<v1::Inventory> for Inventory {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::Inventory) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        let mut gpus: Vec<Gpu> = fields.list("gpus", wire.gpus);
+        let mut nics: Vec<Nic> = fields.list("nics", wire.nics);
+        gpus.sort_by_key(|gpu| gpu.index);
+        nics.sort_by(|a, b| (a.rail, &a.device).cmp(&(b.rail, &b.device)));
+        if let Some(pair) = gpus.windows(2).find(|pair| pair[0].index == pair[1].index) {
+            fields.fail("gpus", format!("two GPUs have the index {}", pair[0].index));
+        }
+        let mut devices: Vec<&str> = nics.iter().map(|nic| nic.device.as_str()).collect();
+        devices.sort_unstable();
+        if let Some(pair) = devices.windows(2).find(|pair| pair[0] == pair[1]) {
+            fields.fail("nics", format!("two NICs are called '{}'", pair[0]));
+        }
+        let (numa_nodes, cpus, memory_bytes) = (wire.numa_nodes, wire.cpus, wire.memory_bytes);
+        fields.finish(Some(Self { gpus, nics, numa_nodes, cpus, memory_bytes }))
+    }
+}
+
+impl From<&Inventory> for v1::Inventory {
+    fn from(inventory: &Inventory) -> Self {
+        let gpus = inventory.gpus.iter().map(|gpu| v1::Gpu {
+            index: gpu.index,
+            uuid: gpu.uuid.clone(),
+            model: gpu.model.clone(),
+            pci_address: gpu.pci_address.clone(),
+            numa_node: numa_to_wire(gpu.numa_node),
+            memory_bytes: gpu.memory_bytes,
+        });
+        let nics = inventory.nics.iter().map(|nic| v1::Nic {
+            device: nic.device.clone(),
+            netdev: nic.netdev.clone(),
+            pci_address: nic.pci_address.clone(),
+            numa_node: numa_to_wire(nic.numa_node),
+            rail: nic.rail,
+            address: nic.address.map(|address| address.to_string()).unwrap_or_default(),
+            mtu: nic.mtu,
+            speed_mbps: nic.speed_mbps,
+            up: nic.up,
+            gid_index: numa_to_wire(nic.gid_index),
+        });
+        Self {
+            gpus: gpus.collect(),
+            nics: nics.collect(),
+            numa_nodes: inventory.numa_nodes,
+            cpus: inventory.cpus,
+            memory_bytes: inventory.memory_bytes,
+        }
+    }
+}
+
+/// The phase that a health is shown as.
+#[must_use]
+pub fn node_status_phase(health: Health) -> v1::node_status::Phase {
+    match health {
+        Health::Ready => v1::node_status::Phase::Ready,
+        Health::NotReady => v1::node_status::Phase::NotReady,
+    }
+}
+
+/// What a job holds on one node of its gang, as a node's status shows it.
+#[must_use]
+pub fn hold(job: &Job, place: &NodePlace) -> v1::Hold {
+    v1::Hold {
+        tenant: job.id.tenant.to_string(),
+        job: job.id.name.to_string(),
+        job_uid: job.uid.to_string(),
+        gpus: place.gpus.clone(),
+        nics: place.nics.iter().map(|nic| nic.device.clone()).collect(),
+    }
+}
+
+impl From<&Node> for v1::Node {
+    /// Holds are not part of the domain's node; the API adds them from the jobs ([`hold`]).
+    fn from(node: &Node) -> Self {
+        Self {
+            api_version: API_VERSION.to_owned(),
+            kind: "Node".to_owned(),
+            metadata: Some(v1::Metadata {
+                name: node.name.to_string(),
+                uid: node.uid.clone(),
+                generation: node.generation,
+                create_time: Some(time_to_wire(node.created)),
+                ..v1::Metadata::default()
+            }),
+            spec: Some(v1::NodeSpec {
+                unschedulable: node.unschedulable,
+                reason: node.unschedulable_reason.clone(),
+            }),
+            status: Some(v1::NodeStatus {
+                phase: node_status_phase(node.health).into(),
+                last_heartbeat: Some(time_to_wire(node.health_since)),
+                inventory: Some((&node.inventory).into()),
+                holds: Vec::new(),
+                reasons: common::reasons(&node.reasons),
+                agent_version: node.agent_version.clone(),
+            }),
+        }
+    }
+}
+
+impl TryFrom<v1::Node> for Node {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::Node) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        super::job::header(&mut fields, &wire.api_version, &wire.kind, "Node");
+        let metadata = fields.present("metadata", wire.metadata).unwrap_or_default();
+        let spec = wire.spec.unwrap_or_default();
+        let status = wire.status.unwrap_or_default();
+        let name = fields.take("metadata.name", NodeName::new(&metadata.name));
+        let health = match known(status.phase) {
+            Some(v1::node_status::Phase::Ready) => Health::Ready,
+            _ => Health::NotReady,
+        };
+        let created =
+            fields.nest("metadata.createTime", time_from_wire(metadata.create_time.unwrap_or_default()));
+        let since =
+            fields.nest("status.lastHeartbeat", time_from_wire(status.last_heartbeat.unwrap_or_default()));
+        let inventory =
+            fields.nest("status.inventory", Inventory::try_from(status.inventory.unwrap_or_default()));
+        let reasons = fields.list("status.reasons", status.reasons);
+        let node = match (name, created, since, inventory) {
+            (Some(name), Some(created), Some(health_since), Some(inventory)) => Some(Self {
+                name,
+                uid: metadata.uid,
+                generation: metadata.generation,
+                created,
+                unschedulable: spec.unschedulable,
+                unschedulable_reason: spec.reason,
+                inventory,
+                health,
+                health_since,
+                reasons,
+                agent_version: status.agent_version,
+            }),
+            _ => None,
+        };
+        fields.finish(node)
+    }
+}

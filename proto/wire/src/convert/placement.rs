@@ -1,0 +1,110 @@
+//! Placements and rank maps.
+
+use std::net::IpAddr;
+
+use proto_model::{NicPlace, NodeName, NodePlace, Placement, RankPlace};
+
+use super::{FieldErrors, Fields, common};
+use crate::v1;
+
+impl From<&Placement> for v1::Placement {
+    fn from(placement: &Placement) -> Self {
+        let nodes = placement.nodes.iter().map(|node| v1::NodePlace {
+            node: node.node.to_string(),
+            pod: node.pod.clone(),
+            gpus: node.gpus.clone(),
+            nics: node.nics.iter().map(nic).collect(),
+        });
+        let ranks = placement.ranks.iter().map(|rank| v1::RankPlace {
+            rank: rank.rank,
+            node: rank.node.to_string(),
+            local_rank: rank.local_rank,
+            gpus: rank.gpus.clone(),
+            nic: rank.nic.clone(),
+            rail: rank.rail,
+            leaf: rank.leaf.clone(),
+        });
+        Self {
+            nodes: nodes.collect(),
+            ranks: ranks.collect(),
+            rails: placement.rails.clone(),
+            pods: placement.pods,
+            reasons: common::reasons(&placement.reasons),
+        }
+    }
+}
+
+fn nic(nic: &NicPlace) -> v1::NicPlace {
+    v1::NicPlace {
+        device: nic.device.clone(),
+        netdev: nic.netdev.clone(),
+        rail: nic.rail,
+        leaf: nic.leaf.clone(),
+        address: nic.address.map(|address| address.to_string()).unwrap_or_default(),
+    }
+}
+
+impl TryFrom<v1::NicPlace> for NicPlace {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::NicPlace) -> Result<Self, FieldErrors> {
+        let address: Option<IpAddr> = match wire.address.as_str() {
+            "" => None,
+            text => Some(
+                text.parse()
+                    .map_err(|_| FieldErrors::one("address", format!("'{text}' is not an IP address")))?,
+            ),
+        };
+        Ok(Self { device: wire.device, netdev: wire.netdev, rail: wire.rail, leaf: wire.leaf, address })
+    }
+}
+
+impl TryFrom<v1::NodePlace> for NodePlace {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::NodePlace) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        let node = fields.take("node", NodeName::new(&wire.node));
+        let nics = fields.list("nics", wire.nics);
+        fields.finish(node.map(|node| Self { node, pod: wire.pod, gpus: wire.gpus, nics }))
+    }
+}
+
+impl TryFrom<v1::RankPlace> for RankPlace {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::RankPlace) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        let node = fields.take("node", NodeName::new(&wire.node));
+        fields.finish(node.map(|node| Self {
+            rank: wire.rank,
+            node,
+            local_rank: wire.local_rank,
+            gpus: wire.gpus,
+            nic: wire.nic,
+            rail: wire.rail,
+            leaf: wire.leaf,
+        }))
+    }
+}
+
+impl TryFrom<v1::Placement> for Placement {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::Placement) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        let placement = Self {
+            nodes: fields.list("nodes", wire.nodes),
+            ranks: fields.list("ranks", wire.ranks),
+            rails: wire.rails,
+            pods: wire.pods,
+            reasons: fields.list("reasons", wire.reasons),
+        };
+        for (index, rank) in placement.ranks.iter().enumerate() {
+            if rank.rank as usize != index {
+                fields.fail("ranks", format!("entry {index} is for rank {}", rank.rank));
+            }
+        }
+        fields.finish(Some(placement))
+    }
+}

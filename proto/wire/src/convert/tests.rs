@@ -1,0 +1,123 @@
+//! Round trips, and every wrong field named.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use proptest::prelude::*;
+use prost::Message as _;
+use proto_model::{
+    CollectiveOp, CollectiveSpec, CommandSpec, Dtype, FailurePolicy, Gang, JobSpec, Placement, RailRequest,
+    ReduceOp, Requeue, Timestamp, Work,
+};
+
+use super::{FieldErrors, time_from_wire, time_to_wire};
+use crate::v1;
+
+fn work() -> impl Strategy<Value = Work> {
+    let command = (proptest::collection::vec("[a-z]{1,8}", 1..4), "[A-Z]{1,4}", "[^\0]{0,8}").prop_map(
+        |(argv, key, value)| {
+            Work::Command(CommandSpec {
+                argv,
+                env: BTreeMap::from([(key, value)]),
+                working_dir: String::new(),
+            })
+        },
+    );
+    let collective = (0usize..7, 0usize..6, 0usize..4, 0u64..1 << 20, any::<bool>()).prop_map(
+        |(op, dtype, reduce, n, verify)| {
+            Work::Collective(CollectiveSpec {
+                op: CollectiveOp::ALL[op],
+                bytes: n * 8,
+                dtype: Dtype::ALL[dtype],
+                reduce: ReduceOp::ALL[reduce],
+                iterations: 3,
+                warmup: 1,
+                verify,
+            })
+        },
+    );
+    prop_oneof![command, collective]
+}
+
+fn spec() -> impl Strategy<Value = JobSpec> {
+    let requeue = prop_oneof![Just(Requeue::Never), Just(Requeue::OnInfrastructure), Just(Requeue::OnAny)];
+    (1u32..100, 0u32..9, 1u32..9, -1000i32..=1000, 1u64..100_000, requeue, work()).prop_map(
+        |(nodes, gpus_per_node, ranks_per_node, priority, millis, requeue, work)| JobSpec {
+            gang: Gang { nodes, gpus_per_node, ranks_per_node },
+            rails: RailRequest { required: nodes % 5, allow_partial: gpus_per_node > 4 },
+            priority,
+            time_limit: (millis % 2 == 0).then(|| Duration::from_millis(millis)),
+            grace_period: Duration::from_millis(millis),
+            failure: FailurePolicy { requeue, max_restarts: if requeue == Requeue::Never { 0 } else { 2 } },
+            work,
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn a_spec_survives_the_wire(spec in spec()) {
+        let wire = v1::JobSpec::from(&spec);
+        let bytes = wire.encode_to_vec();
+        let back = JobSpec::try_from(v1::JobSpec::decode(bytes.as_slice()).unwrap()).unwrap();
+        prop_assert_eq!(spec, back);
+    }
+
+    #[test]
+    fn any_bytes_are_taken_or_refused_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..256)) {
+        if let Ok(wire) = v1::Assignment::decode(bytes.as_slice()) {
+            let _ = proto_model::Assignment::try_from(wire);
+        }
+        if let Ok(wire) = v1::Job::decode(bytes.as_slice()) {
+            let _ = proto_model::Job::try_from(wire);
+        }
+        if let Ok(wire) = v1::Node::decode(bytes.as_slice()) {
+            let _ = proto_model::Node::try_from(wire);
+        }
+    }
+
+    #[test]
+    fn times_survive(millis in 0u64..4_000_000_000_000) {
+        prop_assert_eq!(time_from_wire(time_to_wire(Timestamp(millis))), Ok(Timestamp(millis)));
+    }
+}
+
+fn errors<T: std::fmt::Debug>(result: Result<T, FieldErrors>) -> Vec<String> {
+    result.unwrap_err().0.into_iter().map(|error| error.field).collect()
+}
+
+#[test]
+fn every_wrong_field_is_named_at_once() {
+    let wire = v1::JobSpec {
+        gang: Some(v1::Gang { nodes: 0, gpus_per_node: 99, ranks_per_node: 1 }),
+        priority: 5000,
+        time_limit: Some(prost_types::Duration { seconds: -1, nanos: 0 }),
+        work: Some(v1::job_spec::Work::Collective(v1::Collective {
+            bytes: 6,
+            dtype: 1,
+            ..Default::default()
+        })),
+        ..Default::default()
+    };
+    let found = errors(JobSpec::try_from(wire));
+    assert_eq!(found, ["gang.nodes", "gang.gpusPerNode", "priority", "timeLimit", "collective.op"]);
+}
+
+#[test]
+fn a_command_with_nul_is_refused() {
+    let wire = v1::JobSpec {
+        gang: Some(v1::Gang { nodes: 1, ..Default::default() }),
+        work: Some(v1::job_spec::Work::Command(v1::Command {
+            argv: vec!["a\0b".into()],
+            ..Default::default()
+        })),
+        ..Default::default()
+    };
+    assert_eq!(errors(JobSpec::try_from(wire)), ["command.argv[0]"]);
+}
+
+#[test]
+fn ranks_must_be_in_order() {
+    let rank = |rank| v1::RankPlace { rank, node: "n0".into(), ..Default::default() };
+    let wire = v1::Placement { ranks: vec![rank(0), rank(2)], ..Default::default() };
+    assert_eq!(errors(Placement::try_from(wire)), ["ranks"]);
+}
