@@ -90,7 +90,7 @@ pub enum Event {
         /// Whose.
         key: Key,
         /// What.
-        report: Report,
+        report: Box<Report>,
     },
     /// Time has passed; at least one every few seconds.
     Tick,
@@ -166,7 +166,7 @@ pub fn step(state: &mut State, event: Event, now: Timestamp) -> Vec<Action> {
         }
         Event::Disconnected => state.connected = false,
         Event::Command { epoch, command } => obey(state, epoch, command, now, &mut actions),
-        Event::Supervisor { key, report } => hear(state, key, report, now, &mut actions),
+        Event::Supervisor { key, report } => hear(state, key, *report, now, &mut actions),
         Event::Tick => repeat(state, now, &mut actions),
     }
     actions

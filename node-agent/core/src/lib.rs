@@ -8,8 +8,12 @@
 //! 4. Losing the controller, or the agent itself, changes nothing for a job that runs.
 
 pub mod agent;
+#[cfg(test)]
+mod agent_tests;
 pub mod record;
 pub mod supervisor;
+#[cfg(test)]
+mod supervisor_tests;
 
 pub use agent::{Action, Command, Event, Message, Recovered, State, step};
 pub use record::{Goal, Key, Life, Order, Record, Report, Snapshot};

@@ -1,1 +1,390 @@
-//! The supervisor of one try of one job: engine, then ranks, then their end.
+//! The supervisor of one try of one job: engine first, then ranks, then their end; nothing outlives it.
+//!
+//! It decides alone: the agent may be away at any moment, so every rule that keeps a job's end clean is here.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use proto_model::{NodeEndpoints, Observed, RailBytes, RailEndpoint, RankExit, Reason, RunResult, Timestamp};
+
+use crate::record::{Order, Snapshot};
+
+/// An engine that does not listen after this long has failed.
+pub const LISTEN_LIMIT: Duration = Duration::from_secs(15);
+/// An engine that has not connected its rails after this long has failed; its own limit is shorter.
+pub const CONNECT_LIMIT: Duration = Duration::from_secs(30);
+/// Between SIGTERM and SIGKILL when the engine is lost; the job must be over within 5 s.
+pub const LOST_GRACE: Duration = Duration::from_secs(2);
+/// Between SIGTERM and SIGKILL for processes that ranks left behind.
+pub const SWEEP_GRACE: Duration = Duration::from_secs(2);
+/// An engine that was asked to stop is killed after this long.
+pub const ENGINE_GRACE: Duration = Duration::from_secs(3);
+/// SIGKILL is repeated this often until nothing is left.
+const KILL_AGAIN: Duration = Duration::from_secs(1);
+
+/// What happens to a supervisor.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// First of all.
+    Begin,
+    /// The engine listens on every rail.
+    EngineListening(Vec<RailEndpoint>),
+    /// All rails to all peers are up.
+    EngineConnected,
+    /// The engine could not be started, or could not connect.
+    EngineFailed(String),
+    /// The engine says that it can no longer serve the job, and why; its process may still be there.
+    EngineBroken(String),
+    /// The engine's process has ended.
+    EngineExited {
+        /// How, in words.
+        how: String,
+        /// With status 0.
+        clean: bool,
+    },
+    /// The agent spoke.
+    Order(Order),
+    /// This rank's process was started.
+    RankStarted(u32),
+    /// This rank's process could not be started.
+    RankFailed {
+        /// Which.
+        rank: u32,
+        /// Why.
+        message: String,
+    },
+    /// This rank's process has ended.
+    RankExited(RankExit),
+    /// What rank 0 measured.
+    Result(RunResult),
+    /// What the engine has moved so far.
+    Stats(Vec<RailBytes>),
+    /// No process of the ranks is left, grandchildren included.
+    TreeEmpty,
+    /// Time has passed.
+    Tick,
+}
+
+/// How hard to signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGTERM.
+    Term,
+    /// SIGKILL.
+    Kill,
+}
+
+/// What the shell must do, in this order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Start the engine.
+    SpawnEngine,
+    /// Have it connect to these peers; answered by `EngineConnected` or `EngineFailed`.
+    ConnectEngine(Vec<NodeEndpoints>),
+    /// Start every local rank; each is answered by `RankStarted` or `RankFailed`.
+    SpawnRanks,
+    /// Signal every process of the ranks; `TreeEmpty` follows when none is left.
+    SignalTree(Signal),
+    /// Read what the engine has moved; `Stats` follows if it answers.
+    ReadStats,
+    /// Ask the engine to stop; `EngineExited` follows.
+    StopEngine(String),
+    /// Kill the engine; `EngineExited` follows.
+    KillEngine,
+    /// A line of Railyard's own in every rank's log.
+    Note(String),
+    /// Make the snapshot durable, then tell the agent if it is there.
+    Publish,
+    /// The supervisor's work is done.
+    Exit,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    New,
+    Starting,
+    Listening,
+    Connecting,
+    Running,
+    /// The ranks' processes are ending; SIGKILL at this time.
+    Draining { kill_at: Timestamp },
+    StoppingEngine,
+    Ended,
+}
+
+/// Everything a supervisor decides from.
+#[derive(Debug, Clone)]
+pub struct State {
+    phase: Phase,
+    /// Local ranks; true once started.
+    ranks: BTreeMap<u32, bool>,
+    engine_up: bool,
+    /// We killed it: how it ended says nothing.
+    engine_killed: bool,
+    /// The end was ordered: how ranks ended says nothing.
+    stopped: bool,
+    tree_empty: bool,
+    deadline: Option<Timestamp>,
+    seen: Snapshot,
+}
+
+impl State {
+    /// A supervisor for these ranks of this server.
+    #[must_use]
+    pub fn new(local_ranks: impl IntoIterator<Item = u32>) -> Self {
+        Self {
+            phase: Phase::New,
+            ranks: local_ranks.into_iter().map(|rank| (rank, false)).collect(),
+            engine_up: false,
+            engine_killed: false,
+            stopped: false,
+            tree_empty: true,
+            deadline: None,
+            seen: Snapshot::default(),
+        }
+    }
+
+    /// What is known so far.
+    #[must_use]
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.seen
+    }
+
+    /// True while the ranks' processes are being ended, so that the shell looks for what is left of them.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        matches!(self.phase, Phase::Draining { .. })
+    }
+
+    fn all_started_exited(&self) -> bool {
+        let exited = |rank: &u32| self.seen.exits.iter().any(|exit| exit.rank == *rank);
+        self.ranks.iter().all(|(rank, started)| !started || exited(rank))
+    }
+}
+
+/// The decision: what follows from `event`. Total: an event that does not fit the phase changes nothing.
+pub fn step(state: &mut State, event: Event, now: Timestamp) -> Vec<Action> {
+    let mut actions = Vec::new();
+    match event {
+        Event::Begin if state.phase == Phase::New => {
+            state.phase = Phase::Starting;
+            state.engine_up = true;
+            state.deadline = Some(now.plus(LISTEN_LIMIT));
+            actions.extend([Action::SpawnEngine, Action::Publish]);
+        }
+        Event::EngineListening(endpoints) if state.phase == Phase::Starting => {
+            state.phase = Phase::Listening;
+            state.deadline = None;
+            state.seen.endpoints = endpoints;
+            advance(state, Observed::Prepared);
+            actions.push(Action::Publish);
+        }
+        Event::EngineConnected if state.phase == Phase::Connecting => {
+            state.deadline = None;
+            state.tree_empty = false;
+            actions.push(Action::SpawnRanks);
+            if state.ranks.is_empty() {
+                state.tree_empty = true;
+                drain(state, SWEEP_GRACE, now, &mut actions);
+            }
+        }
+        Event::EngineFailed(message) => engine_failed(state, message, now, &mut actions),
+        Event::EngineBroken(why) => {
+            if matches!(state.phase, Phase::Listening | Phase::Connecting | Phase::Running) {
+                engine_lost(state, &why, now, &mut actions);
+            }
+        }
+        Event::EngineExited { how, clean } => engine_exited(state, &how, clean, now, &mut actions),
+        Event::Order(order) => obey(state, order, now, &mut actions),
+        Event::RankStarted(rank) => rank_started(state, rank, &mut actions),
+        Event::RankFailed { rank, message } => {
+            let cause = Reason::new("RankStartFailed", message).scope(format!("rank/{rank}"));
+            fail(state, cause, LOST_GRACE, now, &mut actions);
+        }
+        Event::RankExited(exit) => rank_exited(state, exit, now, &mut actions),
+        Event::Result(result) => {
+            state.seen.result.get_or_insert(result);
+        }
+        Event::Stats(rails) => state.seen.rails = rails,
+        Event::TreeEmpty => {
+            if state.all_started_exited() {
+                state.tree_empty = true;
+                tree_empty(state, now, &mut actions);
+            }
+        }
+        Event::Tick => tick(state, now, &mut actions),
+        Event::Begin | Event::EngineListening(_) | Event::EngineConnected => {}
+    }
+    actions
+}
+
+fn advance(state: &mut State, to: Observed) {
+    state.seen.state = state.seen.state.max(to);
+}
+
+fn obey(state: &mut State, order: Order, now: Timestamp, actions: &mut Vec<Action>) {
+    match order {
+        Order::Start { peers } => {
+            if state.phase == Phase::Listening {
+                state.phase = Phase::Connecting;
+                state.deadline = Some(now.plus(CONNECT_LIMIT));
+                advance(state, Observed::Starting);
+                actions.extend([Action::Publish, Action::ConnectEngine(peers)]);
+            }
+        }
+        Order::Stop { grace, reason } => match state.phase {
+            Phase::Draining { kill_at } => {
+                state.phase = Phase::Draining { kill_at: kill_at.min(now.plus(grace)) };
+                tick(state, now, actions);
+            }
+            Phase::StoppingEngine | Phase::Ended => {}
+            _ => {
+                state.stopped = true;
+                actions.push(Action::Note(format!("stopping: {reason}")));
+                drain(state, grace, now, actions);
+            }
+        },
+    }
+}
+
+fn rank_started(state: &mut State, rank: u32, actions: &mut Vec<Action>) {
+    let Some(started) = state.ranks.get_mut(&rank) else { return };
+    *started = true;
+    if state.phase == Phase::Connecting && state.ranks.values().all(|started| *started) {
+        state.phase = Phase::Running;
+        advance(state, Observed::Running);
+    }
+    // Published for each, so that the pids of the started ones are durable before anything else happens.
+    actions.push(Action::Publish);
+}
+
+fn rank_exited(state: &mut State, exit: RankExit, now: Timestamp, actions: &mut Vec<Action>) {
+    let known = state.seen.exits.iter().any(|known| known.rank == exit.rank);
+    if known || !state.ranks.get(&exit.rank).is_some_and(|started| *started) {
+        return;
+    }
+    state.seen.exits.push(exit);
+    state.seen.exits.sort_by_key(|exit| exit.rank);
+    actions.push(Action::Publish);
+    if state.phase == Phase::Running && state.seen.exits.len() == state.ranks.len() {
+        drain(state, SWEEP_GRACE, now, actions);
+    }
+}
+
+/// Ends the ranks' processes, then the engine.
+fn drain(state: &mut State, grace: Duration, now: Timestamp, actions: &mut Vec<Action>) {
+    if matches!(state.phase, Phase::StoppingEngine | Phase::Ended) {
+        return;
+    }
+    let kill_at = now.plus(grace);
+    if let Phase::Draining { kill_at: earlier } = state.phase {
+        state.phase = Phase::Draining { kill_at: earlier.min(kill_at) };
+        return;
+    }
+    state.phase = Phase::Draining { kill_at };
+    state.deadline = None;
+    advance(state, Observed::Stopping);
+    if state.tree_empty {
+        tree_empty(state, now, actions);
+    } else {
+        actions.extend([Action::SignalTree(Signal::Term), Action::Publish]);
+    }
+}
+
+fn tree_empty(state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
+    if !state.is_draining() {
+        return;
+    }
+    if state.engine_up {
+        state.phase = Phase::StoppingEngine;
+        state.deadline = Some(now.plus(ENGINE_GRACE));
+        let reason = state.seen.cause.as_ref().map_or_else(|| "the job has ended".to_owned(), Reason::to_string);
+        actions.extend([Action::ReadStats, Action::Publish, Action::StopEngine(reason)]);
+    } else {
+        end(state, actions);
+    }
+}
+
+fn end(state: &mut State, actions: &mut Vec<Action>) {
+    state.phase = Phase::Ended;
+    state.deadline = None;
+    advance(state, Observed::Ended);
+    actions.extend([Action::Publish, Action::Exit]);
+}
+
+/// The try fails here by another cause than a rank's own exit.
+fn fail(state: &mut State, cause: Reason, grace: Duration, now: Timestamp, actions: &mut Vec<Action>) {
+    if state.phase == Phase::Ended {
+        return;
+    }
+    if state.seen.cause.is_none() {
+        actions.push(Action::Note(format!("ending the ranks: {cause}")));
+        state.seen.cause = Some(cause);
+    }
+    drain(state, grace, now, actions);
+}
+
+fn engine_failed(state: &mut State, message: String, now: Timestamp, actions: &mut Vec<Action>) {
+    if matches!(state.phase, Phase::Starting | Phase::Connecting) {
+        fail(state, Reason::new("EngineFailed", message), LOST_GRACE, now, actions);
+    }
+}
+
+fn engine_lost(state: &mut State, why: &str, now: Timestamp, actions: &mut Vec<Action>) {
+    let message = format!("rail-engine of this server failed under the job: {why}");
+    fail(state, Reason::new("EngineLost", message), LOST_GRACE, now, actions);
+}
+
+fn engine_exited(state: &mut State, how: &str, clean: bool, now: Timestamp, actions: &mut Vec<Action>) {
+    if !state.engine_up {
+        return;
+    }
+    state.engine_up = false;
+    match state.phase {
+        Phase::New | Phase::Ended => {}
+        Phase::Starting => {
+            let message = format!("rail-engine did not come up: {how}");
+            fail(state, Reason::new("EngineFailed", message), LOST_GRACE, now, actions);
+        }
+        Phase::Listening | Phase::Connecting | Phase::Running => engine_lost(state, how, now, actions),
+        Phase::Draining { .. } | Phase::StoppingEngine => {
+            // Ranks that failed because their engine went may be seen to end before it is.
+            let rank_failed = state.seen.exits.iter().any(|exit| !exit.is_success());
+            if !clean && rank_failed && !state.stopped && !state.engine_killed {
+                engine_lost(state, how, now, actions);
+            }
+            if state.phase == Phase::StoppingEngine {
+                end(state, actions);
+            }
+        }
+    }
+}
+
+fn tick(state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
+    if let Phase::Draining { kill_at } = state.phase
+        && now >= kill_at
+    {
+        state.phase = Phase::Draining { kill_at: now.plus(KILL_AGAIN) };
+        actions.push(Action::SignalTree(Signal::Kill));
+    }
+    if state.deadline.is_none_or(|deadline| now < deadline) {
+        return;
+    }
+    match state.phase {
+        Phase::Starting => {
+            let limit = LISTEN_LIMIT.as_secs();
+            let message = format!("rail-engine did not listen on every rail within {limit} s");
+            fail(state, Reason::new("EngineFailed", message), LOST_GRACE, now, actions);
+        }
+        Phase::Connecting => {
+            let limit = CONNECT_LIMIT.as_secs();
+            let message = format!("rail-engine did not connect to every peer within {limit} s");
+            fail(state, Reason::new("EngineFailed", message), LOST_GRACE, now, actions);
+        }
+        Phase::StoppingEngine => {
+            state.deadline = Some(now.plus(KILL_AGAIN));
+            state.engine_killed = true;
+            actions.push(Action::KillEngine);
+        }
+        _ => state.deadline = None,
+    }
+}

@@ -1,0 +1,189 @@
+//! The supervisor's rules as data, and random event sequences.
+
+use std::{net::SocketAddr, time::Duration};
+
+use proptest::prelude::*;
+use proto_model::{Observed, RailEndpoint, RankExit, Timestamp};
+
+use crate::{
+    record::Order,
+    supervisor::{Action, Event, Signal, State, step},
+};
+
+const T0: Timestamp = Timestamp(1_000_000);
+
+fn endpoints() -> Vec<RailEndpoint> {
+    vec![RailEndpoint { rail: 0, address: SocketAddr::from(([127, 0, 0, 1], 4000)) }]
+}
+
+fn exit(rank: u32, code: i32) -> Event {
+    Event::RankExited(RankExit { rank, code, signal: 0, time: T0 })
+}
+
+fn stop(secs: u64) -> Event {
+    Event::Order(Order::Stop { grace: Duration::from_secs(secs), reason: "cancelled".into() })
+}
+
+fn start() -> Event {
+    Event::Order(Order::Start { peers: Vec::new() })
+}
+
+fn exited(clean: bool) -> Event {
+    Event::EngineExited { how: if clean { "status 0" } else { "signal 9" }.into(), clean }
+}
+
+/// Runs `events` at T0 and returns everything that followed.
+fn run(state: &mut State, events: Vec<Event>) -> Vec<Action> {
+    events.into_iter().flat_map(|event| step(state, event, T0)).collect()
+}
+
+fn running() -> State {
+    let mut state = State::new([4, 5]);
+    let up = vec![Event::Begin, Event::EngineListening(endpoints()), start(), Event::EngineConnected];
+    run(&mut state, up);
+    run(&mut state, vec![Event::RankStarted(4), Event::RankStarted(5)]);
+    assert_eq!(state.snapshot().state, Observed::Running);
+    state
+}
+
+fn cause(state: &State) -> Option<&str> {
+    state.snapshot().cause.as_ref().map(|cause| cause.code.as_ref())
+}
+
+#[test]
+fn a_good_run_goes_through_every_state_and_reads_the_bytes_before_the_engine_stops() {
+    let mut state = State::new([4]);
+    let actions = run(&mut state, vec![Event::Begin, Event::EngineListening(endpoints())]);
+    assert!(actions.contains(&Action::SpawnEngine));
+    assert_eq!(state.snapshot().state, Observed::Prepared);
+    let actions = run(&mut state, vec![start(), start()]);
+    assert_eq!(actions.iter().filter(|a| matches!(a, Action::ConnectEngine(_))).count(), 1);
+    assert_eq!(run(&mut state, vec![Event::EngineConnected]), vec![Action::SpawnRanks]);
+    run(&mut state, vec![Event::RankStarted(4)]);
+    let actions = run(&mut state, vec![exit(4, 0), Event::TreeEmpty]);
+    let at = |wanted: &Action| actions.iter().position(|action| action == wanted).unwrap();
+    assert!(at(&Action::ReadStats) < at(&Action::StopEngine("the job has ended".into())));
+    assert_eq!(run(&mut state, vec![exited(true)]), vec![Action::Publish, Action::Exit]);
+    assert_eq!(state.snapshot().state, Observed::Ended);
+    assert_eq!(cause(&state), None);
+}
+
+#[test]
+fn an_engine_that_dies_ends_the_ranks_within_five_seconds_with_a_cause() {
+    let mut state = running();
+    let actions = run(&mut state, vec![exited(false)]);
+    assert!(actions.contains(&Action::SignalTree(Signal::Term)));
+    assert_eq!(cause(&state), Some("EngineLost"));
+    let later = T0.plus(Duration::from_secs(2));
+    assert_eq!(step(&mut state, Event::Tick, later), vec![Action::SignalTree(Signal::Kill)]);
+    run(&mut state, vec![exit(4, 1), exit(5, 1), Event::TreeEmpty]);
+    assert_eq!(state.snapshot().state, Observed::Ended);
+}
+
+#[test]
+fn ranks_that_fail_a_moment_before_their_engine_still_blame_the_engine() {
+    for order in [[exit(4, 1), exit(5, 1), exited(false)], [exited(false), exit(4, 1), exit(5, 1)]] {
+        let mut state = running();
+        run(&mut state, order.to_vec());
+        assert_eq!(cause(&state), Some("EngineLost"));
+    }
+    let mut state = running();
+    run(&mut state, vec![exit(4, 0), exit(5, 0), exited(false)]);
+    assert_eq!(cause(&state), None, "all ranks were done");
+    let mut state = running();
+    run(&mut state, vec![stop(1), exit(4, 1), exit(5, 1), exited(false)]);
+    assert_eq!(cause(&state), None, "the end was ordered");
+}
+
+#[test]
+fn a_stop_terminates_then_kills_and_a_shorter_grace_wins() {
+    let mut state = running();
+    let actions = run(&mut state, vec![stop(60)]);
+    assert!(actions.contains(&Action::Note("stopping: cancelled".into())));
+    assert!(actions.contains(&Action::SignalTree(Signal::Term)));
+    assert!(run(&mut state, vec![Event::Tick]).is_empty());
+    assert_eq!(run(&mut state, vec![stop(0)]), vec![Action::SignalTree(Signal::Kill)]);
+    let again = T0.plus(Duration::from_secs(1));
+    assert_eq!(step(&mut state, Event::Tick, again), vec![Action::SignalTree(Signal::Kill)]);
+    assert!(run(&mut state, vec![Event::TreeEmpty]).is_empty(), "exits are recorded first");
+    let actions = run(&mut state, vec![exit(4, 0), exit(5, 0), Event::TreeEmpty]);
+    assert!(actions.iter().any(|action| matches!(action, Action::StopEngine(_))));
+}
+
+#[test]
+fn every_wait_has_a_deadline() {
+    let late = T0.plus(Duration::from_secs(60));
+    let mut state = State::new([0]);
+    run(&mut state, vec![Event::Begin]);
+    step(&mut state, Event::Tick, late);
+    assert_eq!(cause(&state), Some("EngineFailed"));
+    let mut state = State::new([0]);
+    run(&mut state, vec![Event::Begin, Event::EngineListening(endpoints()), start()]);
+    step(&mut state, Event::Tick, late);
+    assert_eq!(cause(&state), Some("EngineFailed"));
+    // Stopping the engine: killed, again and again, until its end is seen.
+    let much_later = late.plus(Duration::from_secs(60));
+    assert_eq!(step(&mut state, Event::Tick, much_later), vec![Action::KillEngine]);
+    let last = much_later.plus(Duration::from_secs(1));
+    assert_eq!(step(&mut state, Event::Tick, last), vec![Action::KillEngine]);
+    assert_eq!(run(&mut state, vec![exited(false)]), vec![Action::Publish, Action::Exit]);
+}
+
+#[test]
+fn an_engine_that_never_came_up_and_a_stop_before_start_end_cleanly() {
+    let mut state = State::new([0]);
+    run(&mut state, vec![Event::Begin, exited(false)]);
+    assert_eq!((state.snapshot().state, cause(&state)), (Observed::Ended, Some("EngineFailed")));
+    let mut state = State::new([0]);
+    run(&mut state, vec![Event::Begin, Event::EngineListening(endpoints()), stop(10), exited(true)]);
+    assert_eq!((state.snapshot().state, cause(&state)), (Observed::Ended, None));
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        Just(Event::EngineListening(endpoints())),
+        Just(Event::EngineConnected),
+        Just(Event::EngineFailed("x".into())),
+        Just(Event::EngineBroken("x".into())),
+        any::<bool>().prop_map(exited),
+        Just(start()),
+        (0u64..5).prop_map(stop),
+        (4u32..7).prop_map(Event::RankStarted),
+        (4u32..7, 0..2).prop_map(|(rank, code)| exit(rank, code)),
+        Just(Event::TreeEmpty),
+        Just(Event::Tick),
+        Just(Event::Stats(Vec::new())),
+        Just(Event::RankFailed { rank: 4, message: "x".into() }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn any_sequence_moves_forward_starts_ranks_once_and_can_be_ended(
+        events in prop::collection::vec((any_event(), 0u64..4000), 0..60)
+    ) {
+        let mut state = State::new([4, 5]);
+        let mut now = T0;
+        let mut spawned = 0;
+        let mut started_wished = false;
+        step(&mut state, Event::Begin, now);
+        let mut last = state.snapshot().state;
+        for (event, wait) in events {
+            now = now.plus(Duration::from_millis(wait));
+            started_wished |= matches!(event, Event::Order(Order::Start { .. }));
+            let actions = step(&mut state, event, now);
+            if actions.contains(&Action::SpawnRanks) {
+                spawned += 1;
+                prop_assert!(started_wished);
+            }
+            prop_assert!(state.snapshot().state >= last);
+            last = state.snapshot().state;
+        }
+        prop_assert!(spawned <= 1);
+        // Whatever happened: an order to stop, and time, lead to the end.
+        for event in [stop(0), exit(4, 1), exit(5, 1), Event::TreeEmpty, exited(true), Event::Tick] {
+            step(&mut state, event, now);
+        }
+        prop_assert_eq!(state.snapshot().state, Observed::Ended);
+    }
+}
