@@ -1,0 +1,90 @@
+//! Why a call of a rank failed.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use node_agent_local::{Failure, FailureCode, ProtocolError, RegionError, SocketError};
+
+/// Why a call failed. After [`Error::EngineLost`], [`Error::EngineSilent`] and [`Error::Engine`] the client is of no use any
+/// more: every later call fails the same way. After [`Error::Failed`] it depends on the cause in it.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// The process was not started as a rank of a job.
+    #[error("{name} {problem}; start this program as a rank of a job, which sets it")]
+    Environment {
+        /// The variable.
+        name: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The engine's socket could not be reached.
+    #[error("could not attach to the engine at {}: {cause}", socket.display())]
+    Attach {
+        /// The engine's socket.
+        socket: PathBuf,
+        /// What went wrong.
+        cause: String,
+    },
+    /// The engine answered that it could not do it.
+    #[error("{call} failed: {failure}")]
+    Failed {
+        /// What was called.
+        call: &'static str,
+        /// The engine's answer.
+        failure: Failure,
+    },
+    /// The engine's process is gone.
+    #[error("the engine ended while this rank was attached; the job cannot go on")]
+    EngineLost,
+    /// The engine did not even say that it was late.
+    #[error("the engine did not answer within {} ms; it is stuck or stopped", after.as_millis())]
+    EngineSilent {
+        /// How long this side waited.
+        after: Duration,
+    },
+    /// The engine's answer makes no sense.
+    #[error("the engine answered wrongly: {cause}")]
+    Engine {
+        /// What was wrong.
+        cause: String,
+    },
+    /// The arguments do not fit together.
+    #[error("invalid argument: {0}")]
+    Argument(String),
+    /// Shared memory could not be mapped or reached.
+    #[error("shared memory: {0}")]
+    Memory(String),
+}
+
+impl Error {
+    /// The cause as one of the fixed codes, whichever side found it.
+    pub fn code(&self) -> FailureCode {
+        match self {
+            Self::Environment { .. } | Self::Argument(_) | Self::Memory(_) => FailureCode::InvalidArgument,
+            Self::Attach { .. } | Self::EngineLost => FailureCode::EngineLost,
+            Self::Failed { failure, .. } => failure.code,
+            Self::EngineSilent { .. } => FailureCode::TimedOut,
+            Self::Engine { .. } => FailureCode::Protocol,
+        }
+    }
+
+    pub(crate) fn from_socket(error: &SocketError, waited: Duration) -> Self {
+        match error {
+            SocketError::Closed => Self::EngineLost,
+            SocketError::TimedOut => Self::EngineSilent { after: waited },
+            other => Self::Engine { cause: other.to_string() },
+        }
+    }
+}
+
+impl From<RegionError> for Error {
+    fn from(error: RegionError) -> Self {
+        Self::Memory(error.to_string())
+    }
+}
+
+impl From<ProtocolError> for Error {
+    fn from(error: ProtocolError) -> Self {
+        Self::Engine { cause: error.to_string() }
+    }
+}

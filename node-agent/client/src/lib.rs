@@ -1,0 +1,32 @@
+//! The rank's side: attach to the engine and call collectives.
+//!
+//! ```no_run
+//! use node_agent_client::{Client, ReduceOp};
+//!
+//! # fn main() -> Result<(), node_agent_client::Error> {
+//! let client = Client::from_env()?;
+//! let mut gradients = vec![client.rank() as f32; 1 << 20];
+//! client.all_reduce(&mut gradients, ReduceOp::Sum)?;
+//! client.detach()
+//! # }
+//! ```
+//!
+//! - [`Client`]: one attached rank; thread-safe. Every collective must be called by all ranks in the same order.
+//! - Calls over ordinary slices ([`Client::all_reduce`] and its siblings) copy through a staging buffer, in pieces.
+//! - [`Client::post`] works on shared [`Buffer`]s without such a copy and returns a [`Pending`] to wait for.
+//! - Every call ends by the engine's time limit, or the one set by [`Client::set_timeout`].
+
+mod attach;
+mod buffer;
+mod client;
+mod error;
+mod link;
+mod staged;
+
+pub use attach::Attach;
+pub use buffer::{Buffer, Place};
+pub use client::{Client, Pending, Work};
+pub use error::Error;
+pub use node_agent_collective::{Call, Dtype, OpKind, Operation, ReduceOp};
+pub use node_agent_local::{Element, Failure, FailureCode, RailBytes, Welcome};
+pub use staged::Operands;

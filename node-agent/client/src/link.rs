@@ -1,0 +1,178 @@
+//! Requests and answers over one connection, from any number of threads.
+//!
+//! Whoever waits first reads the socket for all; the others sleep until their answer, or the reader's place, is free. So a
+//! single-threaded rank pays no thread switch, and there is no thread of our own in the user's process.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use node_agent_local::{Channel, ProtocolError, Reply, Request, SocketError};
+
+use crate::Error;
+
+/// An answer that has arrived.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) reply: Reply,
+    pub(crate) descriptor: Option<OwnedFd>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    /// Answers nobody has taken yet.
+    arrived: BTreeMap<u64, Answer>,
+    /// Requests whose answer nobody wants.
+    ignored: BTreeSet<u64>,
+    /// Somebody reads the socket at this moment.
+    reading: bool,
+    /// Why nothing will arrive any more.
+    broken: Option<Error>,
+}
+
+/// The connection to the engine.
+#[derive(Debug)]
+pub(crate) struct Link {
+    channel: Channel,
+    state: Mutex<State>,
+    changed: Condvar,
+    control_timeout: Duration,
+}
+
+impl Link {
+    pub(crate) fn new(channel: Channel, control_timeout: Duration) -> Self {
+        let state = State { next: 1, ..State::default() };
+        Self { channel, state: Mutex::new(state), changed: Condvar::new(), control_timeout }
+    }
+
+    /// How long requests may take that wait for nobody but the engine.
+    pub(crate) fn control_timeout(&self) -> Duration {
+        self.control_timeout
+    }
+
+    /// Sends a request; its answer is taken with [`Link::wait`].
+    pub(crate) fn submit(&self, request: &Request) -> Result<u64, Error> {
+        let mut state = self.lock();
+        self.send(&mut state, request)
+    }
+
+    /// Sends a request whose answer nobody wants.
+    pub(crate) fn submit_ignored(&self, request: &Request) {
+        let mut state = self.lock();
+        if let Ok(id) = self.send(&mut state, request) {
+            state.ignored.insert(id);
+        }
+    }
+
+    /// The answer to `id`, which nobody wants any more.
+    pub(crate) fn ignore(&self, id: u64) {
+        let mut state = self.lock();
+        if state.arrived.remove(&id).is_none() {
+            state.ignored.insert(id);
+        }
+    }
+
+    /// Whether the answer to `id` is here (or will never be), without waiting.
+    pub(crate) fn is_ready(&self, id: u64) -> bool {
+        let mut state = self.lock();
+        self.take_waiting(&mut state);
+        self.changed.notify_all();
+        state.broken.is_some() || state.arrived.contains_key(&id)
+    }
+
+    /// Waits for the answer to `id`; a refusal becomes an error in the name of `call`.
+    pub(crate) fn wait(&self, id: u64, call: &'static str, limit: Duration) -> Result<Answer, Error> {
+        let answer = self.wait_answer(id, limit)?;
+        match answer.reply {
+            Reply::Failed(failure) => Err(Error::Failed { call, failure }),
+            _ => Ok(answer),
+        }
+    }
+
+    fn wait_answer(&self, id: u64, limit: Duration) -> Result<Answer, Error> {
+        let deadline = Instant::now() + limit;
+        let mut state = self.lock();
+        loop {
+            if let Some(answer) = state.arrived.remove(&id) {
+                return Ok(answer);
+            }
+            if let Some(error) = &state.broken {
+                return Err(error.clone());
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                state.ignored.insert(id);
+                return Err(Error::EngineSilent { after: limit });
+            }
+            if state.reading {
+                state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            }
+            state.reading = true;
+            drop(state);
+            let waited = self.channel.wait_readable(deadline);
+            state = self.lock();
+            state.reading = false;
+            match waited {
+                Ok(()) => self.take_waiting(&mut state),
+                Err(SocketError::TimedOut) => {}
+                Err(error) => state.broken = Some(Error::from_socket(&error, limit)),
+            }
+            self.changed.notify_all();
+        }
+    }
+
+    /// Takes every packet that has arrived.
+    fn take_waiting(&self, state: &mut State) {
+        while state.broken.is_none() {
+            match self.channel.receive() {
+                Ok(None) => return,
+                Ok(Some(received)) => match Reply::decode(&received.packet) {
+                    Ok((id, reply)) => state.arrive(id, Answer { reply, descriptor: received.descriptor }),
+                    Err(error) => state.broken = Some(error.into()),
+                },
+                Err(error) => state.broken = Some(Error::from_socket(&error, Duration::ZERO)),
+            }
+        }
+    }
+
+    fn send(&self, state: &mut State, request: &Request) -> Result<u64, Error> {
+        if let Some(error) = &state.broken {
+            return Err(error.clone());
+        }
+        let id = state.next;
+        match self.channel.send(&request.encode(id), None) {
+            Ok(()) => {
+                state.next += 1;
+                Ok(id)
+            }
+            Err(error) => {
+                // The engine may have said why before it closed.
+                self.take_waiting(state);
+                let error = Error::from_socket(&error, Duration::ZERO);
+                Err(state.broken.get_or_insert(error).clone())
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn arrive(&mut self, id: u64, answer: Answer) {
+        let expected = answer.reply.descriptors();
+        let found = usize::from(answer.descriptor.is_some());
+        if id == 0 || id >= self.next {
+            self.broken =
+                Some(Error::Engine { cause: format!("answer to request {id}, which was never made") });
+        } else if found != expected {
+            self.broken = Some(ProtocolError::Descriptors { found, wanted: expected }.into());
+        } else if !self.ignored.remove(&id) {
+            self.arrived.insert(id, answer);
+        }
+    }
+}

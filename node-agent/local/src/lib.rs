@@ -1,0 +1,25 @@
+//! The door between a rank and its engine: shared memory and socket protocol.
+//!
+//! A rank connects to the engine's Unix socket, says who it is, and asks for buffers. Each buffer is a memory file that both
+//! processes map; calls name buffers, so payload never passes through the socket.
+//!
+//! - [`Region`]: one shared buffer, mapped; the only place with `unsafe`, apart from [`copy`].
+//! - [`Request`] and [`Reply`]: the messages, pure values with a strict binary form.
+//! - [`Listener`] and [`Channel`]: the socket that carries messages and, with one of them, a file descriptor.
+//! - [`Element`]: the Rust types whose slices can be reduced.
+
+mod codec;
+mod copy;
+mod element;
+mod message;
+mod post;
+mod region;
+mod socket;
+
+pub use codec::ProtocolError;
+pub use element::Element;
+pub use message::{Failure, FailureCode, RailBytes, Reply, Request, Welcome};
+pub use message::{MAX_MESSAGE, MAX_RAILS, MAX_TEXT, VERSION};
+pub use post::{Post, Span};
+pub use region::{Region, RegionError};
+pub use socket::{Channel, Listener, PeerIdentity, Received, ShortPath, SocketError};

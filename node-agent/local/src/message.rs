@@ -1,0 +1,371 @@
+//! The messages between a rank and its engine, and their binary form.
+//!
+//! One message is one packet of a `SOCK_SEQPACKET` socket, at most [`MAX_MESSAGE`] bytes, little-endian:
+//! magic `u32`, version `u16`, kind `u16`, id `u64`, then the kind's fields. The rank picks ids; a reply carries the id of
+//! the request that it answers. The first request is [`Request::Hello`].
+
+use crate::codec::{ProtocolError, Reader, Writer};
+use crate::post::Post;
+
+/// Version of this protocol; both sides must speak the same. Released versions keep their messages.
+pub const VERSION: u16 = 1;
+/// Most bytes of one message.
+pub const MAX_MESSAGE: usize = 1024;
+/// Most bytes of any text in a message.
+pub const MAX_TEXT: usize = 512;
+/// Most rails whose counters fit in one reply.
+pub const MAX_RAILS: usize = 16;
+
+/// "RAIL" as the first four bytes.
+const MAGIC: u32 = u32::from_le_bytes(*b"RAIL");
+
+/// What a rank asks of its engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    /// Who is calling; answered by [`Reply::Welcome`].
+    Hello {
+        /// Rank within the job.
+        rank: u32,
+        /// Process id, for the engine's log only; who may attach is decided by the socket's credentials.
+        pid: u32,
+        /// Uid of the job that the rank believes it belongs to.
+        job_uid: String,
+    },
+    /// Make a shared buffer; answered by [`Reply::Buffer`].
+    Alloc {
+        /// Bytes wanted.
+        bytes: u64,
+    },
+    /// Give a buffer back; answered by [`Reply::Done`].
+    Free {
+        /// Which.
+        buffer: u32,
+    },
+    /// Do a collective, a send or a receive; answered when it is complete.
+    Post(Post),
+    /// Read the engine's counters; answered by [`Reply::Counters`].
+    Counters,
+    /// The rank is finished: what follows is a clean close. Answered by [`Reply::Done`].
+    Detach,
+}
+
+/// What the engine answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// The rank is attached.
+    Welcome(Welcome),
+    /// A buffer was made; its memory file comes with this message.
+    Buffer {
+        /// Its name in later requests, never 0.
+        buffer: u32,
+        /// Its size.
+        bytes: u64,
+    },
+    /// Done.
+    Done,
+    /// Not done, and why.
+    Failed(Failure),
+    /// Bytes of each rail since the engine started.
+    Counters {
+        /// Per rail, at most [`MAX_RAILS`].
+        rails: Vec<RailBytes>,
+        /// Operations finished.
+        operations: u64,
+    },
+}
+
+/// The world as an attached rank sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Welcome {
+    /// Ranks of the job.
+    pub size: u32,
+    /// This rank's place among the ranks of its node.
+    pub local_rank: u32,
+    /// Ranks on this node.
+    pub local_size: u32,
+    /// This node's place in the job.
+    pub node: u32,
+    /// Nodes of the job.
+    pub nodes: u32,
+    /// Most buffers that a rank may hold.
+    pub max_buffers: u32,
+    /// Most bytes that all its buffers together may have.
+    pub max_bytes: u64,
+    /// Most requests that may wait for an answer.
+    pub max_outstanding: u32,
+    /// How long an operation may take when its post names no time, in milliseconds.
+    pub op_timeout_ms: u32,
+}
+
+/// Counters of one rail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RailBytes {
+    /// Which rail.
+    pub rail: u16,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Chunks sent.
+    pub chunks: u64,
+}
+
+/// Why something was not done: a cause that programs can match, where it happened, and words for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The cause.
+    pub code: FailureCode,
+    /// The rank concerned, where the cause is one rank.
+    pub rank: Option<u32>,
+    /// The node concerned, as its place in the job.
+    pub node: Option<u32>,
+    /// The rail concerned.
+    pub rail: Option<u32>,
+    /// What happened, where, and what to do; cut at [`MAX_TEXT`] bytes.
+    pub text: String,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({}", self.text, self.code.name())?;
+        for (what, value) in [("rank", self.rank), ("node", self.node), ("rail", self.rail)] {
+            if let Some(value) = value {
+                write!(f, ", {what} {value}")?;
+            }
+        }
+        f.write_str(")")
+    }
+}
+
+macro_rules! failure_codes {
+    ($($(#[doc = $doc:literal])* $name:ident = $code:literal $text:literal,)*) => {
+        /// Causes of failure, with their fixed numbers; the C ABI returns the same numbers, negated.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(u16)]
+        pub enum FailureCode {
+            $($(#[doc = $doc])* $name = $code,)*
+        }
+
+        impl FailureCode {
+            /// Every code.
+            pub const ALL: &[FailureCode] = &[$(FailureCode::$name,)*];
+
+            /// The code's number.
+            pub fn number(self) -> u16 {
+                self as u16
+            }
+
+            /// The code with this number.
+            pub fn from_number(number: u16) -> Option<Self> {
+                match number {
+                    $($code => Some(Self::$name),)*
+                    _ => None,
+                }
+            }
+
+            /// A short fixed name.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+failure_codes! {
+    /// The request makes no sense: a buffer that does not exist, a range outside it, a rank outside the job.
+    InvalidArgument = 1 "invalid argument",
+    /// The ranks do not agree on what to do.
+    Mismatch = 2 "ranks disagree",
+    /// The caller may not attach.
+    Denied = 3 "denied",
+    /// A bound was reached: buffers, bytes, waiting requests.
+    Exhausted = 4 "limit reached",
+    /// Not done in time.
+    TimedOut = 5 "timed out",
+    /// Another rank of the job ended.
+    RankLost = 6 "rank lost",
+    /// Another node's engine is gone.
+    PeerLost = 7 "peer lost",
+    /// Rails to a peer are gone.
+    RailLost = 8 "rail lost",
+    /// The job is being stopped.
+    Stopped = 9 "stopped",
+    /// The engine is not (yet) connected to its peers.
+    NotReady = 10 "not ready",
+    /// The two sides do not speak the same protocol.
+    Protocol = 11 "protocol error",
+    /// The engine failed in a way that is its own fault.
+    Internal = 12 "internal error",
+    /// This rank's own engine ended. Never sent, only found by the rank.
+    EngineLost = 13 "engine lost",
+}
+
+impl Request {
+    const HELLO: u16 = 1;
+    const ALLOC: u16 = 2;
+    const FREE: u16 = 3;
+    const POST: u16 = 4;
+    const COUNTERS: u16 = 5;
+    const DETACH: u16 = 6;
+
+    /// The packet of this request under `id`.
+    pub fn encode(&self, id: u64) -> Vec<u8> {
+        match self {
+            Self::Hello { rank, pid, job_uid } => {
+                let mut w = header(Self::HELLO, id);
+                w.u32(*rank).u32(*pid).text(job_uid, MAX_TEXT);
+                w
+            }
+            Self::Alloc { bytes } => with(Self::ALLOC, id, |w| w.u64(*bytes)),
+            Self::Free { buffer } => with(Self::FREE, id, |w| w.u32(*buffer)),
+            Self::Post(post) => with(Self::POST, id, |w| post.encode(w)),
+            Self::Counters => header(Self::COUNTERS, id),
+            Self::Detach => header(Self::DETACH, id),
+        }
+        .finish()
+    }
+
+    /// Reads a packet: the id and the request.
+    pub fn decode(packet: &[u8]) -> Result<(u64, Self), ProtocolError> {
+        let mut r = Reader::new(packet);
+        let (kind, id) = read_header(&mut r)?;
+        let request = match kind {
+            Self::HELLO => {
+                Self::Hello { rank: r.u32()?, pid: r.u32()?, job_uid: r.text("job_uid", MAX_TEXT)? }
+            }
+            Self::ALLOC => Self::Alloc { bytes: r.u64()? },
+            Self::FREE => Self::Free { buffer: r.u32()? },
+            Self::POST => Self::Post(Post::decode(&mut r)?),
+            Self::COUNTERS => Self::Counters,
+            Self::DETACH => Self::Detach,
+            found => return Err(ProtocolError::Kind { found }),
+        };
+        r.finish()?;
+        Ok((id, request))
+    }
+}
+
+impl Reply {
+    const WELCOME: u16 = 0x8001;
+    const BUFFER: u16 = 0x8002;
+    const DONE: u16 = 0x8003;
+    const FAILED: u16 = 0x8004;
+    const COUNTERS: u16 = 0x8005;
+
+    /// The packet of this reply to request `id`.
+    pub fn encode(&self, id: u64) -> Vec<u8> {
+        match self {
+            Self::Welcome(welcome) => with(Self::WELCOME, id, |w| welcome.encode(w)),
+            Self::Buffer { buffer, bytes } => with(Self::BUFFER, id, |w| w.u32(*buffer).u64(*bytes)),
+            Self::Done => header(Self::DONE, id),
+            Self::Failed(failure) => with(Self::FAILED, id, |w| failure.encode(w)),
+            Self::Counters { rails, operations } => with(Self::COUNTERS, id, |w| {
+                let rails = &rails[..rails.len().min(MAX_RAILS)];
+                w.u64(*operations).u16(u16::try_from(rails.len()).unwrap_or(0));
+                rails.iter().fold(w, |w, r| w.u16(r.rail).u64(r.tx_bytes).u64(r.rx_bytes).u64(r.chunks))
+            }),
+        }
+        .finish()
+    }
+
+    /// Reads a packet: the id of the answered request and the reply.
+    pub fn decode(packet: &[u8]) -> Result<(u64, Self), ProtocolError> {
+        let mut r = Reader::new(packet);
+        let (kind, id) = read_header(&mut r)?;
+        let reply = match kind {
+            Self::WELCOME => Self::Welcome(Welcome::decode(&mut r)?),
+            Self::BUFFER => Self::Buffer { buffer: r.u32()?, bytes: r.u64()? },
+            Self::DONE => Self::Done,
+            Self::FAILED => Self::Failed(Failure::decode(&mut r)?),
+            Self::COUNTERS => decode_counters(&mut r)?,
+            found => return Err(ProtocolError::Kind { found }),
+        };
+        r.finish()?;
+        Ok((id, reply))
+    }
+
+    /// File descriptors that travel with this reply.
+    pub fn descriptors(&self) -> usize {
+        usize::from(matches!(self, Self::Buffer { .. }))
+    }
+}
+
+fn header(kind: u16, id: u64) -> Writer {
+    let mut w = Writer::default();
+    w.u32(MAGIC).u16(VERSION).u16(kind).u64(id);
+    w
+}
+
+fn with(kind: u16, id: u64, fields: impl FnOnce(&mut Writer) -> &mut Writer) -> Writer {
+    let mut w = header(kind, id);
+    fields(&mut w);
+    w
+}
+
+fn read_header(r: &mut Reader<'_>) -> Result<(u16, u64), ProtocolError> {
+    match r.u32()? {
+        MAGIC => {}
+        found => return Err(ProtocolError::Magic { found }),
+    }
+    match r.u16()? {
+        VERSION => {}
+        found => return Err(ProtocolError::Version { found }),
+    }
+    Ok((r.u16()?, r.u64()?))
+}
+
+impl Welcome {
+    fn encode<'w>(&self, w: &'w mut Writer) -> &'w mut Writer {
+        w.u32(self.size).u32(self.local_rank).u32(self.local_size).u32(self.node).u32(self.nodes);
+        w.u32(self.max_buffers).u64(self.max_bytes).u32(self.max_outstanding).u32(self.op_timeout_ms)
+    }
+
+    fn decode(r: &mut Reader<'_>) -> Result<Self, ProtocolError> {
+        Ok(Self {
+            size: r.u32()?,
+            local_rank: r.u32()?,
+            local_size: r.u32()?,
+            node: r.u32()?,
+            nodes: r.u32()?,
+            max_buffers: r.u32()?,
+            max_bytes: r.u64()?,
+            max_outstanding: r.u32()?,
+            op_timeout_ms: r.u32()?,
+        })
+    }
+}
+
+impl Failure {
+    fn encode<'w>(&self, w: &'w mut Writer) -> &'w mut Writer {
+        w.u16(self.code.number()).option_u32(self.rank).option_u32(self.node).option_u32(self.rail);
+        w.text(&self.text, MAX_TEXT)
+    }
+
+    fn decode(r: &mut Reader<'_>) -> Result<Self, ProtocolError> {
+        let number = r.u16()?;
+        let code = FailureCode::from_number(number)
+            .ok_or(ProtocolError::Field { field: "code", found: number.into() })?;
+        Ok(Self {
+            code,
+            rank: r.option_u32()?,
+            node: r.option_u32()?,
+            rail: r.option_u32()?,
+            text: r.text("text", MAX_TEXT)?,
+        })
+    }
+}
+
+fn decode_counters(r: &mut Reader<'_>) -> Result<Reply, ProtocolError> {
+    let operations = r.u64()?;
+    let count = usize::from(r.u16()?);
+    if count > MAX_RAILS {
+        return Err(ProtocolError::Field { field: "rails", found: count as u64 });
+    }
+    let mut rails = Vec::with_capacity(count);
+    for _ in 0..count {
+        rails.push(RailBytes { rail: r.u16()?, tx_bytes: r.u64()?, rx_bytes: r.u64()?, chunks: r.u64()? });
+    }
+    Ok(Reply::Counters { rails, operations })
+}

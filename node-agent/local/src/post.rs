@@ -1,0 +1,66 @@
+//! One call as it crosses the socket: what to do, on which bytes of which buffers.
+
+use node_agent_collective::{Call, Dtype, OpKind, Operation, ReduceOp};
+
+use crate::codec::{ProtocolError, Reader, Writer};
+
+/// A place in a shared buffer; the call says how many bytes from there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Span {
+    /// The buffer's name; 0 means none, which is right where the call moves no bytes on this side.
+    pub buffer: u32,
+    /// First byte.
+    pub offset: u64,
+}
+
+/// A call with its operands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Post {
+    /// What to do.
+    pub call: Call,
+    /// Where the input is. May be the same place as the output where both are as long.
+    pub input: Span,
+    /// Where the output goes.
+    pub output: Span,
+    /// How long it may take, in milliseconds; 0 means the engine's own limit.
+    pub timeout_ms: u32,
+}
+
+impl Post {
+    pub(crate) fn encode<'w>(&self, w: &'w mut Writer) -> &'w mut Writer {
+        let call = &self.call;
+        let (peer, tag) = match call.operation {
+            Operation::Broadcast { root } => (root, 0),
+            Operation::Send { to, tag } => (to, tag),
+            Operation::Recv { from, tag } => (from, tag),
+            _ => (0, 0),
+        };
+        w.u8(call.operation.kind().code()).u8(call.dtype.code()).u8(call.reduce.code()).u8(0);
+        w.u32(peer).u32(tag).u32(self.timeout_ms).u64(call.count);
+        w.u32(self.input.buffer).u64(self.input.offset).u32(self.output.buffer).u64(self.output.offset)
+    }
+
+    pub(crate) fn decode(r: &mut Reader<'_>) -> Result<Self, ProtocolError> {
+        let (kind, dtype, reduce, reserved) = (r.u8()?, r.u8()?, r.u8()?, r.u8()?);
+        let (peer, tag, timeout_ms, count) = (r.u32()?, r.u32()?, r.u32()?, r.u64()?);
+        let field = |field, found: u8| ProtocolError::Field { field, found: found.into() };
+        if reserved != 0 {
+            return Err(field("reserved", reserved));
+        }
+        let operation = match OpKind::from_code(kind).ok_or_else(|| field("operation", kind))? {
+            OpKind::AllReduce => Operation::AllReduce,
+            OpKind::AllGather => Operation::AllGather,
+            OpKind::ReduceScatter => Operation::ReduceScatter,
+            OpKind::Broadcast => Operation::Broadcast { root: peer },
+            OpKind::AllToAll => Operation::AllToAll,
+            OpKind::Barrier => Operation::Barrier,
+            OpKind::Send => Operation::Send { to: peer, tag },
+            OpKind::Recv => Operation::Recv { from: peer, tag },
+        };
+        let dtype = Dtype::from_code(dtype).ok_or_else(|| field("dtype", dtype))?;
+        let reduce = ReduceOp::from_code(reduce).ok_or_else(|| field("reduction", reduce))?;
+        let input = Span { buffer: r.u32()?, offset: r.u64()? };
+        let output = Span { buffer: r.u32()?, offset: r.u64()? };
+        Ok(Self { call: Call { operation, dtype, reduce, count }, input, output, timeout_ms })
+    }
+}
