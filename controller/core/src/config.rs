@@ -1,0 +1,72 @@
+//! The limits and clocks of the core; every one an argument, none read from outside.
+
+use std::time::Duration;
+
+/// What the core waits for and how much it takes. Durations are wall-clock durations of the shell's `now`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Told to agents in the Welcome.
+    pub heartbeat_interval: Duration,
+    /// A node that was not heard for longer is NotReady. Its jobs are not touched.
+    pub heartbeat_limit: Duration,
+    /// Longest time from the placement to "every engine listens".
+    pub prepare_timeout: Duration,
+    /// Longest time from Running to "every rank was started", while all nodes of the gang are connected.
+    pub start_timeout: Duration,
+    /// How long a request id is remembered.
+    pub request_retention: Duration,
+    /// First wait before a requeued job is placed again; doubles with each restart.
+    pub requeue_backoff: Duration,
+    /// Longest such wait.
+    pub requeue_backoff_max: Duration,
+    /// Longest life of a join token.
+    pub token_lifetime_max: Duration,
+    /// Most jobs that wait, over all tenants.
+    pub max_queued: usize,
+    /// Most job records, ended ones included.
+    pub max_jobs: usize,
+    /// Most jobs that have not ended, per tenant whose quota does not say.
+    pub tenant_jobs: u32,
+    /// Most nodes.
+    pub max_nodes: usize,
+    /// Most tenants.
+    pub max_tenants: usize,
+    /// Most join tokens that are neither used nor expired.
+    pub max_tokens: usize,
+    /// Most remembered request ids.
+    pub max_requests: usize,
+    /// Most ranks of one job.
+    pub max_ranks: u32,
+    /// Most queued jobs looked at in one step; the rest follows in the next tick.
+    pub pass_limit: usize,
+    /// Most waiting jobs whose stored reasons one step rewrites.
+    pub reason_writes: usize,
+    /// Most expired records (request ids, tokens) that one step removes.
+    pub purge_limit: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            heartbeat_interval: Duration::from_secs(1),
+            heartbeat_limit: Duration::from_secs(10),
+            prepare_timeout: Duration::from_secs(60),
+            start_timeout: Duration::from_secs(60),
+            request_retention: Duration::from_secs(24 * 3600),
+            requeue_backoff: Duration::from_secs(1),
+            requeue_backoff_max: Duration::from_secs(60),
+            token_lifetime_max: Duration::from_secs(600),
+            max_queued: 200_000,
+            max_jobs: 1_000_000,
+            tenant_jobs: 100_000,
+            max_nodes: 200_000,
+            max_tenants: 10_000,
+            max_tokens: 10_000,
+            max_requests: 2_000_000,
+            max_ranks: 1_048_576,
+            pass_limit: 4096,
+            reason_writes: 16,
+            purge_limit: 256,
+        }
+    }
+}

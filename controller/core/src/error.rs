@@ -1,0 +1,281 @@
+//! Why the core refuses. Each refusal leaves the state as it was.
+
+use proto_model::{JobId, JobName, NodeName, Phase, Reason, TenantName};
+use thiserror::Error;
+
+/// The kind of a refusal; the API maps it to a gRPC code, an HTTP status and an exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The request itself is wrong (exit 2).
+    Invalid,
+    /// What it names does not exist (exit 3).
+    NotFound,
+    /// The caller may not (exit 4).
+    Denied,
+    /// Exists already, or was changed meanwhile (exit 5).
+    Conflict,
+    /// Right, but not in this state of things (exit 1).
+    Precondition,
+    /// A limit is reached; later it may work (exit 1).
+    Exhausted,
+    /// Could never work on this cluster as it is described now (exit 6).
+    Infeasible,
+}
+
+/// Why an event was refused.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum CoreError {
+    /// A field holds what it may not.
+    #[error("{field}: {message}")]
+    Invalid {
+        /// Path in lowerCamelCase, for example `spec.gang.nodes`.
+        field: &'static str,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// The job's name is taken.
+    #[error("a job named '{id}' exists already; choose another name, or delete that job once it has ended")]
+    NameTaken {
+        /// The taken name.
+        id: JobId,
+    },
+    /// No such job.
+    #[error("there is no job '{id}'")]
+    JobNotFound {
+        /// What was asked for.
+        id: JobId,
+    },
+    /// The request made a job, which was deleted since.
+    #[error("the job '{id}' that this request id made was deleted; submit with a new request id")]
+    JobGone {
+        /// The job that was.
+        id: JobId,
+    },
+    /// The request id was used with another body.
+    #[error(
+        "request id '{request}' was already used for another submit (job '{id}'); make a new id for each submit"
+    )]
+    RequestIdReused {
+        /// The id.
+        request: String,
+        /// The job that it made.
+        id: JobId,
+    },
+    /// No such tenant.
+    #[error("there is no tenant '{tenant}'; an administrator creates it with `railctl tenant`{}", near(.nearest.as_ref()))]
+    TenantUnknown {
+        /// What was asked for.
+        tenant: TenantName,
+        /// The nearest existing name, when there is a near one.
+        nearest: Option<TenantName>,
+    },
+    /// The tenant still has jobs.
+    #[error("tenant '{tenant}' has {jobs} jobs that have not ended; cancel them or wait for their end")]
+    TenantBusy {
+        /// Which.
+        tenant: TenantName,
+        /// How many have not ended.
+        jobs: u32,
+    },
+    /// The tenant has as many jobs as it may.
+    #[error(
+        "tenant '{tenant}' has {used} of {limit} jobs that have not ended; wait, cancel some, or ask for a larger quota"
+    )]
+    QuotaExceeded {
+        /// Which.
+        tenant: TenantName,
+        /// Its jobs that have not ended.
+        used: u32,
+        /// The limit.
+        limit: u32,
+    },
+    /// A limit of the controller is reached.
+    #[error("the controller holds {limit} {what}, its limit; {remedy}")]
+    Full {
+        /// What there is too much of.
+        what: &'static str,
+        /// The limit.
+        limit: usize,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The job could never start on this cluster.
+    #[error("the job could never start here: {}", joined(.reasons))]
+    Infeasible {
+        /// Every cause.
+        reasons: Vec<Reason>,
+    },
+    /// The job has not ended.
+    #[error("job '{id}' is {phase}; only a job that has ended can be deleted: cancel it first")]
+    JobActive {
+        /// Which.
+        id: JobId,
+        /// Where it is.
+        phase: Phase,
+    },
+    /// The resource was changed meanwhile.
+    #[error("{what} has resource version {current}, not {asked}; read it again and repeat the change")]
+    Conflict {
+        /// For example `node 'n3'`.
+        what: String,
+        /// The version that the caller expected.
+        asked: u64,
+        /// The present version; 0 while a change is being written.
+        current: u64,
+    },
+    /// No such node.
+    #[error("there is no node '{node}'; a server joins with a token from `railctl node token`")]
+    NodeNotFound {
+        /// What was asked for.
+        node: NodeName,
+    },
+    /// Jobs hold something on the node.
+    #[error("node '{node}' is held by {} ({}); drain it, or delete it by force if it is gone for good", count(.jobs.len(), "job"), names(.jobs))]
+    NodeBusy {
+        /// Which.
+        node: NodeName,
+        /// The jobs.
+        jobs: Vec<JobId>,
+    },
+    /// The fabric document is faulty.
+    #[error("the fabric document has {}: {}", count(.findings.len(), "fault"), joined(.findings))]
+    FabricInvalid {
+        /// Every fault.
+        findings: Vec<Reason>,
+    },
+    /// There is no fabric document.
+    #[error("there is no fabric document; rails come from the nodes' inventories")]
+    FabricNotFound,
+    /// The join token is not known, or it has expired.
+    #[error(
+        "the join token is not valid: it was never made here, or it has expired; make a new one with `railctl node token {node}`"
+    )]
+    TokenInvalid {
+        /// The node that wanted to join.
+        node: NodeName,
+    },
+    /// The join token was used already.
+    #[error("the join token for node '{node}' was used already; if that was not you, somebody else holds it")]
+    TokenUsed {
+        /// The node that wanted to join.
+        node: NodeName,
+    },
+    /// The join token is bound to another node.
+    #[error("the join token is not for node '{node}'")]
+    TokenForOther {
+        /// The node that wanted to join.
+        node: NodeName,
+    },
+    /// No free name was found for `generateName`.
+    #[error("no free name was found for prefix '{prefix}'; give the job a name")]
+    NoFreeName {
+        /// The prefix.
+        prefix: String,
+        /// The last name that was tried.
+        tried: Option<JobName>,
+    },
+    /// An agent's message arrived on a connection that another one has replaced.
+    #[error("node '{node}': connection {session} was replaced")]
+    StaleSession {
+        /// Whose.
+        node: NodeName,
+        /// The connection.
+        session: u64,
+    },
+    /// A newer controller rules: this one must stop at once.
+    #[error(
+        "node '{node}' obeys epoch {seen}, this controller has {own}: a newer controller rules, this one must stop"
+    )]
+    Fenced {
+        /// Who said so.
+        node: NodeName,
+        /// The newer epoch.
+        seen: u64,
+        /// This controller's.
+        own: u64,
+    },
+}
+
+impl CoreError {
+    /// The kind of the refusal.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Invalid { .. } | Self::FabricInvalid { .. } => ErrorKind::Invalid,
+            Self::JobNotFound { .. }
+            | Self::JobGone { .. }
+            | Self::TenantUnknown { .. }
+            | Self::NodeNotFound { .. }
+            | Self::FabricNotFound => ErrorKind::NotFound,
+            Self::TokenInvalid { .. } | Self::TokenUsed { .. } | Self::TokenForOther { .. } => {
+                ErrorKind::Denied
+            }
+            Self::NameTaken { .. } | Self::RequestIdReused { .. } | Self::Conflict { .. } => {
+                ErrorKind::Conflict
+            }
+            Self::TenantBusy { .. }
+            | Self::JobActive { .. }
+            | Self::NodeBusy { .. }
+            | Self::StaleSession { .. }
+            | Self::NoFreeName { .. }
+            | Self::Fenced { .. } => ErrorKind::Precondition,
+            Self::QuotaExceeded { .. } | Self::Full { .. } => ErrorKind::Exhausted,
+            Self::Infeasible { .. } => ErrorKind::Infeasible,
+        }
+    }
+
+    /// The stable word for programs, for `ErrorDetail.reason`.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid { .. } => "INVALID_FIELD",
+            Self::NameTaken { .. } => "NAME_TAKEN",
+            Self::JobNotFound { .. } => "JOB_NOT_FOUND",
+            Self::JobGone { .. } => "JOB_GONE",
+            Self::RequestIdReused { .. } => "REQUEST_ID_REUSED",
+            Self::TenantUnknown { .. } => "TENANT_UNKNOWN",
+            Self::TenantBusy { .. } => "TENANT_BUSY",
+            Self::QuotaExceeded { .. } => "QUOTA_EXCEEDED",
+            Self::Full { .. } => "LIMIT_REACHED",
+            Self::Infeasible { .. } => "INFEASIBLE",
+            Self::JobActive { .. } => "JOB_ACTIVE",
+            Self::Conflict { .. } => "CONFLICT",
+            Self::NodeNotFound { .. } => "NODE_NOT_FOUND",
+            Self::NodeBusy { .. } => "NODE_BUSY",
+            Self::FabricInvalid { .. } => "FABRIC_INVALID",
+            Self::FabricNotFound => "FABRIC_NOT_FOUND",
+            Self::TokenInvalid { .. } => "TOKEN_INVALID",
+            Self::TokenUsed { .. } => "TOKEN_USED",
+            Self::TokenForOther { .. } => "TOKEN_FOR_OTHER_NODE",
+            Self::NoFreeName { .. } => "NO_FREE_NAME",
+            Self::StaleSession { .. } => "STALE_SESSION",
+            Self::Fenced { .. } => "FENCED",
+        }
+    }
+
+    /// The causes, where there are several; for `ErrorDetail.reasons`.
+    #[must_use]
+    pub fn reasons(&self) -> &[Reason] {
+        match self {
+            Self::Infeasible { reasons } => reasons,
+            Self::FabricInvalid { findings } => findings,
+            _ => &[],
+        }
+    }
+}
+
+fn joined(reasons: &[Reason]) -> String {
+    reasons.iter().map(|reason| reason.message.as_str()).collect::<Vec<_>>().join("; ")
+}
+
+fn count(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+fn names(jobs: &[JobId]) -> String {
+    jobs.iter().take(5).map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn near(name: Option<&TenantName>) -> String {
+    name.map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
+}

@@ -1,0 +1,388 @@
+//! What happens to the core, and what it answers.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use proto_model::{
+    Assignment, Fabric, Inventory, Job, JobId, JobName, JobSpec, JobUid, Node, NodeName, Observation, Phase,
+    Quota, Reason, RequestId, Tenant, TenantName, Timestamp,
+};
+
+use crate::{
+    error::CoreError,
+    records::{Attempt, RequestRecord, TokenRecord},
+};
+
+/// One event. Client events carry what the API has authorised: a tenant here is the caller's, never the body's.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A job is submitted. Reply: [`Reply::Job`].
+    Submit(Box<Submit>),
+    /// A job shall end. Idempotent. Reply: [`Reply::Job`].
+    Cancel {
+        /// Which.
+        id: JobId,
+        /// Instead of the job's own grace period.
+        grace: Option<Duration>,
+    },
+    /// A job that has ended is removed. Reply: [`Reply::Done`].
+    DeleteJob {
+        /// Which.
+        id: JobId,
+    },
+    /// A tenant is created or its spec replaced. Reply: [`Reply::Tenant`].
+    ApplyTenant {
+        /// Which.
+        name: TenantName,
+        /// For people.
+        description: String,
+        /// What it may hold.
+        quota: Quota,
+        /// Check only.
+        dry_run: bool,
+    },
+    /// A tenant without active jobs is removed, with its ended jobs. Reply: [`Reply::Done`].
+    DeleteTenant {
+        /// Which.
+        name: TenantName,
+    },
+    /// The fabric document is created or replaced. Reply: [`Reply::Fabric`].
+    ApplyFabric {
+        /// The document; its generation is set here.
+        fabric: Box<Fabric>,
+        /// Check only.
+        dry_run: bool,
+    },
+    /// The fabric document is removed. Reply: [`Reply::Done`].
+    DeleteFabric,
+    /// A node's spec is changed. Reply: [`Reply::Node`].
+    UpdateNode {
+        /// Which.
+        name: NodeName,
+        /// No new job is placed here.
+        unschedulable: bool,
+        /// Why.
+        reason: String,
+        /// If not 0, refused unless it is the node's resource version.
+        if_version: u64,
+    },
+    /// A node is removed. Reply: [`Reply::Done`].
+    DeleteNode {
+        /// Which.
+        name: NodeName,
+        /// The administrator vouches that nothing runs there any more: what jobs hold there is released.
+        force: bool,
+    },
+    /// A join token was made. Reply: [`Reply::Token`].
+    CreateToken {
+        /// The node that may use it.
+        node: NodeName,
+        /// SHA-256 of the token; the token itself never comes here.
+        hash: [u8; 32],
+        /// `None` is the longest allowed.
+        lifetime: Option<Duration>,
+    },
+    /// A server shows a join token. Reply: [`Reply::Node`]; the shell then signs its certificate.
+    Join {
+        /// The server.
+        node: NodeName,
+        /// SHA-256 of the token that it showed.
+        hash: [u8; 32],
+        /// SHA-256 of its signing request: the same server may repeat a join whose answer was lost.
+        csr: [u8; 32],
+    },
+    /// An agent has connected and registered. Pushes a Welcome. Reply: [`Reply::Done`], or an error: then close the stream.
+    AgentConnected(Box<Register>),
+    /// An agent is alive.
+    AgentHeartbeat {
+        /// Whose.
+        node: NodeName,
+        /// The connection.
+        session: u64,
+    },
+    /// A node's inventory has changed.
+    AgentInventory {
+        /// Whose.
+        node: NodeName,
+        /// The connection.
+        session: u64,
+        /// All of it.
+        inventory: Box<Inventory>,
+    },
+    /// An agent sees a job.
+    AgentObserved {
+        /// Whose.
+        node: NodeName,
+        /// The connection.
+        session: u64,
+        /// What it sees.
+        observation: Box<Observation>,
+    },
+    /// An agent has refused a command: it obeys a newer controller.
+    AgentRefusedEpoch {
+        /// Whose.
+        node: NodeName,
+        /// The epoch that it obeys.
+        current: u64,
+    },
+    /// An agent's stream has ended. Its jobs go on.
+    AgentDisconnected {
+        /// Whose.
+        node: NodeName,
+        /// The connection.
+        session: u64,
+    },
+    /// Time has passed; see `State::next_tick`.
+    Tick,
+}
+
+/// A submit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Submit {
+    /// The caller's tenant.
+    pub tenant: TenantName,
+    /// The job's name.
+    pub name: Naming,
+    /// The user's own key/value pairs.
+    pub labels: BTreeMap<String, String>,
+    /// What to run.
+    pub spec: Box<JobSpec>,
+    /// The client's id for this submit; without one a repeated submit is a new submit.
+    pub request: Option<RequestId>,
+    /// Digest of the request's canonical body, to tell a repeat from a reuse.
+    pub digest: [u8; 32],
+    /// W3C trace context; may be empty.
+    pub trace_parent: String,
+}
+
+/// How a job gets its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Naming {
+    /// The user's name.
+    Name(JobName),
+    /// A prefix and a short random suffix.
+    Generate(String),
+}
+
+/// The first message of an agent's connection.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Register {
+    /// Which node; from its certificate.
+    pub node: NodeName,
+    /// Numbers connections; strictly growing within one life of the controller.
+    pub session: u64,
+    /// The agent's version.
+    pub agent_version: String,
+    /// What the node has.
+    pub inventory: Inventory,
+    /// Everything that the agent knows of jobs there.
+    pub observations: Vec<Observation>,
+    /// The highest epoch that it has obeyed.
+    pub epoch: u64,
+}
+
+/// What one step brings about.
+///
+/// Nothing of it may leave the controller before `writes` are durable: first the transaction, then the reply and the
+/// pushes. If the transaction fails, `State::rollback` and answer clients with the failure.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Output {
+    /// The answer to a client's or connecting agent's event. `None` for events that nobody waits for.
+    pub reply: Option<Result<Reply, CoreError>>,
+    /// One transaction, alone or together with other steps' writes; each key at most once per step. When steps are
+    /// merged, a later write of the same [`Key`] replaces an earlier one.
+    pub writes: Vec<Write>,
+    /// Messages to agents, in order.
+    pub pushes: Vec<Push>,
+    /// Job phases passed through in this step, in order; for records, metrics and the simulator's checks.
+    pub transitions: Vec<Transition>,
+}
+
+/// The answer to an event.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reply {
+    /// The job as it is now. `existed`: an earlier submit with the same request id made it.
+    Job {
+        /// The job.
+        job: Arc<Job>,
+        /// True for a repeated submit.
+        existed: bool,
+    },
+    /// The tenant as it is now.
+    Tenant(Arc<Tenant>),
+    /// The fabric as it is now.
+    Fabric {
+        /// The document.
+        fabric: Arc<Fabric>,
+        /// What differs between the document and the nodes' inventories.
+        findings: Vec<Reason>,
+    },
+    /// The node as it is now.
+    Node(Arc<Node>),
+    /// The token's record.
+    Token(Arc<TokenRecord>),
+    /// Done.
+    Done,
+}
+
+/// A message to a node's agent, on its connection `session`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Push {
+    /// To whom.
+    pub node: NodeName,
+    /// On which connection; drop the message if it is gone.
+    pub session: u64,
+    /// This controller's epoch.
+    pub epoch: u64,
+    /// What.
+    pub message: ToNode,
+}
+
+/// What an agent is told.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ToNode {
+    /// All that the node should run now.
+    Welcome {
+        /// The wishes.
+        assignments: Vec<Assignment>,
+        /// How often to speak.
+        heartbeat_interval: Duration,
+    },
+    /// One wish.
+    Assignment(Box<Assignment>),
+    /// The end of this attempt is stored; its record may be dropped.
+    Forget {
+        /// The job.
+        uid: JobUid,
+        /// Which try.
+        attempt: u32,
+    },
+    /// The shell closes this connection: another one has replaced it, or the node is gone.
+    Close {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A job's phase changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transition {
+    /// Which.
+    pub uid: JobUid,
+    /// The try after the change.
+    pub attempt: u32,
+    /// Before.
+    pub from: Phase,
+    /// After.
+    pub to: Phase,
+}
+
+/// One durable change.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Write {
+    /// A job.
+    PutJob(Arc<Job>),
+    /// A job is removed.
+    DeleteJob(JobId),
+    /// The controller's own record of a job's present try. Holds the job key: keep it from readers.
+    PutAttempt(Arc<Attempt>),
+    /// The record is removed.
+    DeleteAttempt(JobUid),
+    /// A node.
+    PutNode(Arc<Node>),
+    /// A node is removed.
+    DeleteNode(NodeName),
+    /// A tenant.
+    PutTenant(Arc<Tenant>),
+    /// A tenant is removed.
+    DeleteTenant(TenantName),
+    /// The fabric.
+    PutFabric(Arc<Fabric>),
+    /// The fabric is removed.
+    DeleteFabric,
+    /// A request id.
+    PutRequest(Arc<RequestRecord>),
+    /// A request id has expired.
+    DeleteRequest(TenantName, RequestId),
+    /// A join token.
+    PutToken(Arc<TokenRecord>),
+    /// A join token has expired.
+    DeleteToken([u8; 32]),
+}
+
+/// What a [`Write`] writes; the shell makes its store key of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// A job.
+    Job(JobId),
+    /// A job's private record.
+    Attempt(JobUid),
+    /// A node.
+    Node(NodeName),
+    /// A tenant.
+    Tenant(TenantName),
+    /// The fabric.
+    Fabric,
+    /// A request id.
+    Request(TenantName, RequestId),
+    /// A join token, by its hash.
+    Token([u8; 32]),
+}
+
+impl Write {
+    /// What it writes.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        match self {
+            Self::PutJob(job) => Key::Job(job.id.clone()),
+            Self::DeleteJob(id) => Key::Job(id.clone()),
+            Self::PutAttempt(attempt) => Key::Attempt(attempt.uid),
+            Self::DeleteAttempt(uid) => Key::Attempt(*uid),
+            Self::PutNode(node) => Key::Node(node.name.clone()),
+            Self::DeleteNode(name) => Key::Node(name.clone()),
+            Self::PutTenant(tenant) => Key::Tenant(tenant.name.clone()),
+            Self::DeleteTenant(name) => Key::Tenant(name.clone()),
+            Self::PutFabric(_) | Self::DeleteFabric => Key::Fabric,
+            Self::PutRequest(record) => Key::Request(record.tenant.clone(), record.request.clone()),
+            Self::DeleteRequest(tenant, request) => Key::Request(tenant.clone(), request.clone()),
+            Self::PutToken(record) => Key::Token(record.hash),
+            Self::DeleteToken(hash) => Key::Token(*hash),
+        }
+    }
+
+    /// Whether the key is gone afterwards.
+    #[must_use]
+    pub fn is_delete(&self) -> bool {
+        matches!(
+            self,
+            Self::DeleteJob(_)
+                | Self::DeleteAttempt(_)
+                | Self::DeleteNode(_)
+                | Self::DeleteTenant(_)
+                | Self::DeleteFabric
+                | Self::DeleteRequest(..)
+                | Self::DeleteToken(_)
+        )
+    }
+}
+
+/// Everything that is stored, with the store's revision of each resource's last change.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Stored {
+    /// The fabric.
+    pub fabric: Option<(Fabric, u64)>,
+    /// The nodes.
+    pub nodes: Vec<(Node, u64)>,
+    /// The tenants.
+    pub tenants: Vec<(Tenant, u64)>,
+    /// The jobs.
+    pub jobs: Vec<(Job, u64)>,
+    /// The private records.
+    pub attempts: Vec<Attempt>,
+    /// The request ids.
+    pub requests: Vec<RequestRecord>,
+    /// The join tokens.
+    pub tokens: Vec<TokenRecord>,
+}
+
+/// When something is due; `None` if nothing is.
+pub type NextTick = Option<Timestamp>;

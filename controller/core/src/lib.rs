@@ -1,0 +1,34 @@
+//! The control core: step(state, event, now, rng) -> output. No clock, no IO, no randomness of its own.
+//!
+//! How a shell drives it (signatures):
+//! ```text
+//! State::load(config: Config, epoch: u64, now: Timestamp, stored: Stored) -> Result<State, LoadError>
+//! step(&mut State, Event, now: Timestamp, rng: &mut dyn FnMut(&mut [u8])) -> Output
+//! state.commit(revision: u64)      // the writes of all steps since the last commit are durable at this store revision
+//! state.rollback()                 // they are not: the state is again as at the last commit
+//! state.next_tick() -> Option<Timestamp>
+//! // Reading, always of the present state:
+//! state.epoch(), config(), version(&Key) -> Option<u64>
+//! state.job(&JobId) -> Option<&Arc<Job>>, job_by_uid(&JobUid), jobs() / jobs_of(&TenantName) -> iterators in name order
+//! state.node(&NodeName) -> Option<&Arc<Node>>, nodes(), last_heard(&NodeName) -> Option<Timestamp>, holds(&NodeName) -> Vec<Hold>
+//! state.tenant(&TenantName) -> Option<&Arc<Tenant>>, tenants(), usage(&TenantName) -> TenantUsage
+//! state.fabric() -> Option<&Arc<Fabric>>, findings() -> Vec<Reason>, topology() -> TopologyView
+//! state.plan(&TenantName, &JobSpec, now) -> Result<PlanResult, CoreError>, explain(&JobId, now) -> Result<Explanation, CoreError>
+//! state.health() -> HealthView
+//! ```
+//! One batch: step, step, step; merge their writes (a later write of the same [`Key`] wins); one store transaction
+//! fenced by the epoch; then `commit(revision)` and let replies and pushes go; or `rollback()`, answer clients with
+//! the failure, and step the agents' events of the batch again later (or end those agents' streams: they register
+//! again with everything they know).
+
+pub mod config;
+pub mod error;
+pub mod event;
+pub mod records;
+
+pub use config::Config;
+pub use error::{CoreError, ErrorKind};
+pub use event::{
+    Event, Key, Naming, NextTick, Output, Push, Register, Reply, Stored, Submit, ToNode, Transition, Write,
+};
+pub use records::{Attempt, Ending, Outcome, RequestRecord, TokenRecord};

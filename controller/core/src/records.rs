@@ -1,0 +1,77 @@
+//! Records of the controller's own that no client reads.
+
+use std::time::Duration;
+
+use proto_model::{JobId, JobKey, JobUid, NodeEndpoints, NodeName, Reason, RequestId, TenantName, Timestamp};
+
+/// What the controller must not forget about the present try of a job that holds something.
+/// There is one exactly while [`proto_model::Phase::holds`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attempt {
+    /// The job.
+    pub uid: JobUid,
+    /// Which try.
+    pub attempt: u32,
+    /// The engines' secret of this try.
+    pub key: JobKey,
+    /// Where every engine listens, in rank order of the nodes; empty before Running.
+    pub peers: Vec<NodeEndpoints>,
+    /// Set once this try is to end; never taken back.
+    pub ending: Option<Ending>,
+}
+
+/// A try is being ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ending {
+    /// What the job becomes when every node has confirmed the end.
+    pub outcome: Outcome,
+    /// Between SIGTERM and SIGKILL.
+    pub grace: Duration,
+    /// Since when.
+    pub since: Timestamp,
+    /// Why; more causes may be added while nodes report. Empty for a job that simply completed.
+    pub causes: Vec<Reason>,
+}
+
+/// What a job becomes at the end of a try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Completed.
+    Complete,
+    /// Pending again, next try.
+    Requeue,
+    /// Failed.
+    Fail,
+    /// Cancelled.
+    Cancel,
+}
+
+/// A submit's request id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestRecord {
+    /// Whose.
+    pub tenant: TenantName,
+    /// The id.
+    pub request: RequestId,
+    /// Digest of the body.
+    pub digest: [u8; 32],
+    /// The job that it made.
+    pub uid: JobUid,
+    /// That job's name.
+    pub id: JobId,
+    /// When.
+    pub time: Timestamp,
+}
+
+/// A join token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenRecord {
+    /// SHA-256 of the token.
+    pub hash: [u8; 32],
+    /// The node that may use it.
+    pub node: NodeName,
+    /// When it loses its worth.
+    pub expires: Timestamp,
+    /// SHA-256 of the signing request that used it. Kept until it expires, so that a second use is noticed.
+    pub used_by: Option<[u8; 32]>,
+}
