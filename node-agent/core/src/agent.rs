@@ -231,25 +231,26 @@ fn apply(state: &mut State, assignment: Assignment, now: Timestamp, actions: &mu
     let key = Key::of(&assignment);
     if state.records.contains_key(&key) {
         raise(state, key, Goal::of(&assignment.wish), now, actions);
-        let unborn = state
-            .records
-            .get(&key)
-            .is_some_and(|record| record.life == Life::None && !record.ended());
+        let unborn =
+            state.records.get(&key).is_some_and(|record| record.life == Life::None && !record.ended());
         if unborn && !state.waiting.contains_key(&key) {
             // Persisted by an agent that died before it could spawn: the wish brings the job's key again.
             adopt_unborn(state, assignment, now, actions);
         }
         return;
     }
-    let superseded = state.records.keys().any(|other| other.uid == key.uid && other.attempt > key.attempt);
-    if superseded || state.forgotten.contains(&key) {
+    let mut known = state.records.keys().chain(&state.forgotten);
+    if known.any(|other| other.uid == key.uid && other.attempt >= key.attempt) {
+        // Superseded by a later try, or forgotten: it never starts again.
         tell_bare(state, &assignment, None, actions);
         return;
     }
     match &assignment.wish {
+        // Kept until it is forgotten, so that no late wish, not even after a restart of ours, starts it.
         Wish::Stopped { .. } => {
-            remember_forgotten(state, key);
-            tell_bare(state, &assignment, None, actions);
+            let mut record = Record::new(&assignment);
+            end_unborn(&mut record, None);
+            store(state, record, now, actions);
         }
         Wish::Running { .. } => {
             let mut record = Record::new(&assignment);
@@ -257,7 +258,8 @@ fn apply(state: &mut State, assignment: Assignment, now: Timestamp, actions: &mu
             store(state, record, now, actions);
         }
         Wish::Prepared { .. } => {
-            let older: Vec<Key> = state.records.keys().filter(|other| other.uid == key.uid).copied().collect();
+            let older: Vec<Key> =
+                state.records.keys().filter(|other| other.uid == key.uid).copied().collect();
             for other in older {
                 let reason = format!("attempt {} of the job replaces this one", key.attempt);
                 raise(state, other, Goal::Stopped { grace: ORPHAN_GRACE, reason }, now, actions);
@@ -339,11 +341,10 @@ fn order(record: &Record) -> Option<Order> {
     }
     match &record.goal {
         Goal::Prepared => None,
-        Goal::Running { peers } => (record.seen.state == Observed::Prepared)
-            .then(|| Order::Start { peers: peers.clone() }),
-        Goal::Stopped { grace, reason } => {
-            Some(Order::Stop { grace: *grace, reason: reason.clone() })
+        Goal::Running { peers } => {
+            (record.seen.state == Observed::Prepared).then(|| Order::Start { peers: peers.clone() })
         }
+        Goal::Stopped { grace, reason } => Some(Order::Stop { grace: *grace, reason: reason.clone() }),
     }
 }
 

@@ -7,8 +7,8 @@ use std::{
 
 use proptest::prelude::*;
 use proto_model::{
-    Assignment, FailurePolicy, Gang, JobId, JobKey, JobName, JobSpec, JobUid, Observation, Observed, Placement,
-    RailRequest, Requeue, TenantName, Timestamp, Wish, Work, CommandSpec,
+    Assignment, CommandSpec, FailurePolicy, Gang, JobId, JobKey, JobName, JobSpec, JobUid, Observation,
+    Observed, Placement, RailRequest, Requeue, TenantName, Timestamp, Wish, Work,
 };
 
 use crate::{
@@ -148,7 +148,9 @@ fn a_welcome_stops_what_it_does_not_list_and_a_lost_controller_stops_nothing() {
     run(&mut state, vec![command(1, a, W::P), command(1, b, W::P), seen(a, Observed::Prepared)]);
     assert!(run(&mut state, vec![Event::Disconnected, Event::Tick, seen(b, Observed::Prepared)]).is_empty());
     let actions = run(&mut state, vec![Event::Connected]);
-    assert!(matches!(&actions[..], [Action::Send(Message::Register { observations, .. })] if observations.len() == 2));
+    assert!(
+        matches!(&actions[..], [Action::Send(Message::Register { observations, .. })] if observations.len() == 2)
+    );
     let actions = run(&mut state, vec![welcome(2, &[(b, W::R)])]);
     let stopped: Vec<_> = actions
         .iter()
@@ -206,7 +208,10 @@ fn what_could_not_be_spawned_and_what_is_not_here_are_told_as_ended() {
     let failed = report(k, Report::SpawnFailed { message: "no such file: rail-engine".into() });
     let actions = run(&mut state, vec![failed]);
     let told = observations(&actions)[0];
-    assert_eq!((told.state, told.cause.as_ref().unwrap().code.as_ref()), (Observed::Ended, "SupervisorFailed"));
+    assert_eq!(
+        (told.state, told.cause.as_ref().unwrap().code.as_ref()),
+        (Observed::Ended, "SupervisorFailed")
+    );
     let actions = run(&mut state, vec![command(1, key(5, 1), W::S(1))]);
     assert_eq!(observations(&actions)[0].state, Observed::Ended);
     assert_eq!(spawns(&run(&mut state, vec![command(1, key(5, 1), W::P)])), 0, "a stop is final");
@@ -235,7 +240,9 @@ enum Step {
     /// A supervisor moves to this state, if there is one.
     Moves(Key, Observed),
     /// The agent dies and comes back; supervisors live on, or not.
-    Crash { supervisors_die: bool },
+    Crash {
+        supervisors_die: bool,
+    },
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
@@ -271,6 +278,9 @@ struct World {
     live: BTreeMap<Key, Observed>,
     running_wished: BTreeSet<Key>,
     told: BTreeMap<Key, Observed>,
+    /// Forgotten on this epoch's word, and the agent was restarted since: a controller wishes them no more.
+    forgotten: BTreeSet<Key>,
+    past: BTreeSet<Key>,
 }
 
 impl World {
@@ -322,18 +332,29 @@ impl World {
         Ok(())
     }
 
-    fn note_wishes(&mut self, event: &Event) {
-        let Event::Command { epoch, command } = event else { return };
+    /// False if no controller would send this.
+    fn note_wishes(&mut self, event: &Event) -> bool {
+        let Event::Command { epoch, command } = event else { return true };
         if *epoch < self.epoch {
-            return;
+            return true;
+        }
+        if let Command::Forget(key) = command {
+            self.forgotten.insert(*key);
         }
         let wishes: Vec<&Assignment> = match command {
             Command::Welcome(all) => all.iter().collect(),
             Command::Assignment(one) => vec![one],
             Command::Forget(_) => vec![],
         };
+        let over = |wish: &Assignment| {
+            self.past.iter().any(|past| past.uid == wish.uid && past.attempt >= wish.attempt)
+        };
+        if wishes.iter().any(|wish| over(wish)) {
+            return false;
+        }
         let running = wishes.into_iter().filter(|wish| matches!(wish.wish, Wish::Running { .. }));
         self.running_wished.extend(running.map(Key::of));
+        true
     }
 }
 
@@ -358,8 +379,9 @@ proptest! {
                     }
                 }
                 Step::Event(event) => {
-                    world.note_wishes(&event);
-                    world.carry_out(step(&mut state, event, now))?;
+                    if world.note_wishes(&event) {
+                        world.carry_out(step(&mut state, event, now))?;
+                    }
                 }
                 Step::Moves(k, to) => {
                     let Some(at) = world.live.get_mut(&k) else { continue };
@@ -380,6 +402,7 @@ proptest! {
                         ran: world.spawned.contains(&record.key),
                     }).collect();
                     state = State::default();
+                    world.past.append(&mut world.forgotten);
                     let actions = step(&mut state, Event::Recovered { epoch: world.epoch, records }, now);
                     world.carry_out(actions)?;
                     // A new process is a new view: what it tells begins with what the supervisors say again.

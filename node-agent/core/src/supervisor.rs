@@ -104,9 +104,13 @@ enum Phase {
     Starting,
     Listening,
     Connecting,
+    /// Ranks are being started.
+    Launching,
     Running,
     /// The ranks' processes are ending; SIGKILL at this time.
-    Draining { kill_at: Timestamp },
+    Draining {
+        kill_at: Timestamp,
+    },
     StoppingEngine,
     Ended,
 }
@@ -179,6 +183,7 @@ pub fn step(state: &mut State, event: Event, now: Timestamp) -> Vec<Action> {
             actions.push(Action::Publish);
         }
         Event::EngineConnected if state.phase == Phase::Connecting => {
+            state.phase = Phase::Launching;
             state.deadline = None;
             state.tree_empty = false;
             actions.push(Action::SpawnRanks);
@@ -189,7 +194,8 @@ pub fn step(state: &mut State, event: Event, now: Timestamp) -> Vec<Action> {
         }
         Event::EngineFailed(message) => engine_failed(state, message, now, &mut actions),
         Event::EngineBroken(why) => {
-            if matches!(state.phase, Phase::Listening | Phase::Connecting | Phase::Running) {
+            if matches!(state.phase, Phase::Listening | Phase::Connecting | Phase::Launching | Phase::Running)
+            {
                 engine_lost(state, &why, now, &mut actions);
             }
         }
@@ -249,7 +255,7 @@ fn obey(state: &mut State, order: Order, now: Timestamp, actions: &mut Vec<Actio
 fn rank_started(state: &mut State, rank: u32, actions: &mut Vec<Action>) {
     let Some(started) = state.ranks.get_mut(&rank) else { return };
     *started = true;
-    if state.phase == Phase::Connecting && state.ranks.values().all(|started| *started) {
+    if state.phase == Phase::Launching && state.ranks.values().all(|started| *started) {
         state.phase = Phase::Running;
         advance(state, Observed::Running);
     }
@@ -297,7 +303,8 @@ fn tree_empty(state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
     if state.engine_up {
         state.phase = Phase::StoppingEngine;
         state.deadline = Some(now.plus(ENGINE_GRACE));
-        let reason = state.seen.cause.as_ref().map_or_else(|| "the job has ended".to_owned(), Reason::to_string);
+        let reason =
+            state.seen.cause.as_ref().map_or_else(|| "the job has ended".to_owned(), Reason::to_string);
         actions.extend([Action::ReadStats, Action::Publish, Action::StopEngine(reason)]);
     } else {
         end(state, actions);
@@ -345,7 +352,9 @@ fn engine_exited(state: &mut State, how: &str, clean: bool, now: Timestamp, acti
             let message = format!("rail-engine did not come up: {how}");
             fail(state, Reason::new("EngineFailed", message), LOST_GRACE, now, actions);
         }
-        Phase::Listening | Phase::Connecting | Phase::Running => engine_lost(state, how, now, actions),
+        Phase::Listening | Phase::Connecting | Phase::Launching | Phase::Running => {
+            engine_lost(state, how, now, actions)
+        }
         Phase::Draining { .. } | Phase::StoppingEngine => {
             // Ranks that failed because their engine went may be seen to end before it is.
             let rank_failed = state.seen.exits.iter().any(|exit| !exit.is_success());
