@@ -1,0 +1,216 @@
+//! A channel to a server for any generated client: our TLS, keepalive, a deadline and a trace context on every
+//! call, the bearer token where there is one, and errors that say what is wrong between the peers.
+
+use crate::connect::{ConnectError, Connector};
+use crate::credentials::Credentials;
+use crate::deadline;
+use crate::endpoint::Endpoint;
+use crate::status::{ErrorClass, RpcError};
+use crate::tls::TlsError;
+use crate::trace;
+use axum::http::{HeaderValue, Request, Response, Uri, header};
+use rustls::{AlertDescription, CertificateError};
+use std::error::Error;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::transport::Channel;
+use tower::Service;
+
+/// How a client behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientOptions {
+    /// For one address, from the first packet to the end of the TLS handshake.
+    pub connect_timeout: Duration,
+    /// For calls that say no time of their own; none waits for ever (streams that live long).
+    pub timeout: Option<Duration>,
+    /// A ping after so much silence, calls or not.
+    pub keepalive_interval: Duration,
+    /// The connection ends if the ping is not answered in this time.
+    pub keepalive_timeout: Duration,
+}
+
+impl Default for ClientOptions {
+    /// 5 s to connect, 30 s for a call, a ping every 20 s that is answered within 10 s.
+    fn default() -> Self {
+        ClientOptions {
+            connect_timeout: Duration::from_secs(5),
+            timeout: Some(Duration::from_secs(30)),
+            keepalive_interval: Duration::from_secs(20),
+            keepalive_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Why a client could not be made. Being unable to reach the server is not among it: that is told by calls.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// No address.
+    #[error("no address of the server is given")]
+    NoEndpoint,
+    /// The credentials cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// An address that cannot stand in a request.
+    #[error("`{endpoint}` cannot be used as an address: {detail}")]
+    BadEndpoint {
+        /// The address.
+        endpoint: Endpoint,
+        /// What is wrong with it.
+        detail: String,
+    },
+}
+
+/// What generated clients are built on: `JobServiceClient::new(client.clone())`. Clones share the connection.
+#[derive(Debug, Clone)]
+pub struct Client {
+    channel: Channel,
+    authorization: Option<HeaderValue>,
+    timeout: Option<Duration>,
+}
+
+impl Client {
+    /// A client of the server at `endpoints` (several addresses of one cluster). Connects with the first call, and
+    /// again whenever the connection is lost. Must be called inside a tokio runtime.
+    pub fn new(
+        endpoints: &[Endpoint],
+        credentials: &Credentials,
+        options: &ClientOptions,
+    ) -> Result<Self, ClientError> {
+        let first = endpoints.first().ok_or(ClientError::NoEndpoint)?;
+        let bad = |detail: String| ClientError::BadEndpoint { endpoint: first.clone(), detail };
+        let connector = Connector::new(endpoints, credentials.tls()?, options.connect_timeout);
+        let origin: Uri = format!("https://{}", first.authority())
+            .parse()
+            .map_err(|error: axum::http::uri::InvalidUri| bad(error.to_string()))?;
+        // The connector speaks TLS itself; tonic must not try to.
+        let channel = Channel::from_shared(format!("http://{}", first.authority()))
+            .map_err(|error| bad(error.to_string()))?
+            .origin(origin)
+            .user_agent(concat!("railyard/", env!("CARGO_PKG_VERSION")))
+            .map_err(|error| bad(error.to_string()))?
+            .http2_keep_alive_interval(options.keepalive_interval)
+            .keep_alive_timeout(options.keepalive_timeout)
+            .keep_alive_while_idle(true)
+            .connect_with_connector_lazy(connector);
+        let authorization = credentials.token().and_then(|token| {
+            let mut value = HeaderValue::from_str(&format!("Bearer {}", token.reveal())).ok()?;
+            value.set_sensitive(true);
+            Some(value)
+        });
+        Ok(Client { channel, authorization, timeout: options.timeout })
+    }
+
+    /// The same connection for streams that live long: calls have no deadline unless they say one.
+    #[must_use]
+    pub fn without_timeout(&self) -> Self {
+        Client { timeout: None, ..self.clone() }
+    }
+
+    /// The same connection with another default deadline.
+    #[must_use]
+    pub fn with_timeout(&self, timeout: Duration) -> Self {
+        Client { timeout: Some(timeout), ..self.clone() }
+    }
+}
+
+impl Service<Request<Body>> for Client {
+    type Response = Response<Body>;
+    type Error = Status;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.channel.poll_ready(context).map_err(explain)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let headers = request.headers_mut();
+        trace::inject(headers);
+        if let Some(value) = &self.authorization {
+            headers.insert(header::AUTHORIZATION, value.clone());
+        }
+        if let Some(timeout) = self.timeout {
+            deadline::set_default(headers, timeout);
+        }
+        let timeout = headers
+            .get(deadline::GRPC_TIMEOUT)
+            .and_then(|value| value.to_str().ok())
+            .and_then(deadline::parse);
+        let answer = self.channel.call(request);
+        Box::pin(async move {
+            let Some(timeout) = timeout else { return answer.await.map_err(explain) };
+            match tokio::time::timeout(timeout, answer).await {
+                Ok(answer) => answer.map_err(explain),
+                Err(_) => Err(RpcError::new(
+                    ErrorClass::Timeout,
+                    "DEADLINE_EXCEEDED",
+                    format!("no answer within {} ms", timeout.as_millis()),
+                )
+                .into()),
+            }
+        })
+    }
+}
+
+/// Turns a transport error into a Status that says what is wrong. A peer that is not trusted is not "unavailable":
+/// trying again would not help.
+fn explain(error: tonic::transport::Error) -> Status {
+    let mut source: Option<&(dyn Error + 'static)> = Some(&error);
+    while let Some(cause) = source {
+        if let Some(connect) = cause.downcast_ref::<ConnectError>() {
+            return match connect.tls() {
+                Some(tls) => explain_tls(tls, &connect.to_string()),
+                None => unavailable(connect.to_string()),
+            };
+        }
+        if let Some(tls) = cause.downcast_ref::<rustls::Error>() {
+            return explain_tls(tls, "the connection was refused");
+        }
+        if let Some(io) = cause.downcast_ref::<std::io::Error>()
+            && let Some(tls) = io.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>())
+        {
+            return explain_tls(tls, "the connection was refused");
+        }
+        source = cause.source();
+    }
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    unavailable(text)
+}
+
+fn unavailable(message: String) -> Status {
+    RpcError::new(ErrorClass::Unavailable, "UNREACHABLE", message).into()
+}
+
+fn explain_tls(error: &rustls::Error, where_: &str) -> Status {
+    let untrusted = |reason: &str, detail: String| {
+        RpcError::new(ErrorClass::Unauthenticated, reason, format!("{where_}: {detail}")).into()
+    };
+    match error {
+        rustls::Error::AlertReceived(AlertDescription::CertificateExpired) => untrusted(
+            "CERTIFICATE_EXPIRED",
+            "the server says that our certificate has expired (is this machine's clock right?)".to_owned(),
+        ),
+        rustls::Error::AlertReceived(
+            alert @ (AlertDescription::UnknownCA
+            | AlertDescription::BadCertificate
+            | AlertDescription::AccessDenied
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::DecryptError
+            | AlertDescription::CertificateRequired),
+        ) => untrusted("CERTIFICATE_REFUSED", format!("the server refused our certificate ({alert:?})")),
+        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => untrusted(
+            "SERVER_NOT_TRUSTED",
+            "its certificate is not from the CA (or of the pin) that we trust".to_owned(),
+        ),
+        rustls::Error::InvalidCertificate(detail) => untrusted("SERVER_NOT_TRUSTED", detail.to_string()),
+        other => unavailable(format!("{where_}: TLS: {other}")),
+    }
+}

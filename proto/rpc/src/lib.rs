@@ -1,0 +1,39 @@
+//! How the processes talk: TLS, identities, deadlines, retries, trace context, errors and Status.
+//! The one place for rustls, rcgen and OpenTelemetry; knows nothing of the messages that are exchanged.
+
+pub mod ca;
+pub mod client;
+pub mod connect;
+pub mod credentials;
+pub mod deadline;
+pub mod endpoint;
+pub mod files;
+pub mod identity;
+pub mod listen;
+pub mod metrics;
+pub mod retry;
+pub mod router;
+pub mod server;
+pub mod status;
+pub mod telemetry;
+pub mod tls;
+pub mod token;
+pub mod trace;
+mod verify;
+
+pub use ca::{Ca, CaPin, KeyRequest};
+pub use client::{Client, ClientOptions};
+pub use credentials::{CredentialFiles, Credentials};
+pub use endpoint::Endpoint;
+pub use identity::{Identity, Role};
+pub use listen::Listen;
+pub use metrics::Metrics;
+pub use retry::{Jitter, RetryPolicy, retry};
+pub use server::{Limits, PeerInfo, Server};
+pub use status::{ErrorClass, RpcError, Violation};
+pub use tls::CertificateSlot;
+pub use token::{Token, TokenHash, TokenKind};
+
+/// The largest message that a server or client of ours decodes, in bytes (tonic's default would be 4 MiB).
+/// Give it to `max_decoding_message_size` of every generated service and client.
+pub const MAX_MESSAGE_BYTES: usize = 1024 * 1024;

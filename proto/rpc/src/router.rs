@@ -1,0 +1,89 @@
+//! One router for gRPC and REST on one port: merged routes, one answer for what is not there, common layers.
+
+use crate::MAX_MESSAGE_BYTES;
+use crate::deadline::{self, DeadlinePolicy};
+use crate::metrics::{Metrics, SecondsBy};
+use crate::status::{ErrorClass, RpcError, code_name};
+use crate::trace;
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{HeaderMap, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use std::time::Instant;
+use tonic::service::Routes;
+use tonic::{Code, Status};
+
+/// What happens around every call.
+#[derive(Debug, Clone)]
+pub struct CallLayers {
+    deadlines: DeadlinePolicy,
+    seconds: SecondsBy<2>,
+}
+
+impl CallLayers {
+    /// Registers `rail_call_seconds{call,code}`; once per process.
+    #[must_use]
+    pub fn new(metrics: &Metrics, deadlines: DeadlinePolicy) -> Self {
+        let seconds =
+            metrics.seconds_by("call_seconds", "Time to the head of the response", ["call", "code"]);
+        CallLayers { deadlines, seconds }
+    }
+}
+
+/// Merges gRPC services and REST routes (without a fallback of their own) and wraps every call in, from outside
+/// to inside: trace span, time and count, deadline, body limit.
+pub fn merge(grpc: Routes, rest: Router, layers: &CallLayers) -> Router {
+    grpc.into_axum_router()
+        .reset_fallback()
+        .merge(rest)
+        .fallback(nothing_here)
+        .layer(DefaultBodyLimit::max(MAX_MESSAGE_BYTES))
+        .layer(from_fn_with_state(layers.deadlines, deadline::enforce))
+        .layer(from_fn_with_state(layers.seconds.clone(), count))
+        .layer(from_fn(trace::serve))
+}
+
+/// Whether a request speaks gRPC.
+#[must_use]
+pub fn is_grpc(headers: &HeaderMap) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+}
+
+/// An error in the caller's language: a Status for gRPC, JSON for REST.
+#[must_use]
+pub fn refuse(grpc: bool, error: &RpcError) -> Response {
+    if grpc { Status::from(error).into_http() } else { error.clone().into_response() }
+}
+
+async fn nothing_here(request: Request) -> Response {
+    let path: String = request.uri().path().chars().take(256).collect();
+    if is_grpc(request.headers()) {
+        let error = RpcError::new(
+            ErrorClass::Unimplemented,
+            "UNKNOWN_METHOD",
+            format!("there is no method {path} here"),
+        );
+        return refuse(true, &error);
+    }
+    let message = format!("there is no {path} here; see /v1/openapi.json");
+    RpcError::new(ErrorClass::NotFound, "UNKNOWN_PATH", message).into_response()
+}
+
+async fn count(State(seconds): State<SecondsBy<2>>, request: Request, next: Next) -> Response {
+    let call = trace::call_name(&request);
+    let begin = Instant::now();
+    let response = next.run(request).await;
+    seconds.observe([&call, outcome(&response)], begin.elapsed());
+    response
+}
+
+/// The gRPC code's name where the response says one, else the one that its HTTP status stands for.
+fn outcome(response: &Response) -> &'static str {
+    let code = match response.headers().get("grpc-status") {
+        Some(value) => Code::from_bytes(value.as_bytes()),
+        None if response.status().is_success() => Code::Ok,
+        None => ErrorClass::of_http(response.status().as_u16()).code(),
+    };
+    code_name(code)
+}

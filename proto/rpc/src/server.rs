@@ -1,0 +1,483 @@
+//! Our own acceptor: TCP and unix sockets, TLS on both, limits on everything, and an end with a deadline.
+//!
+//! An error of one connection never ends the loop; what is refused is counted by cause.
+
+use crate::identity::Identity;
+use crate::listen::{BoxedStream, Listen, ListenError, Listener, PeerAddress};
+use crate::metrics::{CounterBy, GaugeBy, Metrics};
+use crate::tls::{CertificateSlot, PeerCertificate, TlsError, peer_identity, server_config};
+use axum::Router;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::Service;
+
+/// How long the loop rests after the system had no room for a connection (file descriptors, memory).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a server allows. Every field is set explicitly: the libraries' defaults are partly "no limit".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections in all.
+    pub connections: usize,
+    /// Connections of one IPv4 address or IPv6 /64.
+    pub connections_per_ip: usize,
+    /// From accept to the end of the TLS handshake, and from there to the first byte.
+    pub handshake: Duration,
+    /// Calls at a time on one connection.
+    pub streams: u32,
+    /// Header bytes of one request.
+    pub header_bytes: u32,
+    /// A ping after so much silence.
+    pub keepalive_interval: Duration,
+    /// The connection ends if the ping is not answered in this time.
+    pub keepalive_timeout: Duration,
+    /// Streams that a client reset before they were accepted (rapid reset).
+    pub pending_resets: usize,
+    /// Streams that we reset because the client broke the protocol.
+    pub local_resets: usize,
+    /// HTTP/1: from the connection's start, or the last answer, to the end of the next request's head.
+    pub header_read: Duration,
+    /// Bytes that wait for one slow reader.
+    pub send_buffer: usize,
+    /// Time for calls to end when the server stops.
+    pub drain: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            connections: 8192,
+            connections_per_ip: 2048,
+            handshake: Duration::from_secs(5),
+            streams: 256,
+            header_bytes: 16 * 1024,
+            keepalive_interval: Duration::from_secs(20),
+            keepalive_timeout: Duration::from_secs(10),
+            pending_resets: 20,
+            local_resets: 128,
+            header_read: Duration::from_secs(10),
+            send_buffer: 256 * 1024,
+            drain: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Who sent a request; in its extensions. For gRPC: `request.extensions().get::<PeerInfo>()`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerInfo {
+    /// From the client certificate; [`Identity::Anonymous`] where there is none.
+    pub identity: Identity,
+    /// Where it comes from.
+    pub address: PeerAddress,
+    /// The certificate that proved it.
+    pub certificate: Option<PeerCertificate>,
+}
+
+/// Why a server could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// A socket could not be made.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The certificates cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The socket's own address could not be read.
+    #[error("cannot read the address of a socket: {0}")]
+    Address(io::Error),
+}
+
+/// What a server shows and whom it believes.
+#[derive(Debug, Clone)]
+pub struct ServerTls {
+    /// The CA of clients' certificates, PEM.
+    pub ca_pem: String,
+    /// The cluster that their identities must be of.
+    pub cluster: String,
+    /// The server's own certificate; swap it to rotate.
+    pub slot: CertificateSlot,
+}
+
+/// Counts of connections; one per process, shared by its servers.
+#[derive(Debug, Clone)]
+pub struct ServerMetrics {
+    accepted: CounterBy<1>,
+    refused: CounterBy<1>,
+    open: GaugeBy<1>,
+}
+
+impl ServerMetrics {
+    /// Registers `rail_connections{listener}`, `rail_connections_accepted_total{listener}` and
+    /// `rail_connections_refused_total{cause}`.
+    #[must_use]
+    pub fn new(metrics: &Metrics) -> Self {
+        ServerMetrics {
+            accepted: metrics.counter_by("connections_accepted", "Connections accepted", ["listener"]),
+            refused: metrics.counter_by("connections_refused", "Connections refused", ["cause"]),
+            open: metrics.gauge_by("connections", "Connections open now", ["listener"]),
+        }
+    }
+
+    /// Refusals so far for a cause: `total`, `per-ip`, `handshake-timeout`, `handshake`, `silent`, `accept`.
+    #[must_use]
+    pub fn refused(&self, cause: &str) -> u64 {
+        self.refused.get([cause])
+    }
+}
+
+/// Bound sockets, ready to serve.
+#[derive(Debug)]
+pub struct Server {
+    listeners: Vec<Listener>,
+    acceptor: Option<Arc<Acceptor>>,
+    limits: Limits,
+    metrics: ServerMetrics,
+}
+
+struct Acceptor {
+    tls: TlsAcceptor,
+    cluster: String,
+}
+
+impl std::fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Acceptor")
+    }
+}
+
+impl Server {
+    /// Binds all addresses for TLS.
+    pub async fn bind(
+        listens: &[Listen],
+        tls: &ServerTls,
+        limits: Limits,
+        metrics: ServerMetrics,
+    ) -> Result<Self, ServerError> {
+        let config = server_config(&tls.ca_pem, &tls.cluster, &tls.slot)?;
+        let acceptor = Acceptor { tls: TlsAcceptor::from(config), cluster: tls.cluster.clone() };
+        let mut listeners = Vec::with_capacity(listens.len());
+        for listen in listens {
+            listeners.push(Listener::bind(listen).await?);
+        }
+        Ok(Server { listeners, acceptor: Some(Arc::new(acceptor)), limits, metrics })
+    }
+
+    /// Binds a loopback address for unencrypted HTTP: `/metrics` and `/healthz`, nothing that matters.
+    pub async fn bind_plain(
+        address: SocketAddr,
+        limits: Limits,
+        metrics: ServerMetrics,
+    ) -> Result<Self, ServerError> {
+        if !address.ip().is_loopback() {
+            return Err(ListenError::NotLoopback { address }.into());
+        }
+        let listeners = vec![Listener::bind(&Listen::Tcp(address)).await?];
+        Ok(Server { listeners, acceptor: None, limits, metrics })
+    }
+
+    /// The addresses in use, with the ports that the system chose, in the order of `bind`.
+    pub fn addresses(&self) -> Result<Vec<Listen>, ServerError> {
+        self.listeners.iter().map(|listener| listener.address().map_err(ServerError::Address)).collect()
+    }
+
+    /// Serves until `stop` is cancelled, then lets calls end for `limits.drain`, then cuts what is left. Returns
+    /// the number of connections that were cut.
+    pub async fn serve(self, router: Router, stop: CancellationToken) -> usize {
+        let shared = Arc::new(Shared {
+            router,
+            acceptor: self.acceptor,
+            http: builders(&self.limits),
+            limits: self.limits,
+            metrics: self.metrics,
+            open: Arc::default(),
+            stop,
+            cut: CancellationToken::new(),
+            connections: TaskTracker::new(),
+        });
+        let loops = TaskTracker::new();
+        for listener in self.listeners {
+            loops.spawn(accept_loop(listener, Arc::clone(&shared)));
+        }
+        loops.close();
+        loops.wait().await;
+        shared.connections.close();
+        let drained = tokio::time::timeout(shared.limits.drain, shared.connections.wait()).await;
+        let left = if drained.is_ok() { 0 } else { shared.connections.len() };
+        shared.cut.cancel();
+        shared.connections.wait().await;
+        left
+    }
+}
+
+struct Shared {
+    router: Router,
+    acceptor: Option<Arc<Acceptor>>,
+    http: Builders,
+    limits: Limits,
+    metrics: ServerMetrics,
+    open: Arc<Open>,
+    /// No new connections, and no new calls on old ones.
+    stop: CancellationToken,
+    /// Old connections end now.
+    cut: CancellationToken,
+    connections: TaskTracker,
+}
+
+/// Open connections, in all and per address.
+#[derive(Debug, Default)]
+struct Open(Mutex<OpenCounts>);
+
+#[derive(Debug, Default)]
+struct OpenCounts {
+    total: usize,
+    per_listener: BTreeMap<&'static str, i64>,
+    per_ip: BTreeMap<IpAddr, usize>,
+}
+
+/// One connection's place under the caps; given back when dropped.
+struct Place {
+    open: Arc<Open>,
+    metrics: ServerMetrics,
+    listener: &'static str,
+    key: Option<IpAddr>,
+}
+
+impl Open {
+    fn enter(
+        self: &Arc<Self>,
+        address: &PeerAddress,
+        listener: &'static str,
+        limits: &Limits,
+        metrics: &ServerMetrics,
+    ) -> Result<Place, &'static str> {
+        let key = address.cap_key();
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if counts.total >= limits.connections {
+            return Err("total");
+        }
+        if let Some(key) = key {
+            let here = counts.per_ip.entry(key).or_insert(0);
+            if *here >= limits.connections_per_ip {
+                return Err("per-ip");
+            }
+            *here += 1;
+        }
+        counts.total += 1;
+        let open = counts.per_listener.entry(listener).or_insert(0);
+        *open += 1;
+        metrics.open.set([listener], *open);
+        Ok(Place { open: Arc::clone(self), metrics: metrics.clone(), listener, key })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut counts = self.open.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.total -= 1;
+        let open = counts.per_listener.entry(self.listener).or_insert(0);
+        *open -= 1;
+        self.metrics.open.set([self.listener], *open);
+        if let Some(key) = self.key
+            && let Some(here) = counts.per_ip.get_mut(&key)
+        {
+            *here -= 1;
+            if *here == 0 {
+                counts.per_ip.remove(&key);
+            }
+        }
+    }
+}
+
+async fn accept_loop(listener: Listener, shared: Arc<Shared>) {
+    let name = if shared.acceptor.is_some() { listener.transport() } else { "plain" };
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = shared.stop.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, address)) => {
+                shared.metrics.accepted.inc([name]);
+                match shared.open.enter(&address, name, &shared.limits, &shared.metrics) {
+                    Ok(place) => {
+                        let connection = connection(Arc::clone(&shared), stream, address, place);
+                        shared.connections.spawn(connection);
+                    }
+                    Err(cause) => {
+                        shared.metrics.refused.inc([cause]);
+                        tracing::debug!(%address, cause, "connection refused: too many");
+                    }
+                }
+            }
+            Err(error) => {
+                shared.metrics.refused.inc(["accept"]);
+                if !of_one_connection(&error) {
+                    tracing::warn!(%error, listener = name, "cannot accept connections; trying again");
+                    tokio::select! {
+                        () = shared.stop.cancelled() => break,
+                        () = tokio::time::sleep(ACCEPT_PAUSE) => {}
+                    }
+                }
+            }
+        }
+    }
+    if let Listener::Unix(_, path) = &listener {
+        // The next process that listens removes it too; leaving it is only untidy.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// The peer went away between its SYN and our accept; the next accept is as good as ever.
+fn of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted
+    )
+}
+
+async fn connection(shared: Arc<Shared>, stream: BoxedStream, address: PeerAddress, place: Place) {
+    let served = async {
+        match &shared.acceptor {
+            Some(acceptor) => encrypted(&shared, acceptor, stream, address).await,
+            None => {
+                let peer = PeerInfo { identity: Identity::Anonymous, address, certificate: None };
+                http(&shared, &shared.http.http1, TokioIo::new(stream), peer).await;
+                Ok(())
+            }
+        }
+    };
+    let outcome = tokio::select! {
+        outcome = served => outcome,
+        () = shared.cut.cancelled() => Ok(()),
+    };
+    if let Err(refusal) = outcome {
+        shared.metrics.refused.inc([refusal.cause()]);
+        tracing::debug!(%address, %refusal, "connection refused");
+    }
+    drop(place);
+}
+
+/// Why a connection never came to its first call.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    #[error("no TLS handshake in time")]
+    HandshakeTimeout,
+    #[error("TLS handshake: {0}")]
+    Handshake(io::Error),
+    #[error("certificate: {0}")]
+    Certificate(TlsError),
+    #[error("nothing was sent after the handshake")]
+    Silent,
+    #[error("the server is stopping")]
+    Stopping,
+}
+
+impl Refusal {
+    fn cause(&self) -> &'static str {
+        match self {
+            Refusal::HandshakeTimeout => "handshake-timeout",
+            Refusal::Handshake(_) | Refusal::Certificate(_) => "handshake",
+            Refusal::Silent => "silent",
+            Refusal::Stopping => "stopping",
+        }
+    }
+}
+
+async fn encrypted(
+    shared: &Shared,
+    acceptor: &Acceptor,
+    stream: BoxedStream,
+    address: PeerAddress,
+) -> Result<(), Refusal> {
+    let accept = tokio::time::timeout(shared.limits.handshake, acceptor.tls.accept(stream));
+    let stream = tokio::select! {
+        stream = accept => stream.map_err(|_| Refusal::HandshakeTimeout)?.map_err(Refusal::Handshake)?,
+        () = shared.stop.cancelled() => return Err(Refusal::Stopping),
+    };
+    let session = stream.get_ref().1;
+    let (identity, certificate) = match session.peer_certificates().and_then(<[_]>::first) {
+        None => (Identity::Anonymous, None),
+        Some(der) => (
+            peer_identity(der, &acceptor.cluster).map_err(Refusal::Certificate)?,
+            Some(PeerCertificate::read(der).map_err(Refusal::Certificate)?),
+        ),
+    };
+    let builder =
+        if session.alpn_protocol() == Some(b"h2") { &shared.http.http2 } else { &shared.http.http1 };
+    // A peer that says nothing after its handshake holds a place for nothing: hyper itself would wait for ever
+    // for an HTTP/2 preface.
+    let mut stream = BufReader::new(stream);
+    let first = tokio::time::timeout(shared.limits.handshake, stream.fill_buf());
+    let spoke = tokio::select! {
+        first = first => matches!(first, Ok(Ok(bytes)) if !bytes.is_empty()),
+        () = shared.stop.cancelled() => return Err(Refusal::Stopping),
+    };
+    if !spoke {
+        return Err(Refusal::Silent);
+    }
+    http(shared, builder, TokioIo::new(stream), PeerInfo { identity, address, certificate }).await;
+    Ok(())
+}
+
+async fn http<I>(shared: &Shared, builder: &auto::Builder<TokioExecutor>, io: I, peer: PeerInfo)
+where
+    I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+{
+    let router = shared.router.clone();
+    let address = peer.address;
+    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer.clone());
+        // An axum router is always ready.
+        router.clone().call(request)
+    });
+    let connection = builder.serve_connection(io, service);
+    tokio::pin!(connection);
+    let result = tokio::select! {
+        result = connection.as_mut() => result,
+        () = shared.stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = result {
+        // Mostly peers that went away; the calls themselves are logged where they are handled.
+        tracing::debug!(%address, %error, "connection ended");
+    }
+}
+
+/// ALPN has chosen the protocol, so each connection gets a builder that speaks only that.
+struct Builders {
+    http1: auto::Builder<TokioExecutor>,
+    http2: auto::Builder<TokioExecutor>,
+}
+
+fn builders(limits: &Limits) -> Builders {
+    let mut base = auto::Builder::new(TokioExecutor::new());
+    base.http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_read)
+        .max_buf_size(usize::try_from(limits.header_bytes).unwrap_or(usize::MAX).max(8192))
+        .max_headers(100);
+    base.http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.streams)
+        .max_header_list_size(limits.header_bytes)
+        .keep_alive_interval(limits.keepalive_interval)
+        .keep_alive_timeout(limits.keepalive_timeout)
+        .max_pending_accept_reset_streams(limits.pending_resets)
+        .max_local_error_reset_streams(limits.local_resets)
+        .max_send_buf_size(limits.send_buffer);
+    Builders { http1: base.clone().http1_only(), http2: base.http2_only() }
+}

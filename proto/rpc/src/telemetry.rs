@@ -1,0 +1,264 @@
+//! Starts logs and traces of a process: structured logs on stderr, OpenTelemetry export only where configured.
+//!
+//! Spans always have ids, so that a trace context passes through a process that exports nothing.
+
+use opentelemetry::trace::TracerProvider;
+use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry_otlp::{SpanExporter, WithExportConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{BatchConfigBuilder, BatchSpanProcessor, SdkTracer, SdkTracerProvider};
+use std::io::IsTerminal;
+use std::str::FromStr;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tracing::Subscriber;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::{EnvFilter, Layer, Registry};
+
+/// Where traces go, as other programs' variable for it is ignored when this one is set.
+pub const ENDPOINT_VARIABLES: [&str; 2] = ["RAIL_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+/// The longest time that a process waits at its end for its last spans to be exported.
+pub const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
+const QUEUED_SPANS: usize = 8192;
+
+/// How logs are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogFormat {
+    /// One line for people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl FromStr for LogFormat {
+    type Err = TelemetryError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "text" => Ok(LogFormat::Text),
+            "json" => Ok(LogFormat::Json),
+            _ => Err(TelemetryError::BadFormat { text: text.chars().take(32).collect() }),
+        }
+    }
+}
+
+/// Why telemetry could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The filter cannot be read.
+    #[error("log level `{text}`: {detail}")]
+    BadLevel {
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// Not a format.
+    #[error("log format `{text}`: expected text or json")]
+    BadFormat {
+        /// What was given.
+        text: String,
+    },
+    /// The endpoint cannot be used.
+    #[error("OTLP endpoint `{endpoint}`: {detail}")]
+    BadEndpoint {
+        /// What was given.
+        endpoint: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// Somebody has already started logs in this process.
+    #[error("logs are already set up in this process")]
+    AlreadyStarted,
+    /// No thread could be started for the exporter.
+    #[error("cannot start the exporter: {0}")]
+    Runtime(std::io::Error),
+}
+
+/// What a process wants of its telemetry.
+#[derive(Debug, Clone)]
+pub struct TelemetryOptions {
+    /// The process's name: `rail-controller`.
+    pub service: &'static str,
+    /// Its version.
+    pub version: &'static str,
+    /// A level (`info`) or a filter (`info,controller_store=debug`).
+    pub level: String,
+    /// How logs are written.
+    pub format: LogFormat,
+    /// An OTLP/gRPC collector, `http://host:4317`; none exports nothing. Unencrypted: it should be on loopback.
+    pub otlp_endpoint: Option<String>,
+}
+
+/// The collector that the environment names, if it names one.
+#[must_use]
+pub fn endpoint_from_env() -> Option<String> {
+    ENDPOINT_VARIABLES.iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+}
+
+/// Keeps telemetry running; dropping it exports what is left, for at most [`FLUSH_TIMEOUT`].
+#[must_use = "dropping it ends the export of traces"]
+#[derive(Debug)]
+pub struct Telemetry {
+    provider: SdkTracerProvider,
+    runtime: Option<Runtime>,
+}
+
+impl Drop for Telemetry {
+    fn drop(&mut self) {
+        // At its end a process has nobody left to tell that the collector is away.
+        let _ = self.provider.shutdown_with_timeout(FLUSH_TIMEOUT);
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Starts logs and traces for the whole process; once.
+pub fn init(options: &TelemetryOptions) -> Result<Telemetry, TelemetryError> {
+    let filter = EnvFilter::try_new(&options.level).map_err(|error| TelemetryError::BadLevel {
+        text: options.level.clone(),
+        detail: error.to_string(),
+    })?;
+    let telemetry = start(options)?;
+    let tracer = tracer(&telemetry.provider, options.service);
+    let logs = match options.format {
+        LogFormat::Json => {
+            tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(std::io::stderr).boxed()
+        }
+        LogFormat::Text => tracing_subscriber::fmt::layer()
+            .with_ansi(std::io::stderr().is_terminal())
+            .with_writer(std::io::stderr)
+            .boxed(),
+    };
+    let subscriber = Registry::default().with(logs.with_filter(filter)).with(span_layer(tracer));
+    tracing::subscriber::set_global_default(subscriber).map_err(|_| TelemetryError::AlreadyStarted)?;
+    Ok(telemetry)
+}
+
+/// The layer that gives spans their ids and hands them to `tracer`. Public for tests of processes.
+pub fn span_layer<S>(tracer: SdkTracer) -> impl Layer<S>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+{
+    // The exporter's own transport must not be traced: every export would make more to export.
+    let targets = Targets::new()
+        .with_default(LevelFilter::INFO)
+        .with_target("h2", LevelFilter::OFF)
+        .with_target("hyper", LevelFilter::OFF)
+        .with_target("tonic", LevelFilter::OFF)
+        .with_target("tower", LevelFilter::OFF)
+        .with_target("opentelemetry", LevelFilter::OFF);
+    tracing_opentelemetry::layer().with_tracer(tracer).with_filter(targets)
+}
+
+/// A tracer for [`span_layer`].
+#[must_use]
+pub fn tracer(provider: &SdkTracerProvider, service: &'static str) -> SdkTracer {
+    provider.tracer_with_scope(InstrumentationScope::builder(service).build())
+}
+
+fn start(options: &TelemetryOptions) -> Result<Telemetry, TelemetryError> {
+    let resource = Resource::builder_empty()
+        .with_service_name(options.service)
+        .with_attribute(KeyValue::new("service.version", options.version))
+        .build();
+    let builder = SdkTracerProvider::builder().with_resource(resource);
+    let Some(endpoint) = &options.otlp_endpoint else {
+        return Ok(Telemetry { provider: builder.build(), runtime: None });
+    };
+    // A runtime of its own: export and the last flush go on whatever the process's main runtime does.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("rail-otlp")
+        .enable_all()
+        .build()
+        .map_err(TelemetryError::Runtime)?;
+    let exporter = {
+        let _inside = runtime.enter();
+        exporter(endpoint)?
+    };
+    let batches = BatchConfigBuilder::default()
+        .with_max_queue_size(QUEUED_SPANS)
+        .with_scheduled_delay(Duration::from_secs(1))
+        .build();
+    let processor = BatchSpanProcessor::builder(exporter).with_batch_config(batches).build();
+    Ok(Telemetry { provider: builder.with_span_processor(processor).build(), runtime: Some(runtime) })
+}
+
+fn exporter(endpoint: &str) -> Result<SpanExporter, TelemetryError> {
+    let bad = |detail: &str| TelemetryError::BadEndpoint {
+        endpoint: endpoint.chars().take(256).collect(),
+        detail: detail.to_owned(),
+    };
+    if !endpoint.starts_with("http://") {
+        return Err(bad("expected http://host:port of a collector nearby"));
+    }
+    SpanExporter::builder()
+        .with_tonic()
+        .with_endpoint(endpoint)
+        .with_timeout(EXPORT_TIMEOUT)
+        .build()
+        .map_err(|error| bad(&error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opentelemetry::trace::Tracer;
+    use std::time::Instant;
+
+    fn options(endpoint: Option<String>) -> TelemetryOptions {
+        TelemetryOptions {
+            service: "test",
+            version: "0",
+            level: "info".to_owned(),
+            format: LogFormat::Text,
+            otlp_endpoint: endpoint,
+        }
+    }
+
+    fn ends_soon(endpoint: String) {
+        let telemetry = start(&options(Some(endpoint))).unwrap();
+        let tracer = tracer(&telemetry.provider, "test");
+        for _ in 0..100 {
+            tracer.in_span("work", |_| {});
+        }
+        let begin = Instant::now();
+        drop(telemetry);
+        assert!(begin.elapsed() < FLUSH_TIMEOUT + Duration::from_secs(3), "{:?}", begin.elapsed());
+    }
+
+    #[test]
+    fn an_absent_collector_does_not_hold_the_process() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        ends_soon(format!("http://{address}"));
+    }
+
+    #[test]
+    fn a_silent_collector_does_not_hold_the_process() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        ends_soon(format!("http://{}", listener.local_addr().unwrap()));
+    }
+
+    #[tokio::test]
+    async fn telemetry_can_be_dropped_inside_a_runtime() {
+        drop(start(&options(Some("http://127.0.0.1:9".to_owned()))).unwrap());
+        drop(start(&options(None)).unwrap());
+    }
+
+    #[test]
+    fn bad_settings_are_named() {
+        assert!(start(&options(Some("https://far".to_owned()))).is_err());
+        assert!("yaml".parse::<LogFormat>().is_err());
+        let mut bad = options(None);
+        bad.level = "info,=,=".to_owned();
+        assert!(matches!(init(&bad), Err(TelemetryError::BadLevel { .. })));
+    }
+}

@@ -1,0 +1,219 @@
+//! rustls configurations: TLS 1.3 only, aws-lc-rs named explicitly, certificates that can be swapped live.
+
+use crate::ca::{CaPin, only_uri};
+use crate::identity::{Identity, IdentityError};
+use crate::verify::{IdentityVerifier, PinVerifier};
+use rustls::client::{ResolvesClientCert, Resumption, WebPkiServerVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, RootCertStore, ServerConfig, SignatureScheme};
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
+
+const ALPN_H2: &[u8] = b"h2";
+const ALPN_HTTP1: &[u8] = b"http/1.1";
+
+/// Why a TLS configuration or a certificate in memory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// No certificate in the text.
+    #[error("no certificate in PEM form was found")]
+    NoCertificate,
+    /// No key in the text.
+    #[error("no private key in PEM form was found")]
+    NoKey,
+    /// The key is not the certificate's, or of an unsupported kind.
+    #[error("the private key cannot be used with the certificate: {0}")]
+    Key(rustls::Error),
+    /// The CA certificate cannot be a trust anchor.
+    #[error("the CA certificate cannot be trusted: {0}")]
+    Anchor(rustls::Error),
+    /// The library refused; with sound arguments this does not happen.
+    #[error("cannot make a TLS configuration: {0}")]
+    Config(String),
+    /// A certificate that cannot be read.
+    #[error("the certificate cannot be read as X.509")]
+    BadCertificate,
+    /// A certificate without exactly one URI among its names.
+    #[error("the certificate does not carry exactly one identity")]
+    NoIdentity,
+    /// The identity is not one of ours.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+}
+
+/// The one crypto provider. It is passed explicitly everywhere, so that no other crate's choice of a process
+/// default can change it.
+#[must_use]
+pub fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+}
+
+/// A certificate and key in use, which can be replaced while connections live: new handshakes take the new one.
+#[derive(Clone)]
+pub struct CertificateSlot {
+    current: Arc<RwLock<Arc<CertifiedKey>>>,
+}
+
+impl CertificateSlot {
+    /// Reads a chain (leaf first) and its key.
+    pub fn new(chain_pem: &str, key_pem: &str) -> Result<Self, TlsError> {
+        Ok(CertificateSlot { current: Arc::new(RwLock::new(certified_key(chain_pem, key_pem)?)) })
+    }
+
+    /// Replaces the certificate for all handshakes from now on; on an error the old one stays.
+    pub fn swap(&self, chain_pem: &str, key_pem: &str) -> Result<(), TlsError> {
+        let next = certified_key(chain_pem, key_pem)?;
+        // A poisoned lock cannot hold half a value: the guard only ever swaps one pointer.
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = next;
+        Ok(())
+    }
+
+    /// The leaf in use, and when it ends.
+    pub fn certificate(&self) -> Result<PeerCertificate, TlsError> {
+        let current = self.get();
+        PeerCertificate::read(current.cert.first().ok_or(TlsError::NoCertificate)?)
+    }
+
+    fn get(&self) -> Arc<CertifiedKey> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl fmt::Debug for CertificateSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CertificateSlot")
+    }
+}
+
+impl ResolvesServerCert for CertificateSlot {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.get())
+    }
+}
+
+impl ResolvesClientCert for CertificateSlot {
+    fn resolve(&self, _hints: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(self.get())
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+/// What of a certificate the layers above need.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerCertificate {
+    /// Serial number, hex: what a revocation names.
+    pub serial: String,
+    /// When it ends.
+    pub not_after: SystemTime,
+}
+
+impl PeerCertificate {
+    /// Reads a certificate in DER form.
+    pub fn read(der: &[u8]) -> Result<Self, TlsError> {
+        let (_, certificate) =
+            x509_parser::parse_x509_certificate(der).map_err(|_| TlsError::BadCertificate)?;
+        let end = u64::try_from(certificate.validity().not_after.timestamp())
+            .map_err(|_| TlsError::BadCertificate)?;
+        Ok(PeerCertificate {
+            serial: crate::ca::to_hex(certificate.raw_serial()),
+            not_after: SystemTime::UNIX_EPOCH
+                .checked_add(Duration::from_secs(end))
+                .ok_or(TlsError::BadCertificate)?,
+        })
+    }
+}
+
+/// How a client knows that the server is the right one.
+#[derive(Debug, Clone)]
+pub enum Trust {
+    /// By the CA's certificate, PEM.
+    Ca(String),
+    /// By the CA's pin: for joining, before the CA's certificate is known.
+    Pin(CaPin),
+}
+
+/// The server's side: our certificate from `slot`; clients' certificates, where they have one, from our CA and
+/// with an identity of `cluster`.
+pub fn server_config(
+    ca_pem: &str,
+    cluster: &str,
+    slot: &CertificateSlot,
+) -> Result<Arc<ServerConfig>, TlsError> {
+    let chain = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(ca_pem)?), provider())
+        .allow_unauthenticated()
+        .build()
+        .map_err(|error| TlsError::Config(error.to_string()))?;
+    let verifier = IdentityVerifier { chain, cluster: cluster.to_owned() };
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(|error| TlsError::Config(error.to_string()))?
+        .with_client_cert_verifier(Arc::new(verifier))
+        .with_cert_resolver(Arc::new(slot.clone()));
+    config.alpn_protocols = vec![ALPN_H2.to_vec(), ALPN_HTTP1.to_vec()];
+    // A resumed session would keep a client's identity beyond the end of its certificate.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(Arc::new(config))
+}
+
+/// The client's side: the server by `trust`, ourselves by `slot` where there is one.
+pub fn client_config(trust: &Trust, slot: Option<&CertificateSlot>) -> Result<Arc<ClientConfig>, TlsError> {
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(|error| TlsError::Config(error.to_string()))?;
+    let builder = match trust {
+        Trust::Ca(pem) => {
+            let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots(pem)?), provider())
+                .build()
+                .map_err(|error| TlsError::Config(error.to_string()))?;
+            builder.dangerous().with_custom_certificate_verifier(verifier)
+        }
+        Trust::Pin(pin) => {
+            let verifier = PinVerifier { pin: *pin, provider: provider() };
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+        }
+    };
+    let mut config = match slot {
+        Some(slot) => builder.with_client_cert_resolver(Arc::new(slot.clone())),
+        None => builder.with_no_client_auth(),
+    };
+    config.alpn_protocols = vec![ALPN_H2.to_vec()];
+    config.resumption = Resumption::disabled();
+    Ok(Arc::new(config))
+}
+
+/// The identity in a certificate of `cluster`; exactly one URI must be there.
+pub fn peer_identity(der: &[u8], cluster: &str) -> Result<Identity, TlsError> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(der).map_err(|_| TlsError::BadCertificate)?;
+    let uri = only_uri(&certificate).ok_or(TlsError::NoIdentity)?;
+    Ok(Identity::from_uri(&uri, cluster)?)
+}
+
+fn roots(ca_pem: &str) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in chain(ca_pem)? {
+        roots.add(certificate).map_err(TlsError::Anchor)?;
+    }
+    Ok(roots)
+}
+
+fn chain(pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes())
+        .collect::<Result<_, _>>()
+        .map_err(|_| TlsError::NoCertificate)?;
+    if chain.is_empty() { Err(TlsError::NoCertificate) } else { Ok(chain) }
+}
+
+fn certified_key(chain_pem: &str, key_pem: &str) -> Result<Arc<CertifiedKey>, TlsError> {
+    let key = PrivateKeyDer::from_pem_slice(key_pem.as_bytes()).map_err(|_| TlsError::NoKey)?;
+    let certified = CertifiedKey::from_der(chain(chain_pem)?, key, &provider()).map_err(TlsError::Key)?;
+    Ok(Arc::new(certified))
+}

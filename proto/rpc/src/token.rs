@@ -1,0 +1,172 @@
+//! Bearer secrets: join tokens of nodes and API tokens of users.
+//!
+//! A token is shown once as `rail-join-v1.<id>.<secret>` or `rail-user-v1.<id>.<secret>`; only its id and the
+//! SHA-256 of its secret are stored. The secret is 256 random bits, so a plain hash cannot be guessed back.
+
+use crate::ca::from_hex;
+use aws_lc_rs::{constant_time, digest, rand};
+use std::fmt;
+use std::str::FromStr;
+
+const ID_BYTES: usize = 8;
+const SECRET_BYTES: usize = 32;
+
+/// What a token is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TokenKind {
+    /// Lets one node get its first certificate, once.
+    Join,
+    /// Speaks for a user of the API.
+    User,
+}
+
+impl TokenKind {
+    /// The first part of the token's text.
+    #[must_use]
+    pub fn prefix(self) -> &'static str {
+        match self {
+            TokenKind::Join => "rail-join-v1",
+            TokenKind::User => "rail-user-v1",
+        }
+    }
+}
+
+/// Why a text is no token, or none could be made. No variant carries the text: it may be a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// Not of the expected shape.
+    #[error("not a token: expected {expected}.<16 hex digits>.<64 hex digits>")]
+    Malformed {
+        /// The prefix that was expected.
+        expected: &'static str,
+    },
+    /// Not 64 hex digits.
+    #[error("not a token hash: expected 64 hex digits")]
+    MalformedHash,
+    /// The system's random source failed.
+    #[error("the system gave no random bytes")]
+    NoRandom,
+}
+
+/// A token with its secret. Neither `Debug` nor any error shows the secret; only [`Token::reveal`] does.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token {
+    kind: TokenKind,
+    id: String,
+    secret: [u8; SECRET_BYTES],
+}
+
+impl Token {
+    /// Makes a new token from the system's random source.
+    pub fn generate(kind: TokenKind) -> Result<Self, TokenError> {
+        let mut id = [0; ID_BYTES];
+        let mut secret = [0; SECRET_BYTES];
+        rand::fill(&mut id).map_err(|_| TokenError::NoRandom)?;
+        rand::fill(&mut secret).map_err(|_| TokenError::NoRandom)?;
+        Ok(Token { kind, id: crate::ca::to_hex(&id), secret })
+    }
+
+    /// Reads a token's text; white space around it (a file's last newline) is ignored.
+    pub fn parse(kind: TokenKind, text: &str) -> Result<Self, TokenError> {
+        let malformed = TokenError::Malformed { expected: kind.prefix() };
+        let mut parts = text.trim().split('.');
+        let (prefix, id, secret) = (parts.next(), parts.next(), parts.next());
+        if prefix != Some(kind.prefix()) || parts.next().is_some() {
+            return Err(malformed);
+        }
+        let id: [u8; ID_BYTES] = id.and_then(from_hex).ok_or(malformed)?;
+        let secret = secret.and_then(from_hex).ok_or(malformed)?;
+        Ok(Token { kind, id: crate::ca::to_hex(&id), secret })
+    }
+
+    /// What the token is good for.
+    #[must_use]
+    pub fn kind(&self) -> TokenKind {
+        self.kind
+    }
+
+    /// The public part: the key under which the hash is stored.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The whole text, secret included: for the one time that it is shown, and for the wire.
+    #[must_use]
+    pub fn reveal(&self) -> String {
+        format!("{}.{}.{}", self.kind.prefix(), self.id, crate::ca::to_hex(&self.secret))
+    }
+
+    /// What may be stored.
+    #[must_use]
+    pub fn hash(&self) -> TokenHash {
+        let mut hash = [0; SECRET_BYTES];
+        hash.copy_from_slice(digest::digest(&digest::SHA256, &self.secret).as_ref());
+        TokenHash(hash)
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Token({}.{}.[elided])", self.kind.prefix(), self.id)
+    }
+}
+
+/// The SHA-256 of a token's secret, as it is stored (64 hex digits).
+#[derive(Debug, Clone, Copy)]
+pub struct TokenHash([u8; SECRET_BYTES]);
+
+impl TokenHash {
+    /// Whether this is the hash of `token`'s secret; takes the same time whatever differs.
+    #[must_use]
+    pub fn verify(&self, token: &Token) -> bool {
+        constant_time::verify_slices_are_equal(&self.0, &token.hash().0).is_ok()
+    }
+}
+
+impl fmt::Display for TokenHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&crate::ca::to_hex(&self.0))
+    }
+}
+
+impl FromStr for TokenHash {
+    type Err = TokenError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        from_hex(text).map(TokenHash).ok_or(TokenError::MalformedHash)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_survives_its_text_and_its_hash() {
+        for kind in [TokenKind::Join, TokenKind::User] {
+            let token = Token::generate(kind).unwrap();
+            let again = Token::parse(kind, &format!("{}\n", token.reveal())).unwrap();
+            assert_eq!(again, token);
+            let stored: TokenHash = token.hash().to_string().parse().unwrap();
+            assert!(stored.verify(&again));
+            assert!(!stored.verify(&Token::generate(kind).unwrap()));
+        }
+    }
+
+    #[test]
+    fn malformed_tokens_are_refused_without_showing_them() {
+        let token = Token::generate(TokenKind::Join).unwrap();
+        let text = token.reveal();
+        let upper = text.to_uppercase();
+        for bad in ["", "rail-join-v1", "rail-join-v1..", &text[..text.len() - 1], &upper] {
+            assert!(Token::parse(TokenKind::Join, bad).is_err(), "{bad:?}");
+        }
+        assert!(Token::parse(TokenKind::Join, &format!("{text}.x")).is_err());
+        let error = Token::parse(TokenKind::User, &text).unwrap_err().to_string();
+        let secret = text.rsplit('.').next().unwrap();
+        assert!(!error.contains(secret));
+        assert!(!format!("{token:?}").contains(secret));
+        assert!("zz".parse::<TokenHash>().is_err());
+    }
+}
