@@ -1,0 +1,207 @@
+//! The committed state shared by readers, and the watches on it. A watch is a position in the history, not a
+//! buffer: a slow watcher costs no memory beyond the bounded history itself.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use tokio_stream::Stream;
+
+use crate::error::StoreError;
+use crate::state::{Delta, State};
+use crate::types::{Event, History, KeyValue, Limits, RangeRequest, RangeResult, StoreStatus, WatchBatch};
+
+/// Revisions looked through in one poll, so that a far watcher does not hold the state for long.
+const SCAN_PER_POLL: usize = 4096;
+
+/// Locks of this crate guard plain data that is valid after every statement, so a poisoned one is still good.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// State, watches, limits. Locks are taken in the order state, watches, slot.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    state: RwLock<State>,
+    watches: Mutex<Watches>,
+    closed: AtomicBool,
+    pub limits: Limits,
+    pub history: History,
+}
+
+#[derive(Debug, Default)]
+struct Watches {
+    next_id: u64,
+    open: BTreeMap<u64, (Bytes, Arc<Mutex<Slot>>)>,
+}
+
+/// Position of one watch.
+#[derive(Debug)]
+struct Slot {
+    /// All matching events up to and including this revision were delivered.
+    seen: u64,
+    /// The newest revision when the watcher last read.
+    head_at_poll: u64,
+    waker: Option<Waker>,
+}
+
+impl Hub {
+    pub fn new(state: State, limits: Limits, history: History) -> Arc<Self> {
+        Arc::new(Self {
+            state: RwLock::new(state),
+            watches: Mutex::default(),
+            closed: AtomicBool::new(false),
+            limits,
+            history,
+        })
+    }
+
+    pub fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Merges what is durable and wakes the watches that it concerns.
+    pub fn publish(&self, delta: Delta) {
+        let changed: Vec<Bytes> = delta.kv.keys().cloned().collect();
+        let mut woken = Vec::new();
+        {
+            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            let before = state.revision;
+            state.apply(delta);
+            let head = state.revision;
+            for (prefix, slot) in lock(&self.watches).open.values() {
+                let mut slot = lock(slot);
+                if slot.seen >= head {
+                    continue;
+                }
+                let first = changed.partition_point(|key| key < prefix);
+                if changed.get(first).is_some_and(|key| key.starts_with(prefix)) {
+                    woken.extend(slot.waker.take());
+                } else if slot.seen >= before {
+                    // Nothing for this watch: it moves along without being woken, and is never cut off by a
+                    // compaction of history that did not concern it.
+                    slot.seen = head;
+                }
+            }
+        }
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// Ends all watches and refuses new ones.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        let open = |watches: &Watches| {
+            watches.open.values().filter_map(|(_, slot)| lock(slot).waker.take()).collect()
+        };
+        let wakers: Vec<Waker> = open(&lock(&self.watches));
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    pub fn get(&self, key: &Bytes) -> Option<KeyValue> {
+        self.state().kv.get(key).cloned()
+    }
+
+    pub fn range(&self, request: &RangeRequest) -> Result<RangeResult, StoreError> {
+        self.state().range(request, &self.limits)
+    }
+
+    pub fn watch(self: &Arc<Self>, prefix: Bytes, start_revision: u64) -> Result<Watch, StoreError> {
+        let state = self.state();
+        let seen = if start_revision == 0 { state.revision } else { start_revision - 1 };
+        if seen < state.compact_revision {
+            return Err(StoreError::Compacted { compact_revision: state.compact_revision });
+        }
+        let slot = Arc::new(Mutex::new(Slot { seen, head_at_poll: state.revision, waker: None }));
+        let mut watches = lock(&self.watches);
+        let id = watches.next_id;
+        watches.next_id += 1;
+        watches.open.insert(id, (prefix.clone(), slot.clone()));
+        Ok(Watch { hub: self.clone(), id, prefix, slot, ended: false })
+    }
+
+    /// What the state itself knows about its size.
+    pub fn status(&self) -> StoreStatus {
+        let state = self.state();
+        StoreStatus {
+            revision: state.revision,
+            compact_revision: state.compact_revision,
+            keys: state.kv.len() as u64,
+            bytes: state.bytes,
+            history_revisions: state.log.len() as u64,
+            history_bytes: state.log_bytes,
+            leases: state.leases.len() as u64,
+            watchers: lock(&self.watches).open.len() as u64,
+            ..StoreStatus::default()
+        }
+    }
+}
+
+/// The stream of one watch.
+pub(crate) struct Watch {
+    hub: Arc<Hub>,
+    id: u64,
+    prefix: Bytes,
+    slot: Arc<Mutex<Slot>>,
+    ended: bool,
+}
+
+impl Watch {
+    fn step(&self, cx: &Context<'_>) -> Poll<Result<WatchBatch, StoreError>> {
+        let state = self.hub.state();
+        let mut slot = lock(&self.slot);
+        if slot.seen < state.compact_revision {
+            return Poll::Ready(Err(StoreError::Compacted { compact_revision: state.compact_revision }));
+        }
+        let behind = state.revision.saturating_sub(slot.seen.max(slot.head_at_poll));
+        if behind > self.hub.history.watch_lag {
+            return Poll::Ready(Err(StoreError::Lagged { resume_revision: slot.seen + 1 }));
+        }
+        slot.head_at_poll = state.revision;
+        for (revision, entry) in state.log.range(slot.seen + 1..).take(SCAN_PER_POLL) {
+            slot.seen = *revision;
+            let ours = |event: &&Event| event.key().starts_with(&self.prefix);
+            let events: Vec<Event> = entry.events.iter().filter(ours).cloned().collect();
+            if !events.is_empty() {
+                return Poll::Ready(Ok(WatchBatch { revision: *revision, events }));
+            }
+        }
+        if slot.seen < state.revision {
+            // The scan stopped half way: let others run, then go on.
+            cx.waker().wake_by_ref();
+        } else {
+            slot.waker = Some(cx.waker().clone());
+        }
+        // Looked at with the slot held: either `close` finds the waker, or it was here first and this sees it.
+        if self.hub.closed.load(Ordering::SeqCst) {
+            Poll::Ready(Err(StoreError::Closed))
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+impl Stream for Watch {
+    type Item = Result<WatchBatch, StoreError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        match self.step(cx) {
+            Poll::Ready(item) => {
+                self.ended = item.is_err();
+                Poll::Ready(Some(item))
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        lock(&self.hub.watches).open.remove(&self.id);
+    }
+}

@@ -1,0 +1,78 @@
+//! The trait that every store implements: the embedded one, the memory one, and later etcd.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio_stream::Stream;
+
+use crate::error::StoreError;
+use crate::types::{
+    KeyValue, LeaseGrant, LeaseId, Limits, Op, RangeRequest, RangeResult, StoreStatus, Txn, TxnOutcome,
+    WatchBatch,
+};
+
+/// Batches of events in revision order, each exactly once. The first error ends the stream.
+pub type WatchStream = Pin<Box<dyn Stream<Item = Result<WatchBatch, StoreError>> + Send>>;
+
+/// A strictly serializable key-value store with one global revision.
+///
+/// A call that was answered with success is durable. A call that was answered with [`StoreError::Unknown`], or not
+/// at all, may or may not have happened. Reads see every write that was acknowledged before they began.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// The newest value of a key.
+    async fn get(&self, key: Bytes) -> Result<Option<KeyValue>, StoreError>;
+
+    /// Keys under a prefix, and the revision at which they are valid.
+    async fn range(&self, request: RangeRequest) -> Result<RangeResult, StoreError>;
+
+    /// Runs a transaction; the answer comes when it is durable.
+    async fn txn(&self, txn: Txn) -> Result<TxnOutcome, StoreError>;
+
+    /// Events under `prefix` from `start_revision` on (0: from the next commit on). A start in the future waits.
+    async fn watch(&self, prefix: Bytes, start_revision: u64) -> Result<WatchStream, StoreError>;
+
+    /// Forgets the history up to and including `revision`. Live keys stay. Already compacted is no error.
+    async fn compact(&self, revision: u64) -> Result<(), StoreError>;
+
+    /// Grants a lease. After a restart of the store every lease starts anew with its full time to live.
+    async fn lease_grant(&self, ttl: Duration) -> Result<LeaseGrant, StoreError>;
+
+    /// Starts the lease's time to live anew.
+    async fn lease_keep_alive(&self, lease: LeaseId) -> Result<LeaseGrant, StoreError>;
+
+    /// Ends a lease and deletes its keys in one revision.
+    async fn lease_revoke(&self, lease: LeaseId) -> Result<(), StoreError>;
+
+    /// Size and health.
+    async fn status(&self) -> Result<StoreStatus, StoreError>;
+
+    /// The limits that this store enforces.
+    fn limits(&self) -> Limits;
+
+    /// Writes one key unconditionally; answers the revision.
+    async fn put(&self, key: Bytes, value: Bytes) -> Result<u64, StoreError> {
+        Ok(self.txn(Txn::new().then(Op::put(key, value))).await?.revision)
+    }
+
+    /// Deletes one key unconditionally; answers the newest revision.
+    async fn delete(&self, key: Bytes) -> Result<u64, StoreError> {
+        Ok(self.txn(Txn::new().then(Op::delete(key))).await?.revision)
+    }
+
+    /// All keys under a prefix as of one revision, page by page. The caller answers for the memory.
+    async fn range_all(&self, prefix: Bytes) -> Result<RangeResult, StoreError> {
+        let mut request = RangeRequest::prefix(prefix);
+        let mut all = self.range(request.clone()).await?;
+        while all.more {
+            request.revision = Some(all.revision);
+            request.after = all.items.last().map(|kv| kv.key.clone());
+            let page = self.range(request.clone()).await?;
+            all.more = page.more;
+            all.items.extend(page.items);
+        }
+        Ok(all)
+    }
+}
