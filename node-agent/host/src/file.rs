@@ -1,0 +1,230 @@
+//! Inventory files: JSON in the shape of `rail.v1.Inventory`, strict.
+//!
+//! Field names are those of the canonical JSON mapping (`pciAddress`, `speedMbps`); 64-bit numbers may be numbers
+//! or strings, as that mapping allows. Written by hand, so what is left out is "not known" (and `up` is true).
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::Read,
+    net::IpAddr,
+    path::{Path, PathBuf},
+};
+
+use proto_model::{Gpu, Inventory, Nic};
+use serde::{Deserialize, Deserializer, de};
+use thiserror::Error;
+
+/// No server is described by more.
+const FILE_MAX: u64 = 1024 * 1024;
+/// GPUs and rails are numbered below this.
+const INDEX_MAX: u32 = 64;
+
+/// Why a file is no inventory.
+#[derive(Debug, Error)]
+pub enum InventoryFileError {
+    /// It cannot be read.
+    #[error("cannot read the inventory file {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: std::io::Error,
+    },
+    /// It is too large.
+    #[error("the inventory is larger than {FILE_MAX} bytes; one file describes one server")]
+    TooLarge,
+    /// It is not JSON of this shape; the text names the line, the column and the field.
+    #[error("the inventory is not valid: {0}")]
+    Shape(#[from] serde_json::Error),
+    /// Values that contradict each other; all of them.
+    #[error("the inventory is not valid: {}", .0.join("; "))]
+    Values(Vec<String>),
+    /// One of the above, in this file.
+    #[error("{}: {source}", path.display())]
+    In {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: Box<InventoryFileError>,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct FileInventory {
+    #[serde(default)]
+    gpus: Vec<FileGpu>,
+    #[serde(default)]
+    nics: Vec<FileNic>,
+    #[serde(default)]
+    numa_nodes: u32,
+    #[serde(default)]
+    cpus: u32,
+    #[serde(default, deserialize_with = "number")]
+    memory_bytes: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct FileGpu {
+    #[serde(default)]
+    index: u32,
+    #[serde(default)]
+    uuid: String,
+    #[serde(default)]
+    model: String,
+    #[serde(default)]
+    pci_address: String,
+    #[serde(default = "unknown")]
+    numa_node: i32,
+    #[serde(default, deserialize_with = "number")]
+    memory_bytes: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct FileNic {
+    device: String,
+    #[serde(default)]
+    netdev: String,
+    #[serde(default)]
+    pci_address: String,
+    #[serde(default = "unknown")]
+    numa_node: i32,
+    #[serde(default)]
+    rail: u32,
+    #[serde(default)]
+    address: String,
+    #[serde(default)]
+    mtu: u32,
+    #[serde(default, deserialize_with = "number")]
+    speed_mbps: u64,
+    #[serde(default = "yes")]
+    up: bool,
+    #[serde(default = "unknown")]
+    gid_index: i32,
+}
+
+fn unknown() -> i32 {
+    -1
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A 64-bit number, or the same as a string.
+fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    struct Number;
+    impl de::Visitor<'_> for Number {
+        type Value = u64;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a number that is not negative")
+        }
+
+        fn visit_u64<E: de::Error>(self, value: u64) -> Result<u64, E> {
+            Ok(value)
+        }
+
+        fn visit_str<E: de::Error>(self, value: &str) -> Result<u64, E> {
+            value.parse().map_err(|_| E::invalid_value(de::Unexpected::Str(value), &self))
+        }
+    }
+    deserializer.deserialize_any(Number)
+}
+
+/// Reads and checks a file.
+pub(crate) fn load(path: &Path) -> Result<Inventory, InventoryFileError> {
+    let read = |source| InventoryFileError::Read { path: path.into(), source };
+    let mut text = String::new();
+    let file = fs::File::open(path).map_err(read)?;
+    file.take(FILE_MAX + 1).read_to_string(&mut text).map_err(read)?;
+    from_json(&text).map_err(|source| InventoryFileError::In { path: path.into(), source: Box::new(source) })
+}
+
+/// Reads and checks a text.
+///
+/// # Errors
+/// [`InventoryFileError`] with line and column, or with every value that is wrong.
+pub fn from_json(text: &str) -> Result<Inventory, InventoryFileError> {
+    if text.len() as u64 > FILE_MAX {
+        return Err(InventoryFileError::TooLarge);
+    }
+    let file: FileInventory = serde_json::from_str(text)?;
+    let mut wrong = Vec::new();
+    check_gpus(&file.gpus, &mut wrong);
+    let mut nics: Vec<Nic> = Vec::new();
+    let mut devices = BTreeSet::new();
+    for (at, nic) in file.nics.into_iter().enumerate() {
+        let field = format!("nics[{at}]");
+        if !devices.insert(nic.device.clone()) {
+            wrong.push(format!("{field}.device: '{}' is there twice", nic.device));
+        }
+        nics.extend(checked_nic(&field, nic, &mut wrong));
+    }
+    if !wrong.is_empty() {
+        return Err(InventoryFileError::Values(wrong));
+    }
+    let mut gpus: Vec<Gpu> = file
+        .gpus
+        .into_iter()
+        .map(|gpu| Gpu {
+            index: gpu.index,
+            uuid: gpu.uuid,
+            model: gpu.model,
+            pci_address: gpu.pci_address,
+            numa_node: u32::try_from(gpu.numa_node).ok(),
+            memory_bytes: gpu.memory_bytes,
+        })
+        .collect();
+    gpus.sort_by_key(|gpu| gpu.index);
+    nics.sort_by(|a, b| (a.rail, &a.device).cmp(&(b.rail, &b.device)));
+    let (numa_nodes, cpus, memory_bytes) = (file.numa_nodes, file.cpus, file.memory_bytes);
+    Ok(Inventory { gpus, nics, numa_nodes, cpus, memory_bytes })
+}
+
+fn check_gpus(gpus: &[FileGpu], wrong: &mut Vec<String>) {
+    let mut indices = BTreeSet::new();
+    for (at, gpu) in gpus.iter().enumerate() {
+        if gpu.index >= INDEX_MAX {
+            wrong.push(format!("gpus[{at}].index: {} is not below {INDEX_MAX}", gpu.index));
+        }
+        if !indices.insert(gpu.index) {
+            wrong.push(format!("gpus[{at}].index: {} is there twice", gpu.index));
+        }
+    }
+}
+
+fn checked_nic(field: &str, nic: FileNic, wrong: &mut Vec<String>) -> Option<Nic> {
+    let before = wrong.len();
+    if nic.device.is_empty() {
+        wrong.push(format!("{field}.device: must not be empty"));
+    }
+    if nic.rail >= INDEX_MAX {
+        wrong.push(format!("{field}.rail: {} is not below {INDEX_MAX}", nic.rail));
+    }
+    let address = match nic.address.as_str() {
+        "" => None,
+        text => match text.parse::<IpAddr>() {
+            Ok(address) => Some(address),
+            Err(_) => {
+                wrong.push(format!("{field}.address: '{text}' is not an IP address"));
+                None
+            }
+        },
+    };
+    (wrong.len() == before).then(|| Nic {
+        netdev: if nic.netdev.is_empty() { nic.device.clone() } else { nic.netdev },
+        device: nic.device,
+        pci_address: nic.pci_address,
+        numa_node: u32::try_from(nic.numa_node).ok(),
+        rail: nic.rail,
+        address,
+        mtu: nic.mtu,
+        speed_mbps: nic.speed_mbps,
+        up: nic.up,
+        gid_index: u32::try_from(nic.gid_index).ok(),
+    })
+}

@@ -1,0 +1,210 @@
+//! The `Host` trait: the real server, one that is described by a file, and a fake for tests.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
+
+use proto_model::Inventory;
+
+use crate::{
+    address,
+    file::{InventoryFileError, from_json},
+    gpu, nic,
+    rails::RailRule,
+    sysfs::{Tree, list_len},
+};
+
+/// Something about this server that a person should know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Device or file.
+    pub subject: String,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl Finding {
+    /// A finding about `subject`.
+    pub fn new(subject: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { subject: subject.into(), message: message.into() }
+    }
+}
+
+/// What a look at the server found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Discovery {
+    /// GPUs, NICs and the rest.
+    pub inventory: Inventory,
+    /// PCI address -> path from the root complex, for example `pci0000:17`, `0000:17:01.0`, `0000:18:00.0`.
+    pub pci_paths: BTreeMap<String, Vec<String>>,
+    /// PCI address -> what NCCL's topology file says of its link; only where known.
+    pub pci_links: BTreeMap<String, PciLink>,
+    /// What a person should know.
+    pub findings: Vec<Finding>,
+}
+
+/// A PCIe link as sysfs words it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PciLink {
+    /// For example `0x030200`.
+    pub class: String,
+    /// For example `32.0 GT/s PCIe`.
+    pub speed: String,
+    /// For example `16`.
+    pub width: String,
+}
+
+/// A server, as the agent sees it.
+pub trait Host: Send + Sync {
+    /// Looks now.
+    ///
+    /// # Errors
+    /// Only where the whole look is useless: an inventory file that cannot be read.
+    fn discover(&self) -> Result<Discovery, InventoryFileError>;
+}
+
+/// This server, by sysfs, /proc and netlink.
+#[derive(Debug, Clone)]
+pub struct RealHost {
+    tree: Tree,
+    rule: RailRule,
+    addresses: Option<nic::Addresses>,
+}
+
+impl RealHost {
+    /// The server that this process runs on (in its network namespace).
+    #[must_use]
+    pub fn new(rule: RailRule) -> Self {
+        Self { tree: Tree::new("/"), rule, addresses: None }
+    }
+
+    /// A recorded tree and recorded addresses of its network devices.
+    #[must_use]
+    pub fn recorded(root: impl Into<PathBuf>, addresses: nic::Addresses, rule: RailRule) -> Self {
+        Self { tree: Tree::new(root), rule, addresses: Some(addresses) }
+    }
+}
+
+impl Host for RealHost {
+    fn discover(&self) -> Result<Discovery, InventoryFileError> {
+        let mut findings = Vec::new();
+        let addresses = match &self.addresses {
+            Some(recorded) => recorded.clone(),
+            None => address::by_device().unwrap_or_else(|error| {
+                let text = format!("the kernel does not tell the addresses of network devices: {error}");
+                findings.push(Finding::new("netlink", text));
+                nic::Addresses::new()
+            }),
+        };
+        let tree = &self.tree;
+        let gpus = gpu::discover(tree);
+        let nics = nic::discover(tree, &addresses, &self.rule, &mut findings);
+        if nics.is_empty() {
+            let text =
+                format!("no NIC serves a rail by the rule '{}'; give --rails or --inventory", self.rule);
+            findings.push(Finding::new("rails", text));
+        }
+        let inventory = Inventory {
+            gpus,
+            nics,
+            numa_nodes: numa_nodes(tree),
+            cpus: tree.text("sys/devices/system/cpu/online").map_or(0, |text| list_len(&text)),
+            memory_bytes: memory_bytes(tree).unwrap_or(0),
+        };
+        let (pci_paths, pci_links) = pci(tree, &inventory);
+        Ok(Discovery { inventory, pci_paths, pci_links, findings })
+    }
+}
+
+fn numa_nodes(tree: &Tree) -> u32 {
+    let names = tree.names("sys/devices/system/node");
+    let numbered = |name: &&String| {
+        name.strip_prefix("node")
+            .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
+    };
+    u32::try_from(names.iter().filter(numbered).count()).unwrap_or(u32::MAX).max(1)
+}
+
+fn memory_bytes(tree: &Tree) -> Option<u64> {
+    let text = tree.text("proc/meminfo")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+type Pci = (BTreeMap<String, Vec<String>>, BTreeMap<String, PciLink>);
+
+fn pci(tree: &Tree, inventory: &Inventory) -> Pci {
+    let gpus = inventory.gpus.iter().map(|gpu| &gpu.pci_address);
+    let nics = inventory.nics.iter().map(|nic| &nic.pci_address);
+    let (mut paths, mut links) = (BTreeMap::new(), BTreeMap::new());
+    for address in gpus.chain(nics).filter(|address| !address.is_empty()) {
+        let Some(path) = tree.device_path(&format!("sys/bus/pci/devices/{address}")) else { continue };
+        for part in &path {
+            let attribute = |name: &str| tree.text(&format!("sys/bus/pci/devices/{part}/{name}"));
+            if let (Some(class), Some(speed), Some(width)) =
+                (attribute("class"), attribute("current_link_speed"), attribute("current_link_width"))
+            {
+                links.insert(part.clone(), PciLink { class, speed, width });
+            }
+        }
+        paths.insert(address.clone(), path);
+    }
+    (paths, links)
+}
+
+/// A server that an inventory file describes: where there is no such hardware, for development and tests.
+#[derive(Debug, Clone)]
+pub struct FileHost {
+    path: PathBuf,
+}
+
+impl FileHost {
+    /// The server that this file describes; the file is read at each look.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+}
+
+impl Host for FileHost {
+    fn discover(&self) -> Result<Discovery, InventoryFileError> {
+        let inventory = crate::file::load(&self.path)?;
+        Ok(Discovery { inventory, ..Discovery::default() })
+    }
+}
+
+/// A server that a test describes and changes.
+#[derive(Debug, Default)]
+pub struct FakeHost {
+    discovery: Mutex<Discovery>,
+}
+
+impl FakeHost {
+    /// A server with this inventory.
+    #[must_use]
+    pub fn new(inventory: Inventory) -> Self {
+        let discovery = Discovery { inventory, ..Discovery::default() };
+        Self { discovery: Mutex::new(discovery) }
+    }
+
+    /// A server as an inventory file's text describes it.
+    ///
+    /// # Errors
+    /// As [`from_json`].
+    pub fn from_json(text: &str) -> Result<Self, InventoryFileError> {
+        from_json(text).map(Self::new)
+    }
+
+    /// Changes what the next look finds.
+    pub fn change(&self, change: impl FnOnce(&mut Discovery)) {
+        change(&mut self.discovery.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Host for FakeHost {
+    fn discover(&self) -> Result<Discovery, InventoryFileError> {
+        Ok(self.discovery.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+}

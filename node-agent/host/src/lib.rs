@@ -1,0 +1,21 @@
+//! What is on this server: GPUs, NICs, NUMA, PCIe paths, rails; a fake host beside the real one.
+//!
+//! Reads only; edits come with QoS. Nothing here is cached: each call looks again, so that a change is seen.
+//! A part that cannot be read is a finding, not a failure: the rest of the server is still of use.
+
+pub mod address;
+pub mod affinity;
+pub mod file;
+pub mod gpu;
+pub mod host;
+pub mod nccl;
+pub mod nic;
+pub mod rails;
+pub mod sysfs;
+#[cfg(test)]
+mod tests;
+
+pub use file::{InventoryFileError, from_json};
+pub use host::{Discovery, FakeHost, FileHost, Finding, Host, RealHost};
+pub use nccl::{nccl_environment, nccl_topology};
+pub use rails::{RailRule, RailRuleError};

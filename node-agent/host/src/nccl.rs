@@ -1,0 +1,169 @@
+//! What NCCL is told: environment and topology file, from inventory and placement.
+//!
+//! Names and values as in NCCL's documentation ("Environment Variables"). Whatever the user sets wins; that is
+//! decided where the environments are joined, not here.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    path::Path,
+};
+
+use proto_model::{Gpu, Nic, NicPlace, NodePlace};
+
+use crate::{
+    affinity::{Distance, distance, nearest},
+    host::Discovery,
+};
+
+/// The traffic class byte of the lossless class: DSCP 26 in the upper six bits, ECN-capable (ECT(0), 0b10) in the
+/// lower two: 26 << 2 | 2 (RFC 2474, RFC 3168). The same value is the usual default ToS of RDMA-CM.
+pub const TRAFFIC_CLASS: u8 = 26 << 2 | 0b10;
+
+/// NCCL's environment for the ranks of one job on one server. `topology` is where [`nccl_topology`]'s text lies.
+#[must_use]
+pub fn nccl_environment(
+    discovery: &Discovery,
+    place: &NodePlace,
+    topology: Option<&Path>,
+) -> BTreeMap<String, String> {
+    let nics = placed_nics(discovery, &place.nics);
+    let rdma: Vec<&Nic> = nics.iter().filter(|nic| nic.gid_index.is_some()).collect();
+    let mut environment = BTreeMap::new();
+    let mut set = |name: &str, value: String| environment.insert(name.to_owned(), value);
+    // '=' asks for exact names instead of prefixes.
+    let netdevs: Vec<&str> = nics.iter().map(|nic| nic.netdev.as_str()).collect();
+    if !netdevs.is_empty() {
+        set("NCCL_SOCKET_IFNAME", format!("={}", netdevs.join(",")));
+    }
+    if rdma.is_empty() {
+        set("NCCL_IB_DISABLE", "1".to_owned());
+    } else {
+        set("NCCL_IB_DISABLE", "0".to_owned());
+        let devices: Vec<String> = rdma.iter().map(|nic| format!("{}:1", nic.device)).collect();
+        set("NCCL_IB_HCA", format!("={}", devices.join(",")));
+        set("NCCL_IB_TC", TRAFFIC_CLASS.to_string());
+        // One index for all devices: only where they agree; else NCCL finds a RoCE v2 GID by itself.
+        let indices: BTreeSet<u32> = rdma.iter().filter_map(|nic| nic.gid_index).collect();
+        if let (1, Some(index)) = (indices.len(), indices.first()) {
+            set("NCCL_IB_GID_INDEX", index.to_string());
+        }
+    }
+    set("NCCL_NET_GDR_LEVEL", gdr_level(discovery, place, &rdma));
+    if let Some(path) = topology {
+        set("NCCL_TOPO_FILE", path.display().to_string());
+    }
+    environment
+}
+
+/// NICs of the placement as the inventory knows them now; what it does not know is taken from the placement.
+fn placed_nics(discovery: &Discovery, places: &[NicPlace]) -> Vec<Nic> {
+    let known = |place: &NicPlace| discovery.inventory.nics.iter().find(|nic| nic.device == place.device);
+    let unknown = |place: &NicPlace| Nic {
+        device: place.device.clone(),
+        netdev: place.netdev.clone(),
+        pci_address: String::new(),
+        numa_node: None,
+        rail: place.rail,
+        address: place.address,
+        mtu: 0,
+        speed_mbps: 0,
+        up: true,
+        gid_index: None,
+    };
+    places.iter().map(|place| known(place).cloned().unwrap_or_else(|| unknown(place))).collect()
+}
+
+/// How far GPUDirect may reach: as far as the worst pair of a placed GPU and its nearest NIC, but never across
+/// processors; `LOC` (never) without RDMA or GPUs.
+fn gdr_level(discovery: &Discovery, place: &NodePlace, rdma: &[&Nic]) -> String {
+    let gpus = placed_gpus(discovery, place);
+    let pairs = gpus.iter().filter_map(|gpu| {
+        let nic = nearest(discovery, gpu, rdma)?;
+        Some(distance(discovery, gpu, nic))
+    });
+    match pairs.max() {
+        None => "LOC".to_owned(),
+        Some(worst) => worst.min(Distance::Phb).as_str().to_owned(),
+    }
+}
+
+fn placed_gpus<'a>(discovery: &'a Discovery, place: &NodePlace) -> Vec<&'a Gpu> {
+    discovery.inventory.gpus.iter().filter(|gpu| place.gpus.contains(&gpu.index)).collect()
+}
+
+#[derive(Default)]
+struct Branch {
+    children: BTreeMap<String, Branch>,
+    leaf: Option<String>,
+}
+
+/// NCCL's topology file (`NCCL_TOPO_FILE`): processors, PCIe switches, GPUs and NICs of the placement, as NCCL's own
+/// `NCCL_TOPO_DUMP_FILE` writes them; what is left out NCCL detects. None where no PCIe path is known.
+#[must_use]
+pub fn nccl_topology(discovery: &Discovery, place: &NodePlace) -> Option<String> {
+    let mut processors: BTreeMap<u32, Branch> = BTreeMap::new();
+    let mut add = |numa: Option<u32>, address: &str, leaf: String| {
+        let Some(path) = discovery.pci_paths.get(address) else { return };
+        let mut branch = processors.entry(numa.unwrap_or(0)).or_default();
+        // The host bridge itself is no PCI device.
+        for part in path.iter().filter(|part| crate::sysfs::is_pci_address(part)) {
+            branch = branch.children.entry(part.clone()).or_default();
+        }
+        branch.leaf = Some(leaf);
+    };
+    for gpu in placed_gpus(discovery, place) {
+        add(gpu.numa_node, &gpu.pci_address, format!("<gpu dev=\"{}\"/>", gpu.index));
+    }
+    for (dev, nic) in placed_nics(discovery, &place.nics).iter().enumerate() {
+        let net = format!(
+            "<nic><net name=\"{}\" dev=\"{dev}\" speed=\"{}\" port=\"1\"/></nic>",
+            escape(&nic.device),
+            nic.speed_mbps
+        );
+        add(nic.numa_node, &nic.pci_address, net);
+    }
+    if processors.is_empty() {
+        return None;
+    }
+    let mut text = String::from("<system version=\"1\">\n");
+    for (numa, branch) in &processors {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  <cpu numaid=\"{numa}\" arch=\"{}\">", std::env::consts::ARCH);
+        for (address, child) in &branch.children {
+            write_branch(discovery, address, child, 2, &mut text);
+        }
+        text.push_str("  </cpu>\n");
+    }
+    text.push_str("</system>\n");
+    Some(text)
+}
+
+fn write_branch(discovery: &Discovery, address: &str, branch: &Branch, depth: usize, text: &mut String) {
+    let indent = "  ".repeat(depth);
+    let _ = write!(text, "{indent}<pci busid=\"{}\"", escape(address));
+    if let Some(link) = discovery.pci_links.get(address) {
+        let (class, speed, width) = (escape(&link.class), escape(&link.speed), escape(&link.width));
+        let _ = write!(text, " class=\"{class}\" link_speed=\"{speed}\" link_width=\"{width}\"");
+    }
+    text.push_str(">\n");
+    if let Some(leaf) = &branch.leaf {
+        let _ = writeln!(text, "{indent}  {leaf}");
+    }
+    for (address, child) in &branch.children {
+        write_branch(discovery, address, child, depth + 1, text);
+    }
+    let _ = writeln!(text, "{indent}</pci>");
+}
+
+fn escape(text: &str) -> String {
+    let safe = |c: char| match c {
+        '&' => "&amp;".to_owned(),
+        '<' => "&lt;".to_owned(),
+        '>' => "&gt;".to_owned(),
+        '"' => "&quot;".to_owned(),
+        c if c.is_control() => String::new(),
+        c => c.to_string(),
+    };
+    text.chars().map(safe).collect()
+}
