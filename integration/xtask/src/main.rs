@@ -1,3 +1,62 @@
-//! cargo xtask: demo, test, bench and the other commands of the project.
+//! `cargo xtask`: the project's commands. Each is a file; this one only chooses.
 
-fn main() {}
+mod bench;
+mod demo;
+mod map;
+mod process;
+mod test;
+mod tools;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The project's commands.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start a small cluster of real processes, run a verified all-reduce on all its rails, show what it did.
+    Demo(demo::Args),
+    /// Everything that must hold: format, lints, licences, all tests, the simulator's seeds.
+    Test(test::Args),
+    /// Measure; one JSON object a line with --json.
+    Bench(bench::Args),
+    /// Replay seeds of the control-plane simulator, for example: sim --seed 17
+    Sim(SimArgs),
+    /// Write ARCHITECTURE.md's map from what cargo sees.
+    Map(map::Args),
+}
+
+#[derive(clap::Args)]
+struct SimArgs {
+    /// Passed on to the simulator; see `cargo xtask sim -- --help`.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    let result = match Args::parse().command {
+        Command::Demo(args) => demo::run(&args),
+        Command::Test(args) => test::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Sim(args) => sim(&args),
+        Command::Map(args) => map::run(&args),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+fn sim(args: &SimArgs) -> process::Result<ExitCode> {
+    let mut cargo =
+        process::cargo(["run", "--quiet", "--release", "-p", "integration-sim", "--bin", "rail-sim", "--"]);
+    cargo.args(&args.args);
+    process::exit_code(cargo)
+}

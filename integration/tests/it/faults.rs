@@ -1,0 +1,125 @@
+//! kill -9 of each process while it matters.
+
+use std::time::{Duration, Instant};
+
+use integration::{Cluster, Shape, eventually, procfs};
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// Ids of the cluster's own processes whose command line has all of `words`.
+fn processes(cluster: &Cluster, words: &[&str]) -> Vec<i32> {
+    let dir = cluster.dir().display().to_string();
+    let mut all = words.to_vec();
+    all.push(&dir);
+    procfs::find(&all)
+}
+
+#[test]
+fn a_killed_controller_loses_no_job_and_disturbs_none() {
+    let cluster = Cluster::up(&Shape { nodes: 2, rails: 2, gpus: 1, ..Shape::default() }).unwrap();
+    let gate = cluster.home().join("gate");
+    let log = cluster.home().join("ran");
+    // Each try appends a line, so that a second run of the same job would show.
+    let script = |name: &str| {
+        format!(
+            "gang: {{nodes: 2, gpusPerNode: 1}}\ncommand: {{argv: [/bin/sh, -c, 'echo {name}-$RANK >> {}; while ! test -e {}; do sleep 0.05; done']}}",
+            log.display(),
+            gate.display()
+        )
+    };
+    cluster.submit("first", &script("first")).unwrap();
+    cluster.wait_for("first", &["RUNNING"], SOON).unwrap();
+    for index in 0..20 {
+        cluster.submit(&format!("queued{index}"), &script(&format!("queued{index}"))).unwrap();
+    }
+    let ranks = procfs::find(&[gate.to_str().unwrap()]);
+    let controllers = processes(&cluster, &["rail-controller", "run"]);
+    assert_eq!(controllers.len(), 1, "{controllers:?}");
+    procfs::kill(controllers[0]).unwrap();
+    cluster.revive().unwrap();
+    let jobs = eventually("the controller to answer", SOON, || cluster.json(&["get", "jobs"]).ok()).unwrap();
+    assert_eq!(jobs["jobs"].as_array().unwrap().len(), 21);
+    assert_eq!(cluster.job("first").unwrap()["status"]["phase"], "RUNNING");
+    assert_eq!(procfs::find(&[gate.to_str().unwrap()]), ranks, "the running job was not disturbed");
+    std::fs::write(&gate, "").unwrap();
+    for name in (0..20).map(|index| format!("queued{index}")).chain(["first".to_owned()]) {
+        let job = cluster.wait_for(&name, &["COMPLETED", "FAILED", "CANCELLED"], SOON).unwrap();
+        assert_eq!(job["status"]["phase"], "COMPLETED", "{job:#}");
+    }
+    let ran = std::fs::read_to_string(&log).unwrap();
+    let mut lines: Vec<&str> = ran.lines().collect();
+    lines.sort_unstable();
+    let total = lines.len();
+    lines.dedup();
+    assert_eq!((total, lines.len()), (42, 42), "each rank of each job ran exactly once");
+}
+
+#[test]
+fn a_killed_agent_finds_its_ranks_again_and_their_exit_codes() {
+    let cluster = Cluster::up(&Shape { nodes: 2, rails: 2, gpus: 1, ..Shape::default() }).unwrap();
+    let gate = cluster.home().join("gate");
+    let spec = format!(
+        "gang: {{nodes: 2, gpusPerNode: 1}}\ncommand: {{argv: [/bin/sh, -c, 'while ! test -e {}; do sleep 0.05; done; exit $((RANK * 5))']}}",
+        gate.display()
+    );
+    cluster.submit("orphan", &spec).unwrap();
+    cluster.wait_for("orphan", &["RUNNING"], SOON).unwrap();
+    let ranks = procfs::find(&[gate.to_str().unwrap()]);
+    let agents = processes(&cluster, &["rail-node-agent", "run"]);
+    assert_eq!(agents.len(), 2, "{agents:?}");
+    for agent in agents {
+        procfs::kill(agent).unwrap();
+    }
+    assert_eq!(procfs::find(&[gate.to_str().unwrap()]), ranks, "ranks live on without their agents");
+    // They end while nobody is there to see it.
+    std::fs::write(&gate, "").unwrap();
+    eventually("the ranks to end", SOON, || procfs::find(&[gate.to_str().unwrap()]).is_empty().then_some(()))
+        .unwrap();
+    cluster.revive().unwrap();
+    let job = cluster.wait_for("orphan", &["COMPLETED", "FAILED", "CANCELLED"], SOON).unwrap();
+    assert_eq!(job["status"]["phase"], "FAILED", "{job:#}");
+    let exits = job["status"]["exits"].as_array().unwrap();
+    assert!(exits.iter().any(|exit| exit["rank"] == 1 && exit["code"] == 5), "{job:#}");
+}
+
+#[test]
+fn a_killed_engine_fails_the_job_everywhere_within_five_seconds() {
+    let cluster = Cluster::up(&Shape { nodes: 3, rails: 2, gpus: 1, ..Shape::default() }).unwrap();
+    let spec = "gang: {nodes: 3, gpusPerNode: 1}\ngracePeriod: 1s\ncommand: {argv: [sleep, '600']}";
+    cluster.submit("lame", spec).unwrap();
+    cluster.wait_for("lame", &["RUNNING"], SOON).unwrap();
+    let engines = processes(&cluster, &["rail-engine", "run"]);
+    assert_eq!(engines.len(), 3, "{engines:?}");
+    procfs::kill(engines[0]).unwrap();
+    let killed = Instant::now();
+    let job = cluster.wait_for("lame", &["FAILED"], SOON).unwrap();
+    let took = killed.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(job["status"]["reasons"].to_string().contains("Engine"), "the cause is named: {job:#}");
+    assert_eq!(processes(&cluster, &["rail-engine", "run"]), Vec::<i32>::new());
+}
+
+#[test]
+fn a_job_that_lost_an_engine_is_queued_again_where_its_policy_says_so() {
+    let cluster = Cluster::up(&Shape { nodes: 2, rails: 2, gpus: 1, ..Shape::default() }).unwrap();
+    let gate = cluster.home().join("gate");
+    let spec = format!(
+        "gang: {{nodes: 2, gpusPerNode: 1}}\ngracePeriod: 1s\nfailure: {{requeue: ON_INFRASTRUCTURE, maxRestarts: 2}}\ncommand: {{argv: [/bin/sh, -c, 'while ! test -e {}; do sleep 0.05; done']}}",
+        gate.display()
+    );
+    cluster.submit("again", &spec).unwrap();
+    cluster.wait_for("again", &["RUNNING"], SOON).unwrap();
+    procfs::kill(processes(&cluster, &["rail-engine", "run"])[0]).unwrap();
+    let running_again = || {
+        cluster
+            .job("again")
+            .ok()
+            .filter(|job| job["status"]["attempt"] == 2 && job["status"]["phase"] == "RUNNING")
+    };
+    eventually("the second try", SOON, running_again)
+        .map_err(|error| format!("{error}\n{}", cluster.logs()))
+        .unwrap();
+    std::fs::write(&gate, "").unwrap();
+    let job = cluster.wait_for("again", &["COMPLETED", "FAILED"], SOON).unwrap();
+    assert_eq!(job["status"]["phase"], "COMPLETED", "{job:#}");
+}

@@ -1,0 +1,71 @@
+//! The house cleans itself: what every file owes its reader.
+
+use std::{fs, path::PathBuf, process::Command};
+
+use integration::binaries::root;
+
+fn tracked(ending: &str) -> Vec<PathBuf> {
+    let listed = Command::new("git").args(["ls-files", "--", ending]).current_dir(root()).output();
+    let listed =
+        listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    listed.lines().map(|line| root().join(line)).filter(|path| path.exists()).collect()
+}
+
+#[test]
+fn every_file_says_what_it_is() {
+    let files = tracked("*.rs");
+    assert!(files.len() > 50, "git lists {} files", files.len());
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.starts_with("//!"), "{} must open with //!", file.display());
+    }
+}
+
+#[test]
+fn no_file_grows_beyond_reading() {
+    for file in tracked("*.rs") {
+        let lines = fs::read_to_string(&file).unwrap().lines().count();
+        assert!(lines <= 800, "{} has {lines} lines; split it by noun", file.display());
+    }
+}
+
+#[test]
+fn unsafe_lives_in_its_rooms_only() {
+    let rooms = ["node-agent/local", "node-agent/door"];
+    for manifest in tracked("*Cargo.toml") {
+        let text = fs::read_to_string(&manifest).unwrap();
+        let dir = manifest.parent().unwrap().strip_prefix(root()).unwrap().to_path_buf();
+        let is_room = rooms.iter().any(|room| dir.ends_with(room));
+        let inherits = text.contains("[lints]\nworkspace = true") || text.contains("[workspace]");
+        assert!(inherits || is_room, "{} must inherit the workspace's lints", manifest.display());
+    }
+    let root_manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    assert!(root_manifest.contains("unsafe_code = \"forbid\""));
+}
+
+#[test]
+fn versions_are_in_the_root_only() {
+    for manifest in tracked("*Cargo.toml") {
+        if manifest.parent() == Some(root()) {
+            continue;
+        }
+        let text = fs::read_to_string(&manifest).unwrap();
+        let section = text.split("dependencies]").skip(1).flat_map(|part| part.split("\n[").next());
+        for line in section.flat_map(str::lines).filter(|line| line.contains('=')) {
+            assert!(line.contains("workspace = true"), "{}: {line}", manifest.display());
+        }
+    }
+}
+
+#[test]
+fn pure_rooms_repeat_the_roots_rules() {
+    let root_rules = fs::read_to_string(root().join("clippy.toml")).unwrap();
+    for rules in tracked("*clippy.toml") {
+        let text = fs::read_to_string(&rules).unwrap();
+        assert!(
+            text.starts_with(root_rules.trim_end()),
+            "{} must repeat the root's clippy.toml",
+            rules.display()
+        );
+    }
+}

@@ -1,0 +1,117 @@
+//! Jobs on a local cluster of real processes, rails on loopback addresses: what an unprivileged user has.
+
+use std::time::Duration;
+
+use integration::{Cluster, Shape};
+
+const SOON: Duration = Duration::from_secs(60);
+const ENDED: [&str; 3] = ["COMPLETED", "FAILED", "CANCELLED"];
+
+#[test]
+fn a_collective_job_runs_over_every_rail_and_is_verified() {
+    let cluster = Cluster::up(&Shape::default()).unwrap();
+    let spec = "gang: {nodes: 4, gpusPerNode: 4}\ncollective: {op: ALL_REDUCE, bytes: 8388608, iterations: 3, verify: true}";
+    cluster.submit("sum", spec).unwrap();
+    let job = cluster.wait_for("sum", &ENDED, SOON).unwrap();
+    assert_eq!(job["status"]["phase"], "COMPLETED", "{job:#}\n{}", cluster.logs());
+    let result = &job["status"]["result"];
+    assert_eq!(result["verified"], true, "{job:#}");
+    let sent: Vec<u64> =
+        result["rails"].as_array().unwrap().iter().map(|rail| number(&rail["txBytes"])).collect();
+    assert_eq!(sent.len(), 4, "{job:#}");
+    let (least, most) = (sent.iter().min().unwrap(), sent.iter().max().unwrap());
+    assert!(most - least <= most / 20, "rails differ by more than 5 %: {sent:?}");
+    let ranks = job["status"]["placement"]["ranks"].as_array().unwrap();
+    assert_eq!(ranks.len(), 4);
+}
+
+#[test]
+fn a_command_job_has_its_rank_environment_and_its_own_log() {
+    let cluster = Cluster::up(&Shape { nodes: 2, rails: 2, gpus: 2, ..Shape::default() }).unwrap();
+    let script = r#"echo "rank=$RANK of=$WORLD_SIZE local=$LOCAL_RANK master=$MASTER_ADDR:$MASTER_PORT user=$MINE ib=$NCCL_IB_DISABLE"; test -s "$RAIL_RANK_MAP""#;
+    let spec = format!(
+        "gang: {{nodes: 2, gpusPerNode: 2, ranksPerNode: 2}}\ncommand:\n  argv: [/bin/sh, -c, '{script}']\n  env: {{MINE: yes, NCCL_IB_DISABLE: mine}}"
+    );
+    let spec = spec.replace("MINE: yes", "MINE: 'yes'");
+    cluster.submit("env", &spec).unwrap();
+    let job = cluster.wait_for("env", &ENDED, SOON).unwrap();
+    assert_eq!(job["status"]["phase"], "COMPLETED", "{job:#}\n{}", cluster.logs());
+    let log = cluster.railctl(&["logs", "env", "--rank", "3"]);
+    assert_eq!(log.code, 0, "{}", log.stderr);
+    let lines: Vec<&str> = log.stdout.lines().collect();
+    assert_eq!(lines.len(), 1, "only that rank's lines: {lines:?}");
+    assert!(
+        lines[0].contains("rank=3 of=4 local=1") && lines[0].contains("user=yes ib=mine"),
+        "{}",
+        lines[0]
+    );
+    let all = cluster.railctl(&["logs", "env"]);
+    assert_eq!(all.stdout.lines().count(), 4, "{}", all.stdout);
+}
+
+#[test]
+fn a_failing_rank_fails_the_job_and_its_exit_code_is_kept() {
+    let cluster = Cluster::up(&Shape { nodes: 2, rails: 1, gpus: 1, ..Shape::default() }).unwrap();
+    let spec = r#"gang: {nodes: 2, gpusPerNode: 1}
+command: {argv: [/bin/sh, -c, 'if test "$RANK" = 1; then exit 7; fi; exec sleep 600']}"#;
+    cluster.submit("half", spec).unwrap();
+    let job = cluster.wait_for("half", &ENDED, SOON).unwrap();
+    assert_eq!(job["status"]["phase"], "FAILED", "{job:#}");
+    let exits = job["status"]["exits"].as_array().unwrap();
+    assert!(exits.iter().any(|exit| exit["rank"] == 1 && exit["code"] == 7), "{job:#}");
+    assert!(!job["status"]["reasons"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn a_cancelled_job_leaves_nothing_behind() {
+    let cluster = Cluster::up(&Shape { nodes: 2, rails: 2, gpus: 1, ..Shape::default() }).unwrap();
+    let mark = format!("{}", 100_000 + std::process::id());
+    let spec = format!(
+        "gang: {{nodes: 2, gpusPerNode: 1}}\ngracePeriod: 1s\ncommand: {{argv: [/bin/sh, -c, 'trap \"\" TERM; sleep {mark} & sleep {mark} & wait; sleep {mark}']}}"
+    );
+    cluster.submit("stubborn", &spec).unwrap();
+    cluster.wait_for("stubborn", &["RUNNING"], SOON).unwrap();
+    let sleeping = || integration::procfs::find(&["sleep", &mark]);
+    integration::eventually("the ranks' children", SOON, || (sleeping().len() >= 4).then_some(())).unwrap();
+    let answer = cluster.railctl(&["cancel", "stubborn"]);
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    let job = cluster.wait_for("stubborn", &ENDED, SOON).unwrap();
+    assert_eq!(job["status"]["phase"], "CANCELLED", "{job:#}");
+    assert_eq!(sleeping(), Vec::<i32>::new(), "the whole tree is gone before the job is called cancelled");
+}
+
+#[test]
+fn a_time_limit_ends_a_job() {
+    let cluster = Cluster::up(&Shape { nodes: 1, rails: 1, gpus: 1, ..Shape::default() }).unwrap();
+    cluster
+        .submit("long", "gang: {nodes: 1}\ntimeLimit: 1s\ngracePeriod: 1s\ncommand: {argv: [sleep, '600']}")
+        .unwrap();
+    let job = cluster.wait_for("long", &ENDED, SOON).unwrap();
+    assert_eq!(job["status"]["phase"], "FAILED", "{job:#}");
+    assert!(job["status"]["reasons"].to_string().contains("TimeLimit"), "{job:#}");
+}
+
+#[test]
+fn a_plan_says_where_and_an_impossible_job_says_why() {
+    let cluster = Cluster::up(&Shape { nodes: 2, rails: 2, gpus: 2, ..Shape::default() }).unwrap();
+    let path = cluster.home().join("plan.yaml");
+    let job = |gpus: u32| {
+        format!(
+            "apiVersion: rail/v1\nkind: Job\nmetadata: {{name: p}}\nspec:\n  gang: {{nodes: 2, gpusPerNode: {gpus}}}\n  command: {{argv: [/bin/true]}}\n"
+        )
+    };
+    std::fs::write(&path, job(2)).unwrap();
+    let plan = cluster.json(&["plan", path.to_str().unwrap()]).unwrap();
+    assert_eq!(plan["placement"]["nodes"].as_array().unwrap().len(), 2, "{plan:#}");
+    std::fs::write(&path, job(3)).unwrap();
+    for verb in ["plan", "submit"] {
+        let answer = cluster.railctl(&[verb, path.to_str().unwrap()]);
+        assert_eq!(answer.code, 6, "{verb}: {} {}", answer.stdout, answer.stderr);
+    }
+    assert!(cluster.json(&["get", "jobs"]).unwrap()["jobs"].as_array().is_none_or(Vec::is_empty));
+}
+
+/// Canonical JSON writes 64-bit integers as strings.
+pub fn number(value: &serde_json::Value) -> u64 {
+    value.as_u64().or_else(|| value.as_str().and_then(|text| text.parse().ok())).unwrap_or(0)
+}

@@ -1,0 +1,17 @@
+//! The proving ground: the house against its map, and the product as real processes.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on must stop"
+)]
+
+mod architecture;
+mod compatibility;
+mod faults;
+mod house;
+mod inputs;
+mod jobs;
+mod netns;
+mod rest;

@@ -1,0 +1,139 @@
+//! `cargo xtask test`: everything that must hold, in the order in which it fails fastest.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Command, ExitCode, Stdio},
+    time::Instant,
+};
+
+use crate::{
+    process::{self, Result},
+    tools,
+};
+
+/// Options of `cargo xtask test`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Leave out formatting, lints and licences.
+    #[arg(long)]
+    quick: bool,
+    /// Only tests whose name contains this.
+    filter: Option<String>,
+}
+
+/// What the steps and the tests came to.
+#[derive(Default)]
+struct Tally {
+    passed: u64,
+    failed: u64,
+    skipped: Vec<String>,
+    failures: Vec<String>,
+}
+
+impl Tally {
+    fn step(&mut self, name: &str, outcome: Result<()>) {
+        match outcome {
+            Ok(()) => self.passed += 1,
+            Err(error) => {
+                self.failed += 1;
+                self.failures.push(format!("{name}: {error}"));
+                println!("    FAILED {name}: {error}");
+            }
+        }
+    }
+
+    /// Reads one line of what `cargo test -- --show-output` prints.
+    fn line(&mut self, line: &str) {
+        if let Some(counts) = line.strip_prefix("test result: ") {
+            let count = |word: &str| -> u64 {
+                let before = counts.split(word).next().unwrap_or_default();
+                before.split_whitespace().next_back().and_then(|n| n.parse().ok()).unwrap_or(0)
+            };
+            self.passed += count(" passed");
+            self.failed += count(" failed");
+        } else if let Some(reason) = line.trim_start().strip_prefix("skipped: ") {
+            self.skipped.push(reason.to_owned());
+        } else if line.starts_with("test ") && line.ends_with("FAILED") {
+            self.failures.push(line.to_owned());
+        }
+    }
+}
+
+/// Runs everything and prints one closing line with the counts.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let begin = Instant::now();
+    let mut tally = Tally::default();
+    if !args.quick && args.filter.is_none() {
+        house(&mut tally);
+    }
+    heading("building what the tests start", begin);
+    tally.step("build", process::run(process::cargo(["build", "--quiet"])));
+    heading("tests", begin);
+    tests(args, &mut tally)?;
+    summary(&tally, begin);
+    Ok(if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn house(tally: &mut Tally) {
+    let begin = Instant::now();
+    heading("format", begin);
+    tally.step("cargo fmt", process::run(process::cargo(["fmt", "--all", "--check"])));
+    heading("lints", begin);
+    let clippy = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    tally.step("cargo clippy", process::run(process::cargo(clippy)));
+    heading("licences, bans, sources", begin);
+    match tools::cargo_deny() {
+        Ok(program) => {
+            let mut deny = Command::new(program);
+            deny.args(["--log-level", "error", "check", "bans", "licenses", "sources"])
+                .current_dir(process::root());
+            tally.step("cargo deny", process::run(deny));
+        }
+        Err(error) => tally.skipped.push(format!("cargo deny: {error}")),
+    }
+}
+
+fn tests(args: &Args, tally: &mut Tally) -> Result<()> {
+    let python = tools::python_tools();
+    let mut cargo = process::cargo(["test", "--workspace", "--no-fail-fast", "--quiet"]);
+    match &python {
+        Ok(venv) => _ = cargo.env("RAIL_TEST_TOOLS", venv),
+        Err(error) => println!("    without Python tools: {error}"),
+    }
+    cargo.env("RAIL_BIN_DIR", process::target_dir()?.join("debug"));
+    cargo.arg("--").arg("--show-output").args(&args.filter);
+    let log = process::target_dir()?.join("test.log");
+    let mut file = std::fs::File::create(&log)?;
+    let mut child = cargo.stdout(Stdio::piped()).spawn()?;
+    let output = child.stdout.take().ok_or("cargo test has no output")?;
+    for line in BufReader::new(output).split(b'\n') {
+        let line = String::from_utf8_lossy(&line?).into_owned();
+        writeln!(file, "{line}")?;
+        tally.line(&line);
+        if line.starts_with("test result:") || line.ends_with("FAILED") || line.contains("panicked at") {
+            println!("    {line}");
+        }
+    }
+    let status = child.wait()?;
+    if !status.success() && tally.failed == 0 {
+        tally.failed += 1;
+        tally.failures.push(format!("cargo test ended with {status}"));
+    }
+    println!("    everything that the tests printed: {}", log.display());
+    Ok(())
+}
+
+fn heading(what: &str, begin: Instant) {
+    println!("==> {what} ({:.0} s)", begin.elapsed().as_secs_f32());
+}
+
+fn summary(tally: &Tally, begin: Instant) {
+    heading("summary", begin);
+    for reason in &tally.skipped {
+        println!("    skipped: {reason}");
+    }
+    for failure in &tally.failures {
+        println!("    {failure}");
+    }
+    println!("{} passed, {} failed, {} skipped", tally.passed, tally.failed, tally.skipped.len());
+}

@@ -1,0 +1,65 @@
+//! Tools that the tests need and a fresh machine lacks: kept in the target directory, never in the system.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use crate::process::{self, Result};
+
+/// Versions are pinned, so that a new release of a tool cannot break an old commit.
+const CARGO_DENY: &str = "0.20.2";
+const OPENAPI_CLIENT: &str = "openapi-python-client==0.29.1";
+
+/// The Python environment with the tools, made on first use. An error says why it cannot be had.
+pub fn python_tools() -> Result<PathBuf> {
+    let venv = process::target_dir()?.join("tools");
+    let stamp = venv.join("stamp");
+    if std::fs::read_to_string(&stamp).is_ok_and(|have| have == OPENAPI_CLIENT) {
+        return Ok(venv);
+    }
+    let python = ["python3", "python"].into_iter().find(|name| answers(name)).ok_or("there is no python3")?;
+    quiet(Command::new(python).args(["-m", "venv", "--clear"]).arg(&venv))?;
+    let mut pip = Command::new(venv.join("bin/python"));
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--timeout", "20"]);
+    quiet(pip.arg(OPENAPI_CLIENT))?;
+    std::fs::write(stamp, OPENAPI_CLIENT)?;
+    Ok(venv)
+}
+
+/// cargo-deny: from the PATH, or built once into the target directory. An error says why it cannot be had.
+pub fn cargo_deny() -> Result<PathBuf> {
+    if answers("cargo-deny") {
+        return Ok("cargo-deny".into());
+    }
+    let target = process::target_dir()?;
+    let root = target.join("tools-cargo");
+    let program = root.join("bin/cargo-deny");
+    if !answers(&program) {
+        let mut install =
+            process::cargo(["install", "cargo-deny", "--version", CARGO_DENY, "--locked", "--quiet"]);
+        // The tool runs for a second; building it fast matters more than making it fast.
+        install
+            .args(["--profile", "dev", "--root"])
+            .arg(&root)
+            .arg("--target-dir")
+            .arg(target.join("tools-build"));
+        quiet(&mut install)?;
+    }
+    Ok(program)
+}
+
+fn answers(program: impl AsRef<Path>) -> bool {
+    let mut command = Command::new(program.as_ref());
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+fn quiet(command: &mut Command) -> Result<()> {
+    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{command:?}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{command:?}: {}", stderr.lines().last().unwrap_or("failed")).into())
+}
