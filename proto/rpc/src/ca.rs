@@ -4,8 +4,10 @@
 //! the public key is used, and its signature proves that the asker holds the private key.
 
 use crate::files::{self, FileError};
+use crate::hex::to_hex;
 use crate::identity::{Identity, IdentityError, cluster_of, cluster_uri};
-use aws_lc_rs::{digest, rand};
+use crate::pin::CaPin;
+use aws_lc_rs::rand;
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType, SerialNumber,
@@ -15,7 +17,6 @@ use rustls_pki_types::{CertificateDer, CertificateSigningRequestDer};
 use std::fmt;
 use std::net::IpAddr;
 use std::path::Path;
-use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 use time::OffsetDateTime;
 
@@ -82,44 +83,6 @@ pub enum CaError {
     /// The system's random source failed.
     #[error("the system gave no random bytes")]
     NoRandom,
-}
-
-/// SHA-256 of a CA's SubjectPublicKeyInfo, written `sha256:<64 hex digits>`. It travels beside a join token so
-/// that a node can know the controller before it has any certificate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CaPin([u8; 32]);
-
-impl CaPin {
-    /// The pin of a certificate's key; none if the certificate cannot be read.
-    #[must_use]
-    pub fn of_certificate(der: &[u8]) -> Option<Self> {
-        let (rest, certificate) = x509_parser::parse_x509_certificate(der).ok()?;
-        if !rest.is_empty() {
-            return None;
-        }
-        let mut pin = [0; 32];
-        pin.copy_from_slice(digest::digest(&digest::SHA256, certificate.public_key().raw).as_ref());
-        Some(CaPin(pin))
-    }
-}
-
-impl fmt::Display for CaPin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sha256:{}", to_hex(&self.0))
-    }
-}
-
-/// A text is no CA pin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a CA pin: expected sha256:<64 hex digits>")]
-pub struct BadPin;
-
-impl FromStr for CaPin {
-    type Err = BadPin;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        text.trim().strip_prefix("sha256:").and_then(from_hex).map(CaPin).ok_or(BadPin)
-    }
 }
 
 /// A certificate that was just issued, without its key.
@@ -428,30 +391,122 @@ fn server_name(name: &str) -> Result<SanType, CaError> {
     Ok(SanType::DnsName(name.try_into().map_err(|_| bad())?))
 }
 
-/// Lower-case hex.
-pub(crate) fn to_hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tls::{CertificateSlot, PeerCertificate, peer_identity};
 
-/// Exactly `N` bytes from lower-case hex.
-pub(crate) fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digits = text.as_bytes();
-    if digits.len() != N * 2 {
-        return None;
+    fn now() -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)
     }
-    let digit = |c: u8| match c {
-        b'0'..=b'9' => Some(c - b'0'),
-        b'a'..=b'f' => Some(c - b'a' + 10),
-        _ => None,
-    };
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = (digit(pair[0])? << 4) | digit(pair[1])?;
+
+    fn ca() -> Ca {
+        Ca::create("dev", now(), CA_LIFETIME).unwrap()
     }
-    Some(bytes)
+
+    fn leaf(chain_pem: &str) -> CertificateDer<'static> {
+        CertificateDer::from_pem_slice(chain_pem.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_leaf_says_what_was_authorised_and_nothing_that_was_asked_for() {
+        let ca = ca();
+        let key = KeyPair::generate().unwrap();
+        let mut greedy = CertificateParams::new(vec!["controller.rail.internal".to_owned()]).unwrap();
+        greedy.subject_alt_names.push(uri_name("spiffe://rail/dev/controller".to_owned()).unwrap());
+        greedy.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        greedy.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        greedy.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let csr = greedy.serialize_request(&key).unwrap().pem().unwrap();
+        let node = Identity::node("n0").unwrap();
+        let issued = ca.issue(&csr, &node, LEAF_LIFETIME, now()).unwrap();
+        let der = leaf(&issued.chain_pem);
+        assert_eq!(peer_identity(&der, "dev").unwrap(), node);
+        let (_, certificate) = x509_parser::parse_x509_certificate(&der).unwrap();
+        assert_eq!(certificate.subject_alternative_name().unwrap().unwrap().value.general_names.len(), 1);
+        assert!(!certificate.is_ca());
+        let uses = certificate.extended_key_usage().unwrap().unwrap().value;
+        assert!(uses.client_auth && !uses.server_auth && !uses.any);
+        let read = PeerCertificate::read(&der).unwrap();
+        assert_eq!((read.serial, read.not_after), (issued.serial, issued.not_after));
+        assert_eq!(issued.not_after, now() + LEAF_LIFETIME);
+    }
+
+    #[test]
+    fn a_request_must_prove_possession_and_be_of_an_allowed_kind() {
+        let ca = ca();
+        let node = Identity::node("n0").unwrap();
+        let issue = |csr: &str| ca.issue(csr, &node, LEAF_LIFETIME, now());
+        let good = KeyRequest::generate().unwrap();
+        issue(&good.csr_pem).unwrap();
+        let mut der = CertificateSigningRequestDer::from_pem_slice(good.csr_pem.as_bytes()).unwrap().to_vec();
+        let last = der.len() - 1;
+        der[last] ^= 1;
+        let forged = pem_of("CERTIFICATE REQUEST", &der);
+        assert!(matches!(issue(&forged), Err(CaError::BadRequest { .. })));
+        let certificate = ca.certificate_pem().to_owned();
+        for bad in ["", "-----BEGIN", &certificate, &"x".repeat(MAX_CSR_BYTES + 1)] {
+            assert!(matches!(issue(bad), Err(CaError::BadRequest { .. })));
+        }
+        assert!(ca.issue(&good.csr_pem, &Identity::Anonymous, LEAF_LIFETIME, now()).is_err());
+    }
+
+    fn pem_of(label: &str, der: &[u8]) -> String {
+        // No base64 encoder is among our dependencies, and a damaged request is needed only here.
+        const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let mut text = String::new();
+        for chunk in der.chunks(3) {
+            let bits = chunk.iter().fold(0u32, |bits, byte| (bits << 8) | u32::from(*byte))
+                << (8 * (3 - chunk.len()));
+            for index in 0..4 {
+                let digit = DIGITS[(bits >> (18 - 6 * index) & 63) as usize] as char;
+                text.push(if index <= chunk.len() { digit } else { '=' });
+            }
+        }
+        format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n")
+    }
+
+    #[test]
+    fn a_leaf_never_outlives_its_ca_and_server_names_are_checked() {
+        let ca = Ca::create("dev", now(), Duration::from_secs(60)).unwrap();
+        let server =
+            ca.issue_server(&["ctl.example".to_owned(), "10.0.0.1".to_owned()], LEAF_LIFETIME, now());
+        let server = server.unwrap();
+        assert_eq!(server.issued.not_after, now() + Duration::from_secs(60));
+        CertificateSlot::new(&server.issued.chain_pem, &server.key_pem).unwrap();
+        assert_eq!(peer_identity(&leaf(&server.issued.chain_pem), "dev").unwrap(), Identity::Controller);
+        for bad in ["", "a b", "spiffe://rail/dev/admin/x", "*", "a/b"] {
+            let made = ca.issue_server(&[bad.to_owned()], LEAF_LIFETIME, now());
+            assert!(matches!(made, Err(CaError::BadServerName { .. })), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_ca_on_disk_is_kept_and_what_does_not_fit_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let load = |cluster: &str, at| Ca::load_or_create(folder.path(), cluster, at);
+        let made = load("dev", now()).unwrap();
+        assert_eq!(load("dev", now()).unwrap().pin(), made.pin());
+        assert!(matches!(load("prod", now()), Err(CaError::ForeignCa { .. })));
+        assert!(matches!(load("dev", now() + CA_LIFETIME * 2), Err(CaError::CaExpired)));
+        assert!(matches!(load("dev", now() - Duration::from_secs(3600)), Err(CaError::CaExpired)));
+
+        std::fs::remove_file(folder.path().join(CA_CERT_FILE)).unwrap();
+        assert_eq!(load("dev", now()).unwrap().pin(), made.pin(), "the pin is of the key");
+
+        let other = KeyPair::generate().unwrap().serialize_pem();
+        files::write_secret(&folder.path().join(CA_KEY_FILE), &other).unwrap();
+        assert!(matches!(load("dev", now()), Err(CaError::KeyMismatch)));
+        std::fs::remove_file(folder.path().join(CA_KEY_FILE)).unwrap();
+        assert!(matches!(load("dev", now()), Err(CaError::File(_))));
+        std::fs::write(folder.path().join(CA_CERT_FILE), "rubbish").unwrap();
+        files::write_secret(&folder.path().join(CA_KEY_FILE), &other).unwrap();
+        assert!(matches!(load("dev", now()), Err(CaError::BadCa { .. })));
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let request = KeyRequest::generate().unwrap();
+        assert!(!format!("{request:?}{:?}", ca()).contains("PRIVATE"));
+    }
 }

@@ -1,7 +1,7 @@
 //! A channel to a server for any generated client: our TLS, keepalive, a deadline and a trace context on every
 //! call, the bearer token where there is one, and errors that say what is wrong between the peers.
 
-use crate::connect::{ConnectError, Connector};
+use crate::connect::{ConnectError, Connector, LastTlsError};
 use crate::credentials::Credentials;
 use crate::deadline;
 use crate::endpoint::Endpoint;
@@ -14,9 +14,9 @@ use std::error::Error;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tonic::Status;
 use tonic::body::Body;
 use tonic::transport::Channel;
+use tonic::{Status, TimeoutExpired};
 use tower::Service;
 
 /// How a client behaves.
@@ -69,6 +69,7 @@ pub struct Client {
     channel: Channel,
     authorization: Option<HeaderValue>,
     timeout: Option<Duration>,
+    last_error: LastTlsError,
 }
 
 impl Client {
@@ -82,6 +83,7 @@ impl Client {
         let first = endpoints.first().ok_or(ClientError::NoEndpoint)?;
         let bad = |detail: String| ClientError::BadEndpoint { endpoint: first.clone(), detail };
         let connector = Connector::new(endpoints, credentials.tls()?, options.connect_timeout);
+        let last_error = connector.last_error();
         let origin: Uri = format!("https://{}", first.authority())
             .parse()
             .map_err(|error: axum::http::uri::InvalidUri| bad(error.to_string()))?;
@@ -100,7 +102,7 @@ impl Client {
             value.set_sensitive(true);
             Some(value)
         });
-        Ok(Client { channel, authorization, timeout: options.timeout })
+        Ok(Client { channel, authorization, timeout: options.timeout, last_error })
     }
 
     /// The same connection for streams that live long: calls have no deadline unless they say one.
@@ -122,7 +124,7 @@ impl Service<Request<Body>> for Client {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.channel.poll_ready(context).map_err(explain)
+        self.channel.poll_ready(context).map_err(|error| explain(&error, &self.last_error))
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
@@ -139,16 +141,13 @@ impl Service<Request<Body>> for Client {
             .and_then(|value| value.to_str().ok())
             .and_then(deadline::parse);
         let answer = self.channel.call(request);
+        let last_error = self.last_error.clone();
+        let explain = move |error| explain(&error, &last_error);
         Box::pin(async move {
             let Some(timeout) = timeout else { return answer.await.map_err(explain) };
             match tokio::time::timeout(timeout, answer).await {
                 Ok(answer) => answer.map_err(explain),
-                Err(_) => Err(RpcError::new(
-                    ErrorClass::Timeout,
-                    "DEADLINE_EXCEEDED",
-                    format!("no answer within {} ms", timeout.as_millis()),
-                )
-                .into()),
+                Err(_) => Err(expired()),
             }
         })
     }
@@ -156,8 +155,9 @@ impl Service<Request<Body>> for Client {
 
 /// Turns a transport error into a Status that says what is wrong. A peer that is not trusted is not "unavailable":
 /// trying again would not help.
-fn explain(error: tonic::transport::Error) -> Status {
-    let mut source: Option<&(dyn Error + 'static)> = Some(&error);
+fn explain(error: &tonic::transport::Error, last: &LastTlsError) -> Status {
+    let mut text = error.to_string();
+    let mut source = error.source();
     while let Some(cause) = source {
         if let Some(connect) = cause.downcast_ref::<ConnectError>() {
             return match connect.tls() {
@@ -165,23 +165,21 @@ fn explain(error: tonic::transport::Error) -> Status {
                 None => unavailable(connect.to_string()),
             };
         }
-        if let Some(tls) = cause.downcast_ref::<rustls::Error>() {
-            return explain_tls(tls, "the connection was refused");
+        if cause.is::<TimeoutExpired>() {
+            // tonic reads the same header and may be a moment earlier; its own code for this is CANCELLED.
+            return expired();
         }
-        if let Some(io) = cause.downcast_ref::<std::io::Error>()
-            && let Some(tls) = io.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>())
-        {
-            return explain_tls(tls, "the connection was refused");
-        }
+        text = format!("{text}: {cause}");
         source = cause.source();
     }
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
+    match last.get() {
+        Some(tls) => explain_tls(&tls, "the connection was refused"),
+        None => unavailable(text),
     }
-    unavailable(text)
+}
+
+fn expired() -> Status {
+    RpcError::new(ErrorClass::Timeout, "DEADLINE_EXCEEDED", "no answer from the server in time").into()
 }
 
 fn unavailable(message: String) -> Status {

@@ -7,10 +7,11 @@ use hyper_util::rt::TokioIo;
 use std::fmt;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -54,9 +55,68 @@ impl ConnectError {
     /// The rustls error of the first address that answered but was not trusted.
     pub(crate) fn tls(&self) -> Option<&rustls::Error> {
         self.0.iter().find_map(|(_, error)| match error {
-            ReachError::Tls(error) => error.get_ref()?.downcast_ref::<rustls::Error>(),
+            ReachError::Tls(error) => tls_error(error),
             _ => None,
         })
+    }
+}
+
+fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref()?.downcast_ref::<rustls::Error>()
+}
+
+/// The TLS error that ended the newest connection. In TLS 1.3 a client learns only after its own handshake that
+/// the server refused its certificate, and HTTP/2 keeps no more than the text of such an error.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LastTlsError(Arc<Mutex<Option<rustls::Error>>>);
+
+impl LastTlsError {
+    pub(crate) fn get(&self) -> Option<rustls::Error> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, error: Option<rustls::Error>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    }
+}
+
+/// A connection that notes the TLS error it ends with.
+pub(crate) struct Watched {
+    stream: TlsStream<BoxedStream>,
+    last: LastTlsError,
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let result = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if let Poll::Ready(Err(error)) = &result
+            && let Some(tls) = tls_error(error)
+        {
+            self.last.set(Some(tls.clone()));
+        }
+        result
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 
@@ -67,6 +127,7 @@ pub(crate) struct Connector {
     tls: TlsConnector,
     timeout: Duration,
     last_good: Arc<AtomicUsize>,
+    last_error: LastTlsError,
 }
 
 impl Connector {
@@ -76,10 +137,16 @@ impl Connector {
             tls: TlsConnector::from(tls),
             timeout,
             last_good: Arc::default(),
+            last_error: LastTlsError::default(),
         }
     }
 
-    async fn connect(self) -> Result<TokioIo<TlsStream<BoxedStream>>, ConnectError> {
+    pub(crate) fn last_error(&self) -> LastTlsError {
+        self.last_error.clone()
+    }
+
+    async fn connect(self) -> Result<TokioIo<Watched>, ConnectError> {
+        self.last_error.set(None);
         let count = self.endpoints.len();
         let first = self.last_good.load(Ordering::Relaxed);
         let mut tried = Vec::with_capacity(count);
@@ -89,7 +156,7 @@ impl Connector {
             match reached.unwrap_or(Err(ReachError::Timeout(self.timeout))) {
                 Ok(stream) => {
                     self.last_good.store(index, Ordering::Relaxed);
-                    return Ok(TokioIo::new(stream));
+                    return Ok(TokioIo::new(Watched { stream, last: self.last_error }));
                 }
                 Err(error) => tried.push((endpoint.clone(), error)),
             }
@@ -113,7 +180,7 @@ async fn reach(endpoint: &Endpoint, tls: &TlsConnector) -> Result<TlsStream<Boxe
 }
 
 impl Service<Uri> for Connector {
-    type Response = TokioIo<TlsStream<BoxedStream>>;
+    type Response = TokioIo<Watched>;
     type Error = ConnectError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 

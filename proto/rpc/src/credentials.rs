@@ -1,7 +1,7 @@
 //! What a client shows and trusts: a CA or its pin, a certificate of its own, a bearer token.
 
-use crate::ca::{BadPin, CaPin};
 use crate::files::{self, FileError};
+use crate::pin::{BadPin, CaPin};
 use crate::tls::{CertificateSlot, TlsError, Trust, client_config};
 use crate::token::{Token, TokenError, TokenKind};
 use std::path::PathBuf;

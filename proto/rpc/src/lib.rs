@@ -2,15 +2,18 @@
 //! The one place for rustls, rcgen and OpenTelemetry; knows nothing of the messages that are exchanged.
 
 pub mod ca;
+mod caps;
 pub mod client;
 pub mod connect;
 pub mod credentials;
 pub mod deadline;
 pub mod endpoint;
 pub mod files;
+mod hex;
 pub mod identity;
 pub mod listen;
 pub mod metrics;
+pub mod pin;
 pub mod retry;
 pub mod router;
 pub mod server;
@@ -21,13 +24,14 @@ pub mod token;
 pub mod trace;
 mod verify;
 
-pub use ca::{Ca, CaPin, KeyRequest};
+pub use ca::{Ca, KeyRequest};
 pub use client::{Client, ClientOptions};
 pub use credentials::{CredentialFiles, Credentials};
 pub use endpoint::Endpoint;
 pub use identity::{Identity, Role};
 pub use listen::Listen;
 pub use metrics::Metrics;
+pub use pin::CaPin;
 pub use retry::{Jitter, RetryPolicy, retry};
 pub use server::{Limits, PeerInfo, Server};
 pub use status::{ErrorClass, RpcError, Violation};

@@ -2,21 +2,21 @@
 //!
 //! An error of one connection never ends the loop; what is refused is counted by cause.
 
+pub use crate::caps::{Limits, ServerMetrics};
+use crate::caps::{Open, Place};
 use crate::identity::Identity;
 use crate::listen::{BoxedStream, Listen, ListenError, Listener, PeerAddress};
-use crate::metrics::{CounterBy, GaugeBy, Metrics};
 use crate::tls::{CertificateSlot, PeerCertificate, TlsError, peer_identity, server_config};
 use axum::Router;
 use axum::extract::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -24,54 +24,9 @@ use tower::Service;
 
 /// How long the loop rests after the system had no room for a connection (file descriptors, memory).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// What a server allows. Every field is set explicitly: the libraries' defaults are partly "no limit".
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Connections in all.
-    pub connections: usize,
-    /// Connections of one IPv4 address or IPv6 /64.
-    pub connections_per_ip: usize,
-    /// From accept to the end of the TLS handshake, and from there to the first byte.
-    pub handshake: Duration,
-    /// Calls at a time on one connection.
-    pub streams: u32,
-    /// Header bytes of one request.
-    pub header_bytes: u32,
-    /// A ping after so much silence.
-    pub keepalive_interval: Duration,
-    /// The connection ends if the ping is not answered in this time.
-    pub keepalive_timeout: Duration,
-    /// Streams that a client reset before they were accepted (rapid reset).
-    pub pending_resets: usize,
-    /// Streams that we reset because the client broke the protocol.
-    pub local_resets: usize,
-    /// HTTP/1: from the connection's start, or the last answer, to the end of the next request's head.
-    pub header_read: Duration,
-    /// Bytes that wait for one slow reader.
-    pub send_buffer: usize,
-    /// Time for calls to end when the server stops.
-    pub drain: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            connections: 8192,
-            connections_per_ip: 2048,
-            handshake: Duration::from_secs(5),
-            streams: 256,
-            header_bytes: 16 * 1024,
-            keepalive_interval: Duration::from_secs(20),
-            keepalive_timeout: Duration::from_secs(10),
-            pending_resets: 20,
-            local_resets: 128,
-            header_read: Duration::from_secs(10),
-            send_buffer: 256 * 1024,
-            drain: Duration::from_secs(10),
-        }
-    }
-}
+/// How long, and for how many bytes, a refused peer is listened to so that it can read why.
+const LINGER: Duration = Duration::from_millis(500);
+const LINGER_BYTES: u64 = 64 * 1024;
 
 /// Who sent a request; in its extensions. For gRPC: `request.extensions().get::<PeerInfo>()`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,33 +62,6 @@ pub struct ServerTls {
     pub cluster: String,
     /// The server's own certificate; swap it to rotate.
     pub slot: CertificateSlot,
-}
-
-/// Counts of connections; one per process, shared by its servers.
-#[derive(Debug, Clone)]
-pub struct ServerMetrics {
-    accepted: CounterBy<1>,
-    refused: CounterBy<1>,
-    open: GaugeBy<1>,
-}
-
-impl ServerMetrics {
-    /// Registers `rail_connections{listener}`, `rail_connections_accepted_total{listener}` and
-    /// `rail_connections_refused_total{cause}`.
-    #[must_use]
-    pub fn new(metrics: &Metrics) -> Self {
-        ServerMetrics {
-            accepted: metrics.counter_by("connections_accepted", "Connections accepted", ["listener"]),
-            refused: metrics.counter_by("connections_refused", "Connections refused", ["cause"]),
-            open: metrics.gauge_by("connections", "Connections open now", ["listener"]),
-        }
-    }
-
-    /// Refusals so far for a cause: `total`, `per-ip`, `handshake-timeout`, `handshake`, `silent`, `accept`.
-    #[must_use]
-    pub fn refused(&self, cause: &str) -> u64 {
-        self.refused.get([cause])
-    }
 }
 
 /// Bound sockets, ready to serve.
@@ -232,71 +160,6 @@ struct Shared {
     /// Old connections end now.
     cut: CancellationToken,
     connections: TaskTracker,
-}
-
-/// Open connections, in all and per address.
-#[derive(Debug, Default)]
-struct Open(Mutex<OpenCounts>);
-
-#[derive(Debug, Default)]
-struct OpenCounts {
-    total: usize,
-    per_listener: BTreeMap<&'static str, i64>,
-    per_ip: BTreeMap<IpAddr, usize>,
-}
-
-/// One connection's place under the caps; given back when dropped.
-struct Place {
-    open: Arc<Open>,
-    metrics: ServerMetrics,
-    listener: &'static str,
-    key: Option<IpAddr>,
-}
-
-impl Open {
-    fn enter(
-        self: &Arc<Self>,
-        address: &PeerAddress,
-        listener: &'static str,
-        limits: &Limits,
-        metrics: &ServerMetrics,
-    ) -> Result<Place, &'static str> {
-        let key = address.cap_key();
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if counts.total >= limits.connections {
-            return Err("total");
-        }
-        if let Some(key) = key {
-            let here = counts.per_ip.entry(key).or_insert(0);
-            if *here >= limits.connections_per_ip {
-                return Err("per-ip");
-            }
-            *here += 1;
-        }
-        counts.total += 1;
-        let open = counts.per_listener.entry(listener).or_insert(0);
-        *open += 1;
-        metrics.open.set([listener], *open);
-        Ok(Place { open: Arc::clone(self), metrics: metrics.clone(), listener, key })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut counts = self.open.0.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.total -= 1;
-        let open = counts.per_listener.entry(self.listener).or_insert(0);
-        *open -= 1;
-        self.metrics.open.set([self.listener], *open);
-        if let Some(key) = self.key
-            && let Some(here) = counts.per_ip.get_mut(&key)
-        {
-            *here -= 1;
-            if *here == 0 {
-                counts.per_ip.remove(&key);
-            }
-        }
-    }
 }
 
 async fn accept_loop(listener: Listener, shared: Arc<Shared>) {
@@ -401,10 +264,18 @@ async fn encrypted(
     stream: BoxedStream,
     address: PeerAddress,
 ) -> Result<(), Refusal> {
-    let accept = tokio::time::timeout(shared.limits.handshake, acceptor.tls.accept(stream));
-    let stream = tokio::select! {
-        stream = accept => stream.map_err(|_| Refusal::HandshakeTimeout)?.map_err(Refusal::Handshake)?,
+    let accept = acceptor.tls.accept(stream).into_fallible();
+    let accept = tokio::time::timeout(shared.limits.handshake, accept);
+    let accepted = tokio::select! {
+        accepted = accept => accepted.map_err(|_| Refusal::HandshakeTimeout)?,
         () = shared.stop.cancelled() => return Err(Refusal::Stopping),
+    };
+    let stream = match accepted {
+        Ok(stream) => stream,
+        Err((error, stream)) => {
+            linger(stream).await;
+            return Err(Refusal::Handshake(error));
+        }
     };
     let session = stream.get_ref().1;
     let (identity, certificate) = match session.peer_certificates().and_then(<[_]>::first) {
@@ -429,6 +300,17 @@ async fn encrypted(
     }
     http(shared, builder, TokioIo::new(stream), PeerInfo { identity, address, certificate }).await;
     Ok(())
+}
+
+/// Closing with unread bytes would reset the connection, and the peer would not see the alert that says why it
+/// was refused. So our side ends first, and what the peer still sends is read and dropped, for a short while.
+async fn linger(mut stream: BoxedStream) {
+    let end = async {
+        stream.shutdown().await?;
+        tokio::io::copy(&mut (&mut stream).take(LINGER_BYTES), &mut tokio::io::sink()).await
+    };
+    // The connection is over in any case.
+    let _ = tokio::time::timeout(LINGER, end).await;
 }
 
 async fn http<I>(shared: &Shared, builder: &auto::Builder<TokioExecutor>, io: I, peer: PeerInfo)

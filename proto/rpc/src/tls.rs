@@ -1,7 +1,8 @@
 //! rustls configurations: TLS 1.3 only, aws-lc-rs named explicitly, certificates that can be swapped live.
 
-use crate::ca::{CaPin, only_uri};
+use crate::ca::only_uri;
 use crate::identity::{Identity, IdentityError};
+use crate::pin::CaPin;
 use crate::verify::{IdentityVerifier, PinVerifier};
 use rustls::client::{ResolvesClientCert, Resumption, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
@@ -123,7 +124,7 @@ impl PeerCertificate {
         let end = u64::try_from(certificate.validity().not_after.timestamp())
             .map_err(|_| TlsError::BadCertificate)?;
         Ok(PeerCertificate {
-            serial: crate::ca::to_hex(certificate.raw_serial()),
+            serial: crate::hex::to_hex(certificate.raw_serial()),
             not_after: SystemTime::UNIX_EPOCH
                 .checked_add(Duration::from_secs(end))
                 .ok_or(TlsError::BadCertificate)?,

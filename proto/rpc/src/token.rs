@@ -3,7 +3,7 @@
 //! A token is shown once as `rail-join-v1.<id>.<secret>` or `rail-user-v1.<id>.<secret>`; only its id and the
 //! SHA-256 of its secret are stored. The secret is 256 random bits, so a plain hash cannot be guessed back.
 
-use crate::ca::from_hex;
+use crate::hex::{from_hex, to_hex};
 use aws_lc_rs::{constant_time, digest, rand};
 use std::fmt;
 use std::str::FromStr;
@@ -63,7 +63,7 @@ impl Token {
         let mut secret = [0; SECRET_BYTES];
         rand::fill(&mut id).map_err(|_| TokenError::NoRandom)?;
         rand::fill(&mut secret).map_err(|_| TokenError::NoRandom)?;
-        Ok(Token { kind, id: crate::ca::to_hex(&id), secret })
+        Ok(Token { kind, id: to_hex(&id), secret })
     }
 
     /// Reads a token's text; white space around it (a file's last newline) is ignored.
@@ -76,7 +76,7 @@ impl Token {
         }
         let id: [u8; ID_BYTES] = id.and_then(from_hex).ok_or(malformed)?;
         let secret = secret.and_then(from_hex).ok_or(malformed)?;
-        Ok(Token { kind, id: crate::ca::to_hex(&id), secret })
+        Ok(Token { kind, id: to_hex(&id), secret })
     }
 
     /// What the token is good for.
@@ -94,7 +94,7 @@ impl Token {
     /// The whole text, secret included: for the one time that it is shown, and for the wire.
     #[must_use]
     pub fn reveal(&self) -> String {
-        format!("{}.{}.{}", self.kind.prefix(), self.id, crate::ca::to_hex(&self.secret))
+        format!("{}.{}.{}", self.kind.prefix(), self.id, to_hex(&self.secret))
     }
 
     /// What may be stored.
@@ -126,7 +126,7 @@ impl TokenHash {
 
 impl fmt::Display for TokenHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&crate::ca::to_hex(&self.0))
+        f.write_str(&to_hex(&self.0))
     }
 }
 

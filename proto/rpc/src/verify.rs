@@ -1,7 +1,7 @@
 //! The checks of a handshake: clients by our CA and their identity, servers by our CA or by its pin.
 
-use crate::ca::CaPin;
 use crate::identity::Identity;
+use crate::pin::CaPin;
 use crate::tls::peer_identity;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};

@@ -1,0 +1,9 @@
+//! Real sockets, real handshakes: what two processes of ours do to each other over this crate.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, its helpers too")]
+
+mod calls;
+mod handshake;
+mod hostile;
+mod lifecycle;
+mod support;
