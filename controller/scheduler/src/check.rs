@@ -1,0 +1,225 @@
+//! An independent proof of a placement: shares no code with the choice, looks only at inventories, document and holds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proto_model::{JobSpec, NodeName, NodePlace, Placement, TenantName};
+use thiserror::Error;
+
+use crate::snapshot::Snapshot;
+
+/// What is wrong with a placement.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Violation {
+    /// Not the whole gang, or more than it.
+    #[error("{placed} nodes are placed, the gang has {asked}")]
+    Gang {
+        /// Placed.
+        placed: usize,
+        /// Asked for.
+        asked: usize,
+    },
+    /// A node twice.
+    #[error("node '{0}' is placed twice")]
+    NodeTwice(NodeName),
+    /// No such node.
+    #[error("node '{0}' is not in the cluster")]
+    NodeUnknown(NodeName),
+    /// The node takes no jobs.
+    #[error("node '{0}' takes no new jobs")]
+    NodeClosed(NodeName),
+    /// Not the number of GPUs that was asked for.
+    #[error("node '{node}' gives {placed} distinct GPUs, {asked} were asked for")]
+    GpuCount {
+        /// Where.
+        node: NodeName,
+        /// Placed.
+        placed: usize,
+        /// Asked for.
+        asked: usize,
+    },
+    /// A GPU that the node does not have.
+    #[error("node '{0}' has no GPU {1}")]
+    GpuUnknown(NodeName, u32),
+    /// A GPU that a job holds.
+    #[error("GPU {1} of node '{0}' is held by another job")]
+    GpuHeld(NodeName, u32),
+    /// Not the rails that were asked for.
+    #[error("rails {placed:?} are placed: {why}")]
+    Rails {
+        /// Placed.
+        placed: Vec<u32>,
+        /// What would be right.
+        why: &'static str,
+    },
+    /// A node is not on exactly the rails of the gang.
+    #[error("node '{0}' is not on exactly the rails of the gang")]
+    Misaligned(NodeName),
+    /// A NIC that the node does not have, or of another rail, or down, or without a cable in the document.
+    #[error("NIC {1} of node '{0}' cannot serve rail {2}")]
+    NicUnusable(NodeName, String, u32),
+    /// A NIC that a job holds.
+    #[error("the NIC of rail {1} of node '{0}' is held by another job")]
+    NicHeld(NodeName, u32),
+    /// The rank map does not fit the gang.
+    #[error("rank {rank}: {why}")]
+    Ranks {
+        /// Which.
+        rank: u32,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// The number of pods is wrong.
+    #[error("{said} pods are said, {counted} are used")]
+    Pods {
+        /// Said.
+        said: u32,
+        /// Used.
+        counted: usize,
+    },
+    /// More than the tenant may hold.
+    #[error("tenant '{tenant}' would hold {would} GPUs of {quota}")]
+    Quota {
+        /// Whose.
+        tenant: TenantName,
+        /// With this placement.
+        would: u64,
+        /// The limit.
+        quota: u32,
+    },
+}
+
+/// Proves a placement against the snapshot as it is before the placement is held.
+///
+/// # Errors
+/// Every violation.
+pub fn check_placement(
+    snapshot: &Snapshot,
+    tenant: &TenantName,
+    spec: &JobSpec,
+    placement: &Placement,
+) -> Result<(), Vec<Violation>> {
+    let mut found = Vec::new();
+    let asked = spec.gang.nodes as usize;
+    if placement.nodes.len() != asked {
+        found.push(Violation::Gang { placed: placement.nodes.len(), asked });
+    }
+    rails(snapshot, spec, placement, &mut found);
+    let mut seen = BTreeSet::new();
+    let mut pods = BTreeSet::new();
+    for place in &placement.nodes {
+        if !seen.insert(&place.node) {
+            found.push(Violation::NodeTwice(place.node.clone()));
+        }
+        pods.insert(place.pod.as_str());
+        node(snapshot, spec, placement, place, &mut found);
+    }
+    if pods.len() != placement.pods as usize {
+        found.push(Violation::Pods { said: placement.pods, counted: pods.len() });
+    }
+    ranks(spec, placement, &mut found);
+    let used = snapshot.tenant(tenant);
+    let would = used.held + placement.nodes.iter().map(|place| place.gpus.len() as u64).sum::<u64>();
+    let quota = used.quota.unwrap_or(0);
+    if would > u64::from(quota) && would > used.held {
+        found.push(Violation::Quota { tenant: tenant.clone(), would, quota });
+    }
+    if found.is_empty() { Ok(()) } else { Err(found) }
+}
+
+fn rails(snapshot: &Snapshot, spec: &JobSpec, placement: &Placement, found: &mut Vec<Violation>) {
+    let all = snapshot.topology().rails();
+    let required = if spec.rails.required == 0 { all } else { spec.rails.required };
+    let mut wrong = |why| found.push(Violation::Rails { placed: placement.rails.clone(), why });
+    if !placement.rails.is_sorted_by(|a, b| a < b) {
+        wrong("they must ascend");
+    }
+    if placement.rails.len() != required as usize {
+        wrong("not as many as were asked for");
+    }
+    if placement.rails.iter().any(|rail| *rail >= all) {
+        wrong("the fabric does not have them all");
+    }
+    if !spec.rails.allow_partial && !placement.rails.iter().copied().eq(0..required) {
+        wrong("without allowPartial they must be the first ones");
+    }
+}
+
+fn node(
+    snapshot: &Snapshot,
+    spec: &JobSpec,
+    placement: &Placement,
+    place: &NodePlace,
+    found: &mut Vec<Violation>,
+) {
+    let name = &place.node;
+    let topology = snapshot.topology();
+    let Some((ix, server)) = topology.index(name).and_then(|ix| Some((ix, topology.server(ix)?))) else {
+        found.push(Violation::NodeUnknown(name.clone()));
+        return;
+    };
+    if !snapshot.capacity(ix).gate.is_open() {
+        found.push(Violation::NodeClosed(name.clone()));
+    }
+    let held = snapshot.held(name);
+    let distinct: BTreeSet<u32> = place.gpus.iter().copied().collect();
+    let asked = spec.gang.gpus_per_node as usize;
+    if distinct.len() != asked || place.gpus.len() != asked {
+        found.push(Violation::GpuCount { node: name.clone(), placed: distinct.len(), asked });
+    }
+    for gpu in distinct {
+        if !server.inventory.gpus.iter().any(|have| have.index == gpu) {
+            found.push(Violation::GpuUnknown(name.clone(), gpu));
+        } else if gpu >= 64 || held.gpus >> gpu & 1 == 1 {
+            found.push(Violation::GpuHeld(name.clone(), gpu));
+        }
+    }
+    if !place.nics.iter().map(|nic| nic.rail).eq(placement.rails.iter().copied()) {
+        found.push(Violation::Misaligned(name.clone()));
+    }
+    for nic in &place.nics {
+        let fits = server.inventory.nics.iter().any(|have| {
+            have.device == nic.device && have.rail == nic.rail && have.up && have.address == nic.address
+        });
+        let cabled = !topology.has_document()
+            || server.pod.is_some_and(|pod| topology.leaves_of(pod, nic.rail).any(|leaf| leaf == nic.leaf));
+        if !fits || !cabled {
+            found.push(Violation::NicUnusable(name.clone(), nic.device.clone(), nic.rail));
+        }
+        if held.rails.has(nic.rail) {
+            found.push(Violation::NicHeld(name.clone(), nic.rail));
+        }
+    }
+}
+
+fn ranks(spec: &JobSpec, placement: &Placement, found: &mut Vec<Violation>) {
+    let per_node = spec.gang.ranks_per_node.max(1);
+    let nodes: BTreeMap<&NodeName, (usize, &NodePlace)> =
+        placement.nodes.iter().enumerate().map(|(at, place)| (&place.node, (at, place))).collect();
+    let expected = placement.nodes.len() * per_node as usize;
+    if placement.ranks.len() != expected {
+        let rank = u32::try_from(placement.ranks.len()).unwrap_or(u32::MAX);
+        found.push(Violation::Ranks { rank, why: "the number of ranks is not nodes x ranks per node" });
+    }
+    for (at, rank) in placement.ranks.iter().enumerate() {
+        let mut wrong = |why| found.push(Violation::Ranks { rank: rank.rank, why });
+        let node = at / per_node as usize;
+        let Some((index, place)) = nodes.get(&rank.node) else {
+            wrong("its node is not in the gang");
+            continue;
+        };
+        if rank.rank as usize != at || *index != node || rank.local_rank as usize != at % per_node as usize {
+            wrong("ranks are not in the order of the nodes");
+        }
+        if rank.gpus.iter().any(|gpu| !place.gpus.contains(gpu)) {
+            wrong("it has a GPU that the job does not hold on its node");
+        }
+        let nic = place
+            .nics
+            .iter()
+            .any(|nic| nic.device == rank.nic && nic.rail == rank.rail && nic.leaf == rank.leaf);
+        let none = placement.rails.is_empty() && rank.nic.is_empty();
+        if !(nic || none) {
+            wrong("its NIC is not one that the job holds on its node");
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! One decision, a whole pass over the queue, and what a waiting job keeps for itself.
+
+use std::{cmp::Reverse, collections::BTreeMap};
+
+use proto_model::{JobId, JobSpec, JobUid, Placement, Reason, TenantName, Timestamp};
+
+use crate::{
+    choose::{Candidate, Need, RailNeed, choose, free_now},
+    rankmap::placement,
+    reasons::{infeasible, not_now},
+    snapshot::{NodeSet, Snapshot},
+};
+
+/// The order of the queue: priority, then age, then identity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct QueueKey {
+    /// Higher goes first.
+    pub priority: Reverse<i32>,
+    /// Older goes first.
+    pub submitted: Timestamp,
+    /// So that no two are equal.
+    pub uid: JobUid,
+}
+
+/// A job that wants a place.
+#[derive(Debug, Clone, Copy)]
+pub struct Ask<'a> {
+    /// Its place in the queue.
+    pub key: QueueKey,
+    /// Tenant and name.
+    pub id: &'a JobId,
+    /// What it asks for.
+    pub spec: &'a JobSpec,
+    /// Not to be placed earlier, and why: a requeued job backs off.
+    pub not_before: Option<Timestamp>,
+}
+
+/// What becomes of a job now.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decision {
+    /// It starts, here.
+    Place(Box<Placement>),
+    /// It waits.
+    Wait(Wait),
+}
+
+/// Why a job waits.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Wait {
+    /// Every cause.
+    pub reasons: Vec<Reason>,
+    /// It could never start on this cluster as it is described now.
+    pub infeasible: bool,
+    /// Its tenant's quota is a cause that time can mend.
+    pub quota: bool,
+    /// Missing capacity is a cause that time can mend.
+    pub capacity: bool,
+    /// It backs off; when it may be tried again.
+    pub until: Option<Timestamp>,
+}
+
+/// Nodes that are kept for the first job that waits for capacity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reservation {
+    /// The job's place in the queue.
+    pub key: QueueKey,
+    /// The job.
+    pub id: JobId,
+    /// The nodes.
+    pub nodes: NodeSet,
+}
+
+/// Who stands in the way of jobs behind.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Blocked {
+    /// The first job that waits for capacity.
+    pub head: Option<Reservation>,
+    /// Per tenant the first job that waits for quota.
+    pub tenants: BTreeMap<TenantName, (QueueKey, JobId)>,
+}
+
+/// Jobs of one shape fail alike while nothing is freed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Shape {
+    nodes: u32,
+    gpus: u32,
+    rails: u32,
+    partial: bool,
+}
+
+impl Shape {
+    fn of(spec: &JobSpec) -> Self {
+        Self {
+            nodes: spec.gang.nodes,
+            gpus: spec.gang.gpus_per_node,
+            rails: spec.rails.required,
+            partial: spec.rails.allow_partial,
+        }
+    }
+}
+
+/// A pass over the queue in its order. Between two decisions the snapshot may only lose capacity.
+#[derive(Debug, Clone, Default)]
+pub struct Pass {
+    blocked: Blocked,
+    failed: BTreeMap<Shape, (Vec<Reason>, bool)>,
+}
+
+impl Pass {
+    /// A pass that goes on behind jobs that were looked at before, or a single look at one job.
+    #[must_use]
+    pub fn resume(blocked: Blocked) -> Self {
+        Self { blocked, failed: BTreeMap::new() }
+    }
+
+    /// Who stands in the way now.
+    #[must_use]
+    pub fn blocked(&self) -> &Blocked {
+        &self.blocked
+    }
+
+    /// Ends the pass.
+    #[must_use]
+    pub fn into_blocked(self) -> Blocked {
+        self.blocked
+    }
+
+    /// What becomes of one job. If it is placed, the caller holds the placement in the snapshot before the next one.
+    pub fn decide(&mut self, snapshot: &Snapshot, ask: &Ask<'_>, now: Timestamp) -> Decision {
+        let mut wait = Wait::default();
+        self.quota(snapshot, ask, &mut wait);
+        if let Some(until) = ask.not_before.filter(|until| *until > now) {
+            let message =
+                format!("the job was requeued and is tried again in {} ms", until.since(now).as_millis());
+            wait.reasons.push(Reason::new("RequeueBackoff", message).since(now));
+            wait.until = Some(until);
+        }
+        let need = Need::new(ask.spec, snapshot.topology().rails());
+        // What failed for one ahead fails for one behind: capacity only shrinks, and only more nodes are kept.
+        let in_order = self.blocked.head.as_ref().is_none_or(|head| head.key < ask.key);
+        let kept = self.blocked.head.as_ref().filter(|_| in_order).map(|head| &head.nodes);
+        if let Some((reasons, infeasible)) = self.failed.get(&Shape::of(ask.spec)).filter(|_| in_order) {
+            wait.reasons.extend(reasons.iter().cloned());
+            wait.infeasible |= infeasible;
+            wait.capacity |= !infeasible;
+        } else {
+            let candidates = free_now(snapshot, &need, kept);
+            // A gang of several nodes without a rail could not speak.
+            let speaks = need.nodes == 1 || need.rail_count() > 0;
+            match choose(snapshot, &need, &candidates).filter(|_| speaks) {
+                Some(choice) if wait.reasons.is_empty() => {
+                    let mut placement = placement(snapshot, ask.spec, &choice);
+                    placement.reasons = why(snapshot, &need, &placement, candidates.len());
+                    return Decision::Place(Box::new(placement));
+                }
+                Some(_) => {}
+                None => self.no_room(snapshot, ask, &need, in_order, &mut wait),
+            }
+        }
+        self.note(snapshot, ask, &need, &wait);
+        Decision::Wait(wait)
+    }
+
+    fn no_room(&mut self, snapshot: &Snapshot, ask: &Ask<'_>, need: &Need, in_order: bool, wait: &mut Wait) {
+        let mut reasons = infeasible(snapshot, need);
+        let infeasible = !reasons.is_empty();
+        if !infeasible {
+            // What failed for one ahead fails for one behind: capacity only shrinks, and only more nodes are kept.
+            let in_order = self.blocked.head.as_ref().is_none_or(|head| head.key < ask.key);
+            let kept = self.blocked.head.as_ref().filter(|_| in_order).map(|head| (&head.nodes, &head.id));
+            reasons = not_now(snapshot, need, kept);
+        }
+        if in_order {
+            self.failed.insert(Shape::of(ask.spec), (reasons.clone(), infeasible));
+        }
+        wait.reasons.extend(reasons);
+        wait.infeasible |= infeasible;
+        wait.capacity |= !infeasible;
+    }
+
+    fn quota(&self, snapshot: &Snapshot, ask: &Ask<'_>, wait: &mut Wait) {
+        let asked = u64::from(ask.spec.gang.nodes) * u64::from(ask.spec.gang.gpus_per_node);
+        let tenant = &ask.id.tenant;
+        let used = snapshot.tenant(tenant);
+        let scope = || format!("tenant/{tenant}");
+        let Some(quota) = used.quota else {
+            wait.reasons
+                .push(Reason::new("TenantUnknown", format!("there is no tenant '{tenant}'")).scope(scope()));
+            wait.infeasible = true;
+            return;
+        };
+        if asked == 0 {
+            return;
+        }
+        if asked > u64::from(quota) {
+            let message =
+                format!("the job asks for {asked} GPUs in all, the quota of tenant '{tenant}' is {quota}");
+            wait.reasons.push(Reason::new("QuotaTooSmall", message).scope(scope()));
+            wait.infeasible = true;
+        } else if used.held + asked > u64::from(quota) {
+            let message = format!(
+                "tenant '{tenant}' holds {} of its {quota} GPUs, the job asks for {asked}",
+                used.held
+            );
+            let count = usize::try_from(used.held + asked - u64::from(quota)).unwrap_or(usize::MAX);
+            wait.reasons.push(Reason::new("QuotaExceeded", message).count(count).scope(scope()));
+            wait.quota = true;
+        } else if let Some((_, ahead)) = self.blocked.tenants.get(tenant).filter(|(key, _)| *key < ask.key) {
+            let message =
+                format!("job '{ahead}' of the same tenant is ahead and waits for the tenant's quota");
+            wait.reasons.push(Reason::new("QuotaAhead", message).scope(format!("job/{ahead}")));
+            wait.quota = true;
+        }
+    }
+
+    /// Remembers who stands in the way of those behind.
+    fn note(&mut self, snapshot: &Snapshot, ask: &Ask<'_>, need: &Need, wait: &Wait) {
+        if wait.infeasible || wait.until.is_some() {
+            return;
+        }
+        if wait.quota {
+            let first = self.blocked.tenants.get(&ask.id.tenant).is_none_or(|(key, _)| ask.key < *key);
+            if first {
+                self.blocked.tenants.insert(ask.id.tenant.clone(), (ask.key, ask.id.clone()));
+            }
+        } else if wait.capacity
+            && self.blocked.head.as_ref().is_none_or(|head| ask.key < head.key)
+            && let Some(nodes) = reserve(snapshot, need)
+        {
+            self.blocked.head = Some(Reservation { key: ask.key, id: ask.id.clone(), nodes });
+            self.failed.clear();
+        }
+    }
+}
+
+/// The nodes to keep for a job that must wait for others to end: a gang that it could have if they were idle, of
+/// nodes that take jobs, the freest first. `None` if waiting for ends alone cannot help: then nothing idles for it.
+fn reserve(snapshot: &Snapshot, need: &Need) -> Option<NodeSet> {
+    let outside = snapshot.topology().pods();
+    let candidates: Vec<Candidate> = snapshot
+        .nodes()
+        .filter(|(_, server, capacity)| {
+            capacity.gate.is_open() && capacity.gpus.count_ones() >= need.gpus && need.rails_in(server.usable)
+        })
+        .map(|(ix, server, capacity)| {
+            let held_rails = match need.rails {
+                RailNeed::Exactly(set) => capacity.held.rails.and(set).len(),
+                RailNeed::Any(_) => capacity.held.rails.len(),
+            };
+            let busy = (capacity.held.gpus & capacity.gpus).count_ones();
+            let pod = server.pod.map_or(outside, controller_topology::PodIx::index);
+            Candidate { ix, pod, rails: server.usable, waste: (busy + held_rails, held_rails) }
+        })
+        .collect();
+    let choice = choose(snapshot, need, &candidates)?;
+    let mut nodes = NodeSet::default();
+    choice.nodes.into_iter().for_each(|ix| nodes.insert(ix));
+    Some(nodes)
+}
+
+/// Why this placement.
+fn why(snapshot: &Snapshot, need: &Need, placement: &Placement, candidates: usize) -> Vec<Reason> {
+    let pods: std::collections::BTreeSet<&str> =
+        placement.nodes.iter().map(|node| node.pod.as_str()).collect();
+    let rails: controller_topology::RailSet = placement.rails.iter().copied().collect();
+    let nodes = if need.nodes == 1 { "node" } else { "nodes" };
+    let place = if snapshot.topology().has_document() {
+        format!("in the fewest pods possible: {}", pods.into_iter().collect::<Vec<_>>().join(", "))
+    } else {
+        "in the one pod of a cluster without fabric document".to_owned()
+    };
+    let message = format!(
+        "{} of {candidates} free {nodes}, {place}; every node has a NIC that is up on each of rails {rails}",
+        need.nodes
+    );
+    vec![Reason::new("BestFit", message).count(candidates)]
+}
+
+/// Decides for every job of a queue, which must be in its order. Pure: the snapshot is not changed.
+#[must_use]
+pub fn solve(snapshot: &Snapshot, queue: &[Ask<'_>], now: Timestamp) -> Vec<Decision> {
+    let mut snapshot = snapshot.clone();
+    let mut pass = Pass::default();
+    queue
+        .iter()
+        .map(|ask| {
+            let decision = pass.decide(&snapshot, ask, now);
+            if let Decision::Place(placement) = &decision {
+                snapshot.hold(&ask.id.tenant, placement);
+            }
+            decision
+        })
+        .collect()
+}
