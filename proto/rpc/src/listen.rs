@@ -126,6 +126,9 @@ pub(crate) type BoxedStream = Box<dyn Stream>;
 pub(crate) enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener, PathBuf),
+    /// Fails so many times with "too many open files" before it listens.
+    #[cfg(test)]
+    Exhausted(TcpListener, std::sync::atomic::AtomicU32),
 }
 
 impl Listener {
@@ -147,6 +150,8 @@ impl Listener {
         match self {
             Listener::Tcp(listener) => listener.local_addr().map(Listen::Tcp),
             Listener::Unix(_, path) => Ok(Listen::Unix(path.clone())),
+            #[cfg(test)]
+            Listener::Exhausted(listener, _) => listener.local_addr().map(Listen::Tcp),
         }
     }
 
@@ -154,6 +159,8 @@ impl Listener {
         match self {
             Listener::Tcp(_) => "tcp",
             Listener::Unix(..) => "unix",
+            #[cfg(test)]
+            Listener::Exhausted(..) => "tcp",
         }
     }
 
@@ -170,8 +177,24 @@ impl Listener {
                 let peer = stream.peer_cred()?;
                 Ok((Box::new(stream), PeerAddress::Unix { uid: peer.uid(), pid: peer.pid() }))
             }
+            #[cfg(test)]
+            Listener::Exhausted(listener, left) => {
+                use std::sync::atomic::Ordering::Relaxed;
+                let more = |left: u32| left.checked_sub(1);
+                if left.fetch_update(Relaxed, Relaxed, more).is_ok() {
+                    return Err(no_descriptors());
+                }
+                let (stream, address) = listener.accept().await?;
+                Ok((Box::new(stream), PeerAddress::Tcp(address)))
+            }
         }
     }
+}
+
+/// What accept gives when the process has no file descriptor left (EMFILE).
+#[cfg(test)]
+fn no_descriptors() -> io::Error {
+    io::Error::from_raw_os_error(24)
 }
 
 /// A socket file outlives the process that was killed; it is removed only if nobody answers on it.

@@ -10,6 +10,10 @@ use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Instant;
 use tonic::service::Routes;
 use tonic::{Code, Status};
@@ -32,13 +36,14 @@ impl CallLayers {
 }
 
 /// Merges gRPC services and REST routes (without a fallback of their own) and wraps every call in, from outside
-/// to inside: trace span, time and count, deadline, body limit.
+/// to inside: trace span, time and count, deadline, panics contained, body limit.
 pub fn merge(grpc: Routes, rest: Router, layers: &CallLayers) -> Router {
     grpc.into_axum_router()
         .reset_fallback()
         .merge(rest)
         .fallback(nothing_here)
         .layer(DefaultBodyLimit::max(MAX_MESSAGE_BYTES))
+        .layer(from_fn(contain))
         .layer(from_fn_with_state(layers.deadlines, deadline::enforce))
         .layer(from_fn_with_state(layers.seconds.clone(), count))
         .layer(from_fn(trace::serve))
@@ -74,8 +79,32 @@ async fn count(State(seconds): State<SecondsBy<2>>, request: Request, next: Next
     let call = trace::call_name(&request);
     let begin = Instant::now();
     let response = next.run(request).await;
-    seconds.observe([&call, outcome(&response)], begin.elapsed());
+    let code = outcome(&response);
+    // Methods that do not exist are made up by the caller, who must not choose what we count.
+    let call = if code == code_name(Code::Unimplemented) { "unknown" } else { &call };
+    seconds.observe([call, code], begin.elapsed());
     response
+}
+
+/// A handler that panics is a defect of one call; without this it would end the other calls of its connection too.
+async fn contain(request: Request, next: Next) -> Response {
+    let grpc = is_grpc(request.headers());
+    let mut handler = pin!(next.run(request));
+    let outcome = poll_fn(|context| {
+        match catch_unwind(AssertUnwindSafe(|| handler.as_mut().poll(context))) {
+            Ok(poll) => poll.map(Some),
+            // The future is not polled again: its state is unknown.
+            Err(_) => Poll::Ready(None),
+        }
+    });
+    match outcome.await {
+        Some(response) => response,
+        None => {
+            tracing::error!("a handler panicked; the panic's own message names the place");
+            let message = "a defect in the server; its log says where";
+            refuse(grpc, &RpcError::new(ErrorClass::Internal, "PANIC", message))
+        }
+    }
 }
 
 /// The gRPC code's name where the response says one, else the one that its HTTP status stands for.

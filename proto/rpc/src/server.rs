@@ -363,3 +363,36 @@ fn builders(limits: &Limits) -> Builders {
         .max_send_buf_size(limits.send_buffer);
     Builders { http1: base.clone().http1_only(), http2: base.http2_only() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Metrics;
+    use std::sync::atomic::AtomicU32;
+    use std::time::SystemTime;
+    use tokio::net::{TcpListener, TcpStream};
+
+    #[tokio::test]
+    async fn running_out_of_descriptors_does_not_end_the_loop() {
+        let metrics = ServerMetrics::new(&Metrics::new("test", "0", SystemTime::UNIX_EPOCH));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = Server {
+            listeners: vec![Listener::Exhausted(listener, AtomicU32::new(3))],
+            acceptor: None,
+            limits: Limits::default(),
+            metrics: metrics.clone(),
+        };
+        let router = Router::new().route("/", axum::routing::get(|| async { "here" }));
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(server.serve(router, stop.clone()));
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        assert!(text.ends_with("here"), "{text}");
+        assert_eq!(metrics.refused("accept"), 3);
+        stop.cancel();
+        assert_eq!(task.await.unwrap(), 0);
+    }
+}

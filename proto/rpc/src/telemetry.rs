@@ -9,10 +9,12 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{BatchConfigBuilder, BatchSpanProcessor, SdkTracer, SdkTracerProvider};
 use std::io::IsTerminal;
 use std::str::FromStr;
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
-use tracing::Subscriber;
-use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing::{Metadata, Subscriber};
+use tracing_subscriber::filter::{DynFilterFn, FilterExt, LevelFilter, Targets};
+use tracing_subscriber::layer::Context;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, Layer, Registry};
@@ -23,6 +25,8 @@ pub const ENDPOINT_VARIABLES: [&str; 2] = ["RAIL_OTLP_ENDPOINT", "OTEL_EXPORTER_
 pub const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 const QUEUED_SPANS: usize = 8192;
+/// The exporter's own complaints are logged no more often than this.
+const EXPORTER_SILENCE: Duration = Duration::from_secs(60);
 
 /// How logs are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -135,9 +139,27 @@ pub fn init(options: &TelemetryOptions) -> Result<Telemetry, TelemetryError> {
             .with_writer(std::io::stderr)
             .boxed(),
     };
-    let subscriber = Registry::default().with(logs.with_filter(filter)).with(span_layer(tracer));
+    let logs = logs.with_filter(filter.and(exporter_speaks_seldom()));
+    let subscriber = Registry::default().with(logs).with(span_layer(tracer));
     tracing::subscriber::set_global_default(subscriber).map_err(|_| TelemetryError::AlreadyStarted)?;
     Ok(telemetry)
+}
+
+/// An absent collector would be told of with every batch; once in a while is enough.
+fn exporter_speaks_seldom<S: Subscriber>() -> DynFilterFn<S, impl Fn(&Metadata<'_>, &Context<'_, S>) -> bool>
+{
+    let last: Mutex<Option<Instant>> = Mutex::new(None);
+    DynFilterFn::new(move |metadata: &Metadata<'_>, _: &Context<'_, S>| {
+        if !metadata.target().starts_with("opentelemetry") {
+            return true;
+        }
+        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+        let speak = last.is_none_or(|last| last.elapsed() >= EXPORTER_SILENCE);
+        if speak {
+            *last = Some(Instant::now());
+        }
+        speak
+    })
 }
 
 /// The layer that gives spans their ids and hands them to `tracer`. Public for tests of processes.
@@ -210,7 +232,6 @@ fn exporter(endpoint: &str) -> Result<SpanExporter, TelemetryError> {
 mod tests {
     use super::*;
     use opentelemetry::trace::Tracer;
-    use std::time::Instant;
 
     fn options(endpoint: Option<String>) -> TelemetryOptions {
         TelemetryOptions {
@@ -245,6 +266,36 @@ mod tests {
     fn a_silent_collector_does_not_hold_the_process() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         ends_soon(format!("http://{}", listener.local_addr().unwrap()));
+    }
+
+    /// Answers every export, and tells of each the bytes that came.
+    async fn collector(received: tokio::sync::mpsc::Sender<Vec<u8>>) -> String {
+        use axum::http::{HeaderMap, HeaderValue, Response};
+        use http_body_util::{BodyExt, Full};
+        let export = move |body: axum::body::Bytes| async move {
+            let _ = received.send(body.to_vec()).await;
+            let trailers = HeaderMap::from_iter([("grpc-status".parse().unwrap(), HeaderValue::from(0))]);
+            // An empty message: one byte "not compressed" and a length of 0.
+            let body = Full::new(axum::body::Bytes::from_static(&[0; 5]));
+            let body = axum::body::Body::new(body.with_trailers(async { Some(Ok(trailers)) }));
+            Response::builder().header("content-type", "application/grpc").body(body).unwrap()
+        };
+        let path = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = axum::Router::new().route(path, axum::routing::post(export));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        format!("http://{address}")
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_is_left_is_exported_at_the_end() {
+        let (send, mut received) = tokio::sync::mpsc::channel(8);
+        let telemetry = start(&options(Some(collector(send).await))).unwrap();
+        tracer(&telemetry.provider, "test").in_span("submit-a-job", |_| {});
+        tokio::task::spawn_blocking(move || drop(telemetry)).await.unwrap();
+        let bytes = received.recv().await.unwrap();
+        assert!(bytes.windows(12).any(|window| window == b"submit-a-job"));
     }
 
     #[tokio::test]

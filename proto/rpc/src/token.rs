@@ -5,6 +5,7 @@
 
 use crate::hex::{from_hex, to_hex};
 use aws_lc_rs::{constant_time, digest, rand};
+use axum::http::{HeaderMap, header};
 use std::fmt;
 use std::str::FromStr;
 
@@ -77,6 +78,15 @@ impl Token {
         let id: [u8; ID_BYTES] = id.and_then(from_hex).ok_or(malformed)?;
         let secret = secret.and_then(from_hex).ok_or(malformed)?;
         Ok(Token { kind, id: to_hex(&id), secret })
+    }
+
+    /// The user token of an `authorization: Bearer` header (gRPC metadata: `into_headers`); none where there is
+    /// no such header, an error where there is one of another kind or shape.
+    pub fn from_authorization(headers: &HeaderMap) -> Result<Option<Self>, TokenError> {
+        let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
+        let text = value.to_str().unwrap_or_default();
+        let token = text.strip_prefix("Bearer ").or_else(|| text.strip_prefix("bearer ")).unwrap_or_default();
+        Token::parse(TokenKind::User, token).map(Some)
     }
 
     /// What the token is good for.
@@ -152,6 +162,23 @@ mod tests {
             assert!(stored.verify(&again));
             assert!(!stored.verify(&Token::generate(kind).unwrap()));
         }
+    }
+
+    #[test]
+    fn a_header_gives_a_token_nothing_or_an_error() {
+        let token = Token::generate(TokenKind::User).unwrap();
+        let read = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::AUTHORIZATION, value.parse().unwrap());
+            Token::from_authorization(&headers)
+        };
+        assert_eq!(Token::from_authorization(&HeaderMap::new()), Ok(None));
+        assert_eq!(read(&format!("Bearer {}", token.reveal())), Ok(Some(token.clone())));
+        for bad in [token.reveal(), format!("Basic {}", token.reveal()), "Bearer ".to_owned()] {
+            assert!(read(&bad).is_err());
+        }
+        let join = Token::generate(TokenKind::Join).unwrap();
+        assert!(read(&format!("Bearer {}", join.reveal())).is_err(), "a join token is no user");
     }
 
     #[test]

@@ -16,6 +16,19 @@ async fn an_error_keeps_its_class_reason_and_fields() {
 }
 
 #[tokio::test]
+async fn a_panic_costs_its_own_call_only() {
+    let world = world().await;
+    let client = world.client(&node());
+    let mut watch =
+        HealthClient::new(client.clone()).watch(HealthCheckRequest::default()).await.unwrap().into_inner();
+    assert!(watch.message().await.unwrap().is_some());
+    let error = check(&client, "panic").await.unwrap_err();
+    assert_eq!((error.class, error.reason.as_str()), (ErrorClass::Internal, "PANIC"));
+    world.probe.go_on.notify_one();
+    assert!(watch.message().await.unwrap().is_some(), "the stream on the same connection lives");
+}
+
+#[tokio::test]
 async fn a_deadline_ends_the_call_on_both_sides() {
     let world = world().await;
     let client = world.client(&node()).with_timeout(Duration::from_millis(300));

@@ -161,6 +161,17 @@ async fn server_certificate(world: &World) -> PeerCertificate {
 }
 
 #[tokio::test]
+async fn keys_are_agreed_with_a_post_quantum_hybrid() {
+    let world = world().await;
+    let config = client_config(&world.trust(), None).unwrap();
+    let stream = TcpStream::connect(world.address()).await.unwrap();
+    let name = world.tcp().server_name().unwrap();
+    let stream = TlsConnector::from(config).connect(name, stream).await.unwrap();
+    let group = stream.get_ref().1.negotiated_key_exchange_group().unwrap();
+    assert_eq!(group.name(), rustls::NamedGroup::X25519MLKEM768);
+}
+
+#[tokio::test]
 async fn http1_is_served_over_tls_too() {
     let world = world().await;
     let mut config =

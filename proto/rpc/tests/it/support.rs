@@ -65,6 +65,7 @@ impl Health for Teller {
         *self.0.authorization.lock().unwrap() = header.map(str::to_owned);
         self.0.traceparents.lock().unwrap().push(trace::current_traceparent());
         match request.get_ref().service.as_str() {
+            "panic" => panic!("as the test wants"),
             "quota" => return Err(quota().into()),
             "never" => {
                 let _guard = OnDrop(Arc::clone(&self.0));
