@@ -87,11 +87,12 @@ async fn a_token_reaches_the_server_and_no_log() {
 
 #[tokio::test]
 async fn one_trace_goes_through_client_server_and_a_stored_text() {
-    // The current-thread runtime keeps server and client on this thread, where the subscriber is set.
+    // For the whole test process, as in a real one: a subscriber of one thread shares its cache of what is
+    // enabled with the threads of other tests, which have none.
     let provider = SdkTracerProvider::builder().build();
     let tracer = telemetry::tracer(&provider, "test");
     let subscriber = tracing_subscriber::registry().with(telemetry::span_layer(tracer));
-    let _guard = tracing::subscriber::set_default(subscriber);
+    tracing::subscriber::set_global_default(subscriber).unwrap();
     let world = world().await;
     let client = world.client(&node());
     let span = tracing::info_span!("submit");
