@@ -72,6 +72,7 @@ impl Client {
         };
         if let Some(expected) = attach.size.filter(|expected| *expected != world.size) {
             let problem = format!("says {expected} ranks, the engine's job has {}", world.size);
+            link.submit_ignored(&Request::Detach);
             return Err(Error::Environment { name: "WORLD_SIZE", problem });
         }
         let (timeout_ms, staging) = (AtomicU32::new(0), Staging::default());
@@ -145,6 +146,11 @@ impl Client {
         }
     }
 
+    /// Begins to leave without waiting for the engine's answer: for a process that is ending.
+    pub fn leave(&self) {
+        self.link.submit_ignored(&Request::Detach);
+    }
+
     /// Leaves the job cleanly. The other ranks can go on with what this one has already contributed to, nothing more.
     pub fn detach(self) -> Result<(), Error> {
         let id = self.link.submit(&Request::Detach)?;
@@ -155,7 +161,7 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            self.link.submit_ignored(&Request::Detach);
+            self.leave();
         }
     }
 }

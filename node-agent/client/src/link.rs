@@ -166,7 +166,10 @@ impl State {
     fn arrive(&mut self, id: u64, answer: Answer) {
         let expected = answer.reply.descriptors();
         let found = usize::from(answer.descriptor.is_some());
-        if id == 0 || id >= self.next {
+        if let (0, Reply::Failed(failure)) = (id, &answer.reply) {
+            // About the connection as a whole, which the engine closes.
+            self.broken = Some(Error::Failed { call: "attach", failure: failure.clone() });
+        } else if id == 0 || id >= self.next {
             self.broken =
                 Some(Error::Engine { cause: format!("answer to request {id}, which was never made") });
         } else if found != expected {

@@ -1,3 +1,14 @@
 //! rail-engine: one process per job and server; drives collectives over transports for local ranks.
 
-fn main() {}
+mod args;
+mod stdin;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    args::start_logs();
+    match args::parse() {
+        args::Command::Run { config } => args::run(&config),
+        args::Command::BenchRank(options) => args::bench(&options),
+    }
+}

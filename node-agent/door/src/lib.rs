@@ -1,0 +1,20 @@
+//! librail.so: the C ABI over the client.
+//!
+//! `rail.h` beside this crate is the contract: names, numbers and meanings there do not change within an ABI version. Every
+//! entry catches panics, checks its pointers as far as that is possible, and reports failures as negative numbers with a text
+//! that [`rail_last_error`] gives.
+
+mod calls;
+mod error;
+mod exit;
+mod handle;
+
+pub use calls::{
+    rail_all_gather, rail_all_reduce, rail_all_to_all, rail_barrier, rail_broadcast, rail_recv,
+    rail_reduce_scatter, rail_send,
+};
+pub use error::{rail_last_error, rail_strerror};
+pub use handle::{
+    Rail, rail_abi_version, rail_finalize, rail_init_from_env, rail_local_rank, rail_local_size, rail_node,
+    rail_nodes, rail_rank, rail_set_timeout_ms, rail_size,
+};

@@ -1,0 +1,93 @@
+//! Command lines and exit codes: 0 done, 1 failed, 2 wrong arguments or configuration.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use node_agent_engine::bench::{self, Options};
+use node_agent_engine::{Config, Engine, EngineError};
+use tracing_subscriber::EnvFilter;
+
+use crate::stdin::Input;
+
+/// Wrong arguments or configuration.
+const USAGE: u8 = 2;
+
+#[derive(Debug, Parser)]
+#[command(name = "rail-engine", version, about = "Collectives of one job on one server, over all its rails")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve the ranks of a job on this server. The job key is the first line of standard input; the engine ends when
+    /// standard input does.
+    Run {
+        /// The configuration, JSON.
+        #[arg(long)]
+        config: PathBuf,
+    },
+    /// Be one rank of a benchmark; the environment says which.
+    #[command(hide = true)]
+    BenchRank(Options),
+}
+
+/// Reads the command line; ends the process with code 2 where it is wrong.
+pub(crate) fn parse() -> Command {
+    Arguments::parse().command
+}
+
+/// Logs go to standard error: warnings, or what RAIL_LOG says.
+pub(crate) fn start_logs() {
+    let filter = EnvFilter::try_from_env("RAIL_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+}
+
+/// `rail-engine run`.
+pub(crate) fn run(config: &Path) -> ExitCode {
+    let fail = |code: u8, text: &str| {
+        eprintln!("rail-engine: {text}");
+        ExitCode::from(code)
+    };
+    let config = match Config::load(config) {
+        Ok(config) => config,
+        Err(error) => return fail(USAGE, &error.to_string()),
+    };
+    let input = match Input::watch() {
+        Ok(input) => input,
+        Err(error) => return fail(1, &format!("cannot read standard input: {error}")),
+    };
+    let key = match input.key() {
+        Ok(key) => key,
+        Err(text) => return fail(USAGE, &text),
+    };
+    let engine = match Engine::bind(config, key) {
+        Ok(engine) => engine,
+        Err(error @ (EngineError::Config(_) | EngineError::Shape(_))) => {
+            return fail(USAGE, &error.to_string());
+        }
+        Err(error) => return fail(1, &error.to_string()),
+    };
+    input.stop_at_end(engine.stopper());
+    match engine.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(1, &error.to_string()),
+    }
+}
+
+/// `rail-engine bench-rank`.
+pub(crate) fn bench(options: &Options) -> ExitCode {
+    match bench::run(options) {
+        Ok(report) if report.mismatches == 0 => ExitCode::SUCCESS,
+        Ok(report) => {
+            eprintln!("rail-engine: {} elements are wrong", report.mismatches);
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("rail-engine: {error}");
+            ExitCode::from(if error.is_usage() { USAGE } else { 1 })
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The built-in benchmark rank: does one collective again and again, times it, and checks every element of every result.
+//!
+//! Sizes and bandwidths are counted as nccl-tests does: `bytes` is the larger side of the operation, the algorithm bandwidth
+//! is bytes over time, and the bus bandwidth is that times the share that must cross a rank's link.
+
+mod pattern;
+mod report;
+
+use std::time::Instant;
+
+use node_agent_client::{Attach, Buffer, Call, Client, Dtype, Error, OpKind, Operation, ReduceOp, Work};
+
+use pattern::{Cycle, Pattern};
+pub use report::{RailReport, Report, Times};
+
+/// What to measure.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// Operation: all-reduce, all-gather, reduce-scatter, broadcast, all-to-all, barrier, or send (to the next rank, while
+    /// receiving from the one before).
+    #[arg(long, default_value = "all-reduce")]
+    pub op: OpKind,
+    /// Bytes of the larger side of the operation on each rank, rounded down to whole elements and blocks.
+    #[arg(long, default_value_t = 1 << 20)]
+    pub bytes: u64,
+    /// Element type: f32, f64, i32, i64, f16, bf16.
+    #[arg(long, default_value = "f32")]
+    pub dtype: Dtype,
+    /// Reduction: sum, min, max, prod.
+    #[arg(long, default_value = "sum")]
+    pub reduce: ReduceOp,
+    /// Timed repetitions, at least one.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub iterations: u32,
+    /// Repetitions before those.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    pub warmup: u32,
+    /// Fill inputs with a known pattern and check every element of every timed result.
+    #[arg(long)]
+    pub verify: bool,
+}
+
+/// Why a benchmark could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// The rank failed.
+    #[error(transparent)]
+    Rank(#[from] Error),
+    /// The result could not be stored.
+    #[error("cannot write the result to {path}: {source}")]
+    Result {
+        /// Where.
+        path: String,
+        /// The kernel's answer.
+        source: std::io::Error,
+    },
+}
+
+impl BenchError {
+    /// Whether the process was started wrongly.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Rank(Error::Environment { .. }))
+    }
+}
+
+/// Runs one rank of the benchmark as options and environment say, prints what it found, and on rank 0 stores the report in
+/// $RAIL_RESULT_FILE where that is set.
+pub fn run(options: &Options) -> Result<Report, BenchError> {
+    let client = Client::attach(&Attach::from_env()?)?;
+    let report = measure(&client, options)?;
+    if client.rank() == 0 {
+        print!("{}", report.table());
+        if let Some(path) = std::env::var_os("RAIL_RESULT_FILE") {
+            let store = |source| BenchError::Result { path: path.to_string_lossy().into_owned(), source };
+            let text = serde_json::to_string(&report).map_err(|error| store(error.into()))?;
+            std::fs::write(&path, text + "\n").map_err(store)?;
+        }
+    } else {
+        println!("rank {}: {} x {}, done", client.rank(), options.iterations, options.op);
+    }
+    client.detach()?;
+    Ok(report)
+}
+
+/// The measurement itself, on an attached rank. All ranks must call it with equal options, and get equal reports but for the
+/// rails, which are those of each rank's own node.
+pub fn measure(client: &Client, options: &Options) -> Result<Report, Error> {
+    let bench = Bench::new(client, options)?;
+    for round in 0..options.warmup {
+        bench.prepare(round)?;
+        bench.once()?;
+    }
+    let mut nanoseconds = Vec::with_capacity(options.iterations as usize);
+    let mut mismatches = 0;
+    client.barrier()?;
+    let (before, _) = client.counters()?;
+    for round in 0..options.iterations {
+        bench.prepare(options.warmup + round)?;
+        client.barrier()?;
+        let start = Instant::now();
+        bench.once()?;
+        nanoseconds.push(i64::try_from(start.elapsed().as_nanos()).unwrap_or(i64::MAX));
+        if options.verify {
+            mismatches += bench.check(options.warmup + round)?;
+        }
+    }
+    client.barrier()?;
+    let (after, _) = client.counters()?;
+    // The slowest rank's time is the operation's time.
+    client.all_reduce(&mut nanoseconds, ReduceOp::Max)?;
+    let mut total = [mismatches];
+    client.all_reduce(&mut total, ReduceOp::Sum)?;
+    Ok(Report::new(options, &bench.plan, &nanoseconds, total[0].unsigned_abs(), &before, &after))
+}
+
+/// What each rank does in one repetition.
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    rank: u32,
+    size: u32,
+    /// Elements of one block.
+    count: usize,
+    /// Blocks of input and output.
+    input_blocks: usize,
+    output_blocks: usize,
+}
+
+impl Plan {
+    fn new(options: &Options, rank: u32, size: u32) -> Self {
+        let world = size as usize;
+        let (input_blocks, output_blocks) = match options.op {
+            OpKind::AllReduce | OpKind::Broadcast | OpKind::Send | OpKind::Recv => (1, 1),
+            OpKind::AllGather => (1, world),
+            OpKind::ReduceScatter => (world, 1),
+            OpKind::AllToAll => (world, world),
+            OpKind::Barrier => (0, 0),
+        };
+        let block = options.dtype.size() * input_blocks.max(output_blocks);
+        let count = usize::try_from(options.bytes).unwrap_or(usize::MAX).checked_div(block).unwrap_or(0);
+        Self { rank, size, count, input_blocks, output_blocks }
+    }
+
+    /// Bytes of the larger side.
+    fn bytes(&self, dtype: Dtype) -> u64 {
+        (self.count * self.input_blocks.max(self.output_blocks) * dtype.size()) as u64
+    }
+}
+
+/// One rank's buffers and expectations.
+struct Bench<'a> {
+    client: &'a Client,
+    options: &'a Options,
+    plan: Plan,
+    pattern: Pattern,
+    input: Buffer,
+    output: Buffer,
+}
+
+impl<'a> Bench<'a> {
+    fn new(client: &'a Client, options: &'a Options) -> Result<Self, Error> {
+        let plan = Plan::new(options, client.rank(), client.size());
+        if matches!(options.op, OpKind::Send | OpKind::Recv) && plan.size < 2 {
+            return Err(Error::Argument("send needs at least two ranks".into()));
+        }
+        let bytes = |blocks: usize| (blocks * plan.count * options.dtype.size()) as u64;
+        let (input, output) =
+            (client.alloc(bytes(plan.input_blocks))?, client.alloc(bytes(plan.output_blocks))?);
+        let pattern =
+            Pattern { op: options.op, dtype: options.dtype, reduce: options.reduce, size: plan.size };
+        Ok(Self { client, options, plan, pattern, input, output })
+    }
+
+    /// Puts this round's input in place and something wrong where the output goes.
+    fn prepare(&self, round: u32) -> Result<(), Error> {
+        if !self.options.verify && round > 0 {
+            return Ok(());
+        }
+        let input = self.pattern.input(self.plan.rank, round);
+        input.fill(&self.input, 0, self.plan.input_blocks * self.plan.count, 0)?;
+        let poison = self.pattern.poison();
+        poison.fill(&self.output, 0, self.plan.output_blocks * self.plan.count, 0)
+    }
+
+    fn once(&self) -> Result<(), Error> {
+        let (rank, size) = (self.plan.rank, self.plan.size);
+        let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
+        match self.options.op {
+            OpKind::Barrier => self.client.barrier(),
+            OpKind::Send | OpKind::Recv => {
+                let receive = self.post(Operation::Recv { from: previous, tag: 0 })?;
+                self.post(Operation::Send { to: next, tag: 0 })?.wait()?;
+                receive.wait()
+            }
+            OpKind::AllReduce => self.post(Operation::AllReduce)?.wait(),
+            OpKind::AllGather => self.post(Operation::AllGather)?.wait(),
+            OpKind::ReduceScatter => self.post(Operation::ReduceScatter)?.wait(),
+            OpKind::AllToAll => self.post(Operation::AllToAll)?.wait(),
+            OpKind::Broadcast => self.post(Operation::Broadcast { root: ROOT })?.wait(),
+        }
+    }
+
+    fn post(&self, operation: Operation) -> Result<node_agent_client::Pending, Error> {
+        let Options { dtype, reduce, .. } = *self.options;
+        let call = Call { operation, dtype, reduce, count: self.plan.count as u64 };
+        self.client.post(Work { call, input: Some(self.input.start()), output: Some(self.output.start()) })
+    }
+
+    /// Elements of the output that are wrong.
+    fn check(&self, round: u32) -> Result<i64, Error> {
+        let Plan { rank, count, .. } = self.plan;
+        let mut wrong = 0;
+        for block in 0..self.plan.output_blocks {
+            let (expected, first): (Cycle, usize) = match self.options.op {
+                OpKind::AllReduce => (self.pattern.reduced(round), 0),
+                OpKind::ReduceScatter => (self.pattern.reduced(round), rank as usize * count),
+                OpKind::AllGather => (self.pattern.input(block_rank(block), round), 0),
+                OpKind::AllToAll => (self.pattern.input(block_rank(block), round), rank as usize * count),
+                OpKind::Broadcast => (self.pattern.input(ROOT, round), 0),
+                OpKind::Send | OpKind::Recv => {
+                    (self.pattern.input((rank + self.plan.size - 1) % self.plan.size, round), 0)
+                }
+                OpKind::Barrier => return Ok(0),
+            };
+            wrong += expected.mismatches(&self.output, block * count, count, first)?;
+        }
+        Ok(wrong)
+    }
+}
+
+/// Whose input a broadcast spreads.
+const ROOT: u32 = 0;
+
+fn block_rank(block: usize) -> u32 {
+    u32::try_from(block).unwrap_or(u32::MAX)
+}

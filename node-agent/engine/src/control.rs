@@ -1,0 +1,180 @@
+//! The control socket's language: newline-delimited JSON, one reply for each request.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Most bytes of one line in either direction: the endpoints of 1,024 nodes with 8 rails fit.
+pub const MAX_LINE: usize = 2 << 20;
+
+/// What the supervisor may ask.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// How is the engine? Answered by [`Status`].
+    Status {},
+    /// Wire up to these peers; answered when all rails to all of them are up, or at the deadline.
+    Connect {
+        /// The other nodes of the job, all of them.
+        peers: Vec<Peer>,
+    },
+    /// What went over the rails? Answered by [`Stats`].
+    Stats {},
+    /// End. What ranks wait for fails with a typed error.
+    Stop {
+        /// Why, for the ranks' messages.
+        #[serde(default)]
+        reason: String,
+    },
+}
+
+/// One other node of the job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Peer {
+    /// Its index in `nodes`.
+    pub node: usize,
+    /// Where its rails listen.
+    pub endpoints: Vec<Endpoint>,
+}
+
+/// Where one rail listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Endpoint {
+    /// The rail's number.
+    pub rail: u16,
+    /// Its address and port.
+    pub address: SocketAddr,
+}
+
+/// What the engine answers. Exactly one of these forms.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Reply {
+    /// To [`Request::Status`].
+    Status(Status),
+    /// To [`Request::Stats`].
+    Stats(Stats),
+    /// Not done, and why.
+    Error {
+        /// What went wrong and where.
+        error: String,
+    },
+    /// Done.
+    Ok {
+        /// Always true.
+        ok: bool,
+    },
+}
+
+impl Reply {
+    /// Done.
+    pub const OK: Reply = Reply::Ok { ok: true };
+}
+
+/// How far the engine is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EngineState {
+    /// Rails listen; peers are not connected.
+    Listening,
+    /// All rails to all peers are up.
+    Connected,
+    /// It was told to stop and ends soon.
+    Draining,
+    /// Operations cannot go on; `cause` says why.
+    Failed,
+}
+
+/// The engine's condition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// How far it is.
+    pub state: EngineState,
+    /// Where its own rails listen.
+    pub endpoints: Vec<Endpoint>,
+    /// Ranks that are attached now.
+    pub attached: Vec<u32>,
+    /// Why it failed, or what it has noticed.
+    pub cause: Option<String>,
+}
+
+/// The engine's counters since it started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stats {
+    /// Per rail.
+    pub rails: Vec<RailStats>,
+    /// Operations completed, each counted once for this node's ranks together.
+    pub ops: u64,
+    /// Connections to rails that were refused: garbage, wrong key, too slow, broken off, too many.
+    #[serde(default)]
+    pub refused: u64,
+}
+
+/// Counters of one rail, all peers together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RailStats {
+    /// The rail's number.
+    pub rail: u16,
+    /// Bytes sent, with headers.
+    pub tx_bytes: u64,
+    /// Bytes received, with headers.
+    pub rx_bytes: u64,
+    /// Frames sent.
+    pub chunks: u64,
+}
+
+/// Asks one question over a new connection and waits for the answer.
+pub fn ask(socket: &Path, request: &Request, timeout: Duration) -> std::io::Result<Reply> {
+    let stream = UnixStream::connect(node_agent_local::ShortPath::of(socket)?)?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
+    let mut line = serde_json::to_vec(request)?;
+    line.push(b'\n');
+    (&stream).write_all(&line)?;
+    let mut answer = Vec::new();
+    BufReader::new(stream.take(MAX_LINE as u64)).read_until(b'\n', &mut answer)?;
+    Ok(serde_json::from_slice(&answer)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The exact lines that the supervisor writes and reads.
+    #[test]
+    fn lines_have_the_agreed_form() {
+        let requests = [
+            r#"{"op":"status"}"#,
+            r#"{"op":"connect","peers":[{"node":1,"endpoints":[{"rail":0,"address":"10.0.0.2:40007"}]}]}"#,
+            r#"{"op":"stats"}"#,
+            r#"{"op":"stop","reason":"cancelled"}"#,
+        ];
+        for line in requests {
+            let request: Request = serde_json::from_str(line).unwrap();
+            assert_eq!(serde_json::to_string(&request).unwrap(), line);
+        }
+        let replies = [
+            r#"{"state":"listening","endpoints":[{"rail":0,"address":"10.0.0.1:40001"}],"attached":[0],"cause":null}"#,
+            r#"{"ok":true}"#,
+            r#"{"error":"no"}"#,
+            r#"{"rails":[{"rail":0,"tx_bytes":1,"rx_bytes":2,"chunks":3}],"ops":4,"refused":0}"#,
+        ];
+        for line in replies {
+            let reply: Reply = serde_json::from_str(line).unwrap();
+            assert_eq!(serde_json::to_string(&reply).unwrap(), line);
+        }
+    }
+
+    #[test]
+    fn unknown_requests_and_fields_are_refused() {
+        for line in ["{}", "[]", r#"{"op":"dance"}"#, r#"{"op":"status","x":1}"#, r#"{"op":"connect"}"#] {
+            assert!(serde_json::from_str::<Request>(line).is_err(), "{line}");
+        }
+    }
+}

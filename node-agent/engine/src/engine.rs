@@ -1,0 +1,338 @@
+//! The progress loop: one thread, one poll, everything in turn.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use mio::unix::SourceFd;
+use mio::{Interest, Token};
+use node_agent_collective::shape::Time;
+use node_agent_collective::{Failure, Machine};
+use node_agent_transport::tcp::{EXTERNAL_TOKENS, SetupError};
+use node_agent_transport::{
+    Bridge, Clock, JobKey, TcpConfig, TcpRails, Transport, TransportError, Waker, drive,
+};
+use tracing::{info, warn};
+
+use crate::calls::Calls;
+use crate::config::{Config, ConfigError};
+use crate::memory::Private;
+use crate::ranks::Ranks;
+use crate::supervisor::Supervisor;
+use crate::wiring::Wires;
+
+/// Longest sleep of the loop: a bound on everything that nobody wakes it for.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+/// How long a stopping engine goes on, so that its peers and ranks hear the reason before the connections close.
+const DRAIN: Duration = Duration::from_millis(200);
+/// How long an engine that lost a peer goes on, so that ranks which are between two calls hear the cause.
+const LINGER: Duration = Duration::from_secs(2);
+/// How long a connecting rail peer has to prove that it knows the job key.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Event tokens of the listening sockets; connections get the tokens above.
+pub(crate) const RANK_LISTENER: usize = 0;
+pub(crate) const CONTROL_LISTENER: usize = 1;
+const FIRST_CONNECTION: usize = 2;
+
+/// Why an engine ended otherwise than by being told to.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The configuration cannot work.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The collective core refused the configuration.
+    #[error("configuration cannot work: {0}")]
+    Shape(#[from] node_agent_collective::ConfigError),
+    /// Rails could not be opened.
+    #[error("{0}")]
+    Rails(#[from] SetupError),
+    /// The ranks' socket could not be opened.
+    #[error("ranks' socket: {0}")]
+    RankSocket(#[from] node_agent_local::SocketError),
+    /// The control socket could not be opened.
+    #[error("control socket {path}: {source}")]
+    ControlSocket {
+        /// Its path.
+        path: String,
+        /// The kernel's answer.
+        source: std::io::Error,
+    },
+    /// A socket could not be watched.
+    #[error("cannot watch a socket: {0}")]
+    Watch(#[source] std::io::Error),
+    /// Waiting for events failed.
+    #[error(transparent)]
+    Wait(#[from] TransportError),
+    /// A peer or a rail was lost while ranks needed it.
+    #[error("{0}")]
+    Lost(String),
+}
+
+/// Ends an engine from another thread.
+#[derive(Debug, Clone)]
+pub struct Stopper {
+    reason: Arc<Mutex<Option<String>>>,
+    waker: Waker,
+}
+
+impl Stopper {
+    /// Makes the engine stop as if the supervisor had asked for it.
+    pub fn stop(&self, reason: &str) {
+        self.reason.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| reason.to_owned());
+        self.waker.wake();
+    }
+}
+
+/// An engine that listens on its rails and sockets.
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) config: Config,
+    pub(crate) local_ranks: Vec<u32>,
+    pub(crate) clock: Clock,
+    pub(crate) machine: Machine,
+    pub(crate) memory: Private,
+    pub(crate) rails: TcpRails,
+    pub(crate) ranks: Ranks,
+    pub(crate) calls: Calls,
+    pub(crate) supervisor: Supervisor,
+    pub(crate) wires: Wires,
+    pub(crate) tokens: Tokens,
+    stopper: Stopper,
+    /// Why this engine is ending, once it is.
+    pub(crate) draining: Option<String>,
+    /// When it ends.
+    end: Option<Time>,
+    /// The first failure has been logged.
+    failure_seen: bool,
+}
+
+impl Engine {
+    /// Opens rails and sockets. Nothing happens on them before [`Engine::run`].
+    pub fn bind(config: Config, key: JobKey) -> Result<Self, EngineError> {
+        config.check()?;
+        let rails = TcpRails::bind(&tcp_config(&config, key))?;
+        let ranks = Ranks::bind(&config.socket)?;
+        let supervisor = Supervisor::bind(&config.control).map_err(|source| EngineError::ControlSocket {
+            path: config.control.display().to_string(),
+            source,
+        })?;
+        let mut memory = Private::default();
+        let mut shape = machine_config(&config);
+        shape.scratch = memory.take(shape.scratch_bytes());
+        let machine = Machine::new(shape)?;
+        let tokens = Tokens::default();
+        watch(&rails, &ranks.listener, RANK_LISTENER)?;
+        watch(&rails, &supervisor.listener, CONTROL_LISTENER)?;
+        let stopper = Stopper { reason: Arc::default(), waker: rails.waker() };
+        Ok(Self {
+            local_ranks: config.local_ranks(),
+            wires: Wires::new(&config, &rails),
+            clock: Clock::start(),
+            calls: Calls::default(),
+            draining: None,
+            end: None,
+            failure_seen: false,
+            config,
+            machine,
+            memory,
+            rails,
+            ranks,
+            supervisor,
+            tokens,
+            stopper,
+        })
+    }
+
+    /// Something that ends this engine from another thread.
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Serves ranks, peers and supervisor until told to stop, or until a peer that ranks needed is lost.
+    pub fn run(mut self) -> Result<(), EngineError> {
+        let mut ready = Vec::new();
+        loop {
+            if let Some(reason) = self.asked_to_stop() {
+                self.begin_drain(reason);
+            }
+            let now = self.clock.now();
+            if self.end.is_some_and(|end| end <= now) {
+                return self.finish();
+            }
+            let sleep =
+                self.next_deadline().map_or(LONGEST_SLEEP, |at| at.saturating_sub(now).min(LONGEST_SLEEP));
+            let (machine, memory, clock) = (&mut self.machine, &mut self.memory, self.clock);
+            drive(&mut Bridge { machine, memory, clock, external: &mut ready }, &mut self.rails, sleep)?;
+            for token in ready.drain(..) {
+                self.serve(token);
+            }
+            self.complete_calls();
+            self.pass_time();
+        }
+    }
+
+    /// Begins the orderly end: calls under way fail with the reason, and the loop goes on for a moment to deliver that.
+    pub(crate) fn begin_drain(&mut self, reason: String) {
+        if self.draining.is_some() {
+            return;
+        }
+        info!(job = self.config.job, reason, "engine stops");
+        let now = self.clock.now();
+        if !self.calls.is_empty() {
+            self.machine.stop(&reason, now);
+        }
+        self.draining = Some(reason);
+        let drain = if self.config.nodes.len() > 1 { DRAIN } else { Duration::ZERO };
+        let end = now + drain;
+        self.end = Some(self.end.map_or(end, |earlier| earlier.min(end)));
+        self.complete_calls();
+    }
+
+    fn finish(mut self) -> Result<(), EngineError> {
+        self.complete_calls();
+        match (&self.draining, self.machine.failure()) {
+            (None, Some(failure)) => Err(EngineError::Lost(format!("job {}: {failure}", self.config.job))),
+            _ => Ok(()),
+        }
+    }
+
+    fn asked_to_stop(&self) -> Option<String> {
+        self.stopper.reason.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn serve(&mut self, token: usize) {
+        match token {
+            RANK_LISTENER => self.accept_ranks(),
+            CONTROL_LISTENER => self.accept_supervisors(),
+            token if self.ranks.connections.contains_key(&token) => self.serve_rank(token),
+            token => self.serve_supervisor(token),
+        }
+    }
+
+    /// When the loop must go on without being woken.
+    fn next_deadline(&self) -> Option<Time> {
+        let hello = self.ranks.next_deadline();
+        [self.end, hello, self.calls.next_deadline(), self.wires.next_deadline()].into_iter().flatten().min()
+    }
+
+    /// What is due by time or by a change that the last turn brought.
+    fn pass_time(&mut self) {
+        let now = self.clock.now();
+        self.expire_ranks(now);
+        self.expire_calls(now);
+        self.check_wiring();
+        self.note_failure(now);
+    }
+
+    /// Logs the first failure. A lost peer or rail ends the engine once a rank has been hurt by it: nothing that a rank
+    /// still could ask for can succeed.
+    fn note_failure(&mut self, now: Time) {
+        let Some(failure) = self.machine.failure() else { return };
+        if !self.failure_seen {
+            self.failure_seen = true;
+            warn!(job = self.config.job, "{failure}");
+        }
+        let lost = matches!(failure, Failure::PeerLost { .. } | Failure::RailLost { .. });
+        if lost && self.calls.hurt() && self.end.is_none() {
+            self.end = Some(now + LINGER);
+        }
+    }
+}
+
+/// The token numbers in use for connections.
+#[derive(Debug, Default)]
+pub(crate) struct Tokens {
+    used: BTreeSet<usize>,
+    next: usize,
+}
+
+impl Tokens {
+    /// A number that no connection has.
+    pub(crate) fn take(&mut self) -> usize {
+        loop {
+            let token = FIRST_CONNECTION + self.next % (EXTERNAL_TOKENS - FIRST_CONNECTION);
+            self.next = self.next.wrapping_add(1);
+            // Connections are far fewer than tokens (both doors bound theirs), so this ends.
+            if self.used.insert(token) {
+                return token;
+            }
+        }
+    }
+
+    pub(crate) fn give_back(&mut self, token: usize) {
+        self.used.remove(&token);
+    }
+}
+
+/// Reports `socket` as readable and writable under `token` from now on.
+pub(crate) fn watch(
+    rails: &TcpRails,
+    socket: &impl std::os::fd::AsFd,
+    token: usize,
+) -> Result<(), EngineError> {
+    let socket: BorrowedFd<'_> = socket.as_fd();
+    let interest =
+        if token < FIRST_CONNECTION { Interest::READABLE } else { Interest::READABLE | Interest::WRITABLE };
+    rails
+        .registry()
+        .register(&mut SourceFd(&socket.as_raw_fd()), Token(token), interest)
+        .map_err(EngineError::Watch)
+}
+
+/// Undoes [`watch`]. Closing the socket would do as well, so a failure is of no consequence.
+pub(crate) fn unwatch(rails: &TcpRails, socket: &impl std::os::fd::AsFd) {
+    let _ = rails.registry().deregister(&mut SourceFd(&socket.as_fd().as_raw_fd()));
+}
+
+fn tcp_config(config: &Config, key: JobKey) -> TcpConfig {
+    TcpConfig {
+        node: node_index(config.node),
+        nodes: config.nodes.len(),
+        rails: config.ordered_rails().iter().map(|rail| rail.address).collect(),
+        job_uid: config.uid.clone(),
+        attempt: config.attempt,
+        epoch: config.epoch,
+        key,
+        handshake_timeout: HANDSHAKE_TIMEOUT,
+    }
+}
+
+fn machine_config(config: &Config) -> node_agent_collective::Config {
+    node_agent_collective::Config {
+        node: node_index(config.node),
+        nodes: config.nodes.len(),
+        ranks: config.ranks.iter().map(|node| node_index(*node)).collect(),
+        rails: config.rails.len().max(1),
+        chunk_bytes: config.chunk_bytes,
+        op_timeout: config.op_timeout(),
+        // The handshake compares the whole number; frames carry its low half.
+        epoch: (config.epoch & u64::from(u32::MAX)) as u32,
+        scratch: node_agent_collective::Region::EMPTY,
+    }
+}
+
+/// Node numbers are checked to be far below this type's bound when the configuration is.
+pub(crate) fn node_index(node: usize) -> u16 {
+    u16::try_from(node).unwrap_or(u16::MAX)
+}
+
+/// The peers of `node` among `nodes`.
+pub(crate) fn peers(node: usize, nodes: usize) -> impl Iterator<Item = u16> {
+    (0..nodes).filter(move |peer| *peer != node).map(node_index)
+}
+
+/// Who waits for what, by token.
+pub(crate) type ByToken<T> = BTreeMap<usize, T>;
+
+/// Deadlines in the engine's own clock.
+pub(crate) fn after(now: Time, wait: Duration) -> Time {
+    now.saturating_add(wait)
+}
+
+/// The same moment for those who count by the system's clock.
+pub(crate) fn instant_after(wait: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(wait).unwrap_or(now)
+}

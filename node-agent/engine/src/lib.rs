@@ -1,0 +1,25 @@
+//! rail-engine: one process per job and server; drives collectives over transports for local ranks.
+//!
+//! One thread does everything ([`Engine::run`]): it waits once for rails, ranks and the supervisor together, so no state is
+//! shared and no lock is held. The collective core decides; this crate only carries bytes and words between it and the world.
+//!
+//! - [`config`]: the file that an engine starts from.
+//! - [`control`]: what the supervisor may ask, as JSON lines.
+//! - [`Engine`]: the progress loop.
+//! - [`bench`]: the built-in benchmark rank.
+
+pub mod bench;
+pub mod config;
+pub mod control;
+
+mod calls;
+mod engine;
+mod failure;
+mod memory;
+mod ranks;
+mod supervisor;
+mod wiring;
+
+pub use config::{Config, ConfigError, Limits, RailConfig};
+pub use engine::{Engine, EngineError, Stopper};
+pub use node_agent_transport::JobKey;

@@ -1,0 +1,411 @@
+//! The ranks' door: who attaches, which buffers they hold, and what happens when they leave.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use node_agent_collective::shape::Time;
+use node_agent_local::{
+    Channel, Failure as RankFailure, FailureCode, Listener, PeerIdentity, RailBytes, Region, Reply, Request,
+    SocketError, Welcome,
+};
+use tracing::{debug, info, warn};
+
+use crate::engine::{ByToken, Engine, after, unwatch, watch};
+use crate::failure::{about_rank, plain};
+
+/// How long a connection may stay without saying hello.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+/// Connections beside those of the attached ranks: late comers and strangers.
+const SPARE_CONNECTIONS: usize = 32;
+
+/// One connection of a process that is or wants to be a rank.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    channel: Channel,
+    peer: PeerIdentity,
+    /// Which rank it is, once it has said hello.
+    pub(crate) rank: Option<u32>,
+    /// When it must have said hello.
+    hello_by: Time,
+    buffers: BTreeMap<u32, Arc<Region>>,
+    buffer_bytes: u64,
+    next_buffer: u32,
+    /// Calls under way, and bytes of their operands.
+    pub(crate) calls: u32,
+    pub(crate) operand_bytes: u64,
+}
+
+impl Connection {
+    /// The buffer with this name.
+    pub(crate) fn buffer(&self, name: u32) -> Option<&Arc<Region>> {
+        self.buffers.get(&name)
+    }
+}
+
+/// All connections at the ranks' socket.
+#[derive(Debug)]
+pub(crate) struct Ranks {
+    pub(crate) listener: Listener,
+    pub(crate) connections: ByToken<Connection>,
+    attached: BTreeMap<u32, usize>,
+    /// Collectives that each local rank has posted.
+    posted: BTreeMap<u32, u64>,
+    /// Ranks that detached and have not come back.
+    detached: BTreeSet<u32>,
+    /// Ranks that ended without detaching, with what is known of it.
+    lost: BTreeMap<u32, String>,
+}
+
+impl Ranks {
+    pub(crate) fn bind(path: &Path) -> Result<Self, SocketError> {
+        Ok(Self {
+            listener: Listener::bind(path)?,
+            connections: ByToken::new(),
+            attached: BTreeMap::new(),
+            posted: BTreeMap::new(),
+            detached: BTreeSet::new(),
+            lost: BTreeMap::new(),
+        })
+    }
+
+    /// Ranks that are attached now.
+    pub(crate) fn attached(&self) -> Vec<u32> {
+        self.attached.keys().copied().collect()
+    }
+
+    /// What is known of ranks that were lost.
+    pub(crate) fn lost(&self) -> impl Iterator<Item = &String> {
+        self.lost.values()
+    }
+
+    /// What is known of the end of `rank`.
+    pub(crate) fn lost_text(&self, rank: Option<u32>) -> Option<&String> {
+        self.lost.get(&rank?)
+    }
+
+    /// When the next silent connection is to be closed.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.connections.values().filter(|c| c.rank.is_none()).map(|c| c.hello_by).min()
+    }
+
+    /// A rank posted one more collective. Gives a detached rank that this collective would wait for in vain.
+    pub(crate) fn count_collective(&mut self, rank: u32) -> Option<u32> {
+        let posted = self.posted.entry(rank).or_default();
+        *posted += 1;
+        let reached = *posted;
+        self.detached.iter().copied().find(|gone| self.posted_by(*gone) < reached)
+    }
+
+    fn posted_by(&self, rank: u32) -> u64 {
+        self.posted.get(&rank).copied().unwrap_or(0)
+    }
+
+    /// Whether somebody already waits for more collectives than `rank` has posted.
+    fn is_awaited(&self, rank: u32) -> bool {
+        self.posted.values().any(|posted| *posted > self.posted_by(rank))
+    }
+}
+
+impl Engine {
+    /// Takes all waiting connections.
+    pub(crate) fn accept_ranks(&mut self) {
+        loop {
+            match self.ranks.listener.accept() {
+                Ok(Some((channel, peer))) => self.admit(channel, peer),
+                Ok(None) => return,
+                Err(error) => {
+                    warn!(%error, "cannot accept a rank");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, channel: Channel, peer: PeerIdentity) {
+        let own = rustix::process::geteuid().as_raw();
+        if !may_attach(peer.uid, own, self.config.rank_uid) {
+            let text = format!("user {} may not attach to the engine of job {}", peer.uid, self.config.job);
+            warn!(pid = peer.pid, "{text}");
+            refuse(&channel, plain(FailureCode::Denied, text));
+            return;
+        }
+        let most = self.local_ranks.len() + SPARE_CONNECTIONS;
+        if self.ranks.connections.len() >= most {
+            let text = format!("the engine has {most} connections already");
+            warn!(pid = peer.pid, "{text}");
+            refuse(&channel, plain(FailureCode::Exhausted, text));
+            return;
+        }
+        let token = self.tokens.take();
+        if let Err(error) = watch(&self.rails, &channel, token) {
+            warn!(%error, "cannot watch a rank");
+            self.tokens.give_back(token);
+            return;
+        }
+        let connection = Connection {
+            channel,
+            peer,
+            rank: None,
+            hello_by: after(self.clock.now(), HELLO_TIMEOUT),
+            buffers: BTreeMap::new(),
+            buffer_bytes: 0,
+            next_buffer: 1,
+            calls: 0,
+            operand_bytes: 0,
+        };
+        self.ranks.connections.insert(token, connection);
+        // What it sent before it was watched would give no event.
+        self.serve_rank(token);
+    }
+
+    /// Takes all packets of a connection.
+    pub(crate) fn serve_rank(&mut self, token: usize) {
+        while let Some(connection) = self.ranks.connections.get(&token) {
+            let received = match connection.channel.receive() {
+                Ok(None) => return,
+                Ok(Some(received)) => received,
+                Err(error) => return self.close_rank(token, &error.to_string()),
+            };
+            let request = match Request::decode(&received.packet) {
+                Ok(request) if received.descriptor.is_none() => request,
+                Ok(_) => return self.expel(token, "a request came with a file descriptor"),
+                Err(error) => return self.expel(token, &error.to_string()),
+            };
+            self.answer(token, request.0, request.1);
+        }
+    }
+
+    fn answer(&mut self, token: usize, id: u64, request: Request) {
+        let Some(connection) = self.ranks.connections.get(&token) else { return };
+        if connection.rank.is_none() && !matches!(request, Request::Hello { .. }) {
+            return self.expel(token, "the first request must be hello");
+        }
+        let reply = match request {
+            Request::Hello { rank, job_uid, .. } => self.hello(token, rank, &job_uid),
+            Request::Alloc { bytes } => return self.alloc(token, id, bytes),
+            Request::Free { buffer } => self.free(token, buffer),
+            Request::Post(post) => match self.post(token, id, &post) {
+                Ok(()) => return,
+                Err(failure) => Err(failure),
+            },
+            Request::Counters => Ok(self.counters()),
+            Request::Detach => return self.detach(token, id),
+        };
+        self.reply(token, id, &reply.unwrap_or_else(Reply::Failed));
+    }
+
+    fn hello(&mut self, token: usize, rank: u32, job_uid: &str) -> Result<Reply, RankFailure> {
+        let denied = |text: String| about_rank(FailureCode::Denied, rank, text);
+        let Some(local_rank) = self.local_ranks.iter().position(|local| *local == rank) else {
+            let text =
+                format!("rank {rank} does not run here: this engine serves ranks {:?}", self.local_ranks);
+            return Err(denied(text));
+        };
+        if !job_uid.is_empty() && job_uid != self.config.uid {
+            return Err(denied(format!(
+                "this engine serves job {}, not the one with uid {job_uid}",
+                self.config.job
+            )));
+        }
+        if let Some(text) = self.ranks.lost.get(&rank) {
+            return Err(denied(format!("rank {rank} cannot come back: {text}")));
+        }
+        if self.ranks.attached.contains_key(&rank) {
+            return Err(denied(format!("rank {rank} is attached already")));
+        }
+        let Some(connection) = self.ranks.connections.get_mut(&token) else {
+            return Err(denied("the connection is gone".into()));
+        };
+        if let Some(other) = connection.rank {
+            return Err(denied(format!("this connection is rank {other} already")));
+        }
+        connection.rank = Some(rank);
+        info!(rank, pid = connection.peer.pid, "rank attached");
+        self.ranks.attached.insert(rank, token);
+        self.ranks.detached.remove(&rank);
+        let limits = self.config.limits;
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Ok(Reply::Welcome(Welcome {
+            size: count(self.config.ranks.len()),
+            local_rank: count(local_rank),
+            local_size: count(self.local_ranks.len()),
+            node: count(self.config.node),
+            nodes: count(self.config.nodes.len()),
+            max_buffers: limits.buffers,
+            max_bytes: limits.bytes,
+            max_outstanding: limits.outstanding,
+            op_timeout_ms: u32::try_from(self.config.op_timeout_ms).unwrap_or(u32::MAX),
+        }))
+    }
+
+    fn alloc(&mut self, token: usize, id: u64, bytes: u64) {
+        let limits = self.config.limits;
+        let Some(connection) = self.ranks.connections.get_mut(&token) else { return };
+        let total = connection.buffer_bytes.saturating_add(bytes);
+        let held = u32::try_from(connection.buffers.len()).unwrap_or(u32::MAX);
+        if held >= limits.buffers || total > limits.bytes {
+            let text = format!(
+                "{bytes} bytes more than the {} in {held} buffers: a rank may hold {} bytes in {} buffers",
+                connection.buffer_bytes, limits.bytes, limits.buffers
+            );
+            return self.reply(token, id, &Reply::Failed(plain(FailureCode::Exhausted, text)));
+        }
+        let (region, file) = match Region::create(bytes) {
+            Ok(made) => made,
+            Err(error) => {
+                let failure = plain(FailureCode::InvalidArgument, error.to_string());
+                return self.reply(token, id, &Reply::Failed(failure));
+            }
+        };
+        // Names are not used again while another buffer has them.
+        while connection.next_buffer == 0 || connection.buffers.contains_key(&connection.next_buffer) {
+            connection.next_buffer = connection.next_buffer.wrapping_add(1);
+        }
+        let buffer = connection.next_buffer;
+        connection.next_buffer = connection.next_buffer.wrapping_add(1);
+        connection.buffer_bytes = total;
+        connection.buffers.insert(buffer, Arc::new(region));
+        let packet = Reply::Buffer { buffer, bytes }.encode(id);
+        if let Err(error) = connection.channel.send(&packet, Some(file.as_fd())) {
+            self.close_rank(token, &error.to_string());
+        }
+    }
+
+    fn free(&mut self, token: usize, buffer: u32) -> Result<Reply, RankFailure> {
+        let connection = self.ranks.connections.get_mut(&token);
+        let freed = connection.and_then(|c| c.buffers.remove(&buffer).map(|region| (c, region)));
+        let Some((connection, region)) = freed else {
+            return Err(plain(FailureCode::InvalidArgument, format!("there is no buffer {buffer}")));
+        };
+        // Calls under way hold the memory itself, so this takes nothing from them.
+        connection.buffer_bytes = connection.buffer_bytes.saturating_sub(region.len() as u64);
+        Ok(Reply::Done)
+    }
+
+    fn counters(&self) -> Reply {
+        let stats = self.stats();
+        let rails = stats.rails.iter().take(node_agent_local::MAX_RAILS).map(|rail| RailBytes {
+            rail: rail.rail,
+            tx_bytes: rail.tx_bytes,
+            rx_bytes: rail.rx_bytes,
+            chunks: rail.chunks,
+        });
+        Reply::Counters { rails: rails.collect(), operations: stats.ops }
+    }
+
+    /// A clean leave: what the rank has contributed stands, and nobody is told unless somebody waits for more.
+    fn detach(&mut self, token: usize, id: u64) {
+        self.reply(token, id, &Reply::Done);
+        let Some(connection) = self.ranks.connections.get(&token) else { return };
+        let unfinished = connection.calls > 0;
+        let Some(rank) = self.forget(token) else { return };
+        info!(rank, "rank detached");
+        if unfinished || self.ranks.is_awaited(rank) {
+            self.lose(rank, format!("rank {rank} detached while others waited for it"));
+        } else {
+            self.ranks.detached.insert(rank);
+        }
+    }
+
+    /// Sends a reply; a rank that does not take it is given up.
+    pub(crate) fn reply(&mut self, token: usize, id: u64, reply: &Reply) {
+        let Some(connection) = self.ranks.connections.get(&token) else { return };
+        if let Err(error) = connection.channel.send(&reply.encode(id), None) {
+            self.close_rank(token, &error.to_string());
+        }
+    }
+
+    /// Closes the connection of a process that broke the protocol, after telling it why.
+    fn expel(&mut self, token: usize, why: &str) {
+        if let Some(connection) = self.ranks.connections.get(&token) {
+            warn!(
+                rank = connection.rank,
+                pid = connection.peer.pid,
+                why,
+                "a rank's process broke the protocol"
+            );
+            // Request 0 is never made: this answers the connection as a whole.
+            refuse(&connection.channel, plain(FailureCode::Protocol, why));
+        }
+        self.close_rank(token, why);
+    }
+
+    /// The connection is over without a detach: if it was a rank, the job has lost it.
+    fn close_rank(&mut self, token: usize, why: &str) {
+        let pid = self.ranks.connections.get(&token).map_or(0, |connection| connection.peer.pid);
+        match self.forget(token) {
+            Some(rank) => {
+                self.lose(rank, format!("rank {rank} (process {pid}) ended without detaching: {why}"))
+            }
+            None => debug!(pid, why, "a connection that never said hello is closed"),
+        }
+    }
+
+    fn forget(&mut self, token: usize) -> Option<u32> {
+        let connection = self.ranks.connections.remove(&token)?;
+        unwatch(&self.rails, &connection.channel);
+        self.tokens.give_back(token);
+        let rank = connection.rank?;
+        self.ranks.attached.remove(&rank);
+        Some(rank)
+    }
+
+    /// Tells the collective core, and so all ranks everywhere, that a rank is gone.
+    pub(crate) fn lose(&mut self, rank: u32, text: String) {
+        warn!(rank, "{text}");
+        self.ranks.detached.remove(&rank);
+        self.ranks.lost.insert(rank, text);
+        if self.draining.is_none() {
+            self.machine.rank_gone(rank, self.clock.now());
+        }
+    }
+
+    /// Closes connections that never said who they are.
+    pub(crate) fn expire_ranks(&mut self, now: Time) {
+        let silent = self.ranks.connections.iter().filter(|(_, c)| c.rank.is_none() && c.hello_by <= now);
+        let silent: Vec<usize> = silent.map(|(token, _)| *token).collect();
+        for token in silent {
+            self.expel(token, "said nothing for too long");
+        }
+    }
+}
+
+/// Whether a process of user `peer` may be a rank of an engine of user `own`. Root may do everything anyhow.
+fn may_attach(peer: u32, own: u32, rank_uid: Option<u32>) -> bool {
+    peer == own || peer == 0 || rank_uid == Some(peer)
+}
+
+/// Tells a connection that is about to be closed why; whether it listens is its own affair.
+fn refuse(channel: &Channel, failure: RankFailure) {
+    let _ = channel.send(&Reply::Failed(failure).encode(0), None);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_engines_user_root_and_the_named_user_may_attach() {
+        assert!(may_attach(1000, 1000, None));
+        assert!(may_attach(0, 1000, None));
+        assert!(!may_attach(1001, 1000, None));
+        assert!(!may_attach(1001, 0, None));
+        assert!(may_attach(1001, 0, Some(1001)));
+        assert!(!may_attach(1002, 0, Some(1001)));
+    }
+
+    #[test]
+    fn a_detached_rank_is_missed_when_others_go_on() {
+        let room = tempfile::tempdir().unwrap();
+        let mut ranks = Ranks::bind(&room.path().join("s")).unwrap();
+        assert_eq!(ranks.count_collective(0), None);
+        assert!(ranks.is_awaited(1));
+        assert_eq!(ranks.count_collective(1), None);
+        assert!(!ranks.is_awaited(1));
+        ranks.detached.insert(1);
+        assert_eq!(ranks.count_collective(0), Some(1));
+    }
+}

@@ -1,0 +1,170 @@
+//! Every operation and type, on several shapes, with every element checked.
+
+use node_agent_client::{Client, Dtype, Error, OpKind, ReduceOp};
+use node_agent_engine::bench::{Options, measure};
+
+use crate::world::World;
+
+fn options(op: OpKind, dtype: Dtype, reduce: ReduceOp, bytes: u64) -> Options {
+    Options { op, bytes, dtype, reduce, iterations: 2, warmup: 0, verify: true }
+}
+
+/// One to four nodes with one to three ranks each, even and uneven.
+const SHAPES: &[(&[usize], u16)] = &[
+    (&[0], 1),
+    (&[0, 0, 0], 0),
+    (&[0, 1], 1),
+    (&[0, 1, 0, 1], 2),
+    (&[0, 0, 1, 1, 1, 2], 3),
+    (&[0, 1, 2, 3], 4),
+];
+
+#[test]
+fn every_operation_on_every_shape() {
+    for (ranks, rails) in SHAPES {
+        let world = World::new(ranks, *rails);
+        let found = world.each_rank(|client| {
+            for &op in OpKind::ALL {
+                if matches!(op, OpKind::Send | OpKind::Recv) && client.size() < 2 {
+                    continue;
+                }
+                for bytes in [0, 8, 4096, 100_000] {
+                    let report = measure(&client, &options(op, Dtype::F32, ReduceOp::Sum, bytes)).unwrap();
+                    assert!(report.verified, "{op} of {bytes} bytes on {ranks:?}: {report:?}");
+                }
+            }
+            client.detach()
+        });
+        assert!(found.iter().all(Result::is_ok), "{ranks:?}: {found:?}");
+    }
+}
+
+#[test]
+fn every_type_and_reduction() {
+    let world = World::new(&[0, 0, 1], 2);
+    world.each_rank(|client| {
+        for &dtype in Dtype::ALL {
+            for &reduce in ReduceOp::ALL {
+                for op in [OpKind::AllReduce, OpKind::ReduceScatter] {
+                    let report = measure(&client, &options(op, dtype, reduce, 10_000)).unwrap();
+                    assert!(report.verified, "{op} {reduce} of {dtype}: {report:?}");
+                }
+            }
+            let report = measure(&client, &options(OpKind::AllToAll, dtype, ReduceOp::Sum, 10_000)).unwrap();
+            assert!(report.verified, "all-to-all of {dtype}");
+        }
+    });
+}
+
+/// Ordinary slices, larger than the staging memory, so that calls are cut into pieces.
+#[test]
+fn slices_larger_than_a_piece() {
+    let world = World::with(&[0, 1, 1], 2, |config| config.chunk_bytes = 256 << 10);
+    world.each_rank(|client| slices(&client, 1_500_007));
+}
+
+#[test]
+fn small_and_empty_slices() {
+    let world = World::new(&[0, 1], 1);
+    world.each_rank(|client| [0, 1, 2, 1000].into_iter().for_each(|count| slices(&client, count)));
+}
+
+fn slices(client: &Client, count: usize) {
+    let (rank, size) = (client.rank() as usize, client.size() as usize);
+    let value = |rank: usize, at: usize| i32::try_from((rank * 1_000_003 + at * 7) % 10_007).unwrap();
+    let mine: Vec<i32> = (0..count).map(|at| value(rank, at)).collect();
+    let sum = |at: usize| (0..size).map(|rank| value(rank, at)).sum::<i32>();
+
+    let mut reduced = mine.clone();
+    client.all_reduce(&mut reduced, ReduceOp::Sum).unwrap();
+    assert!(reduced.iter().enumerate().all(|(at, found)| *found == sum(at)));
+
+    let mut gathered = vec![0; count * size];
+    client.all_gather(&mine, &mut gathered).unwrap();
+    assert!(gathered.iter().enumerate().all(|(at, found)| *found == value(at / count, at % count)));
+
+    let wide: Vec<i32> = (0..count * size).map(|at| value(rank, at)).collect();
+    let mut scattered = vec![0; count];
+    client.reduce_scatter(&wide, &mut scattered, ReduceOp::Sum).unwrap();
+    assert!(scattered.iter().enumerate().all(|(at, found)| *found == sum(rank * count + at)));
+
+    let mut turned = vec![0; count * size];
+    client.all_to_all(&wide, &mut turned).unwrap();
+    assert!(
+        turned.iter().enumerate().all(|(at, found)| *found == value(at / count, rank * count + at % count))
+    );
+
+    let root = size - 1;
+    let mut spread = mine.clone();
+    client.broadcast(&mut spread, u32::try_from(root).unwrap()).unwrap();
+    assert!(spread.iter().enumerate().all(|(at, found)| *found == value(root, at)));
+
+    // Even ranks send first, odd ones receive first.
+    let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
+    let mut got = vec![0; count];
+    if rank.is_multiple_of(2) && rank + 1 < size {
+        client.send(&mine, u32::try_from(next).unwrap(), 5).unwrap();
+    } else if !rank.is_multiple_of(2) {
+        client.recv(&mut got, u32::try_from(previous).unwrap(), 5).unwrap();
+        assert!(got.iter().enumerate().all(|(at, found)| *found == value(previous, at)));
+    }
+    client.barrier().unwrap();
+}
+
+#[test]
+fn several_threads_of_one_rank_wait_at_once() {
+    let world = World::new(&[0, 1], 2);
+    world.each_rank(|client| {
+        let peer = 1 - client.rank();
+        std::thread::scope(|scope| {
+            for tag in 0..4 {
+                let client = &client;
+                scope.spawn(move || {
+                    for round in 0..20_i64 {
+                        let mut got = [0_i64];
+                        if client.rank() == 0 {
+                            client.send(&[round * 10 + i64::from(tag)], peer, tag).unwrap();
+                            client.recv(&mut got, peer, tag).unwrap();
+                        } else {
+                            client.recv(&mut got, peer, tag).unwrap();
+                            client.send(&got, peer, tag).unwrap();
+                        }
+                        assert_eq!(got[0], round * 10 + i64::from(tag));
+                    }
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn a_rank_knows_its_world_and_may_come_back_after_a_detach() {
+    let world = World::new(&[0, 1, 1], 1);
+    let client = world.attach(2);
+    let found = client.world();
+    assert_eq!((found.size, found.local_rank, found.local_size, found.node, found.nodes), (3, 1, 2, 1, 2));
+    let error = node_agent_client::Client::attach(&world.attach_of(2)).unwrap_err();
+    assert!(
+        matches!(&error, Error::Failed { .. }) && error.to_string().contains("attached already"),
+        "{error}"
+    );
+    client.detach().unwrap();
+    world.attach(2).detach().unwrap();
+    assert_eq!(world.engines[1].status().cause, None);
+}
+
+#[test]
+fn rails_share_the_bytes_and_count_them() {
+    let world = World::with(&[0, 1], 4, |config| config.chunk_bytes = 16 << 10);
+    let reports = world.each_rank(|client| {
+        measure(&client, &options(OpKind::AllReduce, Dtype::F32, ReduceOp::Sum, 4 << 20)).unwrap()
+    });
+    for report in reports {
+        let sent: Vec<u64> = report.rails.iter().map(|rail| rail.tx_bytes).collect();
+        assert_eq!(sent.len(), 4);
+        let total: u64 = sent.iter().sum();
+        // Two ranks: each node sends about what it holds, in each of two repetitions.
+        assert!((2 * (4 << 20)..2 * (5 << 20)).contains(&total), "{sent:?}");
+        assert!(report.bus_bw_gbps > 0.0 && report.time_us.min > 0.0);
+    }
+}

@@ -1,0 +1,13 @@
+//! Engines, real sockets and real clients together: everything that one crate alone cannot show.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on should say so and end"
+)]
+
+mod bad_input;
+mod collectives;
+mod loss;
+mod processes;
+mod world;

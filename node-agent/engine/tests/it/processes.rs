@@ -1,0 +1,272 @@
+//! The real program: benchmark ranks, kill -9, standard input, other users.
+
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use node_agent_client::{Attach, Client, Error, FailureCode};
+use node_agent_engine::Config;
+use node_agent_engine::bench::Report;
+use node_agent_engine::control::{Reply, Request};
+
+use crate::world::{KEY, LONG, config, connect};
+
+const ENGINE: &str = env!("CARGO_BIN_EXE_rail-engine");
+
+/// An engine process, killed on drop.
+struct Process {
+    child: Child,
+    config: Config,
+}
+
+impl Process {
+    fn start(config: Config, room: &Path) -> Self {
+        let file = room.join(format!("engine{}.json", config.node));
+        std::fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
+        let mut child = Command::new(ENGINE)
+            .args(["run", "--config"])
+            .arg(&file)
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        writeln!(child.stdin.as_mut().unwrap(), "{KEY}").unwrap();
+        let process = Self { child, config };
+        process.wait_until_up();
+        process
+    }
+
+    fn wait_until_up(&self) {
+        let start = Instant::now();
+        while node_agent_engine::control::ask(&self.config.control, &Request::Status {}, LONG).is_err() {
+            assert!(start.elapsed() < LONG, "the engine does not come up");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Waits for its end: exit code and what it said.
+    fn end(&mut self) -> (Option<i32>, String) {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                let mut text = String::new();
+                self.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+                return (status.code(), text);
+            }
+            assert!(start.elapsed() < LONG, "the engine does not end");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn job(room: &Path, ranks: &[usize], rails: u16) -> Vec<Process> {
+    let nodes = ranks.iter().max().unwrap() + 1;
+    let engines: Vec<Process> =
+        (0..nodes).map(|node| Process::start(config(room, node, ranks, rails), room)).collect();
+    let controls: Vec<PathBuf> = engines.iter().map(|engine| engine.config.control.clone()).collect();
+    assert!(connect(&controls).iter().all(|reply| *reply == Reply::OK));
+    engines
+}
+
+fn bench_rank(config: &Config, rank: usize, arguments: &[&str]) -> Command {
+    let mut command = Command::new(ENGINE);
+    command.arg("bench-rank").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.env("RAIL_ENGINE_SOCKET", &config.socket).env("RANK", rank.to_string());
+    command.env("WORLD_SIZE", config.ranks.len().to_string()).env("RAIL_JOB_UID", &config.uid);
+    command
+}
+
+fn attach(config: &Config, rank: u32) -> Client {
+    let socket = config.socket.clone();
+    Client::attach(&Attach { socket, rank, size: None, job_uid: String::new(), timeout: LONG }).unwrap()
+}
+
+#[test]
+fn benchmark_ranks_measure_verify_and_report() {
+    let room = tempfile::tempdir().unwrap();
+    let ranks = [0, 0, 1, 1];
+    let mut engines = job(room.path(), &ranks, 2);
+    let result = room.path().join("result.json");
+    let arguments = [
+        "--op",
+        "all-reduce",
+        "--bytes",
+        "1000000",
+        "--dtype",
+        "bf16",
+        "--iterations",
+        "3",
+        "--warmup",
+        "1",
+        "--verify",
+    ];
+    let children: Vec<Child> = ranks
+        .iter()
+        .enumerate()
+        .map(|(rank, node)| {
+            bench_rank(&engines[*node].config, rank, &arguments)
+                .env("RAIL_RESULT_FILE", &result)
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    let outputs: Vec<Output> = children.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
+    for output in &outputs {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let table = String::from_utf8_lossy(&outputs[0].stdout);
+    assert!(table.contains("verified: every element is right"), "{table}");
+    let report: Report = serde_json::from_slice(&std::fs::read(result).unwrap()).unwrap();
+    assert!(report.verified && report.mismatches == 0 && report.ranks == 4 && report.bytes == 1_000_000);
+    assert!(report.time_us.min > 0.0 && report.time_us.min <= report.time_us.median);
+    assert_eq!(report.rails.len(), 2);
+    for engine in &mut engines {
+        let stop = Request::Stop { reason: String::new() };
+        let reply = node_agent_engine::control::ask(&engine.config.control, &stop, LONG).unwrap();
+        assert_eq!(reply, Reply::OK);
+        assert_eq!(engine.end().0, Some(0));
+    }
+}
+
+#[test]
+fn an_engine_killed_hard_is_noticed_everywhere_in_time() {
+    let room = tempfile::tempdir().unwrap();
+    let mut engines = job(room.path(), &[0, 1, 2], 2);
+    let clients: Vec<Client> =
+        engines.iter().zip(0..).map(|(engine, rank)| attach(&engine.config, rank)).collect();
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        let waiting: Vec<_> = clients[..2].iter().map(|client| scope.spawn(|| client.barrier())).collect();
+        engines[2].child.kill().unwrap();
+        for waiting in waiting {
+            let error = waiting.join().unwrap().unwrap_err();
+            let text = error.to_string();
+            assert!(matches!(error.code(), FailureCode::PeerLost | FailureCode::RailLost), "{text}");
+            assert!(text.contains("node 2") || text.contains("it names node 2"), "{text}");
+        }
+        // Its own rank hears it from the socket.
+        assert!(matches!(clients[2].barrier(), Err(Error::EngineLost)));
+    });
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    for engine in &mut engines[..2] {
+        let (code, text) = engine.end();
+        assert_eq!(code, Some(1), "{text}");
+        assert!(text.contains("node 2"), "{text}");
+    }
+}
+
+#[test]
+fn an_engine_ends_with_its_standard_input() {
+    let room = tempfile::tempdir().unwrap();
+    let mut engine = Process::start(config(room.path(), 0, &[0, 0], 0), room.path());
+    let client = attach(&engine.config, 0);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| client.barrier());
+        drop(engine.child.stdin.take());
+        let error = waiting.join().unwrap().unwrap_err();
+        assert!(matches!(error.code(), FailureCode::Stopped | FailureCode::EngineLost), "{error}");
+    });
+    assert_eq!(engine.end().0, Some(0));
+    assert!(!engine.config.socket.exists() && !engine.config.control.exists());
+}
+
+fn run_with(arguments: &[&str], input: &[u8]) -> (Option<i32>, String) {
+    let mut command = Command::new(ENGINE);
+    let mut child = command
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A program that has ended already takes no input.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    let output = child.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn wrong_command_lines_and_configurations_end_with_2() {
+    let room = tempfile::tempdir().unwrap();
+    let file = room.path().join("c.json");
+    let path = file.to_str().unwrap();
+    let good = serde_json::to_string(&config(room.path(), 0, &[0], 0)).unwrap();
+    let run = |text: &str, input: &str| {
+        std::fs::write(&file, text).unwrap();
+        run_with(&["run", "--config", path], input.as_bytes())
+    };
+    for (text, input, word) in [
+        ("{}", KEY, "c.json"),
+        ("not json", KEY, "line 1"),
+        (&good.replace("\"node\":0", "\"node\":4"), KEY, "node: 4"),
+        (&good, "", "before a job key came"),
+        (&good, "0123", "64 hexadecimal digits"),
+        (&good, &"z".repeat(64), "64 hexadecimal digits"),
+    ] {
+        let (code, said) = run(text, input);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains(word), "{word} in {said}");
+    }
+    assert_eq!(run_with(&["run"], b"").0, Some(2));
+    assert_eq!(run_with(&["bench-rank", "--op", "dance"], b"").0, Some(2));
+    let (code, said) = run_with(&["bench-rank"], b"");
+    assert_eq!(code, Some(2));
+    assert!(said.contains("RAIL_ENGINE_SOCKET"), "{said}");
+}
+
+#[test]
+fn an_address_that_is_not_here_is_named() {
+    let room = tempfile::tempdir().unwrap();
+    let mut wrong = config(room.path(), 0, &[0, 1], 1);
+    // TEST-NET-1 is on no machine.
+    wrong.rails[0].address = "192.0.2.1".parse().unwrap();
+    let file = room.path().join("c.json");
+    std::fs::write(&file, serde_json::to_vec(&wrong).unwrap()).unwrap();
+    let (code, said) = run_with(&["run", "--config", file.to_str().unwrap()], KEY.as_bytes());
+    assert_eq!(code, Some(1));
+    assert!(said.contains("192.0.2.1"), "{said}");
+}
+
+#[test]
+fn a_rank_of_another_user_is_denied() {
+    const NOBODY: u32 = 65_534;
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can become another user");
+        return;
+    }
+    let room = tempfile::tempdir().unwrap();
+    let engine = Process::start(config(room.path(), 0, &[0], 0), room.path());
+    let open = |path: &Path| {
+        let all = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(path, all).unwrap();
+    };
+    // The program must be reachable for that user; a build folder may not be.
+    let program = room.path().join("rail-engine");
+    std::fs::copy(ENGINE, &program).unwrap();
+    let attempt = || {
+        let mut command = Command::new(&program);
+        command.arg("bench-rank").uid(NOBODY).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.env("RAIL_ENGINE_SOCKET", &engine.config.socket).env("RANK", "0");
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    open(room.path());
+    open(&program);
+    // First the file's mode stands in the way, then, with the file opened wide, the engine.
+    let (code, said) = attempt();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("ermission denied"), "{said}");
+    open(&engine.config.socket);
+    let (code, said) = attempt();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("user 65534 may not attach"), "{said}");
+}
