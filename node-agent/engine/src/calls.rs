@@ -113,7 +113,8 @@ impl Engine {
         }
     }
 
-    /// Private copies of the operands. Where input and output are the same place, one copy serves as both.
+    /// Private copies of the operands. Where input and output are the same place, one copy serves as both; for a broadcast
+    /// always, as only its root has an input.
     fn copy_in(
         &mut self,
         post: &Post,
@@ -121,10 +122,13 @@ impl Engine {
         input_len: usize,
         output_len: usize,
     ) -> Result<(Region, Region), RankFailure> {
-        let replaceable = matches!(post.call.operation, Operation::AllReduce | Operation::Broadcast { .. });
-        let in_place = replaceable && input_len > 0 && post.input == post.output;
-        let input = self.memory.take(input_len);
-        let output = if in_place { input } else { self.memory.take(output_len) };
+        let in_place = match post.call.operation {
+            Operation::AllReduce => post.input == post.output,
+            Operation::Broadcast { .. } => true,
+            _ => false,
+        };
+        let output = self.memory.take(output_len);
+        let input = if in_place { output } else { self.memory.take(input_len) };
         if let (Some((region, offset)), Some(bytes)) = (source, self.memory.bytes_mut(input))
             && let Err(error) = region.read(*offset, bytes)
         {

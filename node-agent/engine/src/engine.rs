@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use mio::unix::SourceFd;
 use mio::{Interest, Token};
+use node_agent_collective::error::CauseKind;
 use node_agent_collective::shape::Time;
 use node_agent_collective::{Failure, Machine};
 use node_agent_transport::tcp::{EXTERNAL_TOKENS, SetupError};
@@ -158,7 +159,7 @@ impl Engine {
                 self.begin_drain(reason);
             }
             let now = self.clock.now();
-            if self.end.is_some_and(|end| end <= now) {
+            if self.is_over(now) {
                 return self.finish();
             }
             let sleep =
@@ -180,14 +181,21 @@ impl Engine {
         }
         info!(job = self.config.job, reason, "engine stops");
         let now = self.clock.now();
-        if !self.calls.is_empty() {
+        if self.calls.is_empty() {
+            self.machine.leave();
+        } else {
             self.machine.stop(&reason, now);
         }
         self.draining = Some(reason);
-        let drain = if self.config.nodes.len() > 1 { DRAIN } else { Duration::ZERO };
-        let end = now + drain;
+        let end = now + DRAIN;
         self.end = Some(self.end.map_or(end, |earlier| earlier.min(end)));
         self.complete_calls();
+    }
+
+    /// Whether everything is said and done.
+    fn is_over(&self, now: Time) -> bool {
+        let drained = self.draining.is_some() && self.machine.is_quiet() && self.supervisor.is_quiet();
+        drained || self.end.is_some_and(|end| end <= now)
     }
 
     fn finish(mut self) -> Result<(), EngineError> {
@@ -234,7 +242,11 @@ impl Engine {
             self.failure_seen = true;
             warn!(job = self.config.job, "{failure}");
         }
-        let lost = matches!(failure, Failure::PeerLost { .. } | Failure::RailLost { .. });
+        let lost = match failure {
+            Failure::PeerLost { .. } | Failure::RailLost { .. } => true,
+            Failure::Remote { cause, .. } => matches!(cause.kind, CauseKind::PeerLost | CauseKind::RailLost),
+            _ => false,
+        };
         if lost && self.calls.hurt() && self.end.is_none() {
             self.end = Some(now + LINGER);
         }
@@ -310,6 +322,7 @@ fn machine_config(config: &Config) -> node_agent_collective::Config {
         // The handshake compares the whole number; frames carry its low half.
         epoch: (config.epoch & u64::from(u32::MAX)) as u32,
         scratch: node_agent_collective::Region::EMPTY,
+        tuning: node_agent_collective::shape::Tuning::default(),
     }
 }
 

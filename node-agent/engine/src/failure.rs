@@ -55,7 +55,7 @@ fn code_of(failure: &Failure) -> FailureCode {
     match failure {
         Failure::Mismatch { .. } | Failure::Shape { .. } => FailureCode::Mismatch,
         Failure::Timeout { .. } => FailureCode::TimedOut,
-        Failure::PeerLost { .. } => FailureCode::PeerLost,
+        Failure::PeerLost { .. } | Failure::PeerLeft(_) => FailureCode::PeerLost,
         Failure::RailLost { .. } => FailureCode::RailLost,
         Failure::Protocol { .. } => FailureCode::Protocol,
         Failure::BufferGone { .. } => FailureCode::InvalidArgument,
@@ -64,7 +64,7 @@ fn code_of(failure: &Failure) -> FailureCode {
         Failure::Remote { cause, .. } => match cause.kind {
             CauseKind::Mismatch | CauseKind::Shape => FailureCode::Mismatch,
             CauseKind::Timeout => FailureCode::TimedOut,
-            CauseKind::PeerLost => FailureCode::PeerLost,
+            CauseKind::PeerLost | CauseKind::PeerLeft => FailureCode::PeerLost,
             CauseKind::RailLost => FailureCode::RailLost,
             CauseKind::Protocol => FailureCode::Protocol,
             CauseKind::BufferGone => FailureCode::InvalidArgument,

@@ -298,10 +298,11 @@ impl Engine {
 
     /// A clean leave: what the rank has contributed stands, and nobody is told unless somebody waits for more.
     fn detach(&mut self, token: usize, id: u64) {
-        self.reply(token, id, &Reply::Done);
-        let Some(connection) = self.ranks.connections.get(&token) else { return };
+        let Some(connection) = self.forget(token) else { return };
         let unfinished = connection.calls > 0;
-        let Some(rank) = self.forget(token) else { return };
+        // A process that is ending does not wait for the answer.
+        let _ = connection.channel.send(&Reply::Done.encode(id), None);
+        let Some(rank) = connection.rank else { return };
         info!(rank, "rank detached");
         if unfinished || self.ranks.is_awaited(rank) {
             self.lose(rank, format!("rank {rank} detached while others waited for it"));
@@ -336,7 +337,7 @@ impl Engine {
     /// The connection is over without a detach: if it was a rank, the job has lost it.
     fn close_rank(&mut self, token: usize, why: &str) {
         let pid = self.ranks.connections.get(&token).map_or(0, |connection| connection.peer.pid);
-        match self.forget(token) {
+        match self.forget(token).and_then(|connection| connection.rank) {
             Some(rank) => {
                 self.lose(rank, format!("rank {rank} (process {pid}) ended without detaching: {why}"))
             }
@@ -344,13 +345,14 @@ impl Engine {
         }
     }
 
-    fn forget(&mut self, token: usize) -> Option<u32> {
+    fn forget(&mut self, token: usize) -> Option<Connection> {
         let connection = self.ranks.connections.remove(&token)?;
         unwatch(&self.rails, &connection.channel);
         self.tokens.give_back(token);
-        let rank = connection.rank?;
-        self.ranks.attached.remove(&rank);
-        Some(rank)
+        if let Some(rank) = connection.rank {
+            self.ranks.attached.remove(&rank);
+        }
+        Some(connection)
     }
 
     /// Tells the collective core, and so all ranks everywhere, that a rank is gone.

@@ -52,6 +52,11 @@ impl Supervisor {
         rustix::net::listen(&socket, BACKLOG)?;
         Ok(Self { listener: socket.into(), path: path.into(), connections: ByToken::new() })
     }
+
+    /// Whether every answer is on its way.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.connections.values().all(|conversation| conversation.outbox.is_empty())
+    }
 }
 
 impl Drop for Supervisor {
