@@ -290,7 +290,8 @@ mod tests {
     #[test]
     fn sizes_follow_the_operation() {
         let call = |operation| Call { operation, dtype: Dtype::F64, reduce: ReduceOp::Sum, count: 3 };
-        let both = |operation| (call(operation).input_bytes(4).unwrap(), call(operation).output_bytes(4).unwrap());
+        let both =
+            |operation| (call(operation).input_bytes(4).unwrap(), call(operation).output_bytes(4).unwrap());
         assert_eq!(both(Operation::AllReduce), (24, 24));
         assert_eq!(both(Operation::AllGather), (24, 96));
         assert_eq!(both(Operation::ReduceScatter), (96, 24));

@@ -63,6 +63,9 @@ pub enum CallError {
         /// How many there are.
         world: usize,
     },
+    /// Too many different (from, to, tag).
+    #[error("more than {max} different (from, to, tag) in one job: use fewer tags", max = crate::shape::MAX_PAIRS)]
+    TooManyTags,
     /// More bytes than an address can count.
     #[error("{0}: too many bytes")]
     TooLarge(Call),
@@ -125,7 +128,9 @@ pub enum RailCause {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// Ranks of the same sequence number made different calls.
-    #[error("operation {seq}: node {node} called {theirs}, node {here} called {ours}: all ranks must make equal calls in equal order")]
+    #[error(
+        "operation {seq}: node {node} called {theirs}, node {here} called {ours}: all ranks must make equal calls in equal order"
+    )]
     Mismatch {
         /// Sequence number.
         seq: u64,
@@ -139,7 +144,9 @@ pub enum Failure {
         ours: Call,
     },
     /// The nodes were configured differently (ranks, rails, chunk size).
-    #[error("node {node} was given another rank map, rail count or chunk size than node {here}: give all nodes the same")]
+    #[error(
+        "node {node} was given another rank map, rail count or chunk size than node {here}: give all nodes the same"
+    )]
     Shape {
         /// The node that differs.
         node: Node,
@@ -168,6 +175,9 @@ pub enum Failure {
         /// Why.
         cause: RailCause,
     },
+    /// A node has done its last operation and gone.
+    #[error("node {0} has left after its last operation: it takes part in no other")]
+    PeerLeft(Node),
     /// A rail went down with data on its way.
     #[error("rail {rail} to node {node} went down with {bytes} bytes unacknowledged: {cause}")]
     RailLost {
@@ -224,19 +234,39 @@ impl Failure {
             | Failure::PeerLost { node, .. }
             | Failure::RailLost { node, .. }
             | Failure::Protocol { node, .. }
-            | Failure::Remote { node, .. } => Some(*node),
+            | Failure::Remote { node, .. }
+            | Failure::PeerLeft(node) => Some(*node),
             Failure::Timeout { waiting, .. } => waiting.nodes.first().copied(),
             Failure::BufferGone { .. } | Failure::RankGone(_) | Failure::Stopped(_) => None,
         }
+    }
+
+    /// The failure as other nodes are told.
+    #[must_use]
+    pub fn told(&self) -> RemoteCause {
+        let (kind, seq) = match self {
+            Failure::Mismatch { seq, .. } => (CauseKind::Mismatch, *seq),
+            Failure::Shape { .. } => (CauseKind::Shape, 0),
+            Failure::Timeout { seq, .. } => (CauseKind::Timeout, *seq),
+            Failure::PeerLost { .. } => (CauseKind::PeerLost, 0),
+            Failure::PeerLeft(_) => (CauseKind::PeerLeft, 0),
+            Failure::RailLost { .. } => (CauseKind::RailLost, 0),
+            Failure::Protocol { .. } => (CauseKind::Protocol, 0),
+            Failure::BufferGone { seq, .. } => (CauseKind::BufferGone, *seq),
+            Failure::RankGone(_) => (CauseKind::RankGone, 0),
+            Failure::Stopped(_) => (CauseKind::Stopped, 0),
+            Failure::Remote { cause, .. } => return *cause,
+        };
+        RemoteCause { kind, seq, node: self.node(), rail: self.rail() }
     }
 
     /// The rail that the failure names, if any.
     #[must_use]
     pub fn rail(&self) -> Option<Rail> {
         match self {
-            Failure::PeerLost { rail, .. } | Failure::RailLost { rail, .. } | Failure::Protocol { rail, .. } => {
-                Some(*rail)
-            }
+            Failure::PeerLost { rail, .. }
+            | Failure::RailLost { rail, .. }
+            | Failure::Protocol { rail, .. } => Some(*rail),
             Failure::Remote { cause, .. } => cause.rail,
             _ => None,
         }
@@ -317,6 +347,9 @@ pub enum CauseKind {
     /// [`Failure::Stopped`].
     #[error("it was stopped")]
     Stopped = 9,
+    /// [`Failure::PeerLeft`].
+    #[error("a node left before the others were done")]
+    PeerLeft = 10,
     /// A cause that this version does not know.
     #[error("unknown cause")]
     Unknown = 255,
@@ -353,11 +386,16 @@ pub enum FrameError {
         /// The next to start here.
         next: u64,
     },
+    /// A rank of the frame does not sit where the frame says.
+    #[error("rank {0} does not sit there")]
+    Rank(Rank),
     /// More early frames than were allowed.
     #[error("more data ahead of its operation than was granted")]
     Overrun,
     /// No flow of the operation has this step, block, offset and length.
-    #[error("operation {seq} has no chunk step {step} block {block} offset {offset} length {length} from there")]
+    #[error(
+        "operation {seq} has no chunk step {step} block {block} offset {offset} length {length} from there"
+    )]
     NoSuchChunk {
         /// Sequence number.
         seq: u64,

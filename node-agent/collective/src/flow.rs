@@ -1,1 +1,32 @@
-//! flow.
+//! Flow control: what bounds every buffer, and why nothing can deadlock.
+//!
+//! **Everything that may be sent has room at the receiver, before it is sent.** So a transport always reads every link,
+//! whatever comes first finds its place, and no link ever holds up another. There is no "stop reading".
+//!
+//! * *Announcements.* A node that has started a collective says so to every peer: by its first data frame, or by a
+//!   [`Ready`](crate::header::Kind::Ready) frame where it has no data to send or may not yet. Every such frame carries the whole
+//!   call, so a mismatch is found by everyone who hears it; an operation completes only when the call of *every* node
+//!   was seen and is equal. At most [`MAX_ACTIVE`](crate::shape::MAX_ACTIVE) collectives are active, in order, so a
+//!   peer that names a later one violates the protocol, and the state kept for operations not started here is bounded.
+//! * *Landing.* To a peer that has announced the operation, gathered data needs no permission: its place is the
+//!   ranks' own output buffers. For data that is reduced, the receiver stages: each source may have
+//!   a window of chunks staged, and is granted more as chunks are reduced.
+//! * *Sending ahead.* A few small chunks may be sent before the peer has announced the operation, so that small operations
+//!   cost one trip for each step. Their number is bounded for each peer, and each has a slot there. The peer's
+//!   announcement of the operation gives the credit back.
+//! * *Control frames* need no permission. For each operation and peer there is one announcement, and one grant for a quarter
+//!   of a window; acknowledgements ride on other frames or stand for 32 KiB or two milliseconds.
+//!
+//! **Progress.** Consider the oldest operation that is not complete on some node. All nodes will start it: their ranks
+//! post it (else its deadline ends it with an error that names the missing), operations start in order, and the staging
+//! it needs is free because older ones are complete. Its announcements go out, as control frames always can.
+//! A chunk that is sent arrives and frees its link's window by an acknowledgement that needs no permission.
+//! A source sends the chunks of a flow in ascending order, and every chunk of a block needs the same chunk of all
+//! sources. Take the least chunk not reduced: a source that has not sent it has sent only lesser ones of the flow, all of which are
+//! reduced and free, so its window is open and it may send. So the least chunk is always reduced, at some time, and then the
+//! next. What is reduced or relayed needs no permission. So every chunk arrives, and the operation completes.
+//!
+//! **For later.** A chunk's name does not contain its rail, contributions are staged under (chunk, source) and combined only
+//! when all are there, and a link's unacknowledged frames are known: so chunks of a lost rail can be sent again over
+//! others, once the receiver has fenced the rail and told what it has. Until that exists, the loss of a rail with data on it
+//! is a [`RailLost`](crate::Failure::RailLost) failure; the loss of an idle rail is not.

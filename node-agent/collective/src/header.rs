@@ -81,6 +81,8 @@ pub enum Kind {
     Ack,
     /// The sender's communicator has failed.
     Abort(RemoteCause),
+    /// The sender has done its last operation and goes: the end of its rails is no failure.
+    Bye,
 }
 
 /// A frame header.
@@ -159,6 +161,7 @@ impl Header {
             }
             Kind::Grant => put(5, &[3]),
             Kind::Ack => put(5, &[4]),
+            Kind::Bye => put(5, &[6]),
             Kind::Abort(cause) => {
                 put(5, &[5]);
                 put(7, &[cause.kind as u8]);
@@ -202,13 +205,14 @@ impl Header {
             3 => Kind::Grant,
             4 => Kind::Ack,
             5 => Kind::Abort(unpack(bytes[7], u32_at(56), u64_at(64))),
+            6 => Kind::Bye,
             other => return Err(field("kind", other.into())),
         };
         if length > 0 && !matches!(kind, Kind::Data { .. }) {
             return Err(FrameError::Length(length));
         }
         let for_operation = matches!(kind, Kind::Ready | Kind::Data { .. } | Kind::Grant);
-        if for_operation == (key == Key::Link) {
+        if for_operation != (key != Key::Link) {
             return Err(field("space", bytes[6].into()));
         }
         let call = if matches!(kind, Kind::Ready | Kind::Data { .. }) {
@@ -265,7 +269,94 @@ fn unpack(kind: u8, packed: u32, seq: u64) -> RemoteCause {
         7 => CauseKind::BufferGone,
         8 => CauseKind::RankGone,
         9 => CauseKind::Stopped,
+        10 => CauseKind::PeerLeft,
         _ => CauseKind::Unknown,
     };
     RemoteCause { kind, seq, node: half(packed), rail: half(packed >> 16) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn call(kind: u8, dtype: u8, reduce: u8, root: u32, count: u64, key: Key) -> Call {
+        let dtype = Dtype::ALL[usize::from(dtype) % Dtype::ALL.len()];
+        let reduce = ReduceOp::ALL[usize::from(reduce) % ReduceOp::ALL.len()];
+        let operation = match (key, kind % 6) {
+            (Key::Pair { to, tag, .. }, _) => Operation::Send { to, tag },
+            (_, 0) => Operation::AllReduce,
+            (_, 1) => Operation::AllGather,
+            (_, 2) => Operation::ReduceScatter,
+            (_, 3) => Operation::Broadcast { root },
+            (_, 4) => Operation::AllToAll,
+            _ => Operation::Barrier,
+        };
+        Call { operation, dtype, reduce, count }.canonical()
+    }
+
+    prop_compose! {
+        fn header()(
+            kind in 0u8..6, pair: bool, seq: u64, ranks: (u32, u32, u32), codes: (u8, u8, u8, u32, u64),
+            epoch: u32, shape: u32, value: u64, acked: u64, length in 0..=MAX_CHUNK as u32,
+            chunk: (u8, u32, u64), cause in 1u8..=10, node: Option<u16>, rail: Option<u16>,
+        ) -> Header {
+            let operation = if pair {
+                Key::Pair { from: ranks.0, to: ranks.1, tag: ranks.2, seq }
+            } else {
+                Key::Collective { seq }
+            };
+            let blame = |v: Option<u16>| v.filter(|&v| v < u16::MAX);
+            let (kind, key) = match kind {
+                0 => (Kind::Ready, operation),
+                1 => (Kind::Data { step: chunk.0, block: chunk.1, offset: chunk.2 }, operation),
+                2 => (Kind::Grant, operation),
+                3 => (Kind::Ack, Key::Link),
+                4 => (Kind::Bye, Key::Link),
+                _ => (Kind::Abort(RemoteCause { node: blame(node), rail: blame(rail), ..unpack(cause, 0, seq) }), Key::Link),
+            };
+            let carries = matches!(kind, Kind::Data { .. });
+            let described = carries || kind == Kind::Ready;
+            let call = described.then(|| call(codes.0, codes.1, codes.2, codes.3, codes.4, key));
+            Header { kind, key, epoch, shape, call, value, acked, length: if carries { length } else { 0 } }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn headers_round_trip(header in header()) {
+            prop_assert_eq!(Header::decode(&header.encode()), Ok(header));
+        }
+
+        #[test]
+        fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Header::decode(&bytes);
+        }
+
+        /// What decodes after some bytes were changed means what it says: it encodes to a header that decodes to it.
+        #[test]
+        fn changed_bytes_never_panic(header in header(), changes in prop::collection::vec((0..HEADER_BYTES, any::<u8>()), 1..8)) {
+            let mut bytes = header.encode();
+            changes.iter().for_each(|&(at, b)| bytes[at] = b);
+            if let Ok(decoded) = Header::decode(&bytes) {
+                prop_assert_eq!(Header::decode(&decoded.encode()), Ok(decoded));
+            }
+        }
+    }
+
+    #[test]
+    fn refusals_are_typed() {
+        let good = Header::control(Kind::Ack, Key::Link, 1, 2).encode();
+        let with = |at: usize, b: u8| {
+            let mut bytes = good;
+            bytes[at] = b;
+            Header::decode(&bytes)
+        };
+        assert_eq!(Header::decode(&good[..95]), Err(FrameError::Short(95)));
+        assert!(matches!(with(0, 0), Err(FrameError::Magic(_))));
+        assert_eq!(with(4, 9), Err(FrameError::Version(9)));
+        assert_eq!(with(12, 1), Err(FrameError::Length(1)));
+        assert_eq!(with(5, 77), Err(FrameError::Field { field: "kind", value: 77 }));
+        assert_eq!(with(6, 1), Err(FrameError::Field { field: "space", value: 1 }));
+    }
 }

@@ -1,1 +1,322 @@
-//! kernel.
+//! Reduction kernels over bytes, in tiles that stay in the first-level cache. Plain loops over fixed-size chunks,
+//! which stable rustc turns into vector code. Order and rounding: [`crate::order`].
+
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+
+use crate::call::{Dtype, ReduceOp};
+use crate::memory::{Memory, Region};
+
+/// Bytes of a tile.
+const TILE: usize = 8192;
+/// Elements of a tile of the smallest dtype.
+const LANES: usize = TILE / 2;
+
+/// Combines contributions in order and writes the result to every output: each of `groups` is one node's
+/// contribution, its regions are the node's ranks in rank order (or one region that was combined elsewhere). All
+/// regions have equal lengths, a whole number of elements. An output may be equal to an input, else they are disjoint.
+///
+/// `None` if a region does not exist.
+pub fn reduce(
+    memory: &mut impl Memory,
+    dtype: Dtype,
+    op: ReduceOp,
+    groups: &[&[Region]],
+    outputs: &[Region],
+) -> Option<()> {
+    let len = groups.first()?.first()?.len;
+    let mut acc = [0u8; TILE];
+    let mut part = [0u8; TILE];
+    let mut at = 0;
+    while at < len {
+        let n = TILE.min(len - at);
+        let acc = &mut acc[..n];
+        for (g, group) in groups.iter().enumerate() {
+            match (g, group) {
+                (0, [one]) => acc.copy_from_slice(memory.bytes(one.part(at, n))?),
+                (0, many) => contribution(memory, dtype, op, many, at, acc)?,
+                (_, [one]) => fold(dtype, op, acc, memory.bytes(one.part(at, n))?),
+                (_, many) => {
+                    contribution(memory, dtype, op, many, at, &mut part[..n])?;
+                    fold(dtype, op, acc, &part[..n]);
+                }
+            }
+        }
+        for output in outputs {
+            memory.bytes_mut(output.part(at, n))?.copy_from_slice(acc);
+        }
+        at += n;
+    }
+    Some(())
+}
+
+/// One tile of one node's contribution: its ranks' inputs, half floats accumulated in f32.
+fn contribution(
+    memory: &impl Memory,
+    dtype: Dtype,
+    op: ReduceOp,
+    ranks: &[Region],
+    at: usize,
+    out: &mut [u8],
+) -> Option<()> {
+    let (first, rest) = ranks.split_first()?;
+    let n = out.len();
+    if matches!(dtype, Dtype::F16 | Dtype::Bf16) && !rest.is_empty() {
+        let mut acc = [0f32; LANES];
+        let mut next = [0f32; LANES];
+        let (acc, next) = (&mut acc[..n / 2], &mut next[..n / 2]);
+        widen(dtype, memory.bytes(first.part(at, n))?, acc);
+        for rank in rest {
+            widen(dtype, memory.bytes(rank.part(at, n))?, next);
+            fold_wide(op, acc, next);
+        }
+        narrow(dtype, acc, out);
+        return Some(());
+    }
+    out.copy_from_slice(memory.bytes(first.part(at, n))?);
+    for rank in rest {
+        fold(dtype, op, out, memory.bytes(rank.part(at, n))?);
+    }
+    Some(())
+}
+
+/// Makes the loop of one element type: `acc = f(acc, src)` element by element.
+macro_rules! each {
+    ($name:ident, $type:ty, $size:literal) => {
+        #[inline(always)]
+        fn $name(acc: &mut [u8], src: &[u8], f: impl Fn($type, $type) -> $type) {
+            let (acc, _) = acc.as_chunks_mut::<$size>();
+            let (src, _) = src.as_chunks::<$size>();
+            for (a, s) in acc.iter_mut().zip(src) {
+                *a = f(<$type>::from_ne_bytes(*a), <$type>::from_ne_bytes(*s)).to_ne_bytes();
+            }
+        }
+    };
+}
+each!(each_f32, f32, 4);
+each!(each_f64, f64, 8);
+each!(each_i32, i32, 4);
+each!(each_i64, i64, 8);
+
+/// The float functions of [`crate::order`], for one type.
+macro_rules! float_fold {
+    ($each:ident, $type:ident, $op:expr, $acc:expr, $src:expr) => {{
+        let quiet = |r: $type| if r.is_nan() { $type::NAN } else { r };
+        match $op {
+            ReduceOp::Sum => $each($acc, $src, |a, b| quiet(a + b)),
+            ReduceOp::Prod => $each($acc, $src, |a, b| quiet(a * b)),
+            ReduceOp::Min => $each($acc, $src, |a, b| {
+                let least = if b < a { b } else { a };
+                if a.is_nan() | b.is_nan() { $type::NAN } else { least }
+            }),
+            ReduceOp::Max => $each($acc, $src, |a, b| {
+                let greatest = if b > a { b } else { a };
+                if a.is_nan() | b.is_nan() { $type::NAN } else { greatest }
+            }),
+        }
+    }};
+}
+
+macro_rules! int_fold {
+    ($each:ident, $op:expr, $acc:expr, $src:expr) => {
+        match $op {
+            ReduceOp::Sum => $each($acc, $src, |a, b| a.wrapping_add(b)),
+            ReduceOp::Prod => $each($acc, $src, |a, b| a.wrapping_mul(b)),
+            ReduceOp::Min => $each($acc, $src, |a, b| a.min(b)),
+            ReduceOp::Max => $each($acc, $src, |a, b| a.max(b)),
+        }
+    };
+}
+
+/// `acc = acc op src`, rounded to the dtype. Both hold whole elements and have equal lengths.
+pub fn fold(dtype: Dtype, op: ReduceOp, acc: &mut [u8], src: &[u8]) {
+    match dtype {
+        Dtype::F32 => float_fold!(each_f32, f32, op, acc, src),
+        Dtype::F64 => float_fold!(each_f64, f64, op, acc, src),
+        Dtype::I32 => int_fold!(each_i32, op, acc, src),
+        Dtype::I64 => int_fold!(each_i64, op, acc, src),
+        Dtype::F16 | Dtype::Bf16 => {
+            let mut wide = [0f32; LANES];
+            let mut next = [0f32; LANES];
+            for (acc, src) in acc.chunks_mut(TILE).zip(src.chunks(TILE)) {
+                let n = acc.len() / 2;
+                widen(dtype, acc, &mut wide[..n]);
+                widen(dtype, src, &mut next[..n]);
+                fold_wide(op, &mut wide[..n], &next[..n]);
+                narrow(dtype, &wide[..n], acc);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn each_wide(acc: &mut [f32], src: &[f32], f: impl Fn(f32, f32) -> f32) {
+    for (a, s) in acc.iter_mut().zip(src) {
+        *a = f(*a, *s);
+    }
+}
+
+fn fold_wide(op: ReduceOp, acc: &mut [f32], src: &[f32]) {
+    float_fold!(each_wide, f32, op, acc, src);
+}
+
+/// Half floats to f32, exactly.
+fn widen(dtype: Dtype, from: &[u8], to: &mut [f32]) {
+    let (from, _) = from.as_chunks::<2>();
+    if dtype == Dtype::Bf16 {
+        for (w, h) in to.iter_mut().zip(from) {
+            *w = f32::from_bits(u32::from(u16::from_ne_bytes(*h)) << 16);
+        }
+        return;
+    }
+    let mut halves = [f16::ZERO; 256];
+    for (to, from) in to.chunks_mut(256).zip(from.chunks(256)) {
+        for (h, b) in halves.iter_mut().zip(from) {
+            *h = f16::from_bits(u16::from_ne_bytes(*b));
+        }
+        halves[..to.len()].convert_to_f32_slice(to);
+    }
+}
+
+/// f32 to half floats, to nearest even; a NaN becomes the canonical one.
+fn narrow(dtype: Dtype, from: &[f32], to: &mut [u8]) {
+    let (to, _) = to.as_chunks_mut::<2>();
+    if dtype == Dtype::Bf16 {
+        for (h, w) in to.iter_mut().zip(from) {
+            let bits = w.to_bits();
+            let rounded = (bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16) as u16;
+            *h = (if w.is_nan() { 0x7fc0 } else { rounded }).to_ne_bytes();
+        }
+        return;
+    }
+    let mut halves = [f16::ZERO; 256];
+    for (to, from) in to.chunks_mut(256).zip(from.chunks(256)) {
+        halves[..from.len()].convert_from_f32_slice(from);
+        for ((b, h), w) in to.iter_mut().zip(&halves).zip(from) {
+            *b = (if w.is_nan() { 0x7e00 } else { h.to_bits() }).to_ne_bytes();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Arena;
+    use half::bf16;
+
+    fn f32s(values: &[f32]) -> Vec<u8> {
+        values.iter().flat_map(|v| v.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    fn float_semantics_are_those_of_the_docs() {
+        let odd = f32::from_bits(0xffc1_2345);
+        for (op, a, b, want) in [
+            (ReduceOp::Sum, 1.5, 2.25, 3.75f32),
+            (ReduceOp::Sum, odd, 1.0, f32::NAN),
+            (ReduceOp::Prod, f32::INFINITY, 0.0, f32::NAN),
+            (ReduceOp::Min, odd, 1.0, f32::NAN),
+            (ReduceOp::Min, 1.0, odd, f32::NAN),
+            (ReduceOp::Max, 1.0, odd, f32::NAN),
+            (ReduceOp::Min, 0.0, -0.0, 0.0),
+            (ReduceOp::Min, -0.0, 0.0, -0.0),
+            (ReduceOp::Max, -0.0, 0.0, -0.0),
+            (ReduceOp::Max, 3.0, 4.0, 4.0),
+        ] {
+            let mut acc = f32s(&[a; 37]);
+            fold(Dtype::F32, op, &mut acc, &f32s(&[b; 37]));
+            assert_eq!(acc, f32s(&[want; 37]), "{op} {a} {b}");
+        }
+    }
+
+    #[test]
+    fn integers_wrap() {
+        let mut acc = i32::MAX.to_ne_bytes().to_vec();
+        fold(Dtype::I32, ReduceOp::Sum, &mut acc, &1i32.to_ne_bytes());
+        assert_eq!(acc, i32::MIN.to_ne_bytes());
+        let mut acc = i64::MAX.to_ne_bytes().to_vec();
+        fold(Dtype::I64, ReduceOp::Prod, &mut acc, &2i64.to_ne_bytes());
+        assert_eq!(acc, (-2i64).to_ne_bytes());
+    }
+
+    /// Every f16 and bf16 bit pattern, against the conversions of the `half` crate.
+    #[test]
+    fn half_floats_equal_the_reference_for_every_bit_pattern() {
+        for op in ReduceOp::ALL {
+            let patterns: Vec<u16> = (0..=u16::MAX).collect();
+            let bytes: Vec<u8> = patterns.iter().flat_map(|p| p.to_ne_bytes()).collect();
+            let other: Vec<u8> = patterns.iter().flat_map(|p| p.wrapping_mul(40503).to_ne_bytes()).collect();
+            for dtype in [Dtype::F16, Dtype::Bf16] {
+                let mut acc = bytes.clone();
+                fold(dtype, *op, &mut acc, &other);
+                let wide = |b: u16| {
+                    if dtype == Dtype::F16 { f16::from_bits(b).to_f32() } else { bf16::from_bits(b).to_f32() }
+                };
+                for &p in &patterns {
+                    let (a, b) = (wide(p), wide(p.wrapping_mul(40503)));
+                    let nan = a.is_nan() || b.is_nan();
+                    let r = match op {
+                        ReduceOp::Sum => a + b,
+                        ReduceOp::Prod => a * b,
+                        ReduceOp::Min => {
+                            if nan {
+                                f32::NAN
+                            } else if b < a {
+                                b
+                            } else {
+                                a
+                            }
+                        }
+                        ReduceOp::Max => {
+                            if nan {
+                                f32::NAN
+                            } else if b > a {
+                                b
+                            } else {
+                                a
+                            }
+                        }
+                    };
+                    let want = match (dtype, r.is_nan()) {
+                        (Dtype::F16, true) => 0x7e00,
+                        (_, true) => 0x7fc0,
+                        (Dtype::F16, _) => f16::from_f32(r).to_bits(),
+                        _ => bf16::from_f32(r).to_bits(),
+                    };
+                    let at = usize::from(p) * 2;
+                    assert_eq!(u16::from_ne_bytes([acc[at], acc[at + 1]]), want, "{dtype} {op} {p:#06x}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn half_floats_of_one_node_round_once() {
+        let mut arena = Arena::new();
+        // 1 + eps/2 + eps/2 = 1 + eps when rounded once, 1 when rounded after each step.
+        let half_eps = f16::from_bits(0x1000);
+        let regions: Vec<Region> = [f16::ONE, half_eps, half_eps]
+            .iter()
+            .map(|v| arena.insert(v.to_bits().to_ne_bytes().to_vec()))
+            .collect();
+        let out = arena.insert(vec![0; 2]);
+        reduce(&mut arena, Dtype::F16, ReduceOp::Sum, &[&regions], &[out]).unwrap();
+        assert_eq!(arena.bytes(out).unwrap(), 0x3c01u16.to_ne_bytes());
+        let apart: Vec<&[Region]> = regions.iter().map(std::slice::from_ref).collect();
+        reduce(&mut arena, Dtype::F16, ReduceOp::Sum, &apart, &[out]).unwrap();
+        assert_eq!(arena.bytes(out).unwrap(), 0x3c00u16.to_ne_bytes());
+    }
+
+    #[test]
+    fn tiles_do_not_show_and_all_outputs_are_written() {
+        let mut arena = Arena::new();
+        let n = 5000;
+        let a = arena.insert(f32s(&(0..n).map(|i| i as f32).collect::<Vec<_>>()));
+        let b = arena.insert(f32s(&(0..n).map(|i| 2.0 * i as f32).collect::<Vec<_>>()));
+        let out = arena.insert(vec![0; n * 4]);
+        reduce(&mut arena, Dtype::F32, ReduceOp::Sum, &[&[a], &[b]], &[a, out]).unwrap();
+        let want = f32s(&(0..n).map(|i| 3.0 * i as f32).collect::<Vec<_>>());
+        assert_eq!(arena.bytes(out).unwrap(), want);
+        assert_eq!(arena.bytes(a).unwrap(), want);
+    }
+}

@@ -1,10 +1,25 @@
 //! The state machine of one node in one job: posts and frames in, frames and completions out.
 
+mod fail;
+mod op;
+mod post;
+mod receive;
+mod scratch;
+mod transmit;
+mod work;
+
+use std::collections::{BTreeMap, VecDeque};
+
 use crate::call::Call;
-use crate::error::{CallError, ConfigError, Failure, FrameError, RailCause};
-use crate::header::Header;
-use crate::memory::{Memory, Region};
-use crate::shape::{Config, Node, Rail, Rank, Time};
+use crate::error::{ConfigError, Failure};
+use crate::header::{Header, Key, Kind};
+use crate::memory::Region;
+use crate::shape::{Config, Layout, Node, Rail, Rank, Time};
+use crate::stripe::{Link, Links};
+use op::{Member, Op};
+use post::{Gathering, Half, RankState};
+use receive::{Early, Incoming};
+use scratch::{Slot, Slots};
 
 /// Names one call of one local rank until it completes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,7 +32,7 @@ pub struct Completion {
     pub ticket: Ticket,
     /// The rank that made it.
     pub rank: Rank,
-    /// Success, or why not. After a success the machine touches the call's buffers no more.
+    /// Success, or why not. After a completion the machine touches the call's buffers no more.
     pub result: Result<(), Failure>,
 }
 
@@ -39,16 +54,78 @@ pub struct Transmit {
 /// Where the payload of a frame that is coming in goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Landing {
-    /// Into this region, as long as [`Machine::landing`] says so.
+    /// The next bytes go into this region (which may be shorter than the rest of the payload).
     Into(Region),
-    /// Nowhere: read it and throw it away.
+    /// Nowhere: read the rest and throw it away.
     Discard,
+}
+
+/// What a machine has done so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Operations completed (collectives, and messages on either side).
+    pub operations: u64,
+    /// Data frames handed to rails.
+    pub chunks: u64,
+    /// Control frames handed to rails.
+    pub control: u64,
+    /// Data frames that came before their operation was started here.
+    pub early: u64,
+    /// Data frames thrown away because their operation is over.
+    pub late: u64,
+}
+
+/// A frame whose payload the transport may still read.
+#[derive(Debug, Clone, Copy)]
+struct InFlight {
+    key: Key,
+    slot: Option<Slot>,
+}
+
+/// What a machine knows of another node.
+#[derive(Debug, Default)]
+struct Peer {
+    /// Control frames to be sent.
+    control: VecDeque<Header>,
+    /// Chunks sent ahead, by operation, that the peer has not said to have started.
+    ahead: BTreeMap<Key, usize>,
+    /// Their sum.
+    ahead_total: usize,
+    /// It said that it goes.
+    left: bool,
 }
 
 /// One node's part in the collectives of a job.
 #[derive(Debug)]
 pub struct Machine {
     config: Config,
+    layout: Layout,
+    shape: u32,
+    window: usize,
+    links: Links,
+    incoming: BTreeMap<(Rail, Node), Incoming>,
+    peers: Vec<Peer>,
+    slots: Slots,
+    ranks: Vec<RankState>,
+    gathering: BTreeMap<u64, Gathering>,
+    halves: BTreeMap<Key, Half>,
+    pairs: BTreeMap<(Rank, Rank, u32, bool), u64>,
+    next_start: u64,
+    ops: BTreeMap<Key, Op>,
+    ages: Vec<Key>,
+    early: BTreeMap<Key, Early>,
+    /// Chunks that came early for operations that have started since.
+    replays: Vec<(Node, Header, Slot)>,
+    /// Operations that may be done.
+    woken: Vec<Key>,
+    in_flight: BTreeMap<u64, InFlight>,
+    next_token: u64,
+    next_ticket: u64,
+    completions: VecDeque<Completion>,
+    failure: Option<Failure>,
+    suspected: Option<(Time, Failure)>,
+    last_end: Time,
+    stats: Stats,
 }
 
 impl Machine {
@@ -57,7 +134,36 @@ impl Machine {
     /// # Errors
     /// A [`ConfigError`] names what cannot work.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
-        Ok(Machine { config })
+        config.check()?;
+        let layout = Layout::new(config.node, config.nodes, &config.ranks);
+        Ok(Machine {
+            shape: config.shape(),
+            window: config.scratch_layout().window,
+            links: Links::new(config.nodes, config.rails, config.link_window()),
+            incoming: BTreeMap::new(),
+            peers: (0..config.nodes).map(|_| Peer::default()).collect(),
+            slots: Slots::new(&config),
+            ranks: layout.local().iter().map(|_| RankState::default()).collect(),
+            gathering: BTreeMap::new(),
+            halves: BTreeMap::new(),
+            pairs: BTreeMap::new(),
+            next_start: 0,
+            ops: BTreeMap::new(),
+            ages: Vec::new(),
+            early: BTreeMap::new(),
+            replays: Vec::new(),
+            woken: Vec::new(),
+            in_flight: BTreeMap::new(),
+            next_token: 1,
+            next_ticket: 0,
+            completions: VecDeque::new(),
+            failure: None,
+            suspected: None,
+            last_end: Time::ZERO,
+            stats: Stats::default(),
+            layout,
+            config,
+        })
     }
 
     /// The configuration.
@@ -66,108 +172,68 @@ impl Machine {
         &self.config
     }
 
-    /// A local rank makes a call. Collectives of one rank count up in the order of their posts; the n-th of every
-    /// rank belong together. `input` and `output` must stay valid until the completion.
-    ///
-    /// # Errors
-    /// A [`CallError`]; then nothing was started and no sequence number was used.
-    pub fn post(&mut self, rank: Rank, call: Call, input: Region, output: Region, now: Time) -> Result<Ticket, CallError> {
-        let _ = (rank, call, input, output, now);
-        Ok(Ticket(0))
+    /// The rank map.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
     }
 
-    /// A rail to a peer is up (connected and authenticated).
-    pub fn rail_up(&mut self, rail: Rail, peer: Node, now: Time) {
-        let _ = (rail, peer, now);
+    /// What was done so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.stats
     }
 
-    /// A rail to a peer is down.
-    pub fn rail_down(&mut self, rail: Rail, peer: Node, cause: RailCause, now: Time) {
-        let _ = (rail, peer, cause, now);
-    }
-
-    /// A local rank left without taking leave (its process ended): everything it takes part in fails.
-    pub fn rank_gone(&mut self, rank: Rank, now: Time) {
-        let _ = (rank, now);
-    }
-
-    /// Fails everything, here and on all peers.
-    pub fn stop(&mut self, reason: &str, now: Time) {
-        let _ = (reason, now);
+    /// A link's state.
+    #[must_use]
+    pub fn link(&self, rail: Rail, peer: Node) -> Option<&Link> {
+        self.links.has(rail, peer).then(|| self.links.get(rail, peer))
     }
 
     /// Why the communicator failed, if it did.
     #[must_use]
     pub fn failure(&self) -> Option<&Failure> {
-        None
+        self.failure.as_ref()
     }
 
-    /// The header of a frame came in on a rail: where does its payload go? Must be followed by
-    /// [`Machine::received`] for the same frame before the next `begin` of that rail and peer, or by
-    /// [`Machine::rail_down`].
-    ///
-    /// # Errors
-    /// The peer violated the protocol: take the rail down with this cause.
-    pub fn begin(&mut self, rail: Rail, peer: Node, header: &Header, now: Time) -> Result<Landing, FrameError> {
-        let _ = (rail, peer, header, now);
-        Ok(Landing::Discard)
-    }
-
-    /// The landing of the frame that is coming in now. Ask before every write: it turns to [`Landing::Discard`]
-    /// when the operation has failed and its buffers are not the machine's any more.
+    /// Whether nothing is outstanding: no operation, no frame to send, nothing that a peer that can be reached has not
+    /// acknowledged. After [`Machine::leave`] or [`Machine::stop`] this says when the rails may be closed.
     #[must_use]
-    pub fn landing(&self, rail: Rail, peer: Node) -> Landing {
-        let _ = (rail, peer);
-        Landing::Discard
+    pub fn is_quiet(&self) -> bool {
+        let reachable = |peer: usize| self.links.up(peer as Node).next().is_some();
+        let told = self.peers.iter().enumerate().all(|(p, peer)| peer.control.is_empty() || !reachable(p));
+        let idle = self.ops.is_empty() && self.gathering.is_empty() && self.halves.is_empty();
+        idle && told && self.links.iter().all(|(_, _, link)| !link.is_up() || link.outstanding() == 0)
     }
 
-    /// The frame that began on this rail is complete.
-    ///
-    /// # Errors
-    /// The peer violated the protocol: take the rail down with this cause.
-    pub fn received(&mut self, rail: Rail, peer: Node, memory: &mut impl Memory, now: Time) -> Result<(), FrameError> {
-        let _ = (rail, peer, memory, now);
-        Ok(())
-    }
-
-    /// The next frame to send, if any rail that suits it has room. Call until `None`.
-    pub fn poll_transmit(&mut self, memory: &mut impl Memory, now: Time) -> Option<Transmit> {
-        let _ = (memory, now);
-        None
-    }
-
-    /// Whether the payload of a frame must not be read any more: a frame that was not begun is dropped, a rail
-    /// with a frame that was begun is taken down with [`RailCause::Withdrawn`].
-    #[must_use]
-    pub fn withdrawn(&self, token: u64) -> bool {
-        let _ = token;
-        false
-    }
-
-    /// All bytes of a frame were handed to the rail: its payload is not read any more.
-    pub fn sent(&mut self, rail: Rail, peer: Node, token: u64, now: Time) {
-        let _ = (rail, peer, token, now);
-    }
-
-    /// Does a piece (about one chunk) of local copying or reducing. `true` if there may be more to do.
-    pub fn work(&mut self, memory: &mut impl Memory, now: Time) -> bool {
-        let _ = (memory, now);
-        false
+    /// Says goodbye to all peers: this node makes no further call, and the end of its rails is no failure. Calls that are
+    /// outstanding go on.
+    pub fn leave(&mut self) {
+        if self.failure.is_none() {
+            self.tell_all(Kind::Bye);
+        }
     }
 
     /// The next completed call.
     pub fn poll_completion(&mut self) -> Option<Completion> {
-        None
+        self.completions.pop_front()
     }
 
-    /// When [`Machine::tick`] wants to be called at the latest.
-    #[must_use]
-    pub fn next_deadline(&self) -> Option<Time> {
-        None
+    fn control(&self, kind: Kind, key: Key, call: Option<Call>) -> Header {
+        Header { call, ..Header::control(kind, key, self.config.epoch, self.shape) }
     }
 
-    /// Time has passed.
-    pub fn tick(&mut self, now: Time) {
-        let _ = now;
+    fn tell_all(&mut self, kind: Kind) {
+        let header = self.control(kind, Key::Link, None);
+        for peer in self.layout.peers() {
+            self.peers[usize::from(peer)].control.push_back(header);
+        }
+    }
+
+    fn complete(&mut self, member: Member, result: Result<(), Failure>) {
+        if let Some(local) = self.layout.local_index(member.rank) {
+            self.ranks[local].outstanding = self.ranks[local].outstanding.saturating_sub(1);
+        }
+        self.completions.push_back(Completion { ticket: member.ticket, rank: member.rank, result });
     }
 }

@@ -1,5 +1,6 @@
 //! Who takes part: nodes, ranks and rails, and the sizes that all nodes must agree on.
 
+use crate::call::Dtype;
 use crate::error::ConfigError;
 use crate::memory::Region;
 
@@ -22,9 +23,13 @@ pub const MIN_CHUNK: usize = 64;
 pub const MAX_CHUNK: usize = 16 << 20;
 /// Collectives that may be active (announced to peers) at once.
 pub const MAX_ACTIVE: u64 = 8;
+/// Calls of one rank that may be outstanding.
+pub const MAX_OUTSTANDING: usize = 1024;
+/// Different (from, to, tag) that one machine remembers.
+pub const MAX_PAIRS: usize = 1 << 16;
 
-/// What a [`crate::Machine`] must know of its job. `ranks`, `nodes`, `rails` and `chunk_bytes` must be equal on all
-/// nodes; a node that differs is found out by its first frame.
+/// What a [`crate::Machine`] must know of its job. `ranks`, `nodes`, `rails`, `chunk_bytes`, and of the tuning what
+/// it says, must be equal on all nodes; a node that differs is found out by its first frame.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// This node.
@@ -37,18 +42,216 @@ pub struct Config {
     pub rails: usize,
     /// Greatest payload of one data frame, in bytes.
     pub chunk_bytes: usize,
-    /// Time that an operation has from its first local post to its completion.
+    /// Time that an operation has from its first local post (or from the end of the operation before it) to its end.
     pub op_timeout: Time,
     /// Fencing number of the job attempt; frames of another epoch are refused.
     pub epoch: u32,
     /// Region for staging, at least [`Config::scratch_bytes`] long; used by the machine alone.
     pub scratch: Region,
+    /// Numbers that trade memory for speed; the default suits.
+    pub tuning: Tuning,
+}
+
+/// Numbers that trade memory for speed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tuning {
+    /// Bytes handed to one link and not acknowledged, at most (but always one chunk may be). `None`: four chunks shared by
+    /// the links of a rail, at least two for each.
+    pub link_window: Option<usize>,
+    /// Received bytes after which they are acknowledged at once rather than with the next frame.
+    pub ack_bytes: u64,
+    /// Time after which any received bytes are acknowledged.
+    pub ack_delay: Time,
+    /// Greatest chunk that may be sent ahead of its operation's start at the peer. Equal on all nodes.
+    pub eager_bytes: usize,
+    /// Chunks that may be sent to one peer ahead of their operations' start there. Equal on all nodes.
+    pub eager_chunks: usize,
+    /// Staged bytes of one reduction, at most (but always four chunks for each peer). Equal on all nodes.
+    pub stage_bytes: usize,
+    /// Time that a rail's loss with data on it waits to be explained by the loss of the whole peer.
+    pub loss_grace: Time,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Tuning {
+            link_window: None,
+            ack_bytes: 32 << 10,
+            ack_delay: Time::from_millis(2),
+            eager_bytes: 16 << 10,
+            eager_chunks: 16,
+            stage_bytes: 12 << 20,
+            loss_grace: Time::from_millis(50),
+        }
+    }
+}
+
+/// How the scratch region is cut: first early slots, then chunk-sized slots for staging and for sending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Scratch {
+    /// Early slots for each peer.
+    pub early_per_peer: usize,
+    /// Bytes of an early slot.
+    pub early_bytes: usize,
+    /// Chunks that each peer may have staged in one reduction.
+    pub window: usize,
+    /// Staging slots: enough for two reductions at full window.
+    pub stage: usize,
+    /// Sending slots.
+    pub send: usize,
 }
 
 impl Config {
     /// Bytes of scratch that a machine of this configuration needs.
     #[must_use]
     pub fn scratch_bytes(&self) -> usize {
-        0
+        let s = self.scratch_layout();
+        self.peers() * s.early_per_peer * s.early_bytes + (s.stage + s.send) * self.chunk_bytes
+    }
+
+    pub(crate) fn peers(&self) -> usize {
+        self.nodes.saturating_sub(1)
+    }
+
+    pub(crate) fn scratch_layout(&self) -> Scratch {
+        let peers = self.peers();
+        let window = (self.tuning.stage_bytes / self.chunk_bytes.max(1) / peers.max(1)).clamp(4, 32);
+        Scratch {
+            // A chunk may still be on its way into its slot when its operation starts, and the credit for it returns:
+            // one for each rail at most.
+            early_per_peer: self.tuning.eager_chunks.max(1) + self.rails,
+            early_bytes: self.tuning.eager_bytes.min(self.chunk_bytes),
+            window,
+            stage: 2 * window * peers,
+            send: if peers == 0 { 0 } else { 4 * self.rails + 4 },
+        }
+    }
+
+    /// Bytes that one link may have on its way.
+    pub(crate) fn link_window(&self) -> u64 {
+        let frame = self.chunk_bytes + crate::header::HEADER_BYTES;
+        let default = (4 * frame / self.peers().max(1)).max(2 * frame);
+        self.tuning.link_window.unwrap_or(default) as u64
+    }
+
+    /// Received bytes that are acknowledged at once: well below the window, so that it never closes for want of it.
+    pub(crate) fn ack_bytes(&self) -> u64 {
+        self.tuning.ack_bytes.min(self.link_window() / 4)
+    }
+
+    /// Digest of what all nodes must share.
+    pub(crate) fn shape(&self) -> u32 {
+        let t = &self.tuning;
+        let numbers =
+            [self.nodes, self.rails, self.chunk_bytes, t.eager_bytes, t.eager_chunks, t.stage_bytes];
+        let ranks = self.ranks.iter().map(|&n| u64::from(n));
+        // FNV-1a over 64-bit words: stable across versions of the standard library, unlike its hashers.
+        let hash = numbers
+            .iter()
+            .map(|&n| n as u64)
+            .chain(ranks)
+            .fold(0xcbf2_9ce4_8422_2325u64, |h, word| (h ^ word).wrapping_mul(0x0100_0000_01b3));
+        (hash ^ hash >> 32) as u32
+    }
+
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        if self.nodes == 0 || self.nodes > MAX_NODES {
+            return Err(ConfigError::Nodes(self.nodes));
+        }
+        if usize::from(self.node) >= self.nodes {
+            return Err(ConfigError::OwnNode { node: self.node, nodes: self.nodes });
+        }
+        let mut seen = vec![false; self.nodes];
+        for (rank, &node) in self.ranks.iter().enumerate() {
+            let Some(seen) = seen.get_mut(usize::from(node)) else {
+                return Err(ConfigError::RankNode { rank: rank as Rank, node, nodes: self.nodes });
+            };
+            *seen = true;
+        }
+        if let Some(empty) = seen.iter().position(|s| !s) {
+            return Err(ConfigError::EmptyNode(empty as Node));
+        }
+        if self.rails > MAX_RAILS || self.rails == 0 && self.nodes > 1 {
+            return Err(ConfigError::Rails(self.rails));
+        }
+        if !(MIN_CHUNK..=MAX_CHUNK).contains(&self.chunk_bytes) || !self.chunk_bytes.is_multiple_of(64) {
+            return Err(ConfigError::Chunk(self.chunk_bytes));
+        }
+        if self.scratch.len < self.scratch_bytes() {
+            return Err(ConfigError::Scratch { given: self.scratch.len, needed: self.scratch_bytes() });
+        }
+        Ok(())
     }
 }
+
+/// The rank map from one node's point of view.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    /// This node.
+    pub node: Node,
+    /// Ranks of each node, ascending.
+    pub ranks_of: Vec<Vec<Rank>>,
+    /// Node of each rank.
+    pub node_of: Vec<Node>,
+}
+
+impl Layout {
+    /// The layout of a checked rank map.
+    #[must_use]
+    pub fn new(node: Node, nodes: usize, node_of: &[Node]) -> Self {
+        let mut ranks_of = vec![Vec::new(); nodes];
+        for (rank, &node) in node_of.iter().enumerate() {
+            ranks_of[usize::from(node)].push(rank as Rank);
+        }
+        Layout { node, ranks_of, node_of: node_of.to_vec() }
+    }
+
+    /// Number of nodes.
+    #[must_use]
+    pub fn nodes(&self) -> usize {
+        self.ranks_of.len()
+    }
+
+    /// Number of ranks.
+    #[must_use]
+    pub fn world(&self) -> usize {
+        self.node_of.len()
+    }
+
+    /// This node's ranks.
+    #[must_use]
+    pub fn local(&self) -> &[Rank] {
+        &self.ranks_of[usize::from(self.node)]
+    }
+
+    /// A node's ranks.
+    #[must_use]
+    pub fn ranks(&self, node: Node) -> &[Rank] {
+        &self.ranks_of[usize::from(node)]
+    }
+
+    /// The place of a rank among this node's.
+    #[must_use]
+    pub fn local_index(&self, rank: Rank) -> Option<usize> {
+        self.local().binary_search(&rank).ok()
+    }
+
+    /// The other nodes, in the order in which this node serves them: the next one first, so that at any moment the
+    /// nodes serve different ones.
+    pub fn peers(&self) -> impl Iterator<Item = Node> + use<> {
+        let (node, nodes) = (self.node, self.nodes() as Node);
+        (node + 1..nodes).chain(0..node)
+    }
+}
+
+/// Chunk size of an operation whose greatest flow between two nodes has `flow` bytes: small enough that every rail
+/// gets some, large enough to be worth a frame. Equal on all nodes.
+#[must_use]
+pub fn chunk_size(flow: usize, config: &Config) -> usize {
+    const WORTH_A_FRAME: usize = 4096;
+    let spread = flow.saturating_mul(config.peers()) / (4 * config.rails.max(1));
+    spread.max(WORTH_A_FRAME).next_multiple_of(64).min(config.chunk_bytes)
+}
+
+/// The dtype whose size divides every chunk and block edge is any of them: 64 bytes hold whole elements of all.
+const _: () = assert!(64 % Dtype::F64.size() == 0);

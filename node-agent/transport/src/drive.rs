@@ -42,12 +42,12 @@ impl<M: Memory> Sink for Bridge<'_, M> {
         if self.machine.withdrawn(token) { None } else { self.memory.bytes(region) }
     }
 
-    fn begin(&mut self, rail: Rail, peer: Node, header: &Header) -> Result<Landing, FrameError> {
+    fn begin(&mut self, rail: Rail, peer: Node, header: &Header) -> Result<(), FrameError> {
         self.machine.begin(rail, peer, header, self.clock.now())
     }
 
-    fn landing(&mut self, rail: Rail, peer: Node) -> Option<&mut [u8]> {
-        match self.machine.landing(rail, peer) {
+    fn landing(&mut self, rail: Rail, peer: Node, at: usize) -> Option<&mut [u8]> {
+        match self.machine.landing(rail, peer, at) {
             Landing::Into(region) => self.memory.bytes_mut(region),
             Landing::Discard => None,
         }

@@ -5,21 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use node_agent_collective::shape::{Node, Rail};
-use node_agent_collective::{FrameError, Header, Landing, RailCause, Region, Transmit};
+use node_agent_collective::{FrameError, Header, RailCause, Region, Transmit};
 
 /// Who takes what comes in and gives the bytes that go out. [`crate::Bridge`] is the one for a machine.
 pub trait Sink {
     /// The payload of a frame that is going out; `None` if it was withdrawn.
     fn payload(&self, token: u64, region: Region) -> Option<&[u8]>;
 
-    /// A header came in: where does its payload go?
+    /// A header came in.
     ///
     /// # Errors
     /// The link is closed with this cause.
-    fn begin(&mut self, rail: Rail, peer: Node, header: &Header) -> Result<Landing, FrameError>;
+    fn begin(&mut self, rail: Rail, peer: Node, header: &Header) -> Result<(), FrameError>;
 
-    /// The bytes to be filled by the frame that is coming in; `None` if they are to be thrown away.
-    fn landing(&mut self, rail: Rail, peer: Node) -> Option<&mut [u8]>;
+    /// The bytes to be filled by the payload of the frame that is coming in, from `at` on (perhaps not all the rest); `None` if they are to be thrown away.
+    fn landing(&mut self, rail: Rail, peer: Node, at: usize) -> Option<&mut [u8]>;
 
     /// The frame that began is complete.
     ///

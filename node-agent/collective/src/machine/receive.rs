@@ -1,0 +1,399 @@
+//! Frames that come in.
+
+use std::collections::BTreeMap;
+
+use crate::call::Call;
+use crate::error::{Failure, FrameError};
+use crate::header::{Header, Key, Kind};
+use crate::machine::scratch::Slot;
+use crate::machine::{Landing, Machine};
+use crate::memory::Memory;
+use crate::schedule::pieces;
+use crate::shape::{MAX_ACTIVE, MAX_OUTSTANDING, Node, Rail, Time};
+
+/// A frame that is coming in on a link.
+#[derive(Debug)]
+pub struct Incoming {
+    header: Header,
+    pub(super) target: Target,
+}
+
+/// Where a frame belongs.
+#[derive(Debug, Clone, Copy)]
+pub enum Target {
+    /// Nowhere, or it has no payload.
+    Nothing,
+    /// Its operation has not started here.
+    Early(Slot),
+    /// A contribution.
+    Staged { flow: usize, chunk: usize, slot: Slot },
+    /// Data that lands where it belongs.
+    Placed { flow: usize, chunk: usize },
+}
+
+/// What came for an operation that has not started here.
+#[derive(Debug, Default)]
+pub struct Early {
+    /// Calls that peers announced.
+    pub calls: BTreeMap<Node, Call>,
+    /// Chunks that they sent ahead.
+    pub frames: Vec<(Node, Header, Slot)>,
+}
+
+/// How an operation stands here.
+enum Standing {
+    Active,
+    Ahead,
+    Over,
+}
+
+impl Machine {
+    /// The header of a frame came in on a rail. Ask [`Machine::landing`] where its payload goes; call
+    /// [`Machine::received`] when all of it is there, before the next frame of this rail and peer begins.
+    ///
+    /// # Errors
+    /// The peer violated the protocol: take the rail down with this cause.
+    pub fn begin(&mut self, rail: Rail, peer: Node, header: &Header, now: Time) -> Result<(), FrameError> {
+        if !self.links.has(rail, peer) || peer == self.layout.node {
+            return Err(FrameError::Field {
+                field: "rail or peer",
+                value: u64::from(rail) << 16 | u64::from(peer),
+            });
+        }
+        if header.epoch != self.config.epoch {
+            return Err(FrameError::Field { field: "epoch", value: header.epoch.into() });
+        }
+        self.links.get_mut(rail, peer).acknowledge(header.acked, now)?;
+        if header.shape != self.shape {
+            self.fail(Failure::Shape { node: peer, here: self.layout.node });
+        }
+        let target = match (header.kind, header.call) {
+            _ if self.failure.is_some() => Target::Nothing,
+            (Kind::Data { .. }, Some(call)) => self.target(peer, header, call)?,
+            _ => Target::Nothing,
+        };
+        self.incoming.insert((rail, peer), Incoming { header: *header, target });
+        Ok(())
+    }
+
+    /// Where the bytes from `at` on of the payload that is coming in on this link go. Ask before every write: it turns
+    /// to [`Landing::Discard`] when the operation has failed and its buffers are not the machine's any more.
+    #[must_use]
+    pub fn landing(&self, rail: Rail, peer: Node, at: usize) -> Landing {
+        let Some(Incoming { header, target }) = self.incoming.get(&(rail, peer)) else {
+            return Landing::Discard;
+        };
+        let left = (header.length as usize).saturating_sub(at);
+        match *target {
+            _ if left == 0 => Landing::Discard,
+            Target::Nothing => Landing::Discard,
+            Target::Early(slot) => Landing::Into(self.slots.early_region(slot, at + left).part(at, left)),
+            Target::Staged { slot, .. } => Landing::Into(self.slots.region(slot, at + left).part(at, left)),
+            Target::Placed { flow, chunk } => {
+                let Some(op) = self.ops.get(&header.key) else { return Landing::Discard };
+                let range = op.received_range(flow, chunk);
+                let rest = range.start + at..range.end;
+                let piece = pieces(&op.schedule.receives[flow].segments, rest).next();
+                piece.map_or(Landing::Discard, |(segment, bytes)| {
+                    let shift = bytes.start - segment.stream.start;
+                    Landing::Into(op.region(&segment.places[0], shift, bytes.len()))
+                })
+            }
+        }
+    }
+
+    /// The frame that began on this link is complete.
+    ///
+    /// # Errors
+    /// The peer violated the protocol: take the rail down with this cause.
+    pub fn received(
+        &mut self,
+        rail: Rail,
+        peer: Node,
+        memory: &mut impl Memory,
+        now: Time,
+    ) -> Result<(), FrameError> {
+        let Some(Incoming { header, target }) = self.incoming.remove(&(rail, peer)) else { return Ok(()) };
+        if header.kind != Kind::Ack {
+            self.links.get_mut(rail, peer).received(header.frame_bytes(), now);
+        }
+        if self.failure.is_some() {
+            return Ok(());
+        }
+        match header.kind {
+            Kind::Ack => {}
+            Kind::Bye => self.peers[usize::from(peer)].left = true,
+            Kind::Abort(cause) => self.fail(Failure::Remote { node: peer, cause }),
+            Kind::Grant => self.granted(peer, &header)?,
+            Kind::Ready => self.announced(peer, &header)?,
+            Kind::Data { .. } => match target {
+                Target::Early(slot) => {
+                    self.stats.early += 1;
+                    if self.ops.contains_key(&header.key) {
+                        // The operation started while the chunk was on its way into the early slot.
+                        self.replays.push((peer, header, slot));
+                    } else {
+                        self.early.entry(header.key).or_default().frames.push((peer, header, slot));
+                    }
+                }
+                Target::Nothing => self.stats.late += 1,
+                target => self.arrived(peer, &header, target, memory, now),
+            },
+        }
+        self.replay(memory, now)
+    }
+
+    fn standing(&self, key: Key) -> Standing {
+        let over = match key {
+            Key::Link => true,
+            Key::Collective { seq } => seq < self.next_start,
+            Key::Pair { from, to, tag, seq } => {
+                let sends = self.layout.node_of.get(from as usize) == Some(&self.layout.node);
+                self.pairs.get(&(from, to, tag, sends)).is_some_and(|&next| seq < next)
+            }
+        };
+        match (self.ops.contains_key(&key), over) {
+            (true, _) => Standing::Active,
+            (false, true) => Standing::Over,
+            (false, false) => Standing::Ahead,
+        }
+    }
+
+    /// Refuses operations that the peer cannot have started, or takes no part in.
+    fn plausible(&self, peer: Node, key: Key, data: bool) -> Result<(), FrameError> {
+        match key {
+            Key::Collective { seq } if seq >= self.next_start + MAX_ACTIVE => {
+                Err(FrameError::Ahead { seq, next: self.next_start })
+            }
+            Key::Pair { from, to, .. } => {
+                let (theirs, ours) = if data { (from, to) } else { (to, from) };
+                let sits = |rank: u32, node: Node| self.layout.node_of.get(rank as usize) == Some(&node);
+                if !sits(theirs, peer) {
+                    return Err(FrameError::Rank(theirs));
+                }
+                if !sits(ours, self.layout.node) {
+                    return Err(FrameError::Rank(ours));
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Finds the place of a data frame.
+    fn target(&mut self, peer: Node, header: &Header, call: Call) -> Result<Target, FrameError> {
+        self.plausible(peer, header.key, true)?;
+        match self.standing(header.key) {
+            Standing::Over => Ok(Target::Nothing),
+            Standing::Ahead => {
+                if header.length as usize > self.config.tuning.eager_bytes {
+                    return Err(FrameError::Overrun);
+                }
+                let slot = self.slots.take_early(peer, self.layout.node).ok_or(FrameError::Overrun)?;
+                Ok(Target::Early(slot))
+            }
+            Standing::Active => {
+                self.hear(peer, header.key, call);
+                if self.failure.is_some() {
+                    return Ok(Target::Nothing);
+                }
+                self.chunk_target(peer, header)
+            }
+        }
+    }
+
+    fn chunk_target(&mut self, peer: Node, header: &Header) -> Result<Target, FrameError> {
+        let Kind::Data { step, block, offset } = header.kind else { return Ok(Target::Nothing) };
+        let (seq, length) = (header.key.seq(), header.length);
+        let nowhere = FrameError::NoSuchChunk { seq, step, block, offset, length };
+        let Some(op) = self.ops.get_mut(&header.key) else { return Ok(Target::Nothing) };
+        let mut flows = op.schedule.receives.iter();
+        let Some(flow) = flows.position(|f| (f.step, f.block, f.peer) == (step, block, peer)) else {
+            return Err(nowhere);
+        };
+        let plan = &op.schedule.receives[flow];
+        let chunk = usize::try_from(offset).unwrap_or(usize::MAX) / op.schedule.chunk;
+        if chunk >= plan.chunks || chunk as u64 * op.schedule.chunk as u64 != offset {
+            return Err(nowhere);
+        }
+        if op.received_range(flow, chunk).len() != length as usize {
+            return Err(nowhere);
+        }
+        let state = &mut op.receives[flow];
+        if state.seen[chunk] {
+            return Err(FrameError::Twice { seq, step, block, offset });
+        }
+        let Some(source) = plan.contribution else {
+            state.seen[chunk] = true;
+            state.begun += 1;
+            return Ok(Target::Placed { flow, chunk });
+        };
+        if state.begun >= op.reduce.told[source] {
+            return Err(FrameError::Overrun);
+        }
+        let slot = self.slots.take_stage().ok_or(FrameError::Overrun)?;
+        state.seen[chunk] = true;
+        state.begun += 1;
+        Ok(Target::Staged { flow, chunk, slot })
+    }
+
+    /// A chunk is complete in its place.
+    fn arrived(&mut self, peer: Node, header: &Header, target: Target, memory: &mut impl Memory, now: Time) {
+        let Some(op) = self.ops.get_mut(&header.key) else { return };
+        op.to_receive -= 1;
+        match target {
+            Target::Staged { flow, chunk, slot } => {
+                let source = op.schedule.receives[flow].contribution.unwrap_or(0);
+                let sources = op.reduce.told.len();
+                op.receives[flow].arrived.push(chunk as u32);
+                op.reduce.staged[chunk * sources + source] = Some(slot);
+                op.reduce.have[chunk] += 1;
+                if usize::from(op.reduce.have[chunk]) == sources {
+                    self.reduce_chunk(header.key, chunk, memory);
+                }
+            }
+            Target::Placed { flow, chunk } => {
+                op.receives[flow].arrived.push(chunk as u32);
+                let range = op.received_range(flow, chunk);
+                let mut gone = None;
+                for (segment, bytes) in pieces(&op.schedule.receives[flow].segments, range) {
+                    let at = |place| op.region(place, bytes.start - segment.stream.start, bytes.len());
+                    let Some((first, others)) = segment.places.split_first() else { continue };
+                    for other in others {
+                        if memory.copy(at(first), at(other)).is_none() {
+                            gone = Some(op.members[other.local].rank);
+                        }
+                    }
+                }
+                if let Some(rank) = gone {
+                    let seq = header.key.seq();
+                    return self.fail(Failure::BufferGone { rank, seq });
+                }
+            }
+            Target::Nothing | Target::Early(_) => {}
+        }
+        let _ = peer;
+        self.finish(header.key, now);
+    }
+
+    /// A peer has started an operation.
+    fn announced(&mut self, peer: Node, header: &Header) -> Result<(), FrameError> {
+        let Some(call) = header.call else { return Ok(()) };
+        self.plausible(peer, header.key, false)?;
+        match self.standing(header.key) {
+            Standing::Active => self.hear(peer, header.key, call),
+            Standing::Over => self.settle(peer, header.key),
+            Standing::Ahead => {
+                let ranks = self.layout.ranks(peer).len();
+                let pairs = self
+                    .early
+                    .iter()
+                    .filter(|(k, e)| matches!(k, Key::Pair { .. }) && e.calls.contains_key(&peer));
+                if matches!(header.key, Key::Pair { .. }) && pairs.count() >= MAX_OUTSTANDING * ranks {
+                    return Err(FrameError::Overrun);
+                }
+                self.early.entry(header.key).or_default().calls.insert(peer, call);
+            }
+        }
+        Ok(())
+    }
+
+    /// A peer's call for an active operation is known: it has started it.
+    fn hear(&mut self, peer: Node, key: Key, call: Call) {
+        self.settle(peer, key);
+        let here = self.layout.node;
+        let Some(op) = self.ops.get_mut(&key) else { return };
+        if op.call != call {
+            let (seq, ours) = (key.seq(), op.call);
+            return self.fail(Failure::Mismatch { seq, node: peer, theirs: call, here, ours });
+        }
+        let heard = &mut op.heard[usize::from(peer)];
+        if !*heard {
+            *heard = true;
+            op.unheard -= 1;
+        }
+        op.started.insert(peer);
+        self.woken.push(key);
+    }
+
+    /// Chunks sent ahead to a peer have found their operation started.
+    fn settle(&mut self, peer: Node, key: Key) {
+        let peer = &mut self.peers[usize::from(peer)];
+        if let Some(chunks) = peer.ahead.remove(&key) {
+            peer.ahead_total -= chunks;
+        }
+    }
+
+    fn granted(&mut self, peer: Node, header: &Header) -> Result<(), FrameError> {
+        let Some(op) = self.ops.get_mut(&header.key) else { return Ok(()) };
+        let mut flows = op.schedule.sends.iter().zip(&mut op.sends);
+        let Some((plan, state)) = flows.find(|(f, _)| f.peer == peer && f.granted) else {
+            return Err(FrameError::Field { field: "grant", value: header.value });
+        };
+        let granted = usize::try_from(header.value).ok().filter(|&g| g <= plan.chunks);
+        let granted = granted.ok_or(FrameError::Field { field: "grant", value: header.value })?;
+        // Grants of different rails may overtake each other; the greatest is the latest.
+        state.granted = state.granted.max(granted);
+        Ok(())
+    }
+
+    /// An operation has started here: what came before counts now.
+    pub(super) fn take_early(&mut self, key: Key) {
+        let Some(early) = self.early.remove(&key) else { return };
+        self.replays.extend(early.frames);
+        for (peer, call) in early.calls {
+            self.hear(peer, key, call);
+        }
+    }
+
+    /// Moves chunks that came early to where they belong.
+    pub(super) fn replay(&mut self, memory: &mut impl Memory, now: Time) -> Result<(), FrameError> {
+        while let Some(key) = self.woken.pop() {
+            self.finish(key, now);
+        }
+        for (peer, header, slot) in std::mem::take(&mut self.replays) {
+            if self.failure.is_some() {
+                return Ok(());
+            }
+            let Some(call) = header.call else { continue };
+            let target = self.target(peer, &header, call);
+            let from = self.slots.early_region(slot, header.length as usize);
+            let moved = match target {
+                Ok(Target::Staged { slot, .. }) => memory.copy(from, self.slots.region(slot, from.len)),
+                Ok(Target::Placed { flow, chunk }) => self.scatter(header.key, flow, chunk, from, memory),
+                _ => Some(()),
+            };
+            self.slots.free_early(slot, peer, self.layout.node);
+            if moved.is_none() {
+                let rank = self.ops.get(&header.key).map_or(0, |op| op.members[0].rank);
+                self.fail(Failure::BufferGone { rank, seq: header.key.seq() });
+            }
+            match target {
+                Ok(Target::Nothing) => {}
+                Ok(target) => self.arrived(peer, &header, target, memory, now),
+                Err(error) => {
+                    let rail = self.links.up(peer).next().unwrap_or(0);
+                    self.fail(Failure::Protocol { node: peer, rail, error });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn scatter(
+        &self,
+        key: Key,
+        flow: usize,
+        chunk: usize,
+        from: crate::memory::Region,
+        memory: &mut impl Memory,
+    ) -> Option<()> {
+        let op = self.ops.get(&key)?;
+        let range = op.received_range(flow, chunk);
+        for (segment, bytes) in pieces(&op.schedule.receives[flow].segments, range.clone()) {
+            let to = op.region(&segment.places[0], bytes.start - segment.stream.start, bytes.len());
+            memory.copy(from.part(bytes.start - range.start, bytes.len()), to)?;
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,243 @@
+//! Frames that go out.
+
+use crate::error::Failure;
+use crate::header::{Header, Key, Kind};
+use crate::kernel;
+use crate::machine::scratch::Slot;
+use crate::machine::{InFlight, Machine, Transmit};
+use crate::memory::{Memory, Region};
+use crate::schedule::{SECOND, Source, pieces};
+use crate::shape::{Node, Rail, Time};
+
+impl Machine {
+    /// The next frame to send, if any rail that suits it has room. Call until `None`.
+    pub fn poll_transmit(&mut self, memory: &mut impl Memory, now: Time) -> Option<Transmit> {
+        if let Some(frame) = self.next_control(now) {
+            return Some(frame);
+        }
+        if self.failure.is_none() {
+            let _ = self.replay(memory, now);
+            for at in 0..self.ages.len() {
+                let key = self.ages[at];
+                if let Some(frame) = self.next_chunk(key, memory, now) {
+                    return Some(frame);
+                }
+            }
+            if let Some(frame) = self.next_announcement(now) {
+                return Some(frame);
+            }
+        }
+        self.next_ack(now)
+    }
+
+    /// Whether the payload of a frame must not be read any more: a frame that was not begun is dropped, a rail
+    /// with a frame that was begun is taken down with [`crate::RailCause::Withdrawn`].
+    #[must_use]
+    pub fn withdrawn(&self, token: u64) -> bool {
+        !self.in_flight.contains_key(&token)
+    }
+
+    /// All bytes of a frame were handed to the rail: its payload is not read any more.
+    pub fn sent(&mut self, _rail: Rail, _peer: Node, token: u64, now: Time) {
+        let Some(InFlight { key, slot }) = self.in_flight.remove(&token) else { return };
+        if let Some(slot) = slot {
+            self.slots.free(slot);
+        }
+        if let Some(op) = self.ops.get_mut(&key) {
+            op.on_way -= 1;
+            self.finish(key, now);
+        }
+    }
+
+    /// Completes a header and books the frame on its rail.
+    fn frame(&mut self, rail: Rail, peer: Node, mut header: Header, now: Time) -> Transmit {
+        header.acked = self.links.get_mut(rail, peer).tell();
+        if header.kind != Kind::Ack {
+            self.links.hand(rail, peer, header.frame_bytes(), now);
+        }
+        if header.length == 0 {
+            self.stats.control += 1;
+        }
+        Transmit { rail, peer, header, payload: None, token: 0 }
+    }
+
+    fn next_control(&mut self, now: Time) -> Option<Transmit> {
+        for at in 0..self.peers.len() {
+            let peer = at as Node;
+            if self.peers[at].control.is_empty() {
+                continue;
+            }
+            if let Some(rail) = self.links.quickest(peer)
+                && let Some(header) = self.peers[at].control.pop_front()
+            {
+                return Some(self.frame(rail, peer, header, now));
+            }
+        }
+        None
+    }
+
+    /// "I have started" to those who could not be told by data, and grants that are due.
+    fn next_announcement(&mut self, now: Time) -> Option<Transmit> {
+        for at in 0..self.ages.len() {
+            let key = self.ages[at];
+            let Some(op) = self.ops.get_mut(&key) else { continue };
+            let reachable = |&peer: &Node| self.links.quickest(peer).is_some();
+            if let Some(at) = op.tell.iter().position(reachable) {
+                let peer = op.tell.remove(at);
+                let call = Some(op.call);
+                let header = self.control(Kind::Ready, key, call);
+                let rail = self.links.quickest(peer)?;
+                let frame = self.frame(rail, peer, header, now);
+                self.woken.push(key);
+                return Some(frame);
+            }
+            if let Some((source, value)) = due_grant(op) {
+                let peer = op.schedule.reduction.as_ref()?.order[source];
+                if let Some(rail) = self.links.quickest(peer) {
+                    op.reduce.told[source] = value;
+                    let header = Header { value: value as u64, ..self.control(Kind::Grant, key, None) };
+                    return Some(self.frame(rail, peer, header, now));
+                }
+            }
+        }
+        None
+    }
+
+    fn next_ack(&mut self, now: Time) -> Option<Transmit> {
+        let (bytes, delay) = (self.config.ack_bytes(), self.config.tuning.ack_delay);
+        let due = |(rail, peer, link): (Rail, Node, &crate::stripe::Link)| {
+            (link.is_up() && link.ack_due(bytes, delay).is_some_and(|at| at <= now)).then_some((rail, peer))
+        };
+        let (rail, peer) = self.links.iter().find_map(due)?;
+        let header = self.control(Kind::Ack, Key::Link, None);
+        Some(self.frame(rail, peer, header, now))
+    }
+
+    /// The next chunk of an operation: what was reduced or relayed first (it is in the cache, and others wait for
+    /// it), then the own inputs; within each, the peers in turn.
+    fn next_chunk(&mut self, key: Key, memory: &mut impl Memory, now: Time) -> Option<Transmit> {
+        let flows = self.ops.get(&key)?.schedule.sends.len();
+        for step in [SECOND, 0] {
+            for turn in 0..flows {
+                let op = self.ops.get(&key)?;
+                let flow = (op.rotor[usize::from(step)] + turn) % flows;
+                let plan = &op.schedule.sends[flow];
+                if plan.step != step {
+                    continue;
+                }
+                let Some(chunk) = op.available(flow) else { continue };
+                let (peer, bytes) = (plan.peer, op.sent_range(flow, chunk).len());
+                let ahead = !op.started.contains(&peer);
+                if ahead && !self.may_send_ahead(peer, bytes) {
+                    continue;
+                }
+                let frame_bytes = bytes as u64 + crate::header::HEADER_BYTES as u64;
+                let backlog = op.backlog(peer).saturating_sub(bytes as u64);
+                let Some(rail) = self.links.choose(peer, frame_bytes, backlog, now) else { continue };
+                let Some(frame) = self.chunk_frame(key, flow, chunk, rail, memory, now) else {
+                    if self.failure.is_some() {
+                        return None;
+                    }
+                    continue;
+                };
+                if ahead {
+                    let peer = &mut self.peers[usize::from(peer)];
+                    *peer.ahead.entry(key).or_insert(0) += 1;
+                    peer.ahead_total += 1;
+                }
+                return Some(frame);
+            }
+        }
+        None
+    }
+
+    fn may_send_ahead(&self, peer: Node, bytes: usize) -> bool {
+        let tuning = &self.config.tuning;
+        let room = self.peers[usize::from(peer)].ahead_total < tuning.eager_chunks.max(1);
+        room && bytes <= tuning.eager_bytes.min(self.config.chunk_bytes)
+    }
+
+    /// Makes the frame of a chunk; `None` if there is no sending slot, or if the operation has failed.
+    fn chunk_frame(
+        &mut self,
+        key: Key,
+        flow: usize,
+        chunk: usize,
+        rail: Rail,
+        memory: &mut impl Memory,
+        now: Time,
+    ) -> Option<Transmit> {
+        let (payload, slot) = self.payload(key, flow, chunk, memory)?;
+        let op = self.ops.get_mut(&key)?;
+        let plan = &op.schedule.sends[flow];
+        let (peer, offset) = (plan.peer, (chunk * op.schedule.chunk) as u64);
+        let kind = Kind::Data { step: plan.step, block: plan.block, offset };
+        let (step, flows) = (usize::from(plan.step), op.schedule.sends.len());
+        op.rotor[step] = (flow + 1) % flows;
+        op.sends[flow].next += 1;
+        op.to_send -= 1;
+        op.on_way += 1;
+        op.tell.retain(|&p| p != peer);
+        let call = Some(op.call);
+        let header = Header { length: payload.len as u32, ..self.control(kind, key, call) };
+        let token = self.next_token;
+        self.next_token += 1;
+        self.in_flight.insert(token, InFlight { key, slot });
+        self.stats.chunks += 1;
+        let payload = Some(payload).filter(|p| p.len > 0);
+        Some(Transmit { payload, token, ..self.frame(rail, peer, header, now) })
+    }
+
+    /// Where a chunk to be sent lies: in a rank's buffer if it lies there in one piece, else it is put together in a
+    /// sending slot.
+    fn payload(
+        &mut self,
+        key: Key,
+        flow: usize,
+        chunk: usize,
+        memory: &mut impl Memory,
+    ) -> Option<(Region, Option<Slot>)> {
+        let op = self.ops.get(&key)?;
+        let plan = &op.schedule.sends[flow];
+        let range = op.sent_range(flow, chunk);
+        let first = pieces(&plan.segments, range.clone()).next();
+        let combines = plan.source == Source::Inputs;
+        match first {
+            None => return Some((Region::EMPTY, None)),
+            Some((segment, bytes)) if bytes == range && (segment.places.len() == 1 || !combines) => {
+                let region = op.region(&segment.places[0], bytes.start - segment.stream.start, bytes.len());
+                return Some((region, None));
+            }
+            Some(_) => {}
+        }
+        let slot = self.slots.take_send()?;
+        let whole = self.slots.region(slot, range.len());
+        let mut done = Some(());
+        for (segment, bytes) in pieces(&plan.segments, range.clone()) {
+            let shift = bytes.start - segment.stream.start;
+            let places = if combines { &segment.places[..] } else { &segment.places[..1] };
+            let from: Vec<Region> = places.iter().map(|p| op.region(p, shift, bytes.len())).collect();
+            let to = whole.part(bytes.start - range.start, bytes.len());
+            done = done.and(match from[..] {
+                [one] => memory.copy(one, to),
+                _ => kernel::reduce(memory, op.call.dtype, op.call.reduce, &[&from], &[to]),
+            });
+        }
+        let rank = op.members[0].rank;
+        if done.is_none() {
+            self.fail(Failure::BufferGone { rank, seq: key.seq() });
+            return None;
+        }
+        Some((whole, Some(slot)))
+    }
+}
+
+/// A source that may be told of more room, and how much it may send in all: when a quarter of the window is free, or the
+/// last chunk has room.
+fn due_grant(op: &crate::machine::op::Op) -> Option<(usize, usize)> {
+    let chunks = op.schedule.reduction.as_ref()?.chunks;
+    let room = (op.reduce.window + op.reduce.ready.len()).min(chunks);
+    let worth = (op.reduce.window / 4).max(1);
+    let due = |&told: &usize| room >= told + worth || room == chunks && told < chunks;
+    op.reduce.told.iter().position(due).map(|source| (source, room))
+}
