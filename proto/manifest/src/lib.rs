@@ -1,0 +1,22 @@
+//! Strict, located reading of YAML and JSON documents into rail.v1 messages, and back.
+//!
+//! Text becomes a tree of located nodes (`yaml`, `json`) within hard limits; the tree is checked against a message
+//! descriptor (`check`); every error found is a [`Finding`] that says where, what, and the nearest right thing.
+
+mod check;
+mod finding;
+mod json;
+mod nearest;
+mod registry;
+mod scalar;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod wellknown;
+mod write;
+mod yaml;
+
+pub use finding::{Finding, Findings, MAX_FINDINGS, Position};
+pub use registry::{Document, Registry, Resource, read_message};
+pub use tree::{Format, MAX_DEPTH, MAX_NODES, MAX_TEXT};
+pub use write::{WriteError, json_of, to_json, to_yaml, yaml_of};
