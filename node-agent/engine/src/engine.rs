@@ -1,7 +1,7 @@
 //! The progress loop: one thread, one poll, everything in turn.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -114,7 +114,7 @@ impl Engine {
     pub fn bind(config: Config, key: JobKey) -> Result<Self, EngineError> {
         config.check()?;
         let rails = TcpRails::bind(&tcp_config(&config, key))?;
-        let ranks = Ranks::bind(&config.socket)?;
+        let ranks = Ranks::bind(&config.socket, config.rank_uid)?;
         let supervisor = Supervisor::bind(&config.control).map_err(|source| EngineError::ControlSocket {
             path: config.control.display().to_string(),
             source,
@@ -124,8 +124,8 @@ impl Engine {
         shape.scratch = memory.take(shape.scratch_bytes());
         let machine = Machine::new(shape)?;
         let tokens = Tokens::default();
-        watch(&rails, &ranks.listener, RANK_LISTENER)?;
-        watch(&rails, &supervisor.listener, CONTROL_LISTENER)?;
+        watch(&rails, &ranks.listener, RANK_LISTENER, Interest::READABLE)?;
+        watch(&rails, &supervisor.listener, CONTROL_LISTENER, Interest::READABLE)?;
         let stopper = Stopper { reason: Arc::default(), waker: rails.waker() };
         Ok(Self {
             local_ranks: config.local_ranks(),
@@ -278,23 +278,21 @@ impl Tokens {
     }
 }
 
-/// Reports `socket` as readable and writable under `token` from now on.
+/// Reports what happens on `socket` under `token` from now on, once for each change.
 pub(crate) fn watch(
     rails: &TcpRails,
-    socket: &impl std::os::fd::AsFd,
+    socket: &impl AsFd,
     token: usize,
+    interest: Interest,
 ) -> Result<(), EngineError> {
-    let socket: BorrowedFd<'_> = socket.as_fd();
-    let interest =
-        if token < FIRST_CONNECTION { Interest::READABLE } else { Interest::READABLE | Interest::WRITABLE };
     rails
         .registry()
-        .register(&mut SourceFd(&socket.as_raw_fd()), Token(token), interest)
+        .register(&mut SourceFd(&socket.as_fd().as_raw_fd()), Token(token), interest)
         .map_err(EngineError::Watch)
 }
 
 /// Undoes [`watch`]. Closing the socket would do as well, so a failure is of no consequence.
-pub(crate) fn unwatch(rails: &TcpRails, socket: &impl std::os::fd::AsFd) {
+pub(crate) fn unwatch(rails: &TcpRails, socket: &impl AsFd) {
     let _ = rails.registry().deregister(&mut SourceFd(&socket.as_fd().as_raw_fd()));
 }
 

@@ -60,9 +60,16 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    pub(crate) fn bind(path: &Path) -> Result<Self, SocketError> {
+    /// Opens the socket. It is its owner's alone, so it is given to the ranks' user where that is another one.
+    pub(crate) fn bind(path: &Path, rank_uid: Option<u32>) -> Result<Self, SocketError> {
+        let listener = Listener::bind(path)?;
+        if let Some(uid) = rank_uid {
+            let failed =
+                |source| SocketError::System { action: "give to the ranks' user", path: path.into(), source };
+            std::os::unix::fs::chown(path, Some(uid), None).map_err(failed)?;
+        }
         Ok(Self {
-            listener: Listener::bind(path)?,
+            listener,
             connections: ByToken::new(),
             attached: BTreeMap::new(),
             posted: BTreeMap::new(),
@@ -140,7 +147,7 @@ impl Engine {
             return;
         }
         let token = self.tokens.take();
-        if let Err(error) = watch(&self.rails, &channel, token) {
+        if let Err(error) = watch(&self.rails, &channel, token, mio::Interest::READABLE) {
             warn!(%error, "cannot watch a rank");
             self.tokens.give_back(token);
             return;
@@ -402,7 +409,7 @@ mod tests {
     #[test]
     fn a_detached_rank_is_missed_when_others_go_on() {
         let room = tempfile::tempdir().unwrap();
-        let mut ranks = Ranks::bind(&room.path().join("s")).unwrap();
+        let mut ranks = Ranks::bind(&room.path().join("s"), None).unwrap();
         assert_eq!(ranks.count_collective(0), None);
         assert!(ranks.is_awaited(1));
         assert_eq!(ranks.count_collective(1), None);

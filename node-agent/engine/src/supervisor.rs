@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use mio::Interest;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tracing::{debug, warn};
 
@@ -140,7 +141,7 @@ impl Engine {
                 continue;
             }
             let token = self.tokens.take();
-            if let Err(error) = watch(&self.rails, &stream, token) {
+            if let Err(error) = watch(&self.rails, &stream, token, Interest::READABLE | Interest::WRITABLE) {
                 warn!(%error, "cannot watch a control connection");
                 self.tokens.give_back(token);
                 continue;
