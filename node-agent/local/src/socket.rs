@@ -169,12 +169,16 @@ impl Channel {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        let mut reset = false;
         let message = loop {
             match rustix::net::recvmsg(&self.socket, &mut [IoSliceMut::new(&mut packet)], &mut control, flags)
             {
                 Ok(message) => break message,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(None),
+                // The other side closed before it read all of ours. What it said before that is still to be read: the error
+                // is told once, ahead of it.
+                Err(Errno::CONNRESET) if !reset => reset = true,
                 Err(Errno::CONNRESET | Errno::NOTCONN) => return Err(SocketError::Closed),
                 Err(e) => return Err(connection("receive on", e)),
             }
@@ -355,6 +359,17 @@ mod tests {
         let waiting = Channel::connect(&room.path().join("s")).unwrap();
         assert!(matches!(waiting.wait_readable(late), Err(SocketError::TimedOut)));
         drop(listener);
+    }
+
+    #[test]
+    fn last_words_are_heard_after_a_close_that_ignored_ours() {
+        let room = tempfile::tempdir().unwrap();
+        let (_listener, rank, engine, _) = pair(&room.path().join("s"));
+        rank.send(b"never read", None).unwrap();
+        engine.send(b"go away", None).unwrap();
+        drop(engine);
+        assert_eq!(rank.receive().unwrap().unwrap().packet, b"go away");
+        assert!(matches!(rank.receive(), Err(SocketError::Closed)));
     }
 
     #[test]
