@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 /// What the core waits for and how much it takes. Durations are wall-clock durations of the shell's `now`.
+///
+/// The per-step limits together keep the writes of one step below the 128 operations that etcd takes in one
+/// transaction by default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Told to agents in the Welcome.
@@ -39,9 +42,13 @@ pub struct Config {
     pub max_ranks: u32,
     /// Most queued jobs looked at in one step; the rest follows in the next tick.
     pub pass_limit: usize,
+    /// Most jobs placed in one step; the rest follows in the next tick.
+    pub pass_places: usize,
     /// Most waiting jobs whose stored reasons one step rewrites.
     pub reason_writes: usize,
-    /// Most expired records (request ids, tokens) that one step removes.
+    /// Most deadlines handled in one step; the rest follows in the next tick.
+    pub due_limit: usize,
+    /// Most expired records (request ids, tokens, jobs of removed tenants) that one step removes.
     pub purge_limit: usize,
 }
 
@@ -65,8 +72,10 @@ impl Default for Config {
             max_requests: 2_000_000,
             max_ranks: 1_048_576,
             pass_limit: 4096,
-            reason_writes: 16,
-            purge_limit: 256,
+            pass_places: 16,
+            reason_writes: 8,
+            due_limit: 8,
+            purge_limit: 64,
         }
     }
 }

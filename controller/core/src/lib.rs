@@ -9,9 +9,9 @@
 //! state.next_tick() -> Option<Timestamp>
 //! // Reading, always of the present state:
 //! state.epoch(), config(), version(&Key) -> Option<u64>
-//! state.job(&JobId) -> Option<&Arc<Job>>, job_by_uid(&JobUid), jobs() / jobs_of(&TenantName) -> iterators in name order
-//! state.node(&NodeName) -> Option<&Arc<Node>>, nodes(), last_heard(&NodeName) -> Option<Timestamp>, holds(&NodeName) -> Vec<Hold>
-//! state.tenant(&TenantName) -> Option<&Arc<Tenant>>, tenants(), usage(&TenantName) -> TenantUsage
+//! state.job(&JobId) -> Option<&Arc<Job>>, job_by_uid(&JobUid), jobs(after) / jobs_of(&TenantName, after) -> in name order
+//! state.node(&NodeName) -> Option<&Arc<Node>>, nodes(after), session(&NodeName), last_heard(&NodeName) -> Option<Timestamp>, holds(&NodeName) -> Vec<Hold>
+//! state.tenant(&TenantName) -> Option<&Arc<Tenant>>, tenants(after), usage(&TenantName) -> TenantUsage
 //! state.fabric() -> Option<&Arc<Fabric>>, findings() -> Vec<Reason>, topology() -> TopologyView
 //! state.plan(&TenantName, &JobSpec, now) -> Result<PlanResult, CoreError>, explain(&JobId, now) -> Result<Explanation, CoreError>
 //! state.health() -> HealthView
@@ -21,14 +21,33 @@
 //! the failure, and step the agents' events of the batch again later (or end those agents' streams: they register
 //! again with everything they know).
 
+mod admin;
+mod agents;
+mod attempt;
 pub mod config;
+mod due;
 pub mod error;
 pub mod event;
+mod journal;
+pub mod load;
+mod observe;
+pub mod query;
 pub mod records;
+mod schedule;
+pub mod state;
+mod step;
+mod submit;
+mod tables;
+#[cfg(test)]
+mod tests;
 
 pub use config::Config;
 pub use error::{CoreError, ErrorKind};
 pub use event::{
     Event, Key, Naming, NextTick, Output, Push, Register, Reply, Stored, Submit, ToNode, Transition, Write,
 };
+pub use load::LoadError;
+pub use query::{Explanation, HealthView, Hold, PlanResult, PodView, TenantUsage, TopologyView};
 pub use records::{Attempt, Ending, Outcome, RequestRecord, TokenRecord};
+pub use state::State;
+pub use step::{Rng, step};

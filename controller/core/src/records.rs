@@ -29,15 +29,13 @@ pub struct Ending {
     pub grace: Duration,
     /// Since when.
     pub since: Timestamp,
-    /// Why; more causes may be added while nodes report. Empty for a job that simply completed.
+    /// Why; more causes may be added while nodes report.
     pub causes: Vec<Reason>,
 }
 
-/// What a job becomes at the end of a try.
+/// What a job becomes at the end of a try that does not simply complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Completed.
-    Complete,
     /// Pending again, next try.
     Requeue,
     /// Failed.

@@ -1,0 +1,239 @@
+//! What administrators do: tenants, the fabric, nodes, join tokens.
+
+use std::{sync::Arc, time::Duration};
+
+use proto_model::{Fabric, Health, Inventory, Node, NodeName, Observed, Quota, Reason, Tenant, TenantName};
+
+use crate::{
+    attempt::Blame,
+    error::CoreError,
+    event::{Key, Reply, ToNode},
+    records::TokenRecord,
+    state::Link,
+    step::Step,
+};
+
+impl Step<'_> {
+    pub(crate) fn apply_tenant(
+        &mut self,
+        name: TenantName,
+        description: String,
+        quota: Quota,
+        dry_run: bool,
+    ) -> Result<Reply, CoreError> {
+        let base = &self.state.base;
+        let old = base.tenants.get(&name).cloned();
+        let tenant = match &old {
+            Some(old) if old.description == description && old.quota == quota => Arc::clone(old),
+            Some(old) => {
+                Arc::new(Tenant { description, quota, generation: old.generation + 1, ..(**old).clone() })
+            }
+            None => {
+                let limit = self.state.config.max_tenants;
+                if base.tenants.len() >= limit {
+                    return Err(CoreError::Full {
+                        what: "tenants",
+                        limit,
+                        remedy: "delete some that are not used",
+                    });
+                }
+                // Jobs of an earlier tenant of that name must not become this one's.
+                if let Some(jobs) = self.state.index.tenants.get(&name) {
+                    return Err(CoreError::TenantBusy { tenant: name, jobs: jobs.all });
+                }
+                let uid = self.random_uid();
+                Arc::new(Tenant {
+                    name: name.clone(),
+                    uid,
+                    generation: 1,
+                    created: self.now,
+                    description,
+                    quota,
+                })
+            }
+        };
+        let changed = old.is_none_or(|old| !Arc::ptr_eq(&old, &tenant));
+        if changed && !dry_run {
+            self.state.set_tenant(&name, Some(Arc::clone(&tenant)));
+            self.freed();
+        }
+        Ok(Reply::Tenant(tenant))
+    }
+
+    /// The tenant's ended jobs follow in later ticks, a bounded part of them in each.
+    pub(crate) fn delete_tenant(&mut self, name: &TenantName) -> Result<Reply, CoreError> {
+        if !self.state.base.tenants.contains_key(name) {
+            return Err(CoreError::TenantUnknown { tenant: name.clone(), nearest: None });
+        }
+        let jobs = self.state.index.tenants.get(name).map_or(0, |jobs| jobs.active);
+        if jobs > 0 {
+            return Err(CoreError::TenantBusy { tenant: name.clone(), jobs });
+        }
+        self.state.set_tenant(name, None);
+        Ok(Reply::Done)
+    }
+
+    pub(crate) fn apply_fabric(&mut self, fabric: Fabric, dry_run: bool) -> Result<Reply, CoreError> {
+        let findings = controller_topology::check(&fabric);
+        if !findings.is_empty() {
+            return Err(CoreError::FabricInvalid { findings });
+        }
+        let old = self.state.base.fabric.clone();
+        let generation = old.as_ref().map_or(1, |old| old.generation + 1);
+        let mut fabric = Arc::new(Fabric { generation, ..fabric });
+        if let Some(old) = old {
+            let same = *old == Fabric { generation: old.generation, ..(*fabric).clone() };
+            if same {
+                fabric = old;
+            }
+        }
+        let before = self.state.journal.undo.len();
+        self.state.set_fabric(Some(Arc::clone(&fabric)));
+        let findings = self.state.index.snapshot.topology().findings();
+        if dry_run {
+            self.state.undo_to(before);
+        } else {
+            self.freed();
+        }
+        Ok(Reply::Fabric { fabric, findings })
+    }
+
+    pub(crate) fn delete_fabric(&mut self) -> Result<Reply, CoreError> {
+        if self.state.base.fabric.is_none() {
+            return Err(CoreError::FabricNotFound);
+        }
+        self.state.set_fabric(None);
+        self.freed();
+        Ok(Reply::Done)
+    }
+
+    pub(crate) fn update_node(
+        &mut self,
+        name: &NodeName,
+        unschedulable: bool,
+        reason: String,
+        if_version: u64,
+    ) -> Result<Reply, CoreError> {
+        let node = self.state.base.nodes.get(name).cloned();
+        let node = node.ok_or_else(|| CoreError::NodeNotFound { node: name.clone() })?;
+        let current = self.state.version(&Key::Node(name.clone())).unwrap_or(0);
+        if if_version != 0 && if_version != current {
+            return Err(CoreError::Conflict { what: format!("node '{name}'"), asked: if_version, current });
+        }
+        if node.unschedulable == unschedulable && node.unschedulable_reason == reason {
+            return Ok(Reply::Node(node));
+        }
+        let generation = node.generation + 1;
+        let node =
+            Arc::new(Node { unschedulable, unschedulable_reason: reason, generation, ..(*node).clone() });
+        self.state.set_node(name, Some(Arc::clone(&node)));
+        self.freed();
+        Ok(Reply::Node(node))
+    }
+
+    pub(crate) fn delete_node(&mut self, name: &NodeName, force: bool) -> Result<Reply, CoreError> {
+        if !self.state.base.nodes.contains_key(name) {
+            return Err(CoreError::NodeNotFound { node: name.clone() });
+        }
+        let holds = self.state.index.holds.get(name).cloned().unwrap_or_default();
+        if !force && !holds.is_empty() {
+            let jobs =
+                holds.keys().filter_map(|uid| Some(self.state.base.jobs.get(uid)?.job.id.clone())).collect();
+            return Err(CoreError::NodeBusy { node: name.clone(), jobs });
+        }
+        self.push(name, ToNode::Close { reason: "the node was deleted".to_owned() });
+        self.state.set_link(name, None);
+        self.state.set_node(name, None);
+        for (uid, position) in holds {
+            let Some(entry) = self.entry(uid) else { continue };
+            let ending = entry.attempt.as_ref().is_some_and(|attempt| attempt.ending.is_some());
+            self.vouched(uid, position);
+            if !ending {
+                let message =
+                    format!("an administrator deleted node '{name}' and vouched that nothing runs there");
+                let cause = Reason::new("NodeDeleted", message).scope(format!("node/{name}")).since(self.now);
+                self.fail(uid, Blame::Infrastructure, vec![cause]);
+            }
+            self.refresh_reasons(uid);
+            self.assess(uid);
+        }
+        self.freed();
+        Ok(Reply::Done)
+    }
+
+    /// The administrator has confirmed the end of a node's part in the node's place.
+    fn vouched(&mut self, uid: proto_model::JobUid, position: u32) {
+        let key = (uid, position);
+        let old = self.state.base.views.get(&key).cloned();
+        let mut view = old.unwrap_or_else(|| crate::observe::fresh_view(Observed::Ended));
+        view.state = Observed::Ended;
+        self.state.set_view(key, Some(view));
+    }
+
+    pub(crate) fn create_token(
+        &mut self,
+        node: NodeName,
+        hash: [u8; 32],
+        lifetime: Option<Duration>,
+    ) -> Result<Reply, CoreError> {
+        let config = &self.state.config;
+        let (limit, longest) = (config.max_tokens, config.token_lifetime_max);
+        if self.state.base.tokens.len() >= limit {
+            return Err(CoreError::Full {
+                what: "join tokens",
+                limit,
+                remedy: "use them, or wait until they expire",
+            });
+        }
+        let lifetime = lifetime.unwrap_or(longest);
+        if lifetime > longest || lifetime.is_zero() {
+            let message = format!("must be more than 0 and at most {} s", longest.as_secs());
+            return Err(CoreError::Invalid { field: "lifetime", message });
+        }
+        let record = Arc::new(TokenRecord { hash, node, expires: self.now.plus(lifetime), used_by: None });
+        self.state.set_token(hash, Some(Arc::clone(&record)));
+        Ok(Reply::Token(record))
+    }
+
+    pub(crate) fn join(&mut self, node: NodeName, hash: [u8; 32], csr: [u8; 32]) -> Result<Reply, CoreError> {
+        let record = self.state.base.tokens.get(&hash).filter(|record| record.expires > self.now).cloned();
+        let record = record.ok_or_else(|| CoreError::TokenInvalid { node: node.clone() })?;
+        if record.node != node {
+            return Err(CoreError::TokenForOther { node });
+        }
+        if record.used_by.is_some_and(|used| used != csr) {
+            return Err(CoreError::TokenUsed { node });
+        }
+        let limit = self.state.config.max_nodes;
+        let known = self.state.base.nodes.get(&node).cloned();
+        if known.is_none() && self.state.base.nodes.len() >= limit {
+            return Err(CoreError::Full { what: "nodes", limit, remedy: "delete nodes that are gone" });
+        }
+        if record.used_by.is_none() {
+            let used = TokenRecord { used_by: Some(csr), ..(*record).clone() };
+            self.state.set_token(hash, Some(Arc::new(used)));
+        }
+        if let Some(known) = known {
+            return Ok(Reply::Node(known));
+        }
+        let joined = Arc::new(Node {
+            name: node.clone(),
+            uid: self.random_uid(),
+            generation: 1,
+            created: self.now,
+            unschedulable: false,
+            unschedulable_reason: String::new(),
+            inventory: Inventory::default(),
+            health: Health::NotReady,
+            health_since: self.now,
+            reasons: vec![Reason::new("NotHeard", "the node has joined; its agent has not connected yet")],
+            agent_version: String::new(),
+        });
+        self.state.set_node(&node, Some(Arc::clone(&joined)));
+        self.state.set_link(
+            &node,
+            Some(Link { session: None, heard: self.now, due: None, foreign: Default::default() }),
+        );
+        Ok(Reply::Node(joined))
+    }
+}

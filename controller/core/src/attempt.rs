@@ -1,0 +1,331 @@
+//! One try of a job: what its nodes are wished to do, how far they are, how it ends.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use proto_model::{
+    Assignment, Health, JobUid, NodeEndpoints, NodeName, Observed, Phase, RailBytes, RankExit, Reason,
+    Requeue, RunResult, Wish,
+};
+
+use crate::{
+    event::ToNode,
+    records::{Attempt, Ending, Outcome},
+    state::{JobEntry, State},
+    step::Step,
+};
+
+/// Causes kept of one try.
+const CAUSES_MAX: usize = 32;
+/// The cause of a try that has run for as long as it may.
+pub(crate) const TIME_LIMIT: &str = "TimeLimit";
+/// Causes that are the job's own doing although an agent names them.
+const OWN_CAUSES: [&str; 1] = ["RankStartFailed"];
+
+/// What kind of failure ended a try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Blame {
+    /// The job's own program.
+    Program,
+    /// Engine, node, rail, network, or time without progress.
+    Infrastructure,
+}
+
+impl Blame {
+    pub(crate) fn of(cause: &Reason) -> Self {
+        if OWN_CAUSES.contains(&cause.code.as_ref()) { Self::Program } else { Self::Infrastructure }
+    }
+}
+
+impl State {
+    /// What a node is wished to do for a job. `None` if the node's part has ended.
+    pub(crate) fn wish(&self, entry: &JobEntry, position: u32) -> Option<Assignment> {
+        let attempt = entry.attempt.as_ref()?;
+        let job = &entry.job;
+        let view = self.base.views.get(&(job.uid, position));
+        if view.is_some_and(|view| view.state == Observed::Ended) {
+            return None;
+        }
+        let placement = || Box::new(job.status.placement.clone().unwrap_or_default());
+        let spec = || Box::new(job.spec.clone());
+        let wish = match &attempt.ending {
+            Some(ending) => {
+                let causes: Vec<&str> = ending.causes.iter().map(|cause| cause.message.as_str()).collect();
+                Wish::Stopped { grace: ending.grace, reason: causes.join("; ") }
+            }
+            None if job.status.phase == Phase::Running => Wish::Running {
+                spec: spec(),
+                placement: placement(),
+                key: attempt.key,
+                peers: attempt.peers.clone(),
+            },
+            None => Wish::Prepared { spec: spec(), placement: placement(), key: attempt.key },
+        };
+        Some(Assignment {
+            uid: job.uid,
+            attempt: attempt.attempt,
+            id: job.id.clone(),
+            wish,
+            trace_parent: job.status.trace_parent.clone(),
+        })
+    }
+}
+
+impl Step<'_> {
+    /// Tells every connected node of the gang its wish.
+    pub(crate) fn push_wishes(&mut self, uid: JobUid) {
+        let Some(entry) = self.entry(uid) else { return };
+        for (position, node) in gang(&entry) {
+            if let Some(assignment) = self.state.wish(&entry, position) {
+                self.push(node, ToNode::Assignment(Box::new(assignment)));
+            }
+        }
+    }
+
+    /// Draws the conclusions from what the nodes of a gang have reported.
+    pub(crate) fn assess(&mut self, uid: JobUid) {
+        let Some(mut entry) = self.entry(uid) else { return };
+        let Some(attempt) = entry.attempt.clone() else { return };
+        let size = gang_size(&entry);
+        if attempt.ending.is_some() {
+            if entry.tally.ended == size {
+                self.finish(uid);
+            }
+            return;
+        }
+        if entry.job.status.phase == Phase::Reserved {
+            self.enter(&mut entry, Phase::Preparing);
+            self.state.set_job(uid, Some(entry.clone()));
+        }
+        if entry.job.status.phase == Phase::Preparing && entry.tally.prepared == size {
+            let peers = self.peers(&entry);
+            self.enter(&mut entry, Phase::Running);
+            entry.attempt = Some(Arc::new(Attempt { peers, ..(*attempt).clone() }));
+            entry.due = Some(self.now.plus(self.state.config.start_timeout));
+            self.state.set_job(uid, Some(entry.clone()));
+            self.push_wishes(uid);
+        }
+        if entry.job.status.phase != Phase::Running {
+            return;
+        }
+        if entry.tally.started == size && entry.job.status.started.is_none() {
+            let now = self.now;
+            self.change(&mut entry, |status| status.started = Some(now));
+            entry.due = entry.job.spec.time_limit.map(|limit| now.plus(limit));
+            self.state.set_job(uid, Some(entry.clone()));
+        }
+        if entry.tally.ended == size && entry.tally.finished == size {
+            self.finish(uid);
+        }
+    }
+
+    fn peers(&self, entry: &JobEntry) -> Vec<NodeEndpoints> {
+        gang(entry)
+            .map(|(position, node)| NodeEndpoints {
+                node: node.clone(),
+                endpoints: self
+                    .state
+                    .base
+                    .views
+                    .get(&(entry.job.uid, position))
+                    .map(|view| view.endpoints.clone())
+                    .unwrap_or_default(),
+            })
+            .collect()
+    }
+
+    /// A try has failed. The first failure ends it; a later one may show that it was the infrastructure's.
+    pub(crate) fn fail(&mut self, uid: JobUid, blame: Blame, causes: Vec<Reason>) {
+        let Some(entry) = self.entry(uid) else { return };
+        let Some(attempt) = &entry.attempt else { return };
+        let failure = entry.job.spec.failure;
+        let again = match failure.requeue {
+            Requeue::Never => false,
+            Requeue::OnInfrastructure => blame == Blame::Infrastructure,
+            Requeue::OnAny => true,
+        };
+        let restarts = attempt.attempt.saturating_sub(1);
+        let mut causes = causes;
+        if again && restarts >= failure.max_restarts {
+            let message = format!("the job was restarted {restarts} times, the most that it allows");
+            causes.push(Reason::new("RestartsExhausted", message).count(restarts as usize));
+        }
+        let requeue = again && restarts < failure.max_restarts;
+        let outcome = if requeue { Outcome::Requeue } else { Outcome::Fail };
+        self.end_attempt(uid, outcome, entry.job.spec.grace_period, causes);
+    }
+
+    /// Ends a try, or adds to an end that is under way: a cancel wins over a failure, a requeue over a plain failure,
+    /// less grace over more.
+    pub(crate) fn end_attempt(
+        &mut self,
+        uid: JobUid,
+        outcome: Outcome,
+        grace: Duration,
+        causes: Vec<Reason>,
+    ) {
+        let Some(mut entry) = self.entry(uid) else { return };
+        let Some(attempt) = entry.attempt.clone() else { return };
+        let old = attempt.ending.clone();
+        let new = match &old {
+            None => Ending { outcome, grace, since: self.now, causes },
+            Some(old) => merge_ending(old, outcome, grace, causes),
+        };
+        if old.as_ref() == Some(&new) {
+            return;
+        }
+        if new.outcome == Outcome::Requeue && entry.job.status.phase != Phase::Recovering {
+            self.enter(&mut entry, Phase::Recovering);
+        }
+        let exits = self.exits(uid);
+        self.change(&mut entry, |status| status.exits = exits);
+        entry.due = None;
+        let tell = old.as_ref().is_none_or(|old| new.grace < old.grace);
+        entry.attempt = Some(Arc::new(Attempt { ending: Some(new), ..(*attempt).clone() }));
+        self.state.set_job(uid, Some(entry));
+        self.refresh_reasons(uid);
+        if tell {
+            self.push_wishes(uid);
+        }
+        self.assess(uid);
+    }
+
+    /// Every node of the gang has confirmed the end: what the job held is free, and it becomes what it becomes.
+    fn finish(&mut self, uid: JobUid) {
+        let Some(entry) = self.entry(uid) else { return };
+        let Some(attempt) = entry.attempt.clone() else { return };
+        let (exits, result) = (self.exits(uid), self.result(uid));
+        let nodes: Vec<(u32, NodeName)> =
+            gang(&entry).map(|(position, node)| (position, node.clone())).collect();
+        for (position, _) in &nodes {
+            self.state.set_view((uid, *position), None);
+        }
+        let Some(mut entry) = self.entry(uid) else { return };
+        entry.attempt = None;
+        entry.due = None;
+        let causes = attempt.ending.as_ref().map(|ending| ending.causes.clone()).unwrap_or_default();
+        let now = self.now;
+        self.change(&mut entry, |status| {
+            (status.exits, status.result) = (exits, result);
+            if attempt.ending.is_none() {
+                status.started = status.started.or(Some(now));
+            }
+            status.reasons = causes;
+        });
+        match attempt.ending.as_ref().map(|ending| ending.outcome) {
+            None => self.enter(&mut entry, Phase::Completed),
+            Some(Outcome::Fail) => self.enter(&mut entry, Phase::Failed),
+            Some(Outcome::Cancel) => self.enter(&mut entry, Phase::Cancelled),
+            Some(Outcome::Requeue) => self.requeue(&mut entry),
+        };
+        self.state.set_job(uid, Some(entry));
+        for (_, node) in nodes {
+            self.push(&node, ToNode::Forget { uid, attempt: attempt.attempt });
+        }
+        self.freed();
+    }
+
+    fn requeue(&mut self, entry: &mut JobEntry) -> bool {
+        let failed = entry.job.status.attempt;
+        let exponent = failed.saturating_sub(1).min(16);
+        let config = &self.state.config;
+        let wait = (config.requeue_backoff * (1 << exponent)).min(config.requeue_backoff_max);
+        let entered = self.enter(entry, Phase::Pending);
+        let message = format!("try {failed} failed; the job is queued again after {} ms", wait.as_millis());
+        let reason = Reason::new("Requeued", message).count(failed as usize).since(self.now);
+        entry.due = Some(self.now.plus(wait));
+        self.change(entry, |status| {
+            status.placement = None;
+            (status.started, status.result) = (None, None);
+            status.exits = Vec::new();
+            status.reasons.push(reason);
+        });
+        entered
+    }
+
+    /// Every rank's exit so far, by rank.
+    fn exits(&self, uid: JobUid) -> Vec<RankExit> {
+        let views = self.state.base.views.range((uid, 0)..=(uid, u32::MAX));
+        let mut exits: Vec<RankExit> = views.flat_map(|(_, view)| view.exits.iter().copied()).collect();
+        exits.sort_by_key(|exit| exit.rank);
+        exits
+    }
+
+    /// What rank 0 measured, with the bytes of all engines.
+    fn result(&self, uid: JobUid) -> Option<RunResult> {
+        let views = self.state.base.views.range((uid, 0)..=(uid, u32::MAX));
+        let mut rails: BTreeMap<u32, RailBytes> = BTreeMap::new();
+        let mut result = None;
+        for (_, view) in views {
+            result = result.or_else(|| view.result.clone());
+            for bytes in &view.rails {
+                let sum =
+                    rails.entry(bytes.rail).or_insert(RailBytes { rail: bytes.rail, ..RailBytes::default() });
+                sum.tx_bytes = sum.tx_bytes.saturating_add(bytes.tx_bytes);
+                sum.rx_bytes = sum.rx_bytes.saturating_add(bytes.rx_bytes);
+            }
+        }
+        result.map(|result| RunResult { rails: rails.into_values().collect(), ..result })
+    }
+
+    /// Makes a placed job's reasons say all that is so now: why it ends, and which nodes are not heard.
+    pub(crate) fn refresh_reasons(&mut self, uid: JobUid) {
+        let Some(mut entry) = self.entry(uid) else { return };
+        let Some(attempt) = entry.attempt.clone() else { return };
+        let mut reasons = match &attempt.ending {
+            Some(ending) => ending.causes.clone(),
+            None => entry.job.status.placement.as_ref().map(|p| p.reasons.clone()).unwrap_or_default(),
+        };
+        for (position, node) in gang(&entry) {
+            let ended =
+                self.state.base.views.get(&(uid, position)).is_some_and(|view| view.state == Observed::Ended);
+            let link = self.state.base.links.get(node);
+            let silent = self.state.base.nodes.get(node).is_none_or(|node| node.health == Health::NotReady);
+            let away = silent || link.is_none_or(|link| link.session.is_none());
+            let scope = format!("node/{node}");
+            if attempt.ending.is_some() && away && !ended {
+                let message = format!(
+                    "node '{node}' is not connected and has not confirmed the end of the try; what the job holds stays \
+                     held until it does, or until an administrator deletes the node by force"
+                );
+                reasons.push(Reason::new("AwaitingNode", message).scope(scope));
+            } else if attempt.ending.is_none() && silent {
+                let message = format!("node '{node}' is not heard from; the job goes on there");
+                reasons.push(Reason::new("NodeNotReady", message).scope(scope));
+            }
+        }
+        if entry.job.status.reasons != reasons {
+            self.change(&mut entry, |status| status.reasons = reasons);
+            self.state.set_job(uid, Some(entry));
+        }
+    }
+}
+
+fn merge_ending(old: &Ending, outcome: Outcome, grace: Duration, causes: Vec<Reason>) -> Ending {
+    let mut all = old.causes.clone();
+    for cause in causes {
+        let known = all.iter().any(|have| have.code == cause.code && have.scope == cause.scope);
+        if !known && all.len() < CAUSES_MAX {
+            all.push(cause);
+        }
+    }
+    // A job that has had its time does not run again because its end went badly.
+    let timed_out = old.causes.iter().any(|cause| cause.code == TIME_LIMIT);
+    let outcome = match (old.outcome, outcome) {
+        (Outcome::Fail, Outcome::Requeue) if timed_out => Outcome::Fail,
+        (Outcome::Cancel, _) | (_, Outcome::Cancel) => Outcome::Cancel,
+        (Outcome::Requeue, _) | (_, Outcome::Requeue) => Outcome::Requeue,
+        (Outcome::Fail, Outcome::Fail) => Outcome::Fail,
+    };
+    Ending { outcome, grace: old.grace.min(grace), since: old.since, causes: all }
+}
+
+/// The nodes of a placed job with their positions.
+pub(crate) fn gang(entry: &JobEntry) -> impl Iterator<Item = (u32, &NodeName)> {
+    let nodes = entry.job.status.placement.as_ref().map_or(&[][..], |placement| &placement.nodes);
+    nodes.iter().enumerate().map(|(at, place)| (u32::try_from(at).unwrap_or(u32::MAX), &place.node))
+}
+
+pub(crate) fn gang_size(entry: &JobEntry) -> u32 {
+    let nodes = entry.job.status.placement.as_ref().map_or(0, |placement| placement.nodes.len());
+    u32::try_from(nodes).unwrap_or(u32::MAX)
+}

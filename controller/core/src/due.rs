@@ -1,0 +1,165 @@
+//! What is due: deadlines of jobs, silence of nodes, records that expire.
+
+use std::time::Duration;
+
+use proto_model::{JobId, JobName, JobUid, Observed, Phase, Reason, TenantName};
+
+use crate::{
+    attempt::{Blame, TIME_LIMIT, gang, gang_size},
+    error::CoreError,
+    event::Reply,
+    records::Outcome,
+    state::{Due, JobEntry},
+    step::Step,
+};
+
+/// Nodes named in one cause.
+const NODES_NAMED: usize = 4;
+
+impl Step<'_> {
+    pub(crate) fn tick(&mut self) -> Result<Reply, CoreError> {
+        let mut handled = 0;
+        while handled < self.state.config.due_limit {
+            let Some((time, due)) = self.state.index.due.first().cloned() else { break };
+            if time > self.now {
+                break;
+            }
+            match due {
+                Due::Job(uid) => self.job_due(uid),
+                Due::Node(name) => self.node_due(&name),
+            }
+            handled += 1;
+        }
+        if handled == 0 {
+            self.purge();
+        }
+        Ok(Reply::Done)
+    }
+
+    fn job_due(&mut self, uid: JobUid) {
+        let Some(mut entry) = self.entry(uid) else { return };
+        entry.due = None;
+        let status = &entry.job.status;
+        let (phase, started) = (status.phase, status.started);
+        let limit = entry.job.spec.time_limit;
+        let config = &self.state.config;
+        let (prepare, start) = (config.prepare_timeout, config.start_timeout);
+        match phase {
+            Phase::Pending => {
+                self.state.set_job(uid, Some(entry));
+                self.freed();
+            }
+            Phase::Reserved | Phase::Preparing => {
+                self.state.set_job(uid, Some(entry.clone()));
+                let cause =
+                    self.late(&entry, "PrepareTimeout", "did not get its engine ready", prepare, |tally| {
+                        tally.prepared
+                    });
+                self.fail(uid, Blame::Infrastructure, vec![cause]);
+            }
+            Phase::Running if started.is_none() => self.start_due(uid, entry, start),
+            Phase::Running => {
+                self.state.set_job(uid, Some(entry.clone()));
+                let seconds = limit.unwrap_or_default().as_secs();
+                let message = format!("the job has run for its time limit of {seconds} s");
+                let cause = Reason::new(TIME_LIMIT, message).since(self.now);
+                self.end_attempt(uid, Outcome::Fail, entry.job.spec.grace_period, vec![cause]);
+            }
+            _ => self.state.set_job(uid, Some(entry)),
+        }
+    }
+
+    /// Not all ranks have started in time. While a node is away nobody knows whether they have: then it is waited for.
+    fn start_due(&mut self, uid: JobUid, mut entry: JobEntry, start: Duration) {
+        let silent = gang(&entry).any(|(position, node)| {
+            let started = self.state.base.views.get(&(uid, position)).is_some_and(|view| view.started);
+            !started && self.state.base.links.get(node).is_none_or(|link| link.session.is_none())
+        });
+        if silent {
+            entry.due = Some(self.now.plus(start));
+            self.state.set_job(uid, Some(entry));
+            return;
+        }
+        self.state.set_job(uid, Some(entry.clone()));
+        let cause =
+            self.late(&entry, "StartTimeout", "did not start its ranks", start, |tally| tally.started);
+        self.fail(uid, Blame::Infrastructure, vec![cause]);
+    }
+
+    fn late(
+        &self,
+        entry: &JobEntry,
+        code: &'static str,
+        what: &str,
+        limit: Duration,
+        done: fn(&crate::state::Tally) -> u32,
+    ) -> Reason {
+        let uid = entry.job.uid;
+        let late: Vec<String> = gang(entry)
+            .filter(|(position, _)| {
+                self.state
+                    .base
+                    .views
+                    .get(&(uid, *position))
+                    .is_none_or(|view| view.state != Observed::Ended && done(&view.tally()) == 0)
+            })
+            .map(|(_, node)| {
+                let away = self.state.base.links.get(node).is_none_or(|link| link.session.is_none());
+                format!("{node}{}", if away { " (not connected)" } else { "" })
+            })
+            .collect();
+        let more = if late.len() > NODES_NAMED { ", ..." } else { "" };
+        let shown = late.iter().take(NODES_NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let (count, size) = (late.len(), gang_size(entry));
+        let message = format!("{count} of {size} nodes {what} within {} s: {shown}{more}", limit.as_secs());
+        Reason::new(code, message).count(count).since(self.now)
+    }
+
+    /// Removes a bounded number of expired records and of jobs whose tenant is gone.
+    fn purge(&mut self) {
+        let config = &self.state.config;
+        let (limit, retention) = (config.purge_limit, config.request_retention);
+        let index = &self.state.index;
+        let requests: Vec<_> = index
+            .request_times
+            .iter()
+            .take_while(|(time, ..)| time.plus(retention) <= self.now)
+            .take(limit)
+            .map(|(_, tenant, request)| (tenant.clone(), request.clone()))
+            .collect();
+        let left = limit - requests.len();
+        let tokens: Vec<[u8; 32]> = index
+            .token_times
+            .iter()
+            .take_while(|(time, _)| *time <= self.now)
+            .take(left)
+            .map(|(_, hash)| *hash)
+            .collect();
+        let left = left - tokens.len();
+        let orphan =
+            index.tenants.keys().find(|tenant| !self.state.base.tenants.contains_key(tenant)).cloned();
+        let jobs: Vec<JobUid> = orphan.map(|tenant| self.jobs_from(&tenant, left)).unwrap_or_default();
+        for key in requests {
+            self.state.set_request(key, None);
+        }
+        for hash in tokens {
+            self.state.set_token(hash, None);
+        }
+        for uid in jobs {
+            self.state.set_job(uid, None);
+        }
+    }
+
+    fn jobs_from(&self, tenant: &TenantName, limit: usize) -> Vec<JobUid> {
+        let Ok(first) = JobName::new("0") else { return Vec::new() };
+        let from = JobId { tenant: tenant.clone(), name: first };
+        self.state
+            .index
+            .names
+            .range(from..)
+            .take_while(|(id, _)| id.tenant == *tenant)
+            .take(limit)
+            .map(|(_, uid)| *uid)
+            .collect()
+    }
+}

@@ -1,0 +1,83 @@
+//! How to undo what was not committed yet.
+
+use std::sync::Arc;
+
+use proto_model::{Fabric, JobUid, Node, NodeName, RequestId, Tenant, TenantName};
+
+use crate::{
+    event::Key,
+    records::{RequestRecord, TokenRecord},
+    state::{JobEntry, Link, NodeView, Schedule, State},
+};
+
+/// The old value of one row.
+#[derive(Debug, Clone)]
+pub(crate) enum Undo {
+    Fabric(Option<Arc<Fabric>>),
+    Node(NodeName, Option<Arc<Node>>),
+    Tenant(TenantName, Option<Arc<Tenant>>),
+    Job(JobUid, Option<Box<JobEntry>>),
+    Request((TenantName, RequestId), Option<Arc<RequestRecord>>),
+    Token([u8; 32], Option<Arc<TokenRecord>>),
+    Link(NodeName, Option<Link>),
+    View((JobUid, u32), Option<Box<NodeView>>),
+    Schedule(Box<Schedule>),
+}
+
+/// Everything since the last commit.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Journal {
+    pub(crate) undo: Vec<Undo>,
+    /// Keys that the steps since the last commit have written, and whether they are gone.
+    pub(crate) written: Vec<(Key, bool)>,
+}
+
+impl Journal {
+    /// Whether a key waits for its commit, and if so whether it is gone.
+    pub(crate) fn pending(&self, key: &Key) -> Option<bool> {
+        self.written.iter().rev().find(|(written, _)| written == key).map(|(_, deleted)| *deleted)
+    }
+}
+
+impl State {
+    /// The writes of all steps since the last commit are durable, at this revision of the store.
+    pub fn commit(&mut self, revision: u64) {
+        self.journal.undo.clear();
+        for (key, deleted) in self.journal.written.drain(..) {
+            if deleted {
+                self.versions.remove(&key);
+            } else {
+                self.versions.insert(key, revision);
+            }
+        }
+    }
+
+    /// They are not: the state is exactly as it was at the last commit.
+    pub fn rollback(&mut self) {
+        self.undo_to(0);
+        self.journal.written.clear();
+    }
+
+    /// Whether steps since the last commit have changed anything, stored or not.
+    #[must_use]
+    pub fn is_dirty(&self) -> bool {
+        !self.journal.undo.is_empty()
+    }
+
+    pub(crate) fn undo_to(&mut self, mark: usize) {
+        while self.journal.undo.len() > mark {
+            match self.journal.undo.pop() {
+                Some(Undo::Fabric(old)) => drop(self.swap_fabric(old)),
+                Some(Undo::Node(name, old)) => drop(self.swap_node(&name, old)),
+                Some(Undo::Tenant(name, old)) => drop(self.swap_tenant(&name, old)),
+                Some(Undo::Job(uid, old)) => drop(self.swap_job(uid, old.map(|entry| *entry))),
+                Some(Undo::Request(key, old)) => drop(self.swap_request(key, old)),
+                Some(Undo::Token(hash, old)) => drop(self.swap_token(hash, old)),
+                Some(Undo::Link(name, old)) => drop(self.swap_link(&name, old)),
+                Some(Undo::View(key, old)) => drop(self.swap_view(key, old.map(|view| *view))),
+                Some(Undo::Schedule(old)) => self.base.schedule = *old,
+                None => return,
+            }
+        }
+    }
+}

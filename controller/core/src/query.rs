@@ -1,0 +1,367 @@
+//! Reading the state: resources, plans, explanations, the topology, health.
+
+use std::{collections::BTreeMap, ops::Bound, sync::Arc};
+
+use controller_scheduler::{Ask, Decision, Pass};
+use proto_model::{
+    Fabric, Health, Job, JobId, JobName, JobSpec, JobUid, Node, NodeName, Phase, Placement, Reason, Tenant,
+    TenantName, Timestamp,
+};
+
+use crate::{error::CoreError, state::State};
+
+/// What one job holds on one node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold {
+    /// The job.
+    pub id: JobId,
+    /// The job.
+    pub uid: JobUid,
+    /// GPU indices.
+    pub gpus: Vec<u32>,
+    /// Device names of NICs.
+    pub nics: Vec<String>,
+}
+
+/// What a tenant uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TenantUsage {
+    /// GPUs that its placed jobs hold.
+    pub gpus_used: u64,
+    /// Jobs that have not ended.
+    pub jobs_active: u32,
+}
+
+/// What would happen if a job were submitted now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanResult {
+    /// It would start at once, here.
+    pub placement: Option<Placement>,
+    /// It would not: every cause.
+    pub reasons: Vec<Reason>,
+    /// It could never start on this cluster as it is described now.
+    pub infeasible: bool,
+}
+
+/// Why a job is in its phase.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explanation {
+    /// Its phase.
+    pub phase: Phase,
+    /// Every cause.
+    pub reasons: Vec<Reason>,
+    /// Jobs ahead of it in the queue, if it waits.
+    pub queue_position: u32,
+    /// It could never start on this cluster as it is described now.
+    pub infeasible: bool,
+}
+
+/// The fabric as the scheduler sees it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TopologyView {
+    /// In name order; nodes that the document does not cable come last, in a pod without name.
+    pub pods: Vec<PodView>,
+    /// Number of rails.
+    pub rails: u32,
+    /// What does not fit.
+    pub findings: Vec<Reason>,
+}
+
+/// One pod.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PodView {
+    /// Its name.
+    pub name: String,
+    /// Its leaves, one list per rail.
+    pub leaves: Vec<Vec<String>>,
+    /// Its nodes.
+    pub nodes: Vec<NodeView>,
+}
+
+/// One node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeView {
+    /// Its name.
+    pub name: NodeName,
+    /// GPUs that can be scheduled.
+    pub gpus: u32,
+    /// Those that no job holds.
+    pub gpus_free: u32,
+    /// Whether new jobs may be placed there.
+    pub schedulable: bool,
+    /// One per rail of the fabric.
+    pub ports: Vec<PortView>,
+}
+
+/// A node's NIC on one rail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortView {
+    /// The rail.
+    pub rail: u32,
+    /// Device name; empty if there is none.
+    pub nic: String,
+    /// Leaf; may be empty.
+    pub leaf: String,
+    /// Up and cabled.
+    pub usable: bool,
+}
+
+/// How the cluster is, at a glance.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HealthView {
+    /// Nodes that are heard.
+    pub nodes_ready: u32,
+    /// Nodes.
+    pub nodes_total: u32,
+    /// GPUs that can be scheduled.
+    pub gpus_total: u32,
+    /// GPUs that jobs hold.
+    pub gpus_held: u32,
+    /// Jobs that wait.
+    pub jobs_pending: u32,
+    /// Jobs that hold something.
+    pub jobs_running: u32,
+    /// Per rail: NICs up and NICs in all.
+    pub rails: Vec<(u32, u32)>,
+    /// What is wrong.
+    pub reasons: Vec<Reason>,
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+impl State {
+    /// A job by name.
+    #[must_use]
+    pub fn job(&self, id: &JobId) -> Option<&Arc<Job>> {
+        self.job_by_uid(self.index.names.get(id)?)
+    }
+
+    /// A job by identity.
+    #[must_use]
+    pub fn job_by_uid(&self, uid: &JobUid) -> Option<&Arc<Job>> {
+        self.base.jobs.get(uid).map(|entry| &entry.job)
+    }
+
+    /// All jobs, by tenant and name, after the given one.
+    pub fn jobs(&self, after: Option<&JobId>) -> impl Iterator<Item = &Arc<Job>> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.index.names.range((from, Bound::Unbounded)).filter_map(|(_, uid)| self.job_by_uid(uid))
+    }
+
+    /// A tenant's jobs by name, after the given one.
+    pub fn jobs_of<'a>(
+        &'a self,
+        tenant: &'a TenantName,
+        after: Option<&'a JobId>,
+    ) -> impl Iterator<Item = &'a Arc<Job>> {
+        let first = JobName::new("0").ok().map(|name| JobId { tenant: tenant.clone(), name });
+        let from = match (after, first) {
+            (Some(after), _) => Bound::Excluded(after.clone()),
+            (None, Some(first)) => Bound::Included(first),
+            (None, None) => Bound::Unbounded,
+        };
+        let rows = self.index.names.range((from, Bound::Unbounded));
+        rows.take_while(move |(id, _)| id.tenant == *tenant).filter_map(|(_, uid)| self.job_by_uid(uid))
+    }
+
+    /// A node.
+    #[must_use]
+    pub fn node(&self, name: &NodeName) -> Option<&Arc<Node>> {
+        self.base.nodes.get(name)
+    }
+
+    /// All nodes by name, after the given one.
+    pub fn nodes(&self, after: Option<&NodeName>) -> impl Iterator<Item = &Arc<Node>> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.base.nodes.range::<NodeName, _>((from, Bound::Unbounded)).map(|(_, node)| node)
+    }
+
+    /// When a node's agent was last heard by this controller; `None` if never since its start.
+    #[must_use]
+    pub fn last_heard(&self, name: &NodeName) -> Option<Timestamp> {
+        self.base.links.get(name).map(|link| link.heard)
+    }
+
+    /// The connection on which a node's agent is heard now.
+    #[must_use]
+    pub fn session(&self, name: &NodeName) -> Option<u64> {
+        self.base.links.get(name)?.session
+    }
+
+    /// What jobs hold on a node.
+    #[must_use]
+    pub fn holds(&self, name: &NodeName) -> Vec<Hold> {
+        let Some(jobs) = self.index.holds.get(name) else { return Vec::new() };
+        let hold = |(uid, position): (&JobUid, &u32)| {
+            let job = self.job_by_uid(uid)?;
+            let place = job.status.placement.as_ref()?.nodes.get(*position as usize)?;
+            let nics = place.nics.iter().map(|nic| nic.device.clone()).collect();
+            Some(Hold { id: job.id.clone(), uid: *uid, gpus: place.gpus.clone(), nics })
+        };
+        jobs.iter().filter_map(hold).collect()
+    }
+
+    /// A tenant.
+    #[must_use]
+    pub fn tenant(&self, name: &TenantName) -> Option<&Arc<Tenant>> {
+        self.base.tenants.get(name)
+    }
+
+    /// All tenants by name, after the given one.
+    pub fn tenants(&self, after: Option<&TenantName>) -> impl Iterator<Item = &Arc<Tenant>> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.base.tenants.range::<TenantName, _>((from, Bound::Unbounded)).map(|(_, tenant)| tenant)
+    }
+
+    /// What a tenant uses.
+    #[must_use]
+    pub fn usage(&self, tenant: &TenantName) -> TenantUsage {
+        TenantUsage {
+            gpus_used: self.index.snapshot.tenant(tenant).held,
+            jobs_active: self.index.tenants.get(tenant).map_or(0, |jobs| jobs.active),
+        }
+    }
+
+    /// The fabric document.
+    #[must_use]
+    pub fn fabric(&self) -> Option<&Arc<Fabric>> {
+        self.base.fabric.as_ref()
+    }
+
+    /// What differs between the fabric document and the nodes' inventories.
+    #[must_use]
+    pub fn findings(&self) -> Vec<Reason> {
+        self.index.snapshot.topology().findings()
+    }
+
+    /// What would happen if the job were submitted now, by the code of the real submit.
+    ///
+    /// # Errors
+    /// As for a submit, except that an infeasible job is an answer here.
+    pub fn plan(&self, tenant: &TenantName, spec: &JobSpec, now: Timestamp) -> Result<PlanResult, CoreError> {
+        Ok(match self.decide_new(tenant, spec, now)? {
+            Decision::Place(placement) => {
+                PlanResult { placement: Some(*placement), reasons: Vec::new(), infeasible: false }
+            }
+            Decision::Wait(wait) => {
+                PlanResult { placement: None, reasons: wait.reasons, infeasible: wait.infeasible }
+            }
+        })
+    }
+
+    /// Why a job is in its phase; for a waiting job the causes of this moment.
+    ///
+    /// # Errors
+    /// There is no such job.
+    pub fn explain(&self, id: &JobId, now: Timestamp) -> Result<Explanation, CoreError> {
+        let uid = self.index.names.get(id);
+        let entry = uid.and_then(|uid| self.base.jobs.get(uid));
+        let entry = entry.ok_or_else(|| CoreError::JobNotFound { id: id.clone() })?;
+        let status = &entry.job.status;
+        let mut explanation = Explanation {
+            phase: status.phase,
+            reasons: status.reasons.clone(),
+            queue_position: 0,
+            infeasible: false,
+        };
+        if status.phase != Phase::Pending {
+            return Ok(explanation);
+        }
+        let key = entry.key();
+        explanation.queue_position = number(self.index.queue.range(..key).count());
+        let ask = Ask { key, id, spec: &entry.job.spec, not_before: entry.due };
+        let mut pass = Pass::resume(self.base.schedule.blocked.clone());
+        explanation.reasons = match pass.decide(&self.index.snapshot, &ask, now) {
+            Decision::Place(_) => {
+                vec![Reason::new("AboutToStart", "the job's turn comes with the next look at the queue")]
+            }
+            Decision::Wait(wait) => {
+                explanation.infeasible = wait.infeasible;
+                wait.reasons
+            }
+        };
+        Ok(explanation)
+    }
+
+    /// The fabric as the scheduler sees it.
+    #[must_use]
+    pub fn topology(&self) -> TopologyView {
+        let topology = self.index.snapshot.topology();
+        let rails = topology.rails();
+        let mut pods: BTreeMap<Option<usize>, PodView> = BTreeMap::new();
+        for pod in topology.pod_indices() {
+            let leaves =
+                (0..rails).map(|rail| topology.leaves_of(pod, rail).map(str::to_owned).collect()).collect();
+            let view = PodView { name: topology.pod_name(pod).to_owned(), leaves, nodes: Vec::new() };
+            pods.insert(Some(pod.index()), view);
+        }
+        let mut outside = PodView::default();
+        for (ix, server) in topology.servers() {
+            let capacity = self.index.snapshot.capacity(ix);
+            let port = |rail: u32| {
+                let port = server.ports.get(rail as usize).copied().flatten();
+                let nic = port.and_then(|port| server.inventory.nics.get(port.nic as usize));
+                PortView {
+                    rail,
+                    nic: nic.map_or_else(String::new, |nic| nic.device.clone()),
+                    leaf: port
+                        .and_then(|port| port.leaf)
+                        .map_or("", |leaf| topology.leaf_name(leaf))
+                        .to_owned(),
+                    usable: server.usable.has(rail),
+                }
+            };
+            let view = NodeView {
+                name: server.name.clone(),
+                gpus: capacity.gpus.count_ones(),
+                gpus_free: capacity.free_gpus().count_ones(),
+                schedulable: capacity.gate.is_open(),
+                ports: (0..rails).map(port).collect(),
+            };
+            let pod = pods.get_mut(&server.pod.map(controller_topology::PodIx::index));
+            pod.unwrap_or(&mut outside).nodes.push(view);
+        }
+        let mut pods: Vec<PodView> = pods.into_values().collect();
+        if !outside.nodes.is_empty() {
+            pods.push(outside);
+        }
+        TopologyView { pods, rails, findings: topology.findings() }
+    }
+
+    /// How the cluster is.
+    #[must_use]
+    pub fn health(&self) -> HealthView {
+        let mut health = HealthView {
+            nodes_total: number(self.base.nodes.len()),
+            jobs_pending: number(self.index.queue.len()),
+            jobs_running: number(self.index.holding),
+            rails: vec![(0, 0); self.index.snapshot.topology().rails() as usize],
+            ..HealthView::default()
+        };
+        for (_, server, capacity) in self.index.snapshot.nodes() {
+            health.gpus_total += capacity.gpus.count_ones();
+            health.gpus_held += (capacity.gpus & capacity.held.gpus).count_ones();
+            for (rail, counts) in health.rails.iter_mut().enumerate() {
+                let rail = number(rail);
+                counts.0 += u32::from(server.usable.has(rail));
+                counts.1 += u32::from(server.present.has(rail));
+            }
+        }
+        let ready = self.base.nodes.values().filter(|node| node.health == Health::Ready);
+        health.nodes_ready = number(ready.count());
+        let silent = health.nodes_total - health.nodes_ready;
+        if silent > 0 {
+            let message = format!("{silent} of {} nodes are not heard from", health.nodes_total);
+            health.reasons.push(Reason::new("NodeNotReady", message).count(silent as usize));
+        }
+        let findings = self.findings();
+        if !findings.is_empty() {
+            let message =
+                format!("{} things in the fabric do not fit; see `railctl topology show`", findings.len());
+            health.reasons.push(Reason::new("FabricFindings", message).count(findings.len()));
+        }
+        health
+    }
+}

@@ -1,0 +1,204 @@
+//! The state: what is stored, what agents have told since they connected, and indices made from both.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use controller_scheduler::{Blocked, QueueKey, Snapshot};
+use proto_model::{
+    Fabric, Job, JobId, JobUid, Node, NodeName, Observed, RailBytes, RailEndpoint, RankExit, Reason,
+    RequestId, RunResult, Tenant, TenantName, Timestamp,
+};
+
+use crate::{
+    config::Config,
+    event::Key,
+    journal::Journal,
+    records::{Attempt, RequestRecord, TokenRecord},
+};
+
+/// Everything the controller decides from.
+///
+/// Base tables hold what is stored, and beside it what can be learned again: connections and views. Indices are a
+/// function of the base tables. All changes go through the setters in `tables`, which note how to undo them.
+#[derive(Debug, Clone)]
+pub struct State {
+    pub(crate) config: Config,
+    pub(crate) epoch: u64,
+    pub(crate) base: Base,
+    pub(crate) index: Index,
+    pub(crate) versions: BTreeMap<Key, u64>,
+    pub(crate) journal: Journal,
+}
+
+/// The tables.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Base {
+    pub(crate) fabric: Option<Arc<Fabric>>,
+    pub(crate) nodes: BTreeMap<NodeName, Arc<Node>>,
+    pub(crate) tenants: BTreeMap<TenantName, Arc<Tenant>>,
+    pub(crate) jobs: BTreeMap<JobUid, JobEntry>,
+    pub(crate) requests: BTreeMap<(TenantName, RequestId), Arc<RequestRecord>>,
+    pub(crate) tokens: BTreeMap<[u8; 32], Arc<TokenRecord>>,
+    /// Not stored: connections.
+    pub(crate) links: BTreeMap<NodeName, Link>,
+    /// Not stored: what each node of a gang has reported, by position in the gang.
+    pub(crate) views: BTreeMap<(JobUid, u32), NodeView>,
+    /// Not stored: how far the queue was looked at.
+    pub(crate) schedule: Schedule,
+}
+
+/// What follows from the tables.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Index {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) names: BTreeMap<JobId, JobUid>,
+    pub(crate) queue: BTreeSet<QueueKey>,
+    /// Jobs that hold something on a node, with the node's position in their gang.
+    pub(crate) holds: BTreeMap<NodeName, BTreeMap<JobUid, u32>>,
+    pub(crate) tenants: BTreeMap<TenantName, TenantJobs>,
+    pub(crate) holding: usize,
+    pub(crate) due: BTreeSet<(Timestamp, Due)>,
+    pub(crate) request_times: BTreeSet<(Timestamp, TenantName, RequestId)>,
+    pub(crate) token_times: BTreeSet<(Timestamp, [u8; 32])>,
+}
+
+/// What waits for a time.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Due {
+    Job(JobUid),
+    Node(NodeName),
+}
+
+/// Counts of a tenant's jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct TenantJobs {
+    pub(crate) active: u32,
+    pub(crate) all: u32,
+}
+
+/// A job with what belongs to it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct JobEntry {
+    pub(crate) job: Arc<Job>,
+    /// Present exactly while the phase holds.
+    pub(crate) attempt: Option<Arc<Attempt>>,
+    /// Not stored: when the core must look at the job again.
+    pub(crate) due: Option<Timestamp>,
+    /// Not stored: counts over the job's views.
+    pub(crate) tally: Tally,
+}
+
+/// How many nodes of a gang are how far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Tally {
+    pub(crate) prepared: u32,
+    pub(crate) started: u32,
+    pub(crate) finished: u32,
+    pub(crate) ended: u32,
+}
+
+/// What one node has reported of the present try of a job.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct NodeView {
+    pub(crate) state: Observed,
+    /// All local ranks were started at some time.
+    pub(crate) started: bool,
+    /// All local ranks ended with success.
+    pub(crate) finished: bool,
+    pub(crate) endpoints: Vec<RailEndpoint>,
+    pub(crate) exits: Vec<RankExit>,
+    pub(crate) cause: Option<Reason>,
+    pub(crate) result: Option<RunResult>,
+    pub(crate) rails: Vec<RailBytes>,
+}
+
+impl NodeView {
+    pub(crate) fn tally(&self) -> Tally {
+        Tally {
+            prepared: u32::from(self.state >= Observed::Prepared && !self.endpoints.is_empty()),
+            started: u32::from(self.started),
+            finished: u32::from(self.finished),
+            ended: u32::from(self.state == Observed::Ended),
+        }
+    }
+}
+
+/// A node's connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Link {
+    /// `None` while its agent is not connected.
+    pub(crate) session: Option<u64>,
+    /// When it was last heard; the controller's start if never.
+    pub(crate) heard: Timestamp,
+    /// When its silence must be looked at; `None` once it is NotReady.
+    pub(crate) due: Option<Timestamp>,
+    /// Tries that run there although nobody wishes it.
+    pub(crate) foreign: BTreeSet<(JobUid, u32)>,
+}
+
+/// How far the queue was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Schedule {
+    /// Who stands in the way.
+    pub(crate) blocked: Blocked,
+    /// A pass goes on behind this job.
+    pub(crate) resume: Option<QueueKey>,
+    /// Something was freed: a new pass follows.
+    pub(crate) wanted: bool,
+}
+
+impl JobEntry {
+    pub(crate) fn key(&self) -> QueueKey {
+        QueueKey {
+            priority: std::cmp::Reverse(self.job.spec.priority),
+            submitted: self.job.status.submitted,
+            uid: self.job.uid,
+        }
+    }
+}
+
+impl State {
+    /// This controller's fencing number.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The limits.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The store's revision of a resource's last change; `Some(0)` while a change waits for its commit.
+    #[must_use]
+    pub fn version(&self, key: &Key) -> Option<u64> {
+        if let Some(deleted) = self.journal.pending(key) {
+            return (!deleted).then_some(0);
+        }
+        self.versions.get(key).copied()
+    }
+
+    /// When the core wants a [`crate::Event::Tick`]; a time that has passed means at once.
+    #[must_use]
+    pub fn next_tick(&self) -> Option<Timestamp> {
+        let index = &self.index;
+        let orphans = index.tenants.keys().any(|tenant| !self.base.tenants.contains_key(tenant));
+        let now = (self.base.schedule.resume.is_some() || self.base.schedule.wanted || orphans)
+            .then_some(Timestamp::default());
+        let requests = index.request_times.first().map(|(time, ..)| time.plus(self.config.request_retention));
+        let tokens = index.token_times.first().map(|(time, _)| *time);
+        [now, index.due.first().map(|(time, _)| *time), requests, tokens].into_iter().flatten().min()
+    }
+
+    /// Whether two states would decide alike from here on; for tests of undo and of reloading.
+    #[must_use]
+    pub fn same(&self, other: &Self) -> bool {
+        self.epoch == other.epoch
+            && self.base == other.base
+            && self.index == other.index
+            && self.versions == other.versions
+    }
+}

@@ -1,0 +1,148 @@
+//! The step: one event, one time, one source of randomness; what follows is in the output.
+
+use std::sync::Arc;
+
+use proto_model::{Job, JobStatus, JobUid, Phase, Timestamp};
+
+use crate::{
+    error::CoreError,
+    event::{Event, Output, Push, Reply, ToNode, Transition},
+    state::{JobEntry, State},
+};
+
+/// Fills a buffer with randomness that nobody can guess; in tests with a seeded stream.
+pub type Rng<'a> = dyn FnMut(&mut [u8]) + 'a;
+
+/// What follows from `event`. Total: no event in any state panics; a refused event changes nothing.
+pub fn step(state: &mut State, event: Event, now: Timestamp, rng: &mut Rng<'_>) -> Output {
+    let mark = state.journal.undo.len();
+    let mut step = Step { state, now, rng, out: Output::default(), hold_back: None };
+    let asked = !matches!(
+        event,
+        Event::AgentHeartbeat { .. }
+            | Event::AgentInventory { .. }
+            | Event::AgentObserved { .. }
+            | Event::AgentDisconnected { .. }
+            | Event::Tick
+    );
+    let reply = step.handle(event);
+    if reply.is_ok() {
+        step.schedule();
+    } else {
+        step.state.undo_to(mark);
+        step.out = Output::default();
+    }
+    let mut out = step.out;
+    out.writes = state.writes_since(mark);
+    state.journal.written.extend(out.writes.iter().map(|write| (write.key(), write.is_delete())));
+    // A reply shows the job as it is after the whole step: it may have been placed already.
+    let fresh = |reply: Reply| match reply {
+        Reply::Job { job, existed } => {
+            let job = state.base.jobs.get(&job.uid).map_or(job, |entry| Arc::clone(&entry.job));
+            Reply::Job { job, existed }
+        }
+        other => other,
+    };
+    out.reply = (asked || reply.is_err()).then(|| reply.map(fresh));
+    out
+}
+
+/// One step at work.
+pub(crate) struct Step<'a> {
+    pub(crate) state: &'a mut State,
+    pub(crate) now: Timestamp,
+    pub(crate) rng: &'a mut Rng<'a>,
+    pub(crate) out: Output,
+    /// A node whose Welcome is being made: it gets no wish before that.
+    pub(crate) hold_back: Option<proto_model::NodeName>,
+}
+
+impl Step<'_> {
+    fn handle(&mut self, event: Event) -> Result<Reply, CoreError> {
+        match event {
+            Event::Submit(submit) => self.submit(*submit),
+            Event::Cancel { id, grace } => self.cancel(&id, grace),
+            Event::DeleteJob { id } => self.delete_job(&id),
+            Event::ApplyTenant { name, description, quota, dry_run } => {
+                self.apply_tenant(name, description, quota, dry_run)
+            }
+            Event::DeleteTenant { name } => self.delete_tenant(&name),
+            Event::ApplyFabric { fabric, dry_run } => self.apply_fabric(*fabric, dry_run),
+            Event::DeleteFabric => self.delete_fabric(),
+            Event::UpdateNode { name, unschedulable, reason, if_version } => {
+                self.update_node(&name, unschedulable, reason, if_version)
+            }
+            Event::DeleteNode { name, force } => self.delete_node(&name, force),
+            Event::CreateToken { node, hash, lifetime } => self.create_token(node, hash, lifetime),
+            Event::Join { node, hash, csr } => self.join(node, hash, csr),
+            Event::AgentConnected(register) => self.connected(*register),
+            Event::AgentHeartbeat { node, session } => self.hear(&node, session),
+            Event::AgentInventory { node, session, inventory } => self.inventory(&node, session, *inventory),
+            Event::AgentObserved { node, session, observation } => {
+                self.observed(&node, session, *observation)
+            }
+            Event::AgentRefusedEpoch { node, current } => self.refused_epoch(node, current),
+            Event::AgentDisconnected { node, session } => self.disconnected(&node, session),
+            Event::Tick => self.tick(),
+        }
+    }
+
+    /// Random bytes.
+    pub(crate) fn random<const N: usize>(&mut self) -> [u8; N] {
+        let mut bytes = [0; N];
+        (self.rng)(&mut bytes);
+        bytes
+    }
+
+    /// A random identity as text.
+    pub(crate) fn random_uid(&mut self) -> String {
+        JobUid::from_random(self.random()).to_string()
+    }
+
+    pub(crate) fn entry(&self, uid: JobUid) -> Option<JobEntry> {
+        self.state.base.jobs.get(&uid).cloned()
+    }
+
+    /// Changes a job's status within its phase.
+    pub(crate) fn change(&mut self, entry: &mut JobEntry, change: impl FnOnce(&mut JobStatus)) {
+        let job: &mut Job = Arc::make_mut(&mut entry.job);
+        change(&mut job.status);
+    }
+
+    /// Moves a job to another phase. A move that the graph does not have is not made.
+    pub(crate) fn enter(&mut self, entry: &mut JobEntry, to: Phase) -> bool {
+        let from = entry.job.status.phase;
+        if !from.may_become(to) {
+            debug_assert!(false, "{from} may not become {to}");
+            return false;
+        }
+        let job = Arc::make_mut(&mut entry.job);
+        job.status.phase = to;
+        if to == Phase::Pending {
+            job.status.attempt += 1;
+        }
+        if to.is_terminal() {
+            job.status.ended = Some(self.now);
+        }
+        let attempt = job.status.attempt;
+        self.out.transitions.push(Transition { uid: entry.job.uid, attempt, from, to });
+        true
+    }
+
+    pub(crate) fn push(&mut self, node: &proto_model::NodeName, message: ToNode) {
+        let session = self.state.base.links.get(node).and_then(|link| link.session);
+        let Some(session) = session else { return };
+        if self.hold_back.as_ref() == Some(node) && matches!(message, ToNode::Assignment(_)) {
+            return;
+        }
+        self.out.pushes.push(Push { node: node.clone(), session, epoch: self.state.epoch, message });
+    }
+
+    /// Something was freed or added: a pass over the queue follows.
+    pub(crate) fn freed(&mut self) {
+        if !self.state.base.schedule.wanted {
+            let schedule = crate::state::Schedule { wanted: true, ..self.state.base.schedule.clone() };
+            self.state.set_schedule(schedule);
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! The setters of all tables: each keeps the indices true, and the journaled ones note how to undo themselves.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use controller_scheduler::Gate;
+use proto_model::{Fabric, Health, JobUid, Node, NodeName, RequestId, Tenant, TenantName};
+
+use crate::{
+    event::Write,
+    journal::Undo,
+    records::{RequestRecord, TokenRecord},
+    state::{Due, JobEntry, Link, NodeView, Schedule, State, Tally},
+};
+
+/// Replaces a row, and says what it was.
+fn swap<K: Ord, V>(table: &mut BTreeMap<K, V>, key: K, new: Option<V>) -> Option<V> {
+    match new {
+        Some(new) => table.insert(key, new),
+        None => table.remove(&key),
+    }
+}
+
+impl State {
+    pub(crate) fn set_fabric(&mut self, new: Option<Arc<Fabric>>) {
+        let old = self.swap_fabric(new);
+        self.journal.undo.push(Undo::Fabric(old));
+    }
+
+    pub(crate) fn set_node(&mut self, name: &NodeName, new: Option<Arc<Node>>) {
+        let old = self.swap_node(name, new);
+        self.journal.undo.push(Undo::Node(name.clone(), old));
+    }
+
+    pub(crate) fn set_tenant(&mut self, name: &TenantName, new: Option<Arc<Tenant>>) {
+        let old = self.swap_tenant(name, new);
+        self.journal.undo.push(Undo::Tenant(name.clone(), old));
+    }
+
+    pub(crate) fn set_job(&mut self, uid: JobUid, new: Option<JobEntry>) {
+        let old = self.swap_job(uid, new);
+        self.journal.undo.push(Undo::Job(uid, old.map(Box::new)));
+    }
+
+    pub(crate) fn set_request(&mut self, key: (TenantName, RequestId), new: Option<Arc<RequestRecord>>) {
+        let old = self.swap_request(key.clone(), new);
+        self.journal.undo.push(Undo::Request(key, old));
+    }
+
+    pub(crate) fn set_token(&mut self, hash: [u8; 32], new: Option<Arc<TokenRecord>>) {
+        let old = self.swap_token(hash, new);
+        self.journal.undo.push(Undo::Token(hash, old));
+    }
+
+    pub(crate) fn set_link(&mut self, name: &NodeName, new: Option<Link>) {
+        let old = self.swap_link(name, new);
+        self.journal.undo.push(Undo::Link(name.clone(), old));
+    }
+
+    pub(crate) fn set_view(&mut self, key: (JobUid, u32), new: Option<NodeView>) {
+        let old = self.swap_view(key, new);
+        self.journal.undo.push(Undo::View(key, old.map(Box::new)));
+    }
+
+    pub(crate) fn set_schedule(&mut self, new: Schedule) {
+        if self.base.schedule != new {
+            let old = std::mem::replace(&mut self.base.schedule, new);
+            self.journal.undo.push(Undo::Schedule(Box::new(old)));
+        }
+    }
+
+    pub(crate) fn swap_fabric(&mut self, new: Option<Arc<Fabric>>) -> Option<Arc<Fabric>> {
+        self.index.snapshot.set_fabric(new.as_deref());
+        std::mem::replace(&mut self.base.fabric, new)
+    }
+
+    pub(crate) fn swap_node(&mut self, name: &NodeName, new: Option<Arc<Node>>) -> Option<Arc<Node>> {
+        let old = swap(&mut self.base.nodes, name.clone(), new.clone());
+        let gate = self.gate(name);
+        match new {
+            Some(node) if old.as_ref().is_some_and(|old| old.inventory == node.inventory) => {
+                self.index.snapshot.set_gate(name, gate);
+            }
+            Some(node) => self.index.snapshot.set_node(name, &Arc::new(node.inventory.clone()), gate),
+            None => self.index.snapshot.remove_node(name),
+        }
+        old
+    }
+
+    pub(crate) fn swap_tenant(&mut self, name: &TenantName, new: Option<Arc<Tenant>>) -> Option<Arc<Tenant>> {
+        self.index.snapshot.set_quota(name, new.as_ref().map(|tenant| tenant.quota.gpus));
+        swap(&mut self.base.tenants, name.clone(), new)
+    }
+
+    pub(crate) fn swap_request(
+        &mut self,
+        key: (TenantName, RequestId),
+        new: Option<Arc<RequestRecord>>,
+    ) -> Option<Arc<RequestRecord>> {
+        let at = |record: &RequestRecord| (record.time, key.0.clone(), key.1.clone());
+        if let Some(record) = &new {
+            self.index.request_times.insert(at(record));
+        }
+        if let Some(record) = self.base.requests.get(&key).filter(|_| new.is_none()) {
+            self.index.request_times.remove(&at(record));
+        }
+        swap(&mut self.base.requests, key, new)
+    }
+
+    pub(crate) fn swap_token(
+        &mut self,
+        hash: [u8; 32],
+        new: Option<Arc<TokenRecord>>,
+    ) -> Option<Arc<TokenRecord>> {
+        let old = swap(&mut self.base.tokens, hash, new.clone());
+        if let Some(old) = &old {
+            self.index.token_times.remove(&(old.expires, hash));
+        }
+        if let Some(new) = &new {
+            self.index.token_times.insert((new.expires, hash));
+        }
+        old
+    }
+
+    pub(crate) fn swap_link(&mut self, name: &NodeName, new: Option<Link>) -> Option<Link> {
+        let due = new.as_ref().and_then(|link| link.due);
+        let old = swap(&mut self.base.links, name.clone(), new);
+        self.swap_due(&Due::Node(name.clone()), old.as_ref().and_then(|link| link.due), due);
+        let gate = self.gate(name);
+        self.index.snapshot.set_gate(name, gate);
+        old
+    }
+
+    pub(crate) fn swap_view(&mut self, key: (JobUid, u32), new: Option<NodeView>) -> Option<NodeView> {
+        let tally = |view: Option<&NodeView>| view.map_or(Tally::default(), NodeView::tally);
+        let after = tally(new.as_ref());
+        let old = swap(&mut self.base.views, key, new);
+        let before = tally(old.as_ref());
+        if let Some(entry) = self.base.jobs.get_mut(&key.0) {
+            let change = |count: u32, pick: fn(&Tally) -> u32| count + pick(&after) - pick(&before);
+            entry.tally = Tally {
+                prepared: change(entry.tally.prepared, |tally| tally.prepared),
+                started: change(entry.tally.started, |tally| tally.started),
+                finished: change(entry.tally.finished, |tally| tally.finished),
+                ended: change(entry.tally.ended, |tally| tally.ended),
+            };
+        }
+        old
+    }
+
+    pub(crate) fn swap_job(&mut self, uid: JobUid, new: Option<JobEntry>) -> Option<JobEntry> {
+        let old = self.base.jobs.remove(&uid);
+        let due = |entry: &Option<JobEntry>| entry.as_ref().and_then(|entry| entry.due);
+        self.swap_due(&Due::Job(uid), due(&old), due(&new));
+        let same = |a: &JobEntry, b: &JobEntry| {
+            Arc::ptr_eq(&a.job, &b.job)
+                || (a.job.status.phase == b.job.status.phase && a.job.status.attempt == b.job.status.attempt)
+        };
+        if !matches!((&old, &new), (Some(old), Some(new)) if same(old, new)) {
+            if let Some(old) = &old {
+                self.unindex(old);
+            }
+            if let Some(new) = &new {
+                self.index(new);
+            }
+        }
+        if let Some(new) = new {
+            self.base.jobs.insert(uid, new);
+        }
+        old
+    }
+
+    fn swap_due(
+        &mut self,
+        what: &Due,
+        old: Option<proto_model::Timestamp>,
+        new: Option<proto_model::Timestamp>,
+    ) {
+        if old == new {
+            return;
+        }
+        if let Some(old) = old {
+            self.index.due.remove(&(old, what.clone()));
+        }
+        if let Some(new) = new {
+            self.index.due.insert((new, what.clone()));
+        }
+    }
+
+    fn index(&mut self, entry: &JobEntry) {
+        let job = &entry.job;
+        let status = &job.status;
+        self.index.names.insert(job.id.clone(), job.uid);
+        let jobs = self.index.tenants.entry(job.id.tenant.clone()).or_default();
+        jobs.all += 1;
+        jobs.active += u32::from(!status.phase.is_terminal());
+        if status.phase == proto_model::Phase::Pending {
+            self.index.queue.insert(entry.key());
+        }
+        if let Some(placement) = status.placement.as_ref().filter(|_| status.phase.holds()) {
+            self.index.holding += 1;
+            self.index.snapshot.hold(&job.id.tenant, placement);
+            for (at, place) in placement.nodes.iter().enumerate() {
+                let at = u32::try_from(at).unwrap_or(u32::MAX);
+                self.index.holds.entry(place.node.clone()).or_default().insert(job.uid, at);
+            }
+        }
+    }
+
+    fn unindex(&mut self, entry: &JobEntry) {
+        let job = &entry.job;
+        let status = &job.status;
+        self.index.names.remove(&job.id);
+        if let Some(jobs) = self.index.tenants.get_mut(&job.id.tenant) {
+            jobs.all -= 1;
+            jobs.active -= u32::from(!status.phase.is_terminal());
+            if jobs.all == 0 {
+                self.index.tenants.remove(&job.id.tenant);
+            }
+        }
+        if status.phase == proto_model::Phase::Pending {
+            self.index.queue.remove(&entry.key());
+        }
+        if let Some(placement) = status.placement.as_ref().filter(|_| status.phase.holds()) {
+            self.index.holding -= 1;
+            self.index.snapshot.release(&job.id.tenant, placement);
+            for place in &placement.nodes {
+                if let Some(jobs) = self.index.holds.get_mut(&place.node) {
+                    jobs.remove(&job.uid);
+                    if jobs.is_empty() {
+                        self.index.holds.remove(&place.node);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Why a node takes no new job at the moment.
+    fn gate(&self, name: &NodeName) -> Gate {
+        let node = self.base.nodes.get(name);
+        let link = self.base.links.get(name);
+        Gate {
+            unschedulable: node.is_some_and(|node| node.unschedulable),
+            not_ready: node.is_some_and(|node| node.health == Health::NotReady),
+            away: link.is_none_or(|link| link.session.is_none()),
+            draining: link.is_some_and(|link| !link.foreign.is_empty()),
+        }
+    }
+
+    /// What the changes since `mark` mean for the store; each key once.
+    pub(crate) fn writes_since(&self, mark: usize) -> Vec<Write> {
+        let mut writes = Vec::new();
+        let (mut jobs, mut nodes, mut tenants) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let (mut requests, mut tokens, mut fabric) = (BTreeSet::new(), BTreeSet::new(), false);
+        for undo in &self.journal.undo[mark..] {
+            match undo {
+                Undo::Job(uid, old) if jobs.insert(*uid) => {
+                    self.job_writes(*uid, old.as_deref(), &mut writes)
+                }
+                Undo::Node(name, old) if nodes.insert(name) => match self.base.nodes.get(name) {
+                    Some(node) if old.as_ref().is_some_and(|old| Arc::ptr_eq(old, node)) => {}
+                    Some(node) => writes.push(Write::PutNode(Arc::clone(node))),
+                    None if old.is_some() => writes.push(Write::DeleteNode(name.clone())),
+                    None => {}
+                },
+                Undo::Tenant(name, old) if tenants.insert(name) => match self.base.tenants.get(name) {
+                    Some(tenant) => writes.push(Write::PutTenant(Arc::clone(tenant))),
+                    None if old.is_some() => writes.push(Write::DeleteTenant(name.clone())),
+                    None => {}
+                },
+                Undo::Request(key, old) if requests.insert(key) => match self.base.requests.get(key) {
+                    Some(record) => writes.push(Write::PutRequest(Arc::clone(record))),
+                    None if old.is_some() => writes.push(Write::DeleteRequest(key.0.clone(), key.1.clone())),
+                    None => {}
+                },
+                Undo::Token(hash, old) if tokens.insert(hash) => match self.base.tokens.get(hash) {
+                    Some(record) => writes.push(Write::PutToken(Arc::clone(record))),
+                    None if old.is_some() => writes.push(Write::DeleteToken(*hash)),
+                    None => {}
+                },
+                Undo::Fabric(old) if !fabric => {
+                    fabric = true;
+                    match &self.base.fabric {
+                        Some(document) => writes.push(Write::PutFabric(Arc::clone(document))),
+                        None if old.is_some() => writes.push(Write::DeleteFabric),
+                        None => {}
+                    }
+                }
+                _ => {}
+            }
+        }
+        writes
+    }
+
+    fn job_writes(&self, uid: JobUid, old: Option<&JobEntry>, writes: &mut Vec<Write>) {
+        let new = self.base.jobs.get(&uid);
+        match (old, new) {
+            (Some(old), Some(new)) if Arc::ptr_eq(&old.job, &new.job) => {}
+            (_, Some(new)) => writes.push(Write::PutJob(Arc::clone(&new.job))),
+            (Some(old), None) => writes.push(Write::DeleteJob(old.job.id.clone())),
+            (None, None) => {}
+        }
+        let (before, after) =
+            (old.and_then(|old| old.attempt.as_ref()), new.and_then(|new| new.attempt.as_ref()));
+        match (before, after) {
+            (Some(before), Some(after)) if Arc::ptr_eq(before, after) => {}
+            (_, Some(after)) => writes.push(Write::PutAttempt(Arc::clone(after))),
+            (Some(_), None) => writes.push(Write::DeleteAttempt(uid)),
+            (None, None) => {}
+        }
+    }
+}
