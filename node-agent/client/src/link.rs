@@ -77,8 +77,11 @@ impl Link {
     /// Whether the answer to `id` is here (or will never be), without waiting.
     pub(crate) fn is_ready(&self, id: u64) -> bool {
         let mut state = self.lock();
-        self.take_waiting(&mut state);
-        self.changed.notify_all();
+        // Somebody who sleeps on the socket would not notice that his answer was taken from under him.
+        if !state.reading {
+            self.take_waiting(&mut state);
+            self.changed.notify_all();
+        }
         state.broken.is_some() || state.arrived.contains_key(&id)
     }
 

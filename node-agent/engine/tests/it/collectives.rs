@@ -1,6 +1,6 @@
 //! Every operation and type, on several shapes, with every element checked.
 
-use node_agent_client::{Client, Dtype, Error, OpKind, ReduceOp};
+use node_agent_client::{Call, Client, Dtype, Error, OpKind, Operation, ReduceOp, Work};
 use node_agent_engine::bench::{Options, measure};
 
 use crate::world::World;
@@ -134,6 +134,37 @@ fn several_threads_of_one_rank_wait_at_once() {
                 });
             }
         });
+    });
+}
+
+/// Several calls on shared buffers under way at once, taken in another order than they were made.
+#[test]
+fn calls_may_overlap() {
+    let world = World::new(&[0, 1, 1], 2);
+    world.each_rank(|client| {
+        let (rank, size) = (i64::from(client.rank()), i64::from(client.size()));
+        let buffer = client.alloc(8 * 1000 * 10).unwrap();
+        let mut pending = Vec::new();
+        for n in 0..10 {
+            let values: Vec<i64> = (0..1000).map(|at| rank * 10_000 + at + n).collect();
+            let place = n as usize * 8000;
+            buffer.write(place, &values).unwrap();
+            let (operation, dtype, reduce) = (Operation::AllReduce, Dtype::I64, ReduceOp::Sum);
+            let call = Call { operation, dtype, reduce, count: 1000 };
+            let here = Some(buffer.at(place as u64));
+            pending.push((n, client.post(Work { call, input: here, output: here }).unwrap()));
+        }
+        for (n, pending) in pending.into_iter().rev() {
+            while n % 2 == 0 && !pending.is_ready() {
+                std::thread::yield_now();
+            }
+            pending.wait().unwrap();
+            let mut found = vec![0_i64; 1000];
+            buffer.read(n as usize * 8000, &mut found).unwrap();
+            let ranks = 10_000 * size * (size - 1) / 2;
+            let right = |(at, found): (i64, &i64)| *found == ranks + size * (at + n);
+            assert!((0..).zip(&found).all(right), "call {n}");
+        }
     });
 }
 
