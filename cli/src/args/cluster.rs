@@ -1,0 +1,126 @@
+//! What is said about tenants, servers, the topology and railctl's own configuration.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Subcommand, ValueEnum};
+
+use super::{Output, parse_duration};
+
+/// A role that a credential can carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RoleArg {
+    /// Runs the cluster
+    Admin,
+    /// Runs one tenant
+    TenantAdmin,
+    /// Submits and cancels jobs of its tenant
+    User,
+    /// Reads what its tenant has
+    Viewer,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum TenantCommand {
+    /// Create a tenant
+    Create {
+        /// Its name
+        name: String,
+        /// GPUs that its running jobs may hold together
+        #[arg(long, value_name = "N")]
+        gpus: u32,
+        /// Jobs that it may have which have not ended; 0 means the server's limit
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        jobs: u32,
+        /// For people
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        description: String,
+    },
+    /// Change a tenant's quota; what is not given stays
+    SetQuota {
+        /// Its name
+        name: String,
+        /// GPUs that its running jobs may hold together
+        #[arg(long, value_name = "N", required_unless_present = "jobs")]
+        gpus: Option<u32>,
+        /// Jobs that it may have which have not ended; 0 means the server's limit
+        #[arg(long, value_name = "N")]
+        jobs: Option<u32>,
+    },
+    /// Make a key here and have the cluster sign a certificate for it
+    IssueCert {
+        /// The user's name
+        user: String,
+        /// What the user may do
+        #[arg(long, value_enum, default_value_t = RoleArg::User)]
+        role: RoleArg,
+        /// How long it is valid, at most 30d
+        #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+        lifetime: Option<Duration>,
+        /// Folder for USER.pem and USER.key
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        out: PathBuf,
+        /// Also add a context of this name to the configuration file
+        #[arg(long, value_name = "NAME")]
+        add_context: Option<String>,
+    },
+    /// Print a bearer token for a program that cannot hold a certificate
+    IssueToken {
+        /// The user's name
+        user: String,
+        /// What the user may do
+        #[arg(long, value_enum, default_value_t = RoleArg::User)]
+        role: RoleArg,
+        /// How long it is valid
+        #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+        lifetime: Option<Duration>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum NodeCommand {
+    /// Print a single-use token with which the server NAME may join
+    Token {
+        /// The server
+        name: String,
+        /// How long it is valid, at most 10m
+        #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+        lifetime: Option<Duration>,
+        /// How to print it
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// Place no new job on a server; running ones go on
+    Cordon {
+        /// The server
+        name: String,
+        /// Why; shown to users
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        reason: String,
+    },
+    /// Let a server be used again
+    Uncordon {
+        /// The server
+        name: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum TopologyCommand {
+    /// Show pods, rails, leaves and each server's ports
+    Show {
+        /// How to print it
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Print the configuration file, secrets left out
+    View,
+    /// Make a context the current one
+    Use {
+        /// The context
+        name: String,
+    },
+}

@@ -1,0 +1,109 @@
+//! What is said about jobs.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, ValueEnum};
+
+use super::{Output, parse_duration, parse_ranks};
+
+/// A file, given as an argument or by `-f`.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct Source {
+    /// The job file (YAML or JSON); - reads standard input
+    #[arg(value_name = "FILE")]
+    pub positional: Option<PathBuf>,
+    /// The same, for those who are used to it
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    pub flag: Option<PathBuf>,
+}
+
+impl Source {
+    /// The file that was given; clap has seen to it that there is one.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.positional.clone().or_else(|| self.flag.clone()).unwrap_or_else(|| PathBuf::from("-"))
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Submit {
+    #[command(flatten)]
+    pub source: Source,
+    /// Wait until the job has ended; the exit code tells how
+    #[arg(long)]
+    pub wait: bool,
+    /// Check the file and show where the job would run; nothing is stored
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Name of the job, in place of the file's
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// With --wait: give up waiting after this time (exit 7); the job goes on
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "wait")]
+    pub timeout: Option<Duration>,
+    /// How to print the job
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Output,
+}
+
+#[derive(Debug, Args)]
+pub struct Plan {
+    #[command(flatten)]
+    pub source: Source,
+    /// How to print the plan
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Output,
+}
+
+#[derive(Debug, Args)]
+pub struct Logs {
+    /// The job; administrators may write TENANT/JOB
+    #[arg(value_name = "JOB")]
+    pub job: String,
+    /// Go on until the job ends
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Only these ranks: 3, 0-7, or 0,2,4-6; may be repeated
+    #[arg(long = "rank", value_name = "N", value_parser = parse_ranks)]
+    pub ranks: Vec<Vec<u32>>,
+    /// Only the last N lines of each rank
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub tail: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub struct Cancel {
+    /// The job; administrators may write TENANT/JOB
+    #[arg(value_name = "JOB")]
+    pub job: String,
+    /// Between SIGTERM and SIGKILL, in place of the job's own
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub grace: Option<Duration>,
+    /// Wait until the job has ended
+    #[arg(long)]
+    pub wait: bool,
+    /// With --wait: give up waiting after this time (exit 7)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "wait")]
+    pub timeout: Option<Duration>,
+}
+
+/// What can be explained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExplainNoun {
+    /// A job
+    #[value(alias = "jobs")]
+    Job,
+}
+
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// What to explain
+    #[arg(value_name = "KIND")]
+    pub noun: ExplainNoun,
+    /// Its name
+    pub name: String,
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Output,
+}

@@ -1,0 +1,128 @@
+//! What can be said on the command line: one file per noun, nothing but shapes.
+
+mod cluster;
+mod dev;
+mod jobs;
+mod resources;
+mod values;
+
+pub use cluster::{ConfigCommand, NodeCommand, RoleArg, TenantCommand, TopologyCommand};
+pub use dev::{DevCommand, DevGuard, DevLaunch, DevTarget, DevUp};
+pub use jobs::{Cancel, Explain, Logs, Plan, Submit};
+pub use resources::{Apply, Delete, DeleteNoun, Describe, DescribeNoun, Get, GetNoun, PhaseArg};
+pub use values::{Output, Rate, parse_duration, parse_label, parse_ranks};
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+const AFTER_HELP: &str = "Settings come from flags, then RAIL_CONTROLLER, RAIL_CA, RAIL_CERT, RAIL_KEY, RAIL_TOKEN, \
+RAIL_TENANT and RAIL_CONTEXT, then the context of ~/.config/railyard/config.yaml (or $RAIL_CONFIG).\n\n\
+Exit codes: 0 ok, 1 error, 2 usage or a bad file, 3 not found, 4 denied, 5 conflict, 6 infeasible, \
+7 timeout or unavailable.";
+
+/// Submits jobs to a Railyard cluster, shows and explains it, and runs local clusters.
+#[derive(Debug, Parser)]
+#[command(name = "railctl", version, after_help = AFTER_HELP, max_term_width = 110, disable_help_subcommand = true)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Where the cluster is and as whom to speak; every command takes these.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Connection")]
+pub struct Global {
+    /// Context of the configuration file to use
+    #[arg(long, global = true, value_name = "NAME")]
+    pub context: Option<String>,
+    /// Controller, https://HOST:PORT or unix:/PATH; several with commas
+    #[arg(long, global = true, value_name = "ENDPOINT", value_delimiter = ',')]
+    pub controller: Vec<String>,
+    /// File with the cluster's CA certificate (PEM)
+    #[arg(long, global = true, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// File with your certificate (PEM)
+    #[arg(long, global = true, value_name = "FILE")]
+    pub cert: Option<PathBuf>,
+    /// File with your certificate's key (PEM)
+    #[arg(long, global = true, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// API token, or a file with it, in place of a certificate
+    #[arg(long, global = true, value_name = "TOKEN")]
+    pub token: Option<String>,
+    /// Tenant to act for or to look at (administrators only; others have their own)
+    #[arg(long, global = true, value_name = "TENANT")]
+    pub tenant: Option<String>,
+    /// Limit of one request, for example 10s
+    #[arg(long, global = true, value_name = "TIME", value_parser = parse_duration)]
+    pub request_timeout: Option<std::time::Duration>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Submit a job file
+    Submit(Submit),
+    /// List jobs, nodes, tenants or the fabric
+    Get(Get),
+    /// Show everything about one job, node, tenant or the fabric
+    Describe(Describe),
+    /// Print what a job's ranks wrote
+    Logs(Logs),
+    /// End a job
+    Cancel(Cancel),
+    /// Show where a job would run if it were submitted now
+    Plan(Plan),
+    /// Tell why a job is in its phase
+    Explain(Explain),
+    /// Show the fabric as the scheduler sees it
+    #[command(subcommand)]
+    Topology(TopologyCommand),
+    /// Create or replace what a file describes: Fabric, Tenant and Job documents
+    Apply(Apply),
+    /// Delete a job that has ended, a tenant, a node or the fabric
+    Delete(Delete),
+    /// Manage tenants, their quotas and the credentials of their users
+    #[command(subcommand)]
+    Tenant(TenantCommand),
+    /// Let servers join, and take them in and out of use
+    #[command(subcommand)]
+    Node(NodeCommand),
+    /// Show how the cluster is
+    Health {
+        /// How to print it
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// Show who you are to the controller
+    Whoami {
+        /// How to print it
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// Start, show and remove a local cluster of real processes
+    #[command(subcommand)]
+    Dev(DevCommand),
+    /// Show or change railctl's configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Print a completion script for your shell
+    Completion {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Write man pages into a folder
+    #[command(hide = true)]
+    Man {
+        /// The folder; it is created if need be
+        dir: PathBuf,
+    },
+    /// Print the versions of railctl and, if it can be reached, of the controller
+    Version {
+        /// Do not ask the controller
+        #[arg(long)]
+        client: bool,
+    },
+}

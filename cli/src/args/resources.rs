@@ -1,0 +1,119 @@
+//! What is said about resources of every kind: get, describe, apply, delete.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::{Output, parse_label};
+
+/// What can be listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum GetNoun {
+    /// Jobs
+    #[value(alias = "job", alias = "j")]
+    Jobs,
+    /// Servers
+    #[value(alias = "node", alias = "no")]
+    Nodes,
+    /// Tenants
+    #[value(alias = "tenant")]
+    Tenants,
+    /// The fabric
+    Fabric,
+}
+
+/// A job's phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PhaseArg {
+    Pending,
+    Reserved,
+    Preparing,
+    Running,
+    Recovering,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+#[derive(Debug, Args)]
+pub struct Get {
+    /// What to list
+    #[arg(value_name = "KIND")]
+    pub noun: GetNoun,
+    /// Only this one
+    pub name: Option<String>,
+    /// Only those with this label; may be repeated
+    #[arg(short = 'l', long = "label", value_name = "KEY=VALUE", value_parser = parse_label)]
+    pub labels: Vec<(String, String)>,
+    /// Only jobs in these phases
+    #[arg(long, value_name = "PHASE", value_enum, value_delimiter = ',', ignore_case = true)]
+    pub phase: Vec<PhaseArg>,
+    /// Go on and print every change
+    #[arg(short, long)]
+    pub watch: bool,
+    /// Jobs of all tenants (administrators)
+    #[arg(short = 'A', long)]
+    pub all_tenants: bool,
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Output,
+}
+
+/// What can be described.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DescribeNoun {
+    /// A job
+    #[value(alias = "jobs")]
+    Job,
+    /// A server
+    #[value(alias = "nodes")]
+    Node,
+    /// A tenant
+    #[value(alias = "tenants")]
+    Tenant,
+}
+
+#[derive(Debug, Args)]
+pub struct Describe {
+    /// What to describe
+    #[arg(value_name = "KIND")]
+    pub noun: DescribeNoun,
+    /// Its name
+    pub name: String,
+}
+
+#[derive(Debug, Args)]
+pub struct Apply {
+    /// File with one or more documents (YAML or JSON); - reads standard input; may be repeated
+    #[arg(short = 'f', long = "file", value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// Only check; nothing is stored
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// What can be deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DeleteNoun {
+    /// A job that has ended
+    #[value(alias = "jobs")]
+    Job,
+    /// A tenant without jobs
+    #[value(alias = "tenants")]
+    Tenant,
+    /// A server on which nothing runs
+    #[value(alias = "nodes")]
+    Node,
+    /// The fabric document
+    Fabric,
+}
+
+#[derive(Debug, Args)]
+pub struct Delete {
+    /// What to delete
+    #[arg(value_name = "KIND")]
+    pub noun: DeleteNoun,
+    /// Names; none for the fabric
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+}

@@ -1,0 +1,162 @@
+//! Values that clap does not know: durations, labels, rank lists, rates, output formats.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use clap::ValueEnum;
+
+/// How a result is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Output {
+    /// Columns with a header
+    #[default]
+    Table,
+    /// More columns
+    Wide,
+    /// The canonical JSON of the API's answer
+    Json,
+    /// The same as YAML
+    Yaml,
+    /// Only kind/name, one per line
+    Name,
+}
+
+/// Reads `90`, `90s`, `500ms`, `10m`, `2h`, `7d` and sums such as `1h30m`. A plain number is seconds.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is not a time: write for example 30s, 500ms, 10m, 1h30m, 7d");
+    let mut rest = text.trim();
+    if let Ok(seconds) = rest.parse::<u32>() {
+        return Ok(Duration::from_secs(seconds.into()));
+    }
+    let mut total = Duration::ZERO;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+        let number: u32 = rest[..digits].parse().map_err(|_| wrong())?;
+        rest = &rest[digits..];
+        let unit_end = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let unit = match &rest[..unit_end] {
+            "ms" => Duration::from_millis(1),
+            "s" => Duration::from_secs(1),
+            "m" => Duration::from_secs(60),
+            "h" => Duration::from_secs(3600),
+            "d" => Duration::from_secs(86_400),
+            _ => return Err(wrong()),
+        };
+        rest = &rest[unit_end..];
+        total = unit.checked_mul(number).and_then(|part| total.checked_add(part)).ok_or_else(wrong)?;
+    }
+    if text.trim().is_empty() { Err(wrong()) } else { Ok(total) }
+}
+
+/// Reads one `key=value`.
+pub fn parse_label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(format!("`{text}` is not a label: write key=value")),
+    }
+}
+
+/// The most ranks that one request names; a list beyond that is a slip of the keyboard.
+const MAX_RANKS: usize = 65_536;
+
+/// Reads `3`, `0-7` and lists such as `0,2,4-6`.
+pub fn parse_ranks(text: &str) -> Result<Vec<u32>, String> {
+    let wrong = || format!("`{text}` is not a list of ranks: write for example 3, 0-7 or 0,2,4-6");
+    let mut ranks = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let first: u32 = first.trim().parse().map_err(|_| wrong())?;
+        let last: u32 = last.trim().parse().map_err(|_| wrong())?;
+        let more = usize::try_from(last.checked_sub(first).ok_or_else(wrong)?).map_err(|_| wrong())?;
+        if ranks.len() + more >= MAX_RANKS {
+            return Err(format!("`{text}` names more than {MAX_RANKS} ranks"));
+        }
+        ranks.extend(first..=last);
+    }
+    Ok(ranks)
+}
+
+/// A line rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// In bits per second, 1 kbit being 1000 bits.
+    pub bits_per_second: u64,
+}
+
+impl Rate {
+    /// The slowest rate that a rail can be shaped to.
+    const SLOWEST: u64 = 1_000_000;
+    /// The fastest.
+    const FASTEST: u64 = 100_000_000_000;
+
+    /// In Mbit/s, rounded down.
+    #[must_use]
+    pub fn mbps(self) -> u64 {
+        self.bits_per_second / 1_000_000
+    }
+}
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is not a rate from 1mbit to 100gbit: write for example 400mbit or 1gbit");
+        let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+        let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
+        let unit = match &text[digits..] {
+            "kbit" => 1_000,
+            "mbit" => 1_000_000,
+            "gbit" => 1_000_000_000,
+            _ => return Err(wrong()),
+        };
+        let bits_per_second = number.checked_mul(unit).ok_or_else(wrong)?;
+        let sane = (Self::SLOWEST..=Self::FASTEST).contains(&bits_per_second);
+        sane.then_some(Self { bits_per_second }).ok_or_else(wrong)
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.bits_per_second {
+            bits if bits % 1_000_000_000 == 0 => write!(f, "{}gbit", bits / 1_000_000_000),
+            bits if bits % 1_000_000 == 0 => write!(f, "{}mbit", bits / 1_000_000),
+            bits => write!(f, "{}kbit", bits / 1_000),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        let seconds = |text| parse_duration(text).unwrap().as_secs_f64();
+        assert_eq!(seconds("90"), 90.0);
+        assert_eq!(seconds("1h30m"), 5400.0);
+        assert_eq!(seconds("250ms"), 0.25);
+        assert_eq!(seconds("7d"), 604_800.0);
+        for bad in ["", "s", "5x", "1.5s", "-1s", "5 s", "1h30", "99999999999s"] {
+            assert!(parse_duration(bad).unwrap_err().contains("30s"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn ranks() {
+        assert_eq!(parse_ranks("0,2,4-6").unwrap(), [0, 2, 4, 5, 6]);
+        for bad in ["", "a", "3-1", "1,,2", "-1", "0-4294967295"] {
+            assert!(parse_ranks(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn rates_and_labels() {
+        let rate: Rate = "400mbit".parse().unwrap();
+        assert_eq!((rate.bits_per_second, rate.mbps(), rate.to_string()), (400_000_000, 400, "400mbit".into()));
+        assert_eq!("2500000kbit".parse::<Rate>().unwrap().to_string(), "2500mbit");
+        for bad in ["400", "mbit", "0mbit", "1kbit", "101gbit", "4 mbit", "18446744073709551615gbit"] {
+            assert!(bad.parse::<Rate>().is_err(), "{bad}");
+        }
+        assert_eq!(parse_label("team=nlp=x").unwrap(), ("team".into(), "nlp=x".into()));
+        assert!(parse_label("=x").is_err() && parse_label("team").is_err());
+    }
+}

@@ -1,0 +1,201 @@
+//! The way to the controller: one connection, typed clients, deadlines, and retries where they are safe.
+
+use std::time::Duration;
+
+use proto_rpc::{Client, ClientOptions, Jitter, MAX_MESSAGE_BYTES, RetryPolicy, retry};
+use proto_wire::v1::{
+    self, fabric_service_client::FabricServiceClient, health_service_client::HealthServiceClient,
+    job_service_client::JobServiceClient, node_service_client::NodeServiceClient,
+    tenant_service_client::TenantServiceClient,
+};
+use tonic::{Response, Status};
+
+use crate::{config::Settings, error::Error};
+
+/// A connection to the controller, made with the first call.
+#[derive(Debug, Clone)]
+pub struct Api {
+    client: Client,
+    /// The tenant to act for; empty for the caller's own (or all, for an administrator).
+    pub tenant: String,
+}
+
+/// Pages are asked for in this size; the server may give smaller ones.
+const PAGE: u32 = 200;
+/// No list of ours is longer than this many pages; a server that never ends one is wrong.
+const MAX_PAGES: usize = 100_000;
+
+macro_rules! clients {
+    ($($name:ident: $type:ident),*) => {$(
+        /// A typed client on this connection.
+        #[must_use]
+        pub fn $name(&self) -> $type<Client> {
+            $type::new(self.client.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES)
+        }
+    )*};
+}
+
+impl Api {
+    /// Reads the credentials; does not connect yet. Must be called inside a tokio runtime.
+    pub fn new(settings: &Settings) -> Result<Self, Error> {
+        let endpoints = settings.endpoints()?;
+        let credentials = settings.credentials()?;
+        let mut options = ClientOptions::default();
+        if let Some(limit) = settings.request_timeout {
+            options.timeout = Some(limit);
+            options.connect_timeout = options.connect_timeout.min(limit);
+        }
+        let client = Client::new(&endpoints, &credentials, &options).map_err(|error| Error::Config(error.to_string()))?;
+        Ok(Self { client, tenant: settings.tenant.clone() })
+    }
+
+    clients!(
+        fabrics: FabricServiceClient,
+        health: HealthServiceClient,
+        jobs: JobServiceClient,
+        nodes: NodeServiceClient,
+        tenants: TenantServiceClient
+    );
+
+    /// The same connection, without a limit on how long a stream lives.
+    #[must_use]
+    pub fn streaming(&self) -> Self {
+        Self { client: self.client.without_timeout(), tenant: self.tenant.clone() }
+    }
+
+    /// The same connection with a limit of its own on every call.
+    #[must_use]
+    pub fn within(&self, limit: Duration) -> Self {
+        Self { client: self.client.with_timeout(limit), tenant: self.tenant.clone() }
+    }
+
+    /// TENANT/JOB, or JOB of the tenant that is set.
+    #[must_use]
+    pub fn job_ref(&self, text: &str) -> JobRef {
+        match text.split_once('/') {
+            Some((tenant, name)) => JobRef { tenant: tenant.to_owned(), name: name.to_owned() },
+            None => JobRef { tenant: self.tenant.clone(), name: text.to_owned() },
+        }
+    }
+
+    /// One job.
+    pub async fn get_job(&self, job: &JobRef) -> Result<v1::Job, Error> {
+        let request = v1::GetJobRequest { name: job.name.clone(), tenant: job.tenant.clone() };
+        repeat(format!("get job `{job}`"), |_| {
+            let (mut client, request) = (self.jobs(), request.clone());
+            async move { client.get_job(request).await }
+        })
+        .await
+    }
+
+    /// All jobs, page by page.
+    pub async fn list_jobs(&self, tenant: &str, phases: &[i32]) -> Result<v1::ListJobsResponse, Error> {
+        let mut all = v1::ListJobsResponse::default();
+        for _ in 0..MAX_PAGES {
+            let request = v1::ListJobsRequest {
+                tenant: tenant.to_owned(),
+                phases: phases.to_vec(),
+                page_size: PAGE,
+                page_token: std::mem::take(&mut all.next_page_token),
+            };
+            let page = repeat("list jobs", |_| {
+                let (mut client, request) = (self.jobs(), request.clone());
+                async move { client.list_jobs(request).await }
+            })
+            .await?;
+            all.jobs.extend(page.jobs);
+            (all.revision, all.next_page_token) = (page.revision, page.next_page_token);
+            if all.next_page_token.is_empty() {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// All nodes, page by page.
+    pub async fn list_nodes(&self) -> Result<v1::ListNodesResponse, Error> {
+        let mut all = v1::ListNodesResponse::default();
+        for _ in 0..MAX_PAGES {
+            let page_token = std::mem::take(&mut all.next_page_token);
+            let request = v1::ListNodesRequest { page_size: PAGE, page_token };
+            let page = repeat("list nodes", |_| {
+                let (mut client, request) = (self.nodes(), request.clone());
+                async move { client.list_nodes(request).await }
+            })
+            .await?;
+            all.nodes.extend(page.nodes);
+            (all.revision, all.next_page_token) = (page.revision, page.next_page_token);
+            if all.next_page_token.is_empty() {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// All tenants, page by page.
+    pub async fn list_tenants(&self) -> Result<v1::ListTenantsResponse, Error> {
+        let mut all = v1::ListTenantsResponse::default();
+        for _ in 0..MAX_PAGES {
+            let page_token = std::mem::take(&mut all.next_page_token);
+            let request = v1::ListTenantsRequest { page_size: PAGE, page_token };
+            let page = repeat("list tenants", |_| {
+                let (mut client, request) = (self.tenants(), request.clone());
+                async move { client.list_tenants(request).await }
+            })
+            .await?;
+            all.tenants.extend(page.tenants);
+            (all.revision, all.next_page_token) = (page.revision, page.next_page_token);
+            if all.next_page_token.is_empty() {
+                break;
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Calls until an answer comes that trying again would not change; bounded. Only for calls that may be repeated.
+pub async fn repeat<T, F, Fut>(doing: impl Into<String>, call: F) -> Result<T, Error>
+where
+    F: FnMut(u32) -> Fut,
+    Fut: Future<Output = Result<Response<T>, Status>>,
+{
+    match retry(&RetryPolicy::default(), &mut Jitter::from_os(), call).await {
+        Ok(response) => Ok(response.into_inner()),
+        Err(status) => Err(Error::rpc(doing, &status)),
+    }
+}
+
+/// Calls once.
+pub async fn once<T>(
+    doing: impl Into<String>,
+    call: impl Future<Output = Result<Response<T>, Status>>,
+) -> Result<T, Error> {
+    call.await.map(Response::into_inner).map_err(|status| Error::rpc(doing, &status))
+}
+
+/// A job as users name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobRef {
+    /// Empty for the caller's own.
+    pub tenant: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl JobRef {
+    /// The name of a job that the server gave.
+    #[must_use]
+    pub fn of(job: &v1::Job) -> Self {
+        let metadata = job.metadata.clone().unwrap_or_default();
+        Self { tenant: metadata.tenant, name: metadata.name }
+    }
+}
+
+impl std::fmt::Display for JobRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.tenant.as_str() {
+            "" => f.write_str(&self.name),
+            tenant => write!(f, "{tenant}/{}", self.name),
+        }
+    }
+}

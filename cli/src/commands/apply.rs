@@ -1,0 +1,82 @@
+//! Making what files describe.
+
+use proto_wire::v1;
+
+use super::submit;
+use crate::{
+    args::Apply,
+    client::{Api, repeat},
+    documents::{Document, Resource, Source},
+    error::Error,
+    output::print,
+};
+
+/// `apply -f FILE...`. All files are read and checked before anything is sent.
+pub async fn run(args: &Apply, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
+    let mut all = Vec::new();
+    for path in &args.files {
+        let source = Source::open(path)?;
+        let documents = source.documents()?;
+        for document in &documents {
+            if let Resource::Other(kind) = &document.resource {
+                let text = format!("{}: a {kind} is not made by a file; Fabric, Tenant and Job are", source.name);
+                return Err(Error::Document(text));
+            }
+        }
+        all.push((source, documents));
+    }
+    let api = api()?;
+    for (source, documents) in all {
+        for document in documents {
+            let index = document.index;
+            let done = one(&source, document, args.dry_run, &api).await.map_err(|error| source.place(index, error))?;
+            print(&format!("{done}{}\n", if args.dry_run { " (dry run)" } else { "" }))?;
+        }
+    }
+    Ok(())
+}
+
+async fn one(source: &Source, document: Document, dry_run: bool, api: &Api) -> Result<String, Error> {
+    match document.resource {
+        Resource::Fabric(fabric) => {
+            let request = v1::ApplyFabricRequest { fabric: Some(fabric), dry_run };
+            let made = repeat(format!("apply the fabric of {}", source.name), |_| {
+                let (mut client, request) = (api.fabrics(), request.clone());
+                async move { client.apply_fabric(request).await }
+            })
+            .await?;
+            for finding in made.status.unwrap_or_default().findings {
+                eprintln!("note: {}: {}", finding.code, finding.message);
+            }
+            Ok(format!("fabric/{} applied", made.metadata.unwrap_or_default().name))
+        }
+        Resource::Tenant(tenant) => {
+            let request = v1::ApplyTenantRequest { tenant: Some(tenant), dry_run };
+            let made = repeat(format!("apply the tenant of {}", source.name), |_| {
+                let (mut client, request) = (api.tenants(), request.clone());
+                async move { client.apply_tenant(request).await }
+            })
+            .await?;
+            Ok(format!("tenant/{} applied", made.metadata.unwrap_or_default().name))
+        }
+        Resource::Job(job) if dry_run => {
+            let name = job.metadata.clone().unwrap_or_default().name;
+            let request = v1::PlanJobRequest { job: Some(job), on_behalf_of: api.tenant.clone() };
+            let planned = repeat(format!("plan the job of {}", source.name), |_| {
+                let (mut client, request) = (api.jobs(), request.clone());
+                async move { client.plan_job(request).await }
+            })
+            .await?;
+            if planned.infeasible {
+                let codes = crate::render::reasons(&planned.reasons);
+                return Err(Error::Infeasible(format!("{}: job `{name}` can never start on this cluster: {codes}", source.name)));
+            }
+            Ok(format!("job/{name} would be submitted"))
+        }
+        Resource::Job(job) => {
+            let made = submit::create(source, document.index, job, api).await?;
+            Ok(format!("{} submitted", super::get::job_name(&made)))
+        }
+        Resource::Other(kind) => Err(Error::Document(format!("{}: a {kind} is not made by a file", source.name))),
+    }
+}

@@ -1,0 +1,44 @@
+//! Ending a job.
+
+use std::time::Duration;
+
+use proto_wire::v1;
+
+use super::wait;
+use crate::{
+    args::Cancel,
+    client::{Api, JobRef, repeat},
+    error::Error,
+    render,
+};
+
+/// `cancel JOB`. With `--wait` the job's end, of whatever kind, is success: that is what was asked for.
+pub async fn run(args: &Cancel, api: &Api) -> Result<(), Error> {
+    let job = api.job_ref(&args.job);
+    let grace_period = args.grace.map(duration).transpose()?;
+    let request = v1::CancelJobRequest { name: job.name.clone(), tenant: job.tenant.clone(), grace_period };
+    let answer = repeat(format!("cancel job `{job}`"), |_| {
+        let (mut client, request) = (api.jobs(), request.clone());
+        async move { client.cancel_job(request).await }
+    })
+    .await?;
+    let job = JobRef::of(&answer);
+    let uid = answer.metadata.clone().unwrap_or_default().uid;
+    let last = if args.wait && !wait::ended(&answer) {
+        wait::until_ended(api, &job, &uid, args.timeout).await?
+    } else {
+        answer
+    };
+    let phase = render::job_phase(last.status.clone().unwrap_or_default().phase);
+    if wait::ended(&last) {
+        eprintln!("job {job} has ended as {phase}");
+    } else {
+        eprintln!("job {job} is being cancelled; it is {phase}");
+    }
+    Ok(())
+}
+
+/// A duration for the wire.
+pub fn duration(duration: Duration) -> Result<prost_types::Duration, Error> {
+    duration.try_into().map_err(|_| Error::Usage("that time is too long".to_owned()))
+}

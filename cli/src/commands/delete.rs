@@ -1,0 +1,55 @@
+//! Deleting resources.
+
+use proto_wire::v1;
+
+use crate::{
+    args::{Delete, DeleteNoun},
+    client::{Api, once},
+    error::Error,
+};
+
+/// `delete KIND NAME...`: all are tried, the first error is given.
+pub async fn run(args: &Delete, api: &Api) -> Result<(), Error> {
+    if args.noun == DeleteNoun::Fabric {
+        once("delete the fabric", api.fabrics().delete_fabric(v1::DeleteFabricRequest {})).await?;
+        eprintln!("the fabric is deleted");
+        return Ok(());
+    }
+    if args.names.is_empty() {
+        return Err(Error::Usage("name what is to be deleted, for example `railctl delete job NAME`".to_owned()));
+    }
+    let mut first = None;
+    for name in &args.names {
+        match one(args.noun, name, api).await {
+            Ok(what) => eprintln!("{what} is deleted"),
+            Err(error) => {
+                if let Some(earlier) = first.replace(error) {
+                    earlier.lines().iter().for_each(|line| eprintln!("{line}"));
+                }
+            }
+        }
+    }
+    first.map_or(Ok(()), Err)
+}
+
+async fn one(noun: DeleteNoun, name: &str, api: &Api) -> Result<String, Error> {
+    let name_owned = name.to_owned();
+    match noun {
+        DeleteNoun::Job => {
+            let job = api.job_ref(name);
+            let request = v1::DeleteJobRequest { name: job.name.clone(), tenant: job.tenant.clone() };
+            once(format!("delete job `{job}`"), api.jobs().delete_job(request)).await?;
+            Ok(format!("job {job}"))
+        }
+        DeleteNoun::Tenant => {
+            let request = v1::DeleteTenantRequest { name: name_owned };
+            once(format!("delete tenant `{name}`"), api.tenants().delete_tenant(request)).await?;
+            Ok(format!("tenant {name}"))
+        }
+        DeleteNoun::Node | DeleteNoun::Fabric => {
+            let request = v1::DeleteNodeRequest { name: name_owned };
+            once(format!("delete node `{name}`"), api.nodes().delete_node(request)).await?;
+            Ok(format!("node {name}"))
+        }
+    }
+}

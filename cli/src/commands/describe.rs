@@ -1,0 +1,20 @@
+//! Everything about one thing.
+
+use super::get;
+use crate::{
+    args::{Describe, DescribeNoun},
+    client::Api,
+    error::Error,
+    output::{now, print},
+    render,
+};
+
+/// `describe KIND NAME`.
+pub async fn run(args: &Describe, api: &Api) -> Result<(), Error> {
+    let text = match args.noun {
+        DescribeNoun::Job => render::describe_job(&api.get_job(&api.job_ref(&args.name)).await?, now()),
+        DescribeNoun::Node => render::describe_node(&get::node(&args.name, api).await?, now()),
+        DescribeNoun::Tenant => render::describe_tenant(&get::tenant(&args.name, api).await?),
+    };
+    print(&text)
+}

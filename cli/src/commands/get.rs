@@ -1,0 +1,145 @@
+//! Lists, once or as they change.
+
+use proto_wire::v1;
+
+use super::watch;
+use crate::{
+    args::{Get, GetNoun, Output, PhaseArg},
+    client::{Api, repeat},
+    error::Error,
+    output::{now, print},
+    render,
+};
+
+/// `get KIND [NAME]`.
+pub async fn run(args: &Get, api: &Api) -> Result<(), Error> {
+    let jobs_only = !args.phase.is_empty() || args.all_tenants;
+    if jobs_only && args.noun != GetNoun::Jobs {
+        return Err(Error::Usage("--phase and --all-tenants are for jobs only".to_owned()));
+    }
+    if args.all_tenants && args.name.is_some() {
+        return Err(Error::Usage("a job is named within one tenant: write TENANT/JOB in place of -A".to_owned()));
+    }
+    match (args.noun, args.watch) {
+        (GetNoun::Jobs, false) => jobs(args, api).await,
+        (GetNoun::Jobs, true) => watch::jobs(args, api).await,
+        (GetNoun::Nodes, false) => nodes(args, api).await,
+        (GetNoun::Nodes, true) => watch::nodes(args, api).await,
+        (_, true) => Err(Error::Usage("only jobs and nodes can be watched".to_owned())),
+        (GetNoun::Tenants, false) => tenants(args, api).await,
+        (GetNoun::Fabric, false) => fabric(args, api).await,
+    }
+}
+
+/// The number of a phase on the wire.
+pub fn phase_number(phase: PhaseArg) -> i32 {
+    use v1::job_status::Phase;
+    let phase = match phase {
+        PhaseArg::Pending => Phase::Pending,
+        PhaseArg::Reserved => Phase::Reserved,
+        PhaseArg::Preparing => Phase::Preparing,
+        PhaseArg::Running => Phase::Running,
+        PhaseArg::Recovering => Phase::Recovering,
+        PhaseArg::Completed => Phase::Completed,
+        PhaseArg::Failed => Phase::Failed,
+        PhaseArg::Cancelled => Phase::Cancelled,
+    };
+    phase.into()
+}
+
+/// True if the metadata has all labels that were asked for.
+pub fn labelled(metadata: Option<&v1::Metadata>, wanted: &[(String, String)]) -> bool {
+    wanted.iter().all(|(key, value)| metadata.is_some_and(|metadata| metadata.labels.get(key) == Some(value)))
+}
+
+/// job/TENANT/NAME lines.
+pub fn job_name(job: &v1::Job) -> String {
+    let metadata = job.metadata.clone().unwrap_or_default();
+    format!("job/{}/{}", metadata.tenant, metadata.name)
+}
+
+async fn jobs(args: &Get, api: &Api) -> Result<(), Error> {
+    if let Some(name) = &args.name {
+        let job = api.get_job(&api.job_ref(name)).await?;
+        let names = || vec![job_name(&job)];
+        let table = |wide| render::jobs(std::slice::from_ref(&job), wide, now());
+        return print(&render::render(args.output, &job, "rail.v1.Job", names, table)?);
+    }
+    let phases: Vec<i32> = args.phase.iter().map(|phase| phase_number(*phase)).collect();
+    let tenant = if args.all_tenants { "" } else { &api.tenant };
+    let mut list = api.list_jobs(tenant, &phases).await?;
+    list.jobs.retain(|job| labelled(job.metadata.as_ref(), &args.labels));
+    nothing(list.jobs.is_empty(), args.output, "jobs");
+    let names = || list.jobs.iter().map(job_name).collect();
+    let table = |wide| if list.jobs.is_empty() { String::new() } else { render::jobs(&list.jobs, wide, now()) };
+    print(&render::render(args.output, &list, "rail.v1.ListJobsResponse", names, table)?)
+}
+
+async fn nodes(args: &Get, api: &Api) -> Result<(), Error> {
+    let name = |node: &v1::Node| format!("node/{}", node.metadata.clone().unwrap_or_default().name);
+    if let Some(wanted) = &args.name {
+        let node = node(wanted, api).await?;
+        let table = |wide| render::nodes(std::slice::from_ref(&node), wide, now());
+        return print(&render::render(args.output, &node, "rail.v1.Node", || vec![name(&node)], table)?);
+    }
+    let mut list = api.list_nodes().await?;
+    list.nodes.retain(|node| labelled(node.metadata.as_ref(), &args.labels));
+    nothing(list.nodes.is_empty(), args.output, "nodes");
+    let names = || list.nodes.iter().map(name).collect();
+    let table = |wide| if list.nodes.is_empty() { String::new() } else { render::nodes(&list.nodes, wide, now()) };
+    print(&render::render(args.output, &list, "rail.v1.ListNodesResponse", names, table)?)
+}
+
+/// One node.
+pub async fn node(name: &str, api: &Api) -> Result<v1::Node, Error> {
+    repeat(format!("get node `{name}`"), |_| {
+        let (mut client, request) = (api.nodes(), v1::GetNodeRequest { name: name.to_owned() });
+        async move { client.get_node(request).await }
+    })
+    .await
+}
+
+/// One tenant.
+pub async fn tenant(name: &str, api: &Api) -> Result<v1::Tenant, Error> {
+    repeat(format!("get tenant `{name}`"), |_| {
+        let (mut client, request) = (api.tenants(), v1::GetTenantRequest { name: name.to_owned() });
+        async move { client.get_tenant(request).await }
+    })
+    .await
+}
+
+async fn tenants(args: &Get, api: &Api) -> Result<(), Error> {
+    let name = |tenant: &v1::Tenant| format!("tenant/{}", tenant.metadata.clone().unwrap_or_default().name);
+    if let Some(wanted) = &args.name {
+        let tenant = tenant(wanted, api).await?;
+        let table = |_| render::tenants(std::slice::from_ref(&tenant));
+        return print(&render::render(args.output, &tenant, "rail.v1.Tenant", || vec![name(&tenant)], table)?);
+    }
+    let mut list = api.list_tenants().await?;
+    list.tenants.retain(|tenant| labelled(tenant.metadata.as_ref(), &args.labels));
+    nothing(list.tenants.is_empty(), args.output, "tenants");
+    let names = || list.tenants.iter().map(name).collect();
+    let table = |_| if list.tenants.is_empty() { String::new() } else { render::tenants(&list.tenants) };
+    print(&render::render(args.output, &list, "rail.v1.ListTenantsResponse", names, table)?)
+}
+
+async fn fabric(args: &Get, api: &Api) -> Result<(), Error> {
+    let fabric = repeat("get the fabric", |_| {
+        let mut client = api.fabrics();
+        async move { client.get_fabric(v1::GetFabricRequest {}).await }
+    })
+    .await?;
+    let name = fabric.metadata.clone().unwrap_or_default().name;
+    if let Some(wanted) = args.name.as_ref().filter(|wanted| **wanted != name) {
+        return Err(Error::NotFound(format!("there is no fabric `{wanted}`; the cluster's fabric is `{name}`")));
+    }
+    let table = |wide| render::fabric(&fabric, wide);
+    print(&render::render(args.output, &fabric, "rail.v1.Fabric", || vec![format!("fabric/{name}")], table)?)
+}
+
+/// An empty table says nothing; a person is told so.
+fn nothing(empty: bool, output: Output, what: &str) {
+    if empty && matches!(output, Output::Table | Output::Wide) {
+        eprintln!("no {what}");
+    }
+}

@@ -1,0 +1,162 @@
+//! What a job's ranks wrote.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proto_wire::v1::{self, log_chunk::Stream};
+
+use crate::{
+    args::Logs,
+    client::Api,
+    error::Error,
+    output::print_bytes,
+};
+
+/// A line is shown in parts beyond this.
+const MAX_LINE: usize = 64 * 1024;
+
+/// `logs JOB`.
+pub async fn run(args: &Logs, api: &Api) -> Result<(), Error> {
+    let wanted: BTreeSet<u32> = args.ranks.iter().flatten().copied().collect();
+    let job_ref = api.job_ref(&args.job);
+    let job = api.get_job(&job_ref).await?;
+    let several = match wanted.len() {
+        0 => world_size(&job) != 1,
+        count => count != 1,
+    };
+    let request = v1::StreamLogsRequest {
+        name: job_ref.name.clone(),
+        tenant: job_ref.tenant.clone(),
+        ranks: wanted.into_iter().collect(),
+        follow: args.follow,
+        tail_lines: args.tail.unwrap_or(0),
+    };
+    let doing = format!("read the logs of job `{job_ref}`");
+    let failed = |status: tonic::Status| Error::rpc(doing.clone(), &status);
+    let mut stream = api.streaming().jobs().stream_logs(request).await.map_err(failed)?.into_inner();
+    let mut lines = Lines::new(several);
+    loop {
+        let chunk = tokio::select! {
+            chunk = stream.message() => chunk,
+            _ = tokio::signal::ctrl_c() => {
+                print_bytes(&lines.rest())?;
+                return Err(Error::Interrupted);
+            }
+        };
+        match chunk {
+            Ok(Some(chunk)) if chunk.stream() == Stream::Note => {
+                let text = String::from_utf8_lossy(&chunk.data).trim_end().to_owned();
+                eprintln!("{}note: {text}", lines.prefix(chunk.rank));
+            }
+            Ok(Some(chunk)) => print_bytes(&lines.take(&chunk))?,
+            Ok(None) => return print_bytes(&lines.rest()),
+            Err(status) => {
+                print_bytes(&lines.rest())?;
+                return Err(failed(status));
+            }
+        }
+    }
+}
+
+/// How many ranks the job has or will have.
+fn world_size(job: &v1::Job) -> u64 {
+    let status = job.status.clone().unwrap_or_default();
+    if let Some(place) = status.placement.filter(|place| !place.ranks.is_empty()) {
+        return place.ranks.len() as u64;
+    }
+    let gang = job.spec.clone().unwrap_or_default().gang.unwrap_or_default();
+    let per_node = if gang.ranks_per_node > 0 { gang.ranks_per_node } else { gang.gpus_per_node.max(1) };
+    u64::from(gang.nodes) * u64::from(per_node)
+}
+
+/// Chunks end anywhere; lines of several ranks must not be mixed.
+struct Lines {
+    prefixed: bool,
+    pending: BTreeMap<(u32, i32), Vec<u8>>,
+}
+
+impl Lines {
+    fn new(prefixed: bool) -> Self {
+        Self { prefixed, pending: BTreeMap::new() }
+    }
+
+    fn prefix(&self, rank: u32) -> String {
+        if self.prefixed { format!("[{rank}] ") } else { String::new() }
+    }
+
+    /// The lines that this chunk completes.
+    fn take(&mut self, chunk: &v1::LogChunk) -> Vec<u8> {
+        if !self.prefixed {
+            return chunk.data.clone();
+        }
+        let prefix = self.prefix(chunk.rank);
+        let pending = self.pending.entry((chunk.rank, chunk.stream)).or_default();
+        pending.extend_from_slice(&chunk.data);
+        let mut out = Vec::new();
+        while let Some(end) = line_end(pending) {
+            out.extend_from_slice(prefix.as_bytes());
+            out.extend(pending.drain(..end));
+            if out.last() != Some(&b'\n') {
+                out.push(b'\n');
+            }
+        }
+        out
+    }
+
+    /// What has no end yet.
+    fn rest(&mut self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for ((rank, _), text) in std::mem::take(&mut self.pending) {
+            if !text.is_empty() {
+                out.extend_from_slice(self.prefix(rank).as_bytes());
+                out.extend(text);
+                out.push(b'\n');
+            }
+        }
+        out
+    }
+}
+
+fn line_end(text: &[u8]) -> Option<usize> {
+    let newline = text.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
+    newline.or_else(|| (text.len() > MAX_LINE).then_some(MAX_LINE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(rank: u32, stream: Stream, text: &str) -> v1::LogChunk {
+        v1::LogChunk { rank, stream: stream.into(), data: text.as_bytes().to_vec() }
+    }
+
+    #[test]
+    fn lines_of_several_ranks_stay_whole() {
+        let mut lines = Lines::new(true);
+        let mut text = String::new();
+        let chunks = [
+            chunk(0, Stream::Stdout, "he"),
+            chunk(1, Stream::Stdout, "you\nthe"),
+            chunk(0, Stream::Stderr, "warn\n"),
+            chunk(0, Stream::Stdout, "llo\n\n"),
+        ];
+        for chunk in chunks {
+            text.push_str(&String::from_utf8(lines.take(&chunk)).unwrap());
+        }
+        text.push_str(&String::from_utf8(lines.rest()).unwrap());
+        assert_eq!(text, "[1] you\n[0] warn\n[0] hello\n[0] \n[1] the\n");
+    }
+
+    #[test]
+    fn one_rank_is_given_as_it_is() {
+        let mut lines = Lines::new(false);
+        assert_eq!(lines.take(&chunk(3, Stream::Stdout, "a\nb")), b"a\nb");
+        assert!(lines.rest().is_empty());
+    }
+
+    #[test]
+    fn a_line_without_end_is_bounded() {
+        let mut lines = Lines::new(true);
+        let out = lines.take(&chunk(0, Stream::Stdout, &"x".repeat(MAX_LINE * 2 + 10)));
+        assert_eq!(out.len(), 2 * (MAX_LINE + 5));
+    }
+}

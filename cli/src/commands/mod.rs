@@ -1,0 +1,139 @@
+//! What each command does: one file per group, thin over `client`, `documents` and `render`.
+
+mod apply;
+mod cancel;
+mod configuration;
+mod delete;
+mod describe;
+mod explain;
+mod get;
+mod logs;
+mod node;
+mod plan;
+mod shell;
+mod submit;
+mod tenant;
+mod wait;
+mod watch;
+
+use std::time::Duration;
+
+use clap::CommandFactory as _;
+use proto_wire::v1;
+
+use crate::{
+    args::{Cli, Command, Output, TopologyCommand},
+    client::{Api, repeat},
+    config::{ConfigFile, Environment, resolve},
+    dev,
+    error::Error,
+    output::{now, print},
+    render,
+};
+
+/// Runs the command on a runtime of its own.
+pub fn run(cli: &Cli) -> Result<(), Error> {
+    match &cli.command {
+        Command::Completion { shell } => return shell::completion(*shell),
+        Command::Man { dir } => return shell::man(dir),
+        Command::Config(command) => return configuration::run(command, &Environment::of_process()),
+        _ => {}
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Error::Config(format!("cannot start: {error}")))?;
+    let done = runtime.block_on(dispatch(cli));
+    // A blocked read of standard input must not hold the process.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    done
+}
+
+fn connect(cli: &Cli, env: &Environment) -> Result<Api, Error> {
+    let file = ConfigFile::load(env.config_path().as_deref())?;
+    Api::new(&resolve(&cli.global, env, &file)?)
+}
+
+async fn dispatch(cli: &Cli) -> Result<(), Error> {
+    let env = Environment::of_process();
+    let api = || connect(cli, &env);
+    match &cli.command {
+        Command::Submit(args) => submit::run(args, api).await,
+        Command::Plan(args) => plan::run(args, api).await,
+        Command::Apply(args) => apply::run(args, api).await,
+        Command::Get(args) => get::run(args, &api()?).await,
+        Command::Describe(args) => describe::run(args, &api()?).await,
+        Command::Logs(args) => logs::run(args, &api()?).await,
+        Command::Cancel(args) => cancel::run(args, &api()?).await,
+        Command::Explain(args) => explain::run(args, &api()?).await,
+        Command::Delete(args) => delete::run(args, &api()?).await,
+        Command::Tenant(command) => tenant::run(command, &api()?, &cli.global, &env).await,
+        Command::Node(command) => node::run(command, &api()?).await,
+        Command::Topology(TopologyCommand::Show { output }) => topology(*output, &api()?).await,
+        Command::Health { output } => health(*output, &api()?).await,
+        Command::Whoami { output } => whoami(*output, &api()?).await,
+        Command::Version { client } => version(*client, api).await,
+        Command::Dev(command) => print(&dev::run(command, &env, now()).await?),
+        // Done before there was a runtime.
+        Command::Completion { .. } | Command::Man { .. } | Command::Config(_) => Ok(()),
+    }
+}
+
+async fn topology(output: Output, api: &Api) -> Result<(), Error> {
+    let seen = repeat("get the topology", |_| {
+        let mut client = api.fabrics();
+        async move { client.get_topology(v1::GetTopologyRequest {}).await }
+    })
+    .await?;
+    let names = || seen.pods.iter().map(|pod| format!("pod/{}", pod.name)).collect();
+    print(&render::render(output, &seen, "rail.v1.Topology", names, |_| render::topology(&seen))?)
+}
+
+async fn health(output: Output, api: &Api) -> Result<(), Error> {
+    let seen = repeat("ask for the health", |_| {
+        let mut client = api.health();
+        async move { client.get_health(v1::GetHealthRequest {}).await }
+    })
+    .await?;
+    print(&render::render(output, &seen, "rail.v1.ClusterHealth", Vec::new, |_| render::health(&seen))?)
+}
+
+async fn whoami(output: Output, api: &Api) -> Result<(), Error> {
+    let me = repeat("ask who we are", |_| {
+        let mut client = api.tenants();
+        async move { client.who_am_i(v1::WhoAmIRequest {}).await }
+    })
+    .await?;
+    let names = || vec![me.identity.clone()];
+    let table = |_| {
+        let mut table = render::Table::bare();
+        let facts = [
+            ("Identity:", me.identity.clone()),
+            ("Role:", render::role(me.role).to_owned()),
+            ("Tenant:", me.tenant.clone()),
+            ("User:", me.user.clone()),
+        ];
+        for (name, fact) in facts {
+            table.row([name.to_owned(), fact]);
+        }
+        table.render("")
+    };
+    print(&render::render(output, &me, "rail.v1.WhoAmIResponse", names, table)?)
+}
+
+async fn version(client_only: bool, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
+    let ours = Cli::command().get_version().unwrap_or_default().to_owned();
+    print(&format!("railctl     {ours}\n"))?;
+    if client_only {
+        return Ok(());
+    }
+    let Ok(api) = api() else { return Ok(()) };
+    let mut client = api.within(Duration::from_secs(3)).health();
+    match client.get_health(v1::GetHealthRequest {}).await {
+        Ok(answer) => print(&format!("controller  {}\n", answer.into_inner().version)),
+        Err(status) => {
+            eprintln!("the controller does not answer: {}", status.message());
+            Ok(())
+        }
+    }
+}

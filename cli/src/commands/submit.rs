@@ -1,0 +1,85 @@
+//! Submitting a job, and waiting for its end.
+
+use proto_wire::v1;
+
+use super::{plan, wait};
+use crate::{
+    args::{Output, Submit},
+    client::{Api, JobRef, repeat},
+    documents::Source,
+    error::Error,
+    output::{now, print},
+    render,
+};
+
+/// `submit FILE`. The file is read before anybody is connected to.
+pub async fn run(args: &Submit, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
+    let source = Source::open(&args.source.path())?;
+    let mut job = source.job()?;
+    if let Some(name) = &args.name {
+        let metadata = job.metadata.get_or_insert_default();
+        metadata.name.clone_from(name);
+        metadata.generate_name.clear();
+    }
+    let api = api()?;
+    if args.dry_run {
+        return plan::show(&source, job, args.output, &api).await;
+    }
+    let submitted = create(&source, 0, job, &api).await?;
+    let name = JobRef::of(&submitted);
+    if !args.wait {
+        return show(&submitted, args.output);
+    }
+    eprintln!("job {name} is submitted");
+    let uid = submitted.metadata.clone().unwrap_or_default().uid;
+    let last = if wait::ended(&submitted) {
+        submitted
+    } else {
+        wait::until_ended(&api, &name, &uid, args.timeout).await?
+    };
+    match args.output {
+        Output::Table => result(&last)?,
+        other => show(&last, other)?,
+    }
+    wait::verdict(&last)?;
+    let ran = wait::ran_for(&last).map(|time| format!(" after {time}")).unwrap_or_default();
+    eprintln!("job {name} has completed{ran}");
+    Ok(())
+}
+
+/// Submits under one request id, so that a repeated call makes no second job.
+pub async fn create(source: &Source, index: usize, job: v1::Job, api: &Api) -> Result<v1::Job, Error> {
+    let request = v1::CreateJobRequest {
+        job: Some(job),
+        request_id: uuid::Uuid::new_v4().to_string(),
+        on_behalf_of: api.tenant.clone(),
+    };
+    let made = repeat(format!("submit {}", source.name), |_| {
+        let (mut client, request) = (api.jobs(), request.clone());
+        async move { client.create_job(request).await }
+    })
+    .await;
+    made.map_err(|error| source.place(index, error))
+}
+
+fn show(job: &v1::Job, output: Output) -> Result<(), Error> {
+    if output == Output::Table {
+        let metadata = job.metadata.clone().unwrap_or_default();
+        return print(&format!("job/{}/{}\n", metadata.tenant, metadata.name));
+    }
+    let names = || vec![super::get::job_name(job)];
+    print(&render::render(output, job, "rail.v1.Job", names, |wide| render::jobs(std::slice::from_ref(job), wide, now()))?)
+}
+
+/// What a waited-for job has to say: where it ran and what it measured.
+fn result(job: &v1::Job) -> Result<(), Error> {
+    let status = job.status.clone().unwrap_or_default();
+    let mut out = String::new();
+    if let Some(place) = &status.placement {
+        out.push_str(&render::describe_placement(place));
+    }
+    if let Some(result) = &status.result {
+        out.push_str(&render::describe_result(result));
+    }
+    print(&out)
+}

@@ -1,0 +1,188 @@
+//! Waiting for a job's end, and showing the way there.
+
+use std::{io::IsTerminal as _, time::Duration};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use proto_rpc::{ErrorClass, RpcError};
+use proto_wire::v1::{self, job_event, job_status::Phase};
+use tonic::Status;
+
+use super::watch::{Resumer, open_jobs};
+use crate::{
+    client::{Api, JobRef},
+    error::{Error, human},
+    render,
+};
+
+/// What is shown while one waits: a line that changes on a terminal, one line per change elsewhere.
+enum Progress {
+    Terminal(ProgressBar),
+    Lines { begun: std::time::Instant },
+}
+
+impl Progress {
+    fn new() -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self::Lines { begun: std::time::Instant::now() };
+        }
+        let bar = ProgressBar::new_spinner();
+        let style = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        bar.enable_steady_tick(Duration::from_millis(120));
+        Self::Terminal(bar)
+    }
+
+    fn say(&self, text: &str) {
+        match self {
+            Self::Terminal(bar) => bar.set_message(text.to_owned()),
+            Self::Lines { begun } => eprintln!("{:7.2} s  {text}", begun.elapsed().as_secs_f64()),
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Self::Terminal(bar) = self {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A phase that is never left.
+pub fn ended(job: &v1::Job) -> bool {
+    let phase = job.status.as_ref().map(v1::JobStatus::phase);
+    matches!(phase, Some(Phase::Completed | Phase::Failed | Phase::Cancelled))
+}
+
+/// Waits until the job has ended and gives it; a timeout or Ctrl-C leaves the job as it is.
+pub async fn until_ended(api: &Api, job: &JobRef, uid: &str, limit: Option<Duration>) -> Result<v1::Job, Error> {
+    let progress = Progress::new();
+    let mut last = String::new();
+    let show = |job: &v1::Job| {
+        let text = words(job);
+        if text != last {
+            progress.say(&text);
+            last = text;
+        }
+    };
+    let forever = limit.is_none();
+    let timeout = tokio::time::sleep(limit.unwrap_or(Duration::from_secs(1)));
+    tokio::select! {
+        done = follow(api, job, uid, show) => done,
+        () = timeout, if !forever => {
+            Err(Error::Timeout { what: format!("job {job}, which goes on,"), limit: limit.unwrap_or_default() })
+        }
+        _ = tokio::signal::ctrl_c() => {
+            drop(progress);
+            eprintln!("job {job} goes on; `railctl cancel {job}` ends it");
+            Err(Error::Interrupted)
+        }
+    }
+}
+
+async fn follow(api: &Api, job: &JobRef, uid: &str, mut show: impl FnMut(&v1::Job)) -> Result<v1::Job, Error> {
+    let doing = format!("wait for job `{job}`");
+    let mut resumer = Resumer::new(0);
+    loop {
+        let lost = match open_jobs(api, &job.tenant, &job.name, resumer.revision).await {
+            Err(status) => Some(status),
+            Ok(mut stream) => loop {
+                match stream.message().await {
+                    Err(status) => break Some(status),
+                    Ok(None) => break None,
+                    Ok(Some(event)) => {
+                        resumer.arrived(event.revision);
+                        let deleted = event.r#type() == job_event::Type::Delete;
+                        let Some(seen) = event.job else { continue };
+                        // Another job may have taken the name since.
+                        if seen.metadata.as_ref().is_some_and(|metadata| !uid.is_empty() && metadata.uid != uid) {
+                            continue;
+                        }
+                        show(&seen);
+                        if ended(&seen) {
+                            return Ok(seen);
+                        }
+                        if deleted {
+                            return Err(Error::NotFound(format!("job {job} was deleted while it was waited for")));
+                        }
+                    }
+                }
+            },
+        };
+        // A watch tells nothing of what was deleted before it began.
+        if is_missing(lost.as_ref()) {
+            return Err(Error::NotFound(format!("job {job} was deleted while it was waited for")));
+        }
+        resumer.lost(&doing, lost).await?;
+    }
+}
+
+fn is_missing(status: Option<&Status>) -> bool {
+    status.is_some_and(|status| RpcError::from_status(status).class == ErrorClass::NotFound)
+}
+
+/// Phase, reasons, and how far it is, in one line.
+fn words(job: &v1::Job) -> String {
+    let status = job.status.clone().unwrap_or_default();
+    let mut text = render::job_phase(status.phase).to_owned();
+    let again = if status.attempt > 1 { format!(" (try {})", status.attempt) } else { String::new() };
+    text.push_str(&again);
+    if let (Some(place), false) = (&status.placement, ended(job)) {
+        let nodes: Vec<&str> = place.nodes.iter().take(8).map(|node| node.node.as_str()).collect();
+        let more = if place.nodes.len() > 8 { ",..." } else { "" };
+        text.push_str(&format!(" on {}{more}, {} rails", nodes.join(","), place.rails.len()));
+    }
+    if !status.exits.is_empty() && !ended(job) {
+        let ranks = status.placement.as_ref().map_or(0, |place| place.ranks.len());
+        text.push_str(&format!(", {} of {ranks} ranks ended", status.exits.len()));
+    }
+    for reason in &status.reasons {
+        text.push_str(&format!("; {}: {}", reason.code, reason.message));
+    }
+    text
+}
+
+/// What an ended job means for the exit code.
+pub fn verdict(job: &v1::Job) -> Result<(), Error> {
+    let status = job.status.clone().unwrap_or_default();
+    if status.phase() == Phase::Completed {
+        return Ok(());
+    }
+    let reasons: Vec<String> = status.reasons.iter().map(|reason| format!("{}: {}", reason.code, reason.message)).collect();
+    let because = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join("; ")) };
+    Err(Error::JobEnded { job: JobRef::of(job).to_string(), phase: render::job_phase(status.phase).to_owned(), because })
+}
+
+/// How long the job ran, for the last line.
+pub fn ran_for(job: &v1::Job) -> Option<String> {
+    let status = job.status.as_ref()?;
+    let passed = render::seconds(status.end_time.as_ref()?) - render::seconds(status.start_time.as_ref()?);
+    Duration::try_from_secs_f64(passed).ok().map(human)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(phase: Phase) -> v1::Job {
+        let reasons = vec![v1::Reason { code: "RankExited".into(), message: "rank 3 ended with 1".into(), ..Default::default() }];
+        v1::Job {
+            metadata: Some(v1::Metadata { name: "a".into(), tenant: "t".into(), ..Default::default() }),
+            status: Some(v1::JobStatus { phase: phase.into(), reasons, attempt: 2, ..Default::default() }),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn the_end_decides_the_exit_code() {
+        assert!(verdict(&job(Phase::Completed)).is_ok());
+        for phase in [Phase::Failed, Phase::Cancelled] {
+            assert!(ended(&job(phase)));
+            assert_eq!(verdict(&job(phase)).unwrap_err().exit_code(), 1);
+        }
+        assert!(!ended(&job(Phase::Running)));
+        let text = verdict(&job(Phase::Failed)).unwrap_err().to_string();
+        assert_eq!(text, "job t/a ended as Failed: RankExited: rank 3 ended with 1");
+        assert_eq!(words(&job(Phase::Recovering)), "Recovering (try 2); RankExited: rank 3 ended with 1");
+    }
+}

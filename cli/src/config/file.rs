@@ -1,0 +1,199 @@
+//! The configuration file: contexts by name, read strictly, written whole and private.
+
+use std::{collections::BTreeMap, fmt::Write as _, path::{Path, PathBuf}};
+
+use proto_rpc::files;
+use serde::{Deserialize, Serialize};
+
+use super::yaml;
+use crate::error::Error;
+
+/// The content of the file.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ConfigFile {
+    /// The context that is used where none is named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current_context: Option<String>,
+    /// Clusters and identities, by name.
+    pub contexts: BTreeMap<String, Context>,
+}
+
+/// One cluster, and as whom to speak to it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Context {
+    /// Addresses of the controller, tried in turn.
+    pub controller: Vec<String>,
+    /// CA certificate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
+    /// Own certificate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cert: Option<PathBuf>,
+    /// Its key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+    /// A token, or a file that holds one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// The tenant to act for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+}
+
+impl ConfigFile {
+    /// Reads the file; one that is not there is empty. Relative paths in it are relative to its folder.
+    pub fn load(path: Option<&Path>) -> Result<Self, Error> {
+        let Some(path) = path.filter(|path| path.exists()) else { return Ok(Self::default()) };
+        let text = files::read_text(path).map_err(|error| Error::Config(error.to_string()))?;
+        let mut file = Self::parse(&text).map_err(|message| Error::Config(format!("{}{message}", path.display())))?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        for context in file.contexts.values_mut() {
+            for one in [&mut context.ca, &mut context.cert, &mut context.key].into_iter().flatten() {
+                *one = folder.join(&*one);
+            }
+        }
+        Ok(file)
+    }
+
+    /// Reads its text; the error begins with `:LINE:COLUMN: ` or `: `.
+    fn parse(text: &str) -> Result<Self, String> {
+        let located = |wrong: yaml::Wrong| format!(":{}:{}: {}", wrong.line, wrong.column, wrong.message);
+        let value = yaml::parse(text).map_err(located)?;
+        if value.is_null() {
+            return Ok(Self::default());
+        }
+        serde_json::from_value(value).map_err(|error| format!(": {error}"))
+    }
+
+    /// Writes it so that a reader sees the old or the new content.
+    pub fn save(&self, path: &Path) -> Result<(), Error> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(folder).map_err(|error| Error::file("create", folder, error))?;
+        files::write_secret(path, &self.to_yaml()).map_err(|error| Error::Config(error.to_string()))
+    }
+
+    /// Reads, changes and writes the file while no other railctl does.
+    pub fn update(path: &Path, change: impl FnOnce(&mut Self)) -> Result<(), Error> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(folder).map_err(|error| Error::file("create", folder, error))?;
+        let lock_path = path.with_extension("lock");
+        let lock = std::fs::File::create(&lock_path).map_err(|error| Error::file("create", &lock_path, error))?;
+        lock.lock().map_err(|error| Error::file("lock", &lock_path, error))?;
+        let mut file = Self::load(Some(path))?;
+        change(&mut file);
+        file.save(path)
+    }
+
+    /// The text of the file. Every value is quoted as JSON quotes it, which is YAML too.
+    #[must_use]
+    pub fn to_yaml(&self) -> String {
+        let quote = |text: &str| serde_json::Value::from(text).to_string();
+        let mut out = String::from("# Where railctl finds clusters; `railctl config view` shows it.\n");
+        if let Some(name) = &self.current_context {
+            let _ = writeln!(out, "currentContext: {}", quote(name));
+        }
+        out.push_str("contexts:");
+        if self.contexts.is_empty() {
+            out.push_str(" {}");
+        }
+        out.push('\n');
+        for (name, context) in &self.contexts {
+            let list: Vec<String> = context.controller.iter().map(|one| quote(one)).collect();
+            let _ = writeln!(out, "  {}:\n    controller: [{}]", quote(name), list.join(", "));
+            let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+            let fields = [
+                ("ca", path(&context.ca)),
+                ("cert", path(&context.cert)),
+                ("key", path(&context.key)),
+                ("token", context.token.clone()),
+                ("tenant", context.tenant.clone()),
+            ];
+            for (field, value) in fields {
+                if let Some(value) = value {
+                    let _ = writeln!(out, "    {field}: {}", quote(&value));
+                }
+            }
+        }
+        out
+    }
+
+    /// The same without secrets, for showing.
+    #[must_use]
+    pub fn redacted(&self) -> Self {
+        let mut shown = self.clone();
+        for token in shown.contexts.values_mut().filter_map(|context| context.token.as_mut()) {
+            if token.starts_with(proto_rpc::TokenKind::User.prefix()) {
+                "(hidden)".clone_into(token);
+            }
+        }
+        shown
+    }
+
+    /// What to say of a context that is not there.
+    #[must_use]
+    pub fn unknown_context(&self, name: &str) -> String {
+        let near = self
+            .contexts
+            .keys()
+            .map(|known| (strsim::damerau_levenshtein(known, name), known))
+            .min()
+            .filter(|(distance, _)| *distance <= 2);
+        let known: Vec<&str> = self.contexts.keys().map(String::as_str).collect();
+        match (near, known.is_empty()) {
+            (Some((_, near)), _) => format!("there is no context `{name}`; did you mean `{near}`?"),
+            (None, false) => format!("there is no context `{name}`; there are: {}", known.join(", ")),
+            (None, true) => format!("there is no context `{name}`; the configuration file has none"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep/config.yaml");
+        let context = Context {
+            controller: vec!["unix:/a b: #".into(), "https://h:1".into()],
+            ca: Some("/x/\"ca\".pem".into()),
+            token: Some("rail-user-v1.abc".into()),
+            tenant: Some("nlp".into()),
+            ..Context::default()
+        };
+        ConfigFile::update(&path, |file| {
+            file.current_context = Some("dev".into());
+            file.contexts.insert("dev".into(), context.clone());
+        })
+        .unwrap();
+        let file = ConfigFile::load(Some(&path)).unwrap();
+        assert_eq!(file.contexts["dev"], context);
+        assert_eq!(file.current_context.as_deref(), Some("dev"));
+        assert!(file.redacted().to_yaml().contains("(hidden)") && !file.redacted().to_yaml().contains("v1.abc"));
+        assert_eq!(ConfigFile::parse(&ConfigFile::default().to_yaml()).unwrap(), ConfigFile::default());
+    }
+
+    #[test]
+    fn relative_paths_are_beside_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.yaml");
+        std::fs::write(&path, "contexts: {a: {ca: ca.pem}}").unwrap();
+        assert_eq!(ConfigFile::load(Some(&path)).unwrap().contexts["a"].ca, Some(folder.path().join("ca.pem")));
+    }
+
+    #[test]
+    fn a_bad_file_is_refused_with_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.yaml");
+        for (text, found) in [("a: [", "config.yaml:"), ("contxts: {}", "contxts"), ("contexts: {a: {certt: x}}", "certt")] {
+            std::fs::write(&path, text).unwrap();
+            let error = ConfigFile::load(Some(&path)).unwrap_err();
+            assert_eq!(error.exit_code(), 2);
+            assert!(error.to_string().contains(found), "{error}");
+        }
+        assert_eq!(ConfigFile::load(Some(&folder.path().join("none"))).unwrap(), ConfigFile::default());
+    }
+}

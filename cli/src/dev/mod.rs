@@ -1,0 +1,52 @@
+//! Local clusters of real processes.
+//!
+//! `spec` and `plan` are values; `process`, `launch`, `network` and `programs` touch the system; `up`, `down`,
+//! `guard` and `status` are the commands. Whatever is started is recorded before it runs, whatever is killed is
+//! known by number and start time, and `down` works from any state that a killed `up` can leave.
+
+mod down;
+mod guard;
+mod launch;
+mod network;
+mod plan;
+mod process;
+mod programs;
+mod spec;
+mod status;
+mod tries;
+mod up;
+
+use crate::{
+    args::{DevCommand, DevTarget},
+    config::Environment,
+    error::{Error, human},
+};
+
+/// Runs one of the `dev` commands; gives what goes to standard output.
+pub async fn run(command: &DevCommand, env: &Environment, now: f64) -> Result<String, Error> {
+    match command {
+        DevCommand::Up(args) => up::up(args, env).await,
+        DevCommand::Down(target) => take_down(target, env),
+        DevCommand::Status { target, output } => status::status(target, *output, env, now).await,
+        DevCommand::Launch(args) => launch::launch(args).map(|never| match never {}),
+        DevCommand::Guard(args) => guard::guard(args, env).map(|()| String::new()),
+    }
+}
+
+fn take_down(target: &DevTarget, env: &Environment) -> Result<String, Error> {
+    let begun = std::time::Instant::now();
+    let layout = spec::Layout::of(target, env)?;
+    let removed = down::down(&layout, env)?;
+    if removed.folder {
+        eprintln!(
+            "cluster `{}` is down: {} processes and {} network namespaces removed in {}",
+            target.name,
+            removed.processes,
+            removed.namespaces,
+            human(begun.elapsed())
+        );
+    } else {
+        eprintln!("there is no cluster `{}`", target.name);
+    }
+    Ok(String::new())
+}

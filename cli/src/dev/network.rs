@@ -1,0 +1,110 @@
+//! Network namespaces by `ip` and `tc`, in batches.
+
+use std::{
+    collections::BTreeSet,
+    io::Write as _,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use super::{plan::NetworkPlan, process};
+use crate::error::Error;
+
+/// Refuses early, with what to do, where namespaces cannot be made.
+pub fn check(shaped: bool) -> Result<(), Error> {
+    if !rustix::process::geteuid().is_root() {
+        let text = "--netns needs root: network namespaces cannot be made otherwise. Run it as root, or leave --netns \
+                    away: the rails are then loopback addresses, without namespaces and shaping";
+        return Err(Error::Usage(text.to_owned()));
+    }
+    let tools: &[&str] = if shaped { &["ip", "tc"] } else { &["ip"] };
+    for tool in tools {
+        let found = Command::new(tool).arg("-V").stdin(Stdio::null()).output();
+        if found.is_err() {
+            return Err(Error::Dev(format!("--netns needs the program `{tool}`: install the package iproute2")));
+        }
+    }
+    Ok(())
+}
+
+/// True if there is a namespace of this name.
+#[must_use]
+pub fn exists(namespace: &str) -> bool {
+    ["/run/netns", "/var/run/netns"].iter().any(|folder| Path::new(folder).join(namespace).exists())
+}
+
+/// Makes all of it. The namespaces must not exist.
+pub fn build(plan: &NetworkPlan) -> Result<(), Error> {
+    let names: Vec<String> = plan.namespaces.iter().map(|name| format!("netns add {name}")).collect();
+    batch("ip", None, &names)?;
+    batch("ip", None, &plan.links)?;
+    for (namespace, ip, tc) in &plan.inside {
+        batch("ip", Some(namespace), ip)?;
+        batch("tc", Some(namespace), tc)?;
+    }
+    Ok(())
+}
+
+/// Removes the namespaces that exist, with all that is in them; all are tried.
+pub fn remove(namespaces: &[String]) -> Result<(), Error> {
+    let lines: Vec<String> =
+        namespaces.iter().filter(|name| exists(name)).map(|name| format!("netns del {name}")).collect();
+    if lines.is_empty() {
+        return Ok(());
+    }
+    run("ip", &["-force", "-batch", "-"], &lines).map(drop)
+}
+
+/// Everybody who is in one of the namespaces.
+#[must_use]
+pub fn inhabitants(namespaces: &[String]) -> BTreeSet<process::Identity> {
+    let mut found = BTreeSet::new();
+    for namespace in namespaces.iter().filter(|name| exists(name)) {
+        let Ok(output) = Command::new("ip").args(["netns", "pids", namespace]).stdin(Stdio::null()).output() else {
+            continue;
+        };
+        let text = String::from_utf8_lossy(&output.stdout);
+        let pids = text.split_whitespace().filter_map(|pid| pid.parse().ok());
+        found.extend(pids.filter_map(process::stat).map(|stat| stat.identity));
+    }
+    found
+}
+
+fn batch(tool: &str, namespace: Option<&str>, lines: &[String]) -> Result<(), Error> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    let mut args = Vec::new();
+    if let Some(namespace) = namespace {
+        args.extend(["-n", namespace]);
+    }
+    args.extend(["-batch", "-"]);
+    run(tool, &args, lines).map(drop)
+}
+
+fn run(tool: &str, args: &[&str], lines: &[String]) -> Result<Output, Error> {
+    let what = format!("{tool} {}", args.join(" "));
+    let failed = |text: String| Error::Dev(format!("`{what}` failed: {text}"));
+    let mut child = Command::new(tool)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| failed(error.to_string()))?;
+    let text = lines.join("\n") + "\n";
+    if let Some(mut stdin) = child.stdin.take() {
+        // A tool that stops reading has failed and says why itself.
+        let _ = stdin.write_all(text.as_bytes());
+    }
+    let output = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
+    if output.status.success() {
+        return Ok(output);
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let mut text = said.trim().replace('\n', "; ");
+    if text.contains("Operation not permitted") {
+        text.push_str(" (root alone is not enough here: CAP_NET_ADMIN and CAP_SYS_ADMIN are needed; leave --netns away)");
+    }
+    Err(failed(text))
+}

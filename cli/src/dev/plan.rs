@@ -1,0 +1,274 @@
+//! The cluster as a value: nodes with their addresses and inventories, the fabric document, the network commands.
+
+use std::net::Ipv4Addr;
+
+use proto_wire::v1;
+use serde_json::{Value, json};
+
+use super::spec::Spec;
+
+/// What is true of this machine and is told to every node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Machine {
+    /// Logical processors.
+    pub cpus: u32,
+    /// Main memory in bytes.
+    pub memory_bytes: u64,
+}
+
+/// All that `dev up` makes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// One per server.
+    pub nodes: Vec<NodePlan>,
+    /// How they are cabled.
+    pub fabric: v1::Fabric,
+    /// The network to build; none where rails are loopback addresses.
+    pub network: Option<NetworkPlan>,
+}
+
+/// One server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodePlan {
+    /// n0, n1, ...
+    pub name: String,
+    /// Its network namespace.
+    pub namespace: Option<String>,
+    /// What its agent reads in place of the hardware.
+    pub inventory: Value,
+}
+
+/// Namespaces, and what `ip -batch` and `tc -batch` are told.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NetworkPlan {
+    /// All namespaces, servers first.
+    pub namespaces: Vec<String>,
+    /// `ip` commands outside of any namespace: the links between them.
+    pub links: Vec<String>,
+    /// Per namespace: `ip` commands, then `tc` commands.
+    pub inside: Vec<(String, Vec<String>, Vec<String>)>,
+}
+
+/// The least burst of a shaped rail: one offloaded 64 KiB packet with its headers must pass at once.
+const LEAST_BURST: u64 = 66_000;
+/// What a shaped rail queues beside its burst, in bytes, before it drops.
+const QUEUE: u64 = 400_000;
+
+/// The plan for a shape.
+#[must_use]
+pub fn plan(spec: &Spec, machine: Machine) -> Plan {
+    Plan {
+        nodes: (0..spec.nodes).map(|node| node_plan(spec, machine, node)).collect(),
+        fabric: fabric(spec),
+        network: spec.netns.then(|| network(spec)),
+    }
+}
+
+fn node_name(node: u32) -> String {
+    format!("n{node}")
+}
+
+fn leaf_name(pod: u32, rail: u32) -> String {
+    format!("p{pod}-rail{rail}")
+}
+
+fn namespace(spec: &Spec, of: &str) -> String {
+    format!("rail-{}-{of}", spec.name)
+}
+
+/// A node's address on a rail: 10.RAIL.x.y in namespaces; else 127.(16+RAIL).x.y, all of 127/8 being this machine.
+#[must_use]
+pub fn address(spec: &Spec, node: u32, rail: u32) -> Ipv4Addr {
+    let byte = |number: u32| u8::try_from(number).unwrap_or(u8::MAX);
+    let (first, second) = if spec.netns { (10, byte(rail)) } else { (127, byte(16 + rail)) };
+    Ipv4Addr::new(first, second, byte(node / 250), byte(node % 250 + 1))
+}
+
+/// What the nodes tell of their NICs' speed, in Mbit/s; 0 (not known) where nothing shapes them.
+fn speed_mbps(spec: &Spec) -> u64 {
+    spec.rail_rate_bps.map_or(0, |bits| bits / 1_000_000)
+}
+
+fn node_plan(spec: &Spec, machine: Machine, node: u32) -> NodePlan {
+    let name = node_name(node);
+    let gpu = |index: u32| json!({"index": index, "uuid": format!("DEV-{name}-{index}"), "model": "dev GPU", "numaNode": 0});
+    let nic = |rail: u32| {
+        let device = format!("rail{rail}");
+        json!({
+            "device": device, "netdev": device, "rail": rail, "numaNode": 0, "mtu": spec.mtu, "up": true,
+            "address": address(spec, node, rail).to_string(), "speedMbps": speed_mbps(spec), "gidIndex": -1,
+        })
+    };
+    let inventory = json!({
+        "gpus": (0..spec.gpus).map(gpu).collect::<Vec<_>>(),
+        "nics": (0..spec.rails).map(nic).collect::<Vec<_>>(),
+        "numaNodes": 1, "cpus": machine.cpus, "memoryBytes": machine.memory_bytes,
+    });
+    let namespace = spec.netns.then(|| namespace(spec, &name));
+    NodePlan { name, namespace, inventory }
+}
+
+fn fabric(spec: &Spec) -> v1::Fabric {
+    let rail = |index: u32| v1::Rail { index, name: format!("rail{index}") };
+    let leaf = |(pod, rail): (u32, u32)| v1::Leaf { name: leaf_name(pod, rail), rail, pod: format!("p{pod}") };
+    let link = |(node, rail): (u32, u32)| v1::Link {
+        node: node_name(node),
+        nic: format!("rail{rail}"),
+        leaf: leaf_name(spec.pod_of(node), rail),
+        port: format!("swp{node}"),
+        speed_mbps: speed_mbps(spec),
+    };
+    let pairs = |count: u32| (0..count).flat_map(|outer| (0..spec.rails).map(move |rail| (outer, rail)));
+    v1::Fabric {
+        api_version: "rail/v1".to_owned(),
+        kind: "Fabric".to_owned(),
+        metadata: Some(v1::Metadata { name: spec.name.clone(), ..v1::Metadata::default() }),
+        spec: Some(v1::FabricSpec {
+            rails: (0..spec.rails).map(rail).collect(),
+            leaves: pairs(spec.pods).map(leaf).collect(),
+            links: pairs(spec.nodes).map(link).collect(),
+        }),
+        status: None,
+    }
+}
+
+/// One bridge per leaf, a veth from every server to its leaves, and a bridge per rail above the leaves where there
+/// are several pods.
+fn network(spec: &Spec) -> NetworkPlan {
+    let mut plan = NetworkPlan::default();
+    for node in 0..spec.nodes {
+        let here = namespace(spec, &node_name(node));
+        let mut ip = vec!["link set lo up".to_owned()];
+        let mut tc = Vec::new();
+        for rail in 0..spec.rails {
+            let leaf = namespace(spec, &leaf_name(spec.pod_of(node), rail));
+            plan.links.push(veth(spec, (&format!("rail{rail}"), &here), (&format!("swp{node}"), &leaf)));
+            ip.push(format!("addr add {}/16 dev rail{rail}", address(spec, node, rail)));
+            ip.push(format!("link set rail{rail} up"));
+            tc.extend(shape(spec, &format!("rail{rail}")));
+        }
+        plan.inside.push((here, ip, tc));
+    }
+    for pod in 0..spec.pods {
+        for rail in 0..spec.rails {
+            let here = namespace(spec, &leaf_name(pod, rail));
+            let mut ports: Vec<String> =
+                (0..spec.nodes).filter(|node| spec.pod_of(*node) == pod).map(|node| format!("swp{node}")).collect();
+            let tc = ports.iter().filter_map(|port| shape(spec, port)).collect();
+            if spec.pods > 1 {
+                let spine = namespace(spec, &format!("spine-rail{rail}"));
+                plan.links.push(veth(spec, ("up0", &here), (&format!("dn{pod}"), &spine)));
+                ports.push("up0".to_owned());
+            }
+            plan.inside.push((here, bridge(spec, &ports), tc));
+        }
+    }
+    if spec.pods > 1 {
+        let ports: Vec<String> = (0..spec.pods).map(|pod| format!("dn{pod}")).collect();
+        for rail in 0..spec.rails {
+            let here = namespace(spec, &format!("spine-rail{rail}"));
+            plan.inside.push((here, bridge(spec, &ports), Vec::new()));
+        }
+    }
+    plan.namespaces = plan.inside.iter().map(|(name, ..)| name.clone()).collect();
+    plan
+}
+
+fn veth(spec: &Spec, a: (&str, &str), b: (&str, &str)) -> String {
+    let mtu = spec.mtu;
+    format!("link add {} mtu {mtu} netns {} type veth peer name {} mtu {mtu} netns {}", a.0, a.1, b.0, b.1)
+}
+
+fn bridge(spec: &Spec, ports: &[String]) -> Vec<String> {
+    let mut ip = vec!["link add br0 type bridge".to_owned()];
+    ip.extend(ports.iter().map(|port| format!("link set {port} master br0 up")));
+    ip.push(format!("link set br0 mtu {} up", spec.mtu));
+    ip
+}
+
+/// The token bucket of one end of a link: 2 ms at the rate, so that timers keep up.
+fn shape(spec: &Spec, device: &str) -> Option<String> {
+    let rate = spec.rail_rate_bps?;
+    let burst = (rate / 8 / 500).max(LEAST_BURST);
+    let limit = burst + QUEUE;
+    Some(format!("qdisc add dev {device} root tbf rate {rate}bit burst {burst} limit {limit}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::dev::spec::tests::flags;
+
+    fn spec(line: &[&str]) -> Spec {
+        Spec::of_flags(&flags(line), None).unwrap()
+    }
+
+    #[test]
+    fn loopback_needs_no_network() {
+        let plan = plan(&spec(&["--nodes", "3", "--rails", "2", "--gpus", "1"]), Machine { cpus: 2, memory_bytes: 7 });
+        assert_eq!(plan.network, None);
+        assert_eq!(plan.nodes.len(), 3);
+        let inventory = &plan.nodes[2].inventory;
+        assert_eq!(inventory["nics"][1]["address"], "127.17.0.3");
+        assert_eq!(inventory["nics"][1]["speedMbps"], 0);
+        assert_eq!(inventory["gpus"].as_array().unwrap().len(), 1);
+        assert_eq!(plan.nodes[2].namespace, None);
+        let fabric = plan.fabric.spec.unwrap();
+        assert_eq!((fabric.rails.len(), fabric.leaves.len(), fabric.links.len()), (2, 2, 6));
+        assert_eq!(fabric.links[5].leaf, "p0-rail1");
+    }
+
+    #[test]
+    fn namespaces_links_and_shapes() {
+        let plan = plan(&spec(&["--name", "x", "--nodes", "2", "--rails", "1", "--netns", "--rail-rate", "400mbit"]), Machine::default());
+        let network = plan.network.unwrap();
+        assert_eq!(network.namespaces, ["rail-x-n0", "rail-x-n1", "rail-x-p0-rail0"]);
+        assert_eq!(
+            network.links[1],
+            "link add rail0 mtu 9000 netns rail-x-n1 type veth peer name swp1 mtu 9000 netns rail-x-p0-rail0"
+        );
+        let shaped = "qdisc add dev rail0 root tbf rate 400000000bit burst 100000 limit 500000";
+        let node = ["link set lo up", "addr add 10.0.0.2/16 dev rail0", "link set rail0 up"];
+        assert_eq!(network.inside[1], ("rail-x-n1".into(), node.map(str::to_owned).to_vec(), vec![shaped.into()]));
+        let (_, ip, tc) = &network.inside[2];
+        assert_eq!(ip[0], "link add br0 type bridge");
+        assert_eq!(ip[2], "link set swp1 master br0 up");
+        assert_eq!(tc[0], shaped.replace("rail0", "swp0"), "both directions are shaped");
+        assert_eq!(plan.nodes[0].inventory["nics"][0]["speedMbps"], 400);
+    }
+
+    #[test]
+    fn pods_meet_at_a_spine_of_their_rail() {
+        let network = plan(&spec(&["--nodes", "4", "--rails", "2", "--pods", "2", "--netns"]), Machine::default()).network.unwrap();
+        assert_eq!(network.namespaces.len(), 4 + 4 + 2);
+        let uplinks: Vec<_> = network.links.iter().filter(|link| link.contains("up0")).collect();
+        assert_eq!(uplinks.len(), 4);
+        for link in uplinks {
+            let rail = link.chars().last().unwrap();
+            assert!(link.contains(&format!("p0-rail{rail}")) || link.contains(&format!("p1-rail{rail}")), "{link}");
+        }
+    }
+
+    #[test]
+    fn every_address_and_device_is_used_once_at_any_size() {
+        for netns in [false, true] {
+            let mut spec = spec(&["--nodes", "128", "--rails", "16", "--pods", "7"]);
+            spec.netns = netns;
+            let addresses: BTreeSet<_> = (0..spec.nodes).flat_map(|node| (0..16).map(move |rail| (node, rail)))
+                .map(|(node, rail)| address(&spec, node, rail)).collect();
+            assert_eq!(addresses.len(), 128 * 16);
+            assert!(addresses.iter().all(|address| address.is_loopback() != netns && address.octets()[3] != 0));
+            if let Some(network) = plan(&spec, Machine::default()).network {
+                let names: BTreeSet<_> = network.namespaces.iter().collect();
+                assert_eq!(names.len(), network.namespaces.len());
+                let ends = network.links.iter().flat_map(|link| {
+                    let words: Vec<&str> = link.split(' ').collect();
+                    [(words[2].to_owned(), words[6].to_owned()), (words[11].to_owned(), words[15].to_owned())]
+                });
+                assert_eq!(ends.collect::<BTreeSet<_>>().len(), network.links.len() * 2);
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Where the programs are and what they are told.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use super::{launch::arg, plan::NodePlan, spec::Layout};
+use crate::{config::Environment, error::Error};
+
+/// The folder of rail-controller, rail-node-agent and rail-engine.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    dir: PathBuf,
+}
+
+const NEEDED: [&str; 3] = ["rail-controller", "rail-node-agent", "rail-engine"];
+
+impl Programs {
+    /// The folder that was named, or railctl's own; all programs must be there.
+    pub fn find(named: Option<&Path>, env: &Environment) -> Result<Self, Error> {
+        let beside = || Some(std::env::current_exe().ok()?.parent()?.to_owned());
+        let named = named.map(Path::to_owned).or_else(|| env.get("RAIL_BIN_DIR").map(PathBuf::from));
+        let dir = named.or_else(beside).unwrap_or_default();
+        let dir = std::path::absolute(&dir).map_err(|error| Error::file("find", &dir, error))?;
+        let missing: Vec<&str> = NEEDED.into_iter().filter(|program| !dir.join(program).is_file()).collect();
+        if missing.is_empty() {
+            return Ok(Self { dir });
+        }
+        Err(Error::Dev(format!(
+            "{} not found in {}: build them (`cargo build` in the source tree), or name their folder by --bin-dir or \
+             RAIL_BIN_DIR",
+            missing.join(", "),
+            dir.display()
+        )))
+    }
+
+    /// The controller's command that makes its data folder, CA and first administrator.
+    #[must_use]
+    pub fn controller_init(&self, layout: &Layout, cluster: &str) -> Vec<OsString> {
+        let mut command = vec![arg(self.dir.join("rail-controller"))];
+        command.extend(["init", "--data-dir"].map(arg));
+        command.push(arg(layout.controller()));
+        command.extend([arg("--cluster"), arg(cluster)]);
+        command
+    }
+
+    /// The controller itself, on a port of loopback and a unix socket.
+    #[must_use]
+    pub fn controller_run(&self, layout: &Layout, port: Option<u16>) -> Vec<OsString> {
+        let mut command = vec![arg(self.dir.join("rail-controller"))];
+        command.extend(["run", "--data-dir"].map(arg));
+        command.push(arg(layout.controller()));
+        command.extend([arg("--listen"), arg(format!("https://127.0.0.1:{}", port.unwrap_or(0)))]);
+        command.extend([arg("--listen"), arg(format!("unix:{}", layout.socket().display()))]);
+        command.extend(["--metrics", "127.0.0.1:0"].map(arg));
+        command
+    }
+
+    /// A node's agent, inside its namespace where it has one.
+    #[must_use]
+    pub fn agent(&self, layout: &Layout, node: &NodePlan, ca_pin: &str) -> Vec<OsString> {
+        let mut command = Vec::new();
+        if let Some(namespace) = &node.namespace {
+            command.extend(["ip", "netns", "exec", namespace].map(arg));
+        }
+        command.push(arg(self.dir.join("rail-node-agent")));
+        command.push(arg("run"));
+        command.extend([arg("--controller"), arg(format!("unix:{}", layout.socket().display()))]);
+        command.extend([arg("--node"), arg(&node.name)]);
+        command.extend([arg("--data-dir"), arg(layout.node(&node.name))]);
+        command.extend([arg("--ca-pin"), arg(ca_pin)]);
+        command.extend([arg("--inventory"), arg(layout.inventory(&node.name))]);
+        command.extend(["--metrics", "127.0.0.1:0"].map(arg));
+        command
+    }
+}

@@ -1,0 +1,242 @@
+//! Documents in files: read strictly, checked as the controller would check them, every finding with its place.
+
+mod locate;
+
+use std::{
+    io::Read as _,
+    path::Path,
+};
+
+use prost_reflect::DynamicMessage;
+use proto_manifest::{Format, MAX_TEXT, Registry};
+use proto_rpc::RpcError;
+use proto_wire::v1;
+
+use crate::error::Error;
+
+/// What a document describes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Resource {
+    /// A job.
+    Job(v1::Job),
+    /// The fabric.
+    Fabric(v1::Fabric),
+    /// A tenant.
+    Tenant(v1::Tenant),
+    /// Something that is not made by a file; its kind.
+    Other(String),
+}
+
+/// A file's text and its name in messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// As the user wrote it; `<stdin>` for standard input.
+    pub name: String,
+    /// The bytes.
+    pub text: Vec<u8>,
+    format: FormatOf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FormatOf {
+    Yaml,
+    Json,
+}
+
+/// One document of a source.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Document {
+    /// Its number in the source, from 0.
+    pub index: usize,
+    /// What it describes.
+    pub resource: Resource,
+}
+
+impl Source {
+    /// Reads a file, or standard input for `-`; larger ones than any document can be are not read to their end.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let mut text = Vec::new();
+        let limit = MAX_TEXT as u64 + 1;
+        let read = if path == Path::new("-") {
+            std::io::stdin().lock().take(limit).read_to_end(&mut text)
+        } else {
+            std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut text))
+        };
+        let name = if path == Path::new("-") { "<stdin>".to_owned() } else { path.display().to_string() };
+        // A file that is not there is a mistake on the command line, as a wrong flag is.
+        read.map_err(|error| Error::Usage(format!("cannot read {name}: {error}")))?;
+        Ok(Self::of(&name, text))
+    }
+
+    /// A text by its name. JSON is told by the name, or by its first character where there is no name to tell.
+    #[must_use]
+    pub fn of(name: &str, text: Vec<u8>) -> Self {
+        let braced = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+        let json = Path::new(name).extension().is_some_and(|end| end == "json") || (name == "<stdin>" && braced);
+        Self { name: name.to_owned(), text, format: if json { FormatOf::Json } else { FormatOf::Yaml } }
+    }
+
+    /// All documents; each is checked.
+    pub fn documents(&self) -> Result<Vec<Document>, Error> {
+        let format = if self.format == FormatOf::Json { Format::Json } else { Format::Yaml };
+        let read = Registry::rail_v1().read(&self.name, &self.text, format);
+        let read = read.map_err(|findings| Error::Document(findings.to_string()))?;
+        let mut documents = Vec::new();
+        let mut findings = Vec::new();
+        for (index, document) in read.into_iter().enumerate() {
+            let resource = typed(&document.kind, &document.message)?;
+            findings.extend(self.check(index, &resource));
+            documents.push(Document { index, resource });
+        }
+        if findings.is_empty() { Ok(documents) } else { Err(Error::Document(findings.join("\n"))) }
+    }
+
+    /// The one job of the file.
+    pub fn job(&self) -> Result<v1::Job, Error> {
+        let mut documents = self.documents()?.into_iter();
+        match (documents.next().map(|first| first.resource), documents.len()) {
+            (Some(Resource::Job(job)), 0) => Ok(job),
+            (Some(Resource::Job(_)), more) => Err(Error::Document(format!(
+                "{}: {} documents; one job is submitted at a time (`railctl apply -f` takes several)",
+                self.name,
+                more + 1
+            ))),
+            (Some(other), _) => Err(Error::Document(format!(
+                "{}:1:1: kind: is {}, a Job is expected here; `railctl apply -f` takes it",
+                self.name,
+                other.kind()
+            ))),
+            (None, _) => Err(Error::Document(format!("{}:1:1: the file is empty", self.name))),
+        }
+    }
+
+    /// What the controller's own conversion finds, with its place in the text.
+    fn check(&self, index: usize, resource: &Resource) -> Vec<String> {
+        let errors = match resource {
+            Resource::Job(job) => job_errors(job),
+            Resource::Fabric(fabric) => errors_of(proto_model::Fabric::try_from(fabric.clone()).err()),
+            Resource::Tenant(_) | Resource::Other(_) => Vec::new(),
+        };
+        errors.into_iter().map(|(field, message)| self.located(index, &field, &message)).collect()
+    }
+
+    /// `FILE:LINE:COLUMN: FIELD: MESSAGE`.
+    fn located(&self, index: usize, field: &str, message: &str) -> String {
+        let at = locate::field(&String::from_utf8_lossy(&self.text), index, field);
+        let field = if field.is_empty() { String::new() } else { format!("{field}: ") };
+        match at {
+            Some((line, column)) => format!("{}:{line}:{column}: {field}{message}", self.name),
+            None => format!("{}: {field}{message}", self.name),
+        }
+    }
+
+    /// Gives the fields that the controller complains about their place in the file.
+    #[must_use]
+    pub fn place(&self, index: usize, error: Error) -> Error {
+        let Error::Rpc { doing, error } = error else { return error };
+        let has_fields = error.violations.iter().any(|one| !one.field.is_empty());
+        if !has_fields {
+            return Error::Rpc { doing, error };
+        }
+        let mut placed: RpcError = *error;
+        for one in &mut placed.violations {
+            if !one.field.is_empty() {
+                one.message = self.located(index, &one.field, &one.message);
+                one.field.clear();
+            }
+        }
+        Error::Rpc { doing, error: Box::new(placed) }
+    }
+}
+
+impl Resource {
+    /// The kind as documents write it.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        match self {
+            Self::Job(_) => "Job",
+            Self::Fabric(_) => "Fabric",
+            Self::Tenant(_) => "Tenant",
+            Self::Other(kind) => kind,
+        }
+    }
+}
+
+fn typed(kind: &str, message: &DynamicMessage) -> Result<Resource, Error> {
+    let damaged = |error: prost_reflect::prost::DecodeError| Error::Document(format!("{kind}: {error}"));
+    Ok(match kind {
+        "Job" => Resource::Job(message.transcode_to().map_err(damaged)?),
+        "Fabric" => Resource::Fabric(message.transcode_to().map_err(damaged)?),
+        "Tenant" => Resource::Tenant(message.transcode_to().map_err(damaged)?),
+        other => Resource::Other(other.to_owned()),
+    })
+}
+
+fn job_errors(job: &v1::Job) -> Vec<(String, String)> {
+    let Some(spec) = job.spec.clone() else { return vec![("spec".to_owned(), "is required".to_owned())] };
+    let errors = errors_of(proto_model::JobSpec::try_from(spec).err());
+    errors.into_iter().map(|(field, message)| (format!("spec.{field}"), message)).collect()
+}
+
+fn errors_of(errors: Option<proto_wire::FieldErrors>) -> Vec<(String, String)> {
+    errors.map(|errors| errors.0).unwrap_or_default().into_iter().map(|one| (one.field, one.message)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JOB: &str = "apiVersion: rail/v1\nkind: Job\nmetadata:\n  name: a\nspec:\n  gang:\n    nodes: 2\n    gpusPerNode: 1\n  command:\n    argv: [\"true\"]\n";
+
+    fn read(name: &str, text: &str) -> Result<v1::Job, Error> {
+        Source::of(name, text.as_bytes().to_vec()).job()
+    }
+
+    #[test]
+    fn a_job_is_read() {
+        let job = read("job.yaml", JOB).unwrap();
+        assert_eq!(job.spec.unwrap().gang.unwrap().nodes, 2);
+        let json = r#"{"apiVersion": "rail/v1", "kind": "Job", "metadata": {"name": "a"},
+            "spec": {"gang": {"nodes": 2}, "command": {"argv": ["true"]}}}"#;
+        assert!(read("<stdin>", json).is_ok() && read("job.json", json).is_ok());
+    }
+
+    #[test]
+    fn what_is_wrong_has_file_line_column_and_field() {
+        let cases = [
+            (JOB.replace("nodes: 2", "nodes: 0"), "job.yaml:7:", "spec.gang.nodes"),
+            (JOB.replace("nodes: 2", "nodes: -1"), "job.yaml:7:", "spec.gang.nodes"),
+            (JOB.replace("gpusPerNode", "gpusPerNod"), "job.yaml:8:5:", "gpusPerNode"),
+            (JOB.replace("nodes: 2", "nodes: two"), "job.yaml:7:", "spec.gang.nodes"),
+            (JOB.replace("kind: Job", "kind: Jop"), "job.yaml:2:", "Job"),
+        ];
+        for (text, place, word) in cases {
+            let error = read("job.yaml", &text).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{error}");
+            let told = error.to_string();
+            assert!(told.starts_with(place) && told.contains(word), "{told}");
+        }
+    }
+
+    #[test]
+    fn one_job_is_one_job() {
+        let two = format!("{JOB}---\n{JOB}");
+        assert!(read("j", &two).unwrap_err().to_string().contains("2 documents"));
+        let fabric = "apiVersion: rail/v1\nkind: Fabric\nmetadata: {name: f}\nspec: {rails: [{index: 0, name: r}], leaves: [{name: l, rail: 0, pod: p}]}\n";
+        assert!(read("f", fabric).unwrap_err().to_string().contains("a Job is expected"), "{:?}", read("f", fabric));
+        assert_eq!(read("e", "").unwrap_err().exit_code(), 2);
+    }
+
+    #[test]
+    fn what_the_controller_says_of_a_field_gets_its_place() {
+        let source = Source::of("job.yaml", JOB.as_bytes().to_vec());
+        let error = RpcError::new(proto_rpc::ErrorClass::Infeasible, "X", "no").with_violation("spec.gang.gpusPerNode", "too many");
+        let placed = source.place(0, Error::Rpc { doing: "submit".into(), error: Box::new(error) });
+        assert_eq!(placed.lines()[1], "  job.yaml:8:18: spec.gang.gpusPerNode: too many");
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_a_usage_error() {
+        assert_eq!(Source::open(Path::new("/nonexistent/job.yaml")).unwrap_err().exit_code(), 2);
+    }
+}

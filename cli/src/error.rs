@@ -1,0 +1,201 @@
+//! What can go wrong, said once: what, where, what to do; and the exit code of each.
+
+use std::{io, path::PathBuf, time::Duration};
+
+use proto_rpc::{ErrorClass, RpcError};
+
+/// Every failure of a command.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The command line makes no sense in a way that clap cannot see.
+    #[error("{0}")]
+    Usage(String),
+    /// A document is wrong; the text names file, line and column of every finding.
+    #[error("{0}")]
+    Document(String),
+    /// The controller said no, or did not answer.
+    #[error("{doing}: {error}")]
+    Rpc {
+        /// What was tried, as in "submit job `a`".
+        doing: String,
+        /// What was answered.
+        error: Box<RpcError>,
+    },
+    /// A file could not be read or written.
+    #[error("cannot {action} {}: {source}", path.display())]
+    File {
+        /// read, write, create, remove.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Nothing says where the cluster is, or as whom to speak.
+    #[error("{0}")]
+    Config(String),
+    /// A name that should be there is not.
+    #[error("{0}")]
+    NotFound(String),
+    /// The job was waited for and did not end well.
+    #[error("job {job} ended as {phase}{because}")]
+    JobEnded {
+        /// TENANT/JOB.
+        job: String,
+        /// Failed or Cancelled.
+        phase: String,
+        /// ": " and the reasons, or nothing.
+        because: String,
+    },
+    /// It cannot run on this cluster as it is.
+    #[error("{0}")]
+    Infeasible(String),
+    /// It took longer than the user or a bound allows.
+    #[error("{what} took longer than {}", human(*limit))]
+    Timeout {
+        /// What was waited for.
+        what: String,
+        /// How long.
+        limit: Duration,
+    },
+    /// A local cluster could not be started or removed.
+    #[error("{0}")]
+    Dev(String),
+    /// Ctrl-C. Everything that had to be said has been said.
+    #[error("interrupted")]
+    Interrupted,
+    /// Whoever read our output has gone.
+    #[error("output closed")]
+    OutputClosed,
+    /// Standard output refused.
+    #[error("cannot write to standard output: {0}")]
+    Output(io::Error),
+}
+
+impl Error {
+    /// An answer of the controller, with what was tried.
+    pub fn rpc(doing: impl Into<String>, status: &tonic::Status) -> Self {
+        Self::Rpc { doing: doing.into(), error: Box::new(RpcError::from_status(status)) }
+    }
+
+    /// A file error.
+    pub fn file(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
+        Self::File { action, path: path.into(), source }
+    }
+
+    /// What the process ends with.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) | Self::Document(_) | Self::Config(_) => 2,
+            Self::Rpc { error, .. } => error.exit_code(),
+            Self::NotFound(_) => 3,
+            Self::Infeasible(_) => 6,
+            Self::Timeout { .. } => 7,
+            Self::Interrupted => 130,
+            Self::OutputClosed => 0,
+            Self::File { .. } | Self::JobEnded { .. } | Self::Dev(_) | Self::Output(_) => 1,
+        }
+    }
+
+    /// The lines for standard error; none where nothing more is to be said.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        match self {
+            Self::OutputClosed => Vec::new(),
+            Self::Interrupted => vec!["interrupted".to_owned()],
+            Self::Document(text) => text.lines().map(str::to_owned).collect(),
+            Self::Rpc { error, .. } => {
+                let mut lines = vec![format!("error: {self}")];
+                let told = error.violations.iter().filter(|one| !one.message.is_empty());
+                lines.extend(told.map(|one| match one.field.as_str() {
+                    "" => format!("  {}", one.message),
+                    field => format!("  {field}: {}", one.message),
+                }));
+                lines.extend(hint(error).map(|hint| format!("hint: {hint}")));
+                lines
+            }
+            other => format!("error: {other}").lines().map(str::to_owned).collect(),
+        }
+    }
+}
+
+/// What to do about an answer, where the answer itself cannot know it.
+fn hint(error: &RpcError) -> Option<&'static str> {
+    match (error.class, error.reason.as_str()) {
+        (ErrorClass::Unavailable, "UNREACHABLE") => {
+            Some("is the controller running, and is its address right? See `railctl config view` and --controller.")
+        }
+        (ErrorClass::Unauthenticated, "SERVER_NOT_TRUSTED") => {
+            Some("the CA file belongs to another cluster; see --ca and `railctl config view`.")
+        }
+        (ErrorClass::Unauthenticated, _) => {
+            Some("give a certificate (--cert, --key) or a token (--token), or choose another --context.")
+        }
+        (ErrorClass::Denied, _) => Some("`railctl whoami` tells who you are to the controller."),
+        _ => None,
+    }
+}
+
+/// A duration as people write it.
+#[must_use]
+pub fn human(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    let seconds = duration.as_secs();
+    match seconds {
+        _ if millis < 1000 => format!("{millis}ms"),
+        0..60 if millis % 1000 != 0 => format!("{:.1}s", duration.as_secs_f64()),
+        0..60 => format!("{seconds}s"),
+        60..3600 if seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
+        60..3600 => format!("{}m{}s", seconds / 60, seconds % 60),
+        3600..86_400 if (seconds / 60).is_multiple_of(60) => format!("{}h", seconds / 3600),
+        3600..86_400 => format!("{}h{}m", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{}d{}h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_failure_has_its_exit_code() {
+        let rpc = |class| Error::Rpc { doing: "x".into(), error: Box::new(RpcError::new(class, "R", "m")) };
+        let cases = [
+            (Error::Usage(String::new()), 2),
+            (Error::Document(String::new()), 2),
+            (Error::Config(String::new()), 2),
+            (Error::NotFound(String::new()), 3),
+            (rpc(ErrorClass::NotFound), 3),
+            (rpc(ErrorClass::Denied), 4),
+            (rpc(ErrorClass::Conflict), 5),
+            (rpc(ErrorClass::Infeasible), 6),
+            (Error::Infeasible(String::new()), 6),
+            (rpc(ErrorClass::Unavailable), 7),
+            (Error::Timeout { what: String::new(), limit: Duration::ZERO }, 7),
+            (Error::Dev(String::new()), 1),
+            (Error::Interrupted, 130),
+        ];
+        for (error, code) in cases {
+            assert_eq!(error.exit_code(), code, "{error:?}");
+        }
+    }
+
+    #[test]
+    fn an_answer_is_told_with_its_fields_and_what_to_do() {
+        let error = RpcError::new(ErrorClass::Invalid, "BAD_FIELD", "the job is not valid")
+            .with_violation("spec.gang.nodes", "must be at least 1");
+        let error = Error::Rpc { doing: "submit".into(), error: Box::new(error) };
+        assert_eq!(error.lines(), ["error: submit: the job is not valid", "  spec.gang.nodes: must be at least 1"]);
+        let away = Error::rpc("list jobs", &tonic::Status::from(RpcError::new(ErrorClass::Unavailable, "UNREACHABLE", "no")));
+        assert!(away.lines()[1].starts_with("hint: is the controller running"));
+    }
+
+    #[test]
+    fn durations_read_well() {
+        let cases = [(0, "0ms"), (250, "250ms"), (1500, "1.5s"), (59_000, "59s"), (90_000, "1m30s"), (5_400_000, "1h30m"), (90_000_000, "1d1h")];
+        for (millis, text) in cases {
+            assert_eq!(human(Duration::from_millis(millis)), text);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The canonical JSON mapping of any rail.v1 message, and the same as YAML.
+
+use proto_manifest::{json_of, yaml_of};
+use serde_json::Value;
+
+use crate::error::Error;
+
+/// The message as a JSON value: lowerCamelCase fields, enums by name, 64-bit numbers as texts, RFC 3339 times.
+pub fn to_value<M: prost::Message>(message: &M, full_name: &str) -> Result<Value, Error> {
+    let broken = |error: &dyn std::fmt::Display| Error::Config(format!("cannot show a {full_name}: {error}"));
+    let descriptor = proto_wire::descriptor_pool()
+        .get_message_by_name(full_name)
+        .ok_or_else(|| broken(&"this railctl does not know the message"))?;
+    json_of(&descriptor, message).map_err(|error| broken(&error))
+}
+
+/// Indented JSON with a final newline.
+pub fn to_json<M: prost::Message>(message: &M, full_name: &str) -> Result<String, Error> {
+    Ok(format!("{:#}\n", to_value(message, full_name)?))
+}
+
+/// Block style YAML.
+pub fn to_yaml<M: prost::Message>(message: &M, full_name: &str) -> Result<String, Error> {
+    Ok(yaml_of(&to_value(message, full_name)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use proto_wire::v1;
+
+    use super::*;
+
+    fn node() -> v1::Node {
+        let gpu = v1::Gpu { index: 1, model: "dev GPU".into(), memory_bytes: 1 << 40, ..Default::default() };
+        let inventory = v1::Inventory { gpus: vec![v1::Gpu::default(), gpu], ..Default::default() };
+        v1::Node {
+            metadata: Some(v1::Metadata { name: "n0".into(), uid: "12".into(), ..Default::default() }),
+            status: Some(v1::NodeStatus { phase: 1, inventory: Some(inventory), ..Default::default() }),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn json_is_canonical() {
+        let value = to_value(&node(), "rail.v1.Node").unwrap();
+        assert_eq!(value["status"]["phase"], "READY");
+        assert_eq!(value["status"]["inventory"]["gpus"][1]["memoryBytes"], "1099511627776");
+    }
+
+    #[test]
+    fn yaml_is_the_same() {
+        let text = to_yaml(&node(), "rail.v1.Node").unwrap();
+        let expected = "metadata:\n  name: n0\n  uid: \"12\"\nstatus:\n  inventory:\n    gpus:\n    - {}\n";
+        let flat: String = text.lines().map(|line| format!("{line}\n")).collect();
+        assert!(flat.starts_with("metadata:\n  name: n0\n  uid: \"12\"\nstatus:\n"), "{text}\n{expected}");
+        assert!(text.contains("- index: 1\n"), "{text}");
+    }
+}

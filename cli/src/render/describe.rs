@@ -1,0 +1,288 @@
+//! Everything about one thing, for people.
+
+use std::{fmt::Write as _, time::Duration};
+
+use proto_wire::v1::{self, job_spec::Work};
+
+use super::{Table, words};
+use crate::error::human;
+
+/// Everything about a job; the rank map as a table.
+#[must_use]
+pub fn job(job: &v1::Job, now: f64) -> String {
+    let metadata = job.metadata.clone().unwrap_or_default();
+    let spec = job.spec.clone().unwrap_or_default();
+    let status = job.status.clone().unwrap_or_default();
+    let gang = spec.gang.unwrap_or_default();
+    let mut head = head(&metadata);
+    head.push(("Phase", words::job_phase(status.phase).to_owned()));
+    if status.cancel_requested {
+        head.push(("Cancel", "requested".to_owned()));
+    }
+    let ranks = if gang.ranks_per_node == 0 { String::new() } else { format!(", {} ranks per node", gang.ranks_per_node) };
+    head.push(("Gang", format!("{} nodes, {} GPUs per node{ranks}", gang.nodes, gang.gpus_per_node)));
+    head.push(("Rails", rails(&spec)));
+    head.push(("Priority", spec.priority.to_string()));
+    head.push(("Work", work(&spec)));
+    if let Some(limit) = spec.time_limit {
+        head.push(("Time limit", human(Duration::try_from(limit).unwrap_or_default())));
+    }
+    head.push(("Attempt", status.attempt.to_string()));
+    head.push(("Submitted", ago(status.submit_time.as_ref(), now)));
+    head.push(("Started", ago(status.start_time.as_ref(), now)));
+    head.push(("Ended", ago(status.end_time.as_ref(), now)));
+    head.push(("Ran for", words::age(status.start_time.as_ref(), status.end_time.as_ref(), now)));
+    let mut out = sheet(head);
+    reasons(&mut out, "Reasons", &status.reasons);
+    if let Some(place) = &status.placement {
+        out.push('\n');
+        out.push_str(&placement(place));
+    }
+    exits(&mut out, &status.exits);
+    if let Some(result) = &status.result {
+        out.push('\n');
+        out.push_str(&measured(result));
+    }
+    out
+}
+
+fn rails(spec: &v1::JobSpec) -> String {
+    let rails = spec.rails.unwrap_or_default();
+    match (rails.required, rails.allow_partial) {
+        (0, _) => "all".to_owned(),
+        (count, true) => format!("any {count} that all nodes share"),
+        (count, false) => format!("0 to {}", count - 1),
+    }
+}
+
+fn work(spec: &v1::JobSpec) -> String {
+    match &spec.work {
+        None => String::new(),
+        Some(Work::Command(command)) => command.argv.join(" "),
+        Some(Work::Collective(collective)) => {
+            let name = |text: &str| text.to_lowercase().replace('_', "-");
+            let verify = if collective.verify { ", verified" } else { "" };
+            format!(
+                "{} of {} {} {}, {} iterations{verify}",
+                name(collective.op().as_str_name()),
+                words::bytes(collective.bytes),
+                name(collective.dtype().as_str_name()),
+                name(collective.reduce().as_str_name()),
+                collective.iterations,
+            )
+        }
+    }
+}
+
+/// Nodes, rails and the rank map.
+#[must_use]
+pub fn placement(placement: &v1::Placement) -> String {
+    let rails: Vec<String> = placement.rails.iter().map(u32::to_string).collect();
+    let pods = if placement.pods == 1 { "1 pod".to_owned() } else { format!("{} pods", placement.pods) };
+    let mut out = format!("Placement: {} nodes in {pods}, rails {}\n", placement.nodes.len(), rails.join(","));
+    for reason in &placement.reasons {
+        let _ = writeln!(out, "  {}: {}", reason.code, reason.message);
+    }
+    let mut table = Table::new(["RANK", "NODE", "LOCAL", "GPU", "NIC", "RAIL", "LEAF"]);
+    for rank in &placement.ranks {
+        let gpus: Vec<String> = rank.gpus.iter().map(u32::to_string).collect();
+        table.row([
+            rank.rank.to_string(),
+            rank.node.clone(),
+            rank.local_rank.to_string(),
+            gpus.join(","),
+            rank.nic.clone(),
+            rank.rail.to_string(),
+            rank.leaf.clone(),
+        ]);
+    }
+    out.push_str(&table.render("  "));
+    out
+}
+
+fn exits(out: &mut String, exits: &[v1::RankExit]) {
+    let bad: Vec<&v1::RankExit> = exits.iter().filter(|exit| exit.code != 0 || exit.signal != 0).collect();
+    if exits.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\nExits: {} ranks ended, {} of them not with 0", exits.len(), bad.len());
+    for exit in bad.iter().take(20) {
+        let how = if exit.signal == 0 { format!("code {}", exit.code) } else { format!("signal {}", exit.signal) };
+        let _ = writeln!(out, "  rank {}: {how}", exit.rank);
+    }
+    if bad.len() > 20 {
+        let _ = writeln!(out, "  and {} more", bad.len() - 20);
+    }
+}
+
+/// What rank 0 of a collective measured.
+#[must_use]
+pub fn measured(result: &v1::CollectiveResult) -> String {
+    let verdict = match (result.verified, result.mismatches) {
+        (true, 0) => "verified".to_owned(),
+        (false, 0) => "not checked".to_owned(),
+        (_, wrong) => format!("WRONG: {wrong} elements differ"),
+    };
+    let mut out = format!("Result: {} on {} ranks, {verdict}\n", words::bytes(result.bytes), result.ranks);
+    let _ = writeln!(
+        out,
+        "  time     {:.0} us median ({:.0} min, {:.0} max) over {} iterations",
+        result.time_us_median, result.time_us_min, result.time_us_max, result.iterations
+    );
+    let _ = writeln!(out, "  alg bw   {:.3} Gbit/s", result.alg_bw_gbps);
+    let _ = writeln!(out, "  bus bw   {:.3} Gbit/s", result.bus_bw_gbps);
+    let mut table = Table::new(["RAIL", "SENT", "RECEIVED", "BYTES SENT"]);
+    for rail in &result.rails {
+        table.row([rail.rail.to_string(), words::bytes(rail.tx_bytes), words::bytes(rail.rx_bytes), rail.tx_bytes.to_string()]);
+    }
+    if !result.rails.is_empty() {
+        out.push_str(&table.render("  "));
+    }
+    out
+}
+
+/// Everything about a server.
+#[must_use]
+pub fn node(node: &v1::Node, now: f64) -> String {
+    let status = node.status.clone().unwrap_or_default();
+    let spec = node.spec.clone().unwrap_or_default();
+    let inventory = status.inventory.clone().unwrap_or_default();
+    let mut head = head(&node.metadata.clone().unwrap_or_default());
+    head.push(("State", words::node_phase(status.phase).to_owned()));
+    if spec.unschedulable {
+        head.push(("Cordoned", if spec.reason.is_empty() { "yes".to_owned() } else { spec.reason }));
+    }
+    head.push(("Heartbeat", ago(status.last_heartbeat.as_ref(), now)));
+    head.push(("Agent", status.agent_version));
+    head.push(("Machine", format!("{} CPUs, {}, {} NUMA nodes", inventory.cpus, words::bytes(inventory.memory_bytes), inventory.numa_nodes)));
+    let mut out = sheet(head);
+    reasons(&mut out, "Reasons", &status.reasons);
+    let holder = |gpu: u32| {
+        let hold = status.holds.iter().find(|hold| hold.gpus.contains(&gpu));
+        hold.map(|hold| format!("{}/{}", hold.tenant, hold.job)).unwrap_or_default()
+    };
+    let mut gpus = Table::new(["GPU", "MODEL", "PCI", "NUMA", "MEMORY", "HELD BY"]);
+    for gpu in &inventory.gpus {
+        let memory = if gpu.memory_bytes == 0 { String::new() } else { words::bytes(gpu.memory_bytes) };
+        let numa = if gpu.numa_node < 0 { String::new() } else { gpu.numa_node.to_string() };
+        gpus.row([gpu.index.to_string(), gpu.model.clone(), gpu.pci_address.clone(), numa, memory, holder(gpu.index)]);
+    }
+    let mut nics = Table::new(["NIC", "RAIL", "STATE", "ADDRESS", "MTU", "MBIT/S", "NETDEV", "PCI", "NUMA", "GID"]);
+    for nic in &inventory.nics {
+        let known = |number: i32| if number < 0 { String::new() } else { number.to_string() };
+        let state = if nic.up { "up" } else { "DOWN" };
+        nics.row([
+            nic.device.clone(),
+            nic.rail.to_string(),
+            state.to_owned(),
+            nic.address.clone(),
+            nic.mtu.to_string(),
+            nic.speed_mbps.to_string(),
+            nic.netdev.clone(),
+            nic.pci_address.clone(),
+            known(nic.numa_node),
+            known(nic.gid_index),
+        ]);
+    }
+    let _ = write!(out, "\n{}\n{}", gpus.render("  "), nics.render("  "));
+    out
+}
+
+/// Everything about a tenant.
+#[must_use]
+pub fn tenant(tenant: &v1::Tenant) -> String {
+    let spec = tenant.spec.clone().unwrap_or_default();
+    let status = tenant.status.unwrap_or_default();
+    let quota = spec.quota.unwrap_or_default();
+    let jobs = if quota.jobs == 0 { "the server's limit".to_owned() } else { quota.jobs.to_string() };
+    let mut head = head(&tenant.metadata.clone().unwrap_or_default());
+    head.push(("Description", spec.description));
+    head.push(("GPUs", format!("{} of {} used", status.gpus_used, quota.gpus)));
+    head.push(("Jobs", format!("{} active of {jobs}", status.jobs_active)));
+    sheet(head)
+}
+
+fn head(metadata: &v1::Metadata) -> Vec<(&'static str, String)> {
+    let labels: Vec<String> = metadata.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let mut sorted = labels;
+    sorted.sort();
+    vec![
+        ("Name", metadata.name.clone()),
+        ("Tenant", metadata.tenant.clone()),
+        ("Uid", metadata.uid.clone()),
+        ("Labels", sorted.join(",")),
+    ]
+}
+
+/// Facts that are there, one per line.
+fn sheet(facts: Vec<(&'static str, String)>) -> String {
+    let mut table = Table::bare();
+    for (name, fact) in facts.into_iter().filter(|(_, fact)| !fact.is_empty()) {
+        table.row([format!("{name}:"), fact]);
+    }
+    table.render("")
+}
+
+fn reasons(out: &mut String, title: &str, reasons: &[v1::Reason]) {
+    if reasons.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n{title}:");
+    for reason in reasons {
+        let count = if reason.count == 0 { String::new() } else { format!(" ({})", reason.count) };
+        let scope = if reason.scope.is_empty() { String::new() } else { format!(" [{}]", reason.scope) };
+        let _ = writeln!(out, "  {}{count}{scope}: {}", reason.code, reason.message);
+    }
+}
+
+fn ago(time: Option<&prost_types::Timestamp>, now: f64) -> String {
+    let Some(stamp) = time else { return String::new() };
+    let text = time::OffsetDateTime::from_unix_timestamp(stamp.seconds)
+        .ok()
+        .and_then(|at| at.format(&time::format_description::well_known::Rfc3339).ok())
+        .unwrap_or_default();
+    format!("{text} ({} ago)", words::age(time, None, now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::{jobs::tests::running, nodes::tests::node as some_node};
+
+    #[test]
+    fn a_job_has_its_rank_map() {
+        let text = job(&running(), 1010.0);
+        let table = "  \
+  RANK  NODE  LOCAL  GPU  NIC    RAIL  LEAF
+  0     n0    0      0    rail0  0     leaf-0
+  1     n0    1      1    rail1  1     leaf-1
+";
+        assert!(text.contains(table.trim_start_matches("  ")), "{text}");
+        assert!(text.contains("Placement: 2 nodes in 1 pod, rails 0,1"), "{text}");
+        assert!(text.contains("Started:    1970-01-01T00:16:42Z (8s ago)"), "{text}");
+    }
+
+    #[test]
+    fn a_result_says_whether_it_is_right() {
+        let rails = vec![v1::RailBytes { rail: 0, tx_bytes: 1024, rx_bytes: 2048 }];
+        let mut result = v1::CollectiveResult { ranks: 4, bytes: 64 << 20, verified: true, rails, ..Default::default() };
+        assert!(measured(&result).starts_with("Result: 64 MiB on 4 ranks, verified\n"));
+        result.mismatches = 3;
+        assert!(measured(&result).contains("WRONG: 3 elements"));
+    }
+
+    #[test]
+    fn a_node_has_its_devices_and_who_holds_them() {
+        let text = node(&some_node("n1"), 0.0);
+        assert!(text.contains("Cordoned:  CRC errors"), "{text}");
+        assert!(text.contains("nlp/sum") && text.contains("DOWN"), "{text}");
+    }
+
+    #[test]
+    fn bad_exits_are_listed() {
+        let exit = |rank, code, signal| v1::RankExit { rank, code, signal, time: None };
+        let mut out = String::new();
+        exits(&mut out, &[exit(0, 0, 0), exit(1, 3, 0), exit(2, 0, 9)]);
+        assert_eq!(out, "\nExits: 3 ranks ended, 2 of them not with 0\n  rank 1: code 3\n  rank 2: signal 9\n");
+    }
+}

@@ -1,0 +1,142 @@
+//! The fabric, the topology that the scheduler sees, and the cluster's health.
+
+use std::fmt::Write as _;
+
+use proto_wire::v1;
+
+use super::Table;
+
+/// The fabric document in short.
+#[must_use]
+pub fn fabric(fabric: &v1::Fabric, wide: bool) -> String {
+    let spec = fabric.spec.clone().unwrap_or_default();
+    let status = fabric.status.clone().unwrap_or_default();
+    let mut table = Table::new(["FABRIC", "RAILS", "LEAVES", "LINKS", "NODES", "PODS", "FINDINGS"]);
+    table.row([
+        fabric.metadata.clone().unwrap_or_default().name,
+        spec.rails.len().to_string(),
+        spec.leaves.len().to_string(),
+        spec.links.len().to_string(),
+        status.nodes.to_string(),
+        status.pods.to_string(),
+        status.findings.len().to_string(),
+    ]);
+    let mut out = table.render("");
+    if wide {
+        let mut links = Table::new(["NODE", "NIC", "LEAF", "PORT", "MBIT/S"]);
+        for link in spec.links {
+            links.row([link.node, link.nic, link.leaf, link.port, link.speed_mbps.to_string()]);
+        }
+        out.push('\n');
+        out.push_str(&links.render(""));
+    }
+    findings(&mut out, &status.findings);
+    out
+}
+
+fn findings(out: &mut String, findings: &[v1::Reason]) {
+    if findings.is_empty() {
+        return;
+    }
+    out.push_str("\nFindings:\n");
+    for finding in findings {
+        let scope = if finding.scope.is_empty() { String::new() } else { format!(" [{}]", finding.scope) };
+        let _ = writeln!(out, "  {}{scope}: {}", finding.code, finding.message);
+    }
+}
+
+/// Pods, their leaves, and every node with its ports.
+#[must_use]
+pub fn topology(topology: &v1::Topology) -> String {
+    let mut out = String::new();
+    for pod in &topology.pods {
+        let name = if pod.name.is_empty() { "(no pod)" } else { &pod.name };
+        let _ = writeln!(out, "pod {name}");
+        for rail in &pod.rails {
+            let _ = writeln!(out, "  rail {}: {}", rail.rail, rail.leaves.join(", "));
+        }
+        let mut table = Table::bare();
+        let mut header = vec!["NODE".to_owned(), "GPUS".to_owned(), "FREE".to_owned(), "USE".to_owned()];
+        header.extend((0..topology.rails).map(|rail| format!("RAIL{rail}")));
+        table.row(header);
+        for node in &pod.nodes {
+            let mut row = vec![
+                node.name.clone(),
+                node.gpus.to_string(),
+                node.gpus_free.to_string(),
+                if node.schedulable { "yes".to_owned() } else { "no".to_owned() },
+            ];
+            row.extend(node.ports.iter().map(port));
+            table.row(row);
+        }
+        out.push_str(&table.render("  "));
+    }
+    if topology.pods.is_empty() {
+        out.push_str("no nodes and no fabric yet: apply a Fabric document and let servers join\n");
+    }
+    findings(&mut out, &topology.findings);
+    out
+}
+
+fn port(port: &v1::TopologyPort) -> String {
+    let state = if port.usable { "" } else { "!" };
+    match (port.nic.as_str(), port.leaf.as_str()) {
+        ("", _) => "missing".to_owned(),
+        (nic, "") => format!("{state}{nic}"),
+        (nic, leaf) => format!("{state}{nic}>{leaf}"),
+    }
+}
+
+/// The cluster at a glance.
+#[must_use]
+pub fn health(health: &v1::ClusterHealth) -> String {
+    let mut table = Table::bare();
+    let store = if health.store_writable { "writable" } else { "REFUSES WRITES" };
+    let rows = [
+        ("controller", format!("{}, epoch {}, revision {}", health.version, health.epoch, health.store_revision)),
+        ("store", store.to_owned()),
+        ("nodes", format!("{} of {} ready", health.nodes_ready, health.nodes_total)),
+        ("gpus", format!("{} of {} held", health.gpus_held, health.gpus_total)),
+        ("jobs", format!("{} running, {} pending", health.jobs_running, health.jobs_pending)),
+    ];
+    for (what, text) in rows {
+        table.row([what.to_owned(), text]);
+    }
+    for rail in &health.rails {
+        table.row([format!("rail {}", rail.rail), format!("{} of {} NICs up", rail.nics_up, rail.nics_total)]);
+    }
+    let mut out = table.render("");
+    findings(&mut out, &health.reasons);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topology_shows_every_port() {
+        let port = |rail: u32, usable| v1::TopologyPort { rail, nic: format!("rail{rail}"), leaf: format!("l{rail}"), usable };
+        let node = v1::TopologyNode { name: "n0".into(), gpus: 4, gpus_free: 2, schedulable: true, ports: vec![port(0, true), port(1, false)] };
+        let rail = |rail: u32| v1::TopologyRail { rail, leaves: vec![format!("l{rail}")] };
+        let pod = v1::TopologyPod { name: "p0".into(), rails: vec![rail(0), rail(1)], nodes: vec![node] };
+        let finding = v1::Reason { code: "LinkUnknown".into(), scope: "node/n0".into(), message: "m".into(), ..Default::default() };
+        let expected = "\
+pod p0
+  rail 0: l0
+  rail 1: l1
+  NODE  GPUS  FREE  USE  RAIL0     RAIL1
+  n0    4     2     yes  rail0>l0  !rail1>l1
+
+Findings:
+  LinkUnknown [node/n0]: m
+";
+        assert_eq!(topology(&v1::Topology { pods: vec![pod], rails: 2, findings: vec![finding] }), expected);
+    }
+
+    #[test]
+    fn health_says_when_the_store_refuses() {
+        let text = health(&v1::ClusterHealth { nodes_ready: 3, nodes_total: 4, ..Default::default() });
+        assert!(text.contains("REFUSES WRITES") && text.contains("3 of 4 ready"), "{text}");
+    }
+}

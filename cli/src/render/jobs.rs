@@ -1,0 +1,161 @@
+//! Lists of jobs.
+
+use proto_wire::v1;
+
+use super::{Table, words};
+
+/// The columns, in the style of squeue.
+#[must_use]
+pub fn jobs_header(wide: bool) -> Vec<String> {
+    let mut header = vec!["JOB", "TENANT", "PHASE", "NODES", "GPUS", "RAILS", "PRIO", "AGE", "REASONS"];
+    if wide {
+        header.splice(8..8, ["RUN", "TRY", "PODS", "NODELIST"]);
+    }
+    header.into_iter().map(str::to_owned).collect()
+}
+
+/// One job's cells.
+#[must_use]
+pub fn job_row(job: &v1::Job, wide: bool, now: f64) -> Vec<String> {
+    let metadata = job.metadata.clone().unwrap_or_default();
+    let spec = job.spec.clone().unwrap_or_default();
+    let status = job.status.clone().unwrap_or_default();
+    let gang = spec.gang.unwrap_or_default();
+    let rails = match (&status.placement, spec.rails.unwrap_or_default().required) {
+        (Some(placement), 0) => placement.rails.len().to_string(),
+        (Some(placement), asked) => format!("{}/{asked}", placement.rails.len()),
+        (None, 0) => "all".to_owned(),
+        (None, asked) => asked.to_string(),
+    };
+    let submitted = status.submit_time.as_ref().or(metadata.create_time.as_ref());
+    let mut row = vec![
+        metadata.name,
+        metadata.tenant,
+        words::job_phase(status.phase).to_owned(),
+        gang.nodes.to_string(),
+        (u64::from(gang.nodes) * u64::from(gang.gpus_per_node)).to_string(),
+        rails,
+        spec.priority.to_string(),
+        words::age(submitted, None, now),
+        reasons(&status.reasons),
+    ];
+    if wide {
+        let nodes: Vec<String> = status.placement.iter().flat_map(|place| &place.nodes).map(|node| node.node.clone()).collect();
+        let wide = [
+            words::age(status.start_time.as_ref(), status.end_time.as_ref(), now),
+            status.attempt.to_string(),
+            status.placement.as_ref().map(|place| place.pods.to_string()).unwrap_or_default(),
+            nodes.join(","),
+        ];
+        row.splice(8..8, wide);
+    }
+    row
+}
+
+/// All causes in short: `GpuCapacity(3),QuotaExceeded`.
+#[must_use]
+pub fn reasons(reasons: &[v1::Reason]) -> String {
+    let short = |reason: &v1::Reason| match reason.count {
+        0 => reason.code.clone(),
+        count => format!("{}({count})", reason.code),
+    };
+    let mut all: Vec<String> = reasons.iter().map(short).collect();
+    all.dedup();
+    all.join(",")
+}
+
+/// A list of jobs.
+#[must_use]
+pub fn jobs(list: &[v1::Job], wide: bool, now: f64) -> String {
+    let mut table = Table::bare();
+    table.row(jobs_header(wide));
+    for job in list {
+        table.row(job_row(job, wide, now));
+    }
+    table.render("")
+}
+
+#[cfg(test)]
+pub mod tests {
+    use prost_types::Timestamp;
+
+    use super::*;
+
+    /// A placed job of two nodes with two ranks each.
+    pub fn running() -> v1::Job {
+        let nic = |rail: u32| v1::NicPlace {
+            device: format!("rail{rail}"),
+            netdev: format!("rail{rail}"),
+            rail,
+            leaf: format!("leaf-{rail}"),
+            address: format!("10.{rail}.0.1"),
+        };
+        let node = |name: &str| v1::NodePlace { node: name.into(), pod: "p0".into(), gpus: vec![0, 1], nics: vec![nic(0), nic(1)] };
+        let rank = |rank: u32| v1::RankPlace {
+            rank,
+            node: format!("n{}", rank / 2),
+            local_rank: rank % 2,
+            gpus: vec![rank % 2],
+            nic: format!("rail{}", rank % 2),
+            rail: rank % 2,
+            leaf: format!("leaf-{}", rank % 2),
+        };
+        let placement = v1::Placement {
+            nodes: vec![node("n0"), node("n1")],
+            ranks: (0..4).map(rank).collect(),
+            rails: vec![0, 1],
+            pods: 1,
+            reasons: vec![],
+        };
+        let at = |seconds| Some(Timestamp { seconds, nanos: 0 });
+        v1::Job {
+            metadata: Some(v1::Metadata { name: "sum".into(), tenant: "nlp".into(), uid: "u-1".into(), ..Default::default() }),
+            spec: Some(v1::JobSpec {
+                gang: Some(v1::Gang { nodes: 2, gpus_per_node: 2, ranks_per_node: 2 }),
+                priority: 5,
+                work: Some(v1::job_spec::Work::Command(v1::Command { argv: vec!["./train".into()], ..Default::default() })),
+                ..Default::default()
+            }),
+            status: Some(v1::JobStatus {
+                phase: 4,
+                attempt: 1,
+                submit_time: at(1000),
+                start_time: at(1002),
+                placement: Some(placement),
+                ..Default::default()
+            }),
+            ..Default::default()
+        }
+    }
+
+    /// A queued job with two causes.
+    pub fn pending() -> v1::Job {
+        let mut job = running();
+        let reason = |code: &str, count| v1::Reason { code: code.into(), message: format!("{code} it is"), count, ..Default::default() };
+        let reasons = vec![reason("GpuCapacity", 3), reason("QuotaExceeded", 0)];
+        job.metadata.get_or_insert_default().name = "later".into();
+        job.status = Some(v1::JobStatus { phase: 1, reasons, submit_time: Some(Timestamp { seconds: 940, nanos: 0 }), ..Default::default() });
+        job
+    }
+
+    #[test]
+    fn a_table_of_jobs() {
+        let text = jobs(&[running(), pending()], false, 1060.0);
+        let expected = "\
+JOB    TENANT  PHASE    NODES  GPUS  RAILS  PRIO  AGE  REASONS
+sum    nlp     Running  2      4     2      5     1m   -
+later  nlp     Pending  2      4     all    5     2m   GpuCapacity(3),QuotaExceeded
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_wide_table_has_the_nodes() {
+        let text = jobs(&[running()], true, 1060.0);
+        let expected = "\
+JOB  TENANT  PHASE    NODES  GPUS  RAILS  PRIO  AGE  RUN  TRY  PODS  NODELIST  REASONS
+sum  nlp     Running  2      4     2      5     1m   58s  1    1     n0,n1     -
+";
+        assert_eq!(text, expected);
+    }
+}

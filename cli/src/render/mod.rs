@@ -1,0 +1,38 @@
+//! Answers as people and programs read them: tables, canonical JSON, YAML, names.
+
+mod canonical;
+mod describe;
+mod fabric;
+mod jobs;
+mod nodes;
+mod table;
+mod tenants;
+mod words;
+
+pub use canonical::{to_json, to_value, to_yaml};
+pub use describe::{job as describe_job, measured as describe_result, node as describe_node, placement as describe_placement, tenant as describe_tenant};
+pub use fabric::{fabric, health, topology};
+pub use jobs::{job_row, jobs, jobs_header, reasons};
+pub use nodes::nodes;
+pub use table::Table;
+pub use tenants::tenants;
+pub use words::{job_phase, role, seconds};
+
+use crate::{args::Output, error::Error};
+
+/// One answer in the format that was asked for. `names` are the kind/name lines of `-o name`.
+pub fn render<M: prost::Message>(
+    output: Output,
+    message: &M,
+    full_name: &str,
+    names: impl FnOnce() -> Vec<String>,
+    table: impl FnOnce(bool) -> String,
+) -> Result<String, Error> {
+    match output {
+        Output::Table => Ok(table(false)),
+        Output::Wide => Ok(table(true)),
+        Output::Json => to_json(message, full_name),
+        Output::Yaml => to_yaml(message, full_name),
+        Output::Name => Ok(names().into_iter().map(|name| name + "\n").collect()),
+    }
+}

@@ -1,0 +1,43 @@
+//! Lists of tenants.
+
+use proto_wire::v1;
+
+use super::Table;
+
+/// A list of tenants.
+#[must_use]
+pub fn tenants(list: &[v1::Tenant]) -> String {
+    let mut table = Table::new(["TENANT", "GPUS", "USED", "JOBS", "ACTIVE", "DESCRIPTION"]);
+    for tenant in list {
+        let spec = tenant.spec.clone().unwrap_or_default();
+        let status = tenant.status.unwrap_or_default();
+        let quota = spec.quota.unwrap_or_default();
+        let jobs = if quota.jobs == 0 { "server".to_owned() } else { quota.jobs.to_string() };
+        table.row([
+            tenant.metadata.clone().unwrap_or_default().name,
+            quota.gpus.to_string(),
+            status.gpus_used.to_string(),
+            jobs,
+            status.jobs_active.to_string(),
+            spec.description,
+        ]);
+    }
+    table.render("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_of_tenants() {
+        let tenant = v1::Tenant {
+            metadata: Some(v1::Metadata { name: "nlp".into(), ..Default::default() }),
+            spec: Some(v1::TenantSpec { description: String::new(), quota: Some(v1::Quota { gpus: 16, jobs: 0 }) }),
+            status: Some(v1::TenantStatus { gpus_used: 4, jobs_active: 1 }),
+            ..Default::default()
+        };
+        let expected = "TENANT  GPUS  USED  JOBS    ACTIVE  DESCRIPTION\nnlp     16    4     server  1       -\n";
+        assert_eq!(tenants(&[tenant]), expected);
+    }
+}
