@@ -1,3 +1,7 @@
-//! rail-node-agent: wiring, the link to the controller, and the supervisor of a job's processes.
+//! rail-node-agent: starts and watches jobs on one server.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    node_agent::cli::main()
+}

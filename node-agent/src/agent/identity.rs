@@ -1,0 +1,206 @@
+//! The agent's certificate: bought once with a single-use token, renewed at half its life. The key is made here and
+//! never leaves this server.
+
+use std::{path::PathBuf, sync::Arc, time::Duration, time::SystemTime};
+
+use proto_rpc::{
+    CaPin, CertificateSlot, Client, ClientOptions, CredentialFiles, Credentials, Jitter, KeyRequest,
+    MAX_MESSAGE_BYTES, RetryPolicy, RpcError, ca::CaError, client::ClientError,
+    credentials::CredentialsError, files, files::FileError, retry, tls::TlsError, tls::Trust,
+};
+use proto_wire::v1::{
+    self, agent_service_client::AgentServiceClient, enroll_service_client::EnrollServiceClient,
+};
+use thiserror::Error;
+
+use crate::{agent::Setup, cli::RunArguments};
+
+/// Joining is tried for this long while the controller cannot be reached.
+const JOIN_LIMIT: Duration = Duration::from_secs(120);
+/// A renewal that failed is tried again after at most this.
+const RENEW_AGAIN: Duration = Duration::from_secs(60);
+
+/// Why there is no certificate.
+#[derive(Debug, Error)]
+pub enum IdentityError {
+    /// No certificate, no token.
+    #[error(
+        "this server has no certificate yet: give --join-token and --ca-pin, as `railctl node token {node}` prints them"
+    )]
+    NoToken {
+        /// This server's name.
+        node: String,
+    },
+    /// A token without the pin by which the controller is known.
+    #[error("--join-token goes with --ca-pin: without it the token could be given to anybody")]
+    NoPin,
+    /// The certificate here is another server's.
+    #[error(
+        "the certificate in {} is node '{found}', not '{wanted}'; use another --data-dir or the old name",
+        dir.display()
+    )]
+    OtherNode {
+        /// Where.
+        dir: PathBuf,
+        /// Whose it is.
+        found: String,
+        /// Whose it should be.
+        wanted: String,
+    },
+    /// It has expired while the agent was away.
+    #[error("this server's certificate has expired; join again with a new --join-token and --ca-pin")]
+    Expired,
+    /// The controller refused or could not be reached.
+    #[error("cannot join at {controller}: {source}")]
+    Join {
+        /// Where.
+        controller: String,
+        /// What it said.
+        source: RpcError,
+    },
+    /// A file.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The files' content.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+    /// The key could not be made.
+    #[error(transparent)]
+    Key(#[from] CaError),
+    /// What the controller sent cannot be used.
+    #[error("the certificate cannot be used: {0}")]
+    Tls(#[from] TlsError),
+    /// The client could not be made.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+}
+
+struct Files {
+    dir: PathBuf,
+    key: PathBuf,
+    certificate: PathBuf,
+    ca: PathBuf,
+    node: PathBuf,
+}
+
+fn paths(setup: &Setup) -> Files {
+    let dir = setup.data.identity();
+    Files {
+        key: dir.join("node.key"),
+        certificate: dir.join("node.pem"),
+        ca: dir.join("ca.pem"),
+        node: dir.join("name"),
+        dir,
+    }
+}
+
+/// The certificate on disk if it is good, else a new one for the token.
+///
+/// # Errors
+/// Why there is none.
+pub(crate) async fn obtain(setup: &Setup, arguments: &RunArguments) -> Result<Credentials, IdentityError> {
+    let at = paths(setup);
+    let token = arguments.join_token.as_deref().filter(|token| !token.is_empty());
+    if at.certificate.exists() {
+        let found = files::read_text(&at.node)?.trim().to_owned();
+        if found != setup.node.as_str() {
+            return Err(IdentityError::OtherNode { dir: at.dir, found, wanted: setup.node.to_string() });
+        }
+        let credentials = load(&at)?;
+        let ends = credentials.slot().map(CertificateSlot::certificate).transpose()?;
+        if ends.is_some_and(|certificate| certificate.not_after > SystemTime::now()) {
+            return Ok(credentials);
+        }
+        if token.is_none() {
+            return Err(IdentityError::Expired);
+        }
+    }
+    let token = token.ok_or_else(|| IdentityError::NoToken { node: setup.node.to_string() })?;
+    let pin = arguments.ca_pin.ok_or(IdentityError::NoPin)?;
+    join(setup, token, pin, &at).await?;
+    load(&at)
+}
+
+fn load(at: &Files) -> Result<Credentials, IdentityError> {
+    Ok(Credentials::load(&CredentialFiles {
+        ca: Some(at.ca.clone()),
+        pin: None,
+        certificate: Some(at.certificate.clone()),
+        key: Some(at.key.clone()),
+        token: None,
+    })?)
+}
+
+fn store(at: &Files, node: &str, key_pem: &str, answer: &v1::JoinResponse) -> Result<(), IdentityError> {
+    // Refused before the old files are touched, if it does not fit the key.
+    CertificateSlot::new(&answer.certificate_pem, key_pem)?;
+    files::write_secret(&at.key, key_pem)?;
+    files::write_secret(&at.ca, &answer.ca_pem)?;
+    files::write_secret(&at.node, node)?;
+    // Last, because its presence says that the others are there.
+    files::write_secret(&at.certificate, &answer.certificate_pem)?;
+    Ok(())
+}
+
+async fn join(setup: &Setup, token: &str, pin: CaPin, at: &Files) -> Result<(), IdentityError> {
+    let credentials = Credentials::new(Trust::Pin(pin));
+    let client = Client::new(&setup.controller, &credentials, &ClientOptions::default())?;
+    let key = KeyRequest::generate()?;
+    let request = v1::JoinRequest {
+        token: token.to_owned(),
+        node: setup.node.to_string(),
+        csr_pem: key.csr_pem.clone(),
+    };
+    let policy = RetryPolicy { attempts: u32::MAX, within: JOIN_LIMIT, ..RetryPolicy::default() };
+    let call = |attempt: u32| {
+        if attempt > 1 {
+            tracing::info!(attempt, "joining again");
+        }
+        let mut enroll =
+            EnrollServiceClient::new(client.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES);
+        let request = request.clone();
+        async move { enroll.join(request).await }
+    };
+    let answer = retry(&policy, &mut Jitter::from_os(), call).await.map_err(|status| {
+        let controller = setup.controller.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        IdentityError::Join { controller, source: RpcError::from_status(&status) }
+    })?;
+    store(at, setup.node.as_str(), &key.key_pem, answer.get_ref())?;
+    tracing::info!(node = %setup.node, "joined the cluster");
+    Ok(())
+}
+
+/// Renews at half the certificate's life, for ever.
+pub(crate) async fn keep(setup: Arc<Setup>, slot: CertificateSlot, client: Client) {
+    let mut jitter = Jitter::from_os();
+    let at = paths(&setup);
+    loop {
+        let wait = slot.renew_in(SystemTime::now(), &mut jitter).unwrap_or_default();
+        tokio::time::sleep(wait).await;
+        match renew(&setup, &slot, &client, &at).await {
+            Ok(()) => tracing::info!("certificate renewed"),
+            Err(error) => {
+                tracing::warn!(%error, "the certificate could not be renewed; trying again");
+                tokio::time::sleep(RENEW_AGAIN / 2 + jitter.up_to(RENEW_AGAIN / 2)).await;
+            }
+        }
+    }
+}
+
+async fn renew(
+    setup: &Setup,
+    slot: &CertificateSlot,
+    client: &Client,
+    at: &Files,
+) -> Result<(), IdentityError> {
+    let key = KeyRequest::generate()?;
+    let mut agent = AgentServiceClient::new(client.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES);
+    let request = v1::RenewCertificateRequest { csr_pem: key.csr_pem.clone() };
+    let answer = agent.renew_certificate(request).await.map_err(|status| {
+        let controller = setup.controller.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        IdentityError::Join { controller, source: RpcError::from_status(&status) }
+    })?;
+    store(at, setup.node.as_str(), &key.key_pem, answer.get_ref())?;
+    slot.swap(&answer.get_ref().certificate_pem, &key.key_pem)?;
+    Ok(())
+}

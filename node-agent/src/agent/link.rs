@@ -1,0 +1,160 @@
+//! The stream to the controller: opened again for ever, heartbeats, commands in, messages out.
+
+use std::{sync::Arc, time::Duration};
+
+use node_agent_core::{Command, Event, Key};
+use proto_model::Assignment;
+use proto_rpc::{Client, Jitter, MAX_MESSAGE_BYTES, RetryPolicy, RpcError};
+use proto_wire::v1::{self, agent_message, agent_service_client::AgentServiceClient, controller_message};
+use tokio::{sync::mpsc, task::JoinSet, time::Instant};
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::agent::{Setup, upload};
+
+/// Messages that wait for the controller; more than that is a controller that does not read, and the stream is ended.
+pub const OUTGOING: usize = 1024;
+/// Until the controller says otherwise.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+/// What a controller may ask for.
+const HEARTBEATS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(300);
+/// Readers of logs at once.
+const UPLOADS: usize = 32;
+/// A stream that the controller does not answer after this long is given up.
+const OPEN_LIMIT: Duration = Duration::from_secs(10);
+
+/// What the link tells the agent.
+#[derive(Debug)]
+pub enum LinkEvent {
+    /// A stream was opened; messages go here, the registration first.
+    Up(mpsc::Sender<v1::AgentMessage>),
+    /// It ended.
+    Down,
+    /// The controller spoke.
+    Core(Event),
+}
+
+/// Keeps a stream open, for ever.
+pub async fn keep(setup: Arc<Setup>, client: Client, events: mpsc::Sender<LinkEvent>) {
+    let policy = RetryPolicy::default();
+    let mut jitter = Jitter::from_os();
+    let mut failures = 0_u32;
+    loop {
+        let begun = Instant::now();
+        let result = stream(&setup, &client, &events).await;
+        setup.metrics.connected.set([], 0);
+        if events.send(LinkEvent::Down).await.is_err() {
+            return;
+        }
+        let held = begun.elapsed() > OPEN_LIMIT;
+        failures = if held { 1 } else { failures.saturating_add(1) };
+        let ceiling = policy.backoff_ceiling(failures);
+        let wait = ceiling / 2 + jitter.up_to(ceiling / 2);
+        match result {
+            Ok(()) => tracing::info!(?wait, "the controller ended the stream; connecting again, jobs go on"),
+            Err(status) => {
+                let error = RpcError::from_status(&status);
+                tracing::warn!(%error, ?wait, "no stream to the controller; trying again, jobs go on");
+            }
+        }
+        tokio::time::sleep(wait).await;
+    }
+}
+
+async fn stream(
+    setup: &Arc<Setup>,
+    client: &Client,
+    events: &mpsc::Sender<LinkEvent>,
+) -> Result<(), tonic::Status> {
+    let (sender, receiver) = mpsc::channel(OUTGOING);
+    let gone = |_| tonic::Status::cancelled("the agent is ending");
+    // Before the call: the controller may answer only when it has been spoken to.
+    events.send(LinkEvent::Up(sender.clone())).await.map_err(gone)?;
+    let mut agent =
+        AgentServiceClient::new(client.without_timeout()).max_decoding_message_size(MAX_MESSAGE_BYTES);
+    let call = agent.connect(ReceiverStream::new(receiver));
+    let late = |_| tonic::Status::unavailable("the controller did not answer the stream in time");
+    let mut incoming = tokio::time::timeout(OPEN_LIMIT, call).await.map_err(late)??.into_inner();
+    setup.metrics.connects.inc([]);
+    setup.metrics.connected.set([], 1);
+    tracing::info!("connected to the controller");
+    let mut interval = HEARTBEAT;
+    let mut beat = Instant::now() + interval;
+    let mut uploads = JoinSet::new();
+    loop {
+        tokio::select! {
+            message = incoming.message() => {
+                let Some(message) = message? else { return Ok(()) };
+                if let Some(asked) = heartbeat_of(&message) {
+                    interval = asked;
+                    beat = Instant::now() + interval;
+                }
+                if let Some(controller_message::Body::OpenLogs(ask)) = message.body {
+                    setup.metrics.commands.inc(["logs"]);
+                    while uploads.try_join_next().is_some() {}
+                    if uploads.len() < UPLOADS {
+                        uploads.spawn(upload::upload(Arc::clone(setup), client.clone(), ask));
+                    } else {
+                        tracing::warn!("too many readers of logs at once; one was not served");
+                    }
+                } else if let Some(event) = command(setup, message) {
+                    events.send(LinkEvent::Core(event)).await.map_err(gone)?;
+                }
+            }
+            () = tokio::time::sleep_until(beat) => {
+                beat = Instant::now() + interval;
+                let body = Some(agent_message::Body::Heartbeat(v1::Heartbeat {}));
+                if sender.try_send(v1::AgentMessage { body }).is_err() {
+                    return Err(tonic::Status::resource_exhausted("the controller does not read"));
+                }
+            }
+            () = sender.closed() => return Err(tonic::Status::unavailable("the stream to the controller broke")),
+        }
+    }
+}
+
+fn heartbeat_of(message: &v1::ControllerMessage) -> Option<Duration> {
+    let Some(controller_message::Body::Welcome(welcome)) = &message.body else { return None };
+    let asked = proto_wire::convert::duration_from_wire(welcome.heartbeat_interval?).ok()?;
+    (!asked.is_zero()).then(|| asked.clamp(*HEARTBEATS.start(), *HEARTBEATS.end()))
+}
+
+/// A command in the domain's words. One that is not understood is refused whole, and said: an agent that is older than
+/// its controller must not guess.
+fn command(setup: &Setup, message: v1::ControllerMessage) -> Option<Event> {
+    let epoch = message.epoch;
+    let refused =
+        |what: &str, error: String| tracing::error!(what, error, "a command is not understood and refused");
+    let (name, command) = match message.body? {
+        controller_message::Body::Welcome(welcome) => {
+            let mut wishes = Vec::new();
+            for wire in welcome.assignments {
+                match Assignment::try_from(wire) {
+                    Ok(assignment) => wishes.push(assignment),
+                    Err(error) => {
+                        // A list with a hole would stop a job that should run.
+                        refused("welcome", error.to_string());
+                        return None;
+                    }
+                }
+            }
+            ("welcome", Command::Welcome(wishes))
+        }
+        controller_message::Body::Assignment(wire) => match Assignment::try_from(wire) {
+            Ok(assignment) => ("assignment", Command::Assignment(Box::new(assignment))),
+            Err(error) => {
+                refused("assignment", error.to_string());
+                return None;
+            }
+        },
+        controller_message::Body::Forget(forget) => match forget.job_uid.parse() {
+            Ok(uid) => ("forget", Command::Forget(Key { uid, attempt: forget.attempt })),
+            Err(error) => {
+                refused("forget", error.to_string());
+                return None;
+            }
+        },
+        controller_message::Body::OpenLogs(_) => return None,
+    };
+    setup.metrics.commands.inc([name]);
+    Some(Event::Command { epoch, command })
+}

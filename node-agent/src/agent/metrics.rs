@@ -1,0 +1,56 @@
+//! What the agent counts.
+
+use std::net::SocketAddr;
+
+use proto_rpc::{
+    Limits, Metrics, Server,
+    metrics::{CounterBy, GaugeBy},
+    server::ServerMetrics,
+};
+use tokio_util::sync::CancellationToken;
+
+/// The agent's own series.
+#[derive(Debug, Clone)]
+pub struct AgentMetrics {
+    /// `rail_agent_connected`: 1 while a stream to the controller stands.
+    pub connected: GaugeBy<0>,
+    /// `rail_agent_connects_total`.
+    pub connects: CounterBy<0>,
+    /// `rail_agent_commands_total{command}`.
+    pub commands: CounterBy<1>,
+    /// `rail_agent_stale_commands_total`: refused for a low epoch.
+    pub stale: CounterBy<0>,
+    /// `rail_agent_attempts{state}`.
+    pub attempts: GaugeBy<1>,
+    /// `rail_agent_rank_exits_total{outcome}`.
+    pub exits: CounterBy<1>,
+    /// `rail_agent_log_bytes_total`: sent to readers of logs.
+    pub log_bytes: CounterBy<0>,
+}
+
+impl AgentMetrics {
+    /// Registers them.
+    pub fn new(metrics: &Metrics) -> Self {
+        Self {
+            connected: metrics.gauge_by("agent_connected", "1 while connected to the controller", []),
+            connects: metrics.counter_by("agent_connects", "Streams to the controller that were opened", []),
+            commands: metrics.counter_by("agent_commands", "Commands from the controller", ["command"]),
+            stale: metrics.counter_by("agent_stale_commands", "Commands refused for a low epoch", []),
+            attempts: metrics.gauge_by("agent_attempts", "Attempts of jobs known here", ["state"]),
+            exits: metrics.counter_by("agent_rank_exits", "Ranks that have ended", ["outcome"]),
+            log_bytes: metrics.counter_by("agent_log_bytes", "Bytes of logs sent to readers", []),
+        }
+    }
+}
+
+/// Serves `/metrics` and `/healthz` for as long as the process lives.
+pub async fn serve(metrics: &Metrics, address: SocketAddr) -> Result<(), String> {
+    let server = Server::bind_plain(address, Limits::default(), ServerMetrics::new(metrics));
+    let server = server.await.map_err(|error| error.to_string())?;
+    let bound = server.addresses().map_err(|error| error.to_string())?;
+    for listen in bound {
+        tracing::info!(address = %listen, "metrics");
+    }
+    tokio::spawn(server.serve(metrics.router(), CancellationToken::new()));
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! The agent's process: one task that decides (`node-agent-core`), and tasks around it that listen and do.
+
+pub mod identity;
+pub mod inventory;
+mod link;
+mod metrics;
+mod recover;
+mod runner;
+mod upload;
+mod watch;
+
+use std::{io, path::PathBuf, sync::Arc, time::SystemTime};
+
+use node_agent_host::InventoryFileError;
+use proto_model::NodeName;
+use proto_rpc::{
+    Endpoint, Metrics,
+    telemetry::{self, TelemetryError, TelemetryOptions},
+};
+use thiserror::Error;
+
+use crate::{cgroup, cli::RunArguments, files, layout::DataDir};
+
+/// Why the agent ended.
+#[derive(Debug, Error)]
+pub enum AgentError {
+    /// The data directory cannot be used.
+    #[error("cannot use the data directory {}: {source}; give another --data-dir or mend its permissions", path.display())]
+    DataDir {
+        /// Which.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// Another agent uses it.
+    #[error("another rail-node-agent uses the data directory {}; one server has one agent", .0.display())]
+    Locked(PathBuf),
+    /// No engine to start jobs with.
+    #[error("there is no rail-engine at {}; install it beside rail-node-agent or give --engine", .0.display())]
+    NoEngine(PathBuf),
+    /// The inventory file cannot be used.
+    #[error(transparent)]
+    Inventory(#[from] InventoryFileError),
+    /// No certificate, and none could be got.
+    #[error(transparent)]
+    Identity(#[from] identity::IdentityError),
+    /// Logs or traces could not be started.
+    #[error(transparent)]
+    Telemetry(#[from] TelemetryError),
+    /// The metrics address cannot be used.
+    #[error("cannot serve metrics: {0}")]
+    Metrics(String),
+    /// Something else that the process needs.
+    #[error("cannot start: {0}")]
+    Start(#[from] io::Error),
+}
+
+impl AgentError {
+    /// True where the command line is to be mended.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::NoEngine(_) | Self::Inventory(_))
+    }
+}
+
+/// What every part of the agent knows.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    pub node: NodeName,
+    pub data: DataDir,
+    pub controller: Vec<Endpoint>,
+    pub engine: PathBuf,
+    pub library: Option<PathBuf>,
+    pub program: PathBuf,
+    pub log_bytes: u64,
+    pub cgroups: bool,
+    pub metrics: metrics::AgentMetrics,
+}
+
+/// Runs until SIGTERM or SIGINT; jobs go on.
+///
+/// # Errors
+/// Why it could not begin.
+pub fn run(arguments: RunArguments) -> Result<(), AgentError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        let _telemetry = telemetry::init(&TelemetryOptions {
+            service: "rail-node-agent",
+            version: env!("CARGO_PKG_VERSION"),
+            level: arguments.log.clone(),
+            format: arguments.log_format,
+            otlp_endpoint: telemetry::endpoint_from_env(),
+        })?;
+        serve(arguments).await
+    })
+}
+
+async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
+    let path = &arguments.data_dir;
+    let unusable = |source| AgentError::DataDir { path: path.clone(), source };
+    let data = DataDir::open(path).map_err(unusable)?;
+    let lock = files::lock(&data.lock()).map_err(unusable)?;
+    let _lock = lock.ok_or_else(|| AgentError::Locked(path.clone()))?;
+    let program = std::env::current_exe()?;
+    let beside = |name: &str| program.with_file_name(name);
+    let engine = arguments.engine.clone().unwrap_or_else(|| beside("rail-engine"));
+    let engine = std::path::absolute(engine)?;
+    if !engine.is_file() {
+        return Err(AgentError::NoEngine(engine));
+    }
+    let registry = Metrics::new("rail-node-agent", env!("CARGO_PKG_VERSION"), SystemTime::now());
+    let setup = Arc::new(Setup {
+        node: arguments.node.clone(),
+        controller: arguments.controller.clone(),
+        engine,
+        library: Some(beside("librail.so")).filter(|library| library.is_file()),
+        log_bytes: arguments.log_bytes,
+        cgroups: !arguments.no_cgroups && say_cgroups(),
+        metrics: metrics::AgentMetrics::new(&registry),
+        program,
+        data,
+    });
+    if let Some(address) = arguments.metrics {
+        metrics::serve(&registry, address).await.map_err(AgentError::Metrics)?;
+    }
+    let host = inventory::host(&arguments.inventory);
+    // A file that cannot be read should be seen at once, not when the controller asks.
+    let discovery = host.discover()?;
+    let credentials = identity::obtain(&setup, &arguments).await?;
+    runner::run(setup, host, discovery, credentials).await;
+    Ok(())
+}
+
+fn say_cgroups() -> bool {
+    match cgroup::available() {
+        Ok(parent) => {
+            tracing::info!(parent = %parent.display(), "jobs get control groups");
+            true
+        }
+        Err(absent) => {
+            tracing::warn!("{absent}");
+            false
+        }
+    }
+}

@@ -1,0 +1,420 @@
+//! The one task that owns the agent's state: events in, actions carried out in their order.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use node_agent_core::{Action, Event, Goal, Key, Message, Order, Record, Report, State, step};
+use node_agent_host::{Discovery, Host, nccl_environment, nccl_topology};
+use proto_model::{Assignment, NodePlace, Observed, Timestamp, Wish};
+use proto_rpc::{Client, ClientOptions, Credentials, trace};
+use proto_wire::v1::{self, agent_message};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+    time::MissedTickBehavior,
+};
+use tracing::{Instrument, Span};
+
+use crate::{
+    agent::{
+        Setup, identity,
+        link::{self, LinkEvent},
+        recover, watch,
+    },
+    files::{self, Durability},
+    layout::JobDir,
+    saved::{SavedRecord, state_word},
+    supervisor::brief::Brief,
+};
+
+/// Events that wait for the agent.
+const EVENTS: usize = 1024;
+/// How often the core is told that time passes.
+const TICK: Duration = Duration::from_secs(1);
+/// How often the server is looked at again.
+const LOOK: Duration = Duration::from_secs(30);
+
+struct Runner {
+    setup: Arc<Setup>,
+    discovery: Discovery,
+    state: State,
+    events: mpsc::Sender<Event>,
+    orders: BTreeMap<Key, mpsc::Sender<Order>>,
+    controller: Option<mpsc::Sender<v1::AgentMessage>>,
+    /// `prepare` until the engine listens, then `start` until the ranks run.
+    spans: BTreeMap<Key, Span>,
+    exits_told: BTreeMap<Key, BTreeSet<u32>>,
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Serves until SIGTERM or SIGINT.
+pub async fn run(setup: Arc<Setup>, host: Arc<dyn Host>, discovery: Discovery, credentials: Credentials) {
+    let (events, mut received) = mpsc::channel(EVENTS);
+    let (link_events, mut linked) = mpsc::channel(EVENTS);
+    let mut runner = Runner {
+        setup: Arc::clone(&setup),
+        discovery,
+        state: State::default(),
+        events,
+        orders: BTreeMap::new(),
+        controller: None,
+        spans: BTreeMap::new(),
+        exits_told: BTreeMap::new(),
+    };
+    runner.say_findings();
+    runner.recover();
+    let client = match Client::new(&setup.controller, &credentials, &ClientOptions::default()) {
+        Ok(client) => client,
+        Err(error) => {
+            tracing::error!(%error, "no client of the controller can be made");
+            return;
+        }
+    };
+    if let Some(slot) = credentials.slot() {
+        tokio::spawn(identity::keep(Arc::clone(&setup), slot.clone(), client.clone()));
+    }
+    tokio::spawn(link::keep(setup, client, link_events));
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        tracing::error!("signals cannot be handled");
+        return;
+    };
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut look = tokio::time::interval(LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    look.reset();
+    loop {
+        tokio::select! {
+            Some(event) = received.recv() => runner.handle(event).await,
+            Some(event) = linked.recv() => runner.hear(event).await,
+            _ = tick.tick() => runner.handle(Event::Tick).await,
+            _ = look.tick() => runner.look(&host).await,
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+        }
+    }
+    let jobs = runner.state.records().filter(|record| !record.ended()).count();
+    tracing::info!(jobs, "ending; jobs go on under their supervisors");
+}
+
+impl Runner {
+    fn say_findings(&self) {
+        for finding in &self.discovery.findings {
+            tracing::warn!(subject = finding.subject, "{}", finding.message);
+        }
+        let inventory = &self.discovery.inventory;
+        tracing::info!(
+            gpus = inventory.gpus.len(),
+            nics = inventory.nics.len(),
+            cpus = inventory.cpus,
+            "inventory"
+        );
+    }
+
+    fn recover(&mut self) {
+        let actions = step(&mut self.state, recover::read(&self.setup.data), now());
+        let live: Vec<Key> = (self.state.records())
+            .filter(|record| record.life == node_agent_core::Life::Spawned && !record.ended())
+            .map(|record| record.key)
+            .collect();
+        for key in live {
+            tracing::info!(%key, "re-attaching");
+            self.watch(key, None);
+        }
+        for action in actions {
+            match action {
+                Action::Reap(key) => self.reap(key),
+                Action::PersistRecord(record) => {
+                    let _ = self.persist(&record);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    async fn hear(&mut self, event: LinkEvent) {
+        match event {
+            LinkEvent::Up(sender) => {
+                self.controller = Some(sender);
+                self.handle(Event::Connected).await;
+            }
+            LinkEvent::Down => {
+                self.controller = None;
+                self.handle(Event::Disconnected).await;
+            }
+            LinkEvent::Core(event) => self.handle(event).await,
+        }
+    }
+
+    async fn handle(&mut self, event: Event) {
+        let about = match &event {
+            Event::Supervisor { key, .. } => Some(*key),
+            _ => None,
+        };
+        let actions = step(&mut self.state, event, now());
+        if let Some(key) = about {
+            self.note_progress(key);
+        }
+        self.carry_out(actions).await;
+        self.count();
+    }
+
+    /// In order; what follows a failed persist is not done.
+    async fn carry_out(&mut self, actions: Vec<Action>) {
+        let mut actions = actions.into_iter();
+        while let Some(action) = actions.next() {
+            match action {
+                Action::PersistEpoch(epoch) => {
+                    let path = self.setup.data.epoch();
+                    if let Err(error) = files::write_json(&path, &epoch, Durability::Power) {
+                        tracing::error!(%error, epoch, "an epoch that cannot be kept cannot be obeyed");
+                        self.controller = None;
+                        return;
+                    }
+                }
+                Action::PersistRecord(record) => {
+                    if let Err(error) = self.persist(&record) {
+                        tracing::error!(%error, key = %record.key, "a record cannot be kept");
+                        self.fail_spawns(actions, &error.to_string());
+                        return;
+                    }
+                }
+                Action::SpawnSupervisor(assignment) => self.spawn(*assignment),
+                Action::TellSupervisor { key, order } => self.order(key, order),
+                Action::Reap(key) => self.reap(key),
+                Action::Send(message) => self.send(message),
+                Action::RemoveRecord(key) => self.remove(key),
+            }
+        }
+    }
+
+    fn persist(&self, record: &Record) -> std::io::Result<()> {
+        let dir = self.setup.data.job(record.key);
+        dir.make()?;
+        files::write_json(&dir.record(), &SavedRecord::from(record), Durability::Process)
+    }
+
+    /// The disk is full, for example: what would have been started fails with that cause; what stops still stops.
+    fn fail_spawns(&mut self, rest: impl Iterator<Item = Action>, why: &str) {
+        for action in rest {
+            match action {
+                Action::SpawnSupervisor(assignment) => {
+                    let message = format!("the record of the attempt cannot be written: {why}");
+                    self.report(Key::of(&assignment), Report::SpawnFailed { message });
+                }
+                Action::TellSupervisor { key, order: order @ Order::Stop { .. } } => self.order(key, order),
+                Action::Reap(key) => self.reap(key),
+                _ => {}
+            }
+        }
+    }
+
+    fn report(&self, key: Key, report: Report) {
+        let events = self.events.clone();
+        tokio::spawn(async move {
+            // Fails only when the agent ends.
+            let _ = events.send(Event::Supervisor { key, report: Box::new(report) }).await;
+        });
+    }
+
+    fn spawn(&mut self, assignment: Assignment) {
+        let key = Key::of(&assignment);
+        let id = &assignment.id;
+        let span = tracing::info_span!(
+            "prepare", tenant = %id.tenant, job = %id.name, node = %self.setup.node, attempt = key.attempt
+        );
+        trace::follow(&span, &assignment.trace_parent);
+        span.in_scope(|| tracing::info!("starting a supervisor"));
+        let dir = self.setup.data.job(key);
+        let brief = self.brief(&dir, &assignment);
+        let (sender, receiver) = mpsc::channel(watch::ORDERS);
+        self.orders.insert(key, sender);
+        let (setup, events) = (Arc::clone(&self.setup), self.events.clone());
+        let task = async move {
+            match watch::spawn(&setup, &assignment, &brief).await {
+                Ok(child) => watch::watch(setup, key, Some(child), receiver, events).await,
+                Err(message) => {
+                    let report = Box::new(Report::SpawnFailed { message });
+                    let _ = events.send(Event::Supervisor { key, report }).await;
+                }
+            }
+        };
+        tokio::spawn(task.instrument(span.clone()));
+        self.spans.insert(key, span);
+    }
+
+    fn brief(&self, dir: &JobDir, assignment: &Assignment) -> Brief {
+        let place = match &assignment.wish {
+            Wish::Prepared { placement, .. } | Wish::Running { placement, .. } => {
+                placement.nodes.iter().find(|place| place.node == self.setup.node)
+            }
+            Wish::Stopped { .. } => None,
+        };
+        Brief {
+            node: self.setup.node.to_string(),
+            epoch: self.state.epoch(),
+            engine: self.setup.engine.clone(),
+            library: self.setup.library.clone(),
+            environment: place.map(|place| self.nccl(dir, place)).unwrap_or_default(),
+            log_bytes: self.setup.log_bytes,
+            cgroups: self.setup.cgroups,
+        }
+    }
+
+    fn nccl(&self, dir: &JobDir, place: &NodePlace) -> BTreeMap<String, String> {
+        let topology = nccl_topology(&self.discovery, place).and_then(|text| {
+            let path = dir.topology();
+            // A hint for NCCL, no more: without it NCCL looks for itself.
+            files::write_atomic(&path, text.as_bytes(), Durability::Process).ok().map(|()| path)
+        });
+        nccl_environment(&self.discovery, place, topology.as_deref())
+    }
+
+    fn watch(&mut self, key: Key, child: Option<tokio::process::Child>) {
+        let (sender, receiver) = mpsc::channel(watch::ORDERS);
+        self.orders.insert(key, sender);
+        tokio::spawn(watch::watch(Arc::clone(&self.setup), key, child, receiver, self.events.clone()));
+    }
+
+    fn order(&mut self, key: Key, order: Order) {
+        if let Order::Start { .. } = &order
+            && let Some(record) = self.state.record(key)
+            && !self
+                .spans
+                .get(&key)
+                .is_some_and(|span| span.metadata().is_some_and(|meta| meta.name() == "start"))
+        {
+            let id = &record.id;
+            let span = tracing::info_span!(
+                "start", tenant = %id.tenant, job = %id.name, node = %self.setup.node, attempt = key.attempt
+            );
+            trace::follow(&span, &record.trace_parent);
+            self.spans.insert(key, span);
+        }
+        if let Some(orders) = self.orders.get(&key) {
+            // Full: the supervisor's next words bring the order again.
+            let _ = orders.try_send(order);
+        }
+    }
+
+    fn reap(&mut self, key: Key) {
+        tracing::warn!(%key, "the supervisor is gone; ending what it had started");
+        self.orders.remove(&key);
+        let (dir, events) = (self.setup.data.job(key), self.events.clone());
+        tokio::spawn(async move {
+            let report = Box::new(Report::Reaped(recover::reap(dir).await));
+            let _ = events.send(Event::Supervisor { key, report }).await;
+        });
+    }
+
+    fn remove(&mut self, key: Key) {
+        self.orders.remove(&key);
+        self.spans.remove(&key);
+        self.exits_told.remove(&key);
+        if let Err(error) = std::fs::remove_dir_all(self.setup.data.job(key).path()) {
+            tracing::warn!(%error, %key, "an attempt's directory cannot be removed");
+        }
+    }
+
+    fn send(&mut self, message: Message) {
+        if matches!(message, Message::StaleEpoch { .. }) {
+            self.setup.metrics.stale.inc([]);
+            tracing::warn!(?message, "a command with a low epoch was refused");
+        }
+        let body = match message {
+            Message::Register { epoch, observations } => agent_message::Body::Register(v1::Register {
+                node: self.setup.node.to_string(),
+                agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+                inventory: Some((&self.discovery.inventory).into()),
+                observations: observations.iter().map(Into::into).collect(),
+                epoch,
+            }),
+            Message::Observation(observation) => {
+                agent_message::Body::Observation(observation.as_ref().into())
+            }
+            Message::StaleEpoch { refused, current } => {
+                agent_message::Body::StaleEpoch(v1::StaleEpoch { refused, current })
+            }
+        };
+        self.send_body(body);
+    }
+
+    fn send_body(&mut self, body: agent_message::Body) {
+        let sent =
+            self.controller.as_ref().map(|sender| sender.try_send(v1::AgentMessage { body: Some(body) }));
+        if let Some(Err(_)) = sent {
+            // The link sees its sender go, ends the stream, and a new registration tells everything again.
+            self.controller = None;
+        }
+    }
+
+    async fn look(&mut self, host: &Arc<dyn Host>) {
+        let host = Arc::clone(host);
+        let found = tokio::task::spawn_blocking(move || host.discover()).await;
+        match found {
+            Ok(Ok(discovery)) if discovery != self.discovery => {
+                let changed = discovery.inventory != self.discovery.inventory;
+                self.discovery = discovery;
+                self.say_findings();
+                if changed {
+                    let wire = (&self.discovery.inventory).into();
+                    self.send_body(agent_message::Body::Inventory(wire));
+                }
+            }
+            Ok(Err(error)) => tracing::warn!(%error, "the inventory stays as it was"),
+            Ok(Ok(_)) | Err(_) => {}
+        }
+    }
+
+    /// Spans end and lines are written as a try moves on.
+    fn note_progress(&mut self, key: Key) {
+        let Some(record) = self.state.record(key) else { return };
+        let span = self.spans.get(&key).cloned().unwrap_or_else(Span::none);
+        let told = self.exits_told.entry(key).or_default();
+        for exit in record.seen.exits.iter().filter(|exit| !told.contains(&exit.rank)) {
+            let outcome = if exit.is_success() { "ok" } else { "failed" };
+            self.setup.metrics.exits.inc([outcome]);
+            span.in_scope(|| tracing::info!(job = %record.id, rank = exit.rank, code = exit.code, signal = exit.signal, "rank ended"));
+        }
+        *told = record.seen.exits.iter().map(|exit| exit.rank).collect();
+        let preparing = matches!(record.goal, Goal::Prepared) && record.seen.state < Observed::Prepared;
+        let starting = matches!(record.goal, Goal::Running { .. }) && record.seen.state < Observed::Running;
+        if !preparing && !starting {
+            self.spans.remove(&key);
+        }
+        if record.ended() {
+            self.orders.remove(&key);
+            let cause = record.seen.cause.as_ref().map(ToString::to_string);
+            tracing::info!(job = %record.id, attempt = key.attempt, cause, "nothing of the attempt is left here");
+        }
+    }
+
+    fn count(&self) {
+        let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
+        for state in [
+            Observed::Preparing,
+            Observed::Prepared,
+            Observed::Starting,
+            Observed::Running,
+            Observed::Stopping,
+            Observed::Ended,
+        ] {
+            counts.insert(state_word(state), 0);
+        }
+        for record in self.state.records() {
+            *counts.entry(state_word(record.observation().state)).or_default() += 1;
+        }
+        for (state, count) in counts {
+            self.setup.metrics.attempts.set([state], count);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! One task for each supervisor: starts it if need be, stays connected to it, and tells the agent what it says.
+
+use std::{process::Stdio, sync::Arc, time::Duration};
+
+use node_agent_core::{Event, Key, Order, Report};
+use node_agent_local::ShortPath;
+use proto_model::Assignment;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::UnixStream,
+    process::{Child, Command},
+    sync::mpsc,
+};
+
+use crate::{
+    agent::{Setup, recover},
+    files,
+    layout::JobDir,
+    saved::{SavedOrder, SavedSnapshot},
+    supervisor::brief::{self, Brief, key_to_hex, plain_environment},
+};
+
+/// Orders that wait for a supervisor; it has one at a time, more only while it starts.
+pub const ORDERS: usize = 16;
+/// Between attempts to reach a supervisor's socket.
+const AGAIN: Duration = Duration::from_millis(5);
+/// A supervisor that was started must hold its lock, and listen, after this long.
+const START_LIMIT: Duration = Duration::from_secs(10);
+/// No snapshot is longer.
+const LINE_MAX: u64 = 2 << 20;
+
+/// Writes the files and starts the process; the key goes through its standard input.
+pub async fn spawn(setup: &Setup, assignment: &Assignment, brief: &Brief) -> Result<Child, String> {
+    use proto_model::Wish;
+    let dir = setup.data.job(Key::of(assignment));
+    let (Wish::Prepared { key, .. } | Wish::Running { key, .. }) = &assignment.wish else {
+        return Err("a wish to stop starts nothing".to_owned());
+    };
+    brief::write(&dir, assignment, brief).map_err(|error| error.to_string())?;
+    let log = std::fs::File::create(dir.supervisor_log()).map_err(|error| error.to_string())?;
+    let mut command = Command::new(&setup.program);
+    command.arg("supervise").arg("--dir").arg(dir.path());
+    command.env_clear().envs(plain_environment());
+    for name in ["RAIL_LOG", "RUST_BACKTRACE"] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    // `/`: a job must not hold the agent's working directory.
+    command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log);
+    let mut child =
+        command.spawn().map_err(|error| format!("cannot start {}: {error}", setup.program.display()))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        let line = format!("{}\n", key_to_hex(key));
+        stdin
+            .write_all(line.as_bytes())
+            .await
+            .map_err(|error| format!("the supervisor took no key: {error}"))?;
+    }
+    Ok(child)
+}
+
+/// Watches one supervisor until its try has ended or it is lost; reports in order.
+pub async fn watch(
+    setup: Arc<Setup>,
+    key: Key,
+    mut child: Option<Child>,
+    mut orders: mpsc::Receiver<Order>,
+    events: mpsc::Sender<Event>,
+) {
+    let dir = setup.data.job(key);
+    let tell = |report: Report| events.send(Event::Supervisor { key, report: Box::new(report) });
+    let started = tokio::time::Instant::now();
+    loop {
+        if let Ok(stream) = connect(&dir).await {
+            talk(stream, &mut orders, &tell).await;
+        }
+        if recover::has_ended(&dir) {
+            if let Some(state) = recover::state(&dir) {
+                let _ = tell(Report::State(state)).await;
+            }
+            break;
+        }
+        let starting = child.is_some() && recover::state(&dir).is_none();
+        let gone = match child.as_mut().map(Child::try_wait) {
+            Some(Ok(None)) => starting && started.elapsed() > START_LIMIT,
+            // Ended, or not our child: then the lock tells.
+            _ => !files::is_locked(&dir.lock()),
+        };
+        if gone && recover::has_ended(&dir) {
+            continue;
+        }
+        if gone {
+            if let Some(child) = child.as_mut() {
+                // It has not begun, or it is dead already: the supervisor itself holds nothing to be kept.
+                let _ = child.start_kill();
+            }
+            let report = if starting { Report::SpawnFailed { message: why(&dir) } } else { Report::Lost };
+            let _ = tell(report).await;
+            break;
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+    if let Some(mut child) = child {
+        let _ = child.wait().await;
+    }
+}
+
+fn why(dir: &JobDir) -> String {
+    let words = files::read(&dir.supervisor_log()).ok().flatten().unwrap_or_default();
+    let words = String::from_utf8_lossy(&words).trim().to_owned();
+    let last = words.lines().last().unwrap_or("it says nothing").to_owned();
+    format!("the job's supervisor did not start: {last}")
+}
+
+async fn connect(dir: &JobDir) -> std::io::Result<UnixStream> {
+    let socket = dir.socket();
+    let short = ShortPath::of(&socket)?;
+    UnixStream::connect(short.as_ref()).await
+}
+
+/// Until the connection ends.
+async fn talk<F, T>(stream: UnixStream, orders: &mut mpsc::Receiver<Order>, tell: &F)
+where
+    F: Fn(Report) -> T,
+    T: Future<Output = Result<(), mpsc::error::SendError<Event>>>,
+{
+    let (read, mut write) = stream.into_split();
+    let mut read = BufReader::new(read.take(u64::MAX));
+    let mut line = Vec::new();
+    loop {
+        tokio::select! {
+            length = read.read_until(b'\n', &mut line) => {
+                // A line that was cut by the end of the supervisor is not told; its durable state is.
+                if !matches!(length, Ok(1..)) || line.last() != Some(&b'\n') {
+                    return;
+                }
+                match serde_json::from_slice::<SavedSnapshot>(&line) {
+                    Ok(snapshot) => {
+                        if tell(Report::State(snapshot.into())).await.is_err() {
+                            return;
+                        }
+                    }
+                    Err(error) => tracing::error!(%error, "a supervisor's words are not understood"),
+                }
+                line.clear();
+            }
+            order = orders.recv() => {
+                let Some(order) = order else { return };
+                let mut text = serde_json::to_vec(&SavedOrder::from(&order)).unwrap_or_default();
+                text.push(b'\n');
+                if write.write_all(&text).await.is_err() {
+                    return;
+                }
+            }
+        }
+        if line.len() as u64 > LINE_MAX {
+            return;
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Command lines. Every setting of `run` is a flag and a `RAIL_*` variable; a flag wins.
+
+use std::{ffi::OsString, net::SocketAddr, path::PathBuf, process::ExitCode};
+
+use clap::{Args, Parser, Subcommand};
+use node_agent_host::RailRule;
+use proto_model::NodeName;
+use proto_rpc::{CaPin, Endpoint, telemetry::LogFormat};
+
+use crate::{agent, layout::JobDir, rank_exec, supervisor};
+
+/// Wrong arguments.
+const USAGE: u8 = 2;
+
+#[derive(Debug, Parser)]
+#[command(name = "rail-node-agent", version, about = "Starts and watches Railyard's jobs on one server")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Join the cluster if need be, then serve the controller until told to end (jobs go on)
+    Run(Box<RunArguments>),
+    /// Print this server's inventory as it would be registered, and what is odd about it
+    Inventory(InventoryArguments),
+    /// Hold one attempt of one job (started by `run`)
+    #[command(hide = true)]
+    Supervise {
+        #[arg(long)]
+        dir: PathBuf,
+    },
+    /// Become one rank of a job (started by `supervise`)
+    #[command(hide = true)]
+    RankExec {
+        #[arg(long)]
+        parent: i32,
+        #[arg(long)]
+        cgroup: Vec<PathBuf>,
+        #[arg(last = true, required = true)]
+        argv: Vec<OsString>,
+    },
+}
+
+/// What this server is said to have.
+#[derive(Debug, Clone, Args)]
+pub struct InventoryArguments {
+    /// Inventory file (JSON, shape of rail.v1.Inventory) instead of this machine's own hardware
+    #[arg(long, env = "RAIL_INVENTORY")]
+    pub inventory: Option<PathBuf>,
+    /// Which NIC serves which rail: auto, pci, pattern:NAME{k} or map:DEVICE=RAIL,...
+    #[arg(long, env = "RAIL_RAILS", default_value = "auto")]
+    pub rails: RailRule,
+}
+
+/// `rail-node-agent run`.
+#[derive(Debug, Clone, Args)]
+pub struct RunArguments {
+    /// The controller: https://host:port or unix:/path; several addresses of one cluster by commas
+    #[arg(long, env = "RAIL_CONTROLLER", value_delimiter = ',', required = true)]
+    pub controller: Vec<Endpoint>,
+    /// This server's name in the cluster
+    #[arg(long, env = "RAIL_NODE")]
+    pub node: NodeName,
+    /// Identity, epoch and jobs; private to the agent's user
+    #[arg(long, env = "RAIL_DATA_DIR", default_value = "/var/lib/rail-node-agent")]
+    pub data_dir: PathBuf,
+    /// Single-use token to join with; needed only while there is no certificate
+    #[arg(long, env = "RAIL_JOIN_TOKEN", hide_env_values = true)]
+    pub join_token: Option<String>,
+    /// The controller's CA: sha256:HEX, as shown with the token
+    #[arg(long, env = "RAIL_CA_PIN")]
+    pub ca_pin: Option<CaPin>,
+    #[command(flatten)]
+    /// What this server has
+    pub inventory: InventoryArguments,
+    /// Serve Prometheus metrics and /healthz on this loopback address (port 0: any free one)
+    #[arg(long, env = "RAIL_METRICS")]
+    pub metrics: Option<SocketAddr>,
+    /// The program rail-engine; default: beside this program
+    #[arg(long, env = "RAIL_ENGINE")]
+    pub engine: Option<PathBuf>,
+    /// Bytes of one log file of a rank; each rank has at most two
+    #[arg(long, env = "RAIL_LOG_BYTES", default_value_t = 8 * 1024 * 1024)]
+    pub log_bytes: u64,
+    /// Make no control groups for jobs
+    #[arg(long, env = "RAIL_NO_CGROUPS")]
+    pub no_cgroups: bool,
+    /// Level or filter of this process's own log
+    #[arg(long, env = "RAIL_LOG", default_value = "info")]
+    pub log: String,
+    /// text or json
+    #[arg(long, env = "RAIL_LOG_FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+}
+
+/// Reads the command line and does what it says.
+#[must_use]
+pub fn main() -> ExitCode {
+    match Arguments::parse().command {
+        Command::Run(arguments) => report(agent::run(*arguments)),
+        Command::Inventory(arguments) => report(agent::inventory::print(&arguments)),
+        Command::Supervise { dir } => match supervisor::run(&JobDir::at(dir)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("rail-node-agent supervise: {error}");
+                ExitCode::FAILURE
+            }
+        },
+        Command::RankExec { parent, cgroup, argv } => rank_exec::run(parent, &cgroup, &argv),
+    }
+}
+
+fn report(result: Result<(), agent::AgentError>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("rail-node-agent: {error}");
+            ExitCode::from(if error.is_usage() { USAGE } else { 1 })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent_and_secrets_stay_hidden() {
+        let mut command = Arguments::command();
+        command.clone().debug_assert();
+        let help = command.find_subcommand_mut("run").unwrap().render_long_help().to_string();
+        assert!(help.contains("RAIL_JOIN_TOKEN") && help.contains("--ca-pin"));
+    }
+}

@@ -1,0 +1,150 @@
+//! Where everything lies below the data directory.
+
+use std::{
+    fs, io,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+};
+
+use node_agent_core::Key;
+use proto_model::JobUid;
+
+/// The agent's data directory.
+#[derive(Debug, Clone)]
+pub struct DataDir {
+    root: PathBuf,
+}
+
+impl DataDir {
+    /// Opens or makes it, private to its user.
+    ///
+    /// # Errors
+    /// What the kernel answered.
+    pub fn open(root: &Path) -> io::Result<Self> {
+        make_private(root)?;
+        let root = fs::canonicalize(root)?;
+        make_private(&root.join("jobs"))?;
+        make_private(&root.join("identity"))?;
+        Ok(Self { root })
+    }
+
+    /// Held by the one agent that uses this directory.
+    #[must_use]
+    pub fn lock(&self) -> PathBuf {
+        self.root.join("agent.lock")
+    }
+
+    /// The highest epoch that was obeyed.
+    #[must_use]
+    pub fn epoch(&self) -> PathBuf {
+        self.root.join("epoch")
+    }
+
+    /// Key, certificate and the controller's CA.
+    #[must_use]
+    pub fn identity(&self) -> PathBuf {
+        self.root.join("identity")
+    }
+
+    /// The directory of one try.
+    #[must_use]
+    pub fn job(&self, key: Key) -> JobDir {
+        JobDir { path: self.root.join("jobs").join(key.to_string()) }
+    }
+
+    /// Every try that has a directory.
+    #[must_use]
+    pub fn jobs(&self) -> Vec<(Key, JobDir)> {
+        let entries = fs::read_dir(self.root.join("jobs")).into_iter().flatten().flatten();
+        let mut found: Vec<_> = entries
+            .filter_map(|entry| {
+                let name = entry.file_name().into_string().ok()?;
+                let (uid, attempt) = name.rsplit_once('.')?;
+                let key = Key { uid: uid.parse::<JobUid>().ok()?, attempt: attempt.parse().ok()? };
+                Some((key, self.job(key)))
+            })
+            .collect();
+        found.sort_by_key(|(key, _)| *key);
+        found
+    }
+}
+
+fn make_private(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// The directory of one try of one job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobDir {
+    path: PathBuf,
+}
+
+macro_rules! files {
+    ($($(#[$doc:meta])* $name:ident = $file:literal;)+) => {
+        impl JobDir {
+            $($(#[$doc])* #[must_use] pub fn $name(&self) -> PathBuf { self.path.join($file) })+
+        }
+    };
+}
+
+files! {
+    /// The agent's record.
+    record = "record.json";
+    /// The wish, as `rail.v1.Assignment` without the job's key.
+    assignment = "assignment.pb";
+    /// What the agent tells the supervisor beside the wish.
+    brief = "brief.json";
+    /// What the supervisor knows, durable.
+    state = "state.json";
+    /// Held by the supervisor as long as it lives.
+    lock = "lock";
+    /// Where the supervisor listens for the agent.
+    socket = "supervisor.sock";
+    /// The supervisor's own messages.
+    supervisor_log = "supervisor.log";
+    /// The engine's configuration.
+    engine_config = "engine.json";
+    /// Where ranks attach.
+    engine_socket = "engine.sock";
+    /// Where the supervisor asks the engine.
+    engine_control = "engine.control";
+    /// The engine's messages, bounded.
+    engine_log = "engine.log";
+    /// The rank map, for the ranks.
+    rank_map = "ranks.json";
+    /// NCCL's topology file.
+    topology = "nccl-topology.xml";
+    /// What rank 0 of a collective measured.
+    result = "result.json";
+    /// Where ranks start, unless the job says otherwise.
+    work = "work";
+}
+
+impl JobDir {
+    /// A directory by its path.
+    #[must_use]
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// One rank's output, bounded; the older part is beside it as `.1`.
+    #[must_use]
+    pub fn rank_log(&self, rank: u32) -> PathBuf {
+        self.path.join(format!("rank-{rank}.log"))
+    }
+
+    /// Makes it, private to its user.
+    ///
+    /// # Errors
+    /// What the kernel answered.
+    pub fn make(&self) -> io::Result<()> {
+        make_private(&self.path)?;
+        make_private(&self.work())
+    }
+}

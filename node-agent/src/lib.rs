@@ -1,0 +1,16 @@
+//! rail-node-agent: the link to the controller, and the supervisors of jobs.
+//!
+//! `agent` is the process that talks to the controller; `supervisor` is the process that holds one try of one job and
+//! outlives the agent. They share the files below the data directory and one socket for each try. Decisions are made
+//! in `node-agent-core`; here they are carried out.
+
+pub mod agent;
+pub mod cgroup;
+pub mod cli;
+pub mod files;
+pub mod layout;
+pub mod logs;
+pub mod process;
+pub mod rank_exec;
+pub mod saved;
+pub mod supervisor;

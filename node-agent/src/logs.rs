@@ -1,0 +1,344 @@
+//! A rank's output on disk: bounded, rotated once, in the order in which it was read.
+//!
+//! A line of the file is one piece of output: a letter, a space, the bytes. `O` is a line of standard output, `E` of
+//! standard error, `N` a note of Railyard's own; `o` and `e` are pieces whose line goes on. So the file can be read
+//! by people, and given back byte by byte.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, BufRead, BufReader, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+/// Longer lines are kept in pieces of this size.
+const PIECE_MAX: usize = 8 * 1024;
+
+/// Where a piece came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+    /// Railyard itself.
+    Note,
+}
+
+impl Stream {
+    fn letter(self, whole: bool) -> u8 {
+        match (self, whole) {
+            (Self::Out, true) => b'O',
+            (Self::Out, false) => b'o',
+            (Self::Err, true) => b'E',
+            (Self::Err, false) => b'e',
+            (Self::Note, _) => b'N',
+        }
+    }
+}
+
+fn older(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".1");
+    path.with_file_name(name)
+}
+
+/// Writes one rank's output: at most two files of `limit` bytes.
+#[derive(Debug)]
+pub struct LogWriter {
+    path: PathBuf,
+    file: Option<File>,
+    size: u64,
+    older_size: u64,
+    limit: u64,
+    dropped: u64,
+    partial: [Vec<u8>; 2],
+}
+
+impl LogWriter {
+    /// Begins a new log; what was there is overwritten.
+    #[must_use]
+    pub fn new(path: PathBuf, limit: u64) -> Self {
+        let file = Self::create(&path);
+        let limit = limit.max(PIECE_MAX as u64 * 2);
+        Self { path, file, size: 0, older_size: 0, limit, dropped: 0, partial: Default::default() }
+    }
+
+    fn create(path: &Path) -> Option<File> {
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).ok()
+    }
+
+    /// Takes bytes as they were read; lines are written when they are whole or too long.
+    pub fn push(&mut self, stream: Stream, bytes: &[u8]) {
+        let slot = usize::from(stream == Stream::Err);
+        let mut held = std::mem::take(&mut self.partial[slot]);
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let (whole, text) = match part.split_last() {
+                Some((b'\n', text)) => (true, text),
+                _ => (false, part),
+            };
+            for byte in text {
+                if held.len() == PIECE_MAX {
+                    self.write(stream, false, &held);
+                    held.clear();
+                }
+                held.push(*byte);
+            }
+            if whole {
+                self.write(stream, true, &held);
+                held.clear();
+            }
+        }
+        self.partial[slot] = held;
+    }
+
+    /// Writes what waits for the end of its line: a prompt, or the last words of a process.
+    pub fn flush(&mut self) {
+        for (slot, stream) in [(0, Stream::Out), (1, Stream::Err)] {
+            let held = std::mem::take(&mut self.partial[slot]);
+            if !held.is_empty() {
+                self.write(stream, false, &held);
+            }
+        }
+    }
+
+    /// A line of Railyard's own.
+    pub fn note(&mut self, text: &str) {
+        self.flush();
+        self.write(Stream::Note, true, text.replace('\n', " ").as_bytes());
+    }
+
+    fn write(&mut self, stream: Stream, whole: bool, bytes: &[u8]) {
+        let mut line = Vec::with_capacity(bytes.len() + 3);
+        line.extend([stream.letter(whole), b' ']);
+        line.extend_from_slice(bytes);
+        line.push(b'\n');
+        if self.size + line.len() as u64 > self.limit {
+            self.rotate();
+        }
+        self.append(&line);
+    }
+
+    /// A rank never waits for its log: what cannot be written (disk full) is dropped and counted.
+    fn append(&mut self, line: &[u8]) {
+        match self.file.as_mut().map(|file| file.write_all(line)) {
+            Some(Ok(())) => self.size += line.len() as u64,
+            _ => self.dropped += line.len() as u64,
+        }
+    }
+
+    fn rotate(&mut self) {
+        if fs::rename(&self.path, older(&self.path)).is_ok() {
+            self.dropped += self.older_size;
+            self.older_size = self.size;
+        } else {
+            self.dropped += self.size;
+        }
+        self.file = Self::create(&self.path);
+        self.size = 0;
+        if self.dropped > 0 {
+            let note = format!("N {} bytes of older output dropped\n", self.dropped);
+            self.append(note.as_bytes());
+        }
+    }
+}
+
+impl Drop for LogWriter {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+/// A piece of output, with the newline that it had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// Where it came from.
+    pub stream: Stream,
+    /// The bytes.
+    pub data: Vec<u8>,
+}
+
+fn parse(line: &[u8]) -> Option<Piece> {
+    let (letter, rest) = line.split_first()?;
+    let mut data = rest.strip_prefix(b" ")?.to_vec();
+    let stream = match letter {
+        b'O' | b'o' => Stream::Out,
+        b'E' | b'e' => Stream::Err,
+        b'N' => Stream::Note,
+        _ => return None,
+    };
+    if letter.is_ascii_uppercase() {
+        data.push(b'\n');
+    }
+    Some(Piece { stream, data })
+}
+
+/// Reads one rank's output, the rotated part first, and goes on where it stopped.
+#[derive(Debug)]
+pub struct LogReader {
+    path: PathBuf,
+    file: Option<BufReader<File>>,
+    inode: u64,
+    pending: Vec<u8>,
+    skip: u64,
+}
+
+impl LogReader {
+    /// From the last `tail` lines on; 0 means from the beginning of what is kept.
+    #[must_use]
+    pub fn open(path: &Path, tail: u32) -> Self {
+        let mut reader = Self { path: path.into(), file: None, inode: 0, pending: Vec::new(), skip: 0 };
+        if tail > 0 {
+            let lines = count_lines(&older(path)) + count_lines(path);
+            reader.skip = lines.saturating_sub(u64::from(tail));
+        }
+        reader.enter(&older(path));
+        reader
+    }
+
+    fn enter(&mut self, path: &Path) {
+        self.file = None;
+        if let Ok(file) = File::open(path) {
+            self.inode = file.metadata().map_or(0, |meta| meta.ino());
+            self.file = Some(BufReader::new(file));
+        }
+    }
+
+    /// The next pieces, at most about `limit` bytes; empty if there are none now.
+    ///
+    /// # Errors
+    /// What the kernel answered.
+    pub fn next(&mut self, limit: usize) -> io::Result<Vec<Piece>> {
+        let mut found = Vec::new();
+        let mut taken = 0;
+        while taken < limit {
+            let length = match self.file.as_mut() {
+                Some(file) => file.read_until(b'\n', &mut self.pending)?,
+                None => 0,
+            };
+            if length == 0 {
+                if !self.follow() {
+                    break;
+                }
+                continue;
+            }
+            if self.pending.last() != Some(&b'\n') {
+                // The writer is in the middle of a line; the rest comes.
+                continue;
+            }
+            let line = std::mem::take(&mut self.pending);
+            if self.skip > 0 {
+                self.skip -= u64::from(line[0].is_ascii_uppercase());
+                continue;
+            }
+            if let Some(piece) = parse(&line[..line.len() - 1]) {
+                taken += piece.data.len();
+                found.push(piece);
+            }
+        }
+        Ok(found)
+    }
+
+    /// At the end of a file: true if another one is to be read now.
+    fn follow(&mut self) -> bool {
+        let current = fs::metadata(&self.path).map(|meta| meta.ino()).ok();
+        if current.is_none() || (self.file.is_some() && current == Some(self.inode)) {
+            return false;
+        }
+        self.pending.clear();
+        let path = self.path.clone();
+        self.enter(&path);
+        self.file.is_some()
+    }
+}
+
+fn count_lines(path: &Path) -> u64 {
+    let Ok(file) = File::open(path) else { return 0 };
+    let mut reader = BufReader::new(file);
+    let (mut count, mut line) = (0, Vec::new());
+    while reader.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+        count += u64::from(line[0].is_ascii_uppercase());
+        line.clear();
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(pieces: &[Piece], stream: Stream) -> Vec<u8> {
+        pieces.iter().filter(|piece| piece.stream == stream).flat_map(|piece| piece.data.clone()).collect()
+    }
+
+    fn all(reader: &mut LogReader) -> Vec<Piece> {
+        let mut found = Vec::new();
+        loop {
+            let pieces = reader.next(1000).unwrap();
+            if pieces.is_empty() {
+                return found;
+            }
+            found.extend(pieces);
+        }
+    }
+
+    #[test]
+    fn bytes_come_back_as_they_were_and_following_goes_on() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("log");
+        let mut writer = LogWriter::new(path.clone(), 1 << 20);
+        let mut reader = LogReader::open(&path, 0);
+        writer.push(Stream::Out, b"one\ntw");
+        writer.push(Stream::Err, b"warning\n");
+        writer.push(Stream::Out, b"o\n\n\xff\x00\r");
+        let first = all(&mut reader);
+        assert_eq!(text(&first, Stream::Out), b"one\ntwo\n\n");
+        assert_eq!(text(&first, Stream::Err), b"warning\n");
+        writer.note("stopping:\ncancelled");
+        writer.push(Stream::Out, &vec![b'x'; 3 * PIECE_MAX]);
+        drop(writer);
+        let rest = all(&mut reader);
+        let mut expected = b"\xff\x00\r".to_vec();
+        expected.extend(vec![b'x'; 3 * PIECE_MAX]);
+        assert_eq!(text(&rest, Stream::Out), expected);
+        assert_eq!(text(&rest, Stream::Note), b"stopping: cancelled\n");
+        assert!(all(&mut reader).is_empty());
+    }
+
+    #[test]
+    fn size_is_bounded_and_what_was_dropped_is_told() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("log");
+        let limit = 20_000;
+        let mut writer = LogWriter::new(path.clone(), limit);
+        let mut follower = LogReader::open(&path, 0);
+        let mut followed = 0;
+        for n in 0..10_000 {
+            writer.push(Stream::Out, format!("line {n}\n").as_bytes());
+            if n % 100 == 0 {
+                followed += all(&mut follower).iter().filter(|piece| piece.stream == Stream::Out).count();
+            }
+        }
+        drop(writer);
+        followed += all(&mut follower).iter().filter(|piece| piece.stream == Stream::Out).count();
+        assert_eq!(followed, 10_000, "a reader that keeps up misses nothing over rotations");
+        let size: u64 =
+            fs::read_dir(room.path()).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
+        assert!(size <= 2 * limit, "{size}");
+        let pieces = all(&mut LogReader::open(&path, 0));
+        assert!(pieces.iter().any(|p| p.stream == Stream::Note && p.data.ends_with(b"dropped\n")));
+        assert_eq!(pieces.last().unwrap().data, b"line 9999\n");
+        let tail = all(&mut LogReader::open(&path, 3));
+        assert_eq!(text(&tail, Stream::Out), b"line 9997\nline 9998\nline 9999\n");
+    }
+
+    #[test]
+    fn an_absent_log_is_empty_until_it_is_there() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("log");
+        let mut reader = LogReader::open(&path, 5);
+        assert!(all(&mut reader).is_empty());
+        LogWriter::new(path, 1 << 20).push(Stream::Out, b"here\n");
+        assert_eq!(text(&all(&mut reader), Stream::Out), b"here\n");
+    }
+}

@@ -1,0 +1,130 @@
+//! Processes by pid and start time, so that a reused pid is never taken for the process that had it before.
+
+use std::{collections::BTreeSet, fs};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+
+/// A process that cannot be mistaken for a later one of the same pid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Identity {
+    /// Its pid.
+    pub pid: i32,
+    /// When it started, in clock ticks since boot (field 22 of /proc/PID/stat, proc(5)).
+    pub start: u64,
+}
+
+/// What /proc/PID/stat says of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// The process.
+    pub id: Identity,
+    /// Its parent.
+    pub parent: i32,
+    /// Its process group.
+    pub group: i32,
+    /// It has ended and waits for its parent.
+    pub zombie: bool,
+}
+
+impl Identity {
+    /// The process that has this pid now.
+    #[must_use]
+    pub fn of(pid: i32) -> Option<Self> {
+        stat(pid).map(|stat| stat.id)
+    }
+
+    /// This process.
+    #[must_use]
+    pub fn own() -> Option<Self> {
+        Self::of(rustix::process::getpid().as_raw_nonzero().get())
+    }
+
+    /// True while it runs; a zombie does not.
+    #[must_use]
+    pub fn is_alive(self) -> bool {
+        stat(self.pid).is_some_and(|stat| stat.id == self && !stat.zombie)
+    }
+
+    /// Signals it. False if it is gone. The descriptor is taken before the identity is compared, so that the signal
+    /// cannot reach a later process of the same pid.
+    pub fn signal(self, signal: Signal) -> bool {
+        let Some(pid) = Pid::from_raw(self.pid) else { return false };
+        let Ok(descriptor) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
+        Self::of(self.pid) == Some(self) && pidfd_send_signal(descriptor, signal).is_ok()
+    }
+}
+
+/// What the kernel says of a pid.
+#[must_use]
+pub fn stat(pid: i32) -> Option<Stat> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name is in parentheses and may itself hold any character.
+    let rest = text.get(text.rfind(')')? + 1..)?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let number = |at: usize| fields.get(at).and_then(|field| field.parse().ok());
+    let start = fields.get(19).and_then(|field| field.parse().ok())?;
+    let zombie = matches!(fields.first(), Some(&"Z" | &"X"));
+    Some(Stat { id: Identity { pid, start }, parent: number(1)?, group: number(2)?, zombie })
+}
+
+/// Every process that can be seen.
+#[must_use]
+pub fn all() -> Vec<Stat> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(stat).collect()
+}
+
+/// Everything below `root`, without the branch of `without`. Zombies count as gone.
+#[must_use]
+pub fn descendants(root: i32, without: Option<i32>) -> Vec<Stat> {
+    let all = all();
+    let mut known = BTreeSet::from([root]);
+    let mut found: Vec<Stat> = Vec::new();
+    // Parents may stand after their children in the list; rounds are bounded by the depth of the tree.
+    loop {
+        let before = found.len();
+        for one in &all {
+            let below = known.contains(&one.parent) && Some(one.id.pid) != without;
+            if below && known.insert(one.id.pid) {
+                found.push(*one);
+            }
+        }
+        if found.len() == before {
+            found.retain(|one| !one.zombie);
+            return found;
+        }
+    }
+}
+
+/// Processes whose environment holds exactly this `NAME=value`: what is left of a tree whose root is gone.
+#[must_use]
+pub fn with_environment(entry: &str) -> Vec<Stat> {
+    let holds = |one: &Stat| {
+        let environment = fs::read(format!("/proc/{}/environ", one.id.pid)).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|held| held == entry.as_bytes())
+    };
+    all().into_iter().filter(|one| !one.zombie && holds(one)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_process_is_known_by_pid_and_start_time() {
+        let own = Identity::own().unwrap();
+        assert!(own.is_alive());
+        let other = Identity { start: own.start + 1, ..own };
+        assert!(!other.is_alive() && !other.signal(Signal::CONT));
+        let mut child = Command::new("sleep").arg("60").env("RAIL_TEST_MARK", "a b").spawn().unwrap();
+        let id = Identity::of(child.id().cast_signed()).unwrap();
+        assert!(descendants(own.pid, None).iter().any(|one| one.id == id));
+        assert!(!descendants(own.pid, Some(id.pid)).iter().any(|one| one.id == id));
+        assert!(id.signal(Signal::KILL));
+        child.wait().unwrap();
+        assert!(!id.is_alive() && !id.signal(Signal::KILL));
+    }
+}

@@ -1,0 +1,365 @@
+//! The forms in which records and snapshots lie on disk and pass between supervisor and agent (JSON).
+
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
+
+use node_agent_core::{Goal, Key, Life, Order, Record, Snapshot};
+use proto_model::{
+    JobId, JobName, NodeEndpoints, NodeName, Observed, RailBytes, RailEndpoint, RankExit, Reason, RunResult,
+    TenantName, Timestamp,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::process::Identity;
+
+/// Where a rail listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedEndpoint {
+    /// Which rail.
+    pub rail: u32,
+    /// The listener.
+    pub address: SocketAddr,
+}
+
+/// Where a node's rails listen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedPeer {
+    /// Whose.
+    pub node: String,
+    /// One per rail.
+    pub endpoints: Vec<SavedEndpoint>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct SavedExit {
+    rank: u32,
+    code: i32,
+    signal: i32,
+    time_ms: u64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct SavedReason {
+    code: String,
+    message: String,
+    scope: String,
+}
+
+/// What rank 0 of a collective writes into its result file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SavedResult {
+    ranks: u32,
+    bytes: u64,
+    iterations: u32,
+    time_us: SavedTimes,
+    alg_bw_gbps: f64,
+    bus_bw_gbps: f64,
+    verified: bool,
+    mismatches: u64,
+    #[serde(default)]
+    rails: Vec<SavedRail>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct SavedTimes {
+    min: f64,
+    median: f64,
+    max: f64,
+}
+
+/// Bytes on one rail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedRail {
+    /// Which.
+    pub rail: u32,
+    /// Sent.
+    pub tx_bytes: u64,
+    /// Received.
+    pub rx_bytes: u64,
+}
+
+/// A snapshot.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SavedSnapshot {
+    state: String,
+    endpoints: Vec<SavedEndpoint>,
+    exits: Vec<SavedExit>,
+    cause: Option<SavedReason>,
+    result: Option<SavedResult>,
+    rails: Vec<SavedRail>,
+}
+
+/// What a supervisor leaves on disk: the snapshot, and whom it has started.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SavedState {
+    /// What it knows.
+    pub snapshot: SavedSnapshot,
+    /// Itself.
+    pub supervisor: Option<Identity>,
+    /// The engine.
+    pub engine: Option<Identity>,
+    /// The ranks; each leads a process group.
+    pub ranks: BTreeMap<u32, Identity>,
+    /// The ranks' control groups.
+    pub cgroups: Vec<PathBuf>,
+}
+
+/// What the agent tells a supervisor.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "order", rename_all = "lowercase")]
+pub enum SavedOrder {
+    /// Connect, then start.
+    Start {
+        /// Every node's listeners.
+        peers: Vec<SavedPeer>,
+    },
+    /// End everything.
+    Stop {
+        /// Between SIGTERM and SIGKILL.
+        grace_ms: u64,
+        /// For the ranks' log.
+        reason: String,
+    },
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "goal", rename_all = "lowercase")]
+enum SavedGoal {
+    Prepared,
+    Running { peers: Vec<SavedPeer> },
+    Stopped { grace_ms: u64, reason: String },
+}
+
+/// The agent's record of one try.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SavedRecord {
+    tenant: String,
+    job: String,
+    #[serde(flatten)]
+    goal: SavedGoal,
+    snapshot: SavedSnapshot,
+    trace_parent: String,
+}
+
+const STATES: [(Observed, &str); 6] = [
+    (Observed::Preparing, "Preparing"),
+    (Observed::Prepared, "Prepared"),
+    (Observed::Starting, "Starting"),
+    (Observed::Running, "Running"),
+    (Observed::Stopping, "Stopping"),
+    (Observed::Ended, "Ended"),
+];
+
+/// The word for a state.
+#[must_use]
+pub fn state_word(state: Observed) -> &'static str {
+    STATES.iter().find(|(known, _)| *known == state).map_or("Preparing", |(_, word)| word)
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn save_rails(rails: &[RailBytes]) -> Vec<SavedRail> {
+    let save = |r: &RailBytes| SavedRail { rail: r.rail, tx_bytes: r.tx_bytes, rx_bytes: r.rx_bytes };
+    rails.iter().map(save).collect()
+}
+
+fn load_rails(rails: Vec<SavedRail>) -> Vec<RailBytes> {
+    let load = |r: SavedRail| RailBytes { rail: r.rail, tx_bytes: r.tx_bytes, rx_bytes: r.rx_bytes };
+    rails.into_iter().map(load).collect()
+}
+
+fn save_endpoints(endpoints: &[RailEndpoint]) -> Vec<SavedEndpoint> {
+    endpoints.iter().map(|e| SavedEndpoint { rail: e.rail, address: e.address }).collect()
+}
+
+fn load_endpoints(endpoints: Vec<SavedEndpoint>) -> Vec<RailEndpoint> {
+    endpoints.into_iter().map(|e| RailEndpoint { rail: e.rail, address: e.address }).collect()
+}
+
+fn save_peers(peers: &[NodeEndpoints]) -> Vec<SavedPeer> {
+    let save =
+        |p: &NodeEndpoints| SavedPeer { node: p.node.to_string(), endpoints: save_endpoints(&p.endpoints) };
+    peers.iter().map(save).collect()
+}
+
+/// Peers whose name is no node's name were not written by us; they are left out.
+fn load_peers(peers: Vec<SavedPeer>) -> Vec<NodeEndpoints> {
+    let load = |p: SavedPeer| {
+        let node = NodeName::new(&p.node).ok()?;
+        Some(NodeEndpoints { node, endpoints: load_endpoints(p.endpoints) })
+    };
+    peers.into_iter().filter_map(load).collect()
+}
+
+impl From<SavedResult> for RunResult {
+    fn from(saved: SavedResult) -> Self {
+        Self {
+            ranks: saved.ranks,
+            bytes: saved.bytes,
+            iterations: saved.iterations,
+            time_us_min: saved.time_us.min,
+            time_us_median: saved.time_us.median,
+            time_us_max: saved.time_us.max,
+            alg_bw_gbps: saved.alg_bw_gbps,
+            bus_bw_gbps: saved.bus_bw_gbps,
+            verified: saved.verified,
+            mismatches: saved.mismatches,
+            rails: load_rails(saved.rails),
+        }
+    }
+}
+
+impl From<&RunResult> for SavedResult {
+    fn from(result: &RunResult) -> Self {
+        Self {
+            ranks: result.ranks,
+            bytes: result.bytes,
+            iterations: result.iterations,
+            time_us: SavedTimes {
+                min: result.time_us_min,
+                median: result.time_us_median,
+                max: result.time_us_max,
+            },
+            alg_bw_gbps: result.alg_bw_gbps,
+            bus_bw_gbps: result.bus_bw_gbps,
+            verified: result.verified,
+            mismatches: result.mismatches,
+            rails: save_rails(&result.rails),
+        }
+    }
+}
+
+impl From<&Snapshot> for SavedSnapshot {
+    fn from(snapshot: &Snapshot) -> Self {
+        let exit =
+            |e: &RankExit| SavedExit { rank: e.rank, code: e.code, signal: e.signal, time_ms: e.time.0 };
+        let cause = |r: &Reason| SavedReason {
+            code: r.code.to_string(),
+            message: r.message.clone(),
+            scope: r.scope.clone(),
+        };
+        Self {
+            state: state_word(snapshot.state).to_owned(),
+            endpoints: save_endpoints(&snapshot.endpoints),
+            exits: snapshot.exits.iter().map(exit).collect(),
+            cause: snapshot.cause.as_ref().map(cause),
+            result: snapshot.result.as_ref().map(Into::into),
+            rails: save_rails(&snapshot.rails),
+        }
+    }
+}
+
+impl From<SavedSnapshot> for Snapshot {
+    fn from(saved: SavedSnapshot) -> Self {
+        let state = STATES.iter().find(|(_, word)| *word == saved.state);
+        let exit = |e: SavedExit| RankExit {
+            rank: e.rank,
+            code: e.code,
+            signal: e.signal,
+            time: Timestamp(e.time_ms),
+        };
+        Self {
+            state: state.map_or(Observed::Preparing, |(state, _)| *state),
+            endpoints: load_endpoints(saved.endpoints),
+            exits: saved.exits.into_iter().map(exit).collect(),
+            cause: saved.cause.map(|c| Reason::new(c.code, c.message).scope(c.scope)),
+            result: saved.result.map(Into::into),
+            rails: load_rails(saved.rails),
+        }
+    }
+}
+
+impl From<&Order> for SavedOrder {
+    fn from(order: &Order) -> Self {
+        match order {
+            Order::Start { peers } => Self::Start { peers: save_peers(peers) },
+            Order::Stop { grace, reason } => Self::Stop { grace_ms: millis(*grace), reason: reason.clone() },
+        }
+    }
+}
+
+impl From<SavedOrder> for Order {
+    fn from(saved: SavedOrder) -> Self {
+        match saved {
+            SavedOrder::Start { peers } => Self::Start { peers: load_peers(peers) },
+            SavedOrder::Stop { grace_ms, reason } => {
+                Self::Stop { grace: Duration::from_millis(grace_ms), reason }
+            }
+        }
+    }
+}
+
+impl From<&Record> for SavedRecord {
+    fn from(record: &Record) -> Self {
+        let goal = match &record.goal {
+            Goal::Prepared => SavedGoal::Prepared,
+            Goal::Running { peers } => SavedGoal::Running { peers: save_peers(peers) },
+            Goal::Stopped { grace, reason } => {
+                SavedGoal::Stopped { grace_ms: millis(*grace), reason: reason.clone() }
+            }
+        };
+        Self {
+            tenant: record.id.tenant.to_string(),
+            job: record.id.name.to_string(),
+            goal,
+            snapshot: (&record.seen).into(),
+            trace_parent: record.trace_parent.clone(),
+        }
+    }
+}
+
+impl SavedRecord {
+    /// The record of this try; `None` if the names in it are no names.
+    #[must_use]
+    pub fn load(self, key: Key) -> Option<Record> {
+        let goal = match self.goal {
+            SavedGoal::Prepared => Goal::Prepared,
+            SavedGoal::Running { peers } => Goal::Running { peers: load_peers(peers) },
+            SavedGoal::Stopped { grace_ms, reason } => {
+                Goal::Stopped { grace: Duration::from_millis(grace_ms), reason }
+            }
+        };
+        let tenant = TenantName::new(&self.tenant).ok()?;
+        let name = JobName::new(&self.job).ok()?;
+        Some(Record {
+            key,
+            id: JobId { tenant, name },
+            goal,
+            life: Life::None,
+            seen: self.snapshot.into(),
+            trace_parent: self.trace_parent,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proto_model::JobUid;
+
+    #[test]
+    fn records_survive_their_files() {
+        let peers = vec![NodeEndpoints {
+            node: NodeName::new("n1").unwrap(),
+            endpoints: vec![RailEndpoint { rail: 1, address: "10.0.0.1:4".parse().unwrap() }],
+        }];
+        let seen = Snapshot {
+            state: Observed::Running,
+            endpoints: peers[0].endpoints.clone(),
+            exits: vec![RankExit { rank: 2, code: 0, signal: 9, time: Timestamp(5) }],
+            cause: Some(Reason::new("EngineLost", "gone").scope("node/n1")),
+            result: Some(RunResult { ranks: 4, verified: true, ..RunResult::default() }),
+            rails: vec![RailBytes { rail: 1, tx_bytes: 2, rx_bytes: 3 }],
+        };
+        let key = Key { uid: JobUid::from_random([3; 16]), attempt: 2 };
+        let id = JobId { tenant: TenantName::new("t").unwrap(), name: JobName::new("j").unwrap() };
+        let stopped = Goal::Stopped { grace: Duration::from_millis(1500), reason: "x".into() };
+        for goal in [Goal::Prepared, Goal::Running { peers }, stopped] {
+            let (id, seen) = (id.clone(), seen.clone());
+            let record = Record { key, id, goal, life: Life::None, seen, trace_parent: "00-a".into() };
+            let text = serde_json::to_string(&SavedRecord::from(&record)).unwrap();
+            assert_eq!(serde_json::from_str::<SavedRecord>(&text).unwrap().load(key), Some(record));
+        }
+    }
+}

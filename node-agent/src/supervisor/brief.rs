@@ -1,0 +1,170 @@
+//! What the agent hands to a supervisor beside the wish, and what both make of it.
+
+use std::{collections::BTreeMap, env, io, path::PathBuf};
+
+use proto_model::{Assignment, JobKey, JobSpec, NodeName, NodePlace, Placement, RankPlace, Wish};
+use proto_wire::v1;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::{files, layout::JobDir};
+
+/// The file `brief.json`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Brief {
+    /// This server.
+    pub node: String,
+    /// The epoch of the wish.
+    pub epoch: u64,
+    /// The program `rail-engine`.
+    pub engine: PathBuf,
+    /// `librail.so`, where there is one.
+    pub library: Option<PathBuf>,
+    /// NCCL's environment.
+    pub environment: BTreeMap<String, String>,
+    /// Bytes of one log file; a rank has two.
+    pub log_bytes: u64,
+    /// Make control groups.
+    pub cgroups: bool,
+}
+
+/// Why a supervisor cannot begin.
+#[derive(Debug, Error)]
+pub enum BriefError {
+    /// A file or the key is missing or unreadable.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The assignment does not decode.
+    #[error("the assignment in {} is damaged: {detail}", dir.display())]
+    Damaged {
+        /// The try's directory.
+        dir: PathBuf,
+        /// What is wrong.
+        detail: String,
+    },
+    /// The key is not 64 hexadecimal digits.
+    #[error("no job key of 64 hexadecimal digits on standard input")]
+    Key,
+    /// The placement does not name this server.
+    #[error("the placement does not name this server, {0}")]
+    NotHere(String),
+}
+
+/// The try, as its supervisor needs it.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// The wish, as it came.
+    pub assignment: Assignment,
+    /// What to run.
+    pub spec: JobSpec,
+    /// Where everybody runs.
+    pub placement: Placement,
+    /// This server's part.
+    pub place: NodePlace,
+    /// This server's index in the placement.
+    pub node_index: usize,
+    /// This server's ranks, ascending.
+    pub ranks: Vec<RankPlace>,
+    /// What the agent said.
+    pub brief: Brief,
+    /// The engines' secret.
+    pub key: JobKey,
+}
+
+/// 64 hexadecimal digits for a key.
+#[must_use]
+pub fn key_to_hex(key: &JobKey) -> String {
+    key.expose().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The key in 64 hexadecimal digits.
+#[must_use]
+pub fn key_from_hex(text: &str) -> Option<JobKey> {
+    let text = text.trim();
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    Some(JobKey::new(bytes))
+}
+
+/// Writes what a supervisor reads: the wish without its key, and the brief.
+///
+/// # Errors
+/// What the kernel answered.
+pub fn write(dir: &JobDir, assignment: &Assignment, brief: &Brief) -> io::Result<()> {
+    dir.make()?;
+    let mut wire = v1::Assignment::from(assignment);
+    wire.job_key.clear();
+    let bytes = prost::Message::encode_to_vec(&wire);
+    files::write_atomic(&dir.assignment(), &bytes, files::Durability::Process)?;
+    files::write_json(&dir.brief(), brief, files::Durability::Process)
+}
+
+/// Reads it back; `key` came on standard input.
+///
+/// # Errors
+/// What is missing or damaged.
+pub fn read(dir: &JobDir, key: &JobKey) -> Result<Task, BriefError> {
+    let damaged = |detail: String| BriefError::Damaged { dir: dir.path().to_owned(), detail };
+    let bytes = files::read(&dir.assignment())?.ok_or_else(|| damaged("it is not there".into()))?;
+    let mut wire: v1::Assignment =
+        prost::Message::decode(bytes.as_slice()).map_err(|e| damaged(e.to_string()))?;
+    wire.job_key = key.expose().to_vec();
+    let assignment = Assignment::try_from(wire).map_err(|error| damaged(error.to_string()))?;
+    let brief: Brief = files::read_json(&dir.brief())?.ok_or_else(|| damaged("no brief".into()))?;
+    let (spec, placement) = match &assignment.wish {
+        Wish::Prepared { spec, placement, .. } | Wish::Running { spec, placement, .. } => {
+            (spec.as_ref().clone(), placement.as_ref().clone())
+        }
+        Wish::Stopped { .. } => return Err(damaged("it wishes an end".into())),
+    };
+    let own = NodeName::new(&brief.node).map_err(|error| damaged(error.to_string()))?;
+    let here = placement.nodes.iter().position(|place| place.node == own);
+    let node_index = here.ok_or_else(|| BriefError::NotHere(brief.node.clone()))?;
+    let place = placement.nodes[node_index].clone();
+    let mut ranks: Vec<RankPlace> = placement.ranks.iter().filter(|rank| rank.node == own).cloned().collect();
+    ranks.sort_by_key(|rank| rank.rank);
+    Ok(Task { assignment, spec, placement, place, node_index, ranks, brief, key: *key })
+}
+
+/// By this `railctl dev` knows the processes of a local cluster, whoever started them.
+const DEV_MARK: &str = "RAIL_DEV_CLUSTER";
+
+/// What a tenant's process may see of our own environment: enough to find programs and to speak the user's language;
+/// nothing of Railyard's own settings, tokens or the administrator's session.
+#[must_use]
+pub fn plain_environment() -> BTreeMap<String, String> {
+    const NAMES: [&str; 10] =
+        ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH"];
+    let wanted = |name: &str| NAMES.contains(&name) || name.starts_with("LC_") || name == DEV_MARK;
+    let readable = env::vars_os().filter_map(|(name, value)| {
+        let pair = (name.into_string().ok()?, value.into_string().ok()?);
+        wanted(&pair.0).then_some(pair)
+    });
+    readable.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_survive_their_text() {
+        let key = JobKey::new(std::array::from_fn(|at| at as u8 * 7));
+        assert!(key_from_hex(&format!("{}\n", key_to_hex(&key))) == Some(key));
+        for bad in ["", "00", &"g".repeat(64), &"0".repeat(65), &"é".repeat(32)] {
+            assert!(key_from_hex(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn secrets_of_ours_are_not_in_a_rank_s_environment() {
+        let environment = plain_environment();
+        assert!(environment.keys().all(|name| !name.starts_with("RAIL_") || name == DEV_MARK));
+        assert!(environment.contains_key("PATH"));
+    }
+}

@@ -1,0 +1,77 @@
+//! The engine's control socket as the supervisor speaks it: newline-delimited JSON, one reply for each request.
+
+use std::{
+    io::{self, BufRead, BufReader, Read, Write},
+    os::unix::net::UnixStream,
+    path::Path,
+    time::Duration,
+};
+
+use node_agent_local::ShortPath;
+use serde::{Deserialize, Serialize};
+
+use crate::saved::{SavedEndpoint, SavedRail};
+
+/// No reply is longer.
+const LINE_MAX: u64 = 2 << 20;
+
+/// What may be asked.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "op", rename_all = "kebab-case")]
+pub enum Request {
+    /// How is it?
+    Status {},
+    /// Wire up.
+    Connect {
+        /// All other nodes of the job.
+        peers: Vec<Peer>,
+    },
+    /// What went over the rails?
+    Stats {},
+    /// End.
+    Stop {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Another node of the job.
+#[derive(Debug, Clone, Serialize)]
+pub struct Peer {
+    /// Its index in the configuration's `nodes`.
+    pub node: usize,
+    /// Where its rails listen.
+    pub endpoints: Vec<SavedEndpoint>,
+}
+
+/// Any reply; which fields are there depends on the request.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Reply {
+    /// `listening`, `connected`, `draining`, `failed`.
+    pub state: Option<String>,
+    /// Where the rails listen.
+    pub endpoints: Vec<SavedEndpoint>,
+    /// Why it failed.
+    pub cause: Option<String>,
+    /// Why it was not done.
+    pub error: Option<String>,
+    /// What went over the rails.
+    pub rails: Vec<SavedRail>,
+}
+
+/// Asks over a connection of its own.
+///
+/// # Errors
+/// No engine there, no answer in time, or no JSON.
+pub fn ask(control: &Path, request: &Request, timeout: Duration) -> io::Result<Reply> {
+    let mut stream = UnixStream::connect(ShortPath::of(control)?)?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
+    let mut line = serde_json::to_vec(request)?;
+    line.push(b'\n');
+    stream.write_all(&line)?;
+    let mut answer = String::new();
+    BufReader::new(stream.take(LINE_MAX)).read_line(&mut answer)?;
+    Ok(serde_json::from_str(&answer)?)
+}

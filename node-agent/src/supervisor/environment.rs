@@ -1,0 +1,121 @@
+//! What a rank finds: its environment, the rank map, its command.
+
+use std::{collections::BTreeMap, ffi::OsString, io};
+
+use proto_model::{RankPlace, Work};
+
+use crate::{
+    files::{self, Durability},
+    layout::JobDir,
+    supervisor::brief::{Task, plain_environment},
+};
+
+/// Below the range of ports that the kernel gives out by itself (32768 and up on Linux).
+const PORT_FIRST: u64 = 20_000;
+const PORT_COUNT: u64 = 10_000;
+
+/// The file that `RAIL_RANK_MAP` names: the placement's ranks in canonical JSON names.
+///
+/// # Errors
+/// What the kernel answered.
+pub fn write_rank_map(dir: &JobDir, task: &Task) -> io::Result<()> {
+    let ranks: Vec<_> = task
+        .placement
+        .ranks
+        .iter()
+        .map(|rank| {
+            serde_json::json!({
+                "rank": rank.rank,
+                "node": rank.node.as_str(),
+                "localRank": rank.local_rank,
+                "gpus": rank.gpus,
+                "nic": rank.nic,
+                "rail": rank.rail,
+                "leaf": rank.leaf,
+            })
+        })
+        .collect();
+    files::write_json(&dir.rank_map(), &ranks, Durability::Process)
+}
+
+/// One rank's whole environment. What the user set wins.
+#[must_use]
+pub fn of_rank(dir: &JobDir, task: &Task, rank: &RankPlace) -> BTreeMap<String, String> {
+    let mut environment = plain_environment();
+    let mut set = |name: &str, value: String| environment.insert(name.to_owned(), value);
+    let path = |path: std::path::PathBuf| path.display().to_string();
+    set("RANK", rank.rank.to_string());
+    set("WORLD_SIZE", task.placement.ranks.len().to_string());
+    set("LOCAL_RANK", rank.local_rank.to_string());
+    set("LOCAL_WORLD_SIZE", task.ranks.len().to_string());
+    set("NODE_RANK", task.node_index.to_string());
+    set("MASTER_ADDR", master_address(task));
+    set("MASTER_PORT", master_port(task).to_string());
+    set("RAIL_JOB", task.assignment.id.to_string());
+    set("RAIL_JOB_UID", task.assignment.uid.to_string());
+    set("RAIL_TENANT", task.assignment.id.tenant.to_string());
+    set("RAIL_ATTEMPT", task.assignment.attempt.to_string());
+    set("RAIL_NODE", task.brief.node.clone());
+    set("RAIL_JOB_DIR", path(dir.path().to_owned()));
+    set("RAIL_RANK_MAP", path(dir.rank_map()));
+    set("RAIL_ENGINE_SOCKET", path(dir.engine_socket()));
+    set("RAIL_RESULT_FILE", path(dir.result()));
+    if let Some(library) = &task.brief.library {
+        set("RAIL_LIBRARY", path(library.clone()));
+    }
+    if !task.assignment.trace_parent.is_empty() {
+        set("TRACEPARENT", task.assignment.trace_parent.clone());
+    }
+    if !rank.gpus.is_empty() {
+        let gpus = rank.gpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        // Our numbers are in PCI order; CUDA's own default is by speed.
+        set("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned());
+        set("CUDA_VISIBLE_DEVICES", gpus.clone());
+        set("ROCR_VISIBLE_DEVICES", gpus);
+    }
+    environment.extend(task.brief.environment.clone());
+    if let Work::Command(command) = &task.spec.work {
+        environment.extend(command.env.clone());
+    }
+    environment
+}
+
+/// Where rank 0 can be reached: its node's address on the first rail, or its name.
+fn master_address(task: &Task) -> String {
+    let first = task.placement.nodes.first();
+    let address = first.and_then(|place| place.nics.iter().find_map(|nic| nic.address));
+    match (address, first) {
+        (Some(address), _) => address.to_string(),
+        (None, Some(place)) if task.placement.nodes.len() > 1 => place.node.to_string(),
+        _ => "127.0.0.1".to_owned(),
+    }
+}
+
+/// The same on every node of the try, another for the next job and the next try.
+fn master_port(task: &Task) -> u64 {
+    let uid = task.assignment.uid.0.as_u128();
+    let mixed = (uid ^ (uid >> 64)) as u64;
+    PORT_FIRST + mixed.wrapping_add(u64::from(task.assignment.attempt)) % PORT_COUNT
+}
+
+/// One rank's program and arguments.
+#[must_use]
+pub fn command(task: &Task) -> Vec<OsString> {
+    match &task.spec.work {
+        Work::Command(command) => command.argv.iter().map(Into::into).collect(),
+        Work::Collective(spec) => {
+            let mut argv: Vec<OsString> = vec![task.brief.engine.clone().into(), "bench-rank".into()];
+            let mut option = |name: &str, value: String| argv.extend([name.into(), value.into()]);
+            option("--op", spec.op.to_string());
+            option("--bytes", spec.bytes.to_string());
+            option("--dtype", spec.dtype.to_string());
+            option("--reduce", spec.reduce.to_string());
+            option("--iterations", spec.iterations.to_string());
+            option("--warmup", spec.warmup.to_string());
+            if spec.verify {
+                argv.push("--verify".into());
+            }
+            argv
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The supervisor: one process per try of a job, which outlives the agent. It starts the engine and the ranks, keeps
+//! their output, records how they end, and ends them; the decisions are `node_agent_core::supervisor`'s.
+
+pub mod brief;
+pub mod control;
+mod engine;
+pub mod environment;
+mod link;
+mod ranks;
+mod shell;
+
+use std::{
+    io::{self, BufRead, Read},
+    time::{Duration, Instant},
+};
+
+use thiserror::Error;
+
+use crate::{files, layout::JobDir};
+
+/// The key's line is not longer.
+const KEY_LINE_MAX: u64 = 256;
+/// The lock may be held for a moment by somebody who only looks.
+const LOCK_LIMIT: Duration = Duration::from_secs(1);
+/// Between two attempts at the lock.
+const LOCK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Why a supervisor ended without doing its work.
+#[derive(Debug, Error)]
+pub enum SupervisorError {
+    /// One is there already; it goes on.
+    #[error("another supervisor has this attempt already ({})", .0.display())]
+    AlreadyRunning(std::path::PathBuf),
+    /// What it was given cannot be used.
+    #[error(transparent)]
+    Brief(#[from] brief::BriefError),
+    /// The kernel refused something that is needed.
+    #[error("cannot supervise the job: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Runs until nothing of the try is left. The job's key is the first line of standard input.
+///
+/// # Errors
+/// Why it could not begin. Once begun, every failure is a cause in the durable state.
+pub fn run(dir: &JobDir) -> Result<(), SupervisorError> {
+    // Fails only where it leads a group already: then it was started by hand.
+    let _ = rustix::process::setsid();
+    let deadline = Instant::now() + LOCK_LIMIT;
+    let _lock = loop {
+        match files::lock(&dir.lock())? {
+            Some(lock) => break lock,
+            None if Instant::now() >= deadline => {
+                return Err(SupervisorError::AlreadyRunning(dir.path().to_owned()));
+            }
+            None => std::thread::sleep(LOCK_AGAIN),
+        }
+    };
+    if files::read(&dir.state())?.is_some() {
+        // It ran before: an attempt is never run twice, whatever became of the first run.
+        return Err(SupervisorError::AlreadyRunning(dir.path().to_owned()));
+    }
+    let mut line = String::new();
+    io::stdin().lock().take(KEY_LINE_MAX).read_line(&mut line)?;
+    let key = brief::key_from_hex(&line).ok_or(brief::BriefError::Key)?;
+    let task = brief::read(dir, &key)?;
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(io::Error::from)?;
+    shell::Shell::new(dir.clone(), task)?.run();
+    Ok(())
+}

@@ -1,0 +1,221 @@
+//! The ranks' processes: started each in a process group of its own, their output kept, the whole tree ended.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env,
+    fs::File,
+    io::{self, Read},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::process::CommandExt,
+    },
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use node_agent_core::supervisor::Signal as Hardness;
+use proto_model::{RankPlace, Work};
+use rustix::process::Signal;
+
+use crate::{
+    cgroup,
+    layout::JobDir,
+    logs::{LogWriter, Stream},
+    process::{self, Identity},
+    supervisor::{brief::Task, environment},
+};
+
+/// A tree that forks while it is killed is looked at again so often in one go.
+const ROUNDS: usize = 5;
+
+/// One rank.
+#[derive(Debug)]
+struct Rank {
+    id: Identity,
+    out: Option<File>,
+    err: Option<File>,
+}
+
+/// All ranks of this server, and the logs of those that were not started too.
+#[derive(Debug)]
+pub struct Ranks {
+    running: BTreeMap<u32, Rank>,
+    logs: BTreeMap<u32, LogWriter>,
+    cgroup: Option<PathBuf>,
+    own: i32,
+}
+
+impl Ranks {
+    /// No rank yet; logs that take notes.
+    pub fn new(dir: &JobDir, task: &Task) -> Self {
+        let log =
+            |rank: &RankPlace| (rank.rank, LogWriter::new(dir.rank_log(rank.rank), task.brief.log_bytes));
+        let logs = task.ranks.iter().map(log).collect();
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        Self { running: BTreeMap::new(), logs, cgroup: None, own }
+    }
+
+    /// Makes the control group for what is started from now on; `None` where that is not permitted (the agent has said
+    /// so once).
+    pub fn make_cgroup(&mut self, task: &Task) {
+        if task.brief.cgroups && self.cgroup.is_none() {
+            let key = format!("{}.{}.{}", task.brief.node, task.assignment.uid, task.assignment.attempt);
+            self.cgroup = cgroup::create(&key).ok();
+        }
+    }
+
+    /// The control groups in use.
+    pub fn cgroups(&self) -> Vec<PathBuf> {
+        self.cgroup.iter().cloned().collect()
+    }
+
+    /// The processes, for the durable state.
+    pub fn identities(&self) -> BTreeMap<u32, Identity> {
+        self.running.iter().map(|(rank, running)| (*rank, running.id)).collect()
+    }
+
+    /// Which rank had this pid.
+    pub fn rank_of(&self, pid: i32) -> Option<u32> {
+        self.running.iter().find(|(_, running)| running.id.pid == pid).map(|(rank, _)| *rank)
+    }
+
+    /// Starts one rank.
+    pub fn spawn(&mut self, dir: &JobDir, task: &Task, rank: &RankPlace) -> Result<(), String> {
+        let folder = match &task.spec.work {
+            Work::Command(command) if !command.working_dir.is_empty() => PathBuf::from(&command.working_dir),
+            _ => dir.work(),
+        };
+        if !folder.is_dir() {
+            return Err(format!(
+                "the working directory {} is not there on {}; make it on every server of the job, or leave it out",
+                folder.display(),
+                task.brief.node
+            ));
+        }
+        let program =
+            env::current_exe().map_err(|error| format!("the agent's own program is gone: {error}"))?;
+        let mut command = Command::new(own_program(&program));
+        command.arg("rank-exec").arg("--parent").arg(self.own.to_string());
+        if let Some(group) = &self.cgroup {
+            command.arg("--cgroup").arg(group);
+        }
+        command.arg("--").args(environment::command(task));
+        command.env_clear().envs(environment::of_rank(dir, task, rank)).current_dir(&folder);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let mut child =
+            command.spawn().map_err(|error| format!("cannot start rank {}: {error}", rank.rank))?;
+        let pid = child.id().cast_signed();
+        // It is not waited for yet, so even a rank that has ended has a stat.
+        let id = Identity::of(pid).ok_or_else(|| format!("rank {} cannot be seen in /proc", rank.rank))?;
+        let out = child.stdout.take().map(OwnedFd::from).and_then(pipe);
+        let err = child.stderr.take().map(OwnedFd::from).and_then(pipe);
+        self.running.insert(rank.rank, Rank { id, out, err });
+        Ok(())
+    }
+
+    /// What to poll for reading.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let pipes = self.running.values().flat_map(|rank| [&rank.out, &rank.err]);
+        pipes.flatten().map(AsFd::as_fd)
+    }
+
+    /// Takes what the ranks have written.
+    pub fn drain(&mut self) {
+        for (rank, running) in &mut self.running {
+            if let Some(log) = self.logs.get_mut(rank) {
+                take(&mut running.out, Stream::Out, log);
+                take(&mut running.err, Stream::Err, log);
+            }
+        }
+    }
+
+    /// Writes half lines too: nothing more may come, or not soon.
+    pub fn flush(&mut self) {
+        self.logs.values_mut().for_each(LogWriter::flush);
+    }
+
+    /// A line of ours in every rank's log.
+    pub fn note(&mut self, text: &str) {
+        self.logs.values_mut().for_each(|log| log.note(text));
+    }
+
+    /// Every process that descends from a rank.
+    fn tree(&self, engine: Option<i32>) -> BTreeSet<Identity> {
+        let below = process::descendants(self.own, engine).into_iter().map(|one| one.id);
+        let grouped = self.cgroup.iter().flat_map(|group| cgroup::members(group));
+        let grouped = grouped.filter_map(process::stat).filter(|one| !one.zombie).map(|one| one.id);
+        below.chain(grouped).filter(|id| id.pid != self.own).collect()
+    }
+
+    /// True when no process of the ranks is left.
+    pub fn is_gone(&self, engine: Option<i32>) -> bool {
+        self.tree(engine).is_empty()
+    }
+
+    /// Signals the whole tree.
+    pub fn signal(&self, hardness: Hardness, engine: Option<i32>) {
+        match hardness {
+            Hardness::Term => {
+                for id in self.tree(engine) {
+                    id.signal(Signal::TERM);
+                    // A stopped process takes SIGTERM only when it goes on.
+                    id.signal(Signal::CONT);
+                }
+            }
+            Hardness::Kill => {
+                for _ in 0..ROUNDS {
+                    self.cgroup.iter().for_each(|group| cgroup::kill(group));
+                    let tree = self.tree(engine);
+                    if tree.is_empty() {
+                        return;
+                    }
+                    for id in tree {
+                        id.signal(Signal::KILL);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Removes what was made for them.
+    pub fn clear(&mut self) {
+        if let Some(group) = self.cgroup.take() {
+            cgroup::remove(&group);
+        }
+    }
+}
+
+/// The agent's program may have been replaced by an upgrade while this supervisor runs; the kernel then shows its path
+/// with ` (deleted)`, and what is at the path now is the new version, which knows the same subcommand.
+fn own_program(path: &Path) -> PathBuf {
+    let text = path.to_string_lossy();
+    text.strip_suffix(" (deleted)").map_or_else(|| path.to_owned(), PathBuf::from)
+}
+
+fn pipe(descriptor: OwnedFd) -> Option<File> {
+    rustix::io::ioctl_fionbio(&descriptor, true).ok()?;
+    Some(File::from(descriptor))
+}
+
+/// At most this much from one pipe before the others get their turn.
+const TURN: usize = 1 << 20;
+
+fn take(pipe: &mut Option<File>, stream: Stream, log: &mut LogWriter) {
+    let mut buffer = [0; 64 * 1024];
+    let mut taken = 0;
+    while let Some(file) = pipe.as_mut() {
+        match file.read(&mut buffer) {
+            Ok(0) => *pipe = None,
+            Ok(length) => {
+                log.push(stream, &buffer[..length]);
+                taken += length;
+                if taken >= TURN {
+                    return;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => *pipe = None,
+        }
+    }
+}

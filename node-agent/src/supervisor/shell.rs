@@ -1,0 +1,364 @@
+//! The supervisor's loop: waits for what happens, lets the core decide, does what it says. One thread, because the
+//! ranks are tied to the thread that started them (PR_SET_PDEATHSIG), and because a small process has small needs.
+
+use std::{
+    collections::VecDeque,
+    io,
+    os::fd::{AsFd, OwnedFd},
+    sync::mpsc::{Receiver, Sender, channel},
+    time::{Duration, Instant, SystemTime},
+};
+
+use node_agent_core::supervisor::{Action, Event, State, step};
+use proto_model::{NodeEndpoints, Observed, RailBytes, RankExit, Timestamp, Work};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, waitpid},
+};
+
+use crate::{
+    files::{self, Durability},
+    layout::JobDir,
+    process::Identity,
+    saved::{SavedResult, SavedState},
+    supervisor::{
+        brief::Task,
+        engine::{self, Engine},
+        environment,
+        link::Link,
+        ranks::Ranks,
+    },
+};
+
+/// While the engine comes up, it is asked this often.
+const COMING_UP: Duration = Duration::from_millis(4);
+/// While processes are ending, they are looked for this often.
+const ENDING: Duration = Duration::from_millis(20);
+/// Else: orphans are reaped and deadlines are seen this often.
+const QUIET: Duration = Duration::from_millis(250);
+
+/// The supervisor's hands.
+pub struct Shell {
+    dir: JobDir,
+    task: Task,
+    state: State,
+    queue: VecDeque<Event>,
+    link: Link,
+    engine: Option<Engine>,
+    ranks: Ranks,
+    /// Ends of the engine and the ranks, by pidfd: readable when they have ended.
+    ends: Vec<OwnedFd>,
+    connected: (Sender<Result<(), String>>, Receiver<Result<(), String>>),
+    wake: (OwnedFd, OwnedFd),
+    dirty: bool,
+    exits_saved: usize,
+    begun: (Instant, Timestamp),
+    exit: bool,
+}
+
+fn wall() -> Timestamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn pidfd(pid: i32) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
+}
+
+impl Shell {
+    /// Listens for the agent; nothing is started yet.
+    pub fn new(dir: JobDir, task: Task) -> io::Result<Self> {
+        let link = Link::listen(&dir.socket())?;
+        let ranks = Ranks::new(&dir, &task);
+        let state = State::new(task.ranks.iter().map(|rank| rank.rank));
+        let wake =
+            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK)?;
+        let mut shell = Self {
+            dir,
+            task,
+            state,
+            queue: VecDeque::new(),
+            link,
+            engine: None,
+            ranks,
+            ends: Vec::new(),
+            connected: channel(),
+            wake,
+            dirty: false,
+            exits_saved: 0,
+            begun: (Instant::now(), wall()),
+            exit: false,
+        };
+        // Written before anything is started: from here on this try counts as run.
+        shell.save(Durability::Process)?;
+        Ok(shell)
+    }
+
+    /// Until nothing of the try is left.
+    pub fn run(mut self) {
+        self.queue.push_back(Event::Begin);
+        loop {
+            while let Some(event) = self.queue.pop_front() {
+                let now = self.now();
+                for action in step(&mut self.state, event, now) {
+                    self.act(action);
+                }
+            }
+            self.publish();
+            if self.exit {
+                self.ranks.clear();
+                return;
+            }
+            self.wait();
+            self.gather();
+        }
+    }
+
+    /// Wall time at the begin and monotonic time since, so that a clock that jumps moves no deadline.
+    fn now(&self) -> Timestamp {
+        self.begun.1.plus(self.begun.0.elapsed())
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::SpawnEngine => self.spawn_engine(),
+            Action::ConnectEngine(peers) => self.connect_engine(&peers),
+            Action::SpawnRanks => self.spawn_ranks(),
+            Action::SignalTree(hardness) => self.ranks.signal(hardness, self.engine_pid()),
+            Action::ReadStats => {
+                let bytes = |rail: &crate::saved::SavedRail| RailBytes {
+                    rail: rail.rail,
+                    tx_bytes: rail.tx_bytes,
+                    rx_bytes: rail.rx_bytes,
+                };
+                if let Some(reply) = engine::stats(&self.dir) {
+                    self.queue.push_back(Event::Stats(reply.rails.iter().map(bytes).collect()));
+                }
+            }
+            Action::StopEngine(reason) => {
+                if let Some(engine) = &mut self.engine {
+                    engine.stop(&self.dir, reason);
+                }
+            }
+            Action::KillEngine => {
+                if let Some(engine) = &self.engine {
+                    engine.kill();
+                }
+            }
+            Action::Note(text) => self.ranks.note(&text),
+            Action::Publish => self.dirty = true,
+            Action::Exit => self.exit = true,
+        }
+    }
+
+    fn engine_pid(&self) -> Option<i32> {
+        self.engine.as_ref().map(|engine| engine.id.pid)
+    }
+
+    fn spawn_engine(&mut self) {
+        let written = environment::write_rank_map(&self.dir, &self.task).map_err(|error| error.to_string());
+        match written.and_then(|()| Engine::spawn(&self.dir, &self.task)) {
+            Ok(engine) => {
+                self.ends.extend(pidfd(engine.id.pid));
+                self.engine = Some(engine);
+            }
+            Err(how) => self.queue.push_back(Event::EngineExited { how, clean: false }),
+        }
+    }
+
+    fn connect_engine(&mut self, endpoints: &[NodeEndpoints]) {
+        let peers = engine::peers(&self.task, endpoints);
+        let dir = self.dir.clone();
+        let answer = self.connected.0.clone();
+        let Ok(wake) = self.wake.1.try_clone() else {
+            self.queue.push_back(Event::EngineFailed("out of file descriptors".into()));
+            return;
+        };
+        let ask = move || {
+            // The supervisor may have ended; then nobody waits for this.
+            let _ = answer.send(engine::connect(&dir, peers));
+            let _ = rustix::io::write(&wake, b"!");
+        };
+        if let Err(error) = std::thread::Builder::new().name("connect".into()).spawn(ask) {
+            self.queue.push_back(Event::EngineFailed(format!("cannot start a thread: {error}")));
+        }
+    }
+
+    fn spawn_ranks(&mut self) {
+        self.ranks.make_cgroup(&self.task);
+        for rank in self.task.ranks.clone() {
+            match self.ranks.spawn(&self.dir, &self.task, &rank) {
+                Ok(()) => self.queue.push_back(Event::RankStarted(rank.rank)),
+                Err(message) => {
+                    self.queue.push_back(Event::RankFailed { rank: rank.rank, message });
+                    break;
+                }
+            }
+        }
+        self.ends.extend(self.ranks.identities().values().filter_map(|id| pidfd(id.pid)));
+    }
+
+    /// Durable first, then told.
+    fn publish(&mut self) {
+        if !std::mem::take(&mut self.dirty) {
+            return;
+        }
+        let snapshot = self.state.snapshot();
+        let ended = snapshot.state == Observed::Ended;
+        let exits = snapshot.exits.len();
+        let durability =
+            if ended || exits > self.exits_saved { Durability::Power } else { Durability::Process };
+        self.exits_saved = exits;
+        if let Err(error) = self.save(durability) {
+            eprintln!("the job goes on, but its state is not durable: {error}");
+        }
+        let line = self.snapshot_line();
+        self.link.tell(&line);
+    }
+
+    fn save(&mut self, durability: Durability) -> io::Result<()> {
+        let state = SavedState {
+            snapshot: self.state.snapshot().into(),
+            supervisor: Identity::own(),
+            engine: self.engine.as_ref().map(|engine| engine.id),
+            ranks: self.ranks.identities(),
+            cgroups: self.ranks.cgroups(),
+        };
+        files::write_json(&self.dir.state(), &state, durability)
+    }
+
+    fn snapshot_line(&self) -> Vec<u8> {
+        let saved = crate::saved::SavedSnapshot::from(self.state.snapshot());
+        // A value of our own types always has a JSON form.
+        let mut line = serde_json::to_vec(&saved).unwrap_or_default();
+        line.push(b'\n');
+        line
+    }
+
+    /// Waits for output, an end, an order, or time.
+    fn wait(&self) {
+        let timeout = match self.state.snapshot().state {
+            Observed::Preparing => COMING_UP,
+            _ if self.state.is_draining() => ENDING,
+            _ => QUIET,
+        };
+        let descriptors = self
+            .link
+            .descriptors()
+            .chain(self.ranks.descriptors())
+            .chain(self.engine.as_ref().and_then(Engine::descriptor))
+            .chain(self.ends.iter().map(AsFd::as_fd))
+            .chain([self.wake.0.as_fd()]);
+        let mut polled: Vec<PollFd<'_>> =
+            descriptors.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)).collect();
+        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(timeout.subsec_nanos()) };
+        // Interrupted or not: everything is looked at afterwards.
+        let _ = poll(&mut polled, Some(&timeout));
+    }
+
+    /// Turns what has happened into events.
+    fn gather(&mut self) {
+        let mut byte = [0; 16];
+        while rustix::io::read(&self.wake.0, &mut byte).is_ok_and(|length| length > 0) {}
+        self.ranks.drain();
+        if let Some(engine) = &mut self.engine {
+            engine.drain();
+        }
+        while let Ok(answer) = self.connected.1.try_recv() {
+            self.queue.push_back(answer.map_or_else(Event::EngineFailed, |()| Event::EngineConnected));
+        }
+        if self.state.snapshot().state == Observed::Preparing && self.engine.is_some() {
+            self.look_for_endpoints();
+        }
+        self.reap();
+        let line = self.snapshot_line();
+        self.link.accept(&line);
+        self.queue.extend(self.link.orders().into_iter().map(Event::Order));
+        if self.state.is_draining() && self.ranks.is_gone(self.engine_pid()) {
+            self.ranks.drain();
+            self.ranks.flush();
+            self.queue.push_back(Event::TreeEmpty);
+        }
+        self.queue.push_back(Event::Tick);
+    }
+
+    fn look_for_endpoints(&mut self) {
+        if !self.dir.engine_control().exists() {
+            return;
+        }
+        if let Some(reply) = engine::status(&self.dir)
+            && reply.state.is_some()
+        {
+            self.queue.push_back(Event::EngineListening(engine::endpoints(&reply)));
+        }
+    }
+
+    /// Takes the ends of processes: the engine's first, because ranks fail when their engine goes.
+    fn reap(&mut self) {
+        let mut ranks = Vec::new();
+        let engine_pid = self.engine_pid();
+        while let Ok(Some((pid, status))) = waitpid(None, WaitOptions::NOHANG) {
+            let pid = pid.as_raw_nonzero().get();
+            if Some(pid) == engine_pid {
+                self.engine_ended(status);
+            } else if let Some(rank) = self.ranks.rank_of(pid) {
+                ranks.push((rank, status));
+            }
+            // Anything else is an orphan that a rank left behind.
+        }
+        // An end that was taken would wake the loop for ever.
+        self.ends.retain(|end| !is_readable(end));
+        if ranks.is_empty() {
+            return;
+        }
+        let failed = ranks.iter().any(|(_, status)| status.exit_status() != Some(0));
+        if failed && self.engine.is_some() {
+            let broken = engine::status(&self.dir).filter(|reply| reply.state.as_deref() == Some("failed"));
+            let why = broken.map(|reply| reply.cause.unwrap_or_else(|| "it does not say why".into()));
+            self.queue.extend(why.map(Event::EngineBroken));
+        }
+        self.ranks.drain();
+        for (rank, status) in ranks {
+            self.take_result(rank, status);
+            let exit = RankExit {
+                rank,
+                code: status.exit_status().unwrap_or(0),
+                signal: status.terminating_signal().unwrap_or(0),
+                time: wall(),
+            };
+            self.queue.push_back(Event::RankExited(exit));
+        }
+        self.ranks.flush();
+    }
+
+    fn engine_ended(&mut self, status: WaitStatus) {
+        let Some(mut engine) = self.engine.take() else { return };
+        let words = engine.last_line();
+        let how = match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => format!("it ended with status {code}"),
+            (None, Some(signal)) => format!("it was ended by signal {signal}"),
+            (None, None) => "it ended".to_owned(),
+        };
+        let how = if words.is_empty() { how } else { format!("{how}: {words}") };
+        self.queue.push_back(Event::EngineExited { how, clean: status.exit_status() == Some(0) });
+    }
+
+    /// What rank 0 of a collective has measured, before its end is told.
+    fn take_result(&mut self, rank: u32, status: WaitStatus) {
+        let collective = matches!(self.task.spec.work, Work::Collective(_));
+        if rank != 0 || !collective || status.exit_status().is_none() {
+            return;
+        }
+        match files::read_json::<SavedResult>(&self.dir.result()) {
+            Ok(Some(result)) => self.queue.push_back(Event::Result(result.into())),
+            Ok(None) => {}
+            Err(error) => self.ranks.note(&format!("the benchmark's result is not usable: {error}")),
+        }
+    }
+}
+
+fn is_readable(descriptor: &OwnedFd) -> bool {
+    let mut polled = [PollFd::from_borrowed_fd(descriptor.as_fd(), PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut polled, Some(&now)).is_ok_and(|ready| ready > 0)
+}
