@@ -1,6 +1,7 @@
 //! The one thread that writes: drains the queue, stages every waiting transaction, makes them durable with one
 //! sync, then shows and acknowledges them. After a disk failure it opens the file anew and carries on.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
@@ -14,7 +15,7 @@ use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::hub::{Hub, lock};
 use crate::staged::{Command, Deadlines, Reply, Staged};
-use crate::state::Delta;
+use crate::state::{Delta, Overlay, State};
 use crate::types::LeaseId;
 
 /// Transactions in one commit at most. More would not be faster, and the first would wait for the last.
@@ -116,7 +117,7 @@ impl Writer {
         let now = self.clock.now();
         let expired = self.deadlines.due(now);
         if requests.is_empty() && expired.is_empty() {
-            return;
+            return self.probe(now);
         }
         let hub = self.hub.clone();
         let state = hub.state();
@@ -138,6 +139,16 @@ impl Writer {
                 }
             }
             Err(error) => self.answer_failed(requests, &error, now),
+        }
+    }
+
+    /// While writes fail and nobody writes, tries the disk with a commit that changes nothing, so that the status
+    /// tells the truth again when the disk is well.
+    fn probe(&mut self, now: Duration) {
+        if self.failure.is_some() {
+            let delta = unchanged(&self.hub.state());
+            // A failure is recorded like any other, and nobody waits for an answer.
+            let _ = self.commit(delta, now);
         }
     }
 
@@ -235,13 +246,24 @@ impl Writer {
             let hub = self.hub.clone();
             let state = hub.state();
             let compact_revision = tables.undo(&state, on_disk + 1)?;
-            let (revision, next_lease) = (state.revision, state.next_lease);
+            let delta = Delta { compact_revision, ..unchanged(&state) };
             drop(state);
             self.commits = on_disk + 1;
-            let (kv, log, leases) = Default::default();
-            hub.publish(Delta { kv, log, leases, revision, compact_revision, next_lease });
+            hub.publish(delta);
         }
         self.tables = Some(tables);
         Ok(())
+    }
+}
+
+/// A commit that changes nothing.
+fn unchanged(state: &State) -> Delta {
+    Delta {
+        kv: Overlay::new(),
+        log: Vec::new(),
+        leases: BTreeMap::new(),
+        revision: state.revision,
+        compact_revision: state.compact_revision,
+        next_lease: state.next_lease,
     }
 }

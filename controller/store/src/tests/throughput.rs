@@ -46,3 +46,30 @@ async fn group_commit_shares_syncs() {
     );
     assert!(status.commits < status.transactions, "transactions share commits");
 }
+
+/// How long a large store takes to open, after a clean end and after a crash (the file copied while it is open).
+#[tokio::test]
+async fn reopening_reads_everything() {
+    let keys: usize = std::env::var("STORE_BENCH_KEYS").ok().and_then(|n| n.parse().ok()).unwrap_or(5_000);
+    let (dir, crashed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    {
+        let store = EmbeddedStore::open(EmbeddedOptions::new(dir.path())).unwrap();
+        for start in (0..keys).step_by(100) {
+            let put = |txn: Txn, i| txn.then(Op::put(format!("jobs/{i:09}"), vec![b'j'; 512]));
+            store.txn((start..keys.min(start + 100)).fold(Txn::new(), put)).await.unwrap();
+        }
+        std::fs::copy(dir.path().join("state.db"), crashed.path().join("state.db")).unwrap();
+    }
+    for (what, dir) in [("clean", &dir), ("crashed", &crashed)] {
+        let begun = Instant::now();
+        let store = EmbeddedStore::open(EmbeddedOptions::new(dir.path())).unwrap();
+        let status = store.status().await.unwrap();
+        println!(
+            "{what}: {} keys, {} bytes of file in {:?}",
+            status.keys,
+            status.file_bytes,
+            begun.elapsed()
+        );
+        assert_eq!(status.keys, keys as u64);
+    }
+}
