@@ -45,7 +45,8 @@ impl Api {
             options.timeout = Some(limit);
             options.connect_timeout = options.connect_timeout.min(limit);
         }
-        let client = Client::new(&endpoints, &credentials, &options).map_err(|error| Error::Config(error.to_string()))?;
+        let client = Client::new(&endpoints, &credentials, &options)
+            .map_err(|error| Error::Config(error.to_string()))?;
         Ok(Self { client, tenant: settings.tenant.clone() })
     }
 

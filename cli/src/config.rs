@@ -80,11 +80,15 @@ pub fn resolve(flags: &Global, env: &Environment, file: &ConfigFile) -> Result<S
         None => Context::default(),
         Some(name) => match (file.contexts.get(name), wanted) {
             (Some(context), _) => context.clone(),
-            (None, _) if !flags.controller.is_empty() || env.get("RAIL_CONTROLLER").is_some() => Context::default(),
+            (None, _) if !flags.controller.is_empty() || env.get("RAIL_CONTROLLER").is_some() => {
+                Context::default()
+            }
             (None, _) => return Err(Error::Config(file.unknown_context(name))),
         },
     };
-    let path = |flag: &Option<PathBuf>, variable: &str| flag.clone().or_else(|| env.get(variable).map(PathBuf::from));
+    let path = |flag: &Option<PathBuf>, variable: &str| {
+        flag.clone().or_else(|| env.get(variable).map(PathBuf::from))
+    };
     let from_env = |variable: &str| env.get(variable).map(str::to_owned);
     let controller = match (&flags.controller[..], env.get("RAIL_CONTROLLER")) {
         ([], Some(list)) => list.split(',').map(|one| one.trim().to_owned()).collect(),
@@ -94,7 +98,12 @@ pub fn resolve(flags: &Global, env: &Environment, file: &ConfigFile) -> Result<S
     let mut settings = Settings {
         controller,
         ca: path(&flags.ca, "RAIL_CA").or_else(|| context.ca.clone()),
-        tenant: flags.tenant.clone().or_else(|| from_env("RAIL_TENANT")).or(context.tenant.clone()).unwrap_or_default(),
+        tenant: flags
+            .tenant
+            .clone()
+            .or_else(|| from_env("RAIL_TENANT"))
+            .or(context.tenant.clone())
+            .unwrap_or_default(),
         request_timeout: flags.request_timeout,
         ..Settings::default()
     };
@@ -103,7 +112,9 @@ pub fn resolve(flags: &Global, env: &Environment, file: &ConfigFile) -> Result<S
         (path(&None, "RAIL_CERT"), path(&None, "RAIL_KEY"), from_env("RAIL_TOKEN")),
         (context.cert.clone(), context.key.clone(), context.token.clone()),
     ];
-    let any = |(cert, key, token): &(Option<_>, Option<_>, Option<_>)| cert.is_some() || key.is_some() || token.is_some();
+    let any = |(cert, key, token): &(Option<_>, Option<_>, Option<_>)| {
+        cert.is_some() || key.is_some() || token.is_some()
+    };
     if let Some((cert, key, token)) = sources.into_iter().find(any) {
         (settings.cert, settings.key, settings.token) = (cert, key, token);
     }
@@ -118,7 +129,8 @@ impl Settings {
                         `railctl dev up`, which makes a context in the configuration file";
             return Err(Error::Config(text.to_owned()));
         }
-        let parse = |text: &String| text.parse().map_err(|error| Error::Config(format!("controller: {error}")));
+        let parse =
+            |text: &String| text.parse().map_err(|error| Error::Config(format!("controller: {error}")));
         self.controller.iter().map(parse).collect()
     }
 
@@ -126,7 +138,8 @@ impl Settings {
     pub fn credentials(&self) -> Result<Credentials, Error> {
         let wrong = |error: &dyn std::fmt::Display| Error::Config(format!("credentials: {error}"));
         if self.ca.is_none() {
-            let text = "no CA certificate is known, so the controller could not be verified: give --ca or RAIL_CA";
+            let text =
+                "no CA certificate is known, so the controller could not be verified: give --ca or RAIL_CA";
             return Err(Error::Config(text.to_owned()));
         }
         let prefix = TokenKind::User.prefix();
@@ -173,14 +186,22 @@ mod tests {
 
     #[test]
     fn flags_win_over_environment_over_context() {
-        let env = Environment::of(&[("RAIL_CONTROLLER", "https://env, unix:/s"), ("RAIL_TENANT", "env"), ("RAIL_CA", "")]);
+        let env = Environment::of(&[
+            ("RAIL_CONTROLLER", "https://env, unix:/s"),
+            ("RAIL_TENANT", "env"),
+            ("RAIL_CA", ""),
+        ]);
         let none = Environment::default();
         let flags = Global { tenant: Some("flag".into()), ..Global::default() };
         let plain = resolve(&Global::default(), &none, &file()).unwrap();
         assert_eq!((plain.controller, plain.tenant.as_str()), (vec!["https://one".to_owned()], "nlp"));
         let mixed = resolve(&flags, &env, &file()).unwrap();
         assert_eq!(mixed.controller, ["https://env", "unix:/s"]);
-        assert_eq!((mixed.tenant.as_str(), mixed.ca), ("flag", Some("/c/ca.pem".into())), "an empty variable is none");
+        assert_eq!(
+            (mixed.tenant.as_str(), mixed.ca),
+            ("flag", Some("/c/ca.pem".into())),
+            "an empty variable is none"
+        );
         let flags = Global { controller: vec!["https://flag".into()], ..Global::default() };
         assert_eq!(resolve(&flags, &env, &file()).unwrap().controller, ["https://flag"]);
     }
@@ -215,7 +236,8 @@ mod tests {
 
     #[test]
     fn base_folders() {
-        let env = Environment::of(&[("HOME", "/h"), ("XDG_STATE_HOME", "relative"), ("XDG_CONFIG_HOME", "/x")]);
+        let env =
+            Environment::of(&[("HOME", "/h"), ("XDG_STATE_HOME", "relative"), ("XDG_CONFIG_HOME", "/x")]);
         assert_eq!(env.base_dir("XDG_STATE_HOME", ".local/state"), Some("/h/.local/state".into()));
         assert_eq!(env.config_path(), Some("/x/railyard/config.yaml".into()));
         assert_eq!(Environment::of(&[("RAIL_CONFIG", "/y")]).config_path(), Some("/y".into()));

@@ -4,7 +4,7 @@ mod locate;
 
 use std::{
     io::Read as _,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use prost_reflect::DynamicMessage;
@@ -18,7 +18,7 @@ use crate::error::Error;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Resource {
     /// A job.
-    Job(v1::Job),
+    Job(Box<v1::Job>),
     /// The fabric.
     Fabric(v1::Fabric),
     /// A tenant.
@@ -35,6 +35,8 @@ pub struct Source {
     /// The bytes.
     pub text: Vec<u8>,
     format: FormatOf,
+    /// What relative paths in it are relative to.
+    folder: PathBuf,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,16 +66,28 @@ impl Source {
         };
         let name = if path == Path::new("-") { "<stdin>".to_owned() } else { path.display().to_string() };
         // A file that is not there is a mistake on the command line, as a wrong flag is.
-        read.map_err(|error| Error::Usage(format!("cannot read {name}: {error}")))?;
-        Ok(Self::of(&name, text))
+        let failed = |error: std::io::Error| Error::Usage(format!("cannot read {name}: {error}"));
+        read.map_err(failed)?;
+        let size =
+            std::fs::metadata(path).map_or(text.len() as u64, |meta| meta.len().max(text.len() as u64));
+        if text.len() > MAX_TEXT {
+            return Err(Error::Document(format!(
+                "{name}:1:1: has {size} bytes; at most {MAX_TEXT} are read"
+            )));
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = std::path::absolute(folder).map_err(failed)?;
+        Ok(Self { folder, ..Self::of(&name, text) })
     }
 
     /// A text by its name. JSON is told by the name, or by its first character where there is no name to tell.
     #[must_use]
     pub fn of(name: &str, text: Vec<u8>) -> Self {
         let braced = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-        let json = Path::new(name).extension().is_some_and(|end| end == "json") || (name == "<stdin>" && braced);
-        Self { name: name.to_owned(), text, format: if json { FormatOf::Json } else { FormatOf::Yaml } }
+        let json =
+            Path::new(name).extension().is_some_and(|end| end == "json") || (name == "<stdin>" && braced);
+        let format = if json { FormatOf::Json } else { FormatOf::Yaml };
+        Self { name: name.to_owned(), text, format, folder: PathBuf::from("/") }
     }
 
     /// All documents; each is checked.
@@ -84,7 +98,10 @@ impl Source {
         let mut documents = Vec::new();
         let mut findings = Vec::new();
         for (index, document) in read.into_iter().enumerate() {
-            let resource = typed(&document.kind, &document.message)?;
+            let mut resource = typed(&document.kind, &document.message)?;
+            if let Resource::Job(job) = &mut resource {
+                self.settle_working_dir(job);
+            }
             findings.extend(self.check(index, &resource));
             documents.push(Document { index, resource });
         }
@@ -95,7 +112,7 @@ impl Source {
     pub fn job(&self) -> Result<v1::Job, Error> {
         let mut documents = self.documents()?.into_iter();
         match (documents.next().map(|first| first.resource), documents.len()) {
-            (Some(Resource::Job(job)), 0) => Ok(job),
+            (Some(Resource::Job(job)), 0) => Ok(*job),
             (Some(Resource::Job(_)), more) => Err(Error::Document(format!(
                 "{}: {} documents; one job is submitted at a time (`railctl apply -f` takes several)",
                 self.name,
@@ -107,6 +124,20 @@ impl Source {
                 other.kind()
             ))),
             (None, _) => Err(Error::Document(format!("{}:1:1: the file is empty", self.name))),
+        }
+    }
+
+    /// A relative `workingDir` is relative to the file: servers know nothing of where it was written.
+    fn settle_working_dir(&self, job: &mut v1::Job) {
+        let Some(v1::job_spec::Work::Command(command)) =
+            job.spec.as_mut().and_then(|spec| spec.work.as_mut())
+        else {
+            return;
+        };
+        let dir = &mut command.working_dir;
+        if !dir.is_empty() && !dir.starts_with('/') {
+            let settled: PathBuf = self.folder.join(&*dir).components().collect();
+            *dir = settled.display().to_string();
         }
     }
 
@@ -165,7 +196,7 @@ impl Resource {
 fn typed(kind: &str, message: &DynamicMessage) -> Result<Resource, Error> {
     let damaged = |error: prost_reflect::prost::DecodeError| Error::Document(format!("{kind}: {error}"));
     Ok(match kind {
-        "Job" => Resource::Job(message.transcode_to().map_err(damaged)?),
+        "Job" => Resource::Job(Box::new(message.transcode_to().map_err(damaged)?)),
         "Fabric" => Resource::Fabric(message.transcode_to().map_err(damaged)?),
         "Tenant" => Resource::Tenant(message.transcode_to().map_err(damaged)?),
         other => Resource::Other(other.to_owned()),
@@ -179,7 +210,12 @@ fn job_errors(job: &v1::Job) -> Vec<(String, String)> {
 }
 
 fn errors_of(errors: Option<proto_wire::FieldErrors>) -> Vec<(String, String)> {
-    errors.map(|errors| errors.0).unwrap_or_default().into_iter().map(|one| (one.field, one.message)).collect()
+    errors
+        .map(|errors| errors.0)
+        .unwrap_or_default()
+        .into_iter()
+        .map(|one| (one.field, one.message))
+        .collect()
 }
 
 #[cfg(test)]
@@ -223,16 +259,53 @@ mod tests {
         let two = format!("{JOB}---\n{JOB}");
         assert!(read("j", &two).unwrap_err().to_string().contains("2 documents"));
         let fabric = "apiVersion: rail/v1\nkind: Fabric\nmetadata: {name: f}\nspec: {rails: [{index: 0, name: r}], leaves: [{name: l, rail: 0, pod: p}]}\n";
-        assert!(read("f", fabric).unwrap_err().to_string().contains("a Job is expected"), "{:?}", read("f", fabric));
+        assert!(
+            read("f", fabric).unwrap_err().to_string().contains("a Job is expected"),
+            "{:?}",
+            read("f", fabric)
+        );
         assert_eq!(read("e", "").unwrap_err().exit_code(), 2);
     }
 
     #[test]
     fn what_the_controller_says_of_a_field_gets_its_place() {
         let source = Source::of("job.yaml", JOB.as_bytes().to_vec());
-        let error = RpcError::new(proto_rpc::ErrorClass::Infeasible, "X", "no").with_violation("spec.gang.gpusPerNode", "too many");
+        let error = RpcError::new(proto_rpc::ErrorClass::Infeasible, "X", "no")
+            .with_violation("spec.gang.gpusPerNode", "too many");
         let placed = source.place(0, Error::Rpc { doing: "submit".into(), error: Box::new(error) });
         assert_eq!(placed.lines()[1], "  job.yaml:8:18: spec.gang.gpusPerNode: too many");
+    }
+
+    #[test]
+    fn a_relative_working_dir_is_beside_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("job.yaml");
+        let dir_of = |written: &str| {
+            std::fs::write(&path, JOB.replace("argv:", &format!("workingDir: {written}\n    argv:")))
+                .unwrap();
+            match Source::open(&path).unwrap().job().unwrap().spec.unwrap().work {
+                Some(v1::job_spec::Work::Command(command)) => PathBuf::from(command.working_dir),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(dir_of("."), folder.path());
+        assert_eq!(dir_of("a/b"), folder.path().join("a/b"));
+        assert_eq!(dir_of("/x"), Path::new("/x"));
+    }
+
+    #[test]
+    fn the_samples_are_sound() {
+        let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy");
+        let files = ["jobs", "fabrics"].map(|folder| std::fs::read_dir(deploy.join(folder)).unwrap());
+        let mut kinds = Vec::new();
+        for path in files.into_iter().flatten().map(|entry| entry.unwrap().path()) {
+            if path.extension().is_some_and(|end| end == "yaml") {
+                let documents = Source::open(&path).unwrap().documents().unwrap();
+                kinds.extend(documents.iter().map(|one| one.resource.kind().to_owned()));
+            }
+        }
+        kinds.sort();
+        assert_eq!(kinds, ["Fabric", "Fabric", "Job", "Job", "Job", "Tenant", "Tenant"]);
     }
 
     #[test]

@@ -123,9 +123,9 @@ impl Error {
 /// What to do about an answer, where the answer itself cannot know it.
 fn hint(error: &RpcError) -> Option<&'static str> {
     match (error.class, error.reason.as_str()) {
-        (ErrorClass::Unavailable, "UNREACHABLE") => {
-            Some("is the controller running, and is its address right? See `railctl config view` and --controller.")
-        }
+        (ErrorClass::Unavailable, "UNREACHABLE") => Some(
+            "is the controller running, and is its address right? See `railctl config view` and --controller.",
+        ),
         (ErrorClass::Unauthenticated, "SERVER_NOT_TRUSTED") => {
             Some("the CA file belongs to another cluster; see --ca and `railctl config view`.")
         }
@@ -144,7 +144,7 @@ pub fn human(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         _ if millis < 1000 => format!("{millis}ms"),
-        0..60 if millis % 1000 != 0 => format!("{:.1}s", duration.as_secs_f64()),
+        0..60 if !millis.is_multiple_of(1000) => format!("{:.1}s", duration.as_secs_f64()),
         0..60 => format!("{seconds}s"),
         60..3600 if seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
         60..3600 => format!("{}m{}s", seconds / 60, seconds % 60),
@@ -186,14 +186,28 @@ mod tests {
         let error = RpcError::new(ErrorClass::Invalid, "BAD_FIELD", "the job is not valid")
             .with_violation("spec.gang.nodes", "must be at least 1");
         let error = Error::Rpc { doing: "submit".into(), error: Box::new(error) };
-        assert_eq!(error.lines(), ["error: submit: the job is not valid", "  spec.gang.nodes: must be at least 1"]);
-        let away = Error::rpc("list jobs", &tonic::Status::from(RpcError::new(ErrorClass::Unavailable, "UNREACHABLE", "no")));
+        assert_eq!(
+            error.lines(),
+            ["error: submit: the job is not valid", "  spec.gang.nodes: must be at least 1"]
+        );
+        let away = Error::rpc(
+            "list jobs",
+            &tonic::Status::from(RpcError::new(ErrorClass::Unavailable, "UNREACHABLE", "no")),
+        );
         assert!(away.lines()[1].starts_with("hint: is the controller running"));
     }
 
     #[test]
     fn durations_read_well() {
-        let cases = [(0, "0ms"), (250, "250ms"), (1500, "1.5s"), (59_000, "59s"), (90_000, "1m30s"), (5_400_000, "1h30m"), (90_000_000, "1d1h")];
+        let cases = [
+            (0, "0ms"),
+            (250, "250ms"),
+            (1500, "1.5s"),
+            (59_000, "59s"),
+            (90_000, "1m30s"),
+            (5_400_000, "1h30m"),
+            (90_000_000, "1d1h"),
+        ];
         for (millis, text) in cases {
             assert_eq!(human(Duration::from_millis(millis)), text);
         }

@@ -19,7 +19,8 @@ pub async fn run(args: &Apply, api: impl Fn() -> Result<Api, Error>) -> Result<(
         let documents = source.documents()?;
         for document in &documents {
             if let Resource::Other(kind) = &document.resource {
-                let text = format!("{}: a {kind} is not made by a file; Fabric, Tenant and Job are", source.name);
+                let text =
+                    format!("{}: a {kind} is not made by a file; Fabric, Tenant and Job are", source.name);
                 return Err(Error::Document(text));
             }
         }
@@ -29,7 +30,9 @@ pub async fn run(args: &Apply, api: impl Fn() -> Result<Api, Error>) -> Result<(
     for (source, documents) in all {
         for document in documents {
             let index = document.index;
-            let done = one(&source, document, args.dry_run, &api).await.map_err(|error| source.place(index, error))?;
+            let done = one(&source, document, args.dry_run, &api)
+                .await
+                .map_err(|error| source.place(index, error))?;
             print(&format!("{done}{}\n", if args.dry_run { " (dry run)" } else { "" }))?;
         }
     }
@@ -61,7 +64,7 @@ async fn one(source: &Source, document: Document, dry_run: bool, api: &Api) -> R
         }
         Resource::Job(job) if dry_run => {
             let name = job.metadata.clone().unwrap_or_default().name;
-            let request = v1::PlanJobRequest { job: Some(job), on_behalf_of: api.tenant.clone() };
+            let request = v1::PlanJobRequest { job: Some(*job), on_behalf_of: api.tenant.clone() };
             let planned = repeat(format!("plan the job of {}", source.name), |_| {
                 let (mut client, request) = (api.jobs(), request.clone());
                 async move { client.plan_job(request).await }
@@ -69,14 +72,19 @@ async fn one(source: &Source, document: Document, dry_run: bool, api: &Api) -> R
             .await?;
             if planned.infeasible {
                 let codes = crate::render::reasons(&planned.reasons);
-                return Err(Error::Infeasible(format!("{}: job `{name}` can never start on this cluster: {codes}", source.name)));
+                return Err(Error::Infeasible(format!(
+                    "{}: job `{name}` can never start on this cluster: {codes}",
+                    source.name
+                )));
             }
             Ok(format!("job/{name} would be submitted"))
         }
         Resource::Job(job) => {
-            let made = submit::create(source, document.index, job, api).await?;
+            let made = submit::create(source, document.index, *job, api).await?;
             Ok(format!("{} submitted", super::get::job_name(&made)))
         }
-        Resource::Other(kind) => Err(Error::Document(format!("{}: a {kind} is not made by a file", source.name))),
+        Resource::Other(kind) => {
+            Err(Error::Document(format!("{}: a {kind} is not made by a file", source.name)))
+        }
     }
 }

@@ -27,6 +27,8 @@ pub fn run(command: &ConfigCommand, env: &Environment) -> Result<(), Error> {
             eprintln!("context `{name}` is current");
             Ok(())
         }
-        (ConfigCommand::Use { .. }, None) => Err(Error::Config("neither HOME nor RAIL_CONFIG is set".to_owned())),
+        (ConfigCommand::Use { .. }, None) => {
+            Err(Error::Config("neither HOME nor RAIL_CONFIG is set".to_owned()))
+        }
     }
 }

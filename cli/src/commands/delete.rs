@@ -16,7 +16,9 @@ pub async fn run(args: &Delete, api: &Api) -> Result<(), Error> {
         return Ok(());
     }
     if args.names.is_empty() {
-        return Err(Error::Usage("name what is to be deleted, for example `railctl delete job NAME`".to_owned()));
+        return Err(Error::Usage(
+            "name what is to be deleted, for example `railctl delete job NAME`".to_owned(),
+        ));
     }
     let mut first = None;
     for name in &args.names {

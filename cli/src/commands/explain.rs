@@ -59,8 +59,14 @@ mod tests {
 
     #[test]
     fn all_causes_are_told() {
-        let reason = v1::Reason { code: "GpuCapacity".into(), count: 3, message: "3 of 4 nodes are full".into(), ..Default::default() };
-        let answer = v1::ExplainJobResponse { phase: 1, reasons: vec![reason], queue_position: 2, infeasible: true };
+        let reason = v1::Reason {
+            code: "GpuCapacity".into(),
+            count: 3,
+            message: "3 of 4 nodes are full".into(),
+            ..Default::default()
+        };
+        let answer =
+            v1::ExplainJobResponse { phase: 1, reasons: vec![reason], queue_position: 2, infeasible: true };
         let expected = "\
 job nlp/a is Pending; 2 jobs are ahead of it
 it can never start on this cluster as it is described now

@@ -18,7 +18,9 @@ pub async fn run(args: &Get, api: &Api) -> Result<(), Error> {
         return Err(Error::Usage("--phase and --all-tenants are for jobs only".to_owned()));
     }
     if args.all_tenants && args.name.is_some() {
-        return Err(Error::Usage("a job is named within one tenant: write TENANT/JOB in place of -A".to_owned()));
+        return Err(Error::Usage(
+            "a job is named within one tenant: write TENANT/JOB in place of -A".to_owned(),
+        ));
     }
     match (args.noun, args.watch) {
         (GetNoun::Jobs, false) => jobs(args, api).await,
@@ -71,7 +73,8 @@ async fn jobs(args: &Get, api: &Api) -> Result<(), Error> {
     list.jobs.retain(|job| labelled(job.metadata.as_ref(), &args.labels));
     nothing(list.jobs.is_empty(), args.output, "jobs");
     let names = || list.jobs.iter().map(job_name).collect();
-    let table = |wide| if list.jobs.is_empty() { String::new() } else { render::jobs(&list.jobs, wide, now()) };
+    let table =
+        |wide| if list.jobs.is_empty() { String::new() } else { render::jobs(&list.jobs, wide, now()) };
     print(&render::render(args.output, &list, "rail.v1.ListJobsResponse", names, table)?)
 }
 
@@ -86,7 +89,8 @@ async fn nodes(args: &Get, api: &Api) -> Result<(), Error> {
     list.nodes.retain(|node| labelled(node.metadata.as_ref(), &args.labels));
     nothing(list.nodes.is_empty(), args.output, "nodes");
     let names = || list.nodes.iter().map(name).collect();
-    let table = |wide| if list.nodes.is_empty() { String::new() } else { render::nodes(&list.nodes, wide, now()) };
+    let table =
+        |wide| if list.nodes.is_empty() { String::new() } else { render::nodes(&list.nodes, wide, now()) };
     print(&render::render(args.output, &list, "rail.v1.ListNodesResponse", names, table)?)
 }
 
@@ -113,7 +117,13 @@ async fn tenants(args: &Get, api: &Api) -> Result<(), Error> {
     if let Some(wanted) = &args.name {
         let tenant = tenant(wanted, api).await?;
         let table = |_| render::tenants(std::slice::from_ref(&tenant));
-        return print(&render::render(args.output, &tenant, "rail.v1.Tenant", || vec![name(&tenant)], table)?);
+        return print(&render::render(
+            args.output,
+            &tenant,
+            "rail.v1.Tenant",
+            || vec![name(&tenant)],
+            table,
+        )?);
     }
     let mut list = api.list_tenants().await?;
     list.tenants.retain(|tenant| labelled(tenant.metadata.as_ref(), &args.labels));
@@ -131,7 +141,9 @@ async fn fabric(args: &Get, api: &Api) -> Result<(), Error> {
     .await?;
     let name = fabric.metadata.clone().unwrap_or_default().name;
     if let Some(wanted) = args.name.as_ref().filter(|wanted| **wanted != name) {
-        return Err(Error::NotFound(format!("there is no fabric `{wanted}`; the cluster's fabric is `{name}`")));
+        return Err(Error::NotFound(format!(
+            "there is no fabric `{wanted}`; the cluster's fabric is `{name}`"
+        )));
     }
     let table = |wide| render::fabric(&fabric, wide);
     print(&render::render(args.output, &fabric, "rail.v1.Fabric", || vec![format!("fabric/{name}")], table)?)

@@ -4,12 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proto_wire::v1::{self, log_chunk::Stream};
 
-use crate::{
-    args::Logs,
-    client::Api,
-    error::Error,
-    output::print_bytes,
-};
+use crate::{args::Logs, client::Api, error::Error, output::print_bytes};
 
 /// A line is shown in parts beyond this.
 const MAX_LINE: usize = 64 * 1024;

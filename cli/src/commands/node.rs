@@ -17,8 +17,12 @@ pub async fn run(command: &NodeCommand, api: &Api) -> Result<(), Error> {
         NodeCommand::Token { name, lifetime, output } => {
             let lifetime = lifetime.map(duration).transpose()?;
             let request = v1::CreateJoinTokenRequest { node: name.clone(), lifetime };
-            let answer = once(format!("make a join token for `{name}`"), api.nodes().create_join_token(request)).await?;
-            eprintln!("on {name}: rail-node-agent run --node {name} --controller ENDPOINT --join-token TOKEN --ca-pin PIN");
+            let answer =
+                once(format!("make a join token for `{name}`"), api.nodes().create_join_token(request))
+                    .await?;
+            eprintln!(
+                "on {name}: rail-node-agent run --node {name} --controller ENDPOINT --join-token TOKEN --ca-pin PIN"
+            );
             let table = |_| format!("token   {}\nca-pin  {}\n", answer.token, answer.ca_pin);
             let names = || vec![answer.token.clone()];
             print(&render::render(*output, &answer, "rail.v1.CreateJoinTokenResponse", names, table)?)
@@ -35,7 +39,8 @@ async fn schedulable(name: &str, cordon: Option<&String>, api: &Api) -> Result<(
     let mut spec = node.spec.unwrap_or_default();
     spec.unschedulable = cordon.is_some();
     spec.reason = cordon.cloned().unwrap_or_default();
-    let mut request = v1::UpdateNodeRequest { name: name.to_owned(), spec: Some(spec), if_resource_version: version };
+    let mut request =
+        v1::UpdateNodeRequest { name: name.to_owned(), spec: Some(spec), if_resource_version: version };
     let mut done = once(format!("update node `{name}`"), api.nodes().update_node(request.clone())).await;
     // A heartbeat changes the version too: only the spec matters here, and it is written whole.
     if done.as_ref().is_err_and(|error| error.exit_code() == 5) {

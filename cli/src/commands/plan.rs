@@ -28,12 +28,22 @@ pub async fn show(source: &Source, job: v1::Job, output: Output, api: &Api) -> R
     })
     .await
     .map_err(|error| source.place(0, error))?;
-    let names = || planned.placement.iter().flat_map(|place| &place.nodes).map(|node| format!("node/{}", node.node)).collect();
+    let names = || {
+        planned
+            .placement
+            .iter()
+            .flat_map(|place| &place.nodes)
+            .map(|node| format!("node/{}", node.node))
+            .collect()
+    };
     let table = |_| words(&planned);
     print(&render::render(output, &planned, "rail.v1.PlanJobResponse", names, table)?)?;
     if planned.infeasible {
         let codes = render::reasons(&planned.reasons);
-        return Err(Error::Infeasible(format!("{}: the job can never start on this cluster: {codes}", source.name)));
+        return Err(Error::Infeasible(format!(
+            "{}: the job can never start on this cluster: {codes}",
+            source.name
+        )));
     }
     Ok(())
 }

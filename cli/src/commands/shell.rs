@@ -26,7 +26,9 @@ fn page(command: &clap::Command, name: &str, dir: &Path) -> Result<(), Error> {
     let mut text = Vec::new();
     let titled = command.clone().name(name.to_owned());
     let rendered = clap_mangen::Man::new(titled).title(name.to_uppercase()).render(&mut text);
-    rendered.and_then(|()| std::fs::write(&path, text)).map_err(|error| Error::file("write", &path, error))?;
+    rendered
+        .and_then(|()| std::fs::write(&path, text))
+        .map_err(|error| Error::file("write", &path, error))?;
     for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
         page(inner, &format!("{name}-{}", inner.get_name()), dir)?;
     }

@@ -68,7 +68,9 @@ fn show(job: &v1::Job, output: Output) -> Result<(), Error> {
         return print(&format!("job/{}/{}\n", metadata.tenant, metadata.name));
     }
     let names = || vec![super::get::job_name(job)];
-    print(&render::render(output, job, "rail.v1.Job", names, |wide| render::jobs(std::slice::from_ref(job), wide, now()))?)
+    print(&render::render(output, job, "rail.v1.Job", names, |wide| {
+        render::jobs(std::slice::from_ref(job), wide, now())
+    })?)
 }
 
 /// What a waited-for job has to say: where it ran and what it measured.

@@ -20,13 +20,21 @@ pub async fn run(command: &TenantCommand, api: &Api, flags: &Global, env: &Envir
         TenantCommand::Create { name, gpus, jobs, description } => {
             let exists = api.list_tenants().await?.tenants.iter().any(|tenant| named(tenant, name));
             if exists {
-                let text = format!("tenant `{name}` exists; `railctl tenant set-quota {name}` changes its quota");
+                let text =
+                    format!("tenant `{name}` exists; `railctl tenant set-quota {name}` changes its quota");
                 return Err(Error::Rpc {
                     doing: "create tenant".to_owned(),
-                    error: Box::new(proto_rpc::RpcError::new(proto_rpc::ErrorClass::AlreadyExists, "NAME_TAKEN", text)),
+                    error: Box::new(proto_rpc::RpcError::new(
+                        proto_rpc::ErrorClass::AlreadyExists,
+                        "NAME_TAKEN",
+                        text,
+                    )),
                 });
             }
-            let spec = v1::TenantSpec { description: description.clone(), quota: Some(v1::Quota { gpus: *gpus, jobs: *jobs }) };
+            let spec = v1::TenantSpec {
+                description: description.clone(),
+                quota: Some(v1::Quota { gpus: *gpus, jobs: *jobs }),
+            };
             apply(name, spec, api).await?;
             eprintln!("tenant {name} is created with {gpus} GPUs");
             Ok(())
@@ -52,8 +60,10 @@ pub async fn run(command: &TenantCommand, api: &Api, flags: &Global, env: &Envir
         TenantCommand::IssueToken { user, role, lifetime } => {
             let lifetime = lifetime.map(duration).transpose()?;
             let tenant = tenant_for(*role, api)?;
-            let request = v1::IssueTokenRequest { tenant, user: user.clone(), role: role_number(*role), lifetime };
-            let answer = once(format!("issue a token for `{user}`"), api.tenants().issue_token(request)).await?;
+            let request =
+                v1::IssueTokenRequest { tenant, user: user.clone(), role: role_number(*role), lifetime };
+            let answer =
+                once(format!("issue a token for `{user}`"), api.tenants().issue_token(request)).await?;
             eprintln!("shown once; give it as RAIL_TOKEN or in a file by --token");
             print(&format!("{}\n", answer.token))
         }
@@ -122,7 +132,8 @@ async fn issue_certificate(
         role: role_number(role),
         lifetime,
     };
-    let answer = once(format!("issue a certificate for `{user}`"), api.tenants().issue_certificate(asked)).await?;
+    let answer =
+        once(format!("issue a certificate for `{user}`"), api.tenants().issue_certificate(asked)).await?;
     let out = std::path::absolute(out).map_err(|error| Error::file("find", out, error))?;
     std::fs::create_dir_all(&out).map_err(|error| Error::file("create", &out, error))?;
     let file = |suffix: &str| out.join(format!("{user}{suffix}"));
@@ -135,7 +146,14 @@ async fn issue_certificate(
     Ok(paths)
 }
 
-fn add_context_of(name: &str, paths: &Issued, role: RoleArg, api: &Api, flags: &Global, env: &Environment) -> Result<(), Error> {
+fn add_context_of(
+    name: &str,
+    paths: &Issued,
+    role: RoleArg,
+    api: &Api,
+    flags: &Global,
+    env: &Environment,
+) -> Result<(), Error> {
     let Some(config) = env.config_path() else {
         return Err(Error::Config("neither HOME nor RAIL_CONFIG is set: no context is added".to_owned()));
     };

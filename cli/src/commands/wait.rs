@@ -55,7 +55,12 @@ pub fn ended(job: &v1::Job) -> bool {
 }
 
 /// Waits until the job has ended and gives it; a timeout or Ctrl-C leaves the job as it is.
-pub async fn until_ended(api: &Api, job: &JobRef, uid: &str, limit: Option<Duration>) -> Result<v1::Job, Error> {
+pub async fn until_ended(
+    api: &Api,
+    job: &JobRef,
+    uid: &str,
+    limit: Option<Duration>,
+) -> Result<v1::Job, Error> {
     let progress = Progress::new();
     let mut last = String::new();
     let show = |job: &v1::Job| {
@@ -80,7 +85,12 @@ pub async fn until_ended(api: &Api, job: &JobRef, uid: &str, limit: Option<Durat
     }
 }
 
-async fn follow(api: &Api, job: &JobRef, uid: &str, mut show: impl FnMut(&v1::Job)) -> Result<v1::Job, Error> {
+async fn follow(
+    api: &Api,
+    job: &JobRef,
+    uid: &str,
+    mut show: impl FnMut(&v1::Job),
+) -> Result<v1::Job, Error> {
     let doing = format!("wait for job `{job}`");
     let mut resumer = Resumer::new(0);
     loop {
@@ -95,7 +105,11 @@ async fn follow(api: &Api, job: &JobRef, uid: &str, mut show: impl FnMut(&v1::Jo
                         let deleted = event.r#type() == job_event::Type::Delete;
                         let Some(seen) = event.job else { continue };
                         // Another job may have taken the name since.
-                        if seen.metadata.as_ref().is_some_and(|metadata| !uid.is_empty() && metadata.uid != uid) {
+                        if seen
+                            .metadata
+                            .as_ref()
+                            .is_some_and(|metadata| !uid.is_empty() && metadata.uid != uid)
+                        {
                             continue;
                         }
                         show(&seen);
@@ -103,7 +117,9 @@ async fn follow(api: &Api, job: &JobRef, uid: &str, mut show: impl FnMut(&v1::Jo
                             return Ok(seen);
                         }
                         if deleted {
-                            return Err(Error::NotFound(format!("job {job} was deleted while it was waited for")));
+                            return Err(Error::NotFound(format!(
+                                "job {job} was deleted while it was waited for"
+                            )));
                         }
                     }
                 }
@@ -148,9 +164,14 @@ pub fn verdict(job: &v1::Job) -> Result<(), Error> {
     if status.phase() == Phase::Completed {
         return Ok(());
     }
-    let reasons: Vec<String> = status.reasons.iter().map(|reason| format!("{}: {}", reason.code, reason.message)).collect();
+    let reasons: Vec<String> =
+        status.reasons.iter().map(|reason| format!("{}: {}", reason.code, reason.message)).collect();
     let because = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join("; ")) };
-    Err(Error::JobEnded { job: JobRef::of(job).to_string(), phase: render::job_phase(status.phase).to_owned(), because })
+    Err(Error::JobEnded {
+        job: JobRef::of(job).to_string(),
+        phase: render::job_phase(status.phase).to_owned(),
+        because,
+    })
 }
 
 /// How long the job ran, for the last line.
@@ -165,7 +186,11 @@ mod tests {
     use super::*;
 
     fn job(phase: Phase) -> v1::Job {
-        let reasons = vec![v1::Reason { code: "RankExited".into(), message: "rank 3 ended with 1".into(), ..Default::default() }];
+        let reasons = vec![v1::Reason {
+            code: "RankExited".into(),
+            message: "rank 3 ended with 1".into(),
+            ..Default::default()
+        }];
         v1::Job {
             metadata: Some(v1::Metadata { name: "a".into(), tenant: "t".into(), ..Default::default() }),
             status: Some(v1::JobStatus { phase: phase.into(), reasons, attempt: 2, ..Default::default() }),

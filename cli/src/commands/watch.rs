@@ -32,7 +32,13 @@ pub struct Resumer {
 impl Resumer {
     /// From the present state, or after a revision.
     pub fn new(revision: u64) -> Self {
-        Self { policy: RetryPolicy::default(), jitter: Jitter::from_os(), failures: 0, away_since: None, revision }
+        Self {
+            policy: RetryPolicy::default(),
+            jitter: Jitter::from_os(),
+            failures: 0,
+            away_since: None,
+            revision,
+        }
     }
 
     /// Something arrived.
@@ -48,7 +54,10 @@ impl Resumer {
             match class {
                 // The revision is too old to be resumed: begin with the present state.
                 ErrorClass::Gone => self.revision = 0,
-                ErrorClass::Unavailable | ErrorClass::Overloaded | ErrorClass::Internal | ErrorClass::Cancelled
+                ErrorClass::Unavailable
+                | ErrorClass::Overloaded
+                | ErrorClass::Internal
+                | ErrorClass::Cancelled
                 | ErrorClass::Timeout => {
                     let since = *self.away_since.get_or_insert_with(std::time::Instant::now);
                     if since.elapsed() >= AWAY_LIMIT {
@@ -69,15 +78,24 @@ impl Resumer {
 }
 
 /// Opens a watch of jobs.
-pub async fn open_jobs(api: &Api, tenant: &str, name: &str, after: u64) -> Result<Streaming<v1::JobEvent>, Status> {
-    let request = v1::WatchJobsRequest { tenant: tenant.to_owned(), name: name.to_owned(), after_revision: after };
+pub async fn open_jobs(
+    api: &Api,
+    tenant: &str,
+    name: &str,
+    after: u64,
+) -> Result<Streaming<v1::JobEvent>, Status> {
+    let request =
+        v1::WatchJobsRequest { tenant: tenant.to_owned(), name: name.to_owned(), after_revision: after };
     api.streaming().jobs().watch_jobs(request).await.map(tonic::Response::into_inner)
 }
 
 /// `get jobs --watch`.
 pub async fn jobs(args: &Get, api: &Api) -> Result<(), Error> {
     let one = args.name.as_ref().map(|name| api.job_ref(name));
-    let everyone = JobRef { tenant: if args.all_tenants { String::new() } else { api.tenant.clone() }, name: String::new() };
+    let everyone = JobRef {
+        tenant: if args.all_tenants { String::new() } else { api.tenant.clone() },
+        name: String::new(),
+    };
     let of = one.unwrap_or(everyone);
     let phases: Vec<i32> = args.phase.iter().map(|phase| phase_number(*phase)).collect();
     let mut resumer = Resumer::new(0);
@@ -204,7 +222,12 @@ impl Printer {
                 let skip = usize::from(self.header);
                 self.header = true;
                 let widths = [16, 15, 5, 5, 9, 5];
-                let cells = text.lines().skip(skip).map(|row| row.split("  ").filter(|cell| !cell.is_empty()).map(|cell| cell.trim().to_owned()).collect::<Vec<_>>());
+                let cells = text.lines().skip(skip).map(|row| {
+                    row.split("  ")
+                        .filter(|cell| !cell.is_empty())
+                        .map(|cell| cell.trim().to_owned())
+                        .collect::<Vec<_>>()
+                });
                 print(&cells.map(|row| line(&row, &widths)).collect::<String>())
             }
         }
@@ -235,7 +258,8 @@ mod tests {
     #[test]
     fn what_was_told_is_not_told_again() {
         let mut printer = Printer::new(Output::Table, false);
-        let version = |resource_version| v1::Metadata { name: "a".into(), resource_version, ..Default::default() };
+        let version =
+            |resource_version| v1::Metadata { name: "a".into(), resource_version, ..Default::default() };
         assert!(printer.fresh(Some(&version(5)), false));
         assert!(!printer.fresh(Some(&version(5)), false));
         assert!(printer.fresh(Some(&version(6)), false));

@@ -1,6 +1,10 @@
 //! The configuration file: contexts by name, read strictly, written whole and private.
 
-use std::{collections::BTreeMap, fmt::Write as _, path::{Path, PathBuf}};
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 use proto_rpc::files;
 use serde::{Deserialize, Serialize};
@@ -47,7 +51,8 @@ impl ConfigFile {
     pub fn load(path: Option<&Path>) -> Result<Self, Error> {
         let Some(path) = path.filter(|path| path.exists()) else { return Ok(Self::default()) };
         let text = files::read_text(path).map_err(|error| Error::Config(error.to_string()))?;
-        let mut file = Self::parse(&text).map_err(|message| Error::Config(format!("{}{message}", path.display())))?;
+        let mut file =
+            Self::parse(&text).map_err(|message| Error::Config(format!("{}{message}", path.display())))?;
         let folder = path.parent().unwrap_or(Path::new("."));
         for context in file.contexts.values_mut() {
             for one in [&mut context.ca, &mut context.cert, &mut context.key].into_iter().flatten() {
@@ -79,7 +84,8 @@ impl ConfigFile {
         let folder = path.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder).map_err(|error| Error::file("create", folder, error))?;
         let lock_path = path.with_extension("lock");
-        let lock = std::fs::File::create(&lock_path).map_err(|error| Error::file("create", &lock_path, error))?;
+        let lock =
+            std::fs::File::create(&lock_path).map_err(|error| Error::file("create", &lock_path, error))?;
         lock.lock().map_err(|error| Error::file("lock", &lock_path, error))?;
         let mut file = Self::load(Some(path))?;
         change(&mut file);
@@ -172,7 +178,9 @@ mod tests {
         let file = ConfigFile::load(Some(&path)).unwrap();
         assert_eq!(file.contexts["dev"], context);
         assert_eq!(file.current_context.as_deref(), Some("dev"));
-        assert!(file.redacted().to_yaml().contains("(hidden)") && !file.redacted().to_yaml().contains("v1.abc"));
+        assert!(
+            file.redacted().to_yaml().contains("(hidden)") && !file.redacted().to_yaml().contains("v1.abc")
+        );
         assert_eq!(ConfigFile::parse(&ConfigFile::default().to_yaml()).unwrap(), ConfigFile::default());
     }
 
@@ -181,14 +189,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config.yaml");
         std::fs::write(&path, "contexts: {a: {ca: ca.pem}}").unwrap();
-        assert_eq!(ConfigFile::load(Some(&path)).unwrap().contexts["a"].ca, Some(folder.path().join("ca.pem")));
+        assert_eq!(
+            ConfigFile::load(Some(&path)).unwrap().contexts["a"].ca,
+            Some(folder.path().join("ca.pem"))
+        );
     }
 
     #[test]
     fn a_bad_file_is_refused_with_its_place() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config.yaml");
-        for (text, found) in [("a: [", "config.yaml:"), ("contxts: {}", "contxts"), ("contexts: {a: {certt: x}}", "certt")] {
+        for (text, found) in
+            [("a: [", "config.yaml:"), ("contxts: {}", "contxts"), ("contexts: {a: {certt: x}}", "certt")]
+        {
             std::fs::write(&path, text).unwrap();
             let error = ConfigFile::load(Some(&path)).unwrap_err();
             assert_eq!(error.exit_code(), 2);

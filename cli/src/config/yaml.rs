@@ -41,7 +41,10 @@ fn next<'a>(events: &mut Events<'a>) -> Result<(Event<'a>, Span), Wrong> {
                 let message = error.info().to_owned();
                 return Err(Wrong { line: mark.line(), column: mark.col() + 1, message });
             }
-            Some(Ok((Event::Nothing | Event::StreamStart | Event::DocumentStart(_) | Event::DocumentEnd, _))) => {}
+            Some(Ok((
+                Event::Nothing | Event::StreamStart | Event::DocumentStart(_) | Event::DocumentEnd,
+                _,
+            ))) => {}
             Some(Ok(event)) => return Ok(event),
         }
     }
@@ -99,7 +102,9 @@ mod tests {
 
     #[test]
     fn mappings_lists_and_texts() {
-        let value = parse("# c\ncurrentContext: dev\ncontexts:\n  dev:\n    controller: [unix:/s, 'a b']\n    ca:\n").unwrap();
+        let value =
+            parse("# c\ncurrentContext: dev\ncontexts:\n  dev:\n    controller: [unix:/s, 'a b']\n    ca:\n")
+                .unwrap();
         let expected = serde_json::json!({"currentContext": "dev", "contexts": {"dev": {"controller": ["unix:/s", "a b"], "ca": null}}});
         assert_eq!(value, expected);
         assert_eq!(parse("").unwrap(), Value::Null);

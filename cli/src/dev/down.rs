@@ -15,7 +15,10 @@ use super::{
     spec::{Layout, Record},
     tries::Tries,
 };
-use crate::{config::{ConfigFile, Environment}, error::Error};
+use crate::{
+    config::{ConfigFile, Environment},
+    error::Error,
+};
 
 /// Agents and the controller may close their files in this time.
 const POLITE: Duration = Duration::from_secs(3);
@@ -47,9 +50,14 @@ pub fn lock(layout: &Layout) -> Result<File, Error> {
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if Instant::now() < end => std::thread::sleep(Duration::from_millis(10)),
+            Err(TryLockError::WouldBlock) if Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(10))
+            }
             Err(TryLockError::WouldBlock) => {
-                return Err(Error::Timeout { what: "another railctl that works on this cluster".to_owned(), limit: LOCK });
+                return Err(Error::Timeout {
+                    what: "another railctl that works on this cluster".to_owned(),
+                    limit: LOCK,
+                });
             }
             Err(TryLockError::Error(error)) => return Err(Error::file("lock", path, error)),
         }
@@ -127,7 +135,9 @@ fn crowd(layout: &Layout, record: Option<&Record>, namespaces: &[String]) -> Cro
     let mark = record.map(|record| format!("{MARK}={}", record.id));
     let folder = fs::canonicalize(&layout.dir).unwrap_or_else(|_| layout.dir.clone());
     let job_dir = format!("RAIL_JOB_DIR={}/", folder.display());
-    let is_marked = |entry: &[u8]| mark.as_ref().is_some_and(|mark| entry == mark.as_bytes()) || entry.starts_with(job_dir.as_bytes());
+    let is_marked = |entry: &[u8]| {
+        mark.as_ref().is_some_and(|mark| entry == mark.as_bytes()) || entry.starts_with(job_dir.as_bytes())
+    };
     all.extend(process::marked(&everyone, is_marked));
     all.extend(network::inhabitants(namespaces));
     all.extend(process::descendants(&everyone, &all));
@@ -158,7 +168,8 @@ fn end_processes(layout: &Layout, record: Option<&Record>, namespaces: &[String]
             asked = true;
         }
         let impatient = begun.elapsed() >= POLITE;
-        let spared = |one: &&Identity| !impatient && (crowd.polite.contains(one) || crowd.supervisors.contains(one));
+        let spared =
+            |one: &&Identity| !impatient && (crowd.polite.contains(one) || crowd.supervisors.contains(one));
         let mut now: BTreeSet<Identity> = crowd.all.iter().filter(|one| !spared(one)).copied().collect();
         if now.is_empty() && crowd.polite.is_empty() {
             now.clone_from(&crowd.all);
@@ -178,7 +189,9 @@ fn end_processes(layout: &Layout, record: Option<&Record>, namespaces: &[String]
 
 fn forget_context(layout: &Layout, record: Option<&Record>, env: &Environment) -> Result<(), Error> {
     let Some(record) = record else { return Ok(()) };
-    let Some(path) = record.config.clone().or_else(|| env.config_path()).filter(|path| path.exists()) else { return Ok(()) };
+    let Some(path) = record.config.clone().or_else(|| env.config_path()).filter(|path| path.exists()) else {
+        return Ok(());
+    };
     let name = &record.spec.name;
     let ours = |file: &ConfigFile| {
         let ca = file.contexts.get(name).and_then(|context| context.ca.as_ref());
@@ -193,7 +206,8 @@ fn forget_context(layout: &Layout, record: Option<&Record>, env: &Environment) -
         }
         file.contexts.remove(name);
         if file.current_context.as_deref() == Some(name) {
-            file.current_context = record.previous_context.clone().filter(|old| file.contexts.contains_key(old));
+            file.current_context =
+                record.previous_context.clone().filter(|old| file.contexts.contains_key(old));
         }
     })
 }

@@ -8,11 +8,7 @@ use rustix::{
     process::{Pid, PidfdFlags, pidfd_open},
 };
 
-use super::{
-    down,
-    process::Identity,
-    spec::Layout,
-};
+use super::{down, process::Identity, spec::Layout};
 use crate::{args::DevGuard, config::Environment, error::Error};
 
 /// Waits, then takes the cluster down. Standard input is a pipe whose writing end the owner holds.

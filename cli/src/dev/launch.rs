@@ -15,8 +15,16 @@ use crate::{args::DevLaunch, error::Error};
 /// The variable by which a cluster's processes, and what they start, are known.
 pub const MARK: &str = "RAIL_DEV_CLUSTER";
 /// railctl's own settings, which must not reach what it starts.
-const OURS: [&str; 8] =
-    ["RAIL_CONTROLLER", "RAIL_CA", "RAIL_CERT", "RAIL_KEY", "RAIL_TOKEN", "RAIL_TENANT", "RAIL_CONTEXT", "RAIL_CONFIG"];
+const OURS: [&str; 8] = [
+    "RAIL_CONTROLLER",
+    "RAIL_CA",
+    "RAIL_CERT",
+    "RAIL_KEY",
+    "RAIL_TOKEN",
+    "RAIL_TENANT",
+    "RAIL_CONTEXT",
+    "RAIL_CONFIG",
+];
 
 /// The hidden `dev launch`: leads a session of its own, writes who it is, and only then becomes the program. So
 /// there is no moment at which the program runs and no record of it exists, whoever is killed.
@@ -57,7 +65,11 @@ impl Launch<'_> {
         let (out, err) = (open().map_err(failed)?, open().map_err(failed)?);
         let me = std::env::current_exe().map_err(|error| Error::file("find", "/proc/self/exe", error))?;
         let mut command = Command::new(me);
-        command.args(["dev", "launch", "--record"]).arg(layout.process(self.role)).arg("--").args(self.command);
+        command
+            .args(["dev", "launch", "--record"])
+            .arg(layout.process(self.role))
+            .arg("--")
+            .args(self.command);
         for name in OURS {
             command.env_remove(name);
         }
@@ -71,7 +83,8 @@ impl Launch<'_> {
 pub fn private_dir(path: &Path) -> Result<(), Error> {
     use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-    let seen = made.and_then(|()| fs::symlink_metadata(path)).map_err(|error| Error::file("create", path, error))?;
+    let seen =
+        made.and_then(|()| fs::symlink_metadata(path)).map_err(|error| Error::file("create", path, error))?;
     if seen.uid() != rustix::process::geteuid().as_raw() || !seen.is_dir() {
         let text = format!("{} belongs to somebody else or is a link: give another --dir", path.display());
         return Err(Error::Dev(text));

@@ -21,7 +21,9 @@ pub fn check(shaped: bool) -> Result<(), Error> {
     for tool in tools {
         let found = Command::new(tool).arg("-V").stdin(Stdio::null()).output();
         if found.is_err() {
-            return Err(Error::Dev(format!("--netns needs the program `{tool}`: install the package iproute2")));
+            return Err(Error::Dev(format!(
+                "--netns needs the program `{tool}`: install the package iproute2"
+            )));
         }
     }
     Ok(())
@@ -60,7 +62,8 @@ pub fn remove(namespaces: &[String]) -> Result<(), Error> {
 pub fn inhabitants(namespaces: &[String]) -> BTreeSet<process::Identity> {
     let mut found = BTreeSet::new();
     for namespace in namespaces.iter().filter(|name| exists(name)) {
-        let Ok(output) = Command::new("ip").args(["netns", "pids", namespace]).stdin(Stdio::null()).output() else {
+        let Ok(output) = Command::new("ip").args(["netns", "pids", namespace]).stdin(Stdio::null()).output()
+        else {
             continue;
         };
         let text = String::from_utf8_lossy(&output.stdout);

@@ -110,7 +110,8 @@ fn node_plan(spec: &Spec, machine: Machine, node: u32) -> NodePlan {
 
 fn fabric(spec: &Spec) -> v1::Fabric {
     let rail = |index: u32| v1::Rail { index, name: format!("rail{index}") };
-    let leaf = |(pod, rail): (u32, u32)| v1::Leaf { name: leaf_name(pod, rail), rail, pod: format!("p{pod}") };
+    let leaf =
+        |(pod, rail): (u32, u32)| v1::Leaf { name: leaf_name(pod, rail), rail, pod: format!("p{pod}") };
     let link = |(node, rail): (u32, u32)| v1::Link {
         node: node_name(node),
         nic: format!("rail{rail}"),
@@ -152,8 +153,10 @@ fn network(spec: &Spec) -> NetworkPlan {
     for pod in 0..spec.pods {
         for rail in 0..spec.rails {
             let here = namespace(spec, &leaf_name(pod, rail));
-            let mut ports: Vec<String> =
-                (0..spec.nodes).filter(|node| spec.pod_of(*node) == pod).map(|node| format!("swp{node}")).collect();
+            let mut ports: Vec<String> = (0..spec.nodes)
+                .filter(|node| spec.pod_of(*node) == pod)
+                .map(|node| format!("swp{node}"))
+                .collect();
             let tc = ports.iter().filter_map(|port| shape(spec, port)).collect();
             if spec.pods > 1 {
                 let spine = namespace(spec, &format!("spine-rail{rail}"));
@@ -207,7 +210,10 @@ mod tests {
 
     #[test]
     fn loopback_needs_no_network() {
-        let plan = plan(&spec(&["--nodes", "3", "--rails", "2", "--gpus", "1"]), Machine { cpus: 2, memory_bytes: 7 });
+        let plan = plan(
+            &spec(&["--nodes", "3", "--rails", "2", "--gpus", "1"]),
+            Machine { cpus: 2, memory_bytes: 7 },
+        );
         assert_eq!(plan.network, None);
         assert_eq!(plan.nodes.len(), 3);
         let inventory = &plan.nodes[2].inventory;
@@ -222,7 +228,10 @@ mod tests {
 
     #[test]
     fn namespaces_links_and_shapes() {
-        let plan = plan(&spec(&["--name", "x", "--nodes", "2", "--rails", "1", "--netns", "--rail-rate", "400mbit"]), Machine::default());
+        let plan = plan(
+            &spec(&["--name", "x", "--nodes", "2", "--rails", "1", "--netns", "--rail-rate", "400mbit"]),
+            Machine::default(),
+        );
         let network = plan.network.unwrap();
         assert_eq!(network.namespaces, ["rail-x-n0", "rail-x-n1", "rail-x-p0-rail0"]);
         assert_eq!(
@@ -231,7 +240,10 @@ mod tests {
         );
         let shaped = "qdisc add dev rail0 root tbf rate 400000000bit burst 100000 limit 500000";
         let node = ["link set lo up", "addr add 10.0.0.2/16 dev rail0", "link set rail0 up"];
-        assert_eq!(network.inside[1], ("rail-x-n1".into(), node.map(str::to_owned).to_vec(), vec![shaped.into()]));
+        assert_eq!(
+            network.inside[1],
+            ("rail-x-n1".into(), node.map(str::to_owned).to_vec(), vec![shaped.into()])
+        );
         let (_, ip, tc) = &network.inside[2];
         assert_eq!(ip[0], "link add br0 type bridge");
         assert_eq!(ip[2], "link set swp1 master br0 up");
@@ -241,13 +253,19 @@ mod tests {
 
     #[test]
     fn pods_meet_at_a_spine_of_their_rail() {
-        let network = plan(&spec(&["--nodes", "4", "--rails", "2", "--pods", "2", "--netns"]), Machine::default()).network.unwrap();
+        let network =
+            plan(&spec(&["--nodes", "4", "--rails", "2", "--pods", "2", "--netns"]), Machine::default())
+                .network
+                .unwrap();
         assert_eq!(network.namespaces.len(), 4 + 4 + 2);
         let uplinks: Vec<_> = network.links.iter().filter(|link| link.contains("up0")).collect();
         assert_eq!(uplinks.len(), 4);
         for link in uplinks {
             let rail = link.chars().last().unwrap();
-            assert!(link.contains(&format!("p0-rail{rail}")) || link.contains(&format!("p1-rail{rail}")), "{link}");
+            assert!(
+                link.contains(&format!("p0-rail{rail}")) || link.contains(&format!("p1-rail{rail}")),
+                "{link}"
+            );
         }
     }
 
@@ -256,10 +274,14 @@ mod tests {
         for netns in [false, true] {
             let mut spec = spec(&["--nodes", "128", "--rails", "16", "--pods", "7"]);
             spec.netns = netns;
-            let addresses: BTreeSet<_> = (0..spec.nodes).flat_map(|node| (0..16).map(move |rail| (node, rail)))
-                .map(|(node, rail)| address(&spec, node, rail)).collect();
+            let addresses: BTreeSet<_> = (0..spec.nodes)
+                .flat_map(|node| (0..16).map(move |rail| (node, rail)))
+                .map(|(node, rail)| address(&spec, node, rail))
+                .collect();
             assert_eq!(addresses.len(), 128 * 16);
-            assert!(addresses.iter().all(|address| address.is_loopback() != netns && address.octets()[3] != 0));
+            assert!(
+                addresses.iter().all(|address| address.is_loopback() != netns && address.octets()[3] != 0)
+            );
             if let Some(network) = plan(&spec, Machine::default()).network {
                 let names: BTreeSet<_> = network.namespaces.iter().collect();
                 assert_eq!(names.len(), network.namespaces.len());

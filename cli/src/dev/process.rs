@@ -64,7 +64,9 @@ pub fn stat(pid: i32) -> Option<Stat> {
 pub fn myself() -> Result<Identity, Error> {
     let pid = rustix::process::getpid().as_raw_nonzero().get();
     stat(pid).map(|stat| stat.identity).ok_or_else(|| {
-        Error::Dev("/proc is not mounted or not readable: local clusters need it to know their processes".to_owned())
+        Error::Dev(
+            "/proc is not mounted or not readable: local clusters need it to know their processes".to_owned(),
+        )
     })
 }
 
@@ -187,7 +189,8 @@ mod tests {
 
     #[test]
     fn only_the_very_process_is_signalled() {
-        let mut child = Command::new("sleep").arg("60").env("RAIL_TEST_MARK", "m1").stdin(Stdio::null()).spawn().unwrap();
+        let mut child =
+            Command::new("sleep").arg("60").env("RAIL_TEST_MARK", "m1").stdin(Stdio::null()).spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
         let real = stat(pid).unwrap().identity;
         let other = Identity { start: real.start + 1, ..real };

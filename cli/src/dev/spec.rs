@@ -4,7 +4,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{args::{DevTarget, DevUp, Rate}, config::Environment, error::Error};
+use crate::{
+    args::{DevTarget, DevUp, Rate},
+    config::Environment,
+    error::Error,
+};
 
 /// The shape of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,7 +51,8 @@ impl Spec {
                 .or_else(|| recorded.and_then(|old| old.rail_rate_bps)),
         };
         if spec.pods > spec.nodes {
-            let text = format!("--pods {} is more than --nodes {}: a pod would be empty", spec.pods, spec.nodes);
+            let text =
+                format!("--pods {} is more than --nodes {}: a pod would be empty", spec.pods, spec.nodes);
             return Err(Error::Usage(text));
         }
         match recorded {
@@ -86,7 +91,9 @@ fn check_name(name: &str) -> Result<(), Error> {
         && !name.starts_with('-')
         && !name.ends_with('-');
     fits.then_some(()).ok_or_else(|| {
-        Error::Usage(format!("--name `{name}`: use 1 to 32 lower-case letters, digits and '-', not at either end"))
+        Error::Usage(format!(
+            "--name `{name}`: use 1 to 32 lower-case letters, digits and '-', not at either end"
+        ))
     })
 }
 
@@ -134,8 +141,10 @@ impl Layout {
         let shared = PathBuf::from(format!("/tmp/railyard-{}", rustix::process::geteuid().as_raw()));
         let bases = [state, runtime.map(|base| base.join("railyard")), Some(shared)];
         // A long home must not make sockets impossible: the first base that is short enough is taken.
-        let mut fits = bases.into_iter().flatten().map(|base| Self::fitting(base.join(&target.name), &target.name));
-        fits.find(Result::is_ok).unwrap_or_else(|| Err(Error::Config("no folder is short enough: give --dir".to_owned())))
+        let mut fits =
+            bases.into_iter().flatten().map(|base| Self::fitting(base.join(&target.name), &target.name));
+        fits.find(Result::is_ok)
+            .unwrap_or_else(|| Err(Error::Config("no folder is short enough: give --dir".to_owned())))
     }
 
     fn fitting(dir: PathBuf, name: &str) -> Result<Self, Error> {
@@ -225,7 +234,8 @@ impl Layout {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(Error::file("read", path, error)),
         };
-        let damaged = |error| Error::Dev(format!("{}: {error}; `railctl dev down` removes it", path.display()));
+        let damaged =
+            |error| Error::Dev(format!("{}: {error}; `railctl dev down` removes it", path.display()));
         serde_json::from_str(&text).map(Some).map_err(damaged)
     }
 
@@ -259,12 +269,19 @@ pub mod tests {
 
     #[test]
     fn what_is_not_given_is_as_recorded() {
-        let first = Spec::of_flags(&flags(&["--nodes", "8", "--netns", "--rail-rate", "400mbit"]), None).unwrap();
-        assert_eq!((first.nodes, first.rails, first.mtu, first.rail_rate_bps), (8, 4, 9000, Some(400_000_000)));
+        let first =
+            Spec::of_flags(&flags(&["--nodes", "8", "--netns", "--rail-rate", "400mbit"]), None).unwrap();
+        assert_eq!(
+            (first.nodes, first.rails, first.mtu, first.rail_rate_bps),
+            (8, 4, 9000, Some(400_000_000))
+        );
         assert_eq!(Spec::of_flags(&flags(&[]), Some(&first)).unwrap(), first);
         let error = Spec::of_flags(&flags(&["--nodes", "4"]), Some(&first)).unwrap_err();
         assert_eq!(error.exit_code(), 2);
-        assert!(error.to_string().contains("8 nodes with 4 GPUs on 4 rails at 400mbit, in network namespaces"), "{error}");
+        assert!(
+            error.to_string().contains("8 nodes with 4 GPUs on 4 rails at 400mbit, in network namespaces"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -278,11 +295,14 @@ pub mod tests {
     #[test]
     fn folders() {
         let env = Environment::of(&[("HOME", "/h")]);
-        let target = |name: &str, dir: Option<&str>| DevTarget { name: name.into(), dir: dir.map(PathBuf::from) };
+        let target =
+            |name: &str, dir: Option<&str>| DevTarget { name: name.into(), dir: dir.map(PathBuf::from) };
         let layout = Layout::of(&target("x", None), &env).unwrap();
         assert_eq!(layout.dir, Path::new("/h/.local/state/railyard/dev/x"));
         let long = format!("/{}", "d".repeat(120));
-        assert!(Layout::of(&target("x", Some(&long)), &env).unwrap_err().to_string().contains("shorter --dir"));
+        assert!(
+            Layout::of(&target("x", Some(&long)), &env).unwrap_err().to_string().contains("shorter --dir")
+        );
         let deep = Environment::of(&[("HOME", &long), ("XDG_RUNTIME_DIR", "/run/user/7")]);
         assert_eq!(Layout::of(&target("x", None), &deep).unwrap().dir, Path::new("/run/user/7/railyard/x"));
         assert!(Layout::of(&target("x", None), &Environment::default()).unwrap().dir.starts_with("/tmp"));

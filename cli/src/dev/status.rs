@@ -12,7 +12,12 @@ use crate::{
 };
 
 /// Processes by record, nodes and rails by the controller.
-pub async fn status(target: &DevTarget, output: Output, env: &Environment, now: f64) -> Result<String, Error> {
+pub async fn status(
+    target: &DevTarget,
+    output: Output,
+    env: &Environment,
+    now: f64,
+) -> Result<String, Error> {
     let layout = Layout::of(target, env)?;
     let Some(record) = layout.read()? else {
         return Err(Error::NotFound(format!(
@@ -51,7 +56,9 @@ pub async fn status(target: &DevTarget, output: Output, env: &Environment, now: 
         out.push_str(&format!("\n{made} of {} network namespaces\n", record.namespaces.len()));
     }
     match cluster {
-        Ok((nodes, health)) => out.push_str(&format!("\n{}\n{}", render::nodes(&nodes, false, now), render::health(&health))),
+        Ok((nodes, health)) => {
+            out.push_str(&format!("\n{}\n{}", render::nodes(&nodes, false, now), render::health(&health)))
+        }
         Err(error) => out.push_str(&format!("\nthe controller does not answer: {error}\n")),
     }
     if roles.iter().any(|role| !running.contains_key(role)) {
@@ -60,7 +67,10 @@ pub async fn status(target: &DevTarget, output: Output, env: &Environment, now: 
     Ok(out)
 }
 
-async fn asked(layout: &Layout, env: &Environment) -> Result<(Vec<proto_wire::v1::Node>, proto_wire::v1::ClusterHealth), Error> {
+async fn asked(
+    layout: &Layout,
+    env: &Environment,
+) -> Result<(Vec<proto_wire::v1::Node>, proto_wire::v1::ClusterHealth), Error> {
     let file = ConfigFile::load(Some(&layout.config()))?;
     let global = crate::args::Global { context: file.current_context.clone(), ..Default::default() };
     // Only the cluster's own file counts here, not the caller's environment.

@@ -54,7 +54,8 @@ impl Tries {
     #[must_use]
     pub fn members(&self) -> BTreeSet<Identity> {
         let text = |group: &PathBuf| fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
-        let pids = |text: String| text.lines().filter_map(|line| line.trim().parse().ok()).collect::<Vec<i32>>();
+        let pids =
+            |text: String| text.lines().filter_map(|line| line.trim().parse().ok()).collect::<Vec<i32>>();
         let pids = self.cgroups.iter().map(text).flat_map(pids);
         pids.filter_map(process::stat).filter(|stat| !stat.zombie).map(|stat| stat.identity).collect()
     }

@@ -41,8 +41,14 @@ const TAIL_LINES: usize = 12;
 pub async fn up(args: &DevUp, env: &Environment) -> Result<String, Error> {
     let layout = Layout::of(&args.target, env)?;
     let recorded = layout.read()?;
-    if layout.dir.exists() && !layout.is_ours() && std::fs::read_dir(&layout.dir).is_ok_and(|mut list| list.next().is_some()) {
-        return Err(Error::Usage(format!("{} exists and is no cluster: give another --dir", layout.dir.display())));
+    if layout.dir.exists()
+        && !layout.is_ours()
+        && std::fs::read_dir(&layout.dir).is_ok_and(|mut list| list.next().is_some())
+    {
+        return Err(Error::Usage(format!(
+            "{} exists and is no cluster: give another --dir",
+            layout.dir.display()
+        )));
     }
     let spec = Spec::of_flags(args, recorded.as_ref().map(|record| &record.spec))?;
     if spec.netns {
@@ -66,7 +72,14 @@ pub async fn up(args: &DevUp, env: &Environment) -> Result<String, Error> {
     private_dir(&layout.run())?;
     process::record_myself(&layout.process(down::UP))?;
     let lock = down::lock(&layout)?;
-    let mut work = Up { layout, programs, plan: plan::plan(&spec, machine()), record, begun: Instant::now(), children: BTreeMap::new() };
+    let mut work = Up {
+        layout,
+        programs,
+        plan: plan::plan(&spec, machine()),
+        record,
+        begun: Instant::now(),
+        children: BTreeMap::new(),
+    };
     work.say(&format!("cluster `{}`: {}", spec.name, spec.words()));
     let done = tokio::select! {
         done = work.all(env) => done,
@@ -84,7 +97,13 @@ pub async fn up(args: &DevUp, env: &Environment) -> Result<String, Error> {
 }
 
 /// Leaves the cluster running, or stays with it.
-async fn finish(args: &DevUp, work: Up, lock: File, env: &Environment, text: String) -> Result<String, Error> {
+async fn finish(
+    args: &DevUp,
+    work: Up,
+    lock: File,
+    env: &Environment,
+    text: String,
+) -> Result<String, Error> {
     drop(lock);
     if !args.foreground {
         let _ = std::fs::remove_file(work.layout.process(down::UP));
@@ -130,8 +149,7 @@ fn machine() -> Machine {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     Machine {
         cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
-        // The field is as wide as a machine word.
-        memory_bytes: u64::try_from(info.totalram).unwrap_or(0).saturating_mul(unit),
+        memory_bytes: info.totalram.saturating_mul(unit),
     }
 }
 
@@ -163,8 +181,8 @@ impl Up {
         if !self.record.complete {
             self.describe(&api).await?;
         }
-        let started = self.agents(&api).await?;
-        self.ready(&api, started).await?;
+        self.agents(&api).await?;
+        self.ready(&api).await?;
         self.record.complete = true;
         self.contexts(env)?;
         self.layout.write(&self.record)
@@ -224,12 +242,16 @@ impl Up {
             }
             self.check_children()?;
             if Instant::now() >= end {
-                return Err(self.failed(role, &format!("does not serve after {} s", CONTROLLER_LIMIT.as_secs())));
+                return Err(
+                    self.failed(role, &format!("does not serve after {} s", CONTROLLER_LIMIT.as_secs()))
+                );
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         };
         let tcp = file.endpoints.iter().find(|endpoint| endpoint.starts_with("https://"));
-        if let Some(port) = tcp.and_then(|endpoint| endpoint.rsplit(':').next()?.trim_end_matches('/').parse().ok()) {
+        if let Some(port) =
+            tcp.and_then(|endpoint| endpoint.rsplit(':').next()?.trim_end_matches('/').parse().ok())
+        {
             self.record.port = Some(port);
             self.layout.write(&self.record)?;
         }
@@ -266,8 +288,8 @@ impl Up {
         Ok(())
     }
 
-    /// Starts every agent that does not run; gives their number.
-    async fn agents(&mut self, api: &Api) -> Result<usize, Error> {
+    /// Starts every agent that does not run.
+    async fn agents(&mut self, api: &Api) -> Result<(), Error> {
         let role = |node: &NodePlan| format!("agent-{}", node.name);
         let missing: Vec<NodePlan> = (self.plan.nodes.iter())
             .filter(|node| process::recorded(&self.layout.process(&role(node))).is_none())
@@ -291,13 +313,12 @@ impl Up {
         if !missing.is_empty() {
             self.say(&format!("{} agents started", missing.len()));
         }
-        Ok(missing.len())
+        Ok(())
     }
 
     /// Waits until every node is ready.
-    async fn ready(&mut self, api: &Api, started: usize) -> Result<(), Error> {
+    async fn ready(&mut self, api: &Api) -> Result<(), Error> {
         let end = Instant::now() + READY_LIMIT;
-        let started_at = std::time::SystemTime::now();
         loop {
             let nodes = api.list_nodes().await?.nodes;
             let waiting: Vec<&str> = (self.plan.nodes.iter())
@@ -311,11 +332,13 @@ impl Up {
             self.check_children()?;
             if Instant::now() >= end {
                 let role = format!("agent-{}", waiting.split(',').next().unwrap_or_default());
-                return Err(self.failed(&role, &format!("nodes {waiting} are not ready after {} s", READY_LIMIT.as_secs())));
+                return Err(self.failed(
+                    &role,
+                    &format!("nodes {waiting} are not ready after {} s", READY_LIMIT.as_secs()),
+                ));
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        let _ = (started, started_at);
         self.say(&format!("{} nodes ready", self.plan.nodes.len()));
         Ok(())
     }
@@ -364,7 +387,12 @@ impl Up {
         }
     }
 
-    fn start(&mut self, role: &str, command: Vec<std::ffi::OsString>, env: Vec<(&'static str, std::ffi::OsString)>) -> Result<(), Error> {
+    fn start(
+        &mut self,
+        role: &str,
+        command: Vec<std::ffi::OsString>,
+        env: Vec<(&'static str, std::ffi::OsString)>,
+    ) -> Result<(), Error> {
         let launch = Launch { role, command, env, mark: &self.record.id, stdin: Stdio::null() };
         let child = launch.start(&self.layout)?;
         self.children.insert(role.to_owned(), child);

@@ -61,7 +61,12 @@ fn steps(path: &str) -> Vec<Step> {
 
 type Events<'a> = Parser<'a, StrInput<'a>>;
 
-fn descend<'a>(events: &mut Events<'a>, first: Event<'a>, span: &Span, steps: &[Step]) -> Option<(usize, usize)> {
+fn descend<'a>(
+    events: &mut Events<'a>,
+    first: Event<'a>,
+    span: &Span,
+    steps: &[Step],
+) -> Option<(usize, usize)> {
     let mut best = place(span);
     let mut event = first;
     for step in steps {

@@ -19,7 +19,11 @@ pub fn job(job: &v1::Job, now: f64) -> String {
     if status.cancel_requested {
         head.push(("Cancel", "requested".to_owned()));
     }
-    let ranks = if gang.ranks_per_node == 0 { String::new() } else { format!(", {} ranks per node", gang.ranks_per_node) };
+    let ranks = if gang.ranks_per_node == 0 {
+        String::new()
+    } else {
+        format!(", {} ranks per node", gang.ranks_per_node)
+    };
     head.push(("Gang", format!("{} nodes, {} GPUs per node{ranks}", gang.nodes, gang.gpus_per_node)));
     head.push(("Rails", rails(&spec)));
     head.push(("Priority", spec.priority.to_string()));
@@ -79,7 +83,8 @@ fn work(spec: &v1::JobSpec) -> String {
 pub fn placement(placement: &v1::Placement) -> String {
     let rails: Vec<String> = placement.rails.iter().map(u32::to_string).collect();
     let pods = if placement.pods == 1 { "1 pod".to_owned() } else { format!("{} pods", placement.pods) };
-    let mut out = format!("Placement: {} nodes in {pods}, rails {}\n", placement.nodes.len(), rails.join(","));
+    let mut out =
+        format!("Placement: {} nodes in {pods}, rails {}\n", placement.nodes.len(), rails.join(","));
     for reason in &placement.reasons {
         let _ = writeln!(out, "  {}: {}", reason.code, reason.message);
     }
@@ -107,7 +112,8 @@ fn exits(out: &mut String, exits: &[v1::RankExit]) {
     }
     let _ = writeln!(out, "\nExits: {} ranks ended, {} of them not with 0", exits.len(), bad.len());
     for exit in bad.iter().take(20) {
-        let how = if exit.signal == 0 { format!("code {}", exit.code) } else { format!("signal {}", exit.signal) };
+        let how =
+            if exit.signal == 0 { format!("code {}", exit.code) } else { format!("signal {}", exit.signal) };
         let _ = writeln!(out, "  rank {}: {how}", exit.rank);
     }
     if bad.len() > 20 {
@@ -133,7 +139,12 @@ pub fn measured(result: &v1::CollectiveResult) -> String {
     let _ = writeln!(out, "  bus bw   {:.3} Gbit/s", result.bus_bw_gbps);
     let mut table = Table::new(["RAIL", "SENT", "RECEIVED", "BYTES SENT"]);
     for rail in &result.rails {
-        table.row([rail.rail.to_string(), words::bytes(rail.tx_bytes), words::bytes(rail.rx_bytes), rail.tx_bytes.to_string()]);
+        table.row([
+            rail.rail.to_string(),
+            words::bytes(rail.tx_bytes),
+            words::bytes(rail.rx_bytes),
+            rail.tx_bytes.to_string(),
+        ]);
     }
     if !result.rails.is_empty() {
         out.push_str(&table.render("  "));
@@ -154,7 +165,15 @@ pub fn node(node: &v1::Node, now: f64) -> String {
     }
     head.push(("Heartbeat", ago(status.last_heartbeat.as_ref(), now)));
     head.push(("Agent", status.agent_version));
-    head.push(("Machine", format!("{} CPUs, {}, {} NUMA nodes", inventory.cpus, words::bytes(inventory.memory_bytes), inventory.numa_nodes)));
+    head.push((
+        "Machine",
+        format!(
+            "{} CPUs, {}, {} NUMA nodes",
+            inventory.cpus,
+            words::bytes(inventory.memory_bytes),
+            inventory.numa_nodes
+        ),
+    ));
     let mut out = sheet(head);
     reasons(&mut out, "Reasons", &status.reasons);
     let holder = |gpu: u32| {
@@ -165,9 +184,17 @@ pub fn node(node: &v1::Node, now: f64) -> String {
     for gpu in &inventory.gpus {
         let memory = if gpu.memory_bytes == 0 { String::new() } else { words::bytes(gpu.memory_bytes) };
         let numa = if gpu.numa_node < 0 { String::new() } else { gpu.numa_node.to_string() };
-        gpus.row([gpu.index.to_string(), gpu.model.clone(), gpu.pci_address.clone(), numa, memory, holder(gpu.index)]);
+        gpus.row([
+            gpu.index.to_string(),
+            gpu.model.clone(),
+            gpu.pci_address.clone(),
+            numa,
+            memory,
+            holder(gpu.index),
+        ]);
     }
-    let mut nics = Table::new(["NIC", "RAIL", "STATE", "ADDRESS", "MTU", "MBIT/S", "NETDEV", "PCI", "NUMA", "GID"]);
+    let mut nics =
+        Table::new(["NIC", "RAIL", "STATE", "ADDRESS", "MTU", "MBIT/S", "NETDEV", "PCI", "NUMA", "GID"]);
     for nic in &inventory.nics {
         let known = |number: i32| if number < 0 { String::new() } else { number.to_string() };
         let state = if nic.up { "up" } else { "DOWN" };
@@ -265,7 +292,8 @@ mod tests {
     #[test]
     fn a_result_says_whether_it_is_right() {
         let rails = vec![v1::RailBytes { rail: 0, tx_bytes: 1024, rx_bytes: 2048 }];
-        let mut result = v1::CollectiveResult { ranks: 4, bytes: 64 << 20, verified: true, rails, ..Default::default() };
+        let mut result =
+            v1::CollectiveResult { ranks: 4, bytes: 64 << 20, verified: true, rails, ..Default::default() };
         assert!(measured(&result).starts_with("Result: 64 MiB on 4 ranks, verified\n"));
         result.mismatches = 3;
         assert!(measured(&result).contains("WRONG: 3 elements"));
@@ -283,6 +311,9 @@ mod tests {
         let exit = |rank, code, signal| v1::RankExit { rank, code, signal, time: None };
         let mut out = String::new();
         exits(&mut out, &[exit(0, 0, 0), exit(1, 3, 0), exit(2, 0, 9)]);
-        assert_eq!(out, "\nExits: 3 ranks ended, 2 of them not with 0\n  rank 1: code 3\n  rank 2: signal 9\n");
+        assert_eq!(
+            out,
+            "\nExits: 3 ranks ended, 2 of them not with 0\n  rank 1: code 3\n  rank 2: signal 9\n"
+        );
     }
 }

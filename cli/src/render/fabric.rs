@@ -93,7 +93,10 @@ pub fn health(health: &v1::ClusterHealth) -> String {
     let mut table = Table::bare();
     let store = if health.store_writable { "writable" } else { "REFUSES WRITES" };
     let rows = [
-        ("controller", format!("{}, epoch {}, revision {}", health.version, health.epoch, health.store_revision)),
+        (
+            "controller",
+            format!("{}, epoch {}, revision {}", health.version, health.epoch, health.store_revision),
+        ),
         ("store", store.to_owned()),
         ("nodes", format!("{} of {} ready", health.nodes_ready, health.nodes_total)),
         ("gpus", format!("{} of {} held", health.gpus_held, health.gpus_total)),
@@ -103,7 +106,8 @@ pub fn health(health: &v1::ClusterHealth) -> String {
         table.row([what.to_owned(), text]);
     }
     for rail in &health.rails {
-        table.row([format!("rail {}", rail.rail), format!("{} of {} NICs up", rail.nics_up, rail.nics_total)]);
+        table
+            .row([format!("rail {}", rail.rail), format!("{} of {} NICs up", rail.nics_up, rail.nics_total)]);
     }
     let mut out = table.render("");
     findings(&mut out, &health.reasons);
@@ -116,11 +120,27 @@ mod tests {
 
     #[test]
     fn a_topology_shows_every_port() {
-        let port = |rail: u32, usable| v1::TopologyPort { rail, nic: format!("rail{rail}"), leaf: format!("l{rail}"), usable };
-        let node = v1::TopologyNode { name: "n0".into(), gpus: 4, gpus_free: 2, schedulable: true, ports: vec![port(0, true), port(1, false)] };
+        let port = |rail: u32, usable| v1::TopologyPort {
+            rail,
+            nic: format!("rail{rail}"),
+            leaf: format!("l{rail}"),
+            usable,
+        };
+        let node = v1::TopologyNode {
+            name: "n0".into(),
+            gpus: 4,
+            gpus_free: 2,
+            schedulable: true,
+            ports: vec![port(0, true), port(1, false)],
+        };
         let rail = |rail: u32| v1::TopologyRail { rail, leaves: vec![format!("l{rail}")] };
         let pod = v1::TopologyPod { name: "p0".into(), rails: vec![rail(0), rail(1)], nodes: vec![node] };
-        let finding = v1::Reason { code: "LinkUnknown".into(), scope: "node/n0".into(), message: "m".into(), ..Default::default() };
+        let finding = v1::Reason {
+            code: "LinkUnknown".into(),
+            scope: "node/n0".into(),
+            message: "m".into(),
+            ..Default::default()
+        };
         let expected = "\
 pod p0
   rail 0: l0

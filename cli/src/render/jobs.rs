@@ -40,7 +40,8 @@ pub fn job_row(job: &v1::Job, wide: bool, now: f64) -> Vec<String> {
         reasons(&status.reasons),
     ];
     if wide {
-        let nodes: Vec<String> = status.placement.iter().flat_map(|place| &place.nodes).map(|node| node.node.clone()).collect();
+        let nodes: Vec<String> =
+            status.placement.iter().flat_map(|place| &place.nodes).map(|node| node.node.clone()).collect();
         let wide = [
             words::age(status.start_time.as_ref(), status.end_time.as_ref(), now),
             status.attempt.to_string(),
@@ -90,7 +91,12 @@ pub mod tests {
             leaf: format!("leaf-{rail}"),
             address: format!("10.{rail}.0.1"),
         };
-        let node = |name: &str| v1::NodePlace { node: name.into(), pod: "p0".into(), gpus: vec![0, 1], nics: vec![nic(0), nic(1)] };
+        let node = |name: &str| v1::NodePlace {
+            node: name.into(),
+            pod: "p0".into(),
+            gpus: vec![0, 1],
+            nics: vec![nic(0), nic(1)],
+        };
         let rank = |rank: u32| v1::RankPlace {
             rank,
             node: format!("n{}", rank / 2),
@@ -109,11 +115,19 @@ pub mod tests {
         };
         let at = |seconds| Some(Timestamp { seconds, nanos: 0 });
         v1::Job {
-            metadata: Some(v1::Metadata { name: "sum".into(), tenant: "nlp".into(), uid: "u-1".into(), ..Default::default() }),
+            metadata: Some(v1::Metadata {
+                name: "sum".into(),
+                tenant: "nlp".into(),
+                uid: "u-1".into(),
+                ..Default::default()
+            }),
             spec: Some(v1::JobSpec {
                 gang: Some(v1::Gang { nodes: 2, gpus_per_node: 2, ranks_per_node: 2 }),
                 priority: 5,
-                work: Some(v1::job_spec::Work::Command(v1::Command { argv: vec!["./train".into()], ..Default::default() })),
+                work: Some(v1::job_spec::Work::Command(v1::Command {
+                    argv: vec!["./train".into()],
+                    ..Default::default()
+                })),
                 ..Default::default()
             }),
             status: Some(v1::JobStatus {
@@ -131,10 +145,20 @@ pub mod tests {
     /// A queued job with two causes.
     pub fn pending() -> v1::Job {
         let mut job = running();
-        let reason = |code: &str, count| v1::Reason { code: code.into(), message: format!("{code} it is"), count, ..Default::default() };
+        let reason = |code: &str, count| v1::Reason {
+            code: code.into(),
+            message: format!("{code} it is"),
+            count,
+            ..Default::default()
+        };
         let reasons = vec![reason("GpuCapacity", 3), reason("QuotaExceeded", 0)];
         job.metadata.get_or_insert_default().name = "later".into();
-        job.status = Some(v1::JobStatus { phase: 1, reasons, submit_time: Some(Timestamp { seconds: 940, nanos: 0 }), ..Default::default() });
+        job.status = Some(v1::JobStatus {
+            phase: 1,
+            reasons,
+            submit_time: Some(Timestamp { seconds: 940, nanos: 0 }),
+            ..Default::default()
+        });
         job
     }
 

@@ -10,7 +10,10 @@ mod tenants;
 mod words;
 
 pub use canonical::{to_json, to_value, to_yaml};
-pub use describe::{job as describe_job, measured as describe_result, node as describe_node, placement as describe_placement, tenant as describe_tenant};
+pub use describe::{
+    job as describe_job, measured as describe_result, node as describe_node, placement as describe_placement,
+    tenant as describe_tenant,
+};
 pub use fabric::{fabric, health, topology};
 pub use jobs::{job_row, jobs, jobs_header, reasons};
 pub use nodes::nodes;

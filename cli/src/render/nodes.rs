@@ -67,7 +67,13 @@ pub mod tests {
             ..Default::default()
         };
         let gpu = |index| v1::Gpu { index, model: "dev GPU".into(), ..Default::default() };
-        let hold = v1::Hold { tenant: "nlp".into(), job: "sum".into(), gpus: vec![0], nics: vec!["rail0".into()], ..Default::default() };
+        let hold = v1::Hold {
+            tenant: "nlp".into(),
+            job: "sum".into(),
+            gpus: vec![0],
+            nics: vec!["rail0".into()],
+            ..Default::default()
+        };
         v1::Node {
             metadata: Some(v1::Metadata { name: name.into(), ..Default::default() }),
             spec: Some(v1::NodeSpec { unschedulable: name == "n1", reason: "CRC errors".into() }),

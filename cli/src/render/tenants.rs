@@ -33,11 +33,15 @@ mod tests {
     fn a_table_of_tenants() {
         let tenant = v1::Tenant {
             metadata: Some(v1::Metadata { name: "nlp".into(), ..Default::default() }),
-            spec: Some(v1::TenantSpec { description: String::new(), quota: Some(v1::Quota { gpus: 16, jobs: 0 }) }),
+            spec: Some(v1::TenantSpec {
+                description: String::new(),
+                quota: Some(v1::Quota { gpus: 16, jobs: 0 }),
+            }),
             status: Some(v1::TenantStatus { gpus_used: 4, jobs_active: 1 }),
             ..Default::default()
         };
-        let expected = "TENANT  GPUS  USED  JOBS    ACTIVE  DESCRIPTION\nnlp     16    4     server  1       -\n";
+        let expected =
+            "TENANT  GPUS  USED  JOBS    ACTIVE  DESCRIPTION\nnlp     16    4     server  1       -\n";
         assert_eq!(tenants(&[tenant]), expected);
     }
 }

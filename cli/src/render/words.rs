@@ -87,7 +87,10 @@ mod tests {
 
     #[test]
     fn sizes_and_ages() {
-        assert_eq!([0, 1023, 1024, 1536, 64 << 20].map(bytes), ["0 B", "1023 B", "1 KiB", "1.5 KiB", "64 MiB"]);
+        assert_eq!(
+            [0, 1023, 1024, 1536, 64 << 20].map(bytes),
+            ["0 B", "1023 B", "1 KiB", "1.5 KiB", "64 MiB"]
+        );
         let at = |seconds| Timestamp { seconds, nanos: 500_000_000 };
         assert_eq!(age(None, None, 5.0), "");
         assert_eq!(age(Some(&at(10)), None, 12.0), "1.5s");

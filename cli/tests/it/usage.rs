@@ -1,0 +1,129 @@
+//! What can be said without a cluster, and what is answered to nonsense.
+
+use std::{io::Write as _, net::TcpListener, process::Stdio};
+
+use crate::{railctl, run, told};
+
+const JOB: &str = "apiVersion: rail/v1\nkind: Job\nmetadata: {name: a}\nspec:\n  gang: {nodes: 1}\n  command: {argv: [\"true\"]}\n";
+
+#[test]
+fn a_wrong_command_line_is_exit_2_and_talk() {
+    let home = tempfile::tempdir().unwrap();
+    for args in [
+        &["frobnicate"][..],
+        &["submit"],
+        &["submit", "a", "-f", "b"],
+        &["submit", "a", "--timeout", "1s"],
+        &["get", "frobs"],
+        &["get", "jobs", "-o", "xml"],
+        &["logs", "a", "--rank", "x"],
+        &["cancel", "a", "--grace", "soon"],
+        &["dev", "up", "--nodes", "0"],
+        &["dev", "up", "--rail-rate", "400mbit"],
+        &["dev", "up", "--nodes", "2", "--pods", "3"],
+        &["dev", "up", "--name", "A/B"],
+        &["--context", "none", "get", "jobs"],
+        &["--controller", "http://x", "get", "jobs"],
+        &["get", "nodes"],
+    ] {
+        let (code, out, err) = run(home.path(), args);
+        assert_eq!((code, out.as_str()), (2, ""), "{args:?}: {err}");
+        assert!(!err.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn bad_files_are_exit_2_with_their_place_before_anybody_is_asked() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("job.yaml");
+    let name = file.to_str().unwrap();
+    let deep = format!("{JOB}x: {}", "[".repeat(100_000));
+    let bomb = format!("a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n{JOB}");
+    let large = format!("{JOB}# {}", "x".repeat(10 << 20));
+    for (text, told) in [
+        (JOB.replace("nodes: 1", "nodes: 0"), "spec.gang.nodes"),
+        (JOB.replace("nodes: 1", "nodes: -3"), ":5:"),
+        (JOB.replace("nodes: 1", "nodez: 1"), "nodes"),
+        (JOB.replace("nodes: 1", "nodes: many"), "spec.gang.nodes"),
+        (JOB.replace("true", "a\0b"), ":6:"),
+        (deep, ":7:"),
+        (bomb, ":1:"),
+        (large, "10485"),
+        (String::new(), ":1:1:"),
+    ] {
+        std::fs::write(&file, &text).unwrap();
+        for verb in [
+            &["submit", name][..],
+            &["plan", "-f", name],
+            &["apply", "-f", name],
+            &["submit", "--dry-run", name],
+        ] {
+            let (code, out, err) = run(home.path(), verb);
+            assert_eq!((code, out.as_str()), (2, ""), "{verb:?}: {err}");
+            assert!(err.starts_with(name) && err.contains(told), "{told}: {err}");
+        }
+    }
+}
+
+#[test]
+fn standard_input_is_a_file_too() {
+    let home = tempfile::tempdir().unwrap();
+    let mut child = railctl(home.path())
+        .args(["submit", "-"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(JOB.replace("nodes: 1", "nodes: 0").as_bytes()).unwrap();
+    let (code, _, err) = told(child.wait_with_output().unwrap());
+    assert_eq!(code, 2);
+    assert!(err.starts_with("<stdin>:5:"), "{err}");
+}
+
+#[test]
+fn nobody_at_the_address_is_exit_7_with_a_hint() {
+    let home = tempfile::tempdir().unwrap();
+    let ca = home.path().join("ca.pem");
+    let made = proto_rpc::Ca::create("t", std::time::SystemTime::now(), std::time::Duration::from_secs(3600))
+        .unwrap();
+    std::fs::write(&ca, made.certificate_pem()).unwrap();
+    // Bound and given back: nobody listens there now.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = format!("https://127.0.0.1:{port}");
+    let (code, out, err) =
+        run(home.path(), &["--controller", &address, "--ca", ca.to_str().unwrap(), "get", "jobs"]);
+    assert_eq!((code, out.as_str()), (7, ""), "{err}");
+    assert!(err.contains(&address) && err.contains("hint:"), "{err}");
+}
+
+#[test]
+fn completion_man_pages_config_and_version_need_no_cluster() {
+    let home = tempfile::tempdir().unwrap();
+    let (code, script, _) = run(home.path(), &["completion", "bash"]);
+    assert!(code == 0 && script.contains("railctl") && script.contains("--rail-rate"));
+    let man = home.path().join("man");
+    assert_eq!(run(home.path(), &["man", man.to_str().unwrap()]).0, 0);
+    let page = std::fs::read_to_string(man.join("railctl-submit.1")).unwrap();
+    assert!(page.contains("dry") && man.join("railctl-dev-up.1").exists() && man.join("railctl.1").exists());
+    assert!(!man.join("railctl-dev-guard.1").exists());
+    let (code, out, _) = run(home.path(), &["version"]);
+    assert!(code == 0 && out.starts_with("railctl"), "{out}");
+    let (code, out, _) = run(home.path(), &["config", "view"]);
+    assert!(code == 0 && out.contains("contexts: {}"), "{out}");
+    assert_eq!(run(home.path(), &["config", "use", "x"]).0, 3);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_panic() {
+    let home = tempfile::tempdir().unwrap();
+    let mut child = railctl(home.path())
+        .args(["completion", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let (code, _, err) = told(child.wait_with_output().unwrap());
+    assert_eq!((code, err.as_str()), (0, ""));
+}
