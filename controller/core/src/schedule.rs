@@ -14,7 +14,7 @@ use crate::{
 impl Step<'_> {
     /// Looks at the queue if something was freed since, a bounded part of it per step.
     pub(crate) fn schedule(&mut self) {
-        let Schedule { resume, wanted, blocked } = self.state.base.schedule.clone();
+        let Schedule { resume, wanted, blocked, last_submit } = self.state.base.schedule.clone();
         let mut pass = match resume {
             Some(_) => Pass::resume(blocked),
             None if wanted => Pass::default(),
@@ -44,6 +44,7 @@ impl Step<'_> {
             blocked: pass.into_blocked(),
             resume: reached.filter(|_| !done),
             wanted: resume.is_some() && wanted,
+            last_submit,
         };
         self.state.set_schedule(next);
     }

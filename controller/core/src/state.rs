@@ -147,6 +147,8 @@ pub(crate) struct Schedule {
     pub(crate) resume: Option<QueueKey>,
     /// Something was freed: a new pass follows.
     pub(crate) wanted: bool,
+    /// Time and counter of the last submit: jobs of one millisecond keep their order too.
+    pub(crate) last_submit: (Timestamp, u16),
 }
 
 impl JobEntry {

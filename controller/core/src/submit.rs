@@ -30,7 +30,7 @@ impl Step<'_> {
         check_spec(&submit.spec, self.state.config.max_ranks)?;
         self.limits(&submit.tenant, quota)?;
         let id = self.name(&submit)?;
-        let uid = JobUid::from_random(self.random());
+        let uid = self.next_uid();
         let entry = JobEntry {
             job: Arc::new(Job {
                 id: id.clone(),
@@ -62,6 +62,15 @@ impl Step<'_> {
             crate::state::Schedule { blocked: pass.into_blocked(), ..self.state.base.schedule.clone() };
         self.state.set_schedule(schedule);
         Ok(Reply::Job { job, existed: false })
+    }
+
+    /// Identities that grow with every submit, so that the queue's order of equal times is the order of arrival.
+    fn next_uid(&mut self) -> JobUid {
+        let (time, counter) = self.state.base.schedule.last_submit;
+        let next = if self.now > time { (self.now, 0) } else { (time, (counter + 1).min(4095)) };
+        let schedule = crate::state::Schedule { last_submit: next, ..self.state.base.schedule.clone() };
+        self.state.set_schedule(schedule);
+        JobUid::ordered(next.0, next.1, self.random())
     }
 
     /// The same id and body give the same job again.

@@ -5,6 +5,8 @@ use std::{fmt, str::FromStr, sync::Arc};
 use thiserror::Error;
 use uuid::Uuid;
 
+use crate::Timestamp;
+
 /// Why a text is not a name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NameError {
@@ -144,6 +146,16 @@ impl JobUid {
     pub fn from_random(bytes: [u8; 16]) -> Self {
         Self(uuid::Builder::from_random_bytes(bytes).into_uuid())
     }
+
+    /// A version 7 identity: identities of a later millisecond, or of the same one with a larger `counter` (12 bits),
+    /// compare as later. The caller brings time, counter and randomness.
+    #[must_use]
+    pub fn ordered(time: Timestamp, counter: u16, random: [u8; 8]) -> Self {
+        let [high, low] = counter.to_be_bytes();
+        let [a, b, c, d, e, f, g, h] = random;
+        let bytes = [high, low, a, b, c, d, e, f, g, h];
+        Self(uuid::Builder::from_unix_timestamp_millis(time.0, &bytes).into_uuid())
+    }
 }
 
 impl fmt::Display for JobUid {
@@ -223,6 +235,14 @@ mod tests {
         assert!(JobName::new("-a").unwrap_err().to_string().contains("at the start"));
         assert!(JobName::new("a\0").unwrap_err().to_string().contains("at the end"));
         assert!(matches!(JobName::new("x".repeat(64)), Err(NameError::TooLong { length: 64, max: 63, .. })));
+    }
+
+    #[test]
+    fn ordered_identities_compare_by_time_then_counter() {
+        let uid = |time, counter, fill| JobUid::ordered(Timestamp(time), counter, [fill; 8]);
+        assert!(uid(1, 4095, 255) < uid(2, 0, 0));
+        assert!(uid(2, 0, 255) < uid(2, 1, 0) && uid(2, 255, 255) < uid(2, 256, 0));
+        assert_ne!(uid(2, 1, 0), uid(2, 1, 1));
     }
 
     #[test]

@@ -1,0 +1,221 @@
+//! Random events, sensible and senseless: nothing panics, a rollback is exact, a reload is the same, nothing is held
+//! twice, phases follow their graph.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use proptest::prelude::*;
+use proto_model::{Observed, Phase, Reason, Requeue};
+
+use super::*;
+use crate::event::Transition;
+
+#[derive(Debug, Clone)]
+enum Act {
+    Submit { job: u8, nodes: u32, gpus: u32, rails: u32, policy: u8, request: Option<u8> },
+    Cancel(u8),
+    Delete(u8),
+    Observe { node: usize, job: u8, attempt_off: u32, state: usize, code: Option<i32>, cause: bool },
+    Connect { node: usize, jobs: Vec<(u8, usize)> },
+    Disconnect(usize),
+    Gate { node: usize, closed: bool },
+    RemoveNode { node: usize, force: bool },
+    Join(usize),
+    Quota(u32),
+    Pass(u16),
+}
+
+const STATES: [Observed; 6] = [
+    Observed::Preparing,
+    Observed::Prepared,
+    Observed::Starting,
+    Observed::Running,
+    Observed::Stopping,
+    Observed::Ended,
+];
+
+fn act() -> impl Strategy<Value = Act> {
+    let node = 0usize..4;
+    prop_oneof![
+        6 => (0u8..6, 1u32..4, 0u32..5, 0u32..3, 0u8..3, prop::option::of(0u8..4))
+            .prop_map(|(job, nodes, gpus, rails, policy, request)| Act::Submit { job, nodes, gpus, rails, policy, request }),
+        2 => (0u8..6).prop_map(Act::Cancel),
+        1 => (0u8..6).prop_map(Act::Delete),
+        16 => (node.clone(), 0u8..6, prop_oneof![9 => Just(0u32), 1 => Just(1)], 0usize..6, prop::option::weighted(0.3, 0i32..2), prop::bool::weighted(0.1))
+            .prop_map(|(node, job, attempt_off, state, code, cause)| Act::Observe { node, job, attempt_off, state, code, cause }),
+        3 => (node.clone(), prop::collection::vec((0u8..6, 0usize..6), 0..3)).prop_map(|(node, jobs)| Act::Connect { node, jobs }),
+        2 => node.clone().prop_map(Act::Disconnect),
+        1 => (node.clone(), any::<bool>()).prop_map(|(node, closed)| Act::Gate { node, closed }),
+        1 => (node.clone(), any::<bool>()).prop_map(|(node, force)| Act::RemoveNode { node, force }),
+        2 => node.prop_map(Act::Join),
+        1 => (0u32..20).prop_map(Act::Quota),
+        4 => (0u16..30_000).prop_map(Act::Pass),
+    ]
+}
+
+fn event(w: &mut World, act: &Act) -> Option<Event> {
+    let text = |job: &u8| format!("j{job}");
+    Some(match act {
+        Act::Submit { job, nodes, gpus, rails, policy, request } => {
+            let mut spec = requeue(
+                spec(*nodes, *gpus),
+                [Requeue::Never, Requeue::OnInfrastructure, Requeue::OnAny][usize::from(*policy)],
+                2,
+            );
+            spec.rails = RailRequest { required: *rails, allow_partial: *policy == 1 };
+            spec.priority = i32::from(*job) % 2;
+            spec.time_limit = (*job == 3).then_some(Duration::from_secs(40));
+            let id = request.map(|r| format!("r{r}"));
+            submit_as("red", &text(job), spec, id.as_deref().map(|id| (id, *job)))
+        }
+        Act::Cancel(job) => Event::Cancel { id: id(&text(job)), grace: None },
+        Act::Delete(job) => Event::DeleteJob { id: id(&text(job)) },
+        Act::Observe { node, job, attempt_off, state, code, cause } => {
+            let session = w.state.session(&name(*node))?;
+            let observation = observation(w, *node, *job, *attempt_off, *state, *code, *cause)?;
+            Event::AgentObserved { node: name(*node), session, observation: Box::new(observation) }
+        }
+        Act::Connect { node, jobs } => {
+            w.session += 1;
+            let observations = jobs
+                .iter()
+                .filter_map(|(job, state)| observation(w, *node, *job, 0, *state, None, false))
+                .collect();
+            Event::AgentConnected(Box::new(Register {
+                node: name(*node),
+                session: w.session,
+                agent_version: String::new(),
+                inventory: inventory(4, 2),
+                observations,
+                epoch: 7,
+            }))
+        }
+        Act::Disconnect(node) => {
+            Event::AgentDisconnected { node: name(*node), session: w.state.session(&name(*node))? }
+        }
+        Act::Gate { node, closed } => Event::UpdateNode {
+            name: name(*node),
+            unschedulable: *closed,
+            reason: String::new(),
+            if_version: 0,
+        },
+        Act::RemoveNode { node, force } => Event::DeleteNode { name: name(*node), force: *force },
+        Act::Join(node) => {
+            let hash = [*node as u8; 32];
+            w.step(Event::CreateToken { node: name(*node), hash, lifetime: None });
+            Event::Join { node: name(*node), hash, csr: [9; 32] }
+        }
+        Act::Quota(gpus) => Event::ApplyTenant {
+            name: tenant("red"),
+            description: String::new(),
+            quota: Quota { gpus: *gpus, jobs: 0 },
+            dry_run: false,
+        },
+        Act::Pass(millis) => {
+            w.now = w.now.plus(Duration::from_millis(u64::from(*millis)));
+            Event::Tick
+        }
+    })
+}
+
+fn observation(
+    w: &World,
+    node: usize,
+    job: u8,
+    attempt_off: u32,
+    state: usize,
+    code: Option<i32>,
+    cause: bool,
+) -> Option<Observation> {
+    let text = format!("j{job}");
+    w.state.job(&id(&text))?;
+    let job = w.job(&text);
+    let rank =
+        job.status.placement.as_ref().and_then(|p| p.nodes.iter().position(|place| place.node == name(node)));
+    let exits = code.map(|code| RankExit { rank: rank.unwrap_or(7) as u32, code, signal: 0, time: w.now });
+    let seen = w.seen(&text, node, STATES[state]);
+    Some(Observation {
+        attempt: seen.attempt.saturating_sub(attempt_off),
+        exits: exits.into_iter().collect(),
+        cause: cause.then(|| Reason::new("EngineLost", "killed")),
+        ..seen
+    })
+}
+
+fn invariants(w: &World, transitions: &[Transition], phases: &mut BTreeMap<JobUid, (Phase, u32)>) {
+    for t in transitions {
+        let (phase, attempt) = phases.entry(t.uid).or_insert((Phase::Pending, 1));
+        assert_eq!(*phase, t.from, "a transition was not told");
+        assert!(t.from.may_become(t.to), "{t:?}");
+        assert!(t.attempt >= *attempt);
+        (*phase, *attempt) = (t.to, t.attempt);
+    }
+    let mut held = BTreeSet::new();
+    let mut gpus = 0;
+    for job in w.state.jobs(None) {
+        let status = &job.status;
+        assert_eq!(phases.get(&job.uid).map_or((Phase::Pending, 1), |p| *p), (status.phase, status.attempt));
+        let entry = &w.state.base.jobs[&job.uid];
+        assert_eq!(entry.attempt.is_some(), status.phase.holds());
+        if !status.phase.holds() {
+            continue;
+        }
+        let placement = status.placement.as_ref().unwrap();
+        assert_eq!(placement.nodes.len(), job.spec.gang.nodes as usize);
+        for place in &placement.nodes {
+            gpus += place.gpus.len();
+            for gpu in &place.gpus {
+                assert!(held.insert((place.node.clone(), "gpu", *gpu)), "a GPU is held twice");
+            }
+            for nic in &place.nics {
+                assert!(held.insert((place.node.clone(), "nic", nic.rail)), "a NIC is held twice");
+            }
+        }
+    }
+    assert_eq!(gpus as u64, w.state.usage(&tenant("red")).gpus_used);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_events(acts in prop::collection::vec(act(), 1..120), fail in prop::collection::vec(prop::bool::weighted(0.2), 120)) {
+        let mut w = World::new();
+        let mut phases = BTreeMap::new();
+        for (act, fail) in acts.iter().zip(fail) {
+            let Some(event) = event(&mut w, act) else { continue };
+            let before = w.state.clone();
+            let mut random = 5;
+            if fail {
+                // A transaction that fails: exactly as before, whatever the step did.
+                for _ in 0..2 {
+                    step(&mut w.state, event.clone(), w.now, &mut |buffer| fill(&mut random, buffer));
+                }
+                w.state.rollback();
+                prop_assert!(w.state.same(&before), "rollback of {event:?}");
+                continue;
+            }
+            let quota = w.state.tenant(&tenant("red")).unwrap().quota.gpus;
+            let held = w.state.usage(&tenant("red")).gpus_used;
+            let out = w.step(event.clone());
+            prop_assert!(out.writes.len() <= 120, "{} writes", out.writes.len());
+            if matches!(out.reply, Some(Err(_))) {
+                prop_assert!(w.state.same(&before), "a refusal changed something: {event:?}");
+            }
+            invariants(&w, &out.transitions, &mut phases);
+            let after = w.state.usage(&tenant("red")).gpus_used;
+            prop_assert!(after <= held || after <= u64::from(quota.max(w.state.tenant(&tenant("red")).unwrap().quota.gpus)));
+            phases.retain(|uid, _| w.state.job_by_uid(uid).is_some());
+        }
+        // A new controller finds the same, apart from what agents must tell it again.
+        let fresh = w.reload(8);
+        let jobs = |state: &State| state.base.jobs.values().map(|e| (e.job.clone(), e.attempt.clone())).collect::<Vec<_>>();
+        prop_assert_eq!(jobs(&fresh), jobs(&w.state));
+        prop_assert_eq!(&fresh.base.nodes, &w.state.base.nodes);
+        prop_assert_eq!(&fresh.base.requests, &w.state.base.requests);
+        prop_assert_eq!(&fresh.base.tokens, &w.state.base.tokens);
+        prop_assert_eq!(&fresh.index.holds, &w.state.index.holds);
+        prop_assert_eq!(&fresh.index.queue, &w.state.index.queue);
+        prop_assert_eq!(&fresh.index.names, &w.state.index.names);
+        prop_assert_eq!(&fresh.index.tenants, &w.state.index.tenants);
+    }
+}

@@ -1,0 +1,183 @@
+//! What is refused, and that a refusal changes nothing; request ids; tenants, fabric, versions.
+
+use std::time::Duration;
+
+use proto_model::{Fabric, Leaf, Link, Phase, Rail};
+
+use super::*;
+use crate::ErrorKind;
+
+#[test]
+fn the_same_request_is_the_same_job() {
+    let mut w = World::new();
+    let first = submit_as("red", "a", spec(1, 1), Some(("r1", 1)));
+    let Reply::Job { job, existed: false } = w.ok(first.clone()) else { panic!() };
+    let before = w.state.clone();
+    let Reply::Job { job: again, existed: true } = w.ok(first.clone()) else { panic!() };
+    assert_eq!(job, again);
+    assert!(w.state.same(&before));
+    let other = submit_as("red", "b", spec(1, 1), Some(("r1", 2)));
+    assert!(matches!(w.refused(other), CoreError::RequestIdReused { .. }));
+    // Another tenant's id is another id.
+    w.ok(submit_as("blue", "a", spec(1, 1), Some(("r1", 2))));
+    // It is remembered over a restart, for a day, also when the job is gone.
+    w.state = w.reload(7);
+    assert!(matches!(w.ok(first.clone()), Reply::Job { existed: true, .. }));
+    w.ok(Event::Cancel { id: id("a"), grace: None });
+    let n = w.nodes("a")[0];
+    w.session = 0;
+    w.connect(n, Vec::new());
+    w.ok(Event::DeleteJob { id: id("a") });
+    assert!(matches!(w.refused(first.clone()), CoreError::JobGone { .. }));
+    w.tick(Duration::from_secs(24 * 3600));
+    assert!(matches!(w.ok(first), Reply::Job { existed: false, .. }));
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_all_causes_and_nothing_is_stored() {
+    let mut w = World::new();
+    let before = w.state.clone();
+    let unknown = w.refused(submit_as("rad", "a", spec(1, 1), None));
+    assert!(unknown.to_string().contains("did you mean 'red'"), "{unknown}");
+    let CoreError::Infeasible { reasons } = w.refused(submit("a", spec(5, 8))) else { panic!() };
+    let codes: Vec<_> = reasons.iter().map(|reason| reason.code.as_ref()).collect();
+    assert_eq!(codes, ["QuotaTooSmall", "NodeCount", "GpuShape"]);
+    let error = w.refused(submit("a", spec(1, 8)));
+    assert_eq!(error.kind(), ErrorKind::Infeasible);
+    assert!(error.to_string().contains("the largest node has 4"), "{error}");
+    let mut zero = spec(0, 1);
+    assert!(matches!(
+        w.refused(submit("a", zero.clone())),
+        CoreError::Invalid { field: "spec.gang.nodes", .. }
+    ));
+    zero.gang.nodes = u32::MAX;
+    assert!(matches!(w.refused(submit("a", zero)), CoreError::Invalid { field: "spec.gang", .. }));
+    assert!(matches!(w.refused(Event::Cancel { id: id("a"), grace: None }), CoreError::JobNotFound { .. }));
+    assert!(w.state.same(&before));
+}
+
+#[test]
+fn limits_are_typed() {
+    let mut w = World::new();
+    w.submit("a", spec(1, 1));
+    assert!(matches!(w.refused(submit("a", spec(1, 1))), CoreError::NameTaken { .. }));
+    assert!(matches!(w.refused(Event::DeleteJob { id: id("a") }), CoreError::JobActive { .. }));
+    let quota = Quota { gpus: 16, jobs: 2 };
+    w.ok(Event::ApplyTenant { name: tenant("red"), description: String::new(), quota, dry_run: false });
+    w.submit("b", spec(1, 1));
+    assert!(matches!(w.refused(submit("c", spec(1, 1))), CoreError::QuotaExceeded { used: 2, limit: 2, .. }));
+    w.state.config.max_queued = 0;
+    assert_eq!(w.refused(submit_as("blue", "c", spec(1, 1), None)).kind(), ErrorKind::Exhausted);
+}
+
+#[test]
+fn names_are_made() {
+    let mut w = World::new();
+    let Event::Submit(mut submit) = submit("x", spec(1, 0)) else { panic!() };
+    submit.name = Naming::Generate("train-".into());
+    let Reply::Job { job, .. } = w.ok(Event::Submit(submit.clone())) else { panic!() };
+    assert!(job.id.name.as_str().starts_with("train-") && job.id.name.as_str().len() == 12, "{}", job.id);
+    submit.name = Naming::Generate("-bad".into());
+    assert!(matches!(
+        w.refused(Event::Submit(submit)),
+        CoreError::Invalid { field: "metadata.generateName", .. }
+    ));
+}
+
+#[test]
+fn quota_is_kept_in_the_step_of_the_placement() {
+    let mut w = World::new();
+    w.ok(submit_as("blue", "a", spec(1, 3), None));
+    w.ok(submit_as("blue", "b", spec(1, 3), None));
+    assert_eq!(w.state.usage(&tenant("blue")).gpus_used, 3);
+    assert_eq!(w.state.usage(&tenant("blue")).jobs_active, 2);
+    let quota = Quota { gpus: 6, jobs: 0 };
+    w.ok(Event::ApplyTenant { name: tenant("blue"), description: String::new(), quota, dry_run: true });
+    assert_eq!(w.state.usage(&tenant("blue")).gpus_used, 3, "a dry run changes nothing");
+    w.ok(Event::ApplyTenant { name: tenant("blue"), description: String::new(), quota, dry_run: false });
+    assert_eq!(w.state.usage(&tenant("blue")).gpus_used, 6);
+}
+
+#[test]
+fn a_tenant_goes_with_its_ended_jobs() {
+    let mut w = World::new();
+    w.ok(submit_as("blue", "a", spec(1, 1), None));
+    assert!(matches!(
+        w.refused(Event::DeleteTenant { name: tenant("blue") }),
+        CoreError::TenantBusy { jobs: 1, .. }
+    ));
+    let job = JobId { tenant: tenant("blue"), name: JobName::new("a").unwrap() };
+    w.ok(Event::Cancel { id: job.clone(), grace: None });
+    let place = w.state.job(&job).unwrap().status.placement.clone().unwrap().nodes[0].node.clone();
+    let n: usize = place.as_str()[1..].parse().unwrap();
+    w.connect(n, Vec::new());
+    assert_eq!(w.state.job(&job).unwrap().status.phase, Phase::Cancelled);
+    w.ok(Event::DeleteTenant { name: tenant("blue") });
+    let quota = Quota { gpus: 1, jobs: 0 };
+    let again =
+        Event::ApplyTenant { name: tenant("blue"), description: String::new(), quota, dry_run: false };
+    assert!(matches!(w.refused(again.clone()), CoreError::TenantBusy { .. }), "its jobs must go first");
+    w.tick(Duration::ZERO);
+    assert!(w.state.job(&job).is_none());
+    w.ok(again);
+}
+
+#[test]
+fn a_faulty_fabric_is_refused_with_all_findings() {
+    let mut w = World::new();
+    let link = |nic: &str, leaf: &str| Link {
+        node: name(0),
+        nic: nic.into(),
+        leaf: leaf.into(),
+        port: String::new(),
+        speed_mbps: 0,
+    };
+    let mut fabric = Fabric {
+        name: "f".into(),
+        generation: 0,
+        rails: vec![Rail { index: 0, name: "a".into() }, Rail { index: 1, name: "b".into() }],
+        leaves: vec![
+            Leaf { name: "l0".into(), rail: 0, pod: "p".into() },
+            Leaf { name: "l1".into(), rail: 1, pod: "p".into() },
+        ],
+        links: vec![link("rail0", "l0"), link("rail1", "l1")],
+    };
+    let apply = |fabric: &Fabric, dry_run| Event::ApplyFabric { fabric: Box::new(fabric.clone()), dry_run };
+    let mut bad = fabric.clone();
+    bad.links.push(link("rail0", "l1"));
+    bad.leaves.push(Leaf { name: "l0".into(), rail: 1, pod: "p".into() });
+    let CoreError::FabricInvalid { findings } = w.refused(apply(&bad, false)) else { panic!() };
+    assert!(findings.len() >= 2, "{findings:?}");
+    let before = w.state.clone();
+    let Reply::Fabric { findings, .. } = w.ok(apply(&fabric, true)) else { panic!() };
+    assert_eq!(findings.len(), 3, "three nodes are not cabled: {findings:?}");
+    assert!(w.state.same(&before), "a dry run changes nothing");
+    let Reply::Fabric { fabric: first, .. } = w.ok(apply(&fabric, false)) else { panic!() };
+    assert_eq!(first.generation, 1);
+    let Reply::Fabric { fabric: same, .. } = w.ok(apply(&fabric, false)) else { panic!() };
+    assert_eq!(same.generation, 1);
+    fabric.links.pop();
+    let Reply::Fabric { fabric: next, .. } = w.ok(apply(&fabric, false)) else { panic!() };
+    assert_eq!(next.generation, 2);
+    w.ok(Event::DeleteFabric);
+    assert!(matches!(w.refused(Event::DeleteFabric), CoreError::FabricNotFound));
+}
+
+#[test]
+fn a_change_of_what_was_changed_meanwhile_is_refused() {
+    let mut w = World::new();
+    let update = |version| Event::UpdateNode {
+        name: name(0),
+        unschedulable: true,
+        reason: "repair".into(),
+        if_version: version,
+    };
+    let version = w.state.version(&Key::Node(name(0))).unwrap();
+    assert!(matches!(w.refused(update(version + 1)), CoreError::Conflict { .. }));
+    let Reply::Node(node) = w.ok(update(version)) else { panic!() };
+    assert!(node.unschedulable && node.generation == 2);
+    assert!(matches!(w.refused(update(version)), CoreError::Conflict { .. }));
+    assert!(w.state.version(&Key::Node(name(0))).unwrap() > version);
+    w.submit("a", spec(4, 0));
+    assert!(w.codes("a").contains(&"NodeUnschedulable".to_owned()));
+}
