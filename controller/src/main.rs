@@ -1,3 +1,29 @@
-//! rail-controller: wiring only.
+//! rail-controller: wiring only. `run` serves a cluster, `init` makes its first administrator.
 
-fn main() {}
+mod args;
+mod certificates;
+mod init;
+mod ready;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Args, Command};
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let result = match &args.command {
+        Command::Run(run) => run::run(run),
+        Command::Init(init) => init::init(init),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Logs may not be set up yet, and whoever started this in a terminal must see it.
+            eprintln!("rail-controller: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! AgentService: an agent's stream of wishes and observations, its uploads of logs, its new certificate.
+//!
+//! A node speaks for itself only: its name comes from its certificate, and what it says of itself must agree.
+
+use std::{
+    pin::Pin,
+    time::{Duration, SystemTime},
+};
+
+use controller_core::{Event, Register};
+use controller_reconciler::Session;
+use proto_model::{Inventory, NodeName, Observation};
+use proto_rpc::{ErrorClass, Identity, RpcError, ca::LEAF_LIFETIME};
+use proto_wire::v1::{self, agent_message::Body, agent_service_server::AgentService};
+use tokio_stream::Stream;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::{authz::Rpc, context::Context, enroll, fault, guard::Caller, logs};
+
+/// How long an agent may take to say who it is, and an upload to say what it answers.
+const FIRST_MESSAGE: Duration = Duration::from_secs(10);
+/// Observations of one registration.
+const MAX_OBSERVATIONS: usize = 100_000;
+
+/// The handlers.
+#[derive(Clone)]
+pub struct Agents {
+    context: Context,
+}
+
+impl Agents {
+    /// Handlers over the loop.
+    #[must_use]
+    pub fn new(context: Context) -> Self {
+        Self { context }
+    }
+}
+
+async fn first<M>(stream: &mut Streaming<M>) -> Result<M, RpcError> {
+    let invalid = |text: &str| RpcError::new(ErrorClass::Invalid, "NO_FIRST_MESSAGE", text);
+    let message = tokio::time::timeout(FIRST_MESSAGE, stream.message()).await;
+    let message =
+        message.map_err(|_| RpcError::new(ErrorClass::Timeout, "SILENT", "nothing was said in time"))?;
+    message
+        .map_err(|status| RpcError::from_status(&status))?
+        .ok_or_else(|| invalid("the stream ended before it began"))
+}
+
+fn register(node: &NodeName, wire: v1::Register) -> Result<Register, RpcError> {
+    if wire.node != node.as_str() {
+        let text = format!("the certificate is of node '{node}', but '{}' registers", wire.node);
+        return Err(RpcError::new(ErrorClass::Denied, "FOREIGN_NODE", text));
+    }
+    if wire.observations.len() > MAX_OBSERVATIONS {
+        return Err(fault::field(
+            "register.observations",
+            format!("has more than {MAX_OBSERVATIONS} entries"),
+        ));
+    }
+    let inventory = Inventory::try_from(wire.inventory.unwrap_or_default());
+    let inventory = inventory.map_err(|errors| fault::fields(errors, "register.inventory"))?;
+    let observations = wire.observations.into_iter().map(Observation::try_from).collect::<Result<_, _>>();
+    Ok(Register {
+        node: node.clone(),
+        session: 0,
+        agent_version: wire.agent_version.chars().take(64).collect(),
+        inventory,
+        observations: observations.map_err(|errors| fault::fields(errors, "register.observations"))?,
+        epoch: wire.epoch,
+    })
+}
+
+/// What an agent said, as an event of its connection.
+fn event(session: &Session, body: Body) -> Result<Event, RpcError> {
+    let (node, number) = (session.node().clone(), session.number());
+    Ok(match body {
+        Body::Heartbeat(_) => Event::AgentHeartbeat { node, session: number },
+        Body::Inventory(wire) => {
+            let inventory = Inventory::try_from(wire).map_err(|errors| fault::fields(errors, "inventory"))?;
+            Event::AgentInventory { node, session: number, inventory: Box::new(inventory) }
+        }
+        Body::Observation(wire) => {
+            let observation =
+                Observation::try_from(wire).map_err(|errors| fault::fields(errors, "observation"))?;
+            Event::AgentObserved { node, session: number, observation: Box::new(observation) }
+        }
+        Body::StaleEpoch(wire) => Event::AgentRefusedEpoch { node, current: wire.current },
+        Body::Register(_) => {
+            return Err(RpcError::new(
+                ErrorClass::Invalid,
+                "REGISTERED_TWICE",
+                "this stream has registered already",
+            ));
+        }
+    })
+}
+
+/// Carries what the agent says into the loop until its stream ends; answers why, if it broke the rules.
+async fn listen(session: &Session, stream: &mut Streaming<v1::AgentMessage>) -> Result<(), RpcError> {
+    while let Some(message) = stream.message().await.map_err(|status| RpcError::from_status(&status))? {
+        let body = message.body.ok_or_else(|| fault::field("body", "is required"))?;
+        match event(session, body)? {
+            beat @ Event::AgentHeartbeat { .. } => session.hint(beat),
+            event => session.say(event).await.map_err(|refusal| fault::refused(&refusal))?,
+        }
+    }
+    Ok(())
+}
+
+#[tonic::async_trait]
+impl AgentService for Agents {
+    type ConnectStream = Pin<Box<dyn Stream<Item = Result<v1::ControllerMessage, Status>> + Send>>;
+
+    async fn connect(
+        &self,
+        request: Request<Streaming<v1::AgentMessage>>,
+    ) -> Result<Response<Self::ConnectStream>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let node = caller.node()?;
+        let mut stream = request.into_inner();
+        let Some(Body::Register(wire)) = first(&mut stream).await?.body else {
+            return Err(fault::field("body", "the first message must be `register`").into());
+        };
+        let register =
+            register(&node, wire).map_err(|e| self.context.guard.note(Rpc::Connect, &caller, e))?;
+        let connected = self.context.handle.connect(register).await;
+        let mut session = connected.map_err(|refusal| fault::refused(&refusal))?;
+        let messages = session.messages().ok_or_else(crate::context::unexpected)?;
+        tracing::info!(%node, session = session.number(), "agent connected");
+        let (broken, breaks) = tokio::sync::mpsc::channel(1);
+        tokio::spawn(async move {
+            if let Err(error) = listen(&session, &mut stream).await {
+                tracing::info!(node = %session.node(), session = session.number(), %error, "agent's stream broke");
+                // The agent may be gone already.
+                let _ = broken.send(Err(Status::from(error))).await;
+            }
+            session.end().await;
+        });
+        // What breaks the rules ends the answer too, with the reason; so does the end of the session's queue.
+        Ok(Response::new(Box::pin(UntilBroken { out: messages, breaks, ended: false })))
+    }
+
+    async fn upload_logs(
+        &self,
+        request: Request<Streaming<v1::UploadLogsRequest>>,
+    ) -> Result<Response<v1::UploadLogsResponse>, Status> {
+        let node = Caller::of(request.extensions())?.node()?;
+        let mut stream = request.into_inner();
+        let mut message = first(&mut stream).await?;
+        let chunks = self.context.handle.logs().answer(&message.stream_id, &node).ok_or_else(|| {
+            let text = "nobody (any more) waits for this upload";
+            RpcError::new(ErrorClass::NotFound, "NO_SUCH_STREAM", text)
+        })?;
+        loop {
+            if let Some(chunk) = message.chunk
+                && chunks.send(chunk).await.is_err()
+            {
+                // The reader went away.
+                return Ok(Response::new(v1::UploadLogsResponse {}));
+            }
+            let next = tokio::select! {
+                next = stream.message() => next,
+                () = chunks.closed() => return Ok(Response::new(v1::UploadLogsResponse {})),
+            };
+            message = match next {
+                Ok(Some(next)) => next,
+                Ok(None) => return Ok(Response::new(v1::UploadLogsResponse {})),
+                Err(status) => {
+                    let text = format!("node {node}: the upload broke off; some output may be missing here");
+                    // The reader may have gone away.
+                    let _ = chunks.send(logs::note(text)).await;
+                    return Err(status);
+                }
+            };
+        }
+    }
+
+    async fn renew_certificate(
+        &self,
+        request: Request<v1::RenewCertificateRequest>,
+    ) -> Result<Response<v1::JoinResponse>, Status> {
+        let node = Caller::of(request.extensions())?.node()?;
+        let csr = request.into_inner().csr_pem;
+        let identity = Identity::node(node.as_str())
+            .map_err(|error| RpcError::new(ErrorClass::Denied, "NOT_A_NODE", error.to_string()))?;
+        let issued = self.context.ca.issue(&csr, &identity, LEAF_LIFETIME, SystemTime::now());
+        let issued = issued.map_err(|error| fault::ca(&error))?;
+        tracing::info!(%node, serial = issued.serial, "node certificate renewed");
+        Ok(Response::new(enroll::join_response(&self.context, &issued)))
+    }
+}
+
+/// The session's messages, until the agent breaks the rules or the session ends.
+struct UntilBroken {
+    out: tokio::sync::mpsc::Receiver<v1::ControllerMessage>,
+    breaks: tokio::sync::mpsc::Receiver<Result<v1::ControllerMessage, Status>>,
+    ended: bool,
+}
+
+impl Stream for UntilBroken {
+    type Item = Result<v1::ControllerMessage, Status>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        use std::task::Poll;
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        if let Poll::Ready(Some(broken)) = self.breaks.poll_recv(context) {
+            self.ended = true;
+            return Poll::Ready(Some(broken));
+        }
+        let next = self.out.poll_recv(context).map(|message| message.map(Ok));
+        self.ended = matches!(next, Poll::Ready(None));
+        next
+    }
+}

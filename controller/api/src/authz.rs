@@ -1,0 +1,204 @@
+//! Who may call what: one table, RPC x role. Whatever it does not name is denied.
+
+use std::{collections::BTreeSet, fmt};
+
+use proto_rpc::{ErrorClass, Identity, Role, RpcError};
+
+/// Who may call an RPC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Anybody who reaches the port: the caller has no identity yet, or the answer says nothing.
+    Anybody,
+    /// Callers with one of these roles.
+    Roles(&'static [Role]),
+}
+
+const ADMIN: &[Role] = &[Role::Admin];
+const MANAGERS: &[Role] = &[Role::Admin, Role::TenantAdmin];
+const SUBMITTERS: &[Role] = &[Role::Admin, Role::TenantAdmin, Role::User];
+const PEOPLE: &[Role] = &[Role::Admin, Role::TenantAdmin, Role::User, Role::Viewer];
+const NODE: &[Role] = &[Role::Node];
+
+macro_rules! rpcs {
+    ($($variant:ident = $path:literal),+ $(,)?) => {
+        /// Every RPC of the controller's port; a test compares this list with the descriptors.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[expect(missing_docs, reason = "each variant is documented at its rpc in proto/rail/v1")]
+        pub enum Rpc { $($variant),+ }
+
+        impl Rpc {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The HTTP/2 path, `/package.Service/Method`.
+            #[must_use]
+            pub fn path(self) -> &'static str {
+                match self { $(Self::$variant => $path),+ }
+            }
+        }
+    };
+}
+
+rpcs! {
+    ApplyFabric = "/rail.v1.FabricService/ApplyFabric",
+    GetFabric = "/rail.v1.FabricService/GetFabric",
+    DeleteFabric = "/rail.v1.FabricService/DeleteFabric",
+    GetTopology = "/rail.v1.FabricService/GetTopology",
+    GetNode = "/rail.v1.NodeService/GetNode",
+    ListNodes = "/rail.v1.NodeService/ListNodes",
+    WatchNodes = "/rail.v1.NodeService/WatchNodes",
+    UpdateNode = "/rail.v1.NodeService/UpdateNode",
+    DeleteNode = "/rail.v1.NodeService/DeleteNode",
+    CreateJoinToken = "/rail.v1.NodeService/CreateJoinToken",
+    ApplyTenant = "/rail.v1.TenantService/ApplyTenant",
+    GetTenant = "/rail.v1.TenantService/GetTenant",
+    ListTenants = "/rail.v1.TenantService/ListTenants",
+    DeleteTenant = "/rail.v1.TenantService/DeleteTenant",
+    IssueCertificate = "/rail.v1.TenantService/IssueCertificate",
+    IssueToken = "/rail.v1.TenantService/IssueToken",
+    WhoAmI = "/rail.v1.TenantService/WhoAmI",
+    CreateJob = "/rail.v1.JobService/CreateJob",
+    GetJob = "/rail.v1.JobService/GetJob",
+    ListJobs = "/rail.v1.JobService/ListJobs",
+    WatchJobs = "/rail.v1.JobService/WatchJobs",
+    CancelJob = "/rail.v1.JobService/CancelJob",
+    DeleteJob = "/rail.v1.JobService/DeleteJob",
+    PlanJob = "/rail.v1.JobService/PlanJob",
+    ExplainJob = "/rail.v1.JobService/ExplainJob",
+    StreamLogs = "/rail.v1.JobService/StreamLogs",
+    GetHealth = "/rail.v1.HealthService/GetHealth",
+    Join = "/rail.v1.EnrollService/Join",
+    Connect = "/rail.v1.AgentService/Connect",
+    UploadLogs = "/rail.v1.AgentService/UploadLogs",
+    RenewCertificate = "/rail.v1.AgentService/RenewCertificate",
+    HealthCheck = "/grpc.health.v1.Health/Check",
+    HealthWatch = "/grpc.health.v1.Health/Watch",
+    Reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    ReflectionAlpha = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+    OpenApi = "/v1/openapi.json",
+}
+
+impl Rpc {
+    /// The RPC at an HTTP/2 path.
+    #[must_use]
+    pub fn at(path: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|rpc| rpc.path() == path)
+    }
+
+    /// The method's own name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.path().rsplit('/').next().unwrap_or_default()
+    }
+
+    /// The table.
+    #[must_use]
+    pub fn access(self) -> Access {
+        match self {
+            Self::ApplyFabric
+            | Self::DeleteFabric
+            | Self::UpdateNode
+            | Self::DeleteNode
+            | Self::CreateJoinToken
+            | Self::ApplyTenant
+            | Self::DeleteTenant => Access::Roles(ADMIN),
+            Self::IssueCertificate | Self::IssueToken => Access::Roles(MANAGERS),
+            Self::CreateJob | Self::CancelJob | Self::DeleteJob => Access::Roles(SUBMITTERS),
+            Self::GetFabric
+            | Self::GetTopology
+            | Self::GetNode
+            | Self::ListNodes
+            | Self::WatchNodes
+            | Self::GetTenant
+            | Self::ListTenants
+            | Self::WhoAmI
+            | Self::GetJob
+            | Self::ListJobs
+            | Self::WatchJobs
+            | Self::PlanJob
+            | Self::ExplainJob
+            | Self::StreamLogs
+            | Self::GetHealth
+            | Self::Reflection
+            | Self::ReflectionAlpha
+            | Self::OpenApi => Access::Roles(PEOPLE),
+            Self::Connect | Self::UploadLogs | Self::RenewCertificate => Access::Roles(NODE),
+            // A token buys the first certificate; liveness is for probes that have none.
+            Self::Join | Self::HealthCheck | Self::HealthWatch => Access::Anybody,
+        }
+    }
+
+    /// Whether the table lets a caller with these roles in.
+    #[must_use]
+    pub fn admits(self, roles: &BTreeSet<Role>) -> bool {
+        match self.access() {
+            Access::Anybody => true,
+            Access::Roles(allowed) => allowed.iter().any(|role| roles.contains(role)),
+        }
+    }
+}
+
+impl fmt::Display for Rpc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The table's answer for one caller, as the error that the caller gets.
+///
+/// # Errors
+/// `Unauthenticated` for a caller without identity, `Denied` for one whose roles are not named.
+pub fn authorise(rpc: Rpc, identity: &Identity) -> Result<(), RpcError> {
+    let roles = identity.roles();
+    if rpc.admits(&roles) {
+        return Ok(());
+    }
+    if *identity == Identity::Anonymous {
+        let message = format!("{rpc} needs a client certificate or a bearer token; none was given");
+        return Err(RpcError::new(ErrorClass::Unauthenticated, "NO_CREDENTIALS", message));
+    }
+    let held: Vec<&str> = roles.iter().map(|role| role.as_str()).collect();
+    let message = format!("{identity} (roles: {}) may not call {rpc}", held.join(", "));
+    Err(RpcError::new(ErrorClass::Denied, "ROLE_NOT_ALLOWED", message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_names_every_rpc_of_the_descriptors() {
+        let mut declared: Vec<String> = proto_wire::descriptor_pool()
+            .services()
+            .flat_map(|service| {
+                let name = service.full_name().to_owned();
+                service.methods().map(move |m| format!("/{name}/{}", m.name())).collect::<Vec<_>>()
+            })
+            .collect();
+        let mut listed: Vec<String> =
+            Rpc::ALL.iter().map(|rpc| rpc.path().to_owned()).filter(|p| p.starts_with("/rail.v1.")).collect();
+        declared.sort();
+        listed.sort();
+        assert_eq!(declared, listed);
+    }
+
+    #[test]
+    fn a_node_may_call_the_agent_services_and_nothing_else() {
+        let node = Identity::node("n0").unwrap();
+        for rpc in Rpc::ALL {
+            let agent = rpc.path().starts_with("/rail.v1.AgentService/") || rpc.access() == Access::Anybody;
+            assert_eq!(authorise(*rpc, &node).is_ok(), agent, "{rpc}");
+        }
+    }
+
+    #[test]
+    fn nobody_and_the_controller_itself_get_only_what_is_open() {
+        for rpc in Rpc::ALL {
+            let open = rpc.access() == Access::Anybody;
+            assert_eq!(authorise(*rpc, &Identity::Anonymous).is_ok(), open, "{rpc}");
+            assert_eq!(authorise(*rpc, &Identity::Controller).is_ok(), open, "{rpc}");
+        }
+        let error = authorise(Rpc::GetJob, &Identity::Anonymous).unwrap_err();
+        assert_eq!(error.class, ErrorClass::Unauthenticated);
+    }
+}

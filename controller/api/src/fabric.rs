@@ -1,0 +1,68 @@
+//! FabricService: the network as it should be, and as the scheduler sees it.
+
+use controller_core::{CoreError, Event, Reply};
+use proto_model::Fabric;
+use proto_rpc::{ErrorClass, RpcError};
+use proto_wire::v1::{self, fabric_service_server::FabricService};
+use tonic::{Request, Response, Status};
+
+use crate::{context::Context, fault, views};
+
+/// The handlers.
+#[derive(Clone)]
+pub struct Fabrics {
+    context: Context,
+}
+
+impl Fabrics {
+    /// Handlers over the loop.
+    #[must_use]
+    pub fn new(context: Context) -> Self {
+        Self { context }
+    }
+}
+
+#[tonic::async_trait]
+impl FabricService for Fabrics {
+    async fn apply_fabric(
+        &self,
+        request: Request<v1::ApplyFabricRequest>,
+    ) -> Result<Response<v1::Fabric>, Status> {
+        let wire = request.into_inner();
+        let document = wire.fabric.ok_or_else(|| fault::field("fabric", "is required"))?;
+        let fabric = Fabric::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
+        let event = Event::ApplyFabric { fabric: Box::new(fabric), dry_run: wire.dry_run };
+        let applied = self.context.handle.apply(event).await.map_err(|refusal| fault::refused(&refusal))?;
+        match applied.reply {
+            Reply::Fabric { fabric, findings } => {
+                let nodes = views::cabled(&fabric);
+                Ok(Response::new(views::fabric(&fabric, &findings, nodes, applied.version)))
+            }
+            _ => Err(crate::context::unexpected()),
+        }
+    }
+
+    async fn get_fabric(&self, _: Request<v1::GetFabricRequest>) -> Result<Response<v1::Fabric>, Status> {
+        let found = self.context.query(|state, _| views::present_fabric(state)).await?;
+        let missing = || {
+            let error = CoreError::FabricNotFound;
+            RpcError::new(ErrorClass::NotFound, error.code(), error.to_string())
+        };
+        Ok(Response::new(found.ok_or_else(missing)?))
+    }
+
+    async fn delete_fabric(
+        &self,
+        _: Request<v1::DeleteFabricRequest>,
+    ) -> Result<Response<v1::DeleteFabricResponse>, Status> {
+        self.context.handle.apply(Event::DeleteFabric).await.map_err(|refusal| fault::refused(&refusal))?;
+        Ok(Response::new(v1::DeleteFabricResponse {}))
+    }
+
+    async fn get_topology(
+        &self,
+        _: Request<v1::GetTopologyRequest>,
+    ) -> Result<Response<v1::Topology>, Status> {
+        Ok(Response::new(self.context.query(|state, _| views::topology(state)).await?))
+    }
+}

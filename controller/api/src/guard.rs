@@ -1,0 +1,200 @@
+//! At the door of every call: who is it, and does the table let them in.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Request, State},
+    http::{Extensions, HeaderMap, header},
+    middleware::Next,
+    response::Response,
+};
+use controller_reconciler::Handle;
+use proto_model::{NodeName, TenantName};
+use proto_rpc::{
+    ErrorClass, Identity, Metrics, PeerInfo, Role, RpcError, Token, TokenKind, metrics::CounterBy, router,
+};
+
+use crate::authz::{Rpc, authorise};
+
+/// What the door needs; clones share it.
+#[derive(Clone)]
+pub struct Guard {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    handle: Handle,
+    cluster: String,
+    refusals: CounterBy<3>,
+}
+
+/// Who calls, as the door has found. In the request's extensions.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// From the certificate, or from the bearer token.
+    pub identity: Identity,
+}
+
+impl Guard {
+    /// Registers `rail_refusals_total{rpc,role,reason}`; once per process.
+    #[must_use]
+    pub fn new(handle: Handle, cluster: &str, metrics: &Metrics) -> Self {
+        let refusals = metrics.counter_by(
+            "refusals",
+            "Calls that the table of roles or a scope refused",
+            ["rpc", "role", "reason"],
+        );
+        Self { shared: Arc::new(Shared { handle, cluster: cluster.to_owned(), refusals }) }
+    }
+
+    /// Finds out who calls and asks the table.
+    ///
+    /// # Errors
+    /// `Unauthenticated` or `Denied`; counted and logged here.
+    pub async fn admit(
+        &self,
+        rpc: Rpc,
+        extensions: &Extensions,
+        headers: &HeaderMap,
+    ) -> Result<Caller, RpcError> {
+        let caller = match self.identify(extensions, headers).await {
+            Ok(identity) => Caller { identity },
+            Err(error) => {
+                self.refuse(rpc, &Identity::Anonymous, &error);
+                return Err(error);
+            }
+        };
+        match authorise(rpc, &caller.identity) {
+            Ok(()) => Ok(caller),
+            Err(error) => {
+                self.refuse(rpc, &caller.identity, &error);
+                Err(error)
+            }
+        }
+    }
+
+    /// A certificate counts before a token: whoever holds a node's certificate is that node, whatever else it shows.
+    async fn identify(&self, extensions: &Extensions, headers: &HeaderMap) -> Result<Identity, RpcError> {
+        let peer = extensions.get::<PeerInfo>().map_or(Identity::Anonymous, |peer| peer.identity.clone());
+        let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(peer) };
+        if peer != Identity::Anonymous {
+            return Ok(peer);
+        }
+        let bad = || RpcError::new(ErrorClass::Unauthenticated, "BAD_TOKEN", "the bearer token is not valid");
+        let text = value.to_str().ok().and_then(|text| text.strip_prefix("Bearer ")).ok_or_else(bad)?;
+        let token = Token::parse(TokenKind::User, text).map_err(|_| bad())?;
+        let identified = self.shared.handle.identify(&token, &self.shared.cluster).await;
+        identified.map_err(|error| crate::fault::token(&error))
+    }
+
+    fn refuse(&self, rpc: Rpc, identity: &Identity, error: &RpcError) {
+        let role = identity.roles().iter().next().map_or("none", |role| role.as_str());
+        self.shared.refusals.inc([rpc.name(), role, &error.reason]);
+        tracing::info!(%rpc, caller = %identity, reason = error.reason, "call refused: {}", error.message);
+    }
+
+    /// Notes a refusal that a handler decided: a foreign tenant, another node's record.
+    pub fn note(&self, rpc: Rpc, caller: &Caller, error: RpcError) -> RpcError {
+        if matches!(error.class, ErrorClass::Denied | ErrorClass::Unauthenticated) {
+            self.refuse(rpc, &caller.identity, &error);
+        }
+        error
+    }
+}
+
+/// Middleware of the gRPC router. A path that the table does not name is not served, whatever is mounted there.
+pub async fn at_the_door(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
+    let Some(rpc) = Rpc::at(request.uri().path()) else {
+        let path: String = request.uri().path().chars().take(128).collect();
+        let text = format!("there is no method {path} here");
+        return router::refuse(true, &RpcError::new(ErrorClass::Unimplemented, "UNKNOWN_METHOD", text));
+    };
+    let (parts, body) = request.into_parts();
+    match guard.admit(rpc, &parts.extensions, &parts.headers).await {
+        Ok(caller) => {
+            request = Request::from_parts(parts, body);
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(error) => router::refuse(true, &error),
+    }
+}
+
+impl Caller {
+    /// The caller of a gRPC request; the door has put it there.
+    ///
+    /// # Errors
+    /// `Internal` if a service is mounted without the door: nothing is served then.
+    pub fn of(extensions: &tonic::Extensions) -> Result<Self, RpcError> {
+        let missing = || RpcError::new(ErrorClass::Internal, "NO_CALLER", "the call did not pass the door");
+        extensions.get::<Self>().cloned().ok_or_else(missing)
+    }
+
+    /// Whether the caller runs the cluster.
+    #[must_use]
+    pub fn is_admin(&self) -> bool {
+        self.identity.roles().contains(&Role::Admin)
+    }
+
+    /// The tenant of a user; none for administrators.
+    ///
+    /// # Errors
+    /// The certificate names what no tenant can be called.
+    pub fn own_tenant(&self) -> Result<Option<TenantName>, RpcError> {
+        let name = self.identity.tenant().map(TenantName::new).transpose();
+        name.map_err(|error| RpcError::new(ErrorClass::Denied, "BAD_TENANT", error.to_string()))
+    }
+
+    /// The one tenant that a call concerns. `asked` is the request's field for administrators; `None` for an
+    /// administrator who named none.
+    ///
+    /// # Errors
+    /// `Denied` if somebody else names a tenant that is not their own.
+    pub fn scope(&self, field: &str, asked: &str) -> Result<Option<TenantName>, RpcError> {
+        let named = if asked.is_empty() {
+            None
+        } else {
+            Some(TenantName::new(asked).map_err(|error| crate::fault::field(field, error))?)
+        };
+        if self.is_admin() {
+            return Ok(named);
+        }
+        let own = self.own_tenant()?.ok_or_else(|| self.no_tenant())?;
+        match named {
+            Some(other) if other != own => Err(RpcError::new(
+                ErrorClass::Denied,
+                "FOREIGN_TENANT",
+                format!("{field}: {} may act in tenant '{own}' only, not in '{other}'", self.identity),
+            )),
+            _ => Ok(Some(own)),
+        }
+    }
+
+    /// As `scope`; an administrator who names no tenant means the default one.
+    ///
+    /// # Errors
+    /// As `scope`.
+    pub fn tenant(&self, field: &str, asked: &str) -> Result<TenantName, RpcError> {
+        match self.scope(field, asked)? {
+            Some(tenant) => Ok(tenant),
+            None => TenantName::new(controller_reconciler::DEFAULT_TENANT)
+                .map_err(|error| crate::fault::field(field, error)),
+        }
+    }
+
+    /// The node that an agent speaks for.
+    ///
+    /// # Errors
+    /// `Denied` if the caller is no node, or its name is none that a node can have.
+    pub fn node(&self) -> Result<NodeName, RpcError> {
+        let denied = |text: String| RpcError::new(ErrorClass::Denied, "NOT_A_NODE", text);
+        match &self.identity {
+            Identity::Node { name } => NodeName::new(name).map_err(|error| denied(error.to_string())),
+            other => Err(denied(format!("{other} is not a node"))),
+        }
+    }
+
+    fn no_tenant(&self) -> RpcError {
+        RpcError::new(ErrorClass::Denied, "NO_TENANT", format!("{} belongs to no tenant", self.identity))
+    }
+}

@@ -1,0 +1,366 @@
+//! JobService: thin handlers. Into the domain, one call on the loop or one read of the store, back to the wire.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use aws_lc_rs::digest;
+use controller_core::{CoreError, Event, Naming, Reply, Submit};
+use controller_reconciler::{Applied, codec, keys};
+use controller_store::KeyValue;
+use prost::Message;
+use proto_model::{JobId, JobName, JobSpec, RequestId, TenantName};
+use proto_rpc::{ErrorClass, RpcError, trace};
+use proto_wire::{
+    convert::duration_from_wire,
+    v1::{self, job_service_server::JobService},
+};
+use tonic::{Request, Response, Status};
+
+use crate::{
+    authz::Rpc,
+    context::Context,
+    fault,
+    guard::Caller,
+    logs, page,
+    watch::{self, Change, Events},
+};
+
+/// Labels of one job, and bytes of a label's key and of its value.
+const MAX_LABELS: usize = 64;
+const MAX_LABEL: usize = 256;
+
+/// The handlers.
+#[derive(Clone)]
+pub struct Jobs {
+    context: Context,
+}
+
+impl Jobs {
+    /// Handlers over the loop.
+    #[must_use]
+    pub fn new(context: Context) -> Self {
+        Self { context }
+    }
+
+    fn id(&self, rpc: Rpc, caller: &Caller, tenant: &str, name: &str) -> Result<JobId, RpcError> {
+        let tenant =
+            caller.tenant("tenant", tenant).map_err(|error| self.context.guard.note(rpc, caller, error))?;
+        let name = JobName::new(name).map_err(|error| fault::field("name", error))?;
+        Ok(JobId { tenant, name })
+    }
+
+    async fn stored(&self, id: &JobId) -> Result<v1::Job, RpcError> {
+        let found =
+            self.context.handle.store().get(keys::job(id)).await.map_err(|error| fault::store(&error))?;
+        let kv = found.ok_or_else(|| {
+            let error = CoreError::JobNotFound { id: id.clone() };
+            RpcError::new(ErrorClass::NotFound, error.code(), error.to_string())
+        })?;
+        shown(&kv)
+    }
+
+    async fn apply(&self, event: Event) -> Result<Applied, RpcError> {
+        self.context.handle.apply(event).await.map_err(|refusal| fault::refused(&refusal))
+    }
+
+    /// The tenant of a submit; what the body says may only confirm it.
+    fn submitter(
+        &self,
+        rpc: Rpc,
+        caller: &Caller,
+        behalf: &str,
+        job: &v1::Job,
+    ) -> Result<TenantName, RpcError> {
+        let check = || {
+            let tenant = caller.tenant("onBehalfOf", behalf)?;
+            let named = job.metadata.as_ref().map_or("", |metadata| metadata.tenant.as_str());
+            if named.is_empty() || named == tenant.as_str() {
+                return Ok(tenant);
+            }
+            Err(RpcError::new(
+                ErrorClass::Denied,
+                "FOREIGN_TENANT",
+                format!(
+                    "metadata.tenant is '{named}', but the submit is for tenant '{tenant}'; leave the field out (administrators say on_behalf_of)"
+                ),
+            ))
+        };
+        check().map_err(|error| self.context.guard.note(rpc, caller, error))
+    }
+}
+
+/// A stored job as the API shows it.
+pub(crate) fn shown(kv: &KeyValue) -> Result<v1::Job, RpcError> {
+    let mut job: v1::Job = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
+    job.metadata.get_or_insert_default().resource_version = kv.mod_revision;
+    Ok(job)
+}
+
+fn header(job: &v1::Job) -> Result<(), RpcError> {
+    let right = |value: &str, expected: &str| value.is_empty() || value == expected;
+    if !right(&job.api_version, proto_wire::convert::API_VERSION) {
+        return Err(fault::field("apiVersion", format!("'{}' is not known; write rail/v1", job.api_version)));
+    }
+    if !right(&job.kind, "Job") {
+        return Err(fault::field("kind", format!("'{}' was given where Job is expected", job.kind)));
+    }
+    Ok(())
+}
+
+fn naming(metadata: &v1::Metadata) -> Result<Naming, RpcError> {
+    match (metadata.name.as_str(), metadata.generate_name.as_str()) {
+        ("", "") => Err(fault::field("metadata.name", "is required, or metadata.generateName")),
+        ("", prefix) => Ok(Naming::Generate(prefix.to_owned())),
+        (name, _) => Ok(Naming::Name(JobName::new(name).map_err(|e| fault::field("metadata.name", e))?)),
+    }
+}
+
+fn labels(wire: std::collections::HashMap<String, String>) -> Result<BTreeMap<String, String>, RpcError> {
+    if wire.len() > MAX_LABELS {
+        return Err(fault::field(
+            "metadata.labels",
+            format!("has {} entries; at most {MAX_LABELS}", wire.len()),
+        ));
+    }
+    for (key, value) in &wire {
+        let wrong = key.is_empty() || key.len() > MAX_LABEL || value.len() > MAX_LABEL;
+        if wrong || key.chars().chain(value.chars()).any(char::is_control) {
+            let text =
+                format!("{key:?}: a key and its value are printable text of at most {MAX_LABEL} bytes");
+            return Err(fault::field("metadata.labels", text));
+        }
+    }
+    Ok(wire.into_iter().collect())
+}
+
+fn spec(job: &v1::Job) -> Result<JobSpec, RpcError> {
+    let wire = job.spec.clone().ok_or_else(|| fault::field("spec", "is required"))?;
+    JobSpec::try_from(wire).map_err(|errors| fault::fields(errors, "spec"))
+}
+
+/// A digest of what was asked for, whatever way it came: maps are brought into order first.
+fn body_digest(name: &Naming, labels: &BTreeMap<String, String>, spec: &JobSpec) -> [u8; 32] {
+    let mut wire = v1::JobSpec::from(spec);
+    let mut env = BTreeMap::new();
+    if let Some(v1::job_spec::Work::Command(command)) = wire.work.as_mut() {
+        env = std::mem::take(&mut command.env).into_iter().collect();
+    }
+    let mut context = digest::Context::new(&digest::SHA256);
+    let mut part = |bytes: &[u8]| {
+        context.update(&(bytes.len() as u64).to_be_bytes());
+        context.update(bytes);
+    };
+    match name {
+        Naming::Name(name) => part(name.as_str().as_bytes()),
+        Naming::Generate(prefix) => part(format!("*{prefix}").as_bytes()),
+    }
+    part(&wire.encode_to_vec());
+    for (key, value) in labels {
+        part(key.as_bytes());
+        part(value.as_bytes());
+    }
+    part(b"env");
+    for (key, value) in &env {
+        part(key.as_bytes());
+        part(value.as_bytes());
+    }
+    let mut digest = [0; 32];
+    digest.copy_from_slice(context.finish().as_ref());
+    digest
+}
+
+fn request_id(text: &str) -> Result<Option<RequestId>, RpcError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let wrong =
+        || fault::field("requestId", "must be 1 to 128 printable ASCII characters without space or '/'");
+    RequestId::new(text).map(Some).ok_or_else(wrong)
+}
+
+fn job_reply(applied: Applied) -> Result<Response<v1::Job>, Status> {
+    match applied.reply {
+        Reply::Job { job, .. } => Ok(Response::new(codec::job_to_wire(&job, applied.version))),
+        _ => Err(crate::context::unexpected()),
+    }
+}
+
+#[tonic::async_trait]
+impl JobService for Jobs {
+    type WatchJobsStream = Events<v1::JobEvent>;
+    type StreamLogsStream = Events<v1::LogChunk>;
+
+    #[tracing::instrument(name = "submit", skip_all, fields(tenant, job))]
+    async fn create_job(&self, request: Request<v1::CreateJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let job = wire.job.ok_or_else(|| fault::field("job", "is required"))?;
+        let tenant = self.submitter(Rpc::CreateJob, &caller, &wire.on_behalf_of, &job)?;
+        header(&job)?;
+        let metadata = job.metadata.clone().unwrap_or_default();
+        let name = naming(&metadata)?;
+        let span = tracing::Span::current();
+        span.record("tenant", tenant.as_str());
+        span.record("job", metadata.name.as_str());
+        let (labels, spec) = (labels(metadata.labels)?, spec(&job)?);
+        let submit = Submit {
+            tenant,
+            digest: body_digest(&name, &labels, &spec),
+            name,
+            labels,
+            spec: Box::new(spec),
+            request: request_id(&wire.request_id)?,
+            trace_parent: trace::current_traceparent().unwrap_or_default(),
+        };
+        job_reply(self.apply(Event::Submit(Box::new(submit))).await?)
+    }
+
+    async fn get_job(&self, request: Request<v1::GetJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let id = self.id(Rpc::GetJob, &caller, &wire.tenant, &wire.name)?;
+        Ok(Response::new(self.stored(&id).await?))
+    }
+
+    async fn list_jobs(
+        &self,
+        request: Request<v1::ListJobsRequest>,
+    ) -> Result<Response<v1::ListJobsResponse>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let scope = caller.scope("tenant", &wire.tenant);
+        let tenant = scope.map_err(|error| self.context.guard.note(Rpc::ListJobs, &caller, error))?;
+        for phase in &wire.phases {
+            if v1::job_status::Phase::try_from(*phase).is_err() {
+                return Err(fault::field("phases", format!("{phase} is not a phase")).into());
+            }
+        }
+        let prefix = keys::jobs_of(tenant.as_ref());
+        let mut token = wire.page_token;
+        let mut jobs = Vec::new();
+        // A page of a filtered list may be short, but an empty one before the end would look like the end.
+        loop {
+            let store = self.context.handle.store().as_ref();
+            let page = page::read(store, prefix.clone(), wire.page_size, &token).await?;
+            for kv in &page.items {
+                let job = shown(kv)?;
+                let phase = job.status.as_ref().map_or(0, |status| status.phase);
+                if wire.phases.is_empty() || wire.phases.contains(&phase) {
+                    jobs.push(job);
+                }
+            }
+            token = page.next;
+            if !jobs.is_empty() || token.is_empty() {
+                let revision = page.revision;
+                return Ok(Response::new(v1::ListJobsResponse { jobs, next_page_token: token, revision }));
+            }
+        }
+    }
+
+    async fn watch_jobs(
+        &self,
+        request: Request<v1::WatchJobsRequest>,
+    ) -> Result<Response<Self::WatchJobsStream>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let noted = |error| self.context.guard.note(Rpc::WatchJobs, &caller, error);
+        let (prefix, exact) = if wire.name.is_empty() {
+            let tenant = caller.scope("tenant", &wire.tenant).map_err(noted)?;
+            (keys::jobs_of(tenant.as_ref()), None)
+        } else {
+            let key = keys::job(&self.id(Rpc::WatchJobs, &caller, &wire.tenant, &wire.name)?);
+            (key.clone(), Some(key))
+        };
+        let store = Arc::clone(self.context.handle.store());
+        // A job's key is also a prefix of longer names' keys: only the exact one is meant.
+        let make = move |change: Change| std::future::ready(job_event(&change, exact.as_deref()));
+        Ok(Response::new(
+            watch::follow(store, prefix, wire.after_revision, self.context.ending.clone(), make).await?,
+        ))
+    }
+
+    async fn cancel_job(&self, request: Request<v1::CancelJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let id = self.id(Rpc::CancelJob, &caller, &wire.tenant, &wire.name)?;
+        let grace = wire.grace_period.map(duration_from_wire).transpose();
+        let grace = grace.map_err(|errors| fault::fields(errors, "gracePeriod"))?;
+        job_reply(self.apply(Event::Cancel { id, grace }).await?)
+    }
+
+    async fn delete_job(
+        &self,
+        request: Request<v1::DeleteJobRequest>,
+    ) -> Result<Response<v1::DeleteJobResponse>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let id = self.id(Rpc::DeleteJob, &caller, &wire.tenant, &wire.name)?;
+        self.apply(Event::DeleteJob { id }).await?;
+        Ok(Response::new(v1::DeleteJobResponse {}))
+    }
+
+    async fn plan_job(
+        &self,
+        request: Request<v1::PlanJobRequest>,
+    ) -> Result<Response<v1::PlanJobResponse>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let job = wire.job.ok_or_else(|| fault::field("job", "is required"))?;
+        let tenant = self.submitter(Rpc::PlanJob, &caller, &wire.on_behalf_of, &job)?;
+        header(&job)?;
+        let spec = spec(&job)?;
+        let planned = self.context.query(move |state, now| state.plan(&tenant, &spec, now)).await?;
+        let plan = planned.map_err(|error| fault::refused(&error.into()))?;
+        Ok(Response::new(crate::views::plan(&plan)))
+    }
+
+    async fn explain_job(
+        &self,
+        request: Request<v1::ExplainJobRequest>,
+    ) -> Result<Response<v1::ExplainJobResponse>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let id = self.id(Rpc::ExplainJob, &caller, &wire.tenant, &wire.name)?;
+        let explained = self.context.query(move |state, now| state.explain(&id, now)).await?;
+        let explanation = explained.map_err(|error| fault::refused(&error.into()))?;
+        Ok(Response::new(crate::views::explanation(&explanation)))
+    }
+
+    async fn stream_logs(
+        &self,
+        request: Request<v1::StreamLogsRequest>,
+    ) -> Result<Response<Self::StreamLogsStream>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let id = self.id(Rpc::StreamLogs, &caller, &wire.tenant, &wire.name)?;
+        let job = self.stored(&id).await?;
+        Ok(Response::new(logs::stream(&self.context, id, job, wire)?))
+    }
+}
+
+fn job_event(change: &Change, exact: Option<&[u8]>) -> Result<Option<v1::JobEvent>, RpcError> {
+    use v1::job_event::Type;
+    let meant = |key: &[u8]| exact.is_none_or(|exact| exact == key);
+    let (kind, job, revision) = match change {
+        Change::Put(kv, revision) if meant(&kv.key) => (Type::Put, Some(shown(kv)?), *revision),
+        Change::Delete(key, prev, revision) if meant(key) => {
+            let job = match prev {
+                Some(kv) => shown(kv)?,
+                None => named_by(key),
+            };
+            (Type::Delete, Some(job), *revision)
+        }
+        Change::Synced(revision) => (Type::Synced, None, *revision),
+        Change::Put(..) | Change::Delete(..) => return Ok(None),
+    };
+    Ok(Some(v1::JobEvent { r#type: kind.into(), job, revision }))
+}
+
+/// Where the store does not know the last value, the key still says which job it was.
+fn named_by(key: &[u8]) -> v1::Job {
+    let text = String::from_utf8_lossy(key);
+    let (tenant, name) =
+        text.strip_prefix(keys::JOBS).and_then(|rest| rest.split_once('/')).unwrap_or_default();
+    let metadata =
+        v1::Metadata { name: name.to_owned(), tenant: tenant.to_owned(), ..v1::Metadata::default() };
+    v1::Job { metadata: Some(metadata), ..v1::Job::default() }
+}

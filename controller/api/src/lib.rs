@@ -1,0 +1,26 @@
+//! The API: gRPC services and their REST mapping as thin handlers.
+//!
+//! A handler goes into the domain, makes one call on the loop or one read of the store, and goes back to the wire.
+//! It must never decide anything that the core should decide, nor take a tenant from a body.
+
+mod agent;
+pub mod authz;
+mod context;
+mod enroll;
+mod fabric;
+mod fault;
+mod guard;
+mod health;
+mod job;
+mod logs;
+mod node;
+mod page;
+pub mod rest;
+mod server;
+mod tenant;
+mod views;
+mod watch;
+
+pub use context::Context;
+pub use guard::{Caller, Guard};
+pub use server::{Api, ReflectionError, guard};

@@ -1,0 +1,225 @@
+//! StreamLogs: asks the gang's agents for their share and merges what they upload, in bounded memory.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use controller_reconciler::{CHUNKS, NoUpload, Opening, keys};
+use proto_model::{JobId, NodeName};
+use proto_rpc::{ErrorClass, RpcError};
+use proto_wire::v1::{self, job_status::Phase};
+use tokio::sync::mpsc;
+use tokio_stream::{StreamExt, wrappers::ReceiverStream};
+use tonic::Status;
+
+use crate::{
+    context::Context,
+    fault,
+    watch::{self, Change, Events},
+};
+
+/// How long an agent may take to begin its upload.
+const OPEN_DEADLINE: Duration = Duration::from_secs(5);
+/// Ranks that a reader may name.
+const MAX_RANKS: usize = 4096;
+
+type Out = mpsc::Sender<Result<v1::LogChunk, Status>>;
+
+/// Begins to stream a job's logs. `job` is the job as stored now.
+///
+/// # Errors
+/// The job has not started and nobody wants to wait for it, or a rank is named that it does not have.
+pub fn stream(
+    context: &Context,
+    id: JobId,
+    job: v1::Job,
+    wire: v1::StreamLogsRequest,
+) -> Result<Events<v1::LogChunk>, RpcError> {
+    check_ranks(&job, &wire.ranks)?;
+    if !wire.follow && try_of(&job, 0).is_none() {
+        let phase = phase(&job).as_str_name();
+        let text =
+            format!("job '{id}' is {phase} and has written nothing yet; follow it, or try again later");
+        return Err(RpcError::new(ErrorClass::Infeasible, "NOT_STARTED", text));
+    }
+    let (out, receiver) = mpsc::channel(CHUNKS);
+    let reader = Reader { context: context.clone(), id, wire, out: out.clone() };
+    let ending = context.ending.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            outcome = reader.read(job) => if let Err(error) = outcome {
+                // The client may have gone away.
+                let _ = out.send(Err(error.into())).await;
+            },
+            // The client went away: the agents' uploads end with their receiver.
+            () = out.closed() => {}
+            () = ending.cancelled() => {}
+        }
+    });
+    Ok(Box::pin(ReceiverStream::new(receiver)))
+}
+
+fn check_ranks(job: &v1::Job, ranks: &[u32]) -> Result<(), RpcError> {
+    let gang = job.spec.as_ref().and_then(|spec| spec.gang).unwrap_or_default();
+    let count = u64::from(gang.nodes) * u64::from(gang.ranks_per_node.max(1));
+    if ranks.len() > MAX_RANKS {
+        return Err(fault::field(
+            "ranks",
+            format!("names more than {MAX_RANKS} ranks; leave it out for all"),
+        ));
+    }
+    match ranks.iter().find(|rank| u64::from(**rank) >= count) {
+        Some(rank) => {
+            Err(fault::field("ranks", format!("{rank} is not a rank of this job; it has 0 to {}", count - 1)))
+        }
+        None => Ok(()),
+    }
+}
+
+fn phase(job: &v1::Job) -> Phase {
+    job.status.as_ref().map_or(Phase::Unspecified, v1::JobStatus::phase)
+}
+
+fn is_terminal(job: &v1::Job) -> bool {
+    matches!(phase(job), Phase::Completed | Phase::Failed | Phase::Cancelled)
+}
+
+/// The try after `after` whose ranks may have written something, with its nodes.
+fn try_of(job: &v1::Job, after: u32) -> Option<(u32, v1::Placement)> {
+    let status = job.status.as_ref()?;
+    let begun = matches!(status.phase(), Phase::Running | Phase::Recovering) || is_terminal(job);
+    let placement = status.placement.clone()?;
+    (begun && status.attempt > after).then_some((status.attempt, placement))
+}
+
+struct Reader {
+    context: Context,
+    id: JobId,
+    wire: v1::StreamLogsRequest,
+    out: Out,
+}
+
+impl Reader {
+    /// Try after try, until the job has ended or nobody wants to wait.
+    async fn read(&self, mut job: v1::Job) -> Result<(), RpcError> {
+        let mut last = 0;
+        loop {
+            if let Some((attempt, placement)) = try_of(&job, last) {
+                self.read_try(&job, attempt, &placement).await?;
+                last = attempt;
+                if !self.wire.follow {
+                    return Ok(());
+                }
+            }
+            if is_terminal(&job) {
+                return Ok(());
+            }
+            match self.next_try(last).await? {
+                Some(next) => job = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// The job once it has ended or begun a try after `last`; none when it was deleted.
+    async fn next_try(&self, last: u32) -> Result<Option<v1::Job>, RpcError> {
+        let key = keys::job(&self.id);
+        let exact = key.clone();
+        let make = move |change: Change| {
+            let event = match change {
+                Change::Put(kv, _) if kv.key == exact => crate::job::shown(&kv).map(|job| Some(Some(job))),
+                Change::Delete(key, ..) if key == exact => Ok(Some(None)),
+                _ => Ok(None),
+            };
+            std::future::ready(event)
+        };
+        let (store, ending) = (Arc::clone(self.context.handle.store()), self.context.ending.clone());
+        let mut events = watch::follow(store, key, 0, ending, make).await?;
+        while let Some(event) = events.next().await {
+            match event.map_err(|status| RpcError::from_status(&status))? {
+                Some(job) if is_terminal(&job) || try_of(&job, last).is_some() => return Ok(Some(job)),
+                Some(_) => {}
+                None => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    async fn read_try(&self, job: &v1::Job, attempt: u32, placement: &v1::Placement) -> Result<(), RpcError> {
+        let (sender, mut chunks) = mpsc::channel(CHUNKS);
+        let mut openings = Vec::new();
+        for node in self.nodes(placement) {
+            match self.open(job, attempt, &node, sender.clone()) {
+                Ok(opening) => openings.push((node, opening)),
+                Err(NoUpload::NotConnected) => {
+                    self.note(&node, "is not connected; its ranks' output is missing here").await
+                }
+                Err(NoUpload::TooMany) => {
+                    let text = "too many logs are being read; try again later";
+                    return Err(RpcError::new(ErrorClass::Overloaded, "TOO_MANY_LOG_READERS", text)
+                        .with_retry_after(Duration::from_secs(1)));
+                }
+            }
+        }
+        drop(sender);
+        let deadline = tokio::time::sleep(OPEN_DEADLINE);
+        tokio::pin!(deadline);
+        let mut waiting = true;
+        loop {
+            tokio::select! {
+                chunk = chunks.recv() => match chunk {
+                    // The client went away: dropping the receiver ends the uploads.
+                    Some(chunk) => if self.out.send(Ok(chunk)).await.is_err() { return Ok(()) },
+                    None => return Ok(()),
+                },
+                () = &mut deadline, if waiting => {
+                    waiting = false;
+                    // Taking the request back drops its sender, so that the rest can come to an end.
+                    for (node, opening) in openings.drain(..) {
+                        if !opening.is_answered() {
+                            self.note(&node, "did not answer in time; its ranks' output is missing here").await;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The nodes that hold the ranks that are asked for.
+    fn nodes(&self, placement: &v1::Placement) -> BTreeSet<NodeName> {
+        let wanted = |rank: u32| self.wire.ranks.is_empty() || self.wire.ranks.contains(&rank);
+        let ranks = placement.ranks.iter().filter(|rank| wanted(rank.rank));
+        ranks.filter_map(|rank| NodeName::new(&rank.node).ok()).collect()
+    }
+
+    fn open(
+        &self,
+        job: &v1::Job,
+        attempt: u32,
+        node: &NodeName,
+        chunks: mpsc::Sender<v1::LogChunk>,
+    ) -> Result<Opening, NoUpload> {
+        let handle = &self.context.handle;
+        let ask = v1::OpenLogs {
+            stream_id: String::new(),
+            job_uid: job.metadata.as_ref().map(|metadata| metadata.uid.clone()).unwrap_or_default(),
+            attempt,
+            ranks: self.wire.ranks.clone(),
+            follow: self.wire.follow,
+            tail_lines: self.wire.tail_lines,
+        };
+        handle.logs().open(handle.sessions(), node, handle.epoch(), ask, chunks)
+    }
+
+    async fn note(&self, node: &NodeName, what: &str) {
+        // The client may have gone away.
+        let _ = self.out.send(Ok(note(format!("node {node} {what}")))).await;
+    }
+}
+
+/// A line of Railyard's own in a log.
+pub(crate) fn note(text: String) -> v1::LogChunk {
+    v1::LogChunk {
+        rank: 0,
+        stream: v1::log_chunk::Stream::Note.into(),
+        data: format!("{text}\n").into_bytes(),
+    }
+}

@@ -1,0 +1,207 @@
+//! NodeService: servers, whether they may be used, and the tokens with which they join.
+
+use std::{sync::Arc, time::Duration};
+
+use controller_core::{CoreError, Event, Reply};
+use controller_reconciler::{codec, keys};
+use controller_store::KeyValue;
+use proto_model::{NodeName, TenantName};
+use proto_rpc::{ErrorClass, RpcError, Token, TokenKind};
+use proto_wire::{
+    convert::{duration_from_wire, time_to_wire},
+    v1::{self, node_service_server::NodeService},
+};
+use tonic::{Request, Response, Status};
+
+use crate::{
+    context::Context,
+    enroll, fault,
+    guard::Caller,
+    page, views,
+    watch::{self, Change, Events},
+};
+
+/// Longest reason of an administrator's, in bytes.
+const MAX_REASON: usize = 1024;
+
+/// The handlers.
+#[derive(Clone)]
+pub struct Nodes {
+    context: Context,
+}
+
+impl Nodes {
+    /// Handlers over the loop.
+    #[must_use]
+    pub fn new(context: Context) -> Self {
+        Self { context }
+    }
+
+    /// Adds what the store does not hold: the last heartbeat, and what jobs hold. Others' jobs are not shown to a
+    /// tenant.
+    async fn complete(
+        &self,
+        nodes: Vec<v1::Node>,
+        only: Option<TenantName>,
+    ) -> Result<Vec<v1::Node>, RpcError> {
+        complete(&self.context, nodes, only).await
+    }
+}
+
+async fn complete(
+    context: &Context,
+    mut nodes: Vec<v1::Node>,
+    only: Option<TenantName>,
+) -> Result<Vec<v1::Node>, RpcError> {
+    context
+        .query(move |state, _| {
+            for node in &mut nodes {
+                views::add_live(state, node, only.as_ref());
+            }
+            nodes
+        })
+        .await
+}
+
+fn shown(kv: &KeyValue) -> Result<v1::Node, RpcError> {
+    let mut node: v1::Node = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
+    node.metadata.get_or_insert_default().resource_version = kv.mod_revision;
+    Ok(node)
+}
+
+fn name(text: &str) -> Result<NodeName, RpcError> {
+    NodeName::new(text).map_err(|error| fault::field("name", error))
+}
+
+#[tonic::async_trait]
+impl NodeService for Nodes {
+    type WatchNodesStream = Events<v1::NodeEvent>;
+
+    async fn get_node(&self, request: Request<v1::GetNodeRequest>) -> Result<Response<v1::Node>, Status> {
+        let only = Caller::of(request.extensions())?.own_tenant()?;
+        let node = name(&request.into_inner().name)?;
+        let found = self.context.handle.store().get(keys::node(&node)).await;
+        let kv = found.map_err(|error| fault::store(&error))?.ok_or_else(|| {
+            let error = CoreError::NodeNotFound { node };
+            RpcError::new(ErrorClass::NotFound, error.code(), error.to_string())
+        })?;
+        let mut nodes = self.complete(vec![shown(&kv)?], only).await?;
+        Ok(Response::new(nodes.pop().ok_or_else(crate::context::unexpected)?))
+    }
+
+    async fn list_nodes(
+        &self,
+        request: Request<v1::ListNodesRequest>,
+    ) -> Result<Response<v1::ListNodesResponse>, Status> {
+        let only = Caller::of(request.extensions())?.own_tenant()?;
+        let wire = request.into_inner();
+        let store = self.context.handle.store().as_ref();
+        let page = page::read(store, keys::NODES.into(), wire.page_size, &wire.page_token).await?;
+        let nodes = page.items.iter().map(shown).collect::<Result<_, _>>()?;
+        let nodes = self.complete(nodes, only).await?;
+        let (next_page_token, revision) = (page.next, page.revision);
+        Ok(Response::new(v1::ListNodesResponse { nodes, next_page_token, revision }))
+    }
+
+    async fn watch_nodes(
+        &self,
+        request: Request<v1::WatchNodesRequest>,
+    ) -> Result<Response<Self::WatchNodesStream>, Status> {
+        let only = Caller::of(request.extensions())?.own_tenant()?;
+        let after = request.into_inner().after_revision;
+        let context = self.context.clone();
+        let make = move |change| node_event(context.clone(), only.clone(), change);
+        let store = Arc::clone(self.context.handle.store());
+        Ok(Response::new(
+            watch::follow(store, keys::NODES.into(), after, self.context.ending.clone(), make).await?,
+        ))
+    }
+
+    async fn update_node(
+        &self,
+        request: Request<v1::UpdateNodeRequest>,
+    ) -> Result<Response<v1::Node>, Status> {
+        let wire = request.into_inner();
+        let spec = wire.spec.unwrap_or_default();
+        if spec.reason.len() > MAX_REASON || spec.reason.chars().any(char::is_control) {
+            let text = format!("must be printable and at most {MAX_REASON} bytes long");
+            return Err(fault::field("spec.reason", text).into());
+        }
+        let event = Event::UpdateNode {
+            name: name(&wire.name)?,
+            unschedulable: spec.unschedulable,
+            reason: spec.reason,
+            if_version: wire.if_resource_version,
+        };
+        let applied = self.context.handle.apply(event).await.map_err(|refusal| fault::refused(&refusal))?;
+        let Reply::Node(node) = applied.reply else { return Err(crate::context::unexpected()) };
+        let mut wire = v1::Node::from(node.as_ref());
+        wire.metadata.get_or_insert_default().resource_version = applied.version;
+        let mut nodes = self.complete(vec![wire], None).await?;
+        Ok(Response::new(nodes.pop().ok_or_else(crate::context::unexpected)?))
+    }
+
+    async fn delete_node(
+        &self,
+        request: Request<v1::DeleteNodeRequest>,
+    ) -> Result<Response<v1::DeleteNodeResponse>, Status> {
+        let name = name(&request.into_inner().name)?;
+        let event = Event::DeleteNode { name, force: false };
+        self.context.handle.apply(event).await.map_err(|refusal| fault::refused(&refusal))?;
+        Ok(Response::new(v1::DeleteNodeResponse {}))
+    }
+
+    async fn create_join_token(
+        &self,
+        request: Request<v1::CreateJoinTokenRequest>,
+    ) -> Result<Response<v1::CreateJoinTokenResponse>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let node = NodeName::new(&wire.node).map_err(|error| fault::field("node", error))?;
+        let lifetime = lifetime(wire.lifetime)?;
+        let token = Token::generate(TokenKind::Join)
+            .map_err(|error| RpcError::new(ErrorClass::Internal, "NO_RANDOM", error.to_string()))?;
+        let hash = enroll::token_digest(&token.hash());
+        let event = Event::CreateToken { node: node.clone(), hash, lifetime };
+        let applied = self.context.handle.apply(event).await.map_err(|refusal| fault::refused(&refusal))?;
+        let Reply::Token(record) = applied.reply else { return Err(crate::context::unexpected()) };
+        tracing::info!(%node, token = token.id(), by = %caller.identity, "join token made");
+        Ok(Response::new(v1::CreateJoinTokenResponse {
+            token: token.reveal(),
+            ca_pin: self.context.ca.pin().to_string(),
+            expires: Some(time_to_wire(record.expires)),
+        }))
+    }
+}
+
+/// An asked lifetime; absent or zero leaves it to the receiver.
+pub(crate) fn lifetime(wire: Option<prost_types::Duration>) -> Result<Option<Duration>, RpcError> {
+    let lifetime =
+        wire.map(duration_from_wire).transpose().map_err(|errors| fault::fields(errors, "lifetime"))?;
+    Ok(lifetime.filter(|lifetime| !lifetime.is_zero()))
+}
+
+async fn node_event(
+    context: Context,
+    only: Option<TenantName>,
+    change: Change,
+) -> Result<Option<v1::NodeEvent>, RpcError> {
+    use v1::node_event::Type;
+    let (kind, node, revision) = match change {
+        Change::Put(kv, revision) => {
+            (Type::Put, complete(&context, vec![shown(&kv)?], only).await?.pop(), revision)
+        }
+        Change::Delete(key, prev, revision) => {
+            let node = prev.as_ref().map(shown).transpose()?.unwrap_or_else(|| named_by(&key));
+            (Type::Delete, Some(node), revision)
+        }
+        Change::Synced(revision) => (Type::Synced, None, revision),
+    };
+    Ok(Some(v1::NodeEvent { r#type: kind.into(), node, revision }))
+}
+
+fn named_by(key: &[u8]) -> v1::Node {
+    let text = String::from_utf8_lossy(key);
+    let name = text.strip_prefix(keys::NODES).unwrap_or_default().to_owned();
+    v1::Node { metadata: Some(v1::Metadata { name, ..v1::Metadata::default() }), ..v1::Node::default() }
+}

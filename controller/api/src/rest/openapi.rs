@@ -1,0 +1,355 @@
+//! The OpenAPI 3.1 document: made from the descriptors, their comments, and the table of routes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use prost_reflect::{EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor, MethodDescriptor};
+use serde_json::{Map, Value as Json, json};
+
+use crate::{
+    authz::{Access, Rpc},
+    rest::{
+        params,
+        routes::{Body, OPENAPI, ROUTES, Route},
+        transcode,
+    },
+};
+
+/// The document of a release.
+#[must_use]
+pub fn document(version: &str) -> Json {
+    let mut schemas = Schemas::default();
+    let mut paths: BTreeMap<&str, Map<String, Json>> = BTreeMap::new();
+    for route in ROUTES {
+        if let Some(method) = transcode::method(route.rpc) {
+            let operation = operation(route, &method, &mut schemas);
+            paths.entry(route.path).or_default().insert(route.method.as_str().to_lowercase(), operation);
+        }
+    }
+    paths.entry(OPENAPI).or_default().insert("get".to_owned(), own_operation());
+    let mut components = schemas.all();
+    components.insert("Error".to_owned(), error_schema());
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Railyard",
+            "version": version,
+            "description": "The control plane of a multi-rail RoCEv2 GPU cluster: the canonical JSON mapping of rail.v1.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "security": [{"mutualTLS": []}, {"bearer": []}],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "responses": {"Error": {
+                "description": "The call was refused; nothing was changed.",
+                "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
+            }},
+            "securitySchemes": {
+                "mutualTLS": {"type": "mutualTLS", "description": "A certificate of the cluster's own CA."},
+                "bearer": {"type": "http", "scheme": "bearer", "description": "A token of IssueToken."},
+            },
+        },
+    })
+}
+
+fn own_operation() -> Json {
+    json!({
+        "operationId": "getOpenApi",
+        "tags": ["Health"],
+        "summary": "This document.",
+        "responses": {
+            "200": {"description": "OK", "content": {"application/json": {"schema": {"type": "object", "additionalProperties": true}}}},
+            "default": {"$ref": "#/components/responses/Error"},
+        },
+    })
+}
+
+fn operation(route: &Route, method: &MethodDescriptor, schemas: &mut Schemas) -> Json {
+    let mut name = method.name().to_owned();
+    if let Some(first) = name.get_mut(..1) {
+        first.make_ascii_lowercase();
+    }
+    let tag = method.parent_service().name().trim_end_matches("Service").to_owned();
+    let comment = comment(&method.parent_file(), method.path());
+    let mut operation = json!({
+        "operationId": name,
+        "tags": [tag],
+        "responses": {"200": answer(route, method, schemas), "default": {"$ref": "#/components/responses/Error"}},
+    });
+    if !comment.is_empty() {
+        operation["summary"] = comment.lines().next().unwrap_or_default().into();
+        operation["description"] = comment.into();
+    }
+    let parameters = parameters(route, &method.input(), schemas);
+    if !parameters.is_empty() {
+        operation["parameters"] = parameters.into();
+    }
+    let body = match route.body {
+        Body::None => None,
+        Body::Whole => Some(schemas.message(&method.input())),
+        Body::Field(name) => method.input().get_field_by_name(name).map(|field| schemas.single(&field)),
+    };
+    if let Some(schema) = body {
+        let required = matches!(route.body, Body::Field(_));
+        operation["requestBody"] =
+            json!({"required": required, "content": {"application/json": {"schema": schema}}});
+    }
+    if route.rpc.access() == Access::Anybody {
+        operation["security"] = json!([{}]);
+    }
+    operation
+}
+
+fn answer(route: &Route, method: &MethodDescriptor, schemas: &mut Schemas) -> Json {
+    let schema = schemas.message(&method.output());
+    if !method.is_server_streaming() {
+        return json!({"description": "OK", "content": {"application/json": {"schema": schema}}});
+    }
+    let mut content = json!({"application/x-ndjson": {"schema": schema}});
+    if route.rpc == Rpc::StreamLogs {
+        content["text/plain"] = json!({"schema": {"type": "string"}});
+    }
+    json!({"description": "One JSON object per line, until the stream ends.", "content": content})
+}
+
+fn parameters(route: &Route, input: &MessageDescriptor, schemas: &mut Schemas) -> Vec<Json> {
+    let mut taken = route.parameters();
+    let mut list: Vec<Json> = taken
+        .iter()
+        .filter_map(|name| input.get_field_by_name(name))
+        .map(|field| parameter(&field, "path", schemas))
+        .collect();
+    match route.body {
+        Body::Whole => return list,
+        Body::Field(name) => taken.push(name),
+        Body::None => {}
+    }
+    let query = input.fields().filter(|field| params::is_parameter(field) && !taken.contains(&field.name()));
+    list.extend(query.map(|field| parameter(&field, "query", schemas)));
+    list
+}
+
+fn parameter(field: &FieldDescriptor, place: &str, schemas: &mut Schemas) -> Json {
+    let mut parameter = json!({
+        "name": if place == "path" { field.name() } else { field.json_name() },
+        "in": place,
+        "required": place == "path",
+        "schema": schemas.field(field),
+    });
+    let comment = comment(&field.parent_file(), field.path());
+    if !comment.is_empty() {
+        parameter["description"] = comment.into();
+    }
+    parameter
+}
+
+/// Schemas that are used, and those that they use.
+#[derive(Default)]
+struct Schemas {
+    wanted: BTreeSet<String>,
+    made: Map<String, Json>,
+}
+
+impl Schemas {
+    fn message(&mut self, message: &MessageDescriptor) -> Json {
+        if let Some(schema) = well_known(message.full_name()) {
+            return schema;
+        }
+        let name = schema_name(message.full_name());
+        if self.wanted.insert(name.clone()) {
+            let schema = self.object(message);
+            self.made.insert(name.clone(), schema);
+        }
+        json!({"$ref": format!("#/components/schemas/{name}")})
+    }
+
+    fn object(&mut self, message: &MessageDescriptor) -> Json {
+        let mut properties = Map::new();
+        for field in message.fields() {
+            let mut schema = self.field(&field);
+            let comment = comment(&field.parent_file(), field.path());
+            if !comment.is_empty() {
+                // Beside a $ref a description is allowed since 3.1.
+                schema["description"] = comment.into();
+            }
+            properties.insert(field.json_name().to_owned(), schema);
+        }
+        let mut schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
+        let comment = comment(&message.parent_file(), message.path());
+        if !comment.is_empty() {
+            schema["description"] = comment.into();
+        }
+        schema
+    }
+
+    fn enumeration(&mut self, of: &EnumDescriptor) -> Json {
+        let name = schema_name(of.full_name());
+        if self.wanted.insert(name.clone()) {
+            let values: Vec<String> = of.values().map(|value| value.name().to_owned()).collect();
+            let mut schema = json!({"type": "string", "enum": values});
+            let comment = comment(&of.parent_file(), of.path());
+            if !comment.is_empty() {
+                schema["description"] = comment.into();
+            }
+            self.made.insert(name.clone(), schema);
+        }
+        json!({"$ref": format!("#/components/schemas/{name}")})
+    }
+
+    fn field(&mut self, field: &FieldDescriptor) -> Json {
+        if let (true, Kind::Message(entry)) = (field.is_map(), field.kind()) {
+            let values = self.single(&entry.map_entry_value_field());
+            return json!({"type": "object", "additionalProperties": values});
+        }
+        let single = self.single(field);
+        if field.is_list() { json!({"type": "array", "items": single}) } else { single }
+    }
+
+    /// One value of a field, whether or not it is a list of them.
+    fn single(&mut self, field: &FieldDescriptor) -> Json {
+        match field.kind() {
+            Kind::Message(message) => self.message(&message),
+            Kind::Enum(of) => self.enumeration(&of),
+            Kind::Bool => json!({"type": "boolean"}),
+            Kind::String => json!({"type": "string"}),
+            Kind::Bytes => json!({"type": "string", "format": "byte", "contentEncoding": "base64"}),
+            Kind::Float => json!({"type": "number", "format": "float"}),
+            Kind::Double => json!({"type": "number", "format": "double"}),
+            Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => json!({"type": "integer", "format": "int32"}),
+            Kind::Uint32 | Kind::Fixed32 => {
+                json!({"type": "integer", "format": "int64", "minimum": 0, "maximum": u32::MAX})
+            }
+            // Canonical JSON writes 64-bit numbers as strings, because a double cannot hold them.
+            Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => {
+                json!({"type": "string", "format": "int64", "pattern": "^-?[0-9]+$"})
+            }
+            Kind::Uint64 | Kind::Fixed64 => {
+                json!({"type": "string", "format": "uint64", "pattern": "^[0-9]+$"})
+            }
+        }
+    }
+
+    fn all(self) -> Map<String, Json> {
+        self.made
+    }
+}
+
+fn well_known(name: &str) -> Option<Json> {
+    match name {
+        "google.protobuf.Timestamp" => Some(json!({"type": "string", "format": "date-time"})),
+        "google.protobuf.Duration" => Some(
+            json!({"type": "string", "format": "duration-seconds", "pattern": "^-?[0-9]+(\\.[0-9]{1,9})?s$"}),
+        ),
+        _ => None,
+    }
+}
+
+/// `rail.v1.JobStatus.Phase` is `JobStatusPhase`: generators make class names of it.
+fn schema_name(full: &str) -> String {
+    full.strip_prefix("rail.v1.").unwrap_or(full).replace('.', "")
+}
+
+fn error_schema() -> Json {
+    json!({
+        "type": "object",
+        "required": ["error"],
+        "properties": {"error": {
+            "type": "object",
+            "required": ["code", "status", "class", "reason", "message"],
+            "properties": {
+                "code": {"type": "integer", "description": "The HTTP status."},
+                "status": {"type": "string", "description": "The gRPC code, for example NOT_FOUND."},
+                "class": {"type": "string"},
+                "reason": {"type": "string", "description": "Stable, for programs; for example NAME_TAKEN."},
+                "message": {"type": "string", "description": "For people."},
+                "violations": {"type": "array", "items": {
+                    "type": "object",
+                    "properties": {"field": {"type": "string"}, "message": {"type": "string"}},
+                }},
+                "retryAfterMs": {"type": "integer", "format": "int64"},
+            },
+        }},
+    })
+}
+
+/// The comment above a declaration in its proto file.
+fn comment(file: &prost_reflect::FileDescriptor, path: &[i32]) -> String {
+    let proto = file.file_descriptor_proto();
+    let locations = proto.source_code_info.as_ref().map_or(&[][..], |info| &info.location);
+    let found = locations.iter().find(|location| location.path == path);
+    found.map_or_else(String::new, |location| location.leading_comments().trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_and_document_agree_both_ways() {
+        let document = document("1.2.3");
+        let paths = document["paths"].as_object().unwrap();
+        let mut described = BTreeSet::new();
+        for (path, methods) in paths {
+            for (method, operation) in methods.as_object().unwrap() {
+                described.insert((path.clone(), method.to_uppercase()));
+                assert!(operation["operationId"].is_string(), "{method} {path}");
+                assert!(operation["responses"]["default"]["$ref"].is_string(), "{method} {path}");
+            }
+        }
+        let mut mounted: BTreeSet<_> =
+            ROUTES.iter().map(|route| (route.path.to_owned(), route.method.to_string())).collect();
+        mounted.insert((OPENAPI.to_owned(), "GET".to_owned()));
+        assert_eq!(described, mounted);
+    }
+
+    #[test]
+    fn every_reference_has_its_target_and_names_are_plain() {
+        let document = document("1.2.3");
+        let schemas = document["components"]["schemas"].as_object().unwrap();
+        assert!(schemas.keys().all(|name| name.chars().all(|c| c.is_ascii_alphanumeric())));
+        let mut ids = BTreeSet::new();
+        let mut stack = vec![&document];
+        while let Some(value) = stack.pop() {
+            match value {
+                Json::Object(object) => {
+                    if let Some(target) = object.get("$ref").and_then(Json::as_str) {
+                        let target = target.strip_prefix('#').unwrap();
+                        assert!(document.pointer(target).is_some(), "{target}");
+                    }
+                    if let Some(id) = object.get("operationId").and_then(Json::as_str) {
+                        assert!(ids.insert(id), "{id} twice");
+                    }
+                    stack.extend(object.values());
+                }
+                Json::Array(items) => stack.extend(items),
+                _ => {}
+            }
+        }
+        assert_eq!(ids.len(), ROUTES.len() + 1);
+    }
+
+    #[test]
+    fn comments_become_descriptions() {
+        let document = document("1.2.3");
+        let plan = &document["paths"]["/v1/jobs:plan"]["post"];
+        assert!(plan["description"].as_str().unwrap().contains("writes nothing"), "{plan}");
+        let nodes = &document["components"]["schemas"]["Gang"]["properties"]["nodes"];
+        assert_eq!(nodes["description"], "At least 1.");
+        assert_eq!(
+            document["components"]["schemas"]["JobStatus"]["properties"]["phase"]["$ref"],
+            "#/components/schemas/JobStatusPhase"
+        );
+    }
+
+    #[test]
+    fn a_dynamic_message_of_every_request_can_be_made() {
+        for route in ROUTES {
+            let method = transcode::method(route.rpc).unwrap();
+            let _ = prost_reflect::DynamicMessage::new(method.input());
+            for name in route.parameters() {
+                assert!(method.input().get_field_by_name(name).is_some(), "{} {name}", route.path);
+            }
+        }
+    }
+}

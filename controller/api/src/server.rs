@@ -1,0 +1,101 @@
+//! All services on one router: gRPC, REST, health and reflection, with the door before every one of them.
+
+use axum::{Router, middleware::from_fn_with_state};
+use proto_rpc::{
+    MAX_MESSAGE_BYTES, Metrics,
+    deadline::DeadlinePolicy,
+    router::{self, CallLayers},
+};
+use proto_wire::{
+    FILE_DESCRIPTOR_SET,
+    v1::{
+        agent_service_server::AgentServiceServer, enroll_service_server::EnrollServiceServer,
+        fabric_service_server::FabricServiceServer, health_service_server::HealthServiceServer,
+        job_service_server::JobServiceServer, node_service_server::NodeServiceServer,
+        tenant_service_server::TenantServiceServer,
+    },
+};
+use tonic::service::Routes;
+use tonic_health::{ServingStatus, server::HealthReporter};
+
+use crate::{
+    agent::Agents,
+    context::Context,
+    enroll::Enroll,
+    fabric::Fabrics,
+    guard::{Guard, at_the_door},
+    health::Health,
+    job::Jobs,
+    node::Nodes,
+    rest,
+    tenant::Tenants,
+};
+
+/// The reflection service cannot read the schema that this program carries: a defect of the build.
+#[derive(Debug, thiserror::Error)]
+#[error("the schema cannot be served by reflection: {0}")]
+pub struct ReflectionError(#[from] tonic_reflection::server::Error);
+
+/// Everything that is served, and the switch of what health says.
+pub struct Api {
+    /// Give it to `proto_rpc::Server::serve`.
+    pub router: Router,
+    health: HealthReporter,
+}
+
+impl Api {
+    /// Builds the services over the loop.
+    ///
+    /// # Errors
+    /// [`ReflectionError`].
+    pub async fn new(context: Context, metrics: &Metrics) -> Result<Self, ReflectionError> {
+        let guard = context.guard.clone();
+        let version = context.version;
+        let (health, health_service) = tonic_health::server::health_reporter();
+        let mut routes = Routes::builder();
+        macro_rules! serve {
+            ($server:ident, $handlers:expr) => {{
+                let handlers = $handlers;
+                routes.add_service($server::new(handlers).max_decoding_message_size(MAX_MESSAGE_BYTES));
+            }};
+        }
+        serve!(FabricServiceServer, Fabrics::new(context.clone()));
+        serve!(NodeServiceServer, Nodes::new(context.clone()));
+        serve!(TenantServiceServer, Tenants::new(context.clone()));
+        serve!(JobServiceServer, Jobs::new(context.clone()));
+        serve!(HealthServiceServer, Health::new(context.clone()));
+        serve!(EnrollServiceServer, Enroll::new(context.clone()));
+        serve!(AgentServiceServer, Agents::new(context));
+        routes.add_service(health_service.max_decoding_message_size(MAX_MESSAGE_BYTES));
+        routes.add_service(reflection().build_v1()?.max_decoding_message_size(MAX_MESSAGE_BYTES));
+        routes.add_service(reflection().build_v1alpha()?.max_decoding_message_size(MAX_MESSAGE_BYTES));
+        let grpc = routes.routes().into_axum_router().reset_fallback();
+        let grpc = grpc.layer(from_fn_with_state(guard.clone(), at_the_door));
+        let rest = rest::router(grpc.clone(), guard, version);
+        let layers = CallLayers::new(metrics, DeadlinePolicy::default());
+        let api = Self { router: router::merge(Routes::from(grpc), rest, &layers), health };
+        api.set_serving(true).await;
+        Ok(api)
+    }
+
+    /// What gRPC health says of the server and of each of its services.
+    pub async fn set_serving(&self, serving: bool) {
+        let status = if serving { ServingStatus::Serving } else { ServingStatus::NotServing };
+        self.health.set_service_status("", status).await;
+        for service in proto_wire::descriptor_pool().services() {
+            self.health.set_service_status(service.full_name(), status).await;
+        }
+    }
+}
+
+fn reflection() -> tonic_reflection::server::Builder<'static> {
+    tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+}
+
+/// The door of a router, with its metrics.
+#[must_use]
+pub fn guard(handle: &controller_reconciler::Handle, cluster: &str, metrics: &Metrics) -> Guard {
+    Guard::new(handle.clone(), cluster, metrics)
+}

@@ -1,0 +1,230 @@
+//! TenantService: tenants, their quotas, and the credentials of those who act for them.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, SystemTime},
+};
+
+use controller_core::{CoreError, Event, Reply};
+use controller_reconciler::{codec, keys};
+use controller_store::KeyValue;
+use proto_model::{Tenant, TenantName};
+use proto_rpc::{ErrorClass, Identity, Role, RpcError};
+use proto_wire::{
+    convert::{role_from_wire, role_to_wire, time_to_wire},
+    v1::{self, tenant_service_server::TenantService},
+};
+use tonic::{Request, Response, Status};
+
+use crate::{authz::Rpc, context::Context, fault, guard::Caller, node, page, views};
+
+/// How long a credential lives: by default, and at most.
+const LIFETIME: Duration = Duration::from_secs(12 * 3600);
+const LONGEST_LIFETIME: Duration = Duration::from_secs(30 * 86_400);
+
+/// The handlers.
+#[derive(Clone)]
+pub struct Tenants {
+    context: Context,
+    cluster: String,
+}
+
+impl Tenants {
+    /// Handlers over the loop.
+    #[must_use]
+    pub fn new(context: Context) -> Self {
+        let cluster = context.ca.cluster().to_owned();
+        Self { context, cluster }
+    }
+
+    async fn complete(&self, mut tenants: Vec<v1::Tenant>) -> Result<Vec<v1::Tenant>, RpcError> {
+        let fill = move |state: &controller_core::State, _| {
+            tenants.iter_mut().for_each(|tenant| views::add_usage(state, tenant));
+            tenants
+        };
+        self.context.query(fill).await
+    }
+
+    async fn stored(&self, name: &TenantName) -> Result<KeyValue, RpcError> {
+        let found = self.context.handle.store().get(keys::tenant(name)).await;
+        found.map_err(|error| fault::store(&error))?.ok_or_else(|| {
+            let error = CoreError::TenantUnknown { tenant: name.clone(), nearest: None };
+            RpcError::new(ErrorClass::NotFound, error.code(), error.to_string())
+        })
+    }
+
+    /// Whom a new credential speaks for, if the caller may give it away.
+    async fn grantee(
+        &self,
+        rpc: Rpc,
+        caller: &Caller,
+        tenant: &str,
+        user: &str,
+        role: i32,
+    ) -> Result<Identity, RpcError> {
+        let role = role_from_wire(role).map_err(|errors| fault::fields(errors, "role"))?;
+        let role = role.as_str().parse::<Role>().map_err(|error| fault::field("role", error))?;
+        let denied = |text: &str| {
+            let error = RpcError::new(ErrorClass::Denied, "ROLE_NOT_GRANTABLE", text);
+            self.context.guard.note(rpc, caller, error)
+        };
+        match role {
+            Role::Node => Err(fault::field("role", "a node gets its certificate with a join token")),
+            Role::Admin if !caller.is_admin() => Err(denied("only an administrator makes administrators")),
+            Role::Admin if tenant.is_empty() => Identity::admin(user).map_err(|e| fault::field("user", e)),
+            Role::Admin => {
+                Err(fault::field("tenant", "an administrator belongs to no tenant; leave it empty"))
+            }
+            Role::TenantAdmin | Role::User | Role::Viewer => {
+                let scope =
+                    caller.scope("tenant", tenant).map_err(|e| self.context.guard.note(rpc, caller, e))?;
+                let tenant = scope.ok_or_else(|| fault::field("tenant", "is required for this role"))?;
+                self.stored(&tenant).await?;
+                Identity::user(tenant.as_str(), user, [role]).map_err(|e| fault::field("user", e))
+            }
+        }
+    }
+}
+
+fn shown(kv: &KeyValue) -> Result<v1::Tenant, RpcError> {
+    let mut tenant: v1::Tenant = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
+    tenant.metadata.get_or_insert_default().resource_version = kv.mod_revision;
+    Ok(tenant)
+}
+
+fn lifetime(wire: Option<prost_types::Duration>) -> Result<Duration, RpcError> {
+    let lifetime = node::lifetime(wire)?.unwrap_or(LIFETIME);
+    if lifetime > LONGEST_LIFETIME {
+        return Err(fault::field("lifetime", "is longer than 30 days (2592000s)"));
+    }
+    Ok(lifetime)
+}
+
+#[tonic::async_trait]
+impl TenantService for Tenants {
+    async fn apply_tenant(
+        &self,
+        request: Request<v1::ApplyTenantRequest>,
+    ) -> Result<Response<v1::Tenant>, Status> {
+        let wire = request.into_inner();
+        let document = wire.tenant.ok_or_else(|| fault::field("tenant", "is required"))?;
+        let tenant = Tenant::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
+        let Tenant { name, description, quota, .. } = tenant;
+        let event = Event::ApplyTenant { name, description, quota, dry_run: wire.dry_run };
+        let applied = self.context.handle.apply(event).await.map_err(|refusal| fault::refused(&refusal))?;
+        let Reply::Tenant(tenant) = applied.reply else { return Err(crate::context::unexpected()) };
+        let mut wire = v1::Tenant::from(tenant.as_ref());
+        wire.metadata.get_or_insert_default().resource_version = applied.version;
+        let mut tenants = self.complete(vec![wire]).await?;
+        Ok(Response::new(tenants.pop().ok_or_else(crate::context::unexpected)?))
+    }
+
+    async fn get_tenant(
+        &self,
+        request: Request<v1::GetTenantRequest>,
+    ) -> Result<Response<v1::Tenant>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let asked = request.into_inner().name;
+        let noted = |error| self.context.guard.note(Rpc::GetTenant, &caller, error);
+        let name = caller.scope("name", &asked).map_err(noted)?;
+        let name = name.ok_or_else(|| fault::field("name", "is required"))?;
+        let mut tenants = self.complete(vec![shown(&self.stored(&name).await?)?]).await?;
+        Ok(Response::new(tenants.pop().ok_or_else(crate::context::unexpected)?))
+    }
+
+    async fn list_tenants(
+        &self,
+        request: Request<v1::ListTenantsRequest>,
+    ) -> Result<Response<v1::ListTenantsResponse>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let store = self.context.handle.store();
+        if let Some(own) = caller.scope("tenant", "")? {
+            // Somebody of a tenant sees that tenant, and learns of no other.
+            let kv = self.stored(&own).await?;
+            let revision = store.status().await.map_err(|error| fault::store(&error))?.revision;
+            let tenants = self.complete(vec![shown(&kv)?]).await?;
+            return Ok(Response::new(v1::ListTenantsResponse {
+                tenants,
+                next_page_token: String::new(),
+                revision,
+            }));
+        }
+        let page = page::read(store.as_ref(), keys::TENANTS.into(), wire.page_size, &wire.page_token).await?;
+        let tenants = page.items.iter().map(shown).collect::<Result<_, _>>()?;
+        let tenants = self.complete(tenants).await?;
+        let (next_page_token, revision) = (page.next, page.revision);
+        Ok(Response::new(v1::ListTenantsResponse { tenants, next_page_token, revision }))
+    }
+
+    async fn delete_tenant(
+        &self,
+        request: Request<v1::DeleteTenantRequest>,
+    ) -> Result<Response<v1::DeleteTenantResponse>, Status> {
+        let name = TenantName::new(request.into_inner().name).map_err(|error| fault::field("name", error))?;
+        let event = Event::DeleteTenant { name: name.clone() };
+        self.context.handle.apply(event).await.map_err(|refusal| fault::refused(&refusal))?;
+        // Tokens of the tenant must not come to life again with a later tenant of the same name.
+        let dropped = self.context.handle.drop_tokens_of(name.as_str(), &self.cluster).await;
+        dropped.map_err(|error| fault::token(&error))?;
+        Ok(Response::new(v1::DeleteTenantResponse {}))
+    }
+
+    async fn issue_certificate(
+        &self,
+        request: Request<v1::IssueCertificateRequest>,
+    ) -> Result<Response<v1::IssueCertificateResponse>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let rpc = Rpc::IssueCertificate;
+        let identity = self.grantee(rpc, &caller, &wire.tenant, &wire.user, wire.role).await?;
+        let lifetime = lifetime(wire.lifetime)?;
+        let issued = self.context.ca.issue(&wire.csr_pem, &identity, lifetime, SystemTime::now());
+        let issued = issued.map_err(|error| fault::ca(&error))?;
+        tracing::info!(%identity, serial = issued.serial, by = %caller.identity, "certificate issued");
+        Ok(Response::new(v1::IssueCertificateResponse {
+            certificate_pem: issued.chain_pem,
+            ca_pem: self.context.ca.certificate_pem().to_owned(),
+            expires: Some(issued.not_after.into()),
+        }))
+    }
+
+    async fn issue_token(
+        &self,
+        request: Request<v1::IssueTokenRequest>,
+    ) -> Result<Response<v1::IssueTokenResponse>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let identity = self.grantee(Rpc::IssueToken, &caller, &wire.tenant, &wire.user, wire.role).await?;
+        let expires = self.context.handle.now().plus(lifetime(wire.lifetime)?);
+        let by = caller.identity.to_string();
+        let issued = self.context.handle.issue_token(&identity, &self.cluster, &by, expires).await;
+        let token = issued.map_err(|error| fault::token(&error))?;
+        tracing::info!(%identity, token = token.id(), by, "token issued");
+        Ok(Response::new(v1::IssueTokenResponse {
+            token: token.reveal(),
+            expires: Some(time_to_wire(expires)),
+        }))
+    }
+
+    async fn who_am_i(
+        &self,
+        request: Request<v1::WhoAmIRequest>,
+    ) -> Result<Response<v1::WhoAmIResponse>, Status> {
+        let identity = Caller::of(request.extensions())?.identity;
+        let roles: BTreeSet<Role> = identity.roles();
+        // Of several roles the widest is told: roles are ordered so.
+        let role = roles.iter().next().and_then(|role| role.as_str().parse::<proto_model::Role>().ok());
+        let user = match &identity {
+            Identity::User { user, .. } | Identity::Admin { user } => user.clone(),
+            Identity::Node { name } => name.clone(),
+            Identity::Controller | Identity::Anonymous => String::new(),
+        };
+        Ok(Response::new(v1::WhoAmIResponse {
+            identity: identity.to_uri(&self.cluster).unwrap_or_default(),
+            tenant: identity.tenant().unwrap_or_default().to_owned(),
+            user,
+            role: role.map_or(v1::Role::Unspecified, role_to_wire).into(),
+        }))
+    }
+}

@@ -1,0 +1,148 @@
+//! What the core knows beyond the stored resources, on the wire.
+
+use controller_core::{Explanation, HealthView, Key, PlanResult, State};
+use proto_model::{Fabric, NodeName, Reason, TenantName};
+use proto_wire::{convert::time_to_wire, v1};
+
+fn reasons(reasons: &[Reason]) -> Vec<v1::Reason> {
+    reasons.iter().map(Into::into).collect()
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// A plan.
+pub fn plan(plan: &PlanResult) -> v1::PlanJobResponse {
+    v1::PlanJobResponse {
+        placement: plan.placement.as_ref().map(Into::into),
+        reasons: reasons(&plan.reasons),
+        infeasible: plan.infeasible,
+    }
+}
+
+/// An explanation.
+pub fn explanation(explanation: &Explanation) -> v1::ExplainJobResponse {
+    v1::ExplainJobResponse {
+        phase: v1::job_status::Phase::from(explanation.phase).into(),
+        reasons: reasons(&explanation.reasons),
+        queue_position: explanation.queue_position,
+        infeasible: explanation.infeasible,
+    }
+}
+
+/// A fabric document with what was seen of it.
+pub fn fabric(fabric: &Fabric, findings: &[Reason], nodes: u32, version: u64) -> v1::Fabric {
+    let mut pods: Vec<&str> = fabric.leaves.iter().map(|leaf| leaf.pod.as_str()).collect();
+    pods.sort_unstable();
+    pods.dedup();
+    let mut wire = v1::Fabric::from(fabric);
+    wire.metadata.get_or_insert_default().resource_version = version;
+    wire.status = Some(v1::FabricStatus { nodes, pods: number(pods.len()), findings: reasons(findings) });
+    wire
+}
+
+/// How many servers a fabric document cables.
+pub fn cabled(fabric: &Fabric) -> u32 {
+    let mut nodes: Vec<_> = fabric.links.iter().map(|link| &link.node).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    number(nodes.len())
+}
+
+/// The present fabric document.
+pub fn present_fabric(state: &State) -> Option<v1::Fabric> {
+    let document = state.fabric()?;
+    let version = state.version(&Key::Fabric).unwrap_or(0);
+    Some(fabric(document, &state.findings(), cabled(document), version))
+}
+
+/// The topology.
+pub fn topology(state: &State) -> v1::Topology {
+    let view = state.topology();
+    let pods = view.pods.into_iter().map(|pod| v1::TopologyPod {
+        name: pod.name,
+        rails: (0..).zip(pod.leaves).map(|(rail, leaves)| v1::TopologyRail { rail, leaves }).collect(),
+        nodes: pod
+            .nodes
+            .into_iter()
+            .map(|node| v1::TopologyNode {
+                name: node.name.to_string(),
+                gpus: node.gpus,
+                gpus_free: node.gpus_free,
+                schedulable: node.schedulable,
+                ports: node
+                    .ports
+                    .into_iter()
+                    .map(|port| v1::TopologyPort {
+                        rail: port.rail,
+                        nic: port.nic,
+                        leaf: port.leaf,
+                        usable: port.usable,
+                    })
+                    .collect(),
+            })
+            .collect(),
+    });
+    v1::Topology { pods: pods.collect(), rails: view.rails, findings: reasons(&view.findings) }
+}
+
+/// Adds what is not stored: when the agent was last heard, and what jobs hold; of other tenants' jobs only what
+/// they hold, not whose they are.
+pub fn add_live(state: &State, node: &mut v1::Node, only: Option<&TenantName>) {
+    let Some(name) = node.metadata.as_ref().and_then(|metadata| NodeName::new(&metadata.name).ok()) else {
+        return;
+    };
+    let status = node.status.get_or_insert_default();
+    if let Some(heard) = state.last_heard(&name).filter(|_| state.session(&name).is_some()) {
+        status.last_heartbeat = Some(time_to_wire(heard));
+    }
+    let hold = |hold: controller_core::Hold| {
+        let own = only.is_none_or(|tenant| *tenant == hold.id.tenant);
+        let shown = |text: String| if own { text } else { String::new() };
+        v1::Hold {
+            tenant: shown(hold.id.tenant.to_string()),
+            job: shown(hold.id.name.to_string()),
+            job_uid: shown(hold.uid.to_string()),
+            gpus: hold.gpus,
+            nics: hold.nics,
+        }
+    };
+    status.holds = state.holds(&name).into_iter().map(hold).collect();
+}
+
+/// Adds what a tenant uses.
+pub fn add_usage(state: &State, tenant: &mut v1::Tenant) {
+    let name = tenant.metadata.as_ref().and_then(|metadata| TenantName::new(&metadata.name).ok());
+    let usage = name.map(|name| state.usage(&name)).unwrap_or_default();
+    let gpus_used = u32::try_from(usage.gpus_used).unwrap_or(u32::MAX);
+    tenant.status = Some(v1::TenantStatus { gpus_used, jobs_active: usage.jobs_active });
+}
+
+/// Health, as far as the core knows it.
+pub fn health(state: &State) -> v1::ClusterHealth {
+    let HealthView {
+        nodes_ready,
+        nodes_total,
+        gpus_total,
+        gpus_held,
+        jobs_pending,
+        jobs_running,
+        rails,
+        reasons: causes,
+    } = state.health();
+    let rails = (0..).zip(rails);
+    v1::ClusterHealth {
+        nodes_ready,
+        nodes_total,
+        gpus_total,
+        gpus_held,
+        jobs_pending,
+        jobs_running,
+        rails: rails
+            .map(|(rail, (nics_up, nics_total))| v1::RailHealth { rail, nics_up, nics_total })
+            .collect(),
+        reasons: reasons(&causes),
+        ..v1::ClusterHealth::default()
+    }
+}

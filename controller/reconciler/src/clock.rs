@@ -1,0 +1,35 @@
+//! The loop's clock: wall time as it was at the start, carried on by the monotonic clock.
+//!
+//! A wall clock that is set back or forward while the controller runs must neither expire nodes nor freeze limits.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use proto_model::Timestamp;
+
+/// Milliseconds that only grow.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    wall: Timestamp,
+    start: Instant,
+}
+
+impl Clock {
+    /// Begins with the system's wall clock.
+    #[must_use]
+    pub fn start() -> Self {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self { wall: Timestamp(0).plus(since), start: Instant::now() }
+    }
+
+    /// Now.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.wall.plus(self.start.elapsed())
+    }
+
+    /// How long until `time`; zero if it has passed.
+    #[must_use]
+    pub fn until(&self, time: Timestamp) -> Duration {
+        time.since(self.now())
+    }
+}

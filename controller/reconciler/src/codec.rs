@@ -1,0 +1,208 @@
+//! Between the core's records and the store's bytes. What does not decode is named by its key and never overwritten.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use controller_core::{Attempt, Ending, Outcome, RequestRecord, TokenRecord, Write};
+use controller_store::{KeyValue, Op};
+use prost::Message;
+use proto_model::{
+    Fabric, Job, JobId, JobKey, JobName, Node, NodeEndpoints, NodeName, Reason, RequestId, Tenant,
+    TenantName, Timestamp,
+};
+use proto_wire::v1;
+
+use crate::{error::CorruptError, keys, records};
+
+/// One durable change as an operation of a transaction.
+#[must_use]
+pub fn op(write: &Write) -> Op {
+    let key = keys::of(&write.key());
+    match write {
+        Write::PutJob(job) => Op::put(key, v1::Job::from(job.as_ref()).encode_to_vec()),
+        Write::PutAttempt(attempt) => Op::put(key, attempt_record(attempt).encode_to_vec()),
+        Write::PutNode(node) => Op::put(key, v1::Node::from(node.as_ref()).encode_to_vec()),
+        Write::PutTenant(tenant) => Op::put(key, v1::Tenant::from(tenant.as_ref()).encode_to_vec()),
+        Write::PutFabric(fabric) => Op::put(key, v1::Fabric::from(fabric.as_ref()).encode_to_vec()),
+        Write::PutRequest(record) => Op::put(key, request_record(record).encode_to_vec()),
+        Write::PutToken(record) => Op::put(key, token_record(record).encode_to_vec()),
+        Write::DeleteJob(_)
+        | Write::DeleteAttempt(_)
+        | Write::DeleteNode(_)
+        | Write::DeleteTenant(_)
+        | Write::DeleteFabric
+        | Write::DeleteRequest(..)
+        | Write::DeleteToken(_) => Op::delete(key),
+    }
+}
+
+fn attempt_record(attempt: &Attempt) -> records::Attempt {
+    records::Attempt {
+        job_uid: attempt.uid.to_string(),
+        attempt: attempt.attempt,
+        job_key: attempt.key.expose().to_vec(),
+        peers: attempt.peers.iter().map(Into::into).collect(),
+        ending: attempt.ending.as_ref().map(|ending| records::Ending {
+            outcome: match ending.outcome {
+                Outcome::Requeue => 2,
+                Outcome::Fail => 3,
+                Outcome::Cancel => 4,
+            },
+            grace_ms: u64::try_from(ending.grace.as_millis()).unwrap_or(u64::MAX),
+            since_ms: ending.since.0,
+            causes: ending.causes.iter().map(Into::into).collect(),
+        }),
+    }
+}
+
+fn request_record(record: &RequestRecord) -> records::Request {
+    records::Request {
+        tenant: record.tenant.to_string(),
+        request: record.request.to_string(),
+        digest: record.digest.to_vec(),
+        job_uid: record.uid.to_string(),
+        job: record.id.name.to_string(),
+        time_ms: record.time.0,
+    }
+}
+
+fn token_record(record: &TokenRecord) -> records::JoinToken {
+    records::JoinToken {
+        hash: record.hash.to_vec(),
+        node: record.node.to_string(),
+        expires_ms: record.expires.0,
+        used_by: record.used_by.map(Vec::from).unwrap_or_default(),
+    }
+}
+
+/// Decodes a stored message.
+///
+/// # Errors
+/// [`CorruptError`] names the key.
+pub fn decode<M: Message + Default>(kv: &KeyValue) -> Result<M, CorruptError> {
+    M::decode(kv.value.clone()).map_err(|error| CorruptError::new(&kv.key, error))
+}
+
+fn domain<W: Message + Default, T: TryFrom<W, Error = proto_wire::FieldErrors>>(
+    kv: &KeyValue,
+) -> Result<T, CorruptError> {
+    T::try_from(decode::<W>(kv)?).map_err(|error| CorruptError::new(&kv.key, error))
+}
+
+/// A resource must lie under the key that its own name makes; else two keys could claim one resource.
+fn at_home(kv: &KeyValue, expected: &Bytes) -> Result<(), CorruptError> {
+    if kv.key == *expected {
+        return Ok(());
+    }
+    let expected = String::from_utf8_lossy(expected).into_owned();
+    Err(CorruptError::new(&kv.key, format!("the value belongs under {expected}")))
+}
+
+/// A stored job.
+///
+/// # Errors
+/// [`CorruptError`] names the key; so for all below.
+pub fn job(kv: &KeyValue) -> Result<Job, CorruptError> {
+    let job: Job = domain::<v1::Job, _>(kv)?;
+    at_home(kv, &keys::job(&job.id))?;
+    Ok(job)
+}
+
+/// A stored node.
+pub fn node(kv: &KeyValue) -> Result<Node, CorruptError> {
+    let node: Node = domain::<v1::Node, _>(kv)?;
+    at_home(kv, &keys::node(&node.name))?;
+    Ok(node)
+}
+
+/// A stored tenant.
+pub fn tenant(kv: &KeyValue) -> Result<Tenant, CorruptError> {
+    let tenant: Tenant = domain::<v1::Tenant, _>(kv)?;
+    at_home(kv, &keys::tenant(&tenant.name))?;
+    Ok(tenant)
+}
+
+/// The stored fabric.
+pub fn fabric(kv: &KeyValue) -> Result<Fabric, CorruptError> {
+    domain::<v1::Fabric, _>(kv)
+}
+
+/// A stored try.
+pub fn attempt(kv: &KeyValue) -> Result<Attempt, CorruptError> {
+    let wrong = |what: String| CorruptError::new(&kv.key, what);
+    let record: records::Attempt = decode(kv)?;
+    let uid = record.job_uid.parse().map_err(|error| wrong(format!("job_uid: {error}")))?;
+    let peers = record.peers.into_iter().map(NodeEndpoints::try_from).collect::<Result<_, _>>();
+    let attempt = Attempt {
+        uid,
+        attempt: record.attempt,
+        key: JobKey::new(array(record.job_key).ok_or_else(|| wrong("job_key is not 32 bytes".to_owned()))?),
+        peers: peers.map_err(|error| wrong(error.to_string()))?,
+        ending: record.ending.map(ending).transpose().map_err(wrong)?,
+    };
+    at_home(kv, &keys::of(&controller_core::Key::Attempt(uid)))?;
+    Ok(attempt)
+}
+
+fn ending(record: records::Ending) -> Result<Ending, String> {
+    let outcome = match record.outcome {
+        2 => Outcome::Requeue,
+        3 => Outcome::Fail,
+        4 => Outcome::Cancel,
+        other => return Err(format!("ending.outcome {other} is not known to this release")),
+    };
+    let causes = record.causes.into_iter().map(Reason::try_from).collect::<Result<_, _>>();
+    Ok(Ending {
+        outcome,
+        grace: Duration::from_millis(record.grace_ms),
+        since: Timestamp(record.since_ms),
+        causes: causes.map_err(|error| error.to_string())?,
+    })
+}
+
+/// A stored request id.
+pub fn request(kv: &KeyValue) -> Result<RequestRecord, CorruptError> {
+    let wrong = |what: String| CorruptError::new(&kv.key, what);
+    let record: records::Request = decode(kv)?;
+    let tenant = TenantName::new(&record.tenant).map_err(|error| wrong(error.to_string()))?;
+    let name = JobName::new(&record.job).map_err(|error| wrong(error.to_string()))?;
+    let request = RequestId::new(&record.request).ok_or_else(|| wrong("request is not an id".to_owned()))?;
+    Ok(RequestRecord {
+        tenant: tenant.clone(),
+        request,
+        digest: array(record.digest).ok_or_else(|| wrong("digest is not 32 bytes".to_owned()))?,
+        uid: record.job_uid.parse().map_err(|error| wrong(format!("job_uid: {error}")))?,
+        id: JobId { tenant, name },
+        time: Timestamp(record.time_ms),
+    })
+}
+
+/// A stored join token.
+pub fn join_token(kv: &KeyValue) -> Result<TokenRecord, CorruptError> {
+    let wrong = |what: String| CorruptError::new(&kv.key, what);
+    let record: records::JoinToken = decode(kv)?;
+    let used_by = match record.used_by.is_empty() {
+        true => None,
+        false => Some(array(record.used_by).ok_or_else(|| wrong("used_by is not 32 bytes".to_owned()))?),
+    };
+    Ok(TokenRecord {
+        hash: array(record.hash).ok_or_else(|| wrong("hash is not 32 bytes".to_owned()))?,
+        node: NodeName::new(&record.node).map_err(|error| wrong(error.to_string()))?,
+        expires: Timestamp(record.expires_ms),
+        used_by,
+    })
+}
+
+fn array(bytes: Vec<u8>) -> Option<[u8; 32]> {
+    bytes.try_into().ok()
+}
+
+/// A job as the API shows it.
+#[must_use]
+pub fn job_to_wire(job: &Arc<Job>, version: u64) -> v1::Job {
+    let mut wire = v1::Job::from(job.as_ref());
+    if let Some(metadata) = wire.metadata.as_mut() {
+        metadata.resource_version = version;
+    }
+    wire
+}

@@ -1,0 +1,531 @@
+//! The leader loop: gather, step, commit, release. One task owns the core's state.
+//!
+//! Nothing leaves the controller before the writes that it follows from are durable. When the store does not take
+//! them, the state goes back to the last commit; clients are told why, and what agents said is said again later.
+
+use std::{
+    collections::VecDeque,
+    ops::ControlFlow,
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use controller_core::{Config, CoreError, Event, Key, Reply, State, step};
+use controller_store::{Limits, Op, Store, StoreError, Txn};
+use rand_chacha::{ChaCha20Rng, rand_core::Rng as _};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    batch::{Batch, Stepped, is_agents},
+    clock::Clock,
+    codec,
+    error::Refusal,
+    handle::{Answer, Applied, Request, Shared, refusal},
+    keys, leader,
+    metrics::LoopMetrics,
+    push,
+    sessions::{Delivery, Sessions},
+};
+
+/// Requests of each queue in one round.
+const ROUND: usize = 256;
+/// Longest sleep: the core's timers are asked again after it.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+/// First and longest wait between attempts to write again.
+const PROBE_FIRST: Duration = Duration::from_millis(200);
+const PROBE_LONGEST: Duration = Duration::from_secs(2);
+/// What agents said that may wait for the store; beyond it they are made to say everything again.
+const HELD: usize = 16_384;
+/// How often jobs are counted for the metrics.
+const COUNT_EVERY: Duration = Duration::from_secs(2);
+
+/// Why the loop ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// It was asked to.
+    Asked,
+    /// Another controller leads: this process must not go on.
+    Deposed,
+}
+
+/// The store takes no writes.
+struct Outage {
+    next_probe: Instant,
+    wait: Duration,
+    /// The last commit's outcome is not known: read everything again first.
+    reload: bool,
+    /// What agents said meanwhile.
+    held: VecDeque<Event>,
+    /// More was said than could be held.
+    overflow: bool,
+}
+
+pub(crate) struct Loop {
+    pub state: State,
+    pub config: Config,
+    pub epoch: u64,
+    pub store: Arc<dyn Store>,
+    pub clients: mpsc::Receiver<Request>,
+    pub agents: mpsc::Receiver<Request>,
+    pub shared: Arc<Shared>,
+    pub sessions: Sessions,
+    pub metrics: LoopMetrics,
+    pub clock: Clock,
+    pub rng: ChaCha20Rng,
+    pub stop: CancellationToken,
+    outage: Option<Outage>,
+    counted: Instant,
+    gone: Vec<Event>,
+    challenged: bool,
+}
+
+/// What the loop is made of.
+pub(crate) struct Parts {
+    pub state: State,
+    pub config: Config,
+    pub epoch: u64,
+    pub store: Arc<dyn Store>,
+    pub clients: mpsc::Receiver<Request>,
+    pub agents: mpsc::Receiver<Request>,
+    pub shared: Arc<Shared>,
+    pub sessions: Sessions,
+    pub metrics: LoopMetrics,
+    pub clock: Clock,
+    pub rng: ChaCha20Rng,
+    pub stop: CancellationToken,
+}
+
+impl Loop {
+    pub fn new(parts: Parts) -> Self {
+        let Parts {
+            state,
+            config,
+            epoch,
+            store,
+            clients,
+            agents,
+            shared,
+            sessions,
+            metrics,
+            clock,
+            rng,
+            stop,
+        } = parts;
+        let (outage, gone) = (None, Vec::new());
+        let counted = Instant::now();
+        metrics.writable.set(1);
+        metrics.epoch.set(i64::try_from(epoch).unwrap_or(i64::MAX));
+        let mut made = Self {
+            state,
+            config,
+            epoch,
+            store,
+            clients,
+            agents,
+            shared,
+            sessions,
+            metrics,
+            clock,
+            rng,
+            stop,
+            outage,
+            counted,
+            gone,
+            challenged: false,
+        };
+        made.count_jobs();
+        made
+    }
+
+    /// Runs until it is stopped or another controller leads.
+    pub async fn run(mut self) -> Ended {
+        let mut round = Vec::with_capacity(2 * ROUND);
+        let ended = loop {
+            if !self.gather(&mut round).await {
+                break Ended::Asked;
+            }
+            if self.outage.is_some() && self.probe().await.is_break() {
+                break Ended::Deposed;
+            }
+            if self.round(&mut round).await.is_break() {
+                break Ended::Deposed;
+            }
+            if std::mem::take(&mut self.challenged) && self.answer_challenge().await.is_break() {
+                break Ended::Deposed;
+            }
+        };
+        self.end(round);
+        ended
+    }
+
+    /// Whoever still waits is told; agents' streams end, so that they look for the next leader.
+    fn end(mut self, round: Vec<Request>) {
+        self.clients.close();
+        self.agents.close();
+        let waiting =
+            std::iter::from_fn(|| self.clients.try_recv().ok().or_else(|| self.agents.try_recv().ok()));
+        for request in round.into_iter().chain(waiting.collect::<Vec<_>>()) {
+            if let Request::Event(_, Some(answer)) = request {
+                // The caller may have gone away.
+                let _ = answer.send(Err(Refusal::Stopped { cause: "the controller is ending" }));
+            }
+        }
+        self.sessions.close_all();
+    }
+
+    /// Waits for work; false when asked to stop.
+    async fn gather(&mut self, round: &mut Vec<Request>) -> bool {
+        let wait = self.wait();
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => return false,
+            Some(request) = self.agents.recv() => round.push(request),
+            Some(request) = self.clients.recv() => round.push(request),
+            () = tokio::time::sleep(wait) => {}
+        }
+        // Both queues get their share, so that neither can starve the other.
+        for queue in [&mut self.agents, &mut self.clients] {
+            for _ in 0..ROUND {
+                match queue.try_recv() {
+                    Ok(request) => round.push(request),
+                    Err(_) => break,
+                }
+            }
+        }
+        for (name, queue) in [("agents", &self.agents), ("clients", &self.clients)] {
+            self.metrics.queue.set([name], i64::try_from(queue.len()).unwrap_or(i64::MAX));
+        }
+        true
+    }
+
+    fn wait(&self) -> Duration {
+        if !self.gone.is_empty() {
+            return Duration::ZERO;
+        }
+        if let Some(outage) = &self.outage {
+            return outage.next_probe.saturating_duration_since(Instant::now());
+        }
+        self.state.next_tick().map_or(LONGEST_SLEEP, |at| self.clock.until(at).min(LONGEST_SLEEP))
+    }
+
+    /// Reads first, of what is committed; then events, in order.
+    async fn round(&mut self, round: &mut Vec<Request>) -> ControlFlow<()> {
+        let now = self.clock.now();
+        let mut events = Vec::with_capacity(round.len() + 1);
+        events.extend(self.gone.drain(..).map(|event| (event, None)));
+        for request in round.drain(..) {
+            match request {
+                Request::Query(question) => question(&self.state, now),
+                Request::Event(event, answer) => events.push((*event, answer)),
+            }
+        }
+        if self.outage.is_some() {
+            events.into_iter().for_each(|(event, answer)| self.while_unwritable(event, answer));
+            return ControlFlow::Continue(());
+        }
+        if self.state.next_tick().is_some_and(|at| at <= now) {
+            events.push((Event::Tick, None));
+        }
+        let soft = self.store.limits().txn_ops / 2;
+        let mut batch = Batch::default();
+        let begin = Instant::now();
+        let mut events = events.into_iter();
+        while let Some((event, answer)) = events.next() {
+            self.step_into(&mut batch, event, answer);
+            if batch.writes.len() >= soft {
+                self.commit(std::mem::take(&mut batch)).await?;
+                if self.outage.is_some() {
+                    events.by_ref().for_each(|(event, answer)| self.while_unwritable(event, answer));
+                }
+            }
+        }
+        self.metrics.step_seconds.observe(begin.elapsed().as_secs_f64());
+        self.commit(batch).await?;
+        if self.counted.elapsed() > COUNT_EVERY {
+            self.count_jobs();
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn step_into(&mut self, batch: &mut Batch, event: Event, answer: Option<Answer>) {
+        let now = self.clock.now();
+        let output = {
+            let span = push::decide_span(&event);
+            let _inside = span.enter();
+            let rng = &mut self.rng;
+            step(&mut self.state, event.clone(), now, &mut |bytes| rng.fill_bytes(bytes))
+        };
+        batch.add(event, answer, output);
+    }
+
+    /// Makes a batch durable and lets its answers and pushes go.
+    async fn commit(&mut self, batch: Batch) -> ControlFlow<()> {
+        if batch.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        let events = batch.stepped.len();
+        if batch.writes.is_empty() {
+            self.state.commit(self.shared.revision.load(Ordering::Relaxed));
+            return self.release(batch);
+        }
+        let txn = self.transaction(&batch);
+        if exceeds(&txn, &self.store.limits()) && events > 1 {
+            return self.one_by_one(batch).await;
+        }
+        let begin = Instant::now();
+        let outcome = self.store.txn(txn).await;
+        self.metrics.commit_seconds.observe(begin.elapsed().as_secs_f64());
+        match outcome {
+            Ok(outcome) if outcome.succeeded => {
+                self.state.commit(outcome.revision);
+                self.shared.revision.store(outcome.revision, Ordering::Relaxed);
+                self.metrics.commits.inc();
+                self.metrics.events.inc_by(events as u64);
+                self.release(batch)
+            }
+            Ok(_) => self.deposed(batch),
+            Err(error) => self.failed(batch, &error),
+        }
+    }
+
+    fn transaction(&self, batch: &Batch) -> Txn {
+        let mut txn = Txn::new().when(leader::fence(self.epoch));
+        txn.success = batch.writes.values().map(codec::op).collect();
+        txn
+    }
+
+    /// A batch that fits into no transaction is undone and repeated event by event: each event's writes stay
+    /// atomic, and nothing had left the controller yet.
+    async fn one_by_one(&mut self, batch: Batch) -> ControlFlow<()> {
+        self.state.rollback();
+        for stepped in batch.stepped {
+            if self.outage.is_some() {
+                self.while_unwritable(stepped.event, stepped.answer);
+                continue;
+            }
+            let mut single = Batch::default();
+            self.step_into(&mut single, stepped.event, stepped.answer);
+            Box::pin(self.commit(single)).await?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// An agent says that it obeys a newer controller. An agent can be wrong, or lie: only the store's leader key
+    /// says who leads.
+    async fn answer_challenge(&mut self) -> ControlFlow<()> {
+        if self.outage.is_some() {
+            return ControlFlow::Continue(());
+        }
+        if self.write_probe().await? {
+            tracing::error!(
+                epoch = self.epoch,
+                "an agent obeys an epoch that this cluster never had; it is refused"
+            );
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Everything of the batch is durable.
+    fn release(&mut self, batch: Batch) -> ControlFlow<()> {
+        for Stepped { reply, answer, .. } in batch.stepped {
+            self.challenged |= matches!(reply, Some(Err(CoreError::Fenced { .. })));
+            let Some(answer) = answer else { continue };
+            let result = match reply {
+                Some(Ok(reply)) => Ok(self.applied(reply)),
+                Some(Err(error)) => Err(Refusal::Core(error)),
+                None => Ok(Applied { reply: Reply::Done, version: 0 }),
+            };
+            // The caller may have gone away; what it asked for is done all the same.
+            let _ = answer.send(result);
+        }
+        for transition in &batch.transitions {
+            push::record_transition(&self.state, transition);
+        }
+        for push in batch.pushes {
+            let (node, session) = (push.node.clone(), push.session);
+            match push::deliver(&self.sessions, push) {
+                Delivery::Queued | Delivery::Gone => {}
+                Delivery::Dropped => self.gone.push(Event::AgentDisconnected { node, session }),
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// The answer with the resource as it is after the whole batch, and the version that belongs to it.
+    fn applied(&self, reply: Reply) -> Applied {
+        let version = |key: &Key| self.state.version(key).unwrap_or(0);
+        match reply {
+            Reply::Job { job, existed } => {
+                let version = version(&Key::Job(job.id.clone()));
+                let job = self.state.job(&job.id).filter(|now| now.uid == job.uid).cloned().unwrap_or(job);
+                Applied { reply: Reply::Job { job, existed }, version }
+            }
+            Reply::Tenant(tenant) => {
+                let version = version(&Key::Tenant(tenant.name.clone()));
+                Applied { reply: Reply::Tenant(tenant), version }
+            }
+            Reply::Node(node) => {
+                let version = version(&Key::Node(node.name.clone()));
+                Applied { reply: Reply::Node(node), version }
+            }
+            reply @ Reply::Fabric { .. } => Applied { reply, version: version(&Key::Fabric) },
+            reply @ (Reply::Token(_) | Reply::Done) => Applied { reply, version: 0 },
+        }
+    }
+
+    fn deposed(&mut self, batch: Batch) -> ControlFlow<()> {
+        tracing::error!(
+            epoch = self.epoch,
+            "another controller leads: this one stops without having written"
+        );
+        for stepped in batch.stepped {
+            if let Some(answer) = stepped.answer {
+                // The caller may have gone away.
+                let _ = answer.send(Err(Refusal::Stopped { cause: "another controller leads" }));
+            }
+        }
+        ControlFlow::Break(())
+    }
+
+    /// Nothing of the batch is durable, as far as is known.
+    fn failed(&mut self, batch: Batch, error: &StoreError) -> ControlFlow<()> {
+        self.state.rollback();
+        let refused = refusal(error);
+        if let Refusal::TooLarge { .. } = refused {
+            // A defect of one event, not of the store: others go on.
+            tracing::error!(%error, "an event's writes do not fit into a transaction; it is refused");
+            self.metrics.failures.inc(["too-large"]);
+            for stepped in batch.stepped {
+                answer_with(stepped.answer, &refused);
+            }
+            return ControlFlow::Continue(());
+        }
+        self.metrics.failures.inc([if error.is_transient() { "transient" } else { "other" }]);
+        self.open_outage(error);
+        for Stepped { event, answer, .. } in batch.stepped {
+            match answer {
+                Some(answer) => answer_with(Some(answer), &refused),
+                None => self.while_unwritable(event, None),
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn open_outage(&mut self, error: &StoreError) {
+        let cause = error.to_string();
+        tracing::error!(%cause, "the store takes no writes: submits are refused, running jobs go on");
+        self.shared.set_cause(Some(cause));
+        self.metrics.writable.set(0);
+        let reload = !leader::surely_not_stored(error);
+        let next_probe = Instant::now() + PROBE_FIRST;
+        let (held, overflow) = (VecDeque::new(), false);
+        self.outage = Some(Outage { next_probe, wait: PROBE_FIRST, reload, held, overflow });
+    }
+
+    /// An event while the store takes no writes.
+    fn while_unwritable(&mut self, event: Event, answer: Option<Answer>) {
+        if let Some(answer) = answer {
+            let cause = self.shared.cause.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+            self.metrics.refused.inc(["unwritable"]);
+            answer_with(Some(answer), &Refusal::Unwritable { cause: cause.unwrap_or_default() });
+            return;
+        }
+        if let Event::AgentHeartbeat { .. } = event {
+            // A heartbeat needs no write unless the node was thought lost; then the next one will do.
+            let mut batch = Batch::default();
+            self.step_into(&mut batch, event, None);
+            if batch.writes.is_empty() {
+                self.state.commit(self.shared.revision.load(Ordering::Relaxed));
+            } else {
+                self.state.rollback();
+            }
+            return;
+        }
+        let Some(outage) = self.outage.as_mut().filter(|_| is_agents(&event)) else { return };
+        if outage.held.len() < HELD {
+            outage.held.push_back(event);
+        } else {
+            outage.overflow = true;
+        }
+    }
+
+    /// Tries whether the store takes writes again; if so, what was held is said now.
+    async fn probe(&mut self) -> ControlFlow<()> {
+        if self.outage.as_ref().is_none_or(|outage| outage.next_probe > Instant::now()) {
+            return ControlFlow::Continue(());
+        }
+        if !self.write_probe().await? || !self.reload_if_unknown().await {
+            if let Some(outage) = self.outage.as_mut() {
+                outage.wait = (outage.wait * 2).min(PROBE_LONGEST);
+                outage.next_probe = Instant::now() + outage.wait;
+            }
+            return ControlFlow::Continue(());
+        }
+        let Some(outage) = self.outage.take() else { return ControlFlow::Continue(()) };
+        tracing::info!(held = outage.held.len(), "the store takes writes again");
+        self.shared.set_cause(None);
+        self.metrics.writable.set(1);
+        if outage.overflow || outage.reload {
+            // They register again and tell everything that they know.
+            self.sessions.close_all();
+        }
+        let mut round = outage.held.into_iter().map(|event| Request::Event(Box::new(event), None)).collect();
+        Box::pin(self.round(&mut round)).await
+    }
+
+    async fn write_probe(&mut self) -> ControlFlow<(), bool> {
+        let value = Bytes::copy_from_slice(&self.epoch.to_be_bytes());
+        let txn = Txn::new().when(leader::fence(self.epoch)).then(Op::put(keys::PROBE, value));
+        match self.store.txn(txn).await {
+            Ok(outcome) if outcome.succeeded => ControlFlow::Continue(true),
+            Ok(_) => {
+                tracing::error!(epoch = self.epoch, "another controller leads: this one stops");
+                ControlFlow::Break(())
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the store still takes no writes");
+                self.shared.set_cause(Some(error.to_string()));
+                ControlFlow::Continue(false)
+            }
+        }
+    }
+
+    async fn reload_if_unknown(&mut self) -> bool {
+        if !self.outage.as_ref().is_some_and(|outage| outage.reload) {
+            return true;
+        }
+        match leader::load(&self.store, &self.config, self.epoch, self.clock.now()).await {
+            Ok(state) => {
+                self.state = state;
+                true
+            }
+            Err(error) => {
+                tracing::error!(%error, "the store cannot be read back after a failed commit");
+                self.shared.set_cause(Some(error.to_string()));
+                false
+            }
+        }
+    }
+
+    fn count_jobs(&mut self) {
+        let mut counts = [0; 8];
+        for job in self.state.jobs(None) {
+            counts[job.status.phase as usize] += 1;
+        }
+        self.metrics.set_jobs(&counts);
+        self.counted = Instant::now();
+    }
+}
+
+fn answer_with(answer: Option<Answer>, refused: &Refusal) {
+    if let Some(answer) = answer {
+        // The caller may have gone away.
+        let _ = answer.send(Err(refused.clone()));
+    }
+}
+
+fn exceeds(txn: &Txn, limits: &Limits) -> bool {
+    txn.success.len() > limits.txn_ops || txn.bytes() > limits.txn_bytes
+}

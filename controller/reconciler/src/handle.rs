@@ -1,0 +1,289 @@
+//! What the API holds of the loop: a cheap clone that carries requests in and answers out.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use controller_core::{Event, Register, Reply, State};
+use controller_store::{Compare, Op, Store, StoreError, Txn, TxnOutcome};
+use proto_model::{NodeName, Timestamp};
+use proto_wire::v1;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{
+    clock::Clock, error::Refusal, leader, logs::LogBroker, metrics::LoopMetrics, sessions::Sessions,
+};
+
+/// Told to callers whom the full queue turned away.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// What was done, after it became durable.
+#[derive(Debug, Clone)]
+pub struct Applied {
+    /// The core's answer; for a job, as it is at `version`.
+    pub reply: Reply,
+    /// The store's revision of the resource's last change; 0 where there is no resource.
+    pub version: u64,
+}
+
+pub(crate) type Answer = oneshot::Sender<Result<Applied, Refusal>>;
+type Question = Box<dyn FnOnce(&State, Timestamp) + Send>;
+
+/// What travels to the loop.
+pub(crate) enum Request {
+    /// Something happened; a client waits for the answer, or nobody does.
+    Event(Box<Event>, Option<Answer>),
+    /// A read of the committed state.
+    Query(Question),
+}
+
+/// How the store is, for health.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreHealth {
+    /// Whether writes are taken.
+    pub writable: bool,
+    /// Why not.
+    pub cause: Option<String>,
+    /// The newest revision that the loop committed.
+    pub revision: u64,
+}
+
+/// What loop and handles share.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    pub epoch: AtomicU64,
+    pub revision: AtomicU64,
+    pub unwritable: AtomicBool,
+    pub cause: Mutex<Option<String>>,
+}
+
+impl Shared {
+    pub fn set_cause(&self, cause: Option<String>) {
+        self.unwritable.store(cause.is_some(), Ordering::Relaxed);
+        *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = cause;
+    }
+}
+
+/// The way into the loop. Clones are cheap.
+#[derive(Clone)]
+pub struct Handle {
+    pub(crate) clients: mpsc::Sender<Request>,
+    pub(crate) agents: mpsc::Sender<Request>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) sessions: Sessions,
+    pub(crate) logs: LogBroker,
+    pub(crate) metrics: LoopMetrics,
+    pub(crate) clock: Clock,
+}
+
+impl Handle {
+    /// Carries a client's event to the core; answers when its effects are durable.
+    ///
+    /// # Errors
+    /// [`Refusal`]; nothing was stored then, except for [`Refusal::Unknown`].
+    pub async fn apply(&self, event: Event) -> Result<Applied, Refusal> {
+        let (sender, answer) = oneshot::channel();
+        self.offer(Request::Event(Box::new(event), Some(sender)))?;
+        answer.await.unwrap_or(Err(Refusal::Stopped { cause: "the controller is ending" }))
+    }
+
+    /// Reads the committed state.
+    ///
+    /// # Errors
+    /// [`Refusal::Busy`] and [`Refusal::Stopped`].
+    pub async fn query<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&State, Timestamp) -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let (sender, answer) = oneshot::channel();
+        self.offer(Request::Query(Box::new(move |state, now| {
+            // Nobody waits any more if the caller went away.
+            let _ = sender.send(question(state, now));
+        })))?;
+        answer.await.map_err(|_| Refusal::Stopped { cause: "the controller is ending" })
+    }
+
+    fn offer(&self, request: Request) -> Result<(), Refusal> {
+        self.clients.try_send(request).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => {
+                self.metrics.refused.inc(["queue-full"]);
+                Refusal::Busy { waiting: self.clients.max_capacity(), retry_after: RETRY_AFTER }
+            }
+            mpsc::error::TrySendError::Closed(_) => Refusal::Stopped { cause: "the controller is ending" },
+        })
+    }
+
+    /// Opens an agent's connection. The first message that comes out of it is the Welcome.
+    ///
+    /// # Errors
+    /// The core's refusal (a newer epoch rules), or the store takes no writes.
+    pub async fn connect(&self, mut register: Register) -> Result<Session, Refusal> {
+        let node = register.node.clone();
+        let (number, messages) = self.sessions.open(&node);
+        register.session = number;
+        let session = Session { handle: self.clone(), node, number, messages: Some(messages), told: false };
+        let (sender, answer) = oneshot::channel();
+        let event = Event::AgentConnected(Box::new(register));
+        session.push_in(Request::Event(Box::new(event), Some(sender))).await?;
+        answer.await.unwrap_or(Err(Refusal::Stopped { cause: "the controller is ending" }))?;
+        Ok(session)
+    }
+
+    /// A transaction beside the core (tokens), fenced like all others.
+    ///
+    /// # Errors
+    /// The store's refusal, or [`Refusal::Stopped`] when another controller leads. A compare of the caller's that does
+    /// not hold is no error: see `succeeded`.
+    pub async fn fenced(&self, compares: Vec<Compare>, ops: Vec<Op>) -> Result<TxnOutcome, Refusal> {
+        let fence = leader::fence(self.epoch());
+        let mut txn = Txn::new().when(fence.clone()).otherwise(Op::get(fence.key.clone()));
+        txn.compares.extend(compares);
+        txn.success = ops;
+        let outcome = self.store.txn(txn).await.map_err(|error| refusal(&error))?;
+        if !outcome.succeeded {
+            let leads = outcome.results.iter().any(|result| match result {
+                controller_store::OpResult::Got(found) => fence.holds(found.as_ref()),
+                _ => false,
+            });
+            if !leads {
+                return Err(Refusal::Stopped { cause: "another controller leads" });
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// The store, for reads and watches.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// This controller's fencing number.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.shared.epoch.load(Ordering::Relaxed)
+    }
+
+    /// How the store is.
+    #[must_use]
+    pub fn store_health(&self) -> StoreHealth {
+        let cause = self.shared.cause.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        StoreHealth {
+            writable: !self.shared.unwritable.load(Ordering::Relaxed),
+            cause,
+            revision: self.shared.revision.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Ends every agent's stream: the controller is ending, and they shall look for the next leader.
+    pub fn end_streams(&self) {
+        self.sessions.close_all();
+    }
+
+    /// The connected agents.
+    #[must_use]
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// Where readers of logs meet the agents that have them.
+    #[must_use]
+    pub fn logs(&self) -> &LogBroker {
+        &self.logs
+    }
+
+    /// The loop's clock.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}
+
+/// What a failed transaction means to the caller.
+pub(crate) fn refusal(error: &StoreError) -> Refusal {
+    let cause = error.to_string();
+    match error {
+        StoreError::Unknown { .. } => Refusal::Unknown { cause },
+        StoreError::Closed => Refusal::Stopped { cause: "the store is closed" },
+        StoreError::TooManyOps { .. }
+        | StoreError::TxnTooLarge { .. }
+        | StoreError::ValueTooLarge { .. }
+        | StoreError::KeyLength { .. }
+        | StoreError::TooManyDeletes { .. } => Refusal::TooLarge { cause },
+        _ => Refusal::Unwritable { cause },
+    }
+}
+
+/// One agent's connection. Dropping it tells the core that the agent is gone.
+pub struct Session {
+    handle: Handle,
+    node: NodeName,
+    number: u64,
+    messages: Option<mpsc::Receiver<v1::ControllerMessage>>,
+    told: bool,
+}
+
+impl Session {
+    /// Whose.
+    #[must_use]
+    pub fn node(&self) -> &NodeName {
+        &self.node
+    }
+
+    /// The connection's number, for the agent's events.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// What is to be sent; once. It ends when the connection is replaced, too slow, or the controller ends.
+    pub fn messages(&mut self) -> Option<mpsc::Receiver<v1::ControllerMessage>> {
+        self.messages.take()
+    }
+
+    /// Carries what the agent said to the core. Waits while the loop is busy, which holds back this agent only.
+    ///
+    /// # Errors
+    /// [`Refusal::Stopped`].
+    pub async fn say(&self, event: Event) -> Result<(), Refusal> {
+        self.push_in(Request::Event(Box::new(event), None)).await
+    }
+
+    /// As `say`, but what does not fit is dropped: for heartbeats, the next of which is as good.
+    pub fn hint(&self, event: Event) {
+        if self.handle.agents.try_send(Request::Event(Box::new(event), None)).is_err() {
+            self.handle.metrics.refused.inc(["heartbeat"]);
+        }
+    }
+
+    /// The agent's stream has ended.
+    pub async fn end(mut self) {
+        self.told = true;
+        self.handle.sessions.close(&self.node, self.number);
+        // The loop may have ended before its agents.
+        let _ = self.say(self.gone()).await;
+    }
+
+    fn gone(&self) -> Event {
+        Event::AgentDisconnected { node: self.node.clone(), session: self.number }
+    }
+
+    async fn push_in(&self, request: Request) -> Result<(), Refusal> {
+        let stopped = |_| Refusal::Stopped { cause: "the controller is ending" };
+        self.handle.agents.send(request).await.map_err(stopped)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if !self.told {
+            self.handle.sessions.close(&self.node, self.number);
+            self.hint(self.gone());
+        }
+    }
+}

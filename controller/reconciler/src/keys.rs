@@ -1,0 +1,111 @@
+//! Where everything lives in the store. The layout is a contract with stores that older releases wrote.
+
+use bytes::Bytes;
+use controller_core::Key;
+use proto_model::{JobId, NodeName, TenantName};
+
+/// Everything of ours is under this.
+pub const ROOT: &str = "/rail/v1/";
+/// The leader key; its create revision is the epoch.
+pub const LEADER: &str = "/rail/v1/leader";
+/// The one fabric document.
+pub const FABRIC: &str = "/rail/v1/fabric";
+/// Jobs, `<tenant>/<name>`.
+pub const JOBS: &str = "/rail/v1/jobs/";
+/// The controller's own records of running tries, `<job uid>`; they hold secrets.
+pub const ATTEMPTS: &str = "/rail/v1/attempts/";
+/// Nodes, `<name>`.
+pub const NODES: &str = "/rail/v1/nodes/";
+/// Tenants, `<name>`.
+pub const TENANTS: &str = "/rail/v1/tenants/";
+/// Request ids, `<tenant>/<id>`.
+pub const REQUESTS: &str = "/rail/v1/requests/";
+/// Join tokens, `<hash>`.
+pub const JOIN_TOKENS: &str = "/rail/v1/tokens/join/";
+/// API tokens, `<id>`.
+pub const USER_TOKENS: &str = "/rail/v1/tokens/user/";
+/// Set once the first start has made what a new cluster needs.
+pub const BOOTSTRAP: &str = "/rail/v1/bootstrap";
+/// Written to find out whether the store takes writes again.
+pub const PROBE: &str = "/rail/v1/probe";
+
+/// The store key of what a core's write concerns.
+#[must_use]
+pub fn of(key: &Key) -> Bytes {
+    match key {
+        Key::Job(id) => job(id),
+        Key::Attempt(uid) => format!("{ATTEMPTS}{uid}").into(),
+        Key::Node(name) => node(name),
+        Key::Tenant(name) => tenant(name),
+        Key::Fabric => FABRIC.into(),
+        Key::Request(tenant, request) => format!("{REQUESTS}{tenant}/{request}").into(),
+        Key::Token(hash) => format!("{JOIN_TOKENS}{}", hex(hash)).into(),
+    }
+}
+
+/// A job's key.
+#[must_use]
+pub fn job(id: &JobId) -> Bytes {
+    format!("{JOBS}{}/{}", id.tenant, id.name).into()
+}
+
+/// The prefix of a tenant's jobs; of all jobs for `None`.
+#[must_use]
+pub fn jobs_of(tenant: Option<&TenantName>) -> Bytes {
+    tenant.map_or_else(|| JOBS.into(), |tenant| format!("{JOBS}{tenant}/").into())
+}
+
+/// A node's key.
+#[must_use]
+pub fn node(name: &NodeName) -> Bytes {
+    format!("{NODES}{name}").into()
+}
+
+/// A tenant's key.
+#[must_use]
+pub fn tenant(name: &TenantName) -> Bytes {
+    format!("{TENANTS}{name}").into()
+}
+
+/// The key of an API token by its public id.
+#[must_use]
+pub fn user_token(id: &str) -> Bytes {
+    format!("{USER_TOKENS}{id}").into()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_prefix_hides_another() {
+        let all = [
+            LEADER,
+            FABRIC,
+            JOBS,
+            ATTEMPTS,
+            NODES,
+            TENANTS,
+            REQUESTS,
+            JOIN_TOKENS,
+            USER_TOKENS,
+            BOOTSTRAP,
+            PROBE,
+        ];
+        for (at, one) in all.iter().enumerate() {
+            assert!(one.starts_with(ROOT));
+            for (other_at, other) in all.iter().enumerate() {
+                assert!(at == other_at || !other.starts_with(one), "{one} hides {other}");
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The leader loop around the pure core: requests in, one transaction per batch, answers and pushes out.
+//!
+//! It must never let an effect leave before its writes are durable, hold state that the store does not have, or
+//! overwrite a stored value that it cannot read.
+
+mod batch;
+mod clock;
+pub mod codec;
+mod drive;
+mod error;
+mod handle;
+pub mod keys;
+mod leader;
+mod logs;
+mod metrics;
+mod push;
+pub mod records;
+mod sessions;
+mod start;
+mod tokens;
+
+pub use clock::Clock;
+pub use drive::Ended;
+pub use error::{CorruptError, Refusal, StartError};
+pub use handle::{Applied, Handle, Session, StoreHealth};
+pub use logs::{CHUNKS, LogBroker, NoUpload, Opening};
+pub use metrics::LoopMetrics;
+pub use sessions::{Delivery, Sessions};
+pub use start::{DEFAULT_TENANT, DEFAULT_TENANT_GPUS, Options, bootstrap, start};
+pub use tokens::UserTokenError;

@@ -1,0 +1,121 @@
+//! The controller's own records as they are stored: small protobuf messages that no client ever reads.
+//!
+//! Resources are stored as rail.v1 messages. A field number here is never reused: stores outlive releases.
+
+use proto_wire::v1;
+
+/// Who leads, for people; the fence is the key's create revision and not this value.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Leader {
+    /// Host and process.
+    #[prost(string, tag = "1")]
+    pub holder: String,
+    /// Milliseconds since 1970.
+    #[prost(uint64, tag = "2")]
+    pub since_ms: u64,
+}
+
+/// [`controller_core::Attempt`].
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Attempt {
+    /// The job.
+    #[prost(string, tag = "1")]
+    pub job_uid: String,
+    /// Which try.
+    #[prost(uint32, tag = "2")]
+    pub attempt: u32,
+    /// 32 bytes, a secret.
+    #[prost(bytes = "vec", tag = "3")]
+    pub job_key: Vec<u8>,
+    /// Where engines listen.
+    #[prost(message, repeated, tag = "4")]
+    pub peers: Vec<v1::NodeEndpoints>,
+    /// Set once it is to end.
+    #[prost(message, optional, tag = "5")]
+    pub ending: Option<Ending>,
+}
+
+/// [`controller_core::Ending`].
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Ending {
+    /// 2 requeue, 3 fail, 4 cancel.
+    #[prost(uint32, tag = "1")]
+    pub outcome: u32,
+    /// Between SIGTERM and SIGKILL.
+    #[prost(uint64, tag = "2")]
+    pub grace_ms: u64,
+    /// Milliseconds since 1970.
+    #[prost(uint64, tag = "3")]
+    pub since_ms: u64,
+    /// Why.
+    #[prost(message, repeated, tag = "4")]
+    pub causes: Vec<v1::Reason>,
+}
+
+/// [`controller_core::RequestRecord`].
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Request {
+    /// Whose.
+    #[prost(string, tag = "1")]
+    pub tenant: String,
+    /// The id.
+    #[prost(string, tag = "2")]
+    pub request: String,
+    /// 32 bytes.
+    #[prost(bytes = "vec", tag = "3")]
+    pub digest: Vec<u8>,
+    /// The job that it made.
+    #[prost(string, tag = "4")]
+    pub job_uid: String,
+    /// That job's name.
+    #[prost(string, tag = "5")]
+    pub job: String,
+    /// Milliseconds since 1970.
+    #[prost(uint64, tag = "6")]
+    pub time_ms: u64,
+}
+
+/// [`controller_core::TokenRecord`].
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct JoinToken {
+    /// 32 bytes.
+    #[prost(bytes = "vec", tag = "1")]
+    pub hash: Vec<u8>,
+    /// Who may use it.
+    #[prost(string, tag = "2")]
+    pub node: String,
+    /// Milliseconds since 1970.
+    #[prost(uint64, tag = "3")]
+    pub expires_ms: u64,
+    /// 32 bytes; empty if it was not used.
+    #[prost(bytes = "vec", tag = "4")]
+    pub used_by: Vec<u8>,
+}
+
+/// A bearer token of the API. Its secret is not here, only the hash.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct UserToken {
+    /// SHA-256 of the secret, 64 hex digits.
+    #[prost(string, tag = "1")]
+    pub hash: String,
+    /// Whom it speaks for, as the identity's URI.
+    #[prost(string, tag = "2")]
+    pub identity: String,
+    /// Milliseconds since 1970.
+    #[prost(uint64, tag = "3")]
+    pub expires_ms: u64,
+    /// Who had it made.
+    #[prost(string, tag = "4")]
+    pub issued_by: String,
+}
+
+/// What the first start of a cluster has made.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Bootstrap {
+    /// Milliseconds since 1970.
+    #[prost(uint64, tag = "1")]
+    pub time_ms: u64,
+    /// Version of the release that made it.
+    #[prost(string, tag = "2")]
+    pub version: String,
+}

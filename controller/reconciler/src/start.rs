@@ -1,0 +1,139 @@
+//! Starting the loop: lead, load, run, and what a new cluster needs.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use controller_core::{Config, Event};
+use controller_store::{Compare, Op, Store};
+use prost::Message;
+use proto_model::{Quota, TenantName};
+use rand_chacha::{ChaCha20Rng, rand_core::SeedableRng};
+use tokio::{sync::mpsc, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    clock::Clock,
+    drive::{Ended, Loop, Parts},
+    error::{Refusal, StartError},
+    handle::{Handle, Shared},
+    keys, leader,
+    logs::LogBroker,
+    metrics::LoopMetrics,
+    records,
+    sessions::Sessions,
+};
+
+/// The tenant that a new cluster has, so that a laptop needs nothing else.
+pub const DEFAULT_TENANT: &str = "default";
+/// Its quota of GPUs: more than a site without tenants has.
+pub const DEFAULT_TENANT_GPUS: u32 = 65_536;
+
+/// Revisions that a take-over itself makes: the old key goes, the new one comes.
+const TAKE_OVER_REVISIONS: u64 = 2;
+
+/// How the loop behaves.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The core's limits and clocks.
+    pub config: Config,
+    /// Who leads, for people: host and process.
+    pub holder: String,
+    /// Clients' requests that may wait.
+    pub client_queue: usize,
+    /// Agents' messages that may wait; then agents wait.
+    pub agent_queue: usize,
+    /// Stops the loop.
+    pub stop: CancellationToken,
+}
+
+impl Options {
+    /// Defaults.
+    #[must_use]
+    pub fn new(holder: impl Into<String>, stop: CancellationToken) -> Self {
+        let (config, holder) = (Config::default(), holder.into());
+        Self { config, holder, client_queue: 4096, agent_queue: 8192, stop }
+    }
+}
+
+/// Takes the lead, reads everything, and starts the loop.
+///
+/// # Errors
+/// [`StartError`] names what cannot be read; nothing was overwritten then but the leader key.
+pub async fn start(
+    store: Arc<dyn Store>,
+    options: Options,
+    metrics: LoopMetrics,
+) -> Result<(Handle, JoinHandle<Ended>), StartError> {
+    let clock = Clock::start();
+    let rng = ChaCha20Rng::from_seed(seed()?);
+    // Read before leading: a store that cannot be read must not be written, not even its leader key.
+    let (stored, read_at) = leader::read(store.as_ref()).await?;
+    let epoch = leader::take(store.as_ref(), &options.holder, clock.now()).await?;
+    let state = if epoch <= read_at + TAKE_OVER_REVISIONS {
+        leader::build(&options.config, epoch, clock.now(), stored)?
+    } else {
+        // Somebody else wrote between the reading and the taking.
+        leader::load(&store, &options.config, epoch, clock.now()).await?
+    };
+    tracing::info!(epoch, jobs = state.jobs(None).count(), nodes = state.nodes(None).count(), "leading");
+    let shared = Arc::new(Shared::default());
+    shared.epoch.store(epoch, Ordering::Relaxed);
+    shared.revision.store(epoch, Ordering::Relaxed);
+    let (clients, client_requests) = mpsc::channel(options.client_queue);
+    let (agents, agent_requests) = mpsc::channel(options.agent_queue);
+    let sessions = Sessions::new(metrics.clone());
+    let handle = Handle {
+        clients,
+        agents,
+        store: Arc::clone(&store),
+        shared: Arc::clone(&shared),
+        sessions: sessions.clone(),
+        logs: LogBroker::default(),
+        metrics: metrics.clone(),
+        clock,
+    };
+    let parts = Parts {
+        state,
+        config: options.config,
+        epoch,
+        store,
+        clients: client_requests,
+        agents: agent_requests,
+        shared,
+        sessions,
+        metrics,
+        clock,
+        rng,
+        stop: options.stop,
+    };
+    let running = tokio::spawn(Loop::new(parts).run());
+    Ok((handle, running))
+}
+
+fn seed() -> Result<[u8; 32], StartError> {
+    let mut seed = [0; 32];
+    aws_lc_rs::rand::fill(&mut seed).map_err(|_| StartError::NoRandom)?;
+    Ok(seed)
+}
+
+/// Makes what a new cluster needs, once in its life: the default tenant.
+///
+/// # Errors
+/// The store takes no writes.
+pub async fn bootstrap(handle: &Handle, version: &str) -> Result<bool, Refusal> {
+    let found = handle.store().get(keys::BOOTSTRAP.into()).await.map_err(|error| Refusal::read(&error))?;
+    if found.is_some() {
+        return Ok(false);
+    }
+    let Ok(name) = TenantName::new(DEFAULT_TENANT) else { return Ok(false) };
+    let description = "Made with the cluster; for sites that need no other tenant.".to_owned();
+    let quota = Quota { gpus: DEFAULT_TENANT_GPUS, jobs: 0 };
+    handle.apply(Event::ApplyTenant { name, description, quota, dry_run: false }).await?;
+    let record = records::Bootstrap { time_ms: handle.now().0, version: version.to_owned() };
+    let outcome = handle
+        .fenced(
+            vec![Compare::absent(keys::BOOTSTRAP)],
+            vec![Op::put(keys::BOOTSTRAP, record.encode_to_vec())],
+        )
+        .await?;
+    Ok(outcome.succeeded)
+}

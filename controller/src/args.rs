@@ -1,0 +1,155 @@
+//! The command line; every option also as `RAIL_CONTROLLER_*` in the environment.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::{Parser, Subcommand};
+use proto_rpc::{Listen, telemetry::LogFormat};
+
+/// The brain of a Railyard cluster: API, scheduler, state.
+#[derive(Debug, Parser)]
+#[command(name = "rail-controller", version, about, propagate_version = true)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serves a cluster until SIGTERM or SIGINT.
+    Run(Run),
+    /// Makes the cluster's certificate authority and its first administrator; works once.
+    Init(Init),
+}
+
+/// Where the cluster's state is.
+#[derive(Debug, clap::Args)]
+pub struct Cluster {
+    /// Folder of the controller's state: store, certificate authority, and controller.json while it runs.
+    #[arg(long, env = "RAIL_CONTROLLER_DATA_DIR")]
+    pub data_dir: PathBuf,
+    /// The cluster's name, part of every identity. Fixed by the first start; until then "rail".
+    #[arg(long, env = "RAIL_CONTROLLER_CLUSTER")]
+    pub cluster: Option<String>,
+}
+
+/// `init`.
+#[derive(Debug, clap::Args)]
+pub struct Init {
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: Cluster,
+    /// Where ca.pem, admin.pem and admin.key are written; default: the data folder.
+    #[arg(long, env = "RAIL_CONTROLLER_ADMIN_OUT")]
+    pub admin_out: Option<PathBuf>,
+    /// The administrator's name.
+    #[arg(long, env = "RAIL_CONTROLLER_ADMIN_USER", default_value = "admin")]
+    pub admin_user: String,
+    /// How long the administrator's certificate lives, in days.
+    #[arg(long, env = "RAIL_CONTROLLER_ADMIN_DAYS", default_value_t = 365,
+          value_parser = clap::value_parser!(u32).range(1..=3650))]
+    pub admin_days: u32,
+    /// Logs.
+    #[command(flatten)]
+    pub logs: Logs,
+}
+
+/// How logs are written.
+#[derive(Debug, clap::Args)]
+pub struct Logs {
+    /// Level, or a filter such as `info,controller_reconciler=debug`.
+    #[arg(long, env = "RAIL_CONTROLLER_LOG_LEVEL", default_value = "info")]
+    pub log_level: String,
+    /// `text` or `json`, on standard error.
+    #[arg(long, env = "RAIL_CONTROLLER_LOG_FORMAT", default_value = "text", value_parser = log_format)]
+    pub log_format: LogFormat,
+}
+
+/// `run`.
+#[derive(Debug, clap::Args)]
+pub struct Run {
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: Cluster,
+    /// Where to serve: IP:port (port 0 takes a free one), https://IP:port, or unix:/path. May be repeated.
+    #[arg(long, env = "RAIL_CONTROLLER_LISTEN", value_delimiter = ',', default_value = "127.0.0.1:7443",
+          value_parser = listen)]
+    pub listen: Vec<Listen>,
+    /// A unix socket to serve too.
+    #[arg(long, env = "RAIL_CONTROLLER_LISTEN_UNIX")]
+    pub listen_unix: Option<PathBuf>,
+    /// Where /metrics and /healthz are served, unencrypted: a loopback address.
+    #[arg(long, env = "RAIL_CONTROLLER_METRICS", default_value = "127.0.0.1:7444")]
+    pub metrics: SocketAddr,
+    /// A further DNS name or IP address under which the controller is reached. May be repeated.
+    #[arg(long, env = "RAIL_CONTROLLER_SERVER_NAME", value_delimiter = ',')]
+    pub server_name: Vec<String>,
+    /// How often agents speak.
+    #[arg(long, env = "RAIL_CONTROLLER_HEARTBEAT_INTERVAL", default_value = "1s", value_parser = duration)]
+    pub heartbeat_interval: Duration,
+    /// A node that was silent for longer is not ready.
+    #[arg(long, env = "RAIL_CONTROLLER_HEARTBEAT_LIMIT", default_value = "10s", value_parser = duration)]
+    pub heartbeat_limit: Duration,
+    /// Logs.
+    #[command(flatten)]
+    pub logs: Logs,
+}
+
+fn listen(text: &str) -> Result<Listen, String> {
+    // The form that clients write is taken too.
+    let text = text.strip_prefix("https://").unwrap_or(text);
+    text.parse::<Listen>().map_err(|error| error.to_string())
+}
+
+fn log_format(text: &str) -> Result<LogFormat, String> {
+    text.parse::<LogFormat>().map_err(|error| error.to_string())
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("'{text}' is not a duration; write for example 500ms, 10s or 2m");
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let duration = match unit {
+        "ms" => Duration::from_millis(number),
+        "s" => Duration::from_secs(number),
+        "m" => Duration::from_secs(number.saturating_mul(60)),
+        _ => return Err(wrong()),
+    };
+    if duration < Duration::from_millis(10) || duration > Duration::from_secs(86_400) {
+        return Err(format!("'{text}' is out of range; from 10ms to one day"));
+    }
+    Ok(duration)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Args::command().debug_assert();
+        let args = Args::try_parse_from([
+            "rail-controller",
+            "run",
+            "--data-dir",
+            "/d",
+            "--listen",
+            "https://127.0.0.1:0",
+            "--listen",
+            "unix:/s",
+            "--metrics",
+            "127.0.0.1:0",
+            "--heartbeat-limit",
+            "500ms",
+        ]);
+        let Command::Run(run) = args.unwrap().command else { panic!("not run") };
+        assert_eq!(run.listen.len(), 2);
+        assert_eq!(run.heartbeat_limit, Duration::from_millis(500));
+        for bad in ["", "s", "1", "1h", "0s", "-1s", "99999999999999999999s"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

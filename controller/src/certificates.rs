@@ -1,0 +1,81 @@
+//! The controller's own certificate: short-lived, renewed at half its life, swapped without dropping a call.
+
+use std::{
+    net::IpAddr,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use proto_rpc::{
+    Ca, CertificateSlot, Jitter, Listen,
+    ca::{CaError, LEAF_LIFETIME},
+    tls::TlsError,
+};
+use thiserror::Error;
+use tokio_util::sync::CancellationToken;
+
+/// Wait before another try after a failed renewal.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// Why there is no certificate.
+#[derive(Debug, Error)]
+pub enum CertificateError {
+    /// The authority.
+    #[error(transparent)]
+    Ca(#[from] CaError),
+    /// The library.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// The names under which the controller is reached.
+#[must_use]
+pub fn names(listen: &[Listen], further: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = further.to_vec();
+    for listen in listen {
+        let Listen::Tcp(address) = listen else { continue };
+        if !address.ip().is_unspecified() {
+            names.push(address.ip().to_string());
+        }
+        if address.ip().is_loopback() || address.ip().is_unspecified() {
+            names.extend(["localhost".to_owned(), IpAddr::from([127, 0, 0, 1]).to_string()]);
+        }
+    }
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Makes the first certificate.
+///
+/// # Errors
+/// A name that cannot stand in a certificate.
+pub fn first(ca: &Ca, names: &[String]) -> Result<CertificateSlot, CertificateError> {
+    let leaf = ca.issue_server(names, LEAF_LIFETIME, SystemTime::now())?;
+    Ok(CertificateSlot::new(&leaf.issued.chain_pem, &leaf.key_pem)?)
+}
+
+/// Renews it at half of its life, a little earlier or later, until `stop`.
+pub async fn renew(ca: Arc<Ca>, names: Vec<String>, slot: CertificateSlot, stop: CancellationToken) {
+    let mut jitter = Jitter::from_os();
+    let mut wait = LEAF_LIFETIME / 2;
+    loop {
+        let spread = jitter.up_to(LEAF_LIFETIME / 10);
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(wait.saturating_sub(spread)) => {}
+        }
+        let renewed = ca.issue_server(&names, LEAF_LIFETIME, SystemTime::now()).map_err(CertificateError::Ca);
+        let swapped = renewed.and_then(|leaf| Ok(slot.swap(&leaf.issued.chain_pem, &leaf.key_pem)?));
+        wait = match swapped {
+            Ok(()) => {
+                tracing::info!("the controller's certificate was renewed");
+                LEAF_LIFETIME / 2
+            }
+            Err(error) => {
+                tracing::error!(%error, "the controller's certificate could not be renewed; trying again");
+                AGAIN + LEAF_LIFETIME / 10
+            }
+        };
+    }
+}

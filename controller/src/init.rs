@@ -1,0 +1,120 @@
+//! `init`: the certificate authority and the first administrator. Works once; doing it again needs this host.
+
+use std::{
+    fs, io,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use proto_rpc::{
+    Ca, Identity, KeyRequest,
+    ca::CaError,
+    files::{self, FileError},
+    identity::IdentityError,
+    telemetry::{self, TelemetryError, TelemetryOptions},
+};
+use thiserror::Error;
+
+use crate::args::{Cluster, Init, Logs};
+
+/// Says that the first administrator was made.
+const MARKER: &str = "admin.issued";
+/// The name of a cluster that nobody named.
+const DEFAULT_CLUSTER: &str = "rail";
+
+/// Why `init` did nothing.
+#[derive(Debug, Error)]
+pub enum InitError {
+    /// A folder cannot be made.
+    #[error("cannot make the folder {}: {source}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It was done before.
+    #[error(
+        "the first administrator was made already ({record}); to make another one without an administrator's certificate, remove {} on this host", path.display()
+    )]
+    Done {
+        /// The marker.
+        path: PathBuf,
+        /// What it says.
+        record: String,
+    },
+    /// A file.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The authority.
+    #[error(transparent)]
+    Ca(#[from] CaError),
+    /// The administrator's name.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// Logs.
+    #[error(transparent)]
+    Telemetry(#[from] TelemetryError),
+}
+
+/// Makes a private folder if it is not there.
+pub fn folder(path: &Path) -> Result<(), InitError> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|source| InitError::Folder { path: path.to_owned(), source })
+}
+
+/// Starts logs, and traces where the environment names a collector.
+pub fn telemetry(logs: &Logs) -> Result<telemetry::Telemetry, TelemetryError> {
+    telemetry::init(&TelemetryOptions {
+        service: "rail-controller",
+        version: env!("CARGO_PKG_VERSION"),
+        level: logs.log_level.clone(),
+        format: logs.log_format,
+        otlp_endpoint: telemetry::endpoint_from_env(),
+    })
+}
+
+/// The cluster's authority; made by the first start.
+///
+/// # Errors
+/// [`InitError::Ca`]: it cannot be read, or is of another cluster than the one that is named.
+pub fn authority(cluster: &Cluster) -> Result<Ca, InitError> {
+    let (folder, now) = (&cluster.data_dir, SystemTime::now());
+    let (certificate, key) = (folder.join("ca.pem"), folder.join("ca.key"));
+    if cluster.cluster.is_none() && certificate.exists() {
+        return Ok(Ca::load(&files::read_text(&certificate)?, &files::read_text(&key)?, now)?);
+    }
+    Ok(Ca::load_or_create(folder, cluster.cluster.as_deref().unwrap_or(DEFAULT_CLUSTER), now)?)
+}
+
+/// Does it.
+///
+/// # Errors
+/// [`InitError`]; nothing is half done: what exists is used again by the next try.
+pub fn init(init: &Init) -> Result<(), Box<dyn std::error::Error>> {
+    let _telemetry = telemetry(&init.logs)?;
+    let data_dir = &init.cluster.data_dir;
+    folder(data_dir)?;
+    let marker = data_dir.join(MARKER);
+    if marker.exists() {
+        let record = files::read_text(&marker)?.trim().to_owned();
+        return Err(InitError::Done { path: marker, record }.into());
+    }
+    let ca = authority(&init.cluster)?;
+    let out = init.admin_out.as_ref().unwrap_or(data_dir);
+    folder(out)?;
+    let identity = Identity::admin(&init.admin_user).map_err(InitError::Identity)?;
+    let request = KeyRequest::generate().map_err(InitError::Ca)?;
+    let lifetime = Duration::from_secs(u64::from(init.admin_days) * 86_400);
+    let issued = ca.issue(&request.csr_pem, &identity, lifetime, SystemTime::now()).map_err(InitError::Ca)?;
+    if out != data_dir {
+        files::write_public(&out.join("ca.pem"), ca.certificate_pem())?;
+    }
+    files::write_secret(&out.join("admin.key"), &request.key_pem)?;
+    files::write_public(&out.join("admin.pem"), &issued.chain_pem)?;
+    let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    files::write_public(&marker, &format!("{identity}, serial {}, unix time {seconds}\n", issued.serial))?;
+    tracing::info!(%identity, serial = issued.serial, ca_pin = %ca.pin(), out = %out.display(), "first administrator made");
+    Ok(())
+}
