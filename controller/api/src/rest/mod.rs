@@ -46,13 +46,19 @@ struct Rest {
 /// The routes over a gRPC router that has its door already.
 pub fn router(grpc: Router, guard: Guard, version: &str) -> Router {
     let document = document(version).to_string().into();
-    let mounts: BTreeSet<&str> = ROUTES.iter().map(Route::mount).collect();
+    // Several routes may share a path, each with its own name for what the path carries; the table knows which.
+    let mounts: BTreeSet<String> = ROUTES.iter().map(|route| plain(route.mount())).collect();
     let mut router = Router::new().route(OPENAPI, any(describe));
     for mount in mounts {
-        // An HTTP router's parameters have plain names; what they mean is in the table.
-        router = router.route(&mount.replace('.', "_"), any(serve));
+        router = router.route(&mount, any(serve));
     }
     router.with_state(Rest { grpc, guard, document })
+}
+
+/// The path with one name for all parameters.
+fn plain(mount: &str) -> String {
+    let segment = |segment| if str::starts_with(segment, '{') { "{name}" } else { segment };
+    mount.split('/').map(segment).collect::<Vec<_>>().join("/")
 }
 
 async fn describe(State(rest): State<Rest>, request: Request) -> Response {

@@ -1,0 +1,203 @@
+//! An agent as far as the controller can see: registers, beats, obeys.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use proto_rpc::Client;
+use proto_wire::v1::{
+    self, agent_message::Body, agent_service_client::AgentServiceClient, assignment::Wish,
+    controller_message::Body as Order, observation::State,
+};
+use tokio::{sync::mpsc, task::JoinHandle};
+use tokio_stream::wrappers::ReceiverStream;
+
+/// What the agent's jobs do once they run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Behaviour {
+    /// End at once, well.
+    Complete,
+    /// Run until they are stopped.
+    Linger,
+}
+
+/// A connected agent; dropping it ends its stream.
+pub struct FakeAgent {
+    task: JoinHandle<()>,
+    say: mpsc::Sender<v1::AgentMessage>,
+    /// Every wish that came: job uid, attempt, wish.
+    pub wishes: Arc<Mutex<Vec<(String, u32, i32)>>>,
+    pub epoch: Arc<Mutex<u64>>,
+}
+
+impl Drop for FakeAgent {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+pub fn inventory(rails: u32, gpus: u32) -> v1::Inventory {
+    let nic = |rail: u32| v1::Nic {
+        device: format!("rail{rail}"),
+        netdev: format!("rail{rail}"),
+        rail,
+        address: format!("127.0.{rail}.1"),
+        mtu: 9000,
+        speed_mbps: 10_000,
+        up: true,
+        gid_index: -1,
+        ..v1::Nic::default()
+    };
+    let gpu = |index: u32| v1::Gpu { index, model: "test GPU".into(), ..v1::Gpu::default() };
+    v1::Inventory {
+        gpus: (0..gpus).map(gpu).collect(),
+        nics: (0..rails).map(nic).collect(),
+        numa_nodes: 1,
+        cpus: 8,
+        memory_bytes: 1 << 30,
+    }
+}
+
+impl FakeAgent {
+    /// Connects, registers, and has got its Welcome when this returns.
+    pub async fn connect(client: Client, node: &str, behaviour: Behaviour) -> Self {
+        Self::connect_with(client, node, behaviour, Vec::new()).await
+    }
+
+    pub async fn connect_with(
+        client: Client,
+        node: &str,
+        behaviour: Behaviour,
+        observations: Vec<v1::Observation>,
+    ) -> Self {
+        let (say, said) = mpsc::channel(256);
+        let register = v1::Register {
+            node: node.to_owned(),
+            agent_version: "test".to_owned(),
+            inventory: Some(inventory(4, 4)),
+            observations,
+            epoch: 0,
+        };
+        say.send(message(Body::Register(register))).await.unwrap();
+        let mut agents = AgentServiceClient::new(client.without_timeout());
+        let mut orders = agents.connect(ReceiverStream::new(said)).await.unwrap().into_inner();
+        let first = orders.message().await.unwrap().unwrap();
+        let wishes = Arc::default();
+        let epoch = Arc::new(Mutex::new(first.epoch));
+        let Some(Order::Welcome(welcome)) = first.body else { panic!("no Welcome: {first:?}") };
+        let mut body = AgentBody {
+            node: node.to_owned(),
+            behaviour,
+            say: say.clone(),
+            wishes: Arc::clone(&wishes),
+            agents,
+        };
+        let task = tokio::spawn(async move {
+            for assignment in welcome.assignments {
+                body.obey(assignment).await;
+            }
+            let mut beat = tokio::time::interval(Duration::from_millis(200));
+            loop {
+                tokio::select! {
+                    _ = beat.tick() => body.observe(Body::Heartbeat(v1::Heartbeat {})).await,
+                    order = orders.message() => match order {
+                        Ok(Some(v1::ControllerMessage { body: Some(order), .. })) => body.order(order).await,
+                        _ => return,
+                    }
+                }
+            }
+        });
+        Self { task, say, wishes, epoch }
+    }
+
+    pub async fn say(&self, body: Body) {
+        self.say.send(message(body)).await.unwrap();
+    }
+}
+
+fn message(body: Body) -> v1::AgentMessage {
+    v1::AgentMessage { body: Some(body) }
+}
+
+struct AgentBody {
+    node: String,
+    behaviour: Behaviour,
+    say: mpsc::Sender<v1::AgentMessage>,
+    wishes: Arc<Mutex<Vec<(String, u32, i32)>>>,
+    agents: AgentServiceClient<Client>,
+}
+
+impl AgentBody {
+    async fn observe(&self, body: Body) {
+        let _ = self.say.send(message(body)).await;
+    }
+
+    async fn order(&mut self, order: Order) {
+        match order {
+            Order::Assignment(assignment) => self.obey(assignment).await,
+            Order::OpenLogs(ask) => {
+                let chunk = |rank: u32, text: &str| v1::LogChunk {
+                    rank,
+                    stream: v1::log_chunk::Stream::Stdout.into(),
+                    data: text.as_bytes().to_vec(),
+                };
+                let line = format!("hello from {}\n", self.node);
+                let ranks: Vec<u32> = if ask.ranks.is_empty() { vec![0] } else { ask.ranks.clone() };
+                let uploads: Vec<_> = ranks
+                    .into_iter()
+                    .map(|rank| v1::UploadLogsRequest {
+                        stream_id: ask.stream_id.clone(),
+                        chunk: Some(chunk(rank, &line)),
+                    })
+                    .collect();
+                let _ = self.agents.upload_logs(tokio_stream::iter(uploads)).await;
+            }
+            Order::Welcome(_) | Order::Forget(_) => {}
+        }
+    }
+
+    async fn obey(&mut self, assignment: v1::Assignment) {
+        let entry = (assignment.job_uid.clone(), assignment.attempt, assignment.wish);
+        self.wishes.lock().unwrap().push(entry);
+        let base = v1::Observation {
+            job_uid: assignment.job_uid.clone(),
+            attempt: assignment.attempt,
+            ..v1::Observation::default()
+        };
+        let mine = |assignment: &v1::Assignment| -> BTreeMap<u32, ()> {
+            let placement = assignment.placement.clone().unwrap_or_default();
+            placement.ranks.iter().filter(|rank| rank.node == self.node).map(|rank| (rank.rank, ())).collect()
+        };
+        match assignment.wish() {
+            Wish::Prepared => {
+                let rails = assignment.placement.clone().unwrap_or_default().rails;
+                let endpoint =
+                    |rail| v1::RailEndpoint { rail, address: format!("127.0.0.1:{}", 40_000 + rail) };
+                let endpoints = rails.into_iter().map(endpoint).collect();
+                let state = State::Prepared.into();
+                self.observe(Body::Observation(v1::Observation { state, endpoints, ..base })).await;
+            }
+            Wish::Running => {
+                let running = v1::Observation { state: State::Running.into(), ..base.clone() };
+                self.observe(Body::Observation(running)).await;
+                if self.behaviour == Behaviour::Complete {
+                    let exit = |rank| v1::RankExit {
+                        rank,
+                        time: Some(prost_types::Timestamp::default()),
+                        ..v1::RankExit::default()
+                    };
+                    let exits = mine(&assignment).into_keys().map(exit).collect();
+                    let state = State::Ended.into();
+                    self.observe(Body::Observation(v1::Observation { state, exits, ..base })).await;
+                }
+            }
+            Wish::Stopped => {
+                let state = State::Ended.into();
+                self.observe(Body::Observation(v1::Observation { state, ..base })).await;
+            }
+            Wish::Unspecified => panic!("a wish without kind"),
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The controller's API over real sockets: jobs to their end, roles, restarts, a full disk, REST, bad input.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on shall say where"
+)]
+
+mod agent;
+mod bad;
+mod disk;
+mod jobs;
+mod logs;
+mod people;
+mod rest;
+mod roles;
+mod world;
