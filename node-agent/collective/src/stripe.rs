@@ -106,17 +106,18 @@ impl Link {
             return Ok(());
         }
         self.acked = acked;
-        let (mut bytes, mut since) = (0, None);
+        // A frame that was handed over before the one before it was acknowledged has waited for nothing but the rail, so
+        // the time between the two acknowledgements is the rail's. Any other frame's time says how long the way is.
+        let mut bytes = 0;
         while let Some(frame) = self.on_way.front().filter(|f| f.end <= acked) {
-            if frame.bytes >= MEASURED_FROM {
+            if frame.bytes >= MEASURED_FROM && frame.since < self.last_ack {
                 bytes += frame.bytes;
-                since.get_or_insert(frame.since);
             }
             self.on_way.pop_front();
         }
-        if let Some(since) = since {
+        if bytes > 0 {
             self.sample_bytes += bytes;
-            self.sample_time += now.saturating_sub(since.max(self.last_ack));
+            self.sample_time += now.saturating_sub(self.last_ack);
             let enough = self.sample_bytes >= SAMPLE || self.sample_time >= SAMPLE_TIME;
             if enough && !self.sample_time.is_zero() {
                 let rate = self.sample_bytes as f64 / self.sample_time.as_secs_f64();

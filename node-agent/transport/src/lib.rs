@@ -11,5 +11,5 @@ pub mod transport;
 
 pub use drive::{Bridge, Clock, drive};
 pub use memory::{MemoryNet, MemoryRails};
-pub use tcp::{JobKey, Refusals, TcpConfig, TcpRails, Wiring};
+pub use tcp::{JobKey, Missing, Refusals, SetupError, TcpConfig, TcpRails, Wiring};
 pub use transport::{Counters, Sink, Transport, TransportError, Waker};

@@ -1,13 +1,23 @@
-//! TCP rails: one listener per rail on the rail's address, one authenticated connection per (rail, peer).
+//! TCP rails: one listener per rail on the rail's address, one authenticated connection per (rail, peer). The node with
+//! the higher index dials, from its own address on the rail, and dials again, less and less often, as long as it is wanted.
 
-use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
-use std::time::{Duration, Instant};
+mod conn;
+mod handshake;
+mod rails;
+mod socket;
+#[cfg(test)]
+mod tests;
+mod wire_up;
+
+use std::net::IpAddr;
+use std::time::Duration;
 
 use node_agent_collective::shape::{Node, Rail};
-use node_agent_collective::{RailCause, Transmit};
 
-use crate::transport::{Counters, Sink, Transport, TransportError, Waker};
+pub use rails::TcpRails;
+
+/// Time after which a peer that answers nothing is given up. An end that the peer's kernel reports is seen at once.
+const DEAD_AFTER: Duration = Duration::from_secs(10);
 
 /// Event tokens below this are the caller's own, see [`TcpRails::registry`].
 pub const EXTERNAL_TOKENS: usize = 1 << 20;
@@ -26,9 +36,8 @@ impl JobKey {
     /// A key written as 64 hexadecimal digits; white space around it is ignored.
     #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {
-        let text = text.trim().as_bytes();
+        let (pairs, []) = text.trim().as_bytes().as_chunks::<2>() else { return None };
         let mut key = [0u8; 32];
-        let (pairs, []) = text.as_chunks::<2>() else { return None };
         if pairs.len() != key.len() {
             return None;
         }
@@ -83,6 +92,9 @@ pub enum SetupError {
     /// No event queue.
     #[error("cannot make an event queue: {0}")]
     Poll(#[source] std::io::Error),
+    /// No random numbers for the handshake.
+    #[error("the system gives no random numbers")]
+    Random,
     /// The endpoints given do not fit the nodes and rails.
     #[error("node {node} has {given} endpoints, {rails} rails need one each")]
     Endpoints {
@@ -95,13 +107,15 @@ pub enum SetupError {
     },
 }
 
-/// Connections that were refused, by cause.
+/// Connections that were refused, by cause. Those from this node's own dialing count too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Refusals {
     /// Bytes that are no hello of this protocol.
     pub garbage: u64,
-    /// A wrong key, or a right one for another job, attempt, epoch, node or rail.
+    /// A wrong key.
     pub wrong_key: u64,
+    /// A hello of another job, attempt, epoch, node or rail.
+    pub stranger: u64,
     /// Not done within the handshake timeout.
     pub slow: u64,
     /// Closed before it was done.
@@ -110,85 +124,18 @@ pub struct Refusals {
     pub crowded: u64,
 }
 
+/// A link that is not up yet: its rail, its peer, and why the latest try failed, if there was one from here.
+pub type Missing = (Rail, Node, Option<String>);
+
 /// How far the wire-up is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wiring {
     /// [`TcpRails::connect`] was not called.
     NotStarted,
-    /// These (rail, node) are not up yet; with the latest error of each that had one.
-    Waiting(Vec<(Rail, Node, Option<String>)>),
+    /// These are not up yet.
+    Waiting(Vec<Missing>),
     /// Every link has been up.
     Done,
     /// The deadline passed; these never came up.
-    Failed(Vec<(Rail, Node, Option<String>)>),
-}
-
-/// TCP rails of one node.
-#[derive(Debug)]
-pub struct TcpRails {
-    poll: mio::Poll,
-}
-
-impl TcpRails {
-    /// Listens on every rail's address, on a free port.
-    ///
-    /// # Errors
-    /// A [`SetupError`] names the rail.
-    pub fn bind(config: &TcpConfig) -> Result<Self, SetupError> {
-        let _ = config;
-        Ok(TcpRails { poll: mio::Poll::new().map_err(SetupError::Poll)? })
-    }
-
-    /// The address that each rail listens on.
-    #[must_use]
-    pub fn endpoints(&self) -> Vec<SocketAddr> {
-        Vec::new()
-    }
-
-    /// Starts the wire-up to all peers, by node and then rail; [`Transport::poll`] carries it on and retries until the deadline.
-    ///
-    /// # Errors
-    /// The endpoints do not fit.
-    pub fn connect(
-        &mut self,
-        peers: &BTreeMap<Node, Vec<SocketAddr>>,
-        deadline: Instant,
-    ) -> Result<(), SetupError> {
-        let _ = (peers, deadline);
-        Ok(())
-    }
-
-    /// How far the wire-up is.
-    #[must_use]
-    pub fn wiring(&self) -> Wiring {
-        Wiring::NotStarted
-    }
-
-    /// Connections that were refused.
-    #[must_use]
-    pub fn refusals(&self) -> Refusals {
-        Refusals::default()
-    }
-
-    /// Where the caller registers its own event sources, with tokens below [`EXTERNAL_TOKENS`]; their readiness is
-    /// reported by [`Sink::external`].
-    #[must_use]
-    pub fn registry(&self) -> &mio::Registry {
-        self.poll.registry()
-    }
-}
-
-impl Transport for TcpRails {
-    fn send(&mut self, _frame: Transmit) {}
-    fn flush(&mut self, _sink: &mut dyn Sink) {}
-    fn poll(&mut self, _timeout: Option<Duration>, _sink: &mut dyn Sink) -> Result<(), TransportError> {
-        Ok(())
-    }
-    fn waker(&self) -> Waker {
-        Waker::new(|| {})
-    }
-    fn counters(&self, _rail: Rail, _peer: Node) -> Counters {
-        Counters::default()
-    }
-    fn close(&mut self, _rail: Rail, _peer: Node, _cause: RailCause) {}
+    Failed(Vec<Missing>),
 }

@@ -1,6 +1,10 @@
 //! The machines of all nodes of a job over a simulated network, in virtual time, against a naive reference.
 
+#[cfg(test)]
 mod failures;
+#[cfg(test)]
 mod properties;
+#[cfg(test)]
 mod reference;
+#[cfg(test)]
 mod sim;

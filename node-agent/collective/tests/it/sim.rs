@@ -71,6 +71,7 @@ struct Arriving {
 }
 
 type Wire = (usize, usize, usize);
+type Frame = ([u8; 96], Vec<u8>);
 
 pub struct Net {
     pub rng: Rng,
@@ -81,7 +82,7 @@ pub struct Net {
     /// Handed to a socket, payload not read yet.
     queued: BTreeMap<Wire, VecDeque<Transmit>>,
     /// On the wire.
-    flying: BTreeMap<Wire, VecDeque<([u8; 96], Vec<u8>)>>,
+    flying: BTreeMap<Wire, VecDeque<Frame>>,
     arriving: BTreeMap<Wire, Arriving>,
     pub cut: Vec<Wire>,
 }

@@ -1,0 +1,428 @@
+//! An open link's two directions: frames into a sink, frames out of a queue. Generic over the stream, so that tests can
+//! give bytes in any pieces.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+
+use node_agent_collective::shape::{Node, Rail};
+use node_agent_collective::{HEADER_BYTES, Header, RailCause, Transmit};
+
+use crate::transport::{Counters, Sink};
+
+/// Bytes read ahead of what a payload needs: headers and small payloads that follow.
+const AHEAD: usize = 8 << 10;
+/// Bytes that one link may read in one turn, so that no link waits long for another.
+const TURN: usize = 1 << 20;
+/// Pieces of one vectored write.
+const PIECES: usize = 32;
+
+/// What a turn came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// The stream has no more for now.
+    Drained,
+    /// There may be more.
+    More,
+}
+
+/// The receiving direction.
+#[derive(Debug)]
+pub struct Receiver {
+    ahead: Box<[u8; AHEAD]>,
+    start: usize,
+    end: usize,
+    /// The frame whose payload is coming in, and how much of it is here.
+    current: Option<(Header, usize)>,
+}
+
+/// Where a link's frames go.
+pub struct Place<'a> {
+    pub rail: Rail,
+    pub peer: Node,
+    pub counters: &'a mut Counters,
+    pub sink: &'a mut dyn Sink,
+}
+
+impl Receiver {
+    pub fn new() -> Self {
+        Receiver { ahead: Box::new([0; AHEAD]), start: 0, end: 0, current: None }
+    }
+
+    /// Reads until the stream is drained or the turn is over, and reports every frame.
+    pub fn read(&mut self, stream: &mut impl Read, place: &mut Place<'_>) -> Result<Turn, RailCause> {
+        let mut budget = TURN;
+        loop {
+            self.parse(place)?;
+            let (result, wanted) = self.fill(stream, place);
+            match result {
+                Ok(0) => return Err(RailCause::Closed),
+                Ok(n) => {
+                    place.counters.rx_bytes += n as u64;
+                    if n < wanted {
+                        self.parse(place)?;
+                        return Ok(Turn::Drained);
+                    }
+                    budget = budget.saturating_sub(n);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Turn::Drained),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(cause(&error)),
+            }
+            if budget == 0 {
+                self.parse(place)?;
+                return Ok(Turn::More);
+            }
+        }
+    }
+
+    /// One read: the rest of the payload right where it belongs, and what follows it into the read-ahead, which is
+    /// empty but for part of a header. Also gives how much was asked for.
+    fn fill(&mut self, stream: &mut impl Read, place: &mut Place<'_>) -> (io::Result<usize>, usize) {
+        if self.start > 0 {
+            self.ahead.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        let Some((header, at)) = &mut self.current else {
+            let free = &mut self.ahead[self.end..];
+            let wanted = free.len();
+            let result = stream.read(free);
+            self.end += result.as_ref().map_or(0, |&n| n);
+            return (result, wanted);
+        };
+        // No payload is left in the read-ahead: `parse` has moved it.
+        let left = header.length as usize - *at;
+        let ahead = &mut self.ahead[self.end..];
+        let (result, first, wanted) = match place.sink.landing(place.rail, place.peer, *at) {
+            Some(landing) => {
+                let first = landing.len().min(left);
+                let landing = &mut landing[..first];
+                // What follows may be read too only if this is the end of the payload.
+                let follow = if first == left { ahead.len() } else { 0 };
+                let mut slices = [IoSliceMut::new(landing), IoSliceMut::new(&mut ahead[..follow])];
+                (stream.read_vectored(&mut slices), first, first + follow)
+            }
+            None => {
+                let first = left.min(ahead.len());
+                let result = stream.read(&mut ahead[..first]);
+                let n = result.as_ref().map_or(0, |&n| n);
+                *at += n;
+                return (result, first);
+            }
+        };
+        let n = result.as_ref().map_or(0, |&n| n);
+        *at += n.min(first);
+        self.end += n.saturating_sub(first);
+        (result, wanted)
+    }
+
+    /// Reports what the read-ahead holds.
+    fn parse(&mut self, place: &mut Place<'_>) -> Result<(), RailCause> {
+        loop {
+            if let Some((header, at)) = &mut self.current {
+                let length = header.length as usize;
+                while *at < length && self.start < self.end {
+                    let have = (self.end - self.start).min(length - *at);
+                    let landing = place.sink.landing(place.rail, place.peer, *at);
+                    let n = landing.map_or(have, |to| {
+                        let n = have.min(to.len());
+                        to[..n].copy_from_slice(&self.ahead[self.start..self.start + n]);
+                        n
+                    });
+                    *at += n;
+                    self.start += n;
+                }
+                if *at < length {
+                    return Ok(());
+                }
+                self.current = None;
+                place.counters.rx_frames += 1;
+                place.sink.received(place.rail, place.peer)?;
+            }
+            if self.end - self.start < HEADER_BYTES {
+                return Ok(());
+            }
+            let header = Header::decode(&self.ahead[self.start..self.start + HEADER_BYTES])?;
+            self.start += HEADER_BYTES;
+            place.sink.begin(place.rail, place.peer, &header)?;
+            self.current = Some((header, 0));
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Outgoing {
+    header: [u8; HEADER_BYTES],
+    frame: Transmit,
+    /// Bytes of header and payload that are gone.
+    at: usize,
+}
+
+/// The sending direction.
+#[derive(Debug, Default)]
+pub struct Sender {
+    queue: VecDeque<Outgoing>,
+    /// The stream took less than it was given; it will say when it takes more.
+    blocked: bool,
+}
+
+impl Sender {
+    pub fn push(&mut self, frame: Transmit) {
+        self.queue.push_back(Outgoing { header: frame.header.encode(), frame, at: 0 });
+    }
+
+    pub fn unblock(&mut self) {
+        self.blocked = false;
+    }
+
+    /// Whether a write would be of use.
+    pub fn wants(&self) -> bool {
+        !self.blocked && !self.queue.is_empty()
+    }
+
+    /// Writes what the stream takes, and reports frames that are gone.
+    pub fn write(&mut self, stream: &mut impl Write, place: &mut Place<'_>) -> Result<(), RailCause> {
+        while self.wants() {
+            let (result, offered) = self.offer(stream, place)?;
+            match result {
+                Ok(n) => {
+                    place.counters.tx_bytes += n as u64;
+                    self.blocked = n < offered;
+                    self.advance(n, place);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(cause(&error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// One vectored write of as many frames as fit into it.
+    fn offer(
+        &mut self,
+        stream: &mut impl Write,
+        place: &mut Place<'_>,
+    ) -> Result<(io::Result<usize>, usize), RailCause> {
+        let sink: &dyn Sink = place.sink;
+        let withdrawn =
+            |out: &Outgoing| out.frame.payload.is_some_and(|r| sink.payload(out.frame.token, r).is_none());
+        if self.queue.front().is_some_and(|out| out.at > 0 && withdrawn(out)) {
+            return Err(RailCause::Withdrawn);
+        }
+        self.queue.retain(|out| out.at > 0 || !withdrawn(out));
+        let mut slices = [IoSlice::new(&[]); PIECES];
+        let (mut used, mut offered) = (0, 0);
+        for out in self.queue.iter().take(PIECES / 2) {
+            let payload = out.frame.payload.and_then(|r| sink.payload(out.frame.token, r)).unwrap_or(&[]);
+            let header = &out.header[out.at.min(HEADER_BYTES)..];
+            let payload = &payload[out.at.saturating_sub(HEADER_BYTES)..];
+            for piece in [header, payload] {
+                if !piece.is_empty() {
+                    slices[used] = IoSlice::new(piece);
+                    used += 1;
+                    offered += piece.len();
+                }
+            }
+        }
+        if offered == 0 {
+            return Ok((Ok(0), 0));
+        }
+        Ok((stream.write_vectored(&slices[..used]), offered))
+    }
+
+    fn advance(&mut self, mut n: usize, place: &mut Place<'_>) {
+        while let Some(out) = self.queue.front_mut() {
+            let left = HEADER_BYTES + out.frame.header.length as usize - out.at;
+            if n < left {
+                out.at += n;
+                return;
+            }
+            n -= left;
+            let token = out.frame.token;
+            self.queue.pop_front();
+            place.counters.tx_frames += 1;
+            place.sink.sent(place.rail, place.peer, token);
+        }
+    }
+}
+
+/// An operating system's error as the cause of a link's end.
+pub fn cause(error: &io::Error) -> RailCause {
+    match error.kind() {
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof => {
+            RailCause::Closed
+        }
+        _ => RailCause::Io(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use node_agent_collective::header::{Key, Kind};
+    use node_agent_collective::{BufferId, Call, FrameError, Region};
+    use proptest::prelude::*;
+
+    /// Holds payloads to be sent, and takes what comes in, landing in pieces of `piece` bytes.
+    #[derive(Default)]
+    struct Desk {
+        out: Vec<Vec<u8>>,
+        withdrawn: Vec<u64>,
+        current: Vec<u8>,
+        got: Vec<(Header, Vec<u8>)>,
+        header: Option<Header>,
+        sent: Vec<u64>,
+        piece: usize,
+        discard: bool,
+    }
+
+    impl Sink for Desk {
+        fn payload(&self, token: u64, region: Region) -> Option<&[u8]> {
+            (!self.withdrawn.contains(&token)).then(|| &self.out[region.buffer.0 as usize][..])
+        }
+        fn begin(&mut self, _: Rail, _: Node, header: &Header) -> Result<(), FrameError> {
+            assert_eq!(self.header.replace(*header), None);
+            self.current = vec![0; header.length as usize];
+            Ok(())
+        }
+        fn landing(&mut self, _: Rail, _: Node, at: usize) -> Option<&mut [u8]> {
+            let end = (at + self.piece.max(1)).min(self.current.len());
+            if self.discard { None } else { Some(&mut self.current[at..end]) }
+        }
+        fn received(&mut self, _: Rail, _: Node) -> Result<(), FrameError> {
+            self.got.push((self.header.take().unwrap(), std::mem::take(&mut self.current)));
+            Ok(())
+        }
+        fn sent(&mut self, _: Rail, _: Node, token: u64) {
+            self.sent.push(token);
+        }
+        fn rail_up(&mut self, _: Rail, _: Node) {}
+        fn rail_down(&mut self, _: Rail, _: Node, _: RailCause) {}
+    }
+
+    /// A stream that takes and gives bytes in pieces of given sizes, and would block between them.
+    #[derive(Default)]
+    struct Pipe {
+        bytes: VecDeque<u8>,
+        sizes: Vec<usize>,
+        turn: usize,
+    }
+
+    impl Pipe {
+        fn size(&mut self) -> usize {
+            self.turn += 1;
+            if self.turn.is_multiple_of(3) || self.sizes.is_empty() {
+                return 0;
+            }
+            self.sizes[self.turn % self.sizes.len()]
+        }
+    }
+
+    impl Write for Pipe {
+        fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+            let n = self.size().min(from.len());
+            if n == 0 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            self.bytes.extend(&from[..n]);
+            Ok(n)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Read for Pipe {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            let n = self.size().min(to.len()).min(self.bytes.len());
+            if n == 0 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            for (to, from) in to.iter_mut().zip(self.bytes.drain(..n)) {
+                *to = from;
+            }
+            Ok(n)
+        }
+    }
+
+    fn frame(index: usize, length: usize) -> Transmit {
+        let kind = Kind::Data { step: 0, block: 0, offset: index as u64 };
+        let control = Header::control(kind, Key::Collective { seq: 0 }, 0, 0);
+        let header = Header { call: Some(Call::BARRIER), length: length as u32, ..control };
+        let payload = (length > 0).then(|| Region::new(BufferId(index as u64), 0, length));
+        Transmit { rail: 0, peer: 1, header, payload, token: index as u64 }
+    }
+
+    proptest! {
+        #[test]
+        fn frames_survive_any_pieces(
+            lengths in prop::collection::vec(prop_oneof![Just(0usize), 1usize..50, 1usize..30_000], 1..20),
+            sizes in prop::collection::vec(1usize..20_000, 1..5), piece in 1usize..40_000, discard: bool,
+        ) {
+            let out: Vec<Vec<u8>> = lengths.iter().enumerate()
+                .map(|(i, &n)| (0..n).map(|j| (i * 31 + j * 7) as u8).collect()).collect();
+            let mut desk = Desk { out, piece, discard, ..Desk::default() };
+            let (mut sender, mut receiver, mut pipe) = (Sender::default(), Receiver::new(), Pipe { sizes, ..Pipe::default() });
+            let (mut tx, mut rx) = (Counters::default(), Counters::default());
+            lengths.iter().enumerate().for_each(|(i, &n)| sender.push(frame(i, n)));
+            while desk.got.len() < lengths.len() {
+                sender.unblock();
+                sender.write(&mut pipe, &mut Place { rail: 0, peer: 1, counters: &mut tx, sink: &mut desk }).unwrap();
+                receiver.read(&mut pipe, &mut Place { rail: 0, peer: 1, counters: &mut rx, sink: &mut desk }).unwrap();
+            }
+            for (i, (header, payload)) in desk.got.iter().enumerate() {
+                prop_assert_eq!(*header, frame(i, lengths[i]).header);
+                prop_assert!(discard || payload == &desk.out[i]);
+            }
+            prop_assert_eq!(desk.sent, (0..lengths.len() as u64).collect::<Vec<_>>());
+            prop_assert_eq!((tx.tx_bytes, tx.tx_frames), (rx.rx_bytes, rx.rx_frames));
+        }
+
+        #[test]
+        fn random_bytes_end_the_link(bytes in prop::collection::vec(any::<u8>(), 96..4000)) {
+            let mut desk = Desk { piece: 100, ..Desk::default() };
+            let mut rx = Counters::default();
+            let mut pipe = Pipe { bytes: bytes.into(), sizes: vec![5000], turn: 0 };
+            let mut place = Place { rail: 0, peer: 1, counters: &mut rx, sink: &mut desk };
+            let mut receiver = Receiver::new();
+            let end = (0..3).find_map(|_| receiver.read(&mut pipe, &mut place).err());
+            prop_assert!(matches!(end, Some(RailCause::Protocol(FrameError::Magic(_)))));
+        }
+    }
+
+    #[test]
+    fn withdrawn_frames_are_dropped_or_end_the_link() {
+        let mut desk = Desk { out: vec![vec![1; 1000], vec![2; 1000]], ..Desk::default() };
+        let mut tx = Counters::default();
+        let mut pipe = Pipe { sizes: vec![500], ..Pipe::default() };
+        let mut sender = Sender::default();
+        (0..2).for_each(|i| sender.push(frame(i, 1000)));
+        sender.write(&mut pipe, &mut Place { rail: 0, peer: 1, counters: &mut tx, sink: &mut desk }).unwrap();
+        sender.unblock();
+        desk.withdrawn = vec![1];
+        while desk.sent.is_empty() {
+            sender.unblock();
+            sender
+                .write(&mut pipe, &mut Place { rail: 0, peer: 1, counters: &mut tx, sink: &mut desk })
+                .unwrap();
+        }
+        assert_eq!((desk.sent.clone(), tx.tx_bytes), (vec![0], 1096));
+        sender.push(frame(0, 1000));
+        desk.withdrawn = vec![0];
+        sender.unblock();
+        sender.write(&mut pipe, &mut Place { rail: 0, peer: 1, counters: &mut tx, sink: &mut desk }).unwrap();
+        assert_eq!(tx.tx_bytes, 1096);
+        desk.withdrawn = vec![];
+        sender.push(frame(0, 1000));
+        while tx.tx_bytes == 1096 {
+            sender.unblock();
+            sender
+                .write(&mut pipe, &mut Place { rail: 0, peer: 1, counters: &mut tx, sink: &mut desk })
+                .unwrap();
+        }
+        desk.withdrawn = vec![0];
+        sender.unblock();
+        let mut place = Place { rail: 0, peer: 1, counters: &mut tx, sink: &mut desk };
+        assert_eq!(sender.write(&mut pipe, &mut place), Err(RailCause::Withdrawn));
+    }
+}

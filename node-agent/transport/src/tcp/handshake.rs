@@ -1,0 +1,263 @@
+//! Mutual authentication of a connection by the job key, without IO.
+//!
+//! The node with the higher index dials. Every message has a fixed length, so nothing can be too long:
+//! 1. dialer: hello (magic, version, nodes, rail, attempt, epoch, digest of the job's uid, nonce);
+//! 2. listener: its nonce, and HMAC-SHA256(key, "listener", hello, nonce);
+//! 3. dialer: HMAC-SHA256(key, "dialer", hello, nonce);
+//! 4. listener: welcome. From here on frames.
+//!
+//! Both nonces are random, so an old conversation proves nothing; the labels keep a proof from being sent back.
+
+use aws_lc_rs::{digest, hmac};
+
+use node_agent_collective::shape::{Node, Rail};
+
+const MAGIC: [u8; 4] = *b"RLHI";
+const VERSION: u8 = 1;
+const WELCOME: [u8; 8] = *b"RLWELCOM";
+const NONCE: usize = 32;
+const MAC: usize = 32;
+/// Bytes of a hello.
+pub const HELLO: usize = 24 + digest::SHA256_OUTPUT_LEN + NONCE;
+
+/// What this node is, and the key.
+#[derive(Debug)]
+pub struct Party {
+    pub node: Node,
+    pub nodes: usize,
+    pub attempt: u32,
+    pub epoch: u64,
+    uid: [u8; digest::SHA256_OUTPUT_LEN],
+    key: hmac::Key,
+}
+
+impl Party {
+    pub fn new(node: Node, nodes: usize, job_uid: &str, attempt: u32, epoch: u64, key: &[u8; 32]) -> Self {
+        let mut uid = [0; digest::SHA256_OUTPUT_LEN];
+        uid.copy_from_slice(digest::digest(&digest::SHA256, job_uid.as_bytes()).as_ref());
+        Party { node, nodes, attempt, epoch, uid, key: hmac::Key::new(hmac::HMAC_SHA256, key) }
+    }
+
+    fn hello(&self, to: Node, rail: Rail, nonce: &[u8; NONCE]) -> [u8; HELLO] {
+        let mut out = [0; HELLO];
+        let parts: [&[u8]; 10] = [
+            &MAGIC,
+            &[VERSION, 0],
+            &self.node.to_le_bytes(),
+            &to.to_le_bytes(),
+            &rail.to_le_bytes(),
+            &self.attempt.to_le_bytes(),
+            &self.epoch.to_le_bytes(),
+            &self.uid,
+            nonce,
+            &[],
+        ];
+        let mut at = 0;
+        for part in parts {
+            out[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        out
+    }
+
+    fn mac(&self, label: &[u8], hello: &[u8], nonce: &[u8]) -> [u8; MAC] {
+        let mut context = hmac::Context::with_key(&self.key);
+        [label, hello, nonce].iter().for_each(|part| context.update(part));
+        let mut out = [0; MAC];
+        out.copy_from_slice(context.sign().as_ref());
+        out
+    }
+
+    fn proves(&self, label: &[u8], hello: &[u8], nonce: &[u8], mac: &[u8]) -> bool {
+        let message: Vec<u8> = [label, hello, nonce].concat();
+        hmac::verify(&self.key, &message, mac).is_ok()
+    }
+}
+
+/// Why a connection is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// No message of this protocol.
+    #[error("no hello of this protocol")]
+    Garbage,
+    /// Another job, attempt, epoch, node or rail.
+    #[error("hello of another job, attempt, epoch, node or rail")]
+    Stranger,
+    /// The proof is wrong.
+    #[error("wrong job key")]
+    WrongKey,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Listener: waits for the hello.
+    Hello,
+    /// Listener: waits for the dialer's proof.
+    Proof { peer: Node },
+    /// Dialer: waits for the listener's nonce and proof.
+    Challenge { peer: Node },
+    /// Dialer: waits for the welcome.
+    Welcome { peer: Node },
+}
+
+/// One side of a handshake.
+#[derive(Debug)]
+pub struct Handshake {
+    stage: Stage,
+    rail: Rail,
+    hello: [u8; HELLO],
+    nonce: [u8; NONCE],
+}
+
+/// What follows from a message.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Next {
+    /// To be sent.
+    pub send: Vec<u8>,
+    /// The handshake is over: this is the peer.
+    pub done: Option<Node>,
+}
+
+impl Handshake {
+    /// A listener's side on a rail.
+    pub fn listener(rail: Rail, nonce: [u8; NONCE]) -> Self {
+        Handshake { stage: Stage::Hello, rail, hello: [0; HELLO], nonce }
+    }
+
+    /// A dialer's side; what it holds as hello is to be sent first.
+    pub fn dialer(party: &Party, peer: Node, rail: Rail, nonce: [u8; NONCE]) -> (Self, Vec<u8>) {
+        let hello = party.hello(peer, rail, &nonce);
+        (Handshake { stage: Stage::Challenge { peer }, rail, hello, nonce: [0; NONCE] }, hello.to_vec())
+    }
+
+    /// Length of the message that is awaited.
+    pub fn expects(&self) -> usize {
+        match self.stage {
+            Stage::Hello => HELLO,
+            Stage::Proof { .. } => MAC,
+            Stage::Challenge { .. } => NONCE + MAC,
+            Stage::Welcome { .. } => WELCOME.len(),
+        }
+    }
+
+    /// Whether the first bytes of a message can still become one.
+    pub fn plausible(&self, start: &[u8]) -> bool {
+        let expected: &[u8] = match self.stage {
+            Stage::Hello => &[MAGIC[0], MAGIC[1], MAGIC[2], MAGIC[3], VERSION],
+            Stage::Welcome { .. } => &WELCOME,
+            _ => &[],
+        };
+        start.iter().zip(expected).all(|(a, b)| a == b)
+    }
+
+    /// Takes a message of the awaited length.
+    pub fn take(&mut self, message: &[u8], party: &Party) -> Result<Next, Refused> {
+        if message.len() != self.expects() || !self.plausible(message) {
+            return Err(Refused::Garbage);
+        }
+        match self.stage {
+            Stage::Hello => {
+                self.hello.copy_from_slice(message);
+                let peer = Node::from_le_bytes([message[6], message[7]]);
+                let nonce: [u8; NONCE] = message.last_chunk().copied().unwrap_or_default();
+                let other = Party {
+                    node: peer,
+                    nodes: party.nodes,
+                    attempt: party.attempt,
+                    epoch: party.epoch,
+                    uid: party.uid,
+                    key: party.key.clone(),
+                };
+                let expected = other.hello(party.node, self.rail, &nonce);
+                if expected != self.hello || peer <= party.node || usize::from(peer) >= party.nodes {
+                    return Err(Refused::Stranger);
+                }
+                self.stage = Stage::Proof { peer };
+                let mac = party.mac(b"listener", &self.hello, &self.nonce);
+                Ok(Next { send: [&self.nonce[..], &mac].concat(), done: None })
+            }
+            Stage::Challenge { peer } => {
+                let (nonce, mac) = message.split_at(NONCE);
+                if !party.proves(b"listener", &self.hello, nonce, mac) {
+                    return Err(Refused::WrongKey);
+                }
+                self.stage = Stage::Welcome { peer };
+                Ok(Next { send: party.mac(b"dialer", &self.hello, nonce).to_vec(), done: None })
+            }
+            Stage::Proof { peer } => {
+                if !party.proves(b"dialer", &self.hello, &self.nonce, message) {
+                    return Err(Refused::WrongKey);
+                }
+                Ok(Next { send: WELCOME.to_vec(), done: Some(peer) })
+            }
+            Stage::Welcome { peer } => Ok(Next { send: Vec::new(), done: Some(peer) }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn party(node: Node, key: u8) -> Party {
+        Party::new(node, 4, "uid", 1, 7, &[key; 32])
+    }
+
+    /// Runs a handshake; gives whom each side met, or who refused and why.
+    fn meet(dialer: &Party, listener: &Party, rails: (Rail, Rail)) -> Result<(Node, Node), Refused> {
+        let (mut d, hello) = Handshake::dialer(dialer, listener.node, rails.0, [1; NONCE]);
+        let mut l = Handshake::listener(rails.1, [2; NONCE]);
+        let challenge = l.take(&hello, listener)?.send;
+        let proof = d.take(&challenge, dialer)?.send;
+        let last = l.take(&proof, listener)?;
+        let met = d.take(&last.send, dialer)?.done.unwrap();
+        Ok((met, last.done.unwrap()))
+    }
+
+    #[test]
+    fn those_who_know_the_key_meet() {
+        assert_eq!(meet(&party(3, 9), &party(1, 9), (2, 2)), Ok((1, 3)));
+    }
+
+    #[test]
+    fn others_are_refused() {
+        let stranger = Err(Refused::Stranger);
+        assert_eq!(meet(&party(3, 9), &party(1, 8), (2, 2)), Err(Refused::WrongKey));
+        assert_eq!(meet(&party(3, 9), &party(1, 9), (2, 1)), stranger);
+        assert_eq!(meet(&party(1, 9), &party(3, 9), (2, 2)), stranger);
+        assert_eq!(meet(&party(1, 9), &party(1, 9), (2, 2)), stranger);
+        for other in [
+            Party::new(3, 4, "other", 1, 7, &[9; 32]),
+            Party::new(3, 4, "uid", 2, 7, &[9; 32]),
+            Party::new(3, 4, "uid", 1, 8, &[9; 32]),
+            Party::new(4, 5, "uid", 1, 7, &[9; 32]),
+        ] {
+            assert_eq!(meet(&other, &party(1, 9), (2, 2)), stranger);
+        }
+    }
+
+    #[test]
+    fn a_proof_sent_back_proves_nothing() {
+        let (dialer, listener) = (party(3, 9), party(1, 9));
+        let (_, hello) = Handshake::dialer(&dialer, 1, 0, [1; NONCE]);
+        let mut l = Handshake::listener(0, [2; NONCE]);
+        let challenge = l.take(&hello, &listener).unwrap().send;
+        assert_eq!(l.take(&challenge[NONCE..], &listener), Err(Refused::WrongKey));
+    }
+
+    proptest! {
+        #[test]
+        fn random_messages_never_pass(bytes in prop::collection::vec(any::<u8>(), 0..200), cut in 0..HELLO) {
+            let listener = party(1, 9);
+            prop_assert!(Handshake::listener(0, [2; NONCE]).take(&bytes, &listener).is_err());
+            let (_, mut hello) = Handshake::dialer(&party(3, 9), 1, 0, [1; NONCE]);
+            let mut l = Handshake::listener(0, [2; NONCE]);
+            hello[cut] ^= bytes.first().copied().unwrap_or(0);
+            if let Ok(next) = l.take(&hello, &listener) {
+                prop_assert_eq!(next.done, None);
+                prop_assert!(l.take(&[7; MAC], &listener).is_err());
+            }
+        }
+    }
+}

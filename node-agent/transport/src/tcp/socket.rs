@@ -1,0 +1,51 @@
+//! Sockets as rails want them.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use mio::net::{TcpListener, TcpStream};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 1024;
+
+/// Listens on a free port of an address.
+pub fn listen(address: IpAddr) -> io::Result<TcpListener> {
+    let socket =
+        Socket::new(Domain::for_address(SocketAddr::new(address, 0)), Type::STREAM, Some(Protocol::TCP))?;
+    socket.bind(&SocketAddr::new(address, 0).into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(TcpListener::from_std(socket.into()))
+}
+
+/// Starts to connect from an own address, so that the bytes take that rail.
+pub fn dial(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
+    socket.bind(&SocketAddr::new(from, 0).into())?;
+    socket.set_nonblocking(true)?;
+    match socket.connect(&to.into()) {
+        Err(error)
+            if error.raw_os_error() != Some(EINPROGRESS) && error.kind() != io::ErrorKind::WouldBlock =>
+        {
+            return Err(error);
+        }
+        _ => {}
+    }
+    Ok(TcpStream::from_std(socket.into()))
+}
+
+/// "Connecting, and will say when done", on every Linux.
+const EINPROGRESS: i32 = 115;
+
+/// Sets what a rail's connection needs: no delay of small frames, and the end of a connection whose peer is silent for
+/// `dead_after`. Buffers are left to the kernel, which grows them to what the path needs; what is on its way is
+/// bounded by the machine's windows.
+pub fn tune(stream: &TcpStream, dead_after: Duration) -> io::Result<()> {
+    let socket = SockRef::from(stream);
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_user_timeout(Some(dead_after))?;
+    let probe = (dead_after / 4).max(Duration::from_secs(1));
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(probe).with_interval(probe).with_retries(3))
+}
