@@ -18,10 +18,33 @@ const HALVES: usize = 2;
 /// Operands begin at multiples of this many bytes.
 const ALIGN: u64 = 64;
 
-/// The staging memory of a client, made when it is first needed and kept.
+/// The staging memory of a client, made when it is first needed and kept. Calls of several threads have one pair each, as
+/// they may wait for one another.
 #[derive(Debug, Default)]
 pub(crate) struct Staging {
-    halves: Mutex<Option<(u64, [Buffer; HALVES])>>,
+    idle: Mutex<Vec<[Buffer; HALVES]>>,
+}
+
+/// Pairs that are kept when nobody uses them.
+const KEEP: usize = 4;
+
+impl Staging {
+    /// A pair of at least `bytes` each that nobody uses.
+    fn take(&self, bytes: u64) -> Option<[Buffer; HALVES]> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = idle.iter().position(|halves| halves.iter().all(|half| half.len() as u64 >= bytes));
+        fits.map(|at| idle.swap_remove(at))
+    }
+
+    /// Keeps a pair for a later call.
+    fn put(&self, halves: [Buffer; HALVES]) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() >= KEEP {
+            // The oldest goes, so that those kept are of the sizes in use.
+            idle.remove(0);
+        }
+        idle.push(halves);
+    }
 }
 
 /// Ordinary memory that a call reads and writes, as bytes in this machine's order.
@@ -188,15 +211,13 @@ impl Client {
         if call.count == 0 {
             return self.run(Work { call, input: None, output: None });
         }
-        let mut staging = self.staging.halves.lock().unwrap_or_else(PoisonError::into_inner);
-        let halves = match staging.take() {
-            Some((bytes, halves)) if bytes >= cut.half => halves,
-            _ => [self.alloc(cut.half)?, self.alloc(cut.half)?],
+        let halves = match self.staging.take(cut.half) {
+            Some(halves) => halves,
+            None => [self.alloc(cut.half)?, self.alloc(cut.half)?],
         };
         self.run_pieces(call, cut, &halves, &mut operands)?;
         // Kept only after success: after a failure the engine may still write to them.
-        let bytes = halves.iter().map(|half| half.len() as u64).min().unwrap_or(0);
-        *staging = Some((bytes, halves));
+        self.staging.put(halves);
         Ok(())
     }
 
