@@ -32,7 +32,8 @@ impl HealthService for Health {
         let store = self.context.handle.store_health();
         health.version = self.context.version.to_owned();
         health.epoch = self.context.handle.epoch();
-        health.store_revision = store.revision;
+        let newest = self.context.handle.store().status().await;
+        health.store_revision = newest.map_or(store.revision, |status| status.revision);
         health.store_writable = store.writable;
         health.time = Some(time_to_wire(self.context.handle.now()));
         if let Some(cause) = store.cause {

@@ -11,6 +11,7 @@ mod bad;
 mod disk;
 mod jobs;
 mod logs;
+mod pace;
 mod people;
 mod rest;
 mod roles;

@@ -1,0 +1,129 @@
+//! Leading, batching, and stopping at once when somebody else leads.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use controller_reconciler::{Ended, Refusal, keys};
+use controller_store::Store;
+
+use crate::{
+    store::{Mood, Moody},
+    world::{PATIENCE, World, submit},
+};
+
+#[tokio::test]
+async fn each_life_has_a_higher_epoch_and_finds_everything() {
+    let store = Moody::new(128);
+    let mut epochs = Vec::new();
+    for life in 0..3 {
+        let world = World::start(store.clone()).await;
+        assert_eq!(world.jobs().await, life);
+        if life == 0 {
+            world.join("n0").await;
+        }
+        world.handle.apply(submit(&format!("job-{life}"), None)).await.unwrap();
+        epochs.push(world.handle.epoch());
+        world.stop.cancel();
+        assert_eq!(tokio::time::timeout(PATIENCE, world.running).await.unwrap().unwrap(), Ended::Asked);
+        let late = world.handle.apply(submit("late", None)).await.unwrap_err();
+        assert!(matches!(late, Refusal::Stopped { .. }), "{late}");
+    }
+    assert!(epochs.is_sorted_by(|a, b| a < b), "{epochs:?}");
+}
+
+#[tokio::test]
+async fn whatever_waits_while_the_store_syncs_shares_the_next_transaction() {
+    let store = Moody::new(4096);
+    let world = World::start(store.clone()).await;
+    world.join("n0").await;
+    store.set(Mood::Held);
+    let submits: Vec<_> = (0..100)
+        .map(|n| {
+            let handle = world.handle.clone();
+            tokio::spawn(async move { handle.apply(submit(&format!("j{n}"), Some(&format!("r{n}")))).await })
+        })
+        .collect();
+    let before = store.txns.load(Ordering::Relaxed);
+    world.until("a transaction is held", |_| store.txns.load(Ordering::Relaxed) > before).await;
+    store.release();
+    for submit in submits {
+        submit.await.unwrap().unwrap();
+    }
+    let made = store.txns.load(Ordering::Relaxed) - before;
+    assert!(made <= 10, "{made} transactions for 100 submits");
+    assert_eq!(world.jobs().await, 100);
+}
+
+#[tokio::test]
+async fn a_store_with_small_transactions_gets_small_transactions() {
+    let store = Moody::new(6);
+    let world = World::start(store.clone()).await;
+    world.join("n0").await;
+    store.set(Mood::Held);
+    let submits: Vec<_> = (0..50)
+        .map(|n| {
+            let handle = world.handle.clone();
+            tokio::spawn(async move { handle.apply(submit(&format!("j{n}"), Some(&format!("r{n}")))).await })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    store.release();
+    for submit in submits {
+        let applied = submit.await.unwrap().unwrap();
+        assert!(applied.version > 0);
+    }
+    assert!(store.largest.load(Ordering::Relaxed) <= 6, "{}", store.largest.load(Ordering::Relaxed));
+    let kept = store.range_all(keys::JOBS.into()).await.unwrap();
+    assert_eq!(kept.items.len(), 50);
+    for kv in kept.items {
+        let name = String::from_utf8_lossy(&kv.key).rsplit('/').next().unwrap().to_owned();
+        let version = world.handle.query(move |state, _| {
+            let id = proto_model::JobId {
+                tenant: proto_model::TenantName::new("default").unwrap(),
+                name: proto_model::JobName::new(name).unwrap(),
+            };
+            state.version(&controller_core::Key::Job(id))
+        });
+        assert_eq!(version.await.unwrap(), Some(kv.mod_revision), "the state knows the store's revisions");
+    }
+}
+
+#[tokio::test]
+async fn a_full_queue_turns_away_with_a_time_to_come_again() {
+    let store = Moody::new(128);
+    let world = World::start_with(store.clone(), |options| options.client_queue = 4).await;
+    world.join("n0").await;
+    store.set(Mood::Held);
+    let mut waiting = Vec::new();
+    let refused = loop {
+        let n = waiting.len();
+        let handle = world.handle.clone();
+        let mut asked = tokio::spawn(async move { handle.apply(submit(&format!("j{n}"), None)).await });
+        match tokio::time::timeout(Duration::from_millis(20), &mut asked).await {
+            Ok(answer) => break answer.unwrap().unwrap_err(),
+            Err(_) => waiting.push(asked),
+        }
+    };
+    assert!(matches!(refused, Refusal::Busy { waiting: 4, .. }), "{refused}");
+    store.release();
+    for asked in waiting {
+        asked.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn who_lost_the_lead_writes_nothing_more_and_stops() {
+    let store = Moody::new(128);
+    let old = World::start(store.clone()).await;
+    old.join("n0").await;
+    let new = World::start(store.clone()).await;
+    assert!(new.handle.epoch() > old.handle.epoch());
+    let revision = store.status().await.unwrap().revision;
+    let refused = old.handle.apply(submit("split", None)).await.unwrap_err();
+    assert!(matches!(refused, Refusal::Stopped { .. }), "{refused}");
+    assert_eq!(tokio::time::timeout(PATIENCE, old.running).await.unwrap().unwrap(), Ended::Deposed);
+    let beside =
+        old.handle.fenced(Vec::new(), vec![controller_store::Op::put("/rail/v1/tokens/user/x", "y")]).await;
+    assert!(matches!(beside, Err(Refusal::Stopped { .. })));
+    assert_eq!(store.status().await.unwrap().revision, revision);
+    new.handle.apply(submit("whole", None)).await.unwrap();
+}

@@ -1,0 +1,12 @@
+//! The leader loop over a store that misbehaves on command.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on shall say where"
+)]
+
+mod lead;
+mod outage;
+mod store;
+mod world;

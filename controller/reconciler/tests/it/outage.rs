@@ -1,0 +1,84 @@
+//! The store takes no writes for a while.
+
+use std::time::Duration;
+
+use controller_core::Event;
+use controller_reconciler::Refusal;
+use controller_store::Store;
+use proto_model::Inventory;
+
+use crate::{
+    store::{Mood, Moody},
+    world::{PATIENCE, World, submit},
+};
+
+#[tokio::test]
+async fn a_refused_submit_leaves_no_trace_and_writes_work_again_by_themselves() {
+    let store = Moody::new(128);
+    let world = World::start(store.clone()).await;
+    world.join("n0").await;
+    world.handle.apply(submit("before", None)).await.unwrap();
+    store.set(Mood::Full);
+    let revision = store.status().await.unwrap().revision;
+    for name in ["a", "b"] {
+        let refused = world.handle.apply(submit(name, Some(name))).await.unwrap_err();
+        assert!(
+            matches!(&refused, Refusal::Unwritable { cause } if cause.contains("No space left")),
+            "{refused}"
+        );
+    }
+    assert!(!world.handle.store_health().writable);
+    assert_eq!((world.jobs().await, store.status().await.unwrap().revision), (1, revision));
+    store.set(Mood::Well);
+    world.until("the store is writable", |handle| handle.store_health().writable).await;
+    world.handle.apply(submit("a", Some("a"))).await.unwrap();
+    assert_eq!(world.jobs().await, 2);
+}
+
+#[tokio::test]
+async fn an_unknown_outcome_is_read_back_and_the_repeated_submit_is_the_same_job() {
+    let store = Moody::new(128);
+    let world = World::start(store.clone()).await;
+    world.join("n0").await;
+    store.set(Mood::Unknown);
+    let refused = world.handle.apply(submit("maybe", Some("once"))).await.unwrap_err();
+    assert!(matches!(refused, Refusal::Unknown { .. }), "{refused}");
+    store.set(Mood::Well);
+    world.until("the store is writable", |handle| handle.store_health().writable).await;
+    assert_eq!(world.jobs().await, 1, "it was stored after all");
+    let again = world.handle.apply(submit("maybe", Some("once"))).await.unwrap();
+    let controller_core::Reply::Job { existed, .. } = again.reply else { panic!("no job") };
+    assert!(existed);
+}
+
+#[tokio::test]
+async fn what_an_agent_said_is_said_again_and_its_stream_lives_on() {
+    let store = Moody::new(128);
+    let world = World::start(store.clone()).await;
+    world.join("n0").await;
+    let mut session = world.connect("n0").await;
+    let mut messages = session.messages().unwrap();
+    assert!(messages.recv().await.is_some(), "the Welcome");
+    store.set(Mood::Full);
+    world.handle.apply(submit("refused", None)).await.unwrap_err();
+    let inventory = Inventory { cpus: 99, ..Inventory::default() };
+    let node = session.node().clone();
+    let said = Event::AgentInventory { node, session: session.number(), inventory: Box::new(inventory) };
+    session.say(said).await.unwrap();
+    session.hint(Event::AgentHeartbeat { node: session.node().clone(), session: session.number() });
+    store.set(Mood::Well);
+    let heard = async {
+        loop {
+            let node = session.node().clone();
+            let cpus = world.handle.query(move |state, _| state.node(&node).map(|node| node.inventory.cpus));
+            if cpus.await.unwrap() == Some(99) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, heard).await.unwrap();
+    assert!(world.handle.sessions().is_connected(session.node()));
+    let text = world.metrics.encode();
+    assert!(text.contains("rail_store_writable 1"), "{text}");
+}

@@ -1,0 +1,102 @@
+//! A loop with one node and one tenant.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use controller_core::{Event, Naming, Register, Submit};
+use controller_reconciler::{Ended, Handle, LoopMetrics, Options, Session};
+use controller_store::Store;
+use proto_model::{
+    CommandSpec, FailurePolicy, Gang, Inventory, JobName, JobSpec, NodeName, RailRequest, RequestId, Requeue,
+    TenantName, Work,
+};
+use proto_rpc::Metrics;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::store::Moody;
+
+/// Long enough for a slow machine under load; nothing waits for it when all is well.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+pub struct World {
+    pub handle: Handle,
+    pub running: JoinHandle<Ended>,
+    pub metrics: Metrics,
+    pub stop: CancellationToken,
+}
+
+impl World {
+    pub async fn start(store: Arc<Moody>) -> Self {
+        Self::start_with(store, |_| {}).await
+    }
+
+    pub async fn start_with(store: Arc<Moody>, change: impl FnOnce(&mut Options)) -> Self {
+        let metrics = Metrics::new("test", "0", std::time::SystemTime::UNIX_EPOCH);
+        let stop = CancellationToken::new();
+        let mut options = Options::new("test", stop.clone());
+        change(&mut options);
+        let store: Arc<dyn Store> = store;
+        let (handle, running) =
+            controller_reconciler::start(store, options, LoopMetrics::new(&metrics)).await.unwrap();
+        controller_reconciler::bootstrap(&handle, "0").await.unwrap();
+        Self { handle, running, metrics, stop }
+    }
+
+    pub async fn join(&self, name: &str) {
+        let node: NodeName = name.parse().unwrap();
+        let hash = [7; 32];
+        self.handle.apply(Event::CreateToken { node: node.clone(), hash, lifetime: None }).await.unwrap();
+        self.handle.apply(Event::Join { node, hash, csr: hash }).await.unwrap();
+    }
+
+    pub async fn connect(&self, name: &str) -> Session {
+        let register = Register {
+            node: name.parse().unwrap(),
+            session: 0,
+            agent_version: "test".into(),
+            inventory: Inventory::default(),
+            observations: Vec::new(),
+            epoch: 0,
+        };
+        self.handle.connect(register).await.unwrap()
+    }
+
+    pub async fn jobs(&self) -> usize {
+        self.handle.query(|state, _| state.jobs(None).count()).await.unwrap()
+    }
+
+    /// Waits until something is so.
+    pub async fn until(&self, what: &str, mut so: impl FnMut(&Handle) -> bool) {
+        let wait = async {
+            while !so(&self.handle) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("{what}"));
+    }
+}
+
+pub fn submit(name: &str, request: Option<&str>) -> Event {
+    let spec = JobSpec {
+        gang: Gang { nodes: 1, gpus_per_node: 0, ranks_per_node: 1 },
+        rails: RailRequest { required: 0, allow_partial: false },
+        priority: 0,
+        time_limit: None,
+        grace_period: Duration::from_secs(1),
+        failure: FailurePolicy { requeue: Requeue::Never, max_restarts: 0 },
+        work: Work::Command(CommandSpec {
+            argv: vec!["true".into()],
+            env: BTreeMap::new(),
+            working_dir: String::new(),
+        }),
+    };
+    Event::Submit(Box::new(Submit {
+        tenant: TenantName::new("default").unwrap(),
+        name: Naming::Name(JobName::new(name).unwrap()),
+        labels: BTreeMap::new(),
+        spec: Box::new(spec),
+        request: request.and_then(RequestId::new),
+        digest: [1; 32],
+        trace_parent: String::new(),
+    }))
+}
