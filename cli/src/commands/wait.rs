@@ -3,9 +3,7 @@
 use std::{io::IsTerminal as _, time::Duration};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use proto_rpc::{ErrorClass, RpcError};
 use proto_wire::v1::{self, job_event, job_status::Phase};
-use tonic::Status;
 
 use super::watch::{Resumer, open_jobs};
 use crate::{
@@ -93,6 +91,7 @@ async fn follow(
 ) -> Result<v1::Job, Error> {
     let doing = format!("wait for job `{job}`");
     let mut resumer = Resumer::new(0);
+    let mut known = false;
     loop {
         let lost = match open_jobs(api, &job.tenant, &job.name, resumer.revision).await {
             Err(status) => Some(status),
@@ -103,6 +102,9 @@ async fn follow(
                     Ok(Some(event)) => {
                         resumer.arrived(event.revision);
                         let deleted = event.r#type() == job_event::Type::Delete;
+                        if event.r#type() == job_event::Type::Synced && !known {
+                            return Err(gone(job));
+                        }
                         let Some(seen) = event.job else { continue };
                         // Another job may have taken the name since.
                         if seen
@@ -112,6 +114,7 @@ async fn follow(
                         {
                             continue;
                         }
+                        known = true;
                         show(&seen);
                         if ended(&seen) {
                             return Ok(seen);
@@ -125,16 +128,12 @@ async fn follow(
                 }
             },
         };
-        // A watch tells nothing of what was deleted before it began.
-        if is_missing(lost.as_ref()) {
-            return Err(Error::NotFound(format!("job {job} was deleted while it was waited for")));
-        }
         resumer.lost(&doing, lost).await?;
     }
 }
 
-fn is_missing(status: Option<&Status>) -> bool {
-    status.is_some_and(|status| RpcError::from_status(status).class == ErrorClass::NotFound)
+fn gone(job: &JobRef) -> Error {
+    Error::NotFound(format!("job {job} was deleted while it was waited for"))
 }
 
 /// Phase, reasons, and how far it is, in one line.

@@ -424,8 +424,7 @@ impl Up {
     /// What to say of a process that failed: the end of its log, which is about to be removed.
     fn failed(&self, role: &str, what: &str) -> Error {
         let log = std::fs::read_to_string(self.layout.log(role)).unwrap_or_default();
-        let lines: Vec<&str> = log.lines().collect();
-        let tail = lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n  ");
+        let tail = tail_of(&log).join("\n  ");
         let tail = if tail.is_empty() { String::new() } else { format!("; the end of its log:\n  {tail}") };
         Error::Dev(format!("{role}: {what}{tail}"))
     }
@@ -440,7 +439,28 @@ impl Up {
     }
 }
 
+/// The last lines of a log; where a panic is told, from there on, the stack being no help here.
+fn tail_of(log: &str) -> Vec<&str> {
+    let lines: Vec<&str> = log.lines().collect();
+    let panic = lines.iter().rposition(|line| line.contains(" panicked at "));
+    let from = panic.unwrap_or(lines.len().saturating_sub(TAIL_LINES));
+    lines[from..].iter().take_while(|line| !line.starts_with("stack backtrace")).take(TAIL_LINES).copied().collect()
+}
+
 fn is_ready(node: &v1::Node, name: &str) -> bool {
     let named = node.metadata.as_ref().is_some_and(|metadata| metadata.name == name);
     named && node.status.as_ref().is_some_and(|status| status.phase() == v1::node_status::Phase::Ready)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_log_is_what_matters() {
+        let long: String = (0..100).map(|line| format!("{line}\n")).collect();
+        assert_eq!(tail_of(&long).first(), Some(&"88"));
+        let panic = format!("a\nthread 'x' panicked at y:1:2:\nwhy\nstack backtrace:\n{long}");
+        assert_eq!(tail_of(&panic), ["thread 'x' panicked at y:1:2:", "why"]);
+    }
 }
