@@ -65,7 +65,6 @@ pub fn run(run: &Run) -> Result<(), Box<dyn std::error::Error>> {
 async fn serve(run: &Run) -> Result<(), Box<dyn std::error::Error>> {
     let data_dir = &run.cluster.data_dir;
     init::folder(data_dir)?;
-    ready::clear(data_dir)?;
     let ca = Arc::new(init::authority(&run.cluster)?);
     let metrics = Metrics::new("rail-controller", VERSION, SystemTime::now());
     let stop = Stop::default();
@@ -74,6 +73,8 @@ async fn serve(run: &Run) -> Result<(), Box<dyn std::error::Error>> {
     options.limits = store_limits();
     let store: Arc<dyn Store> =
         Arc::new(tokio::task::spawn_blocking(|| EmbeddedStore::open(options)).await??);
+    // Only now is it sure that no other process serves from this folder.
+    ready::clear(data_dir)?;
     let mut options = Options::new(holder(), stop.state.clone());
     options.config.heartbeat_interval = run.heartbeat_interval;
     options.config.heartbeat_limit = run.heartbeat_limit;
