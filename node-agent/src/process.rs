@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeSet, fs};
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    DumpableBehavior, Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, set_dumpable_behavior,
+};
 use serde::{Deserialize, Serialize};
 
 /// A process that cannot be mistaken for a later one of the same pid.
@@ -53,6 +55,13 @@ impl Identity {
         let Ok(descriptor) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
         Self::of(self.pid) == Some(self) && pidfd_send_signal(descriptor, signal).is_ok()
     }
+}
+
+/// Keeps other processes of the same user (a tenant's, where ranks run as the agent's user) from reading this one's
+/// memory and environment: job keys and tokens are there. The kernel does so for a process that may not be dumped.
+pub fn hide() {
+    // Fails on no kernel that has it; without it everything else still holds.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
 /// What the kernel says of a pid.

@@ -8,6 +8,7 @@ use proto_rpc::{Client, Jitter, MAX_MESSAGE_BYTES, RetryPolicy, RpcError};
 use proto_wire::v1::{self, agent_message, agent_service_client::AgentServiceClient, controller_message};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
 
 use crate::agent::{Setup, upload};
 
@@ -22,11 +23,20 @@ const UPLOADS: usize = 32;
 /// A stream that the controller does not answer after this long is given up.
 const OPEN_LIMIT: Duration = Duration::from_secs(10);
 
+/// A stream's way out.
+#[derive(Debug)]
+pub struct Outgoing {
+    /// Messages go here, the registration first.
+    pub sender: mpsc::Sender<v1::AgentMessage>,
+    /// Ends the stream.
+    pub hang_up: CancellationToken,
+}
+
 /// What the link tells the agent.
 #[derive(Debug)]
 pub enum LinkEvent {
-    /// A stream was opened; messages go here, the registration first.
-    Up(mpsc::Sender<v1::AgentMessage>),
+    /// A stream was opened.
+    Up(Outgoing),
     /// It ended.
     Down,
     /// The controller spoke.
@@ -68,7 +78,9 @@ async fn stream(
     let (sender, receiver) = mpsc::channel(OUTGOING);
     let gone = |_| tonic::Status::cancelled("the agent is ending");
     // Before the call: the controller may answer only when it has been spoken to.
-    events.send(LinkEvent::Up(sender.clone())).await.map_err(gone)?;
+    let hang_up = CancellationToken::new();
+    let outgoing = Outgoing { sender: sender.clone(), hang_up: hang_up.clone() };
+    events.send(LinkEvent::Up(outgoing)).await.map_err(gone)?;
     let mut agent =
         AgentServiceClient::new(client.without_timeout()).max_decoding_message_size(MAX_MESSAGE_BYTES);
     let call = agent.connect(ReceiverStream::new(receiver));
@@ -106,6 +118,9 @@ async fn stream(
                 if sender.try_send(v1::AgentMessage { body }).is_err() {
                     return Err(tonic::Status::resource_exhausted("the controller does not read"));
                 }
+            }
+            () = hang_up.cancelled() => {
+                return Err(tonic::Status::resource_exhausted("the controller does not read, or cannot be obeyed"));
             }
             () = sender.closed() => return Err(tonic::Status::unavailable("the stream to the controller broke")),
         }

@@ -82,6 +82,7 @@ pub(crate) struct Setup {
 /// # Errors
 /// Why it could not begin.
 pub fn run(arguments: RunArguments) -> Result<(), AgentError> {
+    crate::process::hide();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let _telemetry = telemetry::init(&TelemetryOptions {

@@ -21,7 +21,7 @@ use tracing::{Instrument, Span};
 use crate::{
     agent::{
         Setup, identity,
-        link::{self, LinkEvent},
+        link::{self, LinkEvent, Outgoing},
         recover, watch,
     },
     files::{self, Durability},
@@ -43,7 +43,7 @@ struct Runner {
     state: State,
     events: mpsc::Sender<Event>,
     orders: BTreeMap<Key, mpsc::Sender<Order>>,
-    controller: Option<mpsc::Sender<v1::AgentMessage>>,
+    controller: Option<Outgoing>,
     /// `prepare` until the engine listens, then `start` until the ranks run.
     spans: BTreeMap<Key, Span>,
     exits_told: BTreeMap<Key, BTreeSet<u32>>,
@@ -143,8 +143,8 @@ impl Runner {
 
     async fn hear(&mut self, event: LinkEvent) {
         match event {
-            LinkEvent::Up(sender) => {
-                self.controller = Some(sender);
+            LinkEvent::Up(stream) => {
+                self.controller = Some(stream);
                 self.handle(Event::Connected).await;
             }
             LinkEvent::Down => {
@@ -177,7 +177,7 @@ impl Runner {
                     let path = self.setup.data.epoch();
                     if let Err(error) = files::write_json(&path, &epoch, Durability::Power) {
                         tracing::error!(%error, epoch, "an epoch that cannot be kept cannot be obeyed");
-                        self.controller = None;
+                        self.hang_up();
                         return;
                     }
                 }
@@ -286,13 +286,9 @@ impl Runner {
     }
 
     fn order(&mut self, key: Key, order: Order) {
-        if let Order::Start { .. } = &order
-            && let Some(record) = self.state.record(key)
-            && !self
-                .spans
-                .get(&key)
-                .is_some_and(|span| span.metadata().is_some_and(|meta| meta.name() == "start"))
-        {
+        let is_start = |span: &Span| span.metadata().is_some_and(|meta| meta.name() == "start");
+        let begun = self.spans.get(&key).is_some_and(is_start);
+        if let (Order::Start { .. }, Some(record), false) = (&order, self.state.record(key), begun) {
             let id = &record.id;
             let span = tracing::info_span!(
                 "start", tenant = %id.tenant, job = %id.name, node = %self.setup.node, attempt = key.attempt
@@ -349,11 +345,16 @@ impl Runner {
     }
 
     fn send_body(&mut self, body: agent_message::Body) {
-        let sent =
-            self.controller.as_ref().map(|sender| sender.try_send(v1::AgentMessage { body: Some(body) }));
-        if let Some(Err(_)) = sent {
-            // The link sees its sender go, ends the stream, and a new registration tells everything again.
-            self.controller = None;
+        let Some(stream) = &self.controller else { return };
+        if stream.sender.try_send(v1::AgentMessage { body: Some(body) }).is_err() {
+            self.hang_up();
+        }
+    }
+
+    /// Ends the stream; the registration on the next one tells everything again.
+    fn hang_up(&mut self) {
+        if let Some(stream) = self.controller.take() {
+            stream.hang_up.cancel();
         }
     }
 

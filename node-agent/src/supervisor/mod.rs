@@ -46,6 +46,7 @@ pub enum SupervisorError {
 pub fn run(dir: &JobDir) -> Result<(), SupervisorError> {
     // Fails only where it leads a group already: then it was started by hand.
     let _ = rustix::process::setsid();
+    crate::process::hide();
     let deadline = Instant::now() + LOCK_LIMIT;
     let _lock = loop {
         match files::lock(&dir.lock())? {

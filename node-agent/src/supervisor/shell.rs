@@ -13,7 +13,7 @@ use node_agent_core::supervisor::{Action, Event, State, step};
 use proto_model::{NodeEndpoints, Observed, RailBytes, RankExit, Timestamp, Work};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, waitpid},
+    process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, wait},
 };
 
 use crate::{
@@ -37,6 +37,9 @@ const ENDING: Duration = Duration::from_millis(20);
 /// Else: orphans are reaped and deadlines are seen this often.
 const QUIET: Duration = Duration::from_millis(250);
 
+/// What the engine answered to `connect`.
+type Connected = Result<(), String>;
+
 /// The supervisor's hands.
 pub struct Shell {
     dir: JobDir,
@@ -48,7 +51,7 @@ pub struct Shell {
     ranks: Ranks,
     /// Ends of the engine and the ranks, by pidfd: readable when they have ended.
     ends: Vec<OwnedFd>,
-    connected: (Sender<Result<(), String>>, Receiver<Result<(), String>>),
+    connected: (Sender<Connected>, Receiver<Connected>),
     wake: (OwnedFd, OwnedFd),
     dirty: bool,
     exits_saved: usize,
@@ -297,7 +300,7 @@ impl Shell {
     fn reap(&mut self) {
         let mut ranks = Vec::new();
         let engine_pid = self.engine_pid();
-        while let Ok(Some((pid, status))) = waitpid(None, WaitOptions::NOHANG) {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             let pid = pid.as_raw_nonzero().get();
             if Some(pid) == engine_pid {
                 self.engine_ended(status);

@@ -1,0 +1,13 @@
+//! Real processes: supervisors with the real engine, agents with a controller that the test plays.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking, its helpers too"
+)]
+
+mod agent;
+mod controller;
+mod supervisor;
+mod support;

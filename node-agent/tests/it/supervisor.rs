@@ -1,0 +1,384 @@
+//! One try of one job under its supervisor: its life, its end, its output, and what it must not see.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, ErrorKind, Write},
+    os::unix::net::UnixStream,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use node_agent::{
+    files,
+    layout::JobDir,
+    logs::{LogReader, Stream},
+    process::Identity,
+    saved::{SavedOrder, SavedSnapshot, SavedState},
+    supervisor::brief::{self, Brief, key_to_hex},
+};
+use node_agent_core::{Order, Snapshot};
+use node_agent_local::ShortPath;
+use proto_model::{Assignment, Observed, Wish, Work};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::support::{
+    AGENT, LIMIT, NODE, assignment, collective, engine, eventually, gone, process_in, shell,
+};
+
+struct Supervised {
+    room: TempDir,
+    dir: JobDir,
+    process: Child,
+    id: Identity,
+    words: BufReader<UnixStream>,
+    seen: Snapshot,
+}
+
+fn brief() -> Brief {
+    Brief {
+        node: NODE.into(),
+        epoch: 3,
+        engine: engine(),
+        library: None,
+        environment: [("NCCL_IB_DISABLE".to_owned(), "1".to_owned())].into(),
+        log_bytes: 1 << 20,
+        cgroups: true,
+    }
+}
+
+fn start(dir: &JobDir, assignment: &Assignment, brief: &Brief) -> Child {
+    brief::write(dir, assignment, brief).unwrap();
+    let mut command = Command::new(AGENT);
+    command.arg("supervise").arg("--dir").arg(dir.path()).stdin(Stdio::piped()).stderr(Stdio::piped());
+    command.env("RAIL_JOIN_TOKEN", "rail-join-v1.very.secret");
+    let mut process = command.spawn().unwrap();
+    let Wish::Prepared { key, .. } = &assignment.wish else { panic!("a job is prepared first") };
+    // A supervisor that refuses at once may not read it.
+    let _ = writeln!(process.stdin.take().unwrap(), "{}", key_to_hex(key));
+    process
+}
+
+impl Supervised {
+    fn new(ranks: u32, work: Work) -> Self {
+        Self::with(&assignment(ranks, work), &brief())
+    }
+
+    fn with(assignment: &Assignment, brief: &Brief) -> Self {
+        let room = tempfile::tempdir().unwrap();
+        let dir = JobDir::at(room.path().join("try"));
+        let process = start(&dir, assignment, brief);
+        let id = Identity::of(process.id().cast_signed()).unwrap();
+        let words = eventually("the supervisor listens", || {
+            UnixStream::connect(ShortPath::of(&dir.socket()).ok()?).ok()
+        });
+        words.set_read_timeout(Some(LIMIT)).unwrap();
+        Self { room, dir, process, id, words: BufReader::new(words), seen: Snapshot::default() }
+    }
+
+    /// Waits until what the supervisor says fits.
+    fn until(&mut self, what: &str, fits: impl Fn(&Snapshot) -> bool) -> &Snapshot {
+        let deadline = Instant::now() + LIMIT;
+        while !fits(&self.seen) {
+            let mut line = String::new();
+            // A supervisor that ends at once may do so before it greets us: then its durable state speaks.
+            let next: Snapshot = match self.words.read_line(&mut line) {
+                Ok(1..) => serde_json::from_str::<SavedSnapshot>(&line).unwrap().into(),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    panic!("{what} did not come: {:?}", self.seen)
+                }
+                _ => self.saved().snapshot.into(),
+            };
+            assert!(Instant::now() < deadline, "{what} did not come: {:?}", self.seen);
+            assert!(next.state >= self.seen.state, "states only move forward");
+            self.seen = next;
+        }
+        &self.seen
+    }
+
+    fn state(&mut self, state: Observed) -> &Snapshot {
+        self.until(&format!("{state:?}"), |seen| seen.state >= state)
+    }
+
+    fn order(&mut self, order: Order) {
+        let mut line = serde_json::to_vec(&SavedOrder::from(&order)).unwrap();
+        line.push(b'\n');
+        self.words.get_ref().write_all(&line).unwrap();
+    }
+
+    fn run(&mut self) {
+        self.state(Observed::Prepared);
+        self.order(Order::Start { peers: Vec::new() });
+    }
+
+    fn stop(&mut self, grace: Duration) {
+        self.order(Order::Stop { grace, reason: "cancelled by ada".into() });
+    }
+
+    /// To the end: everything gone, and the durable state says what was told.
+    fn ended(&mut self) -> Snapshot {
+        let seen = self.state(Observed::Ended).clone();
+        assert!(self.process.wait().unwrap().success());
+        let saved = self.saved();
+        assert_eq!(Snapshot::from(saved.snapshot), seen, "what was told is durable");
+        for id in saved.engine.iter().chain(saved.ranks.values()) {
+            assert!(!id.is_alive(), "{id:?} outlived the supervisor");
+        }
+        for group in saved.cgroups {
+            assert!(!group.exists(), "{} is left", group.display());
+        }
+        seen
+    }
+
+    fn saved(&self) -> SavedState {
+        files::read_json(&self.dir.state()).unwrap().unwrap()
+    }
+
+    fn log(&self, rank: u32, stream: Stream) -> String {
+        let mut reader = LogReader::open(&self.dir.rank_log(rank), 0);
+        let mut text = Vec::new();
+        loop {
+            let pieces = reader.next(1 << 20).unwrap();
+            if pieces.is_empty() {
+                return String::from_utf8(text).unwrap();
+            }
+            text.extend(
+                pieces.into_iter().filter(|piece| piece.stream == stream).flat_map(|piece| piece.data),
+            );
+        }
+    }
+
+    fn work(&self, name: &str) -> std::path::PathBuf {
+        self.dir.work().join(name)
+    }
+}
+
+impl Drop for Supervised {
+    fn drop(&mut self) {
+        // Ranks and engine are tied to it; what a failed test left ends with it.
+        self.id.signal(Signal::KILL);
+        let _ = self.process.wait();
+    }
+}
+
+fn codes(seen: &Snapshot) -> Vec<(u32, i32, i32)> {
+    seen.exits.iter().map(|exit| (exit.rank, exit.code, exit.signal)).collect()
+}
+
+fn cause(seen: &Snapshot) -> (&str, &str) {
+    seen.cause.as_ref().map_or(("", ""), |cause| (cause.code.as_ref(), cause.message.as_str()))
+}
+
+#[test]
+fn ranks_run_to_their_end_and_their_output_and_exit_codes_are_kept() {
+    let script = "echo \"rank $RANK of $WORLD_SIZE\"; echo oops >&2; test $RANK = 1 && exit 3; \
+                  test $RANK = 2 && kill -9 $$; exit 0";
+    let mut job = Supervised::new(3, shell(script, &[]));
+    assert_eq!(job.state(Observed::Prepared).endpoints.len(), 1);
+    job.run();
+    let seen = job.ended();
+    assert_eq!(codes(&seen), [(0, 0, 0), (1, 3, 0), (2, 0, 9)]);
+    assert_eq!(cause(&seen), ("", ""));
+    for rank in 0..3 {
+        assert_eq!(job.log(rank, Stream::Out), format!("rank {rank} of 3\n"));
+        assert_eq!(job.log(rank, Stream::Err), "oops\n");
+    }
+    assert_eq!(seen.rails.len(), 1, "the engine's bytes were read before it ended");
+}
+
+#[test]
+fn a_collective_is_run_by_the_engine_and_its_result_is_told() {
+    let mut job = Supervised::new(2, collective());
+    job.run();
+    let seen = job.ended();
+    assert_eq!(codes(&seen), [(0, 0, 0), (1, 0, 0)], "{}", job.log(0, Stream::Err));
+    let result = seen.result.as_ref().unwrap();
+    assert!(result.verified && result.mismatches == 0 && result.ranks == 2, "{result:?}");
+}
+
+#[test]
+fn a_stubborn_tree_with_grandchildren_gets_its_grace_and_is_then_killed() {
+    // The grandchild leaves group and session, and its parent.
+    let script = "trap '' TERM; (trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$ > far; sleep 600' &) ; \
+                  sh -c 'trap \"\" TERM; echo $$ > near; sleep 600' & echo $$ > own; wait; sleep 600";
+    let mut job = Supervised::new(1, shell(script, &[]));
+    job.run();
+    let [own, near, far] = ["own", "near", "far"].map(|name| process_in(&job.work(name)));
+    let begun = Instant::now();
+    job.stop(Duration::from_millis(400));
+    job.state(Observed::Stopping);
+    let seen = job.ended();
+    assert!(begun.elapsed() >= Duration::from_millis(400), "no grace was given");
+    assert_eq!(codes(&seen), [(0, 0, 9)]);
+    for id in [own, near, far] {
+        assert!(!id.is_alive(), "{id:?}");
+    }
+    assert_eq!(job.log(0, Stream::Note), "stopping: cancelled by ada\n");
+}
+
+#[test]
+fn a_polite_tree_ends_on_sigterm_even_if_it_was_stopped() {
+    let script = "trap 'echo bye; exit 0' TERM; echo $$ > own; kill -STOP $$; while :; do sleep 0.05; done";
+    let mut job = Supervised::new(1, shell(script, &[]));
+    job.run();
+    process_in(&job.work("own"));
+    job.state(Observed::Running);
+    job.stop(LIMIT);
+    assert_eq!(codes(&job.ended()), [(0, 0, 0)]);
+    assert_eq!(job.log(0, Stream::Out), "bye\n");
+}
+
+#[test]
+fn what_a_rank_leaves_behind_is_swept() {
+    let script =
+        "setsid sh -c 'echo $$ > far; sleep 600' > /dev/null 2>&1 & while ! test -s far; do sleep 0.01; done";
+    let mut job = Supervised::new(1, shell(script, &[]));
+    job.run();
+    let far = process_in(&job.work("far"));
+    assert_eq!(codes(&job.ended()), [(0, 0, 0)]);
+    assert!(!far.is_alive());
+}
+
+#[test]
+fn an_engine_that_is_killed_ends_the_job_within_five_seconds_with_a_cause() {
+    let mut job =
+        Supervised::new(2, shell("trap '' TERM; echo $$ > own-$RANK; while :; do sleep 0.05; done", &[]));
+    job.run();
+    job.state(Observed::Running);
+    let ranks = [0, 1].map(|rank| process_in(&job.work(&format!("own-{rank}"))));
+    let engine = job.saved().engine.unwrap();
+    let begun = Instant::now();
+    assert!(engine.signal(Signal::KILL));
+    let seen = job.ended();
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert_eq!(cause(&seen).0, "EngineLost");
+    assert!(cause(&seen).1.contains("signal 9"), "{:?}", cause(&seen));
+    assert!(ranks.iter().all(|id| !id.is_alive()));
+}
+
+#[test]
+fn nothing_outlives_a_supervisor_that_is_killed() {
+    let mut job = Supervised::new(1, shell("echo $$ > own; sleep 600", &[]));
+    job.run();
+    let rank = process_in(&job.work("own"));
+    let engine = eventually("the engine is recorded", || job.saved().engine);
+    assert!(job.id.signal(Signal::KILL));
+    gone("the rank", rank);
+    gone("the engine", engine);
+}
+
+#[test]
+fn logs_are_bounded_and_say_what_was_dropped() {
+    let mut small = brief();
+    small.log_bytes = 100_000;
+    let script = "i=0; while test $i -lt 20000; do echo \"line $i of many, with some text to fill it\"; i=$((i+1)); done";
+    let mut job = Supervised::with(&assignment(1, shell(script, &[])), &small);
+    job.run();
+    job.ended();
+    let log = job.dir.rank_log(0);
+    let size = |path: &Path| fs::metadata(path).map_or(0, |meta| meta.len());
+    let both = size(&log) + size(&log.with_file_name("rank-0.log.1"));
+    assert!((100_000..=200_000).contains(&both), "{both}");
+    assert!(job.log(0, Stream::Out).ends_with("line 19999 of many, with some text to fill it\n"));
+    assert!(job.log(0, Stream::Note).contains("bytes of older output dropped"));
+}
+
+#[test]
+fn a_rank_sees_its_place_and_no_secret_and_its_user_wins() {
+    let set = [("NCCL_IB_DISABLE", "0"), ("MINE", "yes")];
+    let mut job = Supervised::new(2, shell("env; cat $RAIL_RANK_MAP", &set));
+    job.run();
+    job.ended();
+    let out = job.log(1, Stream::Out);
+    let socket = format!("RAIL_ENGINE_SOCKET={}", job.dir.engine_socket().display());
+    for line in [
+        "RANK=1",
+        "WORLD_SIZE=2",
+        "LOCAL_RANK=1",
+        "LOCAL_WORLD_SIZE=2",
+        "NODE_RANK=0",
+        "MASTER_ADDR=127.0.0.1",
+        "RAIL_JOB=nlp/train",
+        "RAIL_TENANT=nlp",
+        "RAIL_ATTEMPT=1",
+        "CUDA_VISIBLE_DEVICES=1",
+        "MINE=yes",
+        "NCCL_IB_DISABLE=0",
+        &socket,
+    ] {
+        assert!(out.lines().any(|one| one == line), "{line} is missing in\n{out}");
+    }
+    assert!(out.contains("\"localRank\": 1"), "{out}");
+    let key: String = (0..32_u8).map(|at| format!("{:02x}", at + 0xa0)).collect();
+    assert!(!out.contains("very.secret") && !out.contains(&key), "{out}");
+    // Nor does any file of the try hold the key.
+    for entry in fs::read_dir(job.dir.path()).unwrap().flatten() {
+        let content = fs::read(entry.path()).unwrap_or_default();
+        assert!(!content.windows(64).any(|part| part == key.as_bytes()), "{:?}", entry.path());
+        let raw: [u8; 32] = std::array::from_fn(|at| at as u8 + 0xa0);
+        assert!(!content.windows(32).any(|part| part == raw), "{:?}", entry.path());
+    }
+}
+
+#[test]
+fn a_program_that_is_not_there_and_a_working_directory_that_is_not_there_are_told() {
+    let mut work = shell("", &[]);
+    if let Work::Command(command) = &mut work {
+        command.argv = vec!["no-such-program".into()];
+    }
+    let mut job = Supervised::new(1, work.clone());
+    job.run();
+    assert_eq!(codes(&job.ended()), [(0, 127, 0)]);
+    assert!(job.log(0, Stream::Err).contains("cannot run 'no-such-program'"));
+    if let Work::Command(command) = &mut work {
+        command.working_dir = "/no/such/place".into();
+    }
+    let mut job = Supervised::new(1, work);
+    job.run();
+    let seen = job.ended();
+    assert_eq!(cause(&seen).0, "RankStartFailed");
+    assert!(cause(&seen).1.contains("/no/such/place"), "{seen:?}");
+}
+
+#[test]
+fn an_engine_that_does_not_come_up_is_a_cause_with_its_last_words() {
+    let mut absent = brief();
+    absent.engine = "/no/such/engine".into();
+    let seen = Supervised::with(&assignment(1, shell("true", &[])), &absent).ended();
+    assert_eq!(cause(&seen).0, "EngineFailed");
+    assert!(cause(&seen).1.contains("/no/such/engine"), "{seen:?}");
+    let mut other = assignment(1, shell("true", &[]));
+    if let Wish::Prepared { placement, .. } = &mut other.wish {
+        // TEST-NET-1 (RFC 5737): no machine has it.
+        placement.nodes[0].nics[0].address = Some([192, 0, 2, 1].into());
+    }
+    let seen = Supervised::with(&other, &brief()).ended();
+    assert_eq!(cause(&seen).0, "EngineFailed");
+    assert!(cause(&seen).1.contains("192.0.2.1"), "{seen:?}");
+}
+
+#[test]
+fn a_stop_before_the_start_ends_the_engine_and_a_later_start_does_nothing() {
+    let mut job = Supervised::new(1, shell("echo started", &[]));
+    job.state(Observed::Prepared);
+    job.stop(LIMIT);
+    job.order(Order::Start { peers: Vec::new() });
+    let seen = job.ended();
+    assert_eq!((codes(&seen), cause(&seen)), (vec![], ("", "")));
+    assert_eq!(job.log(0, Stream::Out), "");
+}
+
+#[test]
+fn an_attempt_has_one_supervisor_and_is_never_run_twice() {
+    let task = assignment(1, shell("echo once", &[]));
+    let mut job = Supervised::with(&task, &brief());
+    let mut second = start(&job.dir, &task, &brief());
+    assert!(!second.wait().unwrap().success());
+    job.run();
+    job.ended();
+    let mut third = start(&job.dir, &task, &brief());
+    assert!(!third.wait().unwrap().success());
+    assert_eq!(job.log(0, Stream::Out), "once\n");
+    assert!(job.room.path().exists());
+}

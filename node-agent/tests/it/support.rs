@@ -1,0 +1,135 @@
+//! What the tests share: programs, jobs, waiting.
+
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
+
+use node_agent::process::Identity;
+use proto_model::{
+    Assignment, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, FailurePolicy, Gang, JobId, JobKey,
+    JobName, JobSpec, JobUid, NicPlace, NodeName, NodePlace, Placement, RailRequest, RankPlace, ReduceOp,
+    Requeue, TenantName, Wish, Work,
+};
+
+pub const AGENT: &str = env!("CARGO_BIN_EXE_rail-node-agent");
+/// Longer than anything here takes on a busy machine.
+pub const LIMIT: Duration = Duration::from_secs(30);
+
+/// The real engine, beside this test's own program; built once if it is not there.
+pub fn engine() -> PathBuf {
+    static ENGINE: OnceLock<PathBuf> = OnceLock::new();
+    ENGINE
+        .get_or_init(|| {
+            let engine = Path::new(AGENT).with_file_name("rail-engine");
+            if !engine.exists() {
+                let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+                let status = Command::new(cargo).args(["build", "-q", "-p", "node-agent-engine"]).status();
+                assert!(status.unwrap().success(), "rail-engine does not build");
+            }
+            assert!(engine.exists(), "no rail-engine at {}", engine.display());
+            engine
+        })
+        .clone()
+}
+
+/// Waits for a condition, and says which one did not come.
+pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "{what}: not within {LIMIT:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The process whose pid a job's program has written into a file.
+pub fn process_in(path: &Path) -> Identity {
+    eventually(&format!("a pid in {}", path.display()), || {
+        let text = std::fs::read_to_string(path).ok()?;
+        Identity::of(text.strip_suffix('\n')?.parse().ok()?)
+    })
+}
+
+pub fn gone(what: &str, id: Identity) {
+    eventually(&format!("{what} ends"), || (!id.is_alive()).then_some(()));
+}
+
+pub const NODE: &str = "n0";
+
+/// A job of `ranks` ranks on this one node.
+pub fn assignment(ranks: u32, work: Work) -> Assignment {
+    let node = NodeName::new(NODE).unwrap();
+    let address: IpAddr = [127, 0, 0, 1].into();
+    let nic = NicPlace {
+        device: "rail0".into(),
+        netdev: "lo".into(),
+        rail: 0,
+        leaf: String::new(),
+        address: Some(address),
+    };
+    let rank = |rank: u32| RankPlace {
+        rank,
+        node: node.clone(),
+        local_rank: rank,
+        gpus: vec![rank],
+        nic: "rail0".into(),
+        rail: 0,
+        leaf: String::new(),
+    };
+    let place =
+        NodePlace { node: node.clone(), pod: String::new(), gpus: (0..ranks).collect(), nics: vec![nic] };
+    let placement = Placement {
+        nodes: vec![place],
+        ranks: (0..ranks).map(rank).collect(),
+        rails: vec![0],
+        pods: 1,
+        reasons: Vec::new(),
+    };
+    let spec = JobSpec {
+        gang: Gang { nodes: 1, gpus_per_node: 0, ranks_per_node: ranks },
+        rails: RailRequest::default(),
+        priority: 0,
+        time_limit: None,
+        grace_period: Duration::from_secs(10),
+        failure: FailurePolicy { requeue: Requeue::Never, max_restarts: 0 },
+        work,
+    };
+    let uid = JobUid::from_random(*random().as_bytes());
+    let id = JobId { tenant: TenantName::new("nlp").unwrap(), name: JobName::new("train").unwrap() };
+    let wish = Wish::Prepared {
+        spec: Box::new(spec),
+        placement: Box::new(placement),
+        key: JobKey::new(std::array::from_fn(|at| at as u8 + 0xa0)),
+    };
+    Assignment { uid, attempt: 1, id, wish, trace_parent: String::new() }
+}
+
+fn random() -> uuid::Uuid {
+    uuid::Uuid::new_v4()
+}
+
+/// `sh -c SCRIPT`, with these variables.
+pub fn shell(script: &str, env: &[(&str, &str)]) -> Work {
+    let env: BTreeMap<_, _> = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let argv = ["sh", "-c", script].map(str::to_owned).to_vec();
+    Work::Command(CommandSpec { argv, env, working_dir: String::new() })
+}
+
+pub fn collective() -> Work {
+    Work::Collective(CollectiveSpec {
+        op: CollectiveOp::AllReduce,
+        bytes: 100_000,
+        dtype: Dtype::F32,
+        reduce: ReduceOp::Sum,
+        iterations: 3,
+        warmup: 1,
+        verify: true,
+    })
+}
