@@ -13,7 +13,10 @@ use proto_rpc::{
     server::{Limits, Server, ServerMetrics, ServerTls},
 };
 use thiserror::Error;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    task::{JoinError, JoinHandle},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{args::Run, certificates, init, ready};
@@ -68,48 +71,26 @@ async fn serve(run: &Run) -> Result<(), Box<dyn std::error::Error>> {
     let ca = Arc::new(init::authority(&run.cluster)?);
     let metrics = Metrics::new("rail-controller", VERSION, SystemTime::now());
     let stop = Stop::default();
-
-    let mut options = EmbeddedOptions::new(data_dir.join("store"));
-    options.limits = store_limits();
-    let store: Arc<dyn Store> =
-        Arc::new(tokio::task::spawn_blocking(|| EmbeddedStore::open(options)).await??);
-    // Only now is it sure that no other process serves from this folder.
-    ready::clear(data_dir)?;
-    let mut options = Options::new(holder(), stop.state.clone());
-    options.config.heartbeat_interval = run.heartbeat_interval;
-    options.config.heartbeat_limit = run.heartbeat_limit;
-    let loop_metrics = LoopMetrics::new(&metrics);
-    let (handle, mut running) = controller_reconciler::start(store, options, loop_metrics).await?;
-    if controller_reconciler::bootstrap(&handle, VERSION).await? {
-        tracing::info!(
-            tenant = controller_reconciler::DEFAULT_TENANT,
-            "new cluster: the default tenant was made"
-        );
-    }
+    let (handle, mut running) = lead(run, &metrics, &stop).await?;
 
     let mut listen = run.listen.clone();
     listen.extend(run.listen_unix.clone().map(Listen::Unix));
     let names = certificates::names(&listen, &run.server_name);
     let slot = certificates::first(&ca, &names)?;
-    let server_metrics = ServerMetrics::new(&metrics);
-    let limits = Limits { drain: DRAIN, ..Limits::default() };
     let tls = ServerTls {
         ca_pem: ca.certificate_pem().to_owned(),
         cluster: ca.cluster().to_owned(),
         slot: slot.clone(),
     };
+    let limits = Limits { drain: DRAIN, ..Limits::default() };
+    let server_metrics = ServerMetrics::new(&metrics);
     let server = Server::bind(&listen, &tls, limits, server_metrics.clone()).await?;
     let plain = Server::bind_plain(run.metrics, limits, server_metrics).await?;
     let (serving, scraped) = (server.addresses()?, plain.addresses()?);
 
     let guard = controller_api::guard(&handle, ca.cluster(), &metrics);
-    let context = Context {
-        handle: handle.clone(),
-        ca: Arc::clone(&ca),
-        guard,
-        version: VERSION,
-        ending: stop.streams.clone(),
-    };
+    let ending = stop.streams.clone();
+    let context = Context { handle: handle.clone(), ca: Arc::clone(&ca), guard, version: VERSION, ending };
     let api = Api::new(context, &metrics).await?;
     let servers = tokio::spawn(server.serve(api.router.clone(), stop.calls.clone()));
     let scraper = tokio::spawn(plain.serve(metrics.router(), stop.state.clone()));
@@ -138,11 +119,40 @@ async fn serve(run: &Run) -> Result<(), Box<dyn std::error::Error>> {
     // Nobody reads metrics of a process that is gone.
     let _ = scraper.await;
     tracing::info!(connections_cut = cut, "ended");
+    verdict(ended).map_err(Into::into)
+}
+
+/// Opens the store, takes the lead, and makes what a new cluster needs.
+async fn lead(
+    run: &Run,
+    metrics: &Metrics,
+    stop: &Stop,
+) -> Result<(Handle, JoinHandle<Ended>), Box<dyn std::error::Error>> {
+    let mut options = EmbeddedOptions::new(run.cluster.data_dir.join("store"));
+    options.limits = store_limits();
+    let store: Arc<dyn Store> =
+        Arc::new(tokio::task::spawn_blocking(|| EmbeddedStore::open(options)).await??);
+    // Only now is it sure that no other process serves from this folder.
+    ready::clear(&run.cluster.data_dir)?;
+    let mut options = Options::new(holder(), stop.state.clone());
+    options.config.heartbeat_interval = run.heartbeat_interval;
+    options.config.heartbeat_limit = run.heartbeat_limit;
+    let (handle, running) = controller_reconciler::start(store, options, LoopMetrics::new(metrics)).await?;
+    if controller_reconciler::bootstrap(&handle, VERSION).await? {
+        tracing::info!(
+            tenant = controller_reconciler::DEFAULT_TENANT,
+            "new cluster: the default tenant was made"
+        );
+    }
+    Ok((handle, running))
+}
+
+fn verdict(ended: Option<Result<Ended, JoinError>>) -> Result<(), RunError> {
     match ended {
         Some(Ok(Ended::Asked)) => Ok(()),
-        Some(Ok(Ended::Deposed)) => Err(RunError::Deposed.into()),
-        Some(Err(error)) => Err(RunError::Broken(error.to_string()).into()),
-        None => Err(RunError::Broken("it did not end in time".to_owned()).into()),
+        Some(Ok(Ended::Deposed)) => Err(RunError::Deposed),
+        Some(Err(error)) => Err(RunError::Broken(error.to_string())),
+        None => Err(RunError::Broken("it did not end in time".to_owned())),
     }
 }
 
