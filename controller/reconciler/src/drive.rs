@@ -4,27 +4,26 @@
 //! them, the state goes back to the last commit; clients are told why, and what agents said is said again later.
 
 use std::{
-    collections::VecDeque,
     ops::ControlFlow,
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use controller_core::{Config, CoreError, Event, Key, Reply, State, step};
-use controller_store::{Limits, Op, Store, StoreError, Txn};
+use controller_store::{Limits, Store, StoreError, Txn};
 use rand_chacha::{ChaCha20Rng, rand_core::Rng as _};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    batch::{Batch, Stepped, is_agents},
+    batch::{Batch, Stepped},
     clock::Clock,
     codec,
     error::Refusal,
     handle::{Answer, Applied, Request, Shared, refusal},
-    keys, leader,
+    leader,
     metrics::LoopMetrics,
+    outage::Outage,
     push,
     sessions::{Delivery, Sessions},
 };
@@ -33,11 +32,6 @@ use crate::{
 const ROUND: usize = 256;
 /// Longest sleep: the core's timers are asked again after it.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
-/// First and longest wait between attempts to write again.
-const PROBE_FIRST: Duration = Duration::from_millis(200);
-const PROBE_LONGEST: Duration = Duration::from_secs(2);
-/// What agents said that may wait for the store; beyond it they are made to say everything again.
-const HELD: usize = 16_384;
 /// How often jobs are counted for the metrics.
 const COUNT_EVERY: Duration = Duration::from_secs(2);
 
@@ -48,18 +42,6 @@ pub enum Ended {
     Asked,
     /// Another controller leads: this process must not go on.
     Deposed,
-}
-
-/// The store takes no writes.
-struct Outage {
-    next_probe: Instant,
-    wait: Duration,
-    /// The last commit's outcome is not known: read everything again first.
-    reload: bool,
-    /// What agents said meanwhile.
-    held: VecDeque<Event>,
-    /// More was said than could be held.
-    overflow: bool,
 }
 
 pub(crate) struct Loop {
@@ -75,7 +57,7 @@ pub(crate) struct Loop {
     pub clock: Clock,
     pub rng: ChaCha20Rng,
     pub stop: CancellationToken,
-    outage: Option<Outage>,
+    pub(crate) outage: Option<Outage>,
     counted: Instant,
     gone: Vec<Event>,
     challenged: bool,
@@ -211,7 +193,7 @@ impl Loop {
     }
 
     /// Reads first, of what is committed; then events, in order.
-    async fn round(&mut self, round: &mut Vec<Request>) -> ControlFlow<()> {
+    pub(crate) async fn round(&mut self, round: &mut Vec<Request>) -> ControlFlow<()> {
         let now = self.clock.now();
         let mut events = Vec::with_capacity(round.len() + 1);
         events.extend(self.gone.drain(..).map(|event| (event, None)));
@@ -249,7 +231,7 @@ impl Loop {
         ControlFlow::Continue(())
     }
 
-    fn step_into(&mut self, batch: &mut Batch, event: Event, answer: Option<Answer>) {
+    pub(crate) fn step_into(&mut self, batch: &mut Batch, event: Event, answer: Option<Answer>) {
         let now = self.clock.now();
         let output = {
             let span = push::decide_span(&event);
@@ -413,102 +395,6 @@ impl Loop {
         ControlFlow::Continue(())
     }
 
-    fn open_outage(&mut self, error: &StoreError) {
-        let cause = error.to_string();
-        tracing::error!(%cause, "the store takes no writes: submits are refused, running jobs go on");
-        self.shared.set_cause(Some(cause));
-        self.metrics.writable.set(0);
-        let reload = !leader::surely_not_stored(error);
-        let next_probe = Instant::now() + PROBE_FIRST;
-        let (held, overflow) = (VecDeque::new(), false);
-        self.outage = Some(Outage { next_probe, wait: PROBE_FIRST, reload, held, overflow });
-    }
-
-    /// An event while the store takes no writes.
-    fn while_unwritable(&mut self, event: Event, answer: Option<Answer>) {
-        if let Some(answer) = answer {
-            let cause = self.shared.cause.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-            self.metrics.refused.inc(["unwritable"]);
-            answer_with(Some(answer), &Refusal::Unwritable { cause: cause.unwrap_or_default() });
-            return;
-        }
-        if let Event::AgentHeartbeat { .. } = event {
-            // A heartbeat needs no write unless the node was thought lost; then the next one will do.
-            let mut batch = Batch::default();
-            self.step_into(&mut batch, event, None);
-            if batch.writes.is_empty() {
-                self.state.commit(self.shared.revision.load(Ordering::Relaxed));
-            } else {
-                self.state.rollback();
-            }
-            return;
-        }
-        let Some(outage) = self.outage.as_mut().filter(|_| is_agents(&event)) else { return };
-        if outage.held.len() < HELD {
-            outage.held.push_back(event);
-        } else {
-            outage.overflow = true;
-        }
-    }
-
-    /// Tries whether the store takes writes again; if so, what was held is said now.
-    async fn probe(&mut self) -> ControlFlow<()> {
-        if self.outage.as_ref().is_none_or(|outage| outage.next_probe > Instant::now()) {
-            return ControlFlow::Continue(());
-        }
-        if !self.write_probe().await? || !self.reload_if_unknown().await {
-            if let Some(outage) = self.outage.as_mut() {
-                outage.wait = (outage.wait * 2).min(PROBE_LONGEST);
-                outage.next_probe = Instant::now() + outage.wait;
-            }
-            return ControlFlow::Continue(());
-        }
-        let Some(outage) = self.outage.take() else { return ControlFlow::Continue(()) };
-        tracing::info!(held = outage.held.len(), "the store takes writes again");
-        self.shared.set_cause(None);
-        self.metrics.writable.set(1);
-        if outage.overflow || outage.reload {
-            // They register again and tell everything that they know.
-            self.sessions.close_all();
-        }
-        let mut round = outage.held.into_iter().map(|event| Request::Event(Box::new(event), None)).collect();
-        Box::pin(self.round(&mut round)).await
-    }
-
-    async fn write_probe(&mut self) -> ControlFlow<(), bool> {
-        let value = Bytes::copy_from_slice(&self.epoch.to_be_bytes());
-        let txn = Txn::new().when(leader::fence(self.epoch)).then(Op::put(keys::PROBE, value));
-        match self.store.txn(txn).await {
-            Ok(outcome) if outcome.succeeded => ControlFlow::Continue(true),
-            Ok(_) => {
-                tracing::error!(epoch = self.epoch, "another controller leads: this one stops");
-                ControlFlow::Break(())
-            }
-            Err(error) => {
-                tracing::debug!(%error, "the store still takes no writes");
-                self.shared.set_cause(Some(error.to_string()));
-                ControlFlow::Continue(false)
-            }
-        }
-    }
-
-    async fn reload_if_unknown(&mut self) -> bool {
-        if !self.outage.as_ref().is_some_and(|outage| outage.reload) {
-            return true;
-        }
-        match leader::load(&self.store, &self.config, self.epoch, self.clock.now()).await {
-            Ok(state) => {
-                self.state = state;
-                true
-            }
-            Err(error) => {
-                tracing::error!(%error, "the store cannot be read back after a failed commit");
-                self.shared.set_cause(Some(error.to_string()));
-                false
-            }
-        }
-    }
-
     fn count_jobs(&mut self) {
         let mut counts = [0; 8];
         for job in self.state.jobs(None) {
@@ -519,7 +405,7 @@ impl Loop {
     }
 }
 
-fn answer_with(answer: Option<Answer>, refused: &Refusal) {
+pub(crate) fn answer_with(answer: Option<Answer>, refused: &Refusal) {
     if let Some(answer) = answer {
         // The caller may have gone away.
         let _ = answer.send(Err(refused.clone()));

@@ -13,6 +13,7 @@ pub mod keys;
 mod leader;
 mod logs;
 mod metrics;
+mod outage;
 mod push;
 pub mod records;
 mod sessions;

@@ -1,0 +1,136 @@
+//! While the store takes no writes: clients are refused with the cause, what agents say is kept, and the loop finds out
+//! by itself when it is over.
+
+use std::{
+    collections::VecDeque,
+    ops::ControlFlow,
+    sync::{PoisonError, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use controller_core::Event;
+use controller_store::{Op, StoreError, Txn};
+
+use crate::{
+    batch::{Batch, is_agents},
+    drive::{Loop, answer_with},
+    error::Refusal,
+    handle::{Answer, Request},
+    keys, leader,
+};
+
+/// First and longest wait between attempts to write again.
+const PROBE_FIRST: Duration = Duration::from_millis(200);
+const PROBE_LONGEST: Duration = Duration::from_secs(2);
+/// What agents said that may wait for the store; beyond it they are made to say everything again.
+const HELD: usize = 16_384;
+/// The store takes no writes.
+pub(crate) struct Outage {
+    pub next_probe: Instant,
+    wait: Duration,
+    /// The last commit's outcome is not known: read everything again first.
+    reload: bool,
+    /// What agents said meanwhile.
+    held: VecDeque<Event>,
+    /// More was said than could be held.
+    overflow: bool,
+}
+
+impl Loop {
+    pub(crate) fn open_outage(&mut self, error: &StoreError) {
+        let cause = error.to_string();
+        tracing::error!(%cause, "the store takes no writes: submits are refused, running jobs go on");
+        self.shared.set_cause(Some(cause));
+        self.metrics.writable.set(0);
+        let reload = !leader::surely_not_stored(error);
+        let next_probe = Instant::now() + PROBE_FIRST;
+        let (held, overflow) = (VecDeque::new(), false);
+        self.outage = Some(Outage { next_probe, wait: PROBE_FIRST, reload, held, overflow });
+    }
+
+    /// An event while the store takes no writes.
+    pub(crate) fn while_unwritable(&mut self, event: Event, answer: Option<Answer>) {
+        if let Some(answer) = answer {
+            let cause = self.shared.cause.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            self.metrics.refused.inc(["unwritable"]);
+            answer_with(Some(answer), &Refusal::Unwritable { cause: cause.unwrap_or_default() });
+            return;
+        }
+        if let Event::AgentHeartbeat { .. } = event {
+            // A heartbeat needs no write unless the node was thought lost; then the next one will do.
+            let mut batch = Batch::default();
+            self.step_into(&mut batch, event, None);
+            if batch.writes.is_empty() {
+                self.state.commit(self.shared.revision.load(Ordering::Relaxed));
+            } else {
+                self.state.rollback();
+            }
+            return;
+        }
+        let Some(outage) = self.outage.as_mut().filter(|_| is_agents(&event)) else { return };
+        if outage.held.len() < HELD {
+            outage.held.push_back(event);
+        } else {
+            outage.overflow = true;
+        }
+    }
+
+    /// Tries whether the store takes writes again; if so, what was held is said now.
+    pub(crate) async fn probe(&mut self) -> ControlFlow<()> {
+        if self.outage.as_ref().is_none_or(|outage| outage.next_probe > Instant::now()) {
+            return ControlFlow::Continue(());
+        }
+        if !self.write_probe().await? || !self.reload_if_unknown().await {
+            if let Some(outage) = self.outage.as_mut() {
+                outage.wait = (outage.wait * 2).min(PROBE_LONGEST);
+                outage.next_probe = Instant::now() + outage.wait;
+            }
+            return ControlFlow::Continue(());
+        }
+        let Some(outage) = self.outage.take() else { return ControlFlow::Continue(()) };
+        tracing::info!(held = outage.held.len(), "the store takes writes again");
+        self.shared.set_cause(None);
+        self.metrics.writable.set(1);
+        if outage.overflow || outage.reload {
+            // They register again and tell everything that they know.
+            self.sessions.close_all();
+        }
+        let mut round = outage.held.into_iter().map(|event| Request::Event(Box::new(event), None)).collect();
+        Box::pin(self.round(&mut round)).await
+    }
+
+    pub(crate) async fn write_probe(&mut self) -> ControlFlow<(), bool> {
+        let value = Bytes::copy_from_slice(&self.epoch.to_be_bytes());
+        let txn = Txn::new().when(leader::fence(self.epoch)).then(Op::put(keys::PROBE, value));
+        match self.store.txn(txn).await {
+            Ok(outcome) if outcome.succeeded => ControlFlow::Continue(true),
+            Ok(_) => {
+                tracing::error!(epoch = self.epoch, "another controller leads: this one stops");
+                ControlFlow::Break(())
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the store still takes no writes");
+                self.shared.set_cause(Some(error.to_string()));
+                ControlFlow::Continue(false)
+            }
+        }
+    }
+
+    async fn reload_if_unknown(&mut self) -> bool {
+        if !self.outage.as_ref().is_some_and(|outage| outage.reload) {
+            return true;
+        }
+        match leader::load(&self.store, &self.config, self.epoch, self.clock.now()).await {
+            Ok(state) => {
+                self.state = state;
+                true
+            }
+            Err(error) => {
+                tracing::error!(%error, "the store cannot be read back after a failed commit");
+                self.shared.set_cause(Some(error.to_string()));
+                false
+            }
+        }
+    }
+}
