@@ -165,6 +165,36 @@ fn an_engine_killed_hard_is_noticed_everywhere_in_time() {
 }
 
 #[test]
+fn a_rank_killed_hard_ends_the_others_with_its_name() {
+    let room = tempfile::tempdir().unwrap();
+    let ranks = [0, 0, 1];
+    let engines = job(room.path(), &ranks, 1);
+    let arguments = ["--bytes", "100000", "--iterations", "100000"];
+    let spawn = |rank: usize| bench_rank(&engines[ranks[rank]].config, rank, &arguments).spawn().unwrap();
+    let mut children: Vec<Child> = (0..3).map(spawn).collect();
+    // All are attached and at work once operations complete.
+    let operations =
+        || match node_agent_engine::control::ask(&engines[1].config.control, &Request::Stats {}, LONG) {
+            Ok(Reply::Stats(stats)) => stats.ops,
+            other => panic!("no stats: {other:?}"),
+        };
+    while operations() < 10 {
+        std::thread::yield_now();
+    }
+    let mut killed = children.remove(1);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let start = Instant::now();
+    for (child, word) in children.into_iter().zip(["rank 1", "node 0"]) {
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("rank lost") && said.contains(word), "{said}");
+    }
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
+#[test]
 fn an_engine_ends_with_its_standard_input() {
     let room = tempfile::tempdir().unwrap();
     let mut engine = Process::start(config(room.path(), 0, &[0, 0], 0), room.path());
