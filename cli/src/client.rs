@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto_rpc::{Client, ClientOptions, Jitter, MAX_MESSAGE_BYTES, RetryPolicy, retry};
+use proto_rpc::{Client, ClientOptions, Jitter, RetryPolicy, retry};
 use proto_wire::v1::{
     self, fabric_service_client::FabricServiceClient, health_service_client::HealthServiceClient,
     job_service_client::JobServiceClient, node_service_client::NodeServiceClient,
@@ -20,6 +20,8 @@ pub struct Api {
     pub tenant: String,
 }
 
+/// The largest answer that is taken, in bytes. Requests are small; an answer may hold the rank maps of many large gangs.
+const MAX_ANSWER: usize = 64 << 20;
 /// Pages are asked for in this size; the server may give smaller ones.
 const PAGE: u32 = 200;
 /// No list of ours is longer than this many pages; a server that never ends one is wrong.
@@ -30,7 +32,7 @@ macro_rules! clients {
         /// A typed client on this connection.
         #[must_use]
         pub fn $name(&self) -> $type<Client> {
-            $type::new(self.client.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES)
+            $type::new(self.client.clone()).max_decoding_message_size(MAX_ANSWER)
         }
     )*};
 }

@@ -151,7 +151,10 @@ fn words(job: &v1::Job) -> String {
         let ranks = status.placement.as_ref().map_or(0, |place| place.ranks.len());
         text.push_str(&format!(", {} of {ranks} ranks ended", status.exits.len()));
     }
-    for reason in &status.reasons {
+    // Why it runs where it runs is in the placement; here only what keeps it from running, or ended it.
+    let runs =
+        matches!(status.phase(), Phase::Reserved | Phase::Preparing | Phase::Running | Phase::Completed);
+    for reason in status.reasons.iter().filter(|_| !runs) {
         text.push_str(&format!("; {}: {}", reason.code, reason.message));
     }
     text

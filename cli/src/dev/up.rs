@@ -26,6 +26,8 @@ use crate::{
     client::{Api, once, repeat},
     config::{ConfigFile, Context, Environment, Settings},
     error::Error,
+    output::now,
+    render,
 };
 
 /// From the start of the controller until it answers.
@@ -78,6 +80,7 @@ pub async fn up(args: &DevUp, env: &Environment) -> Result<String, Error> {
         plan: plan::plan(&spec, machine()),
         record,
         begun: Instant::now(),
+        changed: 0.0,
         children: BTreeMap::new(),
     };
     work.say(&format!("cluster `{}`: {}", spec.name, spec.words()));
@@ -165,6 +168,8 @@ struct Up {
     plan: Plan,
     record: Record,
     begun: Instant,
+    /// A heartbeat from before this says nothing: somebody was started since.
+    changed: f64,
     children: BTreeMap<String, Child>,
 }
 
@@ -191,7 +196,12 @@ impl Up {
     /// Builds the network, if there is none yet.
     fn network(&mut self) -> Result<(), Error> {
         let Some(network) = &self.plan.network else {
-            self.say("rails are loopback addresses: no namespaces, no shaping, no rights needed");
+            let absent = if rustix::process::geteuid().is_root() {
+                "no network namespaces and no shaping (--netns makes them)"
+            } else {
+                "without root there are no network namespaces, no shaping and no control groups"
+            };
+            self.say(&format!("rails are loopback addresses: {absent}"));
             return Ok(());
         };
         let there = network.namespaces.iter().filter(|name| network::exists(name)).count();
@@ -322,7 +332,7 @@ impl Up {
         loop {
             let nodes = api.list_nodes().await?.nodes;
             let waiting: Vec<&str> = (self.plan.nodes.iter())
-                .filter(|plan| !nodes.iter().any(|node| is_ready(node, &plan.name)))
+                .filter(|plan| !nodes.iter().any(|node| is_ready(node, &plan.name, self.changed)))
                 .map(|plan| plan.name.as_str())
                 .collect();
             if waiting.is_empty() {
@@ -394,6 +404,7 @@ impl Up {
         env: Vec<(&'static str, std::ffi::OsString)>,
     ) -> Result<(), Error> {
         let launch = Launch { role, command, env, mark: &self.record.id, stdin: Stdio::null() };
+        self.changed = now();
         let child = launch.start(&self.layout)?;
         self.children.insert(role.to_owned(), child);
         Ok(())
@@ -444,12 +455,20 @@ fn tail_of(log: &str) -> Vec<&str> {
     let lines: Vec<&str> = log.lines().collect();
     let panic = lines.iter().rposition(|line| line.contains(" panicked at "));
     let from = panic.unwrap_or(lines.len().saturating_sub(TAIL_LINES));
-    lines[from..].iter().take_while(|line| !line.starts_with("stack backtrace")).take(TAIL_LINES).copied().collect()
+    lines[from..]
+        .iter()
+        .take_while(|line| !line.starts_with("stack backtrace"))
+        .take(TAIL_LINES)
+        .copied()
+        .collect()
 }
 
-fn is_ready(node: &v1::Node, name: &str) -> bool {
+/// Ready, and heard since `changed` (in seconds since the epoch).
+fn is_ready(node: &v1::Node, name: &str, changed: f64) -> bool {
     let named = node.metadata.as_ref().is_some_and(|metadata| metadata.name == name);
-    named && node.status.as_ref().is_some_and(|status| status.phase() == v1::node_status::Phase::Ready)
+    let status = node.status.clone().unwrap_or_default();
+    let heard = status.last_heartbeat.as_ref().is_some_and(|at| render::seconds(at) >= changed);
+    named && heard && status.phase() == v1::node_status::Phase::Ready
 }
 
 #[cfg(test)]
