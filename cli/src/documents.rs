@@ -9,7 +9,7 @@ use std::{
 
 use prost_reflect::DynamicMessage;
 use proto_manifest::{Format, MAX_TEXT, Registry};
-use proto_rpc::RpcError;
+use proto_rpc::{RpcError, Violation};
 use proto_wire::v1;
 
 use crate::error::Error;
@@ -165,19 +165,60 @@ impl Source {
     #[must_use]
     pub fn place(&self, index: usize, error: Error) -> Error {
         let Error::Rpc { doing, error } = error else { return error };
-        let has_fields = error.violations.iter().any(|one| !one.field.is_empty());
-        if !has_fields {
-            return Error::Rpc { doing, error };
-        }
         let mut placed: RpcError = *error;
-        for one in &mut placed.violations {
-            if !one.field.is_empty() {
-                one.message = self.located(index, &one.field, &one.message);
-                one.field.clear();
-            }
+        if let Some(head) = head_of(&placed) {
+            placed.message = head;
+        }
+        for one in placed.violations.iter_mut().filter(|one| !one.field.is_empty()) {
+            one.message = match about(one) {
+                About::Field(field) => self.located(index, field, &one.message),
+                About::Thing(name) => self.named(index, name, &one.message),
+            };
+            one.field.clear();
         }
         Error::Rpc { doing, error: Box::new(placed) }
     }
+
+    /// `FILE:LINE:COLUMN: MESSAGE` with the place at which a thing is named first.
+    fn named(&self, index: usize, name: &str, message: &str) -> String {
+        match locate::name(&String::from_utf8_lossy(&self.text), index, name) {
+            Some((line, column)) => format!("{}:{line}:{column}: {message}", self.name),
+            None => format!("{}: {message}", self.name),
+        }
+    }
+}
+
+/// What a complaint of the controller is about.
+#[derive(Debug, PartialEq, Eq)]
+enum About<'a> {
+    /// A field of the document.
+    Field(&'a str),
+    /// Something that the document names.
+    Thing(&'a str),
+}
+
+/// A complaint names a field, or is a cause: a code before the message, and the scope in place of the field.
+fn about(one: &Violation) -> About<'_> {
+    let top = one.field.split(['.', '[']).next().unwrap_or_default();
+    if ["spec", "metadata", "apiVersion", "kind", "status"].contains(&top) {
+        return About::Field(&one.field);
+    }
+    match one.message.split(':').next().unwrap_or_default() {
+        "NodeCount" => About::Field("spec.gang.nodes"),
+        "GpuShape" => About::Field("spec.gang.gpusPerNode"),
+        "QuotaTooSmall" | "GangShape" | "NoNodes" => About::Field("spec.gang"),
+        "RailCount" | "RailShape" | "NoRails" | "RailAlignment" => About::Field("spec.rails.required"),
+        _ => About::Thing(one.field.split_once('/').map_or(one.field.as_str(), |(_, name)| name)),
+    }
+}
+
+/// The message without the complaints that it repeats.
+fn head_of(error: &RpcError) -> Option<String> {
+    let first = error.violations.first()?;
+    let told = first.message.split_once(": ").map_or(first.message.as_str(), |(_, told)| told);
+    let head = error.message.split(told).next().filter(|head| head.len() < error.message.len())?;
+    let head = head.trim_end().trim_end_matches(':');
+    (!head.is_empty()).then(|| head.to_owned())
 }
 
 impl Resource {
@@ -274,6 +315,28 @@ mod tests {
             .with_violation("spec.gang.gpusPerNode", "too many");
         let placed = source.place(0, Error::Rpc { doing: "submit".into(), error: Box::new(error) });
         assert_eq!(placed.lines()[1], "  job.yaml:8:18: spec.gang.gpusPerNode: too many");
+        let text = "the job could never start here: it asks for 9 GPUs, n0 has 4; the quota is 2";
+        let error = RpcError::new(proto_rpc::ErrorClass::Infeasible, "NEVER_STARTS", text)
+            .with_violation("node/n0", "GpuShape: it asks for 9 GPUs, n0 has 4")
+            .with_violation("NodeCount", "NodeCount: too many");
+        let placed = source.place(0, Error::Rpc { doing: "submit".into(), error: Box::new(error) });
+        let expected = [
+            "error: submit: the job could never start here",
+            "  job.yaml:8:18: spec.gang.gpusPerNode: GpuShape: it asks for 9 GPUs, n0 has 4",
+            "  job.yaml:7:12: spec.gang.nodes: NodeCount: too many",
+        ];
+        assert_eq!(placed.lines(), expected);
+    }
+
+    #[test]
+    fn what_the_controller_says_of_a_thing_is_placed_where_it_is_named() {
+        let text = "spec:\n  leaves:\n  - {name: a, rail: 0}\n  - {name: b, rail: 7}\n";
+        let source = Source::of("f.yaml", text.as_bytes().to_vec());
+        let error = RpcError::new(proto_rpc::ErrorClass::Invalid, "FABRIC", "the fabric has 1 faults: leaf 'b' is on rail 7")
+            .with_violation("leaf/b", "UnknownRail: leaf 'b' is on rail 7");
+        let placed = source.place(0, Error::Rpc { doing: "apply".into(), error: Box::new(error) });
+        let expected = ["error: apply: the fabric has 1 faults", "  f.yaml:4:12: UnknownRail: leaf 'b' is on rail 7"];
+        assert_eq!(placed.lines(), expected);
     }
 
     #[test]

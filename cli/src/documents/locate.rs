@@ -7,6 +7,26 @@ use saphyr_parser::{Event, Parser, Span, StrInput};
 #[must_use]
 pub fn field(text: &str, document: usize, path: &str) -> Option<(usize, usize)> {
     let mut events = Parser::new_from_str(text);
+    let (first, span) = enter(&mut events, document)?;
+    descend(&mut events, first, &span, &steps(path))
+}
+
+/// Where a text stands for the first time as a value of the document of that number.
+#[must_use]
+pub fn name(text: &str, document: usize, name: &str) -> Option<(usize, usize)> {
+    let mut events = Parser::new_from_str(text);
+    enter(&mut events, document)?;
+    loop {
+        match events.next_event()?.ok()? {
+            (Event::Scalar(found, ..), span) if found == name => return Some(place(&span)),
+            (Event::DocumentEnd | Event::StreamEnd, _) => return None,
+            _ => {}
+        }
+    }
+}
+
+/// Goes to the document of that number and gives its first event.
+fn enter<'a>(events: &mut Events<'a>, document: usize) -> Option<(Event<'a>, Span)> {
     let mut seen = 0;
     loop {
         match events.next_event()?.ok()?.0 {
@@ -19,11 +39,11 @@ pub fn field(text: &str, document: usize, path: &str) -> Option<(usize, usize)> 
         let empty = matches!(&event, Event::Scalar(text, ..) if matches!(&**text, "" | "~" | "null"));
         if !empty {
             if seen == document {
-                return descend(&mut events, event, &span, &steps(path));
+                return Some((event, span));
             }
             seen += 1;
         }
-        skip(&mut events, &event)?;
+        skip(events, &event)?;
     }
 }
 
