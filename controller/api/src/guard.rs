@@ -1,18 +1,24 @@
 //! At the door of every call: who is it, and does the table let them in.
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use axum::{
+    body::{Body, Bytes},
     extract::{Request, State},
-    http::{Extensions, HeaderMap, header},
+    http::{Extensions, HeaderMap, HeaderValue, header},
     middleware::Next,
     response::Response,
 };
 use controller_reconciler::Handle;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
 use proto_model::{NodeName, TenantName};
 use proto_rpc::{
     ErrorClass, Identity, Metrics, PeerInfo, Role, RpcError, Token, TokenKind, metrics::CounterBy, router,
 };
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
 
 use crate::authz::{Rpc, authorise};
 
@@ -114,10 +120,36 @@ pub async fn at_the_door(State(guard): State<Guard>, mut request: Request, next:
         Ok(caller) => {
             request = Request::from_parts(parts, body);
             request.extensions_mut().insert(caller);
-            next.run(request).await
+            if rpc == Rpc::UploadLogs { long_upload(request, next) } else { next.run(request).await }
         }
         Err(error) => router::refuse(true, &error),
     }
+}
+
+/// A call's deadline bounds the time to the head of its answer, but an upload that follows a job is answered when the
+/// job ends: its head goes out at once, and the answer itself when it is there.
+fn long_upload(request: Request, next: Next) -> Response {
+    let (frames, receiver) = mpsc::channel::<Result<Frame<Bytes>, Infallible>>(4);
+    tokio::spawn(async move {
+        let response = next.run(request).await;
+        if Status::from_header_map(response.headers()).is_some() {
+            // An answer without body has its status in the head; here the head is gone already.
+            let trailers = response.headers().clone();
+            // The agent may be gone.
+            let _ = frames.send(Ok(Frame::trailers(trailers))).await;
+            return;
+        }
+        let mut body = response.into_body();
+        while let Some(Ok(frame)) = body.frame().await {
+            if frames.send(Ok(frame)).await.is_err() {
+                return;
+            }
+        }
+    });
+    let mut response = Response::new(Body::new(StreamBody::new(ReceiverStream::new(receiver))));
+    let kind = HeaderValue::from_static("application/grpc");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
 }
 
 impl Caller {

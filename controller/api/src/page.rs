@@ -10,6 +10,8 @@ use crate::fault;
 const DEFAULT: usize = 500;
 /// Most items of a page.
 const LARGEST: usize = 1000;
+/// Bytes of a page's values, so that clients can take the answer whatever the items are.
+const BYTES: usize = 512 * 1024;
 
 /// One page of stored values.
 pub struct Page {
@@ -41,10 +43,24 @@ pub async fn read(store: &dyn Store, prefix: Bytes, size: u32, token: &str) -> R
         request.after = Some([prefix.as_ref(), last.as_bytes()].concat().into());
     }
     let found = store.range(request).await.map_err(|error| fault::store(&error))?;
-    let last = found.items.last().filter(|_| found.more).map(|kv| kv.key.slice(prefix.len()..));
+    let (mut items, mut more) = (found.items, found.more);
+    let fitting = fitting(&items);
+    more |= fitting < items.len();
+    items.truncate(fitting);
+    let last = items.last().filter(|_| more).map(|kv| kv.key.slice(prefix.len()..));
     let next = last
         .map_or_else(String::new, |last| format!("{}.{}", found.revision, String::from_utf8_lossy(&last)));
-    Ok(Page { items: found.items, next, revision: found.revision })
+    Ok(Page { items, next, revision: found.revision })
+}
+
+/// How many of the items go into one page; always one.
+fn fitting(items: &[KeyValue]) -> usize {
+    let mut bytes = 0;
+    let within = items.iter().take_while(|kv| {
+        bytes += kv.value.len();
+        bytes <= BYTES
+    });
+    within.count().max(1)
 }
 
 fn parse(token: &str) -> Option<(u64, &str)> {
@@ -75,6 +91,12 @@ mod tests {
             (seen, token) = (seen + page.items.len(), page.next);
         }
         assert_eq!(seen, 5, "what came later is not of this list");
+        let large = vec![b'x'; BYTES / 2];
+        for n in 0..3 {
+            store.put(format!("/c/{n}").into(), large.clone().into()).await.unwrap();
+        }
+        let page = read(&store, "/c/".into(), 0, "").await.unwrap();
+        assert_eq!((page.items.len(), page.next.is_empty()), (2, false), "bounded by bytes too");
         for bad in ["x", "1", ".a", "1.a b", "99999999999999999999.a"] {
             assert!(read(&store, "/a/".into(), 2, bad).await.is_err(), "{bad}");
         }

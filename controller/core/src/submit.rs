@@ -50,7 +50,7 @@ impl Step<'_> {
         if let Decision::Wait(wait) = &decision
             && wait.infeasible
         {
-            return Err(CoreError::Infeasible { reasons: wait.reasons.clone() });
+            return Err(CoreError::Infeasible { reasons: wait.reasons[..wait.never].to_vec() });
         }
         if let Some(request) = submit.request {
             self.remember(submit.tenant, request, submit.digest, uid, id);

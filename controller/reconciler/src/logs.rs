@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use crate::sessions::{Delivery, Sessions};
 
 /// Chunks that wait for one reader; then its agents wait, each on a stream of its own.
-pub const CHUNKS: usize = 64;
+pub const CHUNKS: usize = 16;
 /// Reads that may be open at once, each on one node.
 const MAX_OPEN: usize = 4096;
 

@@ -47,8 +47,10 @@ pub enum Decision {
 /// Why a job waits.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wait {
-    /// Every cause.
+    /// Every cause; first those for which it could never start.
     pub reasons: Vec<Reason>,
+    /// How many of `reasons` say that it could never start.
+    pub never: usize,
     /// It could never start on this cluster as it is described now.
     pub infeasible: bool,
     /// Its tenant's quota is a cause that time can mend.
@@ -57,6 +59,27 @@ pub struct Wait {
     pub capacity: bool,
     /// It backs off; when it may be tried again.
     pub until: Option<Timestamp>,
+}
+
+impl Wait {
+    /// Adds causes that are about capacity: those that time can mend behind the others.
+    fn add(&mut self, reasons: Vec<Reason>, infeasible: bool) {
+        if infeasible {
+            let count = reasons.len();
+            self.reasons.splice(self.never..self.never, reasons);
+            self.never += count;
+        } else {
+            self.reasons.extend(reasons);
+        }
+        self.infeasible |= infeasible;
+        self.capacity |= !infeasible;
+    }
+
+    fn never(&mut self, reason: Reason) {
+        self.reasons.insert(self.never, reason);
+        self.never += 1;
+        self.infeasible = true;
+    }
 }
 
 /// Nodes that are kept for the first job that waits for capacity.
@@ -140,9 +163,7 @@ impl Pass {
         let in_order = self.blocked.head.as_ref().is_none_or(|head| head.key < ask.key);
         let kept = self.blocked.head.as_ref().filter(|_| in_order).map(|head| &head.nodes);
         if let Some((reasons, infeasible)) = self.failed.get(&Shape::of(ask.spec)).filter(|_| in_order) {
-            wait.reasons.extend(reasons.iter().cloned());
-            wait.infeasible |= infeasible;
-            wait.capacity |= !infeasible;
+            wait.add(reasons.clone(), *infeasible);
         } else {
             let candidates = free_now(snapshot, &need, kept);
             // A gang of several nodes without a rail could not speak.
@@ -173,9 +194,7 @@ impl Pass {
         if in_order {
             self.failed.insert(Shape::of(ask.spec), (reasons.clone(), infeasible));
         }
-        wait.reasons.extend(reasons);
-        wait.infeasible |= infeasible;
-        wait.capacity |= !infeasible;
+        wait.add(reasons, infeasible);
     }
 
     fn quota(&self, snapshot: &Snapshot, ask: &Ask<'_>, wait: &mut Wait) {
@@ -184,9 +203,8 @@ impl Pass {
         let used = snapshot.tenant(tenant);
         let scope = || format!("tenant/{tenant}");
         let Some(quota) = used.quota else {
-            wait.reasons
-                .push(Reason::new("TenantUnknown", format!("there is no tenant '{tenant}'")).scope(scope()));
-            wait.infeasible = true;
+            let unknown = Reason::new("TenantUnknown", format!("there is no tenant '{tenant}'"));
+            wait.never(unknown.scope(scope()));
             return;
         };
         if asked == 0 {
@@ -195,8 +213,7 @@ impl Pass {
         if asked > u64::from(quota) {
             let message =
                 format!("the job asks for {asked} GPUs in all, the quota of tenant '{tenant}' is {quota}");
-            wait.reasons.push(Reason::new("QuotaTooSmall", message).scope(scope()));
-            wait.infeasible = true;
+            wait.never(Reason::new("QuotaTooSmall", message).scope(scope()));
         } else if used.held + asked > u64::from(quota) {
             let message = format!(
                 "tenant '{tenant}' holds {} of its {quota} GPUs, the job asks for {asked}",

@@ -62,3 +62,45 @@ async fn an_upload_that_nobody_asked_for_is_refused() {
     let upload = v1::UploadLogsRequest { stream_id: "1-0".into(), chunk: None };
     assert_eq!(error(agents.upload_logs(tokio_stream::iter([upload])).await).reason, "NO_SUCH_STREAM");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_lives_longer_than_a_call_s_deadline() {
+    use proto_wire::v1::agent_service_client::AgentServiceClient;
+    use std::time::Duration;
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::start(dir.path()).await;
+    let node = world.node("n0").await;
+    let sessions = world.handle.sessions();
+    let name: proto_model::NodeName = "n0".parse().unwrap();
+    let register = controller_core::Register {
+        node: name.clone(),
+        session: 0,
+        agent_version: String::new(),
+        inventory: proto_model::Inventory::default(),
+        observations: Vec::new(),
+        epoch: 0,
+    };
+    let mut session = world.handle.connect(register).await.unwrap();
+    let mut orders = session.messages().unwrap();
+    let (chunks, mut read) = tokio::sync::mpsc::channel(1);
+    let opening = world.handle.logs().open(sessions, &name, 1, v1::OpenLogs::default(), chunks).unwrap();
+    let ask = loop {
+        if let Some(v1::controller_message::Body::OpenLogs(ask)) = orders.recv().await.unwrap().body {
+            break ask;
+        }
+    };
+    let (upload, uploads) = tokio::sync::mpsc::channel(1);
+    let chunk = || Some(v1::LogChunk::default());
+    upload.send(v1::UploadLogsRequest { stream_id: ask.stream_id, chunk: chunk() }).await.unwrap();
+    // The server bounds every call by what the caller asks for; an upload's end is beyond it.
+    let mut agents = AgentServiceClient::new(node.with_timeout(Duration::from_millis(300)));
+    let uploading = tokio::spawn(async move {
+        agents.upload_logs(tokio_stream::wrappers::ReceiverStream::new(uploads)).await
+    });
+    assert!(read.recv().await.is_some() && opening.is_answered());
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    upload.send(v1::UploadLogsRequest { stream_id: String::new(), chunk: chunk() }).await.unwrap();
+    assert!(read.recv().await.is_some());
+    drop(upload);
+    uploading.await.unwrap().unwrap();
+}

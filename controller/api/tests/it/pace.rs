@@ -47,8 +47,11 @@ async fn durable_submits_per_second_with_32_clients() {
     let (half, most) = (percentile(&times, 0.5), percentile(&times, 0.99));
     let commits = world.metric("rail_loop_commits_total");
     let step = world.metric("rail_loop_step_seconds_sum") - world.metric("rail_loop_commit_seconds_sum");
-    println!("submits/s {rate:.0}, p50 {half:.1} ms, p99 {most:.1} ms, events per commit {:.1}, deciding {step:.2} s, committing {:.2} s",
-        world.metric("rail_loop_events_total") / commits, world.metric("rail_loop_commit_seconds_sum"));
+    println!(
+        "submits/s {rate:.0}, p50 {half:.1} ms, p99 {most:.1} ms, events per commit {:.1}, deciding {step:.2} s, committing {:.2} s",
+        world.metric("rail_loop_events_total") / commits,
+        world.metric("rail_loop_commit_seconds_sum")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,5 +77,49 @@ async fn from_submit_to_all_ranks_started_on_four_nodes() {
         jobs.delete_job(v1::DeleteJobRequest { name, tenant: String::new() }).await.unwrap();
     }
     times.sort_by(f64::total_cmp);
-    println!("submit to started: p50 {:.1} ms, p99 {:.1} ms", percentile(&times, 0.5), percentile(&times, 0.99));
+    println!(
+        "submit to started: p50 {:.1} ms, p99 {:.1} ms",
+        percentile(&times, 0.5),
+        percentile(&times, 0.99)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "measures, and asserts nothing but success"]
+async fn durable_submits_per_second_of_the_loop_alone() {
+    use controller_core::{Event, Naming, Submit};
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::start(dir.path()).await;
+    let _agent = FakeAgent::connect(world.node("n0").await, "n0", Behaviour::Linger).await;
+    let begin = Instant::now();
+    let tasks: Vec<_> = (0..32)
+        .map(|client| {
+            let handle = world.handle.clone();
+            tokio::spawn(async move {
+                for n in 0..200 {
+                    let spec = proto_model::JobSpec::try_from(job("x", 1).spec.unwrap()).unwrap();
+                    let submit = Submit {
+                        tenant: "default".parse().unwrap(),
+                        name: Naming::Name(format!("j-{client}-{n}").parse().unwrap()),
+                        labels: std::collections::BTreeMap::new(),
+                        spec: Box::new(spec),
+                        request: proto_model::RequestId::new(&format!("r-{client}-{n}")),
+                        digest: [0; 32],
+                        trace_parent: String::new(),
+                    };
+                    handle.apply(Event::Submit(Box::new(submit))).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let commits = world.metric("rail_loop_commits_total");
+    println!(
+        "loop alone: submits/s {:.0}, events per commit {:.1}, per commit {:.2} ms",
+        6400.0 / begin.elapsed().as_secs_f64(),
+        world.metric("rail_loop_events_total") / commits,
+        world.metric("rail_loop_commit_seconds_sum") * 1e3 / commits,
+    );
 }
