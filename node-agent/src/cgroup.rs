@@ -92,6 +92,19 @@ pub fn remove(group: &Path) {
     let _ = fs::remove_dir(group);
 }
 
+/// Removes the empty groups below `parent` whose name begins so, except those to be kept: what supervisors that were
+/// killed have left.
+pub fn sweep(parent: &Path, prefix: &str, keep: impl Fn(&str) -> bool) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(prefix)) else { continue };
+        if !keep(rest) {
+            // The kernel refuses while a process is in it.
+            remove(&entry.path());
+        }
+    }
+}
+
 /// Says whether groups can be made here: `Err` holds the one line that says what is absent.
 ///
 /// # Errors

@@ -116,7 +116,7 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
         engine,
         library: Some(beside("librail.so")).filter(|library| library.is_file()),
         log_bytes: arguments.log_bytes,
-        cgroups: !arguments.no_cgroups && say_cgroups(),
+        cgroups: !arguments.no_cgroups && say_cgroups(&arguments.node, &data),
         metrics: metrics::AgentMetrics::new(&registry),
         program,
         data,
@@ -132,9 +132,11 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
     Ok(())
 }
 
-fn say_cgroups() -> bool {
+fn say_cgroups(node: &NodeName, data: &DataDir) -> bool {
     match cgroup::available() {
         Ok(parent) => {
+            let known: Vec<String> = data.jobs().iter().map(|(key, _)| key.to_string()).collect();
+            cgroup::sweep(&parent, &format!("{node}."), |key| known.iter().any(|known| known == key));
             tracing::info!(parent = %parent.display(), "jobs get control groups");
             true
         }

@@ -190,11 +190,14 @@ async fn ranks_survive_the_agent_and_are_taken_up_again_with_their_exit_codes() 
     gone("the supervisor", supervisor);
     server.start();
     let register = controller.registered().await;
+    let starts = fs::read_to_string(work(&server, &job, "starts")).unwrap();
     let seen = Observation::try_from(register.observations[0].clone()).unwrap();
     assert_eq!((seen.state, seen.exits[0].code), (Observed::Ended, 7));
     controller.welcome(&[&further]).await;
-    controller.observed(&job, Observed::Ended).await;
-    assert_eq!(fs::read_to_string(work(&server, &job, "starts")).unwrap(), "start\n", "nothing ran twice");
+    controller.forget(&further).await;
+    let dir = server.job(&job);
+    eventually("the record goes", || (!dir.path().exists()).then_some(()));
+    assert_eq!(starts, "start\n", "nothing ran twice");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -290,7 +293,6 @@ async fn what_a_killed_supervisor_left_is_ended_before_the_end_is_told() {
         if while_away {
             gone("the supervisor", supervisor);
             server.start();
-            controller.registered().await;
         }
         let seen = controller.observed(&job, Observed::Ended).await;
         assert_eq!(seen.cause.as_ref().map(|cause| cause.code.as_ref()), Some("SupervisorLost"));

@@ -223,13 +223,17 @@ impl Controller {
         .await
     }
 
-    /// Waits until the agent has seen at least this of the job.
+    /// Waits until the agent has seen at least this of the job, and says so by itself or as it registers.
     pub async fn observed(&mut self, job: &Assignment, state: Observed) -> Observation {
         let uid = job.uid;
         self.hear(&format!("{state:?}"), |body| {
-            let Body::Observation(wire) = body else { return None };
-            let seen = Observation::try_from(wire.clone()).unwrap();
-            (seen.uid == uid && seen.state >= state).then_some(seen)
+            let told = match body {
+                Body::Observation(one) => std::slice::from_ref(one),
+                Body::Register(register) => &register.observations,
+                _ => &[],
+            };
+            let mut told = told.iter().map(|wire| Observation::try_from(wire.clone()).unwrap());
+            told.find(|seen| seen.uid == uid && seen.state >= state)
         })
         .await
     }

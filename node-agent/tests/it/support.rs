@@ -65,35 +65,42 @@ pub const NODE: &str = "n0";
 
 /// A job of `ranks` ranks on this one node.
 pub fn assignment(ranks: u32, work: Work) -> Assignment {
-    let node = NodeName::new(NODE).unwrap();
-    let address: IpAddr = [127, 0, 0, 1].into();
-    let nic = NicPlace {
-        device: "rail0".into(),
-        netdev: "lo".into(),
-        rail: 0,
-        leaf: String::new(),
-        address: Some(address),
+    gang(&[NODE], ranks, work)
+}
+
+/// A job of `per_node` ranks on each of these nodes; node k has the address 127.0.0.(k + 1).
+pub fn gang(nodes: &[&str], per_node: u32, work: Work) -> Assignment {
+    let name = |node: &str| NodeName::new(node).unwrap();
+    let place = |(k, node): (u8, &&str)| {
+        let address: IpAddr = [127, 0, 0, k + 1].into();
+        let nic = NicPlace {
+            device: "rail0".into(),
+            netdev: "lo".into(),
+            rail: 0,
+            leaf: String::new(),
+            address: Some(address),
+        };
+        NodePlace { node: name(node), pod: String::new(), gpus: (0..per_node).collect(), nics: vec![nic] }
     };
     let rank = |rank: u32| RankPlace {
         rank,
-        node: node.clone(),
-        local_rank: rank,
-        gpus: vec![rank],
+        node: name(nodes[(rank / per_node) as usize]),
+        local_rank: rank % per_node,
+        gpus: vec![rank % per_node],
         nic: "rail0".into(),
         rail: 0,
         leaf: String::new(),
     };
-    let place =
-        NodePlace { node: node.clone(), pod: String::new(), gpus: (0..ranks).collect(), nics: vec![nic] };
+    let size = u32::try_from(nodes.len()).unwrap();
     let placement = Placement {
-        nodes: vec![place],
-        ranks: (0..ranks).map(rank).collect(),
+        nodes: (0_u8..).zip(nodes).map(place).collect(),
+        ranks: (0..per_node * size).map(rank).collect(),
         rails: vec![0],
         pods: 1,
         reasons: Vec::new(),
     };
     let spec = JobSpec {
-        gang: Gang { nodes: 1, gpus_per_node: 0, ranks_per_node: ranks },
+        gang: Gang { nodes: size, gpus_per_node: 0, ranks_per_node: per_node },
         rails: RailRequest::default(),
         priority: 0,
         time_limit: None,
@@ -101,7 +108,7 @@ pub fn assignment(ranks: u32, work: Work) -> Assignment {
         failure: FailurePolicy { requeue: Requeue::Never, max_restarts: 0 },
         work,
     };
-    let uid = JobUid::from_random(*random().as_bytes());
+    let uid = JobUid::from_random(*uuid::Uuid::new_v4().as_bytes());
     let id = JobId { tenant: TenantName::new("nlp").unwrap(), name: JobName::new("train").unwrap() };
     let wish = Wish::Prepared {
         spec: Box::new(spec),
@@ -109,10 +116,6 @@ pub fn assignment(ranks: u32, work: Work) -> Assignment {
         key: JobKey::new(std::array::from_fn(|at| at as u8 + 0xa0)),
     };
     Assignment { uid, attempt: 1, id, wish, trace_parent: String::new() }
-}
-
-fn random() -> uuid::Uuid {
-    uuid::Uuid::new_v4()
 }
 
 /// `sh -c SCRIPT`, with these variables.
