@@ -27,6 +27,7 @@ pub use attach::Attach;
 pub use buffer::{Buffer, Place};
 pub use client::{Client, Pending, Work};
 pub use error::Error;
+pub use node_agent_collective::call::UnknownName;
 pub use node_agent_collective::{Call, Dtype, OpKind, Operation, ReduceOp};
 pub use node_agent_local::{Element, Failure, FailureCode, RailBytes, Welcome};
 pub use staged::Operands;

@@ -8,17 +8,24 @@ mod report;
 
 use std::time::Instant;
 
-use node_agent_client::{Attach, Buffer, Call, Client, Dtype, Error, OpKind, Operation, ReduceOp, Work};
+use node_agent_client::{
+    Attach, Buffer, Call, Client, Dtype, Error, OpKind, Operation, RailBytes, ReduceOp, UnknownName, Work,
+};
 
 use pattern::{Cycle, Pattern};
 pub use report::{RailReport, Report, Times};
 
+/// Most repetitions.
+const MAX_REPETITIONS: i64 = 1_000_000;
+/// A benchmark's name for sending to the next rank while receiving from the one before.
+const SEND_RECV: &str = "send-recv";
+
 /// What to measure.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// Operation: all-reduce, all-gather, reduce-scatter, broadcast, all-to-all, barrier, or send (to the next rank, while
-    /// receiving from the one before).
-    #[arg(long, default_value = "all-reduce")]
+    /// Operation: all-reduce, all-gather, reduce-scatter, broadcast, all-to-all, barrier, or send-recv (to the next rank,
+    /// while receiving from the one before).
+    #[arg(long, default_value = "all-reduce", value_parser = parse_op)]
     pub op: OpKind,
     /// Bytes of the larger side of the operation on each rank, rounded down to whole elements and blocks.
     #[arg(long, default_value_t = 1 << 20)]
@@ -30,14 +37,22 @@ pub struct Options {
     #[arg(long, default_value = "sum")]
     pub reduce: ReduceOp,
     /// Timed repetitions, at least one.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=MAX_REPETITIONS))]
     pub iterations: u32,
     /// Repetitions before those.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=MAX_REPETITIONS))]
     pub warmup: u32,
     /// Fill inputs with a known pattern and check every element of every timed result.
     #[arg(long)]
     pub verify: bool,
+}
+
+fn parse_op(text: &str) -> Result<OpKind, String> {
+    if text == SEND_RECV {
+        Ok(OpKind::Send)
+    } else {
+        text.parse().map_err(|unknown: UnknownName| unknown.to_string())
+    }
 }
 
 /// Why a benchmark could not be done.
@@ -76,14 +91,13 @@ pub fn run(options: &Options) -> Result<Report, BenchError> {
             std::fs::write(&path, text + "\n").map_err(store)?;
         }
     } else {
-        println!("rank {}: {} x {}, done", client.rank(), options.iterations, options.op);
+        println!("rank {}: {} x {}, done", client.rank(), options.iterations, report.op);
     }
     client.detach()?;
     Ok(report)
 }
 
-/// The measurement itself, on an attached rank. All ranks must call it with equal options, and get equal reports but for the
-/// rails, which are those of each rank's own node.
+/// The measurement itself, on an attached rank. All ranks must call it with equal options, and get equal reports.
 pub fn measure(client: &Client, options: &Options) -> Result<Report, Error> {
     let bench = Bench::new(client, options)?;
     for round in 0..options.warmup {
@@ -106,11 +120,35 @@ pub fn measure(client: &Client, options: &Options) -> Result<Report, Error> {
     }
     client.barrier()?;
     let (after, _) = client.counters()?;
+    let rails = sum_over_nodes(client, &before, &after)?;
     // The slowest rank's time is the operation's time.
     client.all_reduce(&mut nanoseconds, ReduceOp::Max)?;
     let mut total = [mismatches];
     client.all_reduce(&mut total, ReduceOp::Sum)?;
-    Ok(Report::new(options, &bench.plan, &nanoseconds, total[0].unsigned_abs(), &before, &after))
+    Ok(Report::new(options, &bench.plan, &nanoseconds, total[0].unsigned_abs(), rails))
+}
+
+/// What went over each rail between two readings, on all nodes of the job together.
+fn sum_over_nodes(
+    client: &Client,
+    before: &[RailBytes],
+    after: &[RailBytes],
+) -> Result<Vec<RailReport>, Error> {
+    let pairs = before.iter().zip(after);
+    let moved = pairs
+        .flat_map(|(b, a)| [a.tx_bytes.saturating_sub(b.tx_bytes), a.rx_bytes.saturating_sub(b.rx_bytes)]);
+    // All ranks of a node read the same counters, so one of them speaks for it.
+    let speaks = client.local_rank() == 0;
+    let mut bytes: Vec<i64> =
+        moved.map(|n| if speaks { i64::try_from(n).unwrap_or(i64::MAX) } else { 0 }).collect();
+    client.all_reduce(&mut bytes, ReduceOp::Sum)?;
+    let sums = after.iter().zip(bytes.chunks_exact(2));
+    let report = |(rail, sums): (&RailBytes, &[i64])| RailReport {
+        rail: rail.rail,
+        tx_bytes: sums[0].unsigned_abs(),
+        rx_bytes: sums[1].unsigned_abs(),
+    };
+    Ok(sums.map(report).collect())
 }
 
 /// What each rank does in one repetition.
@@ -160,7 +198,7 @@ impl<'a> Bench<'a> {
     fn new(client: &'a Client, options: &'a Options) -> Result<Self, Error> {
         let plan = Plan::new(options, client.rank(), client.size());
         if matches!(options.op, OpKind::Send | OpKind::Recv) && plan.size < 2 {
-            return Err(Error::Argument("send needs at least two ranks".into()));
+            return Err(Error::Argument("send-recv needs at least two ranks".into()));
         }
         let bytes = |blocks: usize| (blocks * plan.count * options.dtype.size()) as u64;
         let (input, output) =

@@ -10,11 +10,11 @@ use crate::post::Post;
 /// Version of this protocol; both sides must speak the same. Released versions keep their messages.
 pub const VERSION: u16 = 1;
 /// Most bytes of one message.
-pub const MAX_MESSAGE: usize = 1024;
+pub const MAX_MESSAGE: usize = 2048;
 /// Most bytes of any text in a message.
 pub const MAX_TEXT: usize = 512;
 /// Most rails whose counters fit in one reply.
-pub const MAX_RAILS: usize = 16;
+pub const MAX_RAILS: usize = 64;
 
 /// "RAIL" as the first four bytes.
 const MAGIC: u32 = u32::from_le_bytes(*b"RAIL");

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use node_agent_client::{OpKind, RailBytes};
+use node_agent_client::OpKind;
 use serde::{Deserialize, Serialize};
 
-use super::{Options, Plan};
+use super::{Options, Plan, SEND_RECV};
 
 /// Result of one benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ pub struct Report {
     pub verified: bool,
     /// Elements that were wrong, on all ranks together.
     pub mismatches: u64,
-    /// Bytes on the rails of the reporting rank's node during the timed repetitions.
+    /// Bytes on each rail during the timed repetitions, on all nodes of the job together.
     pub rails: Vec<RailReport>,
 }
 
@@ -65,20 +65,15 @@ impl Report {
         plan: &Plan,
         nanoseconds: &[i64],
         mismatches: u64,
-        before: &[RailBytes],
-        after: &[RailBytes],
+        rails: Vec<RailReport>,
     ) -> Self {
         let times = Times::of(nanoseconds);
         let bytes = plan.bytes(options.dtype);
         let alg_bw_gbps = if times.median > 0.0 { bytes as f64 * 8.0 / (times.median * 1000.0) } else { 0.0 };
         let reduces = matches!(options.op, OpKind::AllReduce | OpKind::ReduceScatter);
-        let rails = before.iter().zip(after).map(|(before, after)| RailReport {
-            rail: after.rail,
-            tx_bytes: after.tx_bytes.saturating_sub(before.tx_bytes),
-            rx_bytes: after.rx_bytes.saturating_sub(before.rx_bytes),
-        });
         Self {
-            op: options.op.name().into(),
+            op: if matches!(options.op, OpKind::Send | OpKind::Recv) { SEND_RECV } else { options.op.name() }
+                .into(),
             bytes,
             dtype: options.dtype.name().into(),
             reduce: reduces.then(|| options.reduce.name().into()),
@@ -89,7 +84,7 @@ impl Report {
             bus_bw_gbps: alg_bw_gbps * bus_share(options.op, plan.size),
             verified: options.verify && mismatches == 0,
             mismatches,
-            rails: rails.collect(),
+            rails,
         }
     }
 

@@ -129,6 +129,17 @@ fn benchmark_ranks_measure_verify_and_report() {
     assert!(report.verified && report.mismatches == 0 && report.ranks == 4 && report.bytes == 1_000_000);
     assert!(report.time_us.min > 0.0 && report.time_us.min <= report.time_us.median);
     assert_eq!(report.rails.len(), 2);
+    let ring: Vec<Child> = (0..4)
+        .map(|rank| {
+            let arguments = ["--op", "send-recv", "--bytes", "5000", "--verify"];
+            bench_rank(&engines[ranks[rank]].config, rank, &arguments).spawn().unwrap()
+        })
+        .collect();
+    for child in ring {
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("send-recv"), "{said}");
+    }
     for engine in &mut engines {
         let stop = Request::Stop { reason: String::new() };
         let reply = node_agent_engine::control::ask(&engine.config.control, &stop, LONG).unwrap();
