@@ -40,6 +40,12 @@ impl DataDir {
         self.root.join("epoch")
     }
 
+    /// Where `/metrics` is served, as a URL; for tools that let the kernel choose the port.
+    #[must_use]
+    pub fn metrics(&self) -> PathBuf {
+        self.root.join("metrics.url")
+    }
+
     /// Key, certificate and the controller's CA.
     #[must_use]
     pub fn identity(&self) -> PathBuf {

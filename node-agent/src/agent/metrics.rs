@@ -1,6 +1,6 @@
 //! What the agent counts.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, path::Path};
 
 use proto_rpc::{
     Limits, Metrics, Server,
@@ -8,6 +8,8 @@ use proto_rpc::{
     server::ServerMetrics,
 };
 use tokio_util::sync::CancellationToken;
+
+use crate::files::{self, Durability};
 
 /// The agent's own series.
 #[derive(Debug, Clone)]
@@ -43,13 +45,16 @@ impl AgentMetrics {
     }
 }
 
-/// Serves `/metrics` and `/healthz` for as long as the process lives.
-pub async fn serve(metrics: &Metrics, address: SocketAddr) -> Result<(), String> {
+/// Serves `/metrics` and `/healthz` for as long as the process lives, and leaves their address in the file `told`.
+pub async fn serve(metrics: &Metrics, address: SocketAddr, told: &Path) -> Result<(), String> {
     let server = Server::bind_plain(address, Limits::default(), ServerMetrics::new(metrics));
     let server = server.await.map_err(|error| error.to_string())?;
     let bound = server.addresses().map_err(|error| error.to_string())?;
     for listen in bound {
-        tracing::info!(address = %listen, "metrics");
+        let url = format!("http://{listen}/metrics");
+        files::write_atomic(told, format!("{url}\n").as_bytes(), Durability::Process)
+            .map_err(|error| error.to_string())?;
+        tracing::info!(url, "metrics");
     }
     tokio::spawn(server.serve(metrics.router(), CancellationToken::new()));
     Ok(())

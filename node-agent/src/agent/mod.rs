@@ -122,7 +122,7 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
         data,
     });
     if let Some(address) = arguments.metrics {
-        metrics::serve(&registry, address).await.map_err(AgentError::Metrics)?;
+        metrics::serve(&registry, address, &setup.data.metrics()).await.map_err(AgentError::Metrics)?;
     }
     let host = inventory::host(&arguments.inventory);
     // A file that cannot be read should be seen at once, not when the controller asks.

@@ -2,6 +2,8 @@
 
 use std::{
     fs,
+    io::{Read, Write},
+    net::TcpStream,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -128,6 +130,17 @@ fn work(server: &Server, job: &Assignment, name: &str) -> PathBuf {
     server.job(job).work().join(name)
 }
 
+fn metrics(server: &Server) -> String {
+    let url = fs::read_to_string(server.data().join("metrics.url")).unwrap();
+    let address = url.trim().strip_prefix("http://").unwrap().strip_suffix("/metrics").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(crate::support::LIMIT)).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
@@ -152,6 +165,14 @@ async fn an_agent_joins_runs_a_collective_and_forgets_it() {
     let seen = controller.observed(&job, Observed::Ended).await;
     assert!(seen.exits.len() == 2 && seen.exits.iter().all(|exit| exit.is_success()), "{seen:?}");
     assert!(seen.result.as_ref().is_some_and(|result| result.verified), "{seen:?}");
+    let metrics = metrics(&server);
+    for line in [
+        "rail_agent_connected 1",
+        "rail_agent_attempts{state=\"Ended\"} 1",
+        "rail_agent_rank_exits_total{outcome=\"ok\"} 2",
+    ] {
+        assert!(metrics.contains(line), "{line} is missing in\n{metrics}");
+    }
     controller.forget(&further).await;
     let dir = server.job(&job);
     eventually("the record goes", || (!dir.path().exists()).then_some(()));
