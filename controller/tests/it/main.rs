@@ -195,3 +195,45 @@ fn options_that_cannot_be_are_named() {
         assert!(!output.status.success() && text.contains(named), "{args:?}: {text}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_submitted_job_outlives_kill_9_and_carries_the_trace_of_its_submit() {
+    use proto_wire::v1::{
+        enroll_service_client::EnrollServiceClient, job_service_client::JobServiceClient,
+        node_service_client::NodeServiceClient,
+    };
+    let (_keep, dir) = folder();
+    assert!(init(&dir, &[]).status.success());
+    let running = Running::start(&dir);
+    let client = running.client(&dir, 0);
+    let ask = v1::CreateJoinTokenRequest { node: "n0".into(), lifetime: None };
+    let token =
+        NodeServiceClient::new(client.clone()).create_join_token(ask).await.unwrap().into_inner().token;
+    let csr_pem = proto_rpc::KeyRequest::generate().unwrap().csr_pem;
+    let join = v1::JoinRequest { token, node: "n0".into(), csr_pem };
+    EnrollServiceClient::new(client.clone()).join(join).await.unwrap();
+    let command = v1::Command { argv: vec!["true".into()], ..v1::Command::default() };
+    let spec = v1::JobSpec {
+        gang: Some(v1::Gang { nodes: 1, ..v1::Gang::default() }),
+        work: Some(v1::job_spec::Work::Command(command)),
+        ..v1::JobSpec::default()
+    };
+    let metadata = v1::Metadata { generate_name: "waits-".into(), ..v1::Metadata::default() };
+    let job = v1::Job { metadata: Some(metadata), spec: Some(spec), ..v1::Job::default() };
+    let submit = v1::CreateJobRequest { job: Some(job), ..v1::CreateJobRequest::default() };
+    let mut submit = tonic::Request::new(submit);
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let parent = format!("00-{trace}-00f067aa0ba902b7-01");
+    submit.metadata_mut().insert("traceparent", parent.parse().unwrap());
+    let made = JobServiceClient::new(client).create_job(submit).await.unwrap().into_inner();
+    let name = made.metadata.as_ref().unwrap().name.clone();
+    assert!(name.starts_with("waits-") && name.len() > 6, "{name}");
+    let carried = made.status.as_ref().unwrap().trace_parent.clone();
+    assert!(carried.contains(trace) && carried != parent, "a child of the caller's span: {carried:?}");
+    drop(running);
+
+    let running = Running::start(&dir);
+    let mut jobs = JobServiceClient::new(running.client(&dir, 0));
+    let found = jobs.get_job(v1::GetJobRequest { name, tenant: String::new() }).await.unwrap().into_inner();
+    assert_eq!(found, made);
+}
