@@ -61,10 +61,12 @@ pub async fn keep(setup: Arc<Setup>, client: Client, events: mpsc::Sender<LinkEv
         let wait = ceiling / 2 + jitter.up_to(ceiling / 2);
         match result {
             Ok(()) => tracing::info!(?wait, "the controller ended the stream; connecting again, jobs go on"),
-            Err(status) => {
+            // The 1st, 2nd, 4th, 8th ... in a row: a controller that is away for a day fills no disk.
+            Err(status) if failures.is_power_of_two() => {
                 let error = RpcError::from_status(&status);
-                tracing::warn!(%error, ?wait, "no stream to the controller; trying again, jobs go on");
+                tracing::warn!(%error, failures, "no stream to the controller; trying again, jobs go on");
             }
+            Err(_) => {}
         }
         tokio::time::sleep(wait).await;
     }

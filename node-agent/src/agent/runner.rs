@@ -392,8 +392,7 @@ impl Runner {
         if !preparing && !starting {
             self.spans.remove(&key);
         }
-        if record.ended() {
-            self.orders.remove(&key);
+        if record.ended() && self.orders.remove(&key).is_some() {
             let cause = record.seen.cause.as_ref().map(ToString::to_string);
             tracing::info!(job = %record.id, attempt = key.attempt, cause, "nothing of the attempt is left here");
         }

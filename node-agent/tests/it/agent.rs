@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use crate::{
     controller::Controller,
-    support::{AGENT, NODE, assignment, collective, engine, eventually, gone, process_in, shell},
+    support::{AGENT, NODE, assignment, clean, collective, engine, eventually, gone, process_in, shell},
 };
 
 const INVENTORY: &str = r#"{"gpus":[{"index":0}],"nics":[{"device":"rail0","netdev":"lo","rail":0,"address":"127.0.0.1"}],"cpus":2}"#;
@@ -97,9 +97,7 @@ impl Drop for Server {
         // Supervisors outlive their agent; what a failed test left is ended with them.
         let Ok(data) = DataDir::open(&self.data()) else { return };
         for (_, dir) in data.jobs() {
-            if let Ok(Some(saved)) = node_agent::files::read_json::<SavedState>(&dir.state()) {
-                saved.supervisor.map(|id| id.signal(Signal::KILL));
-            }
+            clean(&dir);
         }
     }
 }

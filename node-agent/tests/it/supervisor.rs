@@ -24,7 +24,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::support::{
-    AGENT, LIMIT, NODE, assignment, collective, engine, eventually, gang, gone, process_in, shell,
+    AGENT, LIMIT, NODE, assignment, clean, collective, engine, eventually, gang, gone, process_in, shell,
 };
 
 struct Supervised {
@@ -159,6 +159,7 @@ impl Drop for Supervised {
         // Ranks and engine are tied to it; what a failed test left ends with it.
         self.id.signal(Signal::KILL);
         let _ = self.process.wait();
+        clean(&self.dir);
     }
 }
 
@@ -309,8 +310,8 @@ fn an_engine_that_is_killed_ends_the_job_within_five_seconds_with_a_cause() {
 }
 
 #[test]
-fn nothing_outlives_a_supervisor_that_is_killed() {
-    let mut job = Supervised::new(1, shell("echo $$ > own; sleep 600", &[]));
+fn ranks_and_engine_end_with_a_supervisor_that_is_killed() {
+    let mut job = Supervised::new(1, shell("echo $$ > own; exec sleep 600", &[]));
     job.run();
     let rank = process_in(&job.work("own"));
     let engine = eventually("the engine is recorded", || job.saved().engine);

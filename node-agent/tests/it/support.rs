@@ -9,12 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use node_agent::process::Identity;
+use node_agent::{cgroup, files, layout::JobDir, process::Identity, saved::SavedState};
 use proto_model::{
     Assignment, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, FailurePolicy, Gang, JobId, JobKey,
     JobName, JobSpec, JobUid, NicPlace, NodeName, NodePlace, Placement, RailRequest, RankPlace, ReduceOp,
     Requeue, TenantName, Wish, Work,
 };
+use rustix::process::Signal;
 
 pub const AGENT: &str = env!("CARGO_BIN_EXE_rail-node-agent");
 /// Longer than anything here takes on a busy machine.
@@ -135,4 +136,15 @@ pub fn collective() -> Work {
         warmup: 1,
         verify: true,
     })
+}
+
+/// Ends what a test has left under a supervisor that it killed or abandoned.
+pub fn clean(dir: &JobDir) {
+    let Ok(Some(saved)) = files::read_json::<SavedState>(&dir.state()) else { return };
+    saved.supervisor.map(|id| id.signal(Signal::KILL));
+    for group in saved.cgroups.iter().filter(|group| group.exists()) {
+        cgroup::kill(group);
+        eventually("a control group is empty", || cgroup::members(group).is_empty().then_some(()));
+        cgroup::remove(group);
+    }
 }
