@@ -1,0 +1,275 @@
+//! The invariants. Each is checked when something that it speaks of changes, so that after every event all hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use controller_core::{Key, State, Transition, Write};
+use node_agent_core::Key as Try;
+use proto_model::{Job, JobId, JobUid, NodeName, Phase, TenantName};
+
+use crate::world::World;
+
+/// What was seen so far.
+#[derive(Debug, Default)]
+pub struct Checks {
+    /// Jobs whose submit was acknowledged.
+    acked: BTreeMap<JobId, JobUid>,
+    /// Jobs that somebody has asked to remove.
+    pub deleting: BTreeSet<JobId>,
+    /// Tries that were stored as Running.
+    running: BTreeSet<(JobUid, u32)>,
+    /// GPUs (false) and rails (true) of nodes, as stored jobs hold them.
+    held: BTreeMap<(NodeName, bool, u32), JobUid>,
+    /// GPUs that tenants hold.
+    used: BTreeMap<TenantName, u64>,
+    /// GPUs that they may hold.
+    pub quotas: BTreeMap<TenantName, u64>,
+    /// Names of jobs by identity.
+    ids: BTreeMap<JobUid, JobId>,
+    /// Epoch of the last write.
+    epoch: u64,
+}
+
+fn job(write: Option<&Write>) -> Option<&Job> {
+    match write {
+        Some(Write::PutJob(job)) => Some(job),
+        _ => None,
+    }
+}
+
+fn holdings(job: &Job) -> impl Iterator<Item = (NodeName, bool, u32)> {
+    let nodes =
+        job.status.placement.as_ref().filter(|_| job.status.phase.holds()).map(|placement| &placement.nodes);
+    nodes.into_iter().flatten().flat_map(|place| {
+        let gpus = place.gpus.iter().map(|gpu| (place.node.clone(), false, *gpu));
+        let rails = place.nics.iter().map(|nic| (place.node.clone(), true, nic.rail));
+        gpus.chain(rails)
+    })
+}
+
+impl World {
+    /// A transaction was done: compares what was with what is.
+    pub fn check_commit(
+        &mut self,
+        epoch: u64,
+        before: &BTreeMap<Key, Write>,
+        writes: &BTreeMap<Key, Write>,
+        transitions: &[Transition],
+    ) {
+        if epoch < self.checks.epoch {
+            self.violated(format!(
+                "a controller of epoch {epoch} wrote after one of epoch {}",
+                self.checks.epoch
+            ));
+        }
+        self.checks.epoch = epoch;
+        let changed: Vec<(&Key, Option<&Job>, Option<&Job>)> = writes
+            .iter()
+            .filter(|(key, _)| matches!(key, Key::Job(_)))
+            .map(|(key, write)| (key, job(before.get(key)), job(Some(write))))
+            .collect();
+        for (_, old, _) in &changed {
+            if let Some(old) = old {
+                self.give_back(old);
+            }
+        }
+        for (key, old, new) in changed {
+            let Key::Job(id) = key else { continue };
+            match new {
+                Some(new) => {
+                    self.check_job(old, new, transitions);
+                    self.take(new);
+                }
+                None => self.check_deleted(id, old, transitions),
+            }
+        }
+    }
+
+    fn give_back(&mut self, old: &Job) {
+        for held in holdings(old) {
+            let gpu = !held.1;
+            if self.checks.held.get(&held) == Some(&old.uid) {
+                self.checks.held.remove(&held);
+            }
+            if gpu && let Some(used) = self.checks.used.get_mut(&old.id.tenant) {
+                *used = used.saturating_sub(1);
+            }
+        }
+    }
+
+    fn take(&mut self, new: &Job) {
+        for held in holdings(new) {
+            if !held.1 {
+                *self.checks.used.entry(new.id.tenant.clone()).or_default() += 1;
+            }
+            if let Some(other) = self.checks.held.insert(held.clone(), new.uid)
+                && other != new.uid
+            {
+                self.violated(format!("{held:?} is held by job {other} and by job {}", new.uid));
+            }
+        }
+        let used = self.checks.used.get(&new.id.tenant).copied().unwrap_or(0);
+        let quota = self.checks.quotas.get(&new.id.tenant).copied().unwrap_or(0);
+        if used > quota {
+            self.violated(format!("tenant {} holds {used} of {quota} GPUs", new.id.tenant));
+        }
+        let status = &new.status;
+        if status.phase.holds() {
+            let placed = status.placement.as_ref().map_or(0, |placement| placement.nodes.len());
+            if placed != new.spec.gang.nodes as usize {
+                self.violated(format!(
+                    "job {} holds {placed} nodes of a gang of {}",
+                    new.id, new.spec.gang.nodes
+                ));
+            }
+            if !self.store.has_attempt(new.uid) {
+                self.violated(format!("job {} is placed without a record of its try", new.id));
+            }
+        }
+        if status.phase == Phase::Running {
+            self.checks.running.insert((new.uid, status.attempt));
+        }
+    }
+
+    fn check_job(&mut self, old: Option<&Job>, new: &Job, transitions: &[Transition]) {
+        let (id, uid) = (&new.id, new.uid);
+        if let Some(known) = self.checks.acked.get(id)
+            && *known != uid
+            && !self.checks.deleting.contains(id)
+        {
+            self.violated(format!("job {id} was {known} when it was acknowledged and is {uid} now"));
+        }
+        self.checks.ids.insert(uid, id.clone());
+        let (mut phase, mut attempt) = old
+            .filter(|old| old.uid == uid)
+            .map_or((Phase::Pending, 1), |old| (old.status.phase, old.status.attempt));
+        for step in transitions.iter().filter(|step| step.uid == uid) {
+            if step.from != phase || !phase.may_become(step.to) || step.attempt < attempt {
+                self.violated(format!("job {id} goes from {phase}.{attempt} by {step:?}"));
+            }
+            (phase, attempt) = (step.to, step.attempt);
+        }
+        if (phase, attempt) != (new.status.phase, new.status.attempt) {
+            let status = &new.status;
+            self.violated(format!(
+                "job {id} is stored as {}.{}, it went to {phase}.{attempt}",
+                status.phase, status.attempt
+            ));
+        }
+        if let Some(old) = old.filter(|old| old.uid == uid && old.status.phase.holds()) {
+            let status = &new.status;
+            if !status.phase.holds() || status.attempt != old.status.attempt {
+                self.report.restarts += u64::from(status.phase == Phase::Pending);
+                self.check_freed(old);
+            }
+        }
+    }
+
+    /// What a job held is free for others: nothing of its try may live.
+    fn check_freed(&mut self, old: &Job) {
+        let key = Try { uid: old.uid, attempt: old.status.attempt };
+        for place in old.status.placement.iter().flat_map(|placement| &placement.nodes) {
+            let server = self.nodes.iter().find(|node| node.name == place.node);
+            if server
+                .and_then(|server| server.supervised.get(&key))
+                .is_some_and(|supervised| supervised.uses())
+            {
+                self.violated(format!("job {} is freed while try {key} lives on {}", old.id, place.node));
+            }
+        }
+    }
+
+    fn check_deleted(&mut self, id: &JobId, old: Option<&Job>, transitions: &[Transition]) {
+        if !self.checks.deleting.contains(id) {
+            self.violated(format!("job {id} is removed, and nobody asked for that"));
+        }
+        let Some(old) = old else { return };
+        // It may have ended earlier in the same transaction.
+        let last =
+            transitions.iter().rfind(|step| step.uid == old.uid).map_or(old.status.phase, |step| step.to);
+        if !last.is_terminal() {
+            self.violated(format!("job {id} is removed while it is {last}"));
+        }
+        if old.status.phase.holds() {
+            self.check_freed(old);
+        }
+    }
+
+    /// A new controller has loaded the store.
+    pub fn check_loaded(&mut self, state: &State) {
+        let lost: Vec<JobId> = self
+            .checks
+            .acked
+            .iter()
+            .filter(|(id, uid)| state.job_by_uid(uid).is_none() && !self.checks.deleting.contains(*id))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in lost {
+            self.violated(format!("job {id} was acknowledged and is lost"));
+        }
+    }
+
+    /// A client was told that its job exists.
+    pub fn acknowledged(&mut self, client: usize, uid: JobUid) {
+        let id = self.clients[client].id.clone();
+        if let Some(before) = self.clients[client].uid.replace(uid)
+            && before != uid
+        {
+            self.violated(format!("one request made two jobs of {id}: {before} and {uid}"));
+        }
+        if self.checks.acked.insert(id.clone(), uid).is_none() {
+            self.report.acknowledged += 1;
+        }
+        let stored = self.store.job(&id).is_some_and(|job| job.uid == uid);
+        if !stored && !self.checks.deleting.contains(&id) {
+            self.violated(format!("job {id} was acknowledged and is not stored"));
+        }
+    }
+
+    /// A client was told that its job does not exist.
+    pub fn check_gone(&mut self, client: usize) {
+        let id = self.clients[client].id.clone();
+        if self.clients[client].uid.is_some() && !self.checks.deleting.contains(&id) {
+            self.violated(format!(
+                "job {id} was acknowledged, and its client is told that there is no such job"
+            ));
+        }
+    }
+
+    fn stored_try(&self, key: Try) -> Option<&Job> {
+        let job = self.store.job(self.checks.ids.get(&key.uid)?)?;
+        (job.uid == key.uid && job.status.attempt == key.attempt && job.status.phase.holds()).then_some(job)
+    }
+
+    /// A process of a try starts on a node: the try must hold what the process uses, and nobody else may use it.
+    pub fn check_use(&mut self, node: usize, key: Try) {
+        if self.stored_try(key).is_none() {
+            self.violated(format!("n{node} starts {key}, which holds nothing (any more)"));
+        }
+        let server = &self.nodes[node];
+        let Some(this) = server.supervised.get(&key) else { return };
+        let rails: BTreeSet<u32> = this.place.nics.iter().map(|nic| nic.rail).collect();
+        let other = server.supervised.iter().find(|(other, supervised)| {
+            **other != key
+                && supervised.uses()
+                && (supervised.place.gpus.iter().any(|gpu| this.place.gpus.contains(gpu))
+                    || supervised.place.nics.iter().any(|nic| rails.contains(&nic.rail)))
+        });
+        if let Some(other) = other.map(|(other, _)| *other) {
+            self.violated(format!("n{node}: {key} and {other} use the same GPU or NIC"));
+        }
+    }
+
+    /// Ranks of a try start on a node: that it runs must be stored, which is only so when every node was prepared.
+    pub fn check_start(&mut self, node: usize, key: Try) {
+        if !self.checks.running.contains(&(key.uid, key.attempt)) {
+            self.violated(format!("n{node} starts ranks of {key}, which was never stored as Running"));
+        }
+    }
+
+    /// An agent ends a try: the controller must have decided that.
+    pub fn check_stop(&mut self, node: usize, key: Try) {
+        if self.stored_try(key).is_some() && !self.store.is_ending(key.uid) {
+            self.violated(format!("n{node} ends {key}, which should run"));
+        }
+    }
+}

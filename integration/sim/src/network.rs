@@ -1,0 +1,209 @@
+//! Streams between agents and controllers: in order, late, cut; now and then a report arrives twice or out of order.
+
+use controller_core::{Event as Core, Push, Register};
+use node_agent_core::{Command, Key, Message};
+use proto_model::Observation;
+
+use crate::{
+    config::Bug,
+    controller::{From, Inbound},
+    world::{Event, World},
+};
+
+/// What an agent says.
+#[derive(Debug, Clone)]
+pub enum ToController {
+    /// First on every stream.
+    Register(u64, Vec<Observation>),
+    /// It is alive.
+    Heartbeat,
+    /// A NIC went down or came up.
+    Inventory,
+    /// It sees a job.
+    Observation(Box<Observation>),
+    /// It obeys this newer epoch.
+    StaleEpoch(u64),
+}
+
+/// What a controller says; true: a copy that something has held back for a while.
+#[derive(Debug, Clone)]
+pub struct ToAgent(pub Box<Push>, pub bool);
+
+/// A stream.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    /// The server.
+    pub node: usize,
+    /// The life of its agent.
+    pub life: u64,
+    /// The controller.
+    pub controller: usize,
+    /// The agent holds it open.
+    pub agent_open: bool,
+    /// The controller holds it open.
+    pub controller_open: bool,
+    last_to_agent: u64,
+    last_to_controller: u64,
+}
+
+impl Connection {
+    /// A stream that both have just opened.
+    #[must_use]
+    pub fn new(node: usize, life: u64, controller: usize) -> Self {
+        Self {
+            node,
+            life,
+            controller,
+            agent_open: true,
+            controller_open: true,
+            last_to_agent: 0,
+            last_to_controller: 0,
+        }
+    }
+}
+
+impl World {
+    /// How long a message takes.
+    pub fn latency(&mut self) -> u64 {
+        if !self.calm && self.rng.chance(20) { self.rng.range(50..3000) } else { self.rng.range(1..6) }
+    }
+
+    /// An agent speaks.
+    pub fn send_to_controller(&mut self, connection: u64, message: ToController) {
+        let latency = self.latency();
+        let now = self.now;
+        let Some(stream) = self.connections.get_mut(&connection).filter(|stream| stream.agent_open) else {
+            return;
+        };
+        let at = (now + latency).max(stream.last_to_controller + 1);
+        stream.last_to_controller = at;
+        if matches!(message, ToController::Observation(_)) && !self.calm && self.rng.chance(20) {
+            let late = at + self.rng.range(1..4000);
+            self.at(late, Event::ToController(connection, message.clone()));
+            if self.rng.chance(300) {
+                return;
+            }
+        }
+        self.at(at, Event::ToController(connection, message));
+    }
+
+    /// A controller speaks.
+    pub fn send_to_agent(&mut self, push: Push) {
+        let latency = self.latency();
+        let (now, session) = (self.now, push.session);
+        let Some(stream) = self.connections.get_mut(&session).filter(|stream| stream.controller_open) else {
+            return;
+        };
+        let at = (now + latency).max(stream.last_to_agent + 1);
+        stream.last_to_agent = at;
+        if !self.calm && self.rng.chance(60) {
+            let late = self.rng.range(500..12_000);
+            self.after(late, Event::ToAgent(session, ToAgent(Box::new(push.clone()), true)));
+        }
+        self.at(at, Event::ToAgent(session, ToAgent(Box::new(push), false)));
+    }
+
+    /// The stream breaks; each end notices in its own time.
+    pub fn cut(&mut self, connection: u64) {
+        let (agent, controller) = (self.rng.range(1..500), self.rng.range(1..4000));
+        self.after(agent, Event::Lost(connection, true));
+        self.after(controller, Event::Lost(connection, false));
+    }
+
+    /// One end notices that the stream is gone.
+    pub fn connection_lost(&mut self, connection: u64, agent: bool) {
+        let Some(stream) = self.connections.get_mut(&connection) else { return };
+        let (node, life, controller) = (stream.node, stream.life, stream.controller);
+        if agent {
+            if std::mem::take(&mut stream.agent_open) && self.nodes[node].life == life {
+                self.nodes[node].connection = None;
+                self.agent_event(node, node_agent_core::Event::Disconnected);
+                let wait = self.rng.range(50..1500);
+                self.after(wait, Event::AgentConnect(node, life));
+            }
+        } else if std::mem::take(&mut stream.controller_open) {
+            let event = Core::AgentDisconnected { node: self.nodes[node].name.clone(), session: connection };
+            self.deliver(controller, Inbound { event, from: From::Agent(connection) });
+        }
+    }
+
+    /// A message reaches a controller.
+    pub fn controller_hears(&mut self, connection: u64, message: ToController) {
+        let Some(stream) = self.connections.get(&connection).filter(|stream| stream.controller_open) else {
+            return;
+        };
+        let (controller, session) = (stream.controller, connection);
+        let server = &self.nodes[stream.node];
+        let node = server.name.clone();
+        let event = match message {
+            ToController::Register(epoch, observations) => Core::AgentConnected(Box::new(Register {
+                node,
+                session,
+                agent_version: "sim".to_owned(),
+                inventory: server.inventory(),
+                observations,
+                epoch,
+            })),
+            ToController::Heartbeat => Core::AgentHeartbeat { node, session },
+            ToController::Inventory => {
+                Core::AgentInventory { node, session, inventory: Box::new(server.inventory()) }
+            }
+            ToController::Observation(observation) => Core::AgentObserved { node, session, observation },
+            ToController::StaleEpoch(current) => Core::AgentRefusedEpoch { node, current },
+        };
+        self.deliver(controller, Inbound { event, from: From::Agent(connection) });
+    }
+
+    /// A message reaches an agent. What a replaced controller had still sent may come late, after its stream: the
+    /// epoch is what guards against it.
+    pub fn agent_hears(&mut self, connection: u64, ToAgent(push, late): ToAgent) {
+        let Some(stream) = self.connections.get(&connection) else { return };
+        let (node, life, open) = (stream.node, stream.life, stream.agent_open);
+        let server = &self.nodes[node];
+        let Some(agent) = &server.agent else { return };
+        let present = open && server.life == life && !late;
+        if !present && (push.epoch >= agent.epoch() || self.calm) {
+            return;
+        }
+        let epoch = if self.config.bug == Some(Bug::IgnoreEpoch) {
+            agent.epoch().max(push.epoch)
+        } else {
+            push.epoch
+        };
+        let command = match push.message {
+            controller_core::ToNode::Welcome { assignments, .. } => Command::Welcome(assignments),
+            controller_core::ToNode::Assignment(assignment) => Command::Assignment(assignment),
+            controller_core::ToNode::Forget { uid, attempt } => Command::Forget(Key { uid, attempt }),
+            controller_core::ToNode::Close { .. } => return,
+        };
+        self.tell(|| format!("n{node} hears {}", describe(epoch, &command)));
+        self.agent_event(node, node_agent_core::Event::Command { epoch, command });
+    }
+
+    /// The agent's own words, on its present stream.
+    pub fn agent_says(&mut self, node: usize, message: Message) {
+        let Some(connection) = self.nodes[node].connection else { return };
+        let message = match message {
+            Message::Register { epoch, observations } => ToController::Register(epoch, observations),
+            Message::Observation(observation) => ToController::Observation(observation),
+            Message::StaleEpoch { current, .. } => ToController::StaleEpoch(current),
+        };
+        self.send_to_controller(connection, message);
+    }
+}
+
+fn describe(epoch: u64, command: &Command) -> String {
+    let wish = |assignment: &proto_model::Assignment| {
+        let wish = match &assignment.wish {
+            proto_model::Wish::Prepared { .. } => "prepared",
+            proto_model::Wish::Running { .. } => "running",
+            proto_model::Wish::Stopped { .. } => "stopped",
+        };
+        format!("{}.{} {wish}", assignment.id.name, assignment.attempt)
+    };
+    match command {
+        Command::Welcome(all) => format!("welcome@{epoch} {:?}", all.iter().map(wish).collect::<Vec<_>>()),
+        Command::Assignment(one) => format!("wish@{epoch} {}", wish(one)),
+        Command::Forget(key) => format!("forget@{epoch} {key}"),
+    }
+}

@@ -1,0 +1,438 @@
+//! Supervisors with their real core, and models of the engines and ranks that they start.
+
+use std::{
+    collections::BTreeMap,
+    net::{Ipv4Addr, SocketAddr},
+};
+
+use node_agent_core::{
+    Key, Report, Snapshot,
+    supervisor::{self, Action, Event as Sup, Signal},
+};
+use proto_model::{
+    Assignment, JobSpec, NodeEndpoints, NodePlace, Observed, Placement, RailBytes, RailEndpoint, RankExit,
+    RunResult, Wish, Work,
+};
+
+use crate::world::{Event, World};
+
+/// An engine gives up connecting after this long.
+const CONNECT_MS: u64 = 15_000;
+/// How often a supervisor looks at its clock while it waits for something.
+const TICK_MS: u64 = 500;
+
+/// An engine's process.
+#[derive(Debug, Clone, Default)]
+pub struct Engine {
+    /// It lives.
+    pub up: bool,
+    /// It ended otherwise than by being asked to.
+    pub broke: bool,
+    number: u64,
+    peers: Vec<NodeEndpoints>,
+    connecting_since: Option<u64>,
+    connected: bool,
+}
+
+impl Engine {
+    /// Which process it is.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+/// A supervisor, what it has on disk, and its processes.
+#[derive(Debug, Clone)]
+pub struct Supervised {
+    /// Its process lives.
+    pub alive: bool,
+    /// On disk: what it has published.
+    pub durable: Snapshot,
+    /// What it may use here.
+    pub place: NodePlace,
+    /// Its engine.
+    pub engine: Engine,
+    /// Its ranks' processes: living or ended.
+    pub ranks: BTreeMap<u32, bool>,
+    state: supervisor::State,
+    placement: Placement,
+    run_ms: u64,
+    failing: Option<(u32, i32)>,
+    ticking: bool,
+}
+
+impl Supervised {
+    /// Whether any process of it lives.
+    #[must_use]
+    pub fn lives(&self) -> bool {
+        self.alive || self.uses()
+    }
+
+    /// Whether something uses its GPUs or NICs.
+    #[must_use]
+    pub fn uses(&self) -> bool {
+        self.engine.up || self.ranks.values().any(|alive| *alive)
+    }
+}
+
+/// What a simulated job does: so long it runs, and which rank fails with which status.
+#[must_use]
+pub fn plan_of(spec: &JobSpec) -> (u64, Option<(u32, i32)>) {
+    let Work::Command(command) = &spec.work else { return (1000, None) };
+    let number = |at: usize| command.argv.get(at).and_then(|text| text.parse::<u32>().ok());
+    let failing =
+        number(2).map(|rank| (rank, number(3).and_then(|code| i32::try_from(code).ok()).unwrap_or(1)));
+    (u64::from(number(1).unwrap_or(1000)), failing)
+}
+
+impl World {
+    /// The agent starts a supervisor.
+    pub fn spawn_supervisor(&mut self, node: usize, assignment: Assignment) {
+        let key = Key::of(&assignment);
+        let Wish::Prepared { spec, placement, .. } = assignment.wish else {
+            self.violated(format!("n{node} spawns {key} without a Prepared wish"));
+            return;
+        };
+        if !self.calm && self.rng.chance(10) {
+            let report = Report::SpawnFailed { message: "fork: out of memory".to_owned() };
+            self.after(5, Event::FromSupervisor(node, key, report));
+            return;
+        }
+        if !self.nodes[node].spawned.insert(key) {
+            self.violated(format!("n{node} spawns a second supervisor for {key}"));
+        }
+        let name = &self.nodes[node].name;
+        let Some(place) = placement.nodes.iter().find(|place| place.node == *name).cloned() else {
+            self.violated(format!("n{node} is told of {key}, which is not placed there"));
+            return;
+        };
+        let ranks: Vec<u32> =
+            placement.ranks.iter().filter(|rank| rank.node == *name).map(|rank| rank.rank).collect();
+        let (run_ms, failing) = plan_of(&spec);
+        let supervised = Supervised {
+            alive: true,
+            durable: Snapshot::default(),
+            place,
+            engine: Engine::default(),
+            ranks: BTreeMap::new(),
+            state: supervisor::State::new(ranks),
+            placement: *placement,
+            run_ms,
+            failing,
+            ticking: false,
+        };
+        self.nodes[node].supervised.insert(key, supervised);
+        let wait = self.rng.range(1..20);
+        self.after(wait, Event::Supervisor(node, key, Sup::Begin));
+    }
+
+    fn supervised(&mut self, node: usize, key: Key) -> Option<&mut Supervised> {
+        self.nodes[node].supervised.get_mut(&key)
+    }
+
+    /// Something happens to a supervisor: its core decides, its shell does it.
+    pub fn supervisor(&mut self, node: usize, key: Key, event: Sup) {
+        let now = self.time();
+        let Some(supervised) = self.supervised(node, key).filter(|supervised| supervised.alive) else {
+            return;
+        };
+        if matches!(event, Sup::Tick) {
+            supervised.ticking = false;
+        }
+        for action in supervisor::step(&mut supervised.state, event, now) {
+            self.supervisor_acts(node, key, action);
+        }
+        let Some(supervised) = self.supervised(node, key) else { return };
+        let waits = matches!(
+            supervised.state.snapshot().state,
+            Observed::Preparing | Observed::Starting | Observed::Stopping
+        );
+        if supervised.alive && waits && !supervised.ticking {
+            supervised.ticking = true;
+            self.after(TICK_MS, Event::Supervisor(node, key, Sup::Tick));
+        }
+    }
+
+    fn supervisor_acts(&mut self, node: usize, key: Key, action: Action) {
+        match action {
+            Action::SpawnEngine => self.spawn_engine(node, key),
+            Action::ConnectEngine(peers) => {
+                let now = self.now;
+                if let Some(supervised) = self.supervised(node, key) {
+                    supervised.engine.peers = peers;
+                    supervised.engine.connecting_since = Some(now);
+                }
+                self.after(10, Event::EngineLooks(node, key));
+            }
+            Action::SpawnRanks => self.spawn_ranks(node, key),
+            Action::SignalTree(signal) => self.signal(node, key, signal),
+            Action::ReadStats => {
+                let rails = self.nodes[node].supervised.get(&key).map(|supervised| {
+                    let moved = |rail| RailBytes { rail, tx_bytes: 1, rx_bytes: 1 };
+                    supervised.placement.rails.iter().copied().map(moved).collect()
+                });
+                self.after(1, Event::Supervisor(node, key, Sup::Stats(rails.unwrap_or_default())));
+            }
+            Action::StopEngine(_) => {
+                // Now and then it hangs, and is killed.
+                if self.rng.chance(970) {
+                    let wait = self.rng.range(2..60);
+                    self.end_engine_later(node, key, wait, true);
+                }
+            }
+            Action::KillEngine => self.end_engine_later(node, key, 5, false),
+            Action::Note(_) => {}
+            Action::Publish => {
+                let wait = self.rng.range(1..10);
+                let Some(supervised) = self.supervised(node, key) else { return };
+                let snapshot = supervised.state.snapshot().clone();
+                supervised.durable.clone_from(&snapshot);
+                self.after(wait, Event::FromSupervisor(node, key, Report::State(snapshot)));
+            }
+            Action::Exit => {
+                if let Some(supervised) = self.supervised(node, key) {
+                    supervised.alive = false;
+                    if supervised.uses() {
+                        self.violated(format!(
+                            "the supervisor of {key} on n{node} ends before its processes"
+                        ));
+                    }
+                }
+            }
+        }
+    }
+
+    fn spawn_engine(&mut self, node: usize, key: Key) {
+        let number = self.number();
+        let Some(supervised) = self.supervised(node, key) else { return };
+        supervised.engine = Engine { up: true, number, ..Engine::default() };
+        self.check_use(node, key);
+        if !self.calm && self.rng.chance(15) {
+            self.end_engine_later(node, key, 30, false);
+            return;
+        }
+        let slow = !self.calm && self.rng.chance(20);
+        let wait = if slow { self.rng.range(5_000..25_000) } else { self.rng.range(20..250) };
+        let Some(supervised) = self.supervised(node, key) else { return };
+        let port = |rail: u32| {
+            // The address carries the engine's number, so that a stale one is noticed.
+            let [_, _, _, _, _, b, c, d] = number.to_be_bytes();
+            let address =
+                SocketAddr::from((Ipv4Addr::new(10, b, c, d), u16::try_from(rail + 1).unwrap_or(1)));
+            RailEndpoint { rail, address }
+        };
+        let endpoints = supervised.placement.rails.iter().copied().map(port).collect();
+        self.after(wait, Event::Supervisor(node, key, Sup::EngineListening(endpoints)));
+    }
+
+    /// An engine's process ends: as it was asked to, or otherwise.
+    fn end_engine_later(&mut self, node: usize, key: Key, wait: u64, clean: bool) {
+        let number = self.nodes[node].supervised.get(&key).map_or(0, |supervised| supervised.engine.number);
+        self.after(wait, Event::Fault(crate::faults::Fault::EngineEnds { node, key, number, clean }));
+    }
+
+    /// An engine's process is gone.
+    pub fn engine_ends(&mut self, node: usize, key: Key, number: u64, clean: bool) {
+        let Some(supervised) = self.supervised(node, key) else { return };
+        if !supervised.engine.up || supervised.engine.number != number {
+            return;
+        }
+        supervised.engine.up = false;
+        supervised.engine.broke = !clean;
+        let ranks: Vec<u32> =
+            supervised.ranks.iter().filter(|(_, alive)| **alive).map(|(rank, _)| *rank).collect();
+        let nodes = supervised.placement.nodes.clone();
+        self.after(1, Event::Supervisor(node, key, Sup::EngineExited { how: "ended".to_owned(), clean }));
+        if clean {
+            return;
+        }
+        self.tell(|| format!("n{node}: engine of {key} is gone"));
+        for rank in ranks {
+            let wait = self.rng.range(1..1500);
+            self.after(wait, Event::RankEnds(node, key, rank, 1));
+        }
+        for peer in self.indices(&nodes) {
+            let wait = self.rng.range(20..600);
+            self.after(wait, Event::EngineLooks(peer, key));
+        }
+    }
+
+    fn indices(&self, places: &[NodePlace]) -> Vec<usize> {
+        places.iter().filter_map(|place| self.nodes.iter().position(|node| node.name == place.node)).collect()
+    }
+
+    /// An engine looks at its peers: while it connects to them, and when one was lost.
+    pub fn engine_looks(&mut self, node: usize, key: Key) {
+        let now = self.now;
+        let Some(supervised) = self.nodes[node].supervised.get(&key) else { return };
+        let engine = &supervised.engine;
+        if !engine.up || (engine.connecting_since.is_none() && !engine.connected) {
+            return;
+        }
+        let (mut ready, mut lost) = (true, false);
+        for peer in &engine.peers {
+            let other =
+                self.nodes.iter().find(|node| node.name == peer.node).and_then(|n| n.supervised.get(&key));
+            let Some(other) = other else {
+                (ready, lost) = (false, true);
+                continue;
+            };
+            let [_, _, _, _, _, b, c, d] = other.engine.number.to_be_bytes();
+            let right = peer.endpoints.iter().all(|at| at.address.ip() == Ipv4Addr::new(10, b, c, d));
+            let waits = other.engine.connecting_since.is_some() || other.engine.connected;
+            ready &= other.engine.up && right && waits;
+            lost |= !other.engine.up && other.engine.broke;
+        }
+        let since = engine.connecting_since;
+        match since {
+            Some(since) if ready => {
+                if let Some(supervised) = self.supervised(node, key) {
+                    supervised.engine.connecting_since = None;
+                    supervised.engine.connected = true;
+                }
+                let _ = since;
+                self.after(1, Event::Supervisor(node, key, Sup::EngineConnected));
+            }
+            Some(since) if lost || now > since + CONNECT_MS => {
+                let failed = Sup::EngineFailed("a peer does not answer".to_owned());
+                self.after(1, Event::Supervisor(node, key, failed));
+                self.end_engine_later(node, key, 5, false);
+            }
+            Some(_) => self.after(100, Event::EngineLooks(node, key)),
+            None if lost => {
+                if self.rng.chance(500) {
+                    let broken = Sup::EngineBroken("a peer was lost".to_owned());
+                    self.after(1, Event::Supervisor(node, key, broken));
+                } else {
+                    self.end_engine_later(node, key, 5, false);
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn spawn_ranks(&mut self, node: usize, key: Key) {
+        self.check_start(node, key);
+        let name = self.nodes[node].name.clone();
+        let Some(supervised) = self.supervised(node, key) else { return };
+        let ranks: Vec<u32> = supervised
+            .placement
+            .ranks
+            .iter()
+            .filter(|rank| rank.node == name)
+            .map(|rank| rank.rank)
+            .collect();
+        supervised.ranks = ranks.iter().map(|rank| (*rank, true)).collect();
+        let (run_ms, failing) = (supervised.run_ms, supervised.failing);
+        self.check_use(node, key);
+        for rank in ranks {
+            if !self.calm && self.rng.chance(3) {
+                if let Some(supervised) = self.supervised(node, key) {
+                    supervised.ranks.insert(rank, false);
+                }
+                let failed = Sup::RankFailed { rank, message: "no such program".to_owned() };
+                self.after(1, Event::Supervisor(node, key, failed));
+                continue;
+            }
+            self.after(1, Event::Supervisor(node, key, Sup::RankStarted(rank)));
+            let code = failing.filter(|(failing, _)| *failing == rank).map_or(0, |(_, code)| code);
+            let wait =
+                if code == 0 { run_ms + self.rng.range(2..50) } else { self.rng.range(2..run_ms.max(3)) };
+            self.after(wait.max(2), Event::RankEnds(node, key, rank, code));
+        }
+    }
+
+    /// Every living process of the ranks is signalled. Some do not mind SIGTERM.
+    fn signal(&mut self, node: usize, key: Key, signal: Signal) {
+        let Some(supervised) = self.supervised(node, key) else { return };
+        let ranks: Vec<u32> =
+            supervised.ranks.iter().filter(|(_, alive)| **alive).map(|(rank, _)| *rank).collect();
+        if ranks.is_empty() {
+            self.after(2, Event::Supervisor(node, key, Sup::TreeEmpty));
+        }
+        for rank in ranks {
+            let (status, wait) = match signal {
+                Signal::Kill => (-9, self.rng.range(2..20)),
+                Signal::Term if self.rng.chance(100) => continue,
+                Signal::Term => (-15, self.rng.range(2..1000)),
+            };
+            self.after(wait, Event::RankEnds(node, key, rank, status));
+        }
+    }
+
+    /// A rank's process ends: by itself, or by a signal (negative).
+    pub fn rank_ends(&mut self, node: usize, key: Key, rank: u32, code: i32) {
+        let time = self.time();
+        let Some(supervised) = self.supervised(node, key) else { return };
+        let Some(alive) = supervised.ranks.get_mut(&rank) else { return };
+        if !std::mem::take(alive) {
+            return;
+        }
+        let empty = supervised.ranks.values().all(|alive| !*alive);
+        let (code, signal) = if code < 0 { (0, -code) } else { (code, 0) };
+        if rank == 0 && code == 0 && signal == 0 {
+            self.supervisor(node, key, Sup::Result(RunResult { verified: true, ..RunResult::default() }));
+        }
+        self.supervisor(node, key, Sup::RankExited(RankExit { rank, code, signal, time }));
+        if empty {
+            self.after(1, Event::Supervisor(node, key, Sup::TreeEmpty));
+        }
+    }
+
+    /// A supervisor's process is killed: its engine goes with it, its ranks live until the agent reaps them.
+    pub fn kill_supervisor(&mut self, node: usize, key: Key) {
+        let Some(supervised) = self.supervised(node, key).filter(|supervised| supervised.alive) else {
+            return;
+        };
+        supervised.alive = false;
+        self.tell(|| format!("n{node}: supervisor of {key} is killed"));
+        self.end_engine_later(node, key, 20, false);
+        self.after(400, Event::FromSupervisor(node, key, Report::Lost));
+    }
+
+    /// The agent kills what a lost supervisor has left.
+    pub fn reap(&mut self, node: usize, key: Key) {
+        let wait = self.rng.range(5..300);
+        let time = self.time();
+        let Some(supervised) = self.supervised(node, key) else {
+            self.after(wait, Event::FromSupervisor(node, key, Report::Reaped(Snapshot::default())));
+            return;
+        };
+        supervised.engine.up = false;
+        supervised.engine.broke = true;
+        for (rank, alive) in &mut supervised.ranks {
+            if std::mem::take(alive) {
+                supervised.durable.exits.push(RankExit { rank: *rank, code: 0, signal: 9, time });
+            }
+        }
+        let durable = supervised.durable.clone();
+        let nodes = supervised.placement.nodes.clone();
+        for peer in self.indices(&nodes) {
+            self.after(wait, Event::EngineLooks(peer, key));
+        }
+        self.after(wait, Event::FromSupervisor(node, key, Report::Reaped(durable)));
+    }
+
+    /// The server loses its power: all processes are gone, disks keep what they have.
+    pub fn power_off(&mut self, node: usize) {
+        self.agent_dies(node, None);
+        self.nodes[node].powered = false;
+        let mut lost = Vec::new();
+        for (key, supervised) in &mut self.nodes[node].supervised {
+            if supervised.lives() {
+                lost.push((*key, supervised.placement.nodes.clone()));
+            }
+            supervised.alive = false;
+            supervised.engine.broke |= supervised.engine.up;
+            supervised.engine.up = false;
+            supervised.ranks.values_mut().for_each(|alive| *alive = false);
+        }
+        for (key, nodes) in lost {
+            for peer in self.indices(&nodes) {
+                let wait = self.rng.range(500..4000);
+                self.after(wait, Event::EngineLooks(peer, key));
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What a run has found.
+
+use std::fmt;
+
+/// An invariant does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Simulated milliseconds since the start.
+    pub at_ms: u64,
+    /// Which, and with what.
+    pub what: String,
+}
+
+/// What a run has found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// Events of the run.
+    pub events: u64,
+    /// Simulated milliseconds.
+    pub simulated_ms: u64,
+    /// Faults that were injected.
+    pub faults: u64,
+    /// Submits that were acknowledged.
+    pub acknowledged: u64,
+    /// Jobs that completed, failed, were cancelled.
+    pub ended: [u64; 3],
+    /// Tries beyond a job's first.
+    pub restarts: u64,
+    /// A digest of all events and of the store's last content.
+    pub digest: u64,
+    /// The first violation; the run ends with it.
+    pub violation: Option<Violation>,
+    /// Every event as a line, if asked for.
+    pub story: Vec<String>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [completed, failed, cancelled] = self.ended;
+        write!(
+            f,
+            "seed {}: {} events, {} s simulated, {} faults, {} jobs acknowledged ({completed} completed, {failed} failed, \
+             {cancelled} cancelled, {} restarts), digest {:016x}",
+            self.seed,
+            self.events,
+            self.simulated_ms / 1000,
+            self.faults,
+            self.acknowledged,
+            self.restarts,
+            self.digest
+        )?;
+        match &self.violation {
+            Some(violation) => write!(f, "\n  VIOLATION at {} ms: {}", violation.at_ms, violation.what),
+            None => Ok(()),
+        }
+    }
+}

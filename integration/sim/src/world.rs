@@ -1,0 +1,281 @@
+//! The world: its parts, its queue of events, its end.
+
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::{BTreeMap, BinaryHeap},
+};
+
+use node_agent_core::{Key, Report as SupervisorReport, supervisor};
+use proto_model::Timestamp;
+
+use crate::{
+    agent::Node,
+    check::Checks,
+    client::{Client, Request},
+    config::Config,
+    controller::Controller,
+    faults::Fault,
+    network::{Connection, ToAgent, ToController},
+    report::{Report, Violation},
+    rng::Rng,
+    store::Store,
+};
+
+/// Midnight of the simulated world, so that no time is zero.
+pub const START_MS: u64 = 1_700_000_000_000;
+
+/// What can happen. Numbers are indices into the world's lists.
+#[derive(Debug)]
+pub enum Event {
+    /// A controller starts.
+    ControllerStart,
+    /// A controller takes what is in its inbox.
+    Batch(usize),
+    /// A controller's transaction reaches the store.
+    Commit(usize),
+    /// A controller's timer.
+    ControllerTick(usize),
+    /// A message reaches a controller.
+    ToController(u64, ToController),
+    /// A message reaches an agent.
+    ToAgent(u64, ToAgent),
+    /// One end of a connection notices that it is gone; true: the agent's.
+    Lost(u64, bool),
+    /// An agent's process starts.
+    AgentStart(usize),
+    /// An agent tries to connect; its life, so that a dead one does not.
+    AgentConnect(usize, u64),
+    /// An agent's timer.
+    AgentTick(usize, u64),
+    /// A supervisor's word reaches the agent.
+    FromSupervisor(usize, Key, SupervisorReport),
+    /// Something happens to a supervisor.
+    Supervisor(usize, Key, supervisor::Event),
+    /// A rank's own end, with its status; the number of its process, so that it ends once.
+    RankEnds(usize, Key, u32, i32),
+    /// An engine notices what became of its peers.
+    EngineLooks(usize, Key),
+    /// A client acts, or acts again.
+    Client(usize),
+    /// A request reaches a controller.
+    Request(usize, u64),
+    /// An answer reaches a client.
+    Answer(usize, u64, crate::client::Answer),
+    /// A fault.
+    Fault(Fault),
+    /// The next fault is drawn.
+    DrawFault,
+}
+
+struct Queued {
+    time: u64,
+    order: u64,
+    event: Event,
+}
+
+impl PartialEq for Queued {
+    fn eq(&self, other: &Self) -> bool {
+        (self.time, self.order) == (other.time, other.order)
+    }
+}
+impl Eq for Queued {}
+impl PartialOrd for Queued {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Queued {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.time, self.order).cmp(&(other.time, other.order))
+    }
+}
+
+/// Everything.
+pub struct World {
+    /// The run's size.
+    pub config: Config,
+    /// Simulated milliseconds.
+    pub now: u64,
+    /// The one source of chance.
+    pub rng: Rng,
+    queue: BinaryHeap<Reverse<Queued>>,
+    order: u64,
+    /// What is durable for controllers.
+    pub store: Store,
+    /// All controllers that ever were; the last one is the present one.
+    pub controllers: Vec<Controller>,
+    /// The servers.
+    pub nodes: Vec<Node>,
+    /// The clients, one per job, and the administrator last.
+    pub clients: Vec<Client>,
+    /// Requests under way.
+    pub requests: BTreeMap<u64, Request>,
+    /// Open connections.
+    pub connections: BTreeMap<u64, Connection>,
+    /// Numbers connections, requests, lives of processes and ports.
+    pub numbers: u64,
+    /// What was checked so far.
+    pub checks: Checks,
+    /// No more faults, delays are short.
+    pub calm: bool,
+    /// The next controller replaces one that still lives.
+    pub replacing: bool,
+    /// Until when the store is slow.
+    pub slow_until: u64,
+    /// What was found.
+    pub report: Report,
+}
+
+impl World {
+    /// Puts an event into the queue.
+    pub fn after(&mut self, delay: u64, event: Event) {
+        self.at(self.now + delay, event);
+    }
+
+    /// Puts an event into the queue.
+    pub fn at(&mut self, time: u64, event: Event) {
+        self.order += 1;
+        self.queue.push(Reverse(Queued { time, order: self.order, event }));
+    }
+
+    /// The time as the cores see it.
+    #[must_use]
+    pub fn time(&self) -> Timestamp {
+        Timestamp(self.now)
+    }
+
+    /// A number that nothing else has.
+    pub fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    /// A line of the story, made only if somebody reads it.
+    pub fn tell(&mut self, line: impl FnOnce() -> String) {
+        if self.config.story {
+            let at = self.now - START_MS;
+            self.report.story.push(format!("{at:>8} ms  {}", line()));
+        }
+    }
+
+    /// An invariant does not hold; the first one counts.
+    pub fn violated(&mut self, what: impl Into<String>) {
+        if self.report.violation.is_none() {
+            let violation = Violation { at_ms: self.now - START_MS, what: what.into() };
+            self.report.violation = Some(violation);
+        }
+    }
+
+    fn digest(&mut self, value: u64) {
+        self.report.digest = (self.report.digest ^ value).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::ControllerStart => self.controller_start(),
+            Event::Batch(controller) => self.batch(controller),
+            Event::Commit(controller) => self.commit(controller),
+            Event::ControllerTick(controller) => self.controller_tick(controller),
+            Event::ToController(connection, message) => self.controller_hears(connection, message),
+            Event::ToAgent(connection, message) => self.agent_hears(connection, message),
+            Event::Lost(connection, agent) => self.connection_lost(connection, agent),
+            Event::AgentStart(node) => self.agent_start(node),
+            Event::AgentConnect(node, life) => self.agent_connect(node, life),
+            Event::AgentTick(node, life) => self.agent_tick(node, life),
+            Event::FromSupervisor(node, key, report) => self.from_supervisor(node, key, report),
+            Event::Supervisor(node, key, event) => self.supervisor(node, key, event),
+            Event::RankEnds(node, key, rank, code) => self.rank_ends(node, key, rank, code),
+            Event::EngineLooks(node, key) => self.engine_looks(node, key),
+            Event::Client(client) => self.client_acts(client),
+            Event::Request(client, number) => self.request_arrives(client, number),
+            Event::Answer(client, number, answer) => self.answer_arrives(client, number, answer),
+            Event::Fault(fault) => self.fault(fault),
+            Event::DrawFault => self.draw_fault(),
+        }
+    }
+
+    fn kind(event: &Event) -> u64 {
+        match event {
+            Event::ControllerStart => 1,
+            Event::Batch(_) => 2,
+            Event::Commit(_) => 3,
+            Event::ControllerTick(_) => 4,
+            Event::ToController(..) => 5,
+            Event::ToAgent(..) => 6,
+            Event::Lost(..) => 7,
+            Event::AgentStart(_) => 8,
+            Event::AgentConnect(..) => 9,
+            Event::AgentTick(..) => 10,
+            Event::FromSupervisor(..) => 11,
+            Event::Supervisor(..) => 12,
+            Event::RankEnds(..) => 13,
+            Event::EngineLooks(..) => 14,
+            Event::Client(_) => 15,
+            Event::Request(..) => 16,
+            Event::Answer(..) => 17,
+            Event::Fault(_) => 18,
+            Event::DrawFault => 19,
+        }
+    }
+
+    /// Runs until `until`, or until everything has settled if asked for.
+    fn run_until(&mut self, until: u64, settled: bool) -> bool {
+        let mut looked = self.now;
+        while self.report.violation.is_none() {
+            match self.queue.peek() {
+                Some(Reverse(next)) if next.time <= until => {}
+                _ => break,
+            }
+            let Some(Reverse(Queued { time, event, .. })) = self.queue.pop() else { break };
+            self.now = self.now.max(time);
+            self.report.events += 1;
+            self.digest(time << 8 | Self::kind(&event));
+            self.handle(event);
+            if settled && self.now > looked + 1000 {
+                looked = self.now;
+                if self.is_settled() {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+}
+
+/// Runs one seed.
+#[must_use]
+pub fn run(seed: u64, config: &Config) -> Report {
+    let mut world = World {
+        config: config.clone(),
+        now: START_MS,
+        rng: Rng::new(seed),
+        queue: BinaryHeap::new(),
+        order: 0,
+        store: Store::default(),
+        controllers: Vec::new(),
+        nodes: Vec::new(),
+        clients: Vec::new(),
+        requests: BTreeMap::new(),
+        connections: BTreeMap::new(),
+        numbers: 0,
+        checks: Checks::default(),
+        calm: false,
+        replacing: false,
+        slow_until: 0,
+        report: Report { seed, digest: seed, ..Report::default() },
+    };
+    world.furnish();
+    let end = START_MS + config.chaos_ms;
+    world.run_until(end, false);
+    world.calm_down(end);
+    let settled = world.run_until(end + config.settle_ms, true);
+    if !settled {
+        let left = world.unsettled();
+        world.violated(format!(
+            "nothing fails any more, and after {} s not all has settled: {left}",
+            config.settle_ms / 1000
+        ));
+    }
+    world.finish_report();
+    world.report
+}
