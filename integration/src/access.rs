@@ -21,23 +21,33 @@ pub struct Access {
 }
 
 impl Access {
-    /// Reads what `railctl dev up` wrote for this cluster.
+    /// Reads what the controller of this cluster wrote when it was ready.
     ///
     /// # Errors
-    /// The context lacks something.
+    /// The file is not there or lacks something.
     pub fn of(cluster: &Cluster) -> Result<Self, String> {
-        let view = cluster.json(&["config", "view"])?;
-        let contexts = view["contexts"].as_object().ok_or("the configuration has no contexts")?;
-        let context = contexts.values().next().ok_or("the configuration has no context")?;
-        let text = |key: &str| -> Result<PathBuf, String> {
-            context[key]
-                .as_str()
-                .map(Into::into)
-                .ok_or_else(|| format!("the context has no {key}: {context}"))
-        };
-        let addresses = context["controller"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let endpoints = addresses.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-        Ok(Self { endpoints, ca: text("ca")?, certificate: text("cert")?, key: text("key")? })
+        let dir = cluster.dir().join("controller");
+        let path = dir.join("controller.json");
+        let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let ready: Value =
+            serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        let endpoints = ready["endpoints"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let file = |name: &str| dir.join(name);
+        Ok(Self {
+            endpoints: endpoints.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            ca: file("ca.pem"),
+            certificate: file("admin.pem"),
+            key: file("admin.key"),
+        })
+    }
+
+    /// The base address for REST: the one that is reached by TCP.
+    ///
+    /// # Errors
+    /// The controller listens on no TCP address.
+    pub fn rest(&self) -> Result<&str, String> {
+        let found = self.endpoints.iter().find(|endpoint| endpoint.starts_with("https://"));
+        found.map(String::as_str).ok_or_else(|| format!("no TCP address among {:?}", self.endpoints))
     }
 
     /// A client. Must be called inside a tokio runtime.

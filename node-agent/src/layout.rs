@@ -52,6 +52,12 @@ impl DataDir {
         self.root.join("identity")
     }
 
+    /// Output of tries that have ended.
+    #[must_use]
+    pub fn kept(&self) -> PathBuf {
+        self.root.join("logs")
+    }
+
     /// The directory of one try.
     #[must_use]
     pub fn job(&self, key: Key) -> JobDir {

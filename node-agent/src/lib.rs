@@ -8,6 +8,7 @@ pub mod agent;
 pub mod cgroup;
 pub mod cli;
 pub mod files;
+pub mod kept;
 pub mod layout;
 pub mod logs;
 pub mod process;

@@ -25,6 +25,7 @@ use crate::{
         recover, watch,
     },
     files::{self, Durability},
+    kept,
     layout::JobDir,
     saved::{SavedRecord, state_word},
     supervisor::brief::Brief,
@@ -316,8 +317,8 @@ impl Runner {
         self.orders.remove(&key);
         self.spans.remove(&key);
         self.exits_told.remove(&key);
-        if let Err(error) = std::fs::remove_dir_all(self.setup.data.job(key).path()) {
-            tracing::warn!(%error, %key, "an attempt's directory cannot be removed");
+        if let Err(error) = kept::keep(&self.setup.data, key) {
+            tracing::warn!(%error, %key, "an attempt's directory cannot be put away");
         }
     }
 

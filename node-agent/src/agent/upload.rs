@@ -10,6 +10,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use crate::{
     agent::{Setup, recover},
+    kept,
     logs::{LogReader, Stream},
 };
 
@@ -40,14 +41,14 @@ async fn read(setup: Arc<Setup>, ask: v1::OpenLogs, sender: mpsc::Sender<v1::Upl
         return;
     }
     let Ok(uid) = ask.job_uid.parse() else { return };
-    let dir = setup.data.job(Key { uid, attempt: ask.attempt });
+    let dir = kept::find(&setup.data, Key { uid, attempt: ask.attempt });
     let wanted: BTreeSet<u32> = ask.ranks.iter().copied().collect();
     let ranks = local_ranks(&dir).into_iter().filter(|rank| wanted.is_empty() || wanted.contains(rank));
     let mut readers: Vec<(u32, LogReader)> =
         ranks.map(|rank| (rank, LogReader::open(&dir.rank_log(rank), ask.tail_lines))).collect();
     loop {
         // Looked at before reading: what was written until the end is then read.
-        let over = !ask.follow || !dir.path().exists() || recover::has_ended(&dir);
+        let over = !ask.follow || !dir.record().exists() || recover::has_ended(&dir);
         let mut any = false;
         for (rank, reader) in &mut readers {
             // A file that fails in the middle is a gap; the others go on.
