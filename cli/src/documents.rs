@@ -332,10 +332,15 @@ mod tests {
     fn what_the_controller_says_of_a_thing_is_placed_where_it_is_named() {
         let text = "spec:\n  leaves:\n  - {name: a, rail: 0}\n  - {name: b, rail: 7}\n";
         let source = Source::of("f.yaml", text.as_bytes().to_vec());
-        let error = RpcError::new(proto_rpc::ErrorClass::Invalid, "FABRIC", "the fabric has 1 faults: leaf 'b' is on rail 7")
-            .with_violation("leaf/b", "UnknownRail: leaf 'b' is on rail 7");
+        let error = RpcError::new(
+            proto_rpc::ErrorClass::Invalid,
+            "FABRIC",
+            "the fabric has 1 faults: leaf 'b' is on rail 7",
+        )
+        .with_violation("leaf/b", "UnknownRail: leaf 'b' is on rail 7");
         let placed = source.place(0, Error::Rpc { doing: "apply".into(), error: Box::new(error) });
-        let expected = ["error: apply: the fabric has 1 faults", "  f.yaml:4:12: UnknownRail: leaf 'b' is on rail 7"];
+        let expected =
+            ["error: apply: the fabric has 1 faults", "  f.yaml:4:12: UnknownRail: leaf 'b' is on rail 7"];
         assert_eq!(placed.lines(), expected);
     }
 

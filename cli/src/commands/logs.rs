@@ -4,10 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proto_wire::v1::{self, log_chunk::Stream};
 
+use super::{wait, watch::Resumer};
 use crate::{args::Logs, client::Api, error::Error, output::print_bytes};
 
 /// A line is shown in parts beyond this.
 const MAX_LINE: usize = 64 * 1024;
+
+/// A rank that wrote more may have lost its oldest output, so that what is told again cannot be recognised.
+const MAX_RECOGNISED: u64 = 4 << 20;
 
 /// `logs JOB`.
 pub async fn run(args: &Logs, api: &Api) -> Result<(), Error> {
@@ -26,29 +30,90 @@ pub async fn run(args: &Logs, api: &Api) -> Result<(), Error> {
         tail_lines: args.tail.unwrap_or(0),
     };
     let doing = format!("read the logs of job `{job_ref}`");
-    let failed = |status: tonic::Status| Error::rpc(doing.clone(), &status);
-    let mut stream = api.streaming().jobs().stream_logs(request).await.map_err(failed)?.into_inner();
     let mut lines = Lines::new(several);
+    let mut told = Told::new(args.tail.is_none());
+    let mut resumer = Resumer::new(0);
     loop {
-        let chunk = tokio::select! {
-            chunk = stream.message() => chunk,
+        let lost = tokio::select! {
+            ended = read(api, request.clone(), &mut lines, &mut told, &mut resumer) => ended?,
             _ = tokio::signal::ctrl_c() => {
                 print_bytes(&lines.rest())?;
                 return Err(Error::Interrupted);
             }
         };
-        match chunk {
+        print_bytes(&lines.rest())?;
+        if !args.follow {
+            return lost.map_or(Ok(()), |status| Err(Error::rpc(doing, &status)));
+        }
+        if lost.is_none() && wait::ended(&api.get_job(&job_ref).await?) {
+            return Ok(());
+        }
+        resumer.lost(&doing, lost).await?;
+        if !told.again() {
+            eprintln!("note: some lines may be told twice");
+        }
+    }
+}
+
+/// Prints what comes until the stream ends, or is lost for the reason given.
+async fn read(
+    api: &Api,
+    request: v1::StreamLogsRequest,
+    lines: &mut Lines,
+    told: &mut Told,
+    resumer: &mut Resumer,
+) -> Result<Option<tonic::Status>, Error> {
+    let mut stream = match api.streaming().jobs().stream_logs(request).await {
+        Ok(answer) => answer.into_inner(),
+        Err(status) => return Ok(Some(status)),
+    };
+    loop {
+        match stream.message().await {
             Ok(Some(chunk)) if chunk.stream() == Stream::Note => {
                 let text = String::from_utf8_lossy(&chunk.data).trim_end().to_owned();
                 eprintln!("{}note: {text}", lines.prefix(chunk.rank));
             }
-            Ok(Some(chunk)) => print_bytes(&lines.take(&chunk))?,
-            Ok(None) => return print_bytes(&lines.rest()),
-            Err(status) => {
-                print_bytes(&lines.rest())?;
-                return Err(failed(status));
+            Ok(Some(chunk)) => {
+                resumer.arrived(0);
+                if let Some(chunk) = told.fresh(chunk) {
+                    print_bytes(&lines.take(&chunk))?;
+                }
             }
+            Ok(None) => return Ok(None),
+            Err(status) => return Ok(Some(status)),
         }
+    }
+}
+
+/// How much of each rank's output was printed, so that a stream that begins anew is not printed anew.
+struct Told {
+    recognise: bool,
+    printed: BTreeMap<(u32, i32), u64>,
+    skip: BTreeMap<(u32, i32), u64>,
+}
+
+impl Told {
+    /// `recognise`: streams begin at the beginning.
+    fn new(recognise: bool) -> Self {
+        Self { recognise, printed: BTreeMap::new(), skip: BTreeMap::new() }
+    }
+
+    /// A new stream follows; false if it cannot be told what of it is known already.
+    fn again(&mut self) -> bool {
+        let known = self.recognise && self.printed.values().all(|bytes| *bytes <= MAX_RECOGNISED);
+        self.skip = if known { self.printed.clone() } else { BTreeMap::new() };
+        known
+    }
+
+    /// The part of a chunk that was not printed yet.
+    fn fresh(&mut self, mut chunk: v1::LogChunk) -> Option<v1::LogChunk> {
+        let key = (chunk.rank, chunk.stream);
+        let skip = self.skip.entry(key).or_default();
+        let known = usize::try_from(*skip).unwrap_or(usize::MAX).min(chunk.data.len());
+        *skip -= known as u64;
+        chunk.data.drain(..known);
+        *self.printed.entry(key).or_default() += chunk.data.len() as u64;
+        (!chunk.data.is_empty()).then_some(chunk)
     }
 }
 
@@ -139,6 +204,21 @@ mod tests {
         }
         text.push_str(&String::from_utf8(lines.rest()).unwrap());
         assert_eq!(text, "[1] you\n[0] warn\n[0] hello\n[0] \n[1] the\n");
+    }
+
+    #[test]
+    fn a_stream_that_begins_anew_is_not_printed_anew() {
+        let mut told = Told::new(true);
+        let data =
+            |told: &mut Told, text: &str| told.fresh(chunk(1, Stream::Stdout, text)).map(|chunk| chunk.data);
+        assert_eq!(data(&mut told, "hel"), Some(b"hel".to_vec()));
+        assert!(told.again());
+        assert_eq!(data(&mut told, "he"), None);
+        assert_eq!(data(&mut told, "llo"), Some(b"lo".to_vec()));
+        assert!(told.again());
+        assert_eq!(data(&mut told, "hello"), None);
+        assert_eq!(data(&mut told, "!"), Some(b"!".to_vec()));
+        assert!(!Told::new(false).again(), "the tail of a log begins anywhere");
     }
 
     #[test]

@@ -64,18 +64,22 @@ pub fn lock(layout: &Layout) -> Result<File, Error> {
     }
 }
 
-/// Ends the cluster, whatever state it is in, and an unfinished `up` first.
-pub fn down(layout: &Layout, env: &Environment) -> Result<Removed, Error> {
+/// Ends the cluster, whatever state it is in, and an unfinished `up` first. `known` is the last record that the
+/// caller has seen: somebody may have removed the folder, or half of it, under the running cluster.
+pub fn down(layout: &Layout, env: &Environment, known: Option<Record>) -> Result<Removed, Error> {
     if !layout.dir.exists() {
-        return Ok(Removed::default());
+        let Some(record) = known else { return Ok(Removed::default()) };
+        let processes = end_processes(layout, Some(&record), &record.namespaces)?;
+        network::remove(&record.namespaces)?;
+        return Ok(Removed { processes, namespaces: record.namespaces.len(), folder: false });
     }
-    if !layout.is_ours() {
+    if !layout.is_ours() && known.is_none() {
         let text = format!("{} was not made by `railctl dev up`: nothing is removed", layout.dir.display());
         return Err(Error::Dev(text));
     }
     stop_up(layout);
     let lock = lock(layout)?;
-    let removed = down_locked(layout, env);
+    let removed = down_locked(layout, env, known);
     drop(lock);
     removed
 }
@@ -97,15 +101,19 @@ fn stop_up(layout: &Layout) {
 }
 
 /// The same for whoever holds the lock.
-pub fn down_locked(layout: &Layout, env: &Environment) -> Result<Removed, Error> {
+pub fn down_locked(layout: &Layout, env: &Environment, known: Option<Record>) -> Result<Removed, Error> {
     // A damaged record must not keep the rest from being removed.
-    let record = layout.read().ok().flatten();
+    let record = layout.read().ok().flatten().or(known);
     let namespaces = record.as_ref().map(|record| record.namespaces.clone()).unwrap_or_default();
     let processes = end_processes(layout, record.as_ref(), &namespaces)?;
     let present = namespaces.iter().filter(|name| network::exists(name)).count();
     network::remove(&namespaces)?;
     forget_context(layout, record.as_ref(), env)?;
     Tries::read(&layout.dir).remove_groups();
+    // A folder that only a guard's memory says is ours may be somebody's who came after.
+    if !layout.is_ours() && !record.as_ref().is_some_and(|record| record.complete) {
+        return Ok(Removed { processes, namespaces: present, folder: false });
+    }
     fs::remove_dir_all(&layout.dir).map_err(|error| Error::file("remove", &layout.dir, error))?;
     Ok(Removed { processes, namespaces: present, folder: true })
 }

@@ -1,45 +1,69 @@
 //! The guard of an owned cluster: takes it down when its owner dies, or when `up` dies before it was done.
 
-use std::os::fd::AsFd as _;
+use std::{os::fd::AsFd as _, time::Duration};
 
 use rustix::{
-    event::{PollFd, PollFlags, poll},
+    event::{PollFd, PollFlags, Timespec, poll},
     io::{Errno, read},
     process::{Pid, PidfdFlags, pidfd_open},
 };
 
-use super::{down, process::Identity, spec::Layout};
+use super::{
+    down,
+    launch::MARK,
+    process::Identity,
+    spec::{Layout, Record},
+};
 use crate::{args::DevGuard, config::Environment, error::Error};
+
+/// Nobody else would clean up.
+const TRIES: u32 = 10;
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Waits, then takes the cluster down. Standard input is a pipe whose writing end the owner holds.
 pub fn guard(args: &DevGuard, env: &Environment) -> Result<(), Error> {
     let layout = Layout::of(&args.target, env)?;
-    wait(&layout, Identity { pid: args.up_pid, start: args.up_start })
-        .map_err(|error| Error::Dev(format!("guard: {error}")))?;
-    down::down(&layout, env).map(drop)
+    let up = Identity { pid: args.up_pid, start: args.up_start };
+    // What is marked as of this cluster can be found even if nothing of its folder is left.
+    let known = env.get(MARK).map(|id| Record::bare(&args.target.name, id));
+    let known = wait(&layout, up, known).map_err(|error| Error::Dev(format!("guard: {error}")))?;
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match down::down(&layout, env, known.clone()) {
+            // The folder may be going away at this very moment, together with its owner.
+            Err(error) if tries < TRIES => eprintln!("guard: {error}; trying again"),
+            done => return done.map(drop),
+        }
+        std::thread::sleep(PAUSE);
+    }
 }
 
-/// Returns when the owner is gone, or `up` before it was done.
-fn wait(layout: &Layout, up: Identity) -> Result<(), Errno> {
+/// Returns when the owner is gone, or `up` before it was done; with the last record that was seen.
+fn wait(layout: &Layout, up: Identity, mut known: Option<Record>) -> Result<Option<Record>, Errno> {
     let stdin = std::io::stdin();
     let mut up_fd = Pid::from_raw(up.pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     loop {
-        if up_fd.is_none() || !up.alive() {
-            let complete = layout.read().ok().flatten().is_some_and(|record| record.complete);
-            if !complete {
-                return Ok(());
+        let up_ended = up_fd.is_none() || !up.alive();
+        known = layout.read().ok().flatten().or(known);
+        if up_ended {
+            if !known.as_ref().is_some_and(|record| record.complete) {
+                return Ok(known);
             }
             up_fd = None;
         }
         let mut fds = vec![PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];
         fds.extend(up_fd.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
-        match poll(&mut fds, None) {
+        // While `up` works its record changes; the newest must be known even if the folder goes with `up` itself.
+        let pause = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+        match poll(&mut fds, up_fd.is_some().then_some(&pause)) {
             Ok(_) => {}
             Err(Errno::INTR) => continue,
             Err(error) => return Err(error),
         }
         if !fds[0].revents().is_empty() && closed(stdin.as_fd())? {
-            return Ok(());
+            return Ok(layout.read().ok().flatten().or(known));
         }
     }
 }

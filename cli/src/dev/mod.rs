@@ -36,7 +36,7 @@ pub async fn run(command: &DevCommand, env: &Environment, now: f64) -> Result<St
 fn take_down(target: &DevTarget, env: &Environment) -> Result<String, Error> {
     let begun = std::time::Instant::now();
     let layout = spec::Layout::of(target, env)?;
-    let removed = down::down(&layout, env)?;
+    let removed = down::down(&layout, env, None)?;
     if removed.folder {
         eprintln!(
             "cluster `{}` is down: {} processes and {} network namespaces removed in {}",

@@ -116,6 +116,32 @@ pub struct Record {
     pub previous_context: Option<String>,
 }
 
+impl Record {
+    /// All that is known before there is a record: by which mark its processes can be found.
+    #[must_use]
+    pub fn bare(name: &str, id: &str) -> Self {
+        let spec = Spec {
+            name: name.to_owned(),
+            nodes: 0,
+            rails: 0,
+            gpus: 0,
+            pods: 0,
+            mtu: 0,
+            netns: false,
+            rail_rate_bps: None,
+        };
+        Self {
+            spec,
+            id: id.to_owned(),
+            port: None,
+            namespaces: Vec::new(),
+            complete: false,
+            config: None,
+            previous_context: None,
+        }
+    }
+}
+
 /// Where things of a cluster are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {

@@ -91,7 +91,7 @@ pub async fn up(args: &DevUp, env: &Environment) -> Result<String, Error> {
     if let Err(error) = done {
         if fresh {
             work.say("taking it down again");
-            down::down_locked(&work.layout, env)?;
+            down::down_locked(&work.layout, env, None)?;
         }
         return Err(error);
     }
@@ -115,7 +115,7 @@ async fn finish(
     eprint!("{text}");
     eprintln!("Ctrl-C takes it down.");
     interrupted().await;
-    down::down(&work.layout, env)?;
+    down::down(&work.layout, env, None)?;
     Ok(String::new())
 }
 

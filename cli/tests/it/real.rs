@@ -1,0 +1,197 @@
+//! The same with the real programs, where they have been built beside railctl; else these tests say so and end.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use crate::{railctl, run};
+
+const JOB: &str = "apiVersion: rail/v1\nkind: Job\nmetadata: {name: NAME}\nspec:\n  gang: {nodes: 2, gpusPerNode: 1}\n  \
+                   command: {argv: [sh, -c, SCRIPT]}\n";
+
+/// A cluster that is gone when the test is, however it ends: its owner is this process.
+struct Cluster {
+    home: tempfile::TempDir,
+    _owner: std::process::ChildStdin,
+}
+
+impl Cluster {
+    /// None where the programs are not there.
+    fn up(name: &str, flags: &[&str]) -> Option<Self> {
+        let bin = Path::new(env!("CARGO_BIN_EXE_railctl")).parent().unwrap();
+        if !["rail-controller", "rail-node-agent", "rail-engine"]
+            .iter()
+            .all(|program| bin.join(program).exists())
+        {
+            eprintln!("skipped: rail-controller, rail-node-agent and rail-engine are not built");
+            return None;
+        }
+        // Short, for the sake of the sockets' paths.
+        let home = tempfile::Builder::new().prefix("rc").tempdir_in("/tmp").unwrap();
+        let mut command = railctl(home.path());
+        command
+            .args(["dev", "up", "--name", name, "--owner-stdin"])
+            .args(flags)
+            .arg("--dir")
+            .arg(home.path().join("d"));
+        let mut child =
+            command.stdin(Stdio::piped()).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let owner = child.stdin.take().unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Some(Self { home, _owner: owner })
+    }
+
+    fn run(&self, args: &[&str]) -> (i32, String, String) {
+        run(self.home.path(), args)
+    }
+
+    fn ok(&self, args: &[&str]) -> String {
+        let (code, out, err) = self.run(args);
+        assert_eq!(code, 0, "{args:?}: {err}");
+        out
+    }
+
+    fn job(&self, name: &str, script: &str) -> String {
+        let path = self.home.path().join(format!("{name}.yaml"));
+        let script = serde_json::Value::from(script).to_string();
+        fs::write(&path, JOB.replace("NAME", name).replace("SCRIPT", &script)).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.home.path().join("d")
+    }
+
+    fn pid(&self, role: &str) -> i32 {
+        let text =
+            self.ok(&["dev", "status", "--name", "t", "--dir", self.dir().to_str().unwrap(), "-o", "json"]);
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let found = value["processes"].as_array().unwrap().iter().find(|one| one["role"] == role);
+        found.and_then(|one| one["pid"].as_i64()).and_then(|pid| i32::try_from(pid).ok()).unwrap()
+    }
+}
+
+#[test]
+fn a_cluster_lives_and_ends() {
+    let Some(cluster) = Cluster::up("t", &["--nodes", "2", "--rails", "2", "--gpus", "2"]) else { return };
+    let nodes = cluster.ok(&["get", "nodes"]);
+    assert_eq!(nodes.matches("Ready").count(), 2, "{nodes}");
+    assert!(cluster.ok(&["whoami"]).contains("admin"));
+
+    let good = cluster.job("good", "echo I am $RANK of $WORLD_SIZE");
+    assert_eq!(cluster.ok(&["submit", &good]), "job/t/good\n".replace("/t/", "/dev/"));
+    assert_eq!(cluster.run(&["submit", &good]).0, 5, "the name is taken");
+    let bad = cluster.job("bad", "exit 3");
+    let (code, _, err) = cluster.run(&["submit", &bad, "--wait", "--timeout", "60s"]);
+    assert!(code == 1 && err.contains("ended as Failed"), "{code} {err}");
+    let long = cluster.job("long", "echo begun; exec sleep 1000");
+    let (code, _, err) = cluster.run(&["submit", &long, "--wait", "--timeout", "300ms"]);
+    assert!(code == 7 && err.contains("goes on"), "{code} {err}");
+    let phases = cluster.ok(&["get", "jobs", "--phase", "running,pending,reserved,preparing", "-o", "name"]);
+    assert_eq!(phases, "job/dev/long\n");
+
+    // What dies is started again, and nothing is forgotten.
+    for role in ["controller", "agent-n1"] {
+        let pid = rustix::process::Pid::from_raw(cluster.pid(role)).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    }
+    cluster.ok(&["dev", "up", "--name", "t", "--dir", cluster.dir().to_str().unwrap()]);
+    let (code, _, err) =
+        cluster.run(&["dev", "up", "--name", "t", "--nodes", "3", "--dir", cluster.dir().to_str().unwrap()]);
+    assert!(code == 2 && err.contains("2 nodes"), "{code} {err}");
+    cluster.ok(&["cancel", "long", "--grace", "1s", "--wait", "--timeout", "60s"]);
+    assert_eq!(cluster.ok(&["get", "jobs", "--phase", "cancelled", "-o", "name"]), "job/dev/long\n");
+    assert_eq!(cluster.run(&["get", "jobs", "nobody"]).0, 3);
+    cluster.ok(&["delete", "job", "long", "bad"]);
+
+    let dir = cluster.dir();
+    cluster.ok(&["dev", "down", "--name", "t", "--dir", dir.to_str().unwrap()]);
+    assert!(!dir.exists());
+    assert_eq!(cluster.run(&["get", "jobs"]).0, 2, "the context went with the cluster");
+}
+
+#[test]
+fn an_impossible_job_is_exit_6_at_its_field_and_strangers_are_denied() {
+    let Some(cluster) = Cluster::up("u", &["--nodes", "1", "--rails", "1", "--gpus", "2"]) else { return };
+    let path = cluster.job("huge", "true");
+    let text =
+        fs::read_to_string(&path).unwrap().replace("nodes: 2, gpusPerNode: 1", "nodes: 1, gpusPerNode: 9");
+    fs::write(&path, text).unwrap();
+    for verb in [&["submit"][..], &["plan"], &["submit", "--dry-run"]] {
+        let (code, _, err) = cluster.run(&[verb, &[&path]].concat());
+        assert_eq!(code, 6, "{verb:?}: {err}");
+        assert!(err.contains("GpuShape"), "{verb:?}: {err}");
+    }
+    let (_, _, err) = cluster.run(&["submit", &path]);
+    assert!(err.contains(&format!("{path}:5:33: spec.gang.gpusPerNode")), "{err}");
+    assert_eq!(cluster.ok(&["get", "jobs", "-o", "name"]), "", "nothing was stored");
+    assert_eq!(cluster.run(&["submit", &path, "--tenant", "nobody"]).0, 3);
+
+    let out = cluster.home.path().join("anna");
+    cluster.ok(&["tenant", "create", "nlp", "--gpus", "1"]);
+    cluster.ok(&[
+        "--tenant",
+        "nlp",
+        "tenant",
+        "issue-cert",
+        "anna",
+        "--out",
+        out.to_str().unwrap(),
+        "--add-context",
+        "anna",
+    ]);
+    assert!(cluster.ok(&["--context", "anna", "whoami"]).contains("nlp"));
+    assert_eq!(cluster.run(&["--context", "anna", "node", "cordon", "n0"]).0, 4);
+    assert_eq!(cluster.run(&["--context", "anna", "--tenant", "dev", "get", "jobs"]).0, 4);
+}
+
+#[test]
+fn a_folder_that_goes_before_its_owner_leaves_no_process() {
+    let Some(cluster) = Cluster::up("w", &["--nodes", "1", "--rails", "1", "--gpus", "1"]) else { return };
+    let dir = cluster.dir();
+    let of_it = || {
+        let all = fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+        all.filter(|line| String::from_utf8_lossy(line).contains(dir.to_str().unwrap())).count()
+    };
+    // The controller, the agent and the guard.
+    assert_eq!(of_it(), 3);
+    // The cluster writes at the same time, so that something may stay.
+    let _ = fs::remove_dir_all(&dir);
+    drop(cluster);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while of_it() > 0 {
+        assert!(std::time::Instant::now() < end, "{} processes are left", of_it());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn namespaces_come_and_go() {
+    let may = rustix::process::geteuid().is_root()
+        && Command::new("ip")
+            .args(["netns", "add", "rail-probe"])
+            .output()
+            .is_ok_and(|made| made.status.success());
+    let _ = Command::new("ip").args(["netns", "del", "rail-probe"]).output();
+    if !may {
+        eprintln!("skipped: network namespaces cannot be made here");
+        return;
+    }
+    let name = format!("v{}", std::process::id());
+    let flags = ["--netns", "--nodes", "2", "--rails", "2", "--pods", "2", "--rail-rate", "300mbit"];
+    let Some(cluster) = Cluster::up(&name, &flags) else { return };
+    let namespaces = || String::from_utf8(Command::new("ip").arg("netns").output().unwrap().stdout).unwrap();
+    assert_eq!(namespaces().matches(&format!("rail-{name}-")).count(), 2 + 4 + 2);
+    // Ranks of different pods meet through the spine of their rail.
+    let job = cluster.job("meet", "ls /sys/class/net");
+    cluster.ok(&["submit", &job, "--wait", "--timeout", "60s"]);
+    cluster.ok(&["dev", "down", "--name", &name, "--dir", cluster.dir().to_str().unwrap()]);
+    assert_eq!(namespaces().matches(&format!("rail-{name}-")).count(), 0);
+    assert!(!cluster.dir().exists());
+}
