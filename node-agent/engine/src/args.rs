@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use node_agent_engine::bench::{self, Options};
 use node_agent_engine::{Config, Engine, EngineError};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tracing_subscriber::EnvFilter;
 
 use crate::stdin::Input;
@@ -47,6 +48,7 @@ pub(crate) fn start_logs() {
 
 /// `rail-engine run`.
 pub(crate) fn run(config: &Path) -> ExitCode {
+    hide();
     let fail = |code: u8, text: &str| {
         eprintln!("rail-engine: {text}");
         ExitCode::from(code)
@@ -75,6 +77,13 @@ pub(crate) fn run(config: &Path) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(1, &error.to_string()),
     }
+}
+
+/// Keeps other processes of the same user, ranks among them where they run as the engine's user, from reading this
+/// one's memory: the job key is there. The kernel does so for a process that may not be dumped.
+fn hide() {
+    // Fails on no kernel that has it; without it the key is still in no file, argument or variable.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
 /// `rail-engine bench-rank`.

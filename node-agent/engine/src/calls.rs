@@ -10,6 +10,7 @@ use node_agent_local::{Failure as RankFailure, FailureCode, Post, Reply, Span};
 
 use crate::engine::{Engine, after};
 use crate::failure::{of_call_error, of_failure, plain};
+use crate::first::{First, unix_ns};
 
 /// Where the bytes of an operand are in shared memory.
 type Shared = (Arc<node_agent_local::Region>, usize);
@@ -38,6 +39,8 @@ pub(crate) struct Calls {
     deadlines: BTreeSet<(Time, Ticket)>,
     completed: u64,
     hurt: bool,
+    /// The job's first collective.
+    pub(crate) first: First,
 }
 
 impl Calls {
@@ -101,6 +104,7 @@ impl Engine {
                 let pending =
                     Pending { token, id, call, input, output, target, operand_bytes, deadline, timed_out };
                 self.calls.pending.insert(ticket, pending);
+                self.calls.first.posted(call.operation, unix_ns);
                 self.count_post(token, rank, operand_bytes, call.operation.is_collective());
                 Ok(())
             }
@@ -169,6 +173,7 @@ impl Engine {
                 let counted = !done.call.operation.is_collective()
                     || self.local_ranks.first() == Some(&completion.rank);
                 self.calls.completed += u64::from(counted);
+                self.calls.first.completed(done.call.operation, unix_ns);
                 self.copy_out(&done).map_or_else(Reply::Failed, |()| Reply::Done)
             }
             Err(failure) => {

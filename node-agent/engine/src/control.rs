@@ -114,6 +114,20 @@ pub struct Stats {
     /// Connections to rails that were refused: garbage, wrong key, too slow, broken off, too many.
     #[serde(default)]
     pub refused: u64,
+    /// The first collective that moved data, once it has completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_collective: Option<FirstCollective>,
+}
+
+/// One collective of this node's ranks, by the wall clock, for the job's trace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FirstCollective {
+    /// `all-reduce`, `broadcast`, ...
+    pub operation: String,
+    /// When the first local rank asked for it: nanoseconds since 1970.
+    pub started_unix_ns: u64,
+    /// When it had completed for a local rank: nanoseconds since 1970, never before the start.
+    pub ended_unix_ns: u64,
 }
 
 /// Counters of one rail, all peers together.
@@ -164,6 +178,7 @@ mod tests {
             r#"{"ok":true}"#,
             r#"{"error":"no"}"#,
             r#"{"rails":[{"rail":0,"tx_bytes":1,"rx_bytes":2,"chunks":3}],"ops":4,"refused":0}"#,
+            r#"{"rails":[],"ops":4,"refused":0,"first_collective":{"operation":"all-reduce","started_unix_ns":5,"ended_unix_ns":9}}"#,
         ];
         for line in replies {
             let reply: Reply = serde_json::from_str(line).unwrap();

@@ -15,6 +15,7 @@ pub mod control;
 mod calls;
 mod engine;
 mod failure;
+mod first;
 mod memory;
 mod ranks;
 mod supervisor;

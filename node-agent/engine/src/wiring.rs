@@ -195,6 +195,11 @@ impl Engine {
         let refusals = self.rails.refusals();
         let refused =
             refusals.garbage + refusals.wrong_key + refusals.slow + refusals.closed + refusals.crowded;
-        Stats { rails: rails.collect(), ops: self.calls.completed(), refused }
+        Stats {
+            rails: rails.collect(),
+            ops: self.calls.completed(),
+            refused,
+            first_collective: self.calls.first.done(),
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use node_agent_client::{Attach, Client, Error, FailureCode};
 use node_agent_engine::Config;
@@ -141,6 +141,7 @@ fn benchmark_ranks_measure_verify_and_report() {
         assert!(output.status.success() && said.contains("send-recv"), "{said}");
     }
     for engine in &mut engines {
+        assert_first_is_the_benchmark_s(&engine.config);
         let stop = Request::Stop { reason: String::new() };
         let reply = node_agent_engine::control::ask(&engine.config.control, &stop, LONG).unwrap();
         assert_eq!(reply, Reply::OK);
@@ -203,6 +204,50 @@ fn a_rank_killed_hard_ends_the_others_with_its_name() {
         assert!(said.contains("rank lost") && said.contains(word), "{said}");
     }
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
+/// Neither its barriers, before and between, nor what ran later.
+fn assert_first_is_the_benchmark_s(config: &Config) {
+    let reply = node_agent_engine::control::ask(&config.control, &Request::Stats {}, LONG).unwrap();
+    let Reply::Stats(stats) = reply else { panic!("{reply:?}") };
+    let first = stats.first_collective.unwrap();
+    assert_eq!(first.operation, "all-reduce");
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos();
+    let ended = u128::from(first.ended_unix_ns);
+    assert!(first.started_unix_ns < first.ended_unix_ns && ended <= now && now - ended < LONG.as_nanos());
+}
+
+/// The same user as the engine's is not enough: the job key is in there.
+#[test]
+fn an_engine_hides_its_memory() {
+    let room = tempfile::tempdir().unwrap();
+    let root = rustix::process::geteuid().is_root();
+    let config = config(room.path(), 0, &[0], 0);
+    let file = room.path().join("engine.json");
+    std::fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
+    // Root may read everything, so the question is asked between two processes of another user.
+    let program = if root { for_everybody(room.path()).unwrap() } else { ENGINE.into() };
+    let become_user = |command: &mut Command| {
+        if root {
+            command.uid(NOBODY);
+        }
+    };
+    let mut command = Command::new(&program);
+    command.args(["run", "--config"]).arg(&file).stdin(Stdio::piped()).stderr(Stdio::piped());
+    become_user(&mut command);
+    open_to_all(&file);
+    let mut child = eventually_spawned(&mut command);
+    writeln!(child.stdin.as_mut().unwrap(), "{KEY}").unwrap();
+    let process = Process { child, config };
+    process.wait_until_up();
+    for name in ["mem", "environ", "maps"] {
+        let mut look = Command::new("head");
+        look.args(["-c", "1"]).arg(format!("/proc/{}/{name}", process.child.id()));
+        become_user(&mut look);
+        let output = look.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains("ermission denied"), "{name}: {said}");
+    }
 }
 
 #[test]
@@ -298,17 +343,21 @@ fn open_to_all(path: &Path) {
     std::fs::set_permissions(path, all).unwrap();
 }
 
+/// Another test's child may still hold a copy of the program open for writing, between its fork and its exec.
+fn eventually_spawned(command: &mut Command) -> Child {
+    loop {
+        match command.spawn() {
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
+            child => return child.unwrap(),
+        }
+    }
+}
+
 fn bench_as_nobody(program: &Path, config: &Config) -> (Option<i32>, String) {
     let mut command = Command::new(program);
     command.arg("bench-rank").uid(NOBODY).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.env("RAIL_ENGINE_SOCKET", &config.socket).env("RANK", "0");
-    // Another test's child may still hold the copy open for writing, between its fork and its exec.
-    let output = loop {
-        match command.output() {
-            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
-            output => break output.unwrap(),
-        }
-    };
+    let output = eventually_spawned(&mut command).wait_with_output().unwrap();
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
