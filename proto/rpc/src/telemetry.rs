@@ -9,7 +9,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{BatchConfigBuilder, BatchSpanProcessor, SdkTracer, SdkTracerProvider};
 use std::io::IsTerminal;
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tracing::{Metadata, Subscriber};
@@ -130,6 +130,7 @@ pub fn init(options: &TelemetryOptions) -> Result<Telemetry, TelemetryError> {
     })?;
     let telemetry = start(options)?;
     let tracer = tracer(&telemetry.provider, options.service);
+    let after_the_fact = tracer.clone();
     let logs = match options.format {
         LogFormat::Json => {
             tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(std::io::stderr).boxed()
@@ -142,7 +143,16 @@ pub fn init(options: &TelemetryOptions) -> Result<Telemetry, TelemetryError> {
     let logs = logs.with_filter(filter.and(exporter_speaks_seldom()));
     let subscriber = Registry::default().with(logs).with(span_layer(tracer));
     tracing::subscriber::set_global_default(subscriber).map_err(|_| TelemetryError::AlreadyStarted)?;
+    // Only the one that came first above gets here.
+    let _ = STARTED.set(after_the_fact);
     Ok(telemetry)
+}
+
+static STARTED: OnceLock<SdkTracer> = OnceLock::new();
+
+/// The tracer of this process, for spans that are recorded after the fact; none before [`init`].
+pub(crate) fn started() -> Option<&'static SdkTracer> {
+    STARTED.get()
 }
 
 /// An absent collector would be told of with every batch; once in a while is enough.
