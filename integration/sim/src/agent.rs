@@ -38,6 +38,8 @@ pub struct Node {
     pub connection: Option<u64>,
     /// No stream before this time.
     pub cut_until: u64,
+    /// Its agent's process is stopped until this time.
+    pub frozen_until: u64,
     /// On disk: the epoch.
     pub epoch: u64,
     /// On disk: the records.
@@ -64,6 +66,7 @@ impl Node {
             life: 0,
             connection: None,
             cut_until: 0,
+            frozen_until: 0,
             epoch: 0,
             records: BTreeMap::new(),
             supervised: BTreeMap::new(),

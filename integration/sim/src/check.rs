@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use controller_core::{Key, State, Transition, Write};
 use node_agent_core::Key as Try;
-use proto_model::{Job, JobId, JobUid, NodeName, Phase, TenantName};
+use proto_model::{Job, JobId, JobUid, NodeName, Observed, Phase, TenantName};
 
 use crate::world::World;
 
@@ -27,7 +27,23 @@ pub struct Checks {
     ids: BTreeMap<JobUid, JobId>,
     /// Epoch of the last write.
     epoch: u64,
+    /// When the faults ended.
+    pub calm_since: u64,
 }
+
+/// Nothing fails by itself any more so many milliseconds after the last fault: deadlines that it missed have passed.
+const AFTERMATH_MS: u64 = 90_000;
+/// Causes that only a fault can bring.
+const FAULTS: [&str; 8] = [
+    "PrepareTimeout",
+    "StartTimeout",
+    "AttemptLost",
+    "AttemptUnknown",
+    "EngineLost",
+    "EngineFailed",
+    "EndedEarly",
+    "SupervisorLost",
+];
 
 fn job(write: Option<&Write>) -> Option<&Job> {
     match write {
@@ -77,6 +93,7 @@ impl World {
             match new {
                 Some(new) => {
                     self.check_job(old, new, transitions);
+                    self.check_calm(old, new);
                     self.take(new);
                 }
                 None => self.check_deleted(id, old, transitions),
@@ -125,8 +142,41 @@ impl World {
                 self.violated(format!("job {} is placed without a record of its try", new.id));
             }
         }
-        if status.phase == Phase::Running {
-            self.checks.running.insert((new.uid, status.attempt));
+        if let Some(reason) = status.reasons.iter().find(|reason| reason.code == "PlacementRefused") {
+            self.violated(format!("job {}: {reason}", new.id));
+        }
+        if status.phase == Phase::Running && self.checks.running.insert((new.uid, status.attempt)) {
+            self.check_prepared(new);
+        }
+    }
+
+    /// A job becomes Running: every node of the gang must have its engine up.
+    fn check_prepared(&mut self, new: &Job) {
+        let key = Try { uid: new.uid, attempt: new.status.attempt };
+        let placement = new.status.placement.as_ref();
+        for place in placement.iter().flat_map(|placement| &placement.nodes) {
+            let server = self.nodes.iter().find(|node| node.name == place.node);
+            let seen = server
+                .and_then(|server| server.supervised.get(&key))
+                .map(|supervised| supervised.durable.state);
+            // A server whose disk was lost meanwhile has nothing to show; it will say so when it is asked to start.
+            if seen.is_some_and(|state| state < Observed::Prepared) {
+                self.violated(format!("job {} runs, {} is only {seen:?}", new.id, place.node));
+            }
+        }
+    }
+
+    /// Long after the last fault a try fails by something that only a fault brings.
+    fn check_calm(&mut self, old: Option<&Job>, new: &Job) {
+        if !self.calm || self.now < self.checks.calm_since + AFTERMATH_MS {
+            return;
+        }
+        let fresh = |code: &str| {
+            let has = |job: &Job| job.status.reasons.iter().any(|reason| reason.code == code);
+            has(new) && !old.is_some_and(has)
+        };
+        if let Some(code) = FAULTS.into_iter().find(|code| fresh(code)) {
+            self.violated(format!("job {} fails by {code}, and nothing was wrong any more", new.id));
         }
     }
 

@@ -55,6 +55,8 @@ pub struct Controller {
     busy: Option<Batch>,
     tick_at: Option<u64>,
     ticking: bool,
+    /// Its process is stopped until this time.
+    pub frozen_until: u64,
     /// It could not write; it tries again then.
     pause_until: u64,
     /// It crashes at its next transaction: before it, or after it and before anybody is told.
@@ -124,6 +126,7 @@ impl World {
             busy: None,
             tick_at: None,
             ticking: false,
+            frozen_until: 0,
             pause_until: 0,
             crash_at_commit: None,
         });

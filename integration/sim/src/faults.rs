@@ -33,6 +33,8 @@ pub enum Fault {
     NicUp(usize, u32),
     /// A node takes jobs again.
     Schedulable(usize),
+    /// What a lost supervisor had left is killed.
+    Reap(usize, Key),
     /// An administrator gives up on a server that has no power.
     GiveUp(usize),
 }
@@ -157,7 +159,12 @@ impl World {
             0..12 => self.leader_fails(),
             12..22 => self.leader_fails_in_a_transaction(),
             22..28 => self.leader_is_replaced(),
-            28..43 => {
+            28..32 => {
+                let pause = self.rng.range(200..30_000);
+                self.nodes[node].frozen_until = self.now + pause;
+                self.tell(|| format!("n{node}: agent is stopped for {pause} ms"));
+            }
+            32..43 => {
                 let long = self.rng.chance(300);
                 let wait = if long { self.rng.range(5_000..60_000) } else { self.rng.range(100..5000) };
                 self.agent_dies(node, Some(wait));
@@ -213,6 +220,11 @@ impl World {
         if self.leader().is_some() && !self.replacing {
             self.tell(|| "the leader is taken for dead".to_owned());
             self.replacing = true;
+            if let Some(leader) = self.leader() {
+                // Often it is only slow: what it was doing comes later.
+                let pause = if self.rng.chance(500) { self.rng.range(100..15_000) } else { 0 };
+                self.controllers[leader].frozen_until = self.now + pause;
+            }
             let wait = self.rng.range(10..500);
             self.after(wait, Event::ControllerStart);
         }
@@ -277,6 +289,7 @@ impl World {
                 self.nodes[node].powered = true;
                 self.agent_start(node);
             }
+            Fault::Reap(node, key) => self.reaped(node, key),
             Fault::NicUp(node, rail) => {
                 self.nodes[node].down &= !(1 << rail);
                 self.tell_inventory(node);
@@ -307,10 +320,12 @@ impl World {
         self.now = self.now.max(now);
         self.tell(|| "all faults end".to_owned());
         self.calm = true;
+        self.checks.calm_since = self.now;
         (self.store.full_until, self.slow_until) = (0, 0);
         let leader = self.leader();
         for controller in 0..self.controllers.len() {
             self.controllers[controller].crash_at_commit = None;
+            self.controllers[controller].frozen_until = 0;
             if Some(controller) != leader {
                 self.controller_dies(controller, None);
             }
@@ -320,6 +335,7 @@ impl World {
         }
         for node in 0..self.nodes.len() {
             self.nodes[node].cut_until = 0;
+            self.nodes[node].frozen_until = 0;
             self.nodes[node].down = 0;
             self.nodes[node].powered = true;
             self.agent_start(node);

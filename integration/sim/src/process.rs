@@ -391,16 +391,21 @@ impl World {
         self.after(400, Event::FromSupervisor(node, key, Report::Lost));
     }
 
-    /// The agent kills what a lost supervisor has left.
+    /// The agent begins to kill what a lost supervisor has left.
     pub fn reap(&mut self, node: usize, key: Key) {
         let wait = self.rng.range(5..300);
+        self.after(wait, Event::Fault(crate::faults::Fault::Reap(node, key)));
+    }
+
+    /// All that a lost supervisor had left is killed.
+    pub fn reaped(&mut self, node: usize, key: Key) {
         let time = self.time();
         let Some(supervised) = self.supervised(node, key) else {
-            self.after(wait, Event::FromSupervisor(node, key, Report::Reaped(Snapshot::default())));
+            self.after(1, Event::FromSupervisor(node, key, Report::Reaped(Snapshot::default())));
             return;
         };
+        supervised.engine.broke |= supervised.engine.up;
         supervised.engine.up = false;
-        supervised.engine.broke = true;
         for (rank, alive) in &mut supervised.ranks {
             if std::mem::take(alive) {
                 supervised.durable.exits.push(RankExit { rank: *rank, code: 0, signal: 9, time });
@@ -409,9 +414,10 @@ impl World {
         let durable = supervised.durable.clone();
         let nodes = supervised.placement.nodes.clone();
         for peer in self.indices(&nodes) {
+            let wait = self.rng.range(5..300);
             self.after(wait, Event::EngineLooks(peer, key));
         }
-        self.after(wait, Event::FromSupervisor(node, key, Report::Reaped(durable)));
+        self.after(1, Event::FromSupervisor(node, key, Report::Reaped(durable)));
     }
 
     /// The server loses its power: all processes are gone, disks keep what they have.

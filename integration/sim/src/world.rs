@@ -170,7 +170,29 @@ impl World {
         self.report.digest = (self.report.digest ^ value).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
     }
 
+    /// Until when the process that the event is for is stopped.
+    fn frozen(&self, event: &Event) -> u64 {
+        match event {
+            Event::Batch(controller) | Event::Commit(controller) | Event::ControllerTick(controller) => {
+                self.controllers[*controller].frozen_until
+            }
+            Event::AgentTick(node, _) | Event::AgentConnect(node, _) | Event::FromSupervisor(node, ..) => {
+                self.nodes[*node].frozen_until
+            }
+            Event::ToAgent(connection, _) | Event::Lost(connection, true) => {
+                let node = self.connections.get(connection).map(|stream| stream.node);
+                node.map_or(0, |node| self.nodes[node].frozen_until)
+            }
+            _ => 0,
+        }
+    }
+
     fn handle(&mut self, event: Event) {
+        let frozen = self.frozen(&event);
+        if frozen > self.now {
+            self.at(frozen, event);
+            return;
+        }
         match event {
             Event::ControllerStart => self.controller_start(),
             Event::Batch(controller) => self.batch(controller),

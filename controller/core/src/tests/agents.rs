@@ -155,6 +155,27 @@ fn a_new_controller_takes_over_running_and_waiting_jobs() {
 }
 
 #[test]
+fn deadlines_go_on_after_a_restart_and_away_nodes_get_nothing() {
+    let mut w = World::new();
+    w.submit("prepare", spec(1, 1));
+    w.submit("start", spec(1, 1));
+    w.all("start", Observed::Prepared);
+    w.state = w.reload(7);
+    w.session = 0;
+    for text in ["prepare", "start"] {
+        let n = w.nodes(text)[0];
+        let state = if text == "start" { Observed::Starting } else { Observed::Preparing };
+        w.connect(n, vec![w.seen(text, n, state)]);
+    }
+    w.submit("waits", spec(2, 0));
+    assert!(w.codes("waits").contains(&"NodeAway".to_owned()), "{:?}", w.codes("waits"));
+    w.tick(Duration::from_secs(59));
+    assert_eq!([w.codes("prepare"), w.codes("start")], [["BestFit"], ["BestFit"]]);
+    w.tick(Duration::from_secs(2));
+    assert_eq!([w.codes("prepare"), w.codes("start")], [["PrepareTimeout"], ["StartTimeout"]]);
+}
+
+#[test]
 fn old_connections_and_newer_controllers() {
     let mut w = World::new();
     let old = w.state.session(&name(0)).unwrap();
