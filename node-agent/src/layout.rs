@@ -126,6 +126,9 @@ files! {
     rank_map = "ranks.json";
     /// NCCL's topology file.
     topology = "nccl-topology.xml";
+    /// There once the first collective has been shown in the job's trace, so that an agent that starts again does not
+    /// show it twice.
+    traced = "traced";
     /// What rank 0 of a collective measured.
     result = "result.json";
     /// Where ranks start, unless the job says otherwise.

@@ -77,6 +77,28 @@ pub struct SavedRail {
     pub rx_bytes: u64,
 }
 
+/// When the engine's first collective ran, for the job's trace; as `rail-engine` tells it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FirstCollective {
+    /// `all-reduce`, `broadcast`, ...
+    pub operation: String,
+    /// Nanoseconds since 1970.
+    pub started_unix_ns: u64,
+    /// Nanoseconds since 1970.
+    pub ended_unix_ns: u64,
+}
+
+/// One line of a supervisor to the agent: what is decided from, and what is only shown.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SavedWords {
+    /// What it knows.
+    #[serde(flatten)]
+    pub snapshot: SavedSnapshot,
+    /// For the trace, once it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_collective: Option<FirstCollective>,
+}
+
 /// A snapshot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SavedSnapshot {
@@ -101,6 +123,9 @@ pub struct SavedState {
     pub ranks: BTreeMap<u32, Identity>,
     /// The ranks' control groups.
     pub cgroups: Vec<PathBuf>,
+    /// For the trace, once it is known.
+    #[serde(default)]
+    pub first_collective: Option<FirstCollective>,
 }
 
 /// What the agent tells a supervisor.

@@ -54,7 +54,8 @@ pub fn state(dir: &JobDir) -> Option<Snapshot> {
     saved(dir).map(|state| state.snapshot.into())
 }
 
-fn saved(dir: &JobDir) -> Option<SavedState> {
+/// The same with what is known beside.
+pub fn saved(dir: &JobDir) -> Option<SavedState> {
     files::read_json::<SavedState>(&dir.state()).unwrap_or_else(|error| {
         tracing::error!(%error, "a supervisor's state is not readable");
         None

@@ -22,7 +22,8 @@ use crate::{
     agent::{
         Setup, identity,
         link::{self, LinkEvent, Outgoing},
-        recover, watch,
+        recover,
+        watch::{self, About},
     },
     files::{self, Durability},
     kept,
@@ -129,7 +130,7 @@ impl Runner {
             .collect();
         for key in live {
             tracing::info!(%key, "re-attaching");
-            self.watch(key, None);
+            self.watch(key);
         }
         for action in actions {
             match action {
@@ -240,17 +241,20 @@ impl Runner {
         let (sender, receiver) = mpsc::channel(watch::ORDERS);
         self.orders.insert(key, sender);
         let (setup, events) = (Arc::clone(&self.setup), self.events.clone());
+        self.spans.insert(key, span.clone());
         let task = async move {
-            match watch::spawn(&setup, &assignment, &brief).await {
-                Ok(child) => watch::watch(setup, key, Some(child), receiver, events).await,
+            // The span is of preparing, so it must not be held for as long as the job runs.
+            let spawned = watch::spawn(&setup, &assignment, &brief).instrument(span).await;
+            let about = About { id: assignment.id, trace_parent: assignment.trace_parent };
+            match spawned {
+                Ok(child) => watch::watch(setup, key, about, Some(child), receiver, events).await,
                 Err(message) => {
                     let report = Box::new(Report::SpawnFailed { message });
                     let _ = events.send(Event::Supervisor { key, report }).await;
                 }
             }
         };
-        tokio::spawn(task.instrument(span.clone()));
-        self.spans.insert(key, span);
+        tokio::spawn(task);
     }
 
     fn brief(&self, dir: &JobDir, assignment: &Assignment) -> Brief {
@@ -280,10 +284,13 @@ impl Runner {
         nccl_environment(&self.discovery, place, topology.as_deref())
     }
 
-    fn watch(&mut self, key: Key, child: Option<tokio::process::Child>) {
+    fn watch(&mut self, key: Key) {
         let (sender, receiver) = mpsc::channel(watch::ORDERS);
         self.orders.insert(key, sender);
-        tokio::spawn(watch::watch(Arc::clone(&self.setup), key, child, receiver, self.events.clone()));
+        let Some(record) = self.state.record(key) else { return };
+        let about = About { id: record.id.clone(), trace_parent: record.trace_parent.clone() };
+        let (setup, events) = (Arc::clone(&self.setup), self.events.clone());
+        tokio::spawn(watch::watch(setup, key, about, None, receiver, events));
     }
 
     fn order(&mut self, key: Key, order: Order) {

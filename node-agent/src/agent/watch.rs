@@ -1,10 +1,15 @@
 //! One task for each supervisor: starts it if need be, stays connected to it, and tells the agent what it says.
 
-use std::{process::Stdio, sync::Arc, time::Duration};
+use std::{
+    process::Stdio,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use node_agent_core::{Event, Key, Order, Report};
 use node_agent_local::ShortPath;
-use proto_model::Assignment;
+use proto_model::{Assignment, JobId};
+use proto_rpc::trace;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::UnixStream,
@@ -14,9 +19,9 @@ use tokio::{
 
 use crate::{
     agent::{Setup, recover},
-    files,
+    files::{self, Durability},
     layout::JobDir,
-    saved::{SavedOrder, SavedSnapshot},
+    saved::{FirstCollective, SavedOrder, SavedWords},
     supervisor::brief::{self, Brief, key_to_hex, plain_environment},
 };
 
@@ -60,24 +65,55 @@ pub async fn spawn(setup: &Setup, assignment: &Assignment, brief: &Brief) -> Res
     Ok(child)
 }
 
+/// The job that a try is of, for the trace.
+#[derive(Debug, Clone)]
+pub struct About {
+    /// Tenant and name.
+    pub id: JobId,
+    /// W3C trace context of the submit; may be empty.
+    pub trace_parent: String,
+}
+
+/// The last span of the trace that began with the submit; once for each try and server.
+fn show_first_collective(setup: &Setup, dir: &JobDir, about: &About, first: Option<&FirstCollective>) {
+    let Some(first) = first else { return };
+    if about.trace_parent.is_empty() || dir.traced().exists() {
+        return;
+    }
+    // Not written: it may be shown twice, which is better than not at all.
+    let _ = files::write_atomic(&dir.traced(), b"", Durability::Process);
+    let at = |ns: u64| SystemTime::UNIX_EPOCH + Duration::from_nanos(ns);
+    let fields = [
+        ("tenant", about.id.tenant.to_string()),
+        ("job", about.id.name.to_string()),
+        ("node", setup.node.to_string()),
+    ];
+    let name = format!("first {}", first.operation);
+    let (start, end) = (at(first.started_unix_ns), at(first.ended_unix_ns));
+    trace::record(name, &about.trace_parent, start, end, &fields);
+}
+
 /// Watches one supervisor until its try has ended or it is lost; reports in order.
 pub async fn watch(
     setup: Arc<Setup>,
     key: Key,
+    about: About,
     mut child: Option<Child>,
     mut orders: mpsc::Receiver<Order>,
     events: mpsc::Sender<Event>,
 ) {
     let dir = setup.data.job(key);
     let tell = |report: Report| events.send(Event::Supervisor { key, report: Box::new(report) });
+    let show = |first: Option<&FirstCollective>| show_first_collective(&setup, &dir, &about, first);
     let started = tokio::time::Instant::now();
     loop {
         if let Ok(stream) = connect(&dir).await {
-            talk(stream, &mut orders, &tell).await;
+            talk(stream, &mut orders, &tell, &show).await;
         }
         if recover::has_ended(&dir) {
-            if let Some(state) = recover::state(&dir) {
-                let _ = tell(Report::State(state)).await;
+            if let Some(saved) = recover::saved(&dir) {
+                show(saved.first_collective.as_ref());
+                let _ = tell(Report::State(saved.snapshot.into())).await;
             }
             break;
         }
@@ -120,10 +156,11 @@ async fn connect(dir: &JobDir) -> std::io::Result<UnixStream> {
 }
 
 /// Until the connection ends.
-async fn talk<F, T>(stream: UnixStream, orders: &mut mpsc::Receiver<Order>, tell: &F)
+async fn talk<F, T, S>(stream: UnixStream, orders: &mut mpsc::Receiver<Order>, tell: &F, show: &S)
 where
     F: Fn(Report) -> T,
     T: Future<Output = Result<(), mpsc::error::SendError<Event>>>,
+    S: Fn(Option<&FirstCollective>),
 {
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read.take(u64::MAX));
@@ -135,9 +172,10 @@ where
                 if !matches!(length, Ok(1..)) || line.last() != Some(&b'\n') {
                     return;
                 }
-                match serde_json::from_slice::<SavedSnapshot>(&line) {
-                    Ok(snapshot) => {
-                        if tell(Report::State(snapshot.into())).await.is_err() {
+                match serde_json::from_slice::<SavedWords>(&line) {
+                    Ok(words) => {
+                        show(words.first_collective.as_ref());
+                        if tell(Report::State(words.snapshot.into())).await.is_err() {
                             return;
                         }
                     }

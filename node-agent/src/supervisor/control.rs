@@ -10,7 +10,7 @@ use std::{
 use node_agent_local::ShortPath;
 use serde::{Deserialize, Serialize};
 
-use crate::saved::{SavedEndpoint, SavedRail};
+use crate::saved::{FirstCollective, SavedEndpoint, SavedRail};
 
 /// No reply is longer.
 const LINE_MAX: u64 = 2 << 20;
@@ -58,6 +58,8 @@ pub struct Reply {
     pub error: Option<String>,
     /// What went over the rails.
     pub rails: Vec<SavedRail>,
+    /// The first collective that moved data, once it has completed.
+    pub first_collective: Option<FirstCollective>,
 }
 
 /// Asks over a connection of its own.

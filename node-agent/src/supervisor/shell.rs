@@ -20,7 +20,7 @@ use crate::{
     files::{self, Durability},
     layout::JobDir,
     process::Identity,
-    saved::{SavedResult, SavedState},
+    saved::{FirstCollective, SavedResult, SavedState, SavedWords},
     supervisor::{
         brief::Task,
         engine::{self, Engine},
@@ -36,6 +36,8 @@ const COMING_UP: Duration = Duration::from_millis(4);
 const ENDING: Duration = Duration::from_millis(20);
 /// Else: orphans are reaped and deadlines are seen this often.
 const QUIET: Duration = Duration::from_millis(250);
+/// The engine is asked for its first collective at least this often, until there is one.
+const FIRST_LOOK_MAX: Duration = Duration::from_secs(60);
 
 /// What the engine answered to `connect`.
 type Connected = Result<(), String>;
@@ -55,6 +57,7 @@ pub struct Shell {
     wake: (OwnedFd, OwnedFd),
     dirty: bool,
     exits_saved: usize,
+    first: FirstLook,
     begun: (Instant, Timestamp),
     exit: bool,
 }
@@ -89,6 +92,7 @@ impl Shell {
             wake,
             dirty: false,
             exits_saved: 0,
+            first: FirstLook::default(),
             begun: (Instant::now(), wall()),
             exit: false,
         };
@@ -135,6 +139,7 @@ impl Shell {
                     rx_bytes: rail.rx_bytes,
                 };
                 if let Some(reply) = engine::stats(&self.dir) {
+                    self.first.found = self.first.found.take().or(reply.first_collective);
                     self.queue.push_back(Event::Stats(reply.rails.iter().map(bytes).collect()));
                 }
             }
@@ -226,14 +231,16 @@ impl Shell {
             engine: self.engine.as_ref().map(|engine| engine.id),
             ranks: self.ranks.identities(),
             cgroups: self.ranks.cgroups(),
+            first_collective: self.first.found.clone(),
         };
         files::write_json(&self.dir.state(), &state, durability)
     }
 
     fn snapshot_line(&self) -> Vec<u8> {
-        let saved = crate::saved::SavedSnapshot::from(self.state.snapshot());
+        let words =
+            SavedWords { snapshot: self.state.snapshot().into(), first_collective: self.first.found.clone() };
         // A value of our own types always has a JSON form.
-        let mut line = serde_json::to_vec(&saved).unwrap_or_default();
+        let mut line = serde_json::to_vec(&words).unwrap_or_default();
         line.push(b'\n');
         line
     }
@@ -273,6 +280,7 @@ impl Shell {
         if self.state.snapshot().state == Observed::Preparing && self.engine.is_some() {
             self.look_for_endpoints();
         }
+        self.look_for_first_collective();
         self.reap();
         let line = self.snapshot_line();
         self.link.accept(&line);
@@ -293,6 +301,16 @@ impl Shell {
             && reply.state.is_some()
         {
             self.queue.push_back(Event::EngineListening(engine::endpoints(&reply)));
+        }
+    }
+
+    /// While ranks run, ever more seldom; at the end the engine is asked anyway.
+    fn look_for_first_collective(&mut self) {
+        let running = self.state.snapshot().state == Observed::Running && self.engine.is_some();
+        let traced = !self.task.assignment.trace_parent.is_empty();
+        if running && traced && self.first.is_due(Instant::now()) {
+            self.first.found = engine::stats(&self.dir).and_then(|reply| reply.first_collective);
+            self.dirty |= self.first.found.is_some();
         }
     }
 
@@ -357,6 +375,27 @@ impl Shell {
             Ok(None) => {}
             Err(error) => self.ranks.note(&format!("the benchmark's result is not usable: {error}")),
         }
+    }
+}
+
+/// The first collective, and when it is to be asked for again.
+#[derive(Debug, Default)]
+struct FirstLook {
+    found: Option<FirstCollective>,
+    next: Option<Instant>,
+    pause: Duration,
+}
+
+impl FirstLook {
+    /// True if it is to be asked for now; then the next time is twice as far off, so that the engine of a job that
+    /// never makes a collective is left alone.
+    fn is_due(&mut self, now: Instant) -> bool {
+        if self.found.is_some() || self.next.is_some_and(|next| now < next) {
+            return false;
+        }
+        self.pause = (self.pause * 2).clamp(QUIET, FIRST_LOOK_MAX);
+        self.next = Some(now + self.pause);
+        true
     }
 }
 
