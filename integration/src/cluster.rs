@@ -25,11 +25,13 @@ pub struct Shape {
     pub pods: u32,
     /// Network namespaces with every rail shaped to this rate (`200mbit`); loopback addresses if `None`.
     pub netns: Option<String>,
+    /// Variables that every process of the cluster is started with, beside the inherited ones.
+    pub env: Vec<(String, String)>,
 }
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { nodes: 4, rails: 4, gpus: 4, pods: 1, netns: None }
+        Self { nodes: 4, rails: 4, gpus: 4, pods: 1, netns: None, env: Vec::new() }
     }
 }
 
@@ -87,6 +89,7 @@ impl Cluster {
             command.args(["--netns", "--rail-rate", rate]);
         }
         command.arg("--dir").arg(home.path().join("c"));
+        command.envs(shape.env.iter().map(|(name, value)| (name, value)));
         let log = std::fs::File::create(home.path().join("up.log")).map_err(|error| error.to_string())?;
         let errors = log.try_clone().map_err(|error| error.to_string())?;
         command.stdin(Stdio::piped()).stdout(log).stderr(errors);

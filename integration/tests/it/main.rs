@@ -15,3 +15,4 @@ mod inputs;
 mod jobs;
 mod netns;
 mod rest;
+mod trace;
