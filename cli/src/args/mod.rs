@@ -67,7 +67,7 @@ pub enum Command {
     Submit(Submit),
     /// List jobs, nodes, tenants or the fabric
     Get(Get),
-    /// Show everything about one job, node, tenant or the fabric
+    /// Show everything about one job, node or tenant
     Describe(Describe),
     /// Print what a job's ranks wrote
     Logs(Logs),

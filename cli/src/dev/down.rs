@@ -12,6 +12,7 @@ use super::{
     launch::MARK,
     network,
     process::{self, Identity},
+    programs,
     spec::{Layout, Record},
     tries::Tries,
 };
@@ -147,6 +148,9 @@ fn crowd(layout: &Layout, record: Option<&Record>, namespaces: &[String]) -> Cro
         mark.as_ref().is_some_and(|mark| entry == mark.as_bytes()) || entry.starts_with(job_dir.as_bytes())
     };
     all.extend(process::marked(&everyone, is_marked));
+    for dir in [&layout.dir, &folder] {
+        all.extend(process::told_of(&everyone, &programs::NEEDED, dir));
+    }
     all.extend(network::inhabitants(namespaces));
     all.extend(process::descendants(&everyone, &all));
     // Neither we nor those who wait for us: a guard runs this itself.

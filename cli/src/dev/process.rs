@@ -156,6 +156,22 @@ pub fn marked(everyone: &[Stat], is_mark: impl Fn(&[u8]) -> bool) -> BTreeSet<Id
     everyone.iter().filter(|stat| !stat.zombie).filter(has).map(|stat| stat.identity).collect()
 }
 
+/// Processes that were told on their command line of something below `dir`, if they are one of these programs.
+/// Some hide their environment from their own user; the command line everybody sees.
+#[must_use]
+pub fn told_of(everyone: &[Stat], programs: &[&str], dir: &Path) -> BTreeSet<Identity> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let below = [dir.as_os_str().as_bytes(), b"/"].concat();
+    let has = |stat: &&Stat| {
+        let line = fs::read(format!("/proc/{}/cmdline", stat.identity.pid)).unwrap_or_default();
+        let mut words = line.split(|byte| *byte == 0);
+        let program =
+            words.next().and_then(|word| word.rsplit(|byte| *byte == b'/').next()).unwrap_or_default();
+        programs.iter().any(|known| known.as_bytes() == program) && words.any(|word| word.starts_with(&below))
+    };
+    everyone.iter().filter(|stat| !stat.zombie).filter(has).map(|stat| stat.identity).collect()
+}
+
 /// Waits until none of them runs; false if some still do after `limit`.
 #[must_use]
 pub fn wait_gone(processes: &BTreeSet<Identity>, limit: Duration) -> bool {
@@ -200,6 +216,18 @@ mod tests {
         let me = BTreeSet::from([myself().unwrap()]);
         assert!(descendants(&all, &me).contains(&real));
         assert!(marked(&all, |entry| entry == b"RAIL_TEST_MARK=m1").contains(&real));
+        let mut told =
+            Command::new("tail").args(["-f", "/dev/null", "--pid", &pid.to_string()]).spawn().unwrap();
+        let of = |programs: &[&str]| told_of(&everyone(), programs, Path::new("/dev"));
+        let tail = i32::try_from(told.id()).unwrap();
+        let found = |programs: &[&str]| of(programs).iter().any(|one| one.pid == tail);
+        // The fork becomes `tail` at some moment soon.
+        while !found(&["tail"]) {
+            std::thread::yield_now();
+        }
+        assert!(!found(&["rail-node-agent"]), "another program is nobody of ours");
+        told.kill().unwrap();
+        told.wait().unwrap();
         real.signal(Signal::KILL);
         assert!(wait_gone(&BTreeSet::from([real]), Duration::from_secs(10)), "a zombie counts as gone");
         child.wait().unwrap();

@@ -14,7 +14,8 @@ pub struct Programs {
     dir: PathBuf,
 }
 
-const NEEDED: [&str; 3] = ["rail-controller", "rail-node-agent", "rail-engine"];
+/// The programs of a cluster.
+pub const NEEDED: [&str; 3] = ["rail-controller", "rail-node-agent", "rail-engine"];
 
 impl Programs {
     /// The folder that was named, or railctl's own; all programs must be there.
