@@ -7,6 +7,12 @@ use proto_model::{Reason, Timestamp};
 use super::FieldErrors;
 use crate::v1;
 
+/// Seconds of the longest `google.protobuf.Duration`, about 10,000 years.
+const MAX_SECONDS: i64 = 315_576_000_000;
+
+/// Seconds of the last `google.protobuf.Timestamp`, 9999-12-31T23:59:59Z: a later one has no text in JSON.
+const LAST_SECOND: u64 = 253_402_300_799;
+
 /// Milliseconds to `google.protobuf.Timestamp`.
 #[must_use]
 pub fn time_to_wire(time: Timestamp) -> prost_types::Timestamp {
@@ -18,20 +24,19 @@ pub fn time_to_wire(time: Timestamp) -> prost_types::Timestamp {
 /// `google.protobuf.Timestamp` to milliseconds.
 ///
 /// # Errors
-/// A time before 1970, or nanoseconds out of range.
+/// A time before 1970 or after 9999, or nanoseconds out of range.
 pub fn time_from_wire(time: prost_types::Timestamp) -> Result<Timestamp, FieldErrors> {
-    let seconds = u64::try_from(time.seconds).ok().and_then(|s| s.checked_mul(1000));
+    let seconds = u64::try_from(time.seconds).ok().filter(|s| *s <= LAST_SECOND);
     let millis = u64::try_from(time.nanos).ok().filter(|n| *n < 1_000_000_000).map(|n| n / 1_000_000);
     match (seconds, millis) {
-        (Some(seconds), Some(millis)) if seconds < u64::MAX - 1000 => Ok(Timestamp(seconds + millis)),
-        _ => Err(FieldErrors::one("", "is not a time after 1970-01-01T00:00:00Z")),
+        (Some(seconds), Some(millis)) => Ok(Timestamp(seconds * 1000 + millis)),
+        _ => Err(FieldErrors::one("", "is not a time from 1970-01-01T00:00:00Z to 9999-12-31T23:59:59Z")),
     }
 }
 
 /// `Duration` to `google.protobuf.Duration`, saturating at 10,000 years as the canonical mapping demands.
 #[must_use]
 pub fn duration_to_wire(duration: Duration) -> prost_types::Duration {
-    const MAX_SECONDS: i64 = 315_576_000_000;
     let seconds = i64::try_from(duration.as_secs()).unwrap_or(MAX_SECONDS).min(MAX_SECONDS);
     prost_types::Duration { seconds, nanos: i32::try_from(duration.subsec_nanos()).unwrap_or(0) }
 }
@@ -39,8 +44,11 @@ pub fn duration_to_wire(duration: Duration) -> prost_types::Duration {
 /// `google.protobuf.Duration` to `Duration`.
 ///
 /// # Errors
-/// A negative duration, or nanoseconds out of range.
+/// A negative duration, one of more than 10,000 years, or nanoseconds out of range.
 pub fn duration_from_wire(duration: prost_types::Duration) -> Result<Duration, FieldErrors> {
+    if duration.seconds > MAX_SECONDS {
+        return Err(FieldErrors::one("", format!("must not be longer than {MAX_SECONDS}s")));
+    }
     let nanos = u32::try_from(duration.nanos).ok().filter(|n| *n < 1_000_000_000);
     match (u64::try_from(duration.seconds).ok(), nanos) {
         (Some(seconds), Some(nanos)) => Ok(Duration::new(seconds, nanos)),

@@ -116,6 +116,21 @@ fn a_command_with_nul_is_refused() {
 }
 
 #[test]
+fn a_duration_that_could_not_be_written_again_is_refused() {
+    let longest = prost_types::Duration { seconds: 315_576_000_000, nanos: 5 };
+    assert_eq!(super::duration_to_wire(super::duration_from_wire(longest).unwrap()), longest);
+    let longer = prost_types::Duration { seconds: longest.seconds + 1, nanos: 0 };
+    assert!(super::duration_from_wire(longer).unwrap_err().to_string().contains("longer than"));
+}
+
+#[test]
+fn a_time_that_could_not_be_shown_is_refused() {
+    let last = prost_types::Timestamp { seconds: 253_402_300_799, nanos: 999_000_000 };
+    assert_eq!(time_to_wire(time_from_wire(last).unwrap()), last);
+    assert!(time_from_wire(prost_types::Timestamp { seconds: last.seconds + 1, nanos: 0 }).is_err());
+}
+
+#[test]
 fn ranks_must_be_in_order() {
     let rank = |rank| v1::RankPlace { rank, node: "n0".into(), ..Default::default() };
     let wire = v1::Placement { ranks: vec![rank(0), rank(2)], ..Default::default() };
