@@ -92,8 +92,11 @@ impl FromStr for Endpoint {
         let malformed = || EndpointError::Malformed { text: text.chars().take(256).collect() };
         if let Some(path) = text.strip_prefix("unix:") {
             let path = path.strip_prefix("//").unwrap_or(path);
-            let absolute = path.starts_with('/') && !path.contains('\0');
-            return if absolute { Ok(Endpoint::Unix { path: path.into() }) } else { Err(malformed()) };
+            if !path.starts_with('/') || path.contains('\0') {
+                return Err(malformed());
+            }
+            // With two slashes the text of this endpoint would be read as `unix://` and a relative path.
+            return Ok(Endpoint::Unix { path: format!("/{}", path.trim_start_matches('/')).into() });
         }
         if text.starts_with("http://") {
             return Err(EndpointError::Plaintext { text: text.chars().take(256).collect() });
@@ -144,6 +147,7 @@ mod tests {
         }
         assert_eq!("https://ctl".parse::<Endpoint>().unwrap().to_string(), "https://ctl:7443");
         assert_eq!("unix:///a/b".parse::<Endpoint>().unwrap().to_string(), "unix:/a/b");
+        assert_eq!("unix:////a/b".parse::<Endpoint>().unwrap().to_string(), "unix:/a/b");
     }
 
     #[test]
