@@ -19,6 +19,8 @@ use thiserror::Error;
 const FILE_MAX: u64 = 1024 * 1024;
 /// GPUs and rails are numbered below this.
 const INDEX_MAX: u32 = 64;
+/// Bytes of a NIC's name; a controller takes no longer one.
+const DEVICE_MAX: usize = 64;
 
 /// Why a file is no inventory.
 #[derive(Debug, Error)]
@@ -201,6 +203,8 @@ fn checked_nic(field: &str, nic: FileNic, wrong: &mut Vec<String>) -> Option<Nic
     let before = wrong.len();
     if nic.device.is_empty() {
         wrong.push(format!("{field}.device: must not be empty"));
+    } else if nic.device.len() > DEVICE_MAX || nic.device.chars().any(char::is_control) {
+        wrong.push(format!("{field}.device: must be at most {DEVICE_MAX} printable bytes long"));
     }
     if nic.rail >= INDEX_MAX {
         wrong.push(format!("{field}.rail: {} is not below {INDEX_MAX}", nic.rail));

@@ -267,6 +267,8 @@ fn inventory_files_are_strict_and_say_where() {
             &["nics[0].rail", "nics[0].address", "nics[1].device"],
         ),
         (r#"{"gpus":[{"index":3},{"index":3},{"index":64}]}"#, &["gpus[1].index", "gpus[2].index"]),
+        (&format!(r#"{{"nics":[{{"device":"{}"}}]}}"#, "d".repeat(65)), &["nics[0].device", "64"]),
+        (r#"{"nics":[{"device":"a\u0007"}]}"#, &["nics[0].device", "printable"]),
         ("", &["line 1"]),
         ("\u{0}", &["line 1"]),
     ] {
