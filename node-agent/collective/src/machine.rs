@@ -139,7 +139,13 @@ impl Machine {
         Ok(Machine {
             shape: config.shape(),
             window: config.scratch_layout().window,
-            links: Links::new(config.nodes, config.rails, config.link_window()),
+            links: Links::new(
+                config.nodes,
+                config.rails,
+                config.link_window(),
+                config.link_floor(),
+                config.tuning.rate_noise,
+            ),
             incoming: BTreeMap::new(),
             peers: (0..config.nodes).map(|_| Peer::default()).collect(),
             slots: Slots::new(&config),

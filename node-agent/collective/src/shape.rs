@@ -13,12 +13,19 @@ pub type Rail = u16;
 /// A point in time: since any fixed origin, never going back.
 pub type Time = std::time::Duration;
 
+/// Bytes on their way on all links of a rail, by default.
+const LINK_WINDOW: usize = 1 << 20;
+/// Least window that a link's rate may narrow it to.
+const LINK_FLOOR: usize = 128 << 10;
 /// Most nodes of a job.
 pub const MAX_NODES: usize = 1024;
 /// Most rails.
 pub const MAX_RAILS: usize = 64;
 /// Least chunk size in bytes.
 pub const MIN_CHUNK: usize = 64;
+/// Chunk size that suits TCP rails: four nodes on four rails of 200 Mbit/s reach 97 % of line rate with it, 90 % with eight times
+/// as much (the chunks of several senders then overflow the queue before the receiver), at a third less processor time.
+pub const DEFAULT_CHUNK: usize = 32 << 10;
 /// Greatest chunk size in bytes.
 pub const MAX_CHUNK: usize = 16 << 20;
 /// Collectives that may be active (announced to peers) at once.
@@ -55,8 +62,8 @@ pub struct Config {
 /// Numbers that trade memory for speed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tuning {
-    /// Bytes handed to one link and not acknowledged, at most (but always one chunk may be). `None`: four chunks shared by
-    /// the links of a rail, at least two for each.
+    /// Bytes handed to one link and not acknowledged, at most (but always one chunk may be). `None`: one MiB shared by the
+    /// links of a rail, at least two chunks for each. The link's measured rate narrows it further.
     pub link_window: Option<usize>,
     /// Received bytes after which they are acknowledged at once rather than with the next frame.
     pub ack_bytes: u64,
@@ -68,6 +75,9 @@ pub struct Tuning {
     pub eager_chunks: usize,
     /// Staged bytes of one reduction, at most (but always four chunks for each peer). Equal on all nodes.
     pub stage_bytes: usize,
+    /// Rails whose times for a chunk differ by no more than this count as equal. Of the order of a processor's pauses where
+    /// a processor moves the bytes; zero where an adapter does.
+    pub rate_noise: Time,
     /// Time that a rail's loss with data on it waits to be explained by the loss of the whole peer.
     pub loss_grace: Time,
 }
@@ -76,11 +86,12 @@ impl Default for Tuning {
     fn default() -> Self {
         Tuning {
             link_window: None,
-            ack_bytes: 32 << 10,
+            ack_bytes: 48 << 10,
             ack_delay: Time::from_millis(2),
             eager_bytes: 16 << 10,
             eager_chunks: 16,
             stage_bytes: 12 << 20,
+            rate_noise: Time::from_micros(500),
             loss_grace: Time::from_millis(50),
         }
     }
@@ -115,7 +126,7 @@ impl Config {
 
     pub(crate) fn scratch_layout(&self) -> Scratch {
         let peers = self.peers();
-        let window = (self.tuning.stage_bytes / self.chunk_bytes.max(1) / peers.max(1)).clamp(4, 32);
+        let window = (self.tuning.stage_bytes / self.chunk_bytes.max(1) / peers.max(1)).clamp(4, 128);
         Scratch {
             // A chunk may still be on its way into its slot when its operation starts, and the credit for it returns:
             // one for each rail at most.
@@ -130,8 +141,13 @@ impl Config {
     /// Bytes that one link may have on its way.
     pub(crate) fn link_window(&self) -> u64 {
         let frame = self.chunk_bytes + crate::header::HEADER_BYTES;
-        let default = (4 * frame / self.peers().max(1)).max(2 * frame);
+        let default = (LINK_WINDOW / self.peers().max(1)).max(2 * frame);
         self.tuning.link_window.unwrap_or(default) as u64
+    }
+
+    /// Bytes that one slow link may have on its way at least: two chunks, one that travels and one that waits.
+    pub(crate) fn link_floor(&self) -> u64 {
+        (2 * (self.chunk_bytes + crate::header::HEADER_BYTES)).max(LINK_FLOOR) as u64
     }
 
     /// Received bytes that are acknowledged at once: well below the window, so that it never closes for want of it.

@@ -6,8 +6,8 @@
 //! The rule ([`Links::choose`]): of the rails with room, a chunk goes to the one that finishes it first, by bytes on their
 //! way and measured rate. But it waits for a better rail if that rail would end it before, and the slow one after, everything else that is
 //! to go there: so no rail idles while there is enough to do, and a slow rail never holds the tail. While the rates are
-//! alike (within a factor of two) the differences may be noise: then, of the rails with room, the one that has carried
-//! least takes the chunk. While they are equal as far as measured (within a quarter), no rail may lead the others by more than a
+//! alike (within a factor of two, or within what a chunk's time varies by on a busy processor) the differences may be noise: then, of the rails with room, the one that has carried
+//! least takes the chunk. While they are equal over many measurements (within a quarter), no rail may lead the others by more than a
 //! thirty-second part: equal rails end balanced. A rate that is old counts as unknown, and an unknown rate as the
 //! best known: that is the probe by which a rail that was slow is found to be fast again. A frame that is overdue lowers
 //! its link's rate before it is acknowledged.
@@ -21,14 +21,25 @@ use crate::shape::{Node, Rail, Time};
 const ALIKE: f64 = 2.0;
 /// Rates that differ by less than this factor are equal.
 const EQUAL: f64 = 1.25;
+/// Weight of a sample in the rate that tells equal rails from others.
+const STEADY: f64 = 0.0625;
 /// A rate that was not measured again for so long is unknown.
 const RATE_AGE: Time = Time::from_millis(500);
+/// A link has no more on its way than it carries in this time: enough to bridge the pauses of a busy processor, little
+/// enough that senders to one node do not overflow the switch's queue before it.
+const REACH: Time = Time::from_millis(10);
 /// Frames smaller than this say more of delays than of rates.
-const MEASURED_FROM: u64 = 32 << 10;
-/// A rate sample is of so many bytes, or of so long a time.
-const SAMPLE: u64 = 512 << 10;
+const MEASURED_FROM: u64 = 16 << 10;
+/// A rate sample is of so many bytes in no less than [`SAMPLE_TIME`], or of four times that time: a link that is as fast
+/// as the processor is measured over many of the processor's pauses.
+const SAMPLE: u64 = 256 << 10;
 /// See [`SAMPLE`].
 const SAMPLE_TIME: Time = Time::from_millis(10);
+
+/// A rail that carried less than others catches up on so many bytes at most.
+const DEBT: u64 = 2 << 20;
+/// Bytes of a chunk that rails are compared by.
+const REFERENCE: f64 = 32768.0;
 
 /// A frame on its way.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +64,8 @@ pub struct Link {
     sample_bytes: u64,
     sample_time: Time,
     rate: Option<(f64, Time)>,
+    /// The rate over many samples, and how many.
+    steady: (f64, u32),
 }
 
 impl Link {
@@ -107,22 +120,27 @@ impl Link {
         }
         self.acked = acked;
         // A frame that was handed over before the one before it was acknowledged has waited for nothing but the rail, so
-        // the time between the two acknowledgements is the rail's. Any other frame's time says how long the way is.
+        // the time between the two acknowledgements is the rail's. Any other frame's time holds the way too.
         let mut bytes = 0;
-        while let Some(frame) = self.on_way.front().filter(|f| f.end <= acked) {
+        while let Some(frame) = self.on_way.front().copied().filter(|f| f.end <= acked) {
             if frame.bytes >= MEASURED_FROM && frame.since < self.last_ack {
                 bytes += frame.bytes;
+            } else if frame.bytes >= MEASURED_FROM {
+                self.at_least(frame.bytes as f64 / now.saturating_sub(frame.since).as_secs_f64(), now);
             }
             self.on_way.pop_front();
         }
         if bytes > 0 {
             self.sample_bytes += bytes;
             self.sample_time += now.saturating_sub(self.last_ack);
-            let enough = self.sample_bytes >= SAMPLE || self.sample_time >= SAMPLE_TIME;
-            if enough && !self.sample_time.is_zero() {
+            let enough = self.sample_bytes >= SAMPLE || self.sample_time >= 4 * SAMPLE_TIME;
+            if enough && self.sample_time >= SAMPLE_TIME {
                 let rate = self.sample_bytes as f64 / self.sample_time.as_secs_f64();
                 let old = self.fresh_rate(now).unwrap_or(rate);
-                self.rate = Some((0.5 * old + 0.5 * rate, now));
+                self.rate = Some((0.75 * old + 0.25 * rate, now));
+                let (steady, samples) = self.steady;
+                let weight = STEADY.max(1.0 / f64::from(samples + 1));
+                self.steady = ((1.0 - weight) * steady + weight * rate, samples.saturating_add(1));
                 (self.sample_bytes, self.sample_time) = (0, Time::ZERO);
             }
         }
@@ -130,8 +148,26 @@ impl Link {
         Ok(())
     }
 
+    /// A single frame shows what the link carries at least: that confirms its rate, or raises it step by step (a shaper may
+    /// let one frame through at any speed).
+    fn at_least(&mut self, bound: f64, now: Time) {
+        if let Some((rate, at)) = &mut self.rate {
+            if bound * 2.0 > *rate {
+                *at = now;
+            }
+            if bound > *rate {
+                *rate = 0.75 * *rate + 0.25 * bound.min(4.0 * *rate);
+            }
+        }
+    }
+
     fn fresh_rate(&self, now: Time) -> Option<f64> {
         self.rate.filter(|(_, at)| now.saturating_sub(*at) < RATE_AGE).map(|(rate, _)| rate)
+    }
+
+    /// Bytes per second over so many samples that processor noise has gone from it.
+    fn steady_rate(&self) -> Option<f64> {
+        (f64::from(self.steady.1) * STEADY >= 1.0).then_some(self.steady.0)
     }
 
     /// Bytes per second, if it was measured lately, or if a frame is overdue: then the rate is no more than what would
@@ -142,7 +178,7 @@ impl Link {
         let front = self.on_way.front().filter(|f| f.bytes >= MEASURED_FROM);
         let bound = front.and_then(|frame| {
             let waited = now.saturating_sub(frame.since.max(self.last_ack));
-            (waited > 2 * SAMPLE_TIME).then(|| frame.bytes as f64 / waited.as_secs_f64())
+            (waited > 5 * SAMPLE_TIME).then(|| frame.bytes as f64 / waited.as_secs_f64())
         });
         match (fresh, bound) {
             (Some(rate), Some(bound)) => Some(rate.min(bound)),
@@ -155,18 +191,23 @@ impl Link {
 #[derive(Debug)]
 pub struct Links {
     rails: usize,
+    /// Greatest window of a link, and the least that its rate may narrow it to.
     window: u64,
+    floor: u64,
+    /// Seconds for a chunk that are noise.
+    noise: f64,
     links: Vec<Link>,
-    /// Bytes that each rail has carried since the rails were last found unlike.
+    /// Bytes that each rail has carried; a rail that fell far behind is forgiven.
     carried: Vec<u64>,
 }
 
 impl Links {
-    /// Links to `nodes` nodes over `rails` rails, all down, each with this window of bytes.
+    /// Links to `nodes` nodes over `rails` rails, all down. Each may have `window` bytes on its way at most; its rate
+    /// may narrow that, but not below `floor`. Rails whose times for a chunk differ by `noise` at most are equal.
     #[must_use]
-    pub fn new(nodes: usize, rails: usize, window: u64) -> Self {
+    pub fn new(nodes: usize, rails: usize, window: u64, floor: u64, noise: Time) -> Self {
         let links = (0..nodes * rails).map(|_| Link::default()).collect();
-        Links { rails, window, links, carried: vec![0; rails] }
+        Links { rails, window, floor, noise: noise.as_secs_f64(), links, carried: vec![0; rails] }
     }
 
     /// Whether there is such a link.
@@ -221,32 +262,25 @@ impl Links {
 
     /// The rail for a chunk of `bytes` to a peer, `backlog` more bytes for which are to follow; `None` while it is better
     /// to wait.
-    pub fn choose(&mut self, peer: Node, bytes: u64, backlog: u64, now: Time) -> Option<Rail> {
-        let (mut least, mut best, mut up) = (f64::INFINITY, 0.0f64, 0);
-        for rail in self.up(peer) {
-            up += 1;
-            if let Some(rate) = self.get(rail, peer).known_rate(now) {
-                (least, best) = (least.min(rate), best.max(rate));
-            }
-        }
-        if best <= least * ALIKE || up == 1 {
+    pub fn choose(&self, peer: Node, bytes: u64, backlog: u64, now: Time) -> Option<Rail> {
+        let known = self.up(peer).filter_map(|rail| self.get(rail, peer).known_rate(now));
+        let (least, best) = spread(known);
+        // What the slowest rail needs longer for a chunk than the fastest.
+        let lag = |least: f64, best: f64| REFERENCE.max(bytes as f64) * (1.0 / least - 1.0 / best);
+        let alike = |(l, b): (f64, f64), factor: f64| b <= l * factor || lag(l, b) <= self.noise;
+        if alike((least, best), ALIKE) || self.up(peer).count() == 1 {
+            let steady = spread(self.up(peer).filter_map(|rail| self.get(rail, peer).steady_rate()));
             let carried = |rail: Rail| self.carried[usize::from(rail)];
             let last = self.up(peer).map(carried).min()?;
-            let lead = if best <= least * EQUAL { (last / 32).max(2 * bytes) } else { u64::MAX };
-            let open = self
-                .up(peer)
-                .filter(|&rail| self.has_room(rail, peer, bytes) && carried(rail) - last <= lead);
-            let choice = open.min_by_key(|&rail| (carried(rail), self.get(rail, peer).outstanding()));
-            if lead == u64::MAX {
-                self.level();
-            }
-            return choice;
+            let lead = if alike(steady, EQUAL) { (last / 32).max(2 * bytes) } else { u64::MAX };
+            let fits = |rail: &Rail| self.has_room(*rail, peer, bytes, now) && carried(*rail) - last <= lead;
+            let open = self.up(peer).filter(fits);
+            return open.min_by_key(|&rail| (carried(rail), self.get(rail, peer).outstanding()));
         }
-        self.level();
         let rate = |rail: Rail| self.get(rail, peer).known_rate(now).unwrap_or(best);
         let finish = |rail: Rail| (self.get(rail, peer).outstanding() + bytes) as f64 / rate(rail);
         let first = |a: &Rail, b: &Rail| finish(*a).total_cmp(&finish(*b)).then(a.cmp(b));
-        let open = self.up(peer).filter(|&rail| self.has_room(rail, peer, bytes)).min_by(first)?;
+        let open = self.up(peer).filter(|&rail| self.has_room(rail, peer, bytes, now)).min_by(first)?;
         let earliest = self.up(peer).map(finish).fold(f64::INFINITY, f64::min);
         let waiting: u64 =
             self.up(peer).map(|rail| self.get(rail, peer).outstanding()).sum::<u64>() + bytes + backlog;
@@ -254,9 +288,11 @@ impl Links {
         (finish(open) <= earliest.max(all)).then_some(open)
     }
 
-    fn has_room(&self, rail: Rail, peer: Node, bytes: u64) -> bool {
-        let outstanding = self.get(rail, peer).outstanding();
-        outstanding == 0 || outstanding + bytes <= self.window
+    fn has_room(&self, rail: Rail, peer: Node, bytes: u64, now: Time) -> bool {
+        let link = self.get(rail, peer);
+        let reach = link.known_rate(now).map_or(self.window, |rate| (rate * REACH.as_secs_f64()) as u64);
+        let window = reach.clamp(self.floor.min(self.window), self.window);
+        link.outstanding() == 0 || link.outstanding() + bytes <= window
     }
 
     /// What was carried before says nothing any more.
@@ -266,9 +302,19 @@ impl Links {
 
     /// A frame is handed to a link.
     pub fn hand(&mut self, rail: Rail, peer: Node, bytes: u64, now: Time) {
-        self.carried[usize::from(rail)] += bytes;
+        let rail_carried = &mut self.carried[usize::from(rail)];
+        *rail_carried += bytes;
+        let least = rail_carried.saturating_sub(DEBT);
+        for carried in &mut self.carried {
+            *carried = least.max(*carried);
+        }
         self.get_mut(rail, peer).hand(bytes, now);
     }
+}
+
+/// Least and greatest of some rates; of none, an empty range.
+fn spread(rates: impl Iterator<Item = f64>) -> (f64, f64) {
+    rates.fold((f64::INFINITY, 0.0f64), |(least, best), rate| (least.min(rate), best.max(rate)))
 }
 
 #[cfg(test)]
@@ -279,7 +325,7 @@ mod tests {
 
     /// Rails that serve at fixed rates, in virtual time; gives the bytes that each carried and the time it took.
     fn run(rates: &[f64], chunks: u64) -> (Vec<u64>, Time) {
-        let mut links = Links::new(2, rates.len(), 4 * CHUNK);
+        let mut links = Links::new(2, rates.len(), 4 * CHUNK, 2 * CHUNK, Time::ZERO);
         (0..rates.len()).for_each(|r| links.set_up(r as Rail, 1));
         let mut done: Vec<VecDeque<Time>> = vec![VecDeque::new(); rates.len()];
         let (mut carried, mut handed) = (vec![0; rates.len()], vec![0; rates.len()]);
@@ -325,7 +371,7 @@ mod tests {
 
     #[test]
     fn an_acknowledgement_of_more_than_was_sent_is_refused() {
-        let mut links = Links::new(2, 1, CHUNK);
+        let mut links = Links::new(2, 1, CHUNK, CHUNK, Time::ZERO);
         links.set_up(0, 1);
         links.hand(0, 1, 100, Time::ZERO);
         let link = links.get_mut(0, 1);

@@ -2,7 +2,9 @@
 //! the higher index dials, from its own address on the rail, and dials again, less and less often, as long as it is wanted.
 
 mod conn;
-mod handshake;
+// Public for the fuzz target only.
+#[doc(hidden)]
+pub mod handshake;
 mod rails;
 mod socket;
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::kernel;
 use crate::machine::scratch::Slot;
 use crate::machine::{InFlight, Machine, Transmit};
 use crate::memory::{Memory, Region};
-use crate::schedule::{SECOND, Source, pieces};
+use crate::schedule::{FIRST, SECOND, Source, pieces};
 use crate::shape::{Node, Rail, Time};
 
 impl Machine {
@@ -117,7 +117,7 @@ impl Machine {
     /// it), then the own inputs; within each, the peers in turn.
     fn next_chunk(&mut self, key: Key, memory: &mut impl Memory, now: Time) -> Option<Transmit> {
         let flows = self.ops.get(&key)?.schedule.sends.len();
-        for step in [SECOND, 0] {
+        for step in [FIRST, SECOND] {
             for turn in 0..flows {
                 let op = self.ops.get(&key)?;
                 let flow = (op.rotor[usize::from(step)] + turn) % flows;

@@ -75,6 +75,7 @@ pub struct TcpRails {
     changes: VecDeque<Change>,
     refusals: Refusals,
     dial: Dial,
+    turn: usize,
 }
 
 impl TcpRails {
@@ -113,6 +114,7 @@ impl TcpRails {
             changes: VecDeque::new(),
             refusals: Refusals::default(),
             dial: Dial::default(),
+            turn: 0,
             config: config.clone(),
         })
     }
@@ -370,6 +372,14 @@ impl TcpRails {
         }
     }
 
+    /// Connections in an order that begins elsewhere in every turn, so that none is always served first.
+    fn in_turn(&self, some: BTreeSet<usize>) -> Vec<usize> {
+        let mut order: Vec<usize> = some.into_iter().collect();
+        let first = self.turn % order.len().max(1);
+        order.rotate_left(first);
+        order
+    }
+
     /// Reads or writes a link.
     fn exchange(&mut self, at: usize, reads: bool, sink: &mut dyn Sink, now: Instant) {
         let Some(Conn { stream, rail, state: State::Open { peer, receiver, sender } }) = &mut self.conns[at]
@@ -454,7 +464,8 @@ impl Transport for TcpRails {
 
     fn flush(&mut self, sink: &mut dyn Sink) {
         self.report(sink);
-        for at in std::mem::take(&mut self.dirty) {
+        let dirty = std::mem::take(&mut self.dirty);
+        for at in self.in_turn(dirty) {
             self.exchange(at, false, sink, Instant::now());
         }
     }
@@ -487,7 +498,8 @@ impl Transport for TcpRails {
             }
         }
         self.report(sink);
-        for at in self.ready.clone() {
+        self.turn += 1;
+        for at in self.in_turn(self.ready.clone()) {
             self.exchange(at, true, sink, now);
         }
         self.flush(sink);
