@@ -15,6 +15,8 @@ mod tests;
 mod types;
 
 pub use clock::{Clock, ManualClock, SystemClock};
+#[doc(hidden)]
+pub use embedded::codec;
 pub use embedded::{EmbeddedOptions, EmbeddedStore};
 pub use error::StoreError;
 pub use memory::MemoryStore;

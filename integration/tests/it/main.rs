@@ -9,6 +9,7 @@
 
 mod architecture;
 mod compatibility;
+mod corpus;
 mod faults;
 mod house;
 mod inputs;

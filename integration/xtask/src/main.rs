@@ -2,6 +2,7 @@
 
 mod bench;
 mod demo;
+mod fuzz;
 mod map;
 mod process;
 mod test;
@@ -27,6 +28,8 @@ enum Command {
     Test(test::Args),
     /// Measure; one JSON object a line with --json.
     Bench(bench::Args),
+    /// Feed every decoder hostile bytes; needs a nightly compiler.
+    Fuzz(fuzz::Args),
     /// Replay seeds of the control-plane simulator, for example: sim --seed 17
     Sim(SimArgs),
     /// Write ARCHITECTURE.md's map from what cargo sees.
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Test(args) => test::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Fuzz(args) => fuzz::run(&args),
         Command::Sim(args) => sim(&args),
         Command::Map(args) => map::run(&args),
     };

@@ -9,6 +9,7 @@ use crate::process::{self, Result};
 
 /// Versions are pinned, so that a new release of a tool cannot break an old commit.
 const CARGO_DENY: &str = "0.20.2";
+const CARGO_FUZZ: &str = "0.13.2";
 const OPENAPI_CLIENT: &str = "openapi-python-client==0.29.1";
 
 /// The Python environment with the tools, made on first use. An error says why it cannot be had.
@@ -29,16 +30,24 @@ pub fn python_tools() -> Result<PathBuf> {
 
 /// cargo-deny: from the PATH, or built once into the target directory. An error says why it cannot be had.
 pub fn cargo_deny() -> Result<PathBuf> {
-    if answers("cargo-deny") {
-        return Ok("cargo-deny".into());
+    installed("cargo-deny", CARGO_DENY)
+}
+
+/// cargo-fuzz, in the same way.
+pub fn cargo_fuzz() -> Result<PathBuf> {
+    installed("cargo-fuzz", CARGO_FUZZ)
+}
+
+fn installed(name: &str, version: &str) -> Result<PathBuf> {
+    if answers(name) {
+        return Ok(name.into());
     }
     let target = process::target_dir()?;
     let root = target.join("tools-cargo");
-    let program = root.join("bin/cargo-deny");
+    let program = root.join("bin").join(name);
     if !answers(&program) {
-        let mut install =
-            process::cargo(["install", "cargo-deny", "--version", CARGO_DENY, "--locked", "--quiet"]);
-        // The tool runs for a second; building it fast matters more than making it fast.
+        let mut install = process::cargo(["install", name, "--version", version, "--locked", "--quiet"]);
+        // A tool runs for a second; building it fast matters more than making it fast.
         install
             .args(["--profile", "dev", "--root"])
             .arg(&root)

@@ -27,7 +27,7 @@ const CRC_TABLE: [u32; 256] = {
     table
 };
 
-pub(super) fn crc32(parts: &[&[u8]]) -> u32 {
+pub fn crc32(parts: &[&[u8]]) -> u32 {
     let mut crc = u32::MAX;
     for byte in parts.iter().flat_map(|part| part.iter()) {
         crc = CRC_TABLE[((crc ^ u32::from(*byte)) & 0xFF) as usize] ^ (crc >> 8);
@@ -36,10 +36,10 @@ pub(super) fn crc32(parts: &[&[u8]]) -> u32 {
 }
 
 /// Why an item could not be decoded.
-pub(super) type Damage = &'static str;
+pub type Damage = &'static str;
 
 /// One live key; the key itself is part of the checksum, so a value under a wrong key is found too.
-pub(super) fn encode_kv(kv: &KeyValue) -> Vec<u8> {
+pub fn encode_kv(kv: &KeyValue) -> Vec<u8> {
     let mut out = Vec::with_capacity(40 + kv.value.len());
     put_meta(&mut out, kv);
     out.put_slice(&kv.value);
@@ -48,7 +48,7 @@ pub(super) fn encode_kv(kv: &KeyValue) -> Vec<u8> {
     out
 }
 
-pub(super) fn decode_kv(key: &[u8], stored: &[u8]) -> Result<KeyValue, Damage> {
+pub fn decode_kv(key: &[u8], stored: &[u8]) -> Result<KeyValue, Damage> {
     let body = checked(&[key], stored)?;
     let mut body = Bytes::copy_from_slice(body);
     let mut kv = take_meta(&mut body)?;
@@ -58,7 +58,7 @@ pub(super) fn decode_kv(key: &[u8], stored: &[u8]) -> Result<KeyValue, Damage> {
 }
 
 /// All events of one revision.
-pub(super) fn encode_events(revision: u64, events: &[Event]) -> Vec<u8> {
+pub fn encode_events(revision: u64, events: &[Event]) -> Vec<u8> {
     let mut out = Vec::new();
     out.put_u32_le(length(events.len()));
     for event in events {
@@ -82,7 +82,7 @@ pub(super) fn encode_events(revision: u64, events: &[Event]) -> Vec<u8> {
     out
 }
 
-pub(super) fn decode_events(revision: u64, stored: &[u8]) -> Result<Arc<[Event]>, Damage> {
+pub fn decode_events(revision: u64, stored: &[u8]) -> Result<Arc<[Event]>, Damage> {
     let mut body = Bytes::copy_from_slice(checked(&[&revision.to_le_bytes()], stored)?);
     let count = body.try_get_u32_le().map_err(|_| SHORT)?;
     let mut events = Vec::new();
@@ -148,10 +148,10 @@ fn take_kv(key: &Bytes, body: &mut Bytes) -> Result<KeyValue, Damage> {
 }
 
 /// First page of the file: what it is and which format it has.
-pub(super) const HEADER_BYTES: usize = 4096;
-pub(super) const MAGIC: &[u8; 16] = b"RAILYARD-STORE\r\n";
+pub const HEADER_BYTES: usize = 4096;
+pub const MAGIC: &[u8; 16] = b"RAILYARD-STORE\r\n";
 
-pub(super) fn encode_header(format: u32) -> Vec<u8> {
+pub fn encode_header(format: u32) -> Vec<u8> {
     let mut header = BytesMut::with_capacity(HEADER_BYTES);
     header.put_slice(MAGIC);
     header.put_u32_le(format);
@@ -162,7 +162,7 @@ pub(super) fn encode_header(format: u32) -> Vec<u8> {
 }
 
 /// The format of a header; `Err` when its checksum is wrong. The caller has looked at the magic already.
-pub(super) fn decode_header(header: &[u8]) -> Result<u32, Damage> {
+pub fn decode_header(header: &[u8]) -> Result<u32, Damage> {
     let body = checked(&[], header.get(..24).ok_or(SHORT)?)?;
     let format = body.last_chunk::<4>().ok_or(SHORT)?;
     Ok(u32::from_le_bytes(*format))

@@ -1,6 +1,8 @@
 //! The embedded store: everything in memory for reading, everything on disk before it is acknowledged.
 
-mod codec;
+// Public for the fuzz target only.
+#[doc(hidden)]
+pub mod codec;
 pub(crate) mod disk;
 mod lock;
 pub(crate) mod tables;

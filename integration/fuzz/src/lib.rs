@@ -1,0 +1,39 @@
+//! What each fuzz target does with its bytes: nothing may panic, run long or take memory without bound, and what
+//! was read survives being written and read again.
+//!
+//! One file per target; `targets/` only ties them to libFuzzer. A test of `integration` includes this file and
+//! replays the seeds with the stable compiler.
+
+pub mod engine;
+pub mod frames;
+pub mod handshake;
+pub mod inventory;
+pub mod json;
+pub mod local;
+pub mod machine;
+mod manifest;
+pub mod rpc;
+pub mod store;
+mod take;
+pub mod topology;
+pub mod wire;
+pub mod yaml;
+
+/// A target by its name.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// Every target; each name is also that of its seeds' folder.
+pub const TARGETS: [Target; 12] = [
+    ("engine", engine::run),
+    ("frames", frames::run),
+    ("handshake", handshake::run),
+    ("inventory", inventory::run),
+    ("json", json::run),
+    ("local", local::run),
+    ("machine", machine::run),
+    ("rpc", rpc::run),
+    ("store", store::run),
+    ("topology", topology::run),
+    ("wire", wire::run),
+    ("yaml", yaml::run),
+];
