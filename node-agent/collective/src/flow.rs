@@ -15,7 +15,7 @@
 //!   cost one trip for each step. Their number is bounded for each peer, and each has a slot there. The peer's
 //!   announcement of the operation gives the credit back.
 //! * *Control frames* need no permission. For each operation and peer there is one announcement, and one grant for a quarter
-//!   of a window; acknowledgements ride on other frames or stand for 32 KiB or two milliseconds.
+//!   of a window; acknowledgements ride on other frames or stand for 48 KiB or two milliseconds.
 //!
 //! **Progress.** Consider the oldest operation that is not complete on some node. All nodes will start it: their ranks
 //! post it (else its deadline ends it with an error that names the missing), operations start in order, and the staging

@@ -113,8 +113,9 @@ impl Machine {
         Some(self.frame(rail, peer, header, now))
     }
 
-    /// The next chunk of an operation: what was reduced or relayed first (it is in the cache, and others wait for
-    /// it), then the own inputs; within each, the peers in turn.
+    /// The next chunk of an operation: the own inputs first, because others wait for them to reduce, then what was reduced
+    /// or relayed; within each, the peers in turn. The other way round a node that is ahead gathers while others wait
+    /// for its contributions, and the rails idle at the end.
     fn next_chunk(&mut self, key: Key, memory: &mut impl Memory, now: Time) -> Option<Transmit> {
         let flows = self.ops.get(&key)?.schedule.sends.len();
         for step in [FIRST, SECOND] {
