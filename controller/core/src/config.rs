@@ -46,6 +46,8 @@ pub struct Config {
     pub pass_places: usize,
     /// Most waiting jobs whose stored reasons one step rewrites.
     pub reason_writes: usize,
+    /// Most waiting jobs whose reasons one step works out in full.
+    pub reason_looks: usize,
     /// Most deadlines handled in one step; the rest follows in the next tick.
     pub due_limit: usize,
     /// Most expired records (request ids, tokens, jobs of removed tenants) that one step removes.
@@ -74,6 +76,7 @@ impl Default for Config {
             pass_limit: 4096,
             pass_places: 16,
             reason_writes: 8,
+            reason_looks: 64,
             due_limit: 8,
             purge_limit: 64,
         }

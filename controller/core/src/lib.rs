@@ -19,7 +19,7 @@
 //! One batch: step, step, step; merge their writes (a later write of the same [`Key`] wins); one store transaction
 //! fenced by the epoch; then `commit(revision)` and let replies and pushes go; or `rollback()`, answer clients with
 //! the failure, and step the agents' events of the batch again later (or end those agents' streams: they register
-//! again with everything they know). Where several controllers may be, a batch without writes is told to clients only
+//! again with everything they know); wait a little before the next step, since what was due still is. Where several controllers may be, a batch without writes is told to clients only
 //! after the epoch was confirmed: a refusal of a replaced controller is stale.
 
 mod admin;

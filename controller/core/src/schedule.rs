@@ -26,16 +26,20 @@ impl Step<'_> {
         let keys: Vec<QueueKey> = self.state.index.queue.range(range).take(limit).copied().collect();
         let mut reached = None;
         let (mut places, mut rewrites) = (0, 0);
-        for key in &keys {
+        for (at, key) in keys.iter().enumerate() {
             if places >= self.state.config.pass_places {
                 break;
             }
             reached = Some(*key);
             let Some(entry) = self.state.base.jobs.get(&key.uid) else { continue };
             let ask = Ask { key: *key, id: &entry.job.id, spec: &entry.job.spec, not_before: entry.due };
+            // Stored reasons are kept fresh at the head of the queue; `explain` tells those of any job anew.
+            let rewrite = rewrites < self.state.config.reason_writes && at < self.state.config.reason_looks;
+            if !rewrite {
+                pass.be_brief();
+            }
             let decision = pass.decide(&self.state.index.snapshot, &ask, self.now);
             places += usize::from(matches!(decision, Decision::Place(_)));
-            let rewrite = rewrites < self.state.config.reason_writes;
             rewrites += usize::from(self.follow(key.uid, decision, rewrite));
         }
         let done = keys.len() < limit && reached == keys.last().copied();

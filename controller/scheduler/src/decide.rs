@@ -75,6 +75,11 @@ impl Wait {
         self.capacity |= !infeasible;
     }
 
+    /// Whether it would wait even if there were room.
+    fn is_blocked(&self) -> bool {
+        self.infeasible || self.quota || self.until.is_some()
+    }
+
     fn never(&mut self, reason: Reason) {
         self.reasons.insert(self.never, reason);
         self.never += 1;
@@ -127,13 +132,19 @@ impl Shape {
 pub struct Pass {
     blocked: Blocked,
     failed: BTreeMap<Shape, (Vec<Reason>, bool)>,
+    brief: bool,
 }
 
 impl Pass {
+    /// From here on only whether a job starts is asked, not every reason why it waits: the rest of a long queue.
+    pub fn be_brief(&mut self) {
+        self.brief = true;
+    }
+
     /// A pass that goes on behind jobs that were looked at before, or a single look at one job.
     #[must_use]
     pub fn resume(blocked: Blocked) -> Self {
-        Self { blocked, failed: BTreeMap::new() }
+        Self { blocked, ..Self::default() }
     }
 
     /// Who stands in the way now.
@@ -153,23 +164,23 @@ impl Pass {
         let mut wait = Wait::default();
         self.quota(snapshot, ask, &mut wait);
         if let Some(until) = ask.not_before.filter(|until| *until > now) {
-            let message =
-                format!("the job was requeued and is tried again in {} ms", until.since(now).as_millis());
-            wait.reasons.push(Reason::new("RequeueBackoff", message).since(now));
             wait.until = Some(until);
+            let message =
+                || format!("the job was requeued and is tried again in {} ms", until.since(now).as_millis());
+            self.say(&mut wait, || Reason::new("RequeueBackoff", message()).since(now));
         }
         let need = Need::new(ask.spec, snapshot.topology().rails());
         // What failed for one ahead fails for one behind: capacity only shrinks, and only more nodes are kept.
         let in_order = self.blocked.head.as_ref().is_none_or(|head| head.key < ask.key);
         let kept = self.blocked.head.as_ref().filter(|_| in_order).map(|head| &head.nodes);
         if let Some((reasons, infeasible)) = self.failed.get(&Shape::of(ask.spec)).filter(|_| in_order) {
-            wait.add(reasons.clone(), *infeasible);
-        } else {
+            wait.add(if self.brief { Vec::new() } else { reasons.clone() }, *infeasible);
+        } else if !(self.brief && self.is_settled(ask, &wait)) {
             let candidates = free_now(snapshot, &need, kept);
             // A gang of several nodes without a rail could not speak.
             let speaks = need.nodes == 1 || need.rail_count() > 0;
             match choose(snapshot, &need, &candidates).filter(|_| speaks) {
-                Some(choice) if wait.reasons.is_empty() => {
+                Some(choice) if !wait.is_blocked() => {
                     let mut placement = placement(snapshot, ask.spec, &choice);
                     placement.reasons = why(snapshot, &need, &placement, candidates.len());
                     return Decision::Place(Box::new(placement));
@@ -186,8 +197,6 @@ impl Pass {
         let mut reasons = infeasible(snapshot, need);
         let infeasible = !reasons.is_empty();
         if !infeasible {
-            // What failed for one ahead fails for one behind: capacity only shrinks, and only more nodes are kept.
-            let in_order = self.blocked.head.as_ref().is_none_or(|head| head.key < ask.key);
             let kept = self.blocked.head.as_ref().filter(|_| in_order).map(|head| (&head.nodes, &head.id));
             reasons = not_now(snapshot, need, kept);
         }
@@ -215,18 +224,29 @@ impl Pass {
                 format!("the job asks for {asked} GPUs in all, the quota of tenant '{tenant}' is {quota}");
             wait.never(Reason::new("QuotaTooSmall", message).scope(scope()));
         } else if used.held + asked > u64::from(quota) {
-            let message = format!(
-                "tenant '{tenant}' holds {} of its {quota} GPUs, the job asks for {asked}",
-                used.held
-            );
+            wait.quota = true;
             let count = usize::try_from(used.held + asked - u64::from(quota)).unwrap_or(usize::MAX);
-            wait.reasons.push(Reason::new("QuotaExceeded", message).count(count).scope(scope()));
-            wait.quota = true;
-        } else if let Some((_, ahead)) = self.blocked.tenants.get(tenant).filter(|(key, _)| *key < ask.key) {
+            let held = used.held;
             let message =
-                format!("job '{ahead}' of the same tenant is ahead and waits for the tenant's quota");
-            wait.reasons.push(Reason::new("QuotaAhead", message).scope(format!("job/{ahead}")));
+                || format!("tenant '{tenant}' holds {held} of its {quota} GPUs, the job asks for {asked}");
+            self.say(wait, || Reason::new("QuotaExceeded", message()).count(count).scope(scope()));
+        } else if let Some((_, ahead)) = self.blocked.tenants.get(tenant).filter(|(key, _)| *key < ask.key) {
             wait.quota = true;
+            let message =
+                || format!("job '{ahead}' of the same tenant is ahead and waits for the tenant's quota");
+            self.say(wait, || Reason::new("QuotaAhead", message()).scope(format!("job/{ahead}")));
+        }
+    }
+
+    /// Whether room would change nothing, neither for the job nor for those behind it.
+    fn is_settled(&self, ask: &Ask<'_>, wait: &Wait) -> bool {
+        let ahead = self.blocked.tenants.get(&ask.id.tenant).is_some_and(|(key, _)| *key < ask.key);
+        wait.infeasible || wait.until.is_some() || (wait.quota && ahead)
+    }
+
+    fn say(&self, wait: &mut Wait, reason: impl FnOnce() -> Reason) {
+        if !self.brief {
+            wait.reasons.push(reason());
         }
     }
 

@@ -400,6 +400,21 @@ proptest! {
             .map(|(at, spec)| Ask { key: key(0, at as u64), id: &names[at], spec, not_before: None }).collect();
         let decisions = solve(&snapshot, &queue, Timestamp(1));
         prop_assert_eq!(&decisions, &solve(&snapshot, &queue, Timestamp(1)));
+        // Without the reasons the decisions are the same.
+        let (mut pass, mut brief) = (Pass::default(), snapshot.clone());
+        pass.be_brief();
+        for (ask, decision) in queue.iter().zip(&decisions) {
+            match (pass.decide(&brief, ask, Timestamp(1)), decision) {
+                (Decision::Place(mine), Decision::Place(theirs)) => {
+                    prop_assert_eq!(&mine, theirs);
+                    brief.hold(&tenant(), &mine);
+                }
+                (Decision::Wait(mine), Decision::Wait(theirs)) => {
+                    prop_assert_eq!((mine.quota, mine.until), (theirs.quota, theirs.until));
+                }
+                (mine, _) => prop_assert!(false, "brief: {mine:?}, in full: {decision:?}"),
+            }
+        }
         // Step by step with a check after each, every one asked for as a dry run first.
         let mut state = snapshot;
         let mut blocked = Blocked::default();
