@@ -94,7 +94,7 @@ mod defaults {
         60_000
     }
     pub(super) fn chunk_bytes() -> usize {
-        256 << 10
+        node_agent_collective::shape::DEFAULT_CHUNK
     }
 }
 
