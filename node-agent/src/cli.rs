@@ -7,7 +7,7 @@ use node_agent_host::RailRule;
 use proto_model::NodeName;
 use proto_rpc::{CaPin, Endpoint, telemetry::LogFormat};
 
-use crate::{agent, layout::JobDir, rank_exec, supervisor};
+use crate::{agent, layout::JobDir, rank_exec, rank_user::Ids, supervisor};
 
 /// Wrong arguments.
 const USAGE: u8 = 2;
@@ -38,6 +38,8 @@ enum Command {
         parent: i32,
         #[arg(long)]
         cgroup: Vec<PathBuf>,
+        #[arg(long)]
+        user: Option<Ids>,
         #[arg(last = true, required = true)]
         argv: Vec<OsString>,
     },
@@ -84,6 +86,14 @@ pub struct RunArguments {
     /// Bytes of one log file of a rank; each rank has at most two
     #[arg(long, env = "RAIL_LOG_BYTES", default_value_t = 8 * 1024 * 1024)]
     pub log_bytes: u64,
+    /// Run ranks as this user: a name, a number, or UID:GID. Needs an agent that runs as root
+    ///
+    /// A job's program then can read neither this server's certificate key, nor the job's key in rail-engine, nor the
+    /// agent's files and logs; its working directory and its result file are its own. Give a user that nothing else
+    /// on this server uses. All jobs share it, so programs of two tenants on one server can still see each other.
+    /// Default: the agent's own user
+    #[arg(long, env = "RAIL_RANK_USER", value_name = "USER")]
+    pub rank_user: Option<String>,
     /// Make no control groups for jobs
     #[arg(long, env = "RAIL_NO_CGROUPS")]
     pub no_cgroups: bool,
@@ -108,7 +118,9 @@ pub fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
-        Command::RankExec { parent, cgroup, argv } => rank_exec::run(parent, &cgroup, &argv),
+        Command::RankExec { parent, cgroup, user, argv } => {
+            rank_exec::run(parent, &cgroup, user.as_ref(), &argv)
+        }
     }
 }
 
@@ -133,5 +145,6 @@ mod tests {
         command.clone().debug_assert();
         let help = command.find_subcommand_mut("run").unwrap().render_long_help().to_string();
         assert!(help.contains("RAIL_JOIN_TOKEN") && help.contains("--ca-pin"));
+        assert!(help.contains("RAIL_RANK_USER") && help.contains("UID:GID"));
     }
 }

@@ -73,6 +73,13 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     Ok(Some(value))
 }
 
+/// An empty file for writing, readable by its user only.
+pub fn create_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
+    file.map_err(|error| name_it(path, "create", &error))
+}
+
 /// Takes a lock file; `None` if another process holds it. The lock goes with the returned file.
 pub fn lock(path: &Path) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();

@@ -2,12 +2,14 @@
 
 use std::{
     fs, io,
-    os::unix::fs::DirBuilderExt,
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
 use node_agent_core::Key;
 use proto_model::JobUid;
+
+use crate::rank_user::Ids;
 
 /// The agent's data directory.
 #[derive(Debug, Clone)]
@@ -25,7 +27,26 @@ impl DataDir {
         let root = fs::canonicalize(root)?;
         make_private(&root.join("jobs"))?;
         make_private(&root.join("identity"))?;
+        make_private(&root.join("logs"))?;
         Ok(Self { root })
+    }
+
+    /// Lets ranks of another user pass through to their own try; nothing can be listed, and `identity` stays closed.
+    ///
+    /// # Errors
+    /// What the kernel answered.
+    pub fn admit(&self, ids: &Ids) -> io::Result<()> {
+        for closed in [self.identity(), self.kept()] {
+            fs::set_permissions(closed, fs::Permissions::from_mode(0o700))?;
+        }
+        ids.let_pass(&self.root)?;
+        ids.let_pass(&self.jobs_dir())
+    }
+
+    /// The directory of all tries.
+    #[must_use]
+    pub fn jobs_dir(&self) -> PathBuf {
+        self.root.join("jobs")
     }
 
     /// Held by the one agent that uses this directory.

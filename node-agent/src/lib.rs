@@ -13,5 +13,6 @@ pub mod layout;
 pub mod logs;
 pub mod process;
 pub mod rank_exec;
+pub mod rank_user;
 pub mod saved;
 pub mod supervisor;

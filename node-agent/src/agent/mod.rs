@@ -9,7 +9,12 @@ mod runner;
 mod upload;
 mod watch;
 
-use std::{io, path::PathBuf, sync::Arc, time::SystemTime};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
+};
 
 use node_agent_host::InventoryFileError;
 use proto_model::NodeName;
@@ -19,7 +24,13 @@ use proto_rpc::{
 };
 use thiserror::Error;
 
-use crate::{cgroup, cli::RunArguments, files, layout::DataDir};
+use crate::{
+    cgroup,
+    cli::RunArguments,
+    files,
+    layout::DataDir,
+    rank_user::{RankUser, RankUserError},
+};
 
 /// Why the agent ended.
 #[derive(Debug, Error)]
@@ -47,6 +58,9 @@ pub enum AgentError {
     /// Logs or traces could not be started.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
+    /// Ranks cannot run as the user that was asked for.
+    #[error(transparent)]
+    RankUser(#[from] RankUserError),
     /// The metrics address cannot be used.
     #[error("cannot serve metrics: {0}")]
     Metrics(String),
@@ -59,7 +73,7 @@ impl AgentError {
     /// True where the command line is to be mended.
     #[must_use]
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::NoEngine(_) | Self::Inventory(_))
+        matches!(self, Self::NoEngine(_) | Self::Inventory(_) | Self::RankUser(_))
     }
 }
 
@@ -74,6 +88,7 @@ pub(crate) struct Setup {
     pub program: PathBuf,
     pub log_bytes: u64,
     pub cgroups: bool,
+    pub rank_user: Option<RankUser>,
     pub metrics: metrics::AgentMetrics,
 }
 
@@ -109,6 +124,7 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
     if !engine.is_file() {
         return Err(AgentError::NoEngine(engine));
     }
+    let rank_user = rank_user(arguments.rank_user.as_deref(), &data, &program, &engine)?;
     let registry = Metrics::new("rail-node-agent", env!("CARGO_PKG_VERSION"), SystemTime::now());
     let setup = Arc::new(Setup {
         node: arguments.node.clone(),
@@ -117,6 +133,7 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
         library: Some(beside("librail.so")).filter(|library| library.is_file()),
         log_bytes: arguments.log_bytes,
         cgroups: !arguments.no_cgroups && say_cgroups(&arguments.node, &data),
+        rank_user,
         metrics: metrics::AgentMetrics::new(&registry),
         program,
         data,
@@ -130,6 +147,28 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
     let credentials = identity::obtain(&setup, &arguments).await?;
     runner::run(setup, host, discovery, credentials).await;
     Ok(())
+}
+
+/// Whom ranks run as: found, let in, and seen to reach what they need.
+fn rank_user(
+    asked: Option<&str>,
+    data: &DataDir,
+    program: &Path,
+    engine: &Path,
+) -> Result<Option<RankUser>, AgentError> {
+    let Some(asked) = asked else {
+        if rustix::process::geteuid().is_root() {
+            tracing::warn!(
+                "jobs run as root and can read everything on this server; give --rank-user a user of their own"
+            );
+        }
+        return Ok(None);
+    };
+    let Some(user) = RankUser::find(asked)? else { return Ok(None) };
+    data.admit(&user.ids)?;
+    user.check(program, engine, &data.jobs_dir())?;
+    tracing::info!(user = user.name, uid = user.ids.uid, gid = user.ids.gid, "jobs run as this user");
+    Ok(Some(user))
 }
 
 fn say_cgroups(node: &NodeName, data: &DataDir) -> bool {

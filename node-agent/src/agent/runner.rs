@@ -272,6 +272,7 @@ impl Runner {
             environment: place.map(|place| self.nccl(dir, place)).unwrap_or_default(),
             log_bytes: self.setup.log_bytes,
             cgroups: self.setup.cgroups,
+            rank_user: self.setup.rank_user.clone(),
         }
     }
 

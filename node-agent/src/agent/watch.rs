@@ -42,7 +42,7 @@ pub async fn spawn(setup: &Setup, assignment: &Assignment, brief: &Brief) -> Res
         return Err("a wish to stop starts nothing".to_owned());
     };
     brief::write(&dir, assignment, brief).map_err(|error| error.to_string())?;
-    let log = std::fs::File::create(dir.supervisor_log()).map_err(|error| error.to_string())?;
+    let log = files::create_private(&dir.supervisor_log()).map_err(|error| error.to_string())?;
     let mut command = Command::new(&setup.program);
     command.arg("supervise").arg("--dir").arg(dir.path());
     command.env_clear().envs(plain_environment());

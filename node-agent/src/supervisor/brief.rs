@@ -7,7 +7,7 @@ use proto_wire::v1;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{files, layout::JobDir};
+use crate::{files, layout::JobDir, rank_user::RankUser};
 
 /// The file `brief.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -26,6 +26,9 @@ pub struct Brief {
     pub log_bytes: u64,
     /// Make control groups.
     pub cgroups: bool,
+    /// Whom ranks run as; the agent's own user if none.
+    #[serde(default)]
+    pub rank_user: Option<RankUser>,
 }
 
 /// Why a supervisor cannot begin.
@@ -97,6 +100,13 @@ pub fn key_from_hex(text: &str) -> Option<JobKey> {
 /// What the kernel answered.
 pub fn write(dir: &JobDir, assignment: &Assignment, brief: &Brief) -> io::Result<()> {
     dir.make()?;
+    if let Some(RankUser { ids, .. }) = &brief.rank_user {
+        ids.let_pass(dir.path())?;
+        ids.own(&dir.work())?;
+        if dir.topology().exists() {
+            ids.let_read(&dir.topology())?;
+        }
+    }
     let mut wire = v1::Assignment::from(assignment);
     wire.job_key.clear();
     let bytes = prost::Message::encode_to_vec(&wire);

@@ -80,6 +80,7 @@ fn config(dir: &JobDir, task: &Task) -> Result<serde_json::Value, String> {
         "rails": rails,
         "socket": dir.engine_socket(),
         "control": dir.engine_control(),
+        "rank_uid": task.brief.rank_user.as_ref().map(|user| user.ids.uid),
         "connect_timeout_ms": u64::try_from(CONNECT.as_millis()).unwrap_or(u64::MAX),
     }))
 }

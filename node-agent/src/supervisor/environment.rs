@@ -35,13 +35,23 @@ pub fn write_rank_map(dir: &JobDir, task: &Task) -> io::Result<()> {
             })
         })
         .collect();
-    files::write_json(&dir.rank_map(), &ranks, Durability::Process)
+    files::write_json(&dir.rank_map(), &ranks, Durability::Process)?;
+    match &task.brief.rank_user {
+        Some(user) => user.ids.let_read(&dir.rank_map()),
+        None => Ok(()),
+    }
 }
 
 /// One rank's whole environment. What the user set wins.
 #[must_use]
 pub fn of_rank(dir: &JobDir, task: &Task, rank: &RankPlace) -> BTreeMap<String, String> {
     let mut environment = plain_environment();
+    if let Some(user) = &task.brief.rank_user {
+        // Ours would name folders that are closed to it.
+        environment.remove("TMPDIR");
+        environment.insert("HOME".to_owned(), user.home.display().to_string());
+        environment.extend(["USER", "LOGNAME"].map(|name| (name.to_owned(), user.name.clone())));
+    }
     let mut set = |name: &str, value: String| environment.insert(name.to_owned(), value);
     let path = |path: std::path::PathBuf| path.display().to_string();
     set("RANK", rank.rank.to_string());

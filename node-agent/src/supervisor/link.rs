@@ -37,6 +37,8 @@ impl Link {
     pub fn listen(path: &Path) -> io::Result<Self> {
         let _ = std::fs::remove_file(path);
         let listener = UnixListener::bind(ShortPath::of(path)?)?;
+        // Whatever our umask is: whoever may write to it may end the job.
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
         Ok(Self { listener, peers: Vec::new() })
     }

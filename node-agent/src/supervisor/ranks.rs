@@ -99,6 +99,9 @@ impl Ranks {
         if let Some(group) = &self.cgroup {
             command.arg("--cgroup").arg(group);
         }
+        if let Some(user) = &task.brief.rank_user {
+            command.arg("--user").arg(user.ids.to_string());
+        }
         command.arg("--").args(environment::command(task));
         command.env_clear().envs(environment::of_rank(dir, task, rank)).current_dir(&folder);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);

@@ -194,6 +194,9 @@ impl Shell {
 
     fn spawn_ranks(&mut self) {
         self.ranks.make_cgroup(&self.task);
+        if let Err(error) = self.offer_result() {
+            self.ranks.note(&format!("the benchmark's result cannot be kept: {error}"));
+        }
         for rank in self.task.ranks.clone() {
             match self.ranks.spawn(&self.dir, &self.task, &rank) {
                 Ok(()) => self.queue.push_back(Event::RankStarted(rank.rank)),
@@ -204,6 +207,14 @@ impl Shell {
             }
         }
         self.ends.extend(self.ranks.identities().values().filter_map(|id| pidfd(id.pid)));
+    }
+
+    /// The try's directory is not theirs where ranks have a user of their own, so the file is made for them: they can
+    /// fill it, and put nothing else in its place.
+    fn offer_result(&self) -> io::Result<()> {
+        let Some(user) = &self.task.brief.rank_user else { return Ok(()) };
+        files::write_atomic(&self.dir.result(), b"", Durability::Process)?;
+        user.ids.own(&self.dir.result())
     }
 
     /// Durable first, then told.
@@ -368,6 +379,9 @@ impl Shell {
     fn take_result(&mut self, rank: u32, status: WaitStatus) {
         let collective = matches!(self.task.spec.work, Work::Collective(_));
         if rank != 0 || !collective || status.exit_status().is_none() {
+            return;
+        }
+        if std::fs::metadata(self.dir.result()).is_ok_and(|meta| meta.len() == 0) {
             return;
         }
         match files::read_json::<SavedResult>(&self.dir.result()) {

@@ -23,30 +23,41 @@ use crate::{
 
 const INVENTORY: &str = r#"{"gpus":[{"index":0}],"nics":[{"device":"rail0","netdev":"lo","rail":0,"address":"127.0.0.1"}],"cpus":2}"#;
 
-struct Server {
+pub struct Server {
     room: TempDir,
     endpoint: String,
     token: String,
     pin: String,
+    more: Vec<String>,
+    level: &'static str,
     process: Option<Child>,
 }
 
 impl Server {
     fn new(controller: &Controller) -> Self {
+        Self::with(controller, &[], "info")
+    }
+
+    /// One whose agent gets these arguments too, and logs at this level, like all that it starts.
+    pub fn with(controller: &Controller, more: &[&str], level: &'static str) -> Self {
         let room = tempfile::tempdir().unwrap();
         fs::write(room.path().join("inventory.json"), INVENTORY).unwrap();
+        // Ranks may run as another user, who must get to the data directory.
+        fs::set_permissions(room.path(), fs::Permissions::from_mode(0o711)).unwrap();
         let mut server = Self {
             room,
             endpoint: controller.endpoint(),
             token: controller.token.clone(),
             pin: controller.pin.clone(),
+            more: more.iter().map(|one| (*one).to_owned()).collect(),
+            level,
             process: None,
         };
         server.start();
         server
     }
 
-    fn data(&self) -> PathBuf {
+    pub fn data(&self) -> PathBuf {
         self.room.path().join("data")
     }
 
@@ -57,13 +68,19 @@ impl Server {
         command.arg("--inventory").arg(self.room.path().join("inventory.json"));
         command
             .args(["--metrics", "127.0.0.1:0"])
+            .args(&self.more)
             .env("RAIL_JOIN_TOKEN", &self.token)
-            .env("RAIL_LOG", "info");
+            .env("RAIL_LOG", self.level);
         let log = fs::OpenOptions::new().create(true).append(true).open(self.log()).unwrap();
         self.process = Some(command.stdin(Stdio::null()).stderr(log).spawn().unwrap());
     }
 
-    fn log(&self) -> PathBuf {
+    /// The running agent.
+    pub fn pid(&self) -> i32 {
+        self.process.as_ref().unwrap().id().cast_signed()
+    }
+
+    pub fn log(&self) -> PathBuf {
         self.room.path().join("agent.log")
     }
 
@@ -73,11 +90,11 @@ impl Server {
         process.wait().unwrap();
     }
 
-    fn job(&self, job: &Assignment) -> node_agent::layout::JobDir {
+    pub fn job(&self, job: &Assignment) -> node_agent::layout::JobDir {
         DataDir::open(&self.data()).unwrap().job(Key::of(job))
     }
 
-    fn supervisor(&self, job: &Assignment) -> Identity {
+    pub fn supervisor(&self, job: &Assignment) -> Identity {
         let path = self.job(job).state();
         let saved: SavedState =
             eventually("a supervisor", || node_agent::files::read_json(&path).ok().flatten());
@@ -109,13 +126,13 @@ fn running(job: &Assignment, seen: &Observation) -> Assignment {
     Assignment { wish: Wish::Running { spec, placement, key, peers }, ..job.clone() }
 }
 
-fn stopped(job: &Assignment) -> Assignment {
+pub fn stopped(job: &Assignment) -> Assignment {
     let wish = Wish::Stopped { grace: Duration::from_millis(200), reason: "cancelled".into() };
     Assignment { wish, ..job.clone() }
 }
 
 /// A job that runs, as both sides know it.
-async fn run(controller: &mut Controller, job: &Assignment) -> Assignment {
+pub async fn run(controller: &mut Controller, job: &Assignment) -> Assignment {
     controller.wish(job).await;
     let seen = controller.observed(job, Observed::Prepared).await;
     let further = running(job, &seen);
@@ -124,7 +141,7 @@ async fn run(controller: &mut Controller, job: &Assignment) -> Assignment {
     further
 }
 
-fn work(server: &Server, job: &Assignment, name: &str) -> PathBuf {
+pub fn work(server: &Server, job: &Assignment, name: &str) -> PathBuf {
     server.job(job).work().join(name)
 }
 

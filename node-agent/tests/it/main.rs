@@ -9,5 +9,7 @@
 
 mod agent;
 mod controller;
+mod rank_user;
+mod secrets;
 mod supervisor;
 mod support;

@@ -45,6 +45,7 @@ fn brief() -> Brief {
         environment: [("NCCL_IB_DISABLE".to_owned(), "1".to_owned())].into(),
         log_bytes: 1 << 20,
         cgroups: true,
+        rank_user: None,
     }
 }
 
