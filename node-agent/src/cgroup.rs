@@ -8,6 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use node_agent_core::Key;
+
 /// Below the agent's own group.
 const PARENT: &str = "railyard";
 
@@ -51,7 +53,9 @@ pub fn create(name: &str) -> io::Result<PathBuf> {
     for own in own_groups() {
         // A supervisor's own group may already be below ours, after an agent that ran in such a group started it.
         let group = own.join(PARENT).join(name);
-        match fs::create_dir_all(&group).and_then(|()| probe(&group)) {
+        // Once more: somebody may remove the empty group around it at this very moment.
+        let made = fs::create_dir_all(&group).or_else(|_| fs::create_dir_all(&group));
+        match made.and_then(|()| probe(&group)) {
             Ok(()) => return Ok(group),
             Err(error) => {
                 let _ = fs::remove_dir(&group);
@@ -92,17 +96,10 @@ pub fn remove(group: &Path) {
     let _ = fs::remove_dir(group);
 }
 
-/// Removes the empty groups below `parent` whose name begins so, except those to be kept: what supervisors that were
-/// killed have left.
-pub fn sweep(parent: &Path, prefix: &str, keep: impl Fn(&str) -> bool) {
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(prefix)) else { continue };
-        if !keep(rest) {
-            // The kernel refuses while a process is in it.
-            remove(&entry.path());
-        }
-    }
+/// The name of the group of one try's ranks on a node; `railctl dev down` knows it too.
+#[must_use]
+pub fn name(node: &str, key: Key) -> String {
+    format!("{node}.{key}")
 }
 
 /// Says whether groups can be made here: `Err` holds the one line that says what is absent.

@@ -85,21 +85,38 @@ impl DataDir {
         JobDir { path: self.root.join("jobs").join(key.to_string()) }
     }
 
+    /// The control group that tries get theirs below, as a path in JSON; where there are control groups.
+    #[must_use]
+    pub fn cgroups(&self) -> PathBuf {
+        self.root.join("cgroups")
+    }
+
     /// Every try that has a directory.
     #[must_use]
     pub fn jobs(&self) -> Vec<(Key, JobDir)> {
-        let entries = fs::read_dir(self.root.join("jobs")).into_iter().flatten().flatten();
-        let mut found: Vec<_> = entries
-            .filter_map(|entry| {
-                let name = entry.file_name().into_string().ok()?;
-                let (uid, attempt) = name.rsplit_once('.')?;
-                let key = Key { uid: uid.parse::<JobUid>().ok()?, attempt: attempt.parse().ok()? };
-                Some((key, self.job(key)))
-            })
-            .collect();
-        found.sort_by_key(|(key, _)| *key);
-        found
+        keys(&self.jobs_dir()).into_iter().map(|key| (key, self.job(key))).collect()
     }
+
+    /// The tries that have ended and whose output is kept, without those that have a directory again.
+    #[must_use]
+    pub fn ended(&self) -> Vec<Key> {
+        let mut ended = keys(&self.kept());
+        ended.retain(|key| !self.job(*key).path().exists());
+        ended
+    }
+}
+
+/// The tries that have an entry in a folder.
+fn keys(folder: &Path) -> Vec<Key> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let key = |entry: fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        let (uid, attempt) = name.rsplit_once('.')?;
+        Some(Key { uid: uid.parse::<JobUid>().ok()?, attempt: attempt.parse().ok()? })
+    };
+    let mut found: Vec<Key> = entries.filter_map(key).collect();
+    found.sort_unstable();
+    found
 }
 
 fn make_private(path: &Path) -> io::Result<()> {

@@ -1,4 +1,5 @@
-//! What the agents' supervisors have recorded of running tries: DIR/NODE/jobs/TRY/state.json.
+//! What the agents and their supervisors have recorded of tries: DIR/NODE/jobs/TRY/state.json of those that run,
+//! DIR/NODE/logs/TRY of those that have ended, and DIR/NODE/cgroups, the control group around theirs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,6 +20,8 @@ pub struct Tries {
     pub others: BTreeSet<Identity>,
     /// Control groups that were made for the ranks.
     pub cgroups: BTreeSet<PathBuf>,
+    /// The groups around them, which other clusters may use as well.
+    around: BTreeSet<PathBuf>,
 }
 
 /// The part of a supervisor's state that matters here; its other fields belong to the agent.
@@ -46,8 +49,24 @@ impl Tries {
                 all.others.extend(state.ranks.into_values());
                 all.cgroups.extend(state.cgroups.into_iter().filter(|path| is_ours(path)));
             }
+            all.add_named_groups(&node);
         }
         all
+    }
+
+    /// The groups of a node's tries by their names, also of those whose record is gone: `NODE.TRY`.
+    fn add_named_groups(&mut self, node: &Path) {
+        let text = fs::read_to_string(node.join("cgroups")).unwrap_or_default();
+        let Ok(around) = serde_json::from_str::<PathBuf>(&text) else { return };
+        let Some(name) = node.file_name().and_then(|name| name.to_str()).filter(|_| is_ours(&around)) else {
+            return;
+        };
+        for tried in ["jobs", "logs"].iter().flat_map(|folder| children(&node.join(folder))) {
+            let group = tried.file_name().and_then(|tried| tried.to_str());
+            let group = group.map(|tried| around.join(format!("{name}.{tried}")));
+            self.cgroups.extend(group.filter(|group| group.exists()));
+        }
+        self.around.insert(around);
     }
 
     /// Everybody in the control groups.
@@ -65,9 +84,15 @@ impl Tries {
         for group in &self.cgroups {
             // One that is gone already is as good; one that is in use cannot be removed by this.
             let _ = fs::remove_dir(group);
-            if let Some(around) = group.parent() {
-                let _ = fs::remove_dir(around);
-            }
+        }
+        for around in self
+            .cgroups
+            .iter()
+            .filter_map(|group| group.parent())
+            .chain(self.around.iter().map(PathBuf::as_path))
+        {
+            // In use by another cluster it stays.
+            let _ = fs::remove_dir(around);
         }
     }
 }
@@ -101,5 +126,34 @@ mod tests {
         assert_eq!(tries.supervisors, BTreeSet::from([one(5)]));
         assert_eq!(tries.others, BTreeSet::from([one(6), one(7)]));
         assert_eq!(tries.cgroups.len(), 1, "only groups of ours");
+    }
+
+    #[test]
+    fn groups_of_tries_without_a_record_go_and_those_of_others_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let around = folder.path().join("sys/railyard");
+        for group in ["n0.u.1", "n0.v.1", "n0.other.1", "n1.u.1"] {
+            fs::create_dir_all(around.join(group)).unwrap();
+        }
+        let node = folder.path().join("c/n0");
+        fs::create_dir_all(node.join("jobs/u.1")).unwrap();
+        fs::create_dir_all(node.join("logs/v.1")).unwrap();
+        fs::create_dir_all(node.join("logs/w.1")).unwrap();
+        fs::write(node.join("cgroups"), serde_json::to_string(&around).unwrap()).unwrap();
+        Tries::read(&folder.path().join("c")).remove_groups();
+        let left = || {
+            let mut left: Vec<_> =
+                children(&around).iter().map(|path| path.file_name().unwrap().to_owned()).collect();
+            left.sort();
+            left
+        };
+        assert_eq!(left(), ["n0.other.1", "n1.u.1"]);
+        for group in left() {
+            fs::remove_dir(around.join(group)).unwrap();
+        }
+        Tries::read(&folder.path().join("c")).remove_groups();
+        assert!(!around.exists(), "the empty group around them goes too");
+        fs::write(node.join("cgroups"), "\"/sys/fs/cgroup\"").unwrap();
+        assert_eq!(Tries::read(&folder.path().join("c")).around, BTreeSet::new(), "not ours");
     }
 }

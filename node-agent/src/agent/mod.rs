@@ -27,7 +27,7 @@ use thiserror::Error;
 use crate::{
     cgroup,
     cli::RunArguments,
-    files,
+    files::{self, Durability},
     layout::DataDir,
     rank_user::{RankUser, RankUserError},
 };
@@ -174,8 +174,14 @@ fn rank_user(
 fn say_cgroups(node: &NodeName, data: &DataDir) -> bool {
     match cgroup::available() {
         Ok(parent) => {
-            let known: Vec<String> = data.jobs().iter().map(|(key, _)| key.to_string()).collect();
-            cgroup::sweep(&parent, &format!("{node}."), |key| known.iter().any(|known| known == key));
+            // What supervisors that were killed have left. Other agents' groups, beside ours, are not touched.
+            for key in data.ended() {
+                cgroup::remove(&parent.join(cgroup::name(node.as_str(), key)));
+            }
+            // For `railctl dev down`.
+            if let Err(error) = files::write_json(&data.cgroups(), &parent, Durability::Process) {
+                tracing::warn!(%error, "empty control groups may be left behind");
+            }
             tracing::info!(parent = %parent.display(), "jobs get control groups");
             true
         }

@@ -13,7 +13,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use node_agent_core::supervisor::Signal as Hardness;
+use node_agent_core::{Key, supervisor::Signal as Hardness};
 use proto_model::{RankPlace, Work};
 use rustix::process::Signal;
 
@@ -59,8 +59,8 @@ impl Ranks {
     /// so once).
     pub fn make_cgroup(&mut self, task: &Task) {
         if task.brief.cgroups && self.cgroup.is_none() {
-            let key = format!("{}.{}.{}", task.brief.node, task.assignment.uid, task.assignment.attempt);
-            self.cgroup = cgroup::create(&key).ok();
+            let name = cgroup::name(&task.brief.node, Key::of(&task.assignment));
+            self.cgroup = cgroup::create(&name).ok();
         }
     }
 
