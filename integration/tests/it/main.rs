@@ -16,4 +16,5 @@ mod inputs;
 mod jobs;
 mod netns;
 mod rest;
+mod leftovers;
 mod trace;
