@@ -208,7 +208,7 @@ impl World {
                 Kind::Data {
                     step: take.below(4),
                     block: u32::from(take.below(6)),
-                    offset: take.u64() * 64 % (1 << 62),
+                    offset: take.u64().wrapping_mul(64),
                 },
                 key,
             ),

@@ -49,12 +49,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         format!("cargo-fuzz cannot be had: {error}\n  install it: cargo install cargo-fuzz --locked")
     })?;
     let out = process::target_dir()?.join("fuzz");
-    println!("==> building {} target(s) with the address sanitizer", targets.len());
-    for target in &targets {
-        let mut build = nightly(&cargo_fuzz);
-        build.args(["fuzz", "build", "--fuzz-dir"]).arg(&dir).arg("--target-dir").arg(&out).arg(target);
-        process::run_quiet(&mut build)?;
-    }
+    println!(
+        "==> building {} target(s) with the address sanitizer (the first time takes minutes)",
+        targets.len()
+    );
+    let mut build = nightly(&cargo_fuzz);
+    build.args(["fuzz", "build", "--fuzz-dir"]).arg(&dir).arg("--target-dir").arg(&out).args(&args.target);
+    process::run_quiet(&mut build)?;
     println!(
         "==> {} s each\n{:<12} {:>12} {:>9} {:>8}",
         args.seconds, "TARGET", "RUNS", "COVERAGE", "CRASHES"
@@ -65,11 +66,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let Outcome { runs, coverage, crashes, failure } = &outcome;
         println!("{target:<12} {runs:>12} {coverage:>9} {:>8}", crashes.len());
         for input in crashes {
-            let [dir, out] = [&dir, &out].map(|path| shown(path));
-            println!(
-                "    cargo +nightly fuzz run --fuzz-dir {dir} --target-dir {out} {target} {}",
-                shown(input)
-            );
+            println!("    {} {}", shown(&binary(target, &out)?), shown(input));
         }
         if let Some(failure) = failure {
             println!("    {}", failure.replace('\n', "\n    "));
