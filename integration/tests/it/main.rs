@@ -14,7 +14,7 @@ mod faults;
 mod house;
 mod inputs;
 mod jobs;
+mod leftovers;
 mod netns;
 mod rest;
-mod leftovers;
 mod trace;
