@@ -116,4 +116,7 @@ pub struct Delete {
     /// Names; none for the fabric
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
+    /// For a server that is gone for good: you vouch that nothing runs there, and its jobs lose what they hold on it
+    #[arg(long)]
+    pub force: bool,
 }

@@ -22,7 +22,7 @@ pub async fn run(args: &Delete, api: &Api) -> Result<(), Error> {
     }
     let mut first = None;
     for name in &args.names {
-        match one(args.noun, name, api).await {
+        match one(args.noun, name, args.force, api).await {
             Ok(what) => eprintln!("{what} is deleted"),
             Err(error) => {
                 if let Some(earlier) = first.replace(error) {
@@ -34,7 +34,7 @@ pub async fn run(args: &Delete, api: &Api) -> Result<(), Error> {
     first.map_or(Ok(()), Err)
 }
 
-async fn one(noun: DeleteNoun, name: &str, api: &Api) -> Result<String, Error> {
+async fn one(noun: DeleteNoun, name: &str, force: bool, api: &Api) -> Result<String, Error> {
     let name_owned = name.to_owned();
     match noun {
         DeleteNoun::Job => {
@@ -49,7 +49,15 @@ async fn one(noun: DeleteNoun, name: &str, api: &Api) -> Result<String, Error> {
             Ok(format!("tenant {name}"))
         }
         DeleteNoun::Node | DeleteNoun::Fabric => {
-            let request = v1::DeleteNodeRequest { name: name_owned };
+            // Forced, it must be this server and not one that joins under its name meanwhile.
+            let uid = if force {
+                let request = v1::GetNodeRequest { name: name_owned.clone() };
+                let node = once(format!("get node `{name}`"), api.nodes().get_node(request)).await?;
+                node.metadata.unwrap_or_default().uid
+            } else {
+                String::new()
+            };
+            let request = v1::DeleteNodeRequest { name: name_owned, force, uid };
             once(format!("delete node `{name}`"), api.nodes().delete_node(request)).await?;
             Ok(format!("node {name}"))
         }

@@ -145,8 +145,17 @@ impl NodeService for Nodes {
         &self,
         request: Request<v1::DeleteNodeRequest>,
     ) -> Result<Response<v1::DeleteNodeResponse>, Status> {
-        let name = name(&request.into_inner().name)?;
-        let event = Event::DeleteNode { name, force: false };
+        let wire = request.into_inner();
+        let name = name(&wire.name)?;
+        let uid = (!wire.uid.is_empty()).then_some(wire.uid);
+        if wire.force && uid.is_none() {
+            return Err(fault::field(
+                "uid",
+                "is required with force: the uid of the server that is gone for good",
+            )
+            .into());
+        }
+        let event = Event::DeleteNode { name, force: wire.force, uid };
         self.context.handle.apply(event).await.map_err(|refusal| fault::refused(&refusal))?;
         Ok(Response::new(v1::DeleteNodeResponse {}))
     }

@@ -131,9 +131,17 @@ impl Step<'_> {
         Ok(Reply::Node(node))
     }
 
-    pub(crate) fn delete_node(&mut self, name: &NodeName, force: bool) -> Result<Reply, CoreError> {
-        if !self.state.base.nodes.contains_key(name) {
+    pub(crate) fn delete_node(
+        &mut self,
+        name: &NodeName,
+        force: bool,
+        uid: Option<&str>,
+    ) -> Result<Reply, CoreError> {
+        let Some(node) = self.state.base.nodes.get(name) else {
             return Err(CoreError::NodeNotFound { node: name.clone() });
+        };
+        if uid.is_some_and(|uid| uid != node.uid) {
+            return Err(CoreError::NodeReplaced { node: name.clone() });
         }
         let holds = self.state.index.holds.get(name).cloned().unwrap_or_default();
         if !force && !holds.is_empty() {

@@ -123,6 +123,14 @@ pub enum CoreError {
         /// The present version; 0 while a change is being written.
         current: u64,
     },
+    /// The node is not the one that the caller meant.
+    #[error(
+        "node '{node}' is another server than the one that was meant: it has joined since; look at it again"
+    )]
+    NodeReplaced {
+        /// Its name.
+        node: NodeName,
+    },
     /// No such node.
     #[error("there is no node '{node}'; a server joins with a token from `railctl node token`")]
     NodeNotFound {
@@ -210,9 +218,10 @@ impl CoreError {
             Self::TokenInvalid { .. } | Self::TokenUsed { .. } | Self::TokenForOther { .. } => {
                 ErrorKind::Denied
             }
-            Self::NameTaken { .. } | Self::RequestIdReused { .. } | Self::Conflict { .. } => {
-                ErrorKind::Conflict
-            }
+            Self::NameTaken { .. }
+            | Self::RequestIdReused { .. }
+            | Self::Conflict { .. }
+            | Self::NodeReplaced { .. } => ErrorKind::Conflict,
             Self::TenantBusy { .. }
             | Self::JobActive { .. }
             | Self::NodeBusy { .. }
@@ -240,6 +249,7 @@ impl CoreError {
             Self::Infeasible { .. } => "INFEASIBLE",
             Self::JobActive { .. } => "JOB_ACTIVE",
             Self::Conflict { .. } => "CONFLICT",
+            Self::NodeReplaced { .. } => "NODE_REPLACED",
             Self::NodeNotFound { .. } => "NODE_NOT_FOUND",
             Self::NodeBusy { .. } => "NODE_BUSY",
             Self::FabricInvalid { .. } => "FABRIC_INVALID",

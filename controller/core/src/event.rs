@@ -71,6 +71,8 @@ pub enum Event {
         name: NodeName,
         /// The administrator vouches that nothing runs there any more: what jobs hold there is released.
         force: bool,
+        /// If given, refused unless it is the node's: a late copy must not hit a server that has joined since.
+        uid: Option<String>,
     },
     /// A join token was made. Reply: [`Reply::Token`].
     CreateToken {

@@ -72,7 +72,7 @@ impl Step<'_> {
             Event::UpdateNode { name, unschedulable, reason, if_version } => {
                 self.update_node(&name, unschedulable, reason, if_version)
             }
-            Event::DeleteNode { name, force } => self.delete_node(&name, force),
+            Event::DeleteNode { name, force, uid } => self.delete_node(&name, force, uid.as_deref()),
             Event::CreateToken { node, hash, lifetime } => self.create_token(node, hash, lifetime),
             Event::Join { node, hash, csr } => self.join(node, hash, csr),
             Event::AgentConnected(register) => self.connected(*register),

@@ -309,7 +309,7 @@ impl World {
                     return;
                 };
                 self.nodes[node].joined = false;
-                self.administrator(Core::DeleteNode { name: name.clone(), force: true });
+                self.administrator(Core::DeleteNode { name: name.clone(), force: true, uid: None });
                 self.join_events(node, &name).into_iter().for_each(|event| self.administrator(event));
             }
         }

@@ -89,10 +89,20 @@ fn an_administrator_vouches_for_a_dead_node() {
     let [x, y] = w.nodes("a")[..] else { panic!() };
     w.disconnect(x);
     assert!(matches!(
-        w.refused(Event::DeleteNode { name: name(x), force: false }),
+        w.refused(Event::DeleteNode { name: name(x), force: false, uid: None }),
         CoreError::NodeBusy { .. }
     ));
-    w.ok(Event::DeleteNode { name: name(x), force: true });
+    let uid = |uid: &str| Some(uid.to_owned());
+    assert!(matches!(
+        w.refused(Event::DeleteNode {
+            name: name(x),
+            force: true,
+            uid: uid("of a server that was here before")
+        }),
+        CoreError::NodeReplaced { .. }
+    ));
+    let present = w.state.node(&name(x)).unwrap().uid.clone();
+    w.ok(Event::DeleteNode { name: name(x), force: true, uid: uid(&present) });
     assert_eq!((w.phase("a"), w.codes("a")), (Phase::Recovering, vec!["NodeDeleted".to_owned()]));
     w.report(y, w.seen("a", y, Observed::Ended));
     assert_eq!((w.phase("a"), w.job("a").status.attempt), (Phase::Pending, 2));

@@ -98,7 +98,7 @@ fn event(w: &mut World, act: &Act) -> Option<Event> {
             reason: String::new(),
             if_version: 0,
         },
-        Act::RemoveNode { node, force } => Event::DeleteNode { name: name(*node), force: *force },
+        Act::RemoveNode { node, force } => Event::DeleteNode { name: name(*node), force: *force, uid: None },
         Act::Join(node) => {
             let hash = [*node as u8; 32];
             w.step(Event::CreateToken { node: name(*node), hash, lifetime: None });
