@@ -11,7 +11,6 @@ mod bad;
 mod disk;
 mod jobs;
 mod logs;
-mod pace;
 mod people;
 mod rest;
 mod roles;
