@@ -1,7 +1,6 @@
 //! `cargo xtask demo`: the main job on a fresh machine, from a job file to a verified all-reduce over every rail.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     process::{Child, Command, ExitCode, Stdio},
     time::Instant,
@@ -38,8 +37,8 @@ struct Cluster {
 
 impl Cluster {
     fn up(bin: &Path, args: &Args, netns: bool) -> Result<Self> {
+        // The guard removes this folder, so nothing may be put beside it.
         let dir = std::env::temp_dir().join(format!("railyard-demo-{}", std::process::id()));
-        fs::create_dir_all(&dir)?;
         let mut up = railctl(bin, &dir);
         up.args([
             "dev",
@@ -50,8 +49,7 @@ impl Cluster {
             "--name",
             &format!("demo{}", std::process::id()),
         ]);
-        up.args(["--nodes", &args.nodes.to_string(), "--rails", &args.rails.to_string(), "--dir"])
-            .arg(dir.join("cluster"));
+        up.args(["--nodes", &args.nodes.to_string(), "--rails", &args.rails.to_string(), "--dir"]).arg(&dir);
         if netns {
             up.args(["--netns", "--rail-rate", &args.rail_rate]);
         }
@@ -63,19 +61,16 @@ impl Cluster {
 
     fn railctl(&self, args: &[&str]) -> Command {
         let mut command = railctl(&self.bin, &self.dir);
-        command.args(args);
+        command.args(args).env("RAIL_DIE_WITH_PARENT", "1");
         command
     }
 
     fn down(&mut self) -> Result<()> {
         let mut down =
             self.railctl(&["dev", "down", "--name", &format!("demo{}", std::process::id()), "--dir"]);
-        process::run_quiet(down.arg(self.dir.join("cluster")))?;
+        process::run_quiet(down.arg(&self.dir))?;
         drop(self.up.stdin.take());
-        fs::remove_dir_all(&self.dir).or_else(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Ok(()),
-            _ => Err(error.into()),
-        })
+        Ok(())
     }
 }
 

@@ -184,7 +184,7 @@ async fn a_really_full_file_system() {
         .stderr(std::process::Stdio::null())
         .status();
     if !mounted.is_ok_and(|status| status.success()) {
-        println!("not run: this process may not mount a file system");
+        println!("skipped: this process may not mount a file system");
         return;
     }
     let outcome = tokio::spawn(fill_and_free(mount.clone())).await;
