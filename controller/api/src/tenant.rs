@@ -6,7 +6,7 @@ use std::{
 };
 
 use controller_core::{CoreError, Event, Reply};
-use controller_reconciler::{codec, keys};
+use controller_reconciler::{Refusal, codec, keys};
 use controller_store::KeyValue;
 use proto_model::{Tenant, TenantName};
 use proto_rpc::{ErrorClass, Identity, Role, RpcError};
@@ -163,10 +163,15 @@ impl TenantService for Tenants {
     ) -> Result<Response<v1::DeleteTenantResponse>, Status> {
         let name = TenantName::new(request.into_inner().name).map_err(|error| fault::field("name", error))?;
         let event = Event::DeleteTenant { name: name.clone() };
-        self.context.handle.apply(event).await.map_err(|refusal| fault::refused(&refusal))?;
-        // Tokens of the tenant must not come to life again with a later tenant of the same name.
-        let dropped = self.context.handle.drop_tokens_of(name.as_str(), &self.cluster).await;
-        dropped.map_err(|error| fault::token(&error))?;
+        let deleted = self.context.handle.apply(event).await;
+        let gone = matches!(&deleted, Ok(_) | Err(Refusal::Core(CoreError::TenantUnknown { .. })));
+        if gone {
+            // Tokens of the tenant must not come to life again with a later tenant of the same name. Where that failed
+            // once, the tenant is unknown already when the call is repeated.
+            let dropped = self.context.handle.drop_tokens_of(name.as_str(), &self.cluster).await;
+            dropped.map_err(|error| fault::token(&error))?;
+        }
+        deleted.map_err(|refusal| fault::refused(&refusal))?;
         Ok(Response::new(v1::DeleteTenantResponse {}))
     }
 
