@@ -7,10 +7,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use controller_core::{Event, Register};
-use controller_reconciler::Session;
+use controller_core::{CoreError, Event, Register};
+use controller_reconciler::{Refusal, Session};
 use proto_model::{Inventory, NodeName, Observation};
-use proto_rpc::{ErrorClass, Identity, RpcError, ca::LEAF_LIFETIME};
+use proto_rpc::{ErrorClass, Identity, RpcError, ca::NODE_LIFETIME};
 use proto_wire::v1::{self, agent_message::Body, agent_service_server::AgentService};
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
@@ -44,6 +44,12 @@ async fn first<M>(stream: &mut Streaming<M>) -> Result<M, RpcError> {
     message
         .map_err(|status| RpcError::from_status(&status))?
         .ok_or_else(|| invalid("the stream ended before it began"))
+}
+
+/// A certificate outlives its node. It must buy nothing then, least of all its own renewal.
+fn deleted(node: &NodeName) -> RpcError {
+    let text = format!("node '{node}' is not known: this node was deleted; to bring it back, join it anew");
+    RpcError::new(ErrorClass::Denied, "NODE_NOT_FOUND", text)
 }
 
 fn register(node: &NodeName, wire: v1::Register) -> Result<Register, RpcError> {
@@ -124,7 +130,12 @@ impl AgentService for Agents {
         let register =
             register(&node, wire).map_err(|e| self.context.guard.note(Rpc::Connect, &caller, e))?;
         let connected = self.context.handle.connect(register).await;
-        let mut session = connected.map_err(|refusal| fault::refused(&refusal))?;
+        let mut session = connected.map_err(|refusal| match &refusal {
+            Refusal::Core(CoreError::NodeNotFound { .. }) => {
+                self.context.guard.note(Rpc::Connect, &caller, deleted(&node))
+            }
+            refusal => fault::refused(refusal),
+        })?;
         let messages = session.messages().ok_or_else(crate::context::unexpected)?;
         tracing::info!(%node, session = session.number(), "agent connected");
         let (broken, breaks) = tokio::sync::mpsc::channel(1);
@@ -179,11 +190,16 @@ impl AgentService for Agents {
         &self,
         request: Request<v1::RenewCertificateRequest>,
     ) -> Result<Response<v1::JoinResponse>, Status> {
-        let node = Caller::of(request.extensions())?.node()?;
+        let caller = Caller::of(request.extensions())?;
+        let node = caller.node()?;
+        let name = node.clone();
+        if !self.context.query(move |state, _| state.node(&name).is_some()).await? {
+            return Err(self.context.guard.note(Rpc::RenewCertificate, &caller, deleted(&node)).into());
+        }
         let csr = request.into_inner().csr_pem;
         let identity = Identity::node(node.as_str())
             .map_err(|error| RpcError::new(ErrorClass::Denied, "NOT_A_NODE", error.to_string()))?;
-        let issued = self.context.ca.issue(&csr, &identity, LEAF_LIFETIME, SystemTime::now());
+        let issued = self.context.ca.issue(&csr, &identity, NODE_LIFETIME, SystemTime::now());
         let issued = issued.map_err(|error| fault::ca(&error))?;
         tracing::info!(%node, serial = issued.serial, "node certificate renewed");
         Ok(Response::new(enroll::join_response(&self.context, &issued)))

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use proto_rpc::{CertificateSlot, Credentials, ErrorClass, Identity, KeyRequest, Role, tls::Trust};
+use proto_rpc::{
+    CertificateSlot, Credentials, ErrorClass, Identity, KeyRequest, Role, ca::NODE_LIFETIME, tls::Trust,
+};
 use proto_wire::v1::{
     self, agent_service_client::AgentServiceClient, enroll_service_client::EnrollServiceClient,
     job_service_client::JobServiceClient, node_service_client::NodeServiceClient,
@@ -45,6 +47,53 @@ async fn a_join_token_buys_one_certificate_for_one_node() {
     let renewed = v1::RenewCertificateRequest { csr_pem: other.csr_pem.clone() };
     let renewed = AgentServiceClient::new(node).renew_certificate(renewed).await.unwrap().into_inner();
     assert!(CertificateSlot::new(&renewed.certificate_pem, &other.key_pem).is_ok());
+    // A controller may be away for weeks, and its nodes can still renew afterwards.
+    for expires in [joined.expires, renewed.expires] {
+        let left = SystemTime::try_from(expires.unwrap()).unwrap().duration_since(SystemTime::now()).unwrap();
+        assert!(left > NODE_LIFETIME - Duration::from_secs(3600) && left <= NODE_LIFETIME, "{left:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_node_neither_renews_nor_connects() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::start(dir.path()).await;
+    let mut agents = AgentServiceClient::new(world.node("n0").await.without_timeout());
+    let key = KeyRequest::generate().unwrap();
+    let renew = v1::RenewCertificateRequest { csr_pem: key.csr_pem.clone() };
+    agents.renew_certificate(renew.clone()).await.unwrap();
+    let mut nodes = NodeServiceClient::new(world.admin());
+    nodes
+        .delete_node(v1::DeleteNodeRequest { name: "n0".into(), ..v1::DeleteNodeRequest::default() })
+        .await
+        .unwrap();
+    let refused = error(agents.renew_certificate(renew).await);
+    assert_eq!((refused.class, refused.reason.as_str()), (ErrorClass::Denied, "NODE_NOT_FOUND"));
+    assert!(refused.to_string().contains("this node was deleted"), "{refused}");
+    let register = v1::AgentMessage {
+        body: Some(v1::agent_message::Body::Register(v1::Register {
+            node: "n0".to_owned(),
+            inventory: Some(crate::agent::inventory(1, 1)),
+            ..v1::Register::default()
+        })),
+    };
+    let refused = error(agents.connect(tokio_stream::iter([register])).await);
+    assert_eq!((refused.class, refused.reason.as_str()), (ErrorClass::Denied, "NODE_NOT_FOUND"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deleting_a_tenant_again_removes_the_tokens_that_were_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::start(dir.path()).await;
+    // What is left when the controller ended between the tenant's removal and that of its tokens.
+    let identity = Identity::user("ghost", "eve", [Role::User]).unwrap();
+    let expires = world.handle.now().plus(Duration::from_secs(3600));
+    let token = world.handle.issue_token(&identity, crate::world::CLUSTER, "root", expires).await.unwrap();
+    world.handle.identify(&token, crate::world::CLUSTER).await.unwrap();
+    let mut admin = TenantServiceClient::new(world.admin());
+    let again = error(admin.delete_tenant(v1::DeleteTenantRequest { name: "ghost".into() }).await);
+    assert_eq!((again.class, again.reason.as_str()), (ErrorClass::NotFound, "TENANT_UNKNOWN"));
+    assert!(world.handle.identify(&token, crate::world::CLUSTER).await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]
