@@ -38,8 +38,11 @@ pub struct Config {
     pub max_tokens: usize,
     /// Most remembered request ids.
     pub max_requests: usize,
-    /// Most ranks of one job.
+    /// Most ranks of one job. The smallest bound of all parts rules: the engine takes 65,536, but a stored value holds at
+    /// most 1.5 MiB (etcd's default), and a rank's line in the placement and its exit cost up to 90 bytes of that.
     pub max_ranks: u32,
+    /// Most nodes of one job: as many as the engine joins.
+    pub max_gang_nodes: u32,
     /// Most queued jobs looked at in one step; the rest follows in the next tick.
     pub pass_limit: usize,
     /// Most jobs placed in one step; the rest follows in the next tick.
@@ -72,7 +75,8 @@ impl Default for Config {
             max_tenants: 10_000,
             max_tokens: 10_000,
             max_requests: 2_000_000,
-            max_ranks: 1_048_576,
+            max_ranks: 8192,
+            max_gang_nodes: 1024,
             pass_limit: 4096,
             pass_places: 16,
             reason_writes: 8,

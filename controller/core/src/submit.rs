@@ -9,6 +9,7 @@ use proto_model::{
 };
 
 use crate::{
+    config::Config,
     error::CoreError,
     event::{Naming, Reply, Submit},
     records::{Outcome, RequestRecord},
@@ -27,7 +28,7 @@ impl Step<'_> {
             return Ok(reply);
         }
         let quota = self.tenant_quota(&submit.tenant)?;
-        check_spec(&submit.spec, self.state.config.max_ranks)?;
+        check_spec(&submit.spec, &self.state.config)?;
         self.limits(&submit.tenant, quota)?;
         let id = self.name(&submit)?;
         let uid = self.next_uid();
@@ -207,7 +208,7 @@ impl State {
             let nearest = nearest(tenant.as_str(), self.base.tenants.keys());
             return Err(CoreError::TenantUnknown { tenant: tenant.clone(), nearest });
         }
-        check_spec(spec, self.config.max_ranks)?;
+        check_spec(spec, &self.config)?;
         let name = JobName::new("plan")
             .map_err(|error| CoreError::Invalid { field: "metadata.name", message: error.to_string() })?;
         let id = JobId { tenant: tenant.clone(), name };
@@ -238,7 +239,7 @@ fn fresh_status(now: Timestamp, trace_parent: String) -> JobStatus {
 }
 
 /// What the wire's checks have let through is checked again where it would break an invariant.
-fn check_spec(spec: &JobSpec, max_ranks: u32) -> Result<(), CoreError> {
+fn check_spec(spec: &JobSpec, config: &Config) -> Result<(), CoreError> {
     let invalid = |field, message: String| Err(CoreError::Invalid { field, message });
     let gang = spec.gang;
     if gang.nodes == 0 {
@@ -248,11 +249,17 @@ fn check_spec(spec: &JobSpec, max_ranks: u32) -> Result<(), CoreError> {
         return invalid("spec.gang.ranksPerNode", "must be at least 1".to_owned());
     }
     let ranks = u64::from(gang.nodes) * u64::from(gang.ranks_per_node);
+    let (max_ranks, max_nodes) = (config.max_ranks, config.max_gang_nodes);
     if ranks > u64::from(max_ranks) {
-        return invalid(
-            "spec.gang",
-            format!("{ranks} ranks are more than the {max_ranks} that a job may have"),
+        let text = format!("{ranks} ranks are more than the {max_ranks} that a job may have (max_ranks)");
+        return invalid("spec.gang", text);
+    }
+    if gang.nodes > max_nodes {
+        let text = format!(
+            "{} nodes are more than the {max_nodes} that a job may have (max_gang_nodes)",
+            gang.nodes
         );
+        return invalid("spec.gang.nodes", text);
     }
     if !(-1000..=1000).contains(&spec.priority) {
         return invalid("spec.priority", format!("{} is not within -1000 to 1000", spec.priority));

@@ -52,6 +52,16 @@ fn what_cannot_be_is_refused_with_all_causes_and_nothing_is_stored() {
     ));
     zero.gang.nodes = u32::MAX;
     assert!(matches!(w.refused(submit("a", zero)), CoreError::Invalid { field: "spec.gang", .. }));
+    // One more than the limit is refused by the limit's name; the limit itself by the cluster only.
+    let (ranks, nodes) = (w.state.config.max_ranks, w.state.config.max_gang_nodes);
+    for (nodes, ranks, limit) in [(1, ranks + 1, "max_ranks"), (nodes + 1, 1, "max_gang_nodes")] {
+        let mut large = spec(nodes, 0);
+        large.gang.ranks_per_node = ranks;
+        let error = w.refused(submit("a", large));
+        assert!(matches!(error, CoreError::Invalid { .. }) && error.to_string().contains(limit), "{error}");
+    }
+    let error = w.refused(submit("a", spec(nodes, 8)));
+    assert!(matches!(error, CoreError::Infeasible { .. }), "{error}");
     assert!(matches!(w.refused(Event::Cancel { id: id("a"), grace: None }), CoreError::JobNotFound { .. }));
     assert!(w.state.same(&before));
 }

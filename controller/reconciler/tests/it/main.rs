@@ -7,6 +7,7 @@
 )]
 
 mod lead;
+mod limits;
 mod outage;
 mod store;
 mod world;

@@ -16,7 +16,7 @@ use crate::v1;
 /// What a job spec may ask for at most, whatever the cluster.
 #[derive(Debug, Clone, Copy)]
 pub struct SpecLimits {
-    /// Nodes of a gang.
+    /// Nodes of a gang: as many as the engine joins, and as a stored placement has room for.
     pub nodes: u32,
     /// GPUs of one node.
     pub gpus_per_node: u32,
@@ -36,7 +36,7 @@ pub struct SpecLimits {
 
 /// The limits in force.
 pub const LIMITS: SpecLimits = SpecLimits {
-    nodes: 16_384,
+    nodes: 1024,
     gpus_per_node: 64,
     ranks_per_node: 256,
     collective_bytes: 16 << 30,
