@@ -48,8 +48,14 @@ impl Receiver {
         Receiver { ahead: Box::new([0; AHEAD]), start: 0, end: 0, current: None }
     }
 
-    /// Reads until the stream is drained or the turn is over, and reports every frame.
-    pub fn read(&mut self, stream: &mut impl Read, place: &mut Place<'_>) -> Result<Turn, RailCause> {
+    /// Reads until the stream is drained or the turn is over, and reports every frame. A short read drains it, unless
+    /// the end is known to be near (`closing`): no event would follow for an end that was there at the last one.
+    pub fn read(
+        &mut self,
+        stream: &mut impl Read,
+        closing: bool,
+        place: &mut Place<'_>,
+    ) -> Result<Turn, RailCause> {
         let mut budget = TURN;
         loop {
             self.parse(place)?;
@@ -58,7 +64,7 @@ impl Receiver {
                 Ok(0) => return Err(RailCause::Closed),
                 Ok(n) => {
                     place.counters.rx_bytes += n as u64;
-                    if n < wanted {
+                    if n < wanted && !closing {
                         self.parse(place)?;
                         return Ok(Turn::Drained);
                     }
@@ -368,7 +374,7 @@ mod tests {
             while desk.got.len() < lengths.len() {
                 sender.unblock();
                 sender.write(&mut pipe, &mut Place { rail: 0, peer: 1, counters: &mut tx, sink: &mut desk }).unwrap();
-                receiver.read(&mut pipe, &mut Place { rail: 0, peer: 1, counters: &mut rx, sink: &mut desk }).unwrap();
+                receiver.read(&mut pipe, false, &mut Place { rail: 0, peer: 1, counters: &mut rx, sink: &mut desk }).unwrap();
             }
             for (i, (header, payload)) in desk.got.iter().enumerate() {
                 prop_assert_eq!(*header, frame(i, lengths[i]).header);
@@ -385,8 +391,24 @@ mod tests {
             let mut pipe = Pipe { bytes: bytes.into(), sizes: vec![5000], turn: 0 };
             let mut place = Place { rail: 0, peer: 1, counters: &mut rx, sink: &mut desk };
             let mut receiver = Receiver::new();
-            let end = (0..3).find_map(|_| receiver.read(&mut pipe, &mut place).err());
+            let end = (0..3).find_map(|_| receiver.read(&mut pipe, false, &mut place).err());
             prop_assert!(matches!(end, Some(RailCause::Protocol(FrameError::Magic(_)))));
+        }
+    }
+
+    #[test]
+    fn an_end_that_came_with_the_last_data_is_seen() {
+        for closing in [false, true] {
+            let mut desk = Desk { out: vec![vec![1; 1000]], piece: 1000, ..Desk::default() };
+            let mut counters = Counters::default();
+            let mut place = Place { rail: 0, peer: 1, counters: &mut counters, sink: &mut desk };
+            let (mut sender, mut bytes) = (Sender::default(), Vec::new());
+            sender.push(frame(0, 1000));
+            sender.write(&mut bytes, &mut place).unwrap();
+            // A slice gives what is left, then 0: the data and the end are there together.
+            let result = Receiver::new().read(&mut &bytes[..], closing, &mut place);
+            assert_eq!(result, if closing { Err(RailCause::Closed) } else { Ok(Turn::Drained) });
+            assert_eq!(desk.got.len(), 1, "what came before the end is taken");
         }
     }
 

@@ -29,6 +29,8 @@ struct Conn {
     stream: TcpStream,
     rail: Rail,
     state: State,
+    /// The peer has closed its side; what it has sent before may be still to be read.
+    closing: bool,
 }
 
 #[derive(Debug)]
@@ -44,6 +46,20 @@ enum State {
     },
     /// A link.
     Open { peer: Node, receiver: Receiver, sender: Sender },
+}
+
+/// What an event says.
+struct Seen {
+    token: Token,
+    writable: bool,
+    closed: bool,
+}
+
+impl Seen {
+    fn of(event: &mio::event::Event) -> Self {
+        let closed = event.is_read_closed() || event.is_error();
+        Self { token: event.token(), writable: event.is_writable(), closed }
+    }
 }
 
 /// A change of a link, to be reported.
@@ -208,7 +224,7 @@ impl TcpRails {
             return false;
         }
         let oldest = self.conns.iter().enumerate().filter_map(|(at, conn)| match conn {
-            Some(Conn { stream, rail, state: State::Meeting { until, dialed: None, .. } }) => {
+            Some(Conn { stream, rail, state: State::Meeting { until, dialed: None, .. }, .. }) => {
                 let peer = stream.peer_addr().is_ok_and(|a| self.dial.knows(*rail, a.ip()));
                 (!peer).then_some((*until, at))
             }
@@ -244,7 +260,7 @@ impl TcpRails {
             dialed,
             connected: dialed.is_none(),
         };
-        let conn = Some(Conn { stream, rail, state });
+        let conn = Some(Conn { stream, rail, state, closing: false });
         if at == self.conns.len() {
             self.conns.push(conn);
         } else {
@@ -281,7 +297,7 @@ impl TcpRails {
 
     /// Carries a handshake on as far as its bytes go.
     fn advance(&mut self, at: usize, now: Instant) {
-        let Some(Conn { stream, rail, state }) = &mut self.conns[at] else { return };
+        let Some(Conn { stream, rail, state, .. }) = &mut self.conns[at] else { return };
         let State::Meeting { handshake, inbox, outbox, connected, .. } = state else { return };
         if !*connected {
             if let Ok(Some(error)) | Err(error) = stream.take_error() {
@@ -382,15 +398,15 @@ impl TcpRails {
 
     /// Reads or writes a link.
     fn exchange(&mut self, at: usize, reads: bool, sink: &mut dyn Sink, now: Instant) {
-        let Some(Conn { stream, rail, state: State::Open { peer, receiver, sender } }) = &mut self.conns[at]
-        else {
+        let Some(conn) = &mut self.conns[at] else { return };
+        let Conn { stream, rail, state: State::Open { peer, receiver, sender }, closing } = conn else {
             return;
         };
         let (rail, peer) = (*rail, *peer);
         let counters = self.counters.entry((rail, peer)).or_default();
         let mut place = Place { rail, peer, counters, sink };
         let result = if reads {
-            receiver.read(stream, &mut place).map(|turn| {
+            receiver.read(stream, *closing, &mut place).map(|turn| {
                 if turn == Turn::Drained {
                     self.ready.remove(&at);
                 }
@@ -433,7 +449,7 @@ impl TcpRails {
         meetings.chain(self.dial.next()).min()
     }
 
-    fn handle(&mut self, token: Token, writable: bool, sink: &mut dyn Sink) {
+    fn handle(&mut self, Seen { token, writable, closed }: Seen, sink: &mut dyn Sink) {
         let first_conn = FIRST_LISTENER + self.listeners.len();
         match token {
             WAKER => {}
@@ -442,6 +458,9 @@ impl TcpRails {
             Token(t) => {
                 let at = t - first_conn;
                 self.ready.insert(at);
+                if let Some(Some(conn)) = self.conns.get_mut(at) {
+                    conn.closing |= closed;
+                }
                 if let Some(Some(Conn { state: State::Open { sender, .. }, .. })) = self.conns.get_mut(at)
                     && writable
                 {
@@ -483,9 +502,9 @@ impl Transport for TcpRails {
             }
             _ => {}
         }
-        let events: Vec<(Token, bool)> = self.events.iter().map(|e| (e.token(), e.is_writable())).collect();
-        for (token, writable) in events {
-            self.handle(token, writable, sink);
+        let events: Vec<Seen> = self.events.iter().map(Seen::of).collect();
+        for seen in events {
+            self.handle(seen, sink);
         }
         let now = Instant::now();
         for rail in self.crowd.clone() {
