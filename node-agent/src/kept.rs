@@ -2,6 +2,7 @@
 
 use std::{
     fs, io,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -25,7 +26,7 @@ pub fn find(data: &DataDir, key: Key) -> JobDir {
 /// Ends a try's directory, but for what its ranks wrote.
 ///
 /// # Errors
-/// What the kernel answered; the directory then stays as it is, or partly.
+/// The first thing that the kernel refused; everything else is done all the same.
 pub fn keep(data: &DataDir, key: Key) -> io::Result<()> {
     let kept = data.kept();
     fs::create_dir_all(&kept)?;
@@ -35,22 +36,56 @@ pub fn keep(data: &DataDir, key: Key) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         other => other?,
     }
-    for entry in fs::read_dir(&place)?.flatten() {
+    let emptied = empty(&place);
+    emptied.and(prune(&kept, TRIES, BYTES))
+}
+
+/// Removes all but the output.
+fn empty(place: &Path) -> io::Result<()> {
+    let mut result = Ok(());
+    for entry in fs::read_dir(place)?.flatten() {
         let path = entry.path();
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            fs::remove_dir_all(path)?;
+            result = result.and(remove_tree(&path));
         } else if !is_output(&path) {
-            fs::remove_file(path)?;
+            result = result.and(fs::remove_file(path));
         }
     }
-    prune(&kept, TRIES, BYTES)
+    result
+}
+
+/// Removes a folder with all that is in it, also where a rank took its own user the right to (read-only folders, as a
+/// module cache has them).
+fn remove_tree(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            open_up(path);
+            fs::remove_dir_all(path)
+        }
+        other => other,
+    }
+}
+
+/// Makes all folders readable and writable for their user; what refuses is told by the removal that follows.
+fn open_up(path: &Path) {
+    let mut folders = vec![path.to_owned()];
+    while let Some(folder) = folders.pop() {
+        if let Ok(meta) = fs::symlink_metadata(&folder) {
+            let mode = meta.permissions().mode() | 0o700;
+            let _ = fs::set_permissions(&folder, fs::Permissions::from_mode(mode));
+        }
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let inner = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        folders.extend(inner.map(|entry| entry.path()));
+    }
 }
 
 fn is_output(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("rank-"))
 }
 
-/// Removes the oldest tries until what is left is within the bounds.
+/// Removes the oldest tries until what is left is within the bounds. What cannot be removed is passed over, and costs no
+/// other try its output. The first error is told.
 fn prune(kept: &Path, tries: usize, bytes: u64) -> io::Result<()> {
     let mut found: Vec<(SystemTime, PathBuf, u64)> = Vec::new();
     for entry in fs::read_dir(kept)?.flatten() {
@@ -60,15 +95,16 @@ fn prune(kept: &Path, tries: usize, bytes: u64) -> io::Result<()> {
         found.push((changed, entry.path(), size));
     }
     found.sort();
+    let mut result = Ok(());
     let (mut count, mut total) = (found.len(), found.iter().map(|(.., size)| size).sum::<u64>());
     for (_, path, size) in found {
         if count <= tries && total <= bytes {
-            return Ok(());
+            break;
         }
-        fs::remove_dir_all(path)?;
+        result = result.and(remove_tree(&path));
         (count, total) = (count - 1, total - size);
     }
-    Ok(())
+    result
 }
 
 #[cfg(test)]
@@ -98,6 +134,38 @@ mod tests {
         assert_eq!(fs::read_dir(kept.path()).unwrap().count(), 1);
         keep(&data, key).unwrap();
         assert_eq!(data.jobs(), Vec::new());
+    }
+
+    #[test]
+    fn read_only_folders_go_too() {
+        let home = tempfile::tempdir().unwrap();
+        let data = DataDir::open(home.path()).unwrap();
+        let key = try_dir(&data, 1, "O hello\n");
+        let deep = data.job(key).path().join("work/deep");
+        fs::write(deep.join("module"), "").unwrap();
+        for (folder, mode) in [(deep.clone(), 0o000), (deep.parent().unwrap().into(), 0o555)] {
+            fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        keep(&data, key).unwrap();
+        assert_eq!(fs::read_dir(find(&data, key).path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_removed_is_passed_over_and_told() {
+        let home = tempfile::tempdir().unwrap();
+        let data = DataDir::open(home.path()).unwrap();
+        fs::create_dir_all(data.kept()).unwrap();
+        // No folder, so it is no try and cannot go as one; older than all tries.
+        let stray = fs::File::create(data.kept().join("stray")).unwrap();
+        stray.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        let (first, second) = (try_dir(&data, 1, "0123456789"), try_dir(&data, 2, "0123456789"));
+        for (age, key) in [(1, first), (2, second)] {
+            keep(&data, key).unwrap();
+            let changed = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(age);
+            fs::File::open(find(&data, key).path()).unwrap().set_modified(changed).unwrap();
+        }
+        prune(&data.kept(), 1, 1000).unwrap_err();
+        assert!(!find(&data, first).path().exists() && find(&data, second).path().exists());
     }
 
     #[test]
