@@ -179,6 +179,8 @@ pub struct LogReader {
     path: PathBuf,
     file: Option<BufReader<File>>,
     inode: u64,
+    /// The current file while the rotated part is read: it is there for a slow reader when the try has been put away.
+    next: Option<(BufReader<File>, u64)>,
     pending: Vec<u8>,
     skip: u64,
 }
@@ -187,21 +189,29 @@ impl LogReader {
     /// From the last `tail` lines on; 0 means from the beginning of what is kept.
     #[must_use]
     pub fn open(path: &Path, tail: u32) -> Self {
-        let mut reader = Self { path: path.into(), file: None, inode: 0, pending: Vec::new(), skip: 0 };
+        let mut reader =
+            Self { path: path.into(), file: None, inode: 0, next: None, pending: Vec::new(), skip: 0 };
         if tail > 0 {
             let lines = count_lines(&older(path)) + count_lines(path);
             reader.skip = lines.saturating_sub(u64::from(tail));
         }
-        reader.enter(&older(path));
+        // The current file first: if it is rotated right now, it is found again as the older one, and nothing is missed.
+        let current = open_log(path);
+        match (open_log(&older(path)), current) {
+            (Some(older), Some(current)) if older.1 != current.1 => {
+                reader.enter(Some(older));
+                reader.next = Some(current);
+            }
+            (Some(one), _) | (None, Some(one)) => reader.enter(Some(one)),
+            (None, None) => {}
+        }
         reader
     }
 
-    fn enter(&mut self, path: &Path) {
-        self.file = None;
-        if let Ok(file) = File::open(path) {
-            self.inode = file.metadata().map_or(0, |meta| meta.ino());
-            self.file = Some(BufReader::new(file));
-        }
+    fn enter(&mut self, opened: Option<(BufReader<File>, u64)>) {
+        let (file, inode) = opened.unzip();
+        self.file = file;
+        self.inode = inode.unwrap_or(self.inode);
     }
 
     /// The next pieces, at most about `limit` bytes; empty if there are none now.
@@ -241,15 +251,27 @@ impl LogReader {
 
     /// At the end of a file: true if another one is to be read now.
     fn follow(&mut self) -> bool {
+        if self.next.is_some() {
+            self.pending.clear();
+            let next = self.next.take();
+            self.enter(next);
+            return true;
+        }
         let current = fs::metadata(&self.path).map(|meta| meta.ino()).ok();
         if current.is_none() || (self.file.is_some() && current == Some(self.inode)) {
             return false;
         }
         self.pending.clear();
-        let path = self.path.clone();
-        self.enter(&path);
+        self.enter(open_log(&self.path));
         self.file.is_some()
     }
+}
+
+/// A log file and its inode.
+fn open_log(path: &Path) -> Option<(BufReader<File>, u64)> {
+    let file = File::open(path).ok()?;
+    let inode = file.metadata().map_or(0, |meta| meta.ino());
+    Some((BufReader::new(file), inode))
 }
 
 fn count_lines(path: &Path) -> u64 {
@@ -330,6 +352,26 @@ mod tests {
         assert_eq!(pieces.last().unwrap().data, b"line 9999\n");
         let tail = all(&mut LogReader::open(&path, 3));
         assert_eq!(text(&tail, Stream::Out), b"line 9997\nline 9998\nline 9999\n");
+    }
+
+    #[test]
+    fn a_slow_reader_gets_what_was_there_when_it_came() {
+        let room = tempfile::tempdir().unwrap();
+        let place = room.path().join("try");
+        fs::create_dir(&place).unwrap();
+        let path = place.join("log");
+        let mut writer = LogWriter::new(path.clone(), 20_000);
+        for n in 0..3000 {
+            writer.push(Stream::Out, format!("line {n}\n").as_bytes());
+        }
+        drop(writer);
+        assert!(older(&path).exists());
+        let whole = all(&mut LogReader::open(&path, 0));
+        let mut slow = LogReader::open(&path, 0);
+        // The try is put away before the reader has come to the current file.
+        fs::rename(&place, room.path().join("kept")).unwrap();
+        assert_eq!(all(&mut slow), whole);
+        assert_eq!(whole.last().unwrap().data, b"line 2999\n");
     }
 
     #[test]
