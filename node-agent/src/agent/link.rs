@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use node_agent_core::{Command, Event, Key};
 use proto_model::Assignment;
-use proto_rpc::{Client, Jitter, MAX_MESSAGE_BYTES, RetryPolicy, RpcError};
+use proto_rpc::{Client, Jitter, RetryPolicy, RpcError};
 use proto_wire::v1::{self, agent_message, agent_service_client::AgentServiceClient, controller_message};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tokio_stream::wrappers::ReceiverStream;
@@ -20,6 +20,9 @@ const HEARTBEAT: Duration = Duration::from_secs(5);
 const HEARTBEATS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(300);
 /// Readers of logs at once.
 const UPLOADS: usize = 32;
+/// Bytes of one message of the controller, whom the certificate proves: a large gang's placement with all its endpoints,
+/// and a welcome with many of them.
+const WISH_MAX: usize = 64 << 20;
 /// A stream that the controller does not answer after this long is given up.
 const OPEN_LIMIT: Duration = Duration::from_secs(10);
 
@@ -83,8 +86,7 @@ async fn stream(
     let hang_up = CancellationToken::new();
     let outgoing = Outgoing { sender: sender.clone(), hang_up: hang_up.clone() };
     events.send(LinkEvent::Up(outgoing)).await.map_err(gone)?;
-    let mut agent =
-        AgentServiceClient::new(client.without_timeout()).max_decoding_message_size(MAX_MESSAGE_BYTES);
+    let mut agent = AgentServiceClient::new(client.without_timeout()).max_decoding_message_size(WISH_MAX);
     let call = agent.connect(ReceiverStream::new(receiver));
     let late = |_| tonic::Status::unavailable("the controller did not answer the stream in time");
     let mut incoming = tokio::time::timeout(OPEN_LIMIT, call).await.map_err(late)??.into_inner();
