@@ -102,6 +102,9 @@ pub struct Status {
     pub attached: Vec<u32>,
     /// Why it failed, or what it has noticed.
     pub cause: Option<String>,
+    /// It failed because a peer or a rail was lost, or never there: nothing that a rank did.
+    #[serde(default)]
+    pub lost: bool,
 }
 
 /// The engine's counters since it started.
@@ -174,7 +177,7 @@ mod tests {
             assert_eq!(serde_json::to_string(&request).unwrap(), line);
         }
         let replies = [
-            r#"{"state":"listening","endpoints":[{"rail":0,"address":"10.0.0.1:40001"}],"attached":[0],"cause":null}"#,
+            r#"{"state":"listening","endpoints":[{"rail":0,"address":"10.0.0.1:40001"}],"attached":[0],"cause":null,"lost":false}"#,
             r#"{"ok":true}"#,
             r#"{"error":"no"}"#,
             r#"{"rails":[{"rail":0,"tx_bytes":1,"rx_bytes":2,"chunks":3}],"ops":4,"refused":0}"#,

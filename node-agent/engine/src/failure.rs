@@ -51,6 +51,18 @@ pub(crate) fn of_call_error(error: &CallError, config: &Config) -> RankFailure {
     }
 }
 
+/// Whether the cluster failed, not a rank: a peer or a rail is gone, or a peer's engine makes no sense, here or as another
+/// node tells it.
+pub(crate) fn is_loss(failure: &Failure) -> bool {
+    match failure {
+        Failure::PeerLost { .. } | Failure::RailLost { .. } | Failure::Protocol { .. } => true,
+        Failure::Remote { cause, .. } => {
+            matches!(cause.kind, CauseKind::PeerLost | CauseKind::RailLost | CauseKind::Protocol)
+        }
+        _ => false,
+    }
+}
+
 fn code_of(failure: &Failure) -> FailureCode {
     match failure {
         Failure::Mismatch { .. } | Failure::Shape { .. } => FailureCode::Mismatch,

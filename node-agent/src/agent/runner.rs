@@ -162,9 +162,20 @@ impl Runner {
             Event::Supervisor { key, .. } => Some(*key),
             _ => None,
         };
+        let raises = matches!(&event, Event::Command { epoch, .. } if *epoch > self.state.epoch());
+        let before = raises.then(|| self.state.clone());
         let actions = step(&mut self.state, event, now());
         if let Some(key) = about {
             self.note_progress(key);
+        }
+        if let (Some(before), Some(Action::PersistEpoch(epoch))) = (before, actions.first())
+            && let Err(error) = files::write_json(&self.setup.data.epoch(), epoch, Durability::Power)
+        {
+            tracing::error!(%error, epoch, "an epoch that cannot be kept cannot be obeyed");
+            // As if the command had never come; the controller says it again on the next stream.
+            self.state = before;
+            self.hang_up();
+            return;
         }
         self.carry_out(actions).await;
         self.count();
@@ -175,14 +186,8 @@ impl Runner {
         let mut actions = actions.into_iter();
         while let Some(action) = actions.next() {
             match action {
-                Action::PersistEpoch(epoch) => {
-                    let path = self.setup.data.epoch();
-                    if let Err(error) = files::write_json(&path, &epoch, Durability::Power) {
-                        tracing::error!(%error, epoch, "an epoch that cannot be kept cannot be obeyed");
-                        self.hang_up();
-                        return;
-                    }
-                }
+                // `handle` has done it: it comes first, and all that follows depends on it.
+                Action::PersistEpoch(_) => {}
                 Action::PersistRecord(record) => {
                     if let Err(error) = self.persist(&record) {
                         tracing::error!(%error, key = %record.key, "a record cannot be kept");
@@ -266,7 +271,6 @@ impl Runner {
         };
         Brief {
             node: self.setup.node.to_string(),
-            epoch: self.state.epoch(),
             engine: self.setup.engine.clone(),
             library: self.setup.library.clone(),
             environment: place.map(|place| self.nccl(dir, place)).unwrap_or_default(),

@@ -14,8 +14,6 @@ use crate::{files, layout::JobDir, rank_user::RankUser};
 pub struct Brief {
     /// This server.
     pub node: String,
-    /// The epoch of the wish.
-    pub epoch: u64,
     /// The program `rail-engine`.
     pub engine: PathBuf,
     /// `librail.so`, where there is one.

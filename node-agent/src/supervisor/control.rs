@@ -54,6 +54,8 @@ pub struct Reply {
     pub endpoints: Vec<SavedEndpoint>,
     /// Why it failed.
     pub cause: Option<String>,
+    /// It failed because a peer or a rail was lost, not because of what a rank did.
+    pub lost: bool,
     /// Why it was not done.
     pub error: Option<String>,
     /// What went over the rails.

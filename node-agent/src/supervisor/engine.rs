@@ -73,7 +73,8 @@ fn config(dir: &JobDir, task: &Task) -> Result<serde_json::Value, String> {
         "job": task.assignment.id.to_string(),
         "uid": task.assignment.uid.to_string(),
         "attempt": task.assignment.attempt,
-        "epoch": task.brief.epoch,
+        // Equal on all nodes of a try, whichever controller spawned each of them; the job's key is new for each try.
+        "epoch": task.assignment.attempt,
         "node": task.node_index,
         "nodes": nodes,
         "ranks": ranks,

@@ -345,7 +345,9 @@ impl Shell {
         }
         let failed = ranks.iter().any(|(_, status)| status.exit_status() != Some(0));
         if failed && self.engine.is_some() {
-            let broken = engine::status(&self.dir).filter(|reply| reply.state.as_deref() == Some("failed"));
+            // An engine that has failed because a rank died, or called what the others did not, is not to blame.
+            let broken = engine::status(&self.dir)
+                .filter(|reply| reply.lost && reply.state.as_deref() == Some("failed"));
             let why = broken.map(|reply| reply.cause.unwrap_or_else(|| "it does not say why".into()));
             self.queue.extend(why.map(Event::EngineBroken));
         }

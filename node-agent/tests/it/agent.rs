@@ -272,6 +272,26 @@ async fn an_old_epoch_is_refused_also_after_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_epoch_that_cannot_be_kept_is_not_obeyed_until_it_is() {
+    let mut controller = Controller::start().await;
+    let server = Server::new(&controller);
+    controller.registered().await;
+    // A folder is in the file's place.
+    let place = server.data().join("epoch");
+    fs::create_dir(&place).unwrap();
+    let job = assignment(1, shell("true", &[]));
+    for _ in 0..2 {
+        controller.welcome(&[&job]).await;
+        let register = controller.registered().await;
+        assert_eq!((register.epoch, register.observations.len()), (0, 0));
+        assert!(!server.job(&job).path().exists());
+    }
+    fs::remove_dir(&place).unwrap();
+    controller.welcome(&[&job]).await;
+    controller.observed(&job, Observed::Prepared).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_lost_controller_changes_nothing_and_one_that_does_not_know_a_job_ends_it() {
     let mut controller = Controller::start().await;
     let server = Server::new(&controller);

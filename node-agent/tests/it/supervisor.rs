@@ -15,7 +15,10 @@ use node_agent::{
     logs::{LogReader, Stream},
     process::Identity,
     saved::{SavedOrder, SavedSnapshot, SavedState},
-    supervisor::brief::{self, Brief, key_to_hex},
+    supervisor::{
+        brief::{self, Brief, key_to_hex},
+        control::{self, Request},
+    },
 };
 use node_agent_core::{Order, Snapshot};
 use node_agent_local::ShortPath;
@@ -39,7 +42,6 @@ struct Supervised {
 fn brief() -> Brief {
     Brief {
         node: NODE.into(),
-        epoch: 3,
         engine: engine(),
         library: None,
         environment: [("NCCL_IB_DISABLE".to_owned(), "1".to_owned())].into(),
@@ -71,8 +73,9 @@ impl Supervised {
         let dir = JobDir::at(room.path().join("try"));
         let process = start(&dir, assignment, brief);
         let id = Identity::of(process.id().cast_signed()).unwrap();
-        let words = eventually("the supervisor listens", || {
-            UnixStream::connect(ShortPath::of(&dir.socket()).ok()?).ok()
+        let words = eventually("the supervisor listens, or has ended already", || {
+            let listening = ShortPath::of(&dir.socket()).and_then(UnixStream::connect).ok();
+            listening.or_else(|| (!id.is_alive()).then(|| UnixStream::pair().unwrap().0))
         });
         words.set_read_timeout(Some(LIMIT)).unwrap();
         Self { room, dir, process, id, words: BufReader::new(words), seen: Snapshot::default() }
@@ -232,6 +235,43 @@ fn a_gang_of_two_servers_reduces_over_its_rail() {
         one.rails,
         two.rails
     );
+}
+
+#[test]
+fn engines_of_a_try_meet_whichever_epochs_their_agents_obeyed() {
+    let pair = pair(collective());
+    for job in &pair {
+        let config: serde_json::Value = files::read_json(&job.dir.engine_config()).unwrap().unwrap();
+        assert_eq!((&config["attempt"], &config["epoch"]), (&1.into(), &1.into()));
+    }
+}
+
+/// Rank 1 is in the middle of its collectives when its process is killed; rank 0 hears of it and stays.
+#[test]
+fn a_rank_that_dies_in_a_collective_is_not_blamed_on_the_engine() {
+    let bench = format!(
+        "'{}' bench-rank --op all-reduce --bytes 1048576 --dtype f32 --reduce sum",
+        engine().display()
+    );
+    let script = format!(
+        "run() {{ exec {bench} --iterations 1000000 --warmup 0; }}
+         run & pid=$!
+         if test $RANK = 0; then wait $pid; touch heard; exec sleep 600; fi
+         while ! test -e go; do sleep 0.02; done
+         kill -9 $pid; while ! test -e heard; do sleep 0.02; done
+         exit 5"
+    );
+    let mut job = Supervised::new(2, shell(&script, &[]));
+    job.run();
+    job.state(Observed::Running);
+    eventually("both ranks are in it", || {
+        control::ask(&job.dir.engine_control(), &Request::Stats {}, LIMIT).unwrap().first_collective
+    });
+    fs::write(job.work("go"), "").unwrap();
+    let seen = job.until("the end of rank 1", |seen| !seen.exits.is_empty() || seen.cause.is_some());
+    assert_eq!((codes(seen), cause(seen)), (vec![(1, 5, 0)], ("", "")));
+    job.stop(Duration::from_millis(50));
+    job.ended();
 }
 
 #[test]

@@ -47,6 +47,8 @@ fn a_rank_that_dies_is_named_to_its_neighbours_and_told_to_other_nodes() {
     let status = world.engines[0].status();
     assert_eq!((status.state, status.attached), (EngineState::Failed, vec![0]));
     assert!(status.cause.unwrap().contains("rank 1"));
+    let lost: Vec<bool> = world.engines.iter().map(|engine| engine.status().lost).collect();
+    assert_eq!(lost, [false, false], "a rank's death is no loss of the cluster's");
     let error = Client::attach(&world.attach_of(1)).unwrap_err().to_string();
     assert!(error.contains("cannot come back"), "{error}");
 }
