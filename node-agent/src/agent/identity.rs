@@ -78,15 +78,21 @@ pub enum IdentityError {
 struct Files {
     dir: PathBuf,
     key: PathBuf,
+    /// The key of a certificate that is being put in its place.
+    next_key: PathBuf,
     certificate: PathBuf,
     ca: PathBuf,
     node: PathBuf,
 }
 
 fn paths(setup: &Setup) -> Files {
-    let dir = setup.data.identity();
+    paths_in(setup.data.identity())
+}
+
+fn paths_in(dir: PathBuf) -> Files {
     Files {
         key: dir.join("node.key"),
+        next_key: dir.join("node.key.next"),
         certificate: dir.join("node.pem"),
         ca: dir.join("ca.pem"),
         node: dir.join("name"),
@@ -106,13 +112,10 @@ pub(crate) async fn obtain(setup: &Setup, arguments: &RunArguments) -> Result<Cr
         if found != setup.node.as_str() {
             return Err(IdentityError::OtherNode { dir: at.dir, found, wanted: setup.node.to_string() });
         }
-        let credentials = load(&at)?;
-        let ends = credentials.slot().map(CertificateSlot::certificate).transpose()?;
-        if ends.is_some_and(|certificate| certificate.not_after > SystemTime::now()) {
-            return Ok(credentials);
-        }
-        if token.is_none() {
-            return Err(IdentityError::Expired);
+        match (load_valid(&at), token) {
+            (Ok(credentials), _) => return Ok(credentials),
+            (Err(error), None) => return Err(error),
+            (Err(error), Some(_)) => tracing::warn!(%error, "joining again with the token"),
         }
     }
     let token = token.ok_or_else(|| IdentityError::NoToken { node: setup.node.to_string() })?;
@@ -121,25 +124,55 @@ pub(crate) async fn obtain(setup: &Setup, arguments: &RunArguments) -> Result<Cr
     load(&at)
 }
 
-fn load(at: &Files) -> Result<Credentials, IdentityError> {
-    Ok(Credentials::load(&CredentialFiles {
-        ca: Some(at.ca.clone()),
-        pin: None,
-        certificate: Some(at.certificate.clone()),
-        key: Some(at.key.clone()),
-        token: None,
-    })?)
+fn load_valid(at: &Files) -> Result<Credentials, IdentityError> {
+    let credentials = load(at)?;
+    let certificate = credentials.slot().map(CertificateSlot::certificate).transpose()?;
+    match certificate {
+        Some(certificate) if certificate.not_after > SystemTime::now() => Ok(credentials),
+        _ => Err(IdentityError::Expired),
+    }
 }
 
+/// The pair on disk. Where the agent ended in the middle of [`store`], the key that fits is still beside its place.
+fn load(at: &Files) -> Result<Credentials, IdentityError> {
+    let with = |key: &PathBuf| {
+        Credentials::load(&CredentialFiles {
+            ca: Some(at.ca.clone()),
+            pin: None,
+            certificate: Some(at.certificate.clone()),
+            key: Some(key.clone()),
+            token: None,
+        })
+    };
+    let error = match with(&at.key) {
+        Ok(credentials) => return Ok(credentials),
+        Err(error) => error,
+    };
+    // The first error says more than that there is no other key.
+    let Ok(credentials) = with(&at.next_key) else { return Err(error.into()) };
+    settle(at)?;
+    Ok(credentials)
+}
+
+/// The new key takes its place, durably.
+fn settle(at: &Files) -> Result<(), IdentityError> {
+    let moved = std::fs::rename(&at.next_key, &at.key)
+        .and_then(|()| std::fs::File::open(&at.dir))
+        .and_then(|folder| folder.sync_all());
+    moved.map_err(|source| FileError::Io { action: "rename", path: at.next_key.clone(), source }.into())
+}
+
+/// No end of the agent or of the server can leave a certificate without its key: until the certificate is there, the
+/// old pair is whole; from then on the key is at `next_key` or in its place.
 fn store(at: &Files, node: &str, key_pem: &str, answer: &v1::JoinResponse) -> Result<(), IdentityError> {
     // Refused before the old files are touched, if it does not fit the key.
     CertificateSlot::new(&answer.certificate_pem, key_pem)?;
-    files::write_secret(&at.key, key_pem)?;
+    files::write_secret(&at.next_key, key_pem)?;
     files::write_secret(&at.ca, &answer.ca_pem)?;
     files::write_secret(&at.node, node)?;
-    // Last, because its presence says that the others are there.
+    // Its presence says that the others are there.
     files::write_secret(&at.certificate, &answer.certificate_pem)?;
-    Ok(())
+    settle(at)
 }
 
 async fn join(setup: &Setup, token: &str, pin: CaPin, at: &Files) -> Result<(), IdentityError> {
@@ -203,4 +236,46 @@ async fn renew(
     store(at, setup.node.as_str(), &key.key_pem, answer.get_ref())?;
     slot.swap(&answer.get_ref().certificate_pem, &key.key_pem)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proto_rpc::{
+        Identity,
+        ca::{CA_LIFETIME, Ca, LEAF_LIFETIME},
+    };
+    use std::fs;
+
+    fn pair(ca: &Ca) -> (KeyRequest, v1::JoinResponse) {
+        let key = KeyRequest::generate().unwrap();
+        let identity = Identity::node("n0").unwrap();
+        let issued = ca.issue(&key.csr_pem, &identity, LEAF_LIFETIME, SystemTime::now()).unwrap();
+        let answer = v1::JoinResponse {
+            certificate_pem: issued.chain_pem,
+            ca_pem: ca.certificate_pem().to_owned(),
+            expires: None,
+        };
+        (key, answer)
+    }
+
+    #[test]
+    fn a_renewal_that_breaks_off_anywhere_leaves_a_pair_that_fits() {
+        let room = tempfile::tempdir().unwrap();
+        let at = paths_in(room.path().to_owned());
+        let ca = Ca::create("test", SystemTime::now(), CA_LIFETIME).unwrap();
+        let ((first, old), (second, new)) = (pair(&ca), pair(&ca));
+        store(&at, "n0", &first.key_pem, &old).unwrap();
+        assert!(load_valid(&at).is_ok() && !at.next_key.exists());
+        // It ends before the certificate is there.
+        files::write_secret(&at.next_key, &second.key_pem).unwrap();
+        assert!(load_valid(&at).is_ok() && at.next_key.exists());
+        // It ends right after.
+        files::write_secret(&at.certificate, &new.certificate_pem).unwrap();
+        assert!(load_valid(&at).is_ok() && !at.next_key.exists());
+        assert_eq!(fs::read_to_string(&at.key).unwrap(), second.key_pem);
+        // A key of nobody's is an error, not a panic and not an identity.
+        fs::write(&at.key, &first.key_pem).unwrap();
+        assert!(matches!(load_valid(&at), Err(IdentityError::Credentials(_))));
+    }
 }

@@ -384,6 +384,19 @@ async fn logs_are_of_the_asked_ranks_with_tail_and_follow() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pair_that_does_not_fit_is_replaced_for_a_new_token() {
+    let mut controller = Controller::start().await;
+    let mut server = Server::new(&controller);
+    controller.registered().await;
+    server.kill();
+    fs::write(server.data().join("identity/node.key"), "no key\n").unwrap();
+    controller.renew_token();
+    server.start();
+    controller.registered().await;
+    assert_eq!(controller.joins(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_is_renewed_at_half_its_life() {
     let mut controller = Controller::with_leaves_of(Duration::from_secs(4)).await;
     let _server = Server::new(&controller);

@@ -198,6 +198,11 @@ impl Controller {
         *self.shared.joins.lock().unwrap()
     }
 
+    /// The token is good once more.
+    pub fn renew_token(&self) {
+        *self.shared.token.lock().unwrap() = Some(self.token.clone());
+    }
+
     pub fn renewals(&self) -> u32 {
         *self.shared.renewals.lock().unwrap()
     }
