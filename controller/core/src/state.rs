@@ -195,6 +195,37 @@ impl State {
         [now, index.due.first().map(|(time, _)| *time), requests, tokens].into_iter().flatten().min()
     }
 
+    /// How much one step does from now on, in place of what the configuration says: deadlines of one Tick, placements of
+    /// one look at the queue. For a loop whose store does not take the writes of a whole step at once.
+    pub fn set_pace(&mut self, due_limit: usize, pass_places: usize) {
+        (self.config.due_limit, self.config.pass_places) = (due_limit, pass_places);
+    }
+
+    /// The queue shall be looked at again, because the last look was cut short.
+    pub fn want_pass(&mut self) {
+        self.base.schedule.wanted = true;
+    }
+
+    /// What is due first, if anything is, is looked at again at `until`, so that what cannot be stored does not keep up the rest. Only
+    /// between commits: it changes nothing that is stored, and is not undone. True if there was
+    /// something.
+    pub fn postpone_first(&mut self, now: Timestamp, until: Timestamp) -> bool {
+        match self.index.due.first().filter(|(time, _)| *time <= now).cloned() {
+            Some((_, Due::Job(uid))) => {
+                if let Some(entry) = self.base.jobs.get(&uid).cloned() {
+                    self.swap_job(uid, Some(JobEntry { due: Some(until), ..entry }));
+                }
+            }
+            Some((_, Due::Node(name))) => {
+                if let Some(link) = self.base.links.get(&name).cloned() {
+                    self.swap_link(&name, Some(Link { due: Some(until), ..link }));
+                }
+            }
+            None => return false,
+        }
+        true
+    }
+
     /// Whether two states would decide alike from here on; for tests of undo and of reloading.
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {

@@ -11,6 +11,7 @@ use std::{
 
 use controller_core::{Config, CoreError, Event, Key, Reply, State, step};
 use controller_store::{Limits, Store, StoreError, Txn};
+use proto_model::Timestamp;
 use rand_chacha::{ChaCha20Rng, rand_core::Rng as _};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -34,6 +35,12 @@ const ROUND: usize = 256;
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 /// How often jobs are counted for the metrics.
 const COUNT_EVERY: Duration = Duration::from_secs(2);
+/// How a step is repeated whose writes do not fit into a transaction: deadlines and placements that it may handle.
+const PACES: [(usize, usize); 2] = [(1, 1), (1, 0)];
+/// The core's timers rest so long after a step that could not be stored whole.
+const TICK_REST: Duration = Duration::from_secs(5);
+/// When a deadline whose writes cannot be stored is looked at again.
+const POSTPONED: Duration = Duration::from_secs(60);
 
 /// Why the loop ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +68,12 @@ pub(crate) struct Loop {
     counted: Instant,
     gone: Vec<Event>,
     challenged: bool,
+    /// How many of [`PACES`] the step at work has tried.
+    pace: usize,
+    /// The step at work may place nothing.
+    cut_short: bool,
+    /// No Tick before.
+    tick_after: Option<Timestamp>,
 }
 
 /// What the loop is made of.
@@ -116,6 +129,9 @@ impl Loop {
             counted,
             gone,
             challenged: false,
+            pace: 0,
+            cut_short: false,
+            tick_after: None,
         };
         made.count_jobs();
         made
@@ -189,7 +205,11 @@ impl Loop {
         if let Some(outage) = &self.outage {
             return outage.next_probe.saturating_duration_since(Instant::now());
         }
-        self.state.next_tick().map_or(LONGEST_SLEEP, |at| self.clock.until(at).min(LONGEST_SLEEP))
+        self.next_tick().map_or(LONGEST_SLEEP, |at| self.clock.until(at).min(LONGEST_SLEEP))
+    }
+
+    fn next_tick(&self) -> Option<Timestamp> {
+        self.state.next_tick().map(|at| self.tick_after.map_or(at, |after| at.max(after)))
     }
 
     /// Reads first, of what is committed; then events, in order.
@@ -207,7 +227,8 @@ impl Loop {
             events.into_iter().for_each(|(event, answer)| self.while_unwritable(event, answer));
             return ControlFlow::Continue(());
         }
-        if self.state.next_tick().is_some_and(|at| at <= now) {
+        if self.next_tick().is_some_and(|at| at <= now) {
+            self.tick_after = None;
             events.push((Event::Tick, None));
         }
         let soft = self.store.limits().txn_ops / 2;
@@ -268,8 +289,52 @@ impl Loop {
                 self.release(batch)
             }
             Ok(_) => self.deposed(batch),
+            Err(error) if matches!(refusal(&error), Refusal::TooLarge { .. }) => {
+                self.too_large(batch, &error).await
+            }
             Err(error) => self.failed(batch, &error),
         }
+    }
+
+    /// The store takes no transaction or value of that size. Whose fault it is shows when each event is alone, and does
+    /// as little as it can; then that event is refused alone, and what made a Tick too large waits.
+    async fn too_large(&mut self, batch: Batch, error: &StoreError) -> ControlFlow<()> {
+        if batch.stepped.len() > 1 {
+            return self.one_by_one(batch).await;
+        }
+        self.state.rollback();
+        let Some(Stepped { event, answer, .. }) = batch.stepped.into_iter().next() else {
+            return ControlFlow::Continue(());
+        };
+        let again = self.clock.now().plus(TICK_REST);
+        let Some(&(dues, places)) = PACES.get(self.pace) else {
+            tracing::error!(%error, "an event's writes do not fit into a transaction; it is refused");
+            self.metrics.failures.inc(["too-large"]);
+            if matches!(event, Event::Tick) {
+                let now = self.clock.now();
+                if !self.state.postpone_first(now, now.plus(POSTPONED)) {
+                    self.tick_after = self.tick_after.or(Some(again));
+                }
+            }
+            self.cut_short = false;
+            answer_with(answer, &refusal(error));
+            return ControlFlow::Continue(());
+        };
+        self.pace += 1;
+        self.cut_short = places == 0;
+        self.state.set_pace(dues, places);
+        let mut single = Batch::default();
+        self.step_into(&mut single, event, answer);
+        let flow = Box::pin(self.commit(single)).await;
+        if std::mem::take(&mut self.cut_short) {
+            self.state.want_pass();
+            self.tick_after = self.tick_after.or(Some(again));
+        }
+        self.pace -= 1;
+        if self.pace == 0 {
+            self.state.set_pace(self.config.due_limit, self.config.pass_places);
+        }
+        flow
     }
 
     fn transaction(&self, batch: &Batch) -> Txn {
@@ -375,15 +440,6 @@ impl Loop {
     fn failed(&mut self, batch: Batch, error: &StoreError) -> ControlFlow<()> {
         self.state.rollback();
         let refused = refusal(error);
-        if let Refusal::TooLarge { .. } = refused {
-            // A defect of one event, not of the store: others go on.
-            tracing::error!(%error, "an event's writes do not fit into a transaction; it is refused");
-            self.metrics.failures.inc(["too-large"]);
-            for stepped in batch.stepped {
-                answer_with(stepped.answer, &refused);
-            }
-            return ControlFlow::Continue(());
-        }
         self.metrics.failures.inc([if error.is_transient() { "transient" } else { "other" }]);
         self.open_outage(error);
         for Stepped { event, answer, .. } in batch.stepped {

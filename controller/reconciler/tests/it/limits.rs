@@ -1,12 +1,22 @@
 //! The largest job that is taken can be stored, with everything that it collects on its way.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
 
-use controller_core::Config;
+use controller_core::{Config, Event, Register};
+use controller_reconciler::Refusal;
 use controller_store::Limits;
 use prost::Message;
-use proto_model::Job;
+use proto_model::{Gpu, Health, Inventory, Job, NodeName, Work};
 use proto_wire::{convert::LIMITS, v1};
+
+use crate::{
+    store::{Mood, Moody},
+    world::{PATIENCE, World, submit},
+};
 
 /// As long as names are at sites that spell out room, row, rack and slot.
 const NODE: usize = 32;
@@ -98,4 +108,84 @@ fn the_largest_job_fits_into_a_stored_value() {
     assert!(stored <= limit, "{stored} bytes are stored, {limit} are taken");
     // The limit is not far below what would fit either.
     assert!(stored > limit / 2, "{stored} of {limit}");
+}
+
+#[tokio::test]
+async fn one_event_that_is_too_large_does_not_take_the_others_along() {
+    let store = Moody::limited(Limits { value_bytes: 4000, txn_ops: 4096, ..Limits::default() });
+    let world = World::start(store.clone()).await;
+    world.join("n0").await;
+    store.set(Mood::Held);
+    let submits: Vec<_> = (0..10)
+        .map(|n| {
+            let (handle, mut event) = (world.handle.clone(), submit(&format!("j{n}"), None));
+            if let (Event::Submit(submit), 5) = (&mut event, n)
+                && let Work::Command(command) = &mut submit.spec.work
+            {
+                command.argv.push("x".repeat(5000));
+            }
+            tokio::spawn(async move { handle.apply(event).await })
+        })
+        .collect();
+    let before = store.txns.load(Ordering::Relaxed);
+    world.until("a transaction is held", |_| store.txns.load(Ordering::Relaxed) > before).await;
+    store.release();
+    for (n, submit) in submits.into_iter().enumerate() {
+        let answer = submit.await.unwrap();
+        assert_eq!(answer.is_ok(), n != 5, "{n}: {answer:?}");
+        assert!(!matches!(&answer, Err(error) if !matches!(error, Refusal::TooLarge { .. })));
+    }
+    assert_eq!(world.jobs().await, 9);
+}
+
+async fn health(world: &World, name: &str) -> Health {
+    let name: NodeName = name.parse().unwrap();
+    world.handle.query(move |state, _| state.node(&name).unwrap().health).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_deadline_that_cannot_be_stored_neither_loops_nor_keeps_up_others() {
+    let store = Moody::new(4096);
+    let world = World::start_with(store.clone(), |options| {
+        options.config.heartbeat_limit = Duration::from_millis(300);
+    });
+    let world = world.await;
+    let mut sessions = Vec::new();
+    for (name, gpus) in [("n0", 64), ("n1", 0), ("n2", 0)] {
+        let node: NodeName = name.parse().unwrap();
+        let hash = [name.as_bytes()[1]; 32];
+        world.handle.apply(Event::CreateToken { node: node.clone(), hash, lifetime: None }).await.unwrap();
+        world.handle.apply(Event::Join { node: node.clone(), hash, csr: hash }).await.unwrap();
+        let gpu = |index| Gpu {
+            index,
+            uuid: "x".repeat(60),
+            model: String::new(),
+            pci_address: String::new(),
+            numa_node: None,
+            memory_bytes: 0,
+        };
+        let inventory = Inventory { gpus: (0..gpus).map(gpu).collect(), ..Inventory::default() };
+        let register = Register {
+            node,
+            session: 0,
+            agent_version: "test".into(),
+            inventory,
+            observations: Vec::new(),
+            epoch: 0,
+        };
+        sessions.push(world.handle.connect(register).await.unwrap());
+    }
+    store.set(Mood::Narrow(1500));
+    // All fall silent. The first one's new health cannot be stored; the others' can.
+    let begin = Instant::now();
+    while health(&world, "n1").await == Health::Ready || health(&world, "n2").await == Health::Ready {
+        assert!(begin.elapsed() < PATIENCE, "the others were kept up");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(health(&world, "n0").await, Health::Ready);
+    let before = store.txns.load(Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let made = store.txns.load(Ordering::Relaxed) - before;
+    assert!(made < 20, "{made} transactions although nothing happened");
+    assert!(world.handle.store_health().writable);
 }

@@ -22,6 +22,8 @@ pub enum Mood {
     Full,
     /// Done, but said to be unknown.
     Unknown,
+    /// Takes no value that is larger.
+    Narrow(usize),
     /// Waits until `release`.
     Held,
 }
@@ -36,7 +38,10 @@ pub struct Moody {
 
 impl Moody {
     pub fn new(txn_ops: usize) -> Arc<Self> {
-        let limits = Limits { txn_ops, ..Limits::default() };
+        Self::limited(Limits { txn_ops, ..Limits::default() })
+    }
+
+    pub fn limited(limits: Limits) -> Arc<Self> {
         Arc::new(Self {
             inner: MemoryStore::new(Arc::new(SystemClock::default()), limits, History::default()),
             mood: Mutex::new(Mood::Well),
@@ -71,6 +76,18 @@ impl Store for Moody {
         let cause = "No space left on device".to_owned();
         match mood {
             Mood::Well => self.inner.txn(txn).await,
+            Mood::Narrow(limit) => {
+                let large = txn.success.iter().find_map(|op| match op {
+                    controller_store::Op::Put { key, value, .. } if value.len() > limit => {
+                        Some((key.clone(), value.len()))
+                    }
+                    _ => None,
+                });
+                match large {
+                    Some((key, len)) => Err(StoreError::ValueTooLarge { key, len, limit }),
+                    None => self.inner.txn(txn).await,
+                }
+            }
             Mood::Full => Err(StoreError::Full { cause }),
             Mood::Unknown => {
                 self.inner.txn(txn).await?;
