@@ -2,7 +2,7 @@
 //! by itself when it is over.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     ops::ControlFlow,
     sync::{PoisonError, atomic::Ordering},
     time::{Duration, Instant},
@@ -11,6 +11,7 @@ use std::{
 use bytes::Bytes;
 use controller_core::Event;
 use controller_store::{Op, StoreError, Txn};
+use proto_model::NodeName;
 
 use crate::{
     batch::{Batch, is_agents},
@@ -33,6 +34,8 @@ pub(crate) struct Outage {
     reload: bool,
     /// What agents said meanwhile.
     held: VecDeque<Event>,
+    /// Who was heard meanwhile, by which session: one heartbeat of each node.
+    beats: BTreeMap<NodeName, u64>,
     /// More was said than could be held.
     overflow: bool,
 }
@@ -45,8 +48,8 @@ impl Loop {
         self.metrics.writable.set(0);
         let reload = !leader::surely_not_stored(error);
         let next_probe = Instant::now() + PROBE_FIRST;
-        let (held, overflow) = (VecDeque::new(), false);
-        self.outage = Some(Outage { next_probe, wait: PROBE_FIRST, reload, held, overflow });
+        let (held, beats, overflow) = (VecDeque::new(), BTreeMap::new(), false);
+        self.outage = Some(Outage { next_probe, wait: PROBE_FIRST, reload, held, beats, overflow });
     }
 
     /// An event while the store takes no writes.
@@ -57,14 +60,19 @@ impl Loop {
             answer_with(Some(answer), &Refusal::Unwritable { cause: cause.unwrap_or_default() });
             return;
         }
-        if let Event::AgentHeartbeat { .. } = event {
-            // A heartbeat needs no write unless the node was thought lost; then the next one will do.
+        if let Event::AgentHeartbeat { node, session } = &event {
+            // One that needs no write counts at once. It is said again when the store is back, before anybody looks at
+            // who was silent: with what else it brought about it may have been undone.
+            let (node, session) = (node.clone(), *session);
             let mut batch = Batch::default();
             self.step_into(&mut batch, event, None);
             if batch.writes.is_empty() {
                 self.state.commit(self.shared.revision.load(Ordering::Relaxed));
             } else {
                 self.state.rollback();
+            }
+            if let Some(outage) = self.outage.as_mut() {
+                outage.beats.insert(node, session);
             }
             return;
         }
@@ -96,7 +104,9 @@ impl Loop {
             // They register again and tell everything that they know.
             self.sessions.close_all();
         }
-        let mut round = outage.held.into_iter().map(|event| Request::Event(Box::new(event), None)).collect();
+        let beats = outage.beats.into_iter().map(|(node, session)| Event::AgentHeartbeat { node, session });
+        let said = beats.chain(outage.held);
+        let mut round = said.map(|event| Request::Event(Box::new(event), None)).collect();
         Box::pin(self.round(&mut round)).await
     }
 
@@ -110,8 +120,11 @@ impl Loop {
                 ControlFlow::Break(())
             }
             Err(error) => {
-                tracing::debug!(%error, "the store still takes no writes");
-                self.shared.set_cause(Some(error.to_string()));
+                tracing::debug!(%error, "the store takes no writes");
+                if self.outage.is_some() {
+                    // Only the end of an outage takes a cause back.
+                    self.shared.set_cause(Some(error.to_string()));
+                }
                 ControlFlow::Continue(false)
             }
         }

@@ -1,8 +1,8 @@
 //! The store takes no writes for a while.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
-use controller_core::Event;
+use controller_core::{Event, Register};
 use controller_reconciler::Refusal;
 use controller_store::Store;
 use proto_model::Inventory;
@@ -81,4 +81,52 @@ async fn what_an_agent_said_is_said_again_and_its_stream_lives_on() {
     assert!(world.handle.sessions().is_connected(session.node()));
     let text = world.metrics.encode();
     assert!(text.contains("rail_store_writable 1"), "{text}");
+}
+
+#[tokio::test]
+async fn a_failed_probe_outside_of_an_outage_leaves_no_cause_behind() {
+    let store = Moody::new(128);
+    let world = World::start(store.clone()).await;
+    world.join("n0").await;
+    store.set(Mood::Full);
+    let before = store.txns.load(Ordering::Relaxed);
+    // An agent claims a newer epoch: the loop asks the store who leads, and gets no answer.
+    let liar = Register {
+        node: "n0".parse().unwrap(),
+        session: 0,
+        agent_version: String::new(),
+        inventory: Inventory::default(),
+        observations: Vec::new(),
+        epoch: u64::MAX,
+    };
+    assert!(world.handle.connect(liar).await.is_err());
+    world.until("the probe", |_| store.txns.load(Ordering::Relaxed) > before).await;
+    store.set(Mood::Well);
+    // A read goes through the loop, so the probe's end is behind it.
+    world.jobs().await;
+    assert_eq!(world.handle.store_health().cause, None);
+    assert!(world.handle.store_health().writable);
+}
+
+#[tokio::test]
+async fn nodes_that_were_heard_during_a_long_outage_are_ready_after_it() {
+    let store = Moody::new(128);
+    let limit = Duration::from_secs(1);
+    let world = World::start_with(store.clone(), |options| options.config.heartbeat_limit = limit).await;
+    world.join("n0").await;
+    let session = world.connect("n0").await;
+    let revision = |world: &World| world.handle.store_health().revision;
+    store.set(Mood::Full);
+    world.handle.apply(submit("refused", None)).await.unwrap_err();
+    let (begin, stored) = (std::time::Instant::now(), revision(&world));
+    while begin.elapsed() < limit * 2 {
+        session.hint(Event::AgentHeartbeat { node: session.node().clone(), session: session.number() });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    store.set(Mood::Well);
+    world.until("the store is writable", |handle| handle.store_health().writable).await;
+    let node = session.node().clone();
+    let health = world.handle.query(move |state, _| state.node(&node).map(|node| node.health)).await;
+    assert_eq!(health.unwrap(), Some(proto_model::Health::Ready));
+    assert_eq!(revision(&world), stored, "not even for a moment was it anything else");
 }
