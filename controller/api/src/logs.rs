@@ -1,6 +1,10 @@
 //! StreamLogs: asks the gang's agents for their share and merges what they upload, in bounded memory.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use controller_reconciler::{CHUNKS, NoUpload, Opening, keys};
 use proto_model::{JobId, NodeName};
@@ -18,6 +22,8 @@ use crate::{
 
 /// How long an agent may take to begin its upload.
 const OPEN_DEADLINE: Duration = Duration::from_secs(5);
+/// How often a reader that follows looks for agents that were away.
+const LOOK: Duration = Duration::from_millis(500);
 /// Ranks that a reader may name.
 const MAX_RANKS: usize = 4096;
 
@@ -90,6 +96,14 @@ fn try_of(job: &v1::Job, after: u32) -> Option<(u32, v1::Placement)> {
     (begun && status.attempt > after).then_some((status.attempt, placement))
 }
 
+/// How far the nodes of a try are.
+struct Uploads {
+    /// Asked, when, and not known to have answered.
+    openings: Vec<(NodeName, Opening, Instant)>,
+    /// Not asked: their agents are not connected.
+    missing: BTreeSet<NodeName>,
+}
+
 struct Reader {
     context: Context,
     id: JobId,
@@ -145,24 +159,16 @@ impl Reader {
 
     async fn read_try(&self, job: &v1::Job, attempt: u32, placement: &v1::Placement) -> Result<(), RpcError> {
         let (sender, mut chunks) = mpsc::channel(CHUNKS);
-        let mut openings = Vec::new();
-        for node in self.nodes(placement) {
-            match self.open(job, attempt, &node, sender.clone()) {
-                Ok(opening) => openings.push((node, opening)),
-                Err(NoUpload::NotConnected) => {
-                    self.note(&node, "is not connected; its ranks' output is missing here").await
-                }
-                Err(NoUpload::TooMany) => {
-                    let text = "too many logs are being read; try again later";
-                    return Err(RpcError::new(ErrorClass::Overloaded, "TOO_MANY_LOG_READERS", text)
-                        .with_retry_after(Duration::from_secs(1)));
-                }
-            }
+        let mut uploads = Uploads { openings: Vec::new(), missing: self.nodes(placement) };
+        self.open_missing(&mut uploads, job, attempt, &sender)?;
+        // While a sender is kept, the try is not over: agents that are away may still come, after a restart of the
+        // controller all of them.
+        let mut sender = Some(sender).filter(|_| !uploads.missing.is_empty() && self.wire.follow);
+        if sender.is_none() {
+            self.give_up(&uploads.missing).await;
         }
-        drop(sender);
-        let deadline = tokio::time::sleep(OPEN_DEADLINE);
-        tokio::pin!(deadline);
-        let mut waiting = true;
+        let mut look = tokio::time::interval_at(tokio::time::Instant::now() + LOOK, LOOK);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 chunk = chunks.recv() => match chunk {
@@ -170,17 +176,78 @@ impl Reader {
                     Some(chunk) => if self.out.send(Ok(chunk)).await.is_err() { return Ok(()) },
                     None => return Ok(()),
                 },
-                () = &mut deadline, if waiting => {
-                    waiting = false;
-                    // Taking the request back drops its sender, so that the rest can come to an end.
-                    for (node, opening) in openings.drain(..) {
-                        if !opening.is_answered() {
-                            self.note(&node, "did not answer in time; its ranks' output is missing here").await;
+                _ = look.tick(), if sender.is_some() || !uploads.openings.is_empty() => {
+                    if let Some(chunks) = &sender {
+                        // Asked before the last attempt to open, so that an agent that comes at the end is heard too.
+                        // A loop that is too busy to say is asked again.
+                        let over = !self.runs(job, attempt).await.unwrap_or(true);
+                        self.open_missing(&mut uploads, job, attempt, chunks)?;
+                        if over || uploads.missing.is_empty() {
+                            self.give_up(&uploads.missing).await;
+                            sender = None;
                         }
                     }
+                    self.drop_silent(&mut uploads).await;
                 }
             }
         }
+    }
+
+    /// Asks those who were not asked yet and are connected.
+    fn open_missing(
+        &self,
+        uploads: &mut Uploads,
+        job: &v1::Job,
+        attempt: u32,
+        chunks: &mpsc::Sender<v1::LogChunk>,
+    ) -> Result<(), RpcError> {
+        let sessions = self.context.handle.sessions();
+        let here: Vec<_> =
+            uploads.missing.iter().filter(|node| sessions.is_connected(node)).cloned().collect();
+        for node in here {
+            match self.open(job, attempt, &node, chunks.clone()) {
+                Ok(opening) => {
+                    uploads.missing.remove(&node);
+                    uploads.openings.push((node, opening, Instant::now()));
+                }
+                Err(NoUpload::NotConnected) => {}
+                Err(NoUpload::TooMany) => {
+                    let text = "too many logs are being read; try again later";
+                    return Err(RpcError::new(ErrorClass::Overloaded, "TOO_MANY_LOG_READERS", text)
+                        .with_retry_after(Duration::from_secs(1)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets go of answered requests, and takes back those that were not answered in time: that drops their senders, so
+    /// that the rest can come to an end.
+    async fn drop_silent(&self, uploads: &mut Uploads) {
+        uploads.openings.retain(|(_, opening, _)| !opening.is_answered());
+        let silent = uploads.openings.extract_if(.., |(.., asked)| asked.elapsed() > OPEN_DEADLINE);
+        for (node, opening, _) in silent.collect::<Vec<_>>() {
+            drop(opening);
+            self.note(&node, "did not answer in time; its ranks' output is missing here").await;
+        }
+    }
+
+    async fn give_up(&self, missing: &BTreeSet<NodeName>) {
+        for node in missing {
+            self.note(node, "is not connected; its ranks' output is missing here").await;
+        }
+    }
+
+    /// Whether this try of the job still goes on.
+    async fn runs(&self, job: &v1::Job, attempt: u32) -> Result<bool, RpcError> {
+        let (id, uid) = (self.id.clone(), job.metadata.as_ref().map(|metadata| metadata.uid.clone()));
+        let found = move |state: &controller_core::State, _| {
+            state.job(&id).is_some_and(|job| {
+                let same = uid.is_some_and(|uid| uid == job.uid.to_string());
+                same && job.status.attempt == attempt && !job.status.phase.is_terminal()
+            })
+        };
+        self.context.query(found).await
     }
 
     /// The nodes that hold the ranks that are asked for.

@@ -54,6 +54,48 @@ async fn a_gang_s_logs_come_from_all_its_nodes_or_from_the_rank_s_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_follower_gets_the_output_of_a_node_that_connects_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::start(dir.path()).await;
+    let _a = FakeAgent::connect(world.node("n0").await, "n0", Behaviour::Linger).await;
+    let b = FakeAgent::connect(world.node("n1").await, "n1", Behaviour::Linger).await;
+    let client = world.user("default");
+    let mut jobs = JobServiceClient::new(client.clone());
+    jobs.create_job(create(job("talks", 2))).await.unwrap();
+    let running = until(&client, "talks", Phase::Running).await;
+    drop(b);
+    // As after a restart of the controller: the job runs, and one agent is not back yet.
+    let away = async {
+        while world.handle.sessions().is_connected(&"n1".parse().unwrap()) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(crate::jobs::PATIENCE, away).await.unwrap();
+    let follow =
+        v1::StreamLogsRequest { name: "talks".into(), follow: true, ..v1::StreamLogsRequest::default() };
+    let mut following = JobServiceClient::new(client.without_timeout());
+    let mut stream = following.stream_logs(follow).await.unwrap().into_inner();
+    let mut next = async || {
+        let chunk = tokio::time::timeout(crate::jobs::PATIENCE, stream.message()).await.unwrap();
+        chunk.unwrap().map(|chunk| String::from_utf8(chunk.data).unwrap())
+    };
+    assert_eq!(next().await.unwrap(), "hello from n0\n");
+    let still = v1::Observation {
+        job_uid: crate::jobs::uid(&running),
+        attempt: 1,
+        state: v1::observation::State::Running.into(),
+        ..v1::Observation::default()
+    };
+    let client_b = world.node("n1").await;
+    let _b = FakeAgent::connect_with(client_b, "n1", Behaviour::Linger, vec![still]).await;
+    assert_eq!(next().await.unwrap(), "hello from n1\n");
+    jobs.cancel_job(v1::CancelJobRequest { name: "talks".into(), ..v1::CancelJobRequest::default() })
+        .await
+        .unwrap();
+    assert_eq!(next().await, None, "it ends with the job");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_upload_that_nobody_asked_for_is_refused() {
     use proto_wire::v1::agent_service_client::AgentServiceClient;
     let dir = tempfile::tempdir().unwrap();
