@@ -1,6 +1,9 @@
 //! kill -9 of each process while it matters.
 
-use std::time::{Duration, Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use integration::{Cluster, Shape, eventually, procfs};
 
@@ -14,6 +17,17 @@ fn processes(cluster: &Cluster, words: &[&str]) -> Vec<i32> {
     procfs::find(&all)
 }
 
+/// Waits until `count` ranks of a job have written `NAME-RANK PID` into `log`, and gives their process ids.
+fn rank_processes(log: &Path, name: &str, count: usize) -> Vec<i32> {
+    let written = || {
+        let text = std::fs::read_to_string(log).unwrap_or_default();
+        let lines = text.lines().filter(|line| line.starts_with(&format!("{name}-")));
+        let ids: Vec<i32> = lines.filter_map(|line| line.split_once(' ')?.1.parse().ok()).collect();
+        (ids.len() == count).then_some(ids)
+    };
+    eventually("the ranks to write their process ids", SOON, written).unwrap()
+}
+
 #[test]
 fn a_killed_controller_loses_no_job_and_disturbs_none() {
     let cluster = Cluster::up(&Shape { nodes: 2, rails: 2, gpus: 1, ..Shape::default() }).unwrap();
@@ -22,7 +36,7 @@ fn a_killed_controller_loses_no_job_and_disturbs_none() {
     // Each try appends a line, so that a second run of the same job would show.
     let script = |name: &str| {
         format!(
-            "gang: {{nodes: 2, gpusPerNode: 1}}\ncommand: {{argv: [/bin/sh, -c, 'echo {name}-$RANK >> {}; while ! test -e {}; do sleep 0.05; done']}}",
+            "gang: {{nodes: 2, gpusPerNode: 1}}\ncommand: {{argv: [/bin/sh, -c, 'echo {name}-$RANK $$ >> {}; while ! test -e {}; do sleep 0.05; done']}}",
             log.display(),
             gate.display()
         )
@@ -32,7 +46,7 @@ fn a_killed_controller_loses_no_job_and_disturbs_none() {
     for index in 0..20 {
         cluster.submit(&format!("queued{index}"), &script(&format!("queued{index}"))).unwrap();
     }
-    let ranks = procfs::find(&[gate.to_str().unwrap()]);
+    let ranks = rank_processes(&log, "first", 2);
     let controllers = processes(&cluster, &["rail-controller", "run"]);
     assert_eq!(controllers.len(), 1, "{controllers:?}");
     procfs::kill(controllers[0]).unwrap();
@@ -40,14 +54,15 @@ fn a_killed_controller_loses_no_job_and_disturbs_none() {
     let jobs = eventually("the controller to answer", SOON, || cluster.json(&["get", "jobs"]).ok()).unwrap();
     assert_eq!(jobs["jobs"].as_array().unwrap().len(), 21);
     assert_eq!(cluster.job("first").unwrap()["status"]["phase"], "RUNNING");
-    assert_eq!(procfs::find(&[gate.to_str().unwrap()]), ranks, "the running job was not disturbed");
+    assert!(ranks.iter().all(|rank| procfs::lives(*rank)), "the running job was not disturbed");
+    assert_eq!(rank_processes(&log, "first", 2), ranks, "nor started again");
     std::fs::write(&gate, "").unwrap();
     for name in (0..20).map(|index| format!("queued{index}")).chain(["first".to_owned()]) {
         let job = cluster.wait_for(&name, &["COMPLETED", "FAILED", "CANCELLED"], SOON).unwrap();
         assert_eq!(job["status"]["phase"], "COMPLETED", "{job:#}");
     }
     let ran = std::fs::read_to_string(&log).unwrap();
-    let mut lines: Vec<&str> = ran.lines().collect();
+    let mut lines: Vec<&str> = ran.lines().filter_map(|line| Some(line.split_once(' ')?.0)).collect();
     lines.sort_unstable();
     let total = lines.len();
     lines.dedup();
@@ -58,23 +73,25 @@ fn a_killed_controller_loses_no_job_and_disturbs_none() {
 fn a_killed_agent_finds_its_ranks_again_and_their_exit_codes() {
     let cluster = Cluster::up(&Shape { nodes: 2, rails: 2, gpus: 1, ..Shape::default() }).unwrap();
     let gate = cluster.home().join("gate");
+    let log = cluster.home().join("ran");
     let spec = format!(
-        "gang: {{nodes: 2, gpusPerNode: 1}}\ncommand: {{argv: [/bin/sh, -c, 'while ! test -e {}; do sleep 0.05; done; exit $((RANK * 5))']}}",
+        "gang: {{nodes: 2, gpusPerNode: 1}}\ncommand: {{argv: [/bin/sh, -c, 'echo orphan-$RANK $$ >> {}; while ! test -e {}; do sleep 0.05; done; exit $((RANK * 5))']}}",
+        log.display(),
         gate.display()
     );
     cluster.submit("orphan", &spec).unwrap();
     cluster.wait_for("orphan", &["RUNNING"], SOON).unwrap();
-    let ranks = procfs::find(&[gate.to_str().unwrap()]);
+    let ranks = rank_processes(&log, "orphan", 2);
     let agents = processes(&cluster, &["rail-node-agent", "run"]);
     assert_eq!(agents.len(), 2, "{agents:?}");
     for agent in agents {
         procfs::kill(agent).unwrap();
     }
-    assert_eq!(procfs::find(&[gate.to_str().unwrap()]), ranks, "ranks live on without their agents");
+    assert!(ranks.iter().all(|rank| procfs::lives(*rank)), "ranks live on without their agents");
     // They end while nobody is there to see it.
     std::fs::write(&gate, "").unwrap();
-    eventually("the ranks to end", SOON, || procfs::find(&[gate.to_str().unwrap()]).is_empty().then_some(()))
-        .unwrap();
+    let gone = || ranks.iter().all(|rank| !procfs::lives(*rank)).then_some(());
+    eventually("the ranks to end", SOON, gone).unwrap();
     cluster.revive().unwrap();
     let job = cluster.wait_for("orphan", &["COMPLETED", "FAILED", "CANCELLED"], SOON).unwrap();
     assert_eq!(job["status"]["phase"], "FAILED", "{job:#}");
