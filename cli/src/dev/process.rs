@@ -215,7 +215,11 @@ mod tests {
         let all = everyone();
         let me = BTreeSet::from([myself().unwrap()]);
         assert!(descendants(&all, &me).contains(&real));
-        assert!(marked(&all, |entry| entry == b"RAIL_TEST_MARK=m1").contains(&real));
+        // The fork gets its environment at some moment soon.
+        while !marked(&all, |entry| entry == b"RAIL_TEST_MARK=m1").contains(&real) {
+            assert!(real.alive(), "its environment never showed the mark");
+            std::thread::yield_now();
+        }
         let mut told =
             Command::new("tail").args(["-f", "/dev/null", "--pid", &pid.to_string()]).spawn().unwrap();
         let of = |programs: &[&str]| told_of(&everyone(), programs, Path::new("/dev"));
