@@ -110,10 +110,12 @@ async fn garbage(client: &proto_rpc::Client, rng: &mut ChaCha8Rng) -> Result<Vec
     grpc.unary(tonic::Request::new(body), path, Raw).await.map(tonic::Response::into_inner)
 }
 
-/// Everything that the store holds, as the API tells it, and its revision.
+/// The store's revision, which any write raises, and what the API tells of its content.
 fn content(cluster: &Cluster) -> String {
+    let revision = cluster.json(&["health"]).unwrap()["storeRevision"].to_string();
+    assert!(revision.trim_matches('"').parse::<u64>().is_ok(), "no revision: {revision}");
     let lists = ["jobs", "tenants", "fabric"].map(|noun| cluster.json(&["get", noun]).unwrap().to_string());
-    lists.join("\n")
+    format!("{revision}\n{}", lists.join("\n"))
 }
 
 #[test]
