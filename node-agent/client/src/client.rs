@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use node_agent_collective::Call;
-use node_agent_local::{Channel, Post, RailBytes, Reply, Request, SocketError, Span, Welcome};
+use node_agent_local::{
+    Channel, Failure, FailureCode, Post, RailBytes, Reply, Request, SocketError, Span, Welcome,
+};
 
-use crate::link::Link;
+use crate::link::{Answer, Link};
 use crate::staged::Staging;
 use crate::{Attach, Buffer, Error, Place};
 
@@ -27,7 +29,7 @@ pub struct Client {
     world: Welcome,
     /// Limit for the next calls in milliseconds, 0 for the engine's own.
     timeout_ms: AtomicU32,
-    pub(crate) staging: Staging,
+    pub(crate) staging: Arc<Staging>,
 }
 
 /// One call on shared buffers.
@@ -49,6 +51,8 @@ pub struct Pending {
     id: u64,
     call: &'static str,
     limit: Duration,
+    /// When the engine, which has its own limit, should long have answered.
+    deadline: Instant,
     taken: bool,
     _buffers: [Option<Buffer>; 2],
 }
@@ -75,7 +79,7 @@ impl Client {
             link.submit_ignored(&Request::Detach);
             return Err(Error::Environment { name: "WORLD_SIZE", problem });
         }
-        let (timeout_ms, staging) = (AtomicU32::new(0), Staging::default());
+        let (timeout_ms, staging) = (AtomicU32::new(0), Arc::default());
         Ok(Self { link, rank: attach.rank, world, timeout_ms, staging })
     }
 
@@ -112,16 +116,19 @@ impl Client {
 
     /// Begins a call on shared buffers.
     pub fn post(&self, work: Work<'_>) -> Result<Pending, Error> {
+        let call = work.call.operation.kind().name();
         let span = |place: Option<Place<'_>>| place.map_or(Span::default(), |place| place.span());
         let timeout_ms = self.timeout_ms.load(Relaxed);
         let post = Post { call: work.call, input: span(work.input), output: span(work.output), timeout_ms };
         let id = self.link.submit(&Request::Post(post))?;
         let ms = if timeout_ms == 0 { self.world.op_timeout_ms } else { timeout_ms };
+        let limit = Duration::from_millis(ms.into()) + GRACE;
         Ok(Pending {
             link: self.link.clone(),
             id,
-            call: work.call.operation.kind().name(),
-            limit: Duration::from_millis(ms.into()) + GRACE,
+            call,
+            limit,
+            deadline: Instant::now() + limit,
             taken: false,
             _buffers: [work.input, work.output].map(|place| place.map(|place| place.buffer.clone())),
         })
@@ -130,6 +137,30 @@ impl Client {
     /// Does a call on shared buffers: [`Client::post`] and [`Pending::wait`].
     pub fn run(&self, work: Work<'_>) -> Result<(), Error> {
         self.post(work)?.wait()
+    }
+
+    /// How often an answer of the engine has come; for [`Client::wait_arrival`].
+    pub fn arrivals(&self) -> u64 {
+        self.link.arrivals()
+    }
+
+    /// Fails where as many calls are under way as the engine takes: it would refuse the next one, but only later, when calls
+    /// after it may have begun.
+    pub(crate) fn expect_room(&self, call: &'static str) -> Result<(), Error> {
+        let most = self.world.max_outstanding;
+        if self.link.has_room(most) {
+            return Ok(());
+        }
+        let text = format!("{most} calls are under way: wait for one of them first");
+        let failure =
+            Failure { code: FailureCode::Exhausted, rank: Some(self.rank), node: None, rail: None, text };
+        Err(Error::Failed { call, failure })
+    }
+
+    /// Sleeps until [`Client::arrivals`] differs from `seen`, at the latest until the deadline: for a thread that looks
+    /// after the calls of others.
+    pub fn wait_arrival(&self, seen: u64, deadline: Instant) {
+        self.link.wait_arrival(seen, deadline);
     }
 
     /// Nobody goes on before everybody is here.
@@ -169,16 +200,46 @@ impl Drop for Client {
 impl Pending {
     /// Waits until the call is complete or has failed.
     pub fn wait(mut self) -> Result<(), Error> {
-        self.taken = true;
-        match self.link.wait(self.id, self.call, self.limit)?.reply {
-            Reply::Done => Ok(()),
-            _ => Err(Error::Engine { cause: format!("posted {}, got something else", self.call) }),
+        let outcome = self.wait_until(self.deadline);
+        outcome.unwrap_or(Err(Error::EngineSilent { after: self.limit }))
+    }
+
+    /// Waits until the call is complete or has failed, at the latest until `until`: then `None`, and the call goes on.
+    /// Once it has given an outcome the call is over, and later calls of this fail.
+    pub fn wait_until(&mut self, until: Instant) -> Option<Result<(), Error>> {
+        if self.taken {
+            return Some(Err(Error::Argument("this call was waited for before".into())));
         }
+        let outcome = match self.link.try_wait(self.id, until.min(self.deadline)) {
+            None if Instant::now() < self.deadline => return None,
+            None => {
+                self.link.ignore(self.id);
+                Err(Error::EngineSilent { after: self.limit })
+            }
+            Some(Ok(Answer { reply: Reply::Done, .. })) => Ok(()),
+            Some(Ok(Answer { reply: Reply::Failed(failure), .. })) => {
+                Err(Error::Failed { call: self.call, failure })
+            }
+            Some(Ok(_)) => Err(Error::Engine { cause: format!("posted {}, got something else", self.call) }),
+            Some(Err(error)) => Err(error),
+        };
+        self.taken = true;
+        Some(outcome)
+    }
+
+    /// As [`Pending::wait_until`], without waiting.
+    pub fn poll(&mut self) -> Option<Result<(), Error>> {
+        self.wait_until(Instant::now())
     }
 
     /// Whether [`Pending::wait`] would return at once.
     pub fn is_ready(&self) -> bool {
         self.link.is_ready(self.id)
+    }
+
+    /// By when the call will have an outcome, even if the engine stays silent.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
     }
 }
 

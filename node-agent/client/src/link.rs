@@ -12,6 +12,8 @@ use node_agent_local::{Channel, ProtocolError, Reply, Request, SocketError};
 
 use crate::Error;
 
+mod arrivals;
+
 /// An answer that has arrived.
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -26,6 +28,8 @@ struct State {
     arrived: BTreeMap<u64, Answer>,
     /// Requests whose answer nobody wants.
     ignored: BTreeSet<u64>,
+    /// Answers that have come, wanted or not.
+    answered: u64,
     /// Somebody reads the socket at this moment.
     reading: bool,
     /// Why nothing will arrive any more.
@@ -104,27 +108,33 @@ impl Link {
             if let Some(error) = &state.broken {
                 return Err(error.clone());
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if deadline <= Instant::now() {
                 state.ignored.insert(id);
                 return Err(Error::EngineSilent { after: limit });
             }
-            if state.reading {
-                state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-                continue;
-            }
-            state.reading = true;
-            drop(state);
-            let waited = self.channel.wait_readable(deadline);
-            state = self.lock();
-            state.reading = false;
-            match waited {
-                Ok(()) => self.take_waiting(&mut state),
-                Err(SocketError::TimedOut) => {}
-                Err(error) => state.broken = Some(Error::from_socket(&error, limit)),
-            }
-            self.changed.notify_all();
+            state = self.sleep(state, deadline);
         }
+    }
+
+    /// Sleeps until something may have arrived, at the latest until the deadline: as the reader of the socket, or until
+    /// the reader has read.
+    fn sleep<'a>(&'a self, mut state: MutexGuard<'a, State>, deadline: Instant) -> MutexGuard<'a, State> {
+        if state.reading {
+            let left = deadline.saturating_duration_since(Instant::now());
+            return self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.reading = true;
+        drop(state);
+        let waited = self.channel.wait_readable(deadline);
+        state = self.lock();
+        state.reading = false;
+        match waited {
+            Ok(()) => self.take_waiting(&mut state),
+            Err(SocketError::TimedOut) => {}
+            Err(error) => state.broken = Some(Error::from_socket(&error, Duration::ZERO)),
+        }
+        self.changed.notify_all();
+        state
     }
 
     /// Takes every packet that has arrived.
@@ -177,8 +187,11 @@ impl State {
                 Some(Error::Engine { cause: format!("answer to request {id}, which was never made") });
         } else if found != expected {
             self.broken = Some(ProtocolError::Descriptors { found, wanted: expected }.into());
-        } else if !self.ignored.remove(&id) {
-            self.arrived.insert(id, answer);
+        } else {
+            self.answered += 1;
+            if !self.ignored.remove(&id) {
+                self.arrived.insert(id, answer);
+            }
         }
     }
 }
