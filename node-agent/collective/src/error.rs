@@ -121,6 +121,15 @@ pub enum RailCause {
     /// Taken down on purpose.
     #[error("taken down here")]
     Local,
+    /// This node's own port on the rail has no carrier, was switched off, or is gone.
+    #[error("the own port has no carrier")]
+    NoCarrier,
+    /// The peer gave no sign of life for so long.
+    #[error("no sign of life for {0:?}")]
+    Silent(Time),
+    /// The peer gave the rail up.
+    #[error("given up by the peer")]
+    Fenced,
 }
 
 /// Why an operation failed. A failure is final for the communicator: every outstanding and every later operation
