@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use node_agent_engine::bench::{self, Options};
-use node_agent_engine::{Config, Engine, EngineError};
+use node_agent_engine::{Config, Engine, EngineError, bench_engine};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tracing_subscriber::EnvFilter;
 
@@ -33,6 +33,9 @@ pub(crate) enum Command {
     /// Be one rank of a benchmark; the environment says which.
     #[command(hide = true)]
     BenchRank(Options),
+    /// Be one node of a benchmark of the engine itself, or all of them.
+    #[command(hide = true)]
+    BenchEngine(bench_engine::Options),
 }
 
 /// Reads the command line; ends the process with code 2 where it is wrong.
@@ -97,6 +100,21 @@ pub(crate) fn bench(options: &Options) -> ExitCode {
         Err(error) => {
             eprintln!("rail-engine: {error}");
             ExitCode::from(if error.is_usage() { USAGE } else { 1 })
+        }
+    }
+}
+
+/// `rail-engine bench-engine`.
+pub(crate) fn bench_engine(options: &bench_engine::Options) -> ExitCode {
+    match bench_engine::run(options) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(mismatches) => {
+            eprintln!("rail-engine: {mismatches} elements are wrong");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("rail-engine: {error}");
+            ExitCode::FAILURE
         }
     }
 }

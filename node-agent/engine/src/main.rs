@@ -10,5 +10,6 @@ fn main() -> ExitCode {
     match args::parse() {
         args::Command::Run { config } => args::run(&config),
         args::Command::BenchRank(options) => args::bench(&options),
+        args::Command::BenchEngine(options) => args::bench_engine(&options),
     }
 }
