@@ -32,7 +32,13 @@ pub(crate) enum Command {
     },
     /// Be one rank of a benchmark; the environment says which.
     #[command(hide = true)]
-    BenchRank(Options),
+    BenchRank {
+        #[command(flatten)]
+        options: Options,
+        /// Stay, and do what the lines of standard input say; the other options are then not used.
+        #[arg(long)]
+        serve: bool,
+    },
     /// Be one node of a benchmark of the engine itself, or all of them.
     #[command(hide = true)]
     BenchEngine(bench_engine::Options),
@@ -90,11 +96,12 @@ fn hide() {
 }
 
 /// `rail-engine bench-rank`.
-pub(crate) fn bench(options: &Options) -> ExitCode {
-    match bench::run(options) {
-        Ok(report) if report.mismatches == 0 => ExitCode::SUCCESS,
-        Ok(report) => {
-            eprintln!("rail-engine: {} elements are wrong", report.mismatches);
+pub(crate) fn bench(options: &Options, serve: bool) -> ExitCode {
+    let done = if serve { bench::serve().map(|()| 0) } else { bench::run(options).map(|r| r.mismatches) };
+    match done {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(mismatches) => {
+            eprintln!("rail-engine: {mismatches} elements are wrong");
             ExitCode::FAILURE
         }
         Err(error) => {
