@@ -3,6 +3,7 @@
 use crate::call::Dtype;
 use crate::error::ConfigError;
 use crate::memory::Region;
+use crate::plan::Algorithm;
 
 /// Index of a node in the job.
 pub type Node = u16;
@@ -80,6 +81,8 @@ pub struct Tuning {
     pub rate_noise: Time,
     /// Time that a rail's loss with data on it waits to be explained by the loss of the whole peer.
     pub loss_grace: Time,
+    /// The algorithm of all operations that it fits; `None`: the one that is predicted to be fastest. Equal on all nodes.
+    pub algorithm: Option<Algorithm>,
 }
 
 impl Default for Tuning {
@@ -93,6 +96,7 @@ impl Default for Tuning {
             stage_bytes: 12 << 20,
             rate_noise: Time::from_micros(500),
             loss_grace: Time::from_millis(50),
+            algorithm: None,
         }
     }
 }
@@ -161,10 +165,12 @@ impl Config {
         let numbers =
             [self.nodes, self.rails, self.chunk_bytes, t.eager_bytes, t.eager_chunks, t.stage_bytes];
         let ranks = self.ranks.iter().map(|&n| u64::from(n));
+        let forced = t.algorithm.map_or(0, |a| u64::from(a.code()));
         // FNV-1a over 64-bit words: stable across versions of the standard library, unlike its hashers.
         let hash = numbers
             .iter()
             .map(|&n| n as u64)
+            .chain(std::iter::once(forced))
             .chain(ranks)
             .fold(0xcbf2_9ce4_8422_2325u64, |h, word| (h ^ word).wrapping_mul(0x0100_0000_01b3));
         (hash ^ hash >> 32) as u32
