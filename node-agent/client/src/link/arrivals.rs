@@ -20,6 +20,12 @@ impl Link {
         }
     }
 
+    /// Whether a request has no answer yet.
+    pub(crate) fn is_busy(&self) -> bool {
+        let state = self.lock();
+        state.broken.is_none() && state.next - 1 > state.answered
+    }
+
     /// Whether fewer than `most` requests have no answer yet.
     pub(crate) fn has_room(&self, most: u32) -> bool {
         let count = |state: &super::State| (state.next - 1).saturating_sub(state.answered);
@@ -34,10 +40,7 @@ impl Link {
     /// The answer to `id` if it has come by the deadline, without giving it up where it has not.
     pub(crate) fn try_wait(&self, id: u64, deadline: Instant) -> Option<Result<Answer, Error>> {
         let mut state = self.lock();
-        if !state.reading {
-            self.take_waiting(&mut state);
-            self.changed.notify_all();
-        }
+        let mut looked = false;
         loop {
             if let Some(answer) = state.arrived.remove(&id) {
                 return Some(Ok(answer));
@@ -45,10 +48,15 @@ impl Link {
             if let Some(error) = &state.broken {
                 return Some(Err(error.clone()));
             }
-            if deadline <= Instant::now() {
+            if Instant::now() < deadline {
+                state = self.sleep(state, deadline);
+            } else if looked || state.reading {
                 return None;
+            } else {
+                looked = true;
+                self.take_waiting(&mut state);
+                self.changed.notify_all();
             }
-            state = self.sleep(state, deadline);
         }
     }
 }
