@@ -9,12 +9,16 @@ use node_agent_local::{
     Channel, Failure, FailureCode, Post, RailBytes, Reply, Request, SocketError, Span, Welcome,
 };
 
-use crate::link::{Answer, Link};
+use crate::board::Local;
+use crate::link::Link;
 use crate::staged::Staging;
-use crate::{Attach, Buffer, Error, Place};
+use crate::{Attach, Buffer, Error, Pending, Place};
 
 /// How much longer than the engine's own limit a rank waits: the engine, which knows the cause, should speak first.
 const GRACE: Duration = Duration::from_secs(2);
+/// Sleeps of a thread that looks after calls, between looks at the socket: while the engine owes an answer, and else.
+const SHORT_SLICE: Duration = Duration::from_micros(100);
+const LONG_SLICE: Duration = Duration::from_millis(250);
 /// Pause between attempts to reach an engine that does not listen yet.
 const ATTACH_PAUSE: Duration = Duration::from_millis(5);
 
@@ -30,6 +34,8 @@ pub struct Client {
     /// Limit for the next calls in milliseconds, 0 for the engine's own.
     timeout_ms: AtomicU32,
     pub(crate) staging: Arc<Staging>,
+    /// Where the ranks of this server do their collectives themselves, where all ranks are on it.
+    pub(crate) local: Option<Arc<Local>>,
 }
 
 /// One call on shared buffers.
@@ -41,20 +47,6 @@ pub struct Work<'a> {
     pub input: Option<Place<'a>>,
     /// Where the output goes; `None` where the call has none on this rank.
     pub output: Option<Place<'a>>,
-}
-
-/// A call under way. Its buffers stay alive until it is waited for or dropped; dropping it does not undo the call.
-#[must_use = "the call is complete only after wait()"]
-#[derive(Debug)]
-pub struct Pending {
-    link: Arc<Link>,
-    id: u64,
-    call: &'static str,
-    limit: Duration,
-    /// When the engine, which has its own limit, should long have answered.
-    deadline: Instant,
-    taken: bool,
-    _buffers: [Option<Buffer>; 2],
 }
 
 impl Client {
@@ -79,8 +71,18 @@ impl Client {
             link.submit_ignored(&Request::Detach);
             return Err(Error::Environment { name: "WORLD_SIZE", problem });
         }
+        let alone = world.nodes == 1 && world.local_size == world.size;
+        let local = match alone {
+            true => {
+                Local::attach(&link, world.local_rank, world.local_size, world.max_outstanding)?.map(Arc::new)
+            }
+            false => None,
+        };
+        if let Some(local) = &local {
+            link.set_local(local);
+        }
         let (timeout_ms, staging) = (AtomicU32::new(0), Arc::default());
-        Ok(Self { link, rank: attach.rank, world, timeout_ms, staging })
+        Ok(Self { link, rank: attach.rank, world, timeout_ms, staging, local })
     }
 
     /// This rank's place in the job.
@@ -116,22 +118,30 @@ impl Client {
 
     /// Begins a call on shared buffers.
     pub fn post(&self, work: Work<'_>) -> Result<Pending, Error> {
-        let call = work.call.operation.kind().name();
+        let limit = self.limit();
+        if let Some(local) = self.local_for(&work.call) {
+            return Ok(Pending::on_board(local.clone(), local.begin(&work, limit)?));
+        }
         let span = |place: Option<Place<'_>>| place.map_or(Span::default(), |place| place.span());
         let timeout_ms = self.timeout_ms.load(Relaxed);
         let post = Post { call: work.call, input: span(work.input), output: span(work.output), timeout_ms };
         let id = self.link.submit(&Request::Post(post))?;
-        let ms = if timeout_ms == 0 { self.world.op_timeout_ms } else { timeout_ms };
-        let limit = Duration::from_millis(ms.into()) + GRACE;
-        Ok(Pending {
-            link: self.link.clone(),
-            id,
-            call,
-            limit,
-            deadline: Instant::now() + limit,
-            taken: false,
-            _buffers: [work.input, work.output].map(|place| place.map(|place| place.buffer.clone())),
-        })
+        if let Some(local) = &self.local {
+            // Who looks after calls may sleep on the board.
+            local.ring();
+        }
+        Ok(Pending::at_engine(self.link.clone(), id, &work, limit + GRACE))
+    }
+
+    /// How long a call that begins now may take.
+    pub(crate) fn limit(&self) -> Duration {
+        let own = self.timeout_ms.load(Relaxed);
+        Duration::from_millis(if own == 0 { self.world.op_timeout_ms } else { own }.into())
+    }
+
+    /// The board, if that is where `call` is done.
+    pub(crate) fn local_for(&self, call: &Call) -> Option<&Arc<Local>> {
+        self.local.as_ref().filter(|_| call.operation.is_collective())
     }
 
     /// Does a call on shared buffers: [`Client::post`] and [`Pending::wait`].
@@ -141,7 +151,8 @@ impl Client {
 
     /// How often an answer of the engine has come; for [`Client::wait_arrival`].
     pub fn arrivals(&self) -> u64 {
-        self.link.arrivals()
+        let rung = self.local.as_ref().map_or(0, |local| local.rung());
+        self.link.arrivals().wrapping_add(rung.into())
     }
 
     /// Fails where as many calls are under way as the engine takes: it would refuse the next one, but only later, when calls
@@ -160,7 +171,20 @@ impl Client {
     /// Sleeps until [`Client::arrivals`] differs from `seen`, at the latest until the deadline: for a thread that looks
     /// after the calls of others.
     pub fn wait_arrival(&self, seen: u64, deadline: Instant) {
-        self.link.wait_arrival(seen, deadline);
+        let Some(local) = &self.local else { return self.link.wait_arrival(seen, deadline) };
+        loop {
+            let rung = local.rung();
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.arrivals() != seen || left.is_zero() {
+                return;
+            }
+            // One cannot sleep on the board and on the socket at once.
+            let slice = if self.link.is_busy() { SHORT_SLICE } else { LONG_SLICE };
+            local.sleep(rung, slice.min(left));
+            if self.link.check().is_err() {
+                return;
+            }
+        }
     }
 
     /// Nobody goes on before everybody is here.
@@ -198,60 +222,6 @@ impl Drop for Client {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             self.leave();
-        }
-    }
-}
-
-impl Pending {
-    /// Waits until the call is complete or has failed.
-    pub fn wait(mut self) -> Result<(), Error> {
-        let outcome = self.wait_until(self.deadline);
-        outcome.unwrap_or(Err(Error::EngineSilent { after: self.limit }))
-    }
-
-    /// Waits until the call is complete or has failed, at the latest until `until`: then `None`, and the call goes on.
-    /// Once it has given an outcome the call is over, and later calls of this fail.
-    pub fn wait_until(&mut self, until: Instant) -> Option<Result<(), Error>> {
-        if self.taken {
-            return Some(Err(Error::Argument("this call was waited for before".into())));
-        }
-        let outcome = match self.link.try_wait(self.id, until.min(self.deadline)) {
-            None if Instant::now() < self.deadline => return None,
-            None => {
-                self.link.ignore(self.id);
-                Err(Error::EngineSilent { after: self.limit })
-            }
-            Some(Ok(Answer { reply: Reply::Done, .. })) => Ok(()),
-            Some(Ok(Answer { reply: Reply::Failed(failure), .. })) => {
-                Err(Error::Failed { call: self.call, failure })
-            }
-            Some(Ok(_)) => Err(Error::Engine { cause: format!("posted {}, got something else", self.call) }),
-            Some(Err(error)) => Err(error),
-        };
-        self.taken = true;
-        Some(outcome)
-    }
-
-    /// As [`Pending::wait_until`], without waiting.
-    pub fn poll(&mut self) -> Option<Result<(), Error>> {
-        self.wait_until(Instant::now())
-    }
-
-    /// Whether [`Pending::wait`] would return at once.
-    pub fn is_ready(&self) -> bool {
-        self.link.is_ready(self.id)
-    }
-
-    /// By when the call will have an outcome, even if the engine stays silent.
-    pub fn deadline(&self) -> Instant {
-        self.deadline
-    }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        if !self.taken {
-            self.link.ignore(self.id);
         }
     }
 }

@@ -18,17 +18,20 @@
 //! - Every call ends by the engine's time limit, or the one set by [`Client::set_timeout`].
 
 mod attach;
+mod board;
 mod buffer;
 mod client;
 mod error;
 mod link;
+mod pending;
 mod staged;
 
 pub use attach::Attach;
 pub use buffer::{Buffer, Place};
-pub use client::{Client, Pending, Work};
+pub use client::{Client, Work};
 pub use error::Error;
 pub use node_agent_collective::call::UnknownName;
 pub use node_agent_collective::{Call, Dtype, OpKind, Operation, ReduceOp};
 pub use node_agent_local::{Element, Failure, FailureCode, RailBytes, Welcome};
+pub use pending::Pending;
 pub use staged::{Begun, Operands, Source, Target};

@@ -5,12 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use node_agent_local::{Channel, ProtocolError, Reply, Request, SocketError};
 
 use crate::Error;
+use crate::board::Local;
 
 mod arrivals;
 
@@ -43,12 +44,41 @@ pub(crate) struct Link {
     state: Mutex<State>,
     changed: Condvar,
     control_timeout: Duration,
+    /// The board of this server's ranks, once there is one.
+    local: OnceLock<Weak<Local>>,
 }
 
 impl Link {
     pub(crate) fn new(channel: Channel, control_timeout: Duration) -> Self {
         let state = State { next: 1, ..State::default() };
-        Self { channel, state: Mutex::new(state), changed: Condvar::new(), control_timeout }
+        Self {
+            channel,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            control_timeout,
+            local: OnceLock::new(),
+        }
+    }
+
+    /// Makes the board known to those who only know the link.
+    pub(crate) fn set_local(&self, local: &Arc<Local>) {
+        // A link gets one board, when it is made.
+        let _ = self.local.set(Arc::downgrade(local));
+    }
+
+    /// The board of this server's ranks, where they have one.
+    pub(crate) fn local(&self) -> Option<Arc<Local>> {
+        self.local.get()?.upgrade()
+    }
+
+    /// Takes what has arrived; fails where nothing will arrive any more.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let mut state = self.lock();
+        if !state.reading {
+            self.take_waiting(&mut state);
+            self.changed.notify_all();
+        }
+        state.broken.clone().map_or(Ok(()), Err)
     }
 
     /// How long requests may take that wait for nobody but the engine.

@@ -14,6 +14,7 @@ pub mod bench_engine;
 pub mod config;
 pub mod control;
 
+mod board;
 mod calls;
 mod engine;
 mod failure;
