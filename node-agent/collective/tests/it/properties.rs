@@ -9,11 +9,11 @@ use crate::sim::{Net, Rng, World};
 
 /// Operations to run one after the other (all posted at once), on a world.
 #[derive(Debug, Clone)]
-struct Case {
-    world: World,
-    calls: Vec<Call>,
-    in_place: bool,
-    seed: u64,
+pub struct Case {
+    pub world: World,
+    pub calls: Vec<Call>,
+    pub in_place: bool,
+    pub seed: u64,
 }
 
 fn tuning(tight: bool) -> Tuning {
@@ -34,7 +34,7 @@ prop_compose! {
         for i in (1..map.len()).rev() {
             map.swap(i, rng.below(i + 1));
         }
-        World { map, rails, chunk: chunk * 64, tuning: tuning(tight), timeout: Time::from_secs(3600) }
+        World { map, rails, chunk: chunk * 64, tuning: tuning(tight), timeout: Time::from_secs(3600), checksum: false }
     }
 }
 
@@ -47,7 +47,7 @@ prop_compose! {
     }
 }
 
-fn cases() -> impl Strategy<Value = Case> {
+pub fn cases() -> impl Strategy<Value = Case> {
     (worlds(), any::<bool>(), any::<u64>()).prop_flat_map(|(world, in_place, seed)| {
         let calls = prop::collection::vec(calls(world.map.len()), 1..5);
         calls.prop_map(move |calls| Case { world: world.clone(), calls, in_place, seed })
@@ -106,6 +106,11 @@ fn buffers(net: &mut Net, case: &Case, call: &Call, rank: usize, data: &[u8]) ->
 
 /// Runs a case, checks every output against the reference, and gives all outputs.
 fn run(case: &Case) -> (Net, Vec<Vec<u8>>) {
+    run_in(case, &mut |_| {})
+}
+
+/// The same, while something happens to the network between its steps.
+pub fn run_in(case: &Case, weather: &mut dyn FnMut(&mut Net)) -> (Net, Vec<Vec<u8>>) {
     let map = &case.world.map;
     let mut net = Net::new(&case.world, case.seed);
     let mut data = Rng(42);
@@ -129,10 +134,11 @@ fn run(case: &Case) -> (Net, Vec<Vec<u8>>) {
         next[rank] += 1;
         net.post(map, rank, case.calls[i], input, output);
         (0..net.rng.below(30)).for_each(|_| {
+            weather(&mut net);
             net.step();
         });
     }
-    net.run(posts.len());
+    net.run_with(posts.len(), weather);
     for host in &net.hosts {
         assert!(host.done.values().all(Result::is_ok), "{:?}", host.ended);
     }
@@ -218,6 +224,7 @@ fn equal_rails_end_balanced() {
                 chunk: 4096,
                 tuning: Tuning::default(),
                 timeout: Time::from_secs(3600),
+                checksum: false,
             };
             let call = Call {
                 operation: Operation::AllReduce,
@@ -240,6 +247,7 @@ fn many_operations_may_be_outstanding() {
         chunk: 256,
         tuning: tuning(true),
         timeout: Time::from_secs(3600),
+        checksum: false,
     };
     let call = |i: usize| Call {
         operation: [Operation::AllReduce, Operation::Barrier, Operation::ReduceScatter][i % 3],
