@@ -67,6 +67,8 @@ macro_rules! names {
     };
 }
 
+pub(crate) use names;
+
 names! {
     /// Element type of a buffer, in the machine's own byte order (little-endian on every supported machine).
     Dtype, "dtype":

@@ -121,13 +121,13 @@ pub enum RailCause {
     /// Taken down on purpose.
     #[error("taken down here")]
     Local,
-    /// The own port has no carrier, or is down.
-    #[error("the port has no carrier")]
+    /// This node's own port on the rail has no carrier, was switched off, or is gone.
+    #[error("the own port has no carrier")]
     NoCarrier,
-    /// No sign of life on it for so long, while the peer answered over another rail.
-    #[error("silent for {0:?}")]
+    /// The peer gave no sign of life for so long.
+    #[error("no sign of life for {0:?}")]
     Silent(Time),
-    /// The peer gave it up; what it saw is told to its own supervisor.
+    /// The peer gave the rail up.
     #[error("given up by the peer")]
     Fenced,
 }

@@ -9,8 +9,9 @@
 //!   was seen and is equal. At most [`MAX_ACTIVE`](crate::shape::MAX_ACTIVE) collectives are active, in order, so a
 //!   peer that names a later one violates the protocol, and the state kept for operations not started here is bounded.
 //! * *Landing.* To a peer that has announced the operation, gathered data needs no permission: its place is the
-//!   ranks' own output buffers. For data that is reduced, the receiver stages: each source may have
-//!   a window of chunks staged, and is granted more as chunks are reduced.
+//!   ranks' own output buffers. For data that is reduced, the receiver stages: each source of each reduction may have
+//!   a window of chunks staged, and is granted more as chunks are reduced. A node's reductions have fewer sources together than there
+//!   are nodes, whatever the algorithm, and an operation starts only when slots for all its windows are set aside.
 //! * *Sending ahead.* A few small chunks may be sent before the peer has announced the operation, so that small operations
 //!   cost one trip for each step. Their number is bounded for each peer, and each has a slot there. The peer's
 //!   announcement of the operation gives the credit back.
@@ -21,10 +22,27 @@
 //! post it (else its deadline ends it with an error that names the missing), operations start in order, and the staging
 //! it needs is free because older ones are complete. Its announcements go out, as control frames always can.
 //! A chunk that is sent arrives and frees its link's window by an acknowledgement that needs no permission.
-//! A source sends the chunks of a flow in ascending order, and every chunk of a block needs the same chunk of all
-//! sources. Take the least chunk not reduced: a source that has not sent it has sent only lesser ones of the flow, all of which are
-//! reduced and free, so its window is open and it may send. So the least chunk is always reduced, at some time, and then the
-//! next. What is reduced or relayed needs no permission. So every chunk arrives, and the operation completes.
+//! A frame's sending slot is taken when a rail has room for the frame, and is free when the rail has done with it. What gets
+//! no permission because it needs none (results, relayed and gathered data) arrives once it exists. It remains that every reduction
+//! gets on; it frees its staging slots chunk by chunk as it does.
+//! * *Reductions of all nodes* (direct, one-shot). Sources send their inputs, in ascending order, and every chunk needs the same
+//!   chunk of all sources. Take the least chunk not reduced: a source that has not sent it has sent only lesser ones of the
+//!   flow, all of which are reduced and free, so its window is open and it may send. So the least chunk is reduced at some
+//!   time, and then the next. One-shot in place, a reduction also waits until its own node has handed the same chunk out to all. Take the
+//!   least chunk that any node has not reduced: all nodes have reduced the lesser ones, so all windows are open for it, so every
+//!   node hands it out to all; so it is reduced everywhere.
+//! * *Partial sums of a ring.* A chunk has one source, so it can go on in whichever order it comes, and its slot is free when it
+//!   does. Its block's windows form a chain that ends at the block's owner, which waits for nobody: the owner's window opens again
+//!   and again, so the one's before it does, and so on back to where the block starts. Windows of different blocks share
+//!   nothing, so no chain closes to a circle.
+//! * *Halving.* A chunk needs one source, and this node's own partial sum of the step before. In the first step both are inputs. Partial
+//!   sums of a step need those of the steps before it and no others, here and at the source, and have windows of their own;
+//!   so by induction over the steps every one is made.
+//!
+//! So every chunk arrives, and the operation completes.
+//!
+//! **Overwriting.** In place, results land where contributions and partial sums are sent from. A result exists only after its node
+//! received what it is made of, so what is overwritten has arrived; one-shot, whose results do not travel, sends copies.
 //!
 //! **For later.** A chunk's name does not contain its rail, contributions are staged under (chunk, source) and combined only
 //! when all are there, and a link's unacknowledged frames are known: so chunks of a lost rail can be sent again over

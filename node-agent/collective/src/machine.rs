@@ -13,11 +13,12 @@ mod work;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::call::Call;
+use crate::call::{Call, OpKind};
 use crate::error::{ConfigError, Failure, RailCause};
 use crate::header::{Header, Key, Kind};
 use crate::link::Link;
 use crate::memory::Region;
+use crate::plan::{Choice, Plan};
 use crate::shape::{Config, Layout, Node, Rail, Rank, Time};
 use crate::stripe::Links;
 use flight::Flights;
@@ -132,6 +133,8 @@ struct Peer {
 pub struct Machine {
     config: Config,
     layout: Layout,
+    plan: Plan,
+    choices: BTreeMap<(OpKind, u32), Choice>,
     shape: u32,
     window: usize,
     links: Links,
@@ -175,6 +178,8 @@ impl Machine {
         config.check()?;
         let layout = Layout::new(config.node, config.nodes, &config.ranks);
         Ok(Machine {
+            plan: Plan::default(),
+            choices: BTreeMap::new(),
             shape: config.shape(),
             window: config.scratch_layout().window,
             links: Links::new(
@@ -229,6 +234,23 @@ impl Machine {
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.stats
+    }
+
+    /// The plan by which operations start.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Operations that start from now on follow this plan. All nodes must change it before the same operation.
+    pub fn set_plan(&mut self, plan: Plan) {
+        self.plan = plan;
+    }
+
+    /// The latest choice of an algorithm for each kind of operation and size class: sizes below 2^class bytes, and not below half
+    /// of that.
+    pub fn choices(&self) -> impl Iterator<Item = (OpKind, u32, &Choice)> {
+        self.choices.iter().map(|(&(kind, class), choice)| (kind, class, choice))
     }
 
     /// A link's state.

@@ -38,6 +38,19 @@ pub fn blocks(bytes: usize, nodes: usize) -> Vec<Range<usize>> {
     (0..nodes).map(|b| edge(b)..edge(b + 1)).collect()
 }
 
+/// The part of [`blocks`] that lies in a range: for each block that has bytes there, these bytes, counted from the range's
+/// start, and the block.
+pub fn blocks_within(
+    bytes: usize,
+    nodes: usize,
+    range: Range<usize>,
+) -> impl Iterator<Item = (Range<usize>, Node)> {
+    blocks(bytes, nodes).into_iter().enumerate().filter_map(move |(block, at)| {
+        let (start, end) = (at.start.max(range.start), at.end.min(range.end));
+        (start < end).then(|| (start - range.start..end - range.start, block as Node))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 use crate::call::Dtype;
 use crate::error::ConfigError;
 use crate::memory::Region;
+use crate::plan::Algorithm;
 
 /// Index of a node in the job.
 pub type Node = u16;
@@ -89,6 +90,8 @@ pub struct Tuning {
     /// Time that a peer is given to come back that closed its last rail. A peer whose rails were lost otherwise is
     /// waited for as long as the operations may take.
     pub peer_grace: Time,
+    /// The algorithm of all operations that it fits; `None`: the one that is predicted to be fastest. Equal on all nodes.
+    pub algorithm: Option<Algorithm>,
 }
 
 impl Default for Tuning {
@@ -103,6 +106,7 @@ impl Default for Tuning {
             rate_noise: Time::from_micros(500),
             patience: Time::from_millis(60),
             peer_grace: Time::from_secs(2),
+            algorithm: None,
         }
     }
 }
@@ -190,10 +194,12 @@ impl Config {
             self.checksum.into(),
         ];
         let ranks = self.ranks.iter().map(|&n| u64::from(n));
+        let forced = t.algorithm.map_or(0, |a| u64::from(a.code()));
         // FNV-1a over 64-bit words: stable across versions of the standard library, unlike its hashers.
         let hash = numbers
             .iter()
             .map(|&n| n as u64)
+            .chain(std::iter::once(forced))
             .chain(ranks)
             .fold(0xcbf2_9ce4_8422_2325u64, |h, word| (h ^ word).wrapping_mul(0x0100_0000_01b3));
         (hash ^ hash >> 32) as u32

@@ -8,8 +8,18 @@ use crate::header::Key;
 use crate::machine::Ticket;
 use crate::machine::scratch::Slot;
 use crate::memory::Region;
-use crate::schedule::{FIRST, Place, Schedule, Side, Source};
+use crate::schedule::{Contribution, Done, FIRST, Place, Schedule, Side, Source};
 use crate::shape::{Layout, Node, Rank, Time};
+
+/// What a grant says: so many chunks of the flow of a block.
+pub fn grant_value(block: u32, chunks: usize) -> u64 {
+    u64::from(block) << 32 | chunks as u64 & u64::from(u32::MAX)
+}
+
+/// The block and the chunks of a grant.
+pub fn granted_chunks(value: u64) -> (u32, usize) {
+    ((value >> 32) as u32, (value & u64::from(u32::MAX)) as usize)
+}
 
 /// A local rank's part.
 #[derive(Debug, Clone, Copy)]
@@ -38,17 +48,25 @@ pub struct ReceiveState {
     pub begun: usize,
     /// Chunks in the order in which they arrived.
     pub arrived: Vec<u32>,
+    /// Which chunks have arrived.
+    pub here: Vec<bool>,
 }
 
-/// The own reduction's progress.
+/// A reduction's progress.
 #[derive(Debug, Default)]
 pub struct ReduceState {
     /// Staged contributions: chunk by chunk, in the reduction's order.
     pub staged: Vec<Option<Slot>>,
     /// How many of each chunk are staged.
     pub have: Vec<u16>,
-    /// Reduced chunks, in the order in which they were done.
+    /// Chunks all of whose contributions are staged, but that may not be reduced yet.
+    pub waiting: Vec<u32>,
+    /// Reduced chunks, in the order in which they were done. Without outputs: chunks that may go out, to be reduced then.
     pub ready: Vec<u32>,
+    /// Which chunks are among these.
+    pub done: Vec<bool>,
+    /// Chunks whose staging slots are free again.
+    pub freed: usize,
     /// Chunks that may be staged for each source.
     pub window: usize,
     /// What each source was told that it may send.
@@ -72,7 +90,10 @@ pub struct Op {
     pub tell: Vec<Node>,
     pub sends: Vec<SendState>,
     pub receives: Vec<ReceiveState>,
-    pub reduce: ReduceState,
+    /// By the schedule's reductions.
+    pub reduces: Vec<ReduceState>,
+    /// Whether a local rank's input and output overlap.
+    pub in_place: bool,
     /// Chunks that are not received (or, for sends, not handed out) yet.
     pub to_receive: usize,
     pub to_send: usize,
@@ -114,15 +135,27 @@ impl Op {
         let receives: Vec<ReceiveState> = schedule
             .receives
             .iter()
-            .map(|f| ReceiveState { seen: vec![false; f.chunks], begun: 0, arrived: Vec::new() })
+            .map(|f| ReceiveState {
+                seen: vec![false; f.chunks],
+                begun: 0,
+                arrived: Vec::new(),
+                here: vec![false; f.chunks],
+            })
             .collect();
-        let reduce = schedule.reduction.as_ref().map_or_else(ReduceState::default, |r| ReduceState {
-            staged: vec![None; r.chunks * r.order.len()],
-            have: vec![0; r.chunks],
-            ready: Vec::new(),
-            window: window.min(r.chunks),
-            told: vec![window.min(r.chunks); r.order.len()],
-        });
+        let reductions = schedule.reductions.iter();
+        let reduces: Vec<ReduceState> = reductions
+            .map(|r| ReduceState {
+                staged: vec![None; r.chunks * r.sources.len()],
+                have: vec![0; r.chunks],
+                waiting: Vec::new(),
+                ready: Vec::new(),
+                done: vec![false; r.chunks],
+                freed: 0,
+                window: window.min(r.chunks),
+                told: vec![window.min(r.chunks); r.sources.len()],
+            })
+            .collect();
+        let in_place = members.iter().any(|m| m.input.overlaps(m.output));
         Op {
             key,
             call,
@@ -136,7 +169,8 @@ impl Op {
             to_send: schedule.sends.iter().map(|f| f.chunks).sum(),
             sends,
             receives,
-            reduce,
+            reduces,
+            in_place,
             on_way: 0,
             loans: BTreeSet::new(),
             rotor: [0; 2],
@@ -148,7 +182,7 @@ impl Op {
 
     /// Staging slots that the operation needs.
     pub fn stage_slots(schedule: &Schedule, window: usize) -> usize {
-        schedule.reduction.as_ref().map_or(0, |r| window.min(r.chunks) * r.order.len())
+        schedule.reductions.iter().map(|r| window.min(r.chunks) * r.sources.len()).sum()
     }
 
     /// The region of `len` bytes at a place, shifted.
@@ -164,11 +198,89 @@ impl Op {
         if state.next >= plan.chunks || state.next >= state.granted {
             return None;
         }
-        match plan.source {
+        match &plan.source {
             Source::Inputs => Some(state.next),
-            Source::Reduced => self.reduce.ready.get(state.next).map(|&c| c as usize),
-            Source::Relayed(from) => self.receives[from].arrived.get(state.next).map(|&c| c as usize),
+            &Source::Reduced(from) => self.reduces[from].ready.get(state.next).map(|&c| c as usize),
+            &Source::Relayed(from) => self.receives[from].arrived.get(state.next).map(|&c| c as usize),
+            Source::After(needs) => {
+                let range = self.sent_range(flow, state.next);
+                let met = needs.iter().all(|need| {
+                    let (start, end) = (need.stream.start.max(range.start), need.stream.end.min(range.end));
+                    let shifted = |at: usize| at - need.stream.start + need.at;
+                    start >= end || self.covered(need.of, shifted(start)..shifted(end))
+                });
+                met.then_some(state.next)
+            }
         }
+    }
+
+    /// Whether all chunks that a range of a stream (which is not empty) touches are done.
+    fn covered(&self, of: Done, range: Range<usize>) -> bool {
+        let done = match of {
+            Done::Reduced(index) => &self.reduces[index].done,
+            Done::Received(index) => &self.receives[index].here,
+        };
+        let chunk = self.schedule.chunk;
+        done[range.start / chunk..=(range.end - 1) / chunk].iter().all(|d| *d)
+    }
+
+    /// A chunk of a reduction all of whose contributions are staged and that may be reduced now.
+    pub fn take_reducible(&mut self) -> Option<(usize, usize)> {
+        for index in 0..self.reduces.len() {
+            let waiting = &self.reduces[index].waiting;
+            let free = waiting.iter().position(|&chunk| self.may_reduce(index, chunk as usize));
+            if let Some(at) = free {
+                return Some((index, self.reduces[index].waiting.swap_remove(at) as usize));
+            }
+        }
+        None
+    }
+
+    /// Whether the own term of a chunk is there and the place of its result is free.
+    fn may_reduce(&self, index: usize, chunk: usize) -> bool {
+        let plan = &self.schedule.reductions[index];
+        let range = self.schedule.chunk_range(plan.bytes, chunk);
+        let own = plan
+            .after
+            .is_none_or(|(from, at)| self.covered(Done::Reduced(from), range.start + at..range.end + at));
+        let blocks = |flow: usize| self.schedule.sends[flow].overwritten && self.sends[flow].next <= chunk;
+        let free = !plan.overwrites || !self.in_place || !(0..self.sends.len()).any(blocks);
+        own && free
+    }
+
+    /// A chunk of a received flow is here.
+    pub fn receive(&mut self, flow: usize, chunk: usize) {
+        self.receives[flow].arrived.push(chunk as u32);
+        self.receives[flow].here[chunk] = true;
+    }
+
+    /// A contribution is staged. `true` if it is the last of its chunk.
+    pub fn stage(&mut self, flow: usize, chunk: usize, slot: Slot) -> bool {
+        let Some(Contribution { reduction, source }) = self.schedule.receives[flow].contribution else {
+            return false;
+        };
+        let state = &mut self.reduces[reduction];
+        let sources = state.told.len();
+        state.staged[chunk * sources + source] = Some(slot);
+        state.have[chunk] += 1;
+        let last = usize::from(state.have[chunk]) == sources;
+        if last {
+            state.waiting.push(chunk as u32);
+        }
+        last
+    }
+
+    /// A source that may be told of more room, and how much it may send in all: when a quarter of the window is free, or
+    /// the last chunk has room. The reduction, the source and the value.
+    pub fn due_grant(&self) -> Option<(usize, usize, usize)> {
+        let mut reductions = self.schedule.reductions.iter().zip(&self.reduces).enumerate();
+        reductions.find_map(|(index, (plan, state))| {
+            let chunks = plan.chunks;
+            let room = (state.window + state.freed).min(chunks);
+            let worth = (state.window / 4).max(1);
+            let due = |&told: &usize| room >= told + worth || room == chunks && told < chunks;
+            state.told.iter().position(due).map(|source| (index, source, room))
+        })
     }
 
     /// Bytes that are still to be handed to rails for a peer.
@@ -189,7 +301,8 @@ impl Op {
 
     /// Whether everything is done.
     pub fn is_done(&self) -> bool {
-        let reduced = self.schedule.reduction.as_ref().is_none_or(|r| self.reduce.ready.len() == r.chunks);
+        let mut reductions = self.schedule.reductions.iter().zip(&self.reduces);
+        let reduced = reductions.all(|(plan, state)| state.ready.len() == plan.chunks);
         self.unheard == 0
             && self.tell.is_empty()
             && self.to_receive == 0

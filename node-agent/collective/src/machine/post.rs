@@ -6,6 +6,7 @@ use crate::header::Key;
 use crate::machine::op::{Member, Op};
 use crate::machine::{Machine, Ticket};
 use crate::memory::Region;
+use crate::plan::choose;
 use crate::schedule::{Copy, Place, Schedule, Side};
 use crate::shape::{MAX_ACTIVE, MAX_OUTSTANDING, MAX_PAIRS, Rank, Time};
 
@@ -134,13 +135,16 @@ impl Machine {
             if gathering.members.iter().any(Option::is_none) || seq >= oldest + MAX_ACTIVE {
                 return;
             }
-            let schedule = Schedule::of(&gathering.call, &self.layout, &self.config);
+            let call = gathering.call;
+            let choice = choose(&call, &self.layout, &self.config, &self.plan);
+            let schedule = Schedule::by(choice.algorithm, &call, &self.layout, &self.config, &self.plan);
             let reserved = Op::stage_slots(&schedule, self.window);
             if !self.slots.reserve(reserved) {
                 return;
             }
             let Some(gathering) = self.gathering.remove(&seq) else { return };
             self.next_start += 1;
+            self.choices.insert((call.operation.kind(), size_class(&call)), choice);
             let members = gathering.members.into_iter().flatten().collect();
             let key = Key::Collective { seq };
             let mut op =
@@ -208,4 +212,9 @@ impl Machine {
         self.ops.insert(key, op);
         self.take_early(key);
     }
+}
+
+/// Bits that the size of a call's part needs.
+fn size_class(call: &Call) -> u32 {
+    usize::BITS - call.bytes().unwrap_or(0).leading_zeros()
 }

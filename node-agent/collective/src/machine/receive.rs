@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use crate::call::Call;
 use crate::error::{Failure, FrameError};
 use crate::header::{Header, Key, Kind};
+use crate::machine::op::granted_chunks;
 use crate::machine::scratch::Slot;
 use crate::machine::{Landing, Machine};
 use crate::memory::{Memory, Region};
-use crate::schedule::pieces;
+use crate::schedule::{Contribution, pieces};
 use crate::shape::{MAX_ACTIVE, MAX_OUTSTANDING, Node, Rail, Time};
 
 /// A frame that is coming in on a link.
@@ -278,12 +279,12 @@ impl Machine {
         if state.seen[chunk] {
             return Err(FrameError::Twice { seq, step, block, offset });
         }
-        let Some(source) = plan.contribution else {
+        let Some(Contribution { reduction, source }) = plan.contribution else {
             state.seen[chunk] = true;
             state.begun += 1;
             return Ok(Target::Placed { flow, chunk });
         };
-        if state.begun >= op.reduce.told[source] {
+        if state.begun >= op.reduces[reduction].told[source] {
             return Err(FrameError::Overrun);
         }
         let slot = self.slots.take_stage().ok_or(FrameError::Overrun)?;
@@ -298,17 +299,13 @@ impl Machine {
         op.to_receive -= 1;
         match target {
             Target::Staged { flow, chunk, slot } => {
-                let source = op.schedule.receives[flow].contribution.unwrap_or(0);
-                let sources = op.reduce.told.len();
-                op.receives[flow].arrived.push(chunk as u32);
-                op.reduce.staged[chunk * sources + source] = Some(slot);
-                op.reduce.have[chunk] += 1;
-                if usize::from(op.reduce.have[chunk]) == sources {
-                    self.reduce_chunk(header.key, chunk, memory);
+                op.receive(flow, chunk);
+                if op.stage(flow, chunk, slot) {
+                    self.reduce_ready(header.key, memory);
                 }
             }
             Target::Placed { flow, chunk } => {
-                op.receives[flow].arrived.push(chunk as u32);
+                op.receive(flow, chunk);
                 let range = op.received_range(flow, chunk);
                 let mut gone = None;
                 for (segment, bytes) in pieces(&op.schedule.receives[flow].segments, range) {
@@ -381,11 +378,12 @@ impl Machine {
 
     fn granted(&mut self, peer: Node, header: &Header) -> Result<(), FrameError> {
         let Some(op) = self.ops.get_mut(&header.key) else { return Ok(()) };
+        let (block, granted) = granted_chunks(header.value);
         let mut flows = op.schedule.sends.iter().zip(&mut op.sends);
-        let Some((plan, state)) = flows.find(|(f, _)| f.peer == peer && f.granted) else {
+        let Some((plan, state)) = flows.find(|(f, _)| f.peer == peer && f.granted && f.block == block) else {
             return Err(FrameError::Field { field: "grant", value: header.value });
         };
-        let granted = usize::try_from(header.value).ok().filter(|&g| g <= plan.chunks);
+        let granted = Some(granted).filter(|&g| g <= plan.chunks);
         let granted = granted.ok_or(FrameError::Field { field: "grant", value: header.value })?;
         // Grants of different rails may overtake each other; the greatest is the latest.
         state.granted = state.granted.max(granted);

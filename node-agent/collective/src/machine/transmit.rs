@@ -4,6 +4,7 @@ use crate::error::Failure;
 use crate::header::{HEADER_BYTES, Header, Key, Kind};
 use crate::kernel;
 use crate::machine::flight::{Flight, Hold};
+use crate::machine::op::grant_value;
 use crate::machine::scratch::Slot;
 use crate::machine::{Machine, Transmit};
 use crate::memory::{Memory, Region};
@@ -135,11 +136,12 @@ impl Machine {
                 self.woken.push(key);
                 return self.frame(rail, peer, header, now);
             }
-            if let Some((source, value)) = due_grant(op) {
-                let peer = op.schedule.reduction.as_ref()?.order[source];
+            if let Some((index, source, chunks)) = op.due_grant() {
+                let plan = &op.schedule.reductions[index];
+                let (peer, value) = (plan.sources[source], grant_value(plan.block, chunks));
                 if let Some(rail) = self.links.quickest(peer) {
-                    op.reduce.told[source] = value;
-                    let header = Header { value: value as u64, ..self.control(Kind::Grant, key, None) };
+                    op.reduces[index].told[source] = chunks;
+                    let header = Header { value, ..self.control(Kind::Grant, key, None) };
                     return self.frame(rail, peer, header, now);
                 }
             }
@@ -239,6 +241,7 @@ impl Machine {
             op.loans.insert(token);
         }
         self.stats.chunks += 1;
+        self.reduce_ready(key, memory);
         self.hand(rail, token, now)
     }
 
@@ -254,11 +257,22 @@ impl Machine {
         let op = self.ops.get(&key)?;
         let plan = &op.schedule.sends[flow];
         let range = op.sent_range(flow, chunk);
+        let partial = match plan.source {
+            Source::Reduced(index) if op.schedule.reductions[index].outputs.is_empty() => Some(index),
+            _ => None,
+        };
+        if let Some(index) = partial {
+            let slot = self.slots.take_send()?;
+            let whole = self.slots.region(slot, range.len());
+            self.reduce_into(key, index, chunk, Some(whole), memory);
+            return self.failure.is_none().then_some((whole, Some(slot)));
+        }
         let first = pieces(&plan.segments, range.clone()).next();
         let combines = plan.source == Source::Inputs;
+        let lasts = !plan.overwritten || !op.in_place;
         match first {
             None => return Some((Region::EMPTY, None)),
-            Some((segment, bytes)) if bytes == range && (segment.places.len() == 1 || !combines) => {
+            Some((segment, bytes)) if lasts && bytes == range && (segment.places.len() == 1 || !combines) => {
                 let region = op.region(&segment.places[0], bytes.start - segment.stream.start, bytes.len());
                 return Some((region, None));
             }
@@ -284,14 +298,4 @@ impl Machine {
         }
         Some((whole, Some(slot)))
     }
-}
-
-/// A source that may be told of more room, and how much it may send in all: when a quarter of the window is free, or the
-/// last chunk has room.
-fn due_grant(op: &crate::machine::op::Op) -> Option<(usize, usize)> {
-    let chunks = op.schedule.reduction.as_ref()?.chunks;
-    let room = (op.reduce.window + op.reduce.ready.len()).min(chunks);
-    let worth = (op.reduce.window / 4).max(1);
-    let due = |&told: &usize| room >= told + worth || room == chunks && told < chunks;
-    op.reduce.told.iter().position(due).map(|source| (source, room))
 }

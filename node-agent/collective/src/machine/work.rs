@@ -4,8 +4,10 @@ use crate::error::Failure;
 use crate::header::Key;
 use crate::kernel;
 use crate::machine::Machine;
+use crate::machine::op::Op;
+use crate::machine::scratch::{Slot, Slots};
 use crate::memory::{Memory, Region};
-use crate::schedule::pieces;
+use crate::schedule::{Term, pieces};
 use crate::shape::Time;
 
 impl Machine {
@@ -17,11 +19,11 @@ impl Machine {
         for at in 0..self.ages.len() {
             let key = self.ages[at];
             let Some(op) = self.ops.get_mut(&key) else { continue };
-            let alone = op.schedule.reduction.as_ref().filter(|r| r.order.is_empty());
-            if let Some(chunk) =
-                alone.filter(|r| op.reduce.ready.len() < r.chunks).map(|_| op.reduce.ready.len())
-            {
-                self.reduce_chunk(key, chunk, memory);
+            let reductions = op.schedule.reductions.iter().zip(&op.reduces).enumerate();
+            let mut alone = reductions
+                .filter(|(_, (plan, state))| plan.sources.is_empty() && state.ready.len() < plan.chunks);
+            if let Some((index, chunk)) = alone.next().map(|(index, (_, state))| (index, state.ready.len())) {
+                self.reduce_chunk(key, index, chunk, memory);
             } else if let Some(copy) = op.schedule.copies.get(op.copied.0).copied() {
                 let done = op.copied.1;
                 let len = (copy.bytes - done).min(self.config.chunk_bytes);
@@ -44,34 +46,43 @@ impl Machine {
         false
     }
 
-    /// Reduces a chunk whose contributions are all here, and lets it go on.
-    pub(super) fn reduce_chunk(&mut self, key: Key, chunk: usize, memory: &mut impl Memory) {
-        let Some(op) = self.ops.get_mut(&key) else { return };
-        let Some(plan) = &op.schedule.reduction else { return };
-        let range = op.schedule.chunk_range(plan.bytes, chunk);
-        let sources = plan.order.len();
-        let staged: Vec<_> = op.reduce.staged[chunk * sources..(chunk + 1) * sources]
-            .iter_mut()
-            .filter_map(Option::take)
-            .collect();
-        let mut done = Some(());
-        let inputs = pieces(&plan.inputs, range.clone());
-        for ((input, bytes), (output, _)) in inputs.zip(pieces(&plan.outputs, range.clone())) {
-            let shift = bytes.start - input.stream.start;
-            let at = bytes.start - range.start;
-            let remote: Vec<[Region; 1]> =
-                staged.iter().map(|&s| [self.slots.region(s, range.len()).part(at, bytes.len())]).collect();
-            let own: Vec<Region> = input.places.iter().map(|p| op.region(p, shift, bytes.len())).collect();
-            let outputs: Vec<Region> =
-                output.places.iter().map(|p| op.region(p, shift, bytes.len())).collect();
-            let groups: Vec<&[Region]> =
-                remote.iter().map(|r| &r[..]).chain(std::iter::once(&own[..])).collect();
-            done = done.and(kernel::reduce(memory, op.call.dtype, op.call.reduce, &groups, &outputs));
+    /// Reduces all chunks that can be, as far as they do not wait to be sent.
+    pub(super) fn reduce_ready(&mut self, key: Key, memory: &mut impl Memory) {
+        while let Some((index, chunk)) = self.ops.get_mut(&key).and_then(Op::take_reducible) {
+            self.reduce_chunk(key, index, chunk, memory);
         }
+    }
+
+    /// Reduces a chunk whose contributions are all here, and lets it go on. What goes out without lying in an output is
+    /// reduced on its way: [`Machine::reduce_into`].
+    fn reduce_chunk(&mut self, key: Key, index: usize, chunk: usize, memory: &mut impl Memory) {
+        let Some(op) = self.ops.get_mut(&key) else { return };
+        op.reduces[index].ready.push(chunk as u32);
+        op.reduces[index].done[chunk] = true;
+        if !op.schedule.reductions[index].outputs.is_empty() {
+            self.reduce_into(key, index, chunk, None, memory);
+        }
+    }
+
+    /// Combines the terms of a chunk, writes the result to the outputs (or to `target`), and frees the staging slots.
+    pub(super) fn reduce_into(
+        &mut self,
+        key: Key,
+        index: usize,
+        chunk: usize,
+        target: Option<Region>,
+        memory: &mut impl Memory,
+    ) {
+        let Some(op) = self.ops.get_mut(&key) else { return };
+        let plan = &op.schedule.reductions[index];
+        let (sources, state) = (plan.sources.len(), &mut op.reduces[index]);
+        let staged = state.staged[chunk * sources..(chunk + 1) * sources].iter_mut();
+        let staged: Vec<Slot> = staged.filter_map(Option::take).collect();
+        state.freed += 1;
+        let done = combine(op, index, chunk, &staged, target, &self.slots, memory);
         for slot in staged {
             self.slots.free(slot);
         }
-        op.reduce.ready.push(chunk as u32);
         if done.is_none() {
             let rank = op.members[0].rank;
             self.fail(Failure::BufferGone { rank, seq: key.seq() });
@@ -80,7 +91,7 @@ impl Machine {
 
     /// Ends an operation that is done. `true` if it was.
     pub(super) fn finish(&mut self, key: Key, memory: &mut impl Memory, now: Time) -> bool {
-        if !self.ops.get(&key).is_some_and(super::op::Op::is_done) || !self.keep_loans(key, memory) {
+        if !self.ops.get(&key).is_some_and(Op::is_done) || !self.keep_loans(key, memory) {
             return false;
         }
         let Some(op) = self.ops.remove(&key) else { return false };
@@ -96,4 +107,44 @@ impl Machine {
         self.start_next();
         true
     }
+}
+
+/// Combines the terms of a chunk in the order of the turns of its ranges.
+fn combine(
+    op: &Op,
+    index: usize,
+    chunk: usize,
+    staged: &[Slot],
+    target: Option<Region>,
+    slots: &Slots,
+    memory: &mut impl Memory,
+) -> Option<()> {
+    let plan = &op.schedule.reductions[index];
+    let range = op.schedule.chunk_range(plan.bytes, chunk);
+    let first = plan.turns.partition_point(|t| t.stream.end <= range.start);
+    for turn in plan.turns[first..].iter().take_while(|t| t.stream.start < range.end) {
+        let part = turn.stream.start.max(range.start)..turn.stream.end.min(range.end);
+        let mut outputs = pieces(&plan.outputs, part.clone());
+        for (input, bytes) in pieces(&plan.inputs, part) {
+            let (shift, at) = (bytes.start - input.stream.start, bytes.start - range.start);
+            let own: Vec<Region> = input.places.iter().map(|p| op.region(p, shift, bytes.len())).collect();
+            let came = staged.iter().map(|&s| [slots.region(s, range.len()).part(at, bytes.len())]);
+            let came: Vec<[Region; 1]> = came.collect();
+            let terms = plan.cycle.iter().cycle().skip(turn.first).take(plan.cycle.len());
+            let terms = terms.map(|term| match *term {
+                Term::Staged(source) => &came[source][..],
+                Term::Own => &own[..],
+            });
+            let to: Vec<Region> = match target {
+                Some(region) => vec![region.part(at, bytes.len())],
+                None => {
+                    let (output, _) = outputs.next()?;
+                    output.places.iter().map(|p| op.region(p, shift, bytes.len())).collect()
+                }
+            };
+            let terms: Vec<&[Region]> = terms.collect();
+            kernel::reduce(memory, op.call.dtype, op.call.reduce, &terms, &to)?;
+        }
+    }
+    Some(())
 }

@@ -1,6 +1,7 @@
 //! Rails die and come back, in any order, at any moment, with and without a word: no operation fails, no bit differs.
 
 use node_agent_collective::Call;
+use node_agent_collective::plan::Plan;
 use node_agent_collective::shape::{Time, Tuning};
 use node_agent_collective::{Dtype, Operation, ReduceOp};
 use proptest::prelude::*;
@@ -88,7 +89,7 @@ fn case(rails: usize, calls: usize) -> Case {
         timeout: Time::from_secs(30),
         checksum: false,
     };
-    Case { world, calls: vec![sum(20_000); calls], in_place: true, seed: 11 }
+    Case { world, plan: Plan::default(), calls: vec![sum(20_000); calls], in_place: true, seed: 11 }
 }
 
 /// A rail that says nothing more is given up within its patience and a little, and only what it had not carried goes again.

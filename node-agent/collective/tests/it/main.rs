@@ -1,6 +1,8 @@
 //! The machines of all nodes of a job over a simulated network, in virtual time, against a naive reference.
 
 #[cfg(test)]
+mod algorithms;
+#[cfg(test)]
 mod failover;
 #[cfg(test)]
 mod failures;

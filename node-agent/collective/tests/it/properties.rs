@@ -1,7 +1,7 @@
 //! Right results for every operation, dtype, reduction, rank map, size, rail count, chunk size and interleaving.
 
 use node_agent_collective::shape::{Node, Time, Tuning};
-use node_agent_collective::{Call, Dtype, Memory, Operation, ReduceOp, Region};
+use node_agent_collective::{Call, Dtype, Memory, Operation, Plan, ReduceOp, Region};
 use proptest::prelude::*;
 
 use crate::reference;
@@ -11,12 +11,13 @@ use crate::sim::{Net, Rng, World};
 #[derive(Debug, Clone)]
 pub struct Case {
     pub world: World,
+    pub plan: Plan,
     pub calls: Vec<Call>,
     pub in_place: bool,
     pub seed: u64,
 }
 
-fn tuning(tight: bool) -> Tuning {
+pub fn tuning(tight: bool) -> Tuning {
     if !tight {
         return Tuning::default();
     }
@@ -24,7 +25,7 @@ fn tuning(tight: bool) -> Tuning {
 }
 
 prop_compose! {
-    fn worlds()(
+    pub fn worlds()(
         nodes in 1usize..=6, extra in prop::collection::vec(any::<u16>(), 0..=10),
         order in any::<u64>(), rails in 1usize..=8, chunk in 1usize..=40, tight: bool,
     ) -> World {
@@ -39,7 +40,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn calls(world: usize)(kind in 0usize..6, dtype in 0usize..6, reduce in 0usize..4, root in 0..world as u32,
+    pub fn calls(world: usize)(kind in 0usize..6, dtype in 0usize..6, reduce in 0usize..4, root in 0..world as u32,
         count in prop_oneof![Just(0u64), 1u64..8, 1u64..300, 300u64..3000]) -> Call {
         let operation = [Operation::AllReduce, Operation::AllGather, Operation::ReduceScatter,
             Operation::Broadcast { root }, Operation::AllToAll, Operation::Barrier][kind];
@@ -50,7 +51,13 @@ prop_compose! {
 pub fn cases() -> impl Strategy<Value = Case> {
     (worlds(), any::<bool>(), any::<u64>()).prop_flat_map(|(world, in_place, seed)| {
         let calls = prop::collection::vec(calls(world.map.len()), 1..5);
-        calls.prop_map(move |calls| Case { world: world.clone(), calls, in_place, seed })
+        calls.prop_map(move |calls| Case {
+            world: world.clone(),
+            plan: Plan::default(),
+            calls,
+            in_place,
+            seed,
+        })
     })
 }
 
@@ -105,14 +112,31 @@ fn buffers(net: &mut Net, case: &Case, call: &Call, rank: usize, data: &[u8]) ->
 }
 
 /// Runs a case, checks every output against the reference, and gives all outputs.
-fn run(case: &Case) -> (Net, Vec<Vec<u8>>) {
+pub fn run(case: &Case) -> (Net, Vec<Vec<u8>>) {
     run_in(case, &mut |_| {})
 }
 
 /// The same, while something happens to the network between its steps.
 pub fn run_in(case: &Case, weather: &mut dyn FnMut(&mut Net)) -> (Net, Vec<Vec<u8>>) {
+    let (net, outputs, expected) = outcome(case, weather);
+    for (i, (got, (rank, call, want))) in outputs.iter().zip(expected).enumerate() {
+        let differs = (0..want.len()).find(|&b| want[b] != got[b]);
+        assert_eq!(differs, None, "output {i}, rank {rank}, {call}: first wrong byte");
+    }
+    (net, outputs)
+}
+
+/// A rank, its call and what the reference gives for it.
+type Expected = (usize, Call, Vec<u8>);
+
+/// Runs a case, and gives all outputs and what they should be.
+pub fn outcome(
+    case: &Case,
+    weather: &mut dyn FnMut(&mut Net),
+) -> (Net, Vec<Vec<u8>>, Vec<Expected>) {
     let map = &case.world.map;
     let mut net = Net::new(&case.world, case.seed);
+    net.hosts.iter_mut().for_each(|host| host.machine.set_plan(case.plan.clone()));
     let mut data = Rng(42);
     let mut expected = Vec::new();
     let mut posts = Vec::new();
@@ -142,15 +166,12 @@ pub fn run_in(case: &Case, weather: &mut dyn FnMut(&mut Net)) -> (Net, Vec<Vec<u
     for host in &net.hosts {
         assert!(host.done.values().all(Result::is_ok), "{:?}", host.ended);
     }
-    let mut outputs = Vec::new();
+    let (mut outputs, mut wanted) = (Vec::new(), Vec::new());
     for (rank, i, _, output) in posts {
-        let got = net.hosts[usize::from(map[rank])].memory.bytes(output).unwrap();
-        let want = &expected[i][rank];
-        let differs = (0..want.len()).find(|&b| want[b] != got[b]);
-        assert_eq!(differs, None, "rank {rank}, call {i} {}: first wrong byte", case.calls[i]);
-        outputs.push(got.to_vec());
+        outputs.push(net.hosts[usize::from(map[rank])].memory.bytes(output).unwrap().to_vec());
+        wanted.push((rank, case.calls[i], expected[i][rank].clone()));
     }
-    (net, outputs)
+    (net, outputs, wanted)
 }
 
 proptest! {
@@ -232,7 +253,8 @@ fn equal_rails_end_balanced() {
                 reduce: ReduceOp::Sum,
                 count: 300_000,
             };
-            let (net, _) = run(&Case { world, calls: vec![call], in_place: true, seed: 5 });
+            let (net, _) =
+                run(&Case { world, plan: Plan::default(), calls: vec![call], in_place: true, seed: 5 });
             let (least, most) = (net.carried.iter().min().unwrap(), net.carried.iter().max().unwrap());
             assert!((most - least) * 20 < *most, "{rails} rails, {nodes} nodes: {:?}", net.carried);
         }
@@ -255,5 +277,11 @@ fn many_operations_may_be_outstanding() {
         reduce: ReduceOp::Sum,
         count: (i as u64 * 37) % 200,
     };
-    run(&Case { world, calls: (0..100).map(call).collect(), in_place: false, seed: 9 });
+    run(&Case {
+        world,
+        plan: Plan::default(),
+        calls: (0..100).map(call).collect(),
+        in_place: false,
+        seed: 9,
+    });
 }

@@ -1,0 +1,313 @@
+//! Schedules as pure values: what one node sends to whom, receives from whom and reduces in which order. Who carries a
+//! chunk ([`crate::stripe`]) and when ([`crate::machine`]) is decided elsewhere; which algorithm suits, in [`crate::plan`]. A further
+//! algorithm is a further file here.
+//!
+//! A *flow* is an ordered stream of bytes from one node to another; it is named by (step, block) and the two nodes, and
+//! cut into equal chunks. *Segments* say where each range of a stream lies in the local ranks' buffers. A *reduction* combines
+//! received flows, staged chunk by chunk, with what lies here; its result goes to the outputs, or on to the next node.
+//!
+//! | algorithm | all-reduce | others |
+//! |---|---|---|
+//! | [`direct`] | every node reduces its share of the bytes and sends the result to all; the shares follow the nodes' capacities | reduce-scatter, all-gather, all-to-all, broadcast |
+//! | [`one_shot`] | every node sends everything to all and reduces everything | |
+//! | [`ring`] | partial sums, then results, go from neighbour to neighbour | reduce-scatter, all-gather |
+//! | [`halving`] | halves, quarters, ... are exchanged with ever nearer partners, then gathered the other way round | |
+//! | [`relay`] | | broadcast: scattered, then relayed |
+//!
+//! All steps of an operation run at once, chunk by chunk. Only one copy of anything goes to a node, however many ranks it
+//! has. The arithmetic order is [`crate::order`]'s in all but [`halving`], which is for results that no order shows in.
+
+pub mod direct;
+mod draft;
+pub mod halving;
+pub mod one_shot;
+pub mod relay;
+pub mod ring;
+pub mod shares;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use crate::call::{Call, Operation};
+use crate::plan::{Algorithm, Plan, choose, unfit};
+use crate::shape::{Config, Layout, Node, chunk_size};
+use draft::Draft;
+
+/// Step of reduce-scatter, and of everything that has one step.
+pub const FIRST: u8 = 0;
+/// Step of all-gather and of relaying.
+pub const SECOND: u8 = 1;
+
+/// Input or output of a local rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Input buffer.
+    Input,
+    /// Output buffer.
+    Output,
+}
+
+/// A place in a local rank's buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Index among the local ranks.
+    pub local: usize,
+    /// Which buffer.
+    pub side: Side,
+    /// Offset in it.
+    pub offset: usize,
+}
+
+/// Where a range of a stream lies: in one place, or in several that are to be equal or to be combined.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment {
+    /// Range of the stream; segments of a stream follow each other without a gap.
+    pub stream: Range<usize>,
+    /// The places of its first byte.
+    pub places: Vec<Place>,
+}
+
+/// What must be here before a range of a stream exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Need {
+    /// The range.
+    pub stream: Range<usize>,
+    /// What makes it.
+    pub of: Done,
+    /// Where the range begins in the stream of that.
+    pub at: usize,
+}
+
+/// What makes bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Done {
+    /// The reduction with this index.
+    Reduced(usize),
+    /// The receive flow with this index.
+    Received(usize),
+}
+
+/// When the chunks of a sent flow exist.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// At once: the places of a segment are combined in order (one place: taken as it is).
+    Inputs,
+    /// When the same chunk of the reduction with this index is done; if that has no outputs: when its contributions are
+    /// here, which are then combined on the way out.
+    Reduced(usize),
+    /// When the same chunk of the receive flow with this index arrived.
+    Relayed(usize),
+    /// In order, each when all that covers it is there.
+    After(Vec<Need>),
+}
+
+/// A flow that this node sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Send {
+    /// Step.
+    pub step: u8,
+    /// Block.
+    pub block: u32,
+    /// The node that gets it.
+    pub peer: Node,
+    /// Where its chunks come from.
+    pub source: Source,
+    /// Whether the receiver stages it for a reduction, and so grants it.
+    pub granted: bool,
+    /// Whether this node's own reduction may overwrite the places in place, so that what travels must be a copy.
+    pub overwritten: bool,
+    /// Where it lies. Empty for partial sums, which lie nowhere before they are sent.
+    pub segments: Vec<Segment>,
+    /// Bytes.
+    pub bytes: usize,
+    /// Chunks.
+    pub chunks: usize,
+}
+
+/// The part of a received flow in a reduction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Contribution {
+    /// Index of the reduction.
+    pub reduction: usize,
+    /// Index among its sources.
+    pub source: usize,
+}
+
+/// A flow that this node receives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receive {
+    /// Step.
+    pub step: u8,
+    /// Block.
+    pub block: u32,
+    /// The node that sends it.
+    pub peer: Node,
+    /// `Some`: staged for a reduction. `None`: it lands in the first place of its segments and is copied to the others.
+    pub contribution: Option<Contribution>,
+    /// Where it lands.
+    pub segments: Vec<Segment>,
+    /// Bytes.
+    pub bytes: usize,
+    /// Chunks.
+    pub chunks: usize,
+}
+
+/// One of the terms that a reduction combines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Term {
+    /// What came from the source with this index.
+    Staged(usize),
+    /// What lies here.
+    Own,
+}
+
+/// With which term the reduction of a range begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    /// The range.
+    pub stream: Range<usize>,
+    /// Index in the reduction's cycle.
+    pub first: usize,
+}
+
+/// A reduction: the terms of a cycle, all of them once, beginning with the one that the range's turn names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reduction {
+    /// Block of the received flows; their step is [`FIRST`]. No two reductions with a common source have the same.
+    pub block: u32,
+    /// The nodes whose flows are combined.
+    pub sources: Vec<Node>,
+    /// The terms.
+    pub cycle: Vec<Term>,
+    /// The turns; they follow each other without a gap.
+    pub turns: Vec<Turn>,
+    /// The own term: the places are the local ranks.
+    pub inputs: Vec<Segment>,
+    /// The index of the reduction that makes the own term, and where the term begins in that; `None`: it is there.
+    pub after: Option<(usize, usize)>,
+    /// Where the result goes. Empty: into the flow sent from it.
+    pub outputs: Vec<Segment>,
+    /// Whether, in place, the outputs are places that flows of the same chunks are sent from: the result waits until
+    /// these have been handed out.
+    pub overwrites: bool,
+    /// Bytes.
+    pub bytes: usize,
+    /// Chunks.
+    pub chunks: usize,
+}
+
+/// A copy within the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copy {
+    /// From here.
+    pub from: Place,
+    /// To here.
+    pub to: Place,
+    /// Bytes.
+    pub bytes: usize,
+}
+
+/// One node's part of an operation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Schedule {
+    /// Bytes of a chunk.
+    pub chunk: usize,
+    /// Sent flows; earlier steps first, next node first.
+    pub sends: Vec<Send>,
+    /// Received flows.
+    pub receives: Vec<Receive>,
+    /// Reductions.
+    pub reductions: Vec<Reduction>,
+    /// Copies within the node.
+    pub copies: Vec<Copy>,
+}
+
+impl Schedule {
+    /// The schedule of a collective call, by the algorithm that the plan finds fastest.
+    #[must_use]
+    pub fn of(call: &Call, layout: &Layout, config: &Config, plan: &Plan) -> Schedule {
+        Schedule::by(choose(call, layout, config, plan).algorithm, call, layout, config, plan)
+    }
+
+    /// The schedule of a collective call by an algorithm that fits it; one that does not stands for [`Algorithm::Direct`].
+    #[must_use]
+    pub fn by(algorithm: Algorithm, call: &Call, layout: &Layout, config: &Config, plan: &Plan) -> Schedule {
+        let fits = unfit(algorithm, call, layout, plan).is_none();
+        let algorithm = if fits { algorithm } else { Algorithm::Direct };
+        let bytes = call.bytes().unwrap_or(0);
+        let nodes = layout.nodes();
+        let widest = layout.ranks_of.iter().map(Vec::len).max().unwrap_or(1);
+        let flow = match (call.operation, algorithm) {
+            (Operation::AllReduce, Algorithm::OneShot) => bytes,
+            (Operation::AllReduce, _) => bytes.div_ceil(nodes),
+            (Operation::Broadcast { .. }, _) => bytes.div_ceil(nodes.saturating_sub(1).max(1)),
+            (Operation::AllToAll, _) => bytes * widest * widest,
+            _ => bytes * widest,
+        };
+        let out = Schedule { chunk: chunk_size(flow, config), ..Schedule::default() };
+        let mut draft = Draft { layout, out };
+        match (call.operation, algorithm) {
+            (Operation::AllReduce, Algorithm::OneShot) => one_shot::all_reduce(&mut draft, bytes),
+            (Operation::AllReduce, Algorithm::Ring) => ring::all_reduce(&mut draft, bytes),
+            (Operation::AllReduce, Algorithm::Halving) => halving::all_reduce(&mut draft, bytes),
+            (Operation::AllReduce, _) => {
+                let shares = shares::shares(bytes, &plan.capacities(nodes));
+                direct::all_reduce(&mut draft, bytes, &shares);
+            }
+            (Operation::ReduceScatter, Algorithm::Ring) => ring::reduce_scatter(&mut draft, bytes),
+            (Operation::ReduceScatter, _) => direct::reduce_scatter(&mut draft, bytes),
+            (Operation::AllGather, Algorithm::Ring) => ring::all_gather(&mut draft, bytes),
+            (Operation::AllGather, _) => direct::all_gather(&mut draft, bytes),
+            (Operation::Broadcast { root }, Algorithm::Relay) => relay::broadcast(&mut draft, bytes, root),
+            (Operation::Broadcast { root }, _) => direct::broadcast(&mut draft, bytes, root),
+            (Operation::AllToAll, _) => direct::all_to_all(&mut draft, bytes),
+            (Operation::Barrier | Operation::Send { .. } | Operation::Recv { .. }, _) => {}
+        }
+        draft.out
+    }
+
+    /// The schedule of a message from one node to another. It has at least one chunk, perhaps an empty one, so that the
+    /// receiver learns of it.
+    #[must_use]
+    pub fn message(bytes: usize, local: usize, sends: bool, peer: Node, config: &Config) -> Schedule {
+        let chunk = chunk_size(bytes, config);
+        let chunks = bytes.div_ceil(chunk).max(1);
+        let side = if sends { Side::Input } else { Side::Output };
+        let segments = vec![Segment { stream: 0..bytes, places: vec![Place { local, side, offset: 0 }] }];
+        let (step, block) = (FIRST, 0);
+        let mut out = Schedule { chunk, ..Schedule::default() };
+        if sends {
+            out.sends.push(Send {
+                step,
+                block,
+                peer,
+                source: Source::Inputs,
+                granted: false,
+                overwritten: false,
+                segments,
+                bytes,
+                chunks,
+            });
+        } else {
+            out.receives.push(Receive { step, block, peer, contribution: None, segments, bytes, chunks });
+        }
+        out
+    }
+
+    /// The range of a stream of `bytes` that chunk `index` covers.
+    #[must_use]
+    pub fn chunk_range(&self, bytes: usize, index: usize) -> Range<usize> {
+        let start = (index * self.chunk).min(bytes);
+        start..(start + self.chunk).min(bytes)
+    }
+}
+
+/// The pieces of segments that a range of their stream covers: each with its bytes and the offset to add to its places.
+pub fn pieces(segments: &[Segment], range: Range<usize>) -> impl Iterator<Item = (&Segment, Range<usize>)> {
+    let first = segments.partition_point(|s| s.stream.end <= range.start);
+    segments[first..].iter().take_while(move |s| s.stream.start < range.end).filter_map(move |s| {
+        let within = s.stream.start.max(range.start)..s.stream.end.min(range.end);
+        (!within.is_empty()).then_some((s, within))
+    })
+}
