@@ -245,8 +245,8 @@ impl Engine {
             warn!(job = self.config.job, "{failure}");
         }
         let lost = match failure {
-            Failure::PeerLost { .. } | Failure::RailLost { .. } => true,
-            Failure::Remote { cause, .. } => matches!(cause.kind, CauseKind::PeerLost | CauseKind::RailLost),
+            Failure::PeerLost { .. } => true,
+            Failure::Remote { cause, .. } => cause.kind == CauseKind::PeerLost,
             _ => false,
         };
         if lost && self.calls.hurt() && self.end.is_none() {
@@ -322,6 +322,7 @@ fn machine_config(config: &Config) -> node_agent_collective::Config {
         // The handshake compares the whole number; frames carry its low half.
         epoch: (config.epoch & u64::from(u32::MAX)) as u32,
         scratch: node_agent_collective::Region::EMPTY,
+        checksum: config.checksum,
         tuning: node_agent_collective::shape::Tuning::default(),
     }
 }

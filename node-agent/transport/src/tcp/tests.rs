@@ -59,6 +59,7 @@ impl Engine {
             op_timeout: Duration::from_secs(30),
             epoch: 7,
             scratch: Region::new(BufferId(0), 0, usize::MAX / 4),
+            checksum: false,
             tuning: Tuning::default(),
         };
         shape.scratch = memory.insert(vec![0; shape.scratch_bytes()]);
