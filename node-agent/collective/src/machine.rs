@@ -1,5 +1,7 @@
 //! The state machine of one node in one job: posts and frames in, frames and completions out.
 
+#[cfg(test)]
+mod digest;
 mod fail;
 mod fence;
 mod flight;
@@ -112,7 +114,7 @@ pub struct Stats {
 }
 
 /// What a machine knows of another node.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Peer {
     /// Control frames to be sent.
     control: VecDeque<Header>,
@@ -131,7 +133,7 @@ struct Peer {
 }
 
 /// One node's part in the collectives of a job.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Machine {
     config: Config,
     layout: Layout,
@@ -169,6 +171,9 @@ pub struct Machine {
     failure: Option<Failure>,
     last_end: Time,
     stats: Stats,
+    /// A bug that the model is to find.
+    #[cfg(test)]
+    pub(crate) sabotage: Option<crate::model::Sabotage>,
 }
 
 impl Machine {
@@ -215,6 +220,8 @@ impl Machine {
             failure: None,
             last_end: Time::ZERO,
             stats: Stats::default(),
+            #[cfg(test)]
+            sabotage: None,
             layout,
             config,
         })
