@@ -15,10 +15,4 @@ from .backend import RailBackend, register
 
 register()
 
-
-def autoload():
-    """What the entry point `torch.backends` calls at the end of `import torch`."""
-    register()
-
-
-__all__ = ["RailBackend", "autoload", "register"]
+__all__ = ["RailBackend", "register"]
