@@ -330,6 +330,15 @@ impl Link {
         (f64::from(self.steady.1) * STEADY >= 1.0).then_some(self.steady.0)
     }
 
+    /// Bytes per second over many samples; lately, or as it was when the link was last busy.
+    pub(crate) fn lasting_rate(&self, now: Time) -> Option<f64> {
+        self.steady_rate().map(|steady| match self.fresh_rate(now) {
+            // A rail that has just become slow shows at once, not after many samples.
+            Some(fresh) if fresh * 2.0 < steady => fresh,
+            _ => steady,
+        })
+    }
+
     /// Bytes per second, if it was measured lately, or if a frame is overdue: then the rate is no more than what would
     /// have that frame arrive now.
     #[must_use]

@@ -40,7 +40,15 @@ impl Machine {
         self.incoming.remove(&(rail, peer));
         if self.links.get_mut(rail, peer).open(generation, now) {
             self.peers[usize::from(peer)].lost = None;
-            self.links.level();
+            if self.links.get(rail, peer).is_up() {
+                // The first life carries data at once; a probe on it tells how long a trip takes.
+                self.probes += 1;
+                let number = self.probes;
+                let proof = &mut self.links.get_mut(rail, peer).proof;
+                (proof.number, proof.since) = (number, now);
+                self.urge(rail, peer, Kind::Probe { number });
+            }
+            self.level();
         } else if self.links.get(rail, peer).generation() != generation {
             let cause = RailCause::Fenced;
             self.commands.push_back(Command::Close { rail, peer, generation, cause });
@@ -104,12 +112,18 @@ impl Machine {
             self.links.get_mut(rail, peer).drained.0 = on;
             self.peers[usize::from(peer)].control.push_back(header);
         }
-        self.links.level();
+        self.level();
     }
 
     /// The next thing that the transport is to do.
     pub fn poll_command(&mut self) -> Option<Command> {
         self.commands.pop_front()
+    }
+
+    /// Rails came, went, or changed their use.
+    fn level(&mut self) {
+        self.links.level();
+        self.rails_changed = true;
     }
 
     /// A frame for one link that needs no count, to go out before everything else. A newer one of its kind replaces it.
@@ -138,7 +152,7 @@ impl Machine {
         let grave = self.links.get(rail, peer).grave.as_ref();
         let tokens = grave.map(|g| g.tokens.clone()).unwrap_or_default();
         self.grounded(&tokens);
-        self.links.level();
+        self.level();
         self.stats.losses += 1;
         if self.links.open(peer).next().is_some() {
             return;
@@ -229,7 +243,7 @@ impl Machine {
         if link.proof.answered >= PROBES {
             if link.grave.is_none() {
                 link.prove(allowance, now);
-                self.links.level();
+                self.level();
             }
             return;
         }
@@ -351,6 +365,12 @@ impl Machine {
 
     /// The peer answered a probe that came over this link.
     pub(super) fn echoed(&mut self, rail: Rail, peer: Node, number: u64, now: Time) {
+        let sent = self.links.get(rail, peer).proof;
+        if sent.number == number {
+            let trip = now.saturating_sub(sent.since);
+            let least = self.agreement.round_trip.map_or(trip, |least| least.min(trip));
+            self.agreement.round_trip = Some(least);
+        }
         let echoed = &mut self.peers[usize::from(peer)].echoed;
         if number > echoed.0 && number <= self.probes {
             *echoed = (number, now);
@@ -383,7 +403,7 @@ impl Machine {
         if value > *seen {
             *seen = value;
             self.links.get_mut(rail, peer).drained.1 = on;
-            self.links.level();
+            self.level();
         }
         Ok(())
     }
