@@ -5,9 +5,11 @@ mod conn;
 // Public for the fuzz target only.
 #[doc(hidden)]
 pub mod handshake;
+mod marks;
 mod meeting;
 mod rails;
 mod socket;
+mod spin;
 #[cfg(test)]
 mod tests;
 mod wire_up;
