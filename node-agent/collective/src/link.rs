@@ -89,8 +89,9 @@ pub struct Link {
     pub proof: Proof,
     /// Drained by this node, and by the peer.
     pub drained: (bool, bool),
-    /// The probe by which the peer is asked whether it lives while this link is silent, and when it went out.
-    pub doubt: Option<(u64, Time)>,
+    /// The probe by which the peer is asked whether it lives while this link is silent; and, once it has answered over another
+    /// rail and the patience is over, since when this is known.
+    pub doubt: Option<(u64, Option<Time>)>,
     /// How often it went down, and why the last time.
     pub flaps: u32,
     /// Why it went down.

@@ -25,6 +25,8 @@ const AGAIN: (Time, Time) = (Time::from_millis(10), Time::from_millis(160));
 const PROOF_LIMIT: Time = Time::from_secs(1);
 /// An answer over another rail counts against a silent one after this time: what has arrived with it is read by then.
 const SETTLE: Time = Time::from_millis(10);
+/// Time between the proof against a silent link and its end, in which whatever has come in is read.
+const READ: Time = Time::from_millis(1);
 
 impl Machine {
     /// A link is connected and authenticated; `generation` names this life of it, and each is greater than those before. The
@@ -269,17 +271,24 @@ impl Machine {
             None => {
                 self.probes += 1;
                 let number = self.probes;
-                self.links.get_mut(rail, peer).doubt = Some((number, now));
+                self.links.get_mut(rail, peer).doubt = Some((number, None));
                 for over in self.links.open(peer).collect::<Vec<_>>() {
                     if self.links.get(over, peer).is_up() {
                         self.urge(over, peer, Kind::Probe { number });
                     }
                 }
             }
-            Some((number, _)) if silence >= patience => {
+            Some((number, known)) if silence >= patience => {
                 let echoed = self.peers[usize::from(peer)].echoed;
-                if echoed.0 >= number && now >= echoed.1 + SETTLE {
-                    self.lose_and_close(rail, peer, RailCause::Silent(silence), now);
+                let answered = echoed.0 >= number && now >= echoed.1 + SETTLE;
+                match known {
+                    _ if !answered => {}
+                    // This node itself may have been away: what came meanwhile is read before the verdict.
+                    None => self.links.get_mut(rail, peer).doubt = Some((number, Some(now))),
+                    Some(known) if now >= known + READ => {
+                        self.lose_and_close(rail, peer, RailCause::Silent(silence), now);
+                    }
+                    Some(_) => {}
                 }
             }
             Some(_) => {}
@@ -299,7 +308,8 @@ impl Machine {
                 let patience = link.patience(self.config.tuning.patience);
                 match link.doubt {
                     None => Some(since + patience / 2),
-                    Some((number, _)) => {
+                    Some((_, Some(known))) => Some(known + READ),
+                    Some((number, None)) => {
                         let echoed = self.peers[usize::from(peer)].echoed;
                         (echoed.0 >= number).then(|| (since + patience).max(echoed.1 + SETTLE))
                     }
