@@ -7,6 +7,9 @@ mod conn;
 pub mod handshake;
 mod marks;
 mod meeting;
+// Public for the fuzz target only.
+#[doc(hidden)]
+pub mod port;
 mod rails;
 mod socket;
 mod spin;

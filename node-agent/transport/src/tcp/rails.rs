@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand::SystemRandom;
 use mio::net::{TcpListener, TcpStream};
+use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use node_agent_collective::shape::{Node, Rail};
 use node_agent_collective::{RailCause, Transmit};
@@ -15,13 +17,15 @@ use node_agent_collective::{RailCause, Transmit};
 use super::conn::{Place, Receiver, Sender, Turn};
 use super::handshake::{Handshake, Party};
 use super::marks::Marks;
+use super::port::Watch;
 use super::spin::{Lap, Spin};
 use super::wire_up::Dial;
 use super::{EXTERNAL_TOKENS, Refusals, SetupError, TcpConfig, Wiring, socket};
 use crate::transport::{Counters, Sink, Transport, TransportError, Waker};
 
 const WAKER: Token = Token(EXTERNAL_TOKENS);
-pub(super) const FIRST_LISTENER: usize = EXTERNAL_TOKENS + 1;
+const PORTS: Token = Token(EXTERNAL_TOKENS + 1);
+pub(super) const FIRST_LISTENER: usize = EXTERNAL_TOKENS + 2;
 
 /// A connection, from its first to its last byte.
 #[derive(Debug)]
@@ -102,6 +106,10 @@ pub struct TcpRails {
     /// Listeners that may have more to accept.
     pub(super) crowd: BTreeSet<usize>,
     pub(super) changes: VecDeque<Change>,
+    /// The watch on the own ports, if the system lets this process have one.
+    watch: Option<Watch>,
+    /// Events of the ports may be left to read.
+    watched: bool,
     /// Rails whose own port is down.
     pub(super) dark: BTreeSet<Rail>,
     pub(super) refusals: Refusals,
@@ -128,8 +136,9 @@ impl TcpRails {
             poll.registry().register(&mut listener, token, Interest::READABLE).map_err(SetupError::Poll)?;
             listeners.push(listener);
         }
+        let watch = watch_ports(config, poll.registry());
         let c = config;
-        Ok(TcpRails {
+        let mut rails = TcpRails {
             party: Party::new(c.node, c.nodes, &c.job_uid, c.attempt, c.epoch, &c.key.0),
             random: SystemRandom::new(),
             poll,
@@ -147,12 +156,22 @@ impl TcpRails {
             dirty: Marks::default(),
             crowd: BTreeSet::new(),
             changes: VecDeque::new(),
+            watch,
+            watched: false,
             dark: BTreeSet::new(),
             refusals: Refusals::default(),
             dial: Dial::default(),
             turn: 0,
             config: config.clone(),
-        })
+        };
+        rails.look_at_ports();
+        Ok(rails)
+    }
+
+    /// Takes the ports' states over from the watch.
+    fn look_at_ports(&mut self) {
+        let states = self.watch.as_ref().map(Watch::states).unwrap_or_default();
+        states.into_iter().for_each(|(rail, up)| self.set_port(rail, up));
     }
 
     /// The address that each rail listens on.
@@ -345,6 +364,7 @@ impl TcpRails {
         let first_conn = FIRST_LISTENER + self.listeners.len();
         match token {
             WAKER => {}
+            PORTS => self.watched = true,
             Token(t) if t < EXTERNAL_TOKENS => sink.external(t),
             Token(t) if t < first_conn => drop(self.crowd.insert(t - FIRST_LISTENER)),
             Token(t) => {
@@ -366,6 +386,15 @@ impl TcpRails {
             }
         }
     }
+}
+
+/// Opens the watch on the ports, if there may be one. Without it a rail's end is known by its silence.
+fn watch_ports(config: &TcpConfig, registry: &mio::Registry) -> Option<Watch> {
+    let opened = Watch::open(&config.rails).and_then(|watch| {
+        registry.register(&mut SourceFd(&watch.fd().as_raw_fd()), PORTS, Interest::READABLE)?;
+        Ok(watch)
+    });
+    opened.inspect_err(|error| tracing::warn!(%error, "the own ports cannot be watched")).ok()
 }
 
 impl Transport for TcpRails {
@@ -393,13 +422,18 @@ impl Transport for TcpRails {
         let now = Instant::now();
         self.turn_clock(now);
         let timer = self.next_timer(now).map(|t| t.saturating_duration_since(now));
-        let busy = !self.ready.is_empty() || !self.crowd.is_empty() || !self.changes.is_empty();
+        let busy =
+            self.watched || !self.ready.is_empty() || !self.crowd.is_empty() || !self.changes.is_empty();
         let wait = if busy { Some(Duration::ZERO) } else { timeout.into_iter().chain(timer).min() };
         self.wait(wait, now)?;
         let mut seen = std::mem::take(&mut self.seen);
         seen.extend(self.events.iter().map(Seen::of));
         seen.drain(..).for_each(|seen| self.handle(seen, sink));
         self.seen = seen;
+        if let Some(watch) = self.watch.as_mut().filter(|_| self.watched) {
+            self.watched = watch.read();
+            self.look_at_ports();
+        }
         if !self.crowd.is_empty() {
             let now = Instant::now();
             self.crowd.clone().into_iter().for_each(|rail| self.accept(rail, now));
