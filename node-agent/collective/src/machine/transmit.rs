@@ -130,8 +130,8 @@ impl Machine {
             let reachable = |&peer: &Node| self.links.quickest(peer).is_some();
             if let Some(at) = op.tell.iter().position(reachable) {
                 let peer = op.tell.remove(at);
-                let call = Some(op.call);
-                let header = self.control(Kind::Ready, key, call);
+                let (call, plan) = (Some(op.call), op.plan_ahead);
+                let header = Header { plan, ..self.control(Kind::Ready, key, call) };
                 let rail = self.links.quickest(peer)?;
                 self.woken.push(key);
                 return self.frame(rail, peer, header, now);
@@ -224,12 +224,12 @@ impl Machine {
         op.sends[flow].next += 1;
         op.to_send -= 1;
         op.tell.retain(|&p| p != peer);
-        let call = Some(op.call);
+        let (call, plan) = (Some(op.call), op.plan_ahead);
         let checksum = match self.config.checksum {
             true => memory.bytes(payload).map_or(0, crc32c::crc32c),
             false => 0,
         };
-        let header = Header { length: payload.len as u32, checksum, ..self.control(kind, key, call) };
+        let header = Header { length: payload.len as u32, checksum, plan, ..self.control(kind, key, call) };
         let payload = Some(payload).filter(|p| p.len > 0);
         let hold = match (slot, payload) {
             (Some(slot), _) => Hold::Slot(slot),
