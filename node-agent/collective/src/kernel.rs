@@ -129,6 +129,9 @@ macro_rules! int_fold {
 }
 
 /// `acc = acc op src`, rounded to the dtype. Both hold whole elements and have equal lengths.
+///
+/// Always inlined, so that a caller can have it compiled for wider vectors; the bits are the same.
+#[inline(always)]
 pub fn fold(dtype: Dtype, op: ReduceOp, acc: &mut [u8], src: &[u8]) {
     match dtype {
         Dtype::F32 => float_fold!(each_f32, f32, op, acc, src),
@@ -156,6 +159,7 @@ fn each_wide(acc: &mut [f32], src: &[f32], f: impl Fn(f32, f32) -> f32) {
     }
 }
 
+#[inline(always)]
 fn fold_wide(op: ReduceOp, acc: &mut [f32], src: &[f32]) {
     float_fold!(each_wide, f32, op, acc, src);
 }

@@ -13,6 +13,7 @@ mod board;
 mod codec;
 mod copy;
 mod element;
+mod fold;
 mod message;
 mod post;
 mod region;
@@ -24,6 +25,7 @@ pub use board::{
 };
 pub use codec::ProtocolError;
 pub use element::Element;
+pub use fold::fold;
 pub use message::{Failure, FailureCode, RailBytes, Reply, Request, Welcome};
 pub use message::{MAX_MESSAGE, MAX_RAILS, MAX_TEXT, VERSION};
 pub use post::{Post, Span};

@@ -7,6 +7,7 @@
 )]
 
 mod bad_input;
+mod board;
 mod collectives;
 mod drain;
 mod loss;
