@@ -2,19 +2,28 @@
  * rail.h - collectives over all rails of a job, for C and everything that can call C.
  *
  * A process that was started as a rank of a job attaches to the engine on its server and calls collectives on its own
- * memory. The engine moves the bytes over all rails; this library opens no network connection and starts no thread.
+ * memory. The engine moves the bytes over all rails; this library opens no network connection, and starts one thread only
+ * when a program asks for callbacks or for the event descriptor.
  *
  * Rules
- *  - Every rank of the job calls the same collectives in the same order, with equal count, dtype, op and root.
- *  - Calls return when they are complete: the output is there and the input may be changed.
- *  - A handle may be used from several threads; the order of collectives is then the callers' affair.
+ *  - Every rank of the job calls the same collectives in the same order, with equal count, dtype, op and root. Whether a rank
+ *    waits for its call (rail_all_reduce) or not (rail_iall_reduce), and which memory it uses, may differ.
+ *  - Calls without an i return when they are complete: the output is there and the input may be changed.
+ *  - Calls with an i return at once with a request. They begin in the order in which they are called and may end in any.
+ *  - A handle and a request may be used from several threads; the order of collectives is then the callers' affair.
  *  - Every call ends: by the engine's time limit for operations, or by rail_set_timeout_ms.
  *  - 0 or a positive number is success, a negative number (enum rail_status) is failure; rail_last_error() says more.
  *  - After RAIL_E_RANK_LOST, RAIL_E_PEER_LOST, RAIL_E_TIMED_OUT, RAIL_E_MISMATCH and the like the job's collectives have
  *    failed on all ranks, and later calls fail the same way: end the process, the job's policy decides what follows.
+ *  - The result of a call depends on its arguments on all ranks and on the ranks' places alone, to the bit.
+ *  - Nothing ever unwinds out of this library. Callbacks must not throw into it.
  *  - After fork(), only the parent may use its handles.
  *
- * Values of enums never change; new ones may be added within one ABI version.
+ * Memory: calls take any memory; it is copied once on its way in and once on its way out. Memory of rail_alloc is shared with
+ * the engine and not copied on this side.
+ *
+ * Values of enums never change; new ones may be added within one ABI version. A library of ABI version n serves programs that
+ * were made for any version up to n.
  */
 #ifndef RAIL_H
 #define RAIL_H
@@ -27,13 +36,17 @@ extern "C" {
 #endif
 
 /* Version of this interface; rail_abi_version() gives that of the library that was loaded. */
-#define RAIL_ABI_VERSION 1
+#define RAIL_ABI_VERSION 2
 
 /* One attached rank. */
 typedef struct rail rail_t;
 
+/* A call under way (since version 2). */
+typedef struct rail_request rail_request_t;
+
 enum rail_status {
     RAIL_OK = 0,
+    RAIL_PENDING = 1,         /* of requests only: not complete yet */
     RAIL_E_INVALID = -1,      /* an argument or the environment makes no sense */
     RAIL_E_MISMATCH = -2,     /* ranks made different calls */
     RAIL_E_DENIED = -3,       /* the engine does not serve this process */
@@ -84,8 +97,9 @@ const char *rail_strerror(int status);
 int rail_init_from_env(rail_t **rail);
 
 /*
- * Leaves the job and frees the handle, also if it returns a failure. NULL does nothing. A process that returns from main or
- * calls exit() without it leaves as well; one that crashes or calls _exit() is a lost rank for the others.
+ * Leaves the job and frees the handle, also if it returns a failure. NULL does nothing. Calls under way are given up; their
+ * requests remain to be freed. A process that returns from main or calls exit() without it leaves as well; one that
+ * crashes or calls _exit() is a lost rank for the others.
  */
 int rail_finalize(rail_t *rail);
 
@@ -103,7 +117,10 @@ int rail_set_timeout_ms(const rail_t *rail, uint32_t milliseconds);
 /* Nobody goes on before everybody is here. */
 int rail_barrier(const rail_t *rail);
 
-/* output[i] = op over all ranks of input[i], i < count. input may equal output, but must not overlap it otherwise. */
+/*
+ * output[i] = op over all ranks of input[i], i < count. input may equal output. Otherwise the two must not overlap, here and
+ * below, but that input of rail_all_gather, or output of rail_reduce_scatter, may be this rank's block of the other one.
+ */
 int rail_all_reduce(const rail_t *rail, const void *input, void *output, size_t count, int dtype, int op);
 
 /* output (size x count elements): block r is the input (count elements) of rank r. */
@@ -121,6 +138,68 @@ int rail_all_to_all(const rail_t *rail, const void *input, void *output, size_t 
 /* Messages between two ranks; those with equal ends and equal tag arrive in the order in which they were sent. */
 int rail_send(const rail_t *rail, const void *data, size_t count, int dtype, uint32_t to, uint32_t tag);
 int rail_recv(const rail_t *rail, void *data, size_t count, int dtype, uint32_t from, uint32_t tag);
+
+/*
+ * The same calls without waiting (since version 2): they return RAIL_OK and a request in *request, or a failure and NULL.
+ *
+ * Until the request is complete, output and data of rail_irecv and rail_ibroadcast belong to the call, and so does input in
+ * memory of rail_alloc; other input may be changed at once. At most as many calls can be under way as the engine is told to
+ * allow a rank (64 by default): the next one is refused with RAIL_E_EXHAUSTED, which harms nothing.
+ */
+int rail_ibarrier(const rail_t *rail, rail_request_t **request);
+int rail_iall_reduce(const rail_t *rail, const void *input, void *output, size_t count, int dtype, int op,
+                     rail_request_t **request);
+int rail_iall_gather(const rail_t *rail, const void *input, void *output, size_t count, int dtype,
+                     rail_request_t **request);
+int rail_ireduce_scatter(const rail_t *rail, const void *input, void *output, size_t count, int dtype, int op,
+                         rail_request_t **request);
+int rail_ibroadcast(const rail_t *rail, void *data, size_t count, int dtype, uint32_t root, rail_request_t **request);
+int rail_iall_to_all(const rail_t *rail, const void *input, void *output, size_t count, int dtype,
+                     rail_request_t **request);
+int rail_isend(const rail_t *rail, const void *data, size_t count, int dtype, uint32_t to, uint32_t tag,
+               rail_request_t **request);
+int rail_irecv(const rail_t *rail, void *data, size_t count, int dtype, uint32_t from, uint32_t tag,
+               rail_request_t **request);
+
+/* RAIL_OK if the call is complete, RAIL_PENDING if not yet, else why it failed; the same again when asked again. */
+int rail_request_test(const rail_request_t *request);
+
+/*
+ * As rail_request_test, after waiting for the call: for at most so many milliseconds, or with 0 until it is over, which its
+ * own time limit brings about. RAIL_PENDING ends nothing: wait again.
+ */
+int rail_request_wait(const rail_request_t *request, uint32_t milliseconds);
+
+/* Text of the call's failure, "" if it has none (yet). Valid until the request is freed. */
+const char *rail_request_error(const rail_request_t *request);
+
+/*
+ * Has callback(status, context) called once when the call is over, with what rail_request_test would return: on a thread of
+ * the library, on one that tests or waits for the request, or at once where it is over already. One callback a request. It
+ * may call this library, also to begin calls and to free the request, but should not wait: other callbacks wait for it.
+ */
+typedef void (*rail_callback_t)(int status, void *context);
+int rail_request_on_done(const rail_request_t *request, rail_callback_t callback, void *context);
+
+/*
+ * Frees a request; NULL does nothing. A call that is not over goes on (the other ranks count on it), but its result is not
+ * written to ordinary memory any more, and its callback is not called if it has not begun.
+ */
+int rail_request_free(rail_request_t *request);
+
+/*
+ * A descriptor for poll(), epoll or select (since version 2): readable when calls begun after this call are over; reading 8
+ * bytes from it (how many, uint64_t) resets it. It belongs to the handle: do not close it. A negative number is a failure.
+ */
+int rail_event_fd(const rail_t *rail);
+
+/*
+ * Memory that is shared with the engine (since version 2): at least bytes, zeroed, aligned to pages, in *memory. Calls find
+ * out by its address; any part of it can be an operand. What a rank may have in all is the engine's limit (8 GiB by default),
+ * RAIL_E_EXHAUSTED says that it is reached. rail_finalize frees what is left.
+ */
+int rail_alloc(const rail_t *rail, size_t bytes, void **memory);
+int rail_free(const rail_t *rail, void *memory);
 
 #ifdef __cplusplus
 }

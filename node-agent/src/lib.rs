@@ -15,4 +15,5 @@ pub mod process;
 pub mod rank_exec;
 pub mod rank_user;
 pub mod saved;
+mod saved_rails;
 pub mod supervisor;

@@ -9,7 +9,10 @@ use proto_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::process::Identity;
+use crate::{
+    process::Identity,
+    saved_rails::{SavedChoice, SavedReport},
+};
 
 /// Where a rail listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,6 +111,12 @@ pub struct SavedSnapshot {
     cause: Option<SavedReason>,
     result: Option<SavedResult>,
     rails: Vec<SavedRail>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    drained: Option<Vec<u32>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    reports: Vec<SavedReport>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    choices: Vec<SavedChoice>,
 }
 
 /// What a supervisor leaves on disk: the snapshot, and whom it has started.
@@ -143,6 +152,11 @@ pub enum SavedOrder {
         grace_ms: u64,
         /// For the ranks' log.
         reason: String,
+    },
+    /// Keep these rails drained, and no others.
+    Drain {
+        /// Which.
+        rails: Vec<u32>,
     },
 }
 
@@ -271,6 +285,9 @@ impl From<&Snapshot> for SavedSnapshot {
             cause: snapshot.cause.as_ref().map(cause),
             result: snapshot.result.as_ref().map(Into::into),
             rails: save_rails(&snapshot.rails),
+            drained: snapshot.drained.as_ref().map(|rails| rails.iter().copied().collect()),
+            reports: snapshot.reports.iter().map(Into::into).collect(),
+            choices: snapshot.choices.iter().map(Into::into).collect(),
         }
     }
 }
@@ -291,6 +308,9 @@ impl From<SavedSnapshot> for Snapshot {
             cause: saved.cause.map(|c| Reason::new(c.code, c.message).scope(c.scope)),
             result: saved.result.map(Into::into),
             rails: load_rails(saved.rails),
+            drained: saved.drained.map(|rails| rails.into_iter().collect()),
+            reports: saved.reports.into_iter().map(Into::into).collect(),
+            choices: saved.choices.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -299,6 +319,7 @@ impl From<&Order> for SavedOrder {
     fn from(order: &Order) -> Self {
         match order {
             Order::Start { peers } => Self::Start { peers: save_peers(peers) },
+            Order::Drain { rails } => Self::Drain { rails: rails.iter().copied().collect() },
             Order::Stop { grace, reason } => Self::Stop { grace_ms: millis(*grace), reason: reason.clone() },
         }
     }
@@ -308,6 +329,7 @@ impl From<SavedOrder> for Order {
     fn from(saved: SavedOrder) -> Self {
         match saved {
             SavedOrder::Start { peers } => Self::Start { peers: load_peers(peers) },
+            SavedOrder::Drain { rails } => Self::Drain { rails: rails.into_iter().collect() },
             SavedOrder::Stop { grace_ms, reason } => {
                 Self::Stop { grace: Duration::from_millis(grace_ms), reason }
             }
@@ -361,7 +383,7 @@ impl SavedRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proto_model::JobUid;
+    use proto_model::{AlgorithmChoice, JobUid, RailReport, RailState};
 
     #[test]
     fn records_survive_their_files() {
@@ -376,6 +398,26 @@ mod tests {
             cause: Some(Reason::new("EngineLost", "gone").scope("node/n1")),
             result: Some(RunResult { ranks: 4, verified: true, ..RunResult::default() }),
             rails: vec![RailBytes { rail: 1, tx_bytes: 2, rx_bytes: 3 }],
+            drained: Some([1, 5].into()),
+            reports: vec![RailReport {
+                rail: 1,
+                state: Some(RailState::Proving),
+                since: Timestamp(7),
+                tx_bytes: 1,
+                rx_bytes: 2,
+                tx_rate: 3,
+                rx_rate: 4,
+                flaps: 5,
+                cause: "reset".into(),
+                peers: 6,
+                peers_up: 5,
+            }],
+            choices: vec![AlgorithmChoice {
+                operation: "broadcast".into(),
+                bytes: 8,
+                algorithm: "direct".into(),
+                reasons: vec!["two nodes".into()],
+            }],
         };
         let key = Key { uid: JobUid::from_random([3; 16]), attempt: 2 };
         let id = JobId { tenant: TenantName::new("t").unwrap(), name: JobName::new("j").unwrap() };

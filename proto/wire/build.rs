@@ -4,7 +4,7 @@ use std::{env, fs, path::PathBuf};
 
 use prost::Message as _;
 
-const FILES: [&str; 7] = ["common", "fabric", "node", "tenant", "job", "health", "agent"];
+const FILES: [&str; 8] = ["common", "fabric", "node", "tenant", "rail", "job", "health", "agent"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = PathBuf::from("..");

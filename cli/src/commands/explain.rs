@@ -65,8 +65,13 @@ mod tests {
             message: "3 of 4 nodes are full".into(),
             ..Default::default()
         };
-        let answer =
-            v1::ExplainJobResponse { phase: 1, reasons: vec![reason], queue_position: 2, infeasible: true };
+        let answer = v1::ExplainJobResponse {
+            phase: 1,
+            reasons: vec![reason],
+            queue_position: 2,
+            infeasible: true,
+            ..Default::default()
+        };
         let expected = "\
 job nlp/a is Pending; 2 jobs are ahead of it
 it can never start on this cluster as it is described now

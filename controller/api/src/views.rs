@@ -1,6 +1,6 @@
 //! What the core knows beyond the stored resources, on the wire.
 
-use controller_core::{Explanation, HealthView, Key, PlanResult, State};
+use controller_core::{Explanation, HealthView, Key, NodeRails, PlanResult, State};
 use proto_model::{Fabric, NodeName, Reason, TenantName};
 use proto_wire::{convert::time_to_wire, v1};
 
@@ -28,6 +28,17 @@ pub fn explanation(explanation: &Explanation) -> v1::ExplainJobResponse {
         reasons: reasons(&explanation.reasons),
         queue_position: explanation.queue_position,
         infeasible: explanation.infeasible,
+        rails: explanation.rails.iter().map(node_rails).collect(),
+        rails_omitted: explanation.rails_omitted,
+        choices: explanation.choices.iter().map(Into::into).collect(),
+    }
+}
+
+fn node_rails(node: &NodeRails) -> v1::NodeRails {
+    v1::NodeRails {
+        node: node.node.to_string(),
+        rails: node.reports.iter().map(Into::into).collect(),
+        time: node.told.map(time_to_wire),
     }
 }
 

@@ -94,6 +94,7 @@ impl Step<'_> {
             self.state.undo_to(before);
         } else {
             self.freed();
+            self.refresh_drained();
         }
         Ok(Reply::Fabric { fabric, findings })
     }
@@ -104,6 +105,7 @@ impl Step<'_> {
         }
         self.state.set_fabric(None);
         self.freed();
+        self.refresh_drained();
         Ok(Reply::Done)
     }
 
@@ -152,6 +154,7 @@ impl Step<'_> {
         self.push(name, ToNode::Close { reason: "the node was deleted".to_owned() });
         self.state.set_link(name, None);
         self.state.set_node(name, None);
+        self.forget_drains_of(name);
         for (uid, position) in holds {
             let Some(entry) = self.entry(uid) else { continue };
             let ending = entry.attempt.as_ref().is_some_and(|attempt| attempt.ending.is_some());
@@ -238,10 +241,7 @@ impl Step<'_> {
             agent_version: String::new(),
         });
         self.state.set_node(&node, Some(Arc::clone(&joined)));
-        self.state.set_link(
-            &node,
-            Some(Link { session: None, heard: self.now, due: None, foreign: Default::default() }),
-        );
+        self.state.set_link(&node, Some(Link::absent(self.now, None)));
         Ok(Reply::Node(joined))
     }
 }

@@ -29,7 +29,9 @@ impl Step<'_> {
         }
         let foreign = self.foreign_tries(&name, &observations);
         let due = Some(self.now.plus(self.state.config.heartbeat_limit));
-        self.state.set_link(&name, Some(Link { session: Some(session), heard: self.now, due, foreign }));
+        let drained = self.state.drained_rails(&name);
+        let link = Link { session: Some(session), heard: self.now, due, foreign, drained };
+        self.state.set_link(&name, Some(link));
         let returned = node.health == Health::NotReady;
         let wanted = Node {
             inventory: sane(inventory),
@@ -78,7 +80,8 @@ impl Step<'_> {
             .filter_map(|(uid, position)| self.state.wish(self.state.base.jobs.get(uid)?, *position))
             .collect();
         let heartbeat_interval = self.state.config.heartbeat_interval;
-        self.push(name, ToNode::Welcome { assignments, heartbeat_interval });
+        let drained = self.drained_now(name);
+        self.push(name, ToNode::Welcome { assignments, heartbeat_interval, drained });
         self.hold_back = None;
         for (uid, attempt) in forget {
             self.push(name, ToNode::Forget { uid, attempt });
@@ -146,6 +149,7 @@ impl Step<'_> {
             let node = Node { inventory, ..(**node).clone() };
             self.state.set_node(name, Some(Arc::new(node)));
             self.freed();
+            self.tell_drained(name);
         }
         Ok(Reply::Done)
     }

@@ -36,6 +36,8 @@ pub struct Config {
     pub max_tenants: usize,
     /// Most join tokens that are neither used nor expired.
     pub max_tokens: usize,
+    /// Most rails, leaves and ports that are drained at once.
+    pub max_drains: usize,
     /// Most remembered request ids.
     pub max_requests: usize,
     /// Most ranks of one job. The smallest bound of all parts rules: the engine takes 65,536, but a stored value holds at
@@ -74,6 +76,7 @@ impl Default for Config {
             max_nodes: 200_000,
             max_tenants: 10_000,
             max_tokens: 10_000,
+            max_drains: 4096,
             max_requests: 2_000_000,
             max_ranks: 8192,
             max_gang_nodes: 1024,

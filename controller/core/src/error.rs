@@ -1,6 +1,6 @@
 //! Why the core refuses. Each refusal leaves the state as it was.
 
-use proto_model::{JobId, JobName, NodeName, Phase, Reason, TenantName};
+use proto_model::{DrainTarget, JobId, JobName, NodeName, Phase, Reason, TenantName};
 use thiserror::Error;
 
 /// The kind of a refusal; the API maps it to a gRPC code, an HTTP status and an exit code.
@@ -145,6 +145,30 @@ pub enum CoreError {
         /// The jobs.
         jobs: Vec<JobId>,
     },
+    /// No such rail, leaf or port.
+    #[error("there is no rail, leaf or port '{target}': {message}{}", hint(.nearest.as_deref()))]
+    RailNotFound {
+        /// As it was written.
+        target: String,
+        /// What there is.
+        message: String,
+        /// The nearest thing that exists, as it can be written.
+        nearest: Option<String>,
+    },
+    /// A rail and a leaf have that name.
+    #[error("'{target}' is a rail and a leaf; write rail/{target} or leaf/{target}")]
+    RailAmbiguous {
+        /// As it was written.
+        target: String,
+    },
+    /// Jobs would be left without a rail.
+    #[error("{target} carries the last rail that {} can use: {}; end them, undrain another rail, or force it: then they go on using it until they have another", count(.jobs.len(), "running job"), names(.jobs))]
+    LastRail {
+        /// What should have been drained.
+        target: DrainTarget,
+        /// The jobs.
+        jobs: Vec<JobId>,
+    },
     /// The fabric document is faulty.
     #[error("the fabric document has {}: {}", count(.findings.len(), "fault"), joined(.findings))]
     FabricInvalid {
@@ -209,11 +233,14 @@ impl CoreError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Invalid { .. } | Self::FabricInvalid { .. } => ErrorKind::Invalid,
+            Self::Invalid { .. } | Self::FabricInvalid { .. } | Self::RailAmbiguous { .. } => {
+                ErrorKind::Invalid
+            }
             Self::JobNotFound { .. }
             | Self::JobGone { .. }
             | Self::TenantUnknown { .. }
             | Self::NodeNotFound { .. }
+            | Self::RailNotFound { .. }
             | Self::FabricNotFound => ErrorKind::NotFound,
             Self::TokenInvalid { .. } | Self::TokenUsed { .. } | Self::TokenForOther { .. } => {
                 ErrorKind::Denied
@@ -225,6 +252,7 @@ impl CoreError {
             Self::TenantBusy { .. }
             | Self::JobActive { .. }
             | Self::NodeBusy { .. }
+            | Self::LastRail { .. }
             | Self::StaleSession { .. }
             | Self::NoFreeName { .. }
             | Self::Fenced { .. } => ErrorKind::Precondition,
@@ -252,6 +280,9 @@ impl CoreError {
             Self::NodeReplaced { .. } => "NODE_REPLACED",
             Self::NodeNotFound { .. } => "NODE_NOT_FOUND",
             Self::NodeBusy { .. } => "NODE_BUSY",
+            Self::RailNotFound { .. } => "RAIL_NOT_FOUND",
+            Self::RailAmbiguous { .. } => "RAIL_AMBIGUOUS",
+            Self::LastRail { .. } => "LAST_RAIL",
             Self::FabricInvalid { .. } => "FABRIC_INVALID",
             Self::FabricNotFound => "FABRIC_NOT_FOUND",
             Self::TokenInvalid { .. } => "TOKEN_INVALID",
@@ -284,6 +315,10 @@ fn count(count: usize, what: &str) -> String {
 
 fn names(jobs: &[JobId]) -> String {
     jobs.iter().take(5).map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn hint(name: Option<&str>) -> String {
+    name.map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
 }
 
 fn near(name: Option<&TenantName>) -> String {

@@ -1,10 +1,14 @@
 //! What happens to the core, and what it answers.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use proto_model::{
-    Assignment, Fabric, Inventory, Job, JobId, JobName, JobSpec, JobUid, Node, NodeName, Observation, Phase,
-    Quota, Reason, RequestId, Tenant, TenantName, Timestamp,
+    Assignment, Drain, DrainTarget, Fabric, Inventory, Job, JobId, JobName, JobSpec, JobUid, Node, NodeName,
+    Observation, Phase, Quota, Reason, RequestId, Tenant, TenantName, Timestamp,
 };
 
 use crate::{
@@ -73,6 +77,22 @@ pub enum Event {
         force: bool,
         /// If given, refused unless it is the node's: a late copy must not hit a server that has joined since.
         uid: Option<String>,
+    },
+    /// A rail, a leaf or a server's port is taken out of use. Idempotent. Reply: [`Reply::Drained`].
+    DrainRail {
+        /// Which, as the administrator wrote it; see `State::target`.
+        target: String,
+        /// Why, in the administrator's words; empty leaves what was said before.
+        reason: String,
+        /// Who asks.
+        by: String,
+        /// Also where it is the last rail of a job.
+        force: bool,
+    },
+    /// It is used again. Idempotent. Reply: [`Reply::Undrained`].
+    UndrainRail {
+        /// Which, as the administrator wrote it.
+        target: String,
     },
     /// A join token was made. Reply: [`Reply::Token`].
     CreateToken {
@@ -220,6 +240,22 @@ pub enum Reply {
     },
     /// The node as it is now.
     Node(Arc<Node>),
+    /// The drain as it is now.
+    Drained {
+        /// What and why.
+        drain: Arc<Drain>,
+        /// It was not so before.
+        changed: bool,
+    },
+    /// It is drained no more.
+    Undrained {
+        /// What was meant.
+        target: DrainTarget,
+        /// It was drained.
+        changed: bool,
+        /// What still drains some of its ports.
+        remaining: Vec<Arc<Drain>>,
+    },
     /// The token's record.
     Token(Arc<TokenRecord>),
     /// Done.
@@ -248,6 +284,13 @@ pub enum ToNode {
         assignments: Vec<Assignment>,
         /// How often to speak.
         heartbeat_interval: Duration,
+        /// Rails of this node that are drained.
+        drained: BTreeSet<u32>,
+    },
+    /// Rails of this node that are drained now, all of them.
+    Drained {
+        /// Which.
+        rails: BTreeSet<u32>,
     },
     /// One wish.
     Assignment(Box<Assignment>),
@@ -301,6 +344,10 @@ pub enum Write {
     PutFabric(Arc<Fabric>),
     /// The fabric is removed.
     DeleteFabric,
+    /// A drain.
+    PutDrain(Arc<Drain>),
+    /// A drain is over.
+    DeleteDrain(DrainTarget),
     /// A request id.
     PutRequest(Arc<RequestRecord>),
     /// A request id has expired.
@@ -324,6 +371,8 @@ pub enum Key {
     Tenant(TenantName),
     /// The fabric.
     Fabric,
+    /// A drain.
+    Drain(DrainTarget),
     /// A request id.
     Request(TenantName, RequestId),
     /// A join token, by its hash.
@@ -344,6 +393,8 @@ impl Write {
             Self::PutTenant(tenant) => Key::Tenant(tenant.name.clone()),
             Self::DeleteTenant(name) => Key::Tenant(name.clone()),
             Self::PutFabric(_) | Self::DeleteFabric => Key::Fabric,
+            Self::PutDrain(drain) => Key::Drain(drain.target.clone()),
+            Self::DeleteDrain(target) => Key::Drain(target.clone()),
             Self::PutRequest(record) => Key::Request(record.tenant.clone(), record.request.clone()),
             Self::DeleteRequest(tenant, request) => Key::Request(tenant.clone(), request.clone()),
             Self::PutToken(record) => Key::Token(record.hash),
@@ -361,6 +412,7 @@ impl Write {
                 | Self::DeleteNode(_)
                 | Self::DeleteTenant(_)
                 | Self::DeleteFabric
+                | Self::DeleteDrain(_)
                 | Self::DeleteRequest(..)
                 | Self::DeleteToken(_)
         )
@@ -382,6 +434,8 @@ pub struct Stored {
     pub attempts: Vec<Attempt>,
     /// The request ids.
     pub requests: Vec<RequestRecord>,
+    /// The drains.
+    pub drains: Vec<Drain>,
     /// The join tokens.
     pub tokens: Vec<TokenRecord>,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use proto_model::{Fabric, JobUid, Node, NodeName, RequestId, Tenant, TenantName};
+use proto_model::{Drain, DrainTarget, Fabric, JobUid, Node, NodeName, RequestId, Tenant, TenantName};
 
 use crate::{
     event::Key,
@@ -14,6 +14,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) enum Undo {
     Fabric(Option<Arc<Fabric>>),
+    Drain(DrainTarget, Option<Arc<Drain>>),
     Node(NodeName, Option<Arc<Node>>),
     Tenant(TenantName, Option<Arc<Tenant>>),
     Job(JobUid, Option<Box<JobEntry>>),
@@ -68,6 +69,7 @@ impl State {
         while self.journal.undo.len() > mark {
             match self.journal.undo.pop() {
                 Some(Undo::Fabric(old)) => drop(self.swap_fabric(old)),
+                Some(Undo::Drain(target, old)) => drop(self.swap_drain(target, old)),
                 Some(Undo::Node(name, old)) => drop(self.swap_node(&name, old)),
                 Some(Undo::Tenant(name, old)) => drop(self.swap_tenant(&name, old)),
                 Some(Undo::Job(uid, old)) => drop(self.swap_job(uid, old.map(|entry| *entry))),

@@ -44,12 +44,15 @@ impl State {
             state.versions.insert(Key::Fabric, version);
             state.swap_fabric(Some(Arc::new(fabric)));
         }
+        for drain in stored.drains {
+            state.swap_drain(drain.target.clone(), Some(Arc::new(drain)));
+        }
         for (node, version) in stored.nodes {
             let name = node.name.clone();
             let due = (node.health == Health::Ready).then(|| now.plus(state.config.heartbeat_limit));
             state.versions.insert(Key::Node(name.clone()), version);
             state.swap_node(&name, Some(Arc::new(node)));
-            state.swap_link(&name, Some(Link { session: None, heard: now, due, foreign: BTreeSet::new() }));
+            state.swap_link(&name, Some(Link::absent(now, due)));
         }
         for (tenant, version) in stored.tenants {
             let name = tenant.name.clone();

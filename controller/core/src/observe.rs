@@ -72,6 +72,12 @@ impl Step<'_> {
         if !seen.rails.is_empty() {
             view.rails = seen.rails;
         }
+        if !seen.reports.is_empty() {
+            (view.reports, view.reported) = (seen.reports, Some(self.now));
+        }
+        if !seen.choices.is_empty() {
+            view.choices = seen.choices;
+        }
         let all = view.exits.len() == ranks as usize;
         view.finished = all && view.exits.iter().all(|exit| exit.is_success());
         view.started |= all || view.state == Observed::Running;
@@ -170,6 +176,9 @@ pub(crate) fn fresh_view(state: Observed) -> NodeView {
         cause: None,
         result: None,
         rails: Vec::new(),
+        reports: Vec::new(),
+        reported: None,
+        choices: Vec::new(),
     }
 }
 

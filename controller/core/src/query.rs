@@ -54,6 +54,12 @@ pub struct Explanation {
     pub queue_position: u32,
     /// It could never start on this cluster as it is described now.
     pub infeasible: bool,
+    /// Of a job that runs: its nodes' rails, those with something amiss first.
+    pub rails: Vec<crate::NodeRails>,
+    /// Nodes that are left out of `rails`.
+    pub rails_omitted: u32,
+    /// Of a job that runs: how its operations are carried out.
+    pub choices: Vec<proto_model::AlgorithmChoice>,
 }
 
 /// The fabric as the scheduler sees it.
@@ -265,8 +271,12 @@ impl State {
             reasons: status.reasons.clone(),
             queue_position: 0,
             infeasible: false,
+            rails: Vec::new(),
+            rails_omitted: 0,
+            choices: Vec::new(),
         };
         if status.phase != Phase::Pending {
+            self.explain_rails(entry, &mut explanation);
             return Ok(explanation);
         }
         let key = entry.key();

@@ -6,9 +6,10 @@ use std::{
 };
 
 use controller_scheduler::{Blocked, QueueKey, Snapshot};
+use controller_topology::RailSet;
 use proto_model::{
-    Fabric, Job, JobId, JobUid, Node, NodeName, Observed, RailBytes, RailEndpoint, RankExit, Reason,
-    RequestId, RunResult, Tenant, TenantName, Timestamp,
+    AlgorithmChoice, Drain, DrainTarget, Fabric, Job, JobId, JobUid, Node, NodeName, Observed, RailBytes,
+    RailEndpoint, RailReport, RankExit, Reason, RequestId, RunResult, Tenant, TenantName, Timestamp,
 };
 
 use crate::{
@@ -36,6 +37,7 @@ pub struct State {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Base {
     pub(crate) fabric: Option<Arc<Fabric>>,
+    pub(crate) drains: BTreeMap<DrainTarget, Arc<Drain>>,
     pub(crate) nodes: BTreeMap<NodeName, Arc<Node>>,
     pub(crate) tenants: BTreeMap<TenantName, Arc<Tenant>>,
     pub(crate) jobs: BTreeMap<JobUid, JobEntry>,
@@ -112,6 +114,11 @@ pub(crate) struct NodeView {
     pub(crate) cause: Option<Reason>,
     pub(crate) result: Option<RunResult>,
     pub(crate) rails: Vec<RailBytes>,
+    /// What its engine sees of its rails.
+    pub(crate) reports: Vec<RailReport>,
+    /// When it said so.
+    pub(crate) reported: Option<Timestamp>,
+    pub(crate) choices: Vec<AlgorithmChoice>,
 }
 
 impl NodeView {
@@ -136,6 +143,15 @@ pub(crate) struct Link {
     pub(crate) due: Option<Timestamp>,
     /// Tries that run there although nobody wishes it.
     pub(crate) foreign: BTreeSet<(JobUid, u32)>,
+    /// Rails that its agent was told are drained.
+    pub(crate) drained: RailSet,
+}
+
+impl Link {
+    /// That of a node whose agent is not connected.
+    pub(crate) fn absent(heard: Timestamp, due: Option<Timestamp>) -> Self {
+        Self { session: None, heard, due, foreign: BTreeSet::new(), drained: RailSet::EMPTY }
+    }
 }
 
 /// How far the queue was looked at.

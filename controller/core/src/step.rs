@@ -73,6 +73,8 @@ impl Step<'_> {
                 self.update_node(&name, unschedulable, reason, if_version)
             }
             Event::DeleteNode { name, force, uid } => self.delete_node(&name, force, uid.as_deref()),
+            Event::DrainRail { target, reason, by, force } => self.drain_rail(&target, reason, by, force),
+            Event::UndrainRail { target } => self.undrain_rail(&target),
             Event::CreateToken { node, hash, lifetime } => self.create_token(node, hash, lifetime),
             Event::Join { node, hash, csr } => self.join(node, hash, csr),
             Event::AgentConnected(register) => self.connected(*register),

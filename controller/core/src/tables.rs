@@ -6,7 +6,9 @@ use std::{
 };
 
 use controller_scheduler::Gate;
-use proto_model::{Fabric, Health, JobUid, Node, NodeName, RequestId, Tenant, TenantName};
+use proto_model::{
+    Drain, DrainTarget, Fabric, Health, JobUid, Node, NodeName, RequestId, Tenant, TenantName,
+};
 
 use crate::{
     event::Write,
@@ -27,6 +29,11 @@ impl State {
     pub(crate) fn set_fabric(&mut self, new: Option<Arc<Fabric>>) {
         let old = self.swap_fabric(new);
         self.journal.undo.push(Undo::Fabric(old));
+    }
+
+    pub(crate) fn set_drain(&mut self, target: DrainTarget, new: Option<Arc<Drain>>) {
+        let old = self.swap_drain(target.clone(), new);
+        self.journal.undo.push(Undo::Drain(target, old));
     }
 
     pub(crate) fn set_node(&mut self, name: &NodeName, new: Option<Arc<Node>>) {
@@ -74,6 +81,10 @@ impl State {
     pub(crate) fn swap_fabric(&mut self, new: Option<Arc<Fabric>>) -> Option<Arc<Fabric>> {
         self.index.snapshot.set_fabric(new.as_deref());
         std::mem::replace(&mut self.base.fabric, new)
+    }
+
+    pub(crate) fn swap_drain(&mut self, target: DrainTarget, new: Option<Arc<Drain>>) -> Option<Arc<Drain>> {
+        swap(&mut self.base.drains, target, new)
     }
 
     pub(crate) fn swap_node(&mut self, name: &NodeName, new: Option<Arc<Node>>) -> Option<Arc<Node>> {
@@ -254,6 +265,7 @@ impl State {
         let mut writes = Vec::new();
         let (mut jobs, mut nodes, mut tenants) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let (mut requests, mut tokens, mut fabric) = (BTreeSet::new(), BTreeSet::new(), false);
+        let mut drains = BTreeSet::new();
         for undo in &self.journal.undo[mark..] {
             match undo {
                 Undo::Job(uid, old) if jobs.insert(*uid) => {
@@ -278,6 +290,11 @@ impl State {
                 Undo::Token(hash, old) if tokens.insert(hash) => match self.base.tokens.get(hash) {
                     Some(record) => writes.push(Write::PutToken(Arc::clone(record))),
                     None if old.is_some() => writes.push(Write::DeleteToken(*hash)),
+                    None => {}
+                },
+                Undo::Drain(target, old) if drains.insert(target) => match self.base.drains.get(target) {
+                    Some(drain) => writes.push(Write::PutDrain(Arc::clone(drain))),
+                    None if old.is_some() => writes.push(Write::DeleteDrain(target.clone())),
                     None => {}
                 },
                 Undo::Fabric(old) if !fabric => {

@@ -7,7 +7,7 @@ use controller_core::{Attempt, Ending, Outcome, RequestRecord, TokenRecord, Writ
 use controller_store::{KeyValue, Op};
 use prost::Message;
 use proto_model::{
-    Fabric, Job, JobId, JobKey, JobName, Node, NodeEndpoints, NodeName, Reason, RequestId, Tenant,
+    Drain, Fabric, Job, JobId, JobKey, JobName, Node, NodeEndpoints, NodeName, Reason, RequestId, Tenant,
     TenantName, Timestamp,
 };
 use proto_wire::v1;
@@ -24,6 +24,7 @@ pub fn op(write: &Write) -> Op {
         Write::PutNode(node) => Op::put(key, v1::Node::from(node.as_ref()).encode_to_vec()),
         Write::PutTenant(tenant) => Op::put(key, v1::Tenant::from(tenant.as_ref()).encode_to_vec()),
         Write::PutFabric(fabric) => Op::put(key, v1::Fabric::from(fabric.as_ref()).encode_to_vec()),
+        Write::PutDrain(drain) => Op::put(key, v1::RailDrain::from(drain.as_ref()).encode_to_vec()),
         Write::PutRequest(record) => Op::put(key, request_record(record).encode_to_vec()),
         Write::PutToken(record) => Op::put(key, token_record(record).encode_to_vec()),
         Write::DeleteJob(_)
@@ -31,6 +32,7 @@ pub fn op(write: &Write) -> Op {
         | Write::DeleteNode(_)
         | Write::DeleteTenant(_)
         | Write::DeleteFabric
+        | Write::DeleteDrain(_)
         | Write::DeleteRequest(..)
         | Write::DeleteToken(_) => Op::delete(key),
     }
@@ -125,6 +127,13 @@ pub fn tenant(kv: &KeyValue) -> Result<Tenant, CorruptError> {
 /// The stored fabric.
 pub fn fabric(kv: &KeyValue) -> Result<Fabric, CorruptError> {
     domain::<v1::Fabric, _>(kv)
+}
+
+/// A stored drain.
+pub fn drain(kv: &KeyValue) -> Result<Drain, CorruptError> {
+    let drain: Drain = domain::<v1::RailDrain, _>(kv)?;
+    at_home(kv, &keys::of(&controller_core::Key::Drain(drain.target.clone())))?;
+    Ok(drain)
 }
 
 /// A stored try.

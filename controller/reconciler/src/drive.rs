@@ -418,7 +418,9 @@ impl Loop {
                 Applied { reply: Reply::Node(node), version }
             }
             reply @ Reply::Fabric { .. } => Applied { reply, version: version(&Key::Fabric) },
-            reply @ (Reply::Token(_) | Reply::Done) => Applied { reply, version: 0 },
+            reply @ (Reply::Token(_) | Reply::Drained { .. } | Reply::Undrained { .. } | Reply::Done) => {
+                Applied { reply, version: 0 }
+            }
         }
     }
 

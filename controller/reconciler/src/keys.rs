@@ -10,6 +10,8 @@ pub const ROOT: &str = "/rail/v1/";
 pub const LEADER: &str = "/rail/v1/leader";
 /// The one fabric document.
 pub const FABRIC: &str = "/rail/v1/fabric";
+/// What is drained, `rail/<index>`, `leaf/<name>` or `node/<name>:<rail>`.
+pub const DRAINS: &str = "/rail/v1/drains/";
 /// Jobs, `<tenant>/<name>`.
 pub const JOBS: &str = "/rail/v1/jobs/";
 /// The controller's own records of running tries, `<job uid>`; they hold secrets.
@@ -38,6 +40,7 @@ pub fn of(key: &Key) -> Bytes {
         Key::Node(name) => node(name),
         Key::Tenant(name) => tenant(name),
         Key::Fabric => FABRIC.into(),
+        Key::Drain(target) => format!("{DRAINS}{target}").into(),
         Key::Request(tenant, request) => format!("{REQUESTS}{tenant}/{request}").into(),
         Key::Token(hash) => format!("{JOIN_TOKENS}{}", hex(hash)).into(),
     }
@@ -91,6 +94,7 @@ mod tests {
         let all = [
             LEADER,
             FABRIC,
+            DRAINS,
             JOBS,
             ATTEMPTS,
             NODES,

@@ -110,6 +110,8 @@ fn sort_in(kv: &KeyValue, stored: &mut Stored) -> Result<(), StartError> {
         stored.tokens.push(codec::join_token(kv)?);
     } else if is(keys::FABRIC) {
         stored.fabric = Some((codec::fabric(kv)?, revision));
+    } else if under(keys::DRAINS) {
+        stored.drains.push(codec::drain(kv)?);
     } else if under(keys::USER_TOKENS) {
         codec::decode::<records::UserToken>(kv)?;
     } else if is(keys::BOOTSTRAP) {

@@ -3,7 +3,10 @@
 use controller_core::{Event, Push, State, ToNode, Transition};
 use proto_model::{Assignment, Wish};
 use proto_rpc::trace;
-use proto_wire::{convert::duration_to_wire, v1};
+use proto_wire::{
+    convert::{drained_to_wire, duration_to_wire},
+    v1,
+};
 use tracing::Span;
 
 use crate::sessions::{Delivery, Sessions};
@@ -47,12 +50,14 @@ pub(crate) fn deliver(sessions: &Sessions, push: Push) -> Delivery {
     };
     let _inside = span.enter();
     let body = match message {
-        ToNode::Welcome { assignments, heartbeat_interval } => {
+        ToNode::Welcome { assignments, heartbeat_interval, drained } => {
             v1::controller_message::Body::Welcome(v1::Welcome {
                 assignments: assignments.iter().map(Into::into).collect(),
                 heartbeat_interval: Some(duration_to_wire(heartbeat_interval)),
+                drained: Some(drained_to_wire(&drained)),
             })
         }
+        ToNode::Drained { rails } => v1::controller_message::Body::Drained(drained_to_wire(&rails)),
         ToNode::Assignment(assignment) => {
             v1::controller_message::Body::Assignment(v1::Assignment::from(assignment.as_ref()))
         }

@@ -8,7 +8,7 @@ const KEY: [u8; 32] = [9; 32];
 pub fn run(data: &[u8]) {
     let Some((&mode, rest)) = data.split_first() else { return };
     let (here, there) = (Party::new(1, 4, "uid", 1, 7, &KEY), Party::new(3, 4, "uid", 1, 7, &KEY));
-    let (dialer, hello) = Handshake::dialer(&there, 1, 0, [1; 32]);
+    let (dialer, hello) = Handshake::dialer(&there, 1, 0, 1, [1; 32]);
     let listener = Handshake::listener(0, [2; 32]);
     let (mut side, party) = if mode & 1 == 0 { (listener, &here) } else { (dialer, &there) };
     let mut messages = Vec::new();

@@ -138,7 +138,7 @@ impl World {
         self.tell(|| format!("n{node}: agent starts with epoch {epoch}, {} records", records.len()));
         self.agent_event(node, core::Event::Recovered { epoch, records });
         for (key, report) in reports {
-            self.after(2, Event::FromSupervisor(node, key, report));
+            self.after(2, Event::FromSupervisor(node, key, Box::new(report)));
         }
         let wait = self.rng.range(5..300);
         self.after(wait, Event::AgentConnect(node, life));

@@ -257,6 +257,8 @@ impl World {
             cause: None,
             result: None,
             rails: Vec::new(),
+            reports: Vec::new(),
+            choices: Vec::new(),
         });
         inbound.event = Core::AgentObserved { node, session, observation };
     }

@@ -171,7 +171,13 @@ impl World {
             push.epoch
         };
         let command = match push.message {
-            controller_core::ToNode::Welcome { assignments, .. } => Command::Welcome(assignments),
+            controller_core::ToNode::Welcome { assignments, drained, .. } => {
+                // One message, two commands: what begins now begins with the right rails.
+                let command = Command::Drained(drained);
+                self.agent_event(node, node_agent_core::Event::Command { epoch, command });
+                Command::Welcome(assignments)
+            }
+            controller_core::ToNode::Drained { rails } => Command::Drained(rails),
             controller_core::ToNode::Assignment(assignment) => Command::Assignment(assignment),
             controller_core::ToNode::Forget { uid, attempt } => Command::Forget(Key { uid, attempt }),
             controller_core::ToNode::Close { .. } => return,
@@ -204,6 +210,7 @@ fn describe(epoch: u64, command: &Command) -> String {
     match command {
         Command::Welcome(all) => format!("welcome@{epoch} {:?}", all.iter().map(wish).collect::<Vec<_>>()),
         Command::Assignment(one) => format!("wish@{epoch} {}", wish(one)),
+        Command::Drained(rails) => format!("drained@{epoch} {rails:?}"),
         Command::Forget(key) => format!("forget@{epoch} {key}"),
     }
 }

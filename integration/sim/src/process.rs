@@ -96,7 +96,7 @@ impl World {
         };
         if !self.calm && self.rng.chance(10) {
             let report = Report::SpawnFailed { message: "fork: out of memory".to_owned() };
-            self.after(5, Event::FromSupervisor(node, key, report));
+            self.after(5, Event::FromSupervisor(node, key, Box::new(report)));
             return;
         }
         if !self.nodes[node].spawned.insert(key) {
@@ -110,13 +110,14 @@ impl World {
         let ranks: Vec<u32> =
             placement.ranks.iter().filter(|rank| rank.node == *name).map(|rank| rank.rank).collect();
         let (run_ms, failing) = plan_of(&spec);
+        let drained = self.nodes[node].agent.as_ref().map(|agent| agent.drained()).unwrap_or_default();
         let supervised = Supervised {
             alive: true,
             durable: Snapshot::default(),
             place,
             engine: Engine::default(),
             ranks: BTreeMap::new(),
-            state: supervisor::State::new(ranks),
+            state: supervisor::State::new(ranks).with_drained(drained),
             placement: *placement,
             run_ms,
             failing,
@@ -167,6 +168,11 @@ impl World {
             }
             Action::SpawnRanks => self.spawn_ranks(node, key),
             Action::SignalTree(signal) => self.signal(node, key, signal),
+            Action::DrainEngine(rails) => {
+                self.after(1, Event::Supervisor(node, key, Sup::EngineDrained(rails)));
+            }
+            // Nothing here decides by what an engine says of its rails.
+            Action::ReadRails => self.after(1, Event::Supervisor(node, key, Sup::RailsSilent)),
             Action::ReadStats => {
                 let rails = self.nodes[node].supervised.get(&key).map(|supervised| {
                     let moved = |rail| RailBytes { rail, tx_bytes: 1, rx_bytes: 1 };
@@ -188,7 +194,7 @@ impl World {
                 let Some(supervised) = self.supervised(node, key) else { return };
                 let snapshot = supervised.state.snapshot().clone();
                 supervised.durable.clone_from(&snapshot);
-                self.after(wait, Event::FromSupervisor(node, key, Report::State(snapshot)));
+                self.after(wait, Event::FromSupervisor(node, key, Box::new(Report::State(snapshot))));
             }
             Action::Exit => {
                 if let Some(supervised) = self.supervised(node, key) {
@@ -388,7 +394,7 @@ impl World {
         supervised.alive = false;
         self.tell(|| format!("n{node}: supervisor of {key} is killed"));
         self.end_engine_later(node, key, 20, false);
-        self.after(400, Event::FromSupervisor(node, key, Report::Lost));
+        self.after(400, Event::FromSupervisor(node, key, Box::new(Report::Lost)));
     }
 
     /// The agent begins to kill what a lost supervisor has left.
@@ -401,7 +407,7 @@ impl World {
     pub fn reaped(&mut self, node: usize, key: Key) {
         let time = self.time();
         let Some(supervised) = self.supervised(node, key) else {
-            self.after(1, Event::FromSupervisor(node, key, Report::Reaped(Snapshot::default())));
+            self.after(1, Event::FromSupervisor(node, key, Box::new(Report::Reaped(Snapshot::default()))));
             return;
         };
         supervised.engine.broke |= supervised.engine.up;
@@ -417,7 +423,7 @@ impl World {
             let wait = self.rng.range(5..300);
             self.after(wait, Event::EngineLooks(peer, key));
         }
-        self.after(1, Event::FromSupervisor(node, key, Report::Reaped(durable)));
+        self.after(1, Event::FromSupervisor(node, key, Box::new(Report::Reaped(durable))));
     }
 
     /// The server loses its power: all processes are gone, disks keep what they have.

@@ -96,6 +96,7 @@ impl Store {
                 Write::PutNode(node) => stored.nodes.push(((**node).clone(), *version)),
                 Write::PutTenant(tenant) => stored.tenants.push(((**tenant).clone(), *version)),
                 Write::PutFabric(fabric) => stored.fabric = Some(((**fabric).clone(), *version)),
+                Write::PutDrain(drain) => stored.drains.push((**drain).clone()),
                 Write::PutRequest(record) => stored.requests.push((**record).clone()),
                 Write::PutToken(record) => stored.tokens.push((**record).clone()),
                 _ => {}

@@ -48,7 +48,7 @@ pub enum Event {
     /// An agent's timer.
     AgentTick(usize, u64),
     /// A supervisor's word reaches the agent.
-    FromSupervisor(usize, Key, SupervisorReport),
+    FromSupervisor(usize, Key, Box<SupervisorReport>),
     /// Something happens to a supervisor.
     Supervisor(usize, Key, supervisor::Event),
     /// A rank's own end, with its status; the number of its process, so that it ends once.
@@ -204,7 +204,7 @@ impl World {
             Event::AgentStart(node) => self.agent_start(node),
             Event::AgentConnect(node, life) => self.agent_connect(node, life),
             Event::AgentTick(node, life) => self.agent_tick(node, life),
-            Event::FromSupervisor(node, key, report) => self.from_supervisor(node, key, report),
+            Event::FromSupervisor(node, key, report) => self.from_supervisor(node, key, *report),
             Event::Supervisor(node, key, event) => self.supervisor(node, key, event),
             Event::RankEnds(node, key, rank, code) => self.rank_ends(node, key, rank, code),
             Event::EngineLooks(node, key) => self.engine_looks(node, key),

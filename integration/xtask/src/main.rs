@@ -7,6 +7,7 @@ mod map;
 mod process;
 mod test;
 mod tools;
+mod torch;
 
 use std::process::ExitCode;
 

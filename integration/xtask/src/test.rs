@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     process::{self, Result},
-    tools,
+    tools, torch,
 };
 
 /// Options of `cargo xtask test`.
@@ -99,6 +99,10 @@ fn tests(args: &Args, tally: &mut Tally) -> Result<()> {
     match &python {
         Ok(venv) => _ = cargo.env("RAIL_TEST_TOOLS", venv),
         Err(error) => println!("    without Python tools: {error}"),
+    }
+    match torch::python() {
+        Ok(python) => _ = cargo.env("RAIL_TEST_TORCH", python),
+        Err(error) => println!("    without PyTorch: {error}"),
     }
     cargo.env("RAIL_BIN_DIR", process::target_dir()?.join("debug"));
     cargo.arg("--").arg("--show-output").args(&args.filter);

@@ -20,7 +20,8 @@ pub fn python_tools() -> Result<PathBuf> {
         return Ok(venv);
     }
     let python = ["python3", "python"].into_iter().find(|name| answers(name)).ok_or("there is no python3")?;
-    quiet(Command::new(python).args(["-m", "venv", "--clear"]).arg(&venv))?;
+    // Other tools have folders in this one, so it is not cleared.
+    quiet(Command::new(python).args(["-m", "venv"]).arg(&venv))?;
     let mut pip = Command::new(venv.join("bin/python"));
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--timeout", "20"]);
     quiet(pip.arg(OPENAPI_CLIENT))?;

@@ -21,7 +21,7 @@ pub struct Buffer {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) id: u32,
-    pub(crate) region: Region,
+    pub(crate) region: Arc<Region>,
     link: Arc<Link>,
 }
 
@@ -46,7 +46,7 @@ impl Buffer {
             return Err(Error::Engine { cause: format!("asked for {bytes} bytes, got {given}") });
         }
         let region = Region::open(file, given)?;
-        Ok(Self { inner: Arc::new(Inner { id: buffer, region, link: link.clone() }) })
+        Ok(Self { inner: Arc::new(Inner { id: buffer, region: Arc::new(region), link: link.clone() }) })
     }
 
     /// Bytes of the buffer.
@@ -115,6 +115,9 @@ impl Place<'_> {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if let Some(local) = self.link.local() {
+            local.note_freed(self.id);
+        }
         // Nobody waits for the answer; if the engine is gone, so is its side of the buffer.
         self.link.submit_ignored(&Request::Free { buffer: self.id });
     }

@@ -5,14 +5,20 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use node_agent_collective::Call;
-use node_agent_local::{Channel, Post, RailBytes, Reply, Request, SocketError, Span, Welcome};
+use node_agent_local::{
+    Channel, Failure, FailureCode, Post, RailBytes, Reply, Request, SocketError, Span, Welcome,
+};
 
+use crate::board::Local;
 use crate::link::Link;
 use crate::staged::Staging;
-use crate::{Attach, Buffer, Error, Place};
+use crate::{Attach, Buffer, Error, Pending, Place};
 
 /// How much longer than the engine's own limit a rank waits: the engine, which knows the cause, should speak first.
 const GRACE: Duration = Duration::from_secs(2);
+/// Sleeps of a thread that looks after calls, between looks at the socket: while the engine owes an answer, and else.
+const SHORT_SLICE: Duration = Duration::from_micros(100);
+const LONG_SLICE: Duration = Duration::from_millis(250);
 /// Pause between attempts to reach an engine that does not listen yet.
 const ATTACH_PAUSE: Duration = Duration::from_millis(5);
 
@@ -27,7 +33,9 @@ pub struct Client {
     world: Welcome,
     /// Limit for the next calls in milliseconds, 0 for the engine's own.
     timeout_ms: AtomicU32,
-    pub(crate) staging: Staging,
+    pub(crate) staging: Arc<Staging>,
+    /// Where the ranks of this server do their collectives themselves, where all ranks are on it.
+    pub(crate) local: Option<Arc<Local>>,
 }
 
 /// One call on shared buffers.
@@ -39,18 +47,6 @@ pub struct Work<'a> {
     pub input: Option<Place<'a>>,
     /// Where the output goes; `None` where the call has none on this rank.
     pub output: Option<Place<'a>>,
-}
-
-/// A call under way. Its buffers stay alive until it is waited for or dropped; dropping it does not undo the call.
-#[must_use = "the call is complete only after wait()"]
-#[derive(Debug)]
-pub struct Pending {
-    link: Arc<Link>,
-    id: u64,
-    call: &'static str,
-    limit: Duration,
-    taken: bool,
-    _buffers: [Option<Buffer>; 2],
 }
 
 impl Client {
@@ -75,8 +71,18 @@ impl Client {
             link.submit_ignored(&Request::Detach);
             return Err(Error::Environment { name: "WORLD_SIZE", problem });
         }
-        let (timeout_ms, staging) = (AtomicU32::new(0), Staging::default());
-        Ok(Self { link, rank: attach.rank, world, timeout_ms, staging })
+        let alone = world.nodes == 1 && world.local_size == world.size;
+        let local = match alone {
+            true => {
+                Local::attach(&link, world.local_rank, world.local_size, world.max_outstanding)?.map(Arc::new)
+            }
+            false => None,
+        };
+        if let Some(local) = &local {
+            link.set_local(local);
+        }
+        let (timeout_ms, staging) = (AtomicU32::new(0), Arc::default());
+        Ok(Self { link, rank: attach.rank, world, timeout_ms, staging, local })
     }
 
     /// This rank's place in the job.
@@ -112,24 +118,73 @@ impl Client {
 
     /// Begins a call on shared buffers.
     pub fn post(&self, work: Work<'_>) -> Result<Pending, Error> {
+        let limit = self.limit();
+        if let Some(local) = self.local_for(&work.call) {
+            return Ok(Pending::on_board(local.clone(), local.begin(&work, limit)?));
+        }
         let span = |place: Option<Place<'_>>| place.map_or(Span::default(), |place| place.span());
         let timeout_ms = self.timeout_ms.load(Relaxed);
         let post = Post { call: work.call, input: span(work.input), output: span(work.output), timeout_ms };
         let id = self.link.submit(&Request::Post(post))?;
-        let ms = if timeout_ms == 0 { self.world.op_timeout_ms } else { timeout_ms };
-        Ok(Pending {
-            link: self.link.clone(),
-            id,
-            call: work.call.operation.kind().name(),
-            limit: Duration::from_millis(ms.into()) + GRACE,
-            taken: false,
-            _buffers: [work.input, work.output].map(|place| place.map(|place| place.buffer.clone())),
-        })
+        if let Some(local) = &self.local {
+            // Who looks after calls may sleep on the board.
+            local.ring();
+        }
+        Ok(Pending::at_engine(self.link.clone(), id, &work, limit + GRACE))
+    }
+
+    /// How long a call that begins now may take.
+    pub(crate) fn limit(&self) -> Duration {
+        let own = self.timeout_ms.load(Relaxed);
+        Duration::from_millis(if own == 0 { self.world.op_timeout_ms } else { own }.into())
+    }
+
+    /// The board, if that is where `call` is done.
+    pub(crate) fn local_for(&self, call: &Call) -> Option<&Arc<Local>> {
+        self.local.as_ref().filter(|_| call.operation.is_collective())
     }
 
     /// Does a call on shared buffers: [`Client::post`] and [`Pending::wait`].
     pub fn run(&self, work: Work<'_>) -> Result<(), Error> {
         self.post(work)?.wait()
+    }
+
+    /// How often an answer of the engine has come; for [`Client::wait_arrival`].
+    pub fn arrivals(&self) -> u64 {
+        let rung = self.local.as_ref().map_or(0, |local| local.rung());
+        self.link.arrivals().wrapping_add(rung.into())
+    }
+
+    /// Fails where as many calls are under way as the engine takes: it would refuse the next one, but only later, when calls
+    /// after it may have begun.
+    pub(crate) fn expect_room(&self, call: &'static str) -> Result<(), Error> {
+        let most = self.world.max_outstanding;
+        if self.link.has_room(most) {
+            return Ok(());
+        }
+        let text = format!("{most} calls are under way: wait for one of them first");
+        let failure =
+            Failure { code: FailureCode::Exhausted, rank: Some(self.rank), node: None, rail: None, text };
+        Err(Error::Failed { call, failure })
+    }
+
+    /// Sleeps until [`Client::arrivals`] differs from `seen`, at the latest until the deadline: for a thread that looks
+    /// after the calls of others.
+    pub fn wait_arrival(&self, seen: u64, deadline: Instant) {
+        let Some(local) = &self.local else { return self.link.wait_arrival(seen, deadline) };
+        loop {
+            let rung = local.rung();
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.arrivals() != seen || left.is_zero() {
+                return;
+            }
+            // One cannot sleep on the board and on the socket at once.
+            let slice = if self.link.is_busy() { SHORT_SLICE } else { LONG_SLICE };
+            local.sleep(rung, slice.min(left));
+            if self.link.check().is_err() {
+                return;
+            }
+        }
     }
 
     /// Nobody goes on before everybody is here.
@@ -153,6 +208,11 @@ impl Client {
 
     /// Leaves the job cleanly. The other ranks can go on with what this one has already contributed to, nothing more.
     pub fn detach(self) -> Result<(), Error> {
+        self.leave_and_wait()
+    }
+
+    /// As [`Client::detach`], for a client that others hold as well: their calls fail from now on.
+    pub fn leave_and_wait(&self) -> Result<(), Error> {
         let id = self.link.submit(&Request::Detach)?;
         self.link.wait(id, "detach", self.link.control_timeout()).map(drop)
     }
@@ -162,30 +222,6 @@ impl Drop for Client {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             self.leave();
-        }
-    }
-}
-
-impl Pending {
-    /// Waits until the call is complete or has failed.
-    pub fn wait(mut self) -> Result<(), Error> {
-        self.taken = true;
-        match self.link.wait(self.id, self.call, self.limit)?.reply {
-            Reply::Done => Ok(()),
-            _ => Err(Error::Engine { cause: format!("posted {}, got something else", self.call) }),
-        }
-    }
-
-    /// Whether [`Pending::wait`] would return at once.
-    pub fn is_ready(&self) -> bool {
-        self.link.is_ready(self.id)
-    }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        if !self.taken {
-            self.link.ignore(self.id);
         }
     }
 }

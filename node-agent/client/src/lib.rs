@@ -12,22 +12,26 @@
 //! ```
 //!
 //! - [`Client`]: one attached rank; thread-safe. Every collective must be called by all ranks in the same order.
-//! - Calls over ordinary slices ([`Client::all_reduce`] and its siblings) copy through a staging buffer, in pieces.
+//! - Calls over ordinary slices ([`Client::all_reduce`] and its siblings) copy through a staging buffer.
+//! - [`Client::begin`] does so without waiting, and takes operands in either kind of memory.
 //! - [`Client::post`] works on shared [`Buffer`]s without such a copy and returns a [`Pending`] to wait for.
 //! - Every call ends by the engine's time limit, or the one set by [`Client::set_timeout`].
 
 mod attach;
+mod board;
 mod buffer;
 mod client;
 mod error;
 mod link;
+mod pending;
 mod staged;
 
 pub use attach::Attach;
 pub use buffer::{Buffer, Place};
-pub use client::{Client, Pending, Work};
+pub use client::{Client, Work};
 pub use error::Error;
 pub use node_agent_collective::call::UnknownName;
 pub use node_agent_collective::{Call, Dtype, OpKind, Operation, ReduceOp};
 pub use node_agent_local::{Element, Failure, FailureCode, RailBytes, Welcome};
-pub use staged::Operands;
+pub use pending::Pending;
+pub use staged::{Begun, Operands, Source, Target};

@@ -5,12 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use node_agent_local::{Channel, ProtocolError, Reply, Request, SocketError};
 
 use crate::Error;
+use crate::board::Local;
+
+mod arrivals;
 
 /// An answer that has arrived.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ struct State {
     arrived: BTreeMap<u64, Answer>,
     /// Requests whose answer nobody wants.
     ignored: BTreeSet<u64>,
+    /// Answers that have come, wanted or not.
+    answered: u64,
     /// Somebody reads the socket at this moment.
     reading: bool,
     /// Why nothing will arrive any more.
@@ -39,12 +44,41 @@ pub(crate) struct Link {
     state: Mutex<State>,
     changed: Condvar,
     control_timeout: Duration,
+    /// The board of this server's ranks, once there is one.
+    local: OnceLock<Weak<Local>>,
 }
 
 impl Link {
     pub(crate) fn new(channel: Channel, control_timeout: Duration) -> Self {
         let state = State { next: 1, ..State::default() };
-        Self { channel, state: Mutex::new(state), changed: Condvar::new(), control_timeout }
+        Self {
+            channel,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            control_timeout,
+            local: OnceLock::new(),
+        }
+    }
+
+    /// Makes the board known to those who only know the link.
+    pub(crate) fn set_local(&self, local: &Arc<Local>) {
+        // A link gets one board, when it is made.
+        let _ = self.local.set(Arc::downgrade(local));
+    }
+
+    /// The board of this server's ranks, where they have one.
+    pub(crate) fn local(&self) -> Option<Arc<Local>> {
+        self.local.get()?.upgrade()
+    }
+
+    /// Takes what has arrived; fails where nothing will arrive any more.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let mut state = self.lock();
+        if !state.reading {
+            self.take_waiting(&mut state);
+            self.changed.notify_all();
+        }
+        state.broken.clone().map_or(Ok(()), Err)
     }
 
     /// How long requests may take that wait for nobody but the engine.
@@ -104,27 +138,33 @@ impl Link {
             if let Some(error) = &state.broken {
                 return Err(error.clone());
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if deadline <= Instant::now() {
                 state.ignored.insert(id);
                 return Err(Error::EngineSilent { after: limit });
             }
-            if state.reading {
-                state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-                continue;
-            }
-            state.reading = true;
-            drop(state);
-            let waited = self.channel.wait_readable(deadline);
-            state = self.lock();
-            state.reading = false;
-            match waited {
-                Ok(()) => self.take_waiting(&mut state),
-                Err(SocketError::TimedOut) => {}
-                Err(error) => state.broken = Some(Error::from_socket(&error, limit)),
-            }
-            self.changed.notify_all();
+            state = self.sleep(state, deadline);
         }
+    }
+
+    /// Sleeps until something may have arrived, at the latest until the deadline: as the reader of the socket, or until
+    /// the reader has read.
+    fn sleep<'a>(&'a self, mut state: MutexGuard<'a, State>, deadline: Instant) -> MutexGuard<'a, State> {
+        if state.reading {
+            let left = deadline.saturating_duration_since(Instant::now());
+            return self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.reading = true;
+        drop(state);
+        let waited = self.channel.wait_readable(deadline);
+        state = self.lock();
+        state.reading = false;
+        match waited {
+            Ok(()) => self.take_waiting(&mut state),
+            Err(SocketError::TimedOut) => {}
+            Err(error) => state.broken = Some(Error::from_socket(&error, Duration::ZERO)),
+        }
+        self.changed.notify_all();
+        state
     }
 
     /// Takes every packet that has arrived.
@@ -177,8 +217,11 @@ impl State {
                 Some(Error::Engine { cause: format!("answer to request {id}, which was never made") });
         } else if found != expected {
             self.broken = Some(ProtocolError::Descriptors { found, wanted: expected }.into());
-        } else if !self.ignored.remove(&id) {
-            self.arrived.insert(id, answer);
+        } else {
+            self.answered += 1;
+            if !self.ignored.remove(&id) {
+                self.arrived.insert(id, answer);
+            }
         }
     }
 }

@@ -1,50 +1,69 @@
-//! Calls over ordinary memory: copied through shared staging memory, in pieces that alternate between two halves, so that
-//! one piece is copied while the other is on its way.
+//! Calls over ordinary memory: copied into shared staging memory when they begin, and out of it when they are complete.
+//!
+//! A call is one call of the engine, however large: so the result and the pairing of calls among ranks do not depend on
+//! which memory a rank uses.
 
-use std::collections::VecDeque;
-use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use node_agent_collective::{Call, Operation, ReduceOp};
 use node_agent_local::Element;
 
-use crate::{Buffer, Client, Error, Pending, Work};
+use crate::{Buffer, Client, Error, Pending, Place, Work};
 
-/// Bytes of input and output together in one piece, unless a single element per block needs more. All ranks must cut a call
-/// the same way, so this is a constant of the protocol and depends on nothing local.
-const PIECE: u64 = 4 << 20;
-/// Pieces under way at once.
-const HALVES: usize = 2;
 /// Operands begin at multiples of this many bytes.
 const ALIGN: u64 = 64;
+/// Smallest staging buffer.
+const LEAST: u64 = 64 << 10;
+/// Bytes of idle staging buffers that are kept for later calls.
+const KEEP_BYTES: u64 = 512 << 20;
+/// Idle staging buffers that are kept; the engine allows 256 in all unless it is told otherwise.
+const KEEP: usize = 64;
+/// An idle buffer may be this many times larger than a call needs.
+const WASTE: u64 = 4;
 
-/// The staging memory of a client, made when it is first needed and kept. Calls of several threads have one pair each, as
-/// they may wait for one another.
+/// The staging memory of a client, made when it is first needed and kept. A call has a buffer for itself while it lasts.
 #[derive(Debug, Default)]
 pub(crate) struct Staging {
-    idle: Mutex<Vec<[Buffer; HALVES]>>,
+    /// Those that nobody uses, the longest unused first.
+    idle: Mutex<Vec<Buffer>>,
 }
 
-/// Pairs that are kept when nobody uses them.
-const KEEP: usize = 4;
-
 impl Staging {
-    /// A pair of at least `bytes` each that nobody uses.
-    fn take(&self, bytes: u64) -> Option<[Buffer; HALVES]> {
+    /// The smallest idle buffer that fits.
+    fn take(&self, bytes: u64) -> Option<Buffer> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = idle.iter().position(|halves| halves.iter().all(|half| half.len() as u64 >= bytes));
-        fits.map(|at| idle.swap_remove(at))
+        let most = bytes.saturating_mul(WASTE).max(LEAST);
+        let fits = |buffer: &Buffer| (bytes..=most).contains(&(buffer.len() as u64));
+        let fitting = idle.iter().enumerate().filter(|(_, buffer)| fits(buffer));
+        let at = fitting.min_by_key(|(_, buffer)| buffer.len())?.0;
+        Some(idle.remove(at))
     }
 
-    /// Keeps a pair for a later call.
-    fn put(&self, halves: [Buffer; HALVES]) {
+    /// Keeps a buffer for a later call.
+    fn put(&self, buffer: Buffer) {
+        let mut dropped = Vec::new();
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() >= KEEP {
-            // The oldest goes, so that those kept are of the sizes in use.
-            idle.remove(0);
+        idle.push(buffer);
+        let bytes = |idle: &[Buffer]| idle.iter().map(|buffer| buffer.len() as u64).sum::<u64>();
+        while idle.len() > KEEP || (idle.len() > 1 && bytes(&idle) > KEEP_BYTES) {
+            dropped.push(idle.remove(0));
         }
-        idle.push(halves);
+        // Giving a buffer back sends a request: not under the lock.
+        drop(idle);
     }
+
+    /// Gives all idle buffers back.
+    fn clear(&self) {
+        let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(idle);
+    }
+}
+
+/// How large a buffer for so many bytes is: a few sizes for all calls, so that later ones find theirs.
+fn rounded(bytes: u64) -> u64 {
+    let step = (bytes.max(LEAST).next_power_of_two() / 8).max(1);
+    bytes.max(LEAST).next_multiple_of(step)
 }
 
 /// Ordinary memory that a call reads and writes, as bytes in this machine's order.
@@ -63,7 +82,7 @@ pub enum Operands<'a> {
 }
 
 impl Operands<'_> {
-    fn input(&self) -> &[u8] {
+    pub(crate) fn input(&self) -> &[u8] {
         match self {
             Self::Input(bytes) | Self::Both(bytes, _) => bytes,
             Self::InPlace(bytes) => bytes,
@@ -71,7 +90,7 @@ impl Operands<'_> {
         }
     }
 
-    fn output(&mut self) -> &mut [u8] {
+    pub(crate) fn output(&mut self) -> &mut [u8] {
         match self {
             Self::Output(bytes) | Self::InPlace(bytes) | Self::Both(_, bytes) => bytes,
             Self::None | Self::Input(_) => &mut [],
@@ -79,51 +98,112 @@ impl Operands<'_> {
     }
 }
 
-/// How one call is cut: every piece takes the same range of elements out of each block.
+/// Where the input of a call that begins is.
 #[derive(Debug, Clone, Copy)]
-struct Cut {
-    element: usize,
-    count: usize,
-    input_blocks: usize,
-    output_blocks: usize,
-    piece: usize,
-    /// Where the output begins in a half; the input begins at 0.
-    output_at: u64,
-    half: u64,
+pub enum Source<'a> {
+    /// In ordinary memory, which is copied at once.
+    Bytes(&'a [u8]),
+    /// In a shared buffer, which must stay as it is until the call is complete.
+    Shared(Place<'a>),
 }
 
-impl Cut {
-    fn new(call: &Call, rank: u32, size: usize) -> Option<Self> {
-        let element = call.dtype.size();
-        let count = usize::try_from(call.count).ok()?;
-        let blocks = |bytes: usize| bytes.checked_div(call.bytes()?).or(Some(0));
-        let (inputs, output_blocks) = (blocks(call.input_bytes(size)?)?, blocks(call.output_bytes(size)?)?);
-        let input_blocks = match call.operation {
-            Operation::Broadcast { root } if root != rank => 0,
-            _ => inputs,
-        };
-        // Both ends of a message must cut alike, so both count both sides.
-        let message = !call.operation.is_collective();
-        let [inputs, outputs] = [inputs, output_blocks].map(|n| if message { 1 } else { n as u64 });
-        let element_bytes = element as u64;
-        let piece = (PIECE / (element_bytes * (inputs + outputs)).max(1)).max(1).min(call.count);
-        let output_at = (piece * element_bytes * inputs).next_multiple_of(ALIGN);
-        let half = (output_at + piece * element_bytes * outputs).max(PIECE + ALIGN);
-        let piece = usize::try_from(piece).ok()?;
-        Some(Self { element, count, input_blocks, output_blocks, piece, output_at, half })
-    }
+/// Where the output of a call that begins is to be.
+#[derive(Debug, Clone, Copy)]
+pub enum Target<'a> {
+    /// In ordinary memory, by [`Begun::fetch`].
+    Bytes,
+    /// In a shared buffer.
+    Shared(Place<'a>),
+}
 
-    /// For each block: where its elements `first .. first + n` are in ordinary memory, and in a half relative to its operand.
-    fn ranges(self, blocks: usize, first: usize, n: usize) -> impl Iterator<Item = (Range<usize>, usize)> {
-        let cut = self;
-        (0..blocks).map(move |block| {
-            let from = (block * cut.count + first) * cut.element;
-            (from..from + n * cut.element, block * n * cut.element)
-        })
-    }
+/// A call under way over any memory. Dropping it does not undo the call.
+#[must_use = "the call is complete only after wait_until() gave an outcome"]
+#[derive(Debug)]
+pub struct Begun {
+    pending: Pending,
+    /// The staging buffer, and where in it the output will be.
+    staging: Option<(Buffer, u64)>,
+    output_bytes: usize,
+    /// The call has succeeded, so the engine will not write to the staging buffer any more.
+    done: bool,
+    pool: Arc<Staging>,
+}
+
+/// Bytes that a call needs on this rank.
+#[derive(Debug, Clone, Copy)]
+struct Sizes {
+    input: usize,
+    output: usize,
 }
 
 impl Client {
+    /// Bytes of input and output that `call` needs on this rank. A broadcast has an input on its root only.
+    pub fn operand_bytes(&self, call: &Call) -> Result<(usize, usize), Error> {
+        let sizes = self.sizes(call)?;
+        Ok((sizes.input, sizes.output))
+    }
+
+    fn sizes(&self, call: &Call) -> Result<Sizes, Error> {
+        let world = usize::try_from(self.size()).unwrap_or(usize::MAX);
+        let fits = |bytes: Option<usize>| {
+            let bytes = bytes.filter(|bytes| isize::try_from(*bytes).is_ok());
+            bytes.ok_or_else(|| Error::Argument(format!("{call}: more bytes than memory can have")))
+        };
+        let (input, output) = (fits(call.input_bytes(world))?, fits(call.output_bytes(world))?);
+        let reads = !matches!(call.operation, Operation::Broadcast { root } if root != self.rank());
+        Ok(Sizes { input: if reads { input } else { 0 }, output })
+    }
+
+    /// Begins a call over any memory. What has no bytes on this rank is not looked at. Input in ordinary memory has exactly
+    /// the length that the call needs on this rank; the engine checks that shared places are long enough. Fails at once where
+    /// as many calls are under way as the engine takes.
+    pub fn begin(&self, call: Call, source: Source<'_>, target: Target<'_>) -> Result<Begun, Error> {
+        let sizes = self.sizes(&call)?;
+        if let Source::Bytes(bytes) = source
+            && bytes.len() != sizes.input
+        {
+            return Err(wrong_length(&call, "input", bytes.len(), sizes.input));
+        }
+        let staged_input = if matches!(source, Source::Bytes(_)) { sizes.input as u64 } else { 0 };
+        let staged_output = if matches!(target, Target::Bytes) { sizes.output as u64 } else { 0 };
+        // The result may take the place of an input that nobody else sees.
+        let in_place = matches!(call.operation, Operation::AllReduce | Operation::Broadcast { .. });
+        let output_at = if in_place { 0 } else { staged_input.next_multiple_of(ALIGN) };
+        let needed = (output_at + staged_output).max(staged_input);
+        let staging = if needed > 0 { Some(self.staging(needed)?) } else { None };
+        if let (Source::Bytes(bytes), Some(staging)) = (source, &staging) {
+            staging.write_bytes(0, bytes)?;
+        }
+        let input = match source {
+            _ if sizes.input == 0 => None,
+            Source::Shared(place) => Some(place),
+            Source::Bytes(_) => staging.as_ref().map(Buffer::start),
+        };
+        let output = match target {
+            _ if sizes.output == 0 => None,
+            Target::Shared(place) => Some(place),
+            Target::Bytes => staging.as_ref().map(|staging| staging.at(output_at)),
+        };
+        if self.local_for(&call).is_none() {
+            self.expect_room(call.operation.kind().name())?;
+        }
+        let pending = self.post(Work { call, input, output })?;
+        let output_bytes = usize::try_from(staged_output).unwrap_or(usize::MAX);
+        let staging = staging.map(|staging| (staging, output_at));
+        Ok(Begun { pending, staging, output_bytes, done: false, pool: self.staging.clone() })
+    }
+
+    fn staging(&self, bytes: u64) -> Result<Buffer, Error> {
+        if let Some(idle) = self.staging.take(bytes) {
+            return Ok(idle);
+        }
+        self.alloc(rounded(bytes)).or_else(|_| {
+            // Idle buffers of other sizes count against the engine's limits.
+            self.staging.clear();
+            self.alloc(bytes)
+        })
+    }
+
     /// Every rank gets the element-wise reduction of all ranks' `values`, in their place.
     pub fn all_reduce<T: Element>(&self, values: &mut [T], op: ReduceOp) -> Result<(), Error> {
         self.in_place(Operation::AllReduce, op, values)
@@ -201,87 +281,78 @@ impl Client {
         Ok(())
     }
 
-    /// Any call on ordinary memory given as bytes, which must have exactly the length that the call needs on this rank.
+    /// Any call on ordinary memory given as bytes, which must have exactly the length that the call needs on this rank; only
+    /// the input of a broadcast on those who are not its root is not looked at.
     /// On failure the output may be partly written.
     pub fn run_bytes(&self, call: Call, mut operands: Operands<'_>) -> Result<(), Error> {
-        let size = usize::try_from(self.size()).unwrap_or(usize::MAX);
-        let too_large = || Error::Argument(format!("{call}: more bytes than memory can have"));
-        let cut = Cut::new(&call, self.rank(), size).ok_or_else(too_large)?;
-        check(&call, &cut, &mut operands)?;
-        if call.count == 0 {
-            return self.run(Work { call, input: None, output: None });
+        let sizes = self.sizes(&call)?;
+        let found = operands.output().len();
+        if found != sizes.output {
+            return Err(wrong_length(&call, "output", found, sizes.output));
         }
-        let halves = match self.staging.take(cut.half) {
-            Some(halves) => halves,
-            None => [self.alloc(cut.half)?, self.alloc(cut.half)?],
-        };
-        self.run_pieces(call, cut, &halves, &mut operands)?;
-        // Kept only after success: after a failure the engine may still write to them.
-        self.staging.put(halves);
-        Ok(())
-    }
-
-    fn run_pieces(
-        &self,
-        call: Call,
-        cut: Cut,
-        halves: &[Buffer; HALVES],
-        operands: &mut Operands<'_>,
-    ) -> Result<(), Error> {
-        let mut under_way: VecDeque<(Pending, &Buffer, usize)> = VecDeque::with_capacity(HALVES);
-        for (first, half) in (0..cut.count).step_by(cut.piece).zip(halves.iter().cycle()) {
-            if under_way.len() == HALVES {
-                finish(cut, under_way.pop_front(), operands)?;
+        let received = matches!(call.operation, Operation::Broadcast { .. }) && sizes.input == 0;
+        let input = if received { &[] } else { operands.input() };
+        if let Some(local) = self.local_for(&call) {
+            if input.len() != sizes.input {
+                return Err(wrong_length(&call, "input", input.len(), sizes.input));
             }
-            let elements = cut.piece.min(cut.count - first);
-            for (range, at) in cut.ranges(cut.input_blocks, first, elements) {
-                half.write_bytes(at, &operands.input()[range])?;
-            }
-            let input = (cut.input_blocks > 0).then(|| half.start());
-            let output = (cut.output_blocks > 0).then(|| half.at(cut.output_at));
-            let work = Work { call: Call { count: elements as u64, ..call }, input, output };
-            under_way.push_back((self.post(work)?, half, first));
+            return local.run(call, &mut operands, self.limit());
         }
-        while let Some(oldest) = under_way.pop_front() {
-            finish(cut, Some(oldest), operands)?;
-        }
-        Ok(())
+        let mut begun = self.begin(call, Source::Bytes(input), Target::Bytes)?;
+        begun.wait()?;
+        begun.fetch(operands.output())
     }
 }
 
-/// Whether the operands are as long as the call needs.
-fn check(call: &Call, cut: &Cut, operands: &mut Operands<'_>) -> Result<(), Error> {
-    let block = cut.count * cut.element;
-    let sides = [
-        ("input", cut.input_blocks * block, operands.input().len()),
-        ("output", cut.output_blocks * block, operands.output().len()),
-    ];
-    for (side, wanted, found) in sides {
-        // In a broadcast those who are not root may have an input too; it is not looked at.
-        let ignored = side == "input" && matches!(call.operation, Operation::Broadcast { .. }) && wanted == 0;
-        if wanted != found && !ignored {
-            return Err(Error::Argument(format!(
-                "{call}: the {side} has {found} bytes, {wanted} are needed"
-            )));
+impl Begun {
+    /// Waits until the call is complete or has failed.
+    pub fn wait(&mut self) -> Result<(), Error> {
+        let until = self.pending.deadline();
+        let outcome = self.wait_until(until);
+        outcome.unwrap_or_else(|| Err(Error::Argument("the call is still under way".into())))
+    }
+
+    /// As [`Pending::wait_until`].
+    pub fn wait_until(&mut self, until: Instant) -> Option<Result<(), Error>> {
+        let outcome = self.pending.wait_until(until)?;
+        self.done = outcome.is_ok();
+        Some(outcome)
+    }
+
+    /// By when the call will have an outcome.
+    pub fn deadline(&self) -> Instant {
+        self.pending.deadline()
+    }
+
+    /// Bytes of the output that [`Begun::fetch`] gives; 0 where the output is in a shared buffer or there is none.
+    pub fn output_bytes(&self) -> usize {
+        self.output_bytes
+    }
+
+    /// Copies the output of a call that has succeeded to where it belongs: exactly [`Begun::output_bytes`].
+    pub fn fetch(&self, to: &mut [u8]) -> Result<(), Error> {
+        if !self.done || to.len() != self.output_bytes {
+            let problem = format!("a result of {} bytes cannot be had in {}", self.output_bytes, to.len());
+            return Err(Error::Argument(problem));
+        }
+        match &self.staging {
+            Some((staging, at)) => staging.read_bytes(usize::try_from(*at).unwrap_or(usize::MAX), to),
+            None => Ok(()),
         }
     }
-    Ok(())
 }
 
-/// Waits for a piece and copies its output to where it belongs.
-fn finish(
-    cut: Cut,
-    piece: Option<(Pending, &Buffer, usize)>,
-    operands: &mut Operands<'_>,
-) -> Result<(), Error> {
-    let Some((pending, half, first)) = piece else { return Ok(()) };
-    pending.wait()?;
-    let elements = cut.piece.min(cut.count - first);
-    let output_at = usize::try_from(cut.output_at).unwrap_or(usize::MAX);
-    for (range, at) in cut.ranges(cut.output_blocks, first, elements) {
-        half.read_bytes(output_at + at, &mut operands.output()[range])?;
+impl Drop for Begun {
+    fn drop(&mut self) {
+        // Kept only after success: else the engine may still write to it.
+        if let (true, Some((staging, _))) = (self.done, self.staging.take()) {
+            self.pool.put(staging);
+        }
     }
-    Ok(())
+}
+
+fn wrong_length(call: &Call, side: &str, found: usize, wanted: usize) -> Error {
+    Error::Argument(format!("{call}: the {side} has {found} bytes, {wanted} are needed"))
 }
 
 fn call_of<T: Element>(operation: Operation, reduce: ReduceOp, count: usize) -> Call {
@@ -292,4 +363,20 @@ fn to_bytes<T: Element>(values: &[T]) -> Vec<u8> {
     let mut bytes = vec![0; size_of_val(values)];
     T::store(values, &mut bytes);
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn staging_sizes_are_few_and_waste_little() {
+        assert_eq!(rounded(1), LEAST);
+        for bytes in [LEAST, LEAST + 1, 1_000_000, 25 << 20, (64 << 20) + 1] {
+            let given = rounded(bytes);
+            assert!(given >= bytes && given <= bytes + bytes / 4 + 1, "{bytes}: {given}");
+        }
+        let sizes: std::collections::BTreeSet<u64> = (1..=1 << 20).map(rounded).collect();
+        assert!(sizes.len() < 20, "{sizes:?}");
+    }
 }

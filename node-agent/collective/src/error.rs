@@ -121,6 +121,23 @@ pub enum RailCause {
     /// Taken down on purpose.
     #[error("taken down here")]
     Local,
+    /// This node's own port on the rail has no carrier, was switched off, or is gone.
+    #[error("the own port has no carrier")]
+    NoCarrier,
+    /// The peer gave no sign of life for so long.
+    #[error("no sign of life for {0:?}")]
+    Silent(Time),
+    /// The peer gave the rail up.
+    #[error("given up by the peer")]
+    Fenced,
+}
+
+impl RailCause {
+    /// Whether the peer itself may be gone, rather than the way to it.
+    #[must_use]
+    pub const fn is_ending(&self) -> bool {
+        !matches!(self, RailCause::NoCarrier | RailCause::Silent(_) | RailCause::Io(_))
+    }
 }
 
 /// Why an operation failed. A failure is final for the communicator: every outstanding and every later operation
@@ -178,18 +195,6 @@ pub enum Failure {
     /// A node has done its last operation and gone.
     #[error("node {0} has left after its last operation: it takes part in no other")]
     PeerLeft(Node),
-    /// A rail went down with data on its way.
-    #[error("rail {rail} to node {node} went down with {bytes} bytes unacknowledged: {cause}")]
-    RailLost {
-        /// The node.
-        node: Node,
-        /// The rail.
-        rail: Rail,
-        /// Bytes sent and not acknowledged.
-        bytes: u64,
-        /// Why.
-        cause: RailCause,
-    },
     /// A peer's frame made no sense.
     #[error("node {node} on rail {rail} violated the protocol: {error}")]
     Protocol {
@@ -232,7 +237,6 @@ impl Failure {
             Failure::Mismatch { node, .. }
             | Failure::Shape { node, .. }
             | Failure::PeerLost { node, .. }
-            | Failure::RailLost { node, .. }
             | Failure::Protocol { node, .. }
             | Failure::Remote { node, .. }
             | Failure::PeerLeft(node) => Some(*node),
@@ -250,7 +254,6 @@ impl Failure {
             Failure::Timeout { seq, .. } => (CauseKind::Timeout, *seq),
             Failure::PeerLost { .. } => (CauseKind::PeerLost, 0),
             Failure::PeerLeft(_) => (CauseKind::PeerLeft, 0),
-            Failure::RailLost { .. } => (CauseKind::RailLost, 0),
             Failure::Protocol { .. } => (CauseKind::Protocol, 0),
             Failure::BufferGone { seq, .. } => (CauseKind::BufferGone, *seq),
             Failure::RankGone(_) => (CauseKind::RankGone, 0),
@@ -264,9 +267,7 @@ impl Failure {
     #[must_use]
     pub fn rail(&self) -> Option<Rail> {
         match self {
-            Failure::PeerLost { rail, .. }
-            | Failure::RailLost { rail, .. }
-            | Failure::Protocol { rail, .. } => Some(*rail),
+            Failure::PeerLost { rail, .. } | Failure::Protocol { rail, .. } => Some(*rail),
             Failure::Remote { cause, .. } => cause.rail,
             _ => None,
         }
@@ -280,6 +281,8 @@ pub struct Waiting {
     pub ranks: Vec<Rank>,
     /// Nodes that have not announced it or whose data is missing.
     pub nodes: Vec<Node>,
+    /// Rails to these nodes that are down, and why.
+    pub rails: Vec<(Node, Rail, RailCause)>,
 }
 
 impl std::fmt::Display for Waiting {
@@ -287,12 +290,20 @@ impl std::fmt::Display for Waiting {
         let list = |items: &[u16]| items.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
         let ranks: Vec<String> = self.ranks.iter().map(u32::to_string).collect();
         match (self.ranks.is_empty(), self.nodes.is_empty()) {
-            (true, true) => write!(f, "its own transmissions"),
-            (false, true) => write!(f, "rank {} on this node", ranks.join(", ")),
-            (true, false) => write!(f, "node {}", list(&self.nodes)),
+            (true, true) => write!(f, "its own transmissions")?,
+            (false, true) => write!(f, "rank {} on this node", ranks.join(", "))?,
+            (true, false) => write!(f, "node {}", list(&self.nodes))?,
             (false, false) => {
-                write!(f, "rank {} on this node and node {}", ranks.join(", "), list(&self.nodes))
+                write!(f, "rank {} on this node and node {}", ranks.join(", "), list(&self.nodes))?;
             }
+        }
+        const NAMED: usize = 8;
+        for (node, rail, cause) in self.rails.iter().take(NAMED) {
+            write!(f, "; rail {rail} to node {node} is down: {cause}")?;
+        }
+        match self.rails.len().saturating_sub(NAMED) {
+            0 => Ok(()),
+            more => write!(f, "; and {more} more"),
         }
     }
 }
@@ -332,9 +343,6 @@ pub enum CauseKind {
     /// [`Failure::PeerLost`].
     #[error("a node is lost")]
     PeerLost = 4,
-    /// [`Failure::RailLost`].
-    #[error("a rail was lost with data on it")]
-    RailLost = 5,
     /// [`Failure::Protocol`].
     #[error("the protocol was violated")]
     Protocol = 6,
@@ -406,6 +414,24 @@ pub enum FrameError {
         /// Offset in the flow.
         offset: u64,
         /// Payload length.
+        length: u32,
+    },
+    /// A frame of a link is missing.
+    #[error("frame {number} came, {next} is the next")]
+    Gap {
+        /// The number that came.
+        number: u32,
+        /// The number that was to come.
+        next: u32,
+    },
+    /// The payload is not what was sent.
+    #[error("the checksum of a payload of {length} bytes is {found:#010x}, {sent:#010x} was sent")]
+    Checksum {
+        /// What came in.
+        found: u32,
+        /// What the header says.
+        sent: u32,
+        /// Bytes.
         length: u32,
     },
     /// A chunk that was received before.

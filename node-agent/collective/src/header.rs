@@ -3,29 +3,30 @@
 //! | bytes | field | bytes | field |
 //! |---|---|---|---|
 //! | 0..4 | magic | 40..44 | operation, dtype, reduction, 0 |
-//! | 4 | version | 44..48 | root |
+//! | 4 | version | 44..48 | root; rail that a fence, notice or probe is about |
 //! | 5 | kind | 48..56 | count |
-//! | 6 | space: 0 link, 1 collective, 2 pair | 56..60 | block |
-//! | 7 | step | 60..64 | 0 |
+//! | 6 | space: 0 link, 1 collective, 2 pair | 56..60 | block; generation that a fence is about |
+//! | 7 | step; flag of a fence or notice | 60..64 | number of the frame on its link, from 1 (0: not counted) |
 //! | 8..12 | epoch | 64..72 | offset |
 //! | 12..16 | length of the payload | 72..80 | value |
 //! | 16..24 | sequence number | 80..88 | acknowledged bytes |
-//! | 24..36 | source rank, target rank, tag | 88..92 | checksum of the payload (0: none) |
-//! | 36..40 | shape | 92..96 | 0 |
+//! | 24..36 | source rank, target rank, tag | 88..92 | checksum of the payload: CRC32C, where the job asks for it |
+//! | 36..40 | shape | 92..96 | generation of the link |
 //!
 //! A data frame names its chunk completely (operation, step, block, offset, length, epoch), so that any rail may
-//! carry it, in any order, and again after a rail has died.
+//! carry it, in any order, and again after a rail has died. Generation and number name the frame's place on its link: so a
+//! frame of a former life of the link, a frame that came twice and a frame that is missing are each known for what they are.
 
 use crate::call::{Call, Dtype, OpKind, Operation, ReduceOp};
 use crate::error::{CauseKind, FrameError, RemoteCause};
-use crate::shape::{MAX_CHUNK, Rank};
+use crate::shape::{MAX_CHUNK, MAX_RAILS, Rail, Rank};
 
 /// Length of an encoded header.
 pub const HEADER_BYTES: usize = 96;
 /// First four bytes of every frame: `RAIL`.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"RAIL");
 /// Version of the layout.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// Which operation a frame belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -83,6 +84,52 @@ pub enum Kind {
     Abort(RemoteCause),
     /// The sender has done its last operation and goes: the end of its rails is no failure.
     Bye,
+    /// One life of a link to the receiver is over: the sender takes nothing more from it.
+    Fence {
+        /// The link's rail.
+        rail: Rail,
+        /// Which life of it.
+        generation: u32,
+        /// Counted frames that the sender of this received on it, whole and without a gap. Nothing after them will ever
+        /// count, so what the receiver of this has sent beyond them is to be sent again.
+        frames: u32,
+        /// The sender has not been told the same by the receiver yet.
+        asks: bool,
+    },
+    /// "Are you there?"
+    Probe {
+        /// Comes back in the answer.
+        number: u64,
+    },
+    /// "I am", to a [`Kind::Probe`].
+    Echo {
+        /// The probe's number.
+        number: u64,
+    },
+    /// The sender's port of this rail has its carrier back: links over it are worth a try.
+    Back {
+        /// The rail.
+        rail: Rail,
+    },
+    /// The sender drains its port of this rail, or uses it again. The newest of these counts, by `value`.
+    Drain {
+        /// The rail.
+        rail: Rail,
+        /// Whether it is to be left.
+        on: bool,
+    },
+}
+
+impl Kind {
+    /// Whether the frame has a number on its link, is acknowledged, and is sent again if its link dies. The others may be
+    /// lost: they are repeated as long as they matter.
+    #[must_use]
+    pub const fn is_counted(self) -> bool {
+        !matches!(
+            self,
+            Kind::Ack | Kind::Fence { .. } | Kind::Probe { .. } | Kind::Echo { .. } | Kind::Back { .. }
+        )
+    }
 }
 
 /// A frame header.
@@ -104,13 +151,31 @@ pub struct Header {
     pub acked: u64,
     /// Bytes of payload.
     pub length: u32,
+    /// CRC32C of the payload; 0 where the job does not ask for it.
+    pub checksum: u32,
+    /// Which life of the link carries the frame.
+    pub generation: u32,
+    /// The frame's number among the counted frames of that life, from 1; 0 for others.
+    pub number: u32,
 }
 
 impl Header {
     /// A header without payload.
     #[must_use]
     pub const fn control(kind: Kind, key: Key, epoch: u32, shape: u32) -> Self {
-        Header { kind, key, epoch, shape, call: None, value: 0, acked: 0, length: 0 }
+        Header {
+            kind,
+            key,
+            epoch,
+            shape,
+            call: None,
+            value: 0,
+            acked: 0,
+            length: 0,
+            checksum: 0,
+            generation: 0,
+            number: 0,
+        }
     }
 
     /// Bytes of the whole frame.
@@ -131,6 +196,9 @@ impl Header {
         put(36, &self.shape.to_le_bytes());
         put(72, &self.value.to_le_bytes());
         put(80, &self.acked.to_le_bytes());
+        put(60, &self.number.to_le_bytes());
+        put(88, &self.checksum.to_le_bytes());
+        put(92, &self.generation.to_le_bytes());
         match self.key {
             Key::Link => {}
             Key::Collective { seq } => {
@@ -168,6 +236,30 @@ impl Header {
                 put(56, &pack(cause).to_le_bytes());
                 put(64, &cause.seq.to_le_bytes());
             }
+            Kind::Fence { rail, generation, frames, asks } => {
+                put(5, &[7]);
+                put(7, &[u8::from(asks)]);
+                put(44, &u32::from(rail).to_le_bytes());
+                put(56, &generation.to_le_bytes());
+                put(64, &u64::from(frames).to_le_bytes());
+            }
+            Kind::Probe { number } => {
+                put(5, &[8]);
+                put(64, &number.to_le_bytes());
+            }
+            Kind::Echo { number } => {
+                put(5, &[9]);
+                put(64, &number.to_le_bytes());
+            }
+            Kind::Back { rail } => {
+                put(5, &[10]);
+                put(44, &u32::from(rail).to_le_bytes());
+            }
+            Kind::Drain { rail, on } => {
+                put(5, &[11]);
+                put(7, &[u8::from(on)]);
+                put(44, &u32::from(rail).to_le_bytes());
+            }
         }
         out
     }
@@ -199,6 +291,16 @@ impl Header {
             2 => Key::Pair { seq: u64_at(16), from: u32_at(24), to: u32_at(28), tag: u32_at(32) },
             other => return Err(field("space", other.into())),
         };
+        let rail = || {
+            let rail = u32_at(44);
+            let known = Rail::try_from(rail).ok().filter(|&r| usize::from(r) < MAX_RAILS);
+            known.ok_or_else(|| field("rail", rail.into()))
+        };
+        let flag = || match bytes[7] {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(field("flag", other.into())),
+        };
         let kind = match bytes[5] {
             1 => Kind::Ready,
             2 => Kind::Data { step: bytes[7], block: u32_at(56), offset: u64_at(64) },
@@ -206,6 +308,16 @@ impl Header {
             4 => Kind::Ack,
             5 => Kind::Abort(unpack(bytes[7], u32_at(56), u64_at(64))),
             6 => Kind::Bye,
+            7 => Kind::Fence {
+                rail: rail()?,
+                generation: u32_at(56),
+                frames: u32::try_from(u64_at(64)).map_err(|_| field("frames", u64_at(64)))?,
+                asks: flag()?,
+            },
+            8 => Kind::Probe { number: u64_at(64) },
+            9 => Kind::Echo { number: u64_at(64) },
+            10 => Kind::Back { rail: rail()? },
+            11 => Kind::Drain { rail: rail()?, on: flag()? },
             other => return Err(field("kind", other.into())),
         };
         if length > 0 && !matches!(kind, Kind::Data { .. }) {
@@ -229,6 +341,9 @@ impl Header {
             value: u64_at(72),
             acked: u64_at(80),
             length,
+            checksum: u32_at(88),
+            generation: u32_at(92),
+            number: u32_at(60),
         })
     }
 }
@@ -264,7 +379,6 @@ fn unpack(kind: u8, packed: u32, seq: u64) -> RemoteCause {
         2 => CauseKind::Shape,
         3 => CauseKind::Timeout,
         4 => CauseKind::PeerLost,
-        5 => CauseKind::RailLost,
         6 => CauseKind::Protocol,
         7 => CauseKind::BufferGone,
         8 => CauseKind::RankGone,
@@ -297,7 +411,7 @@ mod tests {
 
     prop_compose! {
         fn header()(
-            kind in 0u8..6, pair: bool, seq: u64, ranks: (u32, u32, u32), codes: (u8, u8, u8, u32, u64),
+            kind in 0u8..11, place: (u32, u32, u32), about: (u16, bool, u32), pair: bool, seq: u64, ranks: (u32, u32, u32), codes: (u8, u8, u8, u32, u64),
             epoch: u32, shape: u32, value: u64, acked: u64, length in 0..=MAX_CHUNK as u32,
             chunk: (u8, u32, u64), cause in 1u8..=10, node: Option<u16>, rail: Option<u16>,
         ) -> Header {
@@ -313,12 +427,19 @@ mod tests {
                 2 => (Kind::Grant, operation),
                 3 => (Kind::Ack, Key::Link),
                 4 => (Kind::Bye, Key::Link),
+                5 => (Kind::Fence { rail: about.0 % 64, generation: chunk.1, frames: about.2, asks: about.1 }, Key::Link),
+                6 => (Kind::Probe { number: seq }, Key::Link),
+                7 => (Kind::Echo { number: seq }, Key::Link),
+                8 => (Kind::Back { rail: about.0 % 64 }, Key::Link),
+                9 => (Kind::Drain { rail: about.0 % 64, on: about.1 }, Key::Link),
                 _ => (Kind::Abort(RemoteCause { node: blame(node), rail: blame(rail), ..unpack(cause, 0, seq) }), Key::Link),
             };
             let carries = matches!(kind, Kind::Data { .. });
             let described = carries || kind == Kind::Ready;
             let call = described.then(|| call(codes.0, codes.1, codes.2, codes.3, codes.4, key));
-            Header { kind, key, epoch, shape, call, value, acked, length: if carries { length } else { 0 } }
+            let length = if carries { length } else { 0 };
+            let (checksum, generation, number) = place;
+            Header { kind, key, epoch, shape, call, value, acked, length, checksum, generation, number }
         }
     }
 

@@ -1,6 +1,9 @@
 //! The state machine of one node in one job: posts and frames in, frames and completions out.
 
 mod fail;
+mod fence;
+mod flight;
+mod keep;
 mod op;
 mod post;
 mod receive;
@@ -11,12 +14,15 @@ mod work;
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::call::{Call, OpKind};
-use crate::error::{ConfigError, Failure};
+use crate::error::{ConfigError, Failure, RailCause};
 use crate::header::{Header, Key, Kind};
+use crate::link::Link;
 use crate::memory::Region;
 use crate::plan::{Choice, Plan};
 use crate::shape::{Config, Layout, Node, Rail, Rank, Time};
-use crate::stripe::{Link, Links};
+use crate::stripe::Links;
+use flight::Flights;
+use keep::Keep;
 use op::{Member, Op};
 use post::{Gathering, Half, RankState};
 use receive::{Early, Incoming};
@@ -61,6 +67,29 @@ pub enum Landing {
     Discard,
 }
 
+/// What the transport is to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Close this life of a link at once, with all that is queued for it. No answer is needed.
+    Close {
+        /// The rail.
+        rail: Rail,
+        /// The node.
+        peer: Node,
+        /// Which life; if another one is open by now, nothing is to be done.
+        generation: u32,
+        /// Why.
+        cause: RailCause,
+    },
+    /// Try to connect at once, if it is this node that dials.
+    Redial {
+        /// The rail.
+        rail: Rail,
+        /// The node.
+        peer: Node,
+    },
+}
+
 /// What a machine has done so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -72,15 +101,12 @@ pub struct Stats {
     pub control: u64,
     /// Data frames that came before their operation was started here.
     pub early: u64,
-    /// Data frames thrown away because their operation is over.
+    /// Frames thrown away because their operation, or their link's life, is over, or because they came twice.
     pub late: u64,
-}
-
-/// A frame whose payload the transport may still read.
-#[derive(Debug, Clone, Copy)]
-struct InFlight {
-    key: Key,
-    slot: Option<Slot>,
+    /// Links lost.
+    pub losses: u64,
+    /// Frames that were lost with their link and sent again.
+    pub resent: u64,
 }
 
 /// What a machine knows of another node.
@@ -94,6 +120,12 @@ struct Peer {
     ahead_total: usize,
     /// It said that it goes.
     left: bool,
+    /// Since when no rail to it is connected, which one went last, and why.
+    lost: Option<(Time, Rail, RailCause)>,
+    /// The last probe that it answered, and when.
+    echoed: (u64, Time),
+    /// The newest word on each of its rails that it drains.
+    drains: BTreeMap<Rail, u64>,
 }
 
 /// One node's part in the collectives of a job.
@@ -121,12 +153,18 @@ pub struct Machine {
     replays: Vec<(Node, Header, Slot)>,
     /// Operations that may be done.
     woken: Vec<Key>,
-    in_flight: BTreeMap<u64, InFlight>,
-    next_token: u64,
+    flights: Flights,
+    keep: Keep,
+    /// Frames that go out before all others, each on its link: by (rail, peer, what they are about).
+    urgent: BTreeMap<(Rail, Node, (u8, Rail)), Header>,
+    commands: VecDeque<Command>,
+    /// Number of the last probe.
+    probes: u64,
+    /// Own rails that are drained, and how often that was changed.
+    drains: Vec<(bool, u64)>,
     next_ticket: u64,
     completions: VecDeque<Completion>,
     failure: Option<Failure>,
-    suspected: Option<(Time, Failure)>,
     last_end: Time,
     stats: Stats,
 }
@@ -164,12 +202,15 @@ impl Machine {
             early: BTreeMap::new(),
             replays: Vec::new(),
             woken: Vec::new(),
-            in_flight: BTreeMap::new(),
-            next_token: 1,
+            flights: Flights::default(),
+            keep: Keep::new(Slots::keep_region(&config)),
+            urgent: BTreeMap::new(),
+            commands: VecDeque::new(),
+            probes: 0,
+            drains: vec![(false, 0); config.rails],
             next_ticket: 0,
             completions: VecDeque::new(),
             failure: None,
-            suspected: None,
             last_end: Time::ZERO,
             stats: Stats::default(),
             layout,
@@ -228,10 +269,11 @@ impl Machine {
     /// acknowledged. After [`Machine::leave`] or [`Machine::stop`] this says when the rails may be closed.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        let reachable = |peer: usize| self.links.up(peer as Node).next().is_some();
-        let told = self.peers.iter().enumerate().all(|(p, peer)| peer.control.is_empty() || !reachable(p));
+        let reachable = |peer: Node| self.links.open(peer).next().is_some();
+        let mut peers = (0..).zip(&self.peers);
+        let told = peers.all(|(node, peer)| peer.control.is_empty() || !reachable(node));
         let idle = self.ops.is_empty() && self.gathering.is_empty() && self.halves.is_empty();
-        idle && told && self.links.iter().all(|(_, _, link)| !link.is_up() || link.outstanding() == 0)
+        idle && told && self.flights.all.values().all(|flight| !reachable(flight.peer))
     }
 
     /// Says goodbye to all peers: this node makes no further call, and the end of its rails is no failure. Calls that are

@@ -263,6 +263,7 @@ mod tests {
             op_timeout: Time::from_secs(1),
             epoch: 0,
             scratch: Region::EMPTY,
+            checksum: false,
             tuning: Tuning::default(),
         }
     }

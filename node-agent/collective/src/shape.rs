@@ -16,6 +16,8 @@ pub type Time = std::time::Duration;
 
 /// Bytes on their way on all links of a rail, by default.
 const LINK_WINDOW: usize = 1 << 20;
+/// Most bytes of the keep.
+const KEEP_MOST: usize = 16 << 20;
 /// Least window that a link's rate may narrow it to.
 const LINK_FLOOR: usize = 128 << 10;
 /// Most nodes of a job.
@@ -56,6 +58,9 @@ pub struct Config {
     pub epoch: u32,
     /// Region for staging, at least [`Config::scratch_bytes`] long; used by the machine alone.
     pub scratch: Region,
+    /// Whether payloads carry a CRC32C, and what fails it is sent again over another rail (or over the same one, once it is
+    /// connected anew). Equal on all nodes.
+    pub checksum: bool,
     /// Numbers that trade memory for speed; the default suits.
     pub tuning: Tuning,
 }
@@ -79,8 +84,12 @@ pub struct Tuning {
     /// Rails whose times for a chunk differ by no more than this count as equal. Of the order of a processor's pauses where
     /// a processor moves the bytes; zero where an adapter does.
     pub rate_noise: Time,
-    /// Time that a rail's loss with data on it waits to be explained by the loss of the whole peer.
-    pub loss_grace: Time,
+    /// Silence after which a rail is dead that owes an acknowledgement, if its peer answers over another rail meanwhile; the
+    /// peer is asked after half of it. Longer than what the slowest useful rail takes for a chunk of each peer.
+    pub patience: Time,
+    /// Time that a peer is given to come back that closed its last rail. A peer whose rails were lost otherwise is
+    /// waited for as long as the operations may take.
+    pub peer_grace: Time,
     /// The algorithm of all operations that it fits; `None`: the one that is predicted to be fastest. Equal on all nodes.
     pub algorithm: Option<Algorithm>,
 }
@@ -95,7 +104,8 @@ impl Default for Tuning {
             eager_chunks: 16,
             stage_bytes: 12 << 20,
             rate_noise: Time::from_micros(500),
-            loss_grace: Time::from_millis(50),
+            patience: Time::from_millis(60),
+            peer_grace: Time::from_secs(2),
             algorithm: None,
         }
     }
@@ -112,8 +122,10 @@ pub(crate) struct Scratch {
     pub window: usize,
     /// Staging slots: enough for two reductions at full window.
     pub stage: usize,
-    /// Sending slots.
+    /// Sending slots: they are held until their chunk is acknowledged.
     pub send: usize,
+    /// Bytes of the keep: what all windows hold, within bounds.
+    pub keep: usize,
 }
 
 impl Config {
@@ -121,7 +133,7 @@ impl Config {
     #[must_use]
     pub fn scratch_bytes(&self) -> usize {
         let s = self.scratch_layout();
-        self.peers() * s.early_per_peer * s.early_bytes + (s.stage + s.send) * self.chunk_bytes
+        self.peers() * s.early_per_peer * s.early_bytes + (s.stage + s.send) * self.chunk_bytes + s.keep
     }
 
     pub(crate) fn peers(&self) -> usize {
@@ -138,7 +150,17 @@ impl Config {
             early_bytes: self.tuning.eager_bytes.min(self.chunk_bytes),
             window,
             stage: 2 * window * peers,
-            send: if peers == 0 { 0 } else { 4 * self.rails + 4 },
+            send: if peers == 0 {
+                0
+            } else {
+                (self.rails * LINK_WINDOW / self.chunk_bytes.max(1)).clamp(8, 256)
+            },
+            keep: if peers == 0 {
+                0
+            } else {
+                let windows = self.rails * peers * self.link_window() as usize;
+                windows.clamp(2 * self.chunk_bytes, KEEP_MOST.max(2 * self.chunk_bytes)).next_multiple_of(64)
+            },
         }
     }
 
@@ -162,8 +184,15 @@ impl Config {
     /// Digest of what all nodes must share.
     pub(crate) fn shape(&self) -> u32 {
         let t = &self.tuning;
-        let numbers =
-            [self.nodes, self.rails, self.chunk_bytes, t.eager_bytes, t.eager_chunks, t.stage_bytes];
+        let numbers = [
+            self.nodes,
+            self.rails,
+            self.chunk_bytes,
+            t.eager_bytes,
+            t.eager_chunks,
+            t.stage_bytes,
+            self.checksum.into(),
+        ];
         let ranks = self.ranks.iter().map(|&n| u64::from(n));
         let forced = t.algorithm.map_or(0, |a| u64::from(a.code()));
         // FNV-1a over 64-bit words: stable across versions of the standard library, unlike its hashers.

@@ -1,8 +1,5 @@
 //! Links and the choice of the rail for a chunk.
 //!
-//! A link is one (rail, peer). Bytes handed to it count as on their way until the peer has acknowledged them, so what
-//! sits in socket buffers and switches is known, bounded by the link's window, and its service rate is measured.
-//!
 //! The rule ([`Links::choose`]): of the rails with room, a chunk goes to the one that finishes it first, by bytes on their
 //! way and measured rate. But it waits for a better rail if that rail would end it before, and the slow one after, everything else that is
 //! to go there: so no rail idles while there is enough to do, and a slow rail never holds the tail. While the rates are
@@ -12,180 +9,20 @@
 //! best known: that is the probe by which a rail that was slow is found to be fast again. A frame that is overdue lowers
 //! its link's rate before it is acknowledged.
 
-use std::collections::VecDeque;
-
-use crate::error::FrameError;
+use crate::link::Link;
 use crate::shape::{Node, Rail, Time};
 
 /// Rates that differ by less than this factor may be equal.
 const ALIKE: f64 = 2.0;
 /// Rates that differ by less than this factor are equal.
 const EQUAL: f64 = 1.25;
-/// Weight of a sample in the rate that tells equal rails from others.
-const STEADY: f64 = 0.0625;
-/// A rate that was not measured again for so long is unknown.
-const RATE_AGE: Time = Time::from_millis(500);
 /// A link has no more on its way than it carries in this time: enough to bridge the pauses of a busy processor, little
 /// enough that senders to one node do not overflow the switch's queue before it.
 const REACH: Time = Time::from_millis(10);
-/// Frames smaller than this say more of delays than of rates.
-const MEASURED_FROM: u64 = 16 << 10;
-/// A rate sample is of so many bytes in no less than [`SAMPLE_TIME`], or of four times that time: a link that is as fast
-/// as the processor is measured over many of the processor's pauses.
-const SAMPLE: u64 = 256 << 10;
-/// See [`SAMPLE`].
-const SAMPLE_TIME: Time = Time::from_millis(10);
-
 /// A rail that carried less than others catches up on so many bytes at most.
 const DEBT: u64 = 2 << 20;
 /// Bytes of a chunk that rails are compared by.
 const REFERENCE: f64 = 32768.0;
-
-/// A frame on its way.
-#[derive(Debug, Clone, Copy)]
-struct OnWay {
-    /// Bytes handed to the link up to the end of this frame.
-    end: u64,
-    bytes: u64,
-    since: Time,
-}
-
-/// One (rail, peer).
-#[derive(Debug, Default)]
-pub struct Link {
-    up: bool,
-    handed: u64,
-    acked: u64,
-    on_way: VecDeque<OnWay>,
-    last_ack: Time,
-    received: u64,
-    told: u64,
-    unacked_since: Option<Time>,
-    sample_bytes: u64,
-    sample_time: Time,
-    rate: Option<(f64, Time)>,
-    /// The rate over many samples, and how many.
-    steady: (f64, u32),
-}
-
-impl Link {
-    /// Bytes handed to the link and not acknowledged.
-    #[must_use]
-    pub fn outstanding(&self) -> u64 {
-        self.handed - self.acked
-    }
-
-    /// Whether the link is up.
-    #[must_use]
-    pub fn is_up(&self) -> bool {
-        self.up
-    }
-
-    /// Bytes of whole frames received, to be told to the peer.
-    pub fn tell(&mut self) -> u64 {
-        self.told = self.received;
-        self.unacked_since = None;
-        self.received
-    }
-
-    /// A whole frame came in. Frames that carry nothing but an acknowledgement are not counted, on neither side: they
-    /// need none themselves.
-    pub fn received(&mut self, bytes: u64, now: Time) {
-        self.received += bytes;
-        self.unacked_since.get_or_insert(now);
-    }
-
-    /// When received bytes must be acknowledged at the latest, with these bounds.
-    #[must_use]
-    pub fn ack_due(&self, bytes: u64, delay: Time) -> Option<Time> {
-        let since = self.unacked_since?;
-        Some(if self.received - self.told >= bytes { Time::ZERO } else { since + delay })
-    }
-
-    fn hand(&mut self, bytes: u64, now: Time) {
-        self.handed += bytes;
-        self.on_way.push_back(OnWay { end: self.handed, bytes, since: now });
-    }
-
-    /// The peer has told how much it received.
-    ///
-    /// # Errors
-    /// It cannot have received more than was sent.
-    pub fn acknowledge(&mut self, acked: u64, now: Time) -> Result<(), FrameError> {
-        if acked > self.handed {
-            return Err(FrameError::Ack { acked, sent: self.handed });
-        }
-        if acked <= self.acked {
-            return Ok(());
-        }
-        self.acked = acked;
-        // A frame that was handed over before the one before it was acknowledged has waited for nothing but the rail, so
-        // the time between the two acknowledgements is the rail's. Any other frame's time holds the way too.
-        let mut bytes = 0;
-        while let Some(frame) = self.on_way.front().copied().filter(|f| f.end <= acked) {
-            if frame.bytes >= MEASURED_FROM && frame.since < self.last_ack {
-                bytes += frame.bytes;
-            } else if frame.bytes >= MEASURED_FROM {
-                self.at_least(frame.bytes as f64 / now.saturating_sub(frame.since).as_secs_f64(), now);
-            }
-            self.on_way.pop_front();
-        }
-        if bytes > 0 {
-            self.sample_bytes += bytes;
-            self.sample_time += now.saturating_sub(self.last_ack);
-            let enough = self.sample_bytes >= SAMPLE || self.sample_time >= 4 * SAMPLE_TIME;
-            if enough && self.sample_time >= SAMPLE_TIME {
-                let rate = self.sample_bytes as f64 / self.sample_time.as_secs_f64();
-                let old = self.fresh_rate(now).unwrap_or(rate);
-                self.rate = Some((0.75 * old + 0.25 * rate, now));
-                let (steady, samples) = self.steady;
-                let weight = STEADY.max(1.0 / f64::from(samples + 1));
-                self.steady = ((1.0 - weight) * steady + weight * rate, samples.saturating_add(1));
-                (self.sample_bytes, self.sample_time) = (0, Time::ZERO);
-            }
-        }
-        self.last_ack = now;
-        Ok(())
-    }
-
-    /// A single frame shows what the link carries at least: that confirms its rate, or raises it step by step (a shaper may
-    /// let one frame through at any speed).
-    fn at_least(&mut self, bound: f64, now: Time) {
-        if let Some((rate, at)) = &mut self.rate {
-            if bound * 2.0 > *rate {
-                *at = now;
-            }
-            if bound > *rate {
-                *rate = 0.75 * *rate + 0.25 * bound.min(4.0 * *rate);
-            }
-        }
-    }
-
-    fn fresh_rate(&self, now: Time) -> Option<f64> {
-        self.rate.filter(|(_, at)| now.saturating_sub(*at) < RATE_AGE).map(|(rate, _)| rate)
-    }
-
-    /// Bytes per second over so many samples that processor noise has gone from it.
-    fn steady_rate(&self) -> Option<f64> {
-        (f64::from(self.steady.1) * STEADY >= 1.0).then_some(self.steady.0)
-    }
-
-    /// Bytes per second, if it was measured lately, or if a frame is overdue: then the rate is no more than what would
-    /// have that frame arrive now.
-    #[must_use]
-    pub fn known_rate(&self, now: Time) -> Option<f64> {
-        let fresh = self.fresh_rate(now);
-        let front = self.on_way.front().filter(|f| f.bytes >= MEASURED_FROM);
-        let bound = front.and_then(|frame| {
-            let waited = now.saturating_sub(frame.since.max(self.last_ack));
-            (waited > 5 * SAMPLE_TIME).then(|| frame.bytes as f64 / waited.as_secs_f64())
-        });
-        match (fresh, bound) {
-            (Some(rate), Some(bound)) => Some(rate.min(bound)),
-            (rate, bound) => rate.or(bound),
-        }
-    }
-}
 
 /// All links of a node.
 #[derive(Debug)]
@@ -237,21 +74,23 @@ impl Links {
         self.links.iter().enumerate().map(|(i, l)| ((i % self.rails) as Rail, (i / self.rails) as Node, l))
     }
 
-    /// Sets a link up, with everything of its former life forgotten.
-    pub fn set_up(&mut self, rail: Rail, peer: Node) {
-        *self.get_mut(rail, peer) = Link { up: true, ..Link::default() };
-        self.level();
-    }
-
-    /// Sets a link down; its counts stay for the question what was at risk.
-    pub fn set_down(&mut self, rail: Rail, peer: Node) {
-        self.get_mut(rail, peer).up = false;
-        self.level();
-    }
-
-    /// The rails to a peer that are up.
+    /// The rails that carry data to a peer: those that are up and not drained, or, if there are none, all that are up.
     pub fn up(&self, peer: Node) -> impl Iterator<Item = Rail> + '_ {
-        (0..self.rails as Rail).filter(move |&rail| self.get(rail, peer).up)
+        let kept = (0..self.rails as Rail).any(|rail| self.is_kept(rail, peer));
+        (0..self.rails as Rail).filter(move |&rail| match kept {
+            true => self.is_kept(rail, peer),
+            false => self.get(rail, peer).is_up(),
+        })
+    }
+
+    fn is_kept(&self, rail: Rail, peer: Node) -> bool {
+        let link = self.get(rail, peer);
+        link.is_up() && !link.is_drained()
+    }
+
+    /// The rails to a peer that are connected, drained, proved or not.
+    pub fn open(&self, peer: Node) -> impl Iterator<Item = Rail> + '_ {
+        (0..self.rails as Rail).filter(move |&rail| self.get(rail, peer).is_open())
     }
 
     /// The rail for a control frame: the one with the least before it.
@@ -292,23 +131,23 @@ impl Links {
         let link = self.get(rail, peer);
         let reach = link.known_rate(now).map_or(self.window, |rate| (rate * REACH.as_secs_f64()) as u64);
         let window = reach.clamp(self.floor.min(self.window), self.window);
-        link.outstanding() == 0 || link.outstanding() + bytes <= window
+        link.outstanding() == 0 || link.allows(bytes) && link.outstanding() + bytes <= window
     }
 
-    /// What was carried before says nothing any more.
-    fn level(&mut self) {
+    /// Rails came or went: what was carried before says nothing any more.
+    pub fn level(&mut self) {
         self.carried.fill(0);
     }
 
-    /// A frame is handed to a link.
-    pub fn hand(&mut self, rail: Rail, peer: Node, bytes: u64, now: Time) {
+    /// A counted frame is handed to a link. Gives its number there.
+    pub fn hand(&mut self, rail: Rail, peer: Node, bytes: u64, token: u64, now: Time) -> u32 {
         let rail_carried = &mut self.carried[usize::from(rail)];
         *rail_carried += bytes;
         let least = rail_carried.saturating_sub(DEBT);
         for carried in &mut self.carried {
             *carried = least.max(*carried);
         }
-        self.get_mut(rail, peer).hand(bytes, now);
+        self.get_mut(rail, peer).hand(bytes, token, now)
     }
 }
 
@@ -320,13 +159,15 @@ fn spread(rates: impl Iterator<Item = f64>) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::FrameError;
+    use std::collections::VecDeque;
 
     const CHUNK: u64 = 256 << 10;
 
     /// Rails that serve at fixed rates, in virtual time; gives the bytes that each carried and the time it took.
     fn run(rates: &[f64], chunks: u64) -> (Vec<u64>, Time) {
         let mut links = Links::new(2, rates.len(), 4 * CHUNK, 2 * CHUNK, Time::ZERO);
-        (0..rates.len()).for_each(|r| links.set_up(r as Rail, 1));
+        (0..rates.len()).for_each(|r| assert!(links.get_mut(r as Rail, 1).open(1, Time::ZERO)));
         let mut done: Vec<VecDeque<Time>> = vec![VecDeque::new(); rates.len()];
         let (mut carried, mut handed) = (vec![0; rates.len()], vec![0; rates.len()]);
         let (mut now, mut left) = (Time::ZERO, chunks);
@@ -334,7 +175,7 @@ mod tests {
             while left > 0
                 && let Some(rail) = links.choose(1, CHUNK, (left - 1) * CHUNK, now)
             {
-                links.hand(rail, 1, CHUNK, now);
+                links.hand(rail, 1, CHUNK, 0, now);
                 let rail = usize::from(rail);
                 carried[rail] += CHUNK;
                 let from = done[rail].back().copied().unwrap_or(now).max(now);
@@ -345,7 +186,7 @@ mod tests {
             let Some(rail) = next else { return (carried, now) };
             now = done[rail].pop_front().unwrap();
             handed[rail] += CHUNK;
-            links.get_mut(rail as Rail, 1).acknowledge(handed[rail], now).unwrap();
+            links.get_mut(rail as Rail, 1).acknowledge(handed[rail], now, &mut Vec::new()).unwrap();
         }
     }
 
@@ -372,12 +213,14 @@ mod tests {
     #[test]
     fn an_acknowledgement_of_more_than_was_sent_is_refused() {
         let mut links = Links::new(2, 1, CHUNK, CHUNK, Time::ZERO);
-        links.set_up(0, 1);
-        links.hand(0, 1, 100, Time::ZERO);
-        let link = links.get_mut(0, 1);
-        assert_eq!(link.acknowledge(101, Time::ZERO), Err(FrameError::Ack { acked: 101, sent: 100 }));
-        assert_eq!(link.outstanding(), 100);
-        link.acknowledge(100, Time::ZERO).unwrap();
+        assert!(links.get_mut(0, 1).open(1, Time::ZERO));
+        links.hand(0, 1, 100, 9, Time::ZERO);
+        let (link, mut released) = (links.get_mut(0, 1), Vec::new());
+        let refused = link.acknowledge(101, Time::ZERO, &mut released);
+        assert_eq!(refused, Err(FrameError::Ack { acked: 101, sent: 100 }));
+        assert_eq!((link.outstanding(), &released[..]), (100, &[][..]));
+        link.acknowledge(100, Time::ZERO, &mut released).unwrap();
+        assert_eq!(released, [9]);
         assert_eq!(link.outstanding(), 0);
     }
 }

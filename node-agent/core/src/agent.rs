@@ -25,6 +25,8 @@ pub struct State {
     /// Wishes whose supervisor waits for an older try to end; they hold the job's key and are never persisted.
     waiting: BTreeMap<Key, Assignment>,
     told: BTreeMap<Key, Timestamp>,
+    /// Rails of this server that the controller wants drained; `None` until it has said so.
+    drained: Option<BTreeSet<u32>>,
     forgotten: VecDeque<Key>,
 }
 
@@ -39,6 +41,12 @@ impl State {
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.connected
+    }
+
+    /// Rails of this server that a new supervisor begins with as drained.
+    #[must_use]
+    pub fn drained(&self) -> BTreeSet<u32> {
+        self.drained.clone().unwrap_or_default()
     }
 
     /// All records, by job and try.
@@ -103,6 +111,8 @@ pub enum Command {
     Welcome(Vec<Assignment>),
     /// One wish.
     Assignment(Box<Assignment>),
+    /// Rails of this server that are drained now, all of them.
+    Drained(BTreeSet<u32>),
     /// The end of this try is stored; its record may go.
     Forget(Key),
 }
@@ -210,6 +220,7 @@ fn obey(state: &mut State, epoch: u64, command: Command, now: Timestamp, actions
     }
     match command {
         Command::Assignment(assignment) => apply(state, *assignment, now, actions),
+        Command::Drained(rails) => drain(state, rails, actions),
         Command::Forget(key) => forget(state, key, now, actions),
         Command::Welcome(assignments) => {
             let wished: BTreeSet<Key> = assignments.iter().map(Key::of).collect();
@@ -224,6 +235,24 @@ fn obey(state: &mut State, epoch: u64, command: Command, now: Timestamp, actions
             }
         }
     }
+}
+
+/// Rails were drained, or are used again: every supervisor that follows another wish is told.
+fn drain(state: &mut State, rails: BTreeSet<u32>, actions: &mut Vec<Action>) {
+    state.drained = Some(rails);
+    for (key, record) in &state.records {
+        if let Some(order) = drain_order(state, record) {
+            actions.push(Action::TellSupervisor { key: *key, order });
+        }
+    }
+}
+
+/// What a supervisor should be told of drained rails now. One that has not spoken yet is told when it does.
+fn drain_order(state: &State, record: &Record) -> Option<Order> {
+    let serves = record.life == Life::Spawned && !record.ended();
+    let wanted = state.drained.as_ref().filter(|_| serves && !matches!(record.goal, Goal::Stopped { .. }))?;
+    let follows = record.seen.drained.as_ref()?;
+    (follows != wanted).then(|| Order::Drain { rails: wanted.clone() })
 }
 
 /// One wish.
@@ -382,6 +411,9 @@ fn hear(state: &mut State, key: Key, report: Report, now: Timestamp, actions: &m
         actions.push(Action::PersistRecord(Box::new(record.clone())));
     } else if let Some(order) = order(record) {
         // Also when nothing changed: a supervisor that was just re-attached may have missed it.
+        actions.push(Action::TellSupervisor { key, order });
+    }
+    if let Some(order) = state.records.get(&key).and_then(|record| drain_order(state, record)) {
         actions.push(Action::TellSupervisor { key, order });
     }
     if changed {

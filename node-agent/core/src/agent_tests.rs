@@ -105,6 +105,54 @@ fn orders(actions: &[Action]) -> Vec<&Order> {
         .collect()
 }
 
+fn drained(epoch: u64, rails: &[u32]) -> Event {
+    Event::Command { epoch, command: Command::Drained(rails.iter().copied().collect()) }
+}
+
+fn follows(key: Key, drained: Option<&[u32]>) -> Event {
+    let drained = drained.map(|rails| rails.iter().copied().collect());
+    let snapshot = Snapshot { state: Observed::Running, drained, ..Snapshot::default() };
+    report(key, Report::State(snapshot))
+}
+
+fn drains(actions: &[Action]) -> Vec<Vec<u32>> {
+    let rails = |order: &&Order| match order {
+        Order::Drain { rails } => Some(rails.iter().copied().collect()),
+        _ => None,
+    };
+    orders(actions).iter().filter_map(rails).collect()
+}
+
+#[test]
+fn supervisors_are_told_what_is_drained_until_they_follow() {
+    let (mut state, k) = (connected(), key(1, 1));
+    let actions = run(&mut state, vec![drained(7, &[2]), command(7, k, W::P)]);
+    assert_eq!(actions[0], Action::PersistEpoch(7));
+    assert_eq!((drains(&actions), state.drained()), (vec![], BTreeSet::from([2])), "it begins with that");
+    assert!(drains(&run(&mut state, vec![follows(k, Some(&[2]))])).is_empty());
+    assert_eq!(drains(&run(&mut state, vec![drained(7, &[1, 2])])), [vec![1, 2]]);
+    // Whatever was lost on the way: it is told again whenever it speaks, until it follows.
+    assert_eq!(drains(&run(&mut state, vec![follows(k, Some(&[2]))])), [vec![1, 2]]);
+    assert!(drains(&run(&mut state, vec![follows(k, Some(&[1, 2])), drained(7, &[1, 2])])).is_empty());
+    // An older controller's wish counts for nothing.
+    let actions = run(&mut state, vec![drained(6, &[])]);
+    assert!(drains(&actions).is_empty() && state.drained().len() == 2);
+    assert!(matches!(actions[..], [Action::Send(Message::StaleEpoch { .. })]));
+    let actions = run(&mut state, vec![command(7, k, W::S(5)), drained(7, &[])]);
+    assert!(drains(&actions).is_empty(), "what ends is left alone");
+}
+
+#[test]
+fn a_supervisor_that_is_too_old_is_not_told_of_drains() {
+    let (mut state, k) = (connected(), key(1, 1));
+    let actions = run(&mut state, vec![command(7, k, W::P), drained(7, &[2]), follows(k, None)]);
+    assert!(drains(&actions).is_empty());
+    // Nor is one while the controller, a too old one, has not said what is drained.
+    let mut state = connected();
+    let actions = run(&mut state, vec![command(7, k, W::P), follows(k, Some(&[2]))]);
+    assert!(drains(&actions).is_empty());
+}
+
 #[test]
 fn a_job_is_persisted_spawned_started_reported_and_forgotten() {
     let (mut state, k) = (connected(), key(1, 1));
@@ -259,6 +307,7 @@ fn any_step() -> impl Strategy<Value = Step> {
             .prop_map(|(e, wishes)| Step::Event(welcome(e, &wishes))),
         1 => (1u64..4, any_key())
             .prop_map(|(epoch, k)| Step::Event(Event::Command { epoch, command: Command::Forget(k) })),
+        1 => (1u64..4, 0u32..4).prop_map(|(epoch, rail)| Step::Event(drained(epoch, &[rail]))),
         1 => Just(Step::Event(Event::Connected)),
         1 => Just(Step::Event(Event::Disconnected)),
         1 => Just(Step::Event(Event::Tick)),
@@ -344,7 +393,7 @@ impl World {
         let wishes: Vec<&Assignment> = match command {
             Command::Welcome(all) => all.iter().collect(),
             Command::Assignment(one) => vec![one],
-            Command::Forget(_) => vec![],
+            Command::Forget(_) | Command::Drained(_) => vec![],
         };
         let over = |wish: &Assignment| {
             self.past.iter().any(|past| past.uid == wish.uid && past.attempt >= wish.attempt)

@@ -1,10 +1,10 @@
 //! What the agent knows of one try of one job, and the words it exchanges with that try's supervisor.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use proto_model::{
-    Assignment, JobId, JobUid, NodeEndpoints, Observation, Observed, RailBytes, RailEndpoint, RankExit,
-    Reason, RunResult, Wish,
+    AlgorithmChoice, Assignment, JobId, JobUid, NodeEndpoints, Observation, Observed, RailBytes,
+    RailEndpoint, RailReport, RankExit, Reason, RunResult, Wish,
 };
 
 /// One try of one job.
@@ -102,6 +102,12 @@ pub struct Snapshot {
     pub result: Option<RunResult>,
     /// Bytes that the engine moved.
     pub rails: Vec<RailBytes>,
+    /// Rails that the supervisor keeps drained; `None` from one that is too old to know how.
+    pub drained: Option<BTreeSet<u32>>,
+    /// What the engine sees of its rails.
+    pub reports: Vec<RailReport>,
+    /// How the engine carries out operations.
+    pub choices: Vec<AlgorithmChoice>,
 }
 
 impl Default for Snapshot {
@@ -113,6 +119,9 @@ impl Default for Snapshot {
             cause: None,
             result: None,
             rails: Vec::new(),
+            drained: None,
+            reports: Vec::new(),
+            choices: Vec::new(),
         }
     }
 }
@@ -136,6 +145,13 @@ impl Snapshot {
         self.result = self.result.take().or(next.result);
         if !next.rails.is_empty() {
             self.rails = next.rails;
+        }
+        self.drained = next.drained.or(self.drained.take());
+        if !next.reports.is_empty() {
+            self.reports = next.reports;
+        }
+        if !next.choices.is_empty() {
+            self.choices = next.choices;
         }
         *self != before
     }
@@ -171,6 +187,11 @@ pub enum Order {
         grace: Duration,
         /// Told to the ranks' log.
         reason: String,
+    },
+    /// Keep these rails drained, and no others.
+    Drain {
+        /// All of the server's that are drained, whether the job has them or not.
+        rails: BTreeSet<u32>,
     },
 }
 
@@ -213,6 +234,7 @@ impl Record {
     #[must_use]
     pub fn observation(&self) -> Observation {
         let stopping = matches!(self.goal, Goal::Stopped { .. }) || self.life == Life::Lost;
+        let shown = self.seen.state != Observed::Ended;
         let state = if stopping { self.seen.state.max(Observed::Stopping) } else { self.seen.state };
         Observation {
             uid: self.key.uid,
@@ -223,6 +245,8 @@ impl Record {
             cause: self.seen.cause.clone(),
             result: self.seen.result.clone(),
             rails: self.seen.rails.clone(),
+            reports: if shown { self.seen.reports.clone() } else { Vec::new() },
+            choices: if shown { self.seen.choices.clone() } else { Vec::new() },
         }
     }
 }

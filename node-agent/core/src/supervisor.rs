@@ -2,9 +2,15 @@
 //!
 //! It decides alone: the agent may be away at any moment, so every rule that keeps a job's end clean is here.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use proto_model::{NodeEndpoints, Observed, RailBytes, RailEndpoint, RankExit, Reason, RunResult, Timestamp};
+use proto_model::{
+    AlgorithmChoice, NodeEndpoints, Observed, RailBytes, RailEndpoint, RailReport, RailState, RankExit,
+    Reason, RunResult, Timestamp,
+};
 
 use crate::record::{Order, Snapshot};
 
@@ -18,6 +24,16 @@ pub const LOST_GRACE: Duration = Duration::from_secs(2);
 pub const SWEEP_GRACE: Duration = Duration::from_secs(2);
 /// An engine that was asked to stop is killed after this long.
 pub const ENGINE_GRACE: Duration = Duration::from_secs(3);
+/// The engine is asked this often how its rails are.
+pub const RAILS_LOOK: Duration = Duration::from_secs(1);
+/// While rails move after an order, it is asked this often,
+pub const RAILS_HASTE: Duration = Duration::from_millis(50);
+/// for so long at most.
+const HASTE_LIMIT: Duration = Duration::from_secs(10);
+/// Bytes and rates are told this often; a changed state at once.
+pub const RAILS_TELL: Duration = Duration::from_secs(5);
+/// An engine that did not answer is asked again after this long.
+const RAILS_AGAIN: Duration = Duration::from_secs(5);
 /// SIGKILL is repeated this often until nothing is left.
 const KILL_AGAIN: Duration = Duration::from_secs(1);
 
@@ -58,6 +74,17 @@ pub enum Event {
     Result(RunResult),
     /// What the engine has moved so far.
     Stats(Vec<RailBytes>),
+    /// The engine has taken over which rails are drained.
+    EngineDrained(BTreeSet<u32>),
+    /// What the engine sees of its rails.
+    Rails {
+        /// By rail.
+        reports: Vec<RailReport>,
+        /// How it carries out operations, if this server tells that.
+        choices: Vec<AlgorithmChoice>,
+    },
+    /// It did not answer a question about its rails.
+    RailsSilent,
     /// No process of the ranks is left, grandchildren included.
     TreeEmpty,
     /// Time has passed.
@@ -80,6 +107,10 @@ pub enum Action {
     SpawnEngine,
     /// Have it connect to these peers; answered by `EngineConnected` or `EngineFailed`.
     ConnectEngine(Vec<NodeEndpoints>),
+    /// Have it drain these rails and use all others; answered by `EngineDrained` or `RailsSilent`.
+    DrainEngine(BTreeSet<u32>),
+    /// Ask it about its rails; answered by `Rails` or `RailsSilent`.
+    ReadRails,
     /// Start every local rank; each is answered by `RankStarted` or `RankFailed`.
     SpawnRanks,
     /// Signal every process of the ranks; `TreeEmpty` follows when none is left.
@@ -128,7 +159,18 @@ pub struct State {
     stopped: bool,
     tree_empty: bool,
     deadline: Option<Timestamp>,
+    /// Rails that the engine has drained.
+    engine_drained: BTreeSet<u32>,
+    rails: RailsLook,
     seen: Snapshot,
+}
+
+/// When the engine's rails are looked at and told of.
+#[derive(Debug, Clone, Copy, Default)]
+struct RailsLook {
+    next: Timestamp,
+    hasty_until: Timestamp,
+    told: Timestamp,
 }
 
 impl State {
@@ -143,8 +185,45 @@ impl State {
             stopped: false,
             tree_empty: true,
             deadline: None,
-            seen: Snapshot::default(),
+            engine_drained: BTreeSet::new(),
+            rails: RailsLook::default(),
+            seen: Snapshot { drained: Some(BTreeSet::new()), ..Snapshot::default() },
         }
+    }
+
+    /// The engine shall begin with these rails drained.
+    #[must_use]
+    pub fn with_drained(mut self, rails: BTreeSet<u32>) -> Self {
+        self.seen.drained = Some(rails);
+        self
+    }
+
+    /// True while rails move, so that the shell looks more often.
+    #[must_use]
+    pub fn is_hasty(&self, now: Timestamp) -> bool {
+        self.engine_serves() && now < self.rails.hasty_until && !self.is_settled()
+    }
+
+    /// The engine is there and listens.
+    fn engine_serves(&self) -> bool {
+        let phase =
+            matches!(self.phase, Phase::Listening | Phase::Connecting | Phase::Launching | Phase::Running);
+        phase && self.engine_up
+    }
+
+    fn wanted(&self) -> BTreeSet<u32> {
+        self.seen.drained.clone().unwrap_or_default()
+    }
+
+    /// The engine has done what is wanted of its rails.
+    fn is_settled(&self) -> bool {
+        let wanted = self.wanted();
+        let done = |report: &RailReport| match report.state {
+            Some(state) if wanted.contains(&report.rail) => state.is_off(),
+            Some(state) => !matches!(state, RailState::Draining | RailState::Drained),
+            None => false,
+        };
+        self.engine_drained == wanted && self.seen.reports.iter().all(done)
     }
 
     /// What is known so far.
@@ -180,6 +259,7 @@ pub fn step(state: &mut State, event: Event, now: Timestamp) -> Vec<Action> {
             state.deadline = None;
             state.seen.endpoints = endpoints;
             advance(state, Observed::Prepared);
+            drain_engine(state, now, &mut actions);
             actions.push(Action::Publish);
         }
         Event::EngineConnected if state.phase == Phase::Connecting => {
@@ -211,6 +291,12 @@ pub fn step(state: &mut State, event: Event, now: Timestamp) -> Vec<Action> {
             state.seen.result.get_or_insert(result);
         }
         Event::Stats(rails) => state.seen.rails = rails,
+        Event::EngineDrained(rails) => {
+            state.engine_drained = rails;
+            state.rails.next = now;
+        }
+        Event::Rails { reports, choices } => rails_seen(state, reports, choices, now, &mut actions),
+        Event::RailsSilent => state.rails.next = now.plus(RAILS_AGAIN),
         Event::TreeEmpty => {
             if state.all_started_exited() {
                 state.tree_empty = true;
@@ -237,6 +323,14 @@ fn obey(state: &mut State, order: Order, now: Timestamp, actions: &mut Vec<Actio
                 actions.extend([Action::Publish, Action::ConnectEngine(peers)]);
             }
         }
+        Order::Drain { rails } => {
+            if state.seen.drained.as_ref() != Some(&rails) {
+                state.seen.drained = Some(rails);
+                state.rails.hasty_until = now.plus(HASTE_LIMIT);
+                actions.push(Action::Publish);
+                drain_engine(state, now, actions);
+            }
+        }
         Order::Stop { grace, reason } => match state.phase {
             Phase::Draining { kill_at } => {
                 state.phase = Phase::Draining { kill_at: kill_at.min(now.plus(grace)) };
@@ -249,6 +343,48 @@ fn obey(state: &mut State, order: Order, now: Timestamp, actions: &mut Vec<Actio
                 drain(state, grace, now, actions);
             }
         },
+    }
+}
+
+/// Has the engine drain what is wanted, unless it does already.
+fn drain_engine(state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
+    let wanted = state.wanted();
+    if state.engine_serves() && state.engine_drained != wanted {
+        state.rails.next = now.plus(RAILS_LOOK);
+        actions.push(Action::DrainEngine(wanted));
+    }
+}
+
+/// A changed state is told at once, bytes and rates now and then.
+fn rails_seen(
+    state: &mut State,
+    reports: Vec<RailReport>,
+    choices: Vec<AlgorithmChoice>,
+    now: Timestamp,
+    actions: &mut Vec<Action>,
+) {
+    let seen = &mut state.seen;
+    let same = reports.len() == seen.reports.len()
+        && reports.iter().zip(&seen.reports).all(|(new, old)| new.says_as(old))
+        && choices == seen.choices;
+    if same && now.since(state.rails.told) < RAILS_TELL {
+        return;
+    }
+    (seen.reports, seen.choices) = (reports, choices);
+    state.rails.told = now;
+    actions.push(Action::Publish);
+}
+
+/// Looks after the engine's rails while it serves.
+fn rails_due(state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
+    if !state.engine_serves() || now < state.rails.next {
+        return;
+    }
+    if state.engine_drained != state.wanted() {
+        drain_engine(state, now, actions);
+    } else if state.phase != Phase::Listening {
+        state.rails.next = now.plus(if state.is_hasty(now) { RAILS_HASTE } else { RAILS_LOOK });
+        actions.push(Action::ReadRails);
     }
 }
 
@@ -375,6 +511,7 @@ fn tick(state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
         state.phase = Phase::Draining { kill_at: now.plus(KILL_AGAIN) };
         actions.push(Action::SignalTree(Signal::Kill));
     }
+    rails_due(state, now, actions);
     if state.deadline.is_none_or(|deadline| now < deadline) {
         return;
     }

@@ -1,9 +1,9 @@
 //! The supervisor's rules as data, and random event sequences.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
 use proptest::prelude::*;
-use proto_model::{Observed, RailEndpoint, RankExit, Timestamp};
+use proto_model::{Observed, RailEndpoint, RailReport, RailState, RankExit, Timestamp};
 
 use crate::{
     record::Order,
@@ -44,6 +44,79 @@ fn running() -> State {
     run(&mut state, vec![Event::RankStarted(4), Event::RankStarted(5)]);
     assert_eq!(state.snapshot().state, Observed::Running);
     state
+}
+
+fn rails(rails: &[u32]) -> BTreeSet<u32> {
+    rails.iter().copied().collect()
+}
+
+fn drain(which: &[u32]) -> Event {
+    Event::Order(Order::Drain { rails: rails(which) })
+}
+
+fn seen(states: &[RailState], tx_bytes: u64) -> Event {
+    let report = |(rail, state): (u32, &RailState)| RailReport {
+        rail,
+        state: Some(*state),
+        since: T0,
+        tx_bytes,
+        rx_bytes: 0,
+        tx_rate: 0,
+        rx_rate: 0,
+        flaps: 0,
+        cause: String::new(),
+        peers: 1,
+        peers_up: 1,
+    };
+    Event::Rails { reports: (0..).zip(states).map(report).collect(), choices: Vec::new() }
+}
+
+#[test]
+fn an_engine_begins_with_what_is_drained() {
+    let mut state = State::new([4]).with_drained(rails(&[1]));
+    let actions = run(&mut state, vec![Event::Begin, Event::EngineListening(endpoints())]);
+    let drained = actions.iter().position(|action| *action == Action::DrainEngine(rails(&[1]))).unwrap();
+    assert_eq!(actions.get(drained + 1), Some(&Action::Publish), "before anybody is told that it listens");
+    // It did not answer: it is asked again.
+    run(&mut state, vec![Event::RailsSilent, Event::Tick]);
+    let actions = step(&mut state, Event::Tick, T0.plus(Duration::from_secs(5)));
+    assert_eq!(actions, [Action::DrainEngine(rails(&[1]))]);
+    run(&mut state, vec![Event::EngineDrained(rails(&[1]))]);
+    assert!(
+        step(&mut state, Event::Tick, T0.plus(Duration::from_secs(9))).is_empty(),
+        "nothing is connected"
+    );
+}
+
+#[test]
+fn a_drain_is_done_once_and_watched_until_the_rail_is_empty() {
+    use RailState::{Drained, Draining, Up};
+    let mut state = running();
+    run(&mut state, vec![seen(&[Up, Up], 1)]);
+    let actions = run(&mut state, vec![drain(&[1, 7]), drain(&[1, 7])]);
+    assert_eq!(actions, [Action::Publish, Action::DrainEngine(rails(&[1, 7]))]);
+    assert_eq!(state.snapshot().drained, Some(rails(&[1, 7])));
+    assert_eq!(run(&mut state, vec![Event::EngineDrained(rails(&[1, 7])), Event::Tick]), [Action::ReadRails]);
+    assert!(state.is_hasty(T0));
+    assert_eq!(run(&mut state, vec![seen(&[Up, Draining], 2)]), [Action::Publish]);
+    assert!(state.is_hasty(T0) && !state.is_hasty(T0.plus(Duration::from_secs(11))));
+    assert_eq!(run(&mut state, vec![seen(&[Up, Drained], 3)]), [Action::Publish]);
+    assert!(!state.is_hasty(T0));
+    // Bytes alone are told now and then.
+    assert!(run(&mut state, vec![seen(&[Up, Drained], 4)]).is_empty());
+    let later = T0.plus(crate::supervisor::RAILS_TELL);
+    assert_eq!(step(&mut state, seen(&[Up, Drained], 5), later), [Action::Publish]);
+    assert_eq!(state.snapshot().reports[1].tx_bytes, 5);
+    let actions = run(&mut state, vec![drain(&[])]);
+    assert_eq!(actions, [Action::Publish, Action::DrainEngine(rails(&[]))]);
+}
+
+#[test]
+fn an_engine_that_ends_is_not_asked() {
+    let mut state = running();
+    run(&mut state, vec![stop(5)]);
+    let actions = run(&mut state, vec![drain(&[1]), Event::Tick]);
+    assert!(!actions.iter().any(|a| matches!(a, Action::DrainEngine(_) | Action::ReadRails)), "{actions:?}");
 }
 
 fn cause(state: &State) -> Option<&str> {

@@ -1,5 +1,6 @@
 //! Failures as C knows them: a number now, a text on request.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,33 +16,54 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
 }
 
+/// Not complete yet: the one positive status that is not a number asked for.
+pub(crate) const PENDING: c_int = 1;
+
 /// The status of a failure: its code, negated.
 pub(crate) fn status_of(code: FailureCode) -> c_int {
     -c_int::from(code.number())
+}
+
+/// A failure as it is kept for later: its status and its text.
+#[derive(Debug, Clone)]
+pub(crate) struct Told {
+    pub(crate) status: c_int,
+    pub(crate) text: CString,
+}
+
+impl Told {
+    /// What C is told of an error.
+    pub(crate) fn of(error: &Error) -> Self {
+        Self { status: status_of(error.code()), text: c_text(&error.to_string()) }
+    }
+
+    /// What C is told of a panic.
+    pub(crate) fn of_panic(cause: &(dyn Any + Send)) -> Self {
+        let text = cause.downcast_ref::<&str>().map(ToString::to_string);
+        let text = text.or_else(|| cause.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Self { status: PANIC, text: c_text(&format!("bug in librail: {text}")) }
+    }
+
+    /// Makes it this thread's latest failure.
+    pub(crate) fn remember(self) -> c_int {
+        // During the thread's own end there is nobody left to read it.
+        let _ = LAST.try_with(|last| last.replace(self.text));
+        self.status
+    }
+}
+
+/// A NUL would end the text early for C; none of ours has one, but an engine's might.
+fn c_text(text: &str) -> CString {
+    CString::new(text.replace('\0', " ")).unwrap_or_default()
 }
 
 /// Runs an entry: a panic becomes a status, a failure is remembered for `rail_last_error`.
 pub(crate) fn guard(entry: impl FnOnce() -> Result<c_int, Error>) -> c_int {
     match catch_unwind(AssertUnwindSafe(entry)) {
         Ok(Ok(value)) => value,
-        Ok(Err(error)) => {
-            remember(&error.to_string());
-            status_of(error.code())
-        }
-        Err(cause) => {
-            let text = cause.downcast_ref::<&str>().map(ToString::to_string);
-            let text = text.or_else(|| cause.downcast_ref::<String>().cloned()).unwrap_or_default();
-            remember(&format!("bug in librail: {text}"));
-            PANIC
-        }
+        Ok(Err(error)) => Told::of(&error).remember(),
+        Err(cause) => Told::of_panic(&*cause).remember(),
     }
-}
-
-fn remember(text: &str) {
-    // A NUL would end the text early for C; none of ours has one, but an engine's might.
-    let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
-    // During the thread's own end there is nobody left to read it.
-    let _ = LAST.try_with(|last| last.replace(text));
 }
 
 /// The text of this thread's latest failed call; "" if none failed. Valid until the thread's next call of this library.
@@ -54,6 +76,7 @@ pub extern "C" fn rail_last_error() -> *const c_char {
 #[unsafe(no_mangle)]
 pub extern "C" fn rail_strerror(status: c_int) -> *const c_char {
     let text: &CStr = match u16::try_from(-i64::from(status)).ok().and_then(FailureCode::from_number) {
+        _ if status == PENDING => c"not complete yet",
         _ if status >= OK => c"success",
         _ if status == PANIC => c"bug in librail",
         None => c"unknown status",

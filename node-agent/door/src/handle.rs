@@ -8,26 +8,36 @@ use node_agent_client::{Client, Error};
 
 use crate::error::{OK, guard};
 use crate::exit::detach_at_exit;
+use crate::memory::Buffers;
+use crate::progress::Progress;
 
-/// Version of the C ABI; `rail.h` has the same number.
-const ABI_VERSION: u32 = 1;
+/// Version of the C ABI; `rail.h` has the same number. Programs made for an earlier one run with this library.
+const ABI_VERSION: u32 = 2;
 
 /// An attached rank, opaque to C (`rail_t`).
 #[derive(Debug)]
 pub struct Rail {
     pub(crate) client: Arc<Client>,
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) buffers: Buffers,
+}
+
+/// The rank behind a handle.
+///
+/// # Safety
+/// `rail` is null or came from `rail_init_from_env` and was not finalized; it stays so while the result is used.
+pub(crate) unsafe fn handle<'a>(rail: *const Rail) -> Result<&'a Rail, Error> {
+    // SAFETY: the caller vouches for it; null gives `None`.
+    unsafe { rail.as_ref() }.ok_or_else(|| Error::Argument("the handle is NULL".into()))
 }
 
 /// The client behind a handle.
 ///
 /// # Safety
-/// `rail` is null or came from `rail_init_from_env` and was not finalized; it stays so while the result is used.
-pub(crate) unsafe fn client<'a>(rail: *const Rail) -> Result<&'a Client, Error> {
-    // SAFETY: the caller vouches for it; null gives `None`.
-    match unsafe { rail.as_ref() } {
-        Some(rail) => Ok(&rail.client),
-        None => Err(Error::Argument("the handle is NULL".into())),
-    }
+/// As for [`handle`].
+unsafe fn client<'a>(rail: *const Rail) -> Result<&'a Client, Error> {
+    // SAFETY: passed on to the caller.
+    unsafe { handle(rail) }.map(|rail| &*rail.client)
 }
 
 /// The version of the ABI that this library speaks.
@@ -50,7 +60,8 @@ pub unsafe extern "C" fn rail_init_from_env(rail: *mut *mut Rail) -> c_int {
         *place = std::ptr::null_mut();
         let client = Arc::new(Client::from_env()?);
         detach_at_exit(&client);
-        *place = Box::into_raw(Box::new(Rail { client }));
+        let progress = Arc::new(Progress::new(client.clone()));
+        *place = Box::into_raw(Box::new(Rail { client, progress, buffers: Buffers::default() }));
         Ok(OK)
     })
 }
@@ -67,11 +78,10 @@ pub unsafe extern "C" fn rail_finalize(rail: *mut Rail) -> c_int {
         }
         // SAFETY: the handle came from `Box::into_raw`, and the caller gives it up.
         let rail = unsafe { Box::from_raw(rail) };
-        match Arc::into_inner(rail.client) {
-            Some(client) => client.detach().map(|()| OK),
-            // The end of the process holds it at this moment, and detaches.
-            None => Ok(OK),
-        }
+        // Leaving makes the engine answer, which wakes the thread that waits for answers.
+        let left = rail.client.leave_and_wait();
+        rail.progress.end();
+        left.map(|()| OK)
     })
 }
 
@@ -105,6 +115,23 @@ macro_rules! numbers {
             })
         }
     )*};
+}
+
+/// Panics inside an entry, or with `thread` not 0 in the thread that completes calls: for the tests that nothing unwinds out
+/// of this library. Only test builds have it, and `rail.h` does not name it.
+///
+/// # Safety
+/// `rail` is null (an error) or a live handle.
+#[cfg(debug_assertions)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rail_debug_panic(rail: *const Rail, thread: c_int) -> c_int {
+    guard(|| {
+        // SAFETY: passed on to the caller.
+        let rail = unsafe { handle(rail) }?;
+        assert!(thread != 0, "on purpose");
+        rail.progress.panic_next.store(true, std::sync::atomic::Ordering::SeqCst);
+        Ok(OK)
+    })
 }
 
 numbers! {

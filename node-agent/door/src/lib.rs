@@ -4,17 +4,30 @@
 //! entry catches panics, checks its pointers as far as that is possible, and reports failures as negative numbers with a text
 //! that [`rail_last_error`] gives.
 
+mod asked;
 mod calls;
 mod error;
 mod exit;
 mod handle;
+mod memory;
+mod progress;
+mod request;
 
 pub use calls::{
-    rail_all_gather, rail_all_reduce, rail_all_to_all, rail_barrier, rail_broadcast, rail_recv,
-    rail_reduce_scatter, rail_send,
+    rail_all_gather, rail_all_reduce, rail_all_to_all, rail_barrier, rail_broadcast, rail_iall_gather,
+    rail_iall_reduce, rail_iall_to_all, rail_ibarrier, rail_ibroadcast, rail_irecv, rail_ireduce_scatter,
+    rail_isend, rail_recv, rail_reduce_scatter, rail_send,
 };
 pub use error::{rail_last_error, rail_strerror};
+#[cfg(debug_assertions)]
+pub use handle::rail_debug_panic;
 pub use handle::{
     Rail, rail_abi_version, rail_finalize, rail_init_from_env, rail_local_rank, rail_local_size, rail_node,
     rail_nodes, rail_rank, rail_set_timeout_ms, rail_size,
+};
+pub use memory::{rail_alloc, rail_free};
+pub use progress::rail_event_fd;
+pub use request::{
+    Callback, Request, rail_request_error, rail_request_free, rail_request_on_done, rail_request_test,
+    rail_request_wait,
 };

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use node_agent_engine::bench::{self, Options};
-use node_agent_engine::{Config, Engine, EngineError};
+use node_agent_engine::{Config, Engine, EngineError, bench_engine};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tracing_subscriber::EnvFilter;
 
@@ -32,7 +32,16 @@ pub(crate) enum Command {
     },
     /// Be one rank of a benchmark; the environment says which.
     #[command(hide = true)]
-    BenchRank(Options),
+    BenchRank {
+        #[command(flatten)]
+        options: Options,
+        /// Stay, and do what the lines of standard input say; the other options are then not used.
+        #[arg(long)]
+        serve: bool,
+    },
+    /// Be one node of a benchmark of the engine itself, or all of them.
+    #[command(hide = true)]
+    BenchEngine(bench_engine::Options),
 }
 
 /// Reads the command line; ends the process with code 2 where it is wrong.
@@ -87,16 +96,32 @@ fn hide() {
 }
 
 /// `rail-engine bench-rank`.
-pub(crate) fn bench(options: &Options) -> ExitCode {
-    match bench::run(options) {
-        Ok(report) if report.mismatches == 0 => ExitCode::SUCCESS,
-        Ok(report) => {
-            eprintln!("rail-engine: {} elements are wrong", report.mismatches);
+pub(crate) fn bench(options: &Options, serve: bool) -> ExitCode {
+    let done = if serve { bench::serve().map(|()| 0) } else { bench::run(options).map(|r| r.mismatches) };
+    match done {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(mismatches) => {
+            eprintln!("rail-engine: {mismatches} elements are wrong");
             ExitCode::FAILURE
         }
         Err(error) => {
             eprintln!("rail-engine: {error}");
             ExitCode::from(if error.is_usage() { USAGE } else { 1 })
+        }
+    }
+}
+
+/// `rail-engine bench-engine`.
+pub(crate) fn bench_engine(options: &bench_engine::Options) -> ExitCode {
+    match bench_engine::run(options) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(mismatches) => {
+            eprintln!("rail-engine: {mismatches} elements are wrong");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("rail-engine: {error}");
+            ExitCode::FAILURE
         }
     }
 }

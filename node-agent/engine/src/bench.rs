@@ -5,6 +5,7 @@
 
 mod pattern;
 mod report;
+mod serve;
 
 use std::time::Instant;
 
@@ -21,7 +22,7 @@ const MAX_REPETITIONS: i64 = 1_000_000;
 const SEND_RECV: &str = "send-recv";
 
 /// What to measure.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct Options {
     /// Operation: all-reduce, all-gather, reduce-scatter, broadcast, all-to-all, barrier, or send-recv (to the next rank,
     /// while receiving from the one before).
@@ -95,6 +96,11 @@ pub fn run(options: &Options) -> Result<Report, BenchError> {
     }
     client.detach()?;
     Ok(report)
+}
+
+/// Runs one rank that does what standard input says, line by line, until it ends.
+pub fn serve() -> Result<(), BenchError> {
+    serve::serve()
 }
 
 /// The measurement itself, on an attached rank. All ranks must call it with equal options, and get equal reports.

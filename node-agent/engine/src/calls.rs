@@ -8,6 +8,7 @@ use node_agent_collective::shape::Time;
 use node_agent_collective::{Call, CallError, Completion, Memory, Operation, Region, Ticket};
 use node_agent_local::{Failure as RankFailure, FailureCode, Post, Reply, Span};
 
+use crate::board::stopping;
 use crate::engine::{Engine, after};
 use crate::failure::{of_call_error, of_failure, plain};
 use crate::first::{First, unix_ns};
@@ -67,7 +68,10 @@ impl Engine {
     /// Takes in a call. `Err` is the answer at once; `Ok` means that the answer comes with the completion.
     pub(crate) fn post(&mut self, token: usize, id: u64, post: &Post) -> Result<(), RankFailure> {
         if let Some(reason) = &self.draining {
-            return Err(plain(FailureCode::Stopped, format!("the engine is stopping: {reason}")));
+            return Err(stopping(reason));
+        }
+        if let Some(cause) = self.ranks.shared.cause() {
+            return Err(cause.clone());
         }
         let call = post.call;
         let no_rank = || plain(FailureCode::Protocol, "no rank is attached here");

@@ -16,6 +16,7 @@ use node_agent_transport::{
 };
 use tracing::{info, warn};
 
+use crate::board::stopping;
 use crate::calls::Calls;
 use crate::config::{Config, ConfigError};
 use crate::memory::Private;
@@ -186,6 +187,7 @@ impl Engine {
         } else {
             self.machine.stop(&reason, now);
         }
+        self.ranks.shared.end(stopping(&reason));
         self.draining = Some(reason);
         let end = now + DRAIN;
         self.end = Some(self.end.map_or(end, |earlier| earlier.min(end)));

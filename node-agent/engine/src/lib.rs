@@ -7,11 +7,14 @@
 //! - [`control`]: what the supervisor may ask, as JSON lines.
 //! - [`Engine`]: the progress loop.
 //! - [`bench`]: the built-in benchmark rank.
+//! - [`bench_engine`]: the benchmark of the engine itself, with ranks inside it.
 
 pub mod bench;
+pub mod bench_engine;
 pub mod config;
 pub mod control;
 
+mod board;
 mod calls;
 mod engine;
 mod failure;

@@ -9,6 +9,7 @@ fn main() -> ExitCode {
     args::start_logs();
     match args::parse() {
         args::Command::Run { config } => args::run(&config),
-        args::Command::BenchRank(options) => args::bench(&options),
+        args::Command::BenchRank { options, serve } => args::bench(&options, serve),
+        args::Command::BenchEngine(options) => args::bench_engine(&options),
     }
 }

@@ -1,18 +1,19 @@
 //! The ranks' door: who attaches, which buffers they hold, and what happens when they leave.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use node_agent_collective::shape::Time;
 use node_agent_local::{
-    Channel, Failure as RankFailure, FailureCode, Listener, PeerIdentity, RailBytes, Region, Reply, Request,
-    SocketError, Welcome,
+    Channel, Failure as RankFailure, FailureCode, Listener, PeerIdentity, Presence, RailBytes, Region, Reply,
+    Request, SocketError, Welcome,
 };
 use tracing::{debug, info, warn};
 
+use crate::board::Shared;
 use crate::engine::{ByToken, Engine, after, unwatch, watch};
 use crate::failure::{about_rank, plain};
 
@@ -30,7 +31,7 @@ pub(crate) struct Connection {
     pub(crate) rank: Option<u32>,
     /// When it must have said hello.
     hello_by: Time,
-    buffers: BTreeMap<u32, Arc<Region>>,
+    buffers: BTreeMap<u32, Held>,
     buffer_bytes: u64,
     next_buffer: u32,
     /// Calls under way, and bytes of their operands.
@@ -38,10 +39,18 @@ pub(crate) struct Connection {
     pub(crate) operand_bytes: u64,
 }
 
+/// A buffer of a rank.
+#[derive(Debug)]
+struct Held {
+    region: Arc<Region>,
+    /// Its memory file, for the other ranks of the server.
+    file: OwnedFd,
+}
+
 impl Connection {
     /// The buffer with this name.
     pub(crate) fn buffer(&self, name: u32) -> Option<&Arc<Region>> {
-        self.buffers.get(&name)
+        self.buffers.get(&name).map(|held| &held.region)
     }
 }
 
@@ -57,6 +66,8 @@ pub(crate) struct Ranks {
     detached: BTreeSet<u32>,
     /// Ranks that ended without detaching, with what is known of it.
     lost: BTreeMap<u32, String>,
+    /// Where ranks of one server meet without the engine.
+    pub(crate) shared: Shared,
 }
 
 impl Ranks {
@@ -75,6 +86,7 @@ impl Ranks {
             posted: BTreeMap::new(),
             detached: BTreeSet::new(),
             lost: BTreeMap::new(),
+            shared: Shared::default(),
         })
     }
 
@@ -96,6 +108,18 @@ impl Ranks {
     /// When the next silent connection is to be closed.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.connections.values().filter(|c| c.rank.is_none()).map(|c| c.hello_by).min()
+    }
+
+    /// Sends a reply with a memory file; an error says that the rank does not take it.
+    pub(crate) fn hand_out(
+        &self,
+        token: usize,
+        id: u64,
+        reply: &Reply,
+        file: BorrowedFd<'_>,
+    ) -> Result<(), String> {
+        let Some(connection) = self.connections.get(&token) else { return Ok(()) };
+        connection.channel.send(&reply.encode(id), Some(file)).map_err(|error| error.to_string())
     }
 
     /// A rank posted one more collective. Gives a detached rank that this collective would wait for in vain.
@@ -199,6 +223,10 @@ impl Engine {
                 Err(failure) => Err(failure),
             },
             Request::Counters => Ok(self.counters()),
+            Request::Board => return self.board(token, id),
+            Request::Map { rank, buffer } => return self.map(token, id, rank, buffer),
+            Request::Report(failure) => Ok(self.report(token, failure)),
+            Request::Cause => Ok(self.board_cause()),
             Request::Detach => return self.detach(token, id),
         };
         self.reply(token, id, &reply.unwrap_or_else(Reply::Failed));
@@ -233,6 +261,7 @@ impl Engine {
         info!(rank, pid = connection.peer.pid, "rank attached");
         self.ranks.attached.insert(rank, token);
         self.ranks.detached.remove(&rank);
+        self.note_presence(rank, Presence::Present);
         let limits = self.config.limits;
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         Ok(Reply::Welcome(Welcome {
@@ -274,16 +303,30 @@ impl Engine {
         let buffer = connection.next_buffer;
         connection.next_buffer = connection.next_buffer.wrapping_add(1);
         connection.buffer_bytes = total;
-        connection.buffers.insert(buffer, Arc::new(region));
-        let packet = Reply::Buffer { buffer, bytes }.encode(id);
-        if let Err(error) = connection.channel.send(&packet, Some(file.as_fd())) {
-            self.close_rank(token, &error.to_string());
+        let sent = self.ranks.hand_out(token, id, &Reply::Buffer { buffer, bytes }, file.as_fd());
+        if let Some(connection) = self.ranks.connections.get_mut(&token) {
+            connection.buffers.insert(buffer, Held { region: Arc::new(region), file });
         }
+        sent.unwrap_or_else(|why| self.close_rank(token, &why));
+    }
+
+    /// Hands out a buffer of another rank, for collectives that the ranks do themselves.
+    fn map(&mut self, token: usize, id: u64, rank: u32, buffer: u32) {
+        let holder = self.ranks.attached.get(&rank).and_then(|holder| self.ranks.connections.get(holder));
+        let Some(held) = holder.and_then(|holder| holder.buffers.get(&buffer)) else {
+            let text = format!("rank {rank} holds no buffer {buffer}");
+            let failure = about_rank(FailureCode::InvalidArgument, rank, text);
+            return self.reply(token, id, &Reply::Failed(failure));
+        };
+        let reply = Reply::Buffer { buffer, bytes: held.region.len() as u64 };
+        self.ranks
+            .hand_out(token, id, &reply, held.file.as_fd())
+            .unwrap_or_else(|why| self.close_rank(token, &why));
     }
 
     fn free(&mut self, token: usize, buffer: u32) -> Result<Reply, RankFailure> {
         let connection = self.ranks.connections.get_mut(&token);
-        let freed = connection.and_then(|c| c.buffers.remove(&buffer).map(|region| (c, region)));
+        let freed = connection.and_then(|c| c.buffers.remove(&buffer).map(|held| (c, held.region)));
         let Some((connection, region)) = freed else {
             return Err(plain(FailureCode::InvalidArgument, format!("there is no buffer {buffer}")));
         };
@@ -311,6 +354,7 @@ impl Engine {
         let _ = connection.channel.send(&Reply::Done.encode(id), None);
         let Some(rank) = connection.rank else { return };
         info!(rank, "rank detached");
+        self.note_presence(rank, Presence::Left);
         if unfinished || self.ranks.is_awaited(rank) {
             self.lose(rank, format!("rank {rank} detached while others waited for it"));
         } else {
@@ -342,7 +386,7 @@ impl Engine {
     }
 
     /// The connection is over without a detach: if it was a rank, the job has lost it.
-    fn close_rank(&mut self, token: usize, why: &str) {
+    pub(crate) fn close_rank(&mut self, token: usize, why: &str) {
         let pid = self.ranks.connections.get(&token).map_or(0, |connection| connection.peer.pid);
         match self.forget(token).and_then(|connection| connection.rank) {
             Some(rank) => {
@@ -365,6 +409,7 @@ impl Engine {
     /// Tells the collective core, and so all ranks everywhere, that a rank is gone.
     pub(crate) fn lose(&mut self, rank: u32, text: String) {
         warn!(rank, "{text}");
+        self.end_board_for(rank, &text);
         self.ranks.detached.remove(&rank);
         self.ranks.lost.insert(rank, text);
         if self.draining.is_none() {

@@ -199,9 +199,9 @@ impl Engine {
             refusals.garbage + refusals.wrong_key + refusals.slow + refusals.closed + refusals.crowded;
         Stats {
             rails: rails.collect(),
-            ops: self.calls.completed(),
+            ops: self.calls.completed().saturating_add(self.ranks.shared.operations()),
             refused,
-            first_collective: self.calls.first.done(),
+            first_collective: self.calls.first.done().or_else(|| self.ranks.shared.first()),
         }
     }
 }

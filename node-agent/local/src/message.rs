@@ -45,6 +45,20 @@ pub enum Request {
     Post(Post),
     /// Read the engine's counters; answered by [`Reply::Counters`].
     Counters,
+    /// Hand out the board of this server's ranks; answered by [`Reply::Board`].
+    Board,
+    /// Hand out a buffer of another rank of this server; answered by [`Reply::Buffer`].
+    Map {
+        /// The rank that holds it.
+        rank: u32,
+        /// Its name there.
+        buffer: u32,
+    },
+    /// A collective on the board has failed: end them all with this cause, unless one is known already. Answered by
+    /// [`Reply::Failed`] with the cause that counts.
+    Report(Failure),
+    /// Why has the board failed? Answered by [`Reply::Failed`].
+    Cause,
     /// The rank is finished: what follows is a clean close. Answered by [`Reply::Done`].
     Detach,
 }
@@ -60,6 +74,11 @@ pub enum Reply {
         buffer: u32,
         /// Its size.
         bytes: u64,
+    },
+    /// The board; its memory file comes with this message.
+    Board {
+        /// Ranks that it was made for.
+        ranks: u32,
     },
     /// Done.
     Done,
@@ -209,6 +228,10 @@ impl Request {
     const POST: u16 = 4;
     const COUNTERS: u16 = 5;
     const DETACH: u16 = 6;
+    const BOARD: u16 = 7;
+    const MAP: u16 = 8;
+    const REPORT: u16 = 9;
+    const CAUSE: u16 = 10;
 
     /// The packet of this request under `id`.
     pub fn encode(&self, id: u64) -> Vec<u8> {
@@ -223,6 +246,10 @@ impl Request {
             Self::Post(post) => with(Self::POST, id, |w| post.encode(w)),
             Self::Counters => header(Self::COUNTERS, id),
             Self::Detach => header(Self::DETACH, id),
+            Self::Board => header(Self::BOARD, id),
+            Self::Map { rank, buffer } => with(Self::MAP, id, |w| w.u32(*rank).u32(*buffer)),
+            Self::Report(failure) => with(Self::REPORT, id, |w| failure.encode(w)),
+            Self::Cause => header(Self::CAUSE, id),
         }
         .finish()
     }
@@ -240,6 +267,10 @@ impl Request {
             Self::POST => Self::Post(Post::decode(&mut r)?),
             Self::COUNTERS => Self::Counters,
             Self::DETACH => Self::Detach,
+            Self::BOARD => Self::Board,
+            Self::MAP => Self::Map { rank: r.u32()?, buffer: r.u32()? },
+            Self::REPORT => Self::Report(Failure::decode(&mut r)?),
+            Self::CAUSE => Self::Cause,
             found => return Err(ProtocolError::Kind { found }),
         };
         r.finish()?;
@@ -253,12 +284,14 @@ impl Reply {
     const DONE: u16 = 0x8003;
     const FAILED: u16 = 0x8004;
     const COUNTERS: u16 = 0x8005;
+    const BOARD: u16 = 0x8006;
 
     /// The packet of this reply to request `id`.
     pub fn encode(&self, id: u64) -> Vec<u8> {
         match self {
             Self::Welcome(welcome) => with(Self::WELCOME, id, |w| welcome.encode(w)),
             Self::Buffer { buffer, bytes } => with(Self::BUFFER, id, |w| w.u32(*buffer).u64(*bytes)),
+            Self::Board { ranks } => with(Self::BOARD, id, |w| w.u32(*ranks)),
             Self::Done => header(Self::DONE, id),
             Self::Failed(failure) => with(Self::FAILED, id, |w| failure.encode(w)),
             Self::Counters { rails, operations } => with(Self::COUNTERS, id, |w| {
@@ -277,6 +310,7 @@ impl Reply {
         let reply = match kind {
             Self::WELCOME => Self::Welcome(Welcome::decode(&mut r)?),
             Self::BUFFER => Self::Buffer { buffer: r.u32()?, bytes: r.u64()? },
+            Self::BOARD => Self::Board { ranks: r.u32()? },
             Self::DONE => Self::Done,
             Self::FAILED => Self::Failed(Failure::decode(&mut r)?),
             Self::COUNTERS => decode_counters(&mut r)?,
@@ -288,7 +322,7 @@ impl Reply {
 
     /// File descriptors that travel with this reply.
     pub fn descriptors(&self) -> usize {
-        usize::from(matches!(self, Self::Buffer { .. }))
+        usize::from(matches!(self, Self::Buffer { .. } | Self::Board { .. }))
     }
 }
 

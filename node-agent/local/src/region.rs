@@ -140,6 +140,23 @@ impl Region {
         Ok(())
     }
 
+    /// Copies `bytes` bytes from `offset` on to `to_offset` of `to`, which may be the same region if the ranges are disjoint.
+    pub fn copy_to(
+        &self,
+        offset: usize,
+        to: &Region,
+        to_offset: usize,
+        bytes: usize,
+    ) -> Result<(), RegionError> {
+        let mut tile = [0; 8192];
+        for at in (0..bytes).step_by(tile.len()) {
+            let tile = &mut tile[..(bytes - at).min(8192)];
+            self.read(offset.saturating_add(at), tile)?;
+            to.write(to_offset.saturating_add(at), tile)?;
+        }
+        Ok(())
+    }
+
     fn check(&self, offset: usize, bytes: usize) -> Result<(), RegionError> {
         match offset.checked_add(bytes) {
             Some(end) if end <= self.len => Ok(()),

@@ -48,11 +48,21 @@ fn request() -> impl Strategy<Value = Request> {
         )),
         Just(Request::Counters),
         Just(Request::Detach),
+        Just(Request::Board),
+        any::<(u32, u32)>().prop_map(|(rank, buffer)| Request::Map { rank, buffer }),
+        failure().prop_map(Request::Report),
+        Just(Request::Cause),
     ]
 }
 
 fn optional() -> impl Strategy<Value = Option<u32>> {
     proptest::option::of(0..u32::MAX)
+}
+
+fn failure() -> impl Strategy<Value = Failure> {
+    let code = proptest::sample::select(FailureCode::ALL.to_vec());
+    (code, optional(), optional(), optional(), "\\PC{0,120}")
+        .prop_map(|(code, rank, node, rail, text)| Failure { code, rank, node, rail, text })
 }
 
 fn reply() -> impl Strategy<Value = Reply> {
@@ -62,7 +72,6 @@ fn reply() -> impl Strategy<Value = Reply> {
         rx_bytes,
         chunks,
     });
-    let code = proptest::sample::select(FailureCode::ALL.to_vec());
     prop_oneof![
         (any::<[u32; 8]>(), any::<u64>()).prop_map(|(v, max_bytes)| Reply::Welcome(Welcome {
             size: v[0],
@@ -77,9 +86,8 @@ fn reply() -> impl Strategy<Value = Reply> {
         })),
         any::<(u32, u64)>().prop_map(|(buffer, bytes)| Reply::Buffer { buffer, bytes }),
         Just(Reply::Done),
-        (code, optional(), optional(), optional(), "\\PC{0,120}").prop_map(
-            |(code, rank, node, rail, text)| { Reply::Failed(Failure { code, rank, node, rail, text }) }
-        ),
+        failure().prop_map(Reply::Failed),
+        any::<u32>().prop_map(|ranks| Reply::Board { ranks }),
         (proptest::collection::vec(rail, 0..=MAX_RAILS), any::<u64>())
             .prop_map(|(rails, operations)| Reply::Counters { rails, operations }),
     ]
@@ -135,4 +143,12 @@ fn another_version_is_named() {
     packet[4] = 99;
     let error = Request::decode(&packet).unwrap_err().to_string();
     assert!(error.contains("version 99"), "{error}");
+}
+
+proptest! {
+    #[test]
+    fn posts_fit_in_the_words_of_a_board(call in call(), input in span(), output in span(), timeout_ms: u32, extra: u64) {
+        let post = Post { call, input, output, timeout_ms };
+        prop_assert_eq!(Post::from_words(&post.to_words(extra)), Ok((post, extra)));
+    }
 }

@@ -112,8 +112,10 @@ async fn stream(
                     } else {
                         tracing::warn!("too many readers of logs at once; one was not served");
                     }
-                } else if let Some(event) = command(setup, message) {
-                    events.send(LinkEvent::Core(event)).await.map_err(gone)?;
+                } else {
+                    for event in commands(setup, message) {
+                        events.send(LinkEvent::Core(event)).await.map_err(gone)?;
+                    }
                 }
             }
             () = tokio::time::sleep_until(beat) => {
@@ -135,6 +137,21 @@ fn heartbeat_of(message: &v1::ControllerMessage) -> Option<Duration> {
     let Some(controller_message::Body::Welcome(welcome)) = &message.body else { return None };
     let asked = proto_wire::convert::duration_from_wire(welcome.heartbeat_interval?).ok()?;
     (!asked.is_zero()).then(|| asked.clamp(*HEARTBEATS.start(), *HEARTBEATS.end()))
+}
+
+/// What a message commands, in order. A welcome says first which rails are drained, so that what begins by it begins
+/// with the right ones.
+fn commands(setup: &Setup, message: v1::ControllerMessage) -> Vec<Event> {
+    let epoch = message.epoch;
+    let drained = match &message.body {
+        Some(controller_message::Body::Welcome(welcome)) => welcome.drained.as_ref(),
+        _ => None,
+    };
+    let drained = drained.map(|drained| drained.rails.iter().copied().collect());
+    let first = drained.map(|rails| Event::Command { epoch, command: Command::Drained(rails) });
+    // A welcome that is refused says nothing.
+    let Some(event) = command(setup, message) else { return Vec::new() };
+    first.into_iter().chain([event]).collect()
 }
 
 /// A command in the domain's words. One that is not understood is refused whole, and said: an agent that is older than
@@ -172,6 +189,9 @@ fn command(setup: &Setup, message: v1::ControllerMessage) -> Option<Event> {
                 return None;
             }
         },
+        controller_message::Body::Drained(drained) => {
+            ("drained", Command::Drained(drained.rails.into_iter().collect()))
+        }
         controller_message::Body::OpenLogs(_) => return None,
     };
     setup.metrics.commands.inc([name]);

@@ -277,6 +277,7 @@ impl Runner {
             log_bytes: self.setup.log_bytes,
             cgroups: self.setup.cgroups,
             rank_user: self.setup.rank_user.clone(),
+            drained: self.state.drained().into_iter().collect(),
         }
     }
 

@@ -27,6 +27,9 @@ pub struct Brief {
     /// Whom ranks run as; the agent's own user if none.
     #[serde(default)]
     pub rank_user: Option<RankUser>,
+    /// Rails of this server that are drained when the try begins.
+    #[serde(default)]
+    pub drained: Vec<u32>,
 }
 
 /// Why a supervisor cannot begin.

@@ -8,7 +8,7 @@ use std::{
 };
 
 use node_agent_local::ShortPath;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::saved::{FirstCollective, SavedEndpoint, SavedRail};
 
@@ -28,6 +28,15 @@ pub enum Request {
     },
     /// What went over the rails?
     Stats {},
+    /// Move off these rails, or use them again.
+    Drain {
+        /// Which.
+        rails: Vec<u32>,
+        /// Off or on again.
+        on: bool,
+    },
+    /// How are the rails, and how are operations carried out?
+    Rails {},
     /// End.
     Stop {
         /// Why.
@@ -64,11 +73,59 @@ pub struct Reply {
     pub first_collective: Option<FirstCollective>,
 }
 
+/// The reply to [`Request::Rails`]; without rails from an engine that does not know the question.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct RailsReply {
+    /// By rail.
+    pub rails: Option<Vec<Rail>>,
+    /// The latest of each operation and size.
+    pub choices: Vec<Choice>,
+}
+
+/// One rail, as the engine sees it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Rail {
+    /// Which.
+    pub rail: u32,
+    /// `up`, `draining`, `drained`, `down`, `proving`.
+    pub state: String,
+    /// Milliseconds that it has been so.
+    pub for_ms: u64,
+    /// Sent.
+    pub tx_bytes: u64,
+    /// Received.
+    pub rx_bytes: u64,
+    /// How often a link of it was lost.
+    pub flaps: u32,
+    /// Of the last loss.
+    pub cause: Option<String>,
+    /// Other nodes.
+    pub peers: u32,
+    /// Those that are reached.
+    pub peers_up: u32,
+}
+
+/// How one kind of operation is carried out.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Choice {
+    /// For example `all-reduce`.
+    pub operation: String,
+    /// Greatest size of the class.
+    pub bytes: u64,
+    /// For example `direct`.
+    pub algorithm: String,
+    /// Why.
+    pub reasons: Vec<String>,
+}
+
 /// Asks over a connection of its own.
 ///
 /// # Errors
 /// No engine there, no answer in time, or no JSON.
-pub fn ask(control: &Path, request: &Request, timeout: Duration) -> io::Result<Reply> {
+pub fn ask<R: DeserializeOwned>(control: &Path, request: &Request, timeout: Duration) -> io::Result<R> {
     let mut stream = UnixStream::connect(ShortPath::of(control)?)?;
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))?;

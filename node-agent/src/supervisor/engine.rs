@@ -28,7 +28,7 @@ use crate::{
 /// The engine gives up connecting after this long and says which peer it could not reach.
 const CONNECT: Duration = Duration::from_secs(20);
 /// A control answer of a healthy engine takes less than a millisecond.
-const ANSWER: Duration = Duration::from_millis(500);
+pub const ANSWER: Duration = Duration::from_millis(500);
 /// Its messages are kept in two files of this size.
 const LOG_BYTES: u64 = 512 * 1024;
 /// Its last words, for the cause.
@@ -155,7 +155,7 @@ impl Engine {
 
     /// Asks it to end; it also ends because its standard input closes.
     pub fn stop(&mut self, dir: &JobDir, reason: String) {
-        let _ = ask(&dir.engine_control(), &Request::Stop { reason }, ANSWER);
+        let _: io::Result<Reply> = ask(&dir.engine_control(), &Request::Stop { reason }, ANSWER);
         self.stdin = None;
     }
 

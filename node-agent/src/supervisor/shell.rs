@@ -26,6 +26,7 @@ use crate::{
         engine::{self, Engine},
         environment,
         link::Link,
+        rails::{self, Rails},
         ranks::Ranks,
     },
 };
@@ -51,6 +52,7 @@ pub struct Shell {
     link: Link,
     engine: Option<Engine>,
     ranks: Ranks,
+    rails: Rails,
     /// Ends of the engine and the ranks, by pidfd: readable when they have ended.
     ends: Vec<OwnedFd>,
     connected: (Sender<Connected>, Receiver<Connected>),
@@ -76,7 +78,8 @@ impl Shell {
     pub fn new(dir: JobDir, task: Task) -> io::Result<Self> {
         let link = Link::listen(&dir.socket())?;
         let ranks = Ranks::new(&dir, &task);
-        let state = State::new(task.ranks.iter().map(|rank| rank.rank));
+        let drained = task.brief.drained.iter().copied().collect();
+        let state = State::new(task.ranks.iter().map(|rank| rank.rank)).with_drained(drained);
         let wake =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK)?;
         let mut shell = Self {
@@ -87,6 +90,7 @@ impl Shell {
             link,
             engine: None,
             ranks,
+            rails: Rails::default(),
             ends: Vec::new(),
             connected: channel(),
             wake,
@@ -132,6 +136,18 @@ impl Shell {
             Action::ConnectEngine(peers) => self.connect_engine(&peers),
             Action::SpawnRanks => self.spawn_ranks(),
             Action::SignalTree(hardness) => self.ranks.signal(hardness, self.engine_pid()),
+            Action::DrainEngine(wanted) => {
+                let done = rails::drain(&self.dir, &self.task, &wanted);
+                if let Err(why) = &done {
+                    eprintln!("rails cannot be drained or used again yet: {why}");
+                }
+                self.queue.push_back(done.map_or(Event::RailsSilent, |()| Event::EngineDrained(wanted)));
+            }
+            Action::ReadRails => {
+                let seen = self.rails.read(&self.dir, &self.task, wall());
+                let rails = |(reports, choices)| Event::Rails { reports, choices };
+                self.queue.push_back(seen.map_or(Event::RailsSilent, rails));
+            }
             Action::ReadStats => {
                 let bytes = |rail: &crate::saved::SavedRail| RailBytes {
                     rail: rail.rail,
@@ -260,7 +276,7 @@ impl Shell {
     fn wait(&self) {
         let timeout = match self.state.snapshot().state {
             Observed::Preparing => COMING_UP,
-            _ if self.state.is_draining() => ENDING,
+            _ if self.state.is_draining() || self.state.is_hasty(self.now()) => ENDING,
             _ => QUIET,
         };
         let descriptors = self

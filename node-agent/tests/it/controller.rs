@@ -255,7 +255,7 @@ impl Controller {
     pub async fn welcome(&self, jobs: &[&Assignment]) {
         let assignments = jobs.iter().map(|job| (*job).into()).collect();
         let interval = proto_wire::convert::duration_to_wire(Duration::from_millis(200));
-        let welcome = v1::Welcome { assignments, heartbeat_interval: Some(interval) };
+        let welcome = v1::Welcome { assignments, heartbeat_interval: Some(interval), drained: None };
         self.say(controller_message::Body::Welcome(welcome)).await;
     }
 

@@ -48,6 +48,7 @@ fn brief() -> Brief {
         log_bytes: 1 << 20,
         cgroups: true,
         rank_user: None,
+        drained: Vec::new(),
     }
 }
 
@@ -265,7 +266,9 @@ fn a_rank_that_dies_in_a_collective_is_not_blamed_on_the_engine() {
     job.run();
     job.state(Observed::Running);
     eventually("both ranks are in it", || {
-        control::ask(&job.dir.engine_control(), &Request::Stats {}, LIMIT).unwrap().first_collective
+        control::ask::<control::Reply>(&job.dir.engine_control(), &Request::Stats {}, LIMIT)
+            .unwrap()
+            .first_collective
     });
     fs::write(job.work("go"), "").unwrap();
     let seen = job.until("the end of rank 1", |seen| !seen.exits.is_empty() || seen.cause.is_some());

@@ -61,13 +61,18 @@ impl<M: Memory> Sink for Bridge<'_, M> {
         self.machine.sent(rail, peer, token, self.clock.now());
     }
 
-    fn rail_up(&mut self, rail: Rail, peer: Node) {
+    fn rail_up(&mut self, rail: Rail, peer: Node, _generation: u32) {
         self.machine.rail_up(rail, peer, self.clock.now());
     }
 
-    fn rail_down(&mut self, rail: Rail, peer: Node, cause: RailCause) {
+    fn rail_down(&mut self, rail: Rail, peer: Node, _generation: u32, cause: RailCause) {
         self.machine.rail_down(rail, peer, cause, self.clock.now());
     }
+
+    // The machine learns of its ports by their links.
+    fn port_down(&mut self, _rail: Rail) {}
+
+    fn port_up(&mut self, _rail: Rail) {}
 
     fn external(&mut self, token: usize) {
         self.external.push(token);

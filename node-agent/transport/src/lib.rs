@@ -10,6 +10,6 @@ pub mod tcp;
 pub mod transport;
 
 pub use drive::{Bridge, Clock, drive};
-pub use memory::{MemoryNet, MemoryRails};
+pub use memory::{Fault, MemoryNet, MemoryRails};
 pub use tcp::{JobKey, Missing, Refusals, SetupError, TcpConfig, TcpRails, Wiring};
 pub use transport::{Counters, Sink, Transport, TransportError, Waker};

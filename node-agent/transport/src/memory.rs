@@ -1,44 +1,24 @@
-//! Rails in one process's memory: for tests, several nodes in one process. Links are queues with a bound, like
-//! sockets; a frame's payload is copied when the queue takes it. Links can be cut and restored, and delayed by seeded
-//! random times.
+//! Rails in one process's memory: for tests, several nodes in one process. Links are queues with a bound, like sockets; a
+//! frame's payload is copied when the queue takes it. Everything that can happen to them is a [`Fault`], applied at once
+//! ([`MemoryNet::apply`]) or after a number of frames ([`MemoryNet::script`]); random times come from the seed alone.
+//! A link that ended is made again, as by redialing, when nothing is in its way; each life has its generation.
 
-use std::collections::{BTreeMap, VecDeque};
+mod fault;
+mod net;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use node_agent_collective::shape::{Node, Rail};
 use node_agent_collective::{HEADER_BYTES, Header, RailCause, Transmit};
 
+pub use fault::Fault;
+use net::{Packet, State};
+
 use crate::transport::{Counters, Sink, Transport, TransportError, Waker};
-
-/// Bytes that a link holds.
-const LINK_BYTES: usize = 1 << 20;
-
-type LinkId = (Node, Node, Rail);
-
-#[derive(Debug)]
-struct Packet {
-    header: [u8; HEADER_BYTES],
-    payload: Vec<u8>,
-    ready: Instant,
-}
-
-#[derive(Debug, Default)]
-struct Pipe {
-    packets: VecDeque<Packet>,
-    bytes: usize,
-}
-
-#[derive(Debug)]
-struct State {
-    pipes: BTreeMap<LinkId, Pipe>,
-    /// Links that are down, by (lower node, higher node, rail), and why.
-    down: BTreeMap<LinkId, RailCause>,
-    /// Greatest delay of each rail.
-    delay: Vec<Duration>,
-    random: u64,
-    woken: Vec<bool>,
-}
 
 #[derive(Debug)]
 struct Shared {
@@ -56,10 +36,12 @@ impl Shared {
         state.woken[node] = true;
         self.signals[node].notify_all();
     }
-}
 
-fn pair(a: Node, b: Node, rail: Rail) -> LinkId {
-    (a.min(b), a.max(b), rail)
+    fn wake_all(&self, state: &mut State) {
+        for node in 0..self.signals.len() {
+            self.wake(state, node as Node);
+        }
+    }
 }
 
 /// Rails that join some nodes of this process, and the hooks for faults.
@@ -71,18 +53,12 @@ pub struct MemoryNet {
 }
 
 impl MemoryNet {
-    /// Rails between these numbers of nodes; all up, without delay. `seed` decides delays.
+    /// Rails between these numbers of nodes; all sound, without delay. `seed` decides delays.
     #[must_use]
     pub fn new(nodes: usize, rails: usize, seed: u64) -> Self {
-        let state = State {
-            pipes: BTreeMap::new(),
-            down: BTreeMap::new(),
-            delay: vec![Duration::ZERO; rails],
-            random: seed,
-            woken: vec![false; nodes],
-        };
+        let state = Mutex::new(State::new(nodes, rails, seed));
         let signals = (0..nodes).map(|_| Condvar::new()).collect();
-        MemoryNet { shared: Arc::new(Shared { state: Mutex::new(state), signals }), nodes, rails }
+        MemoryNet { shared: Arc::new(Shared { state, signals }), nodes, rails }
     }
 
     /// One node's end. To be made once for each node.
@@ -94,32 +70,39 @@ impl MemoryNet {
             nodes: self.nodes,
             rails: self.rails,
             out: BTreeMap::new(),
-            up: BTreeMap::new(),
+            told: BTreeMap::new(),
+            dark: BTreeSet::new(),
             counters: BTreeMap::new(),
         }
     }
 
+    /// Carries out a fault now.
+    pub fn apply(&self, fault: &Fault) {
+        let mut state = self.shared.lock();
+        state.apply(fault, Instant::now());
+        self.shared.wake_all(&mut state);
+    }
+
+    /// Faults to come, each when the net has carried so many frames in all. Replaces an earlier script.
+    pub fn script(&self, script: Vec<(u64, Fault)>) {
+        self.shared.lock().script(script);
+    }
+
     /// Delays each frame of a rail by a random time up to `most`. Frames of a link stay in order.
     pub fn delay(&self, rail: Rail, most: Duration) {
-        self.shared.lock().delay[usize::from(rail)] = most;
+        for from in 0..self.nodes as Node {
+            (0..self.nodes as Node).for_each(|to| self.apply(&Fault::Delay { from, to, rail, most }));
+        }
     }
 
     /// Takes a link down; what is on it is lost.
     pub fn cut(&self, a: Node, b: Node, rail: Rail, cause: RailCause) {
-        let mut state = self.shared.lock();
-        state.pipes.remove(&(a, b, rail));
-        state.pipes.remove(&(b, a, rail));
-        state.down.insert(pair(a, b, rail), cause);
-        self.shared.wake(&mut state, a);
-        self.shared.wake(&mut state, b);
+        self.apply(&Fault::Cut { a, b, rail, cause });
     }
 
     /// Brings a link up again.
     pub fn restore(&self, a: Node, b: Node, rail: Rail) {
-        let mut state = self.shared.lock();
-        state.down.remove(&pair(a, b, rail));
-        self.shared.wake(&mut state, a);
-        self.shared.wake(&mut state, b);
+        self.apply(&Fault::Restore { a, b, rail });
     }
 }
 
@@ -131,8 +114,10 @@ pub struct MemoryRails {
     nodes: usize,
     rails: usize,
     out: BTreeMap<(Rail, Node), VecDeque<Transmit>>,
-    /// What the sink was told.
-    up: BTreeMap<(Rail, Node), bool>,
+    /// The generations that the sink was told to be up.
+    told: BTreeMap<(Rail, Node), u32>,
+    /// The ports that the sink was told to be down.
+    dark: BTreeSet<Rail>,
     counters: BTreeMap<(Rail, Node), Counters>,
 }
 
@@ -142,23 +127,33 @@ impl MemoryRails {
         peers.flat_map(|peer| (0..self.rails as Rail).map(move |rail| (rail, peer))).collect()
     }
 
-    /// Tells the sink of links that came or went.
+    /// Tells the sink of ports and links that came or went.
     fn report(&mut self, sink: &mut dyn Sink) {
+        for rail in 0..self.rails as Rail {
+            let dark = self.shared.lock().dark.contains(&(self.node, rail));
+            if dark && self.dark.insert(rail) {
+                sink.port_down(rail);
+            } else if !dark && self.dark.remove(&rail) {
+                sink.port_up(rail);
+            }
+        }
         for (rail, peer) in self.links() {
-            let down = self.shared.lock().down.get(&pair(self.node, peer, rail)).cloned();
-            let told = self.up.entry((rail, peer)).or_insert(false);
-            match down {
-                None if !*told => {
-                    *told = true;
-                    self.counters.entry((rail, peer)).or_default().ups += 1;
-                    sink.rail_up(rail, peer);
-                }
-                Some(cause) if *told => {
-                    *told = false;
-                    self.out.remove(&(rail, peer));
-                    sink.rail_down(rail, peer, cause);
-                }
-                _ => {}
+            let now = {
+                let mut state = self.shared.lock();
+                state.settle(Instant::now());
+                state.open(self.node, peer, rail)
+            };
+            let told = self.told.get(&(rail, peer)).copied();
+            if let Some(generation) = told.filter(|told| now.as_ref() != Ok(told)) {
+                self.told.remove(&(rail, peer));
+                self.out.remove(&(rail, peer));
+                let cause = now.clone().err().unwrap_or(RailCause::Closed);
+                sink.rail_down(rail, peer, generation, cause);
+            }
+            if let Some(generation) = now.ok().filter(|&now| told != Some(now)) {
+                self.told.insert((rail, peer), generation);
+                self.counters.entry((rail, peer)).or_default().ups += 1;
+                sink.rail_up(rail, peer, generation);
             }
         }
     }
@@ -167,16 +162,18 @@ impl MemoryRails {
     fn next(&self) -> Result<(Rail, Node, Packet), Option<Instant>> {
         let now = Instant::now();
         let mut state = self.shared.lock();
-        let mut soonest: Option<Instant> = None;
+        let mut soonest: Option<Instant> = state.settle(now);
         for (rail, peer) in self.links() {
-            let Some(pipe) = state.pipes.get_mut(&(peer, self.node, rail)) else { continue };
-            let Some(ready) = pipe.packets.front().map(|p| p.ready) else { continue };
-            if ready > now {
-                soonest = Some(soonest.map_or(ready, |s| s.min(ready)));
-            } else if let Some(packet) = pipe.packets.pop_front() {
-                pipe.bytes -= packet.payload.len() + HEADER_BYTES;
-                self.shared.wake(&mut state, peer);
-                return Ok((rail, peer, packet));
+            // What the sink was not told of has to wait until it is.
+            if self.told.get(&(rail, peer)).copied() != state.open(self.node, peer, rail).ok() {
+                continue;
+            }
+            match state.take((peer, self.node, rail), now) {
+                Ok(packet) => {
+                    self.shared.wake(&mut state, peer);
+                    return Ok((rail, peer, packet));
+                }
+                Err(ready) => soonest = soonest.into_iter().chain(ready).min(),
             }
         }
         Err(soonest)
@@ -198,20 +195,22 @@ impl MemoryRails {
             }
             sink.received(rail, peer)
         });
-        if let Err(error) = result {
-            self.close(rail, peer, RailCause::Protocol(error));
+        if let (Err(error), Some(&generation)) = (result, self.told.get(&(rail, peer))) {
+            self.close(rail, peer, generation, RailCause::Protocol(error));
         }
     }
 }
 
 impl Transport for MemoryRails {
     fn send(&mut self, frame: Transmit) {
-        self.out.entry((frame.rail, frame.peer)).or_default().push_back(frame);
+        if self.told.contains_key(&(frame.rail, frame.peer)) {
+            self.out.entry((frame.rail, frame.peer)).or_default().push_back(frame);
+        }
     }
 
     fn flush(&mut self, sink: &mut dyn Sink) {
         self.report(sink);
-        for ((rail, peer), frames) in &mut self.out {
+        for (&(rail, peer), frames) in &mut self.out {
             while let Some(frame) = frames.front() {
                 let size = HEADER_BYTES + frame.header.length as usize;
                 let payload = match frame.payload.map(|region| sink.payload(frame.token, region)) {
@@ -223,31 +222,23 @@ impl Transport for MemoryRails {
                     }
                 };
                 let mut state = self.shared.lock();
-                if state.down.contains_key(&pair(self.node, *peer, *rail)) {
+                let way = (self.node, peer, rail);
+                let open = state.open(self.node, peer, rail).ok();
+                if open.is_none() || open != self.told.get(&(rail, peer)).copied() {
                     break;
                 }
-                let most = state.delay[usize::from(*rail)];
-                // A linear congruential step is random enough for a delay, and needs no dependency.
-                state.random = state
-                    .random
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1_442_695_040_888_963_407);
-                let delay = most.mul_f64((state.random >> 33) as f64 / f64::from(1u32 << 31));
-                let pipe = state.pipes.entry((self.node, *peer, *rail)).or_default();
-                if pipe.bytes > 0 && pipe.bytes + size > LINK_BYTES {
+                if !state.has_room(way, size) {
                     break;
                 }
-                pipe.bytes += size;
-                let ready = Instant::now() + delay;
-                pipe.packets.push_back(Packet { header: frame.header.encode(), payload, ready });
-                self.shared.wake(&mut state, *peer);
+                state.put(way, frame.header.encode(), payload, Instant::now());
+                self.shared.wake(&mut state, peer);
                 drop(state);
-                let counters = self.counters.entry((*rail, *peer)).or_default();
+                let counters = self.counters.entry((rail, peer)).or_default();
                 counters.tx_frames += 1;
                 counters.tx_bytes += size as u64;
                 let token = frame.token;
                 frames.pop_front();
-                sink.sent(*rail, *peer, token);
+                sink.sent(rail, peer, token);
             }
         }
     }
@@ -293,144 +284,18 @@ impl Transport for MemoryRails {
         self.counters.get(&(rail, peer)).copied().unwrap_or_default()
     }
 
-    fn close(&mut self, rail: Rail, peer: Node, cause: RailCause) {
-        let net = MemoryNet { shared: Arc::clone(&self.shared), nodes: self.nodes, rails: self.rails };
-        net.cut(self.node, peer, rail, cause);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::drive::{Bridge, Clock, drive};
-    use node_agent_collective::shape::Tuning;
-    use node_agent_collective::{
-        Arena, BufferId, Call, Completion, Config, Dtype, Failure, Machine, Memory, Operation, ReduceOp,
-        Region,
-    };
-
-    const COUNT: usize = 50_000;
-
-    type End = (Vec<Completion>, Option<Failure>);
-
-    /// One node: an all-reduce, then `between`, then another; gives how each ended.
-    fn node(net: &MemoryNet, node: Node, between: &(dyn Fn(&mut Machine) + Sync)) -> End {
-        let mut memory = Arena::new();
-        let mut config = Config {
-            node,
-            nodes: net.nodes,
-            ranks: (0..net.nodes as Node).collect(),
-            rails: net.rails,
-            chunk_bytes: 4096,
-            op_timeout: Duration::from_secs(20),
-            epoch: 1,
-            scratch: Region::new(BufferId(0), 0, usize::MAX / 4),
-            tuning: Tuning::default(),
-        };
-        config.scratch = memory.insert(vec![0; config.scratch_bytes()]);
-        let mut machine = Machine::new(config).unwrap();
-        let (mut rails, clock, mut ended) = (net.node(node), Clock::start(), Vec::new());
-        let call = Call {
-            operation: Operation::AllReduce,
-            dtype: Dtype::I32,
-            reduce: ReduceOp::Sum,
-            count: COUNT as u64,
-        };
-        for round in 0..2 {
-            let buffer =
-                memory.insert([i32::from(node) + 1; COUNT].iter().flat_map(|v| v.to_ne_bytes()).collect());
-            if machine.post(node.into(), call, buffer, buffer, clock.now()).is_err() {
-                break;
-            }
-            let deadline = Instant::now() + Duration::from_secs(20);
-            let mut idle = Duration::ZERO;
-            while (ended.len() <= round || !machine.is_quiet()) && idle < Duration::from_millis(200) {
-                assert!(Instant::now() < deadline);
-                let mut external = Vec::new();
-                let mut bridge =
-                    Bridge { machine: &mut machine, memory: &mut memory, clock, external: &mut external };
-                drive(&mut bridge, &mut rails, Duration::from_millis(10)).unwrap();
-                ended.extend(std::iter::from_fn(|| machine.poll_completion()));
-                idle += if ended.len() > round { Duration::from_millis(10) } else { Duration::ZERO };
-            }
-            if ended.last().is_some_and(|c: &Completion| c.result.is_ok()) {
-                let sum = (1..=net.nodes as i32).sum::<i32>().to_ne_bytes();
-                assert!(memory.bytes(buffer).unwrap().chunks(4).all(|v| v == sum));
-            }
-            between(&mut machine);
-        }
-        (ended, machine.failure().cloned())
-    }
-
-    fn nodes(net: &MemoryNet, between: &(dyn Fn(&mut Machine) + Sync)) -> Vec<End> {
-        std::thread::scope(|scope| {
-            let start = |n| scope.spawn(move || node(net, n as Node, between));
-            let threads: Vec<_> = (0..net.nodes).map(start).collect();
-            threads.into_iter().map(|t| t.join().unwrap()).collect()
-        })
-    }
-
-    #[test]
-    fn nodes_of_one_process_reduce_over_delayed_rails() {
-        for seed in 0..3 {
-            let net = MemoryNet::new(3, 3, seed);
-            net.delay(1, Duration::from_micros(300));
-            for (ended, _) in nodes(&net, &|_| {}) {
-                assert!(ended.len() == 2 && ended.iter().all(|c| c.result.is_ok()), "seed {seed}: {ended:?}");
-            }
+    fn close(&mut self, rail: Rail, peer: Node, generation: u32, cause: RailCause) {
+        let mut state = self.shared.lock();
+        if state.close(self.node, peer, rail, generation, cause) {
+            self.shared.wake(&mut state, self.node);
+            self.shared.wake(&mut state, peer);
         }
     }
 
-    #[test]
-    fn a_node_that_is_cut_off_is_lost_to_all() {
-        let net = MemoryNet::new(3, 2, 1);
-        let cut = net.clone();
-        let ends = nodes(&net, &|machine| {
-            if machine.config().node == 2 {
-                for (peer, rail) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-                    cut.cut(2, peer, rail, RailCause::Closed);
-                }
-            }
-        });
-        for (ended, failure) in &ends[..2] {
-            let failure = failure.as_ref().unwrap();
-            assert!(
-                matches!(failure, Failure::PeerLost { node: 2, .. } | Failure::Remote { .. }),
-                "{failure}"
-            );
-            assert!(ended[1..].iter().all(|c| c.result.is_err()));
-        }
-    }
-
-    #[test]
-    fn another_thread_ends_a_poll() {
-        struct Nobody;
-        impl Sink for Nobody {
-            fn payload(&self, _: u64, _: Region) -> Option<&[u8]> {
-                None
-            }
-            fn begin(
-                &mut self,
-                _: Rail,
-                _: Node,
-                _: &Header,
-            ) -> Result<(), node_agent_collective::FrameError> {
-                Ok(())
-            }
-            fn landing(&mut self, _: Rail, _: Node, _: usize) -> Option<&mut [u8]> {
-                None
-            }
-            fn received(&mut self, _: Rail, _: Node) -> Result<(), node_agent_collective::FrameError> {
-                Ok(())
-            }
-            fn sent(&mut self, _: Rail, _: Node, _: u64) {}
-            fn rail_up(&mut self, _: Rail, _: Node) {}
-            fn rail_down(&mut self, _: Rail, _: Node, _: RailCause) {}
-        }
-        let mut rails = MemoryNet::new(2, 1, 0).node(0);
-        let waker = rails.waker();
-        let thread = std::thread::spawn(move || waker.wake());
-        rails.poll(None, &mut Nobody).unwrap();
-        thread.join().unwrap();
+    fn redial(&mut self, rail: Rail, peer: Node) {
+        let mut state = self.shared.lock();
+        state.redial(self.node, peer, rail);
+        self.shared.wake(&mut state, self.node);
+        self.shared.wake(&mut state, peer);
     }
 }

@@ -5,6 +5,7 @@ mod conn;
 // Public for the fuzz target only.
 #[doc(hidden)]
 pub mod handshake;
+mod meeting;
 mod rails;
 mod socket;
 #[cfg(test)]
@@ -124,6 +125,8 @@ pub struct Refusals {
     pub closed: u64,
     /// Too many at once.
     pub crowded: u64,
+    /// Of a generation that is no newer than the link's.
+    pub stale: u64,
 }
 
 /// A link that is not up yet: its rail, its peer, and why the latest try failed, if there was one from here.

@@ -30,11 +30,20 @@ pub trait Sink {
     /// All bytes of a frame were handed to the rail.
     fn sent(&mut self, rail: Rail, peer: Node, token: u64);
 
-    /// A link is connected and authenticated.
-    fn rail_up(&mut self, rail: Rail, peer: Node);
+    /// A link is connected and authenticated. `generation` names this life of it, equally at both ends; it rises with
+    /// every try, so a later life of the same link has a greater one.
+    fn rail_up(&mut self, rail: Rail, peer: Node, generation: u32);
 
-    /// A link is gone.
-    fn rail_down(&mut self, rail: Rail, peer: Node, cause: RailCause);
+    /// That life of a link is over: nothing that was handed to it is reported as [`Sink::sent`] from now on, and nothing
+    /// more of it comes in.
+    fn rail_down(&mut self, rail: Rail, peer: Node, generation: u32, cause: RailCause);
+
+    /// This node's own port on a rail has lost its carrier, was switched off or is gone. The rail's links that were up
+    /// are reported down with [`RailCause::NoCarrier`] right after this.
+    fn port_down(&mut self, rail: Rail);
+
+    /// The own port is back. Its links are dialed at once; each is reported when it is up.
+    fn port_up(&mut self, rail: Rail);
 
     /// A source that the caller registered beside the rails is ready (see [`crate::tcp::TcpRails::registry`]).
     fn external(&mut self, _token: usize) {}
@@ -106,6 +115,10 @@ pub trait Transport {
     /// What went over a link.
     fn counters(&self, rail: Rail, peer: Node) -> Counters;
 
-    /// Takes a link down; reported by [`Sink::rail_down`] with the next flush or poll.
-    fn close(&mut self, rail: Rail, peer: Node, cause: RailCause);
+    /// Takes a link down if that generation of it is up: bytes still queued are dropped and the connection is reset, so
+    /// that the peer's end dies too. Reported by [`Sink::rail_down`] with the next flush or poll.
+    fn close(&mut self, rail: Rail, peer: Node, generation: u32, cause: RailCause);
+
+    /// Tries to bring a link that is down up at once and forgets its pause, if this side is the one that dials.
+    fn redial(&mut self, rail: Rail, peer: Node);
 }

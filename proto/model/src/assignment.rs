@@ -2,7 +2,10 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use crate::{JobId, JobKey, JobSpec, JobUid, NodeName, Placement, RailBytes, RankExit, Reason, RunResult};
+use crate::{
+    AlgorithmChoice, JobId, JobKey, JobSpec, JobUid, NodeName, Placement, RailBytes, RailReport, RankExit,
+    Reason, RunResult,
+};
 
 /// The wish for one try of one job on one server.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,6 +91,10 @@ pub struct Observation {
     pub result: Option<RunResult>,
     /// Bytes that this server's engine moved.
     pub rails: Vec<RailBytes>,
+    /// What this server's engine sees of its rails, while it runs.
+    pub reports: Vec<RailReport>,
+    /// How operations are carried out; from the job's first server only.
+    pub choices: Vec<AlgorithmChoice>,
 }
 
 /// How far one server is with one try of one job. Only ever moves forward.

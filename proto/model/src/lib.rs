@@ -12,6 +12,7 @@ pub mod job;
 pub mod node;
 pub mod phase;
 pub mod placement;
+pub mod rails;
 pub mod reason;
 pub mod tenant;
 pub mod time;
@@ -26,6 +27,7 @@ pub use job::{
 pub use node::{Gpu, Health, Inventory, Nic, Node};
 pub use phase::Phase;
 pub use placement::{NicPlace, NodePlace, Placement, RankPlace};
+pub use rails::{AlgorithmChoice, Drain, DrainTarget, RailReport, RailState};
 pub use reason::Reason;
 pub use tenant::{Quota, Role, Tenant};
 pub use time::Timestamp;

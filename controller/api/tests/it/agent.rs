@@ -154,7 +154,7 @@ impl AgentBody {
                     .collect();
                 let _ = self.agents.upload_logs(tokio_stream::iter(uploads)).await;
             }
-            Order::Welcome(_) | Order::Forget(_) => {}
+            Order::Welcome(_) | Order::Drained(_) | Order::Forget(_) => {}
         }
     }
 

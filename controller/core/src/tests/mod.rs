@@ -1,6 +1,7 @@
 //! A small world around the core: two tenants, four nodes, a store in memory; and the tests by subject.
 
 mod agents;
+mod drains;
 mod jobs;
 mod random;
 mod refusals;
@@ -90,6 +91,7 @@ pub(crate) struct World {
     pub(crate) stored: BTreeMap<Key, Write>,
     pub(crate) wishes: BTreeMap<(NodeName, JobUid), (u32, Wish)>,
     pub(crate) forgotten: BTreeSet<(NodeName, JobUid, u32)>,
+    pub(crate) drained: BTreeMap<NodeName, BTreeSet<u32>>,
     pub(crate) session: u64,
     revision: u64,
     random: u64,
@@ -114,6 +116,7 @@ impl World {
             stored: BTreeMap::new(),
             wishes: BTreeMap::new(),
             forgotten: BTreeSet::new(),
+            drained: BTreeMap::new(),
             session: 0,
             revision: 0,
             random: 1,
@@ -158,7 +161,13 @@ impl World {
                 self.wishes.insert((push.node.clone(), assignment.uid), wish);
             };
             match &push.message {
-                ToNode::Welcome { assignments, .. } => assignments.iter().for_each(take),
+                ToNode::Welcome { assignments, drained, .. } => {
+                    assignments.iter().for_each(take);
+                    self.drained.insert(push.node.clone(), drained.clone());
+                }
+                ToNode::Drained { rails } => {
+                    self.drained.insert(push.node.clone(), rails.clone());
+                }
                 ToNode::Assignment(assignment) => take(assignment),
                 ToNode::Forget { uid, attempt } => {
                     self.forgotten.insert((push.node.clone(), *uid, *attempt));
@@ -236,6 +245,8 @@ impl World {
             cause: None,
             result: None,
             rails: Vec::new(),
+            reports: Vec::new(),
+            choices: Vec::new(),
         }
     }
 
@@ -296,6 +307,7 @@ pub(crate) fn stored(rows: &BTreeMap<Key, Write>) -> Stored {
             Write::PutTenant(tenant) => stored.tenants.push(((*tenant).clone(), 1)),
             Write::PutFabric(fabric) => stored.fabric = Some(((*fabric).clone(), 1)),
             Write::PutRequest(record) => stored.requests.push((*record).clone()),
+            Write::PutDrain(drain) => stored.drains.push((*drain).clone()),
             Write::PutToken(record) => stored.tokens.push((*record).clone()),
             other => panic!("{other:?}"),
         }

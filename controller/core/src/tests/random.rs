@@ -21,6 +21,7 @@ enum Act {
     RemoveNode { node: usize, force: bool },
     Join(usize),
     Quota(u32),
+    Drain { node: usize, rail: u32, whole: bool, on: bool, force: bool },
     Pass(u16),
 }
 
@@ -35,6 +36,7 @@ const STATES: [Observed; 6] = [
 
 fn act() -> impl Strategy<Value = Act> {
     let node = 0usize..4;
+    let node2 = node.clone();
     prop_oneof![
         6 => (0u8..6, 1u32..4, 0u32..5, 0u32..3, 0u8..3, prop::option::of(0u8..4))
             .prop_map(|(job, nodes, gpus, rails, policy, request)| Act::Submit { job, nodes, gpus, rails, policy, request }),
@@ -48,6 +50,8 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (node.clone(), any::<bool>()).prop_map(|(node, force)| Act::RemoveNode { node, force }),
         2 => node.prop_map(Act::Join),
         1 => (0u32..20).prop_map(Act::Quota),
+        2 => (node2, 0u32..2, any::<bool>(), any::<bool>(), any::<bool>())
+            .prop_map(|(node, rail, whole, on, force)| Act::Drain { node, rail, whole, on, force }),
         4 => (0u16..30_000).prop_map(Act::Pass),
     ]
 }
@@ -110,6 +114,14 @@ fn event(w: &mut World, act: &Act) -> Option<Event> {
             quota: Quota { gpus: *gpus, jobs: 0 },
             dry_run: false,
         },
+        Act::Drain { node, rail, whole, on, force } => {
+            let target = if *whole { rail.to_string() } else { format!("n{node}:{rail}") };
+            let (reason, by) = (String::new(), String::new());
+            match on {
+                true => Event::DrainRail { target, reason, by, force: *force },
+                false => Event::UndrainRail { target },
+            }
+        }
         Act::Pass(millis) => {
             w.now = w.now.plus(Duration::from_millis(u64::from(*millis)));
             Event::Tick
@@ -170,6 +182,10 @@ fn invariants(w: &World, transitions: &[Transition], phases: &mut BTreeMap<JobUi
                 assert!(held.insert((place.node.clone(), "nic", nic.rail)), "a NIC is held twice");
             }
         }
+    }
+    for n in (0..4).filter(|n| w.state.session(&name(*n)).is_some()) {
+        let drained: BTreeSet<u32> = w.state.drained_rails(&name(n)).iter().collect();
+        assert_eq!(w.drained[&name(n)], drained, "n{n} does not know what is drained");
     }
     assert_eq!(gpus as u64, w.state.usage(&tenant("red")).gpus_used);
 }

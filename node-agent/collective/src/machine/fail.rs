@@ -1,45 +1,13 @@
-//! Rail events, time, and the one way to fail.
+//! Time, and the one way to fail.
 
-use crate::error::{Failure, RailCause, Waiting};
+use crate::error::{Failure, Waiting};
 use crate::header::{Key, Kind};
 use crate::machine::Machine;
+use crate::machine::flight::Hold;
 use crate::machine::receive::Incoming;
-use crate::shape::{Node, Rail, Rank, Time};
+use crate::shape::{Rank, Time};
 
 impl Machine {
-    /// A rail to a peer is up (connected and authenticated).
-    pub fn rail_up(&mut self, rail: Rail, peer: Node, _now: Time) {
-        if self.links.has(rail, peer) && peer != self.layout.node {
-            self.links.set_up(rail, peer);
-            self.incoming.remove(&(rail, peer));
-        }
-    }
-
-    /// A rail to a peer is down. If nothing was on its way, work goes on over the others.
-    pub fn rail_down(&mut self, rail: Rail, peer: Node, cause: RailCause, now: Time) {
-        if !self.links.has(rail, peer) || !self.links.get(rail, peer).is_up() {
-            return;
-        }
-        self.links.set_down(rail, peer);
-        self.incoming.remove(&(rail, peer));
-        let bytes = self.links.get(rail, peer).outstanding();
-        let alone = self.links.up(peer).next().is_none();
-        let left = self.peers[usize::from(peer)].left;
-        match cause {
-            RailCause::Protocol(error) => self.fail(Failure::Protocol { node: peer, rail, error }),
-            _ if left && alone && self.ops.values().any(|op| op.needs(peer)) => {
-                self.fail(Failure::PeerLeft(peer))
-            }
-            _ if left => {}
-            cause if alone => self.fail(Failure::PeerLost { node: peer, rail, cause }),
-            cause if bytes > 0 && self.suspected.is_none() => {
-                let until = now + self.config.tuning.loss_grace;
-                self.suspected = Some((until, Failure::RailLost { node: peer, rail, bytes, cause }));
-            }
-            _ => {}
-        }
-    }
-
     /// A local rank left without taking leave (its process ended): everything fails.
     pub fn rank_gone(&mut self, rank: Rank, _now: Time) {
         self.fail(Failure::RankGone(rank));
@@ -60,7 +28,6 @@ impl Machine {
         }
         self.tell_all(Kind::Abort(failure.told()));
         self.failure = Some(failure.clone());
-        self.suspected = None;
         for incoming in self.incoming.values_mut() {
             incoming.discard();
         }
@@ -74,24 +41,31 @@ impl Machine {
         }
         self.early.clear();
         self.ages.clear();
-        self.in_flight.clear();
+        // Payloads are not the machine's any more; what has none still goes out, and again if it must.
+        self.flights.all.retain(|_, flight| matches!(flight.hold, Hold::Nothing));
     }
 
     /// When [`Machine::tick`] and [`Machine::poll_transmit`] want to be called at the latest.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
+        if !(self.completions.is_empty() && self.woken.is_empty() && self.urgent.is_empty()) {
+            return Some(Time::ZERO);
+        }
         let (bytes, delay) = (self.config.ack_bytes(), self.config.tuning.ack_delay);
-        let acks = self.links.iter().filter(|(_, _, l)| l.is_up());
+        let acks = self.links.iter().filter(|(_, _, l)| l.is_open());
         let acks = acks.filter_map(|(_, _, l)| l.ack_due(bytes, delay));
         let since = self.oldest().map(|(_, since)| since + self.config.op_timeout);
-        acks.chain(since).chain(self.suspected.as_ref().map(|s| s.0)).min()
+        let rails = self.links.iter().filter(|&(_, peer, _)| peer != self.layout.node);
+        let rails = rails.filter_map(|(rail, peer, link)| self.rail_due(rail, peer, link));
+        let grace = self.config.tuning.peer_grace;
+        let lost = self.peers.iter().filter_map(|p| p.lost.as_ref());
+        let lost = lost.filter(|l| l.2.is_ending()).map(|l| l.0 + grace);
+        acks.chain(since).chain(rails).chain(lost.filter(|_| self.failure.is_none())).min()
     }
 
     /// Time has passed.
     pub fn tick(&mut self, now: Time) {
-        if let Some((_, failure)) = self.suspected.take_if(|(until, _)| now >= *until) {
-            self.fail(failure);
-        }
+        self.tend_rails(now);
         if let Some((key, since)) = self.oldest()
             && now >= since + self.config.op_timeout
         {
@@ -130,6 +104,10 @@ impl Machine {
         } else {
             crate::call::Call::BARRIER
         };
+        let down =
+            self.links.iter().filter(|&(_, node, link)| waiting.nodes.contains(&node) && !link.is_up());
+        let named = down.filter_map(|(rail, node, link)| Some((node, rail, link.cause.clone()?)));
+        waiting.rails = named.collect();
         Failure::Timeout { seq: key.seq(), call, after: self.config.op_timeout, waiting }
     }
 }

@@ -99,6 +99,8 @@ pub struct Op {
     pub to_send: usize,
     /// Frames handed to rails whose payload may still be read.
     pub on_way: usize,
+    /// Frames not acknowledged whose payloads lie in the ranks' buffers.
+    pub loans: BTreeSet<u64>,
     /// Next flow of each step to be served.
     pub rotor: [usize; 2],
     /// Copies done, and bytes done of the next.
@@ -170,6 +172,7 @@ impl Op {
             reduces,
             in_place,
             on_way: 0,
+            loans: BTreeSet::new(),
             rotor: [0; 2],
             copied: (0, 0),
             reserved: 0,

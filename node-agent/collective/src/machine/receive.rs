@@ -8,14 +8,14 @@ use crate::header::{Header, Key, Kind};
 use crate::machine::op::granted_chunks;
 use crate::machine::scratch::Slot;
 use crate::machine::{Landing, Machine};
-use crate::memory::Memory;
+use crate::memory::{Memory, Region};
 use crate::schedule::{Contribution, pieces};
 use crate::shape::{MAX_ACTIVE, MAX_OUTSTANDING, Node, Rail, Time};
 
 /// A frame that is coming in on a link.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Incoming {
-    header: Header,
+    pub(super) header: Header,
     pub(super) target: Target,
 }
 
@@ -24,6 +24,8 @@ pub struct Incoming {
 pub enum Target {
     /// Nowhere, or it has no payload.
     Nothing,
+    /// It came before, or belongs to a life of the link that is over.
+    Again,
     /// Its operation has not started here.
     Early(Slot),
     /// A contribution.
@@ -64,7 +66,18 @@ impl Machine {
         if header.epoch != self.config.epoch {
             return Err(FrameError::Field { field: "epoch", value: header.epoch.into() });
         }
-        self.links.get_mut(rail, peer).acknowledge(header.acked, now)?;
+        // A frame that begins before the one before it has ended: that one will not.
+        self.abandon(rail, peer);
+        let link = self.links.get_mut(rail, peer);
+        let fresh = link.is_open() && link.generation() == header.generation;
+        if !fresh || header.kind.is_counted() && !link.expects(header.number)? {
+            self.stats.late += 1;
+            self.incoming.insert((rail, peer), Incoming { header: *header, target: Target::Again });
+            return Ok(());
+        }
+        let mut released = Vec::new();
+        link.acknowledge(header.acked, now, &mut released)?;
+        self.release(&released);
         if header.shape != self.shape {
             self.fail(Failure::Shape { node: peer, here: self.layout.node });
         }
@@ -87,7 +100,7 @@ impl Machine {
         let left = (header.length as usize).saturating_sub(at);
         match *target {
             _ if left == 0 => Landing::Discard,
-            Target::Nothing => Landing::Discard,
+            Target::Nothing | Target::Again => Landing::Discard,
             Target::Early(slot) => Landing::Into(self.slots.early_region(slot, at + left).part(at, left)),
             Target::Staged { slot, .. } => Landing::Into(self.slots.region(slot, at + left).part(at, left)),
             Target::Placed { flow, chunk } => {
@@ -114,15 +127,28 @@ impl Machine {
         memory: &mut impl Memory,
         now: Time,
     ) -> Result<(), FrameError> {
-        let Some(Incoming { header, target }) = self.incoming.remove(&(rail, peer)) else { return Ok(()) };
-        if header.kind != Kind::Ack {
-            self.links.get_mut(rail, peer).received(header.frame_bytes(), now);
-        }
-        if self.failure.is_some() {
+        let Some(incoming) = self.incoming.get(&(rail, peer)) else { return Ok(()) };
+        let Incoming { header, target } = *incoming;
+        if let Target::Again = target {
+            self.incoming.remove(&(rail, peer));
             return Ok(());
+        }
+        // A link that is given up for this forgets the chunk, so it must still be known to come in.
+        self.verify(&header, target, memory)?;
+        self.incoming.remove(&(rail, peer));
+        if header.kind.is_counted() {
+            self.links.get_mut(rail, peer).received(header.frame_bytes(), now);
         }
         match header.kind {
             Kind::Ack => {}
+            Kind::Fence { rail: about, generation, frames, asks } => {
+                self.fenced(rail, peer, (about, generation, frames, asks), now)?;
+            }
+            Kind::Probe { number } => self.probed(rail, peer, number),
+            Kind::Echo { number } => self.echoed(rail, peer, number, now),
+            Kind::Back { rail: about } => self.back(about, peer),
+            Kind::Drain { rail: about, on } => self.drained(about, peer, on, header.value)?,
+            _ if self.failure.is_some() => return Ok(()),
             Kind::Bye => self.peers[usize::from(peer)].left = true,
             Kind::Abort(cause) => self.fail(Failure::Remote { node: peer, cause }),
             Kind::Grant => self.granted(peer, &header)?,
@@ -137,11 +163,40 @@ impl Machine {
                         self.early.entry(header.key).or_default().frames.push((peer, header, slot));
                     }
                 }
-                Target::Nothing => self.stats.late += 1,
+                Target::Nothing | Target::Again => self.stats.late += 1,
                 target => self.arrived(peer, &header, target, memory, now),
             },
         }
         self.replay(memory, now)
+    }
+
+    /// Compares a payload with its checksum, where the job asks for that.
+    fn verify(&self, header: &Header, target: Target, memory: &impl Memory) -> Result<(), FrameError> {
+        if !self.config.checksum || header.length == 0 {
+            return Ok(());
+        }
+        let length = header.length as usize;
+        let mut found = 0;
+        let mut add = |region: Region| {
+            if let Some(bytes) = memory.bytes(region) {
+                found = crc32c::crc32c_append(found, bytes);
+            }
+        };
+        match target {
+            Target::Nothing | Target::Again => return Ok(()),
+            Target::Early(slot) => add(self.slots.early_region(slot, length)),
+            Target::Staged { slot, .. } => add(self.slots.region(slot, length)),
+            Target::Placed { flow, chunk } => {
+                let Some(op) = self.ops.get(&header.key) else { return Ok(()) };
+                for (segment, bytes) in
+                    pieces(&op.schedule.receives[flow].segments, op.received_range(flow, chunk))
+                {
+                    add(op.region(&segment.places[0], bytes.start - segment.stream.start, bytes.len()));
+                }
+            }
+        }
+        let (sent, length) = (header.checksum, header.length);
+        if found == sent { Ok(()) } else { Err(FrameError::Checksum { found, sent, length }) }
     }
 
     fn standing(&self, key: Key) -> Standing {
@@ -267,10 +322,10 @@ impl Machine {
                     return self.fail(Failure::BufferGone { rank, seq });
                 }
             }
-            Target::Nothing | Target::Early(_) => {}
+            Target::Nothing | Target::Again | Target::Early(_) => {}
         }
         let _ = peer;
-        self.finish(header.key, now);
+        self.finish(header.key, memory, now);
     }
 
     /// A peer has started an operation.
@@ -347,7 +402,7 @@ impl Machine {
     /// Moves chunks that came early to where they belong.
     pub(super) fn replay(&mut self, memory: &mut impl Memory, now: Time) -> Result<(), FrameError> {
         while let Some(key) = self.woken.pop() {
-            self.finish(key, now);
+            self.finish(key, memory, now);
         }
         for (peer, header, slot) in std::mem::take(&mut self.replays) {
             if self.failure.is_some() {
@@ -383,7 +438,7 @@ impl Machine {
         key: Key,
         flow: usize,
         chunk: usize,
-        from: crate::memory::Region,
+        from: Region,
         memory: &mut impl Memory,
     ) -> Option<()> {
         let op = self.ops.get(&key)?;

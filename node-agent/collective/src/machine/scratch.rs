@@ -56,6 +56,13 @@ impl Slots {
         self.scratch.part(self.early_end + slot.0 as usize * self.chunk, len)
     }
 
+    /// The keep's part of the scratch region.
+    pub fn keep_region(config: &Config) -> Region {
+        let s = config.scratch_layout();
+        let at = config.peers() * s.early_per_peer * s.early_bytes + (s.stage + s.send) * config.chunk_bytes;
+        config.scratch.part(at, s.keep)
+    }
+
     pub fn take_early(&mut self, peer: Node, own: Node) -> Option<Slot> {
         self.early.get_mut(Self::peer_index(peer, own))?.pop().map(Slot)
     }

@@ -1,11 +1,12 @@
 //! Frames that go out.
 
 use crate::error::Failure;
-use crate::header::{Header, Key, Kind};
+use crate::header::{HEADER_BYTES, Header, Key, Kind};
 use crate::kernel;
+use crate::machine::flight::{Flight, Hold};
 use crate::machine::op::grant_value;
 use crate::machine::scratch::Slot;
-use crate::machine::{InFlight, Machine, Transmit};
+use crate::machine::{Machine, Transmit};
 use crate::memory::{Memory, Region};
 use crate::schedule::{FIRST, SECOND, Source, pieces};
 use crate::shape::{Node, Rail, Time};
@@ -13,11 +14,14 @@ use crate::shape::{Node, Rail, Time};
 impl Machine {
     /// The next frame to send, if any rail that suits it has room. Call until `None`.
     pub fn poll_transmit(&mut self, memory: &mut impl Memory, now: Time) -> Option<Transmit> {
-        if let Some(frame) = self.next_control(now) {
+        let _ = self.replay(memory, now);
+        if let Some(((rail, peer, _), header)) = self.urgent.pop_first() {
+            return Some(self.uncounted(rail, peer, header));
+        }
+        if let Some(frame) = self.next_control(now).or_else(|| self.next_again(now)) {
             return Some(frame);
         }
         if self.failure.is_none() {
-            let _ = self.replay(memory, now);
             for at in 0..self.ages.len() {
                 let key = self.ages[at];
                 if let Some(frame) = self.next_chunk(key, memory, now) {
@@ -35,31 +39,72 @@ impl Machine {
     /// with a frame that was begun is taken down with [`crate::RailCause::Withdrawn`].
     #[must_use]
     pub fn withdrawn(&self, token: u64) -> bool {
-        !self.in_flight.contains_key(&token)
+        self.flights.all.get(&token).is_none_or(|flight| !flight.handed)
     }
 
-    /// All bytes of a frame were handed to the rail: its payload is not read any more.
-    pub fn sent(&mut self, _rail: Rail, _peer: Node, token: u64, now: Time) {
-        let Some(InFlight { key, slot }) = self.in_flight.remove(&token) else { return };
-        if let Some(slot) = slot {
-            self.slots.free(slot);
-        }
-        if let Some(op) = self.ops.get_mut(&key) {
-            op.on_way -= 1;
-            self.finish(key, now);
-        }
+    /// All bytes of a frame were handed to the rail: its payload is not read any more, unless the rail dies before the
+    /// peer has it.
+    pub fn sent(&mut self, _rail: Rail, _peer: Node, token: u64, _now: Time) {
+        self.grounded(&[token]);
     }
 
-    /// Completes a header and books the frame on its rail.
-    fn frame(&mut self, rail: Rail, peer: Node, mut header: Header, now: Time) -> Transmit {
-        header.acked = self.links.get_mut(rail, peer).tell();
-        if header.kind != Kind::Ack {
-            self.links.hand(rail, peer, header.frame_bytes(), now);
+    /// Completes a header that has no count.
+    fn uncounted(&mut self, rail: Rail, peer: Node, mut header: Header) -> Transmit {
+        let link = self.links.get_mut(rail, peer);
+        (header.acked, header.generation) = (link.tell(), link.generation());
+        self.stats.control += 1;
+        Transmit { rail, peer, header, payload: None, token: 0 }
+    }
+
+    /// Hands a flight to a rail: completes its header and books it there.
+    fn hand(&mut self, rail: Rail, token: u64, now: Time) -> Option<Transmit> {
+        let flight = self.flights.all.get_mut(&token)?;
+        let (peer, payload) = (flight.peer, flight.payload);
+        flight.handed = true;
+        if let Some(op) = self.ops.get_mut(&flight.header.key) {
+            op.on_way += 1;
         }
+        let mut header = flight.header;
+        header.number = self.links.hand(rail, peer, header.frame_bytes(), token, now);
+        let link = self.links.get_mut(rail, peer);
+        (header.acked, header.generation) = (link.tell(), link.generation());
         if header.length == 0 {
             self.stats.control += 1;
         }
-        Transmit { rail, peer, header, payload: None, token: 0 }
+        Some(Transmit { rail, peer, header, payload, token })
+    }
+
+    /// Hands a new frame without a payload.
+    fn frame(&mut self, rail: Rail, peer: Node, header: Header, now: Time) -> Option<Transmit> {
+        let flight = Flight { peer, header, payload: None, hold: Hold::Nothing, handed: false };
+        let token = self.flights.insert(flight);
+        self.hand(rail, token, now)
+    }
+
+    /// The next frame that was lost with its rail.
+    fn next_again(&mut self, now: Time) -> Option<Transmit> {
+        for at in 0..self.peers.len() {
+            let peer = at as Node;
+            while let Some(token) = self.flights.again.get(&peer).and_then(|q| q.front()).copied() {
+                let flight = self.flights.all.get(&token);
+                let bytes = flight.map(|f| f.header.frame_bytes());
+                let rail = match bytes {
+                    Some(bytes) if bytes > HEADER_BYTES as u64 => self.links.choose(peer, bytes, 0, now),
+                    Some(_) => self.links.quickest(peer),
+                    None => None,
+                };
+                if bytes.is_some() && rail.is_none() {
+                    break;
+                }
+                if let Some(queue) = self.flights.again.get_mut(&peer) {
+                    queue.pop_front();
+                }
+                if let Some(frame) = rail.and_then(|rail| self.hand(rail, token, now)) {
+                    return Some(frame);
+                }
+            }
+        }
+        None
     }
 
     fn next_control(&mut self, now: Time) -> Option<Transmit> {
@@ -71,7 +116,7 @@ impl Machine {
             if let Some(rail) = self.links.quickest(peer)
                 && let Some(header) = self.peers[at].control.pop_front()
             {
-                return Some(self.frame(rail, peer, header, now));
+                return self.frame(rail, peer, header, now);
             }
         }
         None
@@ -88,9 +133,8 @@ impl Machine {
                 let call = Some(op.call);
                 let header = self.control(Kind::Ready, key, call);
                 let rail = self.links.quickest(peer)?;
-                let frame = self.frame(rail, peer, header, now);
                 self.woken.push(key);
-                return Some(frame);
+                return self.frame(rail, peer, header, now);
             }
             if let Some((index, source, chunks)) = op.due_grant() {
                 let plan = &op.schedule.reductions[index];
@@ -98,7 +142,7 @@ impl Machine {
                 if let Some(rail) = self.links.quickest(peer) {
                     op.reduces[index].told[source] = chunks;
                     let header = Header { value, ..self.control(Kind::Grant, key, None) };
-                    return Some(self.frame(rail, peer, header, now));
+                    return self.frame(rail, peer, header, now);
                 }
             }
         }
@@ -107,12 +151,12 @@ impl Machine {
 
     fn next_ack(&mut self, now: Time) -> Option<Transmit> {
         let (bytes, delay) = (self.config.ack_bytes(), self.config.tuning.ack_delay);
-        let due = |(rail, peer, link): (Rail, Node, &crate::stripe::Link)| {
-            (link.is_up() && link.ack_due(bytes, delay).is_some_and(|at| at <= now)).then_some((rail, peer))
+        let due = |(rail, peer, link): (Rail, Node, &crate::link::Link)| {
+            (link.is_open() && link.ack_due(bytes, delay).is_some_and(|at| at <= now)).then_some((rail, peer))
         };
         let (rail, peer) = self.links.iter().find_map(due)?;
         let header = self.control(Kind::Ack, Key::Link, None);
-        Some(self.frame(rail, peer, header, now))
+        Some(self.uncounted(rail, peer, header))
     }
 
     /// The next chunk of an operation: the own inputs first, because others wait for them to reduce, then what was reduced
@@ -134,7 +178,7 @@ impl Machine {
                 if ahead && !self.may_send_ahead(peer, bytes) {
                     continue;
                 }
-                let frame_bytes = bytes as u64 + crate::header::HEADER_BYTES as u64;
+                let frame_bytes = bytes as u64 + HEADER_BYTES as u64;
                 let backlog = op.backlog(peer).saturating_sub(bytes as u64);
                 let Some(rail) = self.links.choose(peer, frame_bytes, backlog, now) else { continue };
                 let Some(frame) = self.chunk_frame(key, flow, chunk, rail, memory, now) else {
@@ -179,17 +223,26 @@ impl Machine {
         op.rotor[step] = (flow + 1) % flows;
         op.sends[flow].next += 1;
         op.to_send -= 1;
-        op.on_way += 1;
         op.tell.retain(|&p| p != peer);
         let call = Some(op.call);
-        let header = Header { length: payload.len as u32, ..self.control(kind, key, call) };
-        let token = self.next_token;
-        self.next_token += 1;
-        self.in_flight.insert(token, InFlight { key, slot });
-        self.stats.chunks += 1;
+        let checksum = match self.config.checksum {
+            true => memory.bytes(payload).map_or(0, crc32c::crc32c),
+            false => 0,
+        };
+        let header = Header { length: payload.len as u32, checksum, ..self.control(kind, key, call) };
         let payload = Some(payload).filter(|p| p.len > 0);
+        let hold = match (slot, payload) {
+            (Some(slot), _) => Hold::Slot(slot),
+            (None, Some(_)) => Hold::Loan,
+            (None, None) => Hold::Nothing,
+        };
+        let token = self.flights.insert(Flight { peer, header, payload, hold, handed: false });
+        if let (Hold::Loan, Some(op)) = (hold, self.ops.get_mut(&key)) {
+            op.loans.insert(token);
+        }
+        self.stats.chunks += 1;
         self.reduce_ready(key, memory);
-        Some(Transmit { payload, token, ..self.frame(rail, peer, header, now) })
+        self.hand(rail, token, now)
     }
 
     /// Where a chunk to be sent lies: in a rank's buffer if it lies there in one piece, else it is put together in a

@@ -35,12 +35,12 @@ impl Machine {
                     self.fail(Failure::BufferGone { rank, seq: key.seq() });
                 }
             } else {
-                if self.finish(key, now) {
+                if self.finish(key, memory, now) {
                     return true;
                 }
                 continue;
             }
-            self.finish(key, now);
+            self.finish(key, memory, now);
             return self.failure.is_none();
         }
         false
@@ -90,8 +90,8 @@ impl Machine {
     }
 
     /// Ends an operation that is done. `true` if it was.
-    pub(super) fn finish(&mut self, key: Key, now: Time) -> bool {
-        if !self.ops.get(&key).is_some_and(Op::is_done) {
+    pub(super) fn finish(&mut self, key: Key, memory: &mut impl Memory, now: Time) -> bool {
+        if !self.ops.get(&key).is_some_and(Op::is_done) || !self.keep_loans(key, memory) {
             return false;
         }
         let Some(op) = self.ops.remove(&key) else { return false };

@@ -26,6 +26,7 @@ fn config(node: Node, ranks: &[Node]) -> Config {
         op_timeout: Time::from_secs(1),
         epoch: 0,
         scratch: Region::EMPTY,
+        checksum: false,
         tuning: Tuning::default(),
     }
 }

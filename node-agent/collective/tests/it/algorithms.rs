@@ -53,13 +53,13 @@ proptest! {
         let nodes = 1u16 << power;
         let map: Vec<Node> = (0..nodes).chain(extra.iter().map(|e| e % nodes)).collect();
         let tuning = Tuning { algorithm: Some(Algorithm::Halving), ..tuning(tight) };
-        let world = World { map: map.clone(), rails: 3, chunk: chunk * 64, tuning, timeout: Time::from_secs(3600) };
+        let world = World { map: map.clone(), rails: 3, chunk: chunk * 64, tuning, timeout: Time::from_secs(3600), checksum: false };
         let call = Call { operation: Operation::AllReduce, dtype: Dtype::ALL[dtype], reduce: ReduceOp::ALL[reduce], count };
         let plan = Plan { reproducible: false, ..Plan::default() };
         let case = Case { world, plan, calls: vec![call], in_place, seed: seeds.0 };
-        let (_, outputs, _) = outcome(&case);
+        let (_, outputs, _) = outcome(&case, &mut |_| {});
         prop_assert!(outputs.iter().all(|o| *o == outputs[0]));
-        let (_, again, _) = outcome(&Case { seed: seeds.1, ..case });
+        let (_, again, _) = outcome(&Case { seed: seeds.1, ..case }, &mut |_| {});
         prop_assert_eq!(outputs, again);
     }
 }
@@ -78,6 +78,7 @@ fn small_windows_do_not_stop_large_operations() {
                         chunk: 128,
                         tuning,
                         timeout: Time::from_secs(3600),
+                        checksum: false,
                     };
                     let count = if operation == Operation::AllReduce { 2000 } else { 250 };
                     let call = Call { operation, dtype: Dtype::I64, reduce: ReduceOp::Sum, count };
@@ -98,6 +99,7 @@ fn a_weak_node_ships_less() {
         chunk: 4096,
         tuning: Tuning { algorithm: Some(Algorithm::Direct), ..Tuning::default() },
         timeout: Time::from_secs(3600),
+        checksum: false,
     };
     let call =
         Call { operation: Operation::AllReduce, dtype: Dtype::F32, reduce: ReduceOp::Sum, count: 250_000 };

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod algorithms;
 #[cfg(test)]
+mod failover;
+#[cfg(test)]
 mod failures;
 #[cfg(test)]
 mod properties;

@@ -35,7 +35,7 @@ prop_compose! {
         for i in (1..map.len()).rev() {
             map.swap(i, rng.below(i + 1));
         }
-        World { map, rails, chunk: chunk * 64, tuning: tuning(tight), timeout: Time::from_secs(3600) }
+        World { map, rails, chunk: chunk * 64, tuning: tuning(tight), timeout: Time::from_secs(3600), checksum: false }
     }
 }
 
@@ -48,7 +48,7 @@ prop_compose! {
     }
 }
 
-fn cases() -> impl Strategy<Value = Case> {
+pub fn cases() -> impl Strategy<Value = Case> {
     (worlds(), any::<bool>(), any::<u64>()).prop_flat_map(|(world, in_place, seed)| {
         let calls = prop::collection::vec(calls(world.map.len()), 1..5);
         calls.prop_map(move |calls| Case {
@@ -113,7 +113,12 @@ fn buffers(net: &mut Net, case: &Case, call: &Call, rank: usize, data: &[u8]) ->
 
 /// Runs a case, checks every output against the reference, and gives all outputs.
 pub fn run(case: &Case) -> (Net, Vec<Vec<u8>>) {
-    let (net, outputs, expected) = outcome(case);
+    run_in(case, &mut |_| {})
+}
+
+/// The same, while something happens to the network between its steps.
+pub fn run_in(case: &Case, weather: &mut dyn FnMut(&mut Net)) -> (Net, Vec<Vec<u8>>) {
+    let (net, outputs, expected) = outcome(case, weather);
     for (i, (got, (rank, call, want))) in outputs.iter().zip(expected).enumerate() {
         let differs = (0..want.len()).find(|&b| want[b] != got[b]);
         assert_eq!(differs, None, "output {i}, rank {rank}, {call}: first wrong byte");
@@ -125,7 +130,10 @@ pub fn run(case: &Case) -> (Net, Vec<Vec<u8>>) {
 type Expected = (usize, Call, Vec<u8>);
 
 /// Runs a case, and gives all outputs and what they should be.
-pub fn outcome(case: &Case) -> (Net, Vec<Vec<u8>>, Vec<Expected>) {
+pub fn outcome(
+    case: &Case,
+    weather: &mut dyn FnMut(&mut Net),
+) -> (Net, Vec<Vec<u8>>, Vec<Expected>) {
     let map = &case.world.map;
     let mut net = Net::new(&case.world, case.seed);
     net.hosts.iter_mut().for_each(|host| host.machine.set_plan(case.plan.clone()));
@@ -150,10 +158,11 @@ pub fn outcome(case: &Case) -> (Net, Vec<Vec<u8>>, Vec<Expected>) {
         next[rank] += 1;
         net.post(map, rank, case.calls[i], input, output);
         (0..net.rng.below(30)).for_each(|_| {
+            weather(&mut net);
             net.step();
         });
     }
-    net.run(posts.len());
+    net.run_with(posts.len(), weather);
     for host in &net.hosts {
         assert!(host.done.values().all(Result::is_ok), "{:?}", host.ended);
     }
@@ -236,6 +245,7 @@ fn equal_rails_end_balanced() {
                 chunk: 4096,
                 tuning: Tuning::default(),
                 timeout: Time::from_secs(3600),
+                checksum: false,
             };
             let call = Call {
                 operation: Operation::AllReduce,
@@ -259,6 +269,7 @@ fn many_operations_may_be_outstanding() {
         chunk: 256,
         tuning: tuning(true),
         timeout: Time::from_secs(3600),
+        checksum: false,
     };
     let call = |i: usize| Call {
         operation: [Operation::AllReduce, Operation::Barrier, Operation::ReduceScatter][i % 3],

@@ -1,11 +1,12 @@
-//! A network in virtual time: one queue per (from, to, rail), served in a seeded random order, in random pieces.
+//! A network in virtual time: connections with lives, one queue for each direction, served in a seeded random order, in
+//! random pieces. Rails can be cut, go dark without a word, and come back; ends hear of that at random times.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use node_agent_collective::shape::{Node, Rail, Time, Tuning};
 use node_agent_collective::{
-    Arena, BufferId, Call, CallError, Completion, Config, Failure, FrameError, Header, Landing, Machine,
-    Memory, RailCause, Region, Ticket, Transmit,
+    Arena, BufferId, Call, CallError, Command, Completion, Config, Failure, FrameError, Header, Landing,
+    Machine, Memory, RailCause, Region, Ticket, Transmit,
 };
 
 /// SplitMix64: a seed gives the same run on every machine.
@@ -34,6 +35,7 @@ pub struct World {
     pub chunk: usize,
     pub tuning: Tuning,
     pub timeout: Time,
+    pub checksum: bool,
 }
 
 impl World {
@@ -51,6 +53,7 @@ impl World {
             op_timeout: self.timeout,
             epoch: 7,
             scratch,
+            checksum: self.checksum,
             tuning: self.tuning,
         }
     }
@@ -65,13 +68,21 @@ pub struct Host {
 
 /// A frame that is on its way into the receiver.
 struct Arriving {
+    life: u32,
     header: Header,
     payload: Vec<u8>,
     at: usize,
 }
 
-type Wire = (usize, usize, usize);
-type Frame = ([u8; 96], Vec<u8>);
+/// From, to, rail.
+pub type Wire = (usize, usize, usize);
+type Frame = (u32, [u8; 96], Vec<u8>);
+
+/// What an end of a connection is yet to hear.
+enum News {
+    Up(u32),
+    Down(u32, RailCause),
+}
 
 pub struct Net {
     pub rng: Rng,
@@ -79,12 +90,27 @@ pub struct Net {
     pub hosts: Vec<Host>,
     /// Bytes that each rail carried.
     pub carried: Vec<u64>,
+    /// Which life of the link each end has open: (end, other end, rail).
+    open: BTreeMap<Wire, u32>,
+    /// The last life of each link: (lower, higher, rail).
+    lives: BTreeMap<Wire, u32>,
+    /// Told to ends at some time, in order.
+    news: BTreeMap<Wire, VecDeque<News>>,
     /// Handed to a socket, payload not read yet.
     queued: BTreeMap<Wire, VecDeque<Transmit>>,
     /// On the wire.
     flying: BTreeMap<Wire, VecDeque<Frame>>,
     arriving: BTreeMap<Wire, Arriving>,
-    pub cut: Vec<Wire>,
+    /// Directions in which everything vanishes without a word.
+    pub dark: BTreeSet<Wire>,
+    /// Links (lower, higher, rail) that cannot be connected.
+    pub broken: BTreeSet<Wire>,
+    /// Of so many payloads about one is damaged; 0: none.
+    pub damage: usize,
+}
+
+fn link(a: usize, b: usize, rail: usize) -> Wire {
+    (a.min(b), a.max(b), rail)
 }
 
 impl Net {
@@ -102,15 +128,22 @@ impl Net {
             now: Time::ZERO,
             hosts: (0..nodes).map(host).collect(),
             carried: vec![0; world.rails],
+            open: BTreeMap::new(),
+            lives: BTreeMap::new(),
+            news: BTreeMap::new(),
             queued: BTreeMap::new(),
             flying: BTreeMap::new(),
             arriving: BTreeMap::new(),
-            cut: Vec::new(),
+            dark: BTreeSet::new(),
+            broken: BTreeSet::new(),
+            damage: 0,
         };
         for a in 0..nodes {
             for b in (0..nodes).filter(|&b| b != a) {
                 for rail in 0..world.rails {
-                    net.hosts[a].machine.rail_up(rail as Rail, b as Node, Time::ZERO);
+                    net.lives.insert(link(a, b, rail), 1);
+                    net.open.insert((a, b, rail), 1);
+                    net.hosts[a].machine.rail_up(rail as Rail, b as Node, 1, Time::ZERO);
                 }
             }
         }
@@ -136,9 +169,10 @@ impl Net {
     pub fn step(&mut self) -> bool {
         self.now += Time::from_nanos(self.rng.next() % 2000);
         let nodes = self.hosts.len();
-        let first = self.rng.below(4);
-        for kind in 0..4 {
-            let happened = match (first + kind) % 4 {
+        const KINDS: usize = 6;
+        let first = self.rng.below(KINDS);
+        for kind in 0..KINDS {
+            let happened = match (first + kind) % KINDS {
                 0 => {
                     let start = self.rng.below(nodes);
                     (0..nodes).any(|i| self.pump((start + i) % nodes))
@@ -153,6 +187,8 @@ impl Net {
                 2 => {
                     self.some(|net| net.queued.keys().copied().collect()).is_some_and(|wire| self.write(wire))
                 }
+                3 => self.some(|net| net.news.keys().copied().collect()).is_some_and(|end| self.hear(end)),
+                4 => self.some(Net::to_dial).is_some_and(|(a, b, rail)| self.dial(a, b, rail)),
                 _ => {
                     let wires = |net: &Net| {
                         net.flying.keys().chain(net.arriving.keys()).copied().collect::<BTreeSet<_>>()
@@ -180,7 +216,13 @@ impl Net {
         let mut any = false;
         for _ in 0..1 + self.rng.below(4) {
             let Some(frame) = host.machine.poll_transmit(&mut host.memory, self.now) else { break };
-            self.queued.entry((node, frame.peer.into(), frame.rail.into())).or_default().push_back(frame);
+            let wire = (node, frame.peer.into(), frame.rail.into());
+            assert_eq!(
+                self.open.get(&wire),
+                Some(&frame.header.generation),
+                "a frame for a link that is not open"
+            );
+            self.queued.entry(wire).or_default().push_back(frame);
             any = true;
         }
         while let Some(c) = host.machine.poll_completion() {
@@ -188,7 +230,84 @@ impl Net {
             host.ended.push(c);
             any = true;
         }
+        self.obey(node) || any
+    }
+
+    /// What a machine asks of its transport is done at once.
+    fn obey(&mut self, node: usize) -> bool {
+        let mut any = false;
+        while let Some(command) = self.hosts[node].machine.poll_command() {
+            any = true;
+            if let Command::Close { rail, peer, generation, .. } = command {
+                self.close(node, peer.into(), rail.into(), generation);
+            }
+        }
         any
+    }
+
+    /// One end closes: what it had queued is dropped; the other end hears of it, unless the rail is dark.
+    fn close(&mut self, node: usize, peer: usize, rail: usize, life: u32) {
+        if self.open.get(&(node, peer, rail)) != Some(&life) {
+            return;
+        }
+        self.open.remove(&(node, peer, rail));
+        self.queued.remove(&(node, peer, rail));
+        self.arriving.remove(&(peer, node, rail));
+        if !self.dark.contains(&(node, peer, rail)) {
+            let news = News::Down(life, RailCause::Closed);
+            self.news.entry((peer, node, rail)).or_default().push_back(news);
+        }
+    }
+
+    /// Links whose dialing end (the higher node) has nothing open and nothing to hear.
+    fn to_dial(&self) -> Vec<Wire> {
+        let idle = |end: &Wire| !self.open.contains_key(end) && !self.news.contains_key(end);
+        let mut all: Vec<Wire> = self.lives.keys().copied().collect();
+        all.retain(|&(a, b, rail)| {
+            let dark = self.dark.contains(&(a, b, rail)) || self.dark.contains(&(b, a, rail));
+            idle(&(b, a, rail)) && !dark && !self.broken.contains(&(a, b, rail))
+        });
+        all
+    }
+
+    fn dial(&mut self, a: usize, b: usize, rail: usize) -> bool {
+        let life = self.lives.get_mut(&(a, b, rail)).unwrap();
+        *life += 1;
+        for end in [(a, b, rail), (b, a, rail)] {
+            self.news.entry(end).or_default().push_back(News::Up(*life));
+        }
+        true
+    }
+
+    fn hear(&mut self, end: Wire) -> bool {
+        let (node, peer, rail) = end;
+        let queue = self.news.get_mut(&end).unwrap();
+        let Some(news) = queue.pop_front() else { return false };
+        if queue.is_empty() {
+            self.news.remove(&end);
+        }
+        let here = self.open.get(&end).copied();
+        match news {
+            News::Down(life, cause) if here == Some(life) => self.down(node, peer, rail, life, cause),
+            News::Up(life) if here.is_none_or(|open| open < life) => {
+                if let Some(old) = here {
+                    self.down(node, peer, rail, old, RailCause::Closed);
+                }
+                self.open.insert(end, life);
+                self.hosts[node].machine.rail_up(rail as Rail, peer as Node, life, self.now);
+                self.obey(node);
+            }
+            _ => {}
+        }
+        true
+    }
+
+    fn down(&mut self, node: usize, peer: usize, rail: usize, life: u32, cause: RailCause) {
+        self.open.remove(&(node, peer, rail));
+        self.queued.remove(&(node, peer, rail));
+        self.arriving.remove(&(peer, node, rail));
+        self.hosts[node].machine.rail_down(rail as Rail, peer as Node, life, cause, self.now);
+        self.obey(node);
     }
 
     /// The socket takes a frame: only now its payload is read.
@@ -199,15 +318,20 @@ impl Net {
             self.queued.remove(&wire);
         }
         let host = &mut self.hosts[wire.0];
-        let payload = match frame.payload {
+        let mut payload = match frame.payload {
             Some(_) if host.machine.withdrawn(frame.token) => return true,
             Some(region) => host.memory.bytes(region).unwrap().to_vec(),
             None => Vec::new(),
         };
         self.carried[wire.2] += 96 + payload.len() as u64;
         host.machine.sent(frame.rail, frame.peer, frame.token, self.now);
-        if !self.cut.contains(&wire) {
-            self.flying.entry(wire).or_default().push_back((frame.header.encode(), payload));
+        if !payload.is_empty() && self.damage > 0 && self.rng.below(self.damage) == 0 {
+            let at = self.rng.below(payload.len());
+            payload[at] ^= 1 << self.rng.below(8);
+        }
+        if !self.dark.contains(&wire) && !self.broken.contains(&link(wire.0, wire.1, wire.2)) {
+            let frame = (frame.header.generation, frame.header.encode(), payload);
+            self.flying.entry(wire).or_default().push_back(frame);
         }
         true
     }
@@ -215,25 +339,26 @@ impl Net {
     /// A piece of a frame comes in.
     fn read(&mut self, wire: Wire) -> bool {
         let (from, to, rail) = wire;
-        let result = self.read_piece(wire);
-        if let Err(error) = result {
-            let cause = RailCause::Protocol(error);
-            self.hosts[to].machine.rail_down(rail as Rail, from as Node, cause, self.now);
-            self.flying.remove(&wire);
-            self.arriving.remove(&wire);
+        if let Err(error) = self.read_piece(wire) {
+            if let Some(life) = self.open.get(&(to, from, rail)).copied() {
+                let news = News::Down(life, RailCause::Closed);
+                self.news.entry((from, to, rail)).or_default().push_back(news);
+                self.down(to, from, rail, life, RailCause::Protocol(error));
+            }
         }
         true
     }
 
     fn read_piece(&mut self, wire: Wire) -> Result<(), FrameError> {
         let (from, to, rail) = wire;
-        let (peer, rail) = (from as Node, rail as Rail);
+        let (peer, rail_) = (from as Node, rail as Rail);
+        let here = self.open.get(&(to, from, rail)).copied();
         let host = &mut self.hosts[to];
-        if let Some(arriving) = self.arriving.get_mut(&wire) {
+        if let Some(arriving) = self.arriving.get_mut(&wire).filter(|a| Some(a.life) == here) {
             let left = arriving.payload.len() - arriving.at;
             if left > 0 {
                 let mut n = 1 + self.rng.below(left);
-                if let Landing::Into(region) = host.machine.landing(rail, peer, arriving.at) {
+                if let Landing::Into(region) = host.machine.landing(rail_, peer, arriving.at) {
                     n = n.min(region.len);
                     let to = host.memory.bytes_mut(region.part(0, n)).unwrap();
                     to.copy_from_slice(&arriving.payload[arriving.at..arriving.at + n]);
@@ -243,33 +368,57 @@ impl Net {
             }
             assert_eq!(arriving.header.length as usize, arriving.payload.len());
             self.arriving.remove(&wire);
-            return host.machine.received(rail, peer, &mut host.memory, self.now);
+            return host.machine.received(rail_, peer, &mut host.memory, self.now);
         }
-        let queue = self.flying.get_mut(&wire).unwrap();
-        let (bytes, payload) = queue.pop_front().unwrap();
+        self.arriving.remove(&wire);
+        let Some(queue) = self.flying.get_mut(&wire) else { return Ok(()) };
+        // A frame of a life that has not begun at this end waits in its socket; one of a life that is over comes late, and
+        // is shown to the machine all the same.
+        let awaited = queue.front().is_some_and(|f| here.is_none_or(|h| f.0 > h));
+        if awaited && self.news.contains_key(&(to, from, rail)) {
+            return Ok(());
+        }
+        let Some((life, bytes, payload)) = queue.pop_front() else { return Ok(()) };
         if queue.is_empty() {
             self.flying.remove(&wire);
         }
         let header = Header::decode(&bytes)?;
-        host.machine.begin(rail, peer, &header, self.now)?;
-        self.arriving.insert(wire, Arriving { header, payload, at: 0 });
+        let host = &mut self.hosts[to];
+        host.machine.begin(rail_, peer, &header, self.now)?;
+        if Some(life) == here {
+            self.arriving.insert(wire, Arriving { life, header, payload, at: 0 });
+        } else {
+            assert_eq!(host.machine.landing(rail_, peer, 0), Landing::Discard, "a late frame lands");
+            host.machine.received(rail_, peer, &mut host.memory, self.now)?;
+        }
         Ok(())
     }
 
     /// Runs until everything that was posted has completed, or nothing can happen any more. Time jumps to the next
     /// deadline when nothing else is left.
     pub fn run(&mut self, expected: usize) {
+        self.run_with(expected, |_| {});
+    }
+
+    /// The same, with something else between the steps.
+    pub fn run_with(&mut self, expected: usize, mut between: impl FnMut(&mut Net)) {
         for _ in 0..20_000_000 {
             if self.hosts.iter().map(|h| h.done.len()).sum::<usize>() >= expected {
                 return;
             }
+            between(self);
             if !self.step() {
-                let deadlines = self.hosts.iter().filter_map(|h| h.machine.next_deadline());
-                let Some(next) = deadlines.min() else { panic!("nothing can happen and no deadline is set") };
-                self.now = self.now.max(next);
+                self.jump();
             }
         }
         panic!("no end after 20 million steps");
+    }
+
+    /// To the next time at which anything is due.
+    pub fn jump(&mut self) {
+        let deadlines = self.hosts.iter().filter_map(|h| h.machine.next_deadline());
+        let Some(next) = deadlines.min() else { panic!("nothing can happen and no deadline is set") };
+        self.now = self.now.max(next);
     }
 
     /// Lets everything that is on its way arrive.
@@ -277,15 +426,42 @@ impl Net {
         while self.step() {}
     }
 
-    /// Takes a rail between two nodes down on both ends, losing what is on it.
+    /// Cuts a rail between two nodes for good: both ends hear of it at some time, and what is on it is lost.
     pub fn cut(&mut self, a: usize, b: usize, rail: usize) {
+        self.broken.insert(link(a, b, rail));
         for (from, to) in [(a, b), (b, a)] {
             let wire = (from, to, rail);
-            self.cut.push(wire);
-            self.queued.remove(&wire);
             self.flying.remove(&wire);
             self.arriving.remove(&wire);
-            self.hosts[from].machine.rail_down(rail as Rail, to as Node, RailCause::Closed, self.now);
+            self.news.remove(&wire);
+            if let Some(life) = self.open.get(&wire).copied() {
+                self.news.entry(wire).or_default().push_back(News::Down(life, RailCause::Closed));
+            }
+        }
+    }
+
+    /// A rail that was cut can be connected again.
+    pub fn mend(&mut self, a: usize, b: usize, rail: usize) {
+        self.broken.remove(&link(a, b, rail));
+    }
+
+    /// Everything on the rail between two nodes vanishes from now on, and nobody is told.
+    pub fn darken(&mut self, a: usize, b: usize, rail: usize) {
+        for wire in [(a, b, rail), (b, a, rail)] {
+            self.dark.insert(wire);
+            self.flying.remove(&wire);
+        }
+    }
+
+    /// The rail carries again; what it swallowed stays lost, so its connections are no good any more.
+    pub fn lighten(&mut self, a: usize, b: usize, rail: usize) {
+        for (from, to) in [(a, b), (b, a)] {
+            let wire = (from, to, rail);
+            if self.dark.remove(&wire)
+                && let Some(life) = self.open.get(&wire).copied()
+            {
+                self.news.entry(wire).or_default().push_back(News::Down(life, RailCause::Closed));
+            }
         }
     }
 }

@@ -92,7 +92,7 @@ fn compiled(room: &Path) -> Option<PathBuf> {
     let program = room.join("ranks");
     let library = library();
     let output = Command::new("gcc")
-        .args(["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"])
+        .args(["-std=gnu99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"])
         .arg(here(""))
         .arg(here("tests/it/ranks.c"))
         .arg(&library)
@@ -123,16 +123,30 @@ fn a_c_program_does_every_operation() {
 fn exit_is_a_clean_leave_and_a_crash_is_not() {
     let world = World::new();
     let Some(program) = compiled(world.room.path()) else { return };
-    let with = |rank: u32, what: &str| {
+    let with = |world: &World, rank: u32, what: &str| {
         let mut command = world.rank(rank, &program);
         command.arg(what);
         command
     };
-    let outputs = world.both(|rank| with(rank, "exit"));
+    let outputs = world.both(|rank| with(&world, rank, "exit"));
     assert!(outputs.iter().all(|output| output.status.code() == Some(0)), "{}", said(&outputs[0]));
-    let outputs = world.both(|rank| with(rank, if rank == 0 { "wait" } else { "crash" }));
+    let world = World::new();
+    let outputs = world.both(|rank| with(&world, rank, if rank == 0 { "wait" } else { "crash" }));
     assert!(said(&outputs[0]).contains("status -6 a rank of the job ended"), "{}", said(&outputs[0]));
     assert!(said(&outputs[0]).contains("rank 1"), "{}", said(&outputs[0]));
+}
+
+#[test]
+fn a_call_without_waiting_has_its_limit_too() {
+    let world = World::new();
+    let Some(program) = compiled(world.room.path()) else { return };
+    let outputs = world.both(|rank| {
+        let mut command = world.rank(rank, &program);
+        command.arg("late");
+        command
+    });
+    assert!(outputs.iter().all(|output| output.status.success()), "{}", said(&outputs[1]));
+    assert!(said(&outputs[0]).contains("late: recv failed"), "{}", said(&outputs[0]));
 }
 
 #[test]

@@ -302,8 +302,10 @@ mod tests {
         fn sent(&mut self, _: Rail, _: Node, token: u64) {
             self.sent.push(token);
         }
-        fn rail_up(&mut self, _: Rail, _: Node) {}
-        fn rail_down(&mut self, _: Rail, _: Node, _: RailCause) {}
+        fn rail_up(&mut self, _: Rail, _: Node, _: u32) {}
+        fn rail_down(&mut self, _: Rail, _: Node, _: u32, _: RailCause) {}
+        fn port_down(&mut self, _: Rail) {}
+        fn port_up(&mut self, _: Rail) {}
     }
 
     /// A stream that takes and gives bytes in pieces of given sizes, and would block between them.

@@ -1,10 +1,13 @@
 //! Mutual authentication of a connection by the job key, without IO.
 //!
 //! The node with the higher index dials. Every message has a fixed length, so nothing can be too long:
-//! 1. dialer: hello (magic, version, nodes, rail, attempt, epoch, digest of the job's uid, nonce);
+//! 1. dialer: hello (magic, version, nodes, rail, attempt, epoch, generation, digest of the job's uid, nonce);
 //! 2. listener: its nonce, and HMAC-SHA256(key, "listener", hello, nonce);
 //! 3. dialer: HMAC-SHA256(key, "dialer", hello, nonce);
 //! 4. listener: welcome. From here on frames.
+//!
+//! The generation names the life of the link that this try becomes. The dialer counts its tries, so it rises; a proof
+//! covers it like everything in the hello. Whether it is the latest is for the listener's owner to judge.
 //!
 //! Both nonces are random, so an old conversation proves nothing; the labels keep a proof from being sent back.
 
@@ -13,12 +16,14 @@ use aws_lc_rs::{digest, hmac};
 use node_agent_collective::shape::{Node, Rail};
 
 const MAGIC: [u8; 4] = *b"RLHI";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const WELCOME: [u8; 8] = *b"RLWELCOM";
 const NONCE: usize = 32;
 const MAC: usize = 32;
+/// Where a hello holds the generation.
+const GENERATION: usize = 24;
 /// Bytes of a hello.
-pub const HELLO: usize = 24 + digest::SHA256_OUTPUT_LEN + NONCE;
+pub const HELLO: usize = GENERATION + 4 + digest::SHA256_OUTPUT_LEN + NONCE;
 
 /// What this node is, and the key.
 #[derive(Debug)]
@@ -38,7 +43,7 @@ impl Party {
         Party { node, nodes, attempt, epoch, uid, key: hmac::Key::new(hmac::HMAC_SHA256, key) }
     }
 
-    fn hello(&self, to: Node, rail: Rail, nonce: &[u8; NONCE]) -> [u8; HELLO] {
+    fn hello(&self, to: Node, rail: Rail, generation: u32, nonce: &[u8; NONCE]) -> [u8; HELLO] {
         let mut out = [0; HELLO];
         let parts: [&[u8]; 10] = [
             &MAGIC,
@@ -48,9 +53,9 @@ impl Party {
             &rail.to_le_bytes(),
             &self.attempt.to_le_bytes(),
             &self.epoch.to_le_bytes(),
+            &generation.to_le_bytes(),
             &self.uid,
             nonce,
-            &[],
         ];
         let mut at = 0;
         for part in parts {
@@ -114,8 +119,8 @@ pub struct Handshake {
 pub struct Next {
     /// To be sent.
     pub send: Vec<u8>,
-    /// The handshake is over: this is the peer.
-    pub done: Option<Node>,
+    /// The handshake is over: this is the peer, and the generation of the link.
+    pub done: Option<(Node, u32)>,
 }
 
 impl Handshake {
@@ -125,9 +130,20 @@ impl Handshake {
     }
 
     /// A dialer's side; what it holds as hello is to be sent first.
-    pub fn dialer(party: &Party, peer: Node, rail: Rail, nonce: [u8; NONCE]) -> (Self, Vec<u8>) {
-        let hello = party.hello(peer, rail, &nonce);
+    pub fn dialer(
+        party: &Party,
+        peer: Node,
+        rail: Rail,
+        generation: u32,
+        nonce: [u8; NONCE],
+    ) -> (Self, Vec<u8>) {
+        let hello = party.hello(peer, rail, generation, &nonce);
         (Handshake { stage: Stage::Challenge { peer }, rail, hello, nonce: [0; NONCE] }, hello.to_vec())
+    }
+
+    fn generation(&self) -> u32 {
+        let rest = &self.hello[GENERATION..];
+        u32::from_le_bytes(rest.first_chunk().copied().unwrap_or_default())
     }
 
     /// Length of the message that is awaited.
@@ -168,7 +184,7 @@ impl Handshake {
                     uid: party.uid,
                     key: party.key.clone(),
                 };
-                let expected = other.hello(party.node, self.rail, &nonce);
+                let expected = other.hello(party.node, self.rail, self.generation(), &nonce);
                 if expected != self.hello || peer <= party.node || usize::from(peer) >= party.nodes {
                     return Err(Refused::Stranger);
                 }
@@ -188,9 +204,9 @@ impl Handshake {
                 if !party.proves(b"dialer", &self.hello, &self.nonce, message) {
                     return Err(Refused::WrongKey);
                 }
-                Ok(Next { send: WELCOME.to_vec(), done: Some(peer) })
+                Ok(Next { send: WELCOME.to_vec(), done: Some((peer, self.generation())) })
             }
-            Stage::Welcome { peer } => Ok(Next { send: Vec::new(), done: Some(peer) }),
+            Stage::Welcome { peer } => Ok(Next { send: Vec::new(), done: Some((peer, self.generation())) }),
         }
     }
 }
@@ -204,9 +220,11 @@ mod tests {
         Party::new(node, 4, "uid", 1, 7, &[key; 32])
     }
 
+    type Met = (Node, u32);
+
     /// Runs a handshake; gives whom each side met, or who refused and why.
-    fn meet(dialer: &Party, listener: &Party, rails: (Rail, Rail)) -> Result<(Node, Node), Refused> {
-        let (mut d, hello) = Handshake::dialer(dialer, listener.node, rails.0, [1; NONCE]);
+    fn meet(dialer: &Party, listener: &Party, rails: (Rail, Rail)) -> Result<(Met, Met), Refused> {
+        let (mut d, hello) = Handshake::dialer(dialer, listener.node, rails.0, 77, [1; NONCE]);
         let mut l = Handshake::listener(rails.1, [2; NONCE]);
         let challenge = l.take(&hello, listener)?.send;
         let proof = d.take(&challenge, dialer)?.send;
@@ -217,7 +235,7 @@ mod tests {
 
     #[test]
     fn those_who_know_the_key_meet() {
-        assert_eq!(meet(&party(3, 9), &party(1, 9), (2, 2)), Ok((1, 3)));
+        assert_eq!(meet(&party(3, 9), &party(1, 9), (2, 2)), Ok(((1, 77), (3, 77))));
     }
 
     #[test]
@@ -240,10 +258,21 @@ mod tests {
     #[test]
     fn a_proof_sent_back_proves_nothing() {
         let (dialer, listener) = (party(3, 9), party(1, 9));
-        let (_, hello) = Handshake::dialer(&dialer, 1, 0, [1; NONCE]);
+        let (_, hello) = Handshake::dialer(&dialer, 1, 0, 1, [1; NONCE]);
         let mut l = Handshake::listener(0, [2; NONCE]);
         let challenge = l.take(&hello, &listener).unwrap().send;
         assert_eq!(l.take(&challenge[NONCE..], &listener), Err(Refused::WrongKey));
+    }
+
+    #[test]
+    fn a_changed_generation_is_refused() {
+        let (mut dialer, hello) = Handshake::dialer(&party(3, 9), 1, 0, 5, [1; NONCE]);
+        for byte in GENERATION..GENERATION + 4 {
+            let (mut changed, mut listener) = (hello.clone(), Handshake::listener(0, [2; NONCE]));
+            changed[byte] ^= 1;
+            let challenge = listener.take(&changed, &party(1, 9)).unwrap().send;
+            assert_eq!(dialer.take(&challenge, &party(3, 9)), Err(Refused::WrongKey));
+        }
     }
 
     proptest! {
@@ -251,7 +280,7 @@ mod tests {
         fn random_messages_never_pass(bytes in prop::collection::vec(any::<u8>(), 0..200), cut in 0..HELLO) {
             let listener = party(1, 9);
             prop_assert!(Handshake::listener(0, [2; NONCE]).take(&bytes, &listener).is_err());
-            let (_, mut hello) = Handshake::dialer(&party(3, 9), 1, 0, [1; NONCE]);
+            let (_, mut hello) = Handshake::dialer(&party(3, 9), 1, 0, 1, [1; NONCE]);
             let mut l = Handshake::listener(0, [2; NONCE]);
             hello[cut] ^= bytes.first().copied().unwrap_or(0);
             if let Ok(next) = l.take(&hello, &listener) {

@@ -39,6 +39,12 @@ pub fn dial(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
 /// "Connecting, and will say when done", on every Linux.
 const EINPROGRESS: i32 = 115;
 
+/// Makes the end of this connection, when it is dropped, a reset: what is not sent yet is not sent any more.
+pub fn reset_at_end(stream: &TcpStream) {
+    // It can fail only for a socket that has no end to announce.
+    let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
+}
+
 /// Sets what a rail's connection needs: no delay of small frames, and the end of a connection whose peer is silent for
 /// `dead_after`. Buffers are left to the kernel, which grows them to what the path needs; what is on its way is
 /// bounded by the machine's windows.

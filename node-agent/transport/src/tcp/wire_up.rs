@@ -1,6 +1,17 @@
 //! Which links are wanted, when to dial next, and how far the wire-up is. No IO.
+//!
+//! Once a link has been up it is dialed for ever. The pause before a try depends on what became of the one before:
+//!
+//! - no answer at all (a black hole): none, because the try itself took [`PATIENCE`]. Each try is a connection of its
+//!   own, so its first packet is sent anew, while the kernel would wait 1, 2, 4, ... seconds before it repeats one;
+//! - no way there: doubling up to [`NO_WAY`], because a way may come back without any notice;
+//! - refused, or a handshake that failed: doubling up to [`PAUSE`].1, because somebody is there and says no;
+//! - the link was up and died: the shortest pause, doubled for each time in a row that it died young ([`YOUNG`]), up to
+//!   [`DAMPED`]. It is forgotten once the link has lived for [`SOUND`]. So a rail that went down once is back within a
+//!   fraction of a second, and one that comes and goes does not disturb the work on the others more than every ten
+//!   seconds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -9,7 +20,19 @@ use node_agent_collective::shape::{Node, Rail};
 use super::{Missing, Wiring};
 
 /// First and greatest pause between two tries.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_secs(1));
+const PAUSE: (Duration, Duration) = (Duration::from_millis(25), Duration::from_secs(1));
+/// Greatest pause while there is no way to the peer.
+const NO_WAY: Duration = Duration::from_millis(250);
+/// How long a try may take to connect; and to authenticate, doubled for each time in a row that this was too short.
+pub const PATIENCE: Duration = Duration::from_millis(250);
+/// A link that dies before this age flaps.
+const YOUNG: Duration = Duration::from_secs(1);
+/// A link of this age has not flapped.
+const SOUND: Duration = Duration::from_secs(5);
+/// Greatest pause of a link that flaps.
+const DAMPED: Duration = Duration::from_secs(10);
+/// Flaps after which even the return of the own port does not shorten the pause.
+const FLAPS: u32 = 2;
 
 /// What is to be dialed.
 #[derive(Debug, Clone, Copy)]
@@ -17,17 +40,47 @@ pub struct Target {
     pub rail: Rail,
     pub peer: Node,
     pub endpoint: SocketAddr,
+    /// Of the link that this try becomes.
+    pub generation: u32,
+    /// How long the try may take to authenticate, once connected.
+    pub patience: Duration,
+}
+
+/// What became of a try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Miss {
+    /// Somebody answered, but it did not become a link.
+    Refused,
+    /// There is no way to the peer.
+    NoWay,
+    /// Nobody answered the connection.
+    Unanswered,
+    /// Connected, but not authenticated in time.
+    Slow,
 }
 
 #[derive(Debug)]
 struct Wanted {
     endpoint: SocketAddr,
+    dials: bool,
     /// When to dial; `None` while a try runs, while the link is up, or if the peer is the one who dials.
     next: Option<Instant>,
-    dials: bool,
+    /// Of the latest try.
+    generation: u32,
     pause: Duration,
+    patience: Duration,
+    /// Since when the link is up.
+    up: Option<Instant>,
     ever_up: bool,
+    /// Times in a row that the link died young.
+    flaps: u32,
     error: Option<String>,
+}
+
+impl Wanted {
+    fn damped(&self) -> Duration {
+        (PAUSE.0 * (1 << self.flaps.min(16))).min(DAMPED)
+    }
 }
 
 /// All wanted links.
@@ -35,6 +88,8 @@ struct Wanted {
 pub struct Dial {
     wanted: BTreeMap<(Rail, Node), Wanted>,
     deadline: Option<Instant>,
+    /// Rails whose own port is down: nothing is dialed there.
+    dark: BTreeSet<Rail>,
 }
 
 impl Dial {
@@ -43,14 +98,24 @@ impl Dial {
         &mut self,
         targets: impl Iterator<Item = ((Rail, Node), SocketAddr)>,
         own: Node,
+        now: Instant,
         deadline: Instant,
     ) {
-        let now = Instant::now();
         self.deadline = Some(deadline);
         for ((rail, peer), endpoint) in targets {
             let dials = peer < own;
-            let next = dials.then_some(now);
-            let fresh = Wanted { endpoint, next, dials, pause: PAUSES.0, ever_up: false, error: None };
+            let fresh = Wanted {
+                endpoint,
+                dials,
+                next: dials.then_some(now),
+                generation: 0,
+                pause: PAUSE.0,
+                patience: PATIENCE,
+                up: None,
+                ever_up: false,
+                flaps: 0,
+                error: None,
+            };
             self.wanted.insert((rail, peer), fresh);
         }
     }
@@ -65,10 +130,13 @@ impl Dial {
         let over = self.deadline.is_some_and(|d| d <= now);
         let mut due = Vec::new();
         for (&(rail, peer), wanted) in &mut self.wanted {
-            if wanted.next.is_some_and(|next| next <= now) {
+            if !self.dark.contains(&rail) && wanted.next.is_some_and(|next| next <= now) {
                 wanted.next = None;
                 if !over || wanted.ever_up {
-                    due.push(Target { rail, peer, endpoint: wanted.endpoint });
+                    wanted.generation = wanted.generation.saturating_add(1);
+                    let (endpoint, generation, patience) =
+                        (wanted.endpoint, wanted.generation, wanted.patience);
+                    due.push(Target { rail, peer, endpoint, generation, patience });
                 }
             }
         }
@@ -76,34 +144,81 @@ impl Dial {
     }
 
     /// When something is due, or the deadline passes.
-    pub fn next(&self) -> Option<Instant> {
-        let deadline =
-            self.deadline.filter(|&d| d > Instant::now() && self.wanted.values().any(|w| !w.ever_up));
-        self.wanted.values().filter_map(|w| w.next).chain(deadline).min()
+    pub fn next(&self, now: Instant) -> Option<Instant> {
+        let deadline = self.deadline.filter(|&d| d > now && self.wanted.values().any(|w| !w.ever_up));
+        let lit = self.wanted.iter().filter(|((rail, _), _)| !self.dark.contains(rail));
+        lit.filter_map(|(_, w)| w.next).chain(deadline).min()
     }
 
     /// A try failed.
-    pub fn failed(&mut self, rail: Rail, peer: Node, why: &str, now: Instant) {
-        if let Some(wanted) = self.wanted.get_mut(&(rail, peer)) {
-            wanted.error = Some(why.to_owned());
-            wanted.next = Some(now + wanted.pause);
-            wanted.pause = (wanted.pause * 2).min(PAUSES.1);
+    pub fn failed(&mut self, rail: Rail, peer: Node, miss: Miss, why: &str, now: Instant) {
+        let Some(wanted) = self.wanted.get_mut(&(rail, peer)) else { return };
+        wanted.error = Some(why.to_owned());
+        let most = match miss {
+            Miss::Refused => PAUSE.1,
+            Miss::NoWay => NO_WAY,
+            Miss::Unanswered | Miss::Slow => Duration::ZERO,
+        };
+        if miss == Miss::Slow {
+            wanted.patience = wanted.patience.saturating_mul(2);
+        }
+        wanted.next = Some(now + wanted.pause.min(most));
+        if most > Duration::ZERO {
+            wanted.pause = (wanted.pause * 2).min(most);
         }
     }
 
     /// A link is up.
-    pub fn up(&mut self, rail: Rail, peer: Node) {
+    pub fn up(&mut self, rail: Rail, peer: Node, now: Instant) {
         if let Some(wanted) = self.wanted.get_mut(&(rail, peer)) {
-            (wanted.ever_up, wanted.next, wanted.pause, wanted.error) = (true, None, PAUSES.0, None);
+            (wanted.ever_up, wanted.up, wanted.next, wanted.error) = (true, Some(now), None, None);
+            (wanted.pause, wanted.patience) = (PAUSE.0, PATIENCE);
         }
     }
 
     /// A link went down.
     pub fn down(&mut self, rail: Rail, peer: Node, now: Instant) {
         if let Some(wanted) = self.wanted.get_mut(&(rail, peer)) {
-            wanted.next = wanted.dials.then_some(now + wanted.pause);
-            wanted.pause = (wanted.pause * 2).min(PAUSES.1);
+            let age = wanted.up.take().map_or(Duration::ZERO, |up| now.saturating_duration_since(up));
+            if age < YOUNG {
+                wanted.flaps = wanted.flaps.saturating_add(1);
+            } else if age >= SOUND {
+                wanted.flaps = 0;
+            }
+            wanted.next = wanted.dials.then_some(now + wanted.damped());
         }
+    }
+
+    /// Wants a link that is down now. Says whether a try may run that is to be given up for a new one.
+    pub fn hurry(&mut self, rail: Rail, peer: Node, now: Instant) -> bool {
+        let Some(wanted) = self.wanted.get_mut(&(rail, peer)).filter(|w| w.dials && w.up.is_none()) else {
+            return false;
+        };
+        let runs = wanted.next.is_none();
+        (wanted.next, wanted.pause, wanted.flaps) = (Some(now), PAUSE.0, 0);
+        runs
+    }
+
+    /// The own port on a rail is gone: nothing is dialed there until it is back.
+    pub fn port_down(&mut self, rail: Rail) {
+        self.dark.insert(rail);
+    }
+
+    /// The own port on a rail is back: its links are dialed now, but for those that flap. Gives those whose try, if one
+    /// runs, is to be given up for a new one.
+    pub fn port_up(&mut self, rail: Rail, now: Instant) -> Vec<Node> {
+        self.dark.remove(&rail);
+        let mut runs = Vec::new();
+        for (&(_, peer), wanted) in self.wanted.range_mut((rail, Node::MIN)..=(rail, Node::MAX)) {
+            if !wanted.dials || wanted.up.is_some() || wanted.flaps >= FLAPS {
+                continue;
+            }
+            if wanted.next.is_none() {
+                runs.push(peer);
+            }
+            (wanted.next, wanted.pause) = (Some(now), PAUSE.0);
+        }
+        runs
     }
 
     /// How far the wire-up is.
@@ -120,5 +235,110 @@ impl Dial {
             (false, false) => Wiring::Waiting(missing),
             (false, true) => Wiring::Failed(missing),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    fn dial(now: Instant) -> Dial {
+        let mut dial = Dial::default();
+        let endpoint = SocketAddr::from(([127, 0, 0, 1], 1));
+        let targets = [((0, 0), endpoint), ((1, 0), endpoint), ((0, 2), endpoint)];
+        dial.start(targets.into_iter(), 1, now, now + MS(60_000));
+        dial
+    }
+
+    /// Takes the one try that is due next on rail 0, at the time when it is.
+    fn next(dial: &mut Dial, now: &mut Instant) -> (Duration, u32) {
+        let wanted = dial.wanted[&(0, 0)].next.unwrap();
+        let pause = wanted - *now;
+        *now = wanted;
+        let due = dial.due(*now);
+        (pause, due.iter().find(|t| t.rail == 0).unwrap().generation)
+    }
+
+    #[test]
+    fn pauses_double_by_what_failed_and_generations_rise() {
+        let start = Instant::now();
+        for (miss, pauses) in [
+            (Miss::Refused, [25, 50, 100, 200, 400, 800, 1000, 1000]),
+            (Miss::NoWay, [25, 50, 100, 200, 250, 250, 250, 250]),
+            (Miss::Unanswered, [0; 8]),
+            (Miss::Slow, [0; 8]),
+        ] {
+            let (mut dial, mut now) = (dial(start), start);
+            assert_eq!(next(&mut dial, &mut now), (MS(0), 1));
+            for (tries, pause) in (2..).zip(pauses) {
+                dial.failed(0, 0, miss, "why", now);
+                assert_eq!(next(&mut dial, &mut now), (MS(pause), tries), "{miss:?}");
+            }
+            dial.up(0, 0, now);
+            let Wiring::Waiting(missing) = dial.wiring(now) else { unreachable!() };
+            assert_eq!(missing.iter().map(|m| (m.0, m.1)).collect::<Vec<_>>(), [(0, 2), (1, 0)]);
+        }
+    }
+
+    #[test]
+    fn a_link_that_flaps_is_damped_until_it_has_lived() {
+        let start = Instant::now();
+        let (mut dial, mut now) = (dial(start), start);
+        next(&mut dial, &mut now);
+        let mut live = |dial: &mut Dial, ms: u64| {
+            dial.up(0, 0, now);
+            now += MS(ms);
+            dial.down(0, 0, now);
+            next(dial, &mut now).0
+        };
+        assert_eq!(live(&mut dial, 60_000), MS(25), "the first fault of a sound link");
+        let pauses: Vec<_> = (0..11).map(|_| live(&mut dial, 900)).collect();
+        assert_eq!(pauses[..3], [MS(50), MS(100), MS(200)]);
+        assert_eq!(pauses[8..], [DAMPED; 3]);
+        assert_eq!(live(&mut dial, 3000), DAMPED, "neither young nor sound");
+        assert_eq!(live(&mut dial, 5000), MS(25), "forgotten");
+    }
+
+    #[test]
+    fn a_deadline_stops_only_what_never_was_up() {
+        let start = Instant::now();
+        let mut dial = dial(start);
+        assert_eq!(dial.due(start).len(), 2);
+        dial.up(0, 0, start);
+        dial.failed(1, 0, Miss::Refused, "refused", start);
+        let late = start + MS(120_000);
+        dial.down(0, 0, late);
+        assert!(matches!(dial.wiring(late), Wiring::Failed(missing) if missing.len() == 2));
+        let due = dial.due(late + MS(25));
+        assert_eq!(due.iter().map(|t| (t.rail, t.generation)).collect::<Vec<_>>(), [(0, 2)]);
+    }
+
+    #[test]
+    fn a_port_that_is_back_is_dialed_at_once_unless_it_flaps() {
+        let now = Instant::now();
+        let mut dial = dial(now);
+        assert_eq!(dial.due(now).len(), 2);
+        dial.up(0, 0, now);
+        dial.up(1, 0, now);
+        let down = now + MS(6000);
+        dial.port_down(0);
+        dial.down(0, 0, down);
+        assert!(dial.due(down + MS(60_000)).is_empty() && dial.next(down + MS(60_000)).is_none());
+        assert_eq!(dial.port_up(0, down + MS(100)), Vec::<Node>::new());
+        assert_eq!(dial.due(down + MS(100)).len(), 1);
+        // A try runs: the next return gives it up for a new one.
+        assert_eq!(dial.port_up(0, down + MS(200)), [0]);
+        for _ in 0..FLAPS {
+            dial.up(0, 0, down);
+            dial.down(0, 0, down);
+        }
+        dial.port_up(0, down);
+        assert!(dial.due(down).is_empty(), "damped");
+        assert!(!dial.hurry(0, 0, down), "no try runs");
+        assert_eq!(dial.due(down).len(), 1, "asked for");
+        assert!(dial.hurry(0, 0, down), "a try runs");
+        assert!(!dial.hurry(0, 2, down), "the peer dials");
     }
 }

@@ -5,7 +5,7 @@ use proto_model::{
     TenantName, Wish,
 };
 
-use super::{FieldErrors, Fields, duration_from_wire, duration_to_wire, known};
+use super::{FieldErrors, Fields, duration_from_wire, duration_to_wire, known, rails};
 use crate::v1;
 
 impl From<&RailEndpoint> for v1::RailEndpoint {
@@ -142,6 +142,8 @@ impl From<&Observation> for v1::Observation {
             cause: observation.cause.as_ref().map(Into::into),
             result: observation.result.as_ref().map(Into::into),
             rails: observation.rails.iter().map(Into::into).collect(),
+            rail_reports: observation.reports.iter().map(Into::into).collect(),
+            choices: observation.choices.iter().map(Into::into).collect(),
         }
     }
 }
@@ -157,6 +159,7 @@ impl TryFrom<v1::Observation> for Observation {
         let endpoints = fields.list("endpoints", wire.endpoints);
         let exits = fields.list("exits", wire.exits);
         let cause = wire.cause.and_then(|wire| fields.nest("cause", wire.try_into()));
+        let reports = rails::reports(&mut fields, wire.rail_reports);
         let observation = uid.zip(state).map(|(uid, state)| Self {
             uid,
             attempt: wire.attempt,
@@ -166,6 +169,8 @@ impl TryFrom<v1::Observation> for Observation {
             cause,
             result: wire.result.map(Into::into),
             rails: wire.rails.into_iter().map(Into::into).collect(),
+            reports,
+            choices: rails::choices(wire.choices),
         });
         fields.finish(observation)
     }

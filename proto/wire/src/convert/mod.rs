@@ -8,6 +8,7 @@ mod fabric;
 mod job;
 mod node;
 mod placement;
+mod rails;
 mod tenant;
 
 use std::fmt;
@@ -15,6 +16,7 @@ use std::fmt;
 pub use common::{duration_from_wire, duration_to_wire, time_from_wire, time_to_wire};
 pub use job::{LIMITS, SpecLimits};
 pub use node::{hold, node_status_phase};
+pub use rails::drained_to_wire;
 pub use tenant::{role_from_wire, role_to_wire};
 
 /// What every resource says of the schema that it follows.

@@ -5,8 +5,10 @@ use std::{collections::BTreeMap, time::Duration};
 use proptest::prelude::*;
 use prost::Message as _;
 use proto_model::{
-    CollectiveOp, CollectiveSpec, CommandSpec, Dtype, FailurePolicy, Gang, JobSpec, Placement, RailRequest,
+    AlgorithmChoice, CollectiveOp, CollectiveSpec, CommandSpec, Drain, DrainTarget, Dtype, FailurePolicy,
+    Gang, JobSpec, JobUid, NodeName, Observation, Observed, Placement, RailReport, RailRequest, RailState,
     ReduceOp, Requeue, Timestamp, Work,
+    rails::{MAX_CHOICE_REASONS, MAX_CHOICES, MAX_REPORT_TEXT, MAX_REPORTS},
 };
 
 use super::{FieldErrors, time_from_wire, time_to_wire};
@@ -67,6 +69,9 @@ proptest! {
         if let Ok(wire) = v1::Assignment::decode(bytes.as_slice()) {
             let _ = proto_model::Assignment::try_from(wire);
         }
+        if let Ok(wire) = v1::Observation::decode(bytes.as_slice()) {
+            let _ = proto_model::Observation::try_from(wire);
+        }
         if let Ok(wire) = v1::Job::decode(bytes.as_slice()) {
             let _ = proto_model::Job::try_from(wire);
         }
@@ -79,6 +84,68 @@ proptest! {
     fn times_survive(millis in 0u64..4_000_000_000_000) {
         prop_assert_eq!(time_from_wire(time_to_wire(Timestamp(millis))), Ok(Timestamp(millis)));
     }
+}
+
+fn observation(rails: u32, choices: u64, text: &str) -> Observation {
+    let report = |rail: u32| RailReport {
+        rail,
+        state: RailState::WORDS.get(rail as usize).map(|pair| pair.0),
+        since: Timestamp(1234),
+        tx_bytes: 1 << 40,
+        rx_bytes: 2,
+        tx_rate: 3,
+        rx_rate: 4,
+        flaps: 5,
+        cause: text.to_owned(),
+        peers: 6,
+        peers_up: 7,
+    };
+    let choice = |at: u64| AlgorithmChoice {
+        operation: "all-reduce".into(),
+        bytes: at,
+        algorithm: text.to_owned(),
+        reasons: vec![text.to_owned(); at as usize + 1],
+    };
+    Observation {
+        uid: JobUid::from_random([7; 16]),
+        attempt: 2,
+        state: Observed::Running,
+        endpoints: Vec::new(),
+        exits: Vec::new(),
+        cause: None,
+        result: None,
+        rails: Vec::new(),
+        reports: (0..rails).map(report).collect(),
+        choices: (0..choices).map(choice).collect(),
+    }
+}
+
+#[test]
+fn reports_of_rails_survive_the_wire() {
+    let seen = observation(6, 3, "reset by peer");
+    let bytes = v1::Observation::from(&seen).encode_to_vec();
+    let back = Observation::try_from(v1::Observation::decode(bytes.as_slice()).unwrap()).unwrap();
+    assert_eq!(back, seen);
+    assert_eq!(back.reports[5].state, None);
+}
+
+#[test]
+fn reports_of_rails_are_cut_to_what_is_kept() {
+    let wire = v1::Observation::from(&observation(500, 500, &"ö".repeat(1000)));
+    let back = Observation::try_from(wire).unwrap();
+    assert_eq!((back.reports.len(), back.choices.len()), (MAX_REPORTS, MAX_CHOICES));
+    assert!(back.reports.iter().all(|report| report.cause.len() <= MAX_REPORT_TEXT));
+    assert!(back.choices.iter().all(|choice| choice.reasons.len() <= MAX_CHOICE_REASONS));
+}
+
+#[test]
+fn drains_survive_the_wire_and_odd_ones_are_refused() {
+    let node = NodeName::new("n1").unwrap();
+    for target in [DrainTarget::Rail(3), DrainTarget::Leaf("l".into()), DrainTarget::Port { node, rail: 1 }] {
+        let drain = Drain { target, reason: "x".into(), by: "y".into(), since: Timestamp(9) };
+        assert_eq!(Drain::try_from(v1::RailDrain::from(&drain)), Ok(drain));
+    }
+    assert_eq!(errors(Drain::try_from(v1::RailDrain::default())), ["target", "since"]);
 }
 
 fn errors<T: std::fmt::Debug>(result: Result<T, FieldErrors>) -> Vec<String> {

@@ -1,0 +1,242 @@
+//! Rails, leaves and ports out of use: what nodes are told, what is refused, who still uses them.
+
+use proto_model::{AlgorithmChoice, Drain, DrainTarget, Fabric, Leaf, Link, Rail, RailReport, RailState};
+
+use super::*;
+use crate::{Explanation, RailsView};
+
+fn drain(target: &str, force: bool) -> Event {
+    Event::DrainRail { target: target.into(), reason: "upgrade".into(), by: "root".into(), force }
+}
+
+fn undrain(target: &str) -> Event {
+    Event::UndrainRail { target: target.into() }
+}
+
+fn told(w: &World, n: usize) -> Vec<u32> {
+    w.drained.get(&name(n)).into_iter().flatten().copied().collect()
+}
+
+fn report(rail: u32, state: RailState) -> RailReport {
+    RailReport {
+        rail,
+        state: Some(state),
+        since: Timestamp(5),
+        tx_bytes: 1,
+        rx_bytes: 2,
+        tx_rate: 3,
+        rx_rate: 4,
+        flaps: 0,
+        cause: String::new(),
+        peers: 1,
+        peers_up: 1,
+    }
+}
+
+fn says(w: &mut World, text: &str, n: usize, reports: &[RailReport]) {
+    let seen = Observation { reports: reports.to_vec(), ..w.seen(text, n, Observed::Running) };
+    w.report(n, seen);
+}
+
+fn pending(w: &World, target: &str) -> Vec<String> {
+    let target = w.state.target(target).unwrap();
+    let RailsView { pending, pending_total, .. } = w.state.rails(Some(&target));
+    assert_eq!(pending.len(), pending_total as usize);
+    pending.iter().map(|one| format!("{} {}:{}", one.id, one.node, one.rail)).collect()
+}
+
+/// Two pods of two nodes, one leaf for each rail and pod.
+fn fabric() -> Event {
+    let leaf = |pod: usize, rail: u32| format!("p{pod}r{rail}");
+    let link = |n: usize, rail: u32| Link {
+        node: name(n),
+        nic: format!("rail{rail}"),
+        leaf: leaf(n / 2, rail),
+        port: String::new(),
+        speed_mbps: 0,
+    };
+    let rails = (0..2).map(|index| Rail { index, name: ["red", "green"][index as usize].into() });
+    let leaves = (0..2).flat_map(|pod| (0..2).map(move |rail| (pod, rail)));
+    let leaves = leaves.map(|(pod, rail)| Leaf { name: leaf(pod, rail), rail, pod: format!("p{pod}") });
+    let links = (0..4).flat_map(|n| (0..2).map(move |rail| link(n, rail)));
+    let fabric = Fabric {
+        name: "f".into(),
+        generation: 0,
+        rails: rails.collect(),
+        leaves: leaves.collect(),
+        links: links.collect(),
+    };
+    Event::ApplyFabric { fabric: Box::new(fabric), dry_run: false }
+}
+
+#[test]
+fn a_drain_is_told_once_kept_and_taken_back() {
+    let mut w = World::new();
+    let Reply::Drained { drain: kept, changed } = w.ok(drain("1", false)) else { panic!() };
+    assert!(changed && kept.target == DrainTarget::Rail(1) && kept.by == "root");
+    assert!((0..4).all(|n| told(&w, n) == [1]));
+    // Again: nothing is written or told.
+    let out = w.step(drain("rail/1", false));
+    assert!(out.writes.is_empty() && out.pushes.is_empty(), "{out:?}");
+    // A new controller knows it, and so does a node that comes later.
+    assert_eq!(w.reload(8).drained_rails(&name(2)).iter().collect::<Vec<_>>(), [1]);
+    w.drained.clear();
+    w.connect(2, Vec::new());
+    assert_eq!(told(&w, 2), [1]);
+    let Reply::Undrained { changed, remaining, .. } = w.ok(undrain("1")) else { panic!() };
+    assert!(changed && remaining.is_empty() && told(&w, 0).is_empty() && w.drained.contains_key(&name(0)));
+    assert_eq!(w.reload(8).drained_rails(&name(2)).len(), 0);
+    let Reply::Undrained { changed, .. } = w.ok(undrain("1")) else { panic!() };
+    assert!(!changed);
+}
+
+#[test]
+fn a_port_and_a_leaf_concern_their_nodes_only() {
+    let mut w = World::new();
+    w.ok(fabric());
+    w.ok(drain("n3:1", false));
+    w.ok(drain("p0r0", false));
+    assert_eq!([0, 1, 2, 3].map(|n| told(&w, n)), [vec![0], vec![0], vec![], vec![1]]);
+    let Reply::Undrained { changed, remaining, .. } = w.ok(undrain("green")) else { panic!() };
+    let remaining: Vec<String> = remaining.iter().map(|drain| drain.target.to_string()).collect();
+    assert_eq!((changed, remaining), (false, vec!["node/n3:1".to_owned()]));
+    // Without the document the leaf serves nobody; its drain can still be taken back.
+    w.ok(Event::DeleteFabric);
+    assert_eq!([0, 1, 2, 3].map(|n| told(&w, n)), [vec![], vec![], vec![], vec![1]]);
+    w.ok(undrain("p0r0"));
+    w.ok(undrain("node/n3:1"));
+    assert!((0..4).all(|n| told(&w, n).is_empty()) && w.state.rails(None).drains.is_empty());
+}
+
+#[test]
+fn a_node_that_is_deleted_takes_its_drains_along() {
+    let mut w = World::new();
+    w.ok(drain("n3:1", false));
+    w.ok(Event::DeleteNode { name: name(3), force: false, uid: None });
+    assert!(w.reload(8).rails(None).drains.is_empty());
+}
+
+#[test]
+fn what_does_not_exist_is_refused_with_the_nearest_name() {
+    let mut w = World::new();
+    w.ok(fabric());
+    for (text, words) in [
+        ("2", "rails are 0 to 1"),
+        ("grean", "did you mean 'green'?"),
+        ("p0r", "did you mean 'p0r0'?"),
+        ("n3:2", "there is no rail '2'; node 'n3' has rails 0,1"),
+        ("m3:1", "did you mean 'n3:1'?"),
+        ("leaf/green", "'leaf/green'"),
+        ("rail/p0r0", "rails are 0 to 1"),
+        ("", "rails are 0 to 1"),
+        ("node/", "rails are 0 to 1"),
+        ("a\nb:c:d", "there is no node"),
+    ] {
+        for event in [drain(text, true), undrain(text)] {
+            let error = w.refused(event);
+            assert_eq!(error.code(), "RAIL_NOT_FOUND");
+            assert!(error.to_string().contains(words), "{text}: {error}");
+        }
+    }
+    assert_eq!(w.state.target("n3:green"), Ok(DrainTarget::Port { node: name(3), rail: 1 }));
+}
+
+#[test]
+fn the_last_rail_of_a_job_is_not_drained_unless_forced() {
+    let mut w = World::new();
+    w.submit("a", spec(2, 4));
+    w.run("a");
+    w.submit("alone", spec(1, 4));
+    w.run("alone");
+    let [x, y] = w.nodes("a")[..] else { panic!() };
+    w.ok(drain(&format!("n{x}:0"), false));
+    // They would share no rail, although each has one.
+    let error = w.refused(drain(&format!("n{y}:1"), false));
+    assert!(matches!(&error, CoreError::LastRail { jobs, .. } if *jobs == [id("a")]), "{error}");
+    assert!(error.to_string().contains("red/a"), "{error}");
+    w.refused(drain("1", false));
+    assert_eq!((told(&w, x), told(&w, y)), (vec![0], vec![]));
+    w.ok(drain("1", true));
+    assert_eq!((told(&w, x), told(&w, y)), (vec![0, 1], vec![1]));
+    // The job is stranded already: another drain does not make it so.
+    w.ok(drain("0", false));
+    for text in ["0", "1", &format!("n{x}:0")] {
+        w.ok(undrain(text));
+    }
+    // A rail that is down is none.
+    says(&mut w, "a", y, &[report(0, RailState::Down), report(1, RailState::Up)]);
+    w.refused(drain("1", false));
+    w.ok(drain("0", false));
+}
+
+#[test]
+fn who_still_uses_a_drained_rail_is_known() {
+    let mut w = World::new();
+    w.submit("a", spec(2, 4));
+    w.all("a", Observed::Prepared);
+    let [x, y] = w.nodes("a")[..] else { panic!() };
+    w.ok(drain("1", false));
+    assert!(pending(&w, "1").is_empty(), "engines that are not connected yet use nothing");
+    w.all("a", Observed::Running);
+    assert_eq!(pending(&w, "1").len(), 2, "nothing is known of them");
+    says(&mut w, "a", x, &[report(0, RailState::Up), report(1, RailState::Drained)]);
+    says(&mut w, "a", y, &[report(0, RailState::Up), report(1, RailState::Draining)]);
+    assert_eq!(pending(&w, "1"), [format!("red/a n{y}:1")]);
+    assert!(pending(&w, &format!("n{x}:1")).is_empty() && pending(&w, "0").is_empty());
+    says(&mut w, "a", y, &[report(0, RailState::Up), report(1, RailState::Down)]);
+    assert!(pending(&w, "1").is_empty());
+    let view = w.state.rails(None);
+    let rail = &view.rails[1];
+    assert_eq!((rail.nodes, rail.nodes_up, rail.nodes_drained, rail.jobs_total), (4, 4, 4, 1));
+    assert_eq!((rail.jobs[0].id.clone(), rail.jobs[0].nodes), (id("a"), 2));
+    assert_eq!(rail.engines[&Some(RailState::Drained)], 1);
+    assert_eq!((view.rails[0].nodes_drained, view.rails[0].engines[&Some(RailState::Up)]), (0, 2));
+    // What was heard before an undrain is no answer to the drain after it.
+    w.ok(undrain("1"));
+    w.ok(drain("1", false));
+    assert_eq!(pending(&w, "1"), [format!("red/a n{x}:1")]);
+}
+
+#[test]
+fn an_explanation_shows_rails_and_algorithms() {
+    let mut w = World::new();
+    w.submit("a", spec(2, 4));
+    w.run("a");
+    let [x, y] = w.nodes("a")[..] else { panic!() };
+    let choice = AlgorithmChoice {
+        operation: "all-reduce".into(),
+        bytes: 1024,
+        algorithm: "direct".into(),
+        reasons: vec!["fewest bytes".into()],
+    };
+    let seen = w.seen("a", x, Observed::Running);
+    let reports = vec![report(0, RailState::Up), report(1, RailState::Up)];
+    w.report(x, Observation { reports, choices: vec![choice.clone()], ..seen });
+    says(&mut w, "a", y, &[report(0, RailState::Proving), report(1, RailState::Up)]);
+    w.ok(drain("1", false));
+    let Explanation { rails, rails_omitted, choices, reasons, .. } =
+        w.state.explain(&id("a"), w.now).unwrap();
+    assert_eq!((choices, rails_omitted), (vec![choice], 0));
+    assert_eq!(rails.iter().map(|node| node.node.clone()).collect::<Vec<_>>(), [name(y), name(x)]);
+    assert!(rails[0].told.is_some() && rails[1].reports.len() == 2);
+    assert!(reasons.iter().any(|reason| reason.code == "RailDrained" && reason.scope == "rail/1"));
+}
+
+#[test]
+fn drains_are_bounded_and_a_new_reason_is_a_change() {
+    let mut w = World::new();
+    w.state.config.max_drains = 1;
+    w.ok(drain("0", false));
+    assert!(matches!(w.refused(drain("1", true)), CoreError::Full { .. }));
+    let Reply::Drained { drain: kept, changed } = w.ok(Event::DrainRail {
+        target: "0".into(),
+        reason: "cable".into(),
+        by: "other".into(),
+        force: false,
+    }) else {
+        panic!()
+    };
+    assert!(changed);
+    let Drain { reason, by, since, .. } = (*kept).clone();
+    assert_eq!((reason.as_str(), by.as_str(), since), ("cable", "other", w.now));
+}

@@ -1,0 +1,371 @@
+//! One link: one rail to one peer. Its lives, what is on its way on it, and how fast it serves.
+//!
+//! A link lives as long as its connection; each life has a *generation*, and whatever names another one is of the past.
+//! Within a life, counted frames have numbers without a gap, and bytes handed to it count as on their way until the peer has
+//! acknowledged them: so what sits in socket buffers and switches is known, bounded by the window, and the service rate is
+//! measured. When a life ends, the peer's last word on how many frames it took ([`Grave`]) decides what is sent again.
+
+use std::collections::VecDeque;
+
+use crate::error::{FrameError, RailCause};
+use crate::shape::Time;
+
+/// Weight of a sample in the rate that tells equal rails from others.
+const STEADY: f64 = 0.0625;
+/// A rate that was not measured again for so long is unknown.
+const RATE_AGE: Time = Time::from_millis(500);
+/// Frames smaller than this say more of delays than of rates.
+const MEASURED_FROM: u64 = 16 << 10;
+/// A rate sample is of so many bytes in no less than [`SAMPLE_TIME`], or of four times that time: a link that is as fast
+/// as the processor is measured over many of the processor's pauses.
+const SAMPLE: u64 = 256 << 10;
+/// See [`SAMPLE`].
+const SAMPLE_TIME: Time = Time::from_millis(10);
+/// Longest silence that a link which owes an acknowledgement is given, however slow it was before.
+const MOST_PATIENCE: Time = Time::from_secs(2);
+
+/// How a link stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum State {
+    /// Not connected.
+    #[default]
+    Down,
+    /// Connected again, and not proved yet: it carries no data.
+    Proving,
+    /// Carries data.
+    Up,
+}
+
+/// A frame on its way.
+#[derive(Debug, Clone, Copy)]
+struct OnWay {
+    /// Bytes handed to the link up to the end of this frame.
+    end: u64,
+    bytes: u64,
+    since: Time,
+    token: u64,
+}
+
+/// A life that ended, of which the peer has not yet said how many frames it took.
+#[derive(Debug)]
+pub struct Grave {
+    /// Which life.
+    pub generation: u32,
+    /// Number of the first of `tokens` on the link.
+    pub first: u32,
+    /// Its frames that were not acknowledged, in order.
+    pub tokens: Vec<u64>,
+    /// When the peer is to be asked again, and the pause after that.
+    pub ask: (Time, Time),
+}
+
+/// How far the proof of a link is that came back.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Proof {
+    /// Probes that were answered in a row.
+    pub answered: u32,
+    /// The number of the probe that is under way.
+    pub number: u64,
+    /// When it went out.
+    pub since: Time,
+    /// When this life began.
+    pub began: Time,
+}
+
+/// One rail to one peer.
+#[derive(Debug, Default)]
+pub struct Link {
+    state: State,
+    generation: u32,
+    /// Lives up to this one are over for good.
+    over: u32,
+    /// The last life that was over and in which counted frames came in, and how many.
+    relic: (u32, u32),
+    /// Counted frames handed to it and received on it, in this life.
+    numbers: (u32, u32),
+    /// The last life, while the peer has not said what it took.
+    pub grave: Option<Grave>,
+    /// The proof under way.
+    pub proof: Proof,
+    /// Drained by this node, and by the peer.
+    pub drained: (bool, bool),
+    /// The probe by which the peer is asked whether it lives while this link is silent, and when it went out.
+    pub doubt: Option<(u64, Time)>,
+    /// How often it went down, and why the last time.
+    pub flaps: u32,
+    /// Why it went down.
+    pub cause: Option<RailCause>,
+    /// Since when it stands as it does.
+    pub since: Time,
+    handed: u64,
+    acked: u64,
+    on_way: VecDeque<OnWay>,
+    last_ack: Time,
+    /// Longest time lately in which the link owed an acknowledgement and none came.
+    gap: Time,
+    received: u64,
+    told: u64,
+    unacked_since: Option<Time>,
+    /// Bytes that may be on their way while a link that came back shows what it can.
+    allowance: Option<u64>,
+    sample_bytes: u64,
+    sample_time: Time,
+    rate: Option<(f64, Time)>,
+    /// The rate over many samples, and how many.
+    steady: (f64, u32),
+}
+
+impl Link {
+    /// Bytes handed to the link and not acknowledged.
+    #[must_use]
+    pub fn outstanding(&self) -> u64 {
+        self.handed - self.acked
+    }
+
+    /// How it stands.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Whether the link carries data.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.state == State::Up
+    }
+
+    /// Whether the link is connected: frames that need no proof may use it.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.state != State::Down
+    }
+
+    /// Which life this is, or was the last.
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Whether either side drains it.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.drained.0 || self.drained.1
+    }
+
+    /// Begins a new life. The first one of all carries data at once; later ones are to be proved.
+    ///
+    /// Gives `false`, and does nothing, if that life is over already.
+    pub fn open(&mut self, generation: u32, now: Time) -> bool {
+        if generation <= self.over || self.is_open() {
+            return false;
+        }
+        let first = self.over == 0 && self.flaps == 0;
+        *self = Link {
+            state: if first { State::Up } else { State::Proving },
+            generation,
+            over: self.over,
+            relic: self.relic,
+            grave: self.grave.take(),
+            proof: Proof { began: now, since: now, ..Proof::default() },
+            drained: self.drained,
+            flaps: self.flaps,
+            cause: self.cause.take(),
+            since: now,
+            ..Link::default()
+        };
+        true
+    }
+
+    /// Ends the life. What was not acknowledged waits for the peer's word.
+    pub fn close(&mut self, cause: RailCause, now: Time) {
+        self.bury(self.generation);
+        let tokens: Vec<u64> = self.on_way.drain(..).map(|f| f.token).collect();
+        if self.is_up() {
+            // A life that was never up here carried nothing, and an older one may still be waiting for the peer's word.
+            let first = self.numbers.0 - tokens.len() as u32 + 1;
+            self.grave = Some(Grave { generation: self.generation, first, tokens, ask: (now, Time::ZERO) });
+        }
+        self.state = State::Down;
+        self.handed = self.acked;
+        (self.doubt, self.unacked_since) = (None, None);
+        self.flaps += 1;
+        (self.cause, self.since) = (Some(cause), now);
+    }
+
+    /// No life up to `generation` will be opened any more.
+    pub fn bury(&mut self, generation: u32) {
+        self.over = self.over.max(generation);
+        if generation == self.generation && self.numbers.1 > 0 && self.relic.0 < generation {
+            self.relic = (generation, self.numbers.1);
+        }
+    }
+
+    /// Counted frames that came in whole in a life that is over. The peer asks for the last life only in which it sent
+    /// any, and that is the last in which any came in, or one in which none did.
+    #[must_use]
+    pub fn took(&self, generation: u32) -> u32 {
+        if self.relic.0 == generation { self.relic.1 } else { 0 }
+    }
+
+    /// The link has proved itself.
+    pub fn prove(&mut self, allowance: u64, now: Time) {
+        self.state = State::Up;
+        self.allowance = Some(allowance);
+        (self.cause, self.since) = (None, now);
+    }
+
+    /// Bytes of whole frames received, to be told to the peer.
+    pub fn tell(&mut self) -> u64 {
+        self.told = self.received;
+        self.unacked_since = None;
+        self.received
+    }
+
+    /// Checks the number of a counted frame that begins to come in. `false`: it came before.
+    ///
+    /// # Errors
+    /// A frame before it is missing.
+    pub fn expects(&self, number: u32) -> Result<bool, FrameError> {
+        let next = self.numbers.1.wrapping_add(1);
+        match number.cmp(&next) {
+            std::cmp::Ordering::Less => Ok(false),
+            std::cmp::Ordering::Equal => Ok(true),
+            std::cmp::Ordering::Greater => Err(FrameError::Gap { number, next }),
+        }
+    }
+
+    /// A whole counted frame came in.
+    pub fn received(&mut self, bytes: u64, now: Time) {
+        self.numbers.1 += 1;
+        self.received += bytes;
+        self.unacked_since.get_or_insert(now);
+    }
+
+    /// When received bytes must be acknowledged at the latest, with these bounds.
+    #[must_use]
+    pub fn ack_due(&self, bytes: u64, delay: Time) -> Option<Time> {
+        let since = self.unacked_since?;
+        Some(if self.received - self.told >= bytes { Time::ZERO } else { since + delay })
+    }
+
+    /// A counted frame is handed to the link. Gives its number.
+    pub(crate) fn hand(&mut self, bytes: u64, token: u64, now: Time) -> u32 {
+        self.handed += bytes;
+        self.numbers.0 += 1;
+        self.on_way.push_back(OnWay { end: self.handed, bytes, since: now, token });
+        self.numbers.0
+    }
+
+    /// The peer has told how much it received: `released` takes the tokens of frames that it has.
+    ///
+    /// # Errors
+    /// It cannot have received more than was sent.
+    pub fn acknowledge(&mut self, acked: u64, now: Time, released: &mut Vec<u64>) -> Result<(), FrameError> {
+        if acked > self.handed {
+            return Err(FrameError::Ack { acked, sent: self.handed });
+        }
+        if acked <= self.acked {
+            return Ok(());
+        }
+        self.gap = self.silence(now).max(self.gap - self.gap / 16);
+        self.acked = acked;
+        self.doubt = None;
+        // A frame that was handed over before the one before it was acknowledged has waited for nothing but the rail, so
+        // the time between the two acknowledgements is the rail's. Any other frame's time holds the way too.
+        let mut bytes = 0;
+        while let Some(frame) = self.on_way.front().copied().filter(|f| f.end <= acked) {
+            if frame.bytes >= MEASURED_FROM && frame.since < self.last_ack {
+                bytes += frame.bytes;
+            } else if frame.bytes >= MEASURED_FROM {
+                self.at_least(frame.bytes as f64 / now.saturating_sub(frame.since).as_secs_f64(), now);
+            }
+            self.allowance = self.allowance.map(|a| a.saturating_add(frame.bytes));
+            released.push(frame.token);
+            self.on_way.pop_front();
+        }
+        self.sample(bytes, now);
+        self.last_ack = now;
+        Ok(())
+    }
+
+    fn sample(&mut self, bytes: u64, now: Time) {
+        if bytes == 0 {
+            return;
+        }
+        self.sample_bytes += bytes;
+        self.sample_time += now.saturating_sub(self.last_ack);
+        let enough = self.sample_bytes >= SAMPLE || self.sample_time >= 4 * SAMPLE_TIME;
+        if enough && self.sample_time >= SAMPLE_TIME {
+            let rate = self.sample_bytes as f64 / self.sample_time.as_secs_f64();
+            let old = self.fresh_rate(now).unwrap_or(rate);
+            self.rate = Some((0.75 * old + 0.25 * rate, now));
+            let (steady, samples) = self.steady;
+            let weight = STEADY.max(1.0 / f64::from(samples + 1));
+            self.steady = ((1.0 - weight) * steady + weight * rate, samples.saturating_add(1));
+            (self.sample_bytes, self.sample_time) = (0, Time::ZERO);
+        }
+    }
+
+    /// A single frame shows what the link carries at least: that confirms its rate, or raises it step by step (a shaper may
+    /// let one frame through at any speed).
+    fn at_least(&mut self, bound: f64, now: Time) {
+        if let Some((rate, at)) = &mut self.rate {
+            if bound * 2.0 > *rate {
+                *at = now;
+            }
+            if bound > *rate {
+                *rate = 0.75 * *rate + 0.25 * bound.min(4.0 * *rate);
+            }
+        }
+    }
+
+    fn fresh_rate(&self, now: Time) -> Option<f64> {
+        self.rate.filter(|(_, at)| now.saturating_sub(*at) < RATE_AGE).map(|(rate, _)| rate)
+    }
+
+    /// Bytes per second over so many samples that processor noise has gone from it.
+    pub(crate) fn steady_rate(&self) -> Option<f64> {
+        (f64::from(self.steady.1) * STEADY >= 1.0).then_some(self.steady.0)
+    }
+
+    /// Bytes per second, if it was measured lately, or if a frame is overdue: then the rate is no more than what would
+    /// have that frame arrive now.
+    #[must_use]
+    pub fn known_rate(&self, now: Time) -> Option<f64> {
+        let fresh = self.fresh_rate(now);
+        let front = self.on_way.front().filter(|f| f.bytes >= MEASURED_FROM);
+        let bound = front.and_then(|frame| {
+            let waited = now.saturating_sub(frame.since.max(self.last_ack));
+            (waited > 5 * SAMPLE_TIME).then(|| frame.bytes as f64 / waited.as_secs_f64())
+        });
+        match (fresh, bound) {
+            (Some(rate), Some(bound)) => Some(rate.min(bound)),
+            (rate, bound) => rate.or(bound),
+        }
+    }
+
+    /// Whether so many bytes may be handed to a link that came back and has yet to show what it can.
+    pub(crate) fn allows(&self, bytes: u64) -> bool {
+        self.allowance.is_none_or(|allowance| self.outstanding() + bytes <= allowance)
+    }
+
+    /// How long the link has owed an acknowledgement.
+    #[must_use]
+    pub fn silence(&self, now: Time) -> Time {
+        self.owes_since().map_or(Time::ZERO, |since| now.saturating_sub(since))
+    }
+
+    /// Since when the link owes an acknowledgement.
+    #[must_use]
+    pub fn owes_since(&self) -> Option<Time> {
+        let front = self.on_way.front().filter(|_| self.is_up())?;
+        Some(front.since.max(self.last_ack))
+    }
+
+    /// Silence after which a link that owes an acknowledgement counts as dead: at least `floor`, more if it was as silent
+    /// before and went on.
+    #[must_use]
+    pub fn patience(&self, floor: Time) -> Time {
+        floor.max(2 * self.gap).min(MOST_PATIENCE.max(floor))
+    }
+}

@@ -1,0 +1,390 @@
+//! Rails that come and go: fences and replay, proof of what comes back, doubt of what is silent, drain.
+//!
+//! The rules, in the order in which a rail dies and returns:
+//! 1. A link is *lost* when its connection ends, when the own port has no carrier, when the peer says so, or when it owes an
+//!    acknowledgement for longer than its patience while the peer answers over another rail.
+//! 2. Who loses a link takes nothing more from it (a chunk that was half there is as if it had never begun), and says so over
+//!    all other rails at once, with the number of frames that it took: this is the *fence*. The peer does the same.
+//! 3. Only what the peer's fence leaves out is sent again. As its number was taken after the fence, a frame of the dead life can
+//!    not arrive later: nothing arrives twice, nothing is lost, and no late byte lands in a buffer that is used again.
+//! 4. Fences may be lost: who has no answer asks again. A fence names one life, so that an old one means nothing to a new life.
+//! 5. A connection that comes back carries no data until the fence of the life before is answered and probes came back.
+
+use crate::error::{Failure, FrameError, RailCause};
+use crate::header::{Header, Key, Kind};
+use crate::link::{Grave, Link, State};
+use crate::machine::receive::Target;
+use crate::machine::{Command, Machine};
+use crate::shape::{Node, Rail, Time};
+
+/// Probes that must come back in a row before a link carries data again.
+const PROBES: u32 = 3;
+/// Time after which a probe, or a question, is asked again: doubled up to the second one.
+const AGAIN: (Time, Time) = (Time::from_millis(10), Time::from_millis(160));
+/// A link that answers no probe for so long is closed and dialed anew.
+const PROOF_LIMIT: Time = Time::from_secs(1);
+/// An answer over another rail counts against a silent one after this time: what has arrived with it is read by then.
+const SETTLE: Time = Time::from_millis(10);
+
+impl Machine {
+    /// A link is connected and authenticated; `generation` names this life of it, and each is greater than those before. The
+    /// first life of a link carries data at once, later ones when they have proved themselves.
+    pub fn rail_up(&mut self, rail: Rail, peer: Node, generation: u32, now: Time) {
+        if !self.links.has(rail, peer) || peer == self.layout.node {
+            return;
+        }
+        let link = self.links.get(rail, peer);
+        if link.is_open() && link.generation() < generation {
+            self.lose(rail, peer, RailCause::Closed, now);
+        }
+        self.incoming.remove(&(rail, peer));
+        if self.links.get_mut(rail, peer).open(generation, now) {
+            self.peers[usize::from(peer)].lost = None;
+            self.links.level();
+        } else if self.links.get(rail, peer).generation() != generation {
+            let cause = RailCause::Fenced;
+            self.commands.push_back(Command::Close { rail, peer, generation, cause });
+        }
+    }
+
+    /// A link's connection ended. Work goes on over the other rails; what was on its way is sent again as far as the peer
+    /// has not taken it.
+    pub fn rail_down(&mut self, rail: Rail, peer: Node, generation: u32, cause: RailCause, now: Time) {
+        if !self.links.has(rail, peer) {
+            return;
+        }
+        let link = self.links.get(rail, peer);
+        if !link.is_open() || link.generation() != generation {
+            return;
+        }
+        match cause {
+            RailCause::Protocol(FrameError::Gap { .. } | FrameError::Checksum { .. }) => {
+                self.lose(rail, peer, cause, now);
+            }
+            RailCause::Protocol(error) => {
+                self.lose(rail, peer, RailCause::Local, now);
+                self.fail(Failure::Protocol { node: peer, rail, error });
+            }
+            cause => self.lose(rail, peer, cause, now),
+        }
+    }
+
+    /// The own port of a rail has lost its carrier: so are all links over it.
+    pub fn port_down(&mut self, rail: Rail, now: Time) {
+        for peer in self.layout.peers() {
+            if self.links.has(rail, peer) && self.links.get(rail, peer).is_open() {
+                self.lose_and_close(rail, peer, RailCause::NoCarrier, now);
+            }
+        }
+    }
+
+    /// The own port of a rail has its carrier again: links over it are worth a try, from both ends.
+    pub fn port_up(&mut self, rail: Rail, _now: Time) {
+        for peer in self.layout.peers() {
+            if self.links.has(rail, peer) && !self.links.get(rail, peer).is_open() {
+                self.commands.push_back(Command::Redial { rail, peer });
+                if let Some(over) = self.links.quickest(peer) {
+                    self.urge(over, peer, Kind::Back { rail });
+                }
+            }
+        }
+    }
+
+    /// Moves work off the own port of a rail, or back on it. What is on its way there arrives; if no other rail to a peer
+    /// is up, the rail goes on to carry what must go to that peer.
+    pub fn drain(&mut self, rail: Rail, on: bool) {
+        if usize::from(rail) >= self.config.rails || self.drains[usize::from(rail)].0 == on {
+            return;
+        }
+        let drain = &mut self.drains[usize::from(rail)];
+        *drain = (on, drain.1 + 1);
+        let value = drain.1;
+        let header = Header { value, ..self.control(Kind::Drain { rail, on }, Key::Link, None) };
+        for peer in self.layout.peers() {
+            self.links.get_mut(rail, peer).drained.0 = on;
+            self.peers[usize::from(peer)].control.push_back(header);
+        }
+        self.links.level();
+    }
+
+    /// The next thing that the transport is to do.
+    pub fn poll_command(&mut self) -> Option<Command> {
+        self.commands.pop_front()
+    }
+
+    /// A frame for one link that needs no count, to go out before everything else. A newer one of its kind replaces it.
+    fn urge(&mut self, over: Rail, peer: Node, kind: Kind) {
+        let slot = match kind {
+            Kind::Fence { rail, .. } => (0, rail),
+            Kind::Back { rail } => (1, rail),
+            Kind::Probe { .. } => (2, 0),
+            _ => (3, 0),
+        };
+        let header = self.control(kind, Key::Link, None);
+        self.urgent.insert((over, peer, slot), header);
+    }
+
+    fn lose_and_close(&mut self, rail: Rail, peer: Node, cause: RailCause, now: Time) {
+        let generation = self.links.get(rail, peer).generation();
+        self.commands.push_back(Command::Close { rail, peer, generation, cause: cause.clone() });
+        self.lose(rail, peer, cause, now);
+    }
+
+    /// Takes nothing more from a link, and tells the peer.
+    fn lose(&mut self, rail: Rail, peer: Node, cause: RailCause, now: Time) {
+        self.abandon(rail, peer);
+        self.urgent.retain(|&(over, to, _), _| (over, to) != (rail, peer));
+        self.links.get_mut(rail, peer).close(cause.clone(), now);
+        let grave = self.links.get(rail, peer).grave.as_ref();
+        let tokens = grave.map(|g| g.tokens.clone()).unwrap_or_default();
+        self.grounded(&tokens);
+        self.links.level();
+        self.stats.losses += 1;
+        if self.links.open(peer).next().is_some() {
+            return;
+        }
+        if self.peers[usize::from(peer)].left {
+            if self.ops.values().any(|op| op.needs(peer)) {
+                self.fail(Failure::PeerLeft(peer));
+            }
+        } else {
+            self.peers[usize::from(peer)].lost = Some((now, rail, cause));
+        }
+    }
+
+    /// The frame that was coming in on a link will not end: as if it had never begun.
+    pub(super) fn abandon(&mut self, rail: Rail, peer: Node) {
+        let Some(incoming) = self.incoming.remove(&(rail, peer)) else { return };
+        let key = incoming.header.key;
+        match incoming.target {
+            Target::Nothing | Target::Again => {}
+            Target::Early(slot) => self.slots.free_early(slot, peer, self.layout.node),
+            Target::Staged { flow, chunk, slot } => {
+                self.slots.free(slot);
+                self.forget_chunk(key, flow, chunk);
+            }
+            Target::Placed { flow, chunk } => self.forget_chunk(key, flow, chunk),
+        }
+    }
+
+    fn forget_chunk(&mut self, key: Key, flow: usize, chunk: usize) {
+        if let Some(op) = self.ops.get_mut(&key) {
+            let state = &mut op.receives[flow];
+            state.seen[chunk] = false;
+            state.begun -= 1;
+        }
+    }
+
+    /// Time has passed: asks, probes, doubts and gives up what is due.
+    pub(super) fn tend_rails(&mut self, now: Time) {
+        for at in 0..self.layout.nodes() {
+            let peer = at as Node;
+            if peer == self.layout.node {
+                continue;
+            }
+            for rail in 0..self.config.rails as Rail {
+                match self.links.get(rail, peer).state() {
+                    State::Proving => self.tend_proof(rail, peer, now),
+                    State::Up => self.tend_doubt(rail, peer, now),
+                    State::Down => {}
+                }
+                self.tend_grave(rail, peer, now);
+            }
+            let lost = self.peers[at].lost.as_ref();
+            if let Some((since, rail, cause)) = lost
+                && cause.is_ending()
+                && now >= *since + self.config.tuning.peer_grace
+            {
+                let failure = Failure::PeerLost { node: peer, rail: *rail, cause: cause.clone() };
+                self.peers[at].lost = None;
+                self.fail(failure);
+            }
+        }
+    }
+
+    fn tend_grave(&mut self, rail: Rail, peer: Node, now: Time) {
+        let frames = |link: &Link, generation| link.took(generation);
+        let link = self.links.get(rail, peer);
+        let Some(generation) = link.grave.as_ref().filter(|g| g.ask.0 <= now).map(|g| g.generation) else {
+            return;
+        };
+        let kind = Kind::Fence { rail, generation, frames: frames(link, generation), asks: true };
+        let over: Vec<Rail> = self.links.open(peer).collect();
+        if over.is_empty() {
+            return;
+        }
+        for over in over {
+            self.urge(over, peer, kind);
+        }
+        if let Some(grave) = &mut self.links.get_mut(rail, peer).grave {
+            let pause = (grave.ask.1 * 2).clamp(AGAIN.0, AGAIN.1);
+            grave.ask = (now + pause, pause);
+        }
+    }
+
+    fn tend_proof(&mut self, rail: Rail, peer: Node, now: Time) {
+        let allowance = 2 * self.config.chunk_bytes as u64 + 2 * crate::header::HEADER_BYTES as u64;
+        let number = self.probes + 1;
+        let link = self.links.get_mut(rail, peer);
+        if link.proof.answered >= PROBES {
+            if link.grave.is_none() {
+                link.prove(allowance, now);
+                self.links.level();
+            }
+            return;
+        }
+        if now >= link.proof.began + PROOF_LIMIT {
+            return self.lose_and_close(rail, peer, RailCause::Silent(PROOF_LIMIT), now);
+        }
+        if link.proof.number == 0 || now >= link.proof.since + AGAIN.1 / 2 {
+            // An unanswered probe begins the row anew.
+            link.proof.answered = if link.proof.number == 0 { link.proof.answered } else { 0 };
+            (link.proof.number, link.proof.since) = (number, now);
+            self.probes = number;
+            self.urge(rail, peer, Kind::Probe { number });
+        }
+    }
+
+    fn tend_doubt(&mut self, rail: Rail, peer: Node, now: Time) {
+        let link = self.links.get(rail, peer);
+        let (silence, patience) = (link.silence(now), link.patience(self.config.tuning.patience));
+        if silence < patience / 2 || self.links.open(peer).count() < 2 {
+            return;
+        }
+        match link.doubt {
+            None => {
+                self.probes += 1;
+                let number = self.probes;
+                self.links.get_mut(rail, peer).doubt = Some((number, now));
+                for over in self.links.open(peer).collect::<Vec<_>>() {
+                    if self.links.get(over, peer).is_up() {
+                        self.urge(over, peer, Kind::Probe { number });
+                    }
+                }
+            }
+            Some((number, _)) if silence >= patience => {
+                let echoed = self.peers[usize::from(peer)].echoed;
+                if echoed.0 >= number && now >= echoed.1 + SETTLE {
+                    self.lose_and_close(rail, peer, RailCause::Silent(silence), now);
+                }
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// When [`Machine::tend_rails`] has something to do for a link.
+    pub(super) fn rail_due(&self, rail: Rail, peer: Node, link: &Link) -> Option<Time> {
+        let others = self.links.open(peer).count();
+        let asked = link.grave.as_ref().filter(|_| others > 0).map(|g| g.ask.0);
+        let tended = match link.state() {
+            State::Down => None,
+            State::Proving if link.proof.answered >= PROBES => link.grave.is_none().then_some(Time::ZERO),
+            State::Proving if link.proof.number == 0 => Some(Time::ZERO),
+            State::Proving => Some((link.proof.since + AGAIN.1 / 2).min(link.proof.began + PROOF_LIMIT)),
+            State::Up => link.owes_since().filter(|_| others > 1).and_then(|since| {
+                let patience = link.patience(self.config.tuning.patience);
+                match link.doubt {
+                    None => Some(since + patience / 2),
+                    Some((number, _)) => {
+                        let echoed = self.peers[usize::from(peer)].echoed;
+                        (echoed.0 >= number).then(|| (since + patience).max(echoed.1 + SETTLE))
+                    }
+                }
+            }),
+        };
+        let _ = rail;
+        asked.into_iter().chain(tended).min()
+    }
+
+    /// The peer has fenced a life of a link.
+    pub(super) fn fenced(
+        &mut self,
+        over: Rail,
+        peer: Node,
+        about: (Rail, u32, u32, bool),
+        now: Time,
+    ) -> Result<(), FrameError> {
+        let (rail, generation, frames, asks) = about;
+        if !self.links.has(rail, peer) {
+            return Err(FrameError::Field { field: "rail", value: rail.into() });
+        }
+        let link = self.links.get(rail, peer);
+        if link.is_open() && link.generation() <= generation {
+            self.lose_and_close(rail, peer, RailCause::Fenced, now);
+        }
+        let link = self.links.get_mut(rail, peer);
+        link.bury(generation);
+        let risen = link.grave.take_if(|grave| grave.generation == generation);
+        let kind = Kind::Fence { rail, generation, frames: link.took(generation), asks: false };
+        if let Some(grave) = risen {
+            self.rise(peer, grave, frames)?;
+        }
+        if asks && self.links.get(over, peer).is_open() {
+            self.urge(over, peer, kind);
+        }
+        Ok(())
+    }
+
+    /// The peer took so many frames of a life that is over: the rest is sent again.
+    fn rise(&mut self, peer: Node, grave: Grave, frames: u32) -> Result<(), FrameError> {
+        let taken = (frames.wrapping_add(1)).wrapping_sub(grave.first) as usize;
+        if taken > grave.tokens.len() {
+            let sent = u64::from(grave.first) + grave.tokens.len() as u64 - 1;
+            return Err(FrameError::Ack { acked: frames.into(), sent });
+        }
+        let (taken, lost) = grave.tokens.split_at(taken);
+        self.release(taken);
+        self.stats.resent += lost.len() as u64;
+        for token in lost {
+            // A new name: nothing that the dead rail's transport may still say of the frame can be meant for this try.
+            let Some(flight) = self.flights.all.remove(token) else { continue };
+            let again = self.flights.insert(flight);
+            if let Some(op) = self.ops.get_mut(&flight.header.key)
+                && op.loans.remove(token)
+            {
+                op.loans.insert(again);
+            }
+            self.flights.again.entry(peer).or_default().push_back(again);
+        }
+        Ok(())
+    }
+
+    /// The peer answered a probe that came over this link.
+    pub(super) fn echoed(&mut self, rail: Rail, peer: Node, number: u64, now: Time) {
+        let echoed = &mut self.peers[usize::from(peer)].echoed;
+        if number > echoed.0 && number <= self.probes {
+            *echoed = (number, now);
+        }
+        let proof = &mut self.links.get_mut(rail, peer).proof;
+        if number == proof.number {
+            proof.answered += 1;
+            proof.number = 0;
+        }
+    }
+
+    /// The peer asks whether this node is there.
+    pub(super) fn probed(&mut self, rail: Rail, peer: Node, number: u64) {
+        self.urge(rail, peer, Kind::Echo { number });
+    }
+
+    /// The peer's port of a rail is back.
+    pub(super) fn back(&mut self, rail: Rail, peer: Node) {
+        if self.links.has(rail, peer) && !self.links.get(rail, peer).is_open() {
+            self.commands.push_back(Command::Redial { rail, peer });
+        }
+    }
+
+    /// The peer drains its port of a rail, or uses it again.
+    pub(super) fn drained(&mut self, rail: Rail, peer: Node, on: bool, value: u64) -> Result<(), FrameError> {
+        if !self.links.has(rail, peer) {
+            return Err(FrameError::Field { field: "rail", value: rail.into() });
+        }
+        let seen = self.peers[usize::from(peer)].drains.entry(rail).or_insert(0);
+        if value > *seen {
+            *seen = value;
+            self.links.get_mut(rail, peer).drained.1 = on;
+            self.links.level();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! Flights: frames that were handed to a rail and that the peer has not acknowledged. A flight holds what it takes to send the
+//! frame again over another rail, until it is known to have arrived.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::error::Failure;
+use crate::header::Header;
+use crate::machine::Machine;
+use crate::machine::keep::Kept;
+use crate::machine::scratch::Slot;
+use crate::memory::{Memory, Region};
+use crate::shape::Node;
+
+/// Where a payload lies until its arrival is known.
+#[derive(Debug, Clone, Copy)]
+pub enum Hold {
+    /// There is none.
+    Nothing,
+    /// In a rank's buffer.
+    Loan,
+    /// In a sending slot.
+    Slot(Slot),
+    /// In the keep.
+    Kept(Kept),
+}
+
+/// One frame.
+#[derive(Debug, Clone, Copy)]
+pub struct Flight {
+    pub peer: Node,
+    /// As it was first handed; its place on the link is set anew each time.
+    pub header: Header,
+    pub payload: Option<Region>,
+    pub hold: Hold,
+    /// A rail may still read the payload.
+    pub handed: bool,
+}
+
+/// All flights, and those that wait to fly again.
+#[derive(Debug, Default)]
+pub struct Flights {
+    pub all: BTreeMap<u64, Flight>,
+    next: u64,
+    /// By peer: frames that were lost with their rail, in the order in which they were sent.
+    pub again: BTreeMap<Node, VecDeque<u64>>,
+}
+
+impl Flights {
+    /// Takes a frame in and names it.
+    pub fn insert(&mut self, flight: Flight) -> u64 {
+        self.next += 1;
+        self.all.insert(self.next, flight);
+        self.next
+    }
+}
+
+impl Machine {
+    /// Frames have arrived: what they held is free.
+    pub(super) fn release(&mut self, tokens: &[u64]) {
+        for token in tokens {
+            let Some(flight) = self.flights.all.remove(token) else { continue };
+            match flight.hold {
+                Hold::Slot(slot) => self.slots.free(slot),
+                Hold::Kept(kept) => {
+                    self.keep.free(kept);
+                    // An operation may have waited for room in the keep.
+                    self.woken.extend(self.ages.iter().copied());
+                }
+                Hold::Loan | Hold::Nothing => {}
+            }
+            let key = flight.header.key;
+            if let Some(op) = self.ops.get_mut(&key) {
+                op.on_way -= usize::from(flight.handed);
+                op.loans.remove(token);
+                self.woken.push(key);
+            }
+        }
+    }
+
+    /// The rail that carried these frames is gone: nobody reads their payloads now.
+    pub(super) fn grounded(&mut self, tokens: &[u64]) {
+        for token in tokens {
+            let Some(flight) = self.flights.all.get_mut(token) else { continue };
+            if std::mem::take(&mut flight.handed)
+                && let Some(op) = self.ops.get_mut(&flight.header.key)
+            {
+                op.on_way -= 1;
+                self.woken.push(flight.header.key);
+            }
+        }
+    }
+
+    /// Before an operation ends: what its frames may need again is copied from the ranks' buffers into the keep. `false`
+    /// while there is no room there; then the operation ends when some of them are acknowledged.
+    pub(super) fn keep_loans(&mut self, key: crate::header::Key, memory: &mut impl Memory) -> bool {
+        let Some(op) = self.ops.get_mut(&key) else { return false };
+        while let Some(token) = op.loans.first().copied() {
+            let Some(flight) = self.flights.all.get_mut(&token) else {
+                op.loans.remove(&token);
+                continue;
+            };
+            let from = flight.payload.unwrap_or(Region::EMPTY);
+            let Some((kept, to)) = self.keep.take(from.len) else { return false };
+            if memory.copy(from, to).is_none() {
+                let rank = op.members.first().map_or(0, |m| m.rank);
+                self.fail(Failure::BufferGone { rank, seq: key.seq() });
+                return false;
+            }
+            (flight.payload, flight.hold) = (Some(to), Hold::Kept(kept));
+            op.loans.remove(&token);
+        }
+        true
+    }
+}

@@ -1,0 +1,135 @@
+//! Rails die and come back, in any order, at any moment, with and without a word: no operation fails, no bit differs.
+
+use node_agent_collective::Call;
+use node_agent_collective::plan::Plan;
+use node_agent_collective::shape::{Time, Tuning};
+use node_agent_collective::{Dtype, Operation, ReduceOp};
+use proptest::prelude::*;
+
+use crate::properties::{Case, cases, run_in};
+use crate::sim::{Net, Rng, World};
+
+/// Faults of one storm: rails that flap faster than they can prove themselves let nothing pass.
+const MOST_FAULTS: usize = 400;
+
+/// Faults at random moments, about one in so many steps; one rail of each pair of nodes is always left alone.
+struct Storm {
+    rng: Rng,
+    every: usize,
+    /// Whether rails may go dark without a word.
+    dark: bool,
+    /// How many faults there were.
+    faults: usize,
+}
+
+impl Storm {
+    fn blow(&mut self, net: &mut Net, world: &World) {
+        let nodes = world.nodes();
+        if nodes < 2 || self.faults > MOST_FAULTS || self.rng.below(self.every) > 0 {
+            return;
+        }
+        let a = self.rng.below(nodes);
+        let b = (a + 1 + self.rng.below(nodes - 1)) % nodes;
+        let (a, b) = (a.min(b), a.max(b));
+        let rail = self.rng.below(world.rails);
+        let bad = |r: usize| net.broken.contains(&(a, b, r)) || net.dark.contains(&(a, b, r));
+        let healthy = (0..world.rails).filter(|&r| r != rail && !bad(r)).count();
+        match self.rng.below(if self.dark { 4 } else { 2 }) {
+            0 if healthy > 0 => net.cut(a, b, rail),
+            1 => net.mend(a, b, rail),
+            2 if healthy > 0 => net.darken(a, b, rail),
+            3 => net.lighten(a, b, rail),
+            _ => return,
+        }
+        self.faults += 1;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, max_shrink_iters: 2000, ..ProptestConfig::default() })]
+
+    /// Any operation, any world, any faults: the reference's bits on every rank.
+    #[test]
+    fn results_do_not_depend_on_faults(case in cases(), every in 2usize..200, dark: bool, seed: u64) {
+        let mut storm = Storm { rng: Rng(seed), every, dark, faults: 0 };
+        let (net, _) = run_in(&case, &mut |net| storm.blow(net, &case.world));
+        for host in &net.hosts {
+            prop_assert!(host.machine.failure().is_none(), "{:?}", host.machine.failure());
+        }
+    }
+
+    /// Payloads that were damaged on their way are sent again.
+    #[test]
+    fn damage_is_found_and_mended(case in cases(), every in 2usize..40, seed: u64) {
+        let mut case = case.clone();
+        case.world.checksum = true;
+        let mut first = true;
+        let mut rng = Rng(seed);
+        let (net, _) = run_in(&case, &mut |net| {
+            if std::mem::take(&mut first) || rng.below(50) == 0 {
+                net.damage = if rng.below(2) == 0 { every } else { 0 };
+            }
+        });
+        for host in &net.hosts {
+            prop_assert!(host.machine.failure().is_none(), "{:?}", host.machine.failure());
+        }
+    }
+}
+
+fn sum(count: u64) -> Call {
+    Call { operation: Operation::AllReduce, dtype: Dtype::F32, reduce: ReduceOp::Sum, count }
+}
+
+fn case(rails: usize, calls: usize) -> Case {
+    let world = World {
+        map: vec![0, 1, 2],
+        rails,
+        chunk: 1024,
+        tuning: Tuning::default(),
+        timeout: Time::from_secs(30),
+        checksum: false,
+    };
+    Case { world, plan: Plan::default(), calls: vec![sum(20_000); calls], in_place: true, seed: 11 }
+}
+
+/// A rail that says nothing more is given up within its patience and a little, and only what it had not carried goes again.
+#[test]
+fn a_dark_rail_costs_its_patience_and_no_more() {
+    let case = case(3, 1);
+    let (mut steps, mut began) = (0, Time::ZERO);
+    let (net, _) = run_in(&case, &mut |net| {
+        steps += 1;
+        if steps == 900 {
+            net.darken(0, 1, 2);
+            began = net.now;
+        }
+    });
+    let took = net.now - began;
+    assert!(took > Time::from_millis(50) && took < Time::from_millis(100), "{took:?}");
+    let stats: Vec<_> = net.hosts.iter().map(|h| h.machine.stats()).collect();
+    assert_eq!(stats.iter().map(|s| s.losses).collect::<Vec<_>>(), [1, 1, 0]);
+    let resent: u64 = stats.iter().map(|s| s.resent).sum();
+    assert!((1..60).contains(&resent), "{stats:?}");
+}
+
+/// A rail that was cut is proved and used again, as often as it comes back.
+#[test]
+fn a_rail_returns_for_ever() {
+    let case = case(2, 60);
+    let mut rng = Rng(5);
+    let mut flaps = 0;
+    let (net, _) = run_in(&case, &mut |net| {
+        let rail = rng.below(2);
+        match rng.below(60) {
+            0 if !net.broken.contains(&(0, 1, 1 - rail)) => {
+                flaps += usize::from(!net.broken.contains(&(0, 1, rail)));
+                net.cut(0, 1, rail);
+            }
+            1..5 => net.mend(0, 1, rail),
+            _ => {}
+        }
+    });
+    assert!(flaps > 300, "{flaps}");
+    let link = net.hosts[0].machine.link(0, 1).unwrap();
+    assert!(link.flaps > 50);
+}

@@ -1,0 +1,261 @@
+"""One attached rank."""
+
+import atexit
+import ctypes
+import os
+import weakref
+
+from . import _library, errors
+from .request import Request
+
+#: Formats of the buffer protocol (native order) and what the engine calls them.
+_FORMATS = {
+    "f": "f32",
+    "d": "f64",
+    "e": "f16",
+    "i": "i32",
+    "l": "i64" if ctypes.sizeof(ctypes.c_long) == 8 else "i32",
+    "q": "i64",
+    # Sums and products of two's complement do not depend on the sign; least and greatest do, and are refused below.
+    "I": "i32",
+    "L": "i64" if ctypes.sizeof(ctypes.c_long) == 8 else "i32",
+    "Q": "i64",
+}
+_UNSIGNED = "ILQ"
+
+
+class Communicator:
+    """The ranks of this job, of which this process is one. One of it per process; thread-safe.
+
+    Attaches to the engine that the environment names (RAIL_ENGINE_SOCKET, RANK, ...), which whoever starts the ranks sets.
+    Every rank must make the same collective calls in the same order. Operands are objects with the buffer protocol:
+    array.array, bytearray, memoryview, ctypes arrays, NumPy arrays, `alloc`. The element type follows from their format;
+    `dtype` ("f32", "f64", "i32", "i64", "f16", "bf16") says it where the format does not.
+
+    Calls return when they are complete, or with `wait=False` at once, with a `Request`.
+    """
+
+    def __init__(self):
+        self._handle = None
+        self._library = _library.load()
+        self._pid = os.getpid()
+        handle = ctypes.c_void_p()
+        self._check(self._library.rail_init_from_env(ctypes.byref(handle)))
+        self._handle = handle
+        #: This rank's place in the job.
+        self.rank = self._number("rank")
+        #: Ranks of the job.
+        self.size = self._number("size")
+        #: This rank's place among the ranks of its node.
+        self.local_rank = self._number("local_rank")
+        #: Ranks on this node.
+        self.local_size = self._number("local_size")
+        #: This node's place in the job.
+        self.node = self._number("node")
+        #: Nodes of the job.
+        self.nodes = self._number("nodes")
+        # Before the interpreter is torn down, so that no callback comes too late.
+        atexit.register(_close, weakref.ref(self))
+
+    def close(self) -> None:
+        """Leaves the job; calls under way are given up. Does nothing the second time."""
+        handle, self._handle = self._handle, None
+        if handle is not None and self._mine():
+            self._check(self._library.rail_finalize(handle))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def set_timeout(self, seconds: float | None) -> None:
+        """Limits each of the calls that follow; None returns to the engine's own limit."""
+        milliseconds = 0 if seconds is None else min(max(1, round(seconds * 1000)), 0xFFFFFFFF)
+        self._check(self._library.rail_set_timeout_ms(self._live(), milliseconds))
+
+    def alloc(self, size: int) -> memoryview:
+        """`size` zeroed bytes that the engine shares: calls on them, or on any part of them, are not copied. Freed when
+        nothing refers to it any more."""
+        place = ctypes.c_void_p()
+        self._check(self._library.rail_alloc(self._live(), max(size, 1), ctypes.byref(place)))
+        memory = (ctypes.c_ubyte * size).from_address(place.value)
+        weakref.finalize(memory, _free, weakref.ref(self), place.value)
+        return memoryview(memory).cast("B")
+
+    # Collectives.
+
+    def barrier(self, *, wait: bool = True):
+        """Nobody goes on before everybody is here."""
+        return self.call("barrier", (), None, wait)
+
+    def all_reduce(self, data, out=None, op: str = "sum", *, dtype: str | None = None, wait: bool = True):
+        """Every rank's `out` (or `data` itself) becomes the reduction of all `data`."""
+        source = _Operand(data, dtype, writable=out is None)
+        target = source if out is None else _Operand(out, dtype, writable=True)
+        _same(source, target, 1)
+        arguments = (source.address, target.address, source.count, source.code, source.reduction(op))
+        return self.call("all_reduce", arguments, (source, target), wait)
+
+    def all_gather(self, data, out, *, dtype: str | None = None, wait: bool = True):
+        """Every rank's `out` becomes all `data` in the order of ranks."""
+        source, target = _Operand(data, dtype), _Operand(out, dtype, writable=True)
+        _same(source, target, self.size)
+        arguments = (source.address, target.address, source.count, source.code)
+        return self.call("all_gather", arguments, (source, target), wait)
+
+    def reduce_scatter(self, data, out, op: str = "sum", *, dtype: str | None = None, wait: bool = True):
+        """Rank r's `out` becomes the reduction of block r of all `data`."""
+        source, target = _Operand(data, dtype), _Operand(out, dtype, writable=True)
+        _same(target, source, self.size)
+        arguments = (source.address, target.address, target.count, source.code, source.reduction(op))
+        return self.call("reduce_scatter", arguments, (source, target), wait)
+
+    def broadcast(self, data, root: int = 0, *, dtype: str | None = None, wait: bool = True):
+        """Everybody's `data` becomes that of rank `root`."""
+        place = _Operand(data, dtype, writable=self.rank != root)
+        return self.call("broadcast", (place.address, place.count, place.code, _unsigned(root)), place, wait)
+
+    def all_to_all(self, data, out, *, dtype: str | None = None, wait: bool = True):
+        """Block r of `out` becomes this rank's block of rank r's `data`."""
+        source, target = _Operand(data, dtype), _Operand(out, dtype, writable=True)
+        _same(source, target, 1)
+        if source.count % self.size:
+            raise errors.InvalidArgument(f"{source.count} elements do not make {self.size} equal blocks")
+        arguments = (source.address, target.address, source.count // self.size, source.code)
+        return self.call("all_to_all", arguments, (source, target), wait)
+
+    # Messages.
+
+    def send(self, data, to: int, tag: int = 0, *, dtype: str | None = None, wait: bool = True):
+        """Gives `data` to rank `to`, which receives as much with the same tag."""
+        place = _Operand(data, dtype)
+        arguments = (place.address, place.count, place.code, _unsigned(to), _unsigned(tag))
+        return self.call("send", arguments, place, wait)
+
+    def recv(self, data, sender: int, tag: int = 0, *, dtype: str | None = None, wait: bool = True):
+        """Gets `data` from rank `sender`, which sends as much with the same tag."""
+        place = _Operand(data, dtype, writable=True)
+        arguments = (place.address, place.count, place.code, _unsigned(sender), _unsigned(tag))
+        return self.call("recv", arguments, place, wait)
+
+    # For those who have addresses.
+
+    def call(self, name: str, arguments: tuple, keep, wait: bool):
+        """Makes a call of rail.h by its name without `rail_`, with the arguments between the handle and the request as
+        numbers. `keep` is referred to until the call is over. Returns None, or a `Request` if it is not to wait."""
+        if wait:
+            self._check(getattr(self._library, f"rail_{name}")(self._live(), *arguments))
+            return None
+        handle = ctypes.c_void_p()
+        self._check(getattr(self._library, f"rail_i{name}")(self._live(), *arguments, ctypes.byref(handle)))
+        return Request(self, handle, keep)
+
+    def _number(self, name):
+        return self._check(getattr(self._library, f"rail_{name}")(self._handle))
+
+    def _check(self, status):
+        if status < 0:
+            text = self._library.rail_last_error() or self._library.rail_strerror(status)
+            raise errors.of_status(status, text.decode(errors="replace"))
+        return status
+
+    def _live(self):
+        if self._handle is None:
+            raise errors.InvalidArgument("the communicator is closed")
+        if not self._mine():
+            raise errors.InvalidArgument("a communicator cannot be used after fork(): only the parent may")
+        return self._handle
+
+    def _mine(self):
+        return self._pid == os.getpid()
+
+
+class _Operand:
+    """Memory of an operand: its address, element type and count. Holding it keeps the memory where it is."""
+
+    def __init__(self, data, dtype=None, writable=False):
+        try:
+            view = memoryview(data)
+        except TypeError as error:
+            raise errors.InvalidArgument(f"{type(data).__name__} has no buffer: {error}") from error
+        if not view.c_contiguous:
+            raise errors.InvalidArgument("the memory is not contiguous")
+        if writable and view.readonly:
+            raise errors.InvalidArgument("the memory is read-only, and the result is to go there")
+        self.format = view.format.lstrip("@=")
+        name = dtype or _FORMATS.get(self.format)
+        if name not in _library.DTYPES:
+            known = ", ".join(_library.DTYPES)
+            raise errors.InvalidArgument(f"format {view.format!r} is no element type; name one of {known} as dtype")
+        self.explicit = dtype is not None
+        self.code, element = _library.DTYPES[name], _library.SIZES[name]
+        if view.nbytes % element:
+            raise errors.InvalidArgument(f"{view.nbytes} bytes are no whole number of {name}")
+        self.count = view.nbytes // element
+        self._view = view
+        self.address = _address(view)
+
+    def reduction(self, op):
+        if op not in _library.OPS:
+            raise errors.InvalidArgument(f"there is no reduction {op!r}; known: {', '.join(_library.OPS)}")
+        if not self.explicit and self.format in _UNSIGNED and op in ("min", "max"):
+            raise errors.InvalidArgument(f"{op} of unsigned numbers is not supported")
+        return _library.OPS[op]
+
+
+class _PyBuffer(ctypes.Structure):
+    _fields_ = [
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.py_object),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("suboffsets", ctypes.c_void_p),
+        ("internal", ctypes.c_void_p),
+    ]
+
+
+def _address(view):
+    """Where the memory begins. The view itself keeps it there, so the second look can be let go at once."""
+    if view.nbytes == 0:
+        return None
+    look = _PyBuffer()
+    get = ctypes.pythonapi.PyObject_GetBuffer
+    get.argtypes = [ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int]
+    get(view, ctypes.byref(look), 0x18)  # PyBUF_STRIDES: what a contiguous view of any shape can give
+    address = look.buf
+    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(look))
+    return address
+
+
+def _same(one, many, times):
+    if one.code != many.code:
+        raise errors.InvalidArgument("input and output have different element types")
+    if one.count * times != many.count:
+        raise errors.InvalidArgument(f"{many.count} elements on one side, {one.count} x {times} are needed")
+
+
+def _unsigned(number):
+    if not 0 <= number <= 0xFFFFFFFF:
+        raise errors.InvalidArgument(f"{number} is no rank and no tag")
+    return number
+
+
+def _free(communicator, address):
+    owner = communicator()
+    if owner is not None and owner._handle is not None and owner._mine():
+        owner._library.rail_free(owner._handle, address)
+
+
+def _close(communicator):
+    owner = communicator()
+    if owner is not None:
+        try:
+            owner.close()
+        except errors.RailError:
+            pass  # The process ends; there is nobody to tell.

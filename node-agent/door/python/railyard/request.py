@@ -1,0 +1,116 @@
+"""Calls under way."""
+
+import ctypes
+import itertools
+import math
+import threading
+
+from . import _library, errors
+
+#: Requests with a callback, by the number that the library gives back. This also keeps them alive.
+_waiting: dict[int, "Request"] = {}
+_numbers = itertools.count(1)
+
+
+@_library.CALLBACK
+def _done(status, context):
+    request = _waiting.pop(context, None)
+    if request is not None:
+        request._note(status)
+
+
+class Request:
+    """A call that was begun with `wait=False`. It keeps the call's memory alive until the call is over.
+
+    Dropping it gives the result up (the other ranks still get theirs), unless it has a callback or is awaited.
+    """
+
+    def __init__(self, communicator, handle, keep):
+        self._communicator = communicator
+        self._library = communicator._library
+        self._handle = handle
+        self._keep = keep
+        self._lock = threading.Lock()
+        self._status = _library.PENDING
+        self._error = None
+        self._callbacks = []
+        self._watched = False
+
+    def done(self) -> bool:
+        """Whether the call is over, well or not."""
+        if self._status == _library.PENDING:
+            self._note(self._library.rail_request_test(self._handle))
+        return self._status != _library.PENDING
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Returns when the call is complete. Raises what made it fail, or TimedOut after `timeout` seconds (and the call
+        goes on)."""
+        if self._status == _library.PENDING:
+            milliseconds = 0
+            if timeout is not None:
+                milliseconds = min(max(1, math.ceil(timeout * 1000)), 0xFFFFFFFF)
+            self._note(self._library.rail_request_wait(self._handle, milliseconds))
+        if self._status == _library.PENDING:
+            raise errors.TimedOut(f"not complete within {timeout} s; the call goes on")
+        if self._error is not None:
+            raise self._error
+
+    def exception(self) -> errors.RailError | None:
+        """What made the call fail, if it is over and did."""
+        self.done()
+        return self._error
+
+    def add_done_callback(self, function) -> None:
+        """Has `function(request)` called when the call is over: on a thread of the library, or at once if it is."""
+        with self._lock:
+            over = self._status != _library.PENDING
+            watch = not over and not self._watched
+            if not over:
+                self._callbacks.append(function)
+                self._watched = True
+        if over:
+            function(self)
+        if not watch:
+            return
+        number = next(_numbers)
+        _waiting[number] = self
+        status = self._library.rail_request_on_done(self._handle, _done, number)
+        if status < 0:
+            _waiting.pop(number, None)
+            self._communicator._check(status)
+
+    def __await__(self):
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+
+        def tell():
+            if not future.done():
+                future.set_result(None)
+
+        self.add_done_callback(lambda _: loop.call_soon_threadsafe(tell))
+        yield from future.__await__()
+        self.wait()
+
+    def _note(self, status):
+        """Takes the outcome in, once. No lock is held in calls of the library, which may call back."""
+        if status == _library.PENDING:
+            return
+        with self._lock:
+            if self._status != _library.PENDING:
+                return
+            if status < 0:
+                text = self._library.rail_request_error(self._handle).decode(errors="replace")
+                self._error = errors.of_status(status, text or f"status {status}")
+            self._status = status
+            self._keep = None
+            callbacks, self._callbacks = self._callbacks, []
+        for function in callbacks:
+            function(self)
+
+    def __del__(self):
+        handle, self._handle = getattr(self, "_handle", None), None
+        if handle is not None and self._communicator._mine():
+            self._library.rail_request_free(handle)
+

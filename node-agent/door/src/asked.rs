@@ -1,0 +1,130 @@
+//! A call as C asked for it, checked and begun.
+
+use std::ffi::{c_int, c_void};
+
+use node_agent_client::{Begun, Call, Dtype, Error, Operation, ReduceOp, Source, Target};
+
+use crate::handle::Rail;
+
+/// The reduction of calls that have none.
+pub(crate) const ANY_OP: c_int = ReduceOp::Sum as c_int;
+
+/// The arguments of a call, as C gave them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) operation: Operation,
+    pub(crate) count: usize,
+    pub(crate) dtype: c_int,
+    pub(crate) op: c_int,
+    pub(crate) input: *const c_void,
+    pub(crate) output: *mut c_void,
+}
+
+/// Where a result goes when it is complete: ordinary memory of the caller.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pointer: *mut u8,
+    len: usize,
+}
+
+// SAFETY: the caller gives the memory to the call, on whichever thread it is completed, until the call is over.
+unsafe impl Send for Output {}
+
+/// A call under way with the place of its result.
+#[derive(Debug)]
+pub(crate) struct UnderWay {
+    pub(crate) begun: Begun,
+    output: Option<Output>,
+}
+
+impl UnderWay {
+    /// Copies the result of a call that has succeeded to where the caller wants it.
+    pub(crate) fn deliver(&mut self) -> Result<(), Error> {
+        let Some(Output { pointer, len }) = self.output.take() else { return Ok(()) };
+        // SAFETY: not null, `len` bytes long and this call's alone, as the caller of the entry vouched; `len` is at most
+        // `isize::MAX`, and bytes need no alignment.
+        self.begun.fetch(unsafe { std::slice::from_raw_parts_mut(pointer, len) })
+    }
+}
+
+impl Asked {
+    /// A barrier.
+    pub(crate) const BARRIER: Self = Self {
+        operation: Operation::Barrier,
+        count: 0,
+        dtype: Dtype::F32 as c_int,
+        op: ANY_OP,
+        input: std::ptr::null(),
+        output: std::ptr::null_mut(),
+    };
+
+    fn call(&self) -> Result<Call, Error> {
+        let unknown =
+            |what: &str, code: c_int| Error::Argument(format!("there is no {what} with number {code}"));
+        let dtype = u8::try_from(self.dtype).ok().and_then(Dtype::from_code);
+        let reduce = u8::try_from(self.op).ok().and_then(ReduceOp::from_code);
+        Ok(Call {
+            operation: self.operation,
+            dtype: dtype.ok_or_else(|| unknown("dtype", self.dtype))?,
+            reduce: reduce.ok_or_else(|| unknown("reduction", self.op))?,
+            count: self.count as u64,
+        })
+    }
+
+    /// Begins the call: its input is read, or in memory of the door, when this returns.
+    ///
+    /// # Safety
+    /// The pointers have as many elements as the call needs, for the call's use alone: those of ordinary input until this
+    /// returns, the others until the call is over.
+    pub(crate) unsafe fn begin(&self, rail: &Rail) -> Result<UnderWay, Error> {
+        let call = self.call()?;
+        let (input_len, output_len) = rail.client.operand_bytes(&call)?;
+        let (input, output) = (self.input.cast::<u8>(), self.output.cast::<u8>());
+        for (name, len, null) in
+            [("input", input_len, input.is_null()), ("output", output_len, output.is_null())]
+        {
+            if len > 0 && null {
+                return Err(Error::Argument(format!("{call}: the {name} is NULL")));
+            }
+        }
+        let (from, to) = (input.addr(), output.addr());
+        let apart = input_len == 0
+            || output_len == 0
+            || from >= to.saturating_add(output_len)
+            || to >= from.saturating_add(input_len);
+        let same = from == to && input_len == output_len;
+        if !apart && !same && !own_block(&call, rail.client.rank(), (from, input_len), (to, output_len)) {
+            return Err(Error::Argument(format!("{call}: input and output overlap")));
+        }
+        // Where only a part is shared the input is staged: the engine never sees operands that overlap.
+        let shared_input = (apart || same).then(|| rail.buffers.find(from, input_len)).flatten();
+        let shared_output = rail.buffers.find(to, output_len);
+        let source = match &shared_input {
+            _ if input_len == 0 => Source::Bytes(&[]),
+            Some((buffer, offset)) => Source::Shared(buffer.at(*offset)),
+            // SAFETY: not null, as long as the caller vouches, at most `isize::MAX` bytes, and bytes need no alignment.
+            None => Source::Bytes(unsafe { std::slice::from_raw_parts(input, input_len) }),
+        };
+        let target = match &shared_output {
+            Some((buffer, offset)) if output_len > 0 => Target::Shared(buffer.at(*offset)),
+            _ => Target::Bytes,
+        };
+        let begun = rail.client.begin(call, source, target)?;
+        // The root of a broadcast has the result already.
+        let has_it = matches!(call.operation, Operation::Broadcast { .. }) && input_len > 0 && same;
+        let len = begun.output_bytes();
+        let output = (len > 0 && !has_it).then_some(Output { pointer: output, len });
+        Ok(UnderWay { begun, output })
+    }
+}
+
+/// Whether the shorter operand is exactly this rank's block of the longer one: the usual way to gather or scatter in place.
+fn own_block(call: &Call, rank: u32, input: (usize, usize), output: (usize, usize)) -> bool {
+    let block = |len: usize| usize::try_from(rank).ok().and_then(|rank| rank.checked_mul(len));
+    let begins = |whole: usize, len: usize| block(len).and_then(|offset| whole.checked_add(offset));
+    match call.operation {
+        Operation::AllGather => begins(output.0, input.1) == Some(input.0),
+        Operation::ReduceScatter => begins(input.0, output.1) == Some(output.0),
+        _ => false,
+    }
+}

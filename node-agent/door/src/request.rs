@@ -1,0 +1,254 @@
+//! Requests: calls under way, as the caller holds them.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use node_agent_client::Error;
+
+use crate::asked::{Asked, UnderWay};
+use crate::error::{OK, PENDING, Told, guard};
+use crate::handle::{Rail, handle};
+use crate::progress::Progress;
+
+/// What `rail.h` calls `rail_callback_t`.
+pub type Callback = unsafe extern "C" fn(status: c_int, context: *mut c_void);
+
+/// A call that was begun, opaque to C (`rail_request_t`).
+#[derive(Debug)]
+pub struct Request {
+    inner: Arc<Inner>,
+}
+
+/// A callback with its argument.
+#[derive(Debug, Clone, Copy)]
+struct Notice {
+    callback: Callback,
+    context: *mut c_void,
+}
+
+// SAFETY: `rail.h` says that callbacks run on any thread; what the context points to is the caller's affair.
+unsafe impl Send for Notice {}
+
+/// The shared part of a request: the caller and the completing thread have one each.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    progress: Arc<Progress>,
+    state: Mutex<State>,
+    outcome: OnceLock<Result<(), Told>>,
+}
+
+#[derive(Debug)]
+struct State {
+    call: Option<UnderWay>,
+    notice: Option<Notice>,
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Completes the call if its answer has come: delivers the result, then tells whoever wants to know. Says whether the
+    /// call is over.
+    pub(crate) fn poll(&self) -> bool {
+        if self.outcome.get().is_some() {
+            return true;
+        }
+        let mut state = self.lock();
+        let Some(call) = &mut state.call else { return true };
+        let outcome = match call.begun.wait_until(Instant::now()) {
+            None => return false,
+            Some(Ok(())) => call.deliver(),
+            Some(Err(error)) => Err(error),
+        };
+        self.end(state, outcome.map_err(|error| Told::of(&error)));
+        true
+    }
+
+    /// Ends the call without its result, where it is not over yet.
+    pub(crate) fn fail(&self, told: Told) {
+        let state = self.lock();
+        if state.call.is_some() {
+            self.end(state, Err(told));
+        }
+    }
+
+    fn end(&self, mut state: MutexGuard<'_, State>, outcome: Result<(), Told>) {
+        let status = outcome.as_ref().map_or_else(|told| told.status, |()| OK);
+        let _ = self.outcome.set(outcome);
+        // Gives staging memory back.
+        state.call = None;
+        let notice = state.notice.take();
+        drop(state);
+        self.progress.over();
+        if let Some(Notice { callback, context }) = notice {
+            // SAFETY: the caller of `rail_request_on_done` vouched for callback and context, and nothing of ours is locked.
+            unsafe { callback(status, context) };
+        }
+    }
+
+    /// Waits until the call is over, at the latest until `until`. Says whether it is over.
+    fn wait(&self, until: Option<Instant>) -> bool {
+        loop {
+            let seen = self.progress.client.arrivals();
+            if self.poll() {
+                // Another thread may still be at it: its end is not far.
+                drop(self.lock());
+                return true;
+            }
+            let limit = self.lock().call.as_ref().map(|call| call.begun.deadline());
+            let Some(limit) = limit else { continue };
+            let until = match until {
+                Some(until) if until <= Instant::now() => return false,
+                Some(until) => until.min(limit),
+                None => limit,
+            };
+            self.progress.client.wait_arrival(seen, until);
+        }
+    }
+
+    /// The status of a call, which becomes this thread's latest failure if it is one.
+    fn status(&self) -> c_int {
+        match self.outcome.get() {
+            None => PENDING,
+            Some(Ok(())) => OK,
+            Some(Err(told)) => told.clone().remember(),
+        }
+    }
+}
+
+/// Begins a call and stores its request.
+///
+/// # Safety
+/// As for the entry that calls it.
+pub(crate) unsafe fn start(rail: *const Rail, asked: &Asked, request: *mut *mut Request) -> c_int {
+    guard(|| {
+        // SAFETY: the caller vouches that a pointer that is not null may be written.
+        let Some(place) = (unsafe { request.as_mut() }) else {
+            return Err(Error::Argument("there is no place for the request".into()));
+        };
+        *place = std::ptr::null_mut();
+        // SAFETY: passed on to the caller.
+        let rail = unsafe { handle(rail) }?;
+        // SAFETY: passed on to the caller.
+        let call = unsafe { asked.begin(rail) }?;
+        let state = Mutex::new(State { call: Some(call), notice: None });
+        let inner = Arc::new(Inner { progress: rail.progress.clone(), state, outcome: OnceLock::new() });
+        rail.progress.begun(&inner);
+        *place = Box::into_raw(Box::new(Request { inner }));
+        Ok(OK)
+    })
+}
+
+/// # Safety
+/// `request` is null or came from an entry that begins a call and was not freed; it stays so while the result is used.
+unsafe fn live<'a>(request: *const Request) -> Result<&'a Arc<Inner>, Error> {
+    // SAFETY: the caller vouches for it; null gives `None`.
+    match unsafe { request.as_ref() } {
+        Some(request) => Ok(&request.inner),
+        None => Err(Error::Argument("the request is NULL".into())),
+    }
+}
+
+/// Whether the call is complete, without waiting: 0 if it is, 1 if not yet, else why it failed.
+///
+/// # Safety
+/// `request` is null (an error) or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rail_request_test(request: *const Request) -> c_int {
+    guard(|| {
+        // SAFETY: passed on to the caller.
+        let inner = unsafe { live(request) }?;
+        inner.poll();
+        Ok(inner.status())
+    })
+}
+
+/// As `rail_request_test`, after waiting for the call for at most `milliseconds`; 0 waits until it is over.
+///
+/// # Safety
+/// `request` is null (an error) or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rail_request_wait(request: *const Request, milliseconds: u32) -> c_int {
+    guard(|| {
+        // SAFETY: passed on to the caller.
+        let inner = unsafe { live(request) }?;
+        let limit = (milliseconds > 0).then(|| Instant::now() + Duration::from_millis(milliseconds.into()));
+        inner.wait(limit);
+        Ok(inner.status())
+    })
+}
+
+/// Why the call failed; "" if it did not, or not yet. Valid until the request is freed.
+///
+/// # Safety
+/// `request` is null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rail_request_error(request: *const Request) -> *const c_char {
+    // SAFETY: passed on to the caller.
+    let outcome = unsafe { request.as_ref() }.and_then(|request| request.inner.outcome.get());
+    let text: &CStr = match outcome {
+        Some(Err(told)) => &told.text,
+        _ => c"",
+    };
+    text.as_ptr()
+}
+
+/// Has `callback(status, context)` called once when the call is over: on a thread of the library, on one that waits for or
+/// tests the request, or at once where it is over already.
+///
+/// # Safety
+/// `request` is null (an error) or live; `callback` may be called on any thread with `context`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rail_request_on_done(
+    request: *const Request,
+    callback: Option<Callback>,
+    context: *mut c_void,
+) -> c_int {
+    guard(|| {
+        // SAFETY: passed on to the caller.
+        let inner = unsafe { live(request) }?;
+        let Some(callback) = callback else {
+            return Err(Error::Argument("the callback is NULL".into()));
+        };
+        let mut state = inner.lock();
+        if state.notice.is_some() {
+            return Err(Error::Argument("the request has a callback already".into()));
+        }
+        if state.call.is_some() {
+            state.notice = Some(Notice { callback, context });
+            drop(state);
+            return inner.progress.watch(inner).map(|()| OK);
+        }
+        drop(state);
+        let status = inner.status();
+        // SAFETY: the caller vouches for callback and context.
+        unsafe { callback(status, context) };
+        Ok(OK)
+    })
+}
+
+/// Frees the request. A call that is not over goes on, but its result is not delivered to ordinary memory any more, and its
+/// callback is not called. Null does nothing.
+///
+/// # Safety
+/// `request` is null or live, and nobody uses it afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rail_request_free(request: *mut Request) -> c_int {
+    guard(|| {
+        if request.is_null() {
+            return Ok(OK);
+        }
+        // SAFETY: the request came from `Box::into_raw`, and the caller gives it up.
+        let request = unsafe { Box::from_raw(request) };
+        let mut state = request.inner.lock();
+        let abandoned = state.call.take();
+        state.notice = None;
+        drop(state);
+        if abandoned.is_some() {
+            request.inner.progress.over();
+        }
+        Ok(OK)
+    })
+}
