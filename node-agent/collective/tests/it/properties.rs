@@ -130,10 +130,7 @@ pub fn run_in(case: &Case, weather: &mut dyn FnMut(&mut Net)) -> (Net, Vec<Vec<u
 type Expected = (usize, Call, Vec<u8>);
 
 /// Runs a case, and gives all outputs and what they should be.
-pub fn outcome(
-    case: &Case,
-    weather: &mut dyn FnMut(&mut Net),
-) -> (Net, Vec<Vec<u8>>, Vec<Expected>) {
+pub fn outcome(case: &Case, weather: &mut dyn FnMut(&mut Net)) -> (Net, Vec<Vec<u8>>, Vec<Expected>) {
     let map = &case.world.map;
     let mut net = Net::new(&case.world, case.seed);
     net.hosts.iter_mut().for_each(|host| host.machine.set_plan(case.plan.clone()));
