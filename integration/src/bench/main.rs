@@ -4,11 +4,12 @@
 //! tell, and why.
 
 mod control;
+mod engine;
 mod report;
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 
 use report::Report;
 
@@ -16,8 +17,31 @@ use report::Report;
 #[derive(Parser)]
 #[command(name = "rail-bench", version)]
 struct Args {
-    /// Which bench: control.
-    name: String,
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// The main job: submit, start, first all-reduce.
+    Control(Options),
+    /// Collectives on shaped rails, side by side with other libraries.
+    Engine {
+        #[command(flatten)]
+        options: Options,
+        /// Rate of one rail, in Mbit/s.
+        #[arg(long, default_value_t = 200)]
+        rate: u32,
+        /// Draw every row as SVG into this folder.
+        #[arg(long)]
+        plot: Option<PathBuf>,
+    },
+    #[command(flatten)]
+    Helper(engine::Helper),
+}
+
+#[derive(clap::Args)]
+struct Options {
     /// Only this row.
     #[arg(long)]
     row: Option<String>,
@@ -30,36 +54,55 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    let report = Report::new(&args.name, args.json);
-    let rows: &[(&str, control::Row)] = match args.name.as_str() {
-        "control" => &control::ROWS,
-        other => {
-            eprintln!("error: there is no bench '{other}'; there is: control");
-            return ExitCode::from(2);
+    let done = match Args::parse().bench {
+        Bench::Control(options) => {
+            let report = Report::new("control", options.json);
+            let rows =
+                control::ROWS.map(|(id, row)| (id, move |line: &report::Row| row(line, options.quick)));
+            each(&report, options.row.as_deref(), rows)
         }
+        Bench::Engine { options, rate, plot } => {
+            let report = Report::new("engine", options.json);
+            let bench = engine::Bench::new(engine::Settings { quick: options.quick, rate });
+            let rows = engine::ROWS.map(|(id, row)| {
+                let bench = &bench;
+                (id, move |line: &report::Row| row(line, bench))
+            });
+            let done = each(&report, options.row.as_deref(), rows);
+            plot.map_or(Ok(()), |folder| engine::plot(&report, &folder)).and(done)
+        }
+        Bench::Helper(helper) => helper.run(),
     };
-    let wanted = |id: &str| args.row.as_deref().is_none_or(|row| row.eq_ignore_ascii_case(id));
-    if !rows.iter().any(|(id, _)| wanted(id)) {
-        eprintln!("error: bench '{}' has no such row; it has {:?}", args.name, rows.map_ids());
-        return ExitCode::from(2);
-    }
-    for (id, row) in rows.iter().filter(|(id, _)| wanted(id)) {
-        if let Err(error) = row(&report.row(id), args.quick) {
-            eprintln!("error: {id}: {error}");
-            return ExitCode::FAILURE;
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
         }
     }
-    ExitCode::SUCCESS
 }
 
-/// The ids of a list of rows.
-trait MapIds {
-    fn map_ids(&self) -> Vec<&str>;
-}
-
-impl MapIds for &[(&str, control::Row)] {
-    fn map_ids(&self) -> Vec<&str> {
-        self.iter().map(|(id, _)| *id).collect()
+/// Measures the rows that are wanted, each even if one before it failed.
+fn each<R>(
+    report: &Report,
+    only: Option<&str>,
+    rows: impl IntoIterator<Item = (&'static str, R)>,
+) -> Result<(), String>
+where
+    R: FnOnce(&report::Row) -> Result<(), String>,
+{
+    let rows: Vec<_> = rows.into_iter().collect();
+    let ids: Vec<&str> = rows.iter().map(|(id, _)| *id).collect();
+    let wanted = |id: &str| only.is_none_or(|row| row.eq_ignore_ascii_case(id));
+    if !ids.iter().any(|id| wanted(id)) {
+        return Err(format!("this bench has no such row; it has {}", ids.join(" ")));
     }
+    let mut failed = Vec::new();
+    for (id, row) in rows.into_iter().filter(|(id, _)| wanted(id)) {
+        if let Err(error) = row(&report.row(id)) {
+            eprintln!("error: {id}: {error}");
+            failed.push(id);
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(format!("not measured to the end: {}", failed.join(" "))) }
 }

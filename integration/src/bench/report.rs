@@ -1,6 +1,6 @@
 //! What a bench prints.
 
-use std::{fs, time::Instant};
+use std::{cell::RefCell, fs, time::Instant};
 
 use serde_json::{Value, json};
 
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 pub struct Report {
     bench: String,
     json: bool,
+    lines: RefCell<Vec<Value>>,
 }
 
 /// One row of a bench.
@@ -31,6 +32,16 @@ impl Sample {
         let last = self.0.len().saturating_sub(1);
         let index = (q * self.0.len() as f64).ceil() as usize;
         self.0.get(index.saturating_sub(1).min(last)).copied().unwrap_or(f64::NAN)
+    }
+
+    /// The middle one.
+    pub fn median(&self) -> f64 {
+        self.quantile(0.5)
+    }
+
+    /// Middle, least and greatest, for a line's peers.
+    pub fn spread(&self) -> Value {
+        json!({"value": round(self.median()), "min": round(self.quantile(0.0)), "max": round(self.quantile(1.0))})
     }
 
     /// How many there are.
@@ -71,7 +82,12 @@ pub struct Line<'a> {
 impl Report {
     /// For one bench.
     pub fn new(bench: &str, json: bool) -> Self {
-        Self { bench: bench.to_owned(), json }
+        Self { bench: bench.to_owned(), json, lines: RefCell::default() }
+    }
+
+    /// All lines so far.
+    pub fn lines(&self) -> Vec<Value> {
+        self.lines.borrow().clone()
     }
 
     /// For one row of it.
@@ -81,6 +97,17 @@ impl Report {
 }
 
 impl Row<'_> {
+    /// The row's name.
+    pub fn id(&self) -> &str {
+        self.id
+    }
+
+    /// Prints a line that another program has made in the same form.
+    pub fn pass_on(&self, mut line: Value) {
+        line["bench"] = json!(self.report.bench);
+        self.print(&line);
+    }
+
     /// Prints one line.
     pub fn line(&self, line: &Line) {
         let (goal, holds) = match line.goal {
@@ -96,6 +123,30 @@ impl Row<'_> {
         }));
     }
 
+    /// Prints one line whose conditions did not hold while it was measured: the figure says nothing.
+    pub fn spoilt(&self, line: &Line, why: &str) {
+        let mut peers = line.peers.clone();
+        peers["void"] = json!(why);
+        let goal = match line.goal {
+            Goal::AtMost(limit) | Goal::AtLeast(limit) => json!(limit),
+            Goal::None => Value::Null,
+        };
+        self.print(&json!({
+            "bench": self.report.bench, "row": self.id, "case": line.case, "value": round(line.value),
+            "unit": line.unit, "goal": goal, "holds": "void", "min": round(line.sample.quantile(0.0)),
+            "max": round(line.sample.quantile(1.0)), "runs": line.sample.len(), "cpu": round(line.cpu),
+            "peers": peers,
+        }));
+    }
+
+    /// Says that what is measured did not do it at all.
+    pub fn failed(&self, case: &str, why: &str) {
+        self.print(&json!({
+            "bench": self.report.bench, "row": self.id, "case": case, "value": null, "unit": null, "goal": null,
+            "holds": false, "min": null, "max": null, "runs": 0, "cpu": null, "peers": {"reason": why},
+        }));
+    }
+
     /// Says that this machine cannot tell.
     pub fn void(&self, case: &str, why: &str) {
         self.print(&json!({
@@ -105,6 +156,7 @@ impl Row<'_> {
     }
 
     fn print(&self, line: &Value) {
+        self.report.lines.borrow_mut().push(line.clone());
         if self.report.json {
             println!("{line}");
             return;
@@ -124,8 +176,15 @@ impl Row<'_> {
     }
 }
 
-fn round(value: f64) -> Value {
+/// Three digits, or null.
+pub fn round(value: f64) -> Value {
     if value.is_finite() { json!((value * 1000.0).round() / 1000.0) } else { Value::Null }
+}
+
+/// The clock that does not jump, the same in all processes of this machine.
+pub fn monotonic_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
 /// Counts busy cores of the whole machine, from /proc/stat.

@@ -1,13 +1,20 @@
 //! `cargo xtask bench NAME`: builds what is measured, optimised, and runs the benches of `integration`.
 
-use std::process::{Command, ExitCode};
+use std::{
+    path::PathBuf,
+    process::{Command, ExitCode},
+};
 
-use crate::process::{self, Result};
+use crate::{
+    peers,
+    process::{self, Result},
+};
 
 /// Options of `cargo xtask bench`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Which bench: control.
+    /// Which bench: control or engine.
+    #[arg(value_parser = ["control", "engine"])]
     name: String,
     /// Only this row, for example A1.
     #[arg(long)]
@@ -18,20 +25,19 @@ pub struct Args {
     /// One JSON object a line instead of a table.
     #[arg(long)]
     json: bool,
+    /// Draw every row as SVG into this folder, by default `bench` in the target directory; engine only.
+    #[arg(long, value_name = "DIR", num_args = 0..=1)]
+    plot: Option<Option<PathBuf>>,
+    /// Rate of one rail in Mbit/s; engine only.
+    #[arg(long, value_name = "MBIT")]
+    rate: Option<u32>,
 }
 
 /// Builds and measures.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let bin = process::build_release()?;
-    process::run(process::cargo([
-        "build",
-        "--release",
-        "--quiet",
-        "-p",
-        "integration",
-        "--bin",
-        "rail-bench",
-    ]))?;
+    let program = ["build", "--release", "--quiet", "-p", "integration", "--bin", "rail-bench"];
+    process::run(process::cargo(program))?;
     let mut bench = Command::new(bin.join("rail-bench"));
     bench.arg(&args.name).env("RAIL_BIN_DIR", &bin).current_dir(process::root());
     if let Some(row) = &args.row {
@@ -40,6 +46,19 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     for (wanted, flag) in [(args.quick, "--quick"), (args.json, "--json")] {
         if wanted {
             bench.arg(flag);
+        }
+    }
+    if args.name == "engine" {
+        for absent in peers::install() {
+            eprintln!("absent: {absent}");
+        }
+        let target = process::target_dir()?;
+        bench.env("RAIL_BENCH_TOOLS", target.join("tools"));
+        if let Some(folder) = &args.plot {
+            bench.arg("--plot").arg(folder.clone().unwrap_or_else(|| target.join("bench")));
+        }
+        if let Some(rate) = args.rate {
+            bench.args(["--rate", &rate.to_string()]);
         }
     }
     process::exit_code(bench)

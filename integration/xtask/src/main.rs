@@ -4,6 +4,7 @@ mod bench;
 mod demo;
 mod fuzz;
 mod map;
+mod peers;
 mod process;
 mod test;
 mod tools;

@@ -25,7 +25,7 @@ pub mod stripe;
 pub use call::{Call, Dtype, OpKind, Operation, ReduceOp};
 pub use error::{CallError, ConfigError, Failure, FrameError, RailCause};
 pub use header::{HEADER_BYTES, Header};
-pub use machine::{Command, Completion, Landing, Machine, Ticket, Transmit};
+pub use machine::{Command, Completion, Landing, LinkView, Machine, RailState, RailView, Ticket, Transmit};
 pub use memory::{Arena, BufferId, Memory, Region};
 pub use plan::{Algorithm, Choice, Plan};
 pub use shape::{Config, Node, Rail, Rank, Time};

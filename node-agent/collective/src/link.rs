@@ -97,6 +97,8 @@ pub struct Link {
     pub cause: Option<RailCause>,
     /// Since when it stands as it does.
     pub since: Time,
+    /// When the last frame of an operation came in on it.
+    pub last_data: Time,
     handed: u64,
     acked: u64,
     on_way: VecDeque<OnWay>,

@@ -9,6 +9,7 @@ mod post;
 mod receive;
 mod scratch;
 mod transmit;
+mod view;
 mod work;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -27,6 +28,7 @@ use op::{Member, Op};
 use post::{Gathering, Half, RankState};
 use receive::{Early, Incoming};
 use scratch::{Slot, Slots};
+pub use view::{LinkView, RailState, RailView};
 
 /// Names one call of one local rank until it completes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -191,6 +191,7 @@ impl<'a> Bench<'a> {
             op_timeout: LIMIT,
             epoch: 1,
             scratch: Region::EMPTY,
+            checksum: false,
             tuning: Tuning::default(),
         };
         shape.scratch = memory.take(shape.scratch_bytes());

@@ -48,6 +48,9 @@ pub struct Config {
     /// Greatest payload of one frame on a rail, in bytes.
     #[serde(default = "defaults::chunk_bytes")]
     pub chunk_bytes: usize,
+    /// Whether what goes over the rails carries checksums (CRC32C), and what fails them is sent again.
+    #[serde(default)]
+    pub checksum: bool,
     /// User whose processes may attach as ranks, besides the engine's own user and root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank_uid: Option<u32>,

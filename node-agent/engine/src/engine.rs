@@ -20,6 +20,7 @@ use crate::board::stopping;
 use crate::calls::Calls;
 use crate::config::{Config, ConfigError};
 use crate::memory::Private;
+use crate::rails::Watch;
 use crate::ranks::Ranks;
 use crate::supervisor::Supervisor;
 use crate::wiring::Wires;
@@ -100,6 +101,8 @@ pub struct Engine {
     pub(crate) calls: Calls,
     pub(crate) supervisor: Supervisor,
     pub(crate) wires: Wires,
+    /// One for each rail, in the order that engines count them.
+    pub(crate) watches: Vec<Watch>,
     pub(crate) tokens: Tokens,
     stopper: Stopper,
     /// Why this engine is ending, once it is.
@@ -131,6 +134,7 @@ impl Engine {
         Ok(Self {
             local_ranks: config.local_ranks(),
             wires: Wires::new(&config, &rails),
+            watches: vec![Watch::default(); config.rails.len()],
             clock: Clock::start(),
             calls: Calls::default(),
             draining: None,
@@ -245,8 +249,8 @@ impl Engine {
             warn!(job = self.config.job, "{failure}");
         }
         let lost = match failure {
-            Failure::PeerLost { .. } | Failure::RailLost { .. } => true,
-            Failure::Remote { cause, .. } => matches!(cause.kind, CauseKind::PeerLost | CauseKind::RailLost),
+            Failure::PeerLost { .. } => true,
+            Failure::Remote { cause, .. } => cause.kind == CauseKind::PeerLost,
             _ => false,
         };
         if lost && self.calls.hurt() && self.end.is_none() {
@@ -322,6 +326,7 @@ fn machine_config(config: &Config) -> node_agent_collective::Config {
         // The handshake compares the whole number; frames carry its low half.
         epoch: (config.epoch & u64::from(u32::MAX)) as u32,
         scratch: node_agent_collective::Region::EMPTY,
+        checksum: config.checksum,
         tuning: node_agent_collective::shape::Tuning::default(),
     }
 }

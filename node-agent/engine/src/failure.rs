@@ -55,9 +55,9 @@ pub(crate) fn of_call_error(error: &CallError, config: &Config) -> RankFailure {
 /// node tells it.
 pub(crate) fn is_loss(failure: &Failure) -> bool {
     match failure {
-        Failure::PeerLost { .. } | Failure::RailLost { .. } | Failure::Protocol { .. } => true,
+        Failure::PeerLost { .. } | Failure::Protocol { .. } => true,
         Failure::Remote { cause, .. } => {
-            matches!(cause.kind, CauseKind::PeerLost | CauseKind::RailLost | CauseKind::Protocol)
+            matches!(cause.kind, CauseKind::PeerLost | CauseKind::Protocol)
         }
         _ => false,
     }
@@ -68,7 +68,6 @@ fn code_of(failure: &Failure) -> FailureCode {
         Failure::Mismatch { .. } | Failure::Shape { .. } => FailureCode::Mismatch,
         Failure::Timeout { .. } => FailureCode::TimedOut,
         Failure::PeerLost { .. } | Failure::PeerLeft(_) => FailureCode::PeerLost,
-        Failure::RailLost { .. } => FailureCode::RailLost,
         Failure::Protocol { .. } => FailureCode::Protocol,
         Failure::BufferGone { .. } => FailureCode::InvalidArgument,
         Failure::RankGone(_) => FailureCode::RankLost,
@@ -77,7 +76,6 @@ fn code_of(failure: &Failure) -> FailureCode {
             CauseKind::Mismatch | CauseKind::Shape => FailureCode::Mismatch,
             CauseKind::Timeout => FailureCode::TimedOut,
             CauseKind::PeerLost | CauseKind::PeerLeft => FailureCode::PeerLost,
-            CauseKind::RailLost => FailureCode::RailLost,
             CauseKind::Protocol => FailureCode::Protocol,
             CauseKind::BufferGone => FailureCode::InvalidArgument,
             CauseKind::RankGone => FailureCode::RankLost,

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use node_agent_collective::shape::{Node, Rail, Time};
-use node_agent_collective::{FrameError, Header, Landing, Machine, Memory, RailCause, Region};
+use node_agent_collective::{Command, FrameError, Header, Landing, Machine, Memory, RailCause, Region};
 
 use crate::transport::{Sink, Transport, TransportError};
 
@@ -61,21 +61,36 @@ impl<M: Memory> Sink for Bridge<'_, M> {
         self.machine.sent(rail, peer, token, self.clock.now());
     }
 
-    fn rail_up(&mut self, rail: Rail, peer: Node, _generation: u32) {
-        self.machine.rail_up(rail, peer, self.clock.now());
+    fn rail_up(&mut self, rail: Rail, peer: Node, generation: u32) {
+        self.machine.rail_up(rail, peer, generation, self.clock.now());
     }
 
-    fn rail_down(&mut self, rail: Rail, peer: Node, _generation: u32, cause: RailCause) {
-        self.machine.rail_down(rail, peer, cause, self.clock.now());
+    fn rail_down(&mut self, rail: Rail, peer: Node, generation: u32, cause: RailCause) {
+        self.machine.rail_down(rail, peer, generation, cause, self.clock.now());
     }
 
-    // The machine learns of its ports by their links.
-    fn port_down(&mut self, _rail: Rail) {}
+    fn port_down(&mut self, rail: Rail) {
+        self.machine.port_down(rail, self.clock.now());
+    }
 
-    fn port_up(&mut self, _rail: Rail) {}
+    fn port_up(&mut self, rail: Rail) {
+        self.machine.port_up(rail, self.clock.now());
+    }
 
     fn external(&mut self, token: usize) {
         self.external.push(token);
+    }
+}
+
+/// Has the transport do what the machine asks of it.
+fn obey<T: Transport + ?Sized>(machine: &mut Machine, transport: &mut T) {
+    while let Some(command) = machine.poll_command() {
+        match command {
+            Command::Close { rail, peer, generation, cause } => {
+                transport.close(rail, peer, generation, cause)
+            }
+            Command::Redial { rail, peer } => transport.redial(rail, peer),
+        }
     }
 }
 
@@ -91,6 +106,7 @@ pub fn drive<M: Memory, T: Transport + ?Sized>(
 ) -> Result<(), TransportError> {
     let now = bridge.clock.now();
     bridge.machine.tick(now);
+    obey(bridge.machine, transport);
     while let Some(frame) = bridge.machine.poll_transmit(bridge.memory, bridge.clock.now()) {
         transport.send(frame);
     }

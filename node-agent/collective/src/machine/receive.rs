@@ -137,7 +137,11 @@ impl Machine {
         self.verify(&header, target, memory)?;
         self.incoming.remove(&(rail, peer));
         if header.kind.is_counted() {
-            self.links.get_mut(rail, peer).received(header.frame_bytes(), now);
+            let link = self.links.get_mut(rail, peer);
+            link.received(header.frame_bytes(), now);
+            if header.key != Key::Link {
+                link.last_data = now;
+            }
         }
         match header.kind {
             Kind::Ack => {}

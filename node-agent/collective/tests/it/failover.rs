@@ -3,7 +3,7 @@
 use node_agent_collective::Call;
 use node_agent_collective::plan::Plan;
 use node_agent_collective::shape::{Time, Tuning};
-use node_agent_collective::{Dtype, Operation, ReduceOp};
+use node_agent_collective::{Dtype, Operation, RailState, ReduceOp};
 use proptest::prelude::*;
 
 use crate::properties::{Case, cases, run_in};
@@ -132,4 +132,41 @@ fn a_rail_returns_for_ever() {
     assert!(flaps > 300, "{flaps}");
     let link = net.hosts[0].machine.link(0, 1).unwrap();
     assert!(link.flaps > 50);
+}
+
+/// A drained rail is left without a loss, from both ends, and used again afterwards; the last rail goes on.
+#[test]
+fn a_drained_rail_is_left_and_used_again() {
+    let case = case(3, 40);
+    let (mut steps, mut before, mut seen) = (0, 0, Vec::new());
+    let (net, _) = run_in(&case, &mut |net| {
+        steps += 1;
+        let state = |net: &Net| net.hosts[1].machine.rails(net.now)[2].state;
+        match steps {
+            1000 => net.hosts[1].machine.drain(2, true),
+            9000 => {
+                seen.push(state(net));
+                // Nodes 0 and 2 go on to use the rail among themselves.
+                before = net.hosts[1].machine.link(2, 0).unwrap().outstanding();
+            }
+            9500 => {
+                net.hosts[1].machine.drain(0, true);
+                net.hosts[1].machine.drain(1, true);
+            }
+            20_000 => {
+                seen.push(state(net));
+                (0..3).for_each(|rail| net.hosts[1].machine.drain(rail, false));
+            }
+            30_000 => seen.push(state(net)),
+            _ => {}
+        }
+    });
+    assert!(before <= 2 * (1024 + 96), "{before}");
+    assert_eq!(seen, [RailState::Draining, RailState::Draining, RailState::Up]);
+    assert!(net.hosts.iter().all(|h| h.machine.stats().losses == 0));
+    let mut machine = net.hosts.into_iter().nth(1).unwrap().machine;
+    machine.drain(2, true);
+    let later = net.now + Time::from_secs(1);
+    // Not told yet.
+    assert_eq!(machine.rails(later)[2].state, RailState::Draining);
 }

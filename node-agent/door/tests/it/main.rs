@@ -35,6 +35,7 @@ impl World {
             control: room.path().join("engine.control"),
             connect_timeout_ms: 20_000,
             op_timeout_ms: 30_000,
+            checksum: false,
             chunk_bytes: 64 << 10,
             rank_uid: None,
             limits: Limits::default(),

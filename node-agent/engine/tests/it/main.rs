@@ -8,6 +8,7 @@
 
 mod bad_input;
 mod collectives;
+mod drain;
 mod loss;
 mod processes;
 mod world;

@@ -42,6 +42,7 @@ pub fn config(room: &Path, node: usize, ranks: &[usize], rails: u16) -> Config {
         control: room.join(format!("engine{node}.control")),
         connect_timeout_ms: 20_000,
         op_timeout_ms: 30_000,
+        checksum: false,
         chunk_bytes: 4096,
         rank_uid: None,
         limits: Limits::default(),

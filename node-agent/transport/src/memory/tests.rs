@@ -25,6 +25,7 @@ fn node(net: &MemoryNet, node: Node, between: &(dyn Fn(&mut Machine) + Sync)) ->
         op_timeout: Duration::from_secs(20),
         epoch: 1,
         scratch: Region::new(BufferId(0), 0, usize::MAX / 4),
+        checksum: false,
         tuning: Tuning::default(),
     };
     config.scratch = memory.insert(vec![0; config.scratch_bytes()]);
