@@ -1,6 +1,6 @@
 """One rank of a test job that uses PyTorch on backend rail: every operation and type, groups, DDP, FSDP.
 
-Argument: operations, ddp, fsdp, lost. All ranks compute what every rank has, so each checks its own results.
+Argument: operations, ddp, fsdp, libraries, lost. All ranks compute what every rank has, so each checks its own results.
 """
 
 import datetime
@@ -329,6 +329,41 @@ def fsdp():
     expect_same_curve(train(model, model.parameters(), own_share, 6, dist.get_world_size()), 6)
 
 
+def libraries():
+    """What else builds on process groups: sharding in two dimensions, sharded optimizers, hooks, tensors on a mesh."""
+    from torch.distributed import _functional_collectives as functional
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+    from torch.distributed.tensor import Shard, distribute_tensor
+    from torch.nn.parallel import DistributedDataParallel
+
+    world = dist.get_world_size()
+    torch.manual_seed(3)
+    model = plain()
+    mesh = init_device_mesh("cpu", (2, world // 2), mesh_dim_names=("replicate", "shard"))
+    fully_shard(model, mesh=mesh)
+    expect_same_curve(train(model, model.parameters(), own_share, 4, world), 4)
+
+    model = DistributedDataParallel(plain())
+    model.register_comm_hook(None, default_hooks.bf16_compress_hook)
+    train(model, model.parameters(), own_share, 3, world)
+    expect_replicas_equal(model)
+
+    model = DistributedDataParallel(plain())
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.SGD, lr=0.05)
+    for inputs, targets in batches(3, world):
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(own_share(inputs)), own_share(targets)).backward()
+        optimizer.step()
+    expect_replicas_equal(model)
+
+    same(functional.all_reduce(torch.ones(3), "sum", dist.group.WORLD) + 0, torch.full((3,), float(world)), "functional")
+    spread = distribute_tensor(torch.arange(2.0 * world), init_device_mesh("cpu", (world,)), [Shard(0)])
+    same(spread.full_tensor(), torch.arange(2.0 * world), "a tensor on a mesh")
+
+
 def lost():
     """Rank 1 ends in the middle of training: the others get an exception that names it, and no hang."""
     from torch.nn.parallel import DistributedDataParallel
@@ -345,7 +380,7 @@ def lost():
 def main():
     dist.init_process_group("rail", timeout=datetime.timedelta(seconds=60))
     what = sys.argv[1]
-    {"operations": operations, "ddp": ddp, "fsdp": fsdp, "lost": lost}[what]()
+    {"operations": operations, "ddp": ddp, "fsdp": fsdp, "libraries": libraries, "lost": lost}[what]()
     print(f"{what} right", flush=True)
     if what == "lost":
         # A rank is missing, so nobody can leave together.

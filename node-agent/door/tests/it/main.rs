@@ -9,6 +9,7 @@
 mod python;
 mod world;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -109,6 +110,35 @@ fn without_an_engine_the_cause_is_told() {
     command.env("RAIL_ENGINE_SOCKET", "/nonexistent/socket").env("RANK", "0");
     let output = command.output().unwrap();
     assert!(said(&output).contains("/nonexistent/socket"), "{}", said(&output));
+}
+
+/// The header is plain C99 and C++, and names exactly the functions that the library has.
+#[test]
+fn the_header_is_for_any_compiler_and_complete() {
+    for (compiler, language) in [("gcc", &["-std=c99", "-x", "c"][..]), ("g++", &["-std=c++11", "-x", "c++"])]
+    {
+        let mut command = Command::new(compiler);
+        command.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]).args(language);
+        match command.arg(here("rail.h")).output() {
+            Err(_) => println!("skipped: no {compiler}"),
+            Ok(output) => assert!(output.status.success(), "{compiler}: {}", said(&output)),
+        }
+    }
+    let header = std::fs::read_to_string(here("rail.h")).unwrap();
+    let code: String = header.split("*/").map(|part| part.split("/*").next().unwrap()).collect();
+    let declared: BTreeSet<&str> = code
+        .split('(')
+        .filter_map(|before| before.split(|c: char| !c.is_alphanumeric() && c != '_').next_back())
+        .filter(|name| name.starts_with("rail_"))
+        .collect();
+    let Ok(output) = Command::new("nm").args(["-D", "--defined-only"]).arg(library()).output() else {
+        println!("skipped: no nm");
+        return;
+    };
+    let symbols = String::from_utf8(output.stdout).unwrap();
+    let exported = symbols.lines().filter_map(|line| line.split_whitespace().next_back());
+    let exported = exported.filter(|name| name.starts_with("rail_") && *name != "rail_debug_panic");
+    assert_eq!(declared, exported.collect());
 }
 
 /// Every name and number of the header is that of the library.

@@ -149,6 +149,12 @@ fn pytorch_trains_fully_sharded() {
 }
 
 #[test]
+fn pytorch_libraries_work_on_process_groups() {
+    let Some(outputs) = with_torch(&[0, 0, 1, 1], "libraries") else { return };
+    expect_all(&outputs, "libraries right");
+}
+
+#[test]
 fn pytorch_is_told_of_a_lost_rank() {
     let Some(outputs) = with_torch(&[0, 1], "lost") else { return };
     expect_all(&outputs[..1], "lost right");

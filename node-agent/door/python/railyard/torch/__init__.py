@@ -11,8 +11,15 @@ builds on process groups (DistributedDataParallel, FSDP, object collectives) wor
 Results of reductions depend on the tensors and the ranks alone, to the bit: not on rails, faults or timing.
 """
 
-from .backend import RailBackend, register
+from .backend import RailBackend, calls, register
 
 register()
 
-__all__ = ["RailBackend", "register"]
+
+def communicator():
+    """This process's `railyard.Communicator`, for calls beside those of PyTorch: a process has one, so do not make another.
+    Its collectives count with those of the process groups: all ranks must call both in the same order."""
+    return calls().communicator
+
+
+__all__ = ["RailBackend", "communicator", "register"]
