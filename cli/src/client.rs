@@ -6,7 +6,7 @@ use proto_rpc::{Client, ClientOptions, Jitter, RetryPolicy, retry};
 use proto_wire::v1::{
     self, fabric_service_client::FabricServiceClient, health_service_client::HealthServiceClient,
     job_service_client::JobServiceClient, node_service_client::NodeServiceClient,
-    tenant_service_client::TenantServiceClient,
+    rail_service_client::RailServiceClient, tenant_service_client::TenantServiceClient,
 };
 use tonic::{Response, Status};
 
@@ -57,6 +57,7 @@ impl Api {
         health: HealthServiceClient,
         jobs: JobServiceClient,
         nodes: NodeServiceClient,
+        rails: RailServiceClient,
         tenants: TenantServiceClient
     );
 

@@ -143,8 +143,10 @@ int rail_recv(const rail_t *rail, void *data, size_t count, int dtype, uint32_t 
  * The same calls without waiting (since version 2): they return RAIL_OK and a request in *request, or a failure and NULL.
  *
  * Until the request is complete, output and data of rail_irecv and rail_ibroadcast belong to the call, and so does input in
- * memory of rail_alloc; other input may be changed at once. At most as many calls can be under way as the engine is told to
- * allow a rank (64 by default): the next one is refused with RAIL_E_EXHAUSTED, which harms nothing.
+ * memory of rail_alloc; other input may be changed at once. Calls among the ranks of one server are done by whoever waits for
+ * or tests one of them, or by this library's thread; others go on by themselves. At most as many calls can be under way as
+ * the engine is told to allow a rank (64 by default, among the ranks of one server one less): the next one is refused with
+ * RAIL_E_EXHAUSTED, which harms nothing.
  */
 int rail_ibarrier(const rail_t *rail, rail_request_t **request);
 int rail_iall_reduce(const rail_t *rail, const void *input, void *output, size_t count, int dtype, int op,

@@ -3,12 +3,14 @@
 mod cluster;
 mod dev;
 mod jobs;
+mod rails;
 mod resources;
 mod values;
 
 pub use cluster::{ConfigCommand, NodeCommand, RoleArg, TenantCommand, TopologyCommand};
 pub use dev::{DevCommand, DevGuard, DevLaunch, DevTarget, DevUp};
 pub use jobs::{Cancel, Explain, Logs, Plan, Submit};
+pub use rails::{Drain, RailCommand};
 pub use resources::{Apply, Delete, DeleteNoun, Describe, DescribeNoun, Get, GetNoun, PhaseArg};
 pub use values::{Output, Rate, parse_duration, parse_label, parse_ranks};
 
@@ -75,7 +77,7 @@ pub enum Command {
     Cancel(Cancel),
     /// Show where a job would run if it were submitted now
     Plan(Plan),
-    /// Tell why a job is in its phase
+    /// Tell why a job is in its phase, and how it uses its rails while it runs
     Explain(Explain),
     /// Show the fabric as the scheduler sees it
     #[command(subcommand)]
@@ -90,6 +92,9 @@ pub enum Command {
     /// Let servers join, and take them in and out of use
     #[command(subcommand)]
     Node(NodeCommand),
+    /// Show the rails, and take them out of use and back
+    #[command(subcommand)]
+    Rail(RailCommand),
     /// Show how the cluster is
     Health {
         /// How to print it

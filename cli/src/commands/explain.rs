@@ -1,4 +1,4 @@
-//! Why a job is in its phase.
+//! Why a job is in its phase, and how its rails are while it runs.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use crate::{
     args::Explain,
     client::{Api, repeat},
     error::Error,
-    output::print,
+    output::{now, print},
     render,
 };
 
@@ -22,7 +22,10 @@ pub async fn run(args: &Explain, api: &Api) -> Result<(), Error> {
     })
     .await?;
     let names = || answer.reasons.iter().map(|reason| format!("reason/{}", reason.code)).collect();
-    let table = |_| words(&job.to_string(), &answer);
+    let table = |_| {
+        let rails = render::node_rails(&answer.rails, answer.rails_omitted, now());
+        words(&job.to_string(), &answer) + &rails + &render::choices(&answer.choices)
+    };
     print(&render::render(args.output, &answer, "rail.v1.ExplainJobResponse", names, table)?)
 }
 

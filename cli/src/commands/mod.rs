@@ -10,6 +10,7 @@ mod get;
 mod logs;
 mod node;
 mod plan;
+mod rail;
 mod shell;
 mod submit;
 mod tenant;
@@ -69,6 +70,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Delete(args) => delete::run(args, &api()?).await,
         Command::Tenant(command) => tenant::run(command, &api()?, &cli.global, &env).await,
         Command::Node(command) => node::run(command, &api()?).await,
+        Command::Rail(command) => rail::run(command, &api()?).await,
         Command::Topology(TopologyCommand::Show { output }) => topology(*output, &api()?).await,
         Command::Health { output } => health(*output, &api()?).await,
         Command::Whoami { output } => whoami(*output, &api()?).await,

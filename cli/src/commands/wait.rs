@@ -13,13 +13,13 @@ use crate::{
 };
 
 /// What is shown while one waits: a line that changes on a terminal, one line per change elsewhere.
-enum Progress {
+pub(super) enum Progress {
     Terminal(ProgressBar),
     Lines { begun: std::time::Instant },
 }
 
 impl Progress {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         if !std::io::stderr().is_terminal() {
             return Self::Lines { begun: std::time::Instant::now() };
         }
@@ -30,7 +30,7 @@ impl Progress {
         Self::Terminal(bar)
     }
 
-    fn say(&self, text: &str) {
+    pub(super) fn say(&self, text: &str) {
         match self {
             Self::Terminal(bar) => bar.set_message(text.to_owned()),
             Self::Lines { begun } => eprintln!("{:7.2} s  {text}", begun.elapsed().as_secs_f64()),

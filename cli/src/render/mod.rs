@@ -5,6 +5,7 @@ mod describe;
 mod fabric;
 mod jobs;
 mod nodes;
+mod rails;
 mod table;
 mod tenants;
 mod words;
@@ -17,6 +18,7 @@ pub use describe::{
 pub use fabric::{fabric, health, topology};
 pub use jobs::{job_row, jobs, jobs_header, reasons};
 pub use nodes::nodes;
+pub use rails::{choices, node_rails, rail_names, rails};
 pub use table::Table;
 pub use tenants::tenants;
 pub use words::{job_phase, role, seconds};

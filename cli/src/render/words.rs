@@ -35,6 +35,20 @@ pub fn node_phase(number: i32) -> &'static str {
     }
 }
 
+/// A rail's state as users write it.
+#[must_use]
+pub fn rail_state(number: i32) -> &'static str {
+    use v1::rail_report::State;
+    match State::try_from(number).unwrap_or_default() {
+        State::Unspecified => "unknown",
+        State::Up => "up",
+        State::Draining => "draining",
+        State::Drained => "drained",
+        State::Down => "down",
+        State::Proving => "proving",
+    }
+}
+
 /// A role as users write it.
 #[must_use]
 pub fn role(number: i32) -> &'static str {

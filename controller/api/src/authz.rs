@@ -50,6 +50,9 @@ rpcs! {
     UpdateNode = "/rail.v1.NodeService/UpdateNode",
     DeleteNode = "/rail.v1.NodeService/DeleteNode",
     CreateJoinToken = "/rail.v1.NodeService/CreateJoinToken",
+    ListRails = "/rail.v1.RailService/ListRails",
+    DrainRail = "/rail.v1.RailService/DrainRail",
+    UndrainRail = "/rail.v1.RailService/UndrainRail",
     ApplyTenant = "/rail.v1.TenantService/ApplyTenant",
     GetTenant = "/rail.v1.TenantService/GetTenant",
     ListTenants = "/rail.v1.TenantService/ListTenants",
@@ -100,6 +103,8 @@ impl Rpc {
             | Self::UpdateNode
             | Self::DeleteNode
             | Self::CreateJoinToken
+            | Self::DrainRail
+            | Self::UndrainRail
             | Self::ApplyTenant
             | Self::DeleteTenant => Access::Roles(ADMIN),
             Self::IssueCertificate | Self::IssueToken => Access::Roles(MANAGERS),
@@ -109,6 +114,7 @@ impl Rpc {
             | Self::GetNode
             | Self::ListNodes
             | Self::WatchNodes
+            | Self::ListRails
             | Self::GetTenant
             | Self::ListTenants
             | Self::WhoAmI

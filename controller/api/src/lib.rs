@@ -15,6 +15,7 @@ mod job;
 mod logs;
 mod node;
 mod page;
+mod rail;
 pub mod rest;
 mod server;
 mod tenant;

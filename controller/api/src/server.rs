@@ -12,7 +12,7 @@ use proto_wire::{
         agent_service_server::AgentServiceServer, enroll_service_server::EnrollServiceServer,
         fabric_service_server::FabricServiceServer, health_service_server::HealthServiceServer,
         job_service_server::JobServiceServer, node_service_server::NodeServiceServer,
-        tenant_service_server::TenantServiceServer,
+        rail_service_server::RailServiceServer, tenant_service_server::TenantServiceServer,
     },
 };
 use tonic::service::Routes;
@@ -27,6 +27,7 @@ use crate::{
     health::Health,
     job::Jobs,
     node::Nodes,
+    rail::Rails,
     rest,
     tenant::Tenants,
 };
@@ -61,6 +62,7 @@ impl Api {
         }
         serve!(FabricServiceServer, Fabrics::new(context.clone()));
         serve!(NodeServiceServer, Nodes::new(context.clone()));
+        serve!(RailServiceServer, Rails::new(context.clone()));
         serve!(TenantServiceServer, Tenants::new(context.clone()));
         serve!(JobServiceServer, Jobs::new(context.clone()));
         serve!(HealthServiceServer, Health::new(context.clone()));

@@ -12,6 +12,7 @@ pub mod json;
 pub mod local;
 pub mod machine;
 mod manifest;
+pub mod ports;
 pub mod rpc;
 pub mod store;
 mod take;
@@ -23,7 +24,7 @@ pub mod yaml;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target; each name is also that of its seeds' folder.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     ("engine", engine::run),
     ("frames", frames::run),
     ("handshake", handshake::run),
@@ -31,6 +32,7 @@ pub const TARGETS: [Target; 12] = [
     ("json", json::run),
     ("local", local::run),
     ("machine", machine::run),
+    ("ports", ports::run),
     ("rpc", rpc::run),
     ("store", store::run),
     ("topology", topology::run),

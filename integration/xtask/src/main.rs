@@ -9,6 +9,7 @@ mod process;
 mod test;
 mod tools;
 mod torch;
+mod wheel;
 
 use std::process::ExitCode;
 
@@ -34,6 +35,8 @@ enum Command {
     Fuzz(fuzz::Args),
     /// Replay seeds of the control-plane simulator, for example: sim --seed 17
     Sim(SimArgs),
+    /// Build the Python package with librail.so in it.
+    Wheel(wheel::Args),
     /// Write ARCHITECTURE.md's map from what cargo sees.
     Map(map::Args),
 }
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Sim(args) => sim(&args),
+        Command::Wheel(args) => wheel::run(&args),
         Command::Map(args) => map::run(&args),
     };
     result.unwrap_or_else(|error| {

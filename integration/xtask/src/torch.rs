@@ -18,6 +18,7 @@ const PACKAGES: &[&str] = &[
     "jinja2==3.1.6",
     "markupsafe==3.0.4",
     "fsspec==2026.9.0",
+    "numpy==2.4.6",
     "setuptools==84.2.1",
     "nvidia-cublas==13.4.1.3",
     "nvidia-cuda-cupti==13.2.86",

@@ -22,9 +22,9 @@ use node_agent_local::{
 };
 
 use crate::link::Link;
+use crate::patience::Patience;
 use crate::{Buffer, Error, Place, Work};
 use plan::Plan;
-pub(crate) use wait::Patience;
 use work::{Operand, Peer, Workplace};
 
 /// This rank's side of the board.
@@ -70,6 +70,8 @@ pub(crate) struct Op {
     output: Option<(Buffer, usize)>,
     posted: Instant,
     limit: Duration,
+    /// What each rank said about it, checked; with the word about its stage.
+    posts: OnceLock<Vec<(Post, u64)>>,
     place: OnceLock<Workplace>,
     /// Seen complete, and so perhaps retired: its slot is not to be touched.
     complete: AtomicBool,
@@ -98,6 +100,14 @@ enum Step {
     Worked,
     /// Others must do something first.
     Idle,
+}
+
+/// A rank that does not mean the same as this one.
+#[derive(Debug)]
+struct Disagreement {
+    code: FailureCode,
+    rank: usize,
+    text: String,
 }
 
 /// Operations whose operands go through the stage say so with an odd word: the first slot, times two, plus one.
@@ -137,10 +147,10 @@ impl Local {
             me,
             ranks,
             most: (most as usize).min(node_agent_local::DEPTH - 1),
-            state: Mutex::new(State { next: board.posted(me) + 1, under_way: VecDeque::new() }),
+            state: Mutex::new(State { next: board.posted(me).wrapping_add(1), under_way: VecDeque::new() }),
             stage: Mutex::default(),
             maps: Mutex::new(Maps { regions: BTreeMap::new(), freed: vec![0; ranks] }),
-            patience: Patience::new(ranks),
+            patience: Patience::among(ranks),
             first: AtomicU64::new(first),
             link: link.clone(),
             board,
@@ -153,7 +163,7 @@ impl Local {
     fn take_over(&self) -> Result<(), Error> {
         let deadline = Instant::now() + self.link.control_timeout();
         let posted = self.board.posted(self.me);
-        for seq in self.board.retired(self.me) + 1..=posted {
+        for seq in self.board.retired(self.me).saturating_add(1)..=posted {
             loop {
                 let seen = self.board.seen();
                 if self.board.is_open(seq) && self.board.is_complete(seq, self.board.extent(seq)) {
@@ -255,9 +265,9 @@ impl Local {
         }
         let copied = stage.map_or(NOTHING_TO_COPY, |(_, copied)| copied);
         let opened = self.board.post(self.me, seq, &words, copied, plan.extent());
-        let (place, complete) = (OnceLock::new(), AtomicBool::new(false));
-        let op = Arc::new(Op { seq, call, plan, input, output, posted, limit, place, complete });
-        state.next += 1;
+        let (posts, place, complete) = (OnceLock::new(), OnceLock::new(), AtomicBool::new(false));
+        let op = Arc::new(Op { seq, call, plan, input, output, posted, limit, posts, place, complete });
+        state.next = seq.wrapping_add(1);
         state.under_way.push_back(op.clone());
         drop(state);
         if opened && plan.extent().tiles != 1 {
@@ -321,24 +331,30 @@ impl Local {
                 // Not yet open, or another thread has just seen it complete.
                 return Ok(if op.is_complete() { Step::Complete } else { found });
             }
-            let place = self.place(op)?;
             let claim = {
+                // Under the lock nobody here can retire the operation, so its slot is still its own.
                 let _not_retired_meanwhile = lock(&self.state);
-                match op.is_complete() {
-                    true => return Ok(Step::Complete),
-                    false => self.board.claim(op.seq, op.plan.extent().tiles, |tile| op.plan.piece_of(tile)),
+                if op.is_complete() {
+                    return Ok(Step::Complete);
                 }
+                self.posts(op).map(|posts| {
+                    let staged = posts.iter().any(|(_, stage)| stage & 1 == 1);
+                    (self.board.claim(op.seq, op.plan.extent().tiles, |tile| op.plan.piece_of(tile)), staged)
+                })
             };
+            let (claim, staged) = claim.map_err(|disagreement| self.tell(op, disagreement))?;
             let Claim::Tile(number) = claim else { break };
             if self.board.has_failed() {
                 return Err(self.cause(op.name()));
             }
             let tile = op.plan.tile(number);
+            // Only now: while this tile is not finished, no rank can take its operands away.
+            let place = self.place(op)?;
             place.run(&self.board, tile)?;
             let (upto, tiles) = (op.plan.tiles_upto(tile.piece), op.plan.extent().tiles);
             let finished = self.board.finish(op.seq, tile.piece, upto, tiles);
             // After the last tile the operation may be over at any moment; ringing is right even then.
-            if finished.all || finished.piece && place.any_staged() {
+            if finished.all || finished.piece && staged {
                 self.board.ring();
             }
             found = Step::Worked;
@@ -359,35 +375,45 @@ impl Local {
                 }
             }
         }
-        while let Some(op) = state.under_way.pop_front_if(|op| op.is_complete()) {
+        while let Some(op) = state.under_way.front().filter(|op| op.is_complete()) {
             self.board.retire(self.me, op.seq);
+            state.under_way.pop_front();
         }
     }
 
-    /// All operands of an operation that is open, after checking that all ranks mean the same.
+    /// What all ranks said about an operation that is open and not retired, after checking that they mean the same.
+    fn posts<'a>(&self, op: &'a Op) -> Result<&'a [(Post, u64)], Disagreement> {
+        if let Some(posts) = op.posts.get() {
+            return Ok(posts);
+        }
+        let mut posts = Vec::with_capacity(self.ranks);
+        for rank in 0..self.ranks {
+            let (post, stage) = Post::from_words(&self.board.words(op.seq, rank)).map_err(|error| {
+                let text = format!("the board holds nonsense: {error}");
+                Disagreement { code: FailureCode::Protocol, rank, text }
+            })?;
+            if post.call.canonical() != op.call {
+                let text = format!("rank {} calls {}, rank {rank} calls {}", self.me, op.call, post.call);
+                return Err(Disagreement { code: FailureCode::Mismatch, rank, text });
+            }
+            posts.push((post, stage));
+        }
+        Ok(op.posts.get_or_init(|| posts))
+    }
+
+    fn tell(&self, op: &Op, disagreement: Disagreement) -> Error {
+        let Disagreement { code, rank, text } = disagreement;
+        self.report(op.name(), code, Some(rank), text)
+    }
+
+    /// All operands of an operation that is open and cannot become complete meanwhile, mapped.
     fn place<'a>(&self, op: &'a Op) -> Result<&'a Workplace, Error> {
         if let Some(place) = op.place.get() {
             return Ok(place);
         }
-        let mut posts = Vec::with_capacity(self.ranks);
-        for rank in 0..self.ranks {
-            let read = Post::from_words(&self.board.words(op.seq, rank));
-            let (post, stage) = read.map_err(|error| {
-                self.report(
-                    op.name(),
-                    FailureCode::Protocol,
-                    Some(rank),
-                    format!("the board holds nonsense: {error}"),
-                )
-            })?;
-            if post.call.canonical() != op.call {
-                let text = format!("rank {} calls {}, rank {rank} calls {}", self.me, op.call, post.call);
-                return Err(self.report(op.name(), FailureCode::Mismatch, Some(rank), text));
-            }
-            posts.push((post, stage));
-        }
         let mut peers = Vec::with_capacity(self.ranks);
-        for (rank, (post, stage)) in posts.into_iter().enumerate() {
+        let posts = self.posts(op).map_err(|disagreement| self.tell(op, disagreement))?;
+        for (rank, (post, stage)) in posts.iter().enumerate() {
             peers.push(if stage & 1 == 1 {
                 let slot = usize::try_from(stage >> 1).unwrap_or(0);
                 Peer { stage: Some(slot), input: None, output: None }

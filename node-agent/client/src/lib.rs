@@ -23,6 +23,7 @@ mod buffer;
 mod client;
 mod error;
 mod link;
+mod patience;
 mod pending;
 mod staged;
 

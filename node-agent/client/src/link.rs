@@ -8,10 +8,11 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use node_agent_local::{Channel, ProtocolError, Reply, Request, SocketError};
+use node_agent_local::{Channel, ProtocolError, Received, Reply, Request, SocketError};
 
 use crate::Error;
 use crate::board::Local;
+use crate::patience::Patience;
 
 mod arrivals;
 
@@ -44,6 +45,7 @@ pub(crate) struct Link {
     state: Mutex<State>,
     changed: Condvar,
     control_timeout: Duration,
+    patience: Patience,
     /// The board of this server's ranks, once there is one.
     local: OnceLock<Weak<Local>>,
 }
@@ -56,6 +58,7 @@ impl Link {
             state: Mutex::new(state),
             changed: Condvar::new(),
             control_timeout,
+            patience: Patience::offering(),
             local: OnceLock::new(),
         }
     }
@@ -155,9 +158,14 @@ impl Link {
         }
         state.reading = true;
         drop(state);
-        let waited = self.channel.wait_readable(deadline);
+        // Most answers come soon: to be woken would cost more than to look for them.
+        let early = self.patience.look(|| self.channel.receive().transpose());
+        let waited = if early.is_some() { Ok(()) } else { self.channel.wait_readable(deadline) };
         state = self.lock();
         state.reading = false;
+        if let Some(early) = early {
+            self.take(&mut state, early);
+        }
         match waited {
             Ok(()) => self.take_waiting(&mut state),
             Err(SocketError::TimedOut) => {}
@@ -170,14 +178,21 @@ impl Link {
     /// Takes every packet that has arrived.
     fn take_waiting(&self, state: &mut State) {
         while state.broken.is_none() {
-            match self.channel.receive() {
-                Ok(None) => return,
-                Ok(Some(received)) => match Reply::decode(&received.packet) {
-                    Ok((id, reply)) => state.arrive(id, Answer { reply, descriptor: received.descriptor }),
-                    Err(error) => state.broken = Some(error.into()),
-                },
-                Err(error) => state.broken = Some(Error::from_socket(&error, Duration::ZERO)),
+            match self.channel.receive().transpose() {
+                None => return,
+                Some(received) => self.take(state, received),
             }
+        }
+    }
+
+    /// Takes one packet, or the end of the connection.
+    fn take(&self, state: &mut State, received: Result<Received, SocketError>) {
+        match received {
+            Ok(received) => match Reply::decode(&received.packet) {
+                Ok((id, reply)) => state.arrive(id, Answer { reply, descriptor: received.descriptor }),
+                Err(error) => state.broken = Some(error.into()),
+            },
+            Err(error) => state.broken = Some(Error::from_socket(&error, Duration::ZERO)),
         }
     }
 

@@ -240,18 +240,14 @@ impl Client {
 
     /// Gives `values` to rank `to`, which receives as many with the same `tag`.
     pub fn send<T: Element>(&self, values: &[T], to: u32, tag: u32) -> Result<(), Error> {
-        let bytes = to_bytes(values);
         let call = call_of::<T>(Operation::Send { to, tag }, ReduceOp::Sum, values.len());
-        self.run_bytes(call, Operands::Input(&bytes))
+        self.run_bytes(call, Operands::Input(T::bytes(values)))
     }
 
     /// Gets `values` from rank `from`, which sends as many with the same `tag`.
     pub fn recv<T: Element>(&self, values: &mut [T], from: u32, tag: u32) -> Result<(), Error> {
-        let mut bytes = vec![0; size_of_val(values)];
         let call = call_of::<T>(Operation::Recv { from, tag }, ReduceOp::Sum, values.len());
-        self.run_bytes(call, Operands::Output(&mut bytes))?;
-        T::load(&bytes, values);
-        Ok(())
+        self.run_bytes(call, Operands::Output(T::bytes_mut(values)))
     }
 
     fn in_place<T: Element>(
@@ -260,10 +256,8 @@ impl Client {
         op: ReduceOp,
         values: &mut [T],
     ) -> Result<(), Error> {
-        let mut bytes = to_bytes(values);
-        self.run_bytes(call_of::<T>(operation, op, values.len()), Operands::InPlace(&mut bytes))?;
-        T::load(&bytes, values);
-        Ok(())
+        let call = call_of::<T>(operation, op, values.len());
+        self.run_bytes(call, Operands::InPlace(T::bytes_mut(values)))
     }
 
     fn separate<T: Element>(
@@ -274,11 +268,8 @@ impl Client {
         input: &[T],
         output: &mut [T],
     ) -> Result<(), Error> {
-        let bytes = to_bytes(input);
-        let mut room = vec![0; size_of_val(output)];
-        self.run_bytes(call_of::<T>(operation, op, count), Operands::Both(&bytes, &mut room))?;
-        T::load(&room, output);
-        Ok(())
+        let operands = Operands::Both(T::bytes(input), T::bytes_mut(output));
+        self.run_bytes(call_of::<T>(operation, op, count), operands)
     }
 
     /// Any call on ordinary memory given as bytes, which must have exactly the length that the call needs on this rank; only
@@ -357,12 +348,6 @@ fn wrong_length(call: &Call, side: &str, found: usize, wanted: usize) -> Error {
 
 fn call_of<T: Element>(operation: Operation, reduce: ReduceOp, count: usize) -> Call {
     Call { operation, dtype: T::DTYPE, reduce, count: count as u64 }
-}
-
-fn to_bytes<T: Element>(values: &[T]) -> Vec<u8> {
-    let mut bytes = vec![0; size_of_val(values)];
-    T::store(values, &mut bytes);
-    bytes
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@
 //! post it (else its deadline ends it with an error that names the missing), operations start in order, and the staging
 //! it needs is free because older ones are complete. Its announcements go out, as control frames always can.
 //! A chunk that is sent arrives and frees its link's window by an acknowledgement that needs no permission.
-//! A frame's sending slot is taken when a rail has room for the frame, and is free when the rail has done with it. What gets
+//! A frame's sending slot is taken when a rail has room for the frame, and is free when the frame is acknowledged. What gets
 //! no permission because it needs none (results, relayed and gathered data) arrives once it exists. It remains that every reduction
 //! gets on; it frees its staging slots chunk by chunk as it does.
 //! * *Reductions of all nodes* (direct, one-shot). Sources send their inputs, in ascending order, and every chunk needs the same
@@ -44,7 +44,13 @@
 //! **Overwriting.** In place, results land where contributions and partial sums are sent from. A result exists only after its node
 //! received what it is made of, so what is overwritten has arrived; one-shot, whose results do not travel, sends copies.
 //!
-//! **For later.** A chunk's name does not contain its rail, contributions are staged under (chunk, source) and combined only
-//! when all are there, and a link's unacknowledged frames are known: so chunks of a lost rail can be sent again over
-//! others, once the receiver has fenced the rail and told what it has. Until that exists, the loss of a rail with data on it
-//! is a [`RailLost`](crate::Failure::RailLost) failure; the loss of an idle rail is not.
+//! **Rails that die.** A chunk's name does not contain its rail, contributions are staged under (chunk, source) and combined only
+//! when all are there, and what was handed to a link is remembered until the peer has it. The receiver of a dead link first takes
+//! nothing more from it (a chunk that was half there counts as not begun: its slot and its place in the window are free again),
+//! then tells how many frames it took; only the rest is sent again, over other links, before anything new. So a chunk that is
+//! sent again has the room that it had the first time, and every argument above holds with "arrives" meaning "over some
+//! rail, in the end", as long as one rail to each peer lives or comes back. A sending slot is free when its chunk is
+//! acknowledged. An operation that ends while frames of the ranks' buffers are not acknowledged copies these into the keep,
+//! a ring in the scratch region; if that is full, it ends when some are. Links have windows, so the keep is bounded and so is
+//! what a node remembers. Fences, probes and notices are not counted and need no permission: of each there is one
+//! waiting for each link, a newer one replaces it.

@@ -2,7 +2,7 @@
 //!
 //! | bytes | field | bytes | field |
 //! |---|---|---|---|
-//! | 0..4 | magic | 40..44 | operation, dtype, reduction, 0 |
+//! | 0..4 | magic | 40..44 | operation, dtype, reduction; low byte of the plan that the operation eight later follows |
 //! | 4 | version | 44..48 | root; rail that a fence, notice or probe is about |
 //! | 5 | kind | 48..56 | count |
 //! | 6 | space: 0 link, 1 collective, 2 pair | 56..60 | block; generation that a fence is about |
@@ -19,7 +19,8 @@
 
 use crate::call::{Call, Dtype, OpKind, Operation, ReduceOp};
 use crate::error::{CauseKind, FrameError, RemoteCause};
-use crate::shape::{MAX_CHUNK, MAX_RAILS, Rail, Rank};
+use crate::plan::FULL;
+use crate::shape::{MAX_CHUNK, MAX_RAILS, Node, Rail, Rank};
 
 /// Length of an encoded header.
 pub const HEADER_BYTES: usize = 96;
@@ -118,6 +119,37 @@ pub enum Kind {
         /// Whether it is to be left.
         on: bool,
     },
+    /// What the sender measures of itself, for node 0. The newest counts, by `value`.
+    Report {
+        /// What is left of its capacity, of 1024.
+        capacity: u16,
+        /// Time of a trip in nanoseconds; 0: not known.
+        alpha_ns: u32,
+        /// Time of a byte on one rail in picoseconds; 0: not known.
+        beta_ps: u32,
+    },
+    /// A piece of a plan of node 0.
+    PlanPart {
+        /// The plan's version.
+        version: u32,
+        /// Which piece.
+        index: u16,
+        /// Of how many.
+        of: u16,
+        /// A node.
+        node: Node,
+        /// What is left of its capacity, of 1024.
+        capacity: u16,
+        /// Time of a trip in nanoseconds.
+        alpha_ns: u32,
+        /// Time of a byte on one rail in picoseconds.
+        beta_ps: u32,
+    },
+    /// The sender has the whole plan.
+    PlanTaken {
+        /// The plan's version.
+        version: u32,
+    },
 }
 
 impl Kind {
@@ -157,6 +189,8 @@ pub struct Header {
     pub generation: u32,
     /// The frame's number among the counted frames of that life, from 1; 0 for others.
     pub number: u32,
+    /// Low byte of the version of the plan that the operation eight later follows. Node 0 says so with its calls.
+    pub plan: u8,
 }
 
 impl Header {
@@ -175,6 +209,7 @@ impl Header {
             checksum: 0,
             generation: 0,
             number: 0,
+            plan: 0,
         }
     }
 
@@ -218,6 +253,7 @@ impl Header {
             let root = if let Operation::Broadcast { root } = call.operation { root } else { 0 };
             put(44, &root.to_le_bytes());
             put(48, &call.count.to_le_bytes());
+            put(43, &[self.plan]);
         }
         match self.kind {
             Kind::Ready => put(5, &[1]),
@@ -260,6 +296,26 @@ impl Header {
                 put(7, &[u8::from(on)]);
                 put(44, &u32::from(rail).to_le_bytes());
             }
+            Kind::Report { capacity, alpha_ns, beta_ps } => {
+                put(5, &[12]);
+                put(56, &u32::from(capacity).to_le_bytes());
+                put(64, &alpha_ns.to_le_bytes());
+                put(68, &beta_ps.to_le_bytes());
+            }
+            Kind::PlanPart { version, index, of, node, capacity, alpha_ns, beta_ps } => {
+                put(5, &[13]);
+                put(16, &version.to_le_bytes());
+                put(24, &index.to_le_bytes());
+                put(26, &of.to_le_bytes());
+                put(44, &u32::from(node).to_le_bytes());
+                put(56, &u32::from(capacity).to_le_bytes());
+                put(64, &alpha_ns.to_le_bytes());
+                put(68, &beta_ps.to_le_bytes());
+            }
+            Kind::PlanTaken { version } => {
+                put(5, &[14]);
+                put(16, &version.to_le_bytes());
+            }
         }
         out
     }
@@ -296,6 +352,11 @@ impl Header {
             let known = Rail::try_from(rail).ok().filter(|&r| usize::from(r) < MAX_RAILS);
             known.ok_or_else(|| field("rail", rail.into()))
         };
+        let capacity = || {
+            let capacity = u32_at(56);
+            let known = u16::try_from(capacity).ok().filter(|&c| c <= FULL);
+            known.ok_or_else(|| field("capacity", capacity.into()))
+        };
         let flag = || match bytes[7] {
             0 => Ok(false),
             1 => Ok(true),
@@ -318,6 +379,17 @@ impl Header {
             9 => Kind::Echo { number: u64_at(64) },
             10 => Kind::Back { rail: rail()? },
             11 => Kind::Drain { rail: rail()?, on: flag()? },
+            12 => Kind::Report { capacity: capacity()?, alpha_ns: u32_at(64), beta_ps: u32_at(68) },
+            13 => Kind::PlanPart {
+                version: u32_at(16),
+                index: u16::from_le_bytes([bytes[24], bytes[25]]),
+                of: u16::from_le_bytes([bytes[26], bytes[27]]),
+                node: Node::try_from(u32_at(44)).map_err(|_| field("node", u32_at(44).into()))?,
+                capacity: capacity()?,
+                alpha_ns: u32_at(64),
+                beta_ps: u32_at(68),
+            },
+            14 => Kind::PlanTaken { version: u32_at(16) },
             other => return Err(field("kind", other.into())),
         };
         if length > 0 && !matches!(kind, Kind::Data { .. }) {
@@ -344,6 +416,7 @@ impl Header {
             checksum: u32_at(88),
             generation: u32_at(92),
             number: u32_at(60),
+            plan: if call.is_some() { bytes[43] } else { 0 },
         })
     }
 }
@@ -411,7 +484,7 @@ mod tests {
 
     prop_compose! {
         fn header()(
-            kind in 0u8..11, place: (u32, u32, u32), about: (u16, bool, u32), pair: bool, seq: u64, ranks: (u32, u32, u32), codes: (u8, u8, u8, u32, u64),
+            kind in 0u8..14, plan: u8, place: (u32, u32, u32), about: (u16, bool, u32), pair: bool, seq: u64, ranks: (u32, u32, u32), codes: (u8, u8, u8, u32, u64),
             epoch: u32, shape: u32, value: u64, acked: u64, length in 0..=MAX_CHUNK as u32,
             chunk: (u8, u32, u64), cause in 1u8..=10, node: Option<u16>, rail: Option<u16>,
         ) -> Header {
@@ -431,6 +504,13 @@ mod tests {
                 6 => (Kind::Probe { number: seq }, Key::Link),
                 7 => (Kind::Echo { number: seq }, Key::Link),
                 8 => (Kind::Back { rail: about.0 % 64 }, Key::Link),
+                10 => (Kind::Report { capacity: about.0 % 1025, alpha_ns: chunk.1, beta_ps: about.2 }, Key::Link),
+                11 => (Kind::PlanTaken { version: about.2 }, Key::Link),
+                12 => {
+                    let (index, of, node) = (ranks.0 as u16, ranks.1 as u16, ranks.2 as u16);
+                    let (version, alpha_ns, beta_ps) = (place.0, about.2, chunk.1);
+                    (Kind::PlanPart { version, index, of, node, capacity: about.0 % 1025, alpha_ns, beta_ps }, Key::Link)
+                }
                 9 => (Kind::Drain { rail: about.0 % 64, on: about.1 }, Key::Link),
                 _ => (Kind::Abort(RemoteCause { node: blame(node), rail: blame(rail), ..unpack(cause, 0, seq) }), Key::Link),
             };
@@ -439,7 +519,8 @@ mod tests {
             let call = described.then(|| call(codes.0, codes.1, codes.2, codes.3, codes.4, key));
             let length = if carries { length } else { 0 };
             let (checksum, generation, number) = place;
-            Header { kind, key, epoch, shape, call, value, acked, length, checksum, generation, number }
+            let plan = if call.is_some() { plan } else { 0 };
+            Header { kind, key, epoch, shape, call, value, acked, length, checksum, generation, number, plan }
         }
     }
 

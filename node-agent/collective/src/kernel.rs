@@ -9,8 +9,8 @@ use crate::memory::{Memory, Region};
 
 /// Bytes of a tile.
 const TILE: usize = 8192;
-/// Elements of a tile of the smallest dtype.
-const LANES: usize = TILE / 2;
+/// Half floats that are converted at once.
+const BATCH: usize = 256;
 
 /// Combines contributions in order and writes the result to every output: each of `groups` is one node's
 /// contribution, its regions are the node's ranks in rank order (or one region that was combined elsewhere). All
@@ -62,15 +62,17 @@ fn contribution(
     let (first, rest) = ranks.split_first()?;
     let n = out.len();
     if matches!(dtype, Dtype::F16 | Dtype::Bf16) && !rest.is_empty() {
-        let mut acc = [0f32; LANES];
-        let mut next = [0f32; LANES];
-        let (acc, next) = (&mut acc[..n / 2], &mut next[..n / 2]);
-        widen(dtype, memory.bytes(first.part(at, n))?, acc);
-        for rank in rest {
-            widen(dtype, memory.bytes(rank.part(at, n))?, next);
-            fold_wide(op, acc, next);
+        let (mut acc, mut next) = ([0f32; BATCH], [0f32; BATCH]);
+        for (i, out) in out.chunks_mut(2 * BATCH).enumerate() {
+            let (at, n) = (at + i * 2 * BATCH, out.len());
+            let (acc, next) = (&mut acc[..n / 2], &mut next[..n / 2]);
+            widen(dtype, memory.bytes(first.part(at, n))?, acc);
+            for rank in rest {
+                widen(dtype, memory.bytes(rank.part(at, n))?, next);
+                fold_wide(op, acc, next);
+            }
+            narrow(dtype, acc, out);
         }
-        narrow(dtype, acc, out);
         return Some(());
     }
     out.copy_from_slice(memory.bytes(first.part(at, n))?);
@@ -129,16 +131,19 @@ macro_rules! int_fold {
 }
 
 /// `acc = acc op src`, rounded to the dtype. Both hold whole elements and have equal lengths.
+///
+/// Always inlined, so that a caller can have it compiled for wider vectors; the bits are the same.
+#[inline(always)]
 pub fn fold(dtype: Dtype, op: ReduceOp, acc: &mut [u8], src: &[u8]) {
     match dtype {
         Dtype::F32 => float_fold!(each_f32, f32, op, acc, src),
         Dtype::F64 => float_fold!(each_f64, f64, op, acc, src),
         Dtype::I32 => int_fold!(each_i32, op, acc, src),
         Dtype::I64 => int_fold!(each_i64, op, acc, src),
-        Dtype::F16 | Dtype::Bf16 => {
-            let mut wide = [0f32; LANES];
-            let mut next = [0f32; LANES];
-            for (acc, src) in acc.chunks_mut(TILE).zip(src.chunks(TILE)) {
+        Dtype::Bf16 => float_fold!(each_bf16, f32, op, acc, src),
+        Dtype::F16 => {
+            let (mut wide, mut next) = ([0f32; BATCH], [0f32; BATCH]);
+            for (acc, src) in acc.chunks_mut(2 * BATCH).zip(src.chunks(2 * BATCH)) {
                 let n = acc.len() / 2;
                 widen(dtype, acc, &mut wide[..n]);
                 widen(dtype, src, &mut next[..n]);
@@ -149,6 +154,28 @@ pub fn fold(dtype: Dtype, op: ReduceOp, acc: &mut [u8], src: &[u8]) {
     }
 }
 
+/// `acc = f(acc, src)` for bf16, whose conversions are a shift and a rounding: they stay in the loop, in registers.
+#[inline(always)]
+fn each_bf16(acc: &mut [u8], src: &[u8], f: impl Fn(f32, f32) -> f32) {
+    let (acc, _) = acc.as_chunks_mut::<2>();
+    let (src, _) = src.as_chunks::<2>();
+    for (a, s) in acc.iter_mut().zip(src) {
+        *a = rounded_bf16(f(wide_bf16(*a), wide_bf16(*s)));
+    }
+}
+
+#[inline(always)]
+fn wide_bf16(bytes: [u8; 2]) -> f32 {
+    f32::from_bits(u32::from(u16::from_ne_bytes(bytes)) << 16)
+}
+
+/// To nearest even. Of the NaNs, only the canonical one comes here, because something was combined; so it stays.
+#[inline(always)]
+fn rounded_bf16(wide: f32) -> [u8; 2] {
+    let bits = wide.to_bits();
+    ((bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16) as u16).to_ne_bytes()
+}
+
 #[inline(always)]
 fn each_wide(acc: &mut [f32], src: &[f32], f: impl Fn(f32, f32) -> f32) {
     for (a, s) in acc.iter_mut().zip(src) {
@@ -156,6 +183,7 @@ fn each_wide(acc: &mut [f32], src: &[f32], f: impl Fn(f32, f32) -> f32) {
     }
 }
 
+#[inline(always)]
 fn fold_wide(op: ReduceOp, acc: &mut [f32], src: &[f32]) {
     float_fold!(each_wide, f32, op, acc, src);
 }
@@ -164,13 +192,11 @@ fn fold_wide(op: ReduceOp, acc: &mut [f32], src: &[f32]) {
 fn widen(dtype: Dtype, from: &[u8], to: &mut [f32]) {
     let (from, _) = from.as_chunks::<2>();
     if dtype == Dtype::Bf16 {
-        for (w, h) in to.iter_mut().zip(from) {
-            *w = f32::from_bits(u32::from(u16::from_ne_bytes(*h)) << 16);
-        }
+        to.iter_mut().zip(from).for_each(|(w, h)| *w = wide_bf16(*h));
         return;
     }
-    let mut halves = [f16::ZERO; 256];
-    for (to, from) in to.chunks_mut(256).zip(from.chunks(256)) {
+    let mut halves = [f16::ZERO; BATCH];
+    for (to, from) in to.chunks_mut(BATCH).zip(from.chunks(BATCH)) {
         for (h, b) in halves.iter_mut().zip(from) {
             *h = f16::from_bits(u16::from_ne_bytes(*b));
         }
@@ -178,22 +204,18 @@ fn widen(dtype: Dtype, from: &[u8], to: &mut [f32]) {
     }
 }
 
-/// f32 to half floats, to nearest even; a NaN becomes the canonical one.
+/// f32 to half floats, to nearest even. A NaN is the canonical one, as for [`rounded_bf16`], and stays it.
 fn narrow(dtype: Dtype, from: &[f32], to: &mut [u8]) {
     let (to, _) = to.as_chunks_mut::<2>();
     if dtype == Dtype::Bf16 {
-        for (h, w) in to.iter_mut().zip(from) {
-            let bits = w.to_bits();
-            let rounded = (bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16) as u16;
-            *h = (if w.is_nan() { 0x7fc0 } else { rounded }).to_ne_bytes();
-        }
+        to.iter_mut().zip(from).for_each(|(h, w)| *h = rounded_bf16(*w));
         return;
     }
-    let mut halves = [f16::ZERO; 256];
-    for (to, from) in to.chunks_mut(256).zip(from.chunks(256)) {
+    let mut halves = [f16::ZERO; BATCH];
+    for (to, from) in to.chunks_mut(BATCH).zip(from.chunks(BATCH)) {
         halves[..from.len()].convert_from_f32_slice(from);
-        for ((b, h), w) in to.iter_mut().zip(&halves).zip(from) {
-            *b = (if w.is_nan() { 0x7e00 } else { h.to_bits() }).to_ne_bytes();
+        for (b, h) in to.iter_mut().zip(&halves) {
+            *b = h.to_bits().to_ne_bytes();
         }
     }
 }

@@ -92,8 +92,9 @@ pub struct Link {
     pub proof: Proof,
     /// Drained by this node, and by the peer.
     pub drained: (bool, bool),
-    /// The probe by which the peer is asked whether it lives while this link is silent, and when it went out.
-    pub doubt: Option<(u64, Time)>,
+    /// The probe by which the peer is asked whether it lives while this link is silent; and, once it has answered over another
+    /// rail and the patience is over, since when this is known.
+    pub doubt: Option<(u64, Option<Time>)>,
     /// How often it went down, and why the last time.
     pub flaps: u32,
     /// Why it went down.
@@ -331,6 +332,15 @@ impl Link {
     /// Bytes per second over so many samples that processor noise has gone from it.
     pub(crate) fn steady_rate(&self) -> Option<f64> {
         (f64::from(self.steady.1) * STEADY >= 1.0).then_some(self.steady.0)
+    }
+
+    /// Bytes per second over many samples; lately, or as it was when the link was last busy.
+    pub(crate) fn lasting_rate(&self, now: Time) -> Option<f64> {
+        self.steady_rate().map(|steady| match self.fresh_rate(now) {
+            // A rail that has just become slow shows at once, not after many samples.
+            Some(fresh) if fresh * 2.0 < steady => fresh,
+            _ => steady,
+        })
     }
 
     /// Bytes per second, if it was measured lately, or if a frame is overdue: then the rate is no more than what would

@@ -1,5 +1,6 @@
 //! The state machine of one node in one job: posts and frames in, frames and completions out.
 
+mod agree;
 #[cfg(test)]
 mod digest;
 mod fail;
@@ -24,6 +25,7 @@ use crate::memory::Region;
 use crate::plan::{Choice, Plan};
 use crate::shape::{Config, Layout, Node, Rail, Rank, Time};
 use crate::stripe::Links;
+use agree::Agreement;
 use flight::Flights;
 use keep::Keep;
 use op::{Member, Op};
@@ -137,7 +139,9 @@ struct Peer {
 pub struct Machine {
     config: Config,
     layout: Layout,
-    plan: Plan,
+    agreement: Agreement,
+    /// Links came, went, or were drained since the last report.
+    rails_changed: bool,
     choices: BTreeMap<(OpKind, u32), Choice>,
     shape: u32,
     window: usize,
@@ -174,6 +178,9 @@ pub struct Machine {
     /// A bug that the model is to find.
     #[cfg(test)]
     pub(crate) sabotage: Option<crate::model::Sabotage>,
+    /// Plans stay as they are: the model is of what carries frames, not of what they say.
+    #[cfg(test)]
+    pub(crate) planless: bool,
 }
 
 impl Machine {
@@ -185,7 +192,8 @@ impl Machine {
         config.check()?;
         let layout = Layout::new(config.node, config.nodes, &config.ranks);
         Ok(Machine {
-            plan: Plan::default(),
+            agreement: Agreement::new(config.nodes),
+            rails_changed: false,
             choices: BTreeMap::new(),
             shape: config.shape(),
             window: config.scratch_layout().window,
@@ -222,6 +230,8 @@ impl Machine {
             stats: Stats::default(),
             #[cfg(test)]
             sabotage: None,
+            #[cfg(test)]
+            planless: false,
             layout,
             config,
         })
@@ -245,15 +255,15 @@ impl Machine {
         self.stats
     }
 
-    /// The plan by which operations start.
+    /// The newest plan that this node knows; operations follow it about eight later.
     #[must_use]
     pub fn plan(&self) -> &Plan {
-        &self.plan
+        self.agreement.newest()
     }
 
-    /// Operations that start from now on follow this plan. All nodes must change it before the same operation.
+    /// The plan to begin with, before the first operation; equal on all nodes. Later ones the nodes agree on themselves.
     pub fn set_plan(&mut self, plan: Plan) {
-        self.plan = plan;
+        self.agreement.begin_with(plan);
     }
 
     /// The latest choice of an algorithm for each kind of operation and size class: sizes below 2^class bytes, and not below half

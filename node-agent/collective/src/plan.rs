@@ -63,14 +63,14 @@ pub struct Plan {
 }
 
 impl Default for Plan {
-    /// Version 0: healthy nodes, on rails of a Gbit/s each that a processor serves. With other rails the crossover between
-    /// one-shot and direct lies elsewhere; nothing else depends on the numbers.
+    /// Version 0: healthy nodes, on rails of some hundred Mbit/s each that a processor serves. On faster rails one-shot pays for larger
+    /// messages than with these numbers, on slower ones for smaller; nothing else depends on them.
     fn default() -> Self {
         Plan {
             version: 0,
             alpha_ns: 40_000,
             overhead_ns: 4_000,
-            beta_ps_per_byte: 8_000,
+            beta_ps_per_byte: 20_000,
             gamma_ps_per_byte: 150,
             crowding: 0,
             capacity: Vec::new(),

@@ -32,6 +32,8 @@ pub const RAILS_HASTE: Duration = Duration::from_millis(50);
 const HASTE_LIMIT: Duration = Duration::from_secs(10);
 /// Bytes and rates are told this often; a changed state at once.
 pub const RAILS_TELL: Duration = Duration::from_secs(5);
+/// After a change they are told again after this long.
+const RAILS_RATES: Duration = Duration::from_secs(2);
 /// An engine that did not answer is asked again after this long.
 const RAILS_AGAIN: Duration = Duration::from_secs(5);
 /// SIGKILL is repeated this often until nothing is left.
@@ -170,7 +172,7 @@ pub struct State {
 struct RailsLook {
     next: Timestamp,
     hasty_until: Timestamp,
-    told: Timestamp,
+    tell: Timestamp,
 }
 
 impl State {
@@ -367,11 +369,12 @@ fn rails_seen(
     let same = reports.len() == seen.reports.len()
         && reports.iter().zip(&seen.reports).all(|(new, old)| new.says_as(old))
         && choices == seen.choices;
-    if same && now.since(state.rails.told) < RAILS_TELL {
+    if same && now < state.rails.tell {
         return;
     }
     (seen.reports, seen.choices) = (reports, choices);
-    state.rails.told = now;
+    // Rates are of the time before: after a change they are told once more as they are then.
+    state.rails.tell = now.plus(if same { RAILS_TELL } else { RAILS_RATES });
     actions.push(Action::Publish);
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use node_agent_client::{Begun, Call, Dtype, Error, Operation, ReduceOp, Source, Target};
+use node_agent_client::{Begun, Buffer, Call, Dtype, Error, Operands, Operation, ReduceOp, Source, Target};
 
 use crate::handle::Rail;
 
@@ -71,12 +71,8 @@ impl Asked {
         })
     }
 
-    /// Begins the call: its input is read, or in memory of the door, when this returns.
-    ///
-    /// # Safety
-    /// The pointers have as many elements as the call needs, for the call's use alone: those of ordinary input until this
-    /// returns, the others until the call is over.
-    pub(crate) unsafe fn begin(&self, rail: &Rail) -> Result<UnderWay, Error> {
+    /// Looks the call's operands up.
+    fn resolve(&self, rail: &Rail) -> Result<Resolved, Error> {
         let call = self.call()?;
         let (input_len, output_len) = rail.client.operand_bytes(&call)?;
         let (input, output) = (self.input.cast::<u8>(), self.output.cast::<u8>());
@@ -96,25 +92,104 @@ impl Asked {
         if !apart && !same && !own_block(&call, rail.client.rank(), (from, input_len), (to, output_len)) {
             return Err(Error::Argument(format!("{call}: input and output overlap")));
         }
-        // Where only a part is shared the input is staged: the engine never sees operands that overlap.
-        let shared_input = (apart || same).then(|| rail.buffers.find(from, input_len)).flatten();
-        let shared_output = rail.buffers.find(to, output_len);
-        let source = match &shared_input {
-            _ if input_len == 0 => Source::Bytes(&[]),
+        // Where they share a part only, the input is staged: the engine never sees operands that overlap.
+        let shared_input =
+            (input_len > 0 && (apart || same)).then(|| rail.buffers.find(from, input_len)).flatten();
+        let shared_output = (output_len > 0).then(|| rail.buffers.find(to, output_len)).flatten();
+        Ok(Resolved { call, input, input_len, output, output_len, apart, same, shared_input, shared_output })
+    }
+
+    /// Begins the call: its input is read, or in memory of the door, when this returns.
+    ///
+    /// # Safety
+    /// The pointers have as many elements as the call needs, for the call's use alone: those of ordinary input until this
+    /// returns, the others until the call is over.
+    pub(crate) unsafe fn begin(&self, rail: &Rail) -> Result<UnderWay, Error> {
+        let found = self.resolve(rail)?;
+        let source = match &found.shared_input {
             Some((buffer, offset)) => Source::Shared(buffer.at(*offset)),
-            // SAFETY: not null, as long as the caller vouches, at most `isize::MAX` bytes, and bytes need no alignment.
-            None => Source::Bytes(unsafe { std::slice::from_raw_parts(input, input_len) }),
+            // SAFETY: passed on to the caller.
+            None => Source::Bytes(unsafe { found.input() }),
         };
-        let target = match &shared_output {
-            Some((buffer, offset)) if output_len > 0 => Target::Shared(buffer.at(*offset)),
-            _ => Target::Bytes,
+        let target = match &found.shared_output {
+            Some((buffer, offset)) => Target::Shared(buffer.at(*offset)),
+            None => Target::Bytes,
         };
-        let begun = rail.client.begin(call, source, target)?;
+        let begun = rail.client.begin(found.call, source, target)?;
         // The root of a broadcast has the result already.
-        let has_it = matches!(call.operation, Operation::Broadcast { .. }) && input_len > 0 && same;
+        let has_it =
+            matches!(self.operation, Operation::Broadcast { .. }) && found.input_len > 0 && found.same;
         let len = begun.output_bytes();
-        let output = (len > 0 && !has_it).then_some(Output { pointer: output, len });
+        let output = (len > 0 && !has_it).then_some(Output { pointer: found.output, len });
         Ok(UnderWay { begun, output })
+    }
+
+    /// Does the call and waits for it.
+    ///
+    /// # Safety
+    /// The pointers have as many elements as the call needs, for the call's use alone until this returns.
+    pub(crate) unsafe fn run(&self, rail: &Rail) -> Result<(), Error> {
+        let found = self.resolve(rail)?;
+        let shared = found.shared_input.is_some() || found.shared_output.is_some();
+        if !shared && (found.apart || found.same) {
+            // SAFETY: passed on to the caller.
+            return rail.client.run_bytes(found.call, unsafe { found.operands() });
+        }
+        // SAFETY: passed on to the caller.
+        let mut call = unsafe { self.begin(rail) }?;
+        call.begun.wait()?;
+        call.deliver()
+    }
+}
+
+/// The operands of a call, looked up.
+#[derive(Debug)]
+struct Resolved {
+    call: Call,
+    input: *const u8,
+    input_len: usize,
+    output: *mut u8,
+    output_len: usize,
+    /// They have no byte in common.
+    apart: bool,
+    /// They are one.
+    same: bool,
+    /// Memory of the door that has all of the input, which does not overlap the output in part.
+    shared_input: Option<(Buffer, u64)>,
+    shared_output: Option<(Buffer, u64)>,
+}
+
+impl Resolved {
+    /// # Safety
+    /// The input has as many bytes as the call needs, which nobody writes while the slice lives.
+    unsafe fn input<'a>(&self) -> &'a [u8] {
+        if self.input_len == 0 {
+            return &[];
+        }
+        // SAFETY: not null, as long as the caller vouches, at most `isize::MAX` bytes, and bytes need no alignment.
+        unsafe { std::slice::from_raw_parts(self.input, self.input_len) }
+    }
+
+    /// Both operands, which are apart or the same.
+    ///
+    /// # Safety
+    /// Both have as many bytes as the call needs, which nobody else uses while the slices live.
+    unsafe fn operands<'a>(&self) -> Operands<'a> {
+        if self.output_len == 0 {
+            return match self.input_len {
+                0 => Operands::None,
+                // SAFETY: passed on to the caller.
+                _ => Operands::Input(unsafe { self.input() }),
+            };
+        }
+        // SAFETY: as in `input`; the other slice, if there is one, has no byte of this one.
+        let output = unsafe { std::slice::from_raw_parts_mut(self.output, self.output_len) };
+        match self.input_len {
+            0 => Operands::Output(output),
+            _ if self.same => Operands::InPlace(output),
+            // SAFETY: passed on to the caller.
+            _ => Operands::Both(unsafe { self.input() }, output),
+        }
     }
 }
 

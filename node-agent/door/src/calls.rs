@@ -19,9 +19,7 @@ unsafe fn run(rail: *const Rail, asked: &Asked) -> c_int {
         // SAFETY: passed on to the caller.
         let rail = unsafe { handle(rail) }?;
         // SAFETY: passed on to the caller.
-        let mut call = unsafe { asked.begin(rail) }?;
-        call.begun.wait()?;
-        call.deliver().map(|()| OK)
+        unsafe { asked.run(rail) }.map(|()| OK)
     })
 }
 

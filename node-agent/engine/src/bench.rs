@@ -7,10 +7,12 @@ mod pattern;
 mod report;
 mod serve;
 
+use std::cell::RefCell;
 use std::time::Instant;
 
 use node_agent_client::{
-    Attach, Buffer, Call, Client, Dtype, Error, OpKind, Operation, RailBytes, ReduceOp, UnknownName, Work,
+    Attach, Buffer, Call, Client, Dtype, Error, OpKind, Operands, Operation, RailBytes, ReduceOp, Source,
+    Target, UnknownName, Work,
 };
 
 use pattern::{Cycle, Pattern};
@@ -46,6 +48,12 @@ pub struct Options {
     /// Fill inputs with a known pattern and check every element of every timed result.
     #[arg(long)]
     pub verify: bool,
+    /// The output replaces the input (all-reduce and broadcast).
+    #[arg(long)]
+    pub in_place: bool,
+    /// Operands lie in the rank's own memory, not in shared buffers.
+    #[arg(long)]
+    pub ordinary: bool,
 }
 
 fn parse_op(text: &str) -> Result<OpKind, String> {
@@ -198,6 +206,8 @@ struct Bench<'a> {
     pattern: Pattern,
     input: Buffer,
     output: Buffer,
+    /// Input and output in ordinary memory, where that is measured.
+    own: Option<RefCell<[Vec<u8>; 2]>>,
 }
 
 impl<'a> Bench<'a> {
@@ -206,12 +216,17 @@ impl<'a> Bench<'a> {
         if matches!(options.op, OpKind::Send | OpKind::Recv) && plan.size < 2 {
             return Err(Error::Argument("send-recv needs at least two ranks".into()));
         }
-        let bytes = |blocks: usize| (blocks * plan.count * options.dtype.size()) as u64;
-        let (input, output) =
-            (client.alloc(bytes(plan.input_blocks))?, client.alloc(bytes(plan.output_blocks))?);
+        if options.in_place && !matches!(options.op, OpKind::AllReduce | OpKind::Broadcast) {
+            return Err(Error::Argument(format!("{} cannot be done in place", options.op)));
+        }
+        let bytes = |blocks: usize| blocks * plan.count * options.dtype.size();
+        let (input_len, output_len) = (bytes(plan.input_blocks), bytes(plan.output_blocks));
+        let input = client.alloc(input_len as u64)?;
+        let output = if options.in_place { input.clone() } else { client.alloc(output_len as u64)? };
+        let own = options.ordinary.then(|| RefCell::new([vec![0; input_len], vec![0; output_len]]));
         let pattern =
             Pattern { op: options.op, dtype: options.dtype, reduce: options.reduce, size: plan.size };
-        Ok(Self { client, options, plan, pattern, input, output })
+        Ok(Self { client, options, plan, pattern, input, output, own })
     }
 
     /// Puts this round's input in place and something wrong where the output goes.
@@ -220,12 +235,64 @@ impl<'a> Bench<'a> {
             return Ok(());
         }
         let input = self.pattern.input(self.plan.rank, round);
+        if !self.options.in_place {
+            let poison = self.pattern.poison();
+            poison.fill(&self.output, 0, self.plan.output_blocks * self.plan.count, 0)?;
+        }
         input.fill(&self.input, 0, self.plan.input_blocks * self.plan.count, 0)?;
-        let poison = self.pattern.poison();
-        poison.fill(&self.output, 0, self.plan.output_blocks * self.plan.count, 0)
+        if let Some(own) = &self.own {
+            let [input, output] = &mut *own.borrow_mut();
+            self.input.read_bytes(0, input)?;
+            self.output.read_bytes(0, output)?;
+        }
+        Ok(())
+    }
+
+    /// Once in ordinary memory.
+    fn once_ordinary(&self, own: &mut [Vec<u8>; 2]) -> Result<(), Error> {
+        let (rank, size) = (self.plan.rank, self.plan.size);
+        let [input, output] = own;
+        let call = |operation| self.call(operation);
+        match self.options.op {
+            OpKind::Barrier => self.client.barrier(),
+            OpKind::Send | OpKind::Recv => {
+                let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
+                let receive = call(Operation::Recv { from: previous, tag: 0 });
+                let mut receive = self.client.begin(receive, Source::Bytes(&[]), Target::Bytes)?;
+                let send = call(Operation::Send { to: next, tag: 0 });
+                self.client.run_bytes(send, Operands::Input(input))?;
+                receive.wait()?;
+                receive.fetch(output)
+            }
+            OpKind::Broadcast => {
+                let call = call(Operation::Broadcast { root: ROOT });
+                if !self.options.in_place && rank == ROOT {
+                    output.copy_from_slice(input);
+                }
+                self.client.run_bytes(call, Operands::InPlace(output))
+            }
+            OpKind::AllReduce if self.options.in_place => {
+                self.client.run_bytes(call(Operation::AllReduce), Operands::InPlace(output))
+            }
+            OpKind::AllReduce => {
+                self.client.run_bytes(call(Operation::AllReduce), Operands::Both(input, output))
+            }
+            OpKind::AllGather => {
+                self.client.run_bytes(call(Operation::AllGather), Operands::Both(input, output))
+            }
+            OpKind::ReduceScatter => {
+                self.client.run_bytes(call(Operation::ReduceScatter), Operands::Both(input, output))
+            }
+            OpKind::AllToAll => {
+                self.client.run_bytes(call(Operation::AllToAll), Operands::Both(input, output))
+            }
+        }
     }
 
     fn once(&self) -> Result<(), Error> {
+        if let Some(own) = &self.own {
+            return self.once_ordinary(&mut own.borrow_mut());
+        }
         let (rank, size) = (self.plan.rank, self.plan.size);
         let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
         match self.options.op {
@@ -244,13 +311,20 @@ impl<'a> Bench<'a> {
     }
 
     fn post(&self, operation: Operation) -> Result<node_agent_client::Pending, Error> {
-        let Options { dtype, reduce, .. } = *self.options;
-        let call = Call { operation, dtype, reduce, count: self.plan.count as u64 };
+        let call = self.call(operation);
         self.client.post(Work { call, input: Some(self.input.start()), output: Some(self.output.start()) })
+    }
+
+    fn call(&self, operation: Operation) -> Call {
+        let Options { dtype, reduce, .. } = *self.options;
+        Call { operation, dtype, reduce, count: self.plan.count as u64 }
     }
 
     /// Elements of the output that are wrong.
     fn check(&self, round: u32) -> Result<i64, Error> {
+        if let Some(own) = &self.own {
+            self.output.write_bytes(0, &own.borrow()[1])?;
+        }
         let Plan { rank, count, .. } = self.plan;
         let mut wrong = 0;
         for block in 0..self.plan.output_blocks {

@@ -24,6 +24,15 @@ pub enum Request {
     },
     /// What went over the rails? Answered by [`Stats`].
     Stats {},
+    /// Move work off these rails, or back on them. Repeating it is harmless.
+    Drain {
+        /// Which, by number.
+        rails: Vec<u16>,
+        /// Off, or on again.
+        on: bool,
+    },
+    /// How are the rails, and how are operations carried out? Answered by [`Rails`].
+    Rails {},
     /// End. What ranks wait for fails with a typed error.
     Stop {
         /// Why, for the ranks' messages.
@@ -60,6 +69,8 @@ pub enum Reply {
     Status(Status),
     /// To [`Request::Stats`].
     Stats(Stats),
+    /// To [`Request::Rails`].
+    Rails(Rails),
     /// Not done, and why.
     Error {
         /// What went wrong and where.
@@ -146,6 +157,67 @@ pub struct RailStats {
     pub chunks: u64,
 }
 
+/// How rails are used now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rails {
+    /// By number.
+    pub rails: Vec<RailView>,
+    /// The latest choice for each kind of operation and size, 64 at most.
+    pub choices: Vec<ChoiceView>,
+}
+
+/// How a rail is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RailState {
+    /// It carries data, to some peers at least.
+    Up,
+    /// Drained; what is on its way arrives, or some peer is reached over no other rail.
+    Draining,
+    /// Drained, and nothing moves on it.
+    Drained,
+    /// No peer is connected on it.
+    Down,
+    /// It is connected again and proves itself before it carries data.
+    Proving,
+}
+
+/// One rail, all peers together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RailView {
+    /// The rail's number.
+    pub rail: u16,
+    /// How it is used.
+    pub state: RailState,
+    /// Milliseconds for which it has been seen so.
+    pub for_ms: u64,
+    /// Bytes sent, with headers.
+    pub tx_bytes: u64,
+    /// Bytes received, with headers.
+    pub rx_bytes: u64,
+    /// How often one of its links was lost.
+    pub flaps: u32,
+    /// Why, the last time.
+    pub cause: Option<String>,
+    /// Other nodes.
+    pub peers: u32,
+    /// Those to which it carries data, or could if it were not drained.
+    pub peers_up: u32,
+}
+
+/// How one kind of operation is carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChoiceView {
+    /// `all-reduce`, `broadcast`, ...
+    pub operation: String,
+    /// Sizes below this and not below half of it, in bytes.
+    pub bytes: u64,
+    /// The algorithm.
+    pub algorithm: String,
+    /// How it was chosen, then every algorithm with its predicted time or what speaks against it.
+    pub reasons: Vec<String>,
+}
+
 /// Asks one question over a new connection and waits for the answer.
 pub fn ask(socket: &Path, request: &Request, timeout: Duration) -> std::io::Result<Reply> {
     let stream = UnixStream::connect(node_agent_local::ShortPath::of(socket)?)?;
@@ -170,6 +242,8 @@ mod tests {
             r#"{"op":"status"}"#,
             r#"{"op":"connect","peers":[{"node":1,"endpoints":[{"rail":0,"address":"10.0.0.2:40007"}]}]}"#,
             r#"{"op":"stats"}"#,
+            r#"{"op":"drain","rails":[2],"on":true}"#,
+            r#"{"op":"rails"}"#,
             r#"{"op":"stop","reason":"cancelled"}"#,
         ];
         for line in requests {
@@ -181,6 +255,8 @@ mod tests {
             r#"{"ok":true}"#,
             r#"{"error":"no"}"#,
             r#"{"rails":[{"rail":0,"tx_bytes":1,"rx_bytes":2,"chunks":3}],"ops":4,"refused":0}"#,
+            r#"{"rails":[{"rail":1,"state":"drained","for_ms":5,"tx_bytes":1,"rx_bytes":2,"flaps":3,"cause":"reset","peers":3,"peers_up":2}],"choices":[{"operation":"all-reduce","bytes":1024,"algorithm":"direct","reasons":["fastest"]}]}"#,
+            r#"{"rails":[],"choices":[]}"#,
             r#"{"rails":[],"ops":4,"refused":0,"first_collective":{"operation":"all-reduce","started_unix_ns":5,"ended_unix_ns":9}}"#,
         ];
         for line in replies {
@@ -191,7 +267,15 @@ mod tests {
 
     #[test]
     fn unknown_requests_and_fields_are_refused() {
-        for line in ["{}", "[]", r#"{"op":"dance"}"#, r#"{"op":"status","x":1}"#, r#"{"op":"connect"}"#] {
+        for line in [
+            "{}",
+            "[]",
+            r#"{"op":"dance"}"#,
+            r#"{"op":"status","x":1}"#,
+            r#"{"op":"connect"}"#,
+            r#"{"op":"drain","rails":[1]}"#,
+            r#"{"op":"drain","rails":[-1],"on":true}"#,
+        ] {
             assert!(serde_json::from_str::<Request>(line).is_err(), "{line}");
         }
     }

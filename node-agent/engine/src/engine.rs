@@ -20,6 +20,7 @@ use crate::board::stopping;
 use crate::calls::Calls;
 use crate::config::{Config, ConfigError};
 use crate::memory::Private;
+use crate::rails::Watch;
 use crate::ranks::Ranks;
 use crate::supervisor::Supervisor;
 use crate::wiring::Wires;
@@ -100,6 +101,8 @@ pub struct Engine {
     pub(crate) calls: Calls,
     pub(crate) supervisor: Supervisor,
     pub(crate) wires: Wires,
+    /// One for each rail, in the order that engines count them.
+    pub(crate) watches: Vec<Watch>,
     pub(crate) tokens: Tokens,
     stopper: Stopper,
     /// Why this engine is ending, once it is.
@@ -131,6 +134,7 @@ impl Engine {
         Ok(Self {
             local_ranks: config.local_ranks(),
             wires: Wires::new(&config, &rails),
+            watches: vec![Watch::default(); config.rails.len()],
             clock: Clock::start(),
             calls: Calls::default(),
             draining: None,

@@ -20,6 +20,7 @@ mod engine;
 mod failure;
 mod first;
 mod memory;
+mod rails;
 mod ranks;
 mod supervisor;
 mod wiring;

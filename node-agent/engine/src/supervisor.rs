@@ -182,6 +182,8 @@ impl Engine {
         match request {
             Request::Status {} => Some(Reply::Status(self.status())),
             Request::Stats {} => Some(Reply::Stats(self.stats())),
+            Request::Drain { rails, on } => Some(self.drain_rails(&rails, on)),
+            Request::Rails {} => Some(Reply::Rails(self.see_rails())),
             Request::Connect { peers } => self.connect(token, peers),
             Request::Stop { reason } => {
                 let reason = if reason.is_empty() { "told to stop".to_owned() } else { reason };

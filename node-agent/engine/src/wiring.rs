@@ -140,6 +140,13 @@ impl Engine {
         let Phase::Connecting { asked, .. } = &self.wires.phase else { return };
         let asked = asked.clone();
         let reply = match self.rails.wiring() {
+            Wiring::Waiting(missing) | Wiring::Failed(missing) if self.can_do_without(&missing) => {
+                // They join when they come up, like rails that were lost.
+                let text = self.wires.describe(&self.config, &missing);
+                info!(job = self.config.job, "connected, but for rails that are drained: {text}");
+                self.wires.phase = Phase::Connected;
+                Reply::OK
+            }
             Wiring::NotStarted | Wiring::Waiting(_) => return,
             Wiring::Done => {
                 info!(job = self.config.job, "all rails to all peers are up");

@@ -8,13 +8,12 @@
 //! - [`Board`] and [`Table`]: how the ranks of one server do collectives themselves in shared memory.
 //! - [`Listener`] and [`Channel`]: the socket that carries messages and, with one of them, a file descriptor.
 //! - [`Element`]: the Rust types whose slices can be reduced.
-//! - [`set_receive_low_water`]: a socket option for rails, here because it cannot be set safely elsewhere.
 
 mod board;
 mod codec;
 mod copy;
 mod element;
-mod low_water;
+mod fold;
 mod message;
 mod post;
 mod region;
@@ -26,7 +25,7 @@ pub use board::{
 };
 pub use codec::ProtocolError;
 pub use element::Element;
-pub use low_water::set_receive_low_water;
+pub use fold::fold;
 pub use message::{Failure, FailureCode, RailBytes, Reply, Request, Welcome};
 pub use message::{MAX_MESSAGE, MAX_RAILS, MAX_TEXT, VERSION};
 pub use post::{Post, Span};

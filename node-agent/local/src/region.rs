@@ -140,6 +140,11 @@ impl Region {
         Ok(())
     }
 
+    /// Asks the processor to bring a range near that is going to be read. Bytes outside the buffer do not matter.
+    pub fn prefetch(&self, offset: usize, bytes: usize) {
+        copy::prefetch(self.base.as_ptr().wrapping_add(offset), bytes);
+    }
+
     /// Copies `bytes` bytes from `offset` on to `to_offset` of `to`, which may be the same region if the ranges are disjoint.
     pub fn copy_to(
         &self,

@@ -165,7 +165,7 @@ impl Channel {
     /// Takes the next packet, or `None` if none is waiting.
     pub fn receive(&self) -> Result<Option<Received>, SocketError> {
         // One byte more than allowed shows a packet that is too long.
-        let mut packet = vec![0; MAX_MESSAGE + 1];
+        let mut packet = [0; MAX_MESSAGE + 1];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
@@ -198,8 +198,7 @@ impl Channel {
         if message.bytes == 0 {
             return Err(SocketError::Closed);
         }
-        packet.truncate(message.bytes);
-        Ok(Some(Received { packet, descriptor }))
+        Ok(Some(Received { packet: packet[..message.bytes].to_vec(), descriptor }))
     }
 
     /// Sleeps until a packet or the end of the connection can be taken, or fails at `deadline`.

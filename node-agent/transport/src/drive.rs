@@ -86,7 +86,9 @@ impl<M: Memory> Sink for Bridge<'_, M> {
 fn obey<T: Transport + ?Sized>(machine: &mut Machine, transport: &mut T) {
     while let Some(command) = machine.poll_command() {
         match command {
-            Command::Close { rail, peer, generation, cause } => transport.close(rail, peer, generation, cause),
+            Command::Close { rail, peer, generation, cause } => {
+                transport.close(rail, peer, generation, cause)
+            }
             Command::Redial { rail, peer } => transport.redial(rail, peer),
         }
     }

@@ -5,9 +5,14 @@ mod conn;
 // Public for the fuzz target only.
 #[doc(hidden)]
 pub mod handshake;
+mod marks;
 mod meeting;
+// Public for the fuzz target only.
+#[doc(hidden)]
+pub mod port;
 mod rails;
 mod socket;
+mod spin;
 #[cfg(test)]
 mod tests;
 mod wire_up;

@@ -30,6 +30,8 @@ pub struct FakeAgent {
     /// Every wish that came: job uid, attempt, wish.
     pub wishes: Arc<Mutex<Vec<(String, u32, i32)>>>,
     pub epoch: Arc<Mutex<u64>>,
+    /// Rails that it was told are drained.
+    pub drained: Arc<Mutex<Vec<u32>>>,
 }
 
 impl Drop for FakeAgent {
@@ -87,7 +89,10 @@ impl FakeAgent {
         let wishes = Arc::default();
         let epoch = Arc::new(Mutex::new(first.epoch));
         let Some(Order::Welcome(welcome)) = first.body else { panic!("no Welcome: {first:?}") };
+        let drained = Arc::new(Mutex::new(welcome.drained.clone().unwrap_or_default().rails));
         let mut body = AgentBody {
+            drained: Arc::clone(&drained),
+            running: Vec::new(),
             node: node.to_owned(),
             behaviour,
             say: say.clone(),
@@ -109,7 +114,7 @@ impl FakeAgent {
                 }
             }
         });
-        Self { task, say, wishes, epoch }
+        Self { task, say, wishes, epoch, drained }
     }
 
     pub async fn say(&self, body: Body) {
@@ -126,12 +131,29 @@ struct AgentBody {
     behaviour: Behaviour,
     say: mpsc::Sender<v1::AgentMessage>,
     wishes: Arc<Mutex<Vec<(String, u32, i32)>>>,
+    drained: Arc<Mutex<Vec<u32>>>,
+    running: Vec<v1::Observation>,
     agents: AgentServiceClient<Client>,
 }
 
 impl AgentBody {
     async fn observe(&self, body: Body) {
         let _ = self.say.send(message(body)).await;
+    }
+
+    /// Four rails, each as it is wished.
+    fn reports(&self) -> Vec<v1::RailReport> {
+        use v1::rail_report::State::{Drained, Up};
+        let drained = self.drained.lock().unwrap().clone();
+        let state = |rail| if drained.contains(&rail) { Drained } else { Up };
+        let report = |rail| v1::RailReport {
+            rail,
+            state: state(rail).into(),
+            peers: 1,
+            peers_up: 1,
+            ..Default::default()
+        };
+        (0..4).map(report).collect()
     }
 
     async fn order(&mut self, order: Order) {
@@ -154,7 +176,14 @@ impl AgentBody {
                     .collect();
                 let _ = self.agents.upload_logs(tokio_stream::iter(uploads)).await;
             }
-            Order::Welcome(_) | Order::Drained(_) | Order::Forget(_) => {}
+            Order::Drained(drained) => {
+                *self.drained.lock().unwrap() = drained.rails;
+                for base in self.running.clone() {
+                    let seen = v1::Observation { rail_reports: self.reports(), ..base };
+                    self.observe(Body::Observation(seen)).await;
+                }
+            }
+            Order::Welcome(_) | Order::Forget(_) => {}
         }
     }
 
@@ -181,7 +210,9 @@ impl AgentBody {
             }
             Wish::Running => {
                 let running = v1::Observation { state: State::Running.into(), ..base.clone() };
-                self.observe(Body::Observation(running)).await;
+                let seen = v1::Observation { rail_reports: self.reports(), ..running.clone() };
+                self.observe(Body::Observation(seen)).await;
+                self.running.push(running);
                 if self.behaviour == Behaviour::Complete {
                     let exit = |rank| v1::RankExit {
                         rank,

@@ -12,6 +12,7 @@ mod disk;
 mod jobs;
 mod logs;
 mod people;
+mod rails;
 mod rest;
 mod roles;
 mod world;

@@ -25,6 +25,9 @@ WatchNodes           . . x x x x
 UpdateNode           . . . . . x
 DeleteNode           . . . . . x
 CreateJoinToken      . . . . . x
+ListRails            . . x x x x
+DrainRail            . . . . . x
+UndrainRail          . . . . . x
 ApplyTenant          . . . . . x
 GetTenant            . . x x x x
 ListTenants          . . x x x x

@@ -40,7 +40,7 @@ pub struct Lab {
 pub enum Cut {
     /// The leaf's side of the cable goes down: the host sees that the carrier is lost.
     Carrier,
-    /// The leaf's port drops all it gets and sends nothing; the link looks healthy.
+    /// The leaf forwards nothing from or to the port; the link looks healthy at both ends.
     Silent,
 }
 
@@ -173,7 +173,7 @@ impl Lab {
     pub fn cut(&self, host: usize, rail: usize, how: Cut) -> Result<(), String> {
         let line = match how {
             Cut::Carrier => format!("link set p{host} down"),
-            Cut::Silent => format!("link set p{host} type bridge_slave state 0"),
+            Cut::Silent => format!("link set p{host} nomaster"),
         };
         batch_in(&self.leaf(rail), &[line])
     }
@@ -182,7 +182,7 @@ impl Lab {
     pub fn mend(&self, host: usize, rail: usize, how: Cut) -> Result<(), String> {
         let line = match how {
             Cut::Carrier => format!("link set p{host} up"),
-            Cut::Silent => format!("link set p{host} type bridge_slave state 3"),
+            Cut::Silent => format!("link set p{host} master br0"),
         };
         batch_in(&self.leaf(rail), &[line])
     }

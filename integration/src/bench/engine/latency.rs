@@ -2,20 +2,18 @@
 
 use std::{
     hint::black_box,
-    io::Read as _,
     os::unix::process::CommandExt as _,
-    process::{Child, Stdio},
+    process::Stdio,
     sync::Barrier,
     thread,
     time::{Duration, Instant},
 };
 
 use integration::binaries;
-use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 
 use super::{
-    Bench, Place, Who,
+    Bench, Place, Who, children,
     group::{Outcome, Task},
     lab::Lab,
     series::{Contender, Figure, Series},
@@ -165,57 +163,13 @@ fn inside(lab: &Lab, case: &Small) -> Result<Inside, String> {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         children.push(command.spawn().map_err(|error| format!("cannot start {command:?}: {error}"))?);
     }
-    let said = ended(children)?;
+    let said = children::ended(children, INSIDE_LIMIT).map_err(|error| format!("bench-engine: {error}"))?;
     let cores = cpu.cores();
-    let line = said.lines().next().unwrap_or_default();
+    let line = said.first().and_then(|text| text.lines().next()).unwrap_or_default();
     let result: Value =
-        serde_json::from_str(line).map_err(|error| format!("bench-engine: {error}: {said}"))?;
+        serde_json::from_str(line).map_err(|error| format!("bench-engine: {error}: {line}"))?;
     let time = |name: &str| result["time_us"][name].as_f64().unwrap_or(f64::NAN);
     Ok(Inside { median_us: time("median"), p99_us: time("p99"), cores })
-}
-
-/// What the first said, once all have ended well.
-fn ended(mut children: Vec<Child>) -> Result<String, String> {
-    let deadline = Instant::now() + INSIDE_LIMIT;
-    let mut failed = None;
-    for child in &mut children {
-        loop {
-            match child.try_wait() {
-                Ok(Some(status)) if status.success() => break,
-                Ok(None) if Instant::now() < deadline && failed.is_none() => {
-                    thread::sleep(Duration::from_millis(5))
-                }
-                other => {
-                    let why = match other {
-                        Ok(Some(status)) => status.to_string(),
-                        Ok(None) => "it did not end in time".to_owned(),
-                        Err(error) => error.to_string(),
-                    };
-                    failed.get_or_insert(why);
-                    if let Some(id) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-                        // It may have ended meanwhile.
-                        let _ = kill_process_group(id, Signal::KILL);
-                    }
-                    let _ = child.wait();
-                    break;
-                }
-            }
-        }
-    }
-    let mut all = |error: bool| {
-        let mut text = String::new();
-        for child in &mut children {
-            let _ = match error {
-                true => child.stderr.take().map(|mut pipe| pipe.read_to_string(&mut text)),
-                false => child.stdout.take().map(|mut pipe| pipe.read_to_string(&mut text)),
-            };
-        }
-        text
-    };
-    match failed {
-        None => Ok(all(false)),
-        Some(why) => Err(format!("bench-engine: {why}: {}", all(true).trim())),
-    }
 }
 
 /// Ranks of one server, with the door's buffers and with any.

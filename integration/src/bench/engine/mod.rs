@@ -4,6 +4,7 @@
 //! alternate, so that a noisy moment hits all alike. Ratios are taken within one repetition.
 
 mod bandwidth;
+mod children;
 mod faults;
 mod group;
 mod lab;
@@ -13,6 +14,8 @@ mod peers;
 mod plot;
 mod roof;
 mod series;
+mod simulated;
+mod training;
 
 use std::{
     cell::{OnceCell, RefCell},
@@ -31,7 +34,7 @@ pub use plot::plot;
 pub type Row = fn(&report::Row<'_>, &Bench) -> Result<(), String>;
 
 /// The rows of this bench.
-pub const ROWS: [(&str, Row); 8] = [
+pub const ROWS: [(&str, Row); 11] = [
     ("B1", bandwidth::large),
     ("B2", bandwidth::small),
     ("B3", bandwidth::unequal),
@@ -40,6 +43,9 @@ pub const ROWS: [(&str, Row); 8] = [
     ("B6", faults::back),
     ("B7", latency::small),
     ("B8", latency::server),
+    ("B9", simulated::same_bits),
+    ("B10", training::training),
+    ("B11", simulated::deadlines),
 ];
 
 /// What the command line chose.

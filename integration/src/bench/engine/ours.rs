@@ -20,6 +20,8 @@ use super::{
     lab::Lab,
 };
 
+/// What ranks and engines of the bench's jobs know.
+pub const JOB_UID: &str = "bench";
 /// Any key will do on a network of our own.
 const JOB_KEY: &str = "5261696c796172642062656e6368206b65792c206f66206e6f20736563726574";
 /// Longest time until engines listen, and until they are connected.
@@ -38,9 +40,9 @@ struct Job {
 }
 
 impl Job {
-    fn of(lab: &Lab, key: Key, rails: usize) -> Result<Self, String> {
+    fn of(lab: &Lab, key: Key, rails: usize, name: &str) -> Result<Self, String> {
         let place = format!("{:?}", key.place).to_lowercase();
-        let folder = lab.folder(&format!("ours-{place}-{}-{rails}", key.n))?;
+        let folder = lab.folder(&format!("{name}-{place}-{}-{rails}", key.n))?;
         let nodes = if key.place == Place::Server { 1 } else { key.n };
         let loopback = |node: usize, rail: usize| IpAddr::from([127, 80, rail as u8, node as u8 + 1]);
         let address = |node: usize, rail: usize| match key.place {
@@ -66,7 +68,7 @@ impl Job {
         let rails: Vec<Value> = self.rails[node].iter().enumerate().map(rail).collect();
         let names: Vec<String> = (0..self.nodes).map(|node| format!("h{node}")).collect();
         json!({
-            "job": "bench/engine", "uid": "bench", "attempt": 1, "epoch": 1, "node": node, "nodes": names,
+            "job": "bench/engine", "uid": JOB_UID, "attempt": 1, "epoch": 1, "node": node, "nodes": names,
             "ranks": self.ranks, "rails": rails, "socket": self.socket(node), "control": self.control(node),
         })
     }
@@ -100,9 +102,26 @@ impl Job {
         let node = self.ranks[rank];
         let mut command = self.command(lab, node)?;
         command.args(["bench-rank", "--serve"]);
-        command.env("RAIL_ENGINE_SOCKET", self.socket(node)).env("RAIL_JOB_UID", "bench");
+        command.env("RAIL_ENGINE_SOCKET", self.socket(node)).env("RAIL_JOB_UID", JOB_UID);
         command.env("RANK", rank.to_string()).env("WORLD_SIZE", self.ranks.len().to_string());
         command.spawn().map_err(|error| format!("cannot start {command:?}: {error}"))
+    }
+
+    /// All engines, connected.
+    fn start(&self, lab: &Lab) -> Result<Group, String> {
+        let mut group = Group {
+            ranks: Vec::new(),
+            processes: Vec::new(),
+            counted: Vec::new(),
+            greets: false,
+            log: self.log(),
+            controls: (0..self.nodes).map(|node| self.control(node)).collect(),
+        };
+        for node in 0..self.nodes {
+            group.processes.push(self.engine(lab, node)?);
+        }
+        self.connect()?;
+        Ok(group)
     }
 
     /// Tells every engine where the others listen; they meet when all have been told.
@@ -139,21 +158,25 @@ pub fn ask(socket: &Path, request: &Value) -> Result<Value, String> {
     serde_json::from_str(&line).map_err(|error| format!("{}: {error}: {line}", socket.display()))
 }
 
+/// Engines without ranks of ours.
+pub struct Engines {
+    /// They end with this.
+    _group: Group,
+    /// Where each node's ranks attach.
+    pub sockets: Vec<PathBuf>,
+}
+
+/// Starts engines, connected, for ranks that somebody else starts.
+pub fn engines(lab: &Lab, key: Key, rails: usize) -> Result<Engines, String> {
+    let job = Job::of(lab, key, rails, "engines")?;
+    let group = job.start(lab)?;
+    Ok(Engines { _group: group, sockets: (0..job.nodes).map(|node| job.socket(node)).collect() })
+}
+
 /// Starts engines and ranks, connected.
 pub fn start(lab: &Lab, key: Key, rails: usize) -> Result<Group, String> {
-    let job = Job::of(lab, key, rails)?;
-    let mut group = Group {
-        ranks: Vec::new(),
-        processes: Vec::new(),
-        counted: Vec::new(),
-        greets: false,
-        log: job.log(),
-        controls: (0..job.nodes).map(|node| job.control(node)).collect(),
-    };
-    for node in 0..job.nodes {
-        group.processes.push(job.engine(lab, node)?);
-    }
-    job.connect()?;
+    let job = Job::of(lab, key, rails, "ours")?;
+    let mut group = job.start(lab)?;
     for rank in 0..key.n {
         let mut child = job.rank(lab, rank)?;
         let (to, from) = (child.stdin.take(), child.stdout.take());

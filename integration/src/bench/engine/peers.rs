@@ -33,6 +33,11 @@ fn tool(path: &str) -> Result<PathBuf, String> {
     if found.exists() { Ok(found) } else { Err(format!("not installed: there is no {}", found.display())) }
 }
 
+/// A Python that has torch.
+pub fn python() -> Result<PathBuf, String> {
+    tool("torch-venv/bin/python")
+}
+
 /// One peer's files and pipes.
 struct Peer<'a> {
     lab: &'a Lab,
@@ -94,7 +99,7 @@ impl Peer<'_> {
     }
 
     fn torch(&self) -> Result<Vec<Command>, String> {
-        let python = tool("torch-venv/bin/python")?;
+        let python = python()?;
         let program = self.write("all_reduce.py", TORCH_PROGRAM)?;
         let place = self.key.place;
         let master =

@@ -1,8 +1,7 @@
-//! Waiting on a board: a short spin that learns how long is worth it, then sleep; and the ends of waiting that the board
-//! itself does not tell: deadlines, ranks that left, an engine that died.
+//! Waiting on a board: a short spin, then sleep; and the ends of waiting that the board itself does not tell: deadlines,
+//! ranks that left, an engine that died.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use node_agent_local::{FailureCode, Presence, Table};
@@ -16,56 +15,6 @@ pub(super) const LOOK_AFTER: Duration = Duration::from_millis(250);
 pub(super) const GLANCE: Duration = Duration::from_micros(200);
 /// Time that a call has to be finished when it is first waited for only after its own time, where others still work.
 const LATE: Duration = Duration::from_secs(1);
-/// Bounds of a spin, in nanoseconds. Waking a sleeper costs some 5 to 50 microseconds, so a spin that is as long can at most
-/// double what a wait costs.
-const LEAST_SPIN: u32 = 2_000;
-const MOST_SPIN: u32 = 50_000;
-/// Looks at the bell between two looks at the clock.
-const LOOKS: u32 = 64;
-/// Offers of the processor to others before a sleep, where there are more ranks than processors.
-const OFFERS: u32 = 20;
-
-/// How long spinning is worth it here.
-#[derive(Debug)]
-pub(crate) struct Patience {
-    /// Nanoseconds of the next spin.
-    spin: AtomicU32,
-    /// More ranks than processors: who spins keeps another from coming.
-    crowded: bool,
-}
-
-impl Patience {
-    pub(crate) fn new(ranks: usize) -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self { spin: AtomicU32::new(MOST_SPIN / 2), crowded: ranks > processors }
-    }
-
-    /// Waits a little for `changed`. Gives whether it came.
-    pub(crate) fn spin(&self, changed: impl Fn() -> bool) -> bool {
-        if self.crowded {
-            return (0..OFFERS).any(|_| {
-                std::thread::yield_now();
-                changed()
-            });
-        }
-        let budget = self.spin.load(Ordering::Relaxed);
-        let start = Instant::now();
-        loop {
-            for _ in 0..LOOKS {
-                if changed() {
-                    self.spin.store((budget * 2).min(MOST_SPIN), Ordering::Relaxed);
-                    return true;
-                }
-                std::hint::spin_loop();
-            }
-            if start.elapsed().as_nanos() >= u128::from(budget) {
-                self.spin.store((budget / 2).max(LEAST_SPIN), Ordering::Relaxed);
-                return false;
-            }
-        }
-    }
-}
-
 impl Local {
     /// Waits until an operation is complete, at the latest until `until`, where that is given: then `false`, and it goes on.
     pub(crate) fn wait(&self, op: &Arc<Op>, until: Option<Instant>) -> Result<bool, Error> {
@@ -100,7 +49,7 @@ impl Local {
         if self.board.has_failed() {
             return Err(self.cause(op.name()));
         }
-        if self.patience.spin(|| self.board.seen() != seen) {
+        if self.patience.look(|| (self.board.seen() != seen).then_some(())).is_some() {
             return Ok(());
         }
         self.help_others(op)?;

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use node_agent_collective::{BufferId, Call, Dtype, Memory, Region as Range, kernel};
-use node_agent_local::{Board, Region, RegionError};
+use node_agent_local::{Board, Region, RegionError, fold};
 
 use super::plan::{Block, Plan, Tile};
 
-/// Bytes that are private at a time, for each of two operands: they fit in the first-level cache with room to spare.
-const STEP: usize = 8192;
+/// Bytes that are private at a time, for each of two operands: with what they are read from, and what comes next, they fit in
+/// the first-level cache.
+const STEP: usize = 4096;
 
 /// Where one rank's operands are, as found on the board.
 #[derive(Debug)]
@@ -53,11 +54,6 @@ fn missing() -> RegionError {
 }
 
 impl Workplace {
-    /// Whether any rank's operands go through its stage.
-    pub(super) fn any_staged(&self) -> bool {
-        self.peers.iter().any(|peer| peer.stage.is_some())
-    }
-
     /// The place of block `block` of what `rank` has in its stage, from byte `at` of the block on.
     fn staged<'a>(
         &self,
@@ -129,6 +125,9 @@ impl Workplace {
         for at in (tile.at..tile.at + tile.len).step_by(STEP) {
             let len = STEP.min(tile.at + tile.len - at);
             let (acc, next) = (&mut acc[..len], &mut next[..len]);
+            if at + STEP < tile.at + tile.len {
+                self.fetch_ahead(board, tile, at + STEP);
+            }
             self.combine(board, tile, at, acc, next)?;
             for to in &targets {
                 let spot =
@@ -144,6 +143,16 @@ impl Workplace {
             }
         }
         Ok(())
+    }
+
+    /// Has the memory bring the next step while this one is computed.
+    fn fetch_ahead(&self, board: &Board, tile: Tile, at: usize) {
+        let len = STEP.min(tile.at + tile.len - at);
+        for from in self.plan.sources(tile.item) {
+            if let Ok(spot) = self.input(board, from, tile.piece, at) {
+                spot.region.prefetch(spot.offset, len);
+            }
+        }
     }
 
     /// Reads what `acc.len()` bytes of an item are made from and combines it, by the arithmetic of the collective core.
@@ -166,7 +175,7 @@ impl Workplace {
                 spot.region.read(spot.offset, acc)?;
             } else {
                 spot.region.read(spot.offset, next)?;
-                kernel::fold(dtype, reduce, acc, next);
+                fold(dtype, reduce, acc, next);
             }
         }
         Ok(())

@@ -41,6 +41,9 @@ impl Link {
         canon.put(drained.0);
         canon.put(drained.1);
         canon.put(doubt.map_or(0, |(number, _)| number));
+        let known = doubt.and_then(|(_, known)| known);
+        canon.put(known.is_some());
+        canon.age(known.unwrap_or(now), now);
         canon.put(*flaps == 0);
         [*handed, *acked, *received, *told, allowance.unwrap_or(u64::MAX)]
             .into_iter()
@@ -56,6 +59,7 @@ impl Link {
         canon.put(unacked_since.is_some());
         canon.age(unacked_since.unwrap_or(now), now);
     }
+
     /// The token of a frame that is on its way.
     pub fn token(&self, number: u32) -> Option<u64> {
         let first = self.numbers.0 + 1 - self.on_way.len() as u32;
@@ -66,8 +70,9 @@ impl Link {
     pub fn age(&mut self, by: Time) {
         let Link { grave, proof, doubt, since, on_way, last_ack, unacked_since, last_data, .. } = self;
         let times = [&mut proof.since, &mut proof.began, since, last_ack, last_data].into_iter();
-        let times =
-            times.chain(grave.iter_mut().map(|g| &mut g.ask.0)).chain(doubt.iter_mut().map(|d| &mut d.1));
+        let times = times
+            .chain(grave.iter_mut().map(|g| &mut g.ask.0))
+            .chain(doubt.iter_mut().filter_map(|d| d.1.as_mut()));
         let times = times.chain(on_way.iter_mut().map(|f| &mut f.since)).chain(unacked_since);
         times.for_each(|time| *time = time.saturating_sub(by));
     }

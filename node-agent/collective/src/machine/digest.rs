@@ -44,7 +44,8 @@ impl Machine {
         let Machine {
             config: _,
             layout: _,
-            plan: _,
+            agreement: _,
+            rails_changed: _,
             choices: _,
             shape: _,
             window: _,
@@ -74,6 +75,7 @@ impl Machine {
             last_end: _,
             stats: _,
             sabotage: _,
+            planless: _,
         } = self;
         let quiet = replays.is_empty() && woken.is_empty() && commands.is_empty() && completions.is_empty();
         assert!(quiet && urgent.is_empty(), "the model looks at machines that were polled to the end");

@@ -66,6 +66,7 @@ impl Machine {
     /// Time has passed.
     pub fn tick(&mut self, now: Time) {
         self.tend_rails(now);
+        self.tend_plan(now);
         if let Some((key, since)) = self.oldest()
             && now >= since + self.config.op_timeout
         {

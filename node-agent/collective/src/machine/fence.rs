@@ -25,6 +25,8 @@ const AGAIN: (Time, Time) = (Time::from_millis(10), Time::from_millis(160));
 const PROOF_LIMIT: Time = Time::from_secs(1);
 /// An answer over another rail counts against a silent one after this time: what has arrived with it is read by then.
 const SETTLE: Time = Time::from_millis(10);
+/// Time between the proof against a silent link and its end, in which whatever has come in is read.
+const READ: Time = Time::from_millis(1);
 
 impl Machine {
     /// A link is connected and authenticated; `generation` names this life of it, and each is greater than those before. The
@@ -40,7 +42,15 @@ impl Machine {
         self.incoming.remove(&(rail, peer));
         if self.links.get_mut(rail, peer).open(generation, now) {
             self.peers[usize::from(peer)].lost = None;
-            self.links.level();
+            if self.links.get(rail, peer).is_up() {
+                // The first life carries data at once; a probe on it tells how long a trip takes.
+                self.probes += 1;
+                let number = self.probes;
+                let proof = &mut self.links.get_mut(rail, peer).proof;
+                (proof.number, proof.since) = (number, now);
+                self.urge(rail, peer, Kind::Probe { number });
+            }
+            self.level();
         } else if self.links.get(rail, peer).generation() != generation {
             let cause = RailCause::Fenced;
             self.commands.push_back(Command::Close { rail, peer, generation, cause });
@@ -104,12 +114,18 @@ impl Machine {
             self.links.get_mut(rail, peer).drained.0 = on;
             self.peers[usize::from(peer)].control.push_back(header);
         }
-        self.links.level();
+        self.level();
     }
 
     /// The next thing that the transport is to do.
     pub fn poll_command(&mut self) -> Option<Command> {
         self.commands.pop_front()
+    }
+
+    /// Rails came, went, or changed their use.
+    fn level(&mut self) {
+        self.links.level();
+        self.rails_changed = true;
     }
 
     /// A frame for one link that needs no count, to go out before everything else. A newer one of its kind replaces it.
@@ -138,7 +154,7 @@ impl Machine {
         let grave = self.links.get(rail, peer).grave.as_ref();
         let tokens = grave.map(|g| g.tokens.clone()).unwrap_or_default();
         self.grounded(&tokens);
-        self.links.level();
+        self.level();
         self.stats.losses += 1;
         #[cfg(test)]
         if self.sabotage == Some(crate::model::Sabotage::SkipFence)
@@ -236,7 +252,7 @@ impl Machine {
         if link.proof.answered >= PROBES {
             if link.grave.is_none() {
                 link.prove(allowance, now);
-                self.links.level();
+                self.level();
             }
             return;
         }
@@ -262,17 +278,24 @@ impl Machine {
             None => {
                 self.probes += 1;
                 let number = self.probes;
-                self.links.get_mut(rail, peer).doubt = Some((number, now));
+                self.links.get_mut(rail, peer).doubt = Some((number, None));
                 for over in self.links.open(peer).collect::<Vec<_>>() {
                     if self.links.get(over, peer).is_up() {
                         self.urge(over, peer, Kind::Probe { number });
                     }
                 }
             }
-            Some((number, _)) if silence >= patience => {
+            Some((number, known)) if silence >= patience => {
                 let echoed = self.peers[usize::from(peer)].echoed;
-                if echoed.0 >= number && now >= echoed.1 + SETTLE {
-                    self.lose_and_close(rail, peer, RailCause::Silent(silence), now);
+                let answered = echoed.0 >= number && now >= echoed.1 + SETTLE;
+                match known {
+                    _ if !answered => {}
+                    // This node itself may have been away: what came meanwhile is read before the verdict.
+                    None => self.links.get_mut(rail, peer).doubt = Some((number, Some(now))),
+                    Some(known) if now >= known + READ => {
+                        self.lose_and_close(rail, peer, RailCause::Silent(silence), now);
+                    }
+                    Some(_) => {}
                 }
             }
             Some(_) => {}
@@ -292,7 +315,8 @@ impl Machine {
                 let patience = link.patience(self.config.tuning.patience);
                 match link.doubt {
                     None => Some(since + patience / 2),
-                    Some((number, _)) => {
+                    Some((_, Some(known))) => Some(known + READ),
+                    Some((number, None)) => {
                         let echoed = self.peers[usize::from(peer)].echoed;
                         (echoed.0 >= number).then(|| (since + patience).max(echoed.1 + SETTLE))
                     }
@@ -363,6 +387,12 @@ impl Machine {
 
     /// The peer answered a probe that came over this link.
     pub(super) fn echoed(&mut self, rail: Rail, peer: Node, number: u64, now: Time) {
+        let sent = self.links.get(rail, peer).proof;
+        if sent.number == number {
+            let trip = now.saturating_sub(sent.since);
+            let least = self.agreement.round_trip.map_or(trip, |least| least.min(trip));
+            self.agreement.round_trip = Some(least);
+        }
         let echoed = &mut self.peers[usize::from(peer)].echoed;
         if number > echoed.0 && number <= self.probes {
             *echoed = (number, now);
@@ -395,7 +425,7 @@ impl Machine {
         if value > *seen {
             *seen = value;
             self.links.get_mut(rail, peer).drained.1 = on;
-            self.links.level();
+            self.level();
         }
         Ok(())
     }

@@ -107,6 +107,8 @@ pub struct Op {
     pub copied: (usize, usize),
     /// Staging slots set aside.
     pub reserved: usize,
+    /// Low byte of the version of the plan that the operation eight later follows.
+    pub plan_ahead: u8,
 }
 
 impl Op {
@@ -176,6 +178,7 @@ impl Op {
             rotor: [0; 2],
             copied: (0, 0),
             reserved: 0,
+            plan_ahead: 0,
             schedule,
         }
     }

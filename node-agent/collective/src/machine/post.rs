@@ -136,8 +136,9 @@ impl Machine {
                 return;
             }
             let call = gathering.call;
-            let choice = choose(&call, &self.layout, &self.config, &self.plan);
-            let schedule = Schedule::by(choice.algorithm, &call, &self.layout, &self.config, &self.plan);
+            let plan = self.agreement.plan(seq);
+            let choice = choose(&call, &self.layout, &self.config, &plan);
+            let schedule = Schedule::by(choice.algorithm, &call, &self.layout, &self.config, &plan);
             let reserved = Op::stage_slots(&schedule, self.window);
             if !self.slots.reserve(reserved) {
                 return;
@@ -150,6 +151,7 @@ impl Machine {
             let mut op =
                 Op::new(key, gathering.call, gathering.since, members, schedule, self.window, &self.layout);
             op.reserved = reserved;
+            op.plan_ahead = self.settle_plan(seq);
             self.start(op);
             if let Some(gone) = self.layout.peers().find(|&p| self.peers[usize::from(p)].left) {
                 self.fail(Failure::PeerLeft(gone));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::call::Call;
 use crate::error::{Failure, FrameError};
 use crate::header::{Header, Key, Kind};
+use crate::machine::agree::Report;
 use crate::machine::op::granted_chunks;
 use crate::machine::scratch::Slot;
 use crate::machine::{Landing, Machine};
@@ -138,6 +139,7 @@ impl Machine {
         // A link that is given up for this forgets the chunk, so it must still be known to come in.
         self.verify(&header, target, memory)?;
         self.incoming.remove(&(rail, peer));
+        self.learn_plan(peer, &header);
         if header.kind.is_counted() {
             let link = self.links.get_mut(rail, peer);
             link.received(header.frame_bytes(), now);
@@ -155,6 +157,11 @@ impl Machine {
             Kind::Back { rail: about } => self.back(about, peer),
             Kind::Drain { rail: about, on } => self.drained(about, peer, on, header.value)?,
             _ if self.failure.is_some() => return Ok(()),
+            Kind::Report { capacity, alpha_ns, beta_ps } => {
+                self.reported(peer, Report { capacity, alpha_ns, beta_ps }, header.value);
+            }
+            Kind::PlanPart { .. } => self.plan_part(peer, header.kind)?,
+            Kind::PlanTaken { version } => self.plan_taken(peer, version),
             Kind::Bye => self.peers[usize::from(peer)].left = true,
             Kind::Abort(cause) => self.fail(Failure::Remote { node: peer, cause }),
             Kind::Grant => self.granted(peer, &header)?,

@@ -5,11 +5,13 @@ use crate::header::{HEADER_BYTES, Header, Key, Kind};
 use crate::kernel;
 use crate::machine::flight::{Flight, Hold};
 use crate::machine::op::grant_value;
-use crate::machine::scratch::Slot;
 use crate::machine::{Machine, Transmit};
 use crate::memory::{Memory, Region};
 use crate::schedule::{FIRST, SECOND, Source, pieces};
 use crate::shape::{Node, Rail, Time};
+
+/// Copies of no more bytes than this go into the keep rather than into a sending slot.
+const SMALL_COPY: usize = 4096;
 
 impl Machine {
     /// The next frame to send, if any rail that suits it has room. Call until `None`.
@@ -130,8 +132,8 @@ impl Machine {
             let reachable = |&peer: &Node| self.links.quickest(peer).is_some();
             if let Some(at) = op.tell.iter().position(reachable) {
                 let peer = op.tell.remove(at);
-                let call = Some(op.call);
-                let header = self.control(Kind::Ready, key, call);
+                let (call, plan) = (Some(op.call), op.plan_ahead);
+                let header = Header { plan, ..self.control(Kind::Ready, key, call) };
                 let rail = self.links.quickest(peer)?;
                 self.woken.push(key);
                 return self.frame(rail, peer, header, now);
@@ -214,7 +216,7 @@ impl Machine {
         memory: &mut impl Memory,
         now: Time,
     ) -> Option<Transmit> {
-        let (payload, slot) = self.payload(key, flow, chunk, memory)?;
+        let (payload, hold) = self.payload(key, flow, chunk, memory)?;
         let op = self.ops.get_mut(&key)?;
         let plan = &op.schedule.sends[flow];
         let (peer, offset) = (plan.peer, (chunk * op.schedule.chunk) as u64);
@@ -224,18 +226,13 @@ impl Machine {
         op.sends[flow].next += 1;
         op.to_send -= 1;
         op.tell.retain(|&p| p != peer);
-        let call = Some(op.call);
+        let (call, plan) = (Some(op.call), op.plan_ahead);
         let checksum = match self.config.checksum {
             true => memory.bytes(payload).map_or(0, crc32c::crc32c),
             false => 0,
         };
-        let header = Header { length: payload.len as u32, checksum, ..self.control(kind, key, call) };
+        let header = Header { length: payload.len as u32, checksum, plan, ..self.control(kind, key, call) };
         let payload = Some(payload).filter(|p| p.len > 0);
-        let hold = match (slot, payload) {
-            (Some(slot), _) => Hold::Slot(slot),
-            (None, Some(_)) => Hold::Loan,
-            (None, None) => Hold::Nothing,
-        };
         let token = self.flights.insert(Flight { peer, header, payload, hold, handed: false });
         if let (Hold::Loan, Some(op)) = (hold, self.ops.get_mut(&key)) {
             op.loans.insert(token);
@@ -253,7 +250,7 @@ impl Machine {
         flow: usize,
         chunk: usize,
         memory: &mut impl Memory,
-    ) -> Option<(Region, Option<Slot>)> {
+    ) -> Option<(Region, Hold)> {
         let op = self.ops.get(&key)?;
         let plan = &op.schedule.sends[flow];
         let range = op.sent_range(flow, chunk);
@@ -265,21 +262,28 @@ impl Machine {
             let slot = self.slots.take_send()?;
             let whole = self.slots.region(slot, range.len());
             self.reduce_into(key, index, chunk, Some(whole), memory);
-            return self.failure.is_none().then_some((whole, Some(slot)));
+            return self.failure.is_none().then_some((whole, Hold::Slot(slot)));
         }
         let first = pieces(&plan.segments, range.clone()).next();
         let combines = plan.source == Source::Inputs;
         let lasts = !plan.overwritten || !op.in_place;
         match first {
-            None => return Some((Region::EMPTY, None)),
+            None => return Some((Region::EMPTY, Hold::Nothing)),
             Some((segment, bytes)) if lasts && bytes == range && (segment.places.len() == 1 || !combines) => {
                 let region = op.region(&segment.places[0], bytes.start - segment.stream.start, bytes.len());
-                return Some((region, None));
+                return Some((region, Hold::Loan));
             }
             Some(_) => {}
         }
-        let slot = self.slots.take_send()?;
-        let whole = self.slots.region(slot, range.len());
+        // Small copies for many peers would soon take all sending slots.
+        let kept = if range.len() <= SMALL_COPY { self.keep.take(range.len()) } else { None };
+        let (hold, whole) = match kept {
+            Some((kept, region)) => (Hold::Kept(kept), region),
+            None => {
+                let slot = self.slots.take_send()?;
+                (Hold::Slot(slot), self.slots.region(slot, range.len()))
+            }
+        };
         let mut done = Some(());
         for (segment, bytes) in pieces(&plan.segments, range.clone()) {
             let shift = bytes.start - segment.stream.start;
@@ -296,6 +300,6 @@ impl Machine {
             self.fail(Failure::BufferGone { rank, seq: key.seq() });
             return None;
         }
-        Some((whole, Some(slot)))
+        Some((whole, hold))
     }
 }

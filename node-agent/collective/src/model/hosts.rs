@@ -183,7 +183,7 @@ impl Hosts {
         };
         for node in 0..nodes {
             let mut machine = Machine::new(config(&hosts.setup, node)).unwrap();
-            machine.sabotage = hosts.setup.sabotage;
+            (machine.sabotage, machine.planless) = (hosts.setup.sabotage, true);
             for peer in (0..nodes).filter(|&p| p != node) {
                 for rail in 0..hosts.setup.rails {
                     machine.rail_up(rail as Rail, peer as Node, 1, NOW);
@@ -192,7 +192,8 @@ impl Hosts {
             let buffers = hosts.setup.calls.iter().map(|call| input(node, call)).collect();
             let memory = Pages { buffers, scratch: Vec::new() };
             let mut host = Host { machine, memory, posted: 0, done: 0, deadline: None };
-            assert!(host.poll(&mut hosts).unwrap().is_empty());
+            // The first connections bring a probe each, to measure with: they are lost.
+            host.poll(&mut hosts).unwrap();
             // Two nodes are never one host: their names are their places.
             assert_eq!(hosts.intern(host), node as Id);
         }

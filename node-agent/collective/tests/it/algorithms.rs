@@ -4,7 +4,7 @@ use node_agent_collective::shape::{Node, Time, Tuning};
 use node_agent_collective::{Algorithm, Call, Dtype, Operation, Plan, ReduceOp};
 use proptest::prelude::*;
 
-use crate::properties::{Case, calls, outcome, run, tuning, worlds};
+use crate::properties::{self, Case, outcome, run, tuning};
 use crate::sim::World;
 
 prop_compose! {
@@ -14,26 +14,11 @@ prop_compose! {
 }
 
 fn cases() -> impl Strategy<Value = Case> {
-    let forced = prop_oneof![
-        3 => prop::sample::select(Algorithm::ALL).prop_map(Some),
-        1 => Just(None),
-    ];
-    (worlds(), plans(), forced, any::<bool>(), any::<u64>()).prop_flat_map(
-        |(mut world, plan, algorithm, in_place, seed)| {
-            world.tuning.algorithm = algorithm;
-            prop::collection::vec(calls(world.map.len()), 1..5).prop_map(move |calls| Case {
-                world: world.clone(),
-                plan: plan.clone(),
-                calls,
-                in_place,
-                seed,
-            })
-        },
-    )
+    (properties::cases(), plans()).prop_map(|(case, plan)| Case { plan, ..case })
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, max_shrink_iters: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, max_shrink_iters: 2000, ..ProptestConfig::default() })]
 
     #[test]
     fn every_algorithm_gives_what_the_reference_gives(case in cases()) {

@@ -170,3 +170,29 @@ fn a_drained_rail_is_left_and_used_again() {
     // Not told yet.
     assert_eq!(machine.rails(later)[2].state, RailState::Draining);
 }
+
+/// A node that has lost a rail ships less: all agree on that while operations run, and on the contrary when it is back.
+#[test]
+fn the_nodes_agree_on_who_is_weak() {
+    let mut case = case(4, 120);
+    case.world.map = vec![0, 1, 2, 3];
+    case.calls.fill(sum(3000));
+    let (mut steps, mut weak, mut names) = (0, Vec::new(), Vec::new());
+    let (net, _) = run_in(&case, &mut |net| {
+        steps += 1;
+        match steps {
+            2000 => (0..3).for_each(|peer| net.cut(peer, 3, 1)),
+            50_000 => {
+                weak = net.hosts.iter().map(|h| h.machine.plan().capacities(4)).collect();
+                let chosen = net.hosts[0].machine.choices().map(|(_, _, choice)| choice.plan);
+                names = chosen.collect();
+                (0..3).for_each(|peer| net.mend(peer, 3, 1));
+            }
+            _ => {}
+        }
+    });
+    assert_eq!(weak, vec![vec![1024, 1024, 1024, 768]; 4], "{steps}");
+    assert!(names.iter().any(|&version| version > 0), "{names:?}");
+    let healed: Vec<_> = net.hosts.iter().map(|h| h.machine.plan().capacities(4)).collect();
+    assert_eq!(healed, vec![vec![1024; 4]; 4]);
+}

@@ -169,6 +169,7 @@ fn an_idle_rail_may_go_and_come_back() {
     net.now += Time::from_millis(10);
     net.settle();
     net.cut(0, 1, 1);
+    net.settle();
     let before = net.carried[1];
     (0..2).for_each(|rank| post(&mut net, &world, rank, sum(3000)));
     net.run(4);

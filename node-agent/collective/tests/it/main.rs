@@ -12,3 +12,5 @@ mod properties;
 mod reference;
 #[cfg(test)]
 mod sim;
+#[cfg(test)]
+mod timed;

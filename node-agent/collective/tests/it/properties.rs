@@ -1,7 +1,7 @@
 //! Right results for every operation, dtype, reduction, rank map, size, rail count, chunk size and interleaving.
 
 use node_agent_collective::shape::{Node, Time, Tuning};
-use node_agent_collective::{Call, Dtype, Memory, Operation, Plan, ReduceOp, Region};
+use node_agent_collective::{Algorithm, Call, Dtype, Memory, Operation, Plan, ReduceOp, Region};
 use proptest::prelude::*;
 
 use crate::reference;
@@ -28,14 +28,16 @@ prop_compose! {
     pub fn worlds()(
         nodes in 1usize..=6, extra in prop::collection::vec(any::<u16>(), 0..=10),
         order in any::<u64>(), rails in 1usize..=8, chunk in 1usize..=40, tight: bool,
+        algorithm in prop::option::weighted(0.8, prop::sample::select(Algorithm::ALL)),
     ) -> World {
+        let tuning = Tuning { algorithm, ..tuning(tight) };
         let mut map: Vec<Node> = (0..nodes as Node).collect();
         map.extend(extra.iter().map(|e| e % nodes as Node));
         let mut rng = Rng(order);
         for i in (1..map.len()).rev() {
             map.swap(i, rng.below(i + 1));
         }
-        World { map, rails, chunk: chunk * 64, tuning: tuning(tight), timeout: Time::from_secs(3600), checksum: false }
+        World { map, rails, chunk: chunk * 64, tuning, timeout: Time::from_secs(3600), checksum: false }
     }
 }
 

@@ -6,83 +6,14 @@
     reason = "a test that cannot go on should say so and end"
 )]
 
+mod python;
+mod world;
+
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::thread::JoinHandle;
+use std::process::{Command, Output};
 
-use node_agent_engine::{Config, Engine, EngineError, JobKey, Limits, Stopper};
-
-/// An engine for two ranks on one node, on a thread.
-struct World {
-    room: tempfile::TempDir,
-    stopper: Stopper,
-    thread: Option<JoinHandle<Result<(), EngineError>>>,
-}
-
-impl World {
-    fn new() -> Self {
-        let room = tempfile::tempdir().unwrap();
-        let config = Config {
-            job: "acme/door".into(),
-            uid: "uid-1".into(),
-            attempt: 1,
-            epoch: 1,
-            node: 0,
-            nodes: vec!["n0".into()],
-            ranks: vec![0, 0],
-            rails: Vec::new(),
-            socket: room.path().join("engine.sock"),
-            control: room.path().join("engine.control"),
-            connect_timeout_ms: 20_000,
-            op_timeout_ms: 30_000,
-            checksum: false,
-            chunk_bytes: 64 << 10,
-            rank_uid: None,
-            limits: Limits::default(),
-        };
-        let engine = Engine::bind(config, JobKey::new([7; 32])).unwrap();
-        let stopper = engine.stopper();
-        Self { room, stopper, thread: Some(std::thread::spawn(move || engine.run())) }
-    }
-
-    fn rank(&self, rank: u32, program: &Path) -> Command {
-        let mut command = Command::new(program);
-        command.env("RAIL_ENGINE_SOCKET", self.room.path().join("engine.sock"));
-        command.env("RANK", rank.to_string()).env("WORLD_SIZE", "2").env("RAIL_JOB_UID", "uid-1");
-        command.env("LD_LIBRARY_PATH", library().parent().unwrap()).env("RAIL_LIBRARY", library());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
-
-    /// Runs both ranks to their ends.
-    fn both(&self, command: impl Fn(u32) -> Command) -> Vec<Output> {
-        let children: Vec<Child> = (0..2).map(|rank| command(rank).spawn().unwrap()).collect();
-        children.into_iter().map(|child| child.wait_with_output().unwrap()).collect()
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        self.stopper.stop("the test is over");
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-/// The library that cargo built for this test.
-fn library() -> PathBuf {
-    let program = std::env::current_exe().unwrap();
-    let places = program.ancestors().skip(1).take(2).map(|folder| folder.join("librail.so"));
-    let newest = places
-        .filter(|place| place.exists())
-        .max_by_key(|place| place.metadata().unwrap().modified().unwrap());
-    newest.expect("cargo builds librail.so beside this test")
-}
-
-fn here(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
+use world::{World, here, library, said};
 
 /// The compiled C program, or `None` where there is no compiler.
 fn compiled(room: &Path) -> Option<PathBuf> {
@@ -105,15 +36,11 @@ fn compiled(room: &Path) -> Option<PathBuf> {
     Some(program)
 }
 
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-}
-
 #[test]
 fn a_c_program_does_every_operation() {
-    let world = World::new();
+    let world = World::new(&[0, 0], 0);
     let Some(program) = compiled(world.room.path()) else { return };
-    for (rank, output) in world.both(|rank| world.rank(rank, &program)).iter().enumerate() {
+    for (rank, output) in world.all(|rank| world.rank(rank, &program)).iter().enumerate() {
         assert!(output.status.success(), "rank {rank}: {}", said(output));
         assert!(said(output).contains("all calls right"), "rank {rank}: {}", said(output));
     }
@@ -122,26 +49,26 @@ fn a_c_program_does_every_operation() {
 /// A program that ends without rail_finalize leaves cleanly; one that crashes is a lost rank.
 #[test]
 fn exit_is_a_clean_leave_and_a_crash_is_not() {
-    let world = World::new();
+    let world = World::new(&[0, 0], 0);
     let Some(program) = compiled(world.room.path()) else { return };
-    let with = |world: &World, rank: u32, what: &str| {
+    let with = |world: &World, rank: usize, what: &str| {
         let mut command = world.rank(rank, &program);
         command.arg(what);
         command
     };
-    let outputs = world.both(|rank| with(&world, rank, "exit"));
+    let outputs = world.all(|rank| with(&world, rank, "exit"));
     assert!(outputs.iter().all(|output| output.status.code() == Some(0)), "{}", said(&outputs[0]));
-    let world = World::new();
-    let outputs = world.both(|rank| with(&world, rank, if rank == 0 { "wait" } else { "crash" }));
+    let world = World::new(&[0, 0], 0);
+    let outputs = world.all(|rank| with(&world, rank, if rank == 0 { "wait" } else { "crash" }));
     assert!(said(&outputs[0]).contains("status -6 a rank of the job ended"), "{}", said(&outputs[0]));
     assert!(said(&outputs[0]).contains("rank 1"), "{}", said(&outputs[0]));
 }
 
 #[test]
 fn a_call_without_waiting_has_its_limit_too() {
-    let world = World::new();
+    let world = World::new(&[0, 0], 0);
     let Some(program) = compiled(world.room.path()) else { return };
-    let outputs = world.both(|rank| {
+    let outputs = world.all(|rank| {
         let mut command = world.rank(rank, &program);
         command.arg("late");
         command
@@ -158,8 +85,8 @@ fn the_python_job_runs() {
         eprintln!("skipped: no python3");
         return;
     }
-    let world = World::new();
-    let outputs = world.both(|rank| {
+    let world = World::new(&[0, 0], 0);
+    let outputs = world.all(|rank| {
         let mut command = world.rank(rank, python);
         command.arg(&script).env("LOCAL_RANK", rank.to_string());
         command
@@ -178,11 +105,40 @@ fn without_an_engine_the_cause_is_told() {
     let mut command = Command::new(program);
     command.env("LD_LIBRARY_PATH", library().parent().unwrap());
     command.env_remove("RAIL_ENGINE_SOCKET").env_remove("RANK");
-    let output = command.output().unwrap();
+    let output: Output = command.output().unwrap();
     assert!(said(&output).contains("RAIL_ENGINE_SOCKET is not set"), "{}", said(&output));
     command.env("RAIL_ENGINE_SOCKET", "/nonexistent/socket").env("RANK", "0");
     let output = command.output().unwrap();
     assert!(said(&output).contains("/nonexistent/socket"), "{}", said(&output));
+}
+
+/// The header is plain C99 and C++, and names exactly the functions that the library has.
+#[test]
+fn the_header_is_for_any_compiler_and_complete() {
+    for (compiler, language) in [("gcc", &["-std=c99", "-x", "c"][..]), ("g++", &["-std=c++11", "-x", "c++"])]
+    {
+        let mut command = Command::new(compiler);
+        command.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]).args(language);
+        match command.arg(here("rail.h")).output() {
+            Err(_) => println!("skipped: no {compiler}"),
+            Ok(output) => assert!(output.status.success(), "{compiler}: {}", said(&output)),
+        }
+    }
+    let header = std::fs::read_to_string(here("rail.h")).unwrap();
+    let code: String = header.split("*/").map(|part| part.split("/*").next().unwrap()).collect();
+    let declared: BTreeSet<&str> = code
+        .split('(')
+        .filter_map(|before| before.split(|c: char| !c.is_alphanumeric() && c != '_').next_back())
+        .filter(|name| name.starts_with("rail_"))
+        .collect();
+    let Ok(output) = Command::new("nm").args(["-D", "--defined-only"]).arg(library()).output() else {
+        println!("skipped: no nm");
+        return;
+    };
+    let symbols = String::from_utf8(output.stdout).unwrap();
+    let exported = symbols.lines().filter_map(|line| line.split_whitespace().next_back());
+    let exported = exported.filter(|name| name.starts_with("rail_") && *name != "rail_debug_panic");
+    assert_eq!(declared, exported.collect());
 }
 
 /// Every name and number of the header is that of the library.

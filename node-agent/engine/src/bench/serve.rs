@@ -2,7 +2,8 @@
 //!
 //! A bench that compares several libraries keeps their ranks alive side by side, so that their repetitions can alternate
 //! within the same minute; every library's rank program speaks these lines. `bytes=1048576 iterations=10 warmup=2 verify=0
-//! staged=0` asks for ten timed all-reduces of f32 sums; the answer holds the monotonic clock before and after each.
+//! staged=0
+//! inplace=0` asks for ten timed all-reduces of f32 sums; the answer holds the monotonic clock before and after each.
 //! Unverified repetitions follow each other at once, as in a training step; verified ones are filled and checked between.
 
 use std::io::{BufRead as _, Write as _};
@@ -63,6 +64,8 @@ fn parse(line: &str) -> Result<Task, String> {
         iterations: 1,
         warmup: 0,
         verify: false,
+        in_place: false,
+        ordinary: false,
     };
     let mut staged = false;
     for word in line.split_whitespace() {
@@ -75,6 +78,7 @@ fn parse(line: &str) -> Result<Task, String> {
             "warmup" => options.warmup = count(),
             "verify" => options.verify = number != 0,
             "staged" => staged = number != 0,
+            "inplace" => options.in_place = number != 0,
             // Meant for libraries that need help to use several rails.
             "split" => {}
             _ => return Err(format!("there is no '{key}'")),

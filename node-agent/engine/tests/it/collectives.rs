@@ -6,7 +6,17 @@ use node_agent_engine::bench::{Options, measure};
 use crate::world::World;
 
 fn options(op: OpKind, dtype: Dtype, reduce: ReduceOp, bytes: u64) -> Options {
-    Options { op, bytes, dtype, reduce, iterations: 2, warmup: 0, verify: true }
+    Options {
+        op,
+        bytes,
+        dtype,
+        reduce,
+        iterations: 2,
+        warmup: 0,
+        verify: true,
+        in_place: false,
+        ordinary: false,
+    }
 }
 
 /// One to four nodes with one to three ranks each, even and uneven.

@@ -7,7 +7,9 @@
 )]
 
 mod bad_input;
+mod board;
 mod collectives;
+mod drain;
 mod loss;
 mod processes;
 mod world;

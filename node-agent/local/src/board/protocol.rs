@@ -225,7 +225,7 @@ pub trait Table {
         let member = self.member(rank);
         let count = member.freed_count.load(Ordering::Relaxed);
         member.freed[count as usize % FREED].store(buffer, Ordering::Relaxed);
-        member.freed_count.store(count + 1, Ordering::Release);
+        member.freed_count.store(count.wrapping_add(1), Ordering::Release);
     }
 
     /// Buffers that `rank` has given back, all in all.
@@ -347,8 +347,8 @@ pub trait Table {
     /// 2 WINDOW ... before it. This is the caller's last touch of the operation in the name of that tile.
     fn finish(&self, seq: u64, piece: u32, tiles_upto: u32, tiles: u32) -> Finished {
         let slot = self.slot(seq);
-        let done = slot.done[piece as usize % WINDOW].fetch_add(1, Ordering::AcqRel) + 1;
-        let finished = slot.finished.fetch_add(1, Ordering::AcqRel) + 1;
+        let done = slot.done[piece as usize % WINDOW].fetch_add(1, Ordering::AcqRel).wrapping_add(1);
+        let finished = slot.finished.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         Finished { piece: done == tiles_upto, all: finished == tiles }
     }
 

@@ -11,6 +11,9 @@ use crate::transport::{Counters, Sink};
 
 /// Bytes read ahead of what a payload needs: headers and small payloads that follow.
 const AHEAD: usize = 8 << 10;
+/// After a frame with a payload of this size only the next header is read ahead: the next payload is likely to be as
+/// large, and had to be copied from the read-ahead to where it belongs.
+const LARGE: usize = 4 << 10;
 /// Bytes that one link may read in one turn, so that no link waits long for another.
 const TURN: usize = 1 << 20;
 /// Pieces of one vectored write.
@@ -33,6 +36,8 @@ pub struct Receiver {
     end: usize,
     /// The frame whose payload is coming in, and how much of it is here.
     current: Option<(Header, usize)>,
+    /// The latest frame with a payload had a large one.
+    large: bool,
 }
 
 /// Where a link's frames go.
@@ -45,7 +50,7 @@ pub struct Place<'a> {
 
 impl Receiver {
     pub fn new() -> Self {
-        Receiver { ahead: Box::new([0; AHEAD]), start: 0, end: 0, current: None }
+        Receiver { ahead: Box::new([0; AHEAD]), start: 0, end: 0, current: None, large: false }
     }
 
     /// Reads until the stream is drained or the turn is over, and reports every frame. A short read drains it, unless
@@ -64,8 +69,8 @@ impl Receiver {
                 Ok(0) => return Err(RailCause::Closed),
                 Ok(n) => {
                     place.counters.rx_bytes += n as u64;
+                    self.parse(place)?;
                     if n < wanted && !closing {
-                        self.parse(place)?;
                         return Ok(Turn::Drained);
                     }
                     budget = budget.saturating_sub(n);
@@ -75,7 +80,6 @@ impl Receiver {
                 Err(error) => return Err(cause(&error)),
             }
             if budget == 0 {
-                self.parse(place)?;
                 return Ok(Turn::More);
             }
         }
@@ -89,7 +93,8 @@ impl Receiver {
             (self.start, self.end) = (0, self.end - self.start);
         }
         let Some((header, at)) = &mut self.current else {
-            let free = &mut self.ahead[self.end..];
+            let most = if self.large { HEADER_BYTES } else { AHEAD };
+            let free = &mut self.ahead[self.end..most];
             let wanted = free.len();
             let result = stream.read(free);
             self.end += result.as_ref().map_or(0, |&n| n);
@@ -103,7 +108,8 @@ impl Receiver {
                 let first = landing.len().min(left);
                 let landing = &mut landing[..first];
                 // What follows may be read too only if this is the end of the payload.
-                let follow = if first == left { ahead.len() } else { 0 };
+                let most = if self.large { HEADER_BYTES } else { ahead.len() };
+                let follow = if first == left { most } else { 0 };
                 let mut slices = [IoSliceMut::new(landing), IoSliceMut::new(&mut ahead[..follow])];
                 (stream.read_vectored(&mut slices), first, first + follow)
             }
@@ -150,6 +156,9 @@ impl Receiver {
             let header = Header::decode(&self.ahead[self.start..self.start + HEADER_BYTES])?;
             self.start += HEADER_BYTES;
             place.sink.begin(place.rail, place.peer, &header)?;
+            if header.length > 0 {
+                self.large = header.length as usize >= LARGE;
+            }
             self.current = Some((header, 0));
         }
     }

@@ -31,7 +31,7 @@ fn miss(error: &io::Error) -> Miss {
 }
 
 impl TcpRails {
-    fn half_open(&self) -> usize {
+    pub(super) fn half_open(&self) -> usize {
         self.conns.iter().flatten().filter(|c| matches!(c.state, State::Meeting { .. })).count()
     }
 

@@ -3,23 +3,29 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand::SystemRandom;
 use mio::net::{TcpListener, TcpStream};
+use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use node_agent_collective::shape::{Node, Rail};
 use node_agent_collective::{RailCause, Transmit};
 
 use super::conn::{Place, Receiver, Sender, Turn};
 use super::handshake::{Handshake, Party};
+use super::marks::Marks;
+use super::port::Watch;
+use super::spin::{Lap, Spin};
 use super::wire_up::Dial;
 use super::{EXTERNAL_TOKENS, Refusals, SetupError, TcpConfig, Wiring, socket};
 use crate::transport::{Counters, Sink, Transport, TransportError, Waker};
 
 const WAKER: Token = Token(EXTERNAL_TOKENS);
-pub(super) const FIRST_LISTENER: usize = EXTERNAL_TOKENS + 1;
+const PORTS: Token = Token(EXTERNAL_TOKENS + 1);
+pub(super) const FIRST_LISTENER: usize = EXTERNAL_TOKENS + 2;
 
 /// A connection, from its first to its last byte.
 #[derive(Debug)]
@@ -48,8 +54,10 @@ pub(super) enum State {
 }
 
 /// What an event says.
+#[derive(Debug, Clone, Copy)]
 struct Seen {
     token: Token,
+    readable: bool,
     writable: bool,
     closed: bool,
 }
@@ -57,7 +65,8 @@ struct Seen {
 impl Seen {
     fn of(event: &mio::event::Event) -> Self {
         let closed = event.is_read_closed() || event.is_error();
-        Self { token: event.token(), writable: event.is_writable(), closed }
+        let readable = event.is_readable() || closed;
+        Self { token: event.token(), readable, writable: event.is_writable(), closed }
     }
 }
 
@@ -78,6 +87,10 @@ pub struct TcpRails {
     pub(super) random: SystemRandom,
     pub(super) poll: Poll,
     events: Events,
+    /// The events of a turn, and the connections that it serves: kept only for their memory.
+    seen: Vec<Seen>,
+    order: Vec<usize>,
+    spin: Spin,
     waker: Arc<mio::Waker>,
     pub(super) listeners: Vec<TcpListener>,
     pub(super) conns: Vec<Option<Conn>>,
@@ -87,12 +100,16 @@ pub struct TcpRails {
     pub(super) latest: BTreeMap<(Rail, Node), u32>,
     pub(super) counters: BTreeMap<(Rail, Node), Counters>,
     /// Connections that may have more to read.
-    pub(super) ready: BTreeSet<usize>,
+    pub(super) ready: Marks,
     /// Connections that may have something to write.
-    dirty: BTreeSet<usize>,
+    dirty: Marks,
     /// Listeners that may have more to accept.
     pub(super) crowd: BTreeSet<usize>,
     pub(super) changes: VecDeque<Change>,
+    /// The watch on the own ports, if the system lets this process have one.
+    watch: Option<Watch>,
+    /// Events of the ports may be left to read.
+    watched: bool,
     /// Rails whose own port is down.
     pub(super) dark: BTreeSet<Rail>,
     pub(super) refusals: Refusals,
@@ -119,28 +136,42 @@ impl TcpRails {
             poll.registry().register(&mut listener, token, Interest::READABLE).map_err(SetupError::Poll)?;
             listeners.push(listener);
         }
+        let watch = watch_ports(config, poll.registry());
         let c = config;
-        Ok(TcpRails {
+        let mut rails = TcpRails {
             party: Party::new(c.node, c.nodes, &c.job_uid, c.attempt, c.epoch, &c.key.0),
             random: SystemRandom::new(),
             poll,
             events: Events::with_capacity(256),
+            seen: Vec::new(),
+            order: Vec::new(),
+            spin: Spin::default(),
             waker,
             listeners,
             conns: Vec::new(),
             links: BTreeMap::new(),
             latest: BTreeMap::new(),
             counters: BTreeMap::new(),
-            ready: BTreeSet::new(),
-            dirty: BTreeSet::new(),
+            ready: Marks::default(),
+            dirty: Marks::default(),
             crowd: BTreeSet::new(),
             changes: VecDeque::new(),
+            watch,
+            watched: false,
             dark: BTreeSet::new(),
             refusals: Refusals::default(),
             dial: Dial::default(),
             turn: 0,
             config: config.clone(),
-        })
+        };
+        rails.look_at_ports();
+        Ok(rails)
+    }
+
+    /// Takes the ports' states over from the watch.
+    fn look_at_ports(&mut self) {
+        let states = self.watch.as_ref().map(Watch::states).unwrap_or_default();
+        states.into_iter().for_each(|(rail, up)| self.set_port(rail, up));
     }
 
     /// The address that each rail listens on.
@@ -198,8 +229,8 @@ impl TcpRails {
         if let Some(mut conn) = self.conns[at].take() {
             let _ = self.poll.registry().deregister(&mut conn.stream);
         }
-        self.ready.remove(&at);
-        self.dirty.remove(&at);
+        self.ready.remove(at);
+        self.dirty.remove(at);
     }
 
     /// Ends a link: what is queued is dropped, and a reset tells the peer.
@@ -261,59 +292,109 @@ impl TcpRails {
         }
     }
 
-    /// Connections in an order that begins elsewhere in every turn, so that none is always served first.
-    fn in_turn(&self, some: BTreeSet<usize>) -> Vec<usize> {
-        let mut order: Vec<usize> = some.into_iter().collect();
-        let first = self.turn % order.len().max(1);
-        order.rotate_left(first);
-        order
-    }
-
-    /// Reads or writes a link.
-    fn exchange(&mut self, at: usize, reads: bool, sink: &mut dyn Sink, now: Instant) {
-        let Some(conn) = &mut self.conns[at] else { return };
-        let Conn { stream, rail, state: State::Open { peer, receiver, sender, .. }, closing } = conn else {
+    /// Writes what a link takes.
+    fn write(&mut self, at: usize, sink: &mut dyn Sink) {
+        let Some(Conn { stream, rail, state: State::Open { peer, sender, .. }, .. }) = &mut self.conns[at]
+        else {
             return;
         };
         let (rail, peer) = (*rail, *peer);
         let counters = self.counters.entry((rail, peer)).or_default();
-        let mut place = Place { rail, peer, counters, sink };
-        let result = if reads {
-            receiver.read(stream, *closing, &mut place).map(|turn| {
-                if turn == Turn::Drained {
-                    self.ready.remove(&at);
-                }
-            })
-        } else {
-            sender.write(stream, &mut place)
-        };
+        let result = sender.write(stream, &mut Place { rail, peer, counters, sink });
         if let Err(cause) = result {
-            self.end(rail, peer, cause, now);
+            self.end(rail, peer, cause, Instant::now());
             self.report(sink);
         }
     }
 
-    fn handle(&mut self, Seen { token, writable, closed }: Seen, sink: &mut dyn Sink) {
+    /// Reads what a link has.
+    fn read(&mut self, at: usize, sink: &mut dyn Sink) {
+        let Some(Conn { stream, rail, state: State::Open { peer, receiver, .. }, closing }) =
+            &mut self.conns[at]
+        else {
+            return;
+        };
+        let (rail, peer) = (*rail, *peer);
+        let counters = self.counters.entry((rail, peer)).or_default();
+        match receiver.read(stream, *closing, &mut Place { rail, peer, counters, sink }) {
+            Ok(Turn::More) => self.ready.insert(at),
+            Ok(Turn::Drained) => {}
+            Err(cause) => {
+                self.end(rail, peer, cause, Instant::now());
+                self.report(sink);
+            }
+        }
+    }
+
+    /// Waits for events: spins first if that is likely to be worth it.
+    fn wait(&mut self, wait: Option<Duration>, start: Instant) -> Result<(), TransportError> {
+        if wait != Some(Duration::ZERO) && self.spin.begins(start) {
+            let mut last = start;
+            loop {
+                self.ask(Some(Duration::ZERO))?;
+                let now = Instant::now();
+                if !self.events.is_empty() {
+                    self.spin.ended(now - start, false);
+                    return Ok(());
+                }
+                let over = wait.is_some_and(|wait| now - start >= wait);
+                if over || self.spin.lap(start, last, now) == Lap::Stop {
+                    break;
+                }
+                last = now;
+                std::thread::yield_now();
+            }
+        }
+        self.ask(wait)?;
+        if wait != Some(Duration::ZERO) && !self.events.is_empty() {
+            self.spin.ended(start.elapsed(), true);
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, wait: Option<Duration>) -> Result<(), TransportError> {
+        match self.poll.poll(&mut self.events, wait) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(TransportError::Poll(error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn handle(&mut self, seen: Seen, sink: &mut dyn Sink) {
+        let Seen { token, readable, writable, closed } = seen;
         let first_conn = FIRST_LISTENER + self.listeners.len();
         match token {
             WAKER => {}
+            PORTS => self.watched = true,
             Token(t) if t < EXTERNAL_TOKENS => sink.external(t),
             Token(t) if t < first_conn => drop(self.crowd.insert(t - FIRST_LISTENER)),
             Token(t) => {
                 let at = t - first_conn;
-                self.ready.insert(at);
-                if let Some(Some(conn)) = self.conns.get_mut(at) {
-                    conn.closing |= closed;
-                }
-                if let Some(Some(Conn { state: State::Open { sender, .. }, .. })) = self.conns.get_mut(at)
-                    && writable
-                {
-                    sender.unblock();
-                    self.dirty.insert(at);
+                let Some(Some(conn)) = self.conns.get_mut(at) else { return };
+                conn.closing |= closed;
+                match &mut conn.state {
+                    State::Meeting { .. } => self.ready.insert(at),
+                    State::Open { sender, .. } => {
+                        if readable {
+                            self.ready.insert(at);
+                        }
+                        if writable {
+                            sender.unblock();
+                            self.dirty.insert(at);
+                        }
+                    }
                 }
             }
         }
     }
+}
+
+/// Opens the watch on the ports, if there may be one. Without it a rail's end is known by its silence.
+fn watch_ports(config: &TcpConfig, registry: &mio::Registry) -> Option<Watch> {
+    let opened = Watch::open(&config.rails).and_then(|watch| {
+        registry.register(&mut SourceFd(&watch.fd().as_raw_fd()), PORTS, Interest::READABLE)?;
+        Ok(watch)
+    });
+    opened.inspect_err(|error| tracing::warn!(%error, "the own ports cannot be watched")).ok()
 }
 
 impl Transport for TcpRails {
@@ -327,10 +408,13 @@ impl Transport for TcpRails {
 
     fn flush(&mut self, sink: &mut dyn Sink) {
         self.report(sink);
-        let dirty = std::mem::take(&mut self.dirty);
-        for at in self.in_turn(dirty) {
-            self.exchange(at, false, sink, Instant::now());
+        if self.dirty.is_empty() {
+            return;
         }
+        let mut order = std::mem::take(&mut self.order);
+        self.dirty.take(self.turn, &mut order);
+        order.iter().for_each(|&at| self.write(at, sink));
+        self.order = order;
     }
 
     fn poll(&mut self, timeout: Option<Duration>, sink: &mut dyn Sink) -> Result<(), TransportError> {
@@ -338,33 +422,32 @@ impl Transport for TcpRails {
         let now = Instant::now();
         self.turn_clock(now);
         let timer = self.next_timer(now).map(|t| t.saturating_duration_since(now));
-        let busy = !self.ready.is_empty() || !self.crowd.is_empty() || !self.changes.is_empty();
+        let busy =
+            self.watched || !self.ready.is_empty() || !self.crowd.is_empty() || !self.changes.is_empty();
         let wait = if busy { Some(Duration::ZERO) } else { timeout.into_iter().chain(timer).min() };
-        match self.poll.poll(&mut self.events, wait) {
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => {
-                return Err(TransportError::Poll(error));
-            }
-            _ => {}
+        self.wait(wait, now)?;
+        let mut seen = std::mem::take(&mut self.seen);
+        seen.extend(self.events.iter().map(Seen::of));
+        seen.drain(..).for_each(|seen| self.handle(seen, sink));
+        self.seen = seen;
+        if let Some(watch) = self.watch.as_mut().filter(|_| self.watched) {
+            self.watched = watch.read();
+            self.look_at_ports();
         }
-        let events: Vec<Seen> = self.events.iter().map(Seen::of).collect();
-        for seen in events {
-            self.handle(seen, sink);
+        if !self.crowd.is_empty() {
+            let now = Instant::now();
+            self.crowd.clone().into_iter().for_each(|rail| self.accept(rail, now));
         }
-        let now = Instant::now();
-        for rail in self.crowd.clone() {
-            self.accept(rail, now);
-        }
-        for at in self.ready.clone() {
-            if let Some(Some(Conn { state: State::Meeting { .. }, .. })) = self.conns.get(at) {
-                self.ready.remove(&at);
-                self.advance(at, now);
-            }
+        let mut order = std::mem::take(&mut self.order);
+        self.turn += 1;
+        self.ready.take(self.turn, &mut order);
+        if self.half_open() > 0 {
+            let now = Instant::now();
+            order.iter().for_each(|&at| self.advance(at, now));
         }
         self.report(sink);
-        self.turn += 1;
-        for at in self.in_turn(self.ready.clone()) {
-            self.exchange(at, true, sink, now);
-        }
+        order.iter().for_each(|&at| self.read(at, sink));
+        self.order = order;
         self.flush(sink);
         Ok(())
     }

@@ -1,0 +1,82 @@
+//! How long to ask again and again before sleeping: a bounded spin that learns whether it is worth it.
+//!
+//! Waking a sleeper costs some 5 to 50 microseconds, so a spin that is as long can at most double what a wait costs, and one
+//! that is answered in time saves most of it. Where those who are waited for need a processor that this thread has, each
+//! look is followed by an offer of the processor; a thread that does not get it back soon is in the way and goes to sleep.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Bounds of a spin, in nanoseconds.
+const LEAST: u32 = 2_000;
+const MOST: u32 = 60_000;
+/// Looks between two looks at the clock, where the processor is not offered.
+const LOOKS: u32 = 64;
+/// Longest time without the processor of a thread that is not in anybody's way.
+const LAP: Duration = Duration::from_micros(200);
+
+/// How long spinning is worth it for one kind of wait.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    /// Nanoseconds of the next spin.
+    budget: AtomicU32,
+    /// Whether the processor is offered between looks.
+    offers: bool,
+}
+
+impl Patience {
+    /// For `threads` that wait for each other: they offer their processors where those are fewer.
+    pub(crate) fn among(threads: usize) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Self { budget: AtomicU32::new(MOST / 2), offers: threads > processors }
+    }
+
+    /// For waiting for another process, which may need this processor.
+    pub(crate) fn offering() -> Self {
+        Self { budget: AtomicU32::new(MOST / 2), offers: true }
+    }
+
+    /// Looks for something a little while.
+    pub(crate) fn look<T>(&self, mut found: impl FnMut() -> Option<T>) -> Option<T> {
+        let budget = self.budget.load(Ordering::Relaxed);
+        let end = Duration::from_nanos(budget.into());
+        let start = Instant::now();
+        let mut lap = Duration::ZERO;
+        loop {
+            for _ in 0..if self.offers { 1 } else { LOOKS } {
+                if let Some(found) = found() {
+                    self.budget.store(budget.saturating_mul(2).min(MOST), Ordering::Relaxed);
+                    return Some(found);
+                }
+                std::hint::spin_loop();
+            }
+            if self.offers {
+                std::thread::yield_now();
+            }
+            let now = start.elapsed();
+            if now >= end || now - lap >= LAP {
+                // The last offer may have been what was needed.
+                let late = found();
+                let worth = if late.is_some() { budget } else { (budget / 2).max(LEAST) };
+                self.budget.store(worth, Ordering::Relaxed);
+                return late;
+            }
+            lap = now;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_learns_and_stays_within_its_bounds() {
+        for patience in [Patience::offering(), Patience::among(1)] {
+            (0..20).for_each(|_| assert_eq!(patience.look(|| None::<()>), None));
+            assert_eq!(patience.budget.load(Ordering::Relaxed), LEAST);
+            (0..20).for_each(|_| assert_eq!(patience.look(|| Some(7)), Some(7)));
+            assert_eq!(patience.budget.load(Ordering::Relaxed), MOST);
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! How the nodes of a job agree on a [`Plan`], while operations run.
+//!
+//! Every node reports to node 0 what is left of its capacity and what it measures. Node 0 makes a plan of that, tells it to
+//! all, and when all have it, puts it in force: **each of its announcements of operation t names the plan of operation t + 8**
+//! ([`MAX_ACTIVE`]). A node starts operation s only after operation s - 8 is complete there, for which it must have heard node 0's
+//! announcement of it: so it knows the plan of s, and nobody has to wait or to ask. The first eight operations follow version 0.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::FrameError;
+use crate::header::{Header, Key, Kind};
+use crate::machine::Machine;
+use crate::plan::{FULL, Plan};
+use crate::shape::{MAX_ACTIVE, Node, Rail, Time};
+
+/// The node that makes plans.
+const MAKER: Node = 0;
+/// Capacities that differ by no more than this (of 1024) are equal.
+const STEP: u16 = 40;
+/// A rail that is slower than the best of its node by less than this factor counts in full: rates are noisy.
+const SLOW: f64 = 2.0;
+/// Pause between two looks at the measured rates.
+const LOOK: Time = Time::from_millis(100);
+/// Versions that operations under way may need at once; with more, no new one is made.
+const VERSIONS: usize = 4;
+/// Weak nodes that a plan names; with more, all count as equal.
+const MOST_WEAK: usize = 64;
+
+/// What a node says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Report {
+    /// What is left of its capacity, of 1024.
+    pub capacity: u16,
+    /// Time of a trip, in nanoseconds; 0: not known.
+    pub alpha_ns: u32,
+    /// Time of a byte on one rail, in picoseconds; 0: not known.
+    pub beta_ps: u32,
+}
+
+impl Report {
+    /// Whether another plan would come of it.
+    fn differs(self, other: Report) -> bool {
+        let far = |a: u32, b: u32| a != b && (a == 0 || b == 0 || a > b / 2 * 3 || b > a / 2 * 3);
+        self.capacity.abs_diff(other.capacity) > STEP
+            || (self.capacity == FULL) != (other.capacity == FULL)
+            || far(self.alpha_ns, other.alpha_ns)
+            || far(self.beta_ps, other.beta_ps)
+    }
+}
+
+/// A plan that comes in, piece by piece.
+#[derive(Debug, Clone, Default)]
+struct Parts {
+    plan: Plan,
+    seen: BTreeSet<u16>,
+}
+
+/// What a node knows of plans.
+#[derive(Debug, Clone)]
+pub struct Agreement {
+    /// By version; the last few.
+    plans: BTreeMap<u32, Plan>,
+    /// Which version (its low byte) the operations follow that are under way or soon will be.
+    in_force: BTreeMap<u64, u8>,
+    parts: BTreeMap<u32, Parts>,
+    /// What this node reported last, how often, and when it looks again.
+    told: (Option<Report>, u64),
+    look: Time,
+    /// Least time that a probe took to come back.
+    pub round_trip: Option<Time>,
+    // Of the maker only:
+    reports: Vec<(Report, u64)>,
+    /// The newest version that all have, and the one that some have.
+    latest: u32,
+    proposed: Option<(u32, BTreeSet<Node>)>,
+}
+
+impl Agreement {
+    pub fn new(nodes: usize) -> Self {
+        let healthy = Report { capacity: FULL, ..Report::default() };
+        Agreement {
+            plans: BTreeMap::from([(0, Plan::default())]),
+            in_force: BTreeMap::new(),
+            parts: BTreeMap::new(),
+            told: (None, 0),
+            look: Time::ZERO,
+            round_trip: None,
+            reports: vec![(healthy, 0); nodes],
+            latest: 0,
+            proposed: None,
+        }
+    }
+
+    /// The plan of version 0.
+    pub fn begin_with(&mut self, plan: Plan) {
+        self.plans.insert(0, Plan { version: 0, ..plan });
+    }
+
+    /// The plan of an operation that starts.
+    pub fn plan(&self, seq: u64) -> Plan {
+        let code = self.in_force.get(&seq).copied().unwrap_or(0);
+        let known = self.plans.values().rev().find(|p| p.version as u8 == code);
+        known.cloned().unwrap_or_default()
+    }
+
+    /// The newest plan that this node knows.
+    pub fn newest(&self) -> &Plan {
+        static NONE: std::sync::LazyLock<Plan> = std::sync::LazyLock::new(Plan::default);
+        self.plans.values().next_back().unwrap_or(&NONE)
+    }
+
+    fn keep(&mut self, plan: Plan) {
+        self.plans.insert(plan.version, plan);
+        while self.plans.len() > 2 * VERSIONS {
+            self.plans.pop_first();
+        }
+    }
+}
+
+impl Machine {
+    /// An operation starts here: on the maker that settles the plan of the one that is eight later.
+    pub(super) fn settle_plan(&mut self, seq: u64) -> u8 {
+        let next = seq + MAX_ACTIVE;
+        if self.layout.node == MAKER {
+            self.agreement.in_force.insert(next, self.agreement.latest as u8);
+        }
+        let old = seq.saturating_sub(2 * MAX_ACTIVE);
+        self.agreement.in_force = self.agreement.in_force.split_off(&old);
+        self.agreement.in_force.get(&next).copied().unwrap_or(0)
+    }
+
+    /// The maker's announcement of an operation names the plan of the one that is eight later.
+    pub(super) fn learn_plan(&mut self, peer: Node, header: &Header) {
+        if let Key::Collective { seq } = header.key
+            && peer == MAKER
+            && header.call.is_some()
+        {
+            self.agreement.in_force.insert(seq + MAX_ACTIVE, header.plan);
+        }
+    }
+
+    /// Time has passed: reports and plans what is due.
+    pub(super) fn tend_plan(&mut self, now: Time) {
+        #[cfg(test)]
+        if self.planless {
+            return;
+        }
+        if self.layout.nodes() < 2 || self.failure.is_some() {
+            return;
+        }
+        let changed = std::mem::take(&mut self.rails_changed);
+        if changed || now >= self.agreement.look && !self.ops.is_empty() {
+            self.agreement.look = now + LOOK;
+            self.report(now);
+        }
+        if self.layout.node == MAKER {
+            self.propose();
+        }
+    }
+
+    fn report(&mut self, now: Time) {
+        let report = Report {
+            capacity: self.capacity(now),
+            alpha_ns: self
+                .agreement
+                .round_trip
+                .map_or(0, |t| u32::try_from(t.as_nanos() / 2).unwrap_or(u32::MAX)),
+            beta_ps: self.beta(now),
+        };
+        let last = self.agreement.told.0;
+        if last.is_some_and(|last| !report.differs(last)) {
+            return;
+        }
+        self.agreement.told = (Some(report), self.agreement.told.1 + 1);
+        let value = self.agreement.told.1;
+        if self.layout.node == MAKER {
+            self.agreement.reports[usize::from(MAKER)] = (report, value);
+            return;
+        }
+        let kind =
+            Kind::Report { capacity: report.capacity, alpha_ns: report.alpha_ns, beta_ps: report.beta_ps };
+        let header = Header { value, ..self.control(kind, Key::Link, None) };
+        self.peers[usize::from(MAKER)].control.push_back(header);
+    }
+
+    /// What is left of this node's capacity, of 1024: its rails, in full for one that reaches a peer and is as fast as
+    /// the others.
+    fn capacity(&self, now: Time) -> u16 {
+        let rails = self.config.rails;
+        let rate = |rail: Rail| {
+            let rates = self.layout.peers().filter_map(|peer| self.links.get(rail, peer).lasting_rate(now));
+            let rates: Vec<f64> = rates.collect();
+            (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
+        };
+        let rates: Vec<Option<f64>> = (0..rails as Rail).map(rate).collect();
+        let best = rates.iter().flatten().copied().fold(0.0, f64::max);
+        let mut sum = 0.0;
+        for (rail, rate) in (0..).zip(&rates) {
+            let weight = rate.map_or(1.0, |r| if r * SLOW < best { r / best } else { 1.0 });
+            let carries = |peer: Node| {
+                let link = self.links.get(rail, peer);
+                link.is_up() && !link.is_drained()
+            };
+            // A rail that still reaches anybody can be filled with what goes there.
+            sum += if self.layout.peers().any(carries) { weight } else { 0.0 };
+        }
+        (sum / rails as f64 * f64::from(FULL)).round() as u16
+    }
+
+    /// Time of a byte on the best rail of this node, in picoseconds; 0 if no rate is known.
+    fn beta(&self, now: Time) -> u32 {
+        let rate = |rail: Rail| -> f64 {
+            self.layout.peers().filter_map(|peer| self.links.get(rail, peer).lasting_rate(now)).sum()
+        };
+        let best = (0..self.config.rails as Rail).map(rate).fold(0.0, f64::max);
+        if best > 0.0 { (1e12 / best) as u32 } else { 0 }
+    }
+
+    /// Makes a new plan if the reports ask for one and the last one has gone its way.
+    fn propose(&mut self) {
+        let agreement = &self.agreement;
+        let mut needed: BTreeSet<u8> = agreement.in_force.values().copied().collect();
+        needed.insert(agreement.latest as u8);
+        let Some(base) = agreement.plans.get(&agreement.latest) else { return };
+        if agreement.proposed.is_some() || needed.len() >= VERSIONS {
+            return;
+        }
+        let wanted = self.wanted(base);
+        let nodes = self.layout.nodes();
+        let far = |a: u32, b: u32| a > b / 2 * 3 || b > a / 2 * 3;
+        let weaker =
+            base.capacities(nodes).iter().zip(wanted.capacities(nodes)).any(|(a, b)| a.abs_diff(b) > STEP);
+        if !weaker
+            && !far(wanted.alpha_ns, base.alpha_ns)
+            && !far(wanted.beta_ps_per_byte, base.beta_ps_per_byte)
+        {
+            return;
+        }
+        let version = self.agreement.latest + 1;
+        let plan = Plan { version, ..wanted };
+        for header in self.parts(&plan) {
+            for peer in self.layout.peers() {
+                self.peers[usize::from(peer)].control.push_back(header);
+            }
+        }
+        self.agreement.keep(plan);
+        self.agreement.proposed = Some((version, self.layout.peers().collect()));
+    }
+
+    /// The plan that the reports ask for.
+    fn wanted(&self, base: &Plan) -> Plan {
+        let reports = || self.agreement.reports.iter().map(|(r, _)| *r);
+        let strongest = reports().map(|r| r.capacity).max().unwrap_or(FULL).max(1);
+        // Only how the nodes compare matters: if all have lost the same, none is weak.
+        let scaled = |r: Report| (u32::from(r.capacity) * u32::from(FULL) / u32::from(strongest)) as u16;
+        let even = |c: u16| if FULL - c <= STEP { FULL } else { c };
+        let mut capacity: Vec<u16> = reports().map(|r| even(scaled(r))).collect();
+        let weak = capacity.iter().filter(|&&c| c < FULL).count();
+        if weak == 0 || weak > MOST_WEAK {
+            capacity.clear();
+        }
+        let most = |of: fn(Report) -> u32, old: u32| match reports().map(of).max().unwrap_or(0) {
+            0 => old,
+            new => new,
+        };
+        Plan {
+            capacity,
+            alpha_ns: most(|r| r.alpha_ns, base.alpha_ns),
+            beta_ps_per_byte: most(|r| r.beta_ps, base.beta_ps_per_byte),
+            ..base.clone()
+        }
+    }
+
+    /// A plan as frames: one for each weak node, or one.
+    fn parts(&self, plan: &Plan) -> Vec<Header> {
+        let weak = (0..).zip(&plan.capacity).filter(|&(_, &c)| c < FULL);
+        let mut weak: Vec<(Node, u16)> = weak.map(|(n, &c)| (n, c)).collect();
+        if weak.is_empty() {
+            weak.push((MAKER, FULL));
+        }
+        let of = weak.len() as u16;
+        let part = |(index, (node, capacity)): (u16, (Node, u16))| {
+            let kind = Kind::PlanPart {
+                version: plan.version,
+                index,
+                of,
+                node,
+                capacity,
+                alpha_ns: plan.alpha_ns,
+                beta_ps: plan.beta_ps_per_byte,
+            };
+            self.control(kind, Key::Link, None)
+        };
+        (0..).zip(weak).map(part).collect()
+    }
+
+    /// A node says what is left of it.
+    pub(super) fn reported(&mut self, peer: Node, report: Report, value: u64) {
+        let known = &mut self.agreement.reports[usize::from(peer)];
+        if value > known.1 {
+            *known = (report, value);
+        }
+    }
+
+    /// A piece of a plan comes from the maker.
+    pub(super) fn plan_part(&mut self, peer: Node, kind: Kind) -> Result<(), FrameError> {
+        let Kind::PlanPart { version, index, of, node, capacity, alpha_ns, beta_ps } = kind else {
+            return Ok(());
+        };
+        let refused = |field, value: u64| Err(FrameError::Field { field, value });
+        if peer != MAKER {
+            return refused("plan of node", peer.into());
+        }
+        if usize::from(node) >= self.layout.nodes() || usize::from(of) > MOST_WEAK || index >= of {
+            return refused("part of a plan", u64::from(node) << 32 | u64::from(of) << 16 | u64::from(index));
+        }
+        if self.agreement.plans.contains_key(&version) {
+            return Ok(());
+        }
+        let base = self.agreement.plans.values().next().cloned().unwrap_or_default();
+        // The maker has one plan on its way at a time.
+        self.agreement.parts.retain(|v, _| *v == version);
+        let parts = self.agreement.parts.entry(version).or_default();
+        if parts.seen.is_empty() {
+            parts.plan = Plan { version, alpha_ns, beta_ps_per_byte: beta_ps, capacity: Vec::new(), ..base };
+        }
+        if capacity < FULL {
+            let nodes = self.layout.nodes();
+            parts.plan.capacity.resize(nodes, FULL);
+            parts.plan.capacity[usize::from(node)] = capacity;
+        }
+        parts.seen.insert(index);
+        if parts.seen.len() == usize::from(of)
+            && let Some(parts) = self.agreement.parts.remove(&version)
+        {
+            self.agreement.keep(parts.plan);
+            let header = self.control(Kind::PlanTaken { version }, Key::Link, None);
+            self.peers[usize::from(MAKER)].control.push_back(header);
+        }
+        Ok(())
+    }
+
+    /// A node has a plan.
+    pub(super) fn plan_taken(&mut self, peer: Node, version: u32) {
+        if let Some((proposed, missing)) = &mut self.agreement.proposed
+            && *proposed == version
+        {
+            missing.remove(&peer);
+            if missing.is_empty() {
+                self.agreement.latest = version;
+                self.agreement.proposed = None;
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Own ports whose carrier goes and comes: on virtual cables, so this needs root and `ip`.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use node_agent_collective::shape::{Node, Rail};
+use node_agent_collective::{FrameError, Header, RailCause, Region};
+use node_agent_transport::{JobKey, Sink, TcpConfig, TcpRails, Transport, Wiring};
+
+/// Set in the process that runs inside the namespace.
+const INSIDE: &str = "RAIL_TEST_INSIDE_NAMESPACE";
+
+/// Writes down what rails report, and when, and the generation that was up last.
+#[derive(Default)]
+struct Log(Vec<(String, Instant)>, u32);
+
+impl Log {
+    fn note(&mut self, text: String) {
+        self.0.push((text, Instant::now()));
+    }
+}
+
+impl Sink for Log {
+    fn payload(&self, _: u64, _: Region) -> Option<&[u8]> {
+        None
+    }
+    fn begin(&mut self, _: Rail, _: Node, _: &Header) -> Result<(), FrameError> {
+        Ok(())
+    }
+    fn landing(&mut self, _: Rail, _: Node, _: usize) -> Option<&mut [u8]> {
+        None
+    }
+    fn received(&mut self, _: Rail, _: Node) -> Result<(), FrameError> {
+        Ok(())
+    }
+    fn sent(&mut self, _: Rail, _: Node, _: u64) {}
+    fn rail_up(&mut self, rail: Rail, peer: Node, generation: u32) {
+        self.1 = generation;
+        self.note(format!("up {rail} {peer}"));
+    }
+    fn rail_down(&mut self, rail: Rail, peer: Node, _: u32, cause: RailCause) {
+        self.note(format!("down {rail} {peer}: {cause}"));
+    }
+    fn port_down(&mut self, rail: Rail) {
+        self.note(format!("port down {rail}"));
+    }
+    fn port_up(&mut self, rail: Rail) {
+        self.note(format!("port up {rail}"));
+    }
+}
+
+fn ip(line: &str) {
+    let output = Command::new("ip").args(line.split_whitespace()).output().unwrap();
+    assert!(output.status.success(), "ip {line}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Cable n: port `pN` with address 10.9.N.1, its other end `qN`.
+fn cable(number: u8) {
+    ip(&format!("link add p{number} type veth peer name q{number}"));
+    ip(&format!("link set q{number} up"));
+    ip(&format!("addr add 10.9.{number}.1/24 dev p{number}"));
+    ip(&format!("link set p{number} up"));
+}
+
+/// Waits until the kernel has brought a port into this state; it does so a moment after the command.
+fn settled(port: &str, state: &str) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let output = Command::new("ip").args(["-o", "link", "show", port]).output().unwrap();
+        if String::from_utf8_lossy(&output.stdout).contains(&format!("state {state} ")) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{port} is not {state}");
+    }
+}
+
+fn rails(node: Node, cables: [u8; 2]) -> TcpRails {
+    let address = |number: u8| IpAddr::from([10, 9, number, 1]);
+    let config = TcpConfig {
+        node,
+        nodes: 2,
+        rails: cables.map(address).to_vec(),
+        job_uid: "uid".into(),
+        attempt: 1,
+        epoch: 1,
+        key: JobKey::new([5; 32]),
+        handshake_timeout: Duration::from_secs(2),
+    };
+    TcpRails::bind(&config).unwrap()
+}
+
+/// Two nodes with two rails each on cables 1, 2 and 3, 4. They reach each other inside the kernel; only the state of the
+/// ports is that of the cables.
+struct World {
+    ends: [TcpRails; 2],
+    logs: [Log; 2],
+}
+
+impl World {
+    fn poll(&mut self) {
+        for (end, log) in self.ends.iter_mut().zip(&mut self.logs) {
+            end.poll(Some(Duration::from_millis(2)), log).unwrap();
+        }
+    }
+
+    /// Does something to the cables, and waits for these reports; gives how long the first report of node 0 took.
+    #[track_caller]
+    fn after(&mut self, act: impl FnOnce(), expected: [&[&str]; 2]) -> Duration {
+        self.logs.iter_mut().for_each(|log| log.0.clear());
+        act();
+        let acted = Instant::now();
+        while self.logs.iter().zip(expected).any(|(log, expected)| log.0.len() < expected.len()) {
+            let logs = self.logs.each_ref().map(|l| l.0.iter().map(|(text, _)| text).collect::<Vec<_>>());
+            assert!(acted.elapsed() < Duration::from_secs(10), "{logs:?} instead of {expected:?}");
+            self.poll();
+        }
+        for (log, expected) in self.logs.iter().zip(expected) {
+            assert_eq!(log.0.iter().map(|(text, _)| text).collect::<Vec<_>>(), expected);
+        }
+        self.logs[0].0.first().map_or(Duration::ZERO, |(_, at)| at.saturating_duration_since(acted))
+    }
+}
+
+#[test]
+fn rails_follow_their_ports() {
+    if std::env::var_os(INSIDE).is_some() {
+        return inside();
+    }
+    if !Command::new("unshare")
+        .args(["--net", "ip", "link", "add", "p0", "type", "veth"])
+        .output()
+        .is_ok_and(|o| o.status.success())
+    {
+        println!("skipped: network namespaces with virtual cables need root, unshare and ip");
+        return;
+    }
+    let output = Command::new("unshare")
+        .arg("--net")
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "ports::rails_follow_their_ports", "--nocapture"])
+        .env(INSIDE, "1")
+        .output()
+        .unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
+}
+
+fn inside() {
+    ip("link set lo up");
+    (1..=4).for_each(cable);
+    // The state at the start counts too.
+    ip("link set q2 down");
+    ["p1", "p3", "p4"].iter().for_each(|port| settled(port, "UP"));
+    settled("p2", "LOWERLAYERDOWN");
+    let mut ends = [rails(0, [1, 2]), rails(1, [3, 4])];
+    let endpoints: Vec<_> = ends.iter().map(TcpRails::endpoints).collect();
+    for (node, end) in ends.iter_mut().enumerate() {
+        let peer = BTreeMap::from([(1 - node as Node, endpoints[1 - node].clone())]);
+        end.connect(&peer, Instant::now() + Duration::from_secs(60)).unwrap();
+    }
+    let mut world = World { ends, logs: Default::default() };
+    world.after(|| {}, [&["port down 1", "up 0 1"], &["up 0 0"]]);
+    assert!(matches!(world.ends[0].wiring(), Wiring::Waiting(missing) if missing.len() == 1));
+    world.after(|| ip("link set q2 up"), [&["port up 1", "up 1 1"], &["up 1 0"]]);
+    assert_eq!(world.ends[1].wiring(), Wiring::Done);
+
+    let down: [&[&str]; 2] =
+        [&["port down 0", "down 0 1: the own port has no carrier"], &["down 0 0: closed by the peer"]];
+    let up: [&[&str]; 2] = [&["port up 0", "up 0 1"], &["up 0 0"]];
+    let noticed = world.after(|| ip("link set q1 down"), down);
+    assert!(noticed < Duration::from_secs(1), "{noticed:?} after the carrier was lost");
+    world.after(|| ip("link set q1 up"), up);
+    // Twice within a second is no flapping yet; what follows would be, and waits until the damping is forgotten.
+    world.after(|| ip("link set p1 down"), down);
+    let sound = Instant::now() + Duration::from_millis(5200);
+    world.after(|| ip("link set p1 up"), up);
+    while Instant::now() < sound + Duration::from_millis(500) {
+        world.poll();
+    }
+    // Deleted, and made anew: another index, the same address.
+    // A port that is gone cannot even send a reset: the peer learns of it in another way.
+    world.after(|| ip("link del p1"), [down[0], &[]]);
+    let generation = world.logs[1].1;
+    world.ends[1].close(0, 0, generation, RailCause::Fenced);
+    world.after(|| (), [&[], &["down 0 0: given up by the peer"]]);
+    world.after(|| cable(1), up);
+}
