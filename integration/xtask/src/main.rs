@@ -33,7 +33,8 @@ enum Command {
     Bench(bench::Args),
     /// Feed every decoder hostile bytes; needs a nightly compiler.
     Fuzz(fuzz::Args),
-    /// Replay seeds of the control-plane simulator, for example: sim --seed 17
+    /// Replay seeds of the control-plane simulator: `sim --seed 17`; or of the engine's, rows B9 and B11 of the benchmark: `sim
+    /// engine [--row b9|b11] [--seeds N] [--seed S] [--json]`
     Sim(SimArgs),
     /// Build the Python package with librail.so in it.
     Wheel(wheel::Args),
@@ -65,8 +66,11 @@ fn main() -> ExitCode {
 }
 
 fn sim(args: &SimArgs) -> process::Result<ExitCode> {
-    let mut cargo =
-        process::cargo(["run", "--quiet", "--release", "-p", "integration-sim", "--bin", "rail-sim", "--"]);
-    cargo.args(&args.args);
+    let (package, program, rest) = match args.args.split_first() {
+        Some((first, rest)) if first == "engine" => ("integration-engine-sim", "rail-engine-sim", rest),
+        _ => ("integration-sim", "rail-sim", &args.args[..]),
+    };
+    let mut cargo = process::cargo(["run", "--quiet", "--release", "-p", package, "--bin", program, "--"]);
+    cargo.args(rest);
     process::exit_code(cargo)
 }

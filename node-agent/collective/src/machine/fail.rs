@@ -1,11 +1,13 @@
 //! Time, and the one way to fail.
 
+use std::collections::BTreeSet;
+
 use crate::error::{Failure, Waiting};
 use crate::header::{Key, Kind};
 use crate::machine::Machine;
 use crate::machine::flight::Hold;
 use crate::machine::receive::Incoming;
-use crate::shape::{Rank, Time};
+use crate::shape::{Node, Rank, Time};
 
 impl Machine {
     /// A local rank left without taking leave (its process ended): everything fails.
@@ -92,6 +94,12 @@ impl Machine {
         let mut waiting = Waiting::default();
         let call = if let Some(op) = self.ops.get(&key) {
             waiting.nodes = op.waits_for();
+            if waiting.nodes.is_empty() {
+                // All is here, but not all has gone: to those who were not told, or who have not taken what they were sent.
+                let flying = self.flights.all.values().filter(|f| f.header.key == key).map(|f| f.peer);
+                let missing: BTreeSet<Node> = flying.chain(op.tell.iter().copied()).collect();
+                waiting.nodes.extend(missing);
+            }
             op.call
         } else if let Some(half) = self.halves.get(&key) {
             if let Key::Pair { from, to, .. } = key {

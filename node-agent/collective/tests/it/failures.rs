@@ -286,3 +286,21 @@ fn a_frame_too_far_ahead_is_refused() {
     let other = Header { epoch: 6, ..ahead(7) };
     assert_eq!(machine.begin(0, 1, &other, Time::ZERO), Err(FrameError::Field { field: "epoch", value: 6 }));
 }
+
+/// Whom it could not tell that it came, it names too, although nothing is missing from there.
+#[test]
+fn a_node_that_cannot_be_told_is_named() {
+    let world = World { timeout: Time::from_secs(1), ..world(&[0, 1]) };
+    let mut net = Net::new(&world, 1);
+    post(&mut net, &world, 1, Call::BARRIER);
+    net.settle();
+    (0..2).for_each(|rail| net.cut(0, 1, rail));
+    net.settle();
+    post(&mut net, &world, 0, Call::BARRIER);
+    net.run(2);
+    let Err(Failure::Timeout { waiting, .. }) = &net.hosts[0].ended[0].result else {
+        panic!("{:?}", net.hosts[0].ended)
+    };
+    assert_eq!(waiting.nodes, [1]);
+    assert_eq!(waiting.rails.len(), 2, "{waiting}");
+}

@@ -107,6 +107,8 @@ pub struct Net {
     pub broken: BTreeSet<Wire>,
     /// Of so many payloads about one is damaged; 0: none.
     pub damage: usize,
+    /// Nodes whose process is gone.
+    pub dead: BTreeSet<usize>,
 }
 
 fn link(a: usize, b: usize, rail: usize) -> Wire {
@@ -137,6 +139,7 @@ impl Net {
             dark: BTreeSet::new(),
             broken: BTreeSet::new(),
             damage: 0,
+            dead: BTreeSet::new(),
         };
         for a in 0..nodes {
             for b in (0..nodes).filter(|&b| b != a) {
@@ -180,8 +183,9 @@ impl Net {
                 1 => {
                     let start = self.rng.below(nodes);
                     (0..nodes).any(|i| {
-                        let host = &mut self.hosts[(start + i) % nodes];
-                        host.machine.work(&mut host.memory, self.now)
+                        let node = (start + i) % nodes;
+                        let host = &mut self.hosts[node];
+                        !self.dead.contains(&node) && host.machine.work(&mut host.memory, self.now)
                     })
                 }
                 2 => {
@@ -211,6 +215,9 @@ impl Net {
     }
 
     fn pump(&mut self, node: usize) -> bool {
+        if self.dead.contains(&node) {
+            return false;
+        }
         let host = &mut self.hosts[node];
         host.machine.tick(self.now);
         let mut any = false;
@@ -329,6 +336,14 @@ impl Net {
             let at = self.rng.below(payload.len());
             payload[at] ^= 1 << self.rng.below(8);
         }
+        let back = (wire.1, wire.0, wire.2);
+        let life = frame.header.generation;
+        let waits = |news: &VecDeque<News>| news.iter().any(|n| matches!(n, News::Up(up) if *up == life));
+        let awaited = self.open.get(&back) == Some(&life) || self.news.get(&back).is_some_and(waits);
+        if !awaited && !self.dark.contains(&wire) && !self.dark.contains(&back) {
+            // Nobody has this connection open there: the answer is a reset.
+            self.news.entry(wire).or_default().push_back(News::Down(life, RailCause::Closed));
+        }
         if !self.dark.contains(&wire) && !self.broken.contains(&link(wire.0, wire.1, wire.2)) {
             let frame = (frame.header.generation, frame.header.encode(), payload);
             self.flying.entry(wire).or_default().push_back(frame);
@@ -339,12 +354,12 @@ impl Net {
     /// A piece of a frame comes in.
     fn read(&mut self, wire: Wire) -> bool {
         let (from, to, rail) = wire;
-        if let Err(error) = self.read_piece(wire) {
-            if let Some(life) = self.open.get(&(to, from, rail)).copied() {
-                let news = News::Down(life, RailCause::Closed);
-                self.news.entry((from, to, rail)).or_default().push_back(news);
-                self.down(to, from, rail, life, RailCause::Protocol(error));
-            }
+        if let Err(error) = self.read_piece(wire)
+            && let Some(life) = self.open.get(&(to, from, rail)).copied()
+        {
+            let news = News::Down(life, RailCause::Closed);
+            self.news.entry((from, to, rail)).or_default().push_back(news);
+            self.down(to, from, rail, life, RailCause::Protocol(error));
         }
         true
     }
@@ -416,7 +431,8 @@ impl Net {
 
     /// To the next time at which anything is due.
     pub fn jump(&mut self) {
-        let deadlines = self.hosts.iter().filter_map(|h| h.machine.next_deadline());
+        let living = self.hosts.iter().enumerate().filter(|(node, _)| !self.dead.contains(node));
+        let deadlines = living.filter_map(|(_, h)| h.machine.next_deadline());
         let Some(next) = deadlines.min() else { panic!("nothing can happen and no deadline is set") };
         self.now = self.now.max(next);
     }
@@ -443,6 +459,57 @@ impl Net {
     /// A rail that was cut can be connected again.
     pub fn mend(&mut self, a: usize, b: usize, rail: usize) {
         self.broken.remove(&link(a, b, rail));
+    }
+
+    /// Everything that goes from one node to another over a rail vanishes from now on, and nobody is told.
+    pub fn darken_one(&mut self, from: usize, to: usize, rail: usize) {
+        self.dark.insert((from, to, rail));
+        self.flying.remove(&(from, to, rail));
+    }
+
+    /// A node's port loses its carrier: the node itself knows, its peers see silence.
+    pub fn port_down(&mut self, node: usize, rail: usize) {
+        for peer in (0..self.hosts.len()).filter(|&p| p != node) {
+            self.darken(node, peer, rail);
+        }
+        self.hosts[node].machine.port_down(rail as Rail, self.now);
+        self.obey(node);
+    }
+
+    /// The port is back.
+    pub fn port_up(&mut self, node: usize, rail: usize) {
+        for peer in (0..self.hosts.len()).filter(|&p| p != node) {
+            self.lighten(node, peer, rail);
+        }
+        self.hosts[node].machine.port_up(rail as Rail, self.now);
+        self.obey(node);
+    }
+
+    /// A node moves its work off a rail, or back on it.
+    pub fn drain(&mut self, node: usize, rail: usize, on: bool) {
+        self.hosts[node].machine.drain(rail as Rail, on);
+    }
+
+    /// A node's process is gone. Its connections end, or, if the whole server is gone, fall silent.
+    pub fn kill(&mut self, node: usize, silently: bool) {
+        self.dead.insert(node);
+        let rails = self.carried.len();
+        for peer in (0..self.hosts.len()).filter(|&p| p != node) {
+            for rail in 0..rails {
+                self.broken.insert(link(node, peer, rail));
+                for wire in [(node, peer, rail), (peer, node, rail)] {
+                    self.flying.remove(&wire);
+                    self.arriving.remove(&wire);
+                }
+                self.queued.remove(&(node, peer, rail));
+                self.open.remove(&(node, peer, rail));
+                self.news.remove(&(node, peer, rail));
+                if let Some(life) = self.open.get(&(peer, node, rail)).copied().filter(|_| !silently) {
+                    let news = News::Down(life, RailCause::Closed);
+                    self.news.entry((peer, node, rail)).or_default().push_back(news);
+                }
+            }
+        }
     }
 
     /// Everything on the rail between two nodes vanishes from now on, and nobody is told.

@@ -1,0 +1,30 @@
+//! A few hundred seeds of each row; `cargo xtask sim engine` runs the rest.
+
+use crate::{bits, deadlines};
+
+#[test]
+fn bits_depend_on_nothing_but_the_question() {
+    for seed in 0..400 {
+        bits::run(seed).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+    }
+}
+
+#[test]
+fn every_call_ends_in_time_and_says_why() {
+    let mut failures = 0;
+    for seed in 0..400 {
+        let outcome = deadlines::run(seed).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+        failures += outcome.failures;
+    }
+    assert!(failures > 400, "{failures}");
+}
+
+#[test]
+fn a_seed_gives_the_same_run_twice() {
+    for seed in [5, 7, 12] {
+        assert_eq!(bits::run(seed), bits::run(seed));
+        let [one, two] =
+            [deadlines::run(seed), deadlines::run(seed)].map(|o| o.map(|o| (o.failures, o.over)));
+        assert_eq!(one, two);
+    }
+}
