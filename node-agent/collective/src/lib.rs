@@ -16,6 +16,8 @@ pub mod kernel;
 pub mod link;
 pub mod machine;
 pub mod memory;
+#[cfg(test)]
+mod model;
 pub mod order;
 pub mod plan;
 pub mod schedule;

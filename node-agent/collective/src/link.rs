@@ -5,6 +5,9 @@
 //! acknowledged them: so what sits in socket buffers and switches is known, bounded by the window, and the service rate is
 //! measured. When a life ends, the peer's last word on how many frames it took ([`Grave`]) decides what is sent again.
 
+#[cfg(test)]
+mod digest;
+
 use std::collections::VecDeque;
 
 use crate::error::{FrameError, RailCause};
@@ -47,7 +50,7 @@ struct OnWay {
 }
 
 /// A life that ended, of which the peer has not yet said how many frames it took.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Grave {
     /// Which life.
     pub generation: u32,
@@ -73,7 +76,7 @@ pub struct Proof {
 }
 
 /// One rail to one peer.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Link {
     state: State,
     generation: u32,

@@ -1,6 +1,8 @@
 //! The state machine of one node in one job: posts and frames in, frames and completions out.
 
 mod agree;
+#[cfg(test)]
+mod digest;
 mod fail;
 mod fence;
 mod flight;
@@ -114,7 +116,7 @@ pub struct Stats {
 }
 
 /// What a machine knows of another node.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Peer {
     /// Control frames to be sent.
     control: VecDeque<Header>,
@@ -133,7 +135,7 @@ struct Peer {
 }
 
 /// One node's part in the collectives of a job.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Machine {
     config: Config,
     layout: Layout,
@@ -173,6 +175,12 @@ pub struct Machine {
     failure: Option<Failure>,
     last_end: Time,
     stats: Stats,
+    /// A bug that the model is to find.
+    #[cfg(test)]
+    pub(crate) sabotage: Option<crate::model::Sabotage>,
+    /// Plans stay as they are: the model is of what carries frames, not of what they say.
+    #[cfg(test)]
+    pub(crate) planless: bool,
 }
 
 impl Machine {
@@ -220,6 +228,10 @@ impl Machine {
             failure: None,
             last_end: Time::ZERO,
             stats: Stats::default(),
+            #[cfg(test)]
+            sabotage: None,
+            #[cfg(test)]
+            planless: false,
             layout,
             config,
         })

@@ -72,7 +72,7 @@ pub trait Memory {
 }
 
 /// A plain [`Memory`]: buffers on the heap. For tests, and for an engine's scratch.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Arena {
     buffers: BTreeMap<BufferId, Vec<u8>>,
     next: u64,

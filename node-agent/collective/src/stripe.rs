@@ -25,7 +25,7 @@ const DEBT: u64 = 2 << 20;
 const REFERENCE: f64 = 32768.0;
 
 /// All links of a node.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Links {
     rails: usize,
     /// Greatest window of a link, and the least that its rate may narrow it to.
@@ -137,6 +137,12 @@ impl Links {
     /// Rails came or went: what was carried before says nothing any more.
     pub fn level(&mut self) {
         self.carried.fill(0);
+    }
+
+    /// Bytes that a rail has carried, as [`Links::choose`] compares them.
+    #[cfg(test)]
+    pub fn carried(&self, rail: Rail) -> u64 {
+        self.carried[usize::from(rail)]
     }
 
     /// A counted frame is handed to a link. Gives its number there.

@@ -156,6 +156,13 @@ impl Machine {
         self.grounded(&tokens);
         self.level();
         self.stats.losses += 1;
+        #[cfg(test)]
+        if self.sabotage == Some(crate::model::Sabotage::SkipFence)
+            && let Some(grave) = self.links.get_mut(rail, peer).grave.take()
+        {
+            let acknowledged = grave.first - 1;
+            let _ = self.rise(peer, grave, acknowledged);
+        }
         if self.links.open(peer).next().is_some() {
             return;
         }
@@ -338,6 +345,11 @@ impl Machine {
         }
         let link = self.links.get_mut(rail, peer);
         link.bury(generation);
+        #[cfg(test)]
+        let generation = match (&link.grave, self.sabotage) {
+            (Some(grave), Some(crate::model::Sabotage::ForgetLifeOfFence)) => grave.generation,
+            _ => generation,
+        };
         let risen = link.grave.take_if(|grave| grave.generation == generation);
         let kind = Kind::Fence { rail, generation, frames: link.took(generation), asks: false };
         if let Some(grave) = risen {

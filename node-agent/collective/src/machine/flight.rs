@@ -37,7 +37,7 @@ pub struct Flight {
 }
 
 /// All flights, and those that wait to fly again.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Flights {
     pub all: BTreeMap<u64, Flight>,
     next: u64,

@@ -20,7 +20,7 @@ struct Span {
 }
 
 /// The ring.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Keep {
     region: Region,
     spans: VecDeque<Span>,
@@ -48,6 +48,15 @@ impl Keep {
         self.head = at + size;
         self.spans.push_back(Span { end: skip + size, free: false });
         Some((Kept(self.first + self.spans.len() as u64 - 1), self.region.part(at, len)))
+    }
+
+    /// All that decides what the ring gives from now on.
+    #[cfg(test)]
+    pub fn digest(&self, canon: &mut crate::model::Canon) {
+        canon.size(self.head);
+        canon.size(self.used);
+        canon.size(self.spans.len());
+        self.spans.iter().for_each(|s| canon.size(2 * s.end + usize::from(s.free)));
     }
 
     /// A copy is not needed any more.

@@ -31,7 +31,7 @@ pub struct Member {
 }
 
 /// A sent flow's progress.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct SendState {
     /// Chunks handed to rails.
     pub next: usize,
@@ -40,7 +40,7 @@ pub struct SendState {
 }
 
 /// A received flow's progress.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ReceiveState {
     /// Which chunks are here, or are coming in right now.
     pub seen: Vec<bool>,
@@ -53,7 +53,7 @@ pub struct ReceiveState {
 }
 
 /// A reduction's progress.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ReduceState {
     /// Staged contributions: chunk by chunk, in the reduction's order.
     pub staged: Vec<Option<Slot>>,
@@ -74,7 +74,7 @@ pub struct ReduceState {
 }
 
 /// One operation.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Op {
     pub key: Key,
     pub call: Call,
@@ -255,6 +255,22 @@ impl Op {
     pub fn receive(&mut self, flow: usize, chunk: usize) {
         self.receives[flow].arrived.push(chunk as u32);
         self.receives[flow].here[chunk] = true;
+    }
+
+    /// The first flow whose contribution to the same chunk as this one's is missing: for the bug of reducing by arrival.
+    #[cfg(test)]
+    pub fn next_to_stage(&self, flow: usize, chunk: usize) -> usize {
+        let flows = || self.schedule.receives.iter();
+        let Some(Contribution { reduction, .. }) = self.schedule.receives[flow].contribution else {
+            return flow;
+        };
+        let state = &self.reduces[reduction];
+        let empty = |f: &crate::schedule::Receive| {
+            f.contribution.is_some_and(|c| {
+                c.reduction == reduction && state.staged[chunk * state.told.len() + c.source].is_none()
+            })
+        };
+        flows().position(empty).unwrap_or(flow)
     }
 
     /// A contribution is staged. `true` if it is the last of its chunk.

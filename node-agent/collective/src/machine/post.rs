@@ -11,7 +11,7 @@ use crate::schedule::{Copy, Place, Schedule, Side};
 use crate::shape::{MAX_ACTIVE, MAX_OUTSTANDING, MAX_PAIRS, Rank, Time};
 
 /// A local rank's counters.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct RankState {
     /// Sequence number of its next collective.
     pub next: u64,
@@ -20,7 +20,7 @@ pub struct RankState {
 }
 
 /// A collective that some local ranks have posted.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Gathering {
     pub call: Call,
     pub since: Time,
@@ -28,7 +28,7 @@ pub struct Gathering {
 }
 
 /// A message between two local ranks that one of them has posted.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Half {
     pub call: Call,
     pub since: Time,

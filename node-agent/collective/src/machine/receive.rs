@@ -36,7 +36,7 @@ pub enum Target {
 }
 
 /// What came for an operation that has not started here.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Early {
     /// Calls that peers announced.
     pub calls: BTreeMap<Node, Call>,
@@ -71,6 +71,8 @@ impl Machine {
         self.abandon(rail, peer);
         let link = self.links.get_mut(rail, peer);
         let fresh = link.is_open() && link.generation() == header.generation;
+        #[cfg(test)]
+        let fresh = fresh || link.is_open() && self.sabotage == Some(crate::model::Sabotage::ForgetLife);
         if !fresh || header.kind.is_counted() && !link.expects(header.number)? {
             self.stats.late += 1;
             self.incoming.insert((rail, peer), Incoming { header: *header, target: Target::Again });
@@ -311,6 +313,12 @@ impl Machine {
         match target {
             Target::Staged { flow, chunk, slot } => {
                 op.receive(flow, chunk);
+                #[cfg(test)]
+                let flow = if self.sabotage == Some(crate::model::Sabotage::ReduceByArrival) {
+                    op.next_to_stage(flow, chunk)
+                } else {
+                    flow
+                };
                 if op.stage(flow, chunk, slot) {
                     self.reduce_ready(header.key, memory);
                 }

@@ -8,7 +8,7 @@ use crate::shape::{Config, Node};
 pub struct Slot(u32);
 
 /// Free slots and where each lies.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Slots {
     scratch: Region,
     early_bytes: usize,
@@ -92,6 +92,12 @@ impl Slots {
 
     pub fn take_send(&mut self) -> Option<Slot> {
         self.send.pop().map(Slot)
+    }
+
+    /// How many slots of each kind are free, and how many staging slots are not reserved.
+    #[cfg(test)]
+    pub fn free_counts(&self) -> [usize; 4] {
+        [self.early.iter().map(Vec::len).sum(), self.stage.len(), self.send.len(), self.unreserved]
     }
 
     /// Frees a staging or sending slot.
