@@ -261,6 +261,8 @@ impl TcpRails {
             for peer in self.dial.port_up(rail, now) {
                 self.give_up_try(rail, peer);
             }
+            let own = self.config.rails[usize::from(rail)];
+            self.dial.awaited(rail).for_each(|peer| socket::knock(own, peer));
             return;
         }
         tracing::warn!(rail, "port down");

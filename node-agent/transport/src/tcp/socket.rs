@@ -1,7 +1,7 @@
 //! Sockets as rails want them.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use mio::net::{TcpListener, TcpStream};
@@ -35,6 +35,22 @@ pub fn dial(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
     }
     Ok(TcpStream::from_std(socket.into()))
 }
+
+/// Lets a peer that dials this node know at once that the way is there again. After a long outage the peer's kernel has
+/// forgotten the hardware address and asks for it no more than once a second; that of this node, which asks now because it
+/// has something to send, answers it too. The datagram itself goes to the port where such are thrown away (RFC 863).
+pub fn knock(from: IpAddr, to: IpAddr) {
+    let sent = UdpSocket::bind(SocketAddr::new(from, 0)).and_then(|socket| {
+        socket.set_nonblocking(true)?;
+        socket.send_to(&[], SocketAddr::new(to, DISCARD))
+    });
+    if let Err(error) = sent {
+        tracing::debug!(%to, %error, "cannot knock");
+    }
+}
+
+/// The discard service.
+const DISCARD: u16 = 9;
 
 /// "Connecting, and will say when done", on every Linux.
 const EINPROGRESS: i32 = 115;
