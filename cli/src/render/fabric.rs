@@ -71,6 +71,9 @@ pub fn topology(topology: &v1::Topology) -> String {
         }
         out.push_str(&table.render("  "));
     }
+    if topology.pods.iter().flat_map(|pod| &pod.nodes).flat_map(|node| &node.ports).any(|port| port.drained) {
+        out.push_str("~ is drained: jobs on it use their other rails\n");
+    }
     if topology.pods.is_empty() {
         out.push_str("no nodes and no fabric yet: apply a Fabric document and let servers join\n");
     }
@@ -79,7 +82,11 @@ pub fn topology(topology: &v1::Topology) -> String {
 }
 
 fn port(port: &v1::TopologyPort) -> String {
-    let state = if port.usable { "" } else { "!" };
+    let state = match (port.usable, port.drained) {
+        (false, _) => "!",
+        (true, true) => "~",
+        (true, false) => "",
+    };
     match (port.nic.as_str(), port.leaf.as_str()) {
         ("", _) => "missing".to_owned(),
         (nic, "") => format!("{state}{nic}"),
@@ -125,6 +132,7 @@ mod tests {
             nic: format!("rail{rail}"),
             leaf: format!("l{rail}"),
             usable,
+            drained: rail == 0,
         };
         let node = v1::TopologyNode {
             name: "n0".into(),
@@ -145,8 +153,9 @@ mod tests {
 pod p0
   rail 0: l0
   rail 1: l1
-  NODE  GPUS  FREE  USE  RAIL0     RAIL1
-  n0    4     2     yes  rail0>l0  !rail1>l1
+  NODE  GPUS  FREE  USE  RAIL0      RAIL1
+  n0    4     2     yes  ~rail0>l0  !rail1>l1
+~ is drained: jobs on it use their other rails
 
 Findings:
   LinkUnknown [node/n0]: m

@@ -90,6 +90,7 @@ pub fn topology(state: &State) -> v1::Topology {
                         nic: port.nic,
                         leaf: port.leaf,
                         usable: port.usable,
+                        drained: port.drained,
                     })
                     .collect(),
             })

@@ -110,6 +110,8 @@ pub struct PortView {
     pub leaf: String,
     /// Up and cabled.
     pub usable: bool,
+    /// Drained.
+    pub drained: bool,
 }
 
 /// How the cluster is, at a glance.
@@ -310,6 +312,7 @@ impl State {
         let mut outside = PodView::default();
         for (ix, server) in topology.servers() {
             let capacity = self.index.snapshot.capacity(ix);
+            let drained = self.drained_rails(&server.name);
             let port = |rail: u32| {
                 let port = server.ports.get(rail as usize).copied().flatten();
                 let nic = port.and_then(|port| server.inventory.nics.get(port.nic as usize));
@@ -321,6 +324,7 @@ impl State {
                         .map_or("", |leaf| topology.leaf_name(leaf))
                         .to_owned(),
                     usable: server.usable.has(rail),
+                    drained: drained.has(rail),
                 }
             };
             let view = NodeView {
@@ -365,6 +369,11 @@ impl State {
         if silent > 0 {
             let message = format!("{silent} of {} nodes are not heard from", health.nodes_total);
             health.reasons.push(Reason::new("NodeNotReady", message).count(silent as usize));
+        }
+        let drains = self.base.drains.len();
+        if drains > 0 {
+            let message = format!("{drains} rails, leaves or ports are drained; see `railctl rail ls`");
+            health.reasons.push(Reason::new("RailsDrained", message).count(drains));
         }
         let findings = self.findings();
         if !findings.is_empty() {

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use node_agent_collective::{
-    Arena, Call, Config, Dtype, Header, Landing, Machine, Memory, Operation, RailCause, ReduceOp, Region,
-    Ticket,
+    Arena, Call, Command, Config, Dtype, Header, Landing, Machine, Memory, Operation, RailCause, ReduceOp,
+    Region, Ticket,
     header::{Key, Kind},
     shape::{Node, Rail, Time, Tuning},
 };
@@ -44,8 +44,10 @@ struct World {
     calls: BTreeMap<Ticket, [Region; 2]>,
     /// Bytes handed to each link since it came up.
     handed: BTreeMap<(Rail, Node), u64>,
-    /// Frames whose payload is coming in, and how far it is.
-    incoming: BTreeMap<(Rail, Node), (usize, usize)>,
+    /// The life of each link that is or was the last, and how many counted frames came in whole in it.
+    lives: BTreeMap<(Rail, Node), (u32, u32)>,
+    /// Frames whose payload is coming in, how far it is, and whether the frame counts.
+    incoming: BTreeMap<(Rail, Node), (usize, usize, bool)>,
     /// Frames given out and not reported as sent.
     unsent: Vec<(Rail, Node, u64)>,
 }
@@ -67,6 +69,7 @@ impl World {
             chunk_bytes: if mode & 8 == 8 { 64 } else { 1024 },
             op_timeout: Time::from_secs(1),
             epoch: EPOCH,
+            checksum: mode & 16 == 16,
             scratch: Region::EMPTY,
             tuning,
         };
@@ -75,7 +78,7 @@ impl World {
         // The digest that frames must carry is seen in the first frame of an equal machine.
         let mut twin = Machine::new(config.clone()).ok()?;
         let peer = (0..NODES).find(|node| *node != config.node)?;
-        twin.rail_up(0, peer, Time::ZERO);
+        twin.rail_up(0, peer, 1, Time::ZERO);
         twin.leave();
         let shape = twin.poll_transmit(&mut memory, Time::ZERO)?.header.shape;
         Some(World {
@@ -85,6 +88,7 @@ impl World {
             now: Time::ZERO,
             calls: BTreeMap::new(),
             handed: BTreeMap::new(),
+            lives: BTreeMap::new(),
             incoming: BTreeMap::new(),
             unsent: Vec::new(),
         })
@@ -123,28 +127,73 @@ impl World {
             _ => match take.u8() {
                 0 => self.machine.stop("enough", self.now),
                 1 => self.machine.rank_gone(0, self.now),
+                2 => self.machine.port_down(rail, self.now),
+                3 => self.machine.port_up(rail, self.now),
+                4 => self.machine.drain(rail, true),
+                5 => self.machine.drain(rail, false),
                 _ => {}
             },
         }
+        self.commands();
         self.completions();
         self.bounded();
     }
 
-    fn is_up(&self, rail: Rail, peer: Node) -> bool {
-        self.machine.link(rail, peer).is_some_and(node_agent_collective::stripe::Link::is_up)
+    fn is_open(&self, rail: Rail, peer: Node) -> bool {
+        self.machine.link(rail, peer).is_some_and(node_agent_collective::link::Link::is_open)
     }
 
     fn up(&mut self, rail: Rail, peer: Node) {
-        if !self.is_up(rail, peer) {
-            self.machine.rail_up(rail, peer, self.now);
+        if !self.is_open(rail, peer) {
+            let life = self.lives.entry((rail, peer)).or_default();
+            *life = (life.0 + 1, 0);
+            self.machine.rail_up(rail, peer, life.0, self.now);
             self.handed.insert((rail, peer), 0);
         }
     }
 
     fn down(&mut self, rail: Rail, peer: Node, cause: RailCause) {
-        self.machine.rail_down(rail, peer, cause, self.now);
+        let generation = self.lives.get(&(rail, peer)).map_or(0, |life| life.0);
+        self.machine.rail_down(rail, peer, generation, cause, self.now);
+        self.over(rail, peer);
+    }
+
+    /// The transport has nothing more of a life.
+    fn over(&mut self, rail: Rail, peer: Node) {
         self.incoming.remove(&(rail, peer));
         self.unsent.retain(|(r, p, _)| (*r, *p) != (rail, peer));
+    }
+
+    fn commands(&mut self) {
+        while let Some(command) = self.machine.poll_command() {
+            match command {
+                Command::Close { rail, peer, generation, .. } => {
+                    if self.lives.get(&(rail, peer)).is_some_and(|life| life.0 == generation) {
+                        self.over(rail, peer);
+                    }
+                }
+                Command::Redial { rail, peer } => assert!(!self.is_open(rail, peer), "dials what is open"),
+            }
+        }
+    }
+
+    /// Frames about rails, true or not.
+    fn about_rails(rail: Rail, how: u8, take: &mut Take<'_>) -> Kind {
+        let number = u64::from(take.u8() & 3);
+        let generation = u32::from(take.u8() & 7);
+        match how & 7 {
+            0 | 1 => Kind::Fence {
+                rail: Rail::from(take.u8() & 3),
+                generation,
+                frames: number as u32,
+                asks: how & 8 == 8,
+            },
+            2 => Kind::Fence { rail, generation, frames: take.u64() as u32, asks: how & 8 == 8 },
+            3 => Kind::Probe { number },
+            4 | 5 => Kind::Echo { number },
+            6 => Kind::Back { rail: Rail::from(take.u8() & 3) },
+            _ => Kind::Drain { rail: Rail::from(take.u8() & 3), on: how & 8 == 8 },
+        }
     }
 
     fn call(take: &mut Take<'_>) -> Call {
@@ -204,6 +253,7 @@ impl World {
             2 => (Kind::Grant, key),
             3 => (Kind::Ack, Key::Link),
             4 if how & 128 != 0 => (Kind::Bye, Key::Link),
+            5 => (Self::about_rails(rail, how, take), Key::Link),
             _ => (
                 Kind::Data {
                     step: take.below(4),
@@ -218,7 +268,10 @@ impl World {
             Kind::Data { .. } => u32::from(take.u8()),
             _ => 0,
         };
-        let value = if matches!(kind, Kind::Ready | Kind::Grant) { take.u64() } else { 0 };
+        let value = match kind {
+            Kind::Ready | Kind::Grant | Kind::Drain { .. } => take.u64(),
+            _ => 0,
+        };
         let handed = self.handed.get(&(rail, peer)).copied().unwrap_or(0);
         let outstanding = self.machine.link(rail, peer).map_or(0, |link| link.outstanding());
         let acked = match how >> 3 & 7 {
@@ -227,23 +280,45 @@ impl World {
             _ => handed,
         };
         let epoch = if how & 192 == 192 { take.u8().into() } else { EPOCH };
-        let header = Header { kind, key, epoch, shape: self.shape, call: Some(call), value, acked, length };
+        let (life, took) = self.lives.get(&(rail, peer)).copied().unwrap_or_default();
+        // Mostly as it should be: else nothing would ever be taken.
+        let odd = take.u8();
+        let generation = if odd & 15 == 15 { u32::from(odd >> 4) } else { life };
+        let number = match kind.is_counted() {
+            true if odd & 240 == 240 => u32::from(take.u8()),
+            true => took + 1,
+            false => 0,
+        };
+        let checksum = take.u8().into();
+        let header = Header {
+            call: Some(call),
+            value,
+            acked,
+            length,
+            checksum,
+            generation,
+            number,
+            ..Header::control(kind, key, epoch, self.shape)
+        };
         // As it comes from the wire: what cannot be said there cannot be sent.
         Header::decode(&header.encode())
             .unwrap_or(Header { length: 0, ..Header::control(Kind::Ack, Key::Link, EPOCH, self.shape) })
     }
 
     fn frame(&mut self, rail: Rail, peer: Node, header: Header, take: &mut Take<'_>) {
-        if !self.is_up(rail, peer) {
+        if !self.is_open(rail, peer) {
             return;
         }
         self.finish_frame(rail, peer);
-        if !self.is_up(rail, peer) {
+        self.commands();
+        if !self.is_open(rail, peer) {
             return;
         }
+        let (life, took) = self.lives.get(&(rail, peer)).copied().unwrap_or_default();
+        let counts = header.kind.is_counted() && header.generation == life && header.number == took + 1;
         match self.machine.begin(rail, peer, &header, self.now) {
             Ok(()) => {
-                self.incoming.insert((rail, peer), (header.length as usize, 0));
+                self.incoming.insert((rail, peer), (header.length as usize, 0, counts));
                 if take.u8() & 3 != 0 {
                     self.finish_frame(rail, peer);
                 }
@@ -254,7 +329,7 @@ impl World {
 
     /// The payload comes in and lands where the machine says.
     fn finish_frame(&mut self, rail: Rail, peer: Node) {
-        let Some((length, mut at)) = self.incoming.remove(&(rail, peer)) else { return };
+        let Some((length, mut at, counts)) = self.incoming.remove(&(rail, peer)) else { return };
         while at < length {
             match self.machine.landing(rail, peer, at) {
                 Landing::Discard => break,
@@ -267,17 +342,23 @@ impl World {
                 }
             }
         }
-        if let Err(error) = self.machine.received(rail, peer, &mut self.memory, self.now) {
-            self.down(rail, peer, RailCause::Protocol(error));
+        match self.machine.received(rail, peer, &mut self.memory, self.now) {
+            Ok(()) if counts => {
+                if let Some(life) = self.lives.get_mut(&(rail, peer)) {
+                    life.1 += 1;
+                }
+            }
+            Ok(()) => {}
+            Err(error) => self.down(rail, peer, RailCause::Protocol(error)),
         }
     }
 
     fn transmit(&mut self, most: usize) {
         for _ in 0..most {
             let Some(frame) = self.machine.poll_transmit(&mut self.memory, self.now) else { return };
-            assert!(self.is_up(frame.rail, frame.peer), "a frame for a rail that is down");
+            assert!(self.is_open(frame.rail, frame.peer), "a frame for a rail that is down");
             assert_eq!(frame.header.length as usize, frame.payload.map_or(0, |region| region.len));
-            if frame.header.kind != Kind::Ack {
+            if frame.header.kind.is_counted() {
                 *self.handed.entry((frame.rail, frame.peer)).or_default() += frame.header.frame_bytes();
             }
             if let Some(payload) = frame.payload {

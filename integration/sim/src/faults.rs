@@ -186,7 +186,8 @@ impl World {
                 self.tell(|| "the store's disk is full".to_owned());
             }
             87..92 => self.slow_until = self.now + self.rng.range(1000..10_000),
-            92..96 => self.nic_fails(node),
+            92..95 => self.nic_fails(node),
+            95..98 => self.drain(node),
             _ => {
                 let Some(name) = name(node) else { return };
                 self.administrator(Core::UpdateNode {
@@ -272,6 +273,31 @@ impl World {
         self.after(wait, Event::Fault(Fault::NicUp(node, rail)));
     }
 
+    /// No fault: a rail or a server's port leaves service, or comes back.
+    fn drain(&mut self, node: usize) {
+        let rail = self.rng.below(self.nodes[node].rails as usize);
+        let target = if self.rng.chance(500) { format!("{rail}") } else { format!("n{node}:{rail}") };
+        let on = self.rng.chance(600);
+        self.administrator(match on {
+            true => {
+                let (reason, by) = ("upgrade".to_owned(), "simulator".to_owned());
+                Core::DrainRail { target, reason, by, force: true }
+            }
+            false => Core::UndrainRail { target },
+        });
+    }
+
+    /// Whether an agent knows which rails of its server are drained.
+    fn knows_drains(&self, node: &Node) -> bool {
+        let leader = self.leader().and_then(|leader| self.controllers[leader].state.as_ref());
+        match (&node.agent, leader) {
+            (Some(agent), Some(leader)) => {
+                agent.drained() == leader.drained_rails(&node.name).iter().collect()
+            }
+            _ => true,
+        }
+    }
+
     fn tell_inventory(&mut self, node: usize) {
         if let Some(connection) = self.nodes[node].connection {
             self.send_to_controller(connection, ToController::Inventory);
@@ -353,7 +379,8 @@ impl World {
             && leader
                 .is_some_and(|leader| leader.is_idle() && !leader.state.as_ref().is_none_or(State::is_dirty))
             && self.nodes.iter().all(|node| {
-                node.records.is_empty() && node.supervised.is_empty() && node.connection.is_some()
+                let empty = node.records.is_empty() && node.supervised.is_empty();
+                empty && node.connection.is_some() && self.knows_drains(node)
             })
     }
 
@@ -383,6 +410,9 @@ impl World {
             }
             if node.connection.is_none() {
                 left.push(format!("{} is not connected (joined {})", node.name, node.joined));
+            }
+            if !self.knows_drains(node) {
+                left.push(format!("{} does not know what is drained", node.name));
             }
         }
         for client in self.clients.iter().filter(|client| !client.wants.is_empty()) {

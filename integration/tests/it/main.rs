@@ -16,5 +16,6 @@ mod inputs;
 mod jobs;
 mod leftovers;
 mod netns;
+mod rails;
 mod rest;
 mod trace;

@@ -70,6 +70,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     tally.step("build", process::run(process::cargo(["build", "--quiet"])));
     heading("tests", begin);
     tests(args, &mut tally)?;
+    if !args.quick && args.filter.is_none() {
+        heading("shared memory under Miri", begin);
+        miri(&mut tally);
+    }
     summary(&tally, begin);
     Ok(if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -91,6 +95,26 @@ fn house(tally: &mut Tally) {
         }
         Err(error) => tally.skipped.push(format!("cargo deny: {error}")),
     }
+}
+
+/// The code that shares memory with other processes, on an interpreter that reports every access that is not sound.
+fn miri(tally: &mut Tally) {
+    let nightly = |arguments: &[&str]| {
+        // Through rustup, whose choice of toolchain the variables of this run would overrule.
+        let mut command = Command::new("rustup");
+        command.args(["run", "nightly", "cargo", "miri"]).args(arguments).current_dir(process::root());
+        command.env_remove("RUSTUP_TOOLCHAIN").env("MIRIFLAGS", "-Zmiri-permissive-provenance");
+        command
+    };
+    let mut ask = nightly(&["--version"]);
+    if !ask.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
+        tally.skipped.push("miri: no nightly toolchain with the component miri".into());
+        return;
+    }
+    let test =
+        ["test", "--quiet", "-p", "node-agent-local", "--lib", "--", "copy", "fold", "element", "board"];
+    let miri = nightly(&test);
+    tally.step("cargo miri", process::run(miri));
 }
 
 fn tests(args: &Args, tally: &mut Tally) -> Result<()> {

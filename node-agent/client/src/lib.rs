@@ -12,6 +12,7 @@
 //! ```
 //!
 //! - [`Client`]: one attached rank; thread-safe. Every collective must be called by all ranks in the same order.
+//! - Ranks of a job on one server do collectives themselves in shared memory; else their engines do.
 //! - Calls over ordinary slices ([`Client::all_reduce`] and its siblings) copy through a staging buffer.
 //! - [`Client::begin`] does so without waiting, and takes operands in either kind of memory.
 //! - [`Client::post`] works on shared [`Buffer`]s without such a copy and returns a [`Pending`] to wait for.

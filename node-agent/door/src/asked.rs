@@ -131,7 +131,8 @@ impl Asked {
     pub(crate) unsafe fn run(&self, rail: &Rail) -> Result<(), Error> {
         let found = self.resolve(rail)?;
         let shared = found.shared_input.is_some() || found.shared_output.is_some();
-        if !shared && (found.apart || found.same) {
+        let in_place = matches!(self.operation, Operation::AllReduce | Operation::Broadcast { .. });
+        if !shared && (found.apart || found.same && in_place) {
             // SAFETY: passed on to the caller.
             return rail.client.run_bytes(found.call, unsafe { found.operands() });
         }

@@ -115,6 +115,14 @@ impl Engine {
     }
 }
 
+/// The engine keeps one descriptor for each buffer of its ranks: as many as the system lets it have.
+pub(crate) fn raise_descriptor_limit() {
+    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current = limit.maximum;
+    // With the old limit a rank gets a typed refusal when descriptors run out.
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, limit);
+}
+
 /// The cause that calls have when the engine stops under them.
 pub(crate) fn stopping(reason: &str) -> RankFailure {
     plain(FailureCode::Stopped, format!("the engine is stopping: {reason}"))

@@ -13,7 +13,7 @@ use node_agent_local::{
 };
 use tracing::{debug, info, warn};
 
-use crate::board::Shared;
+use crate::board::{Shared, raise_descriptor_limit};
 use crate::engine::{ByToken, Engine, after, unwatch, watch};
 use crate::failure::{about_rank, plain};
 
@@ -73,6 +73,7 @@ pub(crate) struct Ranks {
 impl Ranks {
     /// Opens the socket. It is its owner's alone, so it is given to the ranks' user where that is another one.
     pub(crate) fn bind(path: &Path, rank_uid: Option<u32>) -> Result<Self, SocketError> {
+        raise_descriptor_limit();
         let listener = Listener::bind(path)?;
         if let Some(uid) = rank_uid {
             let failed =
@@ -119,7 +120,7 @@ impl Ranks {
         file: BorrowedFd<'_>,
     ) -> Result<(), String> {
         let Some(connection) = self.connections.get(&token) else { return Ok(()) };
-        connection.channel.send(&reply.encode(id), Some(file)).map_err(|error| error.to_string())
+        taken(connection.channel.send(&reply.encode(id), Some(file)))
     }
 
     /// A rank posted one more collective. Gives a detached rank that this collective would wait for in vain.
@@ -365,9 +366,8 @@ impl Engine {
     /// Sends a reply; a rank that does not take it is given up.
     pub(crate) fn reply(&mut self, token: usize, id: u64, reply: &Reply) {
         let Some(connection) = self.ranks.connections.get(&token) else { return };
-        if let Err(error) = connection.channel.send(&reply.encode(id), None) {
-            self.close_rank(token, &error.to_string());
-        }
+        taken(connection.channel.send(&reply.encode(id), None))
+            .unwrap_or_else(|why| self.close_rank(token, &why));
     }
 
     /// Closes the connection of a process that broke the protocol, after telling it why.
@@ -424,6 +424,15 @@ impl Engine {
         for token in silent {
             self.expel(token, "said nothing for too long");
         }
+    }
+}
+
+/// Whether a rank can still be talked to after this attempt. One that has closed its side may have said why before, in what
+/// is still to be read: its end is found there.
+fn taken(sent: Result<(), SocketError>) -> Result<(), String> {
+    match sent {
+        Ok(()) | Err(SocketError::Closed) => Ok(()),
+        Err(error) => Err(error.to_string()),
     }
 }
 

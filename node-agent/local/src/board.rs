@@ -23,7 +23,8 @@ mod sync {
 
 use sync::{AtomicU32, Ordering};
 
-/// Bytes of one slot of a stage.
+/// Bytes of one slot of a stage: a rank's whole stage is about as large as a second-level cache. Smaller ones would stay
+/// nearer, but ranks would have to wait for each other more often.
 pub const STAGE_SLOT: usize = 256 << 10;
 /// Most ranks of a board.
 pub const MAX_LOCAL: usize = 256;
@@ -159,5 +160,160 @@ impl Table for Board {
         let all = u32::try_from(i32::MAX).unwrap_or(u32::MAX);
         // The address is valid, so this cannot fail.
         let _ = futex::wake(bell, futex::Flags::empty(), all);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::UnsafeCell;
+
+    use super::*;
+
+    /// A board on the heap, for Miri, which has no memory files and no futexes between processes.
+    struct Heap {
+        head: Head,
+        members: Vec<Member>,
+        slots: Vec<Slot>,
+        entries: Vec<Entry>,
+        /// What the tiles of an operation write: Miri reports two accesses that nothing orders.
+        results: Vec<UnsafeCell<u64>>,
+    }
+
+    // SAFETY: the cells are reached as the protocol allows, which is what the test is about.
+    unsafe impl Sync for Heap {}
+
+    const RANKS: usize = 3;
+    const TILES: u32 = 4;
+
+    impl Heap {
+        fn new() -> Self {
+            fn many<T: Default>(count: usize) -> Vec<T> {
+                (0..count).map(|_| T::default()).collect()
+            }
+            Self {
+                head: Head::default(),
+                members: many(RANKS),
+                slots: many(DEPTH),
+                entries: many(DEPTH * RANKS),
+                results: many(TILES as usize),
+            }
+        }
+    }
+
+    impl Table for Heap {
+        fn ranks(&self) -> usize {
+            RANKS
+        }
+        fn head(&self) -> &Head {
+            &self.head
+        }
+        fn member(&self, rank: usize) -> &Member {
+            &self.members[rank]
+        }
+        fn slot(&self, seq: u64) -> &Slot {
+            &self.slots[place(seq)]
+        }
+        fn entry(&self, seq: u64, rank: usize) -> &Entry {
+            &self.entries[place(seq) * RANKS + rank]
+        }
+        fn block(&self, _bell: &AtomicU32, _seen: u32, _limit: Duration) {
+            std::thread::yield_now();
+        }
+        fn unblock(&self, _bell: &AtomicU32) {}
+    }
+
+    fn work(board: &Heap, rank: usize, rounds: u64) {
+        let extent = Extent { tiles: TILES, pieces: 1 };
+        for seq in 1..=rounds {
+            while !board.may_post(seq) {
+                board.sleep(board.seen(), Duration::ZERO);
+            }
+            if board.post(rank, seq, &[seq; WORDS], NOTHING_TO_COPY, extent) {
+                board.ring();
+            }
+            loop {
+                let seen = board.seen();
+                if board.is_open(seq) {
+                    while let Claim::Tile(tile) = board.claim(seq, TILES, |_| 0) {
+                        // SAFETY: a tile is claimed by one thread only, and read after all are finished.
+                        unsafe { *board.results[tile as usize].get() += 1 };
+                        if board.finish(seq, 0, TILES, TILES).all {
+                            board.ring();
+                        }
+                    }
+                    if board.is_complete(seq, extent) {
+                        break;
+                    }
+                }
+                board.sleep(seen, Duration::ZERO);
+            }
+            assert_eq!(board.words(seq, (rank + 1) % RANKS)[0], seq);
+            // SAFETY: nobody writes before all ranks have posted the next operation, this one among them.
+            (0..TILES as usize).for_each(|tile| assert_eq!(unsafe { *board.results[tile].get() }, seq));
+            board.retire(rank, seq);
+        }
+    }
+
+    /// Slots are used again and again.
+    #[test]
+    fn operations_follow_each_other_without_mixing() {
+        let board = Heap::new();
+        let rounds = if cfg!(miri) { DEPTH as u64 + 10 } else { 20_000 };
+        std::thread::scope(|scope| {
+            (0..RANKS).for_each(|rank| {
+                drop(scope.spawn({
+                    let board = &board;
+                    move || work(board, rank, rounds)
+                }))
+            })
+        });
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn two_mappings_are_one_board() {
+        let (one, file) = Board::create(3).unwrap();
+        let two = Board::open(&file, 3).unwrap();
+        assert!(Board::open(&file, 4).is_err(), "a board for more ranks is larger");
+        one.set_presence(2, Presence::Left);
+        assert_eq!(two.presence(2), Presence::Left);
+        for seq in 1..=2 {
+            assert!(one.may_post(seq));
+            for rank in 0..3 {
+                let words = [rank as u64 + 10 * seq; WORDS];
+                let last = two.post(rank, seq, &words, 0, Extent { tiles: 5, pieces: 1 });
+                assert_eq!(last, rank == 2);
+            }
+            assert!(one.is_open(seq));
+            assert_eq!(one.words(seq, 1)[0], 1 + 10 * seq);
+        }
+        (0..20).for_each(|name| one.note_freed(1, name));
+        assert_eq!(two.freed_since(1, 18), Some(vec![18, 19]));
+        assert_eq!(two.freed_since(1, 0), None);
+        assert_ne!(one.stage(2, 3), one.stage(2, 4));
+        assert_eq!(one.stage(1, 0), one.stage(1, WINDOW));
+        assert_eq!(one.first(), None);
+        two.note_first_began(OpKind::AllReduce, 7);
+        two.note_first_ended(9);
+        assert_eq!(one.first(), Some(FirstRun { kind: OpKind::AllReduce, began: 7, ended: 9 }));
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn a_sleeper_of_another_mapping_is_woken() {
+        let (one, file) = Board::create(1).unwrap();
+        let two = Board::open(&file, 1).unwrap();
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| {
+                while !two.has_failed() {
+                    let seen = two.seen();
+                    if !two.has_failed() {
+                        two.sleep(seen, Duration::from_secs(60));
+                    }
+                }
+            });
+            one.fail();
+            sleeper.join().unwrap();
+        });
     }
 }

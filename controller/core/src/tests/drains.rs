@@ -218,6 +218,10 @@ fn an_explanation_shows_rails_and_algorithms() {
         w.state.explain(&id("a"), w.now).unwrap();
     assert_eq!((choices, rails_omitted), (vec![choice], 0));
     assert_eq!(rails.iter().map(|node| node.node.clone()).collect::<Vec<_>>(), [name(y), name(x)]);
+    let drained =
+        |view: crate::TopologyView| view.pods[0].nodes[0].ports.iter().map(|p| p.drained).collect::<Vec<_>>();
+    assert_eq!(drained(w.state.topology()), [false, true]);
+    assert!(w.state.health().reasons.iter().any(|reason| reason.code == "RailsDrained"));
     assert!(rails[0].told.is_some() && rails[1].reports.len() == 2);
     assert!(reasons.iter().any(|reason| reason.code == "RailDrained" && reason.scope == "rail/1"));
 }

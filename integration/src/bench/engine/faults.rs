@@ -13,6 +13,7 @@ use super::{
     group::{Group, Outcome, Span, Task},
     lab::{Cut, Lab},
     ours,
+    series::line_about_rails,
 };
 use crate::report::{Goal, Line, Row, Sample, monotonic_ns};
 
@@ -186,7 +187,7 @@ fn report_cuts(row: &Row, (name, most_ms): (&str, f64), cuts: Cuts, peers: Value
     let mut peers = peers;
     peers["p50_ms"] = json!(stalls.median());
     let (value, goal) = (stalls.quantile(0.99), Goal::AtMost(most_ms));
-    row.line(&Line { case: &case, value, unit: "ms", goal, sample: &stalls, cpu: busy, peers });
+    line_about_rails(row, &Line { case: &case, value, unit: "ms", goal, sample: &stalls, cpu: busy, peers });
 }
 
 /// How long the others stand still when a rail is away for three seconds.
@@ -276,10 +277,7 @@ fn ratio_line(row: &Row, case: &str, (values, unit, goal): (Vec<f64>, &str, Goal
     });
     let cpu = Sample::new(turns.iter().map(|turn| turn.1.busy).collect()).median();
     let line = Line { case, value: sample.median(), unit, goal, sample: &sample, cpu, peers };
-    match super::series::too_busy(cpu) {
-        Some(why) => row.spoilt(&line, &why),
-        None => row.line(&line),
-    }
+    line_about_rails(row, &line);
 }
 
 /// A rail of one of four hosts is away: what all lose.
@@ -318,7 +316,8 @@ pub fn back(row: &Row, bench: &Bench) -> Result<(), String> {
                 let sample = Sample::new(times);
                 let (value, goal) = (sample.quantile(1.0), Goal::AtMost(500.0));
                 let peers = json!({"p50_ms": sample.median()});
-                row.line(&Line { case: &case, value, unit: "ms", goal, sample: &sample, cpu: busy, peers });
+                let line = Line { case: &case, value, unit: "ms", goal, sample: &sample, cpu: busy, peers };
+                line_about_rails(row, &line);
             }
             Err(error) => row.failed(&case, &error),
         }

@@ -46,9 +46,10 @@ impl Task {
         Self { bytes, iterations, warmup: 1, verify: false, split: 1, staged: false, limit }
     }
 
+    /// In place, as a training step does.
     fn line(&self) -> String {
         format!(
-            "bytes={} iterations={} warmup={} verify={} split={} staged={}\n",
+            "bytes={} iterations={} warmup={} verify={} split={} staged={} inplace=1\n",
             self.bytes,
             self.iterations,
             self.warmup,

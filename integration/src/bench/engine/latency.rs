@@ -87,7 +87,7 @@ pub fn small(row: &Row, bench: &Bench) -> Result<(), String> {
 
 fn small_lines(row: &Row, name: &str, case: &Small, series: &Series, inside: &Result<Vec<Inside>, String>) {
     let peers = with_cpu(series, series.peers("us", Outcome::median_us));
-    let best = series.best(Outcome::median_us, false).unwrap_or("nobody");
+    let best = series.best(Outcome::median_us, false, &[]).unwrap_or("nobody");
     let least = series.sample(best, Outcome::median_us).median();
     let goal = |times: f64| Goal::AtMost(times * least);
     let door = series.sample("ours", Outcome::median_us);
@@ -106,7 +106,11 @@ fn small_lines(row: &Row, name: &str, case: &Small, series: &Series, inside: &Re
             let p99 = Sample::new(runs.iter().map(|run| run.p99_us).collect());
             peers["ours_inside_p99_us"] = json!(p99.median());
             let value = sample.median();
-            row.line(&Line { case: &text, value, unit: "us", goal: goals.1, sample: &sample, cpu, peers });
+            let line = Line { case: &text, value, unit: "us", goal: goals.1, sample: &sample, cpu, peers };
+            match series.others_busy() {
+                Some(why) => row.spoilt(&line, &why),
+                None => row.line(&line),
+            }
         }
         Err(error) => row.failed(&text, error),
     }
@@ -204,7 +208,7 @@ fn server_lines(row: &Row, name: &str, (n, bytes): (usize, u64), series: &Series
     let copied = copy_rate(bytes);
     let mut peers = series.peers("GB/s bus bandwidth", bus);
     peers["memory_copy_GBps"] = json!(copied / 1e9);
-    let best = series.best(Outcome::bus, true).unwrap_or("nobody");
+    let best = series.best(Outcome::bus, true, &[]).unwrap_or("nobody");
     let line = |case: String, sample: &Sample, unit: &str, goal: f64| {
         let goal = Goal::AtLeast(goal);
         let figure = Figure { sample, unit, goal, peers: peers.clone(), may_be_busy: true };

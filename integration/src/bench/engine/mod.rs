@@ -90,8 +90,10 @@ pub enum Who {
     OpenMpi,
     /// The same with the best algorithm that was found for large messages.
     OpenMpiTuned,
-    /// Open MPI over UCX over TCP, with the best algorithm.
+    /// Open MPI over UCX over TCP; with a ring for more than two.
     Ucx,
+    /// The same with the best algorithm for two as well.
+    UcxTuned,
     /// MPICH over UCX over TCP.
     Mpich,
 }

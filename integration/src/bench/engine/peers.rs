@@ -137,7 +137,7 @@ impl Peer<'_> {
         let interfaces = self.interfaces();
         match (self.key.place, self.key.who) {
             (Place::Server, _) => command.args(["--mca", "pml", "ob1", "--mca", "btl", "sm,self"]),
-            (_, Who::Ucx) => {
+            (_, Who::Ucx | Who::UcxTuned) => {
                 command.args(["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any"]);
                 command.args(["--mca", "pml_ucx_devices", "any"]);
                 for (name, value) in self.ucx() {
@@ -150,7 +150,9 @@ impl Peer<'_> {
                 command.args(["--mca", "btl_tcp_if_include", &interfaces])
             }
         };
-        if matches!(self.key.who, Who::OpenMpiTuned | Who::Ucx) {
+        if matches!(self.key.who, Who::OpenMpiTuned | Who::UcxTuned)
+            || (self.key.who == Who::Ucx && self.key.n > 2)
+        {
             // Recursive doubling for two, a ring for more: the best that was found by trying them all.
             let algorithm = if self.key.n == 2 { "3" } else { "4" };
             command.args(["--mca", "coll_tuned_use_dynamic_rules", "1"]);

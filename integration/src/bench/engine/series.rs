@@ -13,6 +13,8 @@ use crate::report::{Cpu, Goal, Line, Row, Sample, round};
 
 /// Above this share of all cores a figure says more about the machine than about the rails.
 const MOST_BUSY: f64 = 0.6;
+/// Cores that others than the bench may use where the bench itself may use all.
+const MOST_FOREIGN: f64 = 0.3;
 /// How long the machine is watched while nothing of the bench runs.
 const WATCH: Duration = Duration::from_millis(300);
 
@@ -116,9 +118,15 @@ impl Series {
         Sample::new(runs.zip(&self.roofs).map(|(run, roof)| 100.0 * run.bus() / roof.mean).collect())
     }
 
-    /// The best of the others by a figure of which more is better.
-    pub fn best(&self, figure: impl Fn(&Outcome) -> f64, more: bool) -> Option<&'static str> {
-        let others = self.runs.keys().copied().filter(|label| !label.starts_with("ours"));
+    /// The best of the others, but for those left out, by a figure of which more or less is better.
+    pub fn best(
+        &self,
+        figure: impl Fn(&Outcome) -> f64,
+        more: bool,
+        without: &[&str],
+    ) -> Option<&'static str> {
+        let wanted = |label: &&str| !label.starts_with("ours") && !without.contains(label);
+        let others = self.runs.keys().copied().filter(wanted);
         let rank = |label: &&str| self.sample(label, &figure).median() * if more { 1.0 } else { -1.0 };
         others.max_by(|a, b| rank(a).total_cmp(&rank(b)))
     }
@@ -161,11 +169,28 @@ impl Series {
         let cpu = self.busy("ours");
         let Figure { sample, unit, goal, peers, may_be_busy } = figure;
         let line = Line { case, value: sample.median(), unit, goal, sample, cpu, peers };
-        match too_busy(cpu).filter(|_| !may_be_busy) {
+        let spoilt = if may_be_busy { self.others_busy() } else { too_busy(cpu) };
+        match spoilt {
             _ if sample.len() == 0 => row.spoilt(&line, "what it is compared with is absent"),
             Some(why) => row.spoilt(&line, &why),
             None => row.line(&line),
         }
+    }
+
+    /// Says so where something else than the bench used the processors.
+    pub fn others_busy(&self) -> Option<String> {
+        let foreign = Sample::new(self.foreign.clone()).median();
+        let text =
+            || format!("{foreign:.2} cores were busy with something else; at most {MOST_FOREIGN} may be");
+        (foreign > MOST_FOREIGN).then(text)
+    }
+}
+
+/// Prints a line about rails: void where the processors were too busy to tell.
+pub fn line_about_rails(row: &Row, line: &Line) {
+    match too_busy(line.cpu) {
+        Some(why) => row.spoilt(line, &why),
+        None => row.line(line),
     }
 }
 
@@ -186,6 +211,6 @@ pub struct Figure<'a> {
     pub goal: Goal,
     /// Side by side.
     pub peers: Value,
-    /// Busy processors do not spoil it, because it is about them.
+    /// It keeps the processors busy itself; only what others use spoils it.
     pub may_be_busy: bool,
 }

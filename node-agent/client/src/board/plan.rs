@@ -128,6 +128,11 @@ impl Plan {
         self.operation.reduces()
     }
 
+    /// Whether each rank gets one item for itself.
+    pub(crate) fn is_scatter(&self) -> bool {
+        self.operation == Operation::ReduceScatter
+    }
+
     /// What an item is made from, in the order of reduction.
     pub(crate) fn sources(&self, item: usize) -> impl Iterator<Item = Block> + use<> {
         let (ranks, first) = match self.operation {

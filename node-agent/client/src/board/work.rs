@@ -112,12 +112,20 @@ impl Workplace {
         self.input(board, source, piece, at)
     }
 
+    /// Whether an item is combined by those who take it, straight into their own memory, rather than as tiles. That is right
+    /// where only one rank gets it, and where two do: they pass less between their caches than if each did a half.
+    fn is_taken(&self, item: usize) -> bool {
+        let staged = |to: Block| self.peers.get(to.rank).is_some_and(|peer| peer.stage.is_some());
+        self.plan.reduces() && self.peers.len() <= 2 && self.plan.targets(item).all(staged)
+            || self.plan.is_scatter() && self.plan.targets(item).all(staged)
+    }
+
     /// Does one tile.
     pub(super) fn run(&self, board: &Board, tile: Tile) -> Result<(), RegionError> {
         let single = !self.plan.reduces();
         let direct = |to: &Block| self.peers.get(to.rank).is_some_and(|peer| peer.stage.is_none());
         let targets: Vec<Block> = self.plan.targets(tile.item).filter(direct).collect();
-        if single && targets.is_empty() {
+        if single && targets.is_empty() || self.is_taken(tile.item) {
             return Ok(());
         }
         let mut acc = [0; STEP];
@@ -181,6 +189,20 @@ impl Workplace {
         Ok(())
     }
 
+    /// Combines a part of an item straight into the block of private memory where it belongs.
+    fn combine_into(&self, board: &Board, tile: Tile, block: &mut [u8]) -> Result<(), RegionError> {
+        let mut next = [0; STEP];
+        for at in (tile.at..tile.at + tile.len).step_by(STEP) {
+            let len = STEP.min(tile.at + tile.len - at);
+            if at + STEP < tile.at + tile.len {
+                self.fetch_ahead(board, tile, at + STEP);
+            }
+            let acc = block.get_mut(at..at + len).ok_or_else(missing)?;
+            self.combine(board, tile, at, acc, &mut next[..len])?;
+        }
+        Ok(())
+    }
+
     /// As [`Workplace::combine`] for more than two ranks of half floats, which are rounded once, after the last.
     fn combine_halves(
         &self,
@@ -235,6 +257,12 @@ impl Workplace {
         let (from, len) = (piece as usize * self.plan.piece, self.plan.piece_len(piece));
         for block in 0..self.plan.output_blocks {
             let item = self.plan.item_for(rank, block);
+            if self.is_taken(item) {
+                let start = block * self.plan.block;
+                let output = output.get_mut(start..start + self.plan.block).ok_or_else(missing)?;
+                self.combine_into(board, Tile { piece, item, at: from, len }, output)?;
+                continue;
+            }
             let spot = self.result(board, item, piece, from)?;
             let start = block * self.plan.block + from;
             let bytes = output.get_mut(start..start + len).ok_or_else(missing)?;

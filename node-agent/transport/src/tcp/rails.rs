@@ -18,7 +18,7 @@ use super::conn::{Place, Receiver, Sender, Turn};
 use super::handshake::{Handshake, Party};
 use super::marks::Marks;
 use super::port::Watch;
-use super::spin::{Lap, Spin};
+use super::spin::{Lap, Processors, Spin};
 use super::wire_up::Dial;
 use super::{EXTERNAL_TOKENS, Refusals, SetupError, TcpConfig, Wiring, socket};
 use crate::transport::{Counters, Sink, Transport, TransportError, Waker};
@@ -91,6 +91,7 @@ pub struct TcpRails {
     seen: Vec<Seen>,
     order: Vec<usize>,
     spin: Spin,
+    processors: Processors,
     waker: Arc<mio::Waker>,
     pub(super) listeners: Vec<TcpListener>,
     pub(super) conns: Vec<Option<Conn>>,
@@ -146,6 +147,7 @@ impl TcpRails {
             seen: Vec::new(),
             order: Vec::new(),
             spin: Spin::default(),
+            processors: Processors::new(),
             waker,
             listeners,
             conns: Vec::new(),
@@ -259,6 +261,8 @@ impl TcpRails {
             for peer in self.dial.port_up(rail, now) {
                 self.give_up_try(rail, peer);
             }
+            let own = self.config.rails[usize::from(rail)];
+            self.dial.awaited(rail).for_each(|peer| socket::knock(own, peer));
             return;
         }
         tracing::warn!(rail, "port down");
@@ -328,7 +332,7 @@ impl TcpRails {
 
     /// Waits for events: spins first if that is likely to be worth it.
     fn wait(&mut self, wait: Option<Duration>, start: Instant) -> Result<(), TransportError> {
-        if wait != Some(Duration::ZERO) && self.spin.begins(start) {
+        if wait != Some(Duration::ZERO) && self.spin.begins(start, || self.processors.spare()) {
             let mut last = start;
             loop {
                 self.ask(Some(Duration::ZERO))?;

@@ -1,11 +1,17 @@
-//! Whether to wait for events by asking again and again for a moment before sleeping. No IO, no clock.
+//! Whether to wait for events by asking again and again for a moment before sleeping. No IO but the look at the load, no clock.
 //!
 //! To be woken costs a thread some 20 us; while nodes exchange small messages that is most of an operation's time, so a
 //! thread that expects the next event within [`SHORT`] asks for that long. What it expects it takes from the waits before:
 //! long waits ([`LONG`]) are pauses between operations and say nothing of the waits within one; of the others most must
-//! have been short. Between two asks it offers the processor to others. When it does not get it back within [`LAP`], others
-//! need the processor more: it sleeps, and does not try again for a time that doubles while that goes on.
+//! have been short.
+//!
+//! It never spins while more threads want to run than there are processors: a thread that has slept goes before those
+//! that compute, one that spins is one of them and waits its turn for milliseconds. Between two asks it offers the processor
+//! to others all the same; when it does not get it back within [`LAP`], it sleeps, and does not try again for a time that
+//! doubles while that goes on.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
 /// A wait that is worth spinning for.
@@ -23,7 +29,9 @@ const WEIGHT: f32 = 1.0 / 16.0;
 /// First and greatest time without spinning after the processor was wanted by others.
 const REST: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 /// Spins in a row that went well after which the processor counts as free again.
-const WELL: u32 = 200;
+const WELL: u32 = 2000;
+/// How long the answer to "is there a processor to spare" is good for.
+const PROBE: Duration = Duration::from_millis(5);
 
 /// What is known of the waits so far.
 #[derive(Debug, Default)]
@@ -34,6 +42,39 @@ pub struct Spin {
     until: Option<Instant>,
     rest: Duration,
     well: u32,
+    /// When it was looked whether processors are to spare, and whether they were.
+    probed: Option<(Instant, bool)>,
+}
+
+/// Knows whether a processor is to spare.
+#[derive(Debug)]
+pub struct Processors {
+    /// Gives the load, and in it the number of threads that want to run now.
+    load: Option<File>,
+    processors: usize,
+}
+
+impl Processors {
+    /// Of this system, as far as this process may use them.
+    pub fn new() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Processors { load: File::open("/proc/loadavg").ok(), processors }
+    }
+
+    /// Whether all threads that want to run now, this one included, have a processor each. Costs a few microseconds.
+    pub fn spare(&self) -> bool {
+        let mut text = [0; 64];
+        let Some(Ok(length)) = self.load.as_ref().map(|load| load.read_at(&mut text, 0)) else {
+            return false;
+        };
+        running(&text[..length]).is_some_and(|running| running <= self.processors)
+    }
+}
+
+/// The number of threads that want to run, from the text of the load: `0.00 0.01 0.05 2/345 6789`.
+fn running(text: &[u8]) -> Option<usize> {
+    let text = std::str::from_utf8(text).ok()?;
+    text.split(' ').nth(3)?.split_once('/')?.0.parse().ok()
 }
 
 /// What a lap of spinning says.
@@ -46,8 +87,8 @@ pub enum Lap {
 }
 
 impl Spin {
-    /// Whether to spin in the wait that begins now.
-    pub fn begins(&mut self, now: Instant) -> bool {
+    /// Whether to spin in the wait that begins now. `spare` says whether a processor is to spare; it is asked now and then.
+    pub fn begins(&mut self, now: Instant, spare: impl FnOnce() -> bool) -> bool {
         if self.short < WORTH {
             return false;
         }
@@ -55,7 +96,10 @@ impl Spin {
             return false;
         }
         self.until = None;
-        true
+        match self.probed {
+            Some((at, spare)) if now.saturating_duration_since(at) < PROBE => spare,
+            _ => self.probed.insert((now, spare())).1,
+        }
     }
 
     /// Spinning since `start`, last asked at `last`, and nothing has come.
@@ -101,33 +145,50 @@ mod tests {
     fn it_spins_only_after_many_short_waits_and_pauses_do_not_count() {
         let (now, mut spin) = (Instant::now(), Spin::default());
         let mut waits = 0;
-        while !spin.begins(now) {
+        while !spin.begins(now, || true) {
             spin.ended(US(60), true);
             waits += 1;
         }
         assert!((10..40).contains(&waits), "{waits}");
         (0..100).for_each(|_| spin.ended(US(5000), true));
-        assert!(spin.begins(now));
+        assert!(spin.begins(now, || true));
         // A transfer: a few short waits among long ones.
         for wait in [300, 300, 20, 300].repeat(10) {
             spin.ended(US(wait), true);
         }
-        assert!(!spin.begins(now));
+        assert!(!spin.begins(now, || true));
+    }
+
+    #[test]
+    fn it_never_spins_while_processors_are_wanted() {
+        let (now, mut spin) = (Instant::now(), trained());
+        assert!(!spin.begins(now, || false));
+        assert!(!spin.begins(now + PROBE / 2, || true), "the answer is still good");
+        assert!(spin.begins(now + PROBE, || true));
+        assert!(spin.begins(now + PROBE + PROBE / 2, || false));
+        assert_eq!(running(b"6.21 5.64 3.23 15/214 23078\n"), Some(15));
+        for wrong in ["", "1 2 3", "1 2 3 4", "1 2 3 x/4 5"] {
+            assert_eq!(running(wrong.as_bytes()), None);
+        }
+        let here = Processors::new();
+        here.spare();
+        assert!(!Processors { load: None, ..here }.spare(), "unknown is no");
     }
 
     #[test]
     fn a_spin_ends_in_time_and_others_go_first() {
         let (now, mut spin) = (Instant::now(), trained());
-        assert!(spin.begins(now));
+        assert!(spin.begins(now, || true));
         assert_eq!(spin.lap(now, now, now + US(1)), Lap::Go);
         assert_eq!(spin.lap(now, now + US(50), now + US(51)), Lap::Stop);
-        assert!(spin.begins(now), "in vain, but not for others");
+        assert!(spin.begins(now, || true), "in vain, but not for others");
         let mut rests = Vec::new();
         let mut at = now;
         for _ in 0..10 {
             assert_eq!(spin.lap(at, at, at + US(3000)), Lap::Stop);
             let back = at + US(3000);
-            let rest = (0..2000).map(Duration::from_millis).find(|&r| spin.begins(back + r)).unwrap();
+            let rest =
+                (0..2000).map(Duration::from_millis).find(|&r| spin.begins(back + r, || true)).unwrap();
             rests.push(rest);
             at = back + rest;
         }
@@ -135,6 +196,6 @@ mod tests {
         assert_eq!(rests[9], REST.1);
         (0..WELL).for_each(|_| spin.ended(US(5), false));
         spin.lap(at, at, at + US(3000));
-        assert!(spin.begins(at + US(3000) + REST.0), "forgotten");
+        assert!(spin.begins(at + US(3000) + REST.0, || true), "forgotten");
     }
 }

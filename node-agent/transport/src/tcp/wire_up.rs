@@ -221,6 +221,12 @@ impl Dial {
         runs
     }
 
+    /// Where those peers are on a rail who dial this node and are not linked.
+    pub fn awaited(&self, rail: Rail) -> impl Iterator<Item = IpAddr> {
+        let wanted = self.wanted.range((rail, Node::MIN)..=(rail, Node::MAX));
+        wanted.filter(|(_, w)| !w.dials && w.up.is_none()).map(|(_, w)| w.endpoint.ip())
+    }
+
     /// How far the wire-up is.
     pub fn wiring(&self, now: Instant) -> Wiring {
         let Some(deadline) = self.deadline else { return Wiring::NotStarted };
@@ -323,8 +329,10 @@ mod tests {
         dial.up(0, 0, now);
         dial.up(1, 0, now);
         let down = now + MS(6000);
+        assert_eq!(dial.awaited(0).count(), 1);
         dial.port_down(0);
         dial.down(0, 0, down);
+        assert_eq!(dial.awaited(0).count(), 1, "the peer that this node dials waits for no knock");
         assert!(dial.due(down + MS(60_000)).is_empty() && dial.next(down + MS(60_000)).is_none());
         assert_eq!(dial.port_up(0, down + MS(100)), Vec::<Node>::new());
         assert_eq!(dial.due(down + MS(100)).len(), 1);
