@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use node_agent_collective::{
     Arena, Call, Command, Config, Dtype, Header, Landing, Machine, Memory, Operation, RailCause, ReduceOp,
     Region, Ticket,
-    header::{Key, Kind},
+    header::{Key, Kind, VERSION},
     shape::{Node, Rail, Time, Tuning},
 };
 
@@ -109,7 +109,8 @@ impl World {
                 let mut bytes = [0; 96];
                 let given = take.bytes(96);
                 bytes[..given.len()].copy_from_slice(given);
-                bytes[..5].copy_from_slice(b"RAIL\x01");
+                bytes[..4].copy_from_slice(b"RAIL");
+                bytes[4] = VERSION;
                 if let Ok(header) = Header::decode(&bytes) {
                     let header = Header { epoch: EPOCH, shape: self.shape, ..header };
                     self.frame(rail, peer, header, take);
@@ -196,6 +197,19 @@ impl World {
         }
     }
 
+    /// Reports and plans, sensible or not.
+    fn about_plans(how: u8, take: &mut Take<'_>) -> Kind {
+        let wide = |take: &mut Take<'_>| (take.u64() as u32).wrapping_shl(how.into());
+        let (version, capacity) = (u32::from(take.u8() & 7), u16::from(take.u8()) * 5);
+        let (alpha_ns, beta_ps) = (wide(take), wide(take));
+        let (index, of, node) = (take.u8().into(), take.u8().into(), take.u8().into());
+        match how & 3 {
+            0 => Kind::Report { capacity: capacity.min(1024), alpha_ns, beta_ps },
+            1 => Kind::PlanTaken { version },
+            _ => Kind::PlanPart { version, index, of, node, capacity: capacity.min(1024), alpha_ns, beta_ps },
+        }
+    }
+
     fn call(take: &mut Take<'_>) -> Call {
         let (kind, codes) = (take.below(8), take.u8());
         let rank = u32::from(take.below(5));
@@ -254,6 +268,7 @@ impl World {
             3 => (Kind::Ack, Key::Link),
             4 if how & 128 != 0 => (Kind::Bye, Key::Link),
             5 => (Self::about_rails(rail, how, take), Key::Link),
+            6 if how & 96 == 96 => (Self::about_plans(how, take), Key::Link),
             _ => (
                 Kind::Data {
                     step: take.below(4),
@@ -298,6 +313,7 @@ impl World {
             checksum,
             generation,
             number,
+            plan: odd,
             ..Header::control(kind, key, epoch, self.shape)
         };
         // As it comes from the wire: what cannot be said there cannot be sent.

@@ -37,10 +37,16 @@ pub struct Report {
     pub beta_ps: u32,
 }
 
+/// Whether one is more than half as much again as the other. Peers may say any number.
+fn is_far(a: u32, b: u32) -> bool {
+    let half_more = |n: u32| u64::from(n) * 3 / 2;
+    u64::from(a) > half_more(b) || u64::from(b) > half_more(a)
+}
+
 impl Report {
     /// Whether another plan would come of it.
     fn differs(self, other: Report) -> bool {
-        let far = |a: u32, b: u32| a != b && (a == 0 || b == 0 || a > b / 2 * 3 || b > a / 2 * 3);
+        let far = |a: u32, b: u32| a != b && (a == 0 || b == 0 || is_far(a, b));
         self.capacity.abs_diff(other.capacity) > STEP
             || (self.capacity == FULL) != (other.capacity == FULL)
             || far(self.alpha_ns, other.alpha_ns)
@@ -134,6 +140,7 @@ impl Machine {
         if let Key::Collective { seq } = header.key
             && peer == MAKER
             && header.call.is_some()
+            && seq < self.next_start + MAX_ACTIVE
         {
             self.agreement.in_force.insert(seq + MAX_ACTIVE, header.plan);
         }
@@ -227,12 +234,11 @@ impl Machine {
         }
         let wanted = self.wanted(base);
         let nodes = self.layout.nodes();
-        let far = |a: u32, b: u32| a > b / 2 * 3 || b > a / 2 * 3;
         let weaker =
             base.capacities(nodes).iter().zip(wanted.capacities(nodes)).any(|(a, b)| a.abs_diff(b) > STEP);
         if !weaker
-            && !far(wanted.alpha_ns, base.alpha_ns)
-            && !far(wanted.beta_ps_per_byte, base.beta_ps_per_byte)
+            && !is_far(wanted.alpha_ns, base.alpha_ns)
+            && !is_far(wanted.beta_ps_per_byte, base.beta_ps_per_byte)
         {
             return;
         }

@@ -304,3 +304,33 @@ fn a_node_that_cannot_be_told_is_named() {
     assert_eq!(waiting.nodes, [1]);
     assert_eq!(waiting.rails.len(), 2, "{waiting}");
 }
+
+/// Numbers that no honest node says do no harm: to the maker of plans, nor to those that take them.
+#[test]
+fn absurd_plans_do_no_harm() {
+    let world = world(&[0, 1]);
+    let mut net = Net::new(&world, 1);
+    post(&mut net, &world, 1, sum(1000));
+    let host = &mut net.hosts[1];
+    let shape = host.machine.poll_transmit(&mut host.memory, Time::ZERO).unwrap().header.shape;
+    let (most, seq) = (u32::MAX, u64::MAX);
+    let report = Kind::Report { capacity: 1024, alpha_ns: most, beta_ps: most };
+    let mut number = 0;
+    let mut say = |host: &mut crate::sim::Host, peer, kind, key, call| {
+        number += u32::from(peer == 1);
+        let header = Header {
+            call,
+            value: 9,
+            generation: 1,
+            number: number.max(1),
+            ..Header::control(kind, key, 7, shape)
+        };
+        let came = host.machine.begin(0, peer, &header, Time::ZERO);
+        came.and_then(|()| host.machine.received(0, peer, &mut host.memory, Time::ZERO))
+    };
+    let [maker, taker] = &mut net.hosts[..] else { panic!() };
+    say(maker, 1, report, Key::Link, None).unwrap();
+    maker.machine.tick(Time::from_secs(1));
+    let ahead = say(taker, 0, Kind::Ready, Key::Collective { seq }, Some(sum(1)));
+    assert!(matches!(ahead, Err(FrameError::Ahead { .. })), "{ahead:?}");
+}

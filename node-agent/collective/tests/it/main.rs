@@ -11,6 +11,7 @@ mod properties;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]
+#[allow(dead_code, reason = "the simulator of the engine, which shares this file, uses the rest")]
 mod sim;
 #[cfg(test)]
 mod timed;
