@@ -112,8 +112,12 @@ impl Links {
             let carried = |rail: Rail| self.carried[usize::from(rail)];
             let last = self.up(peer).map(carried).min()?;
             let lead = if alike(steady, EQUAL) { (last / 32).max(2 * bytes) } else { u64::MAX };
-            let fits = |rail: &Rail| self.has_room(*rail, peer, bytes, now) && carried(*rail) - last <= lead;
-            let open = self.up(peer).filter(fits);
+            // A greater lead is from a time when the rates differed: it is no reason to idle until the others catch up.
+            let level = |rail: Rail| {
+                let ahead = carried(rail) - last;
+                ahead <= lead || ahead > lead.saturating_add(2 * bytes)
+            };
+            let open = self.up(peer).filter(|&rail| self.has_room(rail, peer, bytes, now) && level(rail));
             return open.min_by_key(|&rail| (carried(rail), self.get(rail, peer).outstanding()));
         }
         let rate = |rail: Rail| self.get(rail, peer).known_rate(now).unwrap_or(best);
