@@ -117,8 +117,7 @@ proptest! {
             frame.map_or(0, |f| f.header.shape)
         };
         let host = &mut net.hosts[0];
-        let mut number = 1000;
-        for (kind, space, step, seq, offset, length, value) in frames {
+        for (number, (kind, space, step, seq, offset, length, value)) in (1001..).zip(frames) {
             let key = if space % 4 == 0 { Key::Pair { from: 1, to: 0, tag: 0, seq } } else { Key::Collective { seq: seq % 10 } };
             let data = Kind::Data { step: step % 3, block: u32::from(space) % 3, offset: if kind % 2 == 0 { offset / 512 * 512 } else { offset } };
             let call = if space % 4 == 0 { Call { operation: Operation::Send { to: 0, tag: 0 }, ..sum(100) } } else { sum(3000) };
@@ -127,7 +126,6 @@ proptest! {
                 1 => Header { value: value % 40, ..Header::control(Kind::Grant, key, 7, shape) },
                 _ => Header { call: Some(call), length: if kind % 3 == 0 { 512 } else { length }, ..Header::control(data, key, 7, shape) },
             };
-            number += 1;
             let header = Header { generation: 1, number, ..header };
             let Ok(()) = host.machine.begin(0, 1, &header, net.now) else { break };
             let mut at = 0;
