@@ -102,12 +102,6 @@ impl Row<'_> {
         self.id
     }
 
-    /// Prints a line that another program has made in the same form.
-    pub fn pass_on(&self, mut line: Value) {
-        line["bench"] = json!(self.report.bench);
-        self.print(&line);
-    }
-
     /// Prints one line.
     pub fn line(&self, line: &Line) {
         let (goal, holds) = match line.goal {

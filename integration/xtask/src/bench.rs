@@ -49,6 +49,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     if args.name == "engine" {
+        let program =
+            ["build", "--release", "--quiet", "-p", "integration-engine-sim", "--bin", "rail-engine-sim"];
+        process::run(process::cargo(program))?;
         for absent in peers::install() {
             eprintln!("absent: {absent}");
         }
