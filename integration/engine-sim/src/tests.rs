@@ -9,6 +9,15 @@ fn bits_depend_on_nothing_but_the_question() {
     }
 }
 
+/// A rail fell silent while the only other one was being proved: the question whether the peer is there went out over the silent
+/// rail alone, and was not asked again.
+#[test]
+fn seeds_that_found_something() {
+    for seed in [24_286, 53_029, 75_966, 82_334] {
+        bits::run(seed).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+    }
+}
+
 #[test]
 fn every_call_ends_in_time_and_says_why() {
     let mut failures = 0;

@@ -95,6 +95,8 @@ pub struct Link {
     /// The probe by which the peer is asked whether it lives while this link is silent; and, once it has answered over another
     /// rail and the patience is over, since when this is known.
     pub doubt: Option<(u64, Option<Time>)>,
+    /// When that probe went out last.
+    pub asked: Time,
     /// How often it went down, and why the last time.
     pub flaps: u32,
     /// Why it went down.

@@ -44,6 +44,7 @@ impl Link {
         let known = doubt.and_then(|(_, known)| known);
         canon.put(known.is_some());
         canon.age(known.unwrap_or(now), now);
+        canon.age(if doubt.is_some() { self.asked } else { now }, now);
         canon.put(*flaps == 0);
         [*handed, *acked, *received, *told, allowance.unwrap_or(u64::MAX)]
             .into_iter()
@@ -68,8 +69,8 @@ impl Link {
 
     /// Everything happened so much earlier.
     pub fn age(&mut self, by: Time) {
-        let Link { grave, proof, doubt, since, on_way, last_ack, unacked_since, last_data, .. } = self;
-        let times = [&mut proof.since, &mut proof.began, since, last_ack, last_data].into_iter();
+        let Link { grave, proof, doubt, since, on_way, last_ack, unacked_since, last_data, asked, .. } = self;
+        let times = [&mut proof.since, &mut proof.began, since, last_ack, last_data, asked].into_iter();
         let times = times
             .chain(grave.iter_mut().map(|g| &mut g.ask.0))
             .chain(doubt.iter_mut().filter_map(|d| d.1.as_mut()));

@@ -274,31 +274,37 @@ impl Machine {
         if silence < patience / 2 || self.links.open(peer).count() < 2 {
             return;
         }
+        let (asked, echoed) = (link.asked, self.peers[usize::from(peer)].echoed);
         match link.doubt {
             None => {
                 self.probes += 1;
-                let number = self.probes;
-                self.links.get_mut(rail, peer).doubt = Some((number, None));
-                for over in self.links.open(peer).collect::<Vec<_>>() {
-                    if self.links.get(over, peer).is_up() {
-                        self.urge(over, peer, Kind::Probe { number });
-                    }
+                self.ask_about(rail, peer, self.probes, now);
+            }
+            // The question or its answer was lost with the rails that carried them.
+            Some((number, None)) if echoed.0 < number => {
+                if now >= asked + AGAIN.1 {
+                    self.ask_about(rail, peer, number, now);
                 }
             }
-            Some((number, known)) if silence >= patience => {
-                let echoed = self.peers[usize::from(peer)].echoed;
-                let answered = echoed.0 >= number && now >= echoed.1 + SETTLE;
-                match known {
-                    _ if !answered => {}
-                    // This node itself may have been away: what came meanwhile is read before the verdict.
-                    None => self.links.get_mut(rail, peer).doubt = Some((number, Some(now))),
-                    Some(known) if now >= known + READ => {
-                        self.lose_and_close(rail, peer, RailCause::Silent(silence), now);
-                    }
-                    Some(_) => {}
-                }
+            // This node itself may have been away: what came meanwhile is read before the verdict.
+            Some((number, None)) if silence >= patience && now >= echoed.1 + SETTLE => {
+                self.links.get_mut(rail, peer).doubt = Some((number, Some(now)));
+            }
+            Some((_, Some(known))) if silence >= patience && now >= known + READ => {
+                self.lose_and_close(rail, peer, RailCause::Silent(silence), now);
             }
             Some(_) => {}
+        }
+    }
+
+    /// Asks a peer over all rails in use whether it is there, because one is silent.
+    fn ask_about(&mut self, rail: Rail, peer: Node, number: u64, now: Time) {
+        let link = self.links.get_mut(rail, peer);
+        (link.doubt, link.asked) = (Some((number, None)), now);
+        for over in self.links.open(peer).collect::<Vec<_>>() {
+            if self.links.get(over, peer).is_up() {
+                self.urge(over, peer, Kind::Probe { number });
+            }
         }
     }
 
@@ -311,14 +317,19 @@ impl Machine {
             State::Proving if link.proof.answered >= PROBES => link.grave.is_none().then_some(Time::ZERO),
             State::Proving if link.proof.number == 0 => Some(Time::ZERO),
             State::Proving => Some((link.proof.since + AGAIN.1 / 2).min(link.proof.began + PROOF_LIMIT)),
-            State::Up => link.owes_since().filter(|_| others > 1).and_then(|since| {
+            State::Up => link.owes_since().filter(|_| others > 1).map(|since| {
                 let patience = link.patience(self.config.tuning.patience);
                 match link.doubt {
-                    None => Some(since + patience / 2),
-                    Some((_, Some(known))) => Some(known + READ),
+                    None => since + patience / 2,
+                    Some((_, Some(known))) => (known + READ).max(since + patience),
                     Some((number, None)) => {
                         let echoed = self.peers[usize::from(peer)].echoed;
-                        (echoed.0 >= number).then(|| (since + patience).max(echoed.1 + SETTLE))
+                        let answered = echoed.0 >= number;
+                        if answered {
+                            (since + patience).max(echoed.1 + SETTLE)
+                        } else {
+                            link.asked + AGAIN.1
+                        }
                     }
                 }
             }),

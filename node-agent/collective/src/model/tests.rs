@@ -64,6 +64,11 @@ fn a_rail_is_lost_and_a_frame_comes_twice_or_vanishes_or_stays_half_in() {
 fn a_rail_goes_dark() {
     let may = Faults { dark: 1, vanish: 1, twice: 1, ..NONE };
     holds("3 rails, one goes dark, a frame vanishes, one comes twice", setup(3), may);
+    // The frame may be the question whether the peer is there, or its answer.
+    let asks = Faults { dark: 1, vanish: 1, dials: 1, ..NONE };
+    holds("2 rails, one goes dark, a frame vanishes, a new connection", setup(2), asks);
+    let back = Faults { dark: 1, losses: 1, dials: 1, ..NONE };
+    holds("2 rails, one goes dark, a loss, a new connection", setup(2), back);
 }
 
 #[test]
