@@ -27,6 +27,7 @@ pub fn job(job: &v1::Job, now: f64) -> String {
     head.push(("Gang", format!("{} nodes, {} GPUs per node{ranks}", gang.nodes, gang.gpus_per_node)));
     head.push(("Rails", rails(&spec)));
     head.push(("Priority", spec.priority.to_string()));
+    head.push(("Engine", engine(&spec)));
     head.push(("Work", work(&spec)));
     if let Some(limit) = spec.time_limit {
         head.push(("Time limit", human(Duration::try_from(limit).unwrap_or_default())));
@@ -57,6 +58,19 @@ fn rails(spec: &v1::JobSpec) -> String {
         (count, true) => format!("any {count} that all nodes share"),
         (count, false) => format!("0 to {}", count - 1),
     }
+}
+
+/// What the job asks of its engines; nothing if it leaves all to them.
+fn engine(spec: &v1::JobSpec) -> String {
+    let engine = spec.engine.clone().unwrap_or_default();
+    let algorithm = format!("{} wherever it fits", engine.algorithm);
+    let asked = [
+        (engine.checksum, "checksums"),
+        (engine.reproducible == Some(false), "not reproducible to the bit"),
+        (!engine.algorithm.is_empty(), algorithm.as_str()),
+    ];
+    let asked: Vec<&str> = asked.into_iter().filter_map(|(said, words)| said.then_some(words)).collect();
+    asked.join(", ")
 }
 
 fn work(spec: &v1::JobSpec) -> String {
@@ -287,6 +301,19 @@ mod tests {
         assert!(text.contains(table.trim_start_matches("  ")), "{text}");
         assert!(text.contains("Placement: 2 nodes in 1 pod, rails 0,1"), "{text}");
         assert!(text.contains("Started:    1970-01-01T00:16:42Z (8s ago)"), "{text}");
+    }
+
+    #[test]
+    fn what_a_job_asks_of_its_engines_is_told_if_it_asks() {
+        let mut asks = running();
+        assert!(!job(&asks, 1010.0).contains("Engine:"));
+        asks.spec.get_or_insert_default().engine =
+            Some(v1::EngineOptions { checksum: true, reproducible: Some(false), algorithm: "ring".into() });
+        let text = job(&asks, 1010.0);
+        assert!(
+            text.contains("Engine:     checksums, not reproducible to the bit, ring wherever it fits\n"),
+            "{text}"
+        );
     }
 
     #[test]

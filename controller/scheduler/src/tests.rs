@@ -5,8 +5,8 @@ use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
 use controller_topology::{NodeIx, RailSet};
 use proptest::prelude::*;
 use proto_model::{
-    CommandSpec, Fabric, FailurePolicy, Gang, Gpu, Inventory, JobId, JobName, JobSpec, JobUid, Leaf, Link,
-    Nic, NodeName, Rail, RailRequest, Requeue, TenantName, Timestamp, Work,
+    CommandSpec, EngineOptions, Fabric, FailurePolicy, Gang, Gpu, Inventory, JobId, JobName, JobSpec, JobUid,
+    Leaf, Link, Nic, NodeName, Rail, RailRequest, Requeue, TenantName, Timestamp, Work,
 };
 
 use crate::{Ask, Blocked, Decision, Gate, Pass, QueueKey, Snapshot, Wait, check_placement, solve};
@@ -79,6 +79,7 @@ fn spec(nodes: u32, gpus: u32, required: u32, allow_partial: bool) -> JobSpec {
         time_limit: None,
         grace_period: Duration::from_secs(10),
         failure: FailurePolicy { requeue: Requeue::Never, max_restarts: 0 },
+        engine: EngineOptions::default(),
         work: Work::Command(CommandSpec {
             argv: vec!["x".into()],
             env: BTreeMap::new(),

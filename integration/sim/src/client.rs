@@ -8,8 +8,8 @@ use std::{
 
 use controller_core::{CoreError, Event as Core, Naming, Reply, Submit};
 use proto_model::{
-    CommandSpec, FailurePolicy, Gang, JobId, JobName, JobSpec, JobUid, RailRequest, RequestId, Requeue,
-    TenantName, Work,
+    CommandSpec, EngineOptions, FailurePolicy, Gang, JobId, JobName, JobSpec, JobUid, RailRequest, RequestId,
+    Requeue, TenantName, Work,
 };
 
 use crate::{
@@ -106,6 +106,7 @@ impl World {
                 requeue: [Requeue::Never, Requeue::OnInfrastructure, Requeue::OnAny][rng.below(3)],
                 max_restarts: small(rng.range(0..4)),
             },
+            engine: EngineOptions::default(),
             work: Work::Command(CommandSpec { argv, env: BTreeMap::new(), working_dir: String::new() }),
         };
         let mut wants = VecDeque::new();

@@ -162,6 +162,124 @@ impl Kind {
             Kind::Ack | Kind::Fence { .. } | Kind::Probe { .. } | Kind::Echo { .. } | Kind::Back { .. }
         )
     }
+
+    /// Writes the kind and what it says.
+    fn put(&self, put: &mut impl FnMut(usize, &[u8])) {
+        match *self {
+            Kind::Ready => put(5, &[1]),
+            Kind::Data { step, block, offset } => {
+                put(5, &[2]);
+                put(7, &[step]);
+                put(56, &block.to_le_bytes());
+                put(64, &offset.to_le_bytes());
+            }
+            Kind::Grant => put(5, &[3]),
+            Kind::Ack => put(5, &[4]),
+            Kind::Bye => put(5, &[6]),
+            Kind::Abort(cause) => {
+                put(5, &[5]);
+                put(7, &[cause.kind as u8]);
+                put(56, &pack(cause).to_le_bytes());
+                put(64, &cause.seq.to_le_bytes());
+            }
+            Kind::Fence { rail, generation, frames, asks } => {
+                put(5, &[7]);
+                put(7, &[u8::from(asks)]);
+                put(44, &u32::from(rail).to_le_bytes());
+                put(56, &generation.to_le_bytes());
+                put(64, &u64::from(frames).to_le_bytes());
+            }
+            Kind::Probe { number } => {
+                put(5, &[8]);
+                put(64, &number.to_le_bytes());
+            }
+            Kind::Echo { number } => {
+                put(5, &[9]);
+                put(64, &number.to_le_bytes());
+            }
+            Kind::Back { rail } => {
+                put(5, &[10]);
+                put(44, &u32::from(rail).to_le_bytes());
+            }
+            Kind::Drain { rail, on } => {
+                put(5, &[11]);
+                put(7, &[u8::from(on)]);
+                put(44, &u32::from(rail).to_le_bytes());
+            }
+            Kind::Report { capacity, alpha_ns, beta_ps } => {
+                put(5, &[12]);
+                put(56, &u32::from(capacity).to_le_bytes());
+                put(64, &alpha_ns.to_le_bytes());
+                put(68, &beta_ps.to_le_bytes());
+            }
+            Kind::PlanPart { version, index, of, node, capacity, alpha_ns, beta_ps } => {
+                put(5, &[13]);
+                put(16, &version.to_le_bytes());
+                put(24, &index.to_le_bytes());
+                put(26, &of.to_le_bytes());
+                put(44, &u32::from(node).to_le_bytes());
+                put(56, &u32::from(capacity).to_le_bytes());
+                put(64, &alpha_ns.to_le_bytes());
+                put(68, &beta_ps.to_le_bytes());
+            }
+            Kind::PlanTaken { version } => {
+                put(5, &[14]);
+                put(16, &version.to_le_bytes());
+            }
+        }
+    }
+
+    /// Reads the kind and what it says.
+    fn read(bytes: &[u8]) -> Result<Self, FrameError> {
+        let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+        let field = |field, value| FrameError::Field { field, value };
+        let rail = || {
+            let rail = u32_at(44);
+            let known = Rail::try_from(rail).ok().filter(|&r| usize::from(r) < MAX_RAILS);
+            known.ok_or_else(|| field("rail", rail.into()))
+        };
+        let capacity = || {
+            let capacity = u32_at(56);
+            let known = u16::try_from(capacity).ok().filter(|&c| c <= FULL);
+            known.ok_or_else(|| field("capacity", capacity.into()))
+        };
+        let flag = || match bytes[7] {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(field("flag", other.into())),
+        };
+        Ok(match bytes[5] {
+            1 => Kind::Ready,
+            2 => Kind::Data { step: bytes[7], block: u32_at(56), offset: u64_at(64) },
+            3 => Kind::Grant,
+            4 => Kind::Ack,
+            5 => Kind::Abort(unpack(bytes[7], u32_at(56), u64_at(64))),
+            6 => Kind::Bye,
+            7 => Kind::Fence {
+                rail: rail()?,
+                generation: u32_at(56),
+                frames: u32::try_from(u64_at(64)).map_err(|_| field("frames", u64_at(64)))?,
+                asks: flag()?,
+            },
+            8 => Kind::Probe { number: u64_at(64) },
+            9 => Kind::Echo { number: u64_at(64) },
+            10 => Kind::Back { rail: rail()? },
+            11 => Kind::Drain { rail: rail()?, on: flag()? },
+            12 => Kind::Report { capacity: capacity()?, alpha_ns: u32_at(64), beta_ps: u32_at(68) },
+            13 => Kind::PlanPart {
+                version: u32_at(16),
+                index: u16::from_le_bytes([bytes[24], bytes[25]]),
+                of: u16::from_le_bytes([bytes[26], bytes[27]]),
+                node: Node::try_from(u32_at(44)).map_err(|_| field("node", u32_at(44).into()))?,
+                capacity: capacity()?,
+                alpha_ns: u32_at(64),
+                beta_ps: u32_at(68),
+            },
+            14 => Kind::PlanTaken { version: u32_at(16) },
+            other => return Err(field("kind", other.into())),
+        })
+    }
 }
 
 /// A frame header.
@@ -255,68 +373,7 @@ impl Header {
             put(48, &call.count.to_le_bytes());
             put(43, &[self.plan]);
         }
-        match self.kind {
-            Kind::Ready => put(5, &[1]),
-            Kind::Data { step, block, offset } => {
-                put(5, &[2]);
-                put(7, &[step]);
-                put(56, &block.to_le_bytes());
-                put(64, &offset.to_le_bytes());
-            }
-            Kind::Grant => put(5, &[3]),
-            Kind::Ack => put(5, &[4]),
-            Kind::Bye => put(5, &[6]),
-            Kind::Abort(cause) => {
-                put(5, &[5]);
-                put(7, &[cause.kind as u8]);
-                put(56, &pack(cause).to_le_bytes());
-                put(64, &cause.seq.to_le_bytes());
-            }
-            Kind::Fence { rail, generation, frames, asks } => {
-                put(5, &[7]);
-                put(7, &[u8::from(asks)]);
-                put(44, &u32::from(rail).to_le_bytes());
-                put(56, &generation.to_le_bytes());
-                put(64, &u64::from(frames).to_le_bytes());
-            }
-            Kind::Probe { number } => {
-                put(5, &[8]);
-                put(64, &number.to_le_bytes());
-            }
-            Kind::Echo { number } => {
-                put(5, &[9]);
-                put(64, &number.to_le_bytes());
-            }
-            Kind::Back { rail } => {
-                put(5, &[10]);
-                put(44, &u32::from(rail).to_le_bytes());
-            }
-            Kind::Drain { rail, on } => {
-                put(5, &[11]);
-                put(7, &[u8::from(on)]);
-                put(44, &u32::from(rail).to_le_bytes());
-            }
-            Kind::Report { capacity, alpha_ns, beta_ps } => {
-                put(5, &[12]);
-                put(56, &u32::from(capacity).to_le_bytes());
-                put(64, &alpha_ns.to_le_bytes());
-                put(68, &beta_ps.to_le_bytes());
-            }
-            Kind::PlanPart { version, index, of, node, capacity, alpha_ns, beta_ps } => {
-                put(5, &[13]);
-                put(16, &version.to_le_bytes());
-                put(24, &index.to_le_bytes());
-                put(26, &of.to_le_bytes());
-                put(44, &u32::from(node).to_le_bytes());
-                put(56, &u32::from(capacity).to_le_bytes());
-                put(64, &alpha_ns.to_le_bytes());
-                put(68, &beta_ps.to_le_bytes());
-            }
-            Kind::PlanTaken { version } => {
-                put(5, &[14]);
-                put(16, &version.to_le_bytes());
-            }
-        }
+        self.kind.put(&mut put);
         out
     }
 
@@ -347,51 +404,7 @@ impl Header {
             2 => Key::Pair { seq: u64_at(16), from: u32_at(24), to: u32_at(28), tag: u32_at(32) },
             other => return Err(field("space", other.into())),
         };
-        let rail = || {
-            let rail = u32_at(44);
-            let known = Rail::try_from(rail).ok().filter(|&r| usize::from(r) < MAX_RAILS);
-            known.ok_or_else(|| field("rail", rail.into()))
-        };
-        let capacity = || {
-            let capacity = u32_at(56);
-            let known = u16::try_from(capacity).ok().filter(|&c| c <= FULL);
-            known.ok_or_else(|| field("capacity", capacity.into()))
-        };
-        let flag = || match bytes[7] {
-            0 => Ok(false),
-            1 => Ok(true),
-            other => Err(field("flag", other.into())),
-        };
-        let kind = match bytes[5] {
-            1 => Kind::Ready,
-            2 => Kind::Data { step: bytes[7], block: u32_at(56), offset: u64_at(64) },
-            3 => Kind::Grant,
-            4 => Kind::Ack,
-            5 => Kind::Abort(unpack(bytes[7], u32_at(56), u64_at(64))),
-            6 => Kind::Bye,
-            7 => Kind::Fence {
-                rail: rail()?,
-                generation: u32_at(56),
-                frames: u32::try_from(u64_at(64)).map_err(|_| field("frames", u64_at(64)))?,
-                asks: flag()?,
-            },
-            8 => Kind::Probe { number: u64_at(64) },
-            9 => Kind::Echo { number: u64_at(64) },
-            10 => Kind::Back { rail: rail()? },
-            11 => Kind::Drain { rail: rail()?, on: flag()? },
-            12 => Kind::Report { capacity: capacity()?, alpha_ns: u32_at(64), beta_ps: u32_at(68) },
-            13 => Kind::PlanPart {
-                version: u32_at(16),
-                index: u16::from_le_bytes([bytes[24], bytes[25]]),
-                of: u16::from_le_bytes([bytes[26], bytes[27]]),
-                node: Node::try_from(u32_at(44)).map_err(|_| field("node", u32_at(44).into()))?,
-                capacity: capacity()?,
-                alpha_ns: u32_at(64),
-                beta_ps: u32_at(68),
-            },
-            14 => Kind::PlanTaken { version: u32_at(16) },
-            other => return Err(field("kind", other.into())),
-        };
+        let kind = Kind::read(bytes)?;
         if length > 0 && !matches!(kind, Kind::Data { .. }) {
             return Err(FrameError::Length(length));
         }

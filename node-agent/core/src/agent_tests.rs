@@ -7,8 +7,8 @@ use std::{
 
 use proptest::prelude::*;
 use proto_model::{
-    Assignment, CommandSpec, FailurePolicy, Gang, JobId, JobKey, JobName, JobSpec, JobUid, Observation,
-    Observed, Placement, RailRequest, Requeue, TenantName, Timestamp, Wish, Work,
+    Assignment, CommandSpec, EngineOptions, FailurePolicy, Gang, JobId, JobKey, JobName, JobSpec, JobUid,
+    Observation, Observed, Placement, RailRequest, Requeue, TenantName, Timestamp, Wish, Work,
 };
 
 use crate::{
@@ -31,6 +31,7 @@ fn spec() -> Box<JobSpec> {
         time_limit: None,
         grace_period: Duration::from_secs(10),
         failure: FailurePolicy { requeue: Requeue::Never, max_restarts: 0 },
+        engine: EngineOptions::default(),
         work: Work::Command(command),
     })
 }

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use node_agent_collective::Algorithm;
 use node_agent_collective::shape::{MAX_CHUNK, MAX_NODES, MAX_RAILS, MIN_CHUNK};
 use serde::{Deserialize, Serialize};
 
@@ -14,8 +15,8 @@ const MAX_FILE: u64 = 4 << 20;
 /// Most ranks of a job.
 const MAX_RANKS: usize = 1 << 16;
 
-/// The configuration of one engine. All engines of a job get the same `nodes`, `ranks`, `attempt`, `epoch`, `chunk_bytes` and
-/// rail numbers.
+/// The configuration of one engine. All engines of a job get the same `nodes`, `ranks`, `attempt`, `epoch`, `chunk_bytes`,
+/// `checksum`, `reproducible`, `algorithm` and rail numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -51,6 +52,12 @@ pub struct Config {
     /// Whether what goes over the rails carries checksums (CRC32C), and what fails them is sent again.
     #[serde(default)]
     pub checksum: bool,
+    /// Whether floats must be equal to the bit whichever algorithm is taken.
+    #[serde(default = "defaults::reproducible")]
+    pub reproducible: bool,
+    /// The algorithm of all operations that it fits; the one that is predicted to be fastest if none.
+    #[serde(default, with = "algorithm_name", skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<Algorithm>,
     /// User whose processes may attach as ranks, besides the engine's own user and root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank_uid: Option<u32>,
@@ -98,6 +105,24 @@ mod defaults {
     }
     pub(super) fn chunk_bytes() -> usize {
         node_agent_collective::shape::DEFAULT_CHUNK
+    }
+    pub(super) fn reproducible() -> bool {
+        node_agent_collective::Plan::default().reproducible
+    }
+}
+
+/// An algorithm by its name.
+mod algorithm_name {
+    use node_agent_collective::Algorithm;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de::Error as _};
+
+    pub(super) fn serialize<S: Serializer>(algorithm: &Option<Algorithm>, to: S) -> Result<S::Ok, S::Error> {
+        algorithm.map(Algorithm::name).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Algorithm>, D::Error> {
+        let name = Option::<String>::deserialize(from)?;
+        name.map(|name| name.parse().map_err(D::Error::custom)).transpose()
     }
 }
 
@@ -238,8 +263,24 @@ mod tests {
         assert_eq!(config.op_timeout_ms, 60_000);
         assert_eq!(config.local_ranks(), [0, 1]);
         assert_eq!(config.ordered_rails()[0].device, "a");
+        assert_eq!((config.checksum, config.reproducible, config.algorithm), (false, true, None));
         let text = serde_json::to_string(&config).unwrap();
         assert_eq!(load(&text).unwrap(), config);
+    }
+
+    #[test]
+    fn how_operations_are_carried_out_is_read_by_name() {
+        for &algorithm in Algorithm::ALL {
+            let how =
+                format!("\"epoch\":7,\"checksum\":true,\"reproducible\":false,\"algorithm\":\"{algorithm}\"");
+            let config = load(&GOOD.replacen("\"epoch\":7", &how, 1)).unwrap();
+            let read = (config.checksum, config.reproducible, config.algorithm);
+            assert_eq!(read, (true, false, Some(algorithm)));
+            let text = serde_json::to_string(&config).unwrap();
+            assert_eq!(load(&text).unwrap(), config);
+        }
+        let none = load(&GOOD.replacen("\"epoch\":7", "\"epoch\":7,\"algorithm\":null", 1)).unwrap();
+        assert_eq!(none.algorithm, None);
     }
 
     #[test]
@@ -252,6 +293,12 @@ mod tests {
             ("10.0.1.1", "10.0.1", &["line 2"]),
             ("\"epoch\":7", "\"epoch\":7,\"chunk_bytes\":100", &["chunk_bytes: 100"]),
             ("\"epoch\":7", "\"epoch\":7,\"op_timeout_ms\":0", &["op_timeout_ms"]),
+            (
+                "\"epoch\":7",
+                "\"epoch\":7,\"algorithm\":\"rng\"",
+                &["`rng`", "one-shot, ring, halving", "line 1"],
+            ),
+            ("\"epoch\":7", "\"epoch\":7,\"reproducible\":1", &["boolean", "line 1"]),
             ("e.control", "e.sock", &["same"]),
             ("\"nodes\":[\"n0\",\"n1\"]", "\"nodes\":[]", &["nodes: 0 given", "node: 0"]),
         ] {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use mio::unix::SourceFd;
 use mio::{Interest, Token};
 use node_agent_collective::error::CauseKind;
-use node_agent_collective::shape::Time;
-use node_agent_collective::{Failure, Machine};
+use node_agent_collective::shape::{Time, Tuning};
+use node_agent_collective::{Failure, Machine, Plan};
 use node_agent_transport::tcp::{EXTERNAL_TOKENS, SetupError};
 use node_agent_transport::{
     Bridge, Clock, JobKey, TcpConfig, TcpRails, Transport, TransportError, Waker, drive,
@@ -126,7 +126,8 @@ impl Engine {
         let mut memory = Private::default();
         let mut shape = machine_config(&config);
         shape.scratch = memory.take(shape.scratch_bytes());
-        let machine = Machine::new(shape)?;
+        let mut machine = Machine::new(shape)?;
+        machine.set_plan(Plan { reproducible: config.reproducible, ..Plan::default() });
         let tokens = Tokens::default();
         watch(&rails, &ranks.listener, RANK_LISTENER, Interest::READABLE)?;
         watch(&rails, &supervisor.listener, CONTROL_LISTENER, Interest::READABLE)?;
@@ -327,7 +328,7 @@ fn machine_config(config: &Config) -> node_agent_collective::Config {
         epoch: (config.epoch & u64::from(u32::MAX)) as u32,
         scratch: node_agent_collective::Region::EMPTY,
         checksum: config.checksum,
-        tuning: node_agent_collective::shape::Tuning::default(),
+        tuning: Tuning { algorithm: config.algorithm, ..Tuning::default() },
     }
 }
 

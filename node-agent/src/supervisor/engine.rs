@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use proto_model::{NodeEndpoints, RailEndpoint};
+use proto_model::{Algorithm, NodeEndpoints, RailEndpoint};
 use rustix::process::Signal;
 
 use crate::{
@@ -81,6 +81,9 @@ fn config(dir: &JobDir, task: &Task) -> Result<serde_json::Value, String> {
         "rails": rails,
         "socket": dir.engine_socket(),
         "control": dir.engine_control(),
+        "checksum": task.spec.engine.checksum,
+        "reproducible": task.spec.engine.reproducible,
+        "algorithm": task.spec.engine.algorithm.map(Algorithm::as_str),
         "rank_uid": task.brief.rank_user.as_ref().map(|user| user.ids.uid),
         "connect_timeout_ms": u64::try_from(CONNECT.as_millis()).unwrap_or(u64::MAX),
     }))

@@ -11,9 +11,9 @@ use std::{
 
 use node_agent::{cgroup, files, layout::JobDir, process::Identity, saved::SavedState};
 use proto_model::{
-    Assignment, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, FailurePolicy, Gang, JobId, JobKey,
-    JobName, JobSpec, JobUid, NicPlace, NodeName, NodePlace, Placement, RailRequest, RankPlace, ReduceOp,
-    Requeue, TenantName, Wish, Work,
+    Assignment, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, FailurePolicy, Gang, JobId,
+    JobKey, JobName, JobSpec, JobUid, NicPlace, NodeName, NodePlace, Placement, RailRequest, RankPlace,
+    ReduceOp, Requeue, TenantName, Wish, Work,
 };
 use rustix::process::Signal;
 
@@ -107,6 +107,7 @@ pub fn gang(nodes: &[&str], per_node: u32, work: Work) -> Assignment {
         time_limit: None,
         grace_period: Duration::from_secs(10),
         failure: FailurePolicy { requeue: Requeue::Never, max_restarts: 0 },
+        engine: EngineOptions::default(),
         work,
     };
     let uid = JobUid::from_random(*uuid::Uuid::new_v4().as_bytes());

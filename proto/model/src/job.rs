@@ -36,6 +36,8 @@ pub struct JobSpec {
     pub grace_period: Duration,
     /// What to do when a try fails.
     pub failure: FailurePolicy,
+    /// How the engines carry out operations.
+    pub engine: EngineOptions,
     /// What to run.
     pub work: Work,
 }
@@ -58,6 +60,23 @@ pub struct RailRequest {
     pub required: u32,
     /// True: any `required` common rails. False: rails `0..required`.
     pub allow_partial: bool,
+}
+
+/// How the job's engines carry out its operations. All engines of a try must be told the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EngineOptions {
+    /// What goes over the rails carries checksums, and what fails them is sent again.
+    pub checksum: bool,
+    /// Floats are equal to the bit whichever algorithm is taken.
+    pub reproducible: bool,
+    /// Taken wherever it fits; `None`: the one that is predicted to be fastest.
+    pub algorithm: Option<Algorithm>,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self { checksum: false, reproducible: true, algorithm: None }
+    }
 }
 
 /// What to do when a try fails.
@@ -161,6 +180,21 @@ word!(
         Barrier = "barrier",
         /// Each rank to its right neighbour.
         SendRecv = "send-recv",
+    }
+);
+word!(
+    /// How an operation is carried out; the engine's words.
+    Algorithm {
+        /// Every node with every node.
+        Direct = "direct",
+        /// All-reduce in one step.
+        OneShot = "one-shot",
+        /// From neighbour to neighbour.
+        Ring = "ring",
+        /// Recursive halving and doubling.
+        Halving = "halving",
+        /// Broadcast by scattering and relaying.
+        Relay = "relay",
     }
 );
 word!(

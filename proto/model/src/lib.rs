@@ -21,8 +21,8 @@ pub use assignment::{Assignment, NodeEndpoints, Observation, Observed, RailEndpo
 pub use fabric::{Fabric, Leaf, Link, Rail};
 pub use ids::{JobId, JobKey, JobName, JobUid, NameError, NodeName, RequestId, TenantName};
 pub use job::{
-    CollectiveOp, CollectiveSpec, CommandSpec, Dtype, FailurePolicy, Gang, Job, JobSpec, JobStatus,
-    RailBytes, RailRequest, RankExit, ReduceOp, Requeue, RunResult, Work,
+    Algorithm, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, FailurePolicy, Gang, Job,
+    JobSpec, JobStatus, RailBytes, RailRequest, RankExit, ReduceOp, Requeue, RunResult, Work,
 };
 pub use node::{Gpu, Health, Inventory, Nic, Node};
 pub use phase::Phase;

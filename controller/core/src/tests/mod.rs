@@ -14,9 +14,9 @@ use std::{
 };
 
 use proto_model::{
-    CommandSpec, FailurePolicy, Gang, Gpu, Inventory, Job, JobId, JobName, JobSpec, JobUid, Nic, NodeName,
-    Observation, Observed, Phase, Quota, RailEndpoint, RailRequest, RankExit, RequestId, Requeue, TenantName,
-    Timestamp, Wish, Work,
+    CommandSpec, EngineOptions, FailurePolicy, Gang, Gpu, Inventory, Job, JobId, JobName, JobSpec, JobUid,
+    Nic, NodeName, Observation, Observed, Phase, Quota, RailEndpoint, RailRequest, RankExit, RequestId,
+    Requeue, TenantName, Timestamp, Wish, Work,
 };
 
 use crate::{
@@ -72,6 +72,7 @@ pub(crate) fn spec(nodes: u32, gpus: u32) -> JobSpec {
         time_limit: None,
         grace_period: Duration::from_secs(10),
         failure: FailurePolicy { requeue: Requeue::Never, max_restarts: 0 },
+        engine: EngineOptions::default(),
         work: Work::Command(CommandSpec {
             argv: vec!["x".into()],
             env: BTreeMap::new(),

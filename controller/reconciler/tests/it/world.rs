@@ -6,8 +6,8 @@ use controller_core::{Event, Naming, Register, Submit};
 use controller_reconciler::{Ended, Handle, LoopMetrics, Options, Session};
 use controller_store::Store;
 use proto_model::{
-    CommandSpec, FailurePolicy, Gang, Inventory, JobName, JobSpec, NodeName, RailRequest, RequestId, Requeue,
-    TenantName, Work,
+    CommandSpec, EngineOptions, FailurePolicy, Gang, Inventory, JobName, JobSpec, NodeName, RailRequest,
+    RequestId, Requeue, TenantName, Work,
 };
 use proto_rpc::Metrics;
 use tokio::task::JoinHandle;
@@ -84,6 +84,7 @@ pub fn submit(name: &str, request: Option<&str>) -> Event {
         time_limit: None,
         grace_period: Duration::from_secs(1),
         failure: FailurePolicy { requeue: Requeue::Never, max_restarts: 0 },
+        engine: EngineOptions::default(),
         work: Work::Command(CommandSpec {
             argv: vec!["true".into()],
             env: BTreeMap::new(),

@@ -12,10 +12,13 @@ use node_agent_engine::{Config, Engine, EngineError, JobKey, Stopper};
 /// Far longer than anything here takes: only a hang gets there.
 const LONG: Duration = Duration::from_secs(300);
 
+/// The thread of an engine.
+type Running = JoinHandle<Result<(), EngineError>>;
+
 /// A job whose engines are connected.
 pub struct World {
     pub room: tempfile::TempDir,
-    engines: Vec<(Stopper, Option<JoinHandle<Result<(), EngineError>>>)>,
+    engines: Vec<(Stopper, Option<Running>)>,
     ranks: Vec<usize>,
     port: u16,
 }

@@ -43,6 +43,8 @@ pub fn config(room: &Path, node: usize, ranks: &[usize], rails: u16) -> Config {
         connect_timeout_ms: 20_000,
         op_timeout_ms: 30_000,
         checksum: false,
+        reproducible: true,
+        algorithm: None,
         chunk_bytes: 4096,
         rank_uid: None,
         limits: Limits::default(),

@@ -3,8 +3,9 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use proto_model::{
-    CollectiveOp, CollectiveSpec, CommandSpec, Dtype, FailurePolicy, Gang, Job, JobId, JobName, JobSpec,
-    JobStatus, Phase, RailBytes, RailRequest, RankExit, ReduceOp, Requeue, RunResult, TenantName, Work,
+    Algorithm, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, FailurePolicy, Gang, Job,
+    JobId, JobName, JobSpec, JobStatus, Phase, RailBytes, RailRequest, RankExit, ReduceOp, Requeue,
+    RunResult, TenantName, Work,
 };
 
 use super::{
@@ -91,6 +92,26 @@ fn failure(fields: &mut Fields, wire: v1::FailurePolicy) -> FailurePolicy {
     };
     let default = if requeue == Requeue::Never { 0 } else { 3 };
     FailurePolicy { requeue, max_restarts: if wire.max_restarts == 0 { default } else { wire.max_restarts } }
+}
+
+fn engine(fields: &mut Fields, wire: v1::EngineOptions) -> EngineOptions {
+    let algorithm = Algorithm::ALL.iter().copied().find(|known| known.as_str() == wire.algorithm);
+    if algorithm.is_none() && !wire.algorithm.is_empty() {
+        let known: Vec<&str> = Algorithm::ALL.iter().map(|known| known.as_str()).collect();
+        let (given, known) = (wire.algorithm.escape_debug(), known.join(", "));
+        let what = format!("'{given}' is not known; write one of {known}, or leave it out for the fastest");
+        fields.fail("engine.algorithm", what);
+    }
+    let reproducible = wire.reproducible.unwrap_or(EngineOptions::default().reproducible);
+    EngineOptions { checksum: wire.checksum, reproducible, algorithm }
+}
+
+fn engine_to_wire(engine: EngineOptions) -> Option<v1::EngineOptions> {
+    (engine != EngineOptions::default()).then(|| v1::EngineOptions {
+        checksum: engine.checksum,
+        reproducible: Some(engine.reproducible),
+        algorithm: engine.algorithm.map_or("", Algorithm::as_str).to_owned(),
+    })
 }
 
 fn text(fields: &mut Fields, field: &str, text: &str) {
@@ -215,6 +236,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
         }
         let grace_period = duration(&mut fields, "gracePeriod", wire.grace_period).unwrap_or(DEFAULT_GRACE);
         let failure = failure(&mut fields, wire.failure.unwrap_or_default());
+        let engine = engine(&mut fields, wire.engine.unwrap_or_default());
         let work = match wire.work {
             Some(v1::job_spec::Work::Command(wire)) => Some(Work::Command(command(&mut fields, wire))),
             Some(v1::job_spec::Work::Collective(wire)) => collective(&mut fields, wire).map(Work::Collective),
@@ -230,6 +252,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             time_limit,
             grace_period,
             failure,
+            engine,
             work,
         });
         fields.finish(spec)
@@ -303,6 +326,7 @@ impl From<&JobSpec> for v1::JobSpec {
                 requeue: requeue.into(),
                 max_restarts: spec.failure.max_restarts,
             }),
+            engine: engine_to_wire(spec.engine),
             work: Some(work_to_wire(&spec.work)),
         }
     }

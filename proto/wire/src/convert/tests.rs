@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, time::Duration};
 use proptest::prelude::*;
 use prost::Message as _;
 use proto_model::{
-    AlgorithmChoice, CollectiveOp, CollectiveSpec, CommandSpec, Drain, DrainTarget, Dtype, FailurePolicy,
-    Gang, JobSpec, JobUid, NodeName, Observation, Observed, Placement, RailReport, RailRequest, RailState,
-    ReduceOp, Requeue, Timestamp, Work,
+    Algorithm, AlgorithmChoice, CollectiveOp, CollectiveSpec, CommandSpec, Drain, DrainTarget, Dtype,
+    EngineOptions, FailurePolicy, Gang, JobSpec, JobUid, NodeName, Observation, Observed, Placement,
+    RailReport, RailRequest, RailState, ReduceOp, Requeue, Timestamp, Work,
     rails::{MAX_CHOICE_REASONS, MAX_CHOICES, MAX_REPORT_TEXT, MAX_REPORTS},
 };
 
@@ -50,6 +50,11 @@ fn spec() -> impl Strategy<Value = JobSpec> {
             time_limit: (millis % 2 == 0).then(|| Duration::from_millis(millis)),
             grace_period: Duration::from_millis(millis),
             failure: FailurePolicy { requeue, max_restarts: if requeue == Requeue::Never { 0 } else { 2 } },
+            engine: EngineOptions {
+                checksum: millis % 3 == 0,
+                reproducible: millis % 5 > 0,
+                algorithm: Algorithm::ALL.get(nodes as usize % 7).copied(),
+            },
             work,
         },
     )
@@ -180,6 +185,38 @@ fn a_command_with_nul_is_refused() {
         ..Default::default()
     };
     assert_eq!(errors(JobSpec::try_from(wire)), ["command.argv[0]"]);
+}
+
+fn with_engine(engine: v1::EngineOptions) -> v1::JobSpec {
+    v1::JobSpec {
+        gang: Some(v1::Gang { nodes: 1, ..Default::default() }),
+        engine: Some(engine),
+        work: Some(v1::job_spec::Work::Command(v1::Command { argv: vec!["x".into()], ..Default::default() })),
+        ..Default::default()
+    }
+}
+
+#[test]
+fn what_is_not_said_of_the_engine_is_the_default_and_stays_unsaid() {
+    let spec = JobSpec::try_from(with_engine(v1::EngineOptions::default())).unwrap();
+    assert_eq!(spec.engine, EngineOptions { checksum: false, reproducible: true, algorithm: None });
+    assert_eq!(v1::JobSpec::from(&spec).engine, None);
+    let loose = v1::EngineOptions { reproducible: Some(false), ..Default::default() };
+    let spec = JobSpec::try_from(with_engine(loose.clone())).unwrap();
+    assert!(!spec.engine.reproducible);
+    assert_eq!(v1::JobSpec::from(&spec).engine, Some(loose));
+}
+
+#[test]
+fn an_unknown_algorithm_is_refused_and_the_known_ones_are_named() {
+    for given in ["rng", "Ring", "RING", " ring", "one_shot", "ring\0"] {
+        let wire = with_engine(v1::EngineOptions { algorithm: given.into(), ..Default::default() });
+        let error = JobSpec::try_from(wire).unwrap_err();
+        let [found] = error.0.as_slice() else { panic!("{given}: {error}") };
+        assert_eq!(found.field, "engine.algorithm");
+        let text = error.to_string();
+        assert!(Algorithm::ALL.iter().all(|known| text.contains(known.as_str())), "{text}");
+    }
 }
 
 #[test]
