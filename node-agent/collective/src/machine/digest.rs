@@ -40,7 +40,10 @@ impl Machine {
         times.chain([&mut self.last_end]).for_each(|time| *time = time.saturating_sub(by));
     }
 
-    #[expect(clippy::too_many_lines, reason = "every field is named, so that none that is new can be forgotten")]
+    #[expect(
+        clippy::too_many_lines,
+        reason = "every field is named, so that none that is new can be forgotten"
+    )]
     pub(crate) fn digest(&self, canon: &mut Canon, memory: &impl Memory, now: Time) {
         let Machine {
             config: _,

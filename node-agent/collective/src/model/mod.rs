@@ -22,4 +22,6 @@ pub enum Sabotage {
     ForgetLife,
     /// A fence counts for whichever life.
     ForgetLifeOfFence,
+    /// The question whether a peer is there whose rail is silent is not asked again.
+    AskOnce,
 }

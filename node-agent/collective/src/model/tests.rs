@@ -124,3 +124,13 @@ fn forgetting_the_generation_of_a_fence_is_found() {
     let may = Faults { losses: 2, dials: 1, ..NONE };
     found(Sabotage::ForgetLifeOfFence, setup(2), may, "acknowledged");
 }
+
+#[test]
+fn a_question_that_is_not_asked_again_is_found() {
+    found(
+        Sabotage::AskOnce,
+        setup(2),
+        Faults { dark: 1, vanish: 1, dials: 1, ..NONE },
+        "nothing comes of it",
+    );
+}

@@ -108,6 +108,8 @@ struct End {
     half: bool,
     /// What comes to this end vanishes.
     dark: bool,
+    /// A counted frame has vanished in this life: nothing goes on here until that is found out, over another rail.
+    wounded: bool,
     /// Of the lives that are over, the frame that may still come.
     late: Id,
 }
@@ -119,6 +121,7 @@ const END: End = End {
     wire: Queue { items: [NONE; MOST_ON_WIRE], len: 0 },
     half: false,
     dark: false,
+    wounded: false,
     late: NONE,
 };
 
@@ -238,7 +241,11 @@ impl World {
                 }
             }
             if readable && !here.half {
-                let data = hosts.packet(here.wire.items[0]).header.length > 0;
+                let header = hosts.packet(here.wire.items[0]).header;
+                let data = header.length > 0;
+                // Nobody finds out that a counted frame has vanished from the only link that is left; nor does that happen
+                // there: below are transports that lose nothing but with the whole connection.
+                let spare = header.number == 0 || self.other_is_whole(end);
                 let possible = [
                     (may.twice > 0, Event::Twice(wire)),
                     (may.vanish > 0 && spare, Event::Vanish(wire)),
@@ -257,12 +264,23 @@ impl World {
         events
     }
 
-    /// Whether another rail between the same nodes is unharmed, or this one can be connected anew.
+    fn both(&self, end: Wire, rail: u8) -> [&End; 2] {
+        [(end.0, end.1, rail), (end.1, end.0, rail)].map(|e| self.end(e))
+    }
+
+    /// Whether another rail between the same nodes is unharmed.
+    fn other_is_whole(&self, end: Wire) -> bool {
+        let whole = |rail: u8| {
+            self.both(end, rail).iter().all(|e| e.open > 0 && e.news.len == 0 && !e.dark && !e.wounded)
+        };
+        (0..self.rails).any(|rail| rail != end.2 && whole(rail))
+    }
+
+    /// Whether work can go on without a rail: over another, or over this one, connected anew.
     fn spare(&self, end: Wire) -> bool {
-        let ends = |rail: u8| [(end.0, end.1, rail), (end.1, end.0, rail)].map(|e| self.end(e));
-        let whole = |rail: u8| ends(rail).iter().all(|e| e.open > 0 && e.news.len == 0 && !e.dark);
-        let reborn = self.may.dials > 0 && self.may.dark == 0 && ends(end.2).iter().all(|e| !e.dark);
-        (0..self.rails).any(|rail| rail != end.2 && whole(rail)) || reborn
+        let reborn =
+            self.may.dials > 0 && self.may.dark == 0 && self.both(end, end.2).iter().all(|e| !e.dark);
+        self.other_is_whole(end) || reborn
     }
 
     /// What a state is told apart by. Hosts and packets are interned, so their names stand for what they are.
@@ -272,8 +290,8 @@ impl World {
         let m = self.may;
         canon.bytes(&[m.losses, m.dark, m.twice, m.vanish, m.late, m.halves, m.impatience, m.dials]);
         for end in self.all_ends() {
-            let End { open, lives, news, wire, half, dark, late } = self.end(end);
-            let flags = [*open, *lives, u8::from(*half), u8::from(*dark), wire.len];
+            let End { open, lives, news, wire, half, dark, wounded, late } = self.end(end);
+            let flags = [*open, *lives, u8::from(*half), u8::from(*dark), u8::from(*wounded), wire.len];
             canon.bytes(&flags);
             // A late frame that can never come any more tells nothing apart.
             canon.put(if m.late > 0 { *late } else { NONE });
@@ -315,7 +333,9 @@ impl World {
             }
             Event::Vanish(wire) => {
                 may.vanish -= 1;
-                let packet = self.end_mut(other(wire)).wire.pop().ok_or("nothing to lose")?;
+                let end = self.end_mut(other(wire));
+                let packet = end.wire.pop().ok_or("nothing to lose")?;
+                end.wounded |= hosts.packet(packet).header.number > 0;
                 self.written(hosts, wire, packet).map(|_| ())
             }
             Event::Late(wire) => {
@@ -429,7 +449,7 @@ impl World {
         let may_late = self.may.late > 0;
         let here = self.end_mut(end);
         let life = std::mem::take(&mut here.open);
-        here.half = false;
+        (here.half, here.wounded) = (false, false);
         // Of what was on its way to this end, the first counted frame may come late: bytes that a receiver still had.
         let wire = here.wire;
         here.wire.clear();
