@@ -31,6 +31,7 @@ mod tests {
             "HealthService",
             "JobService",
             "NodeService",
+            "RailService",
             "TenantService",
         ];
         assert_eq!(names, expected);
