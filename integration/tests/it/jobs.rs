@@ -23,6 +23,37 @@ fn a_collective_job_runs_over_every_rail_and_is_verified() {
     assert!(most - least <= most / 20, "rails differ by more than 5 %: {sent:?}");
     let ranks = job["status"]["placement"]["ranks"].as_array().unwrap();
     assert_eq!(ranks.len(), 4);
+    asks_of_the_engine_are_kept(&cluster);
+}
+
+/// Another job on the same cluster, with every option of the engine; and one with an algorithm that there is not.
+fn asks_of_the_engine_are_kept(cluster: &Cluster) {
+    let spec = |algorithm: &str| {
+        format!(
+            "gang: {{nodes: 4, gpusPerNode: 4}}\nengine: {{checksum: true, reproducible: false, algorithm: {algorithm}}}\n\
+             collective: {{op: ALL_REDUCE, bytes: 1048576, iterations: 3, verify: true}}"
+        )
+    };
+    cluster.submit("checked", &spec("halving")).unwrap();
+    let job = cluster.wait_for("checked", &ENDED, SOON).unwrap();
+    assert_eq!(job["status"]["phase"], "COMPLETED", "{job:#}\n{}", cluster.logs());
+    assert_eq!(job["status"]["result"]["verified"], true, "{job:#}");
+    let asked = serde_json::json!({"checksum": true, "reproducible": false, "algorithm": "halving"});
+    assert_eq!(job["spec"]["engine"], asked);
+    let text = cluster.railctl(&["describe", "job", "checked"]).stdout;
+    assert!(text.contains("checksums, not reproducible to the bit, halving wherever it fits"), "{text}");
+    let refused = format!("{:?}", cluster.submit("odd", &spec("rng")).unwrap_err());
+    for words in ["engine.algorithm", "direct, one-shot, ring, halving, relay"] {
+        assert!(refused.contains(words), "{refused}");
+    }
+}
+
+/// The schema's names of algorithms are those of the engine.
+#[test]
+fn every_algorithm_of_the_engine_can_be_asked_for() {
+    let words: Vec<&str> = proto_model::Algorithm::ALL.iter().map(|known| known.as_str()).collect();
+    let names: Vec<&str> = node_agent_collective::Algorithm::ALL.iter().map(|known| known.name()).collect();
+    assert_eq!(words, names);
 }
 
 #[test]

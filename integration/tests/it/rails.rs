@@ -41,7 +41,7 @@ fn ok(cluster: &Cluster, args: &[&str]) -> String {
 #[test]
 fn a_running_job_leaves_a_drained_rail_and_comes_back() {
     let cluster = Cluster::up(&Shape { nodes: 2, rails: 3, gpus: 1, ..Shape::default() }).unwrap();
-    let spec = "gang: {nodes: 2, gpusPerNode: 1}\ncollective: {op: ALL_REDUCE, bytes: 1048576, iterations: 1000000, verify: false}";
+    let spec = "gang: {nodes: 2, gpusPerNode: 1}\nengine: {algorithm: direct}\ncollective: {op: ALL_REDUCE, bytes: 1048576, iterations: 1000000, verify: false}";
     cluster.submit("loop", spec).unwrap();
     cluster.wait_for("loop", &["RUNNING"], SOON).unwrap();
     let up = || rail(&cluster, "loop", "n0", 1).filter(|rail| moved(rail) > 1 << 20);
@@ -63,7 +63,9 @@ fn a_running_job_leaves_a_drained_rail_and_comes_back() {
     let again = ok(&cluster, &["rail", "drain", "rail/1", "--wait"]);
     assert!(again.contains("drained already"), "{again}");
     let table = ok(&cluster, &["explain", "job", "loop"]);
-    assert!(table.contains("RailDrained") && table.contains("all-reduce"), "{table}");
+    for words in ["RailDrained", "all-reduce", "direct", "forced by the configuration"] {
+        assert!(table.contains(words), "{words}: {table}");
+    }
 
     // And back.
     assert!(ok(&cluster, &["rail", "undrain", "1"]).contains("rail/1 is used again"));

@@ -22,7 +22,7 @@ use node_agent::{
 };
 use node_agent_core::{Order, Snapshot};
 use node_agent_local::ShortPath;
-use proto_model::{Assignment, NodeEndpoints, NodeName, Observed, Wish, Work};
+use proto_model::{Algorithm, Assignment, EngineOptions, NodeEndpoints, NodeName, Observed, Wish, Work};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -205,8 +205,15 @@ fn a_collective_is_run_by_the_engine_and_its_result_is_told() {
 
 /// Two servers of one job, wired to each other.
 fn pair(work: Work) -> [Supervised; 2] {
+    pair_with(work, EngineOptions::default())
+}
+
+fn pair_with(work: Work, options: EngineOptions) -> [Supervised; 2] {
     let nodes = [NODE, "n1"];
-    let task = gang(&nodes, 2, work);
+    let mut task = gang(&nodes, 2, work);
+    if let Wish::Prepared { spec, .. } = &mut task.wish {
+        spec.engine = options;
+    }
     let mut both = nodes.map(|node| Supervised::with(&task, &Brief { node: node.into(), ..brief() }));
     let peers: Vec<NodeEndpoints> = nodes
         .iter()
@@ -244,6 +251,22 @@ fn engines_of_a_try_meet_whichever_epochs_their_agents_obeyed() {
     for job in &pair {
         let config: serde_json::Value = files::read_json(&job.dir.engine_config()).unwrap().unwrap();
         assert_eq!((&config["attempt"], &config["epoch"]), (&1.into(), &1.into()));
+        let engine = (&config["checksum"], &config["reproducible"], &config["algorithm"]);
+        assert_eq!(engine, (&false.into(), &true.into(), &serde_json::Value::Null));
+    }
+}
+
+#[test]
+fn engines_are_told_what_the_job_asks_of_them() {
+    let options = EngineOptions { checksum: true, reproducible: false, algorithm: Some(Algorithm::OneShot) };
+    let mut pair = pair_with(collective(), options);
+    for job in &mut pair {
+        let config: serde_json::Value = files::read_json(&job.dir.engine_config()).unwrap().unwrap();
+        let engine = (&config["checksum"], &config["reproducible"], &config["algorithm"]);
+        assert_eq!(engine, (&true.into(), &false.into(), &"one-shot".into()));
+        let seen = job.ended();
+        assert_eq!(cause(&seen), ("", ""));
+        assert!(seen.result.is_none_or(|result| result.verified));
     }
 }
 

@@ -1,7 +1,9 @@
 //! Every operation and type, on several shapes, with every element checked.
 
 use node_agent_client::{Call, Client, Dtype, Error, OpKind, Operation, ReduceOp, Work};
+use node_agent_collective::Algorithm;
 use node_agent_engine::bench::{Options, measure};
+use node_agent_engine::control::{Reply, Request};
 
 use crate::world::World;
 
@@ -192,6 +194,32 @@ fn a_rank_knows_its_world_and_may_come_back_after_a_detach() {
     client.detach().unwrap();
     world.attach(2).detach().unwrap();
     assert_eq!(world.engines[1].status().cause, None);
+}
+
+/// Halving changes the order in which floats are added: a job that must be reproducible does not get it even if it is asked for.
+#[test]
+fn a_job_gets_the_algorithm_it_asks_for_where_that_fits() {
+    for (algorithm, reproducible, taken) in [
+        (Algorithm::Ring, true, Some("ring")),
+        (Algorithm::Halving, false, Some("halving")),
+        (Algorithm::Halving, true, None),
+    ] {
+        let world = World::with(&[0, 1, 2, 3], 2, |config| {
+            (config.checksum, config.reproducible, config.algorithm) = (true, reproducible, Some(algorithm));
+        });
+        let reports = world.each_rank(|client| {
+            measure(&client, &options(OpKind::AllReduce, Dtype::F32, ReduceOp::Sum, 100_000)).unwrap()
+        });
+        assert!(reports.iter().all(|report| report.verified), "{algorithm} {reproducible}: {reports:?}");
+        for engine in &world.engines {
+            let Reply::Rails(rails) = engine.ask(&Request::Rails {}) else { panic!("not rails") };
+            let choice = rails.choices.iter().find(|one| one.operation == "all-reduce" && one.bytes > 50_000);
+            let choice = choice.unwrap();
+            assert_eq!(choice.reasons[0].contains("forced"), taken.is_some(), "{choice:?}");
+            assert!(taken.is_none_or(|taken| choice.algorithm == taken), "{choice:?}");
+            assert!(taken.is_some() || choice.algorithm != "halving", "{choice:?}");
+        }
+    }
 }
 
 #[test]
