@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, thread, time::Duration};
 
+use integration::Deadline;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -17,6 +18,8 @@ const MOST_BUSY: f64 = 0.6;
 const MOST_FOREIGN: f64 = 0.3;
 /// How long the machine is watched while nothing of the bench runs.
 const WATCH: Duration = Duration::from_millis(300);
+/// Longest wait for a quiet moment before a turn.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// One that takes part.
 #[derive(Clone, Copy)]
@@ -71,9 +74,7 @@ impl Series {
         contenders: &[Contender],
         roof: Option<f64>,
     ) -> Result<(), String> {
-        let cpu = Cpu::start();
-        thread::sleep(WATCH);
-        self.foreign.push(cpu.cores());
+        self.foreign.push(quiet_moment());
         if let Some(seconds) = roof {
             let key = Key { who: Who::Roof, place, n };
             self.roofs.push(bench.with(key, |group| roof::measure(group, seconds))?);
@@ -199,6 +200,19 @@ pub fn too_busy(busy: f64) -> Option<String> {
     let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
     (busy > MOST_BUSY * cores)
         .then(|| format!("{busy:.2} of {cores} cores were busy; at most {:.0} % may be", MOST_BUSY * 100.0))
+}
+
+/// Waits, for a while, until nobody else uses the processors; gives the cores that others use all the same.
+fn quiet_moment() -> f64 {
+    let deadline = Deadline::after(PATIENCE);
+    loop {
+        let cpu = Cpu::start();
+        thread::sleep(WATCH);
+        let foreign = cpu.cores();
+        if foreign <= MOST_FOREIGN || deadline.passed() {
+            return foreign;
+        }
+    }
 }
 
 /// What a line says.
