@@ -143,7 +143,7 @@ fn large_operations_use_all_rails_alike() {
     let (nodes, rails) = (3, 4);
     let done = together(engines(nodes, rails, 32 << 10), |n, engine| {
         engine.until(|e| e.rails.wiring() == Wiring::Done);
-        for _ in 0..4 {
+        for _ in 0..16 {
             all_reduce(n, engine, 3_000_003);
         }
         engine.machine.leave();
@@ -154,9 +154,9 @@ fn large_operations_use_all_rails_alike() {
             .map(|rail| (0..nodes as Node).map(|p| engine.rails.counters(rail, p).tx_bytes).sum())
             .collect();
         let (least, most) = (carried.iter().min().unwrap(), carried.iter().max().unwrap());
-        // Real sockets on busy processors differ for moments; virtual time has the tight bound (`equal_rails_end_balanced`).
-        assert!((most - least) * 5 <= *most, "node {n}: {carried:?}");
-        assert!(*least > 12_000_000);
+        // Real sockets on busy processors differ for moments, so this looks at many operations; virtual time has the tight bound (`equal_rails_end_balanced`).
+        assert!((most - least) * 8 <= *most, "node {n}: {carried:?}");
+        assert!(*least > 48_000_000);
     }
 }
 
