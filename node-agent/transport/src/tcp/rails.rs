@@ -18,7 +18,7 @@ use super::conn::{Place, Receiver, Sender, Turn};
 use super::handshake::{Handshake, Party};
 use super::marks::Marks;
 use super::port::Watch;
-use super::spin::{Lap, Processors, Spin};
+use super::spin::{Lap, Spin};
 use super::wire_up::Dial;
 use super::{EXTERNAL_TOKENS, Refusals, SetupError, TcpConfig, Wiring, socket};
 use crate::transport::{Counters, Sink, Transport, TransportError, Waker};
@@ -91,7 +91,6 @@ pub struct TcpRails {
     seen: Vec<Seen>,
     order: Vec<usize>,
     spin: Spin,
-    processors: Processors,
     waker: Arc<mio::Waker>,
     pub(super) listeners: Vec<TcpListener>,
     pub(super) conns: Vec<Option<Conn>>,
@@ -147,7 +146,6 @@ impl TcpRails {
             seen: Vec::new(),
             order: Vec::new(),
             spin: Spin::default(),
-            processors: Processors::new(),
             waker,
             listeners,
             conns: Vec::new(),
@@ -332,7 +330,7 @@ impl TcpRails {
 
     /// Waits for events: spins first if that is likely to be worth it.
     fn wait(&mut self, wait: Option<Duration>, start: Instant) -> Result<(), TransportError> {
-        if wait != Some(Duration::ZERO) && self.spin.begins(start, || self.processors.spare()) {
+        if wait != Some(Duration::ZERO) && self.spin.begins(start) {
             let mut last = start;
             loop {
                 self.ask(Some(Duration::ZERO))?;

@@ -1,23 +1,23 @@
-//! Whether to wait for events by asking again and again for a moment before sleeping. No IO but the look at the load, no clock.
+//! Whether to wait for events by asking again and again for a moment before sleeping. No IO, no clock.
 //!
-//! To be woken costs a thread some 20 us; while nodes exchange small messages that is most of an operation's time, so a
-//! thread that expects the next event within [`SHORT`] asks for that long. What it expects it takes from the waits before:
-//! long waits ([`LONG`]) are pauses between operations and say nothing of the waits within one; of the others most must
-//! have been short.
+//! To be woken costs a thread some 20 us, and a processor that slept more; while nodes exchange small messages that is most
+//! of an operation's time, so a thread that expects the next event within [`SHORT`] asks for that long. What it expects it
+//! takes from the waits before: long waits ([`LONG`]) are pauses between operations and say nothing of the waits within one;
+//! of the others most must have been short. Where spinning turns out not to be answered in time it pauses, so that a
+//! transfer, whose waits look short now and then, pays for a few spins in a hundred milliseconds.
 //!
-//! It never spins while more threads want to run than there are processors: a thread that has slept goes before those
-//! that compute, one that spins is one of them and waits its turn for milliseconds. Between two asks it offers the processor
-//! to others all the same; when it does not get it back within [`LAP`], it sleeps, and does not try again for a time that
-//! doubles while that goes on.
+//! Between two asks it offers the processor to others. Others that spin do the same, so however many they are, each gets
+//! its turn within the time that one ask takes, and who has something to do does it at once. Only a thread that computes
+//! keeps the processor: for milliseconds, where one that had slept would have gone before it. So who does not get the
+//! processor back within [`LAP`] sleeps, and does not try again for a time that doubles while that goes on. How many threads
+//! want to run says nothing: those that spin count as well.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
 /// A wait that is worth spinning for.
-pub const SHORT: Duration = Duration::from_micros(50);
-/// A wait that ended by being woken counts as short up to here: it holds the time to wake.
-const WOKEN_SHORT: Duration = Duration::from_micros(100);
+pub const SHORT: Duration = Duration::from_micros(100);
+/// A wait that ended by being woken counts as short up to here: it holds the time to wake, its own and that of others.
+const WOKEN_SHORT: Duration = Duration::from_micros(200);
 /// A wait that was no part of an exchange.
 const LONG: Duration = Duration::from_millis(1);
 /// Longest time between two asks of a thread that has a processor for itself, or shares it with others that spin.
@@ -26,55 +26,25 @@ const LAP: Duration = Duration::from_micros(200);
 const WORTH: f32 = 0.7;
 /// Weight of one wait in that share.
 const WEIGHT: f32 = 1.0 / 16.0;
-/// First and greatest time without spinning after the processor was wanted by others.
+/// First and greatest time without spinning after a thread that computes had the processor.
 const REST: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
-/// Spins in a row that went well after which the processor counts as free again.
+/// The same after spins that were not worth it.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
+/// Spins in a row that went well after which both are as at the beginning.
 const WELL: u32 = 2000;
-/// How long the answer to "is there a processor to spare" is good for.
-const PROBE: Duration = Duration::from_millis(5);
 
 /// What is known of the waits so far.
 #[derive(Debug, Default)]
 pub struct Spin {
     /// Share of short waits among the last ones that were not long.
     short: f32,
+    /// When the wait began in which it spins.
+    spins: Option<Instant>,
     /// No spinning before.
     until: Option<Instant>,
     rest: Duration,
+    pause: Duration,
     well: u32,
-    /// When it was looked whether processors are to spare, and whether they were.
-    probed: Option<(Instant, bool)>,
-}
-
-/// Knows whether a processor is to spare.
-#[derive(Debug)]
-pub struct Processors {
-    /// Gives the load, and in it the number of threads that want to run now.
-    load: Option<File>,
-    processors: usize,
-}
-
-impl Processors {
-    /// Of this system, as far as this process may use them.
-    pub fn new() -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        Processors { load: File::open("/proc/loadavg").ok(), processors }
-    }
-
-    /// Whether all threads that want to run now, this one included, have a processor each. Costs a few microseconds.
-    pub fn spare(&self) -> bool {
-        let mut text = [0; 64];
-        let Some(Ok(length)) = self.load.as_ref().map(|load| load.read_at(&mut text, 0)) else {
-            return false;
-        };
-        running(&text[..length]).is_some_and(|running| running <= self.processors)
-    }
-}
-
-/// The number of threads that want to run, from the text of the load: `0.00 0.01 0.05 2/345 6789`.
-fn running(text: &[u8]) -> Option<usize> {
-    let text = std::str::from_utf8(text).ok()?;
-    text.split(' ').nth(3)?.split_once('/')?.0.parse().ok()
 }
 
 /// What a lap of spinning says.
@@ -87,19 +57,14 @@ pub enum Lap {
 }
 
 impl Spin {
-    /// Whether to spin in the wait that begins now. `spare` says whether a processor is to spare; it is asked now and then.
-    pub fn begins(&mut self, now: Instant, spare: impl FnOnce() -> bool) -> bool {
-        if self.short < WORTH {
+    /// Whether to spin in the wait that begins now.
+    pub fn begins(&mut self, now: Instant) -> bool {
+        self.spins = None;
+        if self.short < WORTH || self.until.is_some_and(|until| now < until) {
             return false;
         }
-        if self.until.is_some_and(|until| now < until) {
-            return false;
-        }
-        self.until = None;
-        match self.probed {
-            Some((at, spare)) if now.saturating_duration_since(at) < PROBE => spare,
-            _ => self.probed.insert((now, spare())).1,
-        }
+        (self.until, self.spins) = (None, Some(now));
+        true
     }
 
     /// Spinning since `start`, last asked at `last`, and nothing has come.
@@ -115,15 +80,23 @@ impl Spin {
 
     /// A wait ended with an event after this time; `slept` if it ended by being woken.
     pub fn ended(&mut self, after: Duration, slept: bool) {
+        let spun = self.spins.take();
         if after > LONG {
             return;
         }
-        let short = after <= if slept { WOKEN_SHORT } else { SHORT };
-        self.short += (f32::from(u8::from(short)) - self.short) * WEIGHT;
+        let limit = if slept && spun.is_none() { WOKEN_SHORT } else { SHORT };
+        let before = self.short;
+        self.short += (f32::from(u8::from(after <= limit)) - before) * WEIGHT;
+        let Some(start) = spun else { return };
+        if before >= WORTH && self.short < WORTH {
+            self.pause = (self.pause * 2).clamp(PAUSE.0, PAUSE.1);
+            self.until = self.until.max(Some(start + after + self.pause));
+            self.well = 0;
+        }
         if !slept {
             self.well = self.well.saturating_add(1);
             if self.well >= WELL {
-                self.rest = Duration::ZERO;
+                (self.rest, self.pause) = Default::default();
             }
         }
     }
@@ -141,61 +114,88 @@ mod tests {
         spin
     }
 
+    /// How many of these waits, one after the other, it spins in for how long in all. What comes within the limit ends the spin.
+    fn live(spin: &mut Spin, start: Instant, waits: &[u64]) -> (u32, Duration, Instant) {
+        let (mut now, mut spins, mut spent) = (start, 0, Duration::ZERO);
+        for &wait in waits {
+            let wait = US(wait);
+            if spin.begins(now) {
+                spins += 1;
+                spent += wait.min(SHORT);
+                spin.ended(wait, wait > SHORT);
+            } else {
+                spin.ended(wait, true);
+            }
+            now += wait;
+        }
+        (spins, spent, now)
+    }
+
     #[test]
     fn it_spins_only_after_many_short_waits_and_pauses_do_not_count() {
         let (now, mut spin) = (Instant::now(), Spin::default());
         let mut waits = 0;
-        while !spin.begins(now, || true) {
+        while !spin.begins(now) {
             spin.ended(US(60), true);
             waits += 1;
         }
         assert!((10..40).contains(&waits), "{waits}");
         (0..100).for_each(|_| spin.ended(US(5000), true));
-        assert!(spin.begins(now, || true));
+        assert!(spin.begins(now));
         // A transfer: a few short waits among long ones.
         for wait in [300, 300, 20, 300].repeat(10) {
             spin.ended(US(wait), true);
         }
-        assert!(!spin.begins(now, || true));
+        assert!(!spin.begins(now));
+    }
+
+    /// Nodes that all sleep wait long for each other; that must not keep them from ever trying.
+    #[test]
+    fn small_messages_among_sleepers_lead_to_spinning() {
+        let (now, mut spin) = (Instant::now(), Spin::default());
+        let (spins, ..) = live(&mut spin, now, &[160; 100]);
+        assert!(spins > 0);
+        let (spins, ..) = live(&mut spin, now + Duration::from_secs(1), &[40; 1000]);
+        assert!(spins > 900, "{spins}");
+    }
+
+    /// Waits that are short enough to try and too long to be worth it: what the tries cost is little.
+    #[test]
+    fn tries_in_vain_cost_little() {
+        let (now, mut spin) = (Instant::now(), Spin::default());
+        let (_, spent, end) = live(&mut spin, now, &[150; 20_000]);
+        let share = spent.as_secs_f64() / (end - now).as_secs_f64();
+        assert!(share < 0.01, "{share}");
+        // Forgotten once it is worth it again.
+        let (spins, _, end) = live(&mut spin, end, &[40; 10_000]);
+        assert!(spins > 7000, "{spins}");
+        assert_eq!(spin.pause, Duration::ZERO);
+        assert!(spin.begins(end));
     }
 
     #[test]
-    fn it_never_spins_while_processors_are_wanted() {
+    fn a_spin_ends_in_time_and_those_who_compute_go_first() {
         let (now, mut spin) = (Instant::now(), trained());
-        assert!(!spin.begins(now, || false));
-        assert!(!spin.begins(now + PROBE / 2, || true), "the answer is still good");
-        assert!(spin.begins(now + PROBE, || true));
-        assert!(spin.begins(now + PROBE + PROBE / 2, || false));
-        assert_eq!(running(b"6.21 5.64 3.23 15/214 23078\n"), Some(15));
-        for wrong in ["", "1 2 3", "1 2 3 4", "1 2 3 x/4 5"] {
-            assert_eq!(running(wrong.as_bytes()), None);
-        }
-        let here = Processors::new();
-        here.spare();
-        assert!(!Processors { load: None, ..here }.spare(), "unknown is no");
-    }
-
-    #[test]
-    fn a_spin_ends_in_time_and_others_go_first() {
-        let (now, mut spin) = (Instant::now(), trained());
-        assert!(spin.begins(now, || true));
+        assert!(spin.begins(now));
         assert_eq!(spin.lap(now, now, now + US(1)), Lap::Go);
-        assert_eq!(spin.lap(now, now + US(50), now + US(51)), Lap::Stop);
-        assert!(spin.begins(now, || true), "in vain, but not for others");
+        assert_eq!(spin.lap(now, now + US(100), now + US(101)), Lap::Stop);
+        assert!(spin.begins(now), "in vain, but not for others");
         let mut rests = Vec::new();
         let mut at = now;
         for _ in 0..10 {
             assert_eq!(spin.lap(at, at, at + US(3000)), Lap::Stop);
             let back = at + US(3000);
-            let rest =
-                (0..2000).map(Duration::from_millis).find(|&r| spin.begins(back + r, || true)).unwrap();
+            let rest = (0..2000).map(Duration::from_millis).find(|&r| spin.begins(back + r)).unwrap();
             rests.push(rest);
             at = back + rest;
         }
         assert_eq!(rests[..3], [10, 20, 40].map(Duration::from_millis));
         assert_eq!(rests[9], REST.1);
-        (0..WELL).for_each(|_| spin.ended(US(5), false));
+        for _ in 0..WELL {
+            spin.begins(at);
+            spin.ended(US(5), false);
+        }
         spin.lap(at, at, at + US(3000));
-        assert!(spin.begins(at + US(3000) + REST.0, || true), "forgotten");
+        assert!(spin.begins(at + US(3000) + REST.0), "forgotten");
     }
 }
