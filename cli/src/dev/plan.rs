@@ -110,14 +110,19 @@ fn node_plan(spec: &Spec, machine: Machine, node: u32) -> NodePlan {
 
 fn fabric(spec: &Spec) -> v1::Fabric {
     let rail = |index: u32| v1::Rail { index, name: format!("rail{index}") };
-    let leaf =
-        |(pod, rail): (u32, u32)| v1::Leaf { name: leaf_name(pod, rail), rail, pod: format!("p{pod}") };
+    let leaf = |(pod, rail): (u32, u32)| v1::Leaf {
+        name: leaf_name(pod, rail),
+        rail,
+        pod: format!("p{pod}"),
+        ..v1::Leaf::default()
+    };
     let link = |(node, rail): (u32, u32)| v1::Link {
         node: node_name(node),
         nic: format!("rail{rail}"),
         leaf: leaf_name(spec.pod_of(node), rail),
         port: format!("swp{node}"),
         speed_mbps: speed_mbps(spec),
+        down: false,
     };
     let pairs = |count: u32| (0..count).flat_map(|outer| (0..spec.rails).map(move |rail| (outer, rail)));
     v1::Fabric {
@@ -128,6 +133,7 @@ fn fabric(spec: &Spec) -> v1::Fabric {
             rails: (0..spec.rails).map(rail).collect(),
             leaves: pairs(spec.pods).map(leaf).collect(),
             links: pairs(spec.nodes).map(link).collect(),
+            ..v1::FabricSpec::default()
         }),
         status: None,
     }

@@ -51,11 +51,23 @@ fn fabric(pods: &[u8], rails: u32) -> Fabric {
     for rail in 0..rails {
         fabric.rails.push(Rail { index: rail, name: format!("r{rail}") });
         for pod in &distinct {
-            fabric.leaves.push(Leaf { name: format!("l{pod}-{rail}"), rail, pod: format!("p{pod}") });
+            fabric.leaves.push(Leaf {
+                name: format!("l{pod}-{rail}"),
+                rail,
+                pod: format!("p{pod}"),
+                ..Leaf::default()
+            });
         }
         for (at, pod) in pods.iter().enumerate() {
             let (nic, leaf) = (format!("mlx5_{rail}"), format!("l{pod}-{rail}"));
-            fabric.links.push(Link { node: node(at), nic, leaf, port: String::new(), speed_mbps: 0 });
+            fabric.links.push(Link {
+                node: node(at),
+                nic,
+                leaf,
+                port: String::new(),
+                speed_mbps: 0,
+                down: false,
+            });
         }
     }
     fabric

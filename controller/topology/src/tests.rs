@@ -39,7 +39,12 @@ fn fabric(pods: u32, size: u32, rails: u32) -> Fabric {
     for rail in 0..rails {
         fabric.rails.push(Rail { index: rail, name: format!("rail{rail}") });
         for pod in 0..pods {
-            fabric.leaves.push(Leaf { name: format!("leaf-{pod}-{rail}"), rail, pod: format!("pod{pod}") });
+            fabric.leaves.push(Leaf {
+                name: format!("leaf-{pod}-{rail}"),
+                rail,
+                pod: format!("pod{pod}"),
+                ..Leaf::default()
+            });
             for at in 0..size {
                 fabric.links.push(Link {
                     node: node(&format!("n{}", pod * size + at)),
@@ -47,6 +52,7 @@ fn fabric(pods: u32, size: u32, rails: u32) -> Fabric {
                     leaf: format!("leaf-{pod}-{rail}"),
                     port: format!("Ethernet{at}"),
                     speed_mbps: 400_000,
+                    down: false,
                 });
             }
         }
@@ -71,12 +77,13 @@ fn every_fault_is_reported_not_only_the_first() {
         leaf: "nowhere".into(),
         port: String::new(),
         speed_mbps: 0,
+        down: false,
     });
     f.links.push(Link { node: node("n8"), ..f.links[0].clone() }); // a port twice
     f.links.push(f.links[1].clone()); // a link twice
-    f.leaves.push(Leaf { name: "leaf-0-0".into(), rail: 1, pod: "pod0".into() }); // a leaf on two rails
+    f.leaves.push(Leaf { name: "leaf-0-0".into(), rail: 1, pod: "pod0".into(), ..Leaf::default() }); // a leaf on two rails
     f.leaves.push(f.leaves[3].clone()); // a leaf twice
-    f.leaves.push(Leaf { name: "odd".into(), rail: 7, pod: String::new() }); // unknown rail, no pod
+    f.leaves.push(Leaf { name: "odd".into(), rail: 7, pod: String::new(), ..Leaf::default() }); // unknown rail, no pod
     f.rails.push(Rail { index: 1, name: "rail0".into() }); // index and name twice
     f.rails.push(Rail { index: 5, name: "five".into() }); // a gap
     let findings = check(&f);

@@ -130,6 +130,7 @@ impl World {
                     name: format!("leaf{pod}-{rail}"),
                     rail,
                     pod: format!("pod{pod}"),
+                    ..Leaf::default()
                 });
             }
             for (at, node) in self.nodes.iter().enumerate() {
@@ -139,6 +140,7 @@ impl World {
                     leaf: format!("leaf{}-{rail}", at % pods),
                     port: format!("p{at}"),
                     speed_mbps: 0,
+                    down: false,
                 });
             }
         }

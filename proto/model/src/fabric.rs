@@ -1,8 +1,10 @@
 //! The network as it should be.
 
-use crate::NodeName;
+use std::collections::BTreeSet;
 
-/// One cluster's rails, leaves and cables, as the administrator wrote them. Checked by `controller-topology`.
+use crate::{Names, NodeName};
+
+/// One cluster's rails, leaves, spines and cables, as the administrator wrote them. Checked by `controller-topology`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fabric {
     /// The document's name.
@@ -13,12 +15,59 @@ pub struct Fabric {
     pub rails: Vec<Rail>,
     /// The leaf switches.
     pub leaves: Vec<Leaf>,
-    /// The cables from NICs to leaves.
+    /// The cables from NICs to leaves, one by one.
     pub links: Vec<Link>,
+    /// More such cables, many at once.
+    pub link_groups: Vec<LinkGroup>,
+    /// The switches above the leaves.
+    pub spines: Vec<Spine>,
+    /// The cables between switches.
+    pub uplinks: Vec<Uplink>,
+}
+
+impl Fabric {
+    /// How many cables from servers to leaves the document has, those of the groups too.
+    #[must_use]
+    pub fn cable_count(&self) -> usize {
+        self.link_groups.iter().fold(self.links.len(), |sum, group| sum.saturating_add(group.nodes.len()))
+    }
+
+    /// How many servers have a cable.
+    #[must_use]
+    pub fn node_count(&self) -> usize {
+        // The rails of a pod list the same servers: each list is looked at once.
+        let lists: BTreeSet<&Names> = self.link_groups.iter().map(|group| &group.nodes).collect();
+        let grouped = lists.into_iter().flat_map(Names::iter);
+        let mut names: Vec<String> =
+            self.links.iter().map(|link| link.node.to_string()).chain(grouped).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.len()
+    }
+
+    /// Every cable from a server to a leaf by itself, those of the groups too. A name of a group that cannot be a
+    /// server's is left out; the checked conversions let none pass.
+    pub fn each_link(&self) -> impl Iterator<Item = Link> {
+        let grouped = self.link_groups.iter().flat_map(|group| {
+            let mut ports = group.ports.iter();
+            group.nodes.iter().filter_map(move |node| {
+                let port = ports.next().unwrap_or_default();
+                Some(Link {
+                    node: NodeName::new(node).ok()?,
+                    nic: group.nic.clone(),
+                    leaf: group.leaf.clone(),
+                    port,
+                    speed_mbps: group.speed_mbps,
+                    down: false,
+                })
+            })
+        });
+        self.links.iter().cloned().chain(grouped)
+    }
 }
 
 /// One network plane.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rail {
     /// 0, 1, 2, ...
     pub index: u32,
@@ -27,14 +76,18 @@ pub struct Rail {
 }
 
 /// A leaf switch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Leaf {
-    /// Unique in the fabric.
+    /// Unique among the switches of the fabric.
     pub name: String,
     /// Index of the rail that it serves.
     pub rail: u32,
     /// The pod whose servers it serves.
     pub pod: String,
+    /// 0, or 1 for the second leaf of NICs with two ports. Planes of one rail do not meet.
+    pub plane: u32,
+    /// Known not to work, or taken out.
+    pub down: bool,
 }
 
 /// One cable.
@@ -50,4 +103,49 @@ pub struct Link {
     pub port: String,
     /// Line rate in Mbit/s; 0 if not known.
     pub speed_mbps: u64,
+    /// Known not to work.
+    pub down: bool,
+}
+
+/// The cables of many servers whose NIC of one name goes to one leaf.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LinkGroup {
+    /// The servers; each is a [`NodeName`].
+    pub nodes: Names,
+    /// Device or netdev name of the NIC on each of them.
+    pub nic: String,
+    /// The switch's end.
+    pub leaf: String,
+    /// The switch's ports, in the order of the servers; none if not known.
+    pub ports: Names,
+    /// Line rate of each in Mbit/s; 0 if not known.
+    pub speed_mbps: u64,
+}
+
+/// A switch above the leaves of one rail and plane.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Spine {
+    /// Unique among the switches of the fabric.
+    pub name: String,
+    /// Index of its rail.
+    pub rail: u32,
+    /// Its plane of that rail.
+    pub plane: u32,
+    /// Known not to work, or taken out.
+    pub down: bool,
+}
+
+/// Cables between two layers of switches: each of `lower` has `cables` of them to each of `upper`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Uplink {
+    /// Leaves, or spines below others.
+    pub lower: Names,
+    /// Spines.
+    pub upper: Names,
+    /// Cables of each pair, at least 1.
+    pub cables: u32,
+    /// Line rate of each cable in Mbit/s; 0 if not known.
+    pub speed_mbps: u64,
+    /// How many cables of each pair are known not to work.
+    pub down: u32,
 }

@@ -9,6 +9,7 @@ pub mod assignment;
 pub mod fabric;
 pub mod ids;
 pub mod job;
+pub mod names;
 pub mod node;
 pub mod phase;
 pub mod placement;
@@ -18,12 +19,13 @@ pub mod tenant;
 pub mod time;
 
 pub use assignment::{Assignment, NodeEndpoints, Observation, Observed, RailEndpoint, Wish};
-pub use fabric::{Fabric, Leaf, Link, Rail};
+pub use fabric::{Fabric, Leaf, Link, LinkGroup, Rail, Spine, Uplink};
 pub use ids::{JobId, JobKey, JobName, JobUid, NameError, NodeName, RequestId, TenantName};
 pub use job::{
     Algorithm, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, FailurePolicy, Gang, Job,
     JobSpec, JobStatus, RailBytes, RailRequest, RankExit, ReduceOp, Requeue, RunResult, Work,
 };
+pub use names::{Names, NamesError};
 pub use node::{Gpu, Health, Inventory, Nic, Node};
 pub use phase::Phase;
 pub use placement::{NicPlace, NodePlace, Placement, RankPlace};

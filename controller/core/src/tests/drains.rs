@@ -54,17 +54,23 @@ fn fabric() -> Event {
         leaf: leaf(n / 2, rail),
         port: String::new(),
         speed_mbps: 0,
+        down: false,
     };
     let rails = (0..2).map(|index| Rail { index, name: ["red", "green"][index as usize].into() });
     let leaves = (0..2).flat_map(|pod| (0..2).map(move |rail| (pod, rail)));
-    let leaves = leaves.map(|(pod, rail)| Leaf { name: leaf(pod, rail), rail, pod: format!("p{pod}") });
+    let leaves = leaves.map(|(pod, rail)| Leaf {
+        name: leaf(pod, rail),
+        rail,
+        pod: format!("p{pod}"),
+        ..Leaf::default()
+    });
     let links = (0..4).flat_map(|n| (0..2).map(move |rail| link(n, rail)));
     let fabric = Fabric {
         name: "f".into(),
-        generation: 0,
         rails: rails.collect(),
         leaves: leaves.collect(),
         links: links.collect(),
+        ..Fabric::default()
     };
     Event::ApplyFabric { fabric: Box::new(fabric), dry_run: false }
 }

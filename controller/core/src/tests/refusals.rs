@@ -141,21 +141,22 @@ fn a_faulty_fabric_is_refused_with_all_findings() {
         leaf: leaf.into(),
         port: String::new(),
         speed_mbps: 0,
+        down: false,
     };
     let mut fabric = Fabric {
         name: "f".into(),
-        generation: 0,
         rails: vec![Rail { index: 0, name: "a".into() }, Rail { index: 1, name: "b".into() }],
         leaves: vec![
-            Leaf { name: "l0".into(), rail: 0, pod: "p".into() },
-            Leaf { name: "l1".into(), rail: 1, pod: "p".into() },
+            Leaf { name: "l0".into(), rail: 0, pod: "p".into(), ..Leaf::default() },
+            Leaf { name: "l1".into(), rail: 1, pod: "p".into(), ..Leaf::default() },
         ],
         links: vec![link("rail0", "l0"), link("rail1", "l1")],
+        ..Fabric::default()
     };
     let apply = |fabric: &Fabric, dry_run| Event::ApplyFabric { fabric: Box::new(fabric.clone()), dry_run };
     let mut bad = fabric.clone();
     bad.links.push(link("rail0", "l1"));
-    bad.leaves.push(Leaf { name: "l0".into(), rail: 1, pod: "p".into() });
+    bad.leaves.push(Leaf { name: "l0".into(), rail: 1, pod: "p".into(), ..Leaf::default() });
     let CoreError::FabricInvalid { findings } = w.refused(apply(&bad, false)) else { panic!() };
     assert!(findings.len() >= 2, "{findings:?}");
     let before = w.state.clone();

@@ -1,9 +1,12 @@
 //! Fabric documents. What the document means is checked by `controller-topology`; here only each field by itself.
 
-use proto_model::{Fabric, Leaf, Link, NodeName, Rail};
+use proto_model::{Fabric, Leaf, Link, LinkGroup, Names, NodeName, Rail, Spine, Uplink};
 
 use super::{API_VERSION, FieldErrors, Fields};
 use crate::v1;
+
+/// Cables from servers to leaves of one fabric at most: 500,000 servers with 8 NICs.
+const MAX_CABLES: usize = 4_000_000;
 
 impl TryFrom<v1::Rail> for Rail {
     type Error = FieldErrors;
@@ -25,7 +28,9 @@ impl TryFrom<v1::Leaf> for Leaf {
         let mut fields = Fields::default();
         label(&mut fields, "name", &wire.name);
         label(&mut fields, "pod", &wire.pod);
-        fields.finish(Some(Self { name: wire.name, rail: wire.rail, pod: wire.pod }))
+        plane(&mut fields, wire.plane);
+        let v1::Leaf { name, rail, pod, plane, down } = wire;
+        fields.finish(Some(Self { name, rail, pod, plane, down }))
     }
 }
 
@@ -43,8 +48,75 @@ impl TryFrom<v1::Link> for Link {
             leaf: wire.leaf,
             port: wire.port,
             speed_mbps: wire.speed_mbps,
+            down: wire.down,
         });
         fields.finish(link)
+    }
+}
+
+impl TryFrom<v1::LinkGroup> for LinkGroup {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::LinkGroup) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        let nodes = names(&mut fields, "nodes", &wire.nodes);
+        let ports =
+            if wire.ports.is_empty() { Names::default() } else { names(&mut fields, "ports", &wire.ports) };
+        label(&mut fields, "nic", &wire.nic);
+        label(&mut fields, "leaf", &wire.leaf);
+        let wrong = nodes.iter().find_map(|name| NodeName::new(name).err());
+        if let Some(error) = wrong {
+            fields.fail("nodes", error.to_string());
+        }
+        if !ports.is_empty() && !nodes.is_empty() && ports.len() != nodes.len() {
+            let message =
+                format!("lists {} ports for {} nodes; every node has its own", ports.len(), nodes.len());
+            fields.fail("ports", message);
+        }
+        let v1::LinkGroup { nic, leaf, speed_mbps, .. } = wire;
+        fields.finish(Some(Self { nodes, nic, leaf, ports, speed_mbps }))
+    }
+}
+
+impl TryFrom<v1::Spine> for Spine {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::Spine) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        label(&mut fields, "name", &wire.name);
+        plane(&mut fields, wire.plane);
+        let v1::Spine { name, rail, plane, down } = wire;
+        fields.finish(Some(Self { name, rail, plane, down }))
+    }
+}
+
+impl TryFrom<v1::Uplink> for Uplink {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::Uplink) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        let lower = names(&mut fields, "lower", &wire.lower);
+        let upper = names(&mut fields, "upper", &wire.upper);
+        let cables = wire.cables.max(1);
+        if wire.down > cables {
+            fields.fail("down", format!("{} cables of {cables} cannot be down", wire.down));
+        }
+        fields.finish(Some(Self { lower, upper, cables, speed_mbps: wire.speed_mbps, down: wire.down }))
+    }
+}
+
+/// A list of names, of which there must be one.
+fn names(fields: &mut Fields, field: &str, text: &str) -> Names {
+    if text.is_empty() {
+        fields.fail(field, "is required");
+    }
+    fields.take(field, Names::new(text)).unwrap_or_default()
+}
+
+/// NICs have at most two ports.
+fn plane(fields: &mut Fields, plane: u32) {
+    if plane > 1 {
+        fields.fail("plane", format!("{plane} is too large; a NIC has at most two ports, on planes 0 and 1"));
     }
 }
 
@@ -71,7 +143,18 @@ impl TryFrom<v1::Fabric> for Fabric {
             rails: fields.list("spec.rails", spec.rails),
             leaves: fields.list("spec.leaves", spec.leaves),
             links: fields.list("spec.links", spec.links),
+            link_groups: fields.list("spec.linkGroups", spec.link_groups),
+            spines: fields.list("spec.spines", spec.spines),
+            uplinks: fields.list("spec.uplinks", spec.uplinks),
         };
+        // Each list has its bound; a document of many lists needs one too.
+        let cables = fabric.cable_count();
+        if cables > MAX_CABLES {
+            fields.fail(
+                "spec.linkGroups",
+                format!("{cables} cables are more than the {MAX_CABLES} of a fabric"),
+            );
+        }
         fields.finish(Some(fabric))
     }
 }
@@ -83,29 +166,59 @@ impl From<&Fabric> for v1::Fabric {
             generation: fabric.generation,
             ..v1::Metadata::default()
         };
-        let rails = fabric.rails.iter().map(|rail| v1::Rail { index: rail.index, name: rail.name.clone() });
-        let leaves = fabric.leaves.iter().map(|leaf| v1::Leaf {
-            name: leaf.name.clone(),
-            rail: leaf.rail,
-            pod: leaf.pod.clone(),
-        });
-        let links = fabric.links.iter().map(|link| v1::Link {
-            node: link.node.to_string(),
-            nic: link.nic.clone(),
-            leaf: link.leaf.clone(),
-            port: link.port.clone(),
-            speed_mbps: link.speed_mbps,
-        });
         Self {
             api_version: API_VERSION.to_owned(),
             kind: "Fabric".to_owned(),
             metadata: Some(metadata),
-            spec: Some(v1::FabricSpec {
-                rails: rails.collect(),
-                leaves: leaves.collect(),
-                links: links.collect(),
-            }),
+            spec: Some(spec(fabric)),
             status: None,
         }
+    }
+}
+
+fn spec(fabric: &Fabric) -> v1::FabricSpec {
+    let rails = fabric.rails.iter().map(|rail| v1::Rail { index: rail.index, name: rail.name.clone() });
+    let leaves = fabric.leaves.iter().map(|leaf| v1::Leaf {
+        name: leaf.name.clone(),
+        rail: leaf.rail,
+        pod: leaf.pod.clone(),
+        plane: leaf.plane,
+        down: leaf.down,
+    });
+    let links = fabric.links.iter().map(|link| v1::Link {
+        node: link.node.to_string(),
+        nic: link.nic.clone(),
+        leaf: link.leaf.clone(),
+        port: link.port.clone(),
+        speed_mbps: link.speed_mbps,
+        down: link.down,
+    });
+    let link_groups = fabric.link_groups.iter().map(|group| v1::LinkGroup {
+        nodes: group.nodes.to_string(),
+        nic: group.nic.clone(),
+        leaf: group.leaf.clone(),
+        ports: group.ports.to_string(),
+        speed_mbps: group.speed_mbps,
+    });
+    let spines = fabric.spines.iter().map(|spine| v1::Spine {
+        name: spine.name.clone(),
+        rail: spine.rail,
+        plane: spine.plane,
+        down: spine.down,
+    });
+    let uplinks = fabric.uplinks.iter().map(|uplink| v1::Uplink {
+        lower: uplink.lower.to_string(),
+        upper: uplink.upper.to_string(),
+        cables: uplink.cables,
+        speed_mbps: uplink.speed_mbps,
+        down: uplink.down,
+    });
+    v1::FabricSpec {
+        rails: rails.collect(),
+        leaves: leaves.collect(),
+        links: links.collect(),
+        link_groups: link_groups.collect(),
+        spines: spines.collect(),
+        uplinks: uplinks.collect(),
     }
 }
