@@ -2,24 +2,35 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proto_model::{Fabric, NodeName, Reason};
+use proto_model::{Fabric, Leaf, Reason};
 
-use crate::RailSet;
+use crate::{
+    RailSet,
+    flat::{Cable, Flat},
+    ports,
+};
 
 /// Most nodes, leaves or ports named in one message.
 const NAMED: usize = 5;
 
 /// Every fault of the document; empty if it is right.
 ///
-/// A NIC on two leaves, a leaf on two rails, duplicate names and ports, unknown leaves and rails, rail indices that
-/// are not 0, 1, 2, ..., two NICs of a node on one rail, a node whose links end in several pods.
+/// A NIC on two leaves of one plane, a leaf on two rails, duplicate names and ports, unknown switches and rails, rail
+/// indices that are not 0, 1, 2, ..., two NICs of a node on one rail, a node whose links end in several pods, cables
+/// between switches of different rails or planes.
 #[must_use]
 pub fn check(fabric: &Fabric) -> Vec<Reason> {
     let mut findings = Vec::new();
     rails(fabric, &mut findings);
     leaves(fabric, &mut findings);
-    links(fabric, &mut findings);
-    nodes(fabric, &mut findings);
+    spines(fabric, &mut findings);
+    uplinks(fabric, &mut findings);
+    let flat = Flat::new(fabric);
+    unknown(fabric, &mut findings);
+    for (_, cables) in flat.by_node() {
+        node(fabric, &flat, cables, &mut findings);
+    }
+    ports::check(fabric, &mut findings);
     findings
 }
 
@@ -106,82 +117,156 @@ fn leaves(fabric: &Fabric, findings: &mut Vec<Reason>) {
     }
 }
 
-fn links(fabric: &Fabric, findings: &mut Vec<Reason>) {
-    let known: BTreeSet<&str> = fabric.leaves.iter().map(|leaf| leaf.name.as_str()).collect();
-    let mut by_nic: BTreeMap<(&NodeName, &str), Vec<&str>> = BTreeMap::new();
-    let mut by_port: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
-    for link in &fabric.links {
-        by_nic.entry((&link.node, &link.nic)).or_default().push(&link.leaf);
-        if !link.port.is_empty() {
-            let nic = format!("{} of {}", link.nic, link.node);
-            by_port.entry((&link.leaf, &link.port)).or_default().push(nic);
-        }
-        if link.nic.is_empty() {
-            let message = format!("a link of node '{}' names no NIC", link.node);
-            findings.push(Reason::new("LinkNic", message).scope(format!("node/{}", link.node)));
-        }
-        if !known.contains(link.leaf.as_str()) {
-            let message = format!(
-                "NIC {} of node '{}' is cabled to leaf '{}', which the document does not have",
-                link.nic, link.node, link.leaf
-            );
-            findings.push(Reason::new("UnknownLeaf", message).scope(format!("node/{}", link.node)));
-        }
-    }
-    for ((node, nic), leaves) in
-        by_nic.iter().filter(|((_, nic), leaves)| leaves.len() > 1 && !nic.is_empty())
-    {
-        let distinct: BTreeSet<&str> = leaves.iter().copied().collect();
-        let scope = format!("node/{node}");
-        if distinct.len() > 1 {
-            let leaves: Vec<&str> = distinct.into_iter().collect();
+fn spines(fabric: &Fabric, findings: &mut Vec<Reason>) {
+    let known: BTreeSet<u32> = fabric.rails.iter().map(|rail| rail.index).collect();
+    let leaves: BTreeSet<&str> = fabric.leaves.iter().map(|leaf| leaf.name.as_str()).collect();
+    let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
+    for spine in &fabric.spines {
+        let scope = format!("spine/{}", spine.name);
+        *by_name.entry(&spine.name).or_default() += 1;
+        if !known.contains(&spine.rail) {
             let message =
-                format!("NIC {nic} of node '{node}' is cabled to {} leaves: {}", leaves.len(), list(&leaves));
-            findings.push(Reason::new("NicOnSeveralLeaves", message).count(leaves.len()).scope(scope));
-        } else {
-            let message = format!(
-                "the link from NIC {nic} of node '{node}' to leaf '{}' is listed {} times",
-                leaves[0],
-                leaves.len()
-            );
-            findings.push(Reason::new("DuplicateLink", message).count(leaves.len()).scope(scope));
+                format!("spine '{}' is on rail {}, which the document does not have", spine.name, spine.rail);
+            findings.push(Reason::new("UnknownRail", message).scope(scope.clone()));
+        }
+        if leaves.contains(spine.name.as_str()) {
+            let message = format!("'{}' is a leaf and a spine; every switch has its own name", spine.name);
+            findings.push(Reason::new("DuplicateSwitch", message).scope(scope));
         }
     }
-    for ((leaf, port), nics) in by_port.iter().filter(|(_, nics)| nics.len() > 1) {
-        let message = format!("port {port} of leaf '{leaf}' has {} cables: {}", nics.len(), list(nics));
-        findings.push(Reason::new("DuplicatePort", message).count(nics.len()).scope(format!("leaf/{leaf}")));
+    for (name, times) in by_name.into_iter().filter(|(_, times)| *times > 1) {
+        let message = format!("spine '{name}' is listed {times} times; once is enough");
+        findings.push(Reason::new("DuplicateSpine", message).count(times).scope(format!("spine/{name}")));
     }
 }
 
-fn nodes(fabric: &Fabric, findings: &mut Vec<Reason>) {
-    let leaves: BTreeMap<&str, (u32, &str)> =
-        fabric.leaves.iter().map(|leaf| (leaf.name.as_str(), (leaf.rail, leaf.pod.as_str()))).collect();
-    let mut nics: BTreeMap<(&NodeName, u32), BTreeSet<&str>> = BTreeMap::new();
-    let mut pods: BTreeMap<&NodeName, BTreeSet<&str>> = BTreeMap::new();
-    for link in &fabric.links {
-        if let Some((rail, pod)) = leaves.get(link.leaf.as_str()) {
-            nics.entry((&link.node, *rail)).or_default().insert(&link.nic);
-            pods.entry(&link.node).or_default().insert(pod);
+fn uplinks(fabric: &Fabric, findings: &mut Vec<Reason>) {
+    let spines = fabric.spines.iter().map(|spine| (spine.name.as_str(), (spine.rail, spine.plane)));
+    let leaves = fabric.leaves.iter().map(|leaf| (leaf.name.as_str(), (leaf.rail, leaf.plane)));
+    let upper: BTreeMap<&str, (u32, u32)> = spines.collect();
+    let lower: BTreeMap<&str, (u32, u32)> =
+        leaves.chain(upper.iter().map(|(name, place)| (*name, *place))).collect();
+    for (at, uplink) in fabric.uplinks.iter().enumerate() {
+        let scope = || format!("uplink/{at}");
+        let find = |names: &proto_model::Names, known: &BTreeMap<&str, (u32, u32)>| {
+            let mut places: BTreeMap<(u32, u32), String> = BTreeMap::new();
+            let mut missing = Vec::new();
+            for name in names.iter() {
+                match known.get(name.as_str()) {
+                    Some(place) => drop(places.entry(*place).or_insert(name)),
+                    None => missing.push(name),
+                }
+            }
+            (places, missing)
+        };
+        let (low, not_low) = find(&uplink.lower, &lower);
+        let (high, not_high) = find(&uplink.upper, &upper);
+        for (missing, what) in [(not_low, "leaf or spine"), (not_high, "spine")] {
+            if !missing.is_empty() {
+                let message =
+                    format!("the document has no {what} {}, which uplink {at} names", list(&missing));
+                findings.push(Reason::new("UnknownSwitch", message).count(missing.len()).scope(scope()));
+            }
+        }
+        let places: BTreeMap<(u32, u32), String> = low.into_iter().chain(high).collect();
+        if places.len() > 1 {
+            let places: Vec<String> = places
+                .iter()
+                .map(|((rail, plane), name)| format!("{name} (rail {rail}, plane {plane})"))
+                .collect();
+            let message =
+                format!("uplink {at} joins {}; rails and their planes must not meet", list(&places));
+            findings.push(Reason::new("UplinkAcrossRails", message).count(places.len()).scope(scope()));
+        }
+        let own: Vec<String> = {
+            let upper: BTreeSet<String> = uplink.upper.iter().collect();
+            uplink.lower.iter().filter(|name| upper.contains(name)).collect()
+        };
+        if !own.is_empty() {
+            let message = format!("uplink {at} leads from {} to itself", list(&own));
+            findings.push(Reason::new("UplinkToItself", message).count(own.len()).scope(scope()));
         }
     }
-    for ((node, rail), nics) in nics.iter().filter(|(_, nics)| nics.len() > 1) {
-        let nics: Vec<&str> = nics.iter().copied().collect();
-        let message = format!(
-            "node '{node}' has {} NICs on rail {rail}: {}; a rail takes one",
-            nics.len(),
-            list(&nics)
-        );
-        findings.push(Reason::new("NicsOnOneRail", message).count(nics.len()).scope(format!("node/{node}")));
+}
+
+/// Cables to leaves that the document does not have, per leaf.
+fn unknown(fabric: &Fabric, findings: &mut Vec<Reason>) {
+    let known: BTreeSet<&str> = fabric.leaves.iter().map(|leaf| leaf.name.as_str()).collect();
+    for link in fabric.links.iter().filter(|link| link.nic.is_empty()) {
+        let message = format!("a link of node '{}' names no NIC", link.node);
+        findings.push(Reason::new("LinkNic", message).scope(format!("node/{}", link.node)));
     }
-    for (node, pods) in pods.iter().filter(|(_, pods)| pods.len() > 1) {
-        let pods: Vec<&str> = pods.iter().copied().collect();
+    for link in fabric.links.iter().filter(|link| !known.contains(link.leaf.as_str())) {
         let message = format!(
-            "the links of node '{node}' end in {} pods: {}; a node belongs to one",
+            "NIC {} of node '{}' is cabled to leaf '{}', which the document does not have",
+            link.nic, link.node, link.leaf
+        );
+        findings.push(Reason::new("UnknownLeaf", message).scope(format!("node/{}", link.node)));
+    }
+    for group in fabric.link_groups.iter().filter(|group| !known.contains(group.leaf.as_str())) {
+        let message = format!(
+            "NIC {} of {} is cabled to leaf '{}', which the document does not have",
+            group.nic, group.nodes, group.leaf
+        );
+        let scope = format!("leaf/{}", group.leaf);
+        findings.push(Reason::new("UnknownLeaf", message).count(group.nodes.len()).scope(scope));
+    }
+}
+
+/// What is wrong with one server's cables.
+fn node(fabric: &Fabric, flat: &Flat<'_>, cables: &[Cable], findings: &mut Vec<Reason>) {
+    let Some(name) = cables.first().map(|cable| &flat.nodes[cable.node as usize]) else { return };
+    let scope = || format!("node/{name}");
+    let leaf = |cable: &Cable| flat.leaves.get(cable.leaf as usize).map(|at| &fabric.leaves[*at as usize]);
+    let nic_name = |cable: &Cable| flat.nics[cable.nic as usize];
+    for cables in cables.chunk_by(|a, b| a.nic == b.nic).filter(|cables| cables.len() > 1) {
+        let nic = nic_name(&cables[0]);
+        let leaves: Vec<&Leaf> = cables.iter().filter_map(leaf).collect();
+        let mut distinct: Vec<&str> = leaves.iter().map(|leaf| leaf.name.as_str()).collect();
+        distinct.dedup();
+        let planes: BTreeSet<u32> = leaves.iter().map(|leaf| leaf.plane).collect();
+        let one_rail = leaves.windows(2).all(|pair| pair[0].rail == pair[1].rail);
+        if leaves.len() == cables.len() && planes.len() == cables.len() && one_rail {
+            continue;
+        }
+        if distinct.len() > 1 {
+            let message = format!(
+                "NIC {nic} of node '{name}' is cabled to {} leaves: {}; only the ports of one NIC on different planes of one rail may be",
+                distinct.len(),
+                list(&distinct)
+            );
+            findings.push(Reason::new("NicOnSeveralLeaves", message).count(distinct.len()).scope(scope()));
+        } else if let Some(leaf) = distinct.first() {
+            let message = format!(
+                "the link from NIC {nic} of node '{name}' to leaf '{leaf}' is listed {} times",
+                cables.len()
+            );
+            findings.push(Reason::new("DuplicateLink", message).count(cables.len()).scope(scope()));
+        }
+    }
+    let mut on_rail: Vec<(u32, &str)> =
+        cables.iter().filter_map(|cable| Some((leaf(cable)?.rail, nic_name(cable)))).collect();
+    on_rail.sort_unstable();
+    on_rail.dedup();
+    for nics in on_rail.chunk_by(|a, b| a.0 == b.0).filter(|nics| nics.len() > 1) {
+        let (rail, names): (u32, Vec<&str>) = (nics[0].0, nics.iter().map(|(_, nic)| *nic).collect());
+        let message = format!(
+            "node '{name}' has {} NICs on rail {rail}: {}; a rail takes one",
+            nics.len(),
+            list(&names)
+        );
+        findings.push(Reason::new("NicsOnOneRail", message).count(nics.len()).scope(scope()));
+    }
+    let mut pods: Vec<&str> = cables.iter().filter_map(|cable| Some(leaf(cable)?.pod.as_str())).collect();
+    pods.sort_unstable();
+    pods.dedup();
+    if pods.len() > 1 {
+        let message = format!(
+            "the links of node '{name}' end in {} pods: {}; a node belongs to one",
             pods.len(),
             list(&pods)
         );
-        findings
-            .push(Reason::new("NodeInSeveralPods", message).count(pods.len()).scope(format!("node/{node}")));
+        findings.push(Reason::new("NodeInSeveralPods", message).count(pods.len()).scope(scope()));
     }
 }
 

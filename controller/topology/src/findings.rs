@@ -7,7 +7,7 @@ use proto_model::{Nic, NodeName, Reason};
 use crate::{
     RailSet, Server, Topology,
     check::list,
-    topology::{LeafIx, Plan},
+    plan::{Plan, PlannedCable},
 };
 
 impl Topology {
@@ -18,7 +18,7 @@ impl Topology {
         for (_, server) in self.servers() {
             inventory(server, &mut findings);
             if let Some(plan) = &self.plan {
-                match plan.cables.get(&server.name) {
+                match plan.cables_of(&server.name) {
                     Some(cables) => cabling(plan, server, cables, &mut findings),
                     None => {
                         let message = format!(
@@ -31,8 +31,12 @@ impl Topology {
             }
         }
         if let Some(plan) = &self.plan {
+            if !plan.down.is_empty() {
+                let message = format!("known to be down in the document: {}", list(&plan.down));
+                findings.push(Reason::new("SwitchDown", message).count(plan.down.len()));
+            }
             let absent: Vec<&NodeName> =
-                plan.cables.keys().filter(|name| self.index(name).is_none()).collect();
+                plan.nodes.iter().filter(|name| self.index(name).is_none()).collect();
             if !absent.is_empty() {
                 let message =
                     format!("{} cabled in the document, not joined: {}", absent.len(), list(&absent));
@@ -71,33 +75,51 @@ fn inventory(server: &Server, findings: &mut Vec<Reason>) {
     }
 }
 
-fn cabling(plan: &Plan, server: &Server, cables: &[(String, LeafIx)], findings: &mut Vec<Reason>) {
+fn cabling(plan: &Plan, server: &Server, cables: &[PlannedCable], findings: &mut Vec<Reason>) {
     let name = &server.name;
     let nics = &server.inventory.nics;
     let mut find =
         |code: &'static str, message| findings.push(Reason::new(code, message).scope(scope(server)));
-    for (cabled, leaf) in cables {
-        let leaf = &plan.leaves[leaf.index()];
-        match nics.iter().find(|nic| nic.device == *cabled || nic.netdev == *cabled) {
+    for cable in cables {
+        let (cabled, leaf) = (plan.nic_name(cable), &plan.leaves[cable.leaf.index()]);
+        let leaf_name = &plan.leaf_names[cable.leaf.index()];
+        match nics.iter().find(|nic| nic.device == cabled || nic.netdev == cabled) {
             None => find(
                 "NicMissing",
                 format!(
-                    "the document cables NIC {cabled} of node '{name}' to leaf '{}'; the node has no such NIC",
-                    leaf.name
+                    "the document cables NIC {cabled} of node '{name}' to leaf '{leaf_name}'; the node has no such NIC"
                 ),
             ),
             Some(nic) if nic.rail != leaf.rail => find(
                 "RailMismatch",
                 format!(
-                    "NIC {cabled} of node '{name}' says rail {}, the document cables it to leaf '{}' of rail {}; it is not used",
-                    nic.rail, leaf.name, leaf.rail
+                    "NIC {cabled} of node '{name}' says rail {}, the document cables it to leaf '{leaf_name}' of rail {}; it is not used",
+                    nic.rail, leaf.rail
+                ),
+            ),
+            Some(nic) if nic.up && nic.speed_mbps > 0 && nic.speed_mbps < u64::from(cable.mbps) => find(
+                "LinkSpeed",
+                format!(
+                    "NIC {cabled} of node '{name}' runs at {} Mbit/s, the document says {} to leaf '{leaf_name}'; \
+                     look at the cable and at what both ends negotiate",
+                    nic.speed_mbps, cable.mbps
+                ),
+            ),
+            Some(_) if !cable.works => find(
+                "LinkDown",
+                format!(
+                    "the cable from NIC {cabled} of node '{name}' to leaf '{leaf_name}' is known to be down, or the leaf is"
                 ),
             ),
             Some(_) => {}
         }
     }
     for nic in nics {
-        if !cables.iter().any(|(cabled, _)| *cabled == nic.device || *cabled == nic.netdev) {
+        let named = |cable: &PlannedCable| {
+            let name = plan.nic_name(cable);
+            name == nic.device || name == nic.netdev
+        };
+        if !cables.iter().any(named) {
             let device = &nic.device;
             find(
                 "NicNotCabled",

@@ -8,11 +8,17 @@
 
 pub mod check;
 pub mod findings;
+mod flat;
+pub mod index;
+pub mod plan;
+mod ports;
 pub mod railset;
 #[cfg(test)]
 mod tests;
 pub mod topology;
 
 pub use check::check;
+pub use index::{IslandIx, LeafIx, NodeIx, PodIx};
+pub use plan::LeafFacts;
 pub use railset::RailSet;
-pub use topology::{LeafIx, NodeIx, PodIx, Port, Server, Topology};
+pub use topology::{Port, Server, Topology};

@@ -1,5 +1,7 @@
 //! Faults are all found; the join does not depend on the order of events, and undoes exactly.
 
+mod planes;
+
 use std::sync::Arc;
 
 use proptest::prelude::*;

@@ -5,42 +5,12 @@ use std::{
     sync::Arc,
 };
 
-use proto_model::{Fabric, Inventory, NodeName};
+use proto_model::{Fabric, Gpu, Inventory, Nic, NodeName};
 
-use crate::RailSet;
-
-macro_rules! index {
-    ($(#[$doc:meta])* $type:ident) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        pub struct $type(u32);
-
-        impl $type {
-            /// As an index into a vector.
-            #[must_use]
-            pub fn index(self) -> usize {
-                self.0 as usize
-            }
-
-            fn at(index: usize) -> Self {
-                Self(u32::try_from(index).unwrap_or(u32::MAX))
-            }
-        }
-    };
-}
-
-index!(
-    /// A server of the cluster; given back when it leaves.
-    NodeIx
-);
-index!(
-    /// A pod, in name order. Without a fabric document there is one, without a name.
-    PodIx
-);
-index!(
-    /// A leaf, in name order.
-    LeafIx
-);
+use crate::{
+    IslandIx, LeafFacts, LeafIx, NodeIx, PodIx, RailSet,
+    plan::{Plan, PlannedCable},
+};
 
 /// A server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +25,7 @@ pub struct Server {
     pub ports: Vec<Option<Port>>,
     /// Rails on which it has a NIC that is cabled (or no document says otherwise), up or not.
     pub present: RailSet,
-    /// Those of `present` whose NIC is up.
+    /// Those of `present` whose NIC is up, with a cable and a leaf that are not known to be down.
     pub usable: RailSet,
 }
 
@@ -64,27 +34,22 @@ pub struct Server {
 pub struct Port {
     /// Index into the inventory's NICs.
     pub nic: u32,
-    /// Its leaf; `None` without a fabric document.
+    /// Its leaf; of two the first that works. `None` without a fabric document.
     pub leaf: Option<LeafIx>,
-    /// Link up.
+    /// Its leaf on the other plane, where both work.
+    pub second: Option<LeafIx>,
+    /// What it carries, in Mbit/s each way: that of its working cables together, or less where the NIC says less; 0 if
+    /// not known.
+    pub mbps: u32,
+    /// The NIC is up, and a cable and a leaf of it are not known to be down.
     pub up: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LeafRecord {
-    pub(crate) name: String,
-    pub(crate) rail: u32,
-    pod: PodIx,
-}
-
-/// A document in the shape that joins fast.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Plan {
-    rails: u32,
-    pub(crate) leaves: Vec<LeafRecord>,
-    pods: Vec<String>,
-    /// NIC name and leaf, per node.
-    pub(crate) cables: BTreeMap<NodeName, Vec<(String, LeafIx)>>,
+impl Port {
+    /// Its working leaves: none, one or two.
+    pub fn leaves(&self) -> impl Iterator<Item = LeafIx> {
+        [self.leaf, self.second].into_iter().flatten().filter(|_| self.up)
+    }
 }
 
 /// The fabric as the scheduler sees it.
@@ -99,7 +64,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// A fabric without servers. The document must be free of faults ([`crate::check`]); a faulty link is ignored.
+    /// A fabric without servers. The document should be free of faults ([`crate::check`]); what is faulty is ignored.
     #[must_use]
     pub fn new(fabric: Option<&Fabric>) -> Self {
         Self { plan: fabric.map(|fabric| Arc::new(Plan::new(fabric))), ..Self::default() }
@@ -225,7 +190,7 @@ impl Topology {
     /// A pod's name; empty for the one pod of a cluster without document.
     #[must_use]
     pub fn pod_name(&self, pod: PodIx) -> &str {
-        self.plan.as_ref().and_then(|plan| plan.pods.get(pod.index())).map_or("", String::as_str)
+        self.plan.as_ref().and_then(|plan| plan.pods.get(pod.index())).map_or("", |name| name)
     }
 
     /// Pods in name order.
@@ -236,36 +201,97 @@ impl Topology {
     /// A leaf's name.
     #[must_use]
     pub fn leaf_name(&self, leaf: LeafIx) -> &str {
-        self.plan.as_ref().and_then(|plan| plan.leaves.get(leaf.index())).map_or("", |leaf| &leaf.name)
+        self.plan.as_ref().and_then(|plan| plan.leaf_names.get(leaf.index())).map_or("", |name| name)
+    }
+
+    /// The leaf of a name.
+    #[must_use]
+    pub fn leaf_index(&self, name: &str) -> Option<LeafIx> {
+        let plan = self.plan.as_ref()?;
+        plan.leaf_names.binary_search_by(|leaf| (**leaf).cmp(name)).ok().map(LeafIx::at)
+    }
+
+    /// How many leaves there are; none without a document.
+    #[must_use]
+    pub fn leaves(&self) -> usize {
+        self.plan.as_ref().map_or(0, |plan| plan.leaves.len())
+    }
+
+    /// All leaves in name order.
+    pub fn leaf_indices(&self) -> impl Iterator<Item = LeafIx> {
+        (0..self.leaves()).map(LeafIx::at)
+    }
+
+    /// What is known of a leaf.
+    #[must_use]
+    pub fn leaf(&self, leaf: LeafIx) -> Option<&LeafFacts> {
+        self.plan.as_ref()?.leaves.get(leaf.index())
+    }
+
+    /// A pod's leaves on one rail, by plane, then name.
+    #[must_use]
+    pub fn leaves_on(&self, pod: PodIx, rail: u32) -> &[LeafIx] {
+        self.plan.as_ref().map_or(&[][..], |plan| plan.leaves_on(pod, rail))
     }
 
     /// The names of a pod's leaves on one rail.
     pub fn leaves_of(&self, pod: PodIx, rail: u32) -> impl Iterator<Item = &str> {
-        let leaves = self.plan.as_ref().map_or(&[][..], |plan| &plan.leaves);
-        leaves.iter().filter(move |leaf| leaf.pod == pod && leaf.rail == rail).map(|leaf| leaf.name.as_str())
+        self.leaves_on(pod, rail).iter().map(|leaf| self.leaf_name(*leaf))
     }
 
     /// Whether every one of the nodes reaches every other on every one of the rails without leaving that rail: each
-    /// has a NIC that is up and cabled on each. (The leaves of one rail are joined by that rail's own spines.)
+    /// has a NIC that is up and cabled on each, and their leaves reach each other on at least one plane.
     #[must_use]
     pub fn aligned(&self, nodes: &[NodeIx], rails: RailSet) -> bool {
-        nodes.iter().all(|ix| self.server(*ix).is_some_and(|server| server.usable.covers(rails)))
+        let servers: Option<Vec<&Server>> = nodes.iter().map(|ix| self.server(*ix)).collect();
+        let Some(servers) = servers else { return false };
+        if !servers.iter().all(|server| server.usable.covers(rails)) {
+            return false;
+        }
+        rails.iter().all(|rail| {
+            // Nearly always one: the servers of a whole rail are on one island.
+            let kinds: BTreeSet<[Option<IslandIx>; 2]> = servers
+                .iter()
+                .filter_map(|server| server.ports.get(rail as usize).copied().flatten())
+                .map(|port| self.islands(&port))
+                .collect();
+            let meet = |a: &[Option<IslandIx>; 2], b: &[Option<IslandIx>; 2]| {
+                a == b || a.iter().flatten().any(|island| b.contains(&Some(*island)))
+            };
+            kinds.iter().enumerate().all(|(at, a)| kinds.iter().skip(at + 1).all(|b| meet(a, b)))
+        })
     }
 
-    /// Switch hops between two nodes on one rail: 0 to itself, 1 over one leaf, 3 over the rail's spines; `None`
+    /// The islands that a port's working leaves are on; both `None` without a document, where a rail is one island.
+    #[must_use]
+    pub fn islands(&self, port: &Port) -> [Option<IslandIx>; 2] {
+        let island = |leaf: Option<LeafIx>| Some(self.leaf(leaf.filter(|_| port.up)?)?.island);
+        [island(port.leaf), island(port.second)]
+    }
+
+    /// Switch hops between two nodes on one rail: 0 to itself, 1 over one leaf, 3 over a spine, 5 over more; `None`
     /// where the rail does not join them. Without a document a rail is one leaf.
     #[must_use]
     pub fn distance(&self, a: NodeIx, b: NodeIx, rail: u32) -> Option<u32> {
         let port =
             |ix| self.server(ix)?.ports.get(rail as usize).copied().flatten().filter(|port: &Port| port.up);
         let (pa, pb) = (port(a)?, port(b)?);
-        Some(if a == b {
-            0
-        } else if pa.leaf == pb.leaf {
-            1
-        } else {
-            3
-        })
+        if a == b {
+            return Some(0);
+        }
+        let Some(plan) = &self.plan else { return Some(1) };
+        let pairs = pa.leaves().flat_map(|one| pb.leaves().map(move |other| (one, other)));
+        let hops = pairs.filter_map(|(one, other)| {
+            let island = |leaf: LeafIx| plan.leaves[leaf.index()].island;
+            if one == other {
+                Some(1)
+            } else if island(one) != island(other) {
+                None
+            } else {
+                Some(if plan.share_spine(one, other) { 3 } else { 5 })
+            }
+        });
+        hops.min()
     }
 
     /// The distinct pods of a set of nodes.
@@ -273,28 +299,51 @@ impl Topology {
     pub fn pods_of(&self, nodes: &[NodeIx]) -> BTreeSet<PodIx> {
         nodes.iter().filter_map(|ix| self.server(*ix)?.pod).collect()
     }
+
+    /// Lets every server that the document cables join as the document has it: each of its NICs up, named and fast as
+    /// cabled, and `gpus` GPUs. For plans and simulations, where no server reports itself.
+    pub fn furnish(&mut self, gpus: u32) {
+        let Some(plan) = self.plan.clone() else { return };
+        // Servers that are alike share what they have.
+        let mut kinds: BTreeMap<Vec<(u32, u32, u32)>, Arc<Inventory>> = BTreeMap::new();
+        for (at, name) in plan.nodes.iter().enumerate() {
+            let mut nics: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
+            for cable in plan.cables_at(at) {
+                let (_, mbps) = nics.entry(cable.nic).or_insert((plan.leaves[cable.leaf.index()].rail, 0));
+                *mbps = mbps.saturating_add(cable.mbps);
+            }
+            let kind: Vec<_> = nics.into_iter().map(|(nic, (rail, mbps))| (nic, rail, mbps)).collect();
+            let inventory =
+                kinds.entry(kind).or_insert_with_key(|kind| Arc::new(furnished(&plan, kind, gpus)));
+            self.set_node(name, &Arc::clone(inventory));
+        }
+    }
 }
 
-impl Plan {
-    fn new(fabric: &Fabric) -> Self {
-        let pods: BTreeSet<&str> = fabric.leaves.iter().map(|leaf| leaf.pod.as_str()).collect();
-        let pods: Vec<String> = pods.into_iter().map(str::to_owned).collect();
-        let pod = |name: &str| PodIx::at(pods.binary_search_by(|pod| pod.as_str().cmp(name)).unwrap_or(0));
-        let mut leaves: Vec<LeafRecord> = fabric
-            .leaves
-            .iter()
-            .map(|leaf| LeafRecord { name: leaf.name.clone(), rail: leaf.rail, pod: pod(&leaf.pod) })
-            .collect();
-        leaves.sort_by(|a, b| a.name.cmp(&b.name));
-        let mut cables: BTreeMap<NodeName, Vec<(String, LeafIx)>> = BTreeMap::new();
-        for link in &fabric.links {
-            if let Ok(at) = leaves.binary_search_by(|leaf| leaf.name.cmp(&link.leaf)) {
-                cables.entry(link.node.clone()).or_default().push((link.nic.clone(), LeafIx::at(at)));
-            }
-        }
-        let rails = fabric.rails.iter().map(|rail| rail.index.saturating_add(1)).max().unwrap_or(0);
-        Self { rails: rails.min(RailSet::MAX), leaves, pods, cables }
-    }
+fn furnished(plan: &Plan, kind: &[(u32, u32, u32)], gpus: u32) -> Inventory {
+    let nic = |&(nic, rail, mbps): &(u32, u32, u32)| Nic {
+        device: plan.nics[nic as usize].to_string(),
+        netdev: String::new(),
+        pci_address: String::new(),
+        numa_node: None,
+        rail,
+        address: None,
+        mtu: 0,
+        speed_mbps: u64::from(mbps),
+        up: true,
+        gid_index: None,
+    };
+    let mut nics: Vec<Nic> = kind.iter().map(nic).collect();
+    nics.sort_by_key(|nic| nic.rail);
+    let gpu = |index| Gpu {
+        index,
+        uuid: String::new(),
+        model: String::new(),
+        pci_address: String::new(),
+        numa_node: None,
+        memory_bytes: 0,
+    };
+    Inventory { gpus: (0..gpus).map(gpu).collect(), nics, ..Inventory::default() }
 }
 
 fn rails_of(inventory: &Inventory) -> RailSet {
@@ -312,39 +361,63 @@ fn join(plan: Option<&Plan>, name: &NodeName, inventory: &Arc<Inventory>) -> Ser
         present: RailSet::EMPTY,
         usable: RailSet::EMPTY,
     };
-    let cables = plan.and_then(|plan| plan.cables.get(name));
+    let cables = plan.and_then(|plan| plan.cables_of(name)).unwrap_or_default();
     server.pod = match plan {
-        None => Some(PodIx(0)),
-        Some(plan) => cables.and_then(|cables| cables.first()).map(|(_, leaf)| plan.leaves[leaf.index()].pod),
+        None => Some(PodIx::at(0)),
+        Some(plan) => cables.first().map(|cable| plan.leaves[cable.leaf.index()].pod),
     };
     for (at, nic) in inventory.nics.iter().enumerate() {
-        let mut leaf = None;
-        if let Some(plan) = plan {
-            let cable = cables.and_then(|cables| {
-                cables.iter().find(|(cabled, _)| *cabled == nic.device || *cabled == nic.netdev)
-            });
-            let Some((_, ix)) = cable else { continue };
-            let record = &plan.leaves[ix.index()];
-            if record.rail != nic.rail {
-                continue;
-            }
-            leaf = Some(*ix);
-        }
-        let rail = nic.rail as usize;
+        let port = match plan {
+            None => Some(Port { leaf: None, second: None, mbps: speed(nic), up: nic.up, nic: 0 }),
+            Some(plan) => port(plan, cables, nic),
+        };
+        let (Some(port), rail) = (port, nic.rail as usize) else { continue };
         if nic.rail >= RailSet::MAX || server.usable.has(nic.rail) {
             continue;
         }
-        if server.present.has(nic.rail) && !nic.up {
+        if server.present.has(nic.rail) && !port.up {
             continue;
         }
         if server.ports.len() <= rail {
             server.ports.resize(rail + 1, None);
         }
-        server.ports[rail] = Some(Port { nic: u32::try_from(at).unwrap_or(u32::MAX), leaf, up: nic.up });
+        server.ports[rail] = Some(Port { nic: u32::try_from(at).unwrap_or(u32::MAX), ..port });
         server.present = server.present.with(nic.rail);
-        if nic.up {
+        if port.up {
             server.usable = server.usable.with(nic.rail);
         }
     }
     server
+}
+
+fn speed(nic: &Nic) -> u32 {
+    u32::try_from(nic.speed_mbps).unwrap_or(u32::MAX)
+}
+
+/// A NIC's cables by plane; `None` if the document has none on the rail that the NIC says.
+fn port(plan: &Plan, cables: &[PlannedCable], nic: &Nic) -> Option<Port> {
+    let mut own: [Option<&PlannedCable>; 2] = [None; 2];
+    for cable in cables {
+        let named = plan.nic_name(cable);
+        let leaf = &plan.leaves[cable.leaf.index()];
+        if (named == nic.device || named == nic.netdev) && leaf.rail == nic.rail {
+            own[usize::from(leaf.plane > 0)].get_or_insert(cable);
+        }
+    }
+    let first = own.iter().flatten().find(|cable| cable.works).or_else(|| own.iter().flatten().next())?;
+    let second = own[1].filter(|cable| cable.works && cable.leaf != first.leaf);
+    let planned = second.map_or(first.mbps, |second| first.mbps.saturating_add(second.mbps));
+    // A NIC with two ports reports one of them.
+    let mbps = match (planned, speed(nic)) {
+        (0, told) => told,
+        (planned, told) if told == 0 || second.is_some() => planned,
+        (planned, told) => planned.min(told),
+    };
+    Some(Port {
+        nic: 0,
+        leaf: Some(first.leaf),
+        second: second.map(|cable| cable.leaf),
+        mbps,
+        up: nic.up && first.works,
+    })
 }

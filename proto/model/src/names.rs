@@ -131,6 +131,12 @@ impl Names {
         self.len == 0
     }
 
+    /// Whether the list is written as one name or as one with a single bracket: then no name can come twice.
+    #[must_use]
+    pub fn is_one_pattern(&self) -> bool {
+        self.parts.len() <= 1 && self.parts.iter().all(|part| part.brackets.len() <= 1)
+    }
+
     /// The names in their order.
     pub fn iter(&self) -> impl Iterator<Item = String> {
         self.parts.iter().flat_map(|part| (0..part.len()).map(|at| part.name(at)))
