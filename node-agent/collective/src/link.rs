@@ -106,6 +106,10 @@ pub struct Link {
     /// When the last frame of an operation came in on it.
     pub last_data: Time,
     handed: u64,
+    /// Of the bytes handed, those that the rail has taken over: no longer waiting here for their turn.
+    taken: u64,
+    /// Frames that the rail has taken over.
+    taken_frames: u32,
     acked: u64,
     on_way: VecDeque<OnWay>,
     last_ack: Time,
@@ -128,6 +132,20 @@ impl Link {
     #[must_use]
     pub fn outstanding(&self) -> u64 {
         self.handed - self.acked
+    }
+
+    /// Bytes handed to the link that still wait for their turn on it: the rail has not taken them over.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        self.handed - self.taken.max(self.acked)
+    }
+
+    /// The rail has taken over one more counted frame; it does so in the order in which they were handed to it.
+    pub(crate) fn took_over(&mut self) {
+        self.taken_frames = self.taken_frames.wrapping_add(1).min(self.numbers.0);
+        let first = self.numbers.0 + 1 - self.on_way.len() as u32;
+        let frame = self.taken_frames.checked_sub(first).and_then(|at| self.on_way.get(at as usize));
+        self.taken = self.taken.max(frame.map_or(self.acked, |f| f.end));
     }
 
     /// How it stands.
@@ -194,7 +212,7 @@ impl Link {
             self.grave = Some(Grave { generation: self.generation, first, tokens, ask: (now, Time::ZERO) });
         }
         self.state = State::Down;
-        self.handed = self.acked;
+        (self.handed, self.taken) = (self.acked, self.acked);
         (self.doubt, self.unacked_since) = (None, None);
         self.flaps += 1;
         (self.cause, self.since) = (Some(cause), now);

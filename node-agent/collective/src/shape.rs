@@ -4,6 +4,7 @@ use crate::call::Dtype;
 use crate::error::ConfigError;
 use crate::memory::Region;
 use crate::plan::Algorithm;
+use crate::stripe::Windows;
 
 /// Index of a node in the job.
 pub type Node = u16;
@@ -18,8 +19,9 @@ pub type Time = std::time::Duration;
 const LINK_WINDOW: usize = 1 << 20;
 /// Most bytes of the keep.
 const KEEP_MOST: usize = 16 << 20;
-/// Least window that a link's rate may narrow it to.
-const LINK_FLOOR: usize = 128 << 10;
+/// Bytes on their way on all links of a rail unless they are slow or fast: what the port of a leaf can queue for one node
+/// (the least that is known of a switch that drops; 16 ms of 200 Mbit/s), so that senders to one node do not overflow it.
+const RAIL_WINDOW: usize = 400_000;
 /// Most nodes of a job.
 pub const MAX_NODES: usize = 1024;
 /// Most rails.
@@ -171,9 +173,12 @@ impl Config {
         self.tuning.link_window.unwrap_or(default) as u64
     }
 
-    /// Bytes that one slow link may have on its way at least: two chunks, one that travels and one that waits.
-    pub(crate) fn link_floor(&self) -> u64 {
-        (2 * (self.chunk_bytes + crate::header::HEADER_BYTES)).max(LINK_FLOOR) as u64
+    /// What links may have on their way.
+    pub(crate) fn windows(&self) -> Windows {
+        let frame = self.chunk_bytes + crate::header::HEADER_BYTES;
+        let most = self.link_window();
+        let share = (RAIL_WINDOW / self.peers().max(1)) as u64;
+        Windows { floor: 2 * frame as u64, share: share.min(most), most }
     }
 
     /// Received bytes that are acknowledged at once: well below the window, so that it never closes for want of it.
@@ -300,8 +305,11 @@ impl Layout {
 #[must_use]
 pub fn chunk_size(flow: usize, config: &Config) -> usize {
     const WORTH_A_FRAME: usize = 4096;
-    let spread = flow.saturating_mul(config.peers()) / (4 * config.rails.max(1));
-    spread.max(WORTH_A_FRAME).next_multiple_of(64).min(config.chunk_bytes)
+    let spread = flow.saturating_mul(config.peers()) / (16 * config.rails.max(1));
+    let most = spread.max(WORTH_A_FRAME).min(config.chunk_bytes);
+    // Chunks of one size: a short one at the end would leave the rails unequal.
+    let chunks = flow.div_ceil(most).max(1);
+    flow.div_ceil(chunks).max(WORTH_A_FRAME).next_multiple_of(64).min(config.chunk_bytes)
 }
 
 /// The dtype whose size divides every chunk and block edge is any of them: 64 bytes hold whole elements of all.

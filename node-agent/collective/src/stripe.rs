@@ -1,50 +1,69 @@
 //! Links and the choice of the rail for a chunk.
 //!
-//! The rule ([`Links::choose`]): of the rails with room, a chunk goes to the one that finishes it first, by bytes on their
-//! way and measured rate. But it waits for a better rail if that rail would end it before, and the slow one after, everything else that is
-//! to go there: so no rail idles while there is enough to do, and a slow rail never holds the tail. While the rates are
-//! alike (within a factor of two, or within what a chunk's time varies by on a busy processor) the differences may be noise: then, of the rails with room, the one that has carried
-//! least takes the chunk. While they are equal over many measurements (within a quarter), no rail may lead the others by more than a
-//! thirty-second part: equal rails end balanced. A rate that is old counts as unknown, and an unknown rate as the
-//! best known: that is the probe by which a rail that was slow is found to be fast again. A frame that is overdue lowers
-//! its link's rate before it is acknowledged.
+//! The rule ([`Links::choose`]): rails draw chunks as they get rid of them. A rail takes a new chunk when little waits for its
+//! turn there (the kernel or the adapter has taken over the rest) and its window is open; so a fast rail draws more than a
+//! slow one, and none idles while there is something to send. While the rates are alike (within a factor of two, or within what a
+//! chunk's time varies by on a busy processor) differences may be noise: then, of the rails with room, the one that has carried
+//! least to this peer takes the chunk, so that not only the sender's ports but also the receiver's are loaded equally. While they
+//! differ, the chunk goes to the rail that finishes it first, by bytes on their way and measured rate; but it waits for a better
+//! rail if that rail would end it before, and the slow one after, everything else that is to go there: so a slow rail never holds
+//! the tail. A rate that is old counts as unknown, and an unknown rate as the best known: that is the probe by
+//! which a rail that was slow is found to be fast again. A frame that is overdue lowers its link's rate before it is acknowledged.
 
 use crate::link::Link;
 use crate::shape::{Node, Rail, Time};
 
 /// Rates that differ by less than this factor may be equal.
 const ALIKE: f64 = 2.0;
-/// Rates that differ by less than this factor are equal.
-const EQUAL: f64 = 1.25;
-/// A link has no more on its way than it carries in this time: enough to bridge the pauses of a busy processor, little
-/// enough that senders to one node do not overflow the switch's queue before it.
-const REACH: Time = Time::from_millis(10);
+/// A link may have as much on its way as it carries in this time, even if that is more than its share: such a link is so fast
+/// that queues before it are soon gone.
+const FAST: Time = Time::from_millis(4);
+/// A link has no more on its way than it carries in this time, even if its share is more: what is on a slow rail cannot
+/// go over another.
+const SLOW: Time = Time::from_millis(40);
 /// A rail that carried less than others catches up on so many bytes at most.
 const DEBT: u64 = 2 << 20;
 /// Bytes of a chunk that rails are compared by.
 const REFERENCE: f64 = 32768.0;
 
+/// Bounds on what links have on their way, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Windows {
+    /// What any link may have, however slow, and what may wait for its turn on it: two frames.
+    pub floor: u64,
+    /// What a link may have that is neither slow nor fast: its part of what a rail may have.
+    pub share: u64,
+    /// What no link may have more than.
+    pub most: u64,
+}
+
 /// All links of a node.
 #[derive(Debug, Clone)]
 pub struct Links {
     rails: usize,
-    /// Greatest window of a link, and the least that its rate may narrow it to.
-    window: u64,
-    floor: u64,
+    windows: Windows,
     /// Seconds for a chunk that are noise.
     noise: f64,
     links: Vec<Link>,
     /// Bytes that each rail has carried; a rail that fell far behind is forgiven.
     carried: Vec<u64>,
+    /// And each link.
+    by_link: Vec<u64>,
 }
 
 impl Links {
-    /// Links to `nodes` nodes over `rails` rails, all down. Each may have `window` bytes on its way at most; its rate
-    /// may narrow that, but not below `floor`. Rails whose times for a chunk differ by `noise` at most are equal.
+    /// Links to `nodes` nodes over `rails` rails, all down. Rails whose times for a chunk differ by `noise` at most are
+    /// equal.
     #[must_use]
-    pub fn new(nodes: usize, rails: usize, window: u64, floor: u64, noise: Time) -> Self {
-        let links = (0..nodes * rails).map(|_| Link::default()).collect();
-        Links { rails, window, floor, noise: noise.as_secs_f64(), links, carried: vec![0; rails] }
+    pub fn new(nodes: usize, rails: usize, windows: Windows, noise: Time) -> Self {
+        Links {
+            rails,
+            windows,
+            noise: noise.as_secs_f64(),
+            links: (0..nodes * rails).map(|_| Link::default()).collect(),
+            carried: vec![0; rails],
+            by_link: vec![0; nodes * rails],
+        }
     }
 
     /// Whether there is such a link.
@@ -106,24 +125,18 @@ impl Links {
         let (least, best) = spread(known);
         // What the slowest rail needs longer for a chunk than the fastest.
         let lag = |least: f64, best: f64| REFERENCE.max(bytes as f64) * (1.0 / least - 1.0 / best);
-        let alike = |(l, b): (f64, f64), factor: f64| b <= l * factor || lag(l, b) <= self.noise;
-        if alike((least, best), ALIKE) || self.up(peer).count() == 1 {
-            let steady = spread(self.up(peer).filter_map(|rail| self.get(rail, peer).steady_rate()));
+        let alike = best <= least * ALIKE || lag(least, best) <= self.noise;
+        let open = self.up(peer).filter(|&rail| self.has_room(rail, peer, bytes, now));
+        if alike || self.up(peer).count() == 1 {
             let carried = |rail: Rail| self.carried[usize::from(rail)];
-            let last = self.up(peer).map(carried).min()?;
-            let lead = if alike(steady, EQUAL) { (last / 32).max(2 * bytes) } else { u64::MAX };
-            // A greater lead is from a time when the rates differed: it is no reason to idle until the others catch up.
-            let level = |rail: Rail| {
-                let ahead = carried(rail) - last;
-                ahead <= lead || ahead > lead.saturating_add(2 * bytes)
-            };
-            let open = self.up(peer).filter(|&rail| self.has_room(rail, peer, bytes, now) && level(rail));
-            return open.min_by_key(|&rail| (carried(rail), self.get(rail, peer).outstanding()));
+            let by_link = |rail: Rail| self.by_link[self.index(rail, peer)];
+            return open
+                .min_by_key(|&rail| (by_link(rail), carried(rail), self.get(rail, peer).outstanding()));
         }
         let rate = |rail: Rail| self.get(rail, peer).known_rate(now).unwrap_or(best);
         let finish = |rail: Rail| (self.get(rail, peer).outstanding() + bytes) as f64 / rate(rail);
         let first = |a: &Rail, b: &Rail| finish(*a).total_cmp(&finish(*b)).then(a.cmp(b));
-        let open = self.up(peer).filter(|&rail| self.has_room(rail, peer, bytes, now)).min_by(first)?;
+        let open = open.min_by(first)?;
         let earliest = self.up(peer).map(finish).fold(f64::INFINITY, f64::min);
         let waiting: u64 =
             self.up(peer).map(|rail| self.get(rail, peer).outstanding()).sum::<u64>() + bytes + backlog;
@@ -132,15 +145,20 @@ impl Links {
     }
 
     fn has_room(&self, rail: Rail, peer: Node, bytes: u64, now: Time) -> bool {
-        let link = self.get(rail, peer);
-        let reach = link.known_rate(now).map_or(self.window, |rate| (rate * REACH.as_secs_f64()) as u64);
-        let window = reach.clamp(self.floor.min(self.window), self.window);
-        link.outstanding() == 0 || link.allows(bytes) && link.outstanding() + bytes <= window
+        let (link, Windows { floor, share, most }) = (self.get(rail, peer), self.windows);
+        let window = link.known_rate(now).map_or(share, |rate| {
+            let carries = |time: Time| (rate * time.as_secs_f64()) as u64;
+            share.clamp(carries(FAST), carries(SLOW))
+        });
+        let turn = link.waiting() == 0 || link.waiting() + bytes <= floor;
+        let fits = link.outstanding() + bytes <= window.clamp(floor.min(most), most);
+        link.outstanding() == 0 || turn && fits && link.allows(bytes)
     }
 
     /// Rails came or went: what was carried before says nothing any more.
     pub fn level(&mut self) {
         self.carried.fill(0);
+        self.by_link.fill(0);
     }
 
     /// Bytes that a rail has carried, as [`Links::choose`] compares them.
@@ -151,14 +169,18 @@ impl Links {
 
     /// A counted frame is handed to a link. Gives its number there.
     pub fn hand(&mut self, rail: Rail, peer: Node, bytes: u64, token: u64, now: Time) -> u32 {
-        let rail_carried = &mut self.carried[usize::from(rail)];
-        *rail_carried += bytes;
-        let least = rail_carried.saturating_sub(DEBT);
-        for carried in &mut self.carried {
-            *carried = least.max(*carried);
-        }
+        let (at, first) = (self.index(rail, peer), self.index(0, peer));
+        count(&mut self.carried, usize::from(rail), bytes);
+        count(&mut self.by_link[first..first + self.rails], at - first, bytes);
         self.get_mut(rail, peer).hand(bytes, token, now)
     }
+}
+
+/// Counts bytes for one of several; those that fell far behind are forgiven.
+fn count(carried: &mut [u64], at: usize, bytes: u64) {
+    carried[at] += bytes;
+    let least = carried[at].saturating_sub(DEBT);
+    carried.iter_mut().for_each(|carried| *carried = least.max(*carried));
 }
 
 /// Least and greatest of some rates; of none, an empty range.
@@ -173,10 +195,11 @@ mod tests {
     use std::collections::VecDeque;
 
     const CHUNK: u64 = 256 << 10;
+    const WINDOWS: Windows = Windows { floor: 2 * CHUNK, share: 4 * CHUNK, most: 4 * CHUNK };
 
     /// Rails that serve at fixed rates, in virtual time; gives the bytes that each carried and the time it took.
     fn run(rates: &[f64], chunks: u64) -> (Vec<u64>, Time) {
-        let mut links = Links::new(2, rates.len(), 4 * CHUNK, 2 * CHUNK, Time::ZERO);
+        let mut links = Links::new(2, rates.len(), WINDOWS, Time::ZERO);
         (0..rates.len()).for_each(|r| assert!(links.get_mut(r as Rail, 1).open(1, Time::ZERO)));
         let mut done: Vec<VecDeque<Time>> = vec![VecDeque::new(); rates.len()];
         let (mut carried, mut handed) = (vec![0; rates.len()], vec![0; rates.len()]);
@@ -222,7 +245,7 @@ mod tests {
 
     #[test]
     fn an_acknowledgement_of_more_than_was_sent_is_refused() {
-        let mut links = Links::new(2, 1, CHUNK, CHUNK, Time::ZERO);
+        let mut links = Links::new(2, 1, WINDOWS, Time::ZERO);
         assert!(links.get_mut(0, 1).open(1, Time::ZERO));
         links.hand(0, 1, 100, 9, Time::ZERO);
         let (link, mut released) = (links.get_mut(0, 1), Vec::new());

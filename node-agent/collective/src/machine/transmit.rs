@@ -12,6 +12,8 @@ use crate::shape::{Node, Rail, Time};
 
 /// Copies of no more bytes than this go into the keep rather than into a sending slot.
 const SMALL_COPY: usize = 4096;
+/// The token of frames that have no count: flights have greater ones.
+const UNCOUNTED: u64 = 0;
 
 impl Machine {
     /// The next frame to send, if any rail that suits it has room. Call until `None`.
@@ -46,7 +48,10 @@ impl Machine {
 
     /// All bytes of a frame were handed to the rail: its payload is not read any more, unless the rail dies before the
     /// peer has it.
-    pub fn sent(&mut self, _rail: Rail, _peer: Node, token: u64, _now: Time) {
+    pub fn sent(&mut self, rail: Rail, peer: Node, token: u64, _now: Time) {
+        if token != UNCOUNTED {
+            self.links.get_mut(rail, peer).took_over();
+        }
         self.grounded(&[token]);
     }
 
@@ -55,7 +60,7 @@ impl Machine {
         let link = self.links.get_mut(rail, peer);
         (header.acked, header.generation) = (link.tell(), link.generation());
         self.stats.control += 1;
-        Transmit { rail, peer, header, payload: None, token: 0 }
+        Transmit { rail, peer, header, payload: None, token: UNCOUNTED }
     }
 
     /// Hands a flight to a rail: completes its header and books it there.

@@ -255,7 +255,8 @@ fn equal_rails_end_balanced() {
             let (net, _) =
                 run(&Case { world, plan: Plan::default(), calls: vec![call], in_place: true, seed: 5 });
             let (least, most) = (net.carried.iter().min().unwrap(), net.carried.iter().max().unwrap());
-            assert!((most - least) * 20 < *most, "{rails} rails, {nodes} nodes: {:?}", net.carried);
+            // Rails are served in random order here, so each draws what it happens to get rid of.
+            assert!((most - least) * 5 < *most, "{rails} rails, {nodes} nodes: {:?}", net.carried);
         }
     }
 }

@@ -30,6 +30,8 @@ struct Fabric {
     /// Frames by the time when they reach the receiver's port, and by the time when it is through with them.
     queued: BTreeMap<(Time, u64), Frame>,
     flying: BTreeMap<(Time, u64), Frame>,
+    /// Frames by the time when they have left the sender's port: sender, receiver, rail and token.
+    leaving: BTreeMap<(Time, u64), (Node, Node, Rail, u64)>,
     count: u64,
     /// Which host is served first.
     turn: usize,
@@ -74,6 +76,7 @@ impl Fabric {
             receives: BTreeMap::new(),
             queued: BTreeMap::new(),
             flying: BTreeMap::new(),
+            leaving: BTreeMap::new(),
             count: 0,
             turn: 0,
         }
@@ -89,13 +92,14 @@ impl Fabric {
             while host.machine.work(&mut host.memory, self.now) {}
             while let Some(frame) = host.machine.poll_transmit(&mut host.memory, self.now) {
                 let payload = frame.payload.map_or(Vec::new(), |r| host.memory.bytes(r).unwrap().to_vec());
-                host.machine.sent(frame.rail, frame.peer, frame.token, self.now);
                 let takes = Time::from_secs_f64(frame.header.frame_bytes() as f64 / RATE);
                 let from = self.sends.entry((node as Node, frame.rail)).or_default();
                 *from = (*from).max(self.now) + takes;
                 self.count += 1;
                 let reaches = (*from + TRIP).saturating_sub(takes);
+                let token = frame.token;
                 let frame = (node as Node, frame.peer, frame.rail, frame.header, payload);
+                self.leaving.insert((*from, self.count), (node as Node, frame.1, frame.2, token));
                 self.queued.insert((reaches, self.count), frame);
             }
             while let Some(end) = host.machine.poll_completion() {
@@ -115,8 +119,14 @@ impl Fabric {
             let arrival =
                 [&self.flying, &self.queued].into_iter().filter_map(|f| f.keys().next()).map(|k| k.0);
             let deadline = self.hosts.iter().filter_map(|h| h.machine.next_deadline()).min();
-            let next = arrival.chain(deadline).min().expect("nothing is on its way");
+            let left = self.leaving.keys().next().map(|k| k.0);
+            let next = arrival.chain(left).chain(deadline).min().expect("nothing is on its way");
             self.now = self.now.max(next);
+            while let Some((key, left)) = self.leaving.first_key_value().filter(|(k, _)| k.0 <= self.now) {
+                let (key, (node, peer, rail, token)) = (*key, *left);
+                self.leaving.remove(&key);
+                self.hosts[usize::from(node)].machine.sent(rail, peer, token, self.now);
+            }
             while let Some((key, _)) = self.queued.first_key_value().filter(|(k, _)| k.0 <= self.now) {
                 let key = *key;
                 let frame = self.queued.remove(&key).unwrap();
@@ -176,16 +186,20 @@ fn slowdown(nodes: usize, algorithm: Algorithm, bytes: usize, plan: &Plan, dead:
 #[test]
 fn large_operations_fill_the_rails() {
     let plan = Plan::default();
-    for (nodes, algorithm) in
-        [(2, Algorithm::Direct), (4, Algorithm::Direct), (4, Algorithm::Ring), (8, Algorithm::Ring)]
-    {
-        let times = slowdown(nodes, algorithm, 16 << 20, &plan, &[]);
-        assert!(times < 1.2, "{nodes} nodes, {algorithm}: {times:.3} times the ideal");
+    for (nodes, algorithm, bytes, most) in [
+        (2, Algorithm::Direct, 16 << 20, 1.02),
+        (2, Algorithm::Direct, 1 << 20, 1.04),
+        (4, Algorithm::Direct, 16 << 20, 1.04),
+        (4, Algorithm::Direct, 1 << 20, 1.12),
+        (4, Algorithm::Ring, 16 << 20, 1.1),
+        (8, Algorithm::Ring, 16 << 20, 1.1),
+    ] {
+        let times = slowdown(nodes, algorithm, bytes, &plan, &[]);
+        assert!(times < most, "{nodes} nodes, {algorithm}, {bytes} bytes: {times:.3} times the ideal");
     }
 }
 
-/// One of four rails of one of four nodes is dead: 1.333 if it is to carry as much as before, 1.067 at best. Here rails have
-/// queues without a bound, so the shares get near the best, but not to it.
+/// One of four rails of one of four nodes is dead: 1.333 if it is to carry as much as before, 1.067 at best.
 #[test]
 fn shares_by_capacity_spare_the_weak_node() {
     let dead = [(1, 2)];
@@ -193,7 +207,7 @@ fn shares_by_capacity_spare_the_weak_node() {
     let even = slowdown(4, Algorithm::Direct, 16 << 20, &Plan::default(), &dead);
     let fair = slowdown(4, Algorithm::Direct, 16 << 20, &weak, &dead);
     assert!((1.25..1.5).contains(&even), "even shares: {even:.3} times the ideal");
-    assert!(fair < 1.2, "shares by capacity: {fair:.3} times the ideal");
+    assert!(fair < 1.1, "shares by capacity: {fair:.3} times the ideal");
 }
 
 /// What the model says of these rails is what they take, for operations that are not so large that queues matter.

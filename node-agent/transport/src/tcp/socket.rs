@@ -59,6 +59,10 @@ const EINPROGRESS: i32 = 115;
 /// that others (BBR) do in addition is of no use; its timers cost a quarter of the processor time of a transfer.
 const CONGESTION: &[u8] = b"cubic";
 
+/// Bytes that the kernel takes over before it can send them. More would wait where no other rail can take them, and
+/// acknowledgements for the peer behind them.
+const UNSENT: u32 = 64 << 10;
+
 /// Makes the end of this connection, when it is dropped, a reset: what is not sent yet is not sent any more.
 pub fn reset_at_end(stream: &TcpStream) {
     // It can fail only for a socket that has no end to announce.
@@ -66,13 +70,14 @@ pub fn reset_at_end(stream: &TcpStream) {
 }
 
 /// Sets what a rail's connection needs: no delay of small frames, and the end of a connection whose peer is silent for
-/// `dead_after`. Buffers are left to the kernel, which grows them to what the path needs; what is on its way is
-/// bounded by the machine's windows.
+/// `dead_after`. Buffers are left to the kernel, which grows them to what the path needs; what is on its
+/// way is bounded by the machine's windows, and what waits for its turn by [`UNSENT`].
 pub fn tune(stream: &TcpStream, dead_after: Duration) -> io::Result<()> {
     let socket = SockRef::from(stream);
     socket.set_tcp_nodelay(true)?;
     socket.set_tcp_user_timeout(Some(dead_after))?;
-    // Not every kernel has it, and some allow none but their own.
+    // Kernels that lack one of these do their best without it, and some allow no congestion control but their own.
+    let _ = socket.set_tcp_notsent_lowat(UNSENT);
     let _ = socket.set_tcp_congestion(CONGESTION);
     let probe = (dead_after / 4).max(Duration::from_secs(1));
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(probe).with_interval(probe).with_retries(3))
