@@ -19,7 +19,8 @@ impl Step<'_> {
             Some(_) => Pass::resume(blocked),
             None if wanted => Pass::default(),
             None => return,
-        };
+        }
+        .with_placer(std::mem::take(&mut self.state.index.placer));
         let from = resume.map_or(Bound::Unbounded, Bound::Excluded);
         let range = (from, Bound::Unbounded);
         let limit = self.state.config.pass_limit;
@@ -44,8 +45,10 @@ impl Step<'_> {
         }
         let done = keys.len() < limit && reached == keys.last().copied();
         // What was freed during a pass is looked at by the next one, so that the queue's end is reached too.
+        let (blocked, placer) = pass.into_parts();
+        self.state.index.placer = placer;
         let next = Schedule {
-            blocked: pass.into_blocked(),
+            blocked,
             resume: reached.filter(|_| !done),
             wanted: resume.is_some() && wanted,
             last_submit,

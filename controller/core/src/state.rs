@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use controller_scheduler::{Blocked, QueueKey, Snapshot};
+use controller_scheduler::{Blocked, Placer, QueueKey, Snapshot};
 use controller_topology::RailSet;
 use proto_model::{
     AlgorithmChoice, Drain, DrainTarget, Fabric, Job, JobId, JobUid, Node, NodeName, Observed, RailBytes,
@@ -55,6 +55,8 @@ pub(crate) struct Base {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Index {
     pub(crate) snapshot: Snapshot,
+    /// Remembers what it saw of the snapshot.
+    pub(crate) placer: Placer,
     pub(crate) names: BTreeMap<JobId, JobUid>,
     pub(crate) queue: BTreeSet<QueueKey>,
     /// Jobs that hold something on a node, with the node's position in their gang.

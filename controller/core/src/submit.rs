@@ -45,9 +45,12 @@ impl Step<'_> {
             due: None,
             tally: Tally::default(),
         };
-        let mut pass = Pass::resume(self.state.base.schedule.blocked.clone());
+        let placer = std::mem::take(&mut self.state.index.placer);
+        let mut pass = Pass::resume(self.state.base.schedule.blocked.clone()).with_placer(placer);
         let ask = Ask { key: entry.key(), id: &id, spec: &entry.job.spec, not_before: None };
         let decision = pass.decide(&self.state.index.snapshot, &ask, self.now);
+        let (blocked, placer) = pass.into_parts();
+        self.state.index.placer = placer;
         if let Decision::Wait(wait) = &decision
             && wait.infeasible
         {
@@ -59,8 +62,7 @@ impl Step<'_> {
         let job = Arc::clone(&entry.job);
         self.state.set_job(uid, Some(entry));
         self.follow(uid, decision, true);
-        let schedule =
-            crate::state::Schedule { blocked: pass.into_blocked(), ..self.state.base.schedule.clone() };
+        let schedule = crate::state::Schedule { blocked, ..self.state.base.schedule.clone() };
         self.state.set_schedule(schedule);
         Ok(Reply::Job { job, existed: false })
     }

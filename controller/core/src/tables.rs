@@ -80,6 +80,12 @@ impl State {
 
     pub(crate) fn swap_fabric(&mut self, new: Option<Arc<Fabric>>) -> Option<Arc<Fabric>> {
         self.index.snapshot.set_fabric(new.as_deref());
+        for entry in self.base.jobs.values() {
+            let status = &entry.job.status;
+            if let Some(placement) = status.placement.as_ref().filter(|_| status.phase.holds()) {
+                self.index.snapshot.share(placement, true);
+            }
+        }
         std::mem::replace(&mut self.base.fabric, new)
     }
 

@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use proto_model::{JobId, JobSpec, JobUid, Placement, Reason, TenantName, Timestamp};
 
 use crate::{
-    choose::{Candidate, Need, RailNeed, choose, free_now},
+    place::{Choice, Hidden, Need, Placer, Time},
     rankmap::placement,
     reasons::{infeasible, not_now},
     snapshot::{NodeSet, Snapshot},
@@ -107,32 +107,17 @@ pub struct Blocked {
     pub tenants: BTreeMap<TenantName, (QueueKey, JobId)>,
 }
 
-/// Jobs of one shape fail alike while nothing is freed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Shape {
-    nodes: u32,
-    gpus: u32,
-    rails: u32,
-    partial: bool,
-}
-
-impl Shape {
-    fn of(spec: &JobSpec) -> Self {
-        Self {
-            nodes: spec.gang.nodes,
-            gpus: spec.gang.gpus_per_node,
-            rails: spec.rails.required,
-            partial: spec.rails.allow_partial,
-        }
-    }
-}
-
 /// A pass over the queue in its order. Between two decisions the snapshot may only lose capacity.
 #[derive(Debug, Clone, Default)]
 pub struct Pass {
     blocked: Blocked,
-    failed: BTreeMap<Shape, (Vec<Reason>, bool)>,
+    /// Jobs that ask alike fail alike while nothing is freed.
+    failed: BTreeMap<Need, (Vec<Reason>, bool)>,
     brief: bool,
+    placer: Placer,
+    choice: Choice,
+    /// The nodes that the first blocked job keeps, once they were looked up.
+    kept: Option<Hidden>,
 }
 
 impl Pass {
@@ -145,6 +130,19 @@ impl Pass {
     #[must_use]
     pub fn resume(blocked: Blocked) -> Self {
         Self { blocked, ..Self::default() }
+    }
+
+    /// The same with a placer that remembers what it saw.
+    #[must_use]
+    pub fn with_placer(mut self, placer: Placer) -> Self {
+        self.placer = placer;
+        self
+    }
+
+    /// Ends the pass, and gives the placer back.
+    #[must_use]
+    pub fn into_parts(self) -> (Blocked, Placer) {
+        (self.blocked, self.placer)
     }
 
     /// Who stands in the way now.
@@ -169,39 +167,45 @@ impl Pass {
                 || format!("the job was requeued and is tried again in {} ms", until.since(now).as_millis());
             self.say(&mut wait, || Reason::new("RequeueBackoff", message()).since(now));
         }
-        let need = Need::new(ask.spec, snapshot.topology().rails());
+        let need = Need::of(ask.spec, snapshot.topology().rails());
         // What failed for one ahead fails for one behind: capacity only shrinks, and only more nodes are kept.
         let in_order = self.blocked.head.as_ref().is_none_or(|head| head.key < ask.key);
-        let kept = self.blocked.head.as_ref().filter(|_| in_order).map(|head| &head.nodes);
-        if let Some((reasons, infeasible)) = self.failed.get(&Shape::of(ask.spec)).filter(|_| in_order) {
+        if let Some((reasons, infeasible)) = self.failed.get(&need).filter(|_| in_order) {
             wait.add(if self.brief { Vec::new() } else { reasons.clone() }, *infeasible);
         } else if !(self.brief && self.is_settled(ask, &wait)) {
-            let candidates = free_now(snapshot, &need, kept);
-            // A gang of several nodes without a rail could not speak.
-            let speaks = need.nodes == 1 || need.rail_count() > 0;
-            match choose(snapshot, &need, &candidates).filter(|_| speaks) {
-                Some(choice) if !wait.is_blocked() => {
-                    let mut placement = placement(snapshot, ask.spec, &choice);
-                    placement.reasons = why(snapshot, &need, &placement, candidates.len());
-                    return Decision::Place(Box::new(placement));
-                }
-                Some(_) => {}
-                None => self.no_room(snapshot, ask, &need, in_order, &mut wait),
+            if !self.choose(snapshot, &need, in_order) {
+                self.no_room(snapshot, &need, in_order, &mut wait);
+            } else if !wait.is_blocked() {
+                let mut placement = placement(snapshot, ask.spec, &self.choice);
+                placement.reasons = self.why(snapshot, &need, &placement);
+                return Decision::Place(Box::new(placement));
             }
         }
         self.note(snapshot, ask, &need, &wait);
         Decision::Wait(wait)
     }
 
-    fn no_room(&mut self, snapshot: &Snapshot, ask: &Ask<'_>, need: &Need, in_order: bool, wait: &mut Wait) {
-        let mut reasons = infeasible(snapshot, need);
+    /// Whether there is a gang now, in `choice`.
+    fn choose(&mut self, snapshot: &Snapshot, need: &Need, in_order: bool) -> bool {
+        let yard = snapshot.yard();
+        if let Some(head) = self.blocked.head.as_ref().filter(|_| in_order)
+            && self.kept.is_none()
+        {
+            self.kept = Some(Hidden::of(yard, head.nodes.iter()));
+        }
+        let kept = self.kept.as_ref().filter(|_| in_order);
+        self.placer.choose(yard, need, kept, &mut self.choice)
+    }
+
+    fn no_room(&mut self, snapshot: &Snapshot, need: &Need, in_order: bool, wait: &mut Wait) {
+        let mut reasons = infeasible(snapshot, need, &mut self.placer);
         let infeasible = !reasons.is_empty();
         if !infeasible {
             let kept = self.blocked.head.as_ref().filter(|_| in_order).map(|head| (&head.nodes, &head.id));
             reasons = not_now(snapshot, need, kept);
         }
         if in_order {
-            self.failed.insert(Shape::of(ask.spec), (reasons.clone(), infeasible));
+            self.failed.insert(need.clone(), (reasons.clone(), infeasible));
         }
         wait.add(reasons, infeasible);
     }
@@ -262,37 +266,22 @@ impl Pass {
             }
         } else if wait.capacity
             && self.blocked.head.as_ref().is_none_or(|head| ask.key < head.key)
-            && let Some(nodes) = reserve(snapshot, need)
+            && self.placer.choose_at(snapshot.yard(), need, None, Time::Ended, &mut self.choice)
         {
+            // The nodes to keep for a job that must wait for others to end: a gang that it could have if they were
+            // idle, of nodes that take jobs, the freest first. If waiting for ends alone cannot help, nothing idles.
+            let nodes: NodeSet = self.choice.nodes.iter().map(|pick| pick.node).collect();
             self.blocked.head = Some(Reservation { key: ask.key, id: ask.id.clone(), nodes });
             self.failed.clear();
+            self.kept = None;
         }
     }
-}
 
-/// The nodes to keep for a job that must wait for others to end: a gang that it could have if they were idle, of
-/// nodes that take jobs, the freest first. `None` if waiting for ends alone cannot help: then nothing idles for it.
-fn reserve(snapshot: &Snapshot, need: &Need) -> Option<NodeSet> {
-    let outside = snapshot.topology().pods();
-    let candidates: Vec<Candidate> = snapshot
-        .nodes()
-        .filter(|(_, server, capacity)| {
-            capacity.gate.is_open() && capacity.gpus.count_ones() >= need.gpus && need.rails_in(server.usable)
-        })
-        .map(|(ix, server, capacity)| {
-            let held_rails = match need.rails {
-                RailNeed::Exactly(set) => capacity.held.rails.and(set).len(),
-                RailNeed::Any(_) => capacity.held.rails.len(),
-            };
-            let busy = (capacity.held.gpus & capacity.gpus).count_ones();
-            let pod = server.pod.map_or(outside, controller_topology::PodIx::index);
-            Candidate { ix, pod, rails: server.usable, waste: (busy + held_rails, held_rails) }
-        })
-        .collect();
-    let choice = choose(snapshot, need, &candidates)?;
-    let mut nodes = NodeSet::default();
-    choice.nodes.into_iter().for_each(|ix| nodes.insert(ix));
-    Some(nodes)
+    /// Why this placement.
+    fn why(&mut self, snapshot: &Snapshot, need: &Need, placement: &Placement) -> Vec<Reason> {
+        let free = self.placer.free(snapshot.yard(), need, self.choice.rails, self.kept.as_ref());
+        why(snapshot, need, placement, usize::try_from(free).unwrap_or(usize::MAX))
+    }
 }
 
 /// Why this placement.

@@ -4,24 +4,34 @@
 //! 1. All or nothing: a placement holds the whole gang, or there is none.
 //! 2. Every node of a placement has, on every rail in use, a NIC that is up, cabled and held by nobody else: the gang
 //!    is rail-aligned. A job holds the NICs of its rails on its nodes alone.
-//! 3. Fewest pods, then the pod and the nodes that it fills best; ranks in the order of pods, then of node names.
+//! 3. Fewest pods, then the least weighted cut for the job's pattern, then the leaves, the pod and the nodes that it fills
+//!    best, then the least loaded uplinks; ranks in the order of places, so that a ring leaves each place once.
 //! 4. A tenant's held GPUs never exceed its quota.
 //! 5. [`check_placement`] shares no code with the choice and proves 1, 2 and 4 on every placement, in production too.
 //! 6. Dry runs use the very same code: [`Pass::decide`].
+//!
+//! A decision reads the [`Yard`]: bitmaps of what nodes can give, in the order of places, changed by every event. The
+//! [`Placer`] keeps, per kind of request, how many nodes each place offers, so that the best place is found without
+//! looking at the others; it can be thrown away at any time.
 //!
 //! Order: priority, then age. The first job that waits for capacity keeps the nodes that it will need: later jobs
 //! pass it on the others only, so that it cannot starve, and at most one gang's worth of nodes idles for it. A job
 //! that waits for its tenant's quota holds back that tenant's later jobs that take GPUs, and nobody else's.
 
+mod bins;
 pub mod check;
-pub mod choose;
 pub mod decide;
+pub mod place;
 pub mod rankmap;
 pub mod reasons;
 pub mod snapshot;
 #[cfg(test)]
 mod tests;
+mod view;
+pub mod yard;
 
 pub use check::{Violation, check_placement};
 pub use decide::{Ask, Blocked, Decision, Pass, QueueKey, Reservation, Wait, solve};
+pub use place::{Arrange, Choice, Group, Hidden, Need, Pattern, Placer, RailNeed, Time, Within};
 pub use snapshot::{Capacity, Gate, Held, NodeSet, Snapshot, TenantUse};
+pub use yard::{Facts, Filter, Pick, Taint, Term, Toleration, Traits, Yard};

@@ -1,23 +1,19 @@
 //! The rank map: rank -> node -> GPU -> NIC -> rail -> leaf.
 
-use controller_topology::{RailSet, Server};
+use controller_topology::Server;
 use proto_model::{Gpu, JobSpec, Nic, NicPlace, NodePlace, Placement, RankPlace};
 
-use crate::{choose::Choice, snapshot::Snapshot};
+use crate::{place::Choice, snapshot::Snapshot, yard::distance};
 
 /// The placement of a chosen gang.
 #[must_use]
 pub fn placement(snapshot: &Snapshot, spec: &JobSpec, choice: &Choice) -> Placement {
     let topology = snapshot.topology();
-    let mut placement = Placement {
-        rails: choice.rails.iter().collect(),
-        pods: u32::try_from(choice.pods).unwrap_or(u32::MAX),
-        ..Placement::default()
-    };
-    for ix in &choice.nodes {
-        let Some(server) = topology.server(*ix) else { continue };
-        let gpus =
-            choose_gpus(server, snapshot.capacity(*ix).free_gpus(), spec.gang.gpus_per_node, choice.rails);
+    let mut placement =
+        Placement { rails: choice.rails.iter().collect(), pods: choice.pods, ..Placement::default() };
+    for pick in &choice.nodes {
+        let Some(server) = topology.server(pick.node) else { continue };
+        let gpus = gpus(server, pick.gpus);
         let nics: Vec<(&Nic, &str)> = choice
             .rails
             .iter()
@@ -47,25 +43,12 @@ pub fn placement(snapshot: &Snapshot, spec: &JobSpec, choice: &Choice) -> Placem
     placement
 }
 
-/// The GPUs of one node, ascending: those nearest to a NIC of the chosen rails first, then the lowest.
-fn choose_gpus(server: &Server, free: u64, count: u32, rails: RailSet) -> Vec<&Gpu> {
-    let nics = &server.inventory.nics;
-    let mut gpus: Vec<(bool, &Gpu)> = server
-        .inventory
-        .gpus
-        .iter()
-        .filter(|gpu| gpu.index < crate::snapshot::GPUS_MAX && free >> gpu.index & 1 == 1)
-        .map(|gpu| {
-            let nearest = nics.iter().map(|nic| distance(gpu, nic)).min();
-            let near = nics.iter().any(|nic| rails.has(nic.rail) && Some(distance(gpu, nic)) == nearest);
-            (!near, gpu)
-        })
-        .collect();
-    gpus.sort_by_key(|(far, gpu)| (*far, gpu.index));
-    gpus.dedup_by_key(|(_, gpu)| gpu.index);
-    gpus.truncate(count as usize);
-    let mut gpus: Vec<&Gpu> = gpus.into_iter().map(|(_, gpu)| gpu).collect();
+/// The GPUs of a bitmap, ascending.
+fn gpus(server: &Server, taken: u64) -> Vec<&Gpu> {
+    let taken = |gpu: &&Gpu| gpu.index < crate::snapshot::GPUS_MAX && taken >> gpu.index & 1 == 1;
+    let mut gpus: Vec<&Gpu> = server.inventory.gpus.iter().filter(taken).collect();
     gpus.sort_by_key(|gpu| gpu.index);
+    gpus.dedup_by_key(|gpu| gpu.index);
     gpus
 }
 
@@ -101,26 +84,4 @@ fn ranks(server: &Server, count: u32, gpus: &[&Gpu], nics: &[(&Nic, &str)], rank
             leaf: nic.map_or_else(String::new, |(_, leaf)| leaf.to_owned()),
         });
     }
-}
-
-/// How far a GPU is from a NIC: another NUMA node first, then the distance of their PCI buses.
-fn distance(gpu: &Gpu, nic: &Nic) -> (u32, u32) {
-    let numa = match (gpu.numa_node, nic.numa_node) {
-        (Some(a), Some(b)) => u32::from(a != b),
-        _ => 0,
-    };
-    let bus = match (pci(&gpu.pci_address), pci(&nic.pci_address)) {
-        (Some(a), Some(b)) => a.abs_diff(b),
-        _ => 0,
-    };
-    (numa, bus)
-}
-
-/// Domain and bus of `0000:1b:00.0` as one number.
-fn pci(address: &str) -> Option<u32> {
-    let mut parts = address.split(':');
-    let domain = u32::from_str_radix(parts.next()?, 16).ok()?;
-    let bus = u32::from_str_radix(parts.next()?, 16).ok()?;
-    parts.next()?;
-    (bus < 256).then_some(domain.checked_mul(256)? + bus)
 }

@@ -4,24 +4,24 @@ use controller_topology::{RailSet, Server};
 use proto_model::{JobId, Reason};
 
 use crate::{
-    choose::{Candidate, Need, RailNeed, choose, free_rails},
+    place::{Choice, Need, Placer, RailNeed, Time},
     snapshot::{Capacity, NodeSet, Snapshot},
 };
 
 /// Causes for which the job could never start on the cluster as it is described now: as if every node were ready and
 /// idle and every NIC up. Each names the nearest right thing. Empty if it could.
 #[must_use]
-pub fn infeasible(snapshot: &Snapshot, need: &Need) -> Vec<Reason> {
+pub fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) -> Vec<Reason> {
     let topology = snapshot.topology();
-    let (nodes, rails) = (topology.len(), topology.rails());
+    let (nodes, rails, wanted) = (topology.len(), topology.rails(), need.nodes as usize);
     let mut reasons = Vec::new();
     if nodes == 0 {
         reasons.push(Reason::new("NoNodes", "no node has joined the cluster yet"));
         return reasons;
     }
-    if need.nodes > nodes {
-        let message = format!("the job asks for {} nodes, the cluster has {nodes}", need.nodes);
-        reasons.push(Reason::new("NodeCount", message).count(need.nodes - nodes));
+    if wanted > nodes {
+        let message = format!("the job asks for {wanted} nodes, the cluster has {nodes}");
+        reasons.push(Reason::new("NodeCount", message).count(wanted - nodes));
     }
     let asked = need.rail_count();
     if asked > rails {
@@ -34,7 +34,7 @@ pub fn infeasible(snapshot: &Snapshot, need: &Need) -> Vec<Reason> {
     }
     let shapes = Shapes::count(snapshot, need);
     shapes.gpus(need, nodes, &mut reasons);
-    let wanted = need.nodes.min(nodes);
+    let wanted = wanted.min(nodes);
     if asked <= rails && shapes.with_rails < wanted {
         let what = match need.rails {
             RailNeed::Exactly(set) => format!("a cabled NIC on each of rails {set}"),
@@ -45,9 +45,11 @@ pub fn infeasible(snapshot: &Snapshot, need: &Need) -> Vec<Reason> {
             format!("the job asks for {} nodes with {what}, {with} of {nodes} nodes have that", need.nodes);
         reasons.push(Reason::new("RailShape", message).count(nodes - with));
     }
-    if reasons.is_empty() && choose(snapshot, need, &shapes.both).is_none() {
-        let both = shapes.both.len();
-        let message = if both < need.nodes {
+    if reasons.is_empty()
+        && !placer.choose_at(snapshot.yard(), need, None, Time::Healed, &mut Choice::default())
+    {
+        let both = shapes.both;
+        let message = if both < need.nodes as usize {
             format!(
                 "the job asks for {} nodes with both its GPUs and its rails, {both} of {nodes} nodes have both",
                 need.nodes
@@ -55,7 +57,7 @@ pub fn infeasible(snapshot: &Snapshot, need: &Need) -> Vec<Reason> {
         } else {
             format!("no {asked} rails are common to {} nodes", need.nodes)
         };
-        reasons.push(Reason::new("GangShape", message).count(need.nodes));
+        reasons.push(Reason::new("GangShape", message).count(need.nodes as usize));
     }
     reasons
 }
@@ -64,15 +66,14 @@ pub fn infeasible(snapshot: &Snapshot, need: &Need) -> Vec<Reason> {
 struct Shapes<'a> {
     with_gpus: usize,
     with_rails: usize,
-    both: Vec<Candidate>,
+    both: usize,
     largest: Option<(u32, &'a Server)>,
 }
 
 impl<'a> Shapes<'a> {
     fn count(snapshot: &'a Snapshot, need: &Need) -> Self {
-        let mut shapes = Self { with_gpus: 0, with_rails: 0, both: Vec::new(), largest: None };
-        let outside = snapshot.topology().pods();
-        for (ix, server, capacity) in snapshot.nodes() {
+        let mut shapes = Self { with_gpus: 0, with_rails: 0, both: 0, largest: None };
+        for (_, server, capacity) in snapshot.nodes() {
             let gpus = capacity.gpus.count_ones();
             if shapes.largest.is_none_or(|(most, other)| (gpus, &other.name) > (most, &server.name)) {
                 shapes.largest = Some((gpus, server));
@@ -80,10 +81,7 @@ impl<'a> Shapes<'a> {
             let (gpus, rails) = (gpus >= need.gpus, need.rails_in(server.present));
             shapes.with_gpus += usize::from(gpus);
             shapes.with_rails += usize::from(rails);
-            if gpus && rails {
-                let pod = server.pod.map_or(outside, controller_topology::PodIx::index);
-                shapes.both.push(Candidate { ix, pod, rails: server.present, waste: (0, 0) });
-            }
+            shapes.both += usize::from(gpus && rails);
         }
         shapes
     }
@@ -95,7 +93,7 @@ impl<'a> Shapes<'a> {
             let message =
                 format!("the job asks for {asked} GPUs per node, the largest node has {most} ({name})");
             reasons.push(Reason::new("GpuShape", message).count(nodes).scope(format!("node/{name}")));
-        } else if self.with_gpus < need.nodes.min(nodes) {
+        } else if self.with_gpus < (need.nodes as usize).min(nodes) {
             let with = self.with_gpus;
             let message = format!(
                 "the job asks for {} nodes with {asked} GPUs, {with} of {nodes} nodes have so many",
@@ -133,7 +131,7 @@ pub fn not_now(snapshot: &Snapshot, need: &Need, reserved: Option<(&NodeSet, &Jo
     }
     let total = snapshot.topology().len();
     let mut reasons = Vec::new();
-    let missing = need.nodes.saturating_sub(counts.free);
+    let missing = (need.nodes as usize).saturating_sub(counts.free);
     if missing > 0 {
         let message = format!(
             "{} of the {} nodes that the job needs can take it now ({total} nodes in all); {missing} more must become free",
@@ -147,10 +145,15 @@ pub fn not_now(snapshot: &Snapshot, need: &Need, reserved: Option<(&NodeSet, &Jo
             need.rail_count(),
             need.nodes
         );
-        reasons.push(Reason::new("RailAlignment", message).count(need.nodes));
+        reasons.push(Reason::new("RailAlignment", message).count(need.nodes as usize));
     }
     counts.report(need, reserved.map(|(_, job)| job), &mut reasons);
     reasons
+}
+
+/// Rails of a node that are up and that nobody holds.
+fn free_rails(server: &Server, capacity: &Capacity) -> RailSet {
+    if capacity.held.whole { RailSet::EMPTY } else { server.usable.without(capacity.held.rails) }
 }
 
 impl Counts {

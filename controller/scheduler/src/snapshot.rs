@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use controller_topology::{NodeIx, RailSet, Server, Topology};
 use proto_model::{Fabric, Inventory, NodeName, Placement, TenantName};
 
+use crate::yard::{Facts, Traits, Yard};
+
 /// GPUs of one server that can be scheduled; further ones are ignored.
 pub const GPUS_MAX: u32 = 64;
 
@@ -36,6 +38,8 @@ pub struct Held {
     pub gpus: u64,
     /// Rails whose NIC is held.
     pub rails: RailSet,
+    /// A job wants nobody beside it.
+    pub whole: bool,
 }
 
 /// What one node can give.
@@ -53,7 +57,7 @@ impl Capacity {
     /// GPUs that nobody holds, as a bitmap.
     #[must_use]
     pub fn free_gpus(&self) -> u64 {
-        self.gpus & !self.held.gpus
+        if self.held.whole { 0 } else { self.gpus & !self.held.gpus }
     }
 }
 
@@ -66,36 +70,41 @@ pub struct TenantUse {
     pub held: u64,
 }
 
-/// A set of nodes as a bitmap.
+/// A set of nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct NodeSet(Vec<u64>);
+pub struct NodeSet(Vec<NodeIx>);
 
 impl NodeSet {
     /// Whether the node is in the set.
     #[must_use]
     pub fn has(&self, ix: NodeIx) -> bool {
-        self.0.get(ix.index() / 64).is_some_and(|word| word >> (ix.index() % 64) & 1 == 1)
+        self.0.binary_search(&ix).is_ok()
     }
 
-    /// Adds a node.
-    pub fn insert(&mut self, ix: NodeIx) {
-        let word = ix.index() / 64;
-        if self.0.len() <= word {
-            self.0.resize(word + 1, 0);
-        }
-        self.0[word] |= 1 << (ix.index() % 64);
+    /// The nodes, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = NodeIx> {
+        self.0.iter().copied()
     }
 
     /// How many.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.iter().map(|word| word.count_ones() as usize).sum()
+        self.0.len()
     }
 
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.0.is_empty()
+    }
+}
+
+impl FromIterator<NodeIx> for NodeSet {
+    fn from_iter<I: IntoIterator<Item = NodeIx>>(nodes: I) -> Self {
+        let mut nodes: Vec<NodeIx> = nodes.into_iter().collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        Self(nodes)
     }
 }
 
@@ -104,6 +113,8 @@ impl NodeSet {
 pub struct Snapshot {
     topology: Topology,
     slots: Vec<Capacity>,
+    /// The same once more, in the shape that decisions are made from.
+    yard: Yard,
     /// By name, so that a node that leaves and comes back is still held.
     held: BTreeMap<NodeName, Held>,
     tenants: BTreeMap<TenantName, TenantUse>,
@@ -113,12 +124,16 @@ impl Snapshot {
     /// A cluster without nodes.
     #[must_use]
     pub fn new(fabric: Option<&Fabric>) -> Self {
-        Self { topology: Topology::new(fabric), ..Self::default() }
+        let mut snapshot = Self::default();
+        snapshot.set_fabric(fabric);
+        snapshot
     }
 
-    /// Another fabric document, or none.
+    /// Another fabric document, or none. What gangs load is to be told anew by [`Self::share`].
     pub fn set_fabric(&mut self, fabric: Option<&Fabric>) {
         self.topology.set_fabric(fabric);
+        self.yard = Yard::new(fabric, self.topology.rails());
+        self.fill_yard();
     }
 
     /// A node joins or changes.
@@ -129,12 +144,18 @@ impl Snapshot {
             inventory.gpus.iter().filter(|gpu| gpu.index < GPUS_MAX).fold(0, |set, gpu| set | 1 << gpu.index);
         let held = self.held.get(name).copied().unwrap_or_default();
         self.slots[ix.index()] = Capacity { gate, gpus, held };
+        if self.topology.rails() != self.yard.rails() {
+            self.widen_yard();
+        } else if let Some(server) = self.topology.server(ix) {
+            self.yard.set_node(ix, name, facts(server, &self.slots[ix.index()]));
+        }
     }
 
     /// Only the gate of a node changes.
     pub fn set_gate(&mut self, name: &NodeName, gate: Gate) {
         if let Some(ix) = self.topology.index(name) {
             self.slots[ix.index()].gate = gate;
+            self.yard.set_open(ix, gate.is_open());
         }
     }
 
@@ -143,6 +164,24 @@ impl Snapshot {
         if let Some(ix) = self.topology.remove_node(name) {
             self.slots[ix.index()] = Capacity::default();
             self.slots.truncate(self.topology.slots());
+            self.yard.remove_node(ix);
+            if self.topology.rails() != self.yard.rails() {
+                self.widen_yard();
+            }
+        }
+    }
+
+    /// Without a document the nodes say how many rails there are: so many planes.
+    fn widen_yard(&mut self) {
+        self.yard = self.yard.cleared(self.topology.rails());
+        self.fill_yard();
+    }
+
+    fn fill_yard(&mut self) {
+        for (ix, server) in self.topology.servers() {
+            if let Some(capacity) = self.slots.get(ix.index()) {
+                self.yard.set_node(ix, &server.name, facts(server, capacity));
+            }
         }
     }
 
@@ -170,9 +209,9 @@ impl Snapshot {
             count += place.gpus.len() as u64;
             let held = self.held.entry(place.node.clone()).or_default();
             if take {
-                *held = Held { gpus: held.gpus | gpus, rails: held.rails.or(rails) };
+                *held = Held { gpus: held.gpus | gpus, rails: held.rails.or(rails), ..*held };
             } else {
-                *held = Held { gpus: held.gpus & !gpus, rails: held.rails.without(rails) };
+                *held = Held { gpus: held.gpus & !gpus, rails: held.rails.without(rails), ..*held };
             }
             let held = *held;
             if held == Held::default() {
@@ -180,11 +219,22 @@ impl Snapshot {
             }
             if let Some(ix) = self.topology.index(&place.node) {
                 self.slots[ix.index()].held = held;
+                self.yard.set_held(ix, held);
             }
         }
+        self.share(placement, take);
         let used = self.tenants.entry(tenant.clone()).or_default();
         used.held = if take { used.held + count } else { used.held.saturating_sub(count) };
         self.tidy(tenant);
+    }
+
+    /// A gang that lies on several groups of leaves loads their uplinks, or no longer does. Holding does this too; by
+    /// itself it is for the gangs that hold while the document changes.
+    pub fn share(&mut self, placement: &Placement, more: bool) {
+        let blocks: Vec<u32> =
+            placement.nodes.iter().map(|place| self.yard.block_named(&place.node)).collect();
+        let rails = u32::try_from(placement.rails.len()).unwrap_or(u32::MAX);
+        self.yard.share_blocks(blocks.iter().copied(), rails, more);
     }
 
     fn tidy(&mut self, tenant: &TenantName) {
@@ -197,6 +247,12 @@ impl Snapshot {
     #[must_use]
     pub fn topology(&self) -> &Topology {
         &self.topology
+    }
+
+    /// What decisions are made from.
+    #[must_use]
+    pub fn yard(&self) -> &Yard {
+        &self.yard
     }
 
     /// What a node can give.
@@ -222,5 +278,16 @@ impl Snapshot {
     #[must_use]
     pub fn held(&self, node: &NodeName) -> Held {
         self.held.get(node).copied().unwrap_or_default()
+    }
+}
+
+fn facts(server: &Server, capacity: &Capacity) -> Facts {
+    Facts {
+        open: capacity.gate.is_open(),
+        gpus: capacity.gpus,
+        present: server.present,
+        usable: server.usable,
+        held: capacity.held,
+        traits: Arc::new(Traits::of(&server.inventory)),
     }
 }

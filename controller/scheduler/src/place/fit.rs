@@ -1,0 +1,349 @@
+//! Where a gang lies: how many nodes of which blocks, in rank order.
+//!
+//! Fewest pods first, then the least weighted cut, then the best fit, then the least loaded uplinks. One block that
+//! holds the gang, or one pod, is found among all; of several pods the largest are taken and the rest goes where it fits
+//! best, and where pods have several blocks, or groups would be split, other sets of as many pods are tried.
+
+use std::cmp::Reverse;
+
+use super::{
+    cut::{ACROSS_LEAVES, cut},
+    need::{Arrange, Pattern, Within},
+};
+use crate::{view::View, yard::Yard};
+
+/// Pods of one gang's size that are compared at most.
+const LOOKS: usize = 96;
+
+/// Pods beyond the largest that are tried in the place of one of those.
+const SWAPS: usize = 12;
+
+/// Rounds of such trials.
+const ROUNDS: usize = 6;
+
+/// Nodes of one block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Take {
+    pub(crate) block: u32,
+    pub(crate) nodes: u32,
+}
+
+/// What is to be laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ask {
+    pub(crate) nodes: u32,
+    /// Nodes that must not be split between leaves, or pods; 1 where that does not matter.
+    pub(crate) leaf_unit: u32,
+    pub(crate) pod_unit: u32,
+    /// The same, where it can be had in as few pods.
+    pub(crate) leaf_wish: u32,
+    pub(crate) pod_wish: u32,
+    pub(crate) within: Within,
+    pub(crate) arrange: Arrange,
+    pub(crate) pattern: Pattern,
+    /// Spare nodes for which room near the gang is welcome.
+    pub(crate) spares: u32,
+}
+
+/// How a gang would lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Fit {
+    pub(crate) pods: u32,
+    pub(crate) cut: u64,
+}
+
+/// Lays out gangs; its vectors are used again.
+#[derive(Debug, Default)]
+pub(crate) struct Fitter {
+    /// The layout that was found, in rank order.
+    pub(crate) takes: Vec<Take>,
+    best: Vec<Take>,
+    /// Blocks with what they offer.
+    parts: Vec<(u32, u32)>,
+    /// Pods with what they can take in whole units, the largest first.
+    pool: Vec<(u32, u32)>,
+    order: Vec<u32>,
+    set: Vec<u32>,
+}
+
+fn whole(nodes: u32, unit: u32) -> u32 {
+    if unit > 1 { nodes - nodes % unit } else { nodes }
+}
+
+impl Fitter {
+    /// The best layout, in `takes`; `None` if there is none.
+    pub(crate) fn fit(&mut self, yard: &Yard, view: &View, ask: &Ask) -> Option<Fit> {
+        self.takes.clear();
+        if view.pods().total() < u64::from(ask.nodes) {
+            return None;
+        }
+        if ask.arrange == Arrange::Spread {
+            return super::spread::spread(yard, view, ask, &mut self.takes);
+        }
+        // Where there is room for the spares too, it is taken.
+        let most = [ask.nodes + ask.spares, ask.nodes];
+        for wanted in &most[usize::from(ask.spares == 0)..] {
+            if self.one_block(yard, view, ask, *wanted) {
+                return Some(Fit { pods: 1, cut: 0 });
+            }
+            let found =
+                (ask.within > Within::Leaves).then(|| self.one_pod(yard, view, ask, *wanted)).flatten();
+            if found.is_some() {
+                return found;
+            }
+        }
+        if ask.within == Within::Fabric { self.several(yard, view, ask) } else { None }
+    }
+
+    fn one_block(&mut self, yard: &Yard, view: &View, ask: &Ask, wanted: u32) -> bool {
+        let layout = yard.layout();
+        let rank = |block: u32| (view.pods().count(layout.blocks[block as usize].pod), yard.load(block));
+        let Some(block) = view.blocks().best_fit(wanted, rank) else { return false };
+        self.takes.push(Take { block, nodes: ask.nodes });
+        true
+    }
+
+    fn one_pod(&mut self, yard: &Yard, view: &View, ask: &Ask, wanted: u32) -> Option<Fit> {
+        if yard.layout().is_flat() {
+            return None;
+        }
+        let least = least_cut(ask, view.blocks().most());
+        let mut best = None;
+        for pod in view.pods().at_least(wanted).take(LOOKS) {
+            if !self.lay(yard, view, &[pod], ask) {
+                continue;
+            }
+            let found = (cut(yard.layout(), &self.takes, ask.pattern), view.pods().count(pod), pod);
+            if best.is_none_or(|best| found < best) {
+                std::mem::swap(&mut self.takes, &mut self.best);
+                best = Some(found);
+            }
+            if found.0 <= least {
+                break;
+            }
+        }
+        let (cut, ..) = best?;
+        std::mem::swap(&mut self.takes, &mut self.best);
+        Some(Fit { pods: 1, cut })
+    }
+
+    fn several(&mut self, yard: &Yard, view: &View, ask: &Ask) -> Option<Fit> {
+        let flat = yard.layout().is_flat();
+        let unit = if flat { ask.pod_unit.max(ask.leaf_unit) } else { ask.pod_unit };
+        let pods = if !flat && ask.leaf_unit > 1 {
+            self.pool_of_all(yard, view, ask)?
+        } else {
+            self.pool_of_largest(yard, view, ask, unit)?
+        };
+        // Groups that should stay whole do if that takes no more pods.
+        let wish = ask.pod_wish.max(if flat { ask.leaf_wish } else { 1 });
+        let wished: u32 = self.pool[..pods].iter().map(|(size, _)| whole(*size, wish)).sum();
+        let unit = if wish > unit && wish.is_multiple_of(unit) && wished >= ask.nodes { wish } else { unit };
+        let ask = Ask { pod_unit: unit, ..*ask };
+        self.set.clear();
+        self.set.extend(self.pool[..pods].iter().map(|(_, pod)| *pod));
+        self.tighten(yard, view, &ask);
+        let set = std::mem::take(&mut self.set);
+        let laid = self.lay(yard, view, &set, &ask);
+        self.set = set;
+        if !laid {
+            return None;
+        }
+        let mut least = cut(yard.layout(), &self.takes, ask.pattern);
+        if !flat || matches!(ask.pattern, Pattern::Pipeline(_)) {
+            least = self.swap(yard, view, &ask, least);
+        }
+        Some(Fit { pods: u32::try_from(pods).unwrap_or(u32::MAX), cut: least })
+    }
+
+    /// The largest pods, enough for the gang and some more; how many are enough.
+    fn pool_of_largest(&mut self, yard: &Yard, view: &View, ask: &Ask, unit: u32) -> Option<usize> {
+        let (bins, layout) = (view.pods(), yard.layout());
+        let (mut sum, mut enough, mut more) = (0_u64, 0, SWAPS);
+        let load = |pod: u32| {
+            let pod = layout.pods[pod as usize];
+            (pod.first_block..pod.first_block + pod.blocks).map(|block| yard.load(block)).sum::<u32>()
+        };
+        let mut order = std::mem::take(&mut self.order);
+        bins.largest(&mut order, load, |pod| {
+            if sum >= u64::from(ask.nodes) {
+                more -= 1;
+                return more == 0;
+            }
+            sum += u64::from(whole(bins.count(pod), unit));
+            enough += 1;
+            false
+        });
+        self.pool.clear();
+        self.pool.extend(order.iter().map(|pod| (whole(bins.count(*pod), unit), *pod)));
+        self.order = order;
+        (sum >= u64::from(ask.nodes)).then_some(enough)
+    }
+
+    /// The same where groups must not be split between leaves: what a pod can take depends on all of its blocks.
+    fn pool_of_all(&mut self, yard: &Yard, view: &View, ask: &Ask) -> Option<usize> {
+        self.pool.clear();
+        for (at, pod) in (0..).zip(&yard.layout().pods) {
+            let blocks = pod.first_block..pod.first_block + pod.blocks;
+            let size = blocks.map(|block| whole(view.blocks().count(block), ask.leaf_unit)).sum();
+            let size = whole(size, ask.pod_unit);
+            if size > 0 {
+                self.pool.push((size, at));
+            }
+        }
+        self.pool.sort_unstable_by_key(|(size, pod)| (Reverse(*size), *pod));
+        let mut sum = 0_u64;
+        let enough = self.pool.iter().position(|(size, _)| {
+            sum += u64::from(*size);
+            sum >= u64::from(ask.nodes)
+        });
+        Some(enough? + 1)
+    }
+
+    /// Puts the smallest pod that takes what the others leave in the place of the last.
+    fn tighten(&mut self, yard: &Yard, view: &View, ask: &Ask) {
+        let Some((last, others)) = self.set.split_last() else { return };
+        let held: u32 = others.iter().map(|pod| self.size(yard, view, *pod, ask)).sum();
+        let rest = ask.nodes.saturating_sub(held);
+        let load =
+            |pod: u32| (others.contains(&pod), yard.load(yard.layout().pods[pod as usize].first_block));
+        let best = if ask.leaf_unit > 1 && !yard.layout().is_flat() {
+            let fits = self.pool.iter().rev().filter(|(size, pod)| *size >= rest && !others.contains(pod));
+            fits.min_by_key(|(size, pod)| (*size, *pod)).map(|(_, pod)| *pod)
+        } else {
+            view.pods().best_fit(rest, load).filter(|pod| !others.contains(pod))
+        };
+        let best = best.unwrap_or(*last);
+        let at = self.set.len() - 1;
+        self.set[at] = best;
+    }
+
+    /// What a pod can take in whole units.
+    fn size(&self, yard: &Yard, view: &View, pod: u32, ask: &Ask) -> u32 {
+        if ask.leaf_unit > 1 && !yard.layout().is_flat() {
+            let size = self.pool.iter().find(|(_, other)| *other == pod).map_or(0, |(size, _)| *size);
+            return whole(size, ask.pod_unit);
+        }
+        whole(view.pods().count(pod), ask.pod_unit)
+    }
+
+    /// Tries other sets of as many pods; what the best one cuts.
+    fn swap(&mut self, yard: &Yard, view: &View, ask: &Ask, mut least: u64) -> u64 {
+        std::mem::swap(&mut self.takes, &mut self.best);
+        let mut set = std::mem::take(&mut self.set);
+        let most = self.pool.len().min(set.len() + SWAPS);
+        for _ in 0..ROUNDS {
+            let mut better = None;
+            for at in 0..set.len().min(SWAPS) {
+                let old = set[at];
+                for other in 0..most {
+                    let pod = self.pool[other].1;
+                    if set.contains(&pod) {
+                        continue;
+                    }
+                    set[at] = pod;
+                    if self.lay(yard, view, &set, ask) {
+                        let found = cut(yard.layout(), &self.takes, ask.pattern);
+                        if found < least {
+                            least = found;
+                            better = Some((at, pod));
+                            std::mem::swap(&mut self.takes, &mut self.best);
+                        }
+                    }
+                }
+                set[at] = old;
+            }
+            match better {
+                Some((at, pod)) => set[at] = pod,
+                None => break,
+            }
+        }
+        self.set = set;
+        std::mem::swap(&mut self.takes, &mut self.best);
+        least
+    }
+
+    /// Lays the gang out over a set of pods, in `takes`. False if they are too small.
+    fn lay(&mut self, yard: &Yard, view: &View, set: &[u32], ask: &Ask) -> bool {
+        self.takes.clear();
+        let apart = set.len() > 1 && (ask.pod_unit > 1 || ask.pattern == Pattern::AllToAll);
+        if let Pattern::Pipeline(size) = ask.pattern
+            && !apart
+            && size.is_multiple_of(ask.leaf_unit)
+        {
+            return super::groups::lay(yard, view, set, ask, size, &mut self.takes);
+        }
+        if !apart {
+            return self.pour(yard, view, set, ask.nodes, ask);
+        }
+        // The largest first, so that what talks to all has most of all beside it.
+        let mut order = std::mem::take(&mut self.order);
+        order.clear();
+        order.extend(set);
+        order.sort_by_key(|pod| Reverse(self.size(yard, view, *pod, ask)));
+        let mut rest = ask.nodes;
+        let mut fits = true;
+        for pod in &order {
+            let nodes = rest.min(self.size(yard, view, *pod, ask));
+            fits &= nodes > 0 && self.pour(yard, view, &[*pod], nodes, ask);
+            rest -= nodes;
+        }
+        self.order = order;
+        fits && rest == 0
+    }
+
+    /// Takes nodes from the blocks of some pods: from as few as can be, the last one the tightest.
+    fn pour(&mut self, yard: &Yard, view: &View, set: &[u32], nodes: u32, ask: &Ask) -> bool {
+        let layout = yard.layout();
+        self.parts.clear();
+        for pod in set {
+            let pod = layout.pods[*pod as usize];
+            let blocks = pod.first_block..pod.first_block + pod.blocks;
+            self.parts.extend(
+                blocks.map(|block| (view.blocks().count(block), block)).filter(|(count, _)| *count > 0),
+            );
+        }
+        self.parts.sort_unstable_by_key(|(count, block)| (Reverse(*count), yard.load(*block), *block));
+        let start = self.takes.len();
+        let wish = ask.leaf_wish;
+        let wished = wish > ask.leaf_unit && nodes.is_multiple_of(wish) && self.fill(start, nodes, wish);
+        if !wished && !self.fill(start, nodes, ask.leaf_unit) {
+            return false;
+        }
+        self.takes[start..].sort_unstable_by_key(|take| (layout.blocks[take.block as usize].pod, take.block));
+        true
+    }
+
+    fn fill(&mut self, start: usize, nodes: u32, unit: u32) -> bool {
+        self.takes.truncate(start);
+        let mut rest = nodes;
+        for at in 0..self.parts.len() {
+            let (count, block) = self.parts[at];
+            let size = whole(count, unit);
+            if size >= rest {
+                let tight = self.parts[at..].iter().rev().find(|(count, _)| whole(*count, unit) >= rest);
+                self.takes.push(Take { block: tight.map_or(block, |(_, block)| *block), nodes: rest });
+                return true;
+            }
+            if size == 0 {
+                return false;
+            }
+            self.takes.push(Take { block, nodes: size });
+            rest -= size;
+        }
+        false
+    }
+}
+
+/// What a gang in one pod cuts at least, if no block of it takes more than `most`.
+fn least_cut(ask: &Ask, most: u32) -> u64 {
+    let (nodes, most) = (u64::from(ask.nodes), u64::from(most.max(1)));
+    let pairs = |nodes: u64| nodes * nodes.saturating_sub(1) / 2;
+    match ask.pattern {
+        Pattern::Ring => nodes.div_ceil(most) * ACROSS_LEAVES,
+        Pattern::AllToAll => {
+            (pairs(nodes) - nodes / most * pairs(most) - pairs(nodes % most)) * ACROSS_LEAVES
+        }
+        Pattern::Pipeline(_) => 0,
+    }
+}

@@ -1,0 +1,155 @@
+//! What a gang asks for.
+
+use std::sync::Arc;
+
+use controller_topology::{NodeIx, RailSet};
+use proto_model::JobSpec;
+
+use crate::yard::Filter;
+
+/// Which rails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RailNeed {
+    /// These.
+    Exactly(RailSet),
+    /// Any so many, the same on every node.
+    Any(u32),
+}
+
+/// A place that a gang or a group stays inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Within {
+    /// Nodes on the same leaves.
+    Leaves,
+    /// Nodes of one pod.
+    Pod,
+    /// Anywhere.
+    Fabric,
+}
+
+/// Nodes of consecutive ranks that belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Group {
+    /// How many nodes; the gang is so many groups of them without rest.
+    pub size: u32,
+    /// Where each group stays.
+    pub within: Within,
+    /// Whether the gang rather waits than split a group.
+    pub required: bool,
+}
+
+/// Where the nodes of a gang come to lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Arrange {
+    /// Close together.
+    #[default]
+    Pack,
+    /// Over as many pods as there are, evenly.
+    Spread,
+}
+
+/// Who talks to whom, for the weighted cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Pattern {
+    /// Each node to its neighbour in rank order, the last to the first.
+    #[default]
+    Ring,
+    /// Each node with each other.
+    AllToAll,
+    /// Groups of so many nodes in which all talk to all; each node also to that of the same position in the next group.
+    Pipeline(u32),
+}
+
+/// What every node of a gang must give, and how they must lie.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Need {
+    /// How many nodes; at least 1.
+    pub nodes: u32,
+    /// GPUs on each.
+    pub gpus: u32,
+    /// Rails on each.
+    pub rails: RailNeed,
+    /// Nobody else on its nodes.
+    pub exclusive: bool,
+    /// Where the whole gang stays.
+    pub within: Within,
+    /// Groups inside the gang.
+    pub groups: Vec<Group>,
+    /// Close together or apart.
+    pub arrange: Arrange,
+    /// Who talks to whom.
+    pub pattern: Pattern,
+    /// Further nodes that are held idle for it, near it where possible.
+    pub spares: u32,
+    /// Labels and taints.
+    pub filter: Arc<Filter>,
+    /// Nodes that it does not want.
+    pub exclude: Vec<NodeIx>,
+}
+
+impl Need {
+    /// So many nodes with so many GPUs and these rails, close together, nothing else asked.
+    #[must_use]
+    pub fn plain(nodes: u32, gpus: u32, rails: RailNeed) -> Self {
+        Self {
+            nodes,
+            gpus,
+            rails,
+            exclusive: false,
+            within: Within::Fabric,
+            groups: Vec::new(),
+            arrange: Arrange::Pack,
+            pattern: Pattern::Ring,
+            spares: 0,
+            filter: Arc::default(),
+            exclude: Vec::new(),
+        }
+    }
+
+    /// What a job needs in a fabric of so many rails.
+    #[must_use]
+    pub fn of(spec: &JobSpec, rails: u32) -> Self {
+        let asked = if spec.rails.required == 0 { rails } else { spec.rails.required };
+        let rails = if spec.rails.allow_partial && asked < rails {
+            RailNeed::Any(asked)
+        } else {
+            RailNeed::Exactly(RailSet::first(asked))
+        };
+        Self::plain(spec.gang.nodes, spec.gang.gpus_per_node, rails)
+    }
+
+    /// How many rails.
+    #[must_use]
+    pub fn rail_count(&self) -> u32 {
+        match self.rails {
+            RailNeed::Exactly(set) => set.len(),
+            RailNeed::Any(count) => count,
+        }
+    }
+
+    /// Whether a set of rails can be enough for one node.
+    #[must_use]
+    pub fn rails_in(&self, set: RailSet) -> bool {
+        match self.rails {
+            RailNeed::Exactly(need) => set.covers(need),
+            RailNeed::Any(count) => set.len() >= count,
+        }
+    }
+
+    /// The sizes that do not divide the gang, or one another: such groups cannot be formed.
+    pub fn uneven_groups(&self) -> impl Iterator<Item = u32> {
+        let divides = |size: u32| {
+            let fits = |other: u32| other.is_multiple_of(size) || size.is_multiple_of(other);
+            size > 0
+                && self.nodes.is_multiple_of(size)
+                && self.groups.iter().all(|group| group.size == 0 || fits(group.size))
+        };
+        self.groups.iter().map(|group| group.size).filter(move |size| !divides(*size))
+    }
+
+    /// Nodes that must stay together inside a pod or on the same leaves, as the largest group says; 1 if none.
+    pub(crate) fn unit(&self, within: Within, required: bool) -> u32 {
+        let inside = |group: &&Group| group.within <= within && (group.required || !required);
+        self.groups.iter().filter(inside).map(|group| group.size).max().unwrap_or(1).max(1)
+    }
+}

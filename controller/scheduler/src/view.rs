@@ -1,0 +1,214 @@
+//! What the yard offers to jobs that ask alike of a node: kept from decision to decision, brought up to date by what
+//! has changed since.
+
+use std::sync::Arc;
+
+use controller_topology::RailSet;
+
+use crate::{
+    bins::Bins,
+    yard::{Filter, Mark, Record, WORD, Yard},
+};
+
+/// Profiles that are kept; the one that was not used for longest makes room.
+const KEPT: usize = 64;
+
+/// Which nodes a profile takes, by what they hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Idle {
+    /// Any.
+    Either,
+    /// Only those that hold nothing: the job wants its nodes alone.
+    Only,
+    /// Only those that hold something: what is broken into already.
+    Never,
+}
+
+/// What a job asks of each of its nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Profile {
+    pub(crate) gpus: u32,
+    pub(crate) rails: RailSet,
+    pub(crate) idle: Idle,
+    pub(crate) filter: Arc<Filter>,
+}
+
+/// The nodes that fulfil a profile, counted by block and by pod.
+#[derive(Debug, Clone)]
+pub(crate) struct View {
+    /// As the profile lists them, for loops over words.
+    rails: Vec<u32>,
+    /// Classes that the filter admits; `None`: all.
+    classes: Option<Vec<u64>>,
+    bits: Vec<u64>,
+    blocks: Bins,
+    /// Where every pod is one block the blocks are the pods.
+    pods: Option<Bins>,
+    mark: Mark,
+}
+
+impl View {
+    fn empty(yard: &Yard, profile: &Profile) -> Self {
+        let layout = yard.layout();
+        let size = |block: u32| (yard.block_words(block).len() as u32) * WORD;
+        let blocks = 0..layout.blocks.len() as u32;
+        let pod = |pod: &crate::yard::Pod| (pod.first_block..pod.first_block + pod.blocks).map(size).sum();
+        let most_block = blocks.map(size).max().unwrap_or(0);
+        let most_pod = layout.pods.iter().map(pod).max().unwrap_or(0);
+        let (classes, all) = yard.classes().admitted(&profile.filter);
+        Self {
+            rails: profile.rails.iter().collect(),
+            classes: (!all).then_some(classes),
+            bits: vec![0; yard.words() as usize],
+            blocks: Bins::new(layout.blocks.len(), most_block),
+            pods: (!layout.is_flat()).then(|| Bins::new(layout.pods.len(), most_pod)),
+            mark: Mark::default(),
+        }
+    }
+
+    /// Looks at every word.
+    fn scan(yard: &Yard, profile: &Profile) -> Self {
+        let mut view = Self::empty(yard, profile);
+        for word in 0..yard.words() {
+            view.look(yard, profile, word);
+        }
+        view.mark = yard.log().mark();
+        view
+    }
+
+    /// The nodes of which `wanted` is true, whatever they hold: what would be if jobs ended, or nodes came back.
+    pub(crate) fn assumed(yard: &Yard, profile: &Profile, wanted: impl Fn(&Record) -> bool) -> Self {
+        let mut view = Self::empty(yard, profile);
+        let mut bits = vec![0_u64; view.bits.len()];
+        for record in yard.records().filter(|record| wanted(record)) {
+            bits[(record.slot / WORD) as usize] |= 1 << (record.slot % WORD);
+        }
+        for (word, bits) in (0..).zip(bits) {
+            let bits = bits & view.admitted(yard, word);
+            view.put(yard, word, bits);
+        }
+        view
+    }
+
+    fn admitted(&self, yard: &Yard, word: u32) -> u64 {
+        let Some(classes) = &self.classes else { return u64::MAX };
+        let admitted =
+            |class: u32| classes.get(class as usize / 64).is_some_and(|word| word >> (class % 64) & 1 == 1);
+        yard.kinds(word).iter().filter(|(class, _)| admitted(*class)).fold(0, |set, (_, mask)| set | mask)
+    }
+
+    fn look(&mut self, yard: &Yard, profile: &Profile, at: u32) {
+        let word = yard.word(at);
+        let mut bits = word.open & word.at_least(profile.gpus);
+        match profile.idle {
+            Idle::Either => {}
+            Idle::Only => bits &= word.idle,
+            Idle::Never => bits &= !word.idle,
+        }
+        if bits != 0 {
+            let planes = yard.rail_planes(at);
+            for rail in &self.rails {
+                bits &= planes.get(*rail as usize).copied().unwrap_or(0);
+            }
+            if self.classes.is_some() {
+                bits &= self.admitted(yard, at);
+            }
+        }
+        self.put(yard, at, bits);
+    }
+
+    fn put(&mut self, yard: &Yard, word: u32, bits: u64) {
+        let old = std::mem::replace(&mut self.bits[word as usize], bits);
+        let (less, more) = (old.count_ones(), bits.count_ones());
+        if less == more {
+            return;
+        }
+        let block = yard.layout().block_of(word);
+        self.blocks.change(block, more, less);
+        if let Some(pods) = &mut self.pods {
+            pods.change(yard.layout().blocks[block as usize].pod, more, less);
+        }
+    }
+
+    fn update(&mut self, yard: &Yard, profile: &Profile) {
+        match yard.log().since(self.mark) {
+            Some(words) => {
+                let mut last = u32::MAX;
+                for word in words {
+                    if word != last {
+                        self.look(yard, profile, word);
+                    }
+                    last = word;
+                }
+                self.mark = yard.log().mark();
+            }
+            None => *self = Self::scan(yard, profile),
+        }
+    }
+
+    /// The nodes of a word that fulfil the profile.
+    pub(crate) fn bits(&self, word: u32) -> u64 {
+        self.bits[word as usize]
+    }
+
+    pub(crate) fn blocks(&self) -> &Bins {
+        &self.blocks
+    }
+
+    pub(crate) fn pods(&self) -> &Bins {
+        self.pods.as_ref().unwrap_or(&self.blocks)
+    }
+
+    /// Leaves nodes out; what is given back puts them in again.
+    pub(crate) fn hide(&mut self, yard: &Yard, hidden: &[(u32, u64)], undo: &mut Vec<(u32, u64)>) {
+        undo.clear();
+        for (word, mask) in hidden {
+            let bits = self.bits[*word as usize];
+            if bits & mask != 0 {
+                undo.push((*word, bits));
+                self.put(yard, *word, bits & !mask);
+            }
+        }
+    }
+
+    /// Undoes [`Self::hide`].
+    pub(crate) fn show(&mut self, yard: &Yard, undo: &[(u32, u64)]) {
+        for (word, bits) in undo.iter().rev() {
+            self.put(yard, *word, *bits);
+        }
+    }
+}
+
+/// The views of profiles that were asked for lately. Only what can be had again from the yard: it may be thrown away,
+/// copied or used with another yard at any time, and two of them count as equal.
+#[derive(Debug, Default)]
+pub(crate) struct Views {
+    kept: Vec<(Profile, View, u64)>,
+    clock: u64,
+}
+
+impl Views {
+    /// The view of a profile, up to date.
+    pub(crate) fn of(&mut self, yard: &Yard, profile: &Profile) -> &mut View {
+        self.clock += 1;
+        let at = match self.kept.iter().position(|(other, ..)| other == profile) {
+            Some(at) => {
+                self.kept[at].1.update(yard, profile);
+                at
+            }
+            None => {
+                let row = (profile.clone(), View::scan(yard, profile), self.clock);
+                if self.kept.len() < KEPT {
+                    self.kept.push(row);
+                    self.kept.len() - 1
+                } else {
+                    let oldest = (0..KEPT).min_by_key(|at| self.kept[*at].2).unwrap_or(0);
+                    self.kept[oldest] = row;
+                    oldest
+                }
+            }
+        };
+        self.kept[at].2 = self.clock;
+        &mut self.kept[at].1
+    }
+}

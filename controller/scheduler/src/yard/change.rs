@@ -1,0 +1,275 @@
+//! Changes of the yard: nodes come, go and change; gangs take and give back.
+
+use std::sync::Arc;
+
+use controller_topology::{NodeIx, RailSet};
+use proto_model::NodeName;
+
+use super::{
+    Facts, Pick, Record, Value, WORD, Yard,
+    log::mix,
+    word::{Word, set_rails},
+};
+use crate::snapshot::Held;
+
+/// Nodes of one word that get the same value, so that its planes are written once.
+#[derive(Default)]
+struct Run {
+    word: u32,
+    mask: u64,
+    /// What they were.
+    old: Value,
+    value: Value,
+}
+
+impl Yard {
+    /// The same places and loads without nodes, for so many rails.
+    #[must_use]
+    pub fn cleared(&self, rails: u32) -> Self {
+        let mut yard = Self::empty(Arc::clone(&self.layout), rails);
+        yard.load.clone_from(&self.load);
+        yard.log.cut(u64::from(rails));
+        yard
+    }
+
+    /// A node comes, or it changes.
+    pub fn set_node(&mut self, ix: NodeIx, name: &NodeName, facts: Facts) {
+        let (class, new) = self.classes.enter(&facts.traits);
+        let Facts { open, gpus, present, usable, held, .. } = facts;
+        let old = self.record(ix).copied();
+        let slot = match old {
+            Some(old) => old.slot,
+            None => self.layout.slot(name).unwrap_or_else(|| self.outsider(ix, name)),
+        };
+        if self.records.len() <= ix.index() {
+            self.records.resize(ix.index() + 1, None);
+        }
+        self.records[ix.index()] = Some(Record { slot, class, open, gpus, present, usable, held });
+        self.nodes[slot as usize] = Some(ix);
+        let was = old.map(|old| old.value()).unwrap_or_default();
+        if let Some(old) = old {
+            self.unclass(old.class, slot);
+        }
+        let (word, bit) = (slot / WORD, 1 << (slot % WORD));
+        let kinds = &mut self.kinds[word as usize];
+        match kinds.iter_mut().find(|(other, _)| *other == class) {
+            Some((_, mask)) => *mask |= bit,
+            None => kinds.push((class, bit)),
+        }
+        if new {
+            // Who asked before does not know whether it admits the class.
+            self.log.cut(u64::from(slot));
+        }
+        self.refresh(ix, was);
+    }
+
+    /// Only whether a node takes new jobs changes.
+    pub fn set_open(&mut self, ix: NodeIx, open: bool) {
+        if let Some(Some(record)) = self.records.get_mut(ix.index())
+            && record.open != open
+        {
+            let old = record.value();
+            record.open = open;
+            self.refresh(ix, old);
+        }
+    }
+
+    /// Only what jobs hold on a node changes.
+    pub fn set_held(&mut self, ix: NodeIx, held: Held) {
+        if let Some(Some(record)) = self.records.get_mut(ix.index())
+            && record.held != held
+        {
+            let old = record.value();
+            record.held = held;
+            self.refresh(ix, old);
+        }
+    }
+
+    /// A node leaves.
+    pub fn remove_node(&mut self, ix: NodeIx) {
+        let Some(record) = self.records.get_mut(ix.index()).and_then(Option::take) else { return };
+        while self.records.last() == Some(&None) {
+            self.records.pop();
+        }
+        self.unclass(record.class, record.slot);
+        if self.layout.block_of(record.slot / WORD) == self.layout.outside() {
+            self.offer(record.value(), Value::default(), 1);
+            self.outsider_leaves(ix);
+            return;
+        }
+        self.nodes[record.slot as usize] = None;
+        self.apply(&Run {
+            word: record.slot / WORD,
+            mask: 1 << (record.slot % WORD),
+            old: record.value(),
+            value: Value::default(),
+        });
+    }
+
+    /// A gang takes its GPUs and rails; `whole` keeps others off its nodes.
+    pub fn take(&mut self, nodes: &[Pick], rails: RailSet, whole: bool) {
+        self.hold(nodes, |held, gpus| Held {
+            gpus: held.gpus | gpus,
+            rails: held.rails.or(rails),
+            whole: held.whole | whole,
+        });
+        self.share(nodes, rails, true);
+    }
+
+    /// A gang gives them back.
+    pub fn give(&mut self, nodes: &[Pick], rails: RailSet, whole: bool) {
+        self.hold(nodes, |held, gpus| Held {
+            gpus: held.gpus & !gpus,
+            rails: held.rails.without(rails),
+            whole: held.whole & !whole,
+        });
+        self.share(nodes, rails, false);
+    }
+
+    fn hold(&mut self, nodes: &[Pick], change: impl Fn(Held, u64) -> Held) {
+        let mut run = Run::default();
+        for pick in nodes {
+            let Some(Some(record)) = self.records.get_mut(pick.node.index()) else { continue };
+            let old = record.value();
+            record.held = change(record.held, pick.gpus);
+            let (word, bit, value) = (record.slot / WORD, 1 << (record.slot % WORD), record.value());
+            if run.word == word && run.value == value && run.old == old {
+                run.mask |= bit;
+            } else {
+                self.apply(&run);
+                run = Run { word, mask: bit, old, value };
+            }
+        }
+        self.apply(&run);
+    }
+
+    fn share(&mut self, nodes: &[Pick], rails: RailSet, more: bool) {
+        let layout = Arc::clone(&self.layout);
+        let records = std::mem::take(&mut self.records);
+        let block =
+            |pick: &Pick| Some(layout.block_of(records.get(pick.node.index())?.as_ref()?.slot / WORD));
+        self.share_blocks(nodes.iter().filter_map(block), rails.len(), more);
+        self.records = records;
+    }
+
+    /// Gangs over several blocks load the uplinks of each of them: once per node and rail.
+    pub(crate) fn share_blocks(&mut self, blocks: impl Iterator<Item = u32> + Clone, rails: u32, more: bool) {
+        let mut all = blocks.clone();
+        let first = all.next();
+        if all.all(|block| Some(block) == first) {
+            return;
+        }
+        for block in blocks {
+            let load = &mut self.load[block as usize];
+            *load = if more { *load + rails } else { load.saturating_sub(rails) };
+        }
+    }
+
+    /// The block where a node stands or would stand.
+    pub(crate) fn block_named(&self, name: &NodeName) -> u32 {
+        self.layout.slot(name).map_or_else(|| self.layout.outside(), |slot| self.layout.block_of(slot / WORD))
+    }
+
+    /// Brings the planes up to date with a node's record.
+    fn refresh(&mut self, ix: NodeIx, old: Value) {
+        if let Some(record) = self.record(ix) {
+            let (word, mask) = (record.slot / WORD, 1 << (record.slot % WORD));
+            self.apply(&Run { word, mask, old, value: record.value() });
+        }
+    }
+
+    /// So many nodes offer other rails than before.
+    fn offer(&mut self, old: Value, new: Value, nodes: usize) {
+        if (old.open, old.rails) == (new.open, new.rails) {
+            return;
+        }
+        if old.open
+            && let Some(count) = self.offers.get_mut(&old.rails)
+        {
+            *count -= nodes.min(*count);
+            if *count == 0 {
+                self.offers.remove(&old.rails);
+            }
+        }
+        if new.open {
+            *self.offers.entry(new.rails).or_default() += nodes;
+        }
+    }
+
+    fn apply(&mut self, run: &Run) {
+        if run.mask == 0 {
+            return;
+        }
+        self.offer(run.old, run.value, run.mask.count_ones() as usize);
+        let at = run.word as usize;
+        self.words[at].set(run.mask, run.value);
+        set_rails(&mut self.rails[at * self.stride..][..self.stride], run.mask, run.value.rails);
+        let Value { open, idle, free, rails } = run.value;
+        let flags = u64::from(free) << 2 | u64::from(open) << 1 | u64::from(idle);
+        let rails = rails.iter().fold(0, |set, rail| set | 1 << rail);
+        self.log.push(run.word, mix(mix(run.mask, flags), rails));
+    }
+
+    fn unclass(&mut self, class: u32, slot: u32) {
+        self.classes.leave(class);
+        let kinds = &mut self.kinds[(slot / WORD) as usize];
+        let bit = 1 << (slot % WORD);
+        if let Some(at) = kinds.iter().position(|(other, mask)| *other == class && mask & bit != 0) {
+            kinds[at].1 &= !bit;
+            if kinds[at].1 == 0 {
+                kinds.swap_remove(at);
+            }
+        }
+    }
+
+    /// Makes room for a node that no document cables, in name order. Its slot.
+    fn outsider(&mut self, ix: NodeIx, name: &NodeName) -> u32 {
+        let at = self.outside.partition_point(|(other, _)| other < name);
+        self.outside.insert(at, (name.clone(), ix));
+        self.rebuild_outside(at);
+        self.layout.fixed_words() * WORD + u32::try_from(at).unwrap_or(u32::MAX)
+    }
+
+    fn outsider_leaves(&mut self, ix: NodeIx) {
+        if let Some(at) = self.outside.iter().position(|(_, other)| *other == ix) {
+            self.outside.remove(at);
+            self.rebuild_outside(at);
+        }
+    }
+
+    /// Numbers the nodes outside the document anew, from the `from`th on.
+    fn rebuild_outside(&mut self, from: usize) {
+        let fixed = self.layout.fixed_words() as usize;
+        let words = fixed + self.outside.len().div_ceil(WORD as usize);
+        let whole = fixed + from / WORD as usize;
+        // The word of the first is made anew as a whole, so that no bit of it is left over.
+        let from = (whole - fixed) * WORD as usize;
+        self.words.truncate(whole);
+        self.words.resize(words, Word::default());
+        self.rails.truncate(whole * self.stride);
+        self.rails.resize(words * self.stride, 0);
+        self.kinds.truncate(whole);
+        self.kinds.resize(words, Vec::new());
+        self.nodes.truncate(whole * WORD as usize);
+        self.nodes.resize(words * WORD as usize, None);
+        let first = u32::try_from(fixed).unwrap_or(u32::MAX) * WORD;
+        for at in from..self.outside.len() {
+            let ix = self.outside[at].1;
+            let slot = first + u32::try_from(at).unwrap_or(u32::MAX);
+            // The node that is just coming has no record yet.
+            if let Some(Some(record)) = self.records.get_mut(ix.index()) {
+                record.slot = slot;
+                let value = record.value();
+                let (class, bit) = (record.class, 1 << (slot % WORD));
+                self.nodes[slot as usize] = Some(ix);
+                let kinds = &mut self.kinds[(slot / WORD) as usize];
+                match kinds.iter_mut().find(|(other, _)| *other == class) {
+                    Some((_, mask)) => *mask |= bit,
+                    None => kinds.push((class, bit)),
+                }
+                self.refresh(ix, value);
+            }
+        }
+        self.log.cut(mix(from as u64, words as u64));
+    }
+}

@@ -1,0 +1,218 @@
+//! Classes of nodes: label sets, taints and wiring are few, so constraints are weighed once per class.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use controller_topology::RailSet;
+use proto_model::{Gpu, Inventory, Nic};
+
+/// What keeps jobs off a node unless they tolerate it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Taint {
+    /// For example `maintenance`.
+    pub key: String,
+    /// May be empty.
+    pub value: String,
+}
+
+/// What nodes of one class have in common.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Traits {
+    /// Key/value pairs that selectors look at.
+    pub labels: BTreeMap<String, String>,
+    /// What a job must tolerate.
+    pub taints: BTreeSet<Taint>,
+    /// Per rail the GPUs that have no nearer NIC than that rail's, as bitmaps.
+    pub near: Vec<u64>,
+}
+
+impl Traits {
+    /// The wiring of an inventory, without labels and taints.
+    #[must_use]
+    pub fn of(inventory: &Inventory) -> Self {
+        let mut near = Vec::new();
+        for gpu in inventory.gpus.iter().filter(|gpu| gpu.index < crate::snapshot::GPUS_MAX) {
+            let nearest = inventory.nics.iter().map(|nic| distance(gpu, nic)).min();
+            for nic in inventory.nics.iter().filter(|nic| nic.rail < RailSet::MAX) {
+                if Some(distance(gpu, nic)) == nearest {
+                    let rail = nic.rail as usize;
+                    if near.len() <= rail {
+                        near.resize(rail + 1, 0);
+                    }
+                    near[rail] |= 1 << gpu.index;
+                }
+            }
+        }
+        Self { near, ..Self::default() }
+    }
+
+    /// The GPUs to take of those that are free: those nearest to a NIC of the rails first, then the lowest.
+    #[must_use]
+    pub fn choose_gpus(&self, free: u64, wanted: u32, rails: RailSet) -> u64 {
+        if free.count_ones() <= wanted {
+            return free;
+        }
+        let near = rails.iter().fold(0, |set, rail| set | self.near.get(rail as usize).copied().unwrap_or(0));
+        let (mut near, mut far, mut taken) = (free & near, free & !near, 0);
+        for _ in 0..wanted {
+            let from = if near != 0 { &mut near } else { &mut far };
+            let lowest = *from & from.wrapping_neg();
+            *from ^= lowest;
+            taken |= lowest;
+        }
+        taken
+    }
+}
+
+/// How far a GPU is from a NIC: another NUMA node first, then the distance of their PCI buses.
+#[must_use]
+pub fn distance(gpu: &Gpu, nic: &Nic) -> (u32, u32) {
+    let numa = match (gpu.numa_node, nic.numa_node) {
+        (Some(a), Some(b)) => u32::from(a != b),
+        _ => 0,
+    };
+    let bus = match (pci(&gpu.pci_address), pci(&nic.pci_address)) {
+        (Some(a), Some(b)) => a.abs_diff(b),
+        _ => 0,
+    };
+    (numa, bus)
+}
+
+/// Domain and bus of `0000:1b:00.0` as one number.
+fn pci(address: &str) -> Option<u32> {
+    let mut parts = address.split(':');
+    let domain = u32::from_str_radix(parts.next()?, 16).ok()?;
+    let bus = u32::from_str_radix(parts.next()?, 16).ok()?;
+    parts.next()?;
+    (bus < 256).then_some(domain.checked_mul(256)? + bus)
+}
+
+/// One condition on a node's labels.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Term {
+    /// The label has one of these values.
+    In(String, BTreeSet<String>),
+    /// The label is absent or has none of these values.
+    NotIn(String, BTreeSet<String>),
+    /// The label is there.
+    Exists(String),
+    /// The label is not there.
+    Absent(String),
+}
+
+impl Term {
+    /// Whether a node with these labels fulfils it.
+    #[must_use]
+    pub fn holds(&self, labels: &BTreeMap<String, String>) -> bool {
+        match self {
+            Self::In(key, values) => labels.get(key).is_some_and(|value| values.contains(value)),
+            Self::NotIn(key, values) => labels.get(key).is_none_or(|value| !values.contains(value)),
+            Self::Exists(key) => labels.contains_key(key),
+            Self::Absent(key) => !labels.contains_key(key),
+        }
+    }
+}
+
+/// A taint that a job puts up with.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Toleration {
+    /// The taint's key; `None`: every taint.
+    pub key: Option<String>,
+    /// The taint's value; `None`: every value.
+    pub value: Option<String>,
+}
+
+impl Toleration {
+    fn covers(&self, taint: &Taint) -> bool {
+        self.key.as_ref().is_none_or(|key| *key == taint.key)
+            && self.value.as_ref().is_none_or(|value| *value == taint.value)
+    }
+}
+
+/// Which nodes a job may have, by their labels and taints.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Filter {
+    /// All must hold.
+    pub selector: Vec<Term>,
+    /// Each taint must be covered by one.
+    pub tolerations: Vec<Toleration>,
+}
+
+impl Filter {
+    /// The conditions that these labels do not fulfil.
+    pub fn unmet<'a>(&'a self, traits: &'a Traits) -> impl Iterator<Item = &'a Term> {
+        self.selector.iter().filter(|term| !term.holds(&traits.labels))
+    }
+
+    /// The taints that the job does not tolerate.
+    pub fn untolerated<'a>(&'a self, traits: &'a Traits) -> impl Iterator<Item = &'a Taint> {
+        let tolerated = |taint: &Taint| self.tolerations.iter().any(|toleration| toleration.covers(taint));
+        traits.taints.iter().filter(move |taint| !tolerated(taint))
+    }
+
+    /// Whether a node of this class will do.
+    #[must_use]
+    pub fn admits(&self, traits: &Traits) -> bool {
+        self.unmet(traits).next().is_none() && self.untolerated(traits).next().is_none()
+    }
+}
+
+/// The classes in use; a class without nodes gives its number back.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Classes {
+    numbers: BTreeMap<Arc<Traits>, u32>,
+    list: Vec<(Arc<Traits>, u32)>,
+    free: Vec<u32>,
+}
+
+impl Classes {
+    /// One node more of a class. True if the class is new.
+    pub(crate) fn enter(&mut self, traits: &Arc<Traits>) -> (u32, bool) {
+        if let Some(number) = self.numbers.get(traits) {
+            self.list[*number as usize].1 += 1;
+            return (*number, false);
+        }
+        let row = (Arc::clone(traits), 1);
+        let number = match self.free.pop() {
+            Some(number) => {
+                self.list[number as usize] = row;
+                number
+            }
+            None => {
+                self.list.push(row);
+                u32::try_from(self.list.len() - 1).unwrap_or(u32::MAX)
+            }
+        };
+        self.numbers.insert(Arc::clone(traits), number);
+        (number, true)
+    }
+
+    /// One node less.
+    pub(crate) fn leave(&mut self, number: u32) {
+        let (traits, nodes) = &mut self.list[number as usize];
+        *nodes -= 1;
+        if *nodes == 0 {
+            self.numbers.remove(traits);
+            self.free.push(number);
+        }
+    }
+
+    pub(crate) fn traits(&self, number: u32) -> &Arc<Traits> {
+        &self.list[number as usize].0
+    }
+
+    /// Per class whether it is in use and admitted, as a bitmap; and whether all in use are.
+    pub(crate) fn admitted(&self, filter: &Filter) -> (Vec<u64>, bool) {
+        let mut set = vec![0; self.list.len().div_ceil(64)];
+        for number in self.numbers.values().map(|number| *number as usize) {
+            if filter.admits(&self.list[number].0) {
+                set[number / 64] |= 1 << (number % 64);
+            }
+        }
+        let admitted: usize = set.iter().map(|word: &u64| word.count_ones() as usize).sum();
+        let all = admitted == self.numbers.len();
+        (set, all)
+    }
+}

@@ -1,0 +1,265 @@
+//! The yard: what every node can give at the moment, in the order of places, as bitmaps.
+//!
+//! 64 nodes of the same leaves are one [`word::Word`]; a node is one bit in a few planes (takes jobs, holds nothing,
+//! the digits of its count of free GPUs) and in one plane per rail. What a job asks of a node is then a handful of
+//! operations for 64 nodes at once. Everything follows from the documents, the nodes and what is held: the order of
+//! events leaves no trace, and every change is undone exactly by its opposite.
+
+mod change;
+mod class;
+mod layout;
+mod log;
+mod word;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use controller_topology::{NodeIx, RailSet};
+use proto_model::{Fabric, NodeName};
+
+pub use class::{Filter, Taint, Term, Toleration, Traits, distance};
+pub(crate) use layout::{Layout, Pod, WORD};
+pub(crate) use log::Mark;
+pub(crate) use word::Value;
+
+use class::Classes;
+use log::Log;
+use word::Word;
+
+use crate::snapshot::Held;
+
+/// What the yard knows of one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) slot: u32,
+    pub(crate) class: u32,
+    /// Takes new jobs.
+    pub(crate) open: bool,
+    /// By index, as a bitmap.
+    pub(crate) gpus: u64,
+    /// Rails with a cabled NIC.
+    pub(crate) present: RailSet,
+    /// Those of them that are up.
+    pub(crate) usable: RailSet,
+    pub(crate) held: Held,
+}
+
+impl Record {
+    /// GPUs that nobody holds.
+    pub(crate) fn free_gpus(&self) -> u64 {
+        if self.held.whole { 0 } else { self.gpus & !self.held.gpus }
+    }
+
+    /// Rails that are up and that nobody holds.
+    pub(crate) fn free_rails(&self) -> RailSet {
+        if self.held.whole { RailSet::EMPTY } else { self.usable.without(self.held.rails) }
+    }
+
+    fn value(&self) -> Value {
+        Value {
+            open: self.open && !self.held.whole,
+            idle: self.held == Held::default(),
+            free: self.free_gpus().count_ones(),
+            rails: self.free_rails(),
+        }
+    }
+}
+
+/// What a node is, for [`Yard::set_node`].
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// Takes new jobs.
+    pub open: bool,
+    /// GPUs by index, as a bitmap.
+    pub gpus: u64,
+    /// Rails with a cabled NIC.
+    pub present: RailSet,
+    /// Those of them that are up.
+    pub usable: RailSet,
+    /// What jobs hold on it.
+    pub held: Held,
+    /// Its class.
+    pub traits: Arc<Traits>,
+}
+
+/// One node of a gang.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pick {
+    /// Which.
+    pub node: NodeIx,
+    /// The GPUs that the job takes there, as a bitmap.
+    pub gpus: u64,
+}
+
+/// What every node can give at the moment.
+#[derive(Debug, Clone)]
+pub struct Yard {
+    layout: Arc<Layout>,
+    /// Planes per word in `rails`.
+    stride: usize,
+    words: Vec<Word>,
+    rails: Vec<u64>,
+    /// Which nodes of a word are of which class.
+    kinds: Vec<Vec<(u32, u64)>>,
+    /// Which node stands where.
+    nodes: Vec<Option<NodeIx>>,
+    records: Vec<Option<Record>>,
+    classes: Classes,
+    /// Which free rails nodes that take jobs offer, with how many do.
+    offers: BTreeMap<RailSet, usize>,
+    /// Nodes outside the document, in name order.
+    outside: Vec<(NodeName, NodeIx)>,
+    /// Per block how many NICs of gangs that span several blocks it has.
+    load: Vec<u32>,
+    log: Log,
+}
+
+impl Default for Yard {
+    fn default() -> Self {
+        Self::new(None, 0)
+    }
+}
+
+/// Equal in all that decides; numbers of classes and the history may differ.
+impl PartialEq for Yard {
+    fn eq(&self, other: &Self) -> bool {
+        let record =
+            |yard: &Self, at: usize| {
+                yard.records.get(at).copied().flatten().map(|record| {
+                    (Record { class: 0, ..record }, Arc::clone(yard.classes.traits(record.class)))
+                })
+            };
+        self.layout == other.layout
+            && self.stride == other.stride
+            && self.words == other.words
+            && self.rails == other.rails
+            && self.nodes == other.nodes
+            && self.outside == other.outside
+            && self.load == other.load
+            && (0..self.records.len().max(other.records.len()))
+                .all(|at| record(self, at) == record(other, at))
+    }
+}
+
+impl Eq for Yard {}
+
+impl Yard {
+    /// A yard without nodes, in a fabric of so many rails.
+    #[must_use]
+    pub fn new(fabric: Option<&Fabric>, rails: u32) -> Self {
+        Self::empty(Arc::new(Layout::new(fabric)), rails)
+    }
+
+    fn empty(layout: Arc<Layout>, rails: u32) -> Self {
+        let words = layout.fixed_words() as usize;
+        let stride = rails.min(RailSet::MAX) as usize;
+        Self {
+            stride,
+            words: vec![Word::default(); words],
+            rails: vec![0; words * stride],
+            kinds: vec![Vec::new(); words],
+            nodes: vec![None; words * WORD as usize],
+            records: Vec::new(),
+            classes: Classes::default(),
+            offers: BTreeMap::new(),
+            outside: Vec::new(),
+            load: vec![0; layout.blocks.len()],
+            log: Log::new(words as u64),
+            layout,
+        }
+    }
+
+    /// How many rails it tells apart.
+    #[must_use]
+    pub fn rails(&self) -> u32 {
+        u32::try_from(self.stride).unwrap_or(u32::MAX)
+    }
+
+    /// How many pods it has, that of the nodes without cables too.
+    #[must_use]
+    pub fn pods(&self) -> usize {
+        self.layout.pods.len()
+    }
+
+    /// How many groups of nodes on the same leaves it has.
+    #[must_use]
+    pub fn blocks(&self) -> usize {
+        self.layout.blocks.len()
+    }
+
+    /// The pod and the block of a node: its place.
+    #[must_use]
+    pub fn place(&self, node: NodeIx) -> Option<(u32, u32)> {
+        let block = self.layout.block_of(self.record(node)?.slot / WORD);
+        Some((self.layout.blocks[block as usize].pod, block))
+    }
+
+    /// What nodes of this one's class have in common.
+    #[must_use]
+    pub fn traits(&self, node: NodeIx) -> Option<&Arc<Traits>> {
+        Some(self.classes.traits(self.record(node)?.class))
+    }
+
+    /// GPUs that nobody holds, and rails that are up and that nobody holds.
+    #[must_use]
+    pub fn free(&self, node: NodeIx) -> (u64, RailSet) {
+        self.record(node).map_or((0, RailSet::EMPTY), |record| (record.free_gpus(), record.free_rails()))
+    }
+
+    pub(crate) fn record(&self, node: NodeIx) -> Option<&Record> {
+        self.records.get(node.index())?.as_ref()
+    }
+
+    pub(crate) fn records(&self) -> impl Iterator<Item = &Record> {
+        self.records.iter().flatten()
+    }
+
+    /// Which free rails nodes that take jobs offer, with how many do.
+    pub(crate) fn offers(&self) -> impl Iterator<Item = (RailSet, usize)> {
+        self.offers.iter().map(|(rails, nodes)| (*rails, *nodes))
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    pub(crate) fn words(&self) -> u32 {
+        u32::try_from(self.words.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn word(&self, word: u32) -> &Word {
+        &self.words[word as usize]
+    }
+
+    pub(crate) fn rail_planes(&self, word: u32) -> &[u64] {
+        &self.rails[word as usize * self.stride..][..self.stride]
+    }
+
+    pub(crate) fn kinds(&self, word: u32) -> &[(u32, u64)] {
+        &self.kinds[word as usize]
+    }
+
+    pub(crate) fn node_at(&self, slot: u32) -> Option<NodeIx> {
+        self.nodes.get(slot as usize).copied().flatten()
+    }
+
+    pub(crate) fn classes(&self) -> &Classes {
+        &self.classes
+    }
+
+    pub(crate) fn load(&self, block: u32) -> u32 {
+        self.load[block as usize]
+    }
+
+    pub(crate) fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// The words of a block.
+    pub(crate) fn block_words(&self, block: u32) -> std::ops::Range<u32> {
+        if block == self.layout.outside() {
+            return self.layout.fixed_words()..self.words();
+        }
+        let block = self.layout.blocks[block as usize];
+        block.first_word..block.first_word + block.words
+    }
+}
