@@ -1,0 +1,168 @@
+//! What a list says without contradicting itself, and what is odd all the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proto_model::NodeName;
+
+use super::{Entry, Rails, Work, lines, most};
+
+/// Mbit/s by the names that vendors give to ports; 0 where the name does not tell.
+pub(super) fn speed_of(port: &str) -> u64 {
+    const NAMES: [(&str, u64); 10] = [
+        ("EightHundredGig", 800_000),
+        ("FourHundredGig", 400_000),
+        ("TwoHundredGig", 200_000),
+        ("HundredGig", 100_000),
+        ("FiftyGig", 50_000),
+        ("FortyGig", 40_000),
+        ("TwentyFiveGig", 25_000),
+        ("Twenty-FiveGig", 25_000),
+        ("TenGig", 10_000),
+        ("Ten-Gig", 10_000),
+    ];
+    NAMES.iter().find(|(name, _)| port.starts_with(name)).map_or(0, |(_, speed)| *speed)
+}
+
+/// The port's name with every number as `#`.
+fn kind(port: &str) -> String {
+    let mut kind = String::new();
+    for c in port.chars() {
+        if !c.is_ascii_digit() {
+            kind.push(c);
+        } else if !kind.ends_with('#') {
+            kind.push('#');
+        }
+    }
+    kind
+}
+
+/// The port without what divides it: `1/0/17` of `1/0/17:2`.
+fn cage(port: &str) -> &str {
+    let number = port.trim_start_matches(|c: char| !c.is_ascii_digit());
+    number.split(':').next().unwrap_or(number)
+}
+
+/// The rows of each server.
+fn by_node(entries: &[Entry]) -> BTreeMap<&NodeName, Vec<&Entry>> {
+    let mut nodes: BTreeMap<&NodeName, Vec<&Entry>> = BTreeMap::new();
+    for entry in entries {
+        nodes.entry(&entry.node).or_default().push(entry);
+    }
+    nodes
+}
+
+/// Ports that are named otherwise than nearly all of their leaf, and servers on another port on one rail than on the
+/// others.
+pub(super) fn ports(work: &mut Work) {
+    let faults = kinds(&work.entries);
+    let odd: BTreeSet<usize> = faults.iter().map(|(line, _)| *line).collect();
+    let told = order(&work.entries, &odd);
+    for (line, message) in faults {
+        work.fault(line, 0, "PortKind", message);
+    }
+    if let Some((line, message)) = told {
+        work.note(line, "PortOrder", message);
+    }
+    for entry in work.entries.iter_mut().filter(|entry| odd.contains(&entry.line)) {
+        entry.speed = 0;
+    }
+}
+
+fn kinds(entries: &[Entry]) -> Vec<(usize, String)> {
+    let nodes = by_node(entries);
+    let mut leaves: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
+    for entry in entries {
+        leaves.entry(&entry.leaf).or_default().push(entry);
+    }
+    let mut faults = Vec::new();
+    for (leaf, entries) in &leaves {
+        let Some((usual, count)) = most(entries.iter().map(|entry| kind(&entry.port))) else { continue };
+        // One in twenty may differ by mistake; more is a leaf with two kinds of ports.
+        if (entries.len() - count) * 20 > entries.len() {
+            continue;
+        }
+        for entry in entries.iter().filter(|entry| kind(&entry.port) != usual) {
+            let others: Vec<&&Entry> =
+                nodes[&entry.node].iter().filter(|other| other.line != entry.line).collect();
+            let elsewhere: Vec<String> =
+                others.iter().map(|other| format!("{} (line {})", other.port, other.line)).collect();
+            let cages: BTreeSet<&str> = others.iter().map(|other| cage(&other.port)).collect();
+            let used = entries.iter().filter(|other| cages.contains(cage(&other.port)));
+            let used: Vec<&str> = used.map(|other| other.port.as_str()).collect();
+            let near = if used.is_empty() {
+                String::new()
+            } else {
+                format!("; of that place on this leaf {} is in use", used.join(", "))
+            };
+            let message = format!(
+                "port {} of {leaf} is not named as the other {count} of the leaf are ({usual}): NIC {} of {}; on its \
+                 other leaves the server is on {}{near}. The cable is kept with this port, its speed as not known",
+                entry.port,
+                entry.nic,
+                entry.node,
+                elsewhere.join(", ")
+            );
+            faults.push((entry.line, message));
+        }
+    }
+    faults
+}
+
+/// Servers on another port on one leaf than on the others, where nearly all are on the same everywhere.
+fn order(entries: &[Entry], odd: &BTreeSet<usize>) -> Option<(usize, String)> {
+    let nodes = by_node(entries);
+    let mut moved: Vec<usize> = Vec::new();
+    for entries in nodes.values() {
+        let Some((usual, count)) = most(entries.iter().map(|entry| cage(&entry.port))) else { continue };
+        if count * 2 <= entries.len() {
+            moved.extend(entries.first().filter(|_| entries.len() > 1).map(|entry| entry.line));
+        } else {
+            let other = |entry: &&&Entry| cage(&entry.port) != usual && !odd.contains(&entry.line);
+            moved.extend(entries.iter().find(other).map(|entry| entry.line));
+        }
+    }
+    // Where many are, ports follow no such rule, and it says nothing.
+    let first = moved.iter().copied().min().filter(|_| moved.len() * 5 < nodes.len())?;
+    let message = format!(
+        "{} servers are on another port on one leaf than on their others, which nearly all servers are not; the cables are kept: lines {}",
+        moved.len(),
+        lines(&moved)
+    );
+    Some((first, message))
+}
+
+/// Servers that lack a rail, and leaves with hardly a cable.
+pub(super) fn servers(work: &mut Work, rails: &Rails) {
+    let all: BTreeSet<u32> = rails.values().map(|(rail, _)| *rail).collect();
+    let mut nodes: BTreeMap<&NodeName, (usize, BTreeSet<u32>)> = BTreeMap::new();
+    let mut leaves: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for entry in &work.entries {
+        let node = nodes.entry(&entry.node).or_insert((entry.line, BTreeSet::new()));
+        node.1.extend(rails.get(&entry.leaf).map(|(rail, _)| *rail));
+        leaves.entry(&entry.leaf).or_insert((entry.line, 0)).1 += 1;
+    }
+    let mut notes = Vec::new();
+    for (node, (line, own)) in nodes.iter().filter(|(_, (_, own))| own.len() < all.len()) {
+        let missing: Vec<String> = all.difference(own).map(u32::to_string).collect();
+        let message = format!(
+            "{node} has {} of {} rails: no cable on rail {}",
+            own.len(),
+            all.len(),
+            missing.join(", ")
+        );
+        notes.push((*line, "PartialRails", message));
+    }
+    let typical = most(leaves.values().map(|(_, count)| *count)).map_or(0, |(count, _)| count);
+    for (leaf, (line, count)) in leaves.iter().filter(|(_, (_, count))| count * 10 < typical) {
+        let near = leaves
+            .keys()
+            .filter(|other| *other != leaf)
+            .min_by_key(|other| strsim::damerau_levenshtein(leaf, other))
+            .map_or_else(String::new, |other| format!("; is it '{other}'?"));
+        let message = format!("leaf {leaf} has {count} cables, others about {typical}{near}");
+        notes.push((*line, "SmallLeaf", message));
+    }
+    for (line, code, message) in notes {
+        work.note(line, code, message);
+    }
+}

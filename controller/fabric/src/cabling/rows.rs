@@ -1,0 +1,261 @@
+//! Each row by itself, and rows that contradict each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proto_model::NodeName;
+
+use super::{Entry, Work, lines};
+use crate::{
+    Table, TableError,
+    csv::{Field, Meaning, Row},
+};
+
+const SERVER: &str = "server";
+const NIC: &str = "NIC";
+const LEAF: &str = "leaf";
+const PORT: &str = "leaf's port";
+const AGAIN: &str = "leaf's port again";
+
+const MEANINGS: [Meaning; 11] = [
+    Meaning {
+        means: SERVER,
+        names: &["node", "server", "host", "hostname", "servername", "sysname"],
+        needed: true,
+    },
+    Meaning {
+        means: NIC,
+        names: &["nic", "nicname", "device", "netdev", "interface", "ifname"],
+        needed: true,
+    },
+    Meaning { means: LEAF, names: &["leaf", "switch", "switchname", "leafname", "neighbor"], needed: true },
+    Meaning {
+        means: PORT,
+        names: &["port", "accessport", "leafport", "switchport", "neighborport"],
+        needed: true,
+    },
+    Meaning { means: AGAIN, names: &["portname"], needed: false },
+    Meaning { means: "rail", names: &["rail"], needed: false },
+    Meaning { means: "pod", names: &["pod"], needed: false },
+    Meaning { means: "plane", names: &["plane"], needed: false },
+    Meaning { means: "speed", names: &["speed", "speedmbps"], needed: false },
+    Meaning { means: "server's address", names: &["serverip", "nodeip", "serveraddress"], needed: false },
+    Meaning { means: "leaf's address", names: &["switchip", "leafip", "switchaddress"], needed: false },
+];
+
+type Columns = BTreeMap<&'static str, usize>;
+
+/// Reads all rows; each becomes an entry or a fault.
+pub(super) fn read(table: &Table, work: &mut Work) -> Result<(), TableError> {
+    let (columns, others) = table.columns(&MEANINGS)?;
+    for field in others {
+        let message = format!("column '{}' says nothing that is known here; it is not used", field.text);
+        work.note(table.header.line, "ColumnNotUsed", message);
+    }
+    let mut spellings: BTreeMap<NodeName, BTreeSet<&str>> = BTreeMap::new();
+    let nics = nics_of_leaves(table, &columns);
+    for row in &table.rows {
+        if row.fields.len() != table.header.fields.len() {
+            let message = format!(
+                "the row has {} fields, the header {}; the row is left out",
+                row.fields.len(),
+                table.header.fields.len()
+            );
+            work.fault(row.line, 0, "FieldCount", message);
+            continue;
+        }
+        let written = &row.fields[columns[SERVER]].text;
+        if let Some(entry) = entry(row, &columns, &nics, work) {
+            spellings.entry(entry.node.clone()).or_default().insert(written);
+            work.entries.push(entry);
+        }
+    }
+    let lowered = spellings.iter().filter(|(name, written)| !written.contains(name.as_str())).count();
+    if lowered > 0 {
+        let message =
+            format!("the names of {lowered} servers are written in lower case, as names of nodes are");
+        work.note(0, "LowerCase", message);
+    }
+    for (name, written) in spellings.iter().filter(|(_, written)| written.len() > 1) {
+        let written: Vec<&str> = written.iter().copied().collect();
+        work.note(0, "Spellings", format!("{} are taken to be one server, {name}", written.join(" and ")));
+    }
+    empty(table, &columns, work);
+    Ok(())
+}
+
+/// The NICs that the list names on each leaf, to help with a row that names none.
+fn nics_of_leaves<'a>(table: &'a Table, columns: &Columns) -> BTreeMap<&'a str, BTreeMap<&'a str, usize>> {
+    let mut found: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
+    for row in &table.rows {
+        let named = row.fields.get(columns[NIC]).filter(|nic| !nic.text.is_empty());
+        if let (Some(leaf), Some(nic)) = (row.fields.get(columns[LEAF]), named) {
+            *found.entry(&leaf.text).or_default().entry(&nic.text).or_default() += 1;
+        }
+    }
+    found
+}
+
+fn entry(
+    row: &Row,
+    columns: &Columns,
+    nics: &BTreeMap<&str, BTreeMap<&str, usize>>,
+    work: &mut Work,
+) -> Option<Entry> {
+    let field = |means: &str| columns.get(means).and_then(|at| row.fields.get(*at));
+    let text = |means: &str| field(means).map_or("", |field| &field.text);
+    let before = work.faults.len();
+    for means in [SERVER, NIC, LEAF, PORT] {
+        let place = field(means)?;
+        if place.text.is_empty() {
+            let known = nics.get(text(LEAF)).filter(|_| means == NIC);
+            let known = known.map_or_else(String::new, |known| {
+                let known: Vec<String> =
+                    known.iter().map(|(nic, count)| format!("{nic} ({count})")).collect();
+                format!("; other servers have {} there", known.join(", "))
+            });
+            let message =
+                format!("the row does not say the {means}: {}{known}; it is left out", rest(row, columns));
+            work.fault(row.line, place.column, "Missing", message);
+        } else if place.text.len() > 128 || place.text.chars().any(char::is_control) {
+            let message =
+                format!("the {means} must be printable and at most 128 bytes long; the row is left out");
+            work.fault(row.line, place.column, "Text", message);
+        }
+    }
+    if let Some(again) = field(AGAIN).filter(|again| again.text != text(PORT)) {
+        let message = format!(
+            "the row names port '{}' and port '{}'; it is not known which is right, and it is left out",
+            text(PORT),
+            again.text
+        );
+        work.fault(row.line, again.column, "TwoPorts", message);
+    }
+    let node = NodeName::new(text(SERVER).to_ascii_lowercase());
+    if let (Err(error), Some(place)) = (&node, field(SERVER).filter(|place| !place.text.is_empty())) {
+        work.fault(row.line, place.column, "NodeName", format!("{error}; the row is left out"));
+    }
+    let rail = number(field("rail"), row.line, 63, work);
+    let plane = number(field("plane"), row.line, 1, work);
+    let speed = field("speed").filter(|field| !field.text.is_empty()).map(|field| {
+        parse_speed(&field.text).unwrap_or_else(|| {
+            let message = format!(
+                "'{}' is no speed: write Mbit/s, or for example 200G; the row is left out",
+                field.text
+            );
+            work.fault(row.line, field.column, "Speed", message);
+            0
+        })
+    });
+    let port = text(PORT);
+    let entry = Entry {
+        line: row.line,
+        node: node.ok()?,
+        nic: text(NIC).to_owned(),
+        leaf: text(LEAF).to_owned(),
+        port: port.to_owned(),
+        speed: speed.unwrap_or_else(|| super::odd::speed_of(port)),
+        rail,
+        pod: field("pod").map(|field| field.text.clone()).filter(|pod| !pod.is_empty()),
+        plane: plane.unwrap_or(0),
+    };
+    (work.faults.len() == before).then_some(entry)
+}
+
+/// What the row does say.
+fn rest(row: &Row, columns: &Columns) -> String {
+    let said = [(SERVER, "server"), (NIC, "NIC"), (LEAF, "leaf"), (PORT, "port")].map(|(means, word)| {
+        let text = columns.get(means).and_then(|at| row.fields.get(*at)).map_or("", |field| &field.text);
+        (word, text)
+    });
+    let said: Vec<String> = said
+        .iter()
+        .filter(|(_, text)| !text.is_empty())
+        .map(|(word, text)| format!("{word} {text}"))
+        .collect();
+    said.join(", ")
+}
+
+fn number(field: Option<&Field>, line: usize, max: u32, work: &mut Work) -> Option<u32> {
+    let field = field.filter(|field| !field.text.is_empty())?;
+    let number = field.text.parse().ok().filter(|number| *number <= max);
+    if number.is_none() {
+        let message = format!("'{}' is not a number from 0 to {max}; the row is left out", field.text);
+        work.fault(line, field.column, "Number", message);
+    }
+    number
+}
+
+/// Mbit/s, or a number with G or T behind it.
+fn parse_speed(text: &str) -> Option<u64> {
+    let (digits, factor) = match text.to_ascii_uppercase().trim_end_matches("BIT").trim_end_matches("BPS") {
+        text if text.ends_with('T') => (text.trim_end_matches('T').to_owned(), 1_000_000),
+        text if text.ends_with('G') => (text.trim_end_matches('G').to_owned(), 1000),
+        text => (text.trim_end_matches('M').to_owned(), 1),
+    };
+    digits.trim().parse::<u64>().ok()?.checked_mul(factor)
+}
+
+/// Fields that no cable needs but that the list has for others.
+fn empty(table: &Table, columns: &Columns, work: &mut Work) {
+    for means in ["server's address", "leaf's address", "rail", "pod", "plane", "speed"] {
+        let Some(at) = columns.get(means) else { continue };
+        let empty =
+            table.rows.iter().filter(|row| row.fields.get(*at).is_some_and(|field| field.text.is_empty()));
+        let empty: Vec<usize> = empty.map(|row| row.line).collect();
+        if !empty.is_empty() && empty.len() < table.rows.len() {
+            let message = format!("{} rows do not say the {means}: lines {}", empty.len(), lines(&empty));
+            work.note(empty[0], "EmptyField", message);
+        }
+    }
+}
+
+/// Rows that say the same, ports with two cables, NICs on two ports.
+pub(super) fn twice(work: &mut Work) {
+    let mut out: BTreeSet<usize> = BTreeSet::new();
+    let mut first: BTreeMap<(&NodeName, &str, &str, &str), usize> = BTreeMap::new();
+    let mut faults = Vec::new();
+    for entry in &work.entries {
+        let key = (&entry.node, entry.nic.as_str(), entry.leaf.as_str(), entry.port.as_str());
+        if let Some(line) = first.get(&key) {
+            faults.push((
+                entry.line,
+                "DuplicateRow",
+                format!("the row says what line {line} says; it is left out"),
+            ));
+            out.insert(entry.line);
+        } else {
+            first.insert(key, entry.line);
+        }
+    }
+    let mut ports: BTreeMap<(&str, &str), Vec<&Entry>> = BTreeMap::new();
+    let mut nics: BTreeMap<(&NodeName, &str, u32), Vec<&Entry>> = BTreeMap::new();
+    for entry in work.entries.iter().filter(|entry| !out.contains(&entry.line)) {
+        ports.entry((&entry.leaf, &entry.port)).or_default().push(entry);
+        nics.entry((&entry.node, &entry.nic, entry.plane)).or_default().push(entry);
+    }
+    let shared =
+        ports.values().filter(|entries| entries.len() > 1).map(|entries| (entries, "DuplicatePort", "port"));
+    let split = nics.values().filter(|entries| entries.len() > 1).map(|entries| (entries, "NicTwice", "NIC"));
+    for (entries, code, what) in shared.chain(split) {
+        for entry in entries {
+            let others: Vec<usize> =
+                entries.iter().map(|other| other.line).filter(|line| *line != entry.line).collect();
+            let hint = if code == "NicTwice" {
+                "; a NIC with two ports needs a column 'plane' that says 0 or 1"
+            } else {
+                ""
+            };
+            let message = format!(
+                "the {what} of this row ({}) is also that of line {}; it is not known which is right, and both are left out{hint}",
+                entry.told(),
+                lines(&others)
+            );
+            faults.push((entry.line, code, message));
+            out.insert(entry.line);
+        }
+    }
+    for (line, code, message) in faults {
+        work.fault(line, 0, code, message);
+    }
+    work.leave_out(&out);
+}

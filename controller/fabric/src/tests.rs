@@ -1,0 +1,4 @@
+//! What each part promises, on data.
+
+mod cabling;
+mod generate;

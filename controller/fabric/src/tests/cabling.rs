@@ -1,0 +1,126 @@
+//! Cabling lists: what they say, and what is wrong in them.
+
+use controller_topology::check;
+
+use crate::{Imported, import};
+
+/// Two pods of `size` servers with four NICs; the second kind of server names them otherwise.
+fn list(size: usize) -> Vec<[String; 4]> {
+    let mut rows = Vec::new();
+    for pod in 0..2 {
+        for at in 0..size {
+            let other = (pod == 1) != (at % 4 == 3);
+            let nics = if other {
+                ["ens24", "ens25", "ens30", "ens31"]
+            } else {
+                ["ens11", "ens10", "ens19", "ens18"]
+            };
+            for (rail, nic) in nics.iter().enumerate() {
+                let leaf = format!("ROOM-Leaf-{}", pod * 4 + rail + 1);
+                let port = format!("TwoHundredGigE1/0/{}:{}", at / 2 + 1, at % 2 + 1);
+                rows.push([format!("DC-A{pod}-GPU-{}", pod * size + at), (*nic).to_owned(), leaf, port]);
+            }
+        }
+    }
+    rows
+}
+
+fn read(rows: &[[String; 4]]) -> Imported {
+    let mut text = "sysname,nicname,switchname,accessport\r\n".to_owned();
+    for row in rows {
+        text.push_str(&row.join(","));
+        text.push_str("\r\n");
+    }
+    let made = import(text.as_bytes(), "site").unwrap();
+    assert_eq!(made.rows, rows.len());
+    assert_eq!(made.rows, made.links + made.left_out, "every row is a cable or left out");
+    assert_eq!(check(&made.fabric), [], "{:?}", made.faults);
+    made
+}
+
+fn codes(made: &Imported) -> Vec<(usize, &str)> {
+    made.faults.iter().map(|fault| (fault.line, fault.code)).collect()
+}
+
+#[test]
+fn pods_and_rails_are_told_from_the_list() {
+    let made = read(&list(12));
+    assert_eq!(codes(&made), []);
+    let fabric = &made.fabric;
+    assert_eq!((fabric.rails.len(), fabric.leaves.len(), made.links), (4, 8, 96));
+    for (at, leaf) in fabric.leaves.iter().enumerate() {
+        assert_eq!(leaf.name, format!("ROOM-Leaf-{}", at + 1));
+        assert_eq!((leaf.rail as usize, leaf.pod.as_str()), (at % 4, if at < 4 { "pod1" } else { "pod2" }));
+    }
+    assert_eq!((fabric.links[0].node.as_str(), fabric.links[0].speed_mbps), ("dc-a0-gpu-0", 200_000));
+    assert_eq!(made.notes.iter().map(|note| note.code).collect::<Vec<_>>(), ["LowerCase"]);
+}
+
+#[test]
+fn faults_are_reported_with_their_rows_and_not_guessed_away() {
+    let mut rows = list(24);
+    rows[4][1].clear(); // line 6: no NIC
+    rows[9][3] = "FourHundredGigE1/0/64".into(); // line 11
+    rows[16][2] = "ROOM-Leaf-5".into(); // line 18: to the other pod
+    rows[16][3] = "TwoHundredGigE1/0/40:1".into();
+    let same = rows[20].clone();
+    rows[24][2] = same[2].clone(); // line 26 on the port of line 22
+    rows[24][3] = same[3].clone();
+    rows[28][0] = "under_score".into(); // line 30
+    rows.push(rows[40].clone()); // the last line says what line 42 says
+    let last = rows.len() + 1;
+    let made = read(&rows);
+    let found = codes(&made);
+    for fault in [
+        (6, "Missing"),
+        (11, "PortKind"),
+        (18, "OtherPod"),
+        (22, "DuplicatePort"),
+        (26, "DuplicatePort"),
+        (30, "NodeName"),
+        (last, "DuplicateRow"),
+    ] {
+        assert!(found.contains(&fault), "{fault:?} is missing in {:#?}", made.faults);
+    }
+    assert_eq!(made.left_out, found.len() - 1, "all but the port of another kind: {found:?}");
+    let kept = made.fabric.links.iter().find(|link| link.port == "FourHundredGigE1/0/64").unwrap();
+    assert_eq!(kept.speed_mbps, 0, "the port is as written, the speed in doubt");
+    let missing = &made.faults[0].message;
+    assert!(missing.contains("ens11 (") && missing.contains("ens24 ("), "{missing}");
+    assert!(made.notes.iter().any(|note| note.code == "PartialRails"));
+}
+
+#[test]
+fn columns_may_say_rail_pod_plane_and_speed() {
+    let text = "node,nic,leaf,port,rail,pod,plane,speed,colour\n\
+                a,n0,l0,1,0,p,0,400G,red\na,n0,l1,1,0,p,1,400000,red\nb,n0,l0,2,0,p,0,,red\nb,n0,l1,2,9999,p,1,fast,red\n\
+                b,n1,l2,2,1,p,0,400G\nc,n1,l2,1,0,q,0,400G,red\n";
+    let made = import(text.as_bytes(), "x").unwrap();
+    assert_eq!(check(&made.fabric), []);
+    assert_eq!((made.links, made.left_out), (4, 2), "{:#?}", made.faults);
+    assert_eq!(codes(&made), [(5, "Number"), (5, "Speed"), (6, "FieldCount")]);
+    let planes: Vec<_> =
+        made.fabric.leaves.iter().map(|leaf| (leaf.rail, leaf.plane, leaf.pod.as_str())).collect();
+    assert_eq!(planes, [(0, 0, "p"), (0, 1, "p"), (0, 0, "q")]);
+    assert!(made.notes.iter().any(|note| note.message.contains("colour")));
+}
+
+#[test]
+fn a_nic_on_two_ports_needs_its_planes() {
+    let made = import(b"node,nic,leaf,port\na,n0,l0,1\na,n0,l1,1\n", "x").unwrap();
+    assert_eq!(codes(&made), [(2, "NicTwice"), (3, "NicTwice")]);
+    assert!(made.faults[0].message.contains("'plane'"));
+}
+
+proptest::proptest! {
+    #[test]
+    fn whatever_is_in_a_list_every_row_is_accounted_for(
+        rows in proptest::collection::vec(("[ab]?[0-9]{0,2}", "n[0-3]?", "l[0-5]?", "(TwoHundredGigE)?[0-9]?"), 0..40),
+    ) {
+        let rows: Vec<[String; 4]> = rows.into_iter().map(|(a, b, c, d)| [a, b, c, d]).filter(|row| row.iter().any(|field| !field.is_empty())).collect();
+        let made = read(&rows);
+        let lines: std::collections::BTreeSet<usize> = made.faults.iter().map(|fault| fault.line).collect();
+        assert!(made.left_out <= lines.len(), "a row left out has a fault");
+        assert_eq!(made, read(&rows));
+    }
+}
