@@ -1,11 +1,17 @@
 //! What there is and what is held: the scheduler's whole world.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use controller_topology::{NodeIx, RailSet, Server, Topology};
 use proto_model::{Fabric, Inventory, NodeName, Placement, TenantName};
 
-use crate::yard::{Facts, Traits, Yard};
+use crate::{
+    proof::{Seen, World},
+    yard::{Facts, Taint, Traits, Yard},
+};
 
 /// GPUs of one server that can be scheduled; further ones are ignored.
 pub const GPUS_MAX: u32 = 64;
@@ -113,6 +119,8 @@ impl FromIterator<NodeIx> for NodeSet {
 pub struct Snapshot {
     topology: Topology,
     slots: Vec<Capacity>,
+    /// Labels, taints and wiring of each node.
+    traits: Vec<Arc<Traits>>,
     /// The same once more, in the shape that decisions are made from.
     yard: Yard,
     /// By name, so that a node that leaves and comes back is still held.
@@ -138,16 +146,32 @@ impl Snapshot {
 
     /// A node joins or changes.
     pub fn set_node(&mut self, name: &NodeName, inventory: &Arc<Inventory>, gate: Gate) {
+        self.set_labelled(name, inventory, gate, &BTreeMap::new(), &BTreeSet::new());
+    }
+
+    /// The same for a node with labels and taints.
+    pub fn set_labelled(
+        &mut self,
+        name: &NodeName,
+        inventory: &Arc<Inventory>,
+        gate: Gate,
+        labels: &BTreeMap<String, String>,
+        taints: &BTreeSet<Taint>,
+    ) {
         let ix = self.topology.set_node(name, inventory);
         self.slots.resize(self.topology.slots(), Capacity::default());
         let gpus =
             inventory.gpus.iter().filter(|gpu| gpu.index < GPUS_MAX).fold(0, |set, gpu| set | 1 << gpu.index);
         let held = self.held.get(name).copied().unwrap_or_default();
         self.slots[ix.index()] = Capacity { gate, gpus, held };
+        let traits = Traits { labels: labels.clone(), taints: taints.clone(), ..Traits::of(inventory) };
+        self.traits.resize(self.slots.len(), Arc::default());
+        // A class has one set of traits that its nodes share.
+        self.traits[ix.index()] = self.yard.shared(Arc::new(traits));
         if self.topology.rails() != self.yard.rails() {
             self.widen_yard();
         } else if let Some(server) = self.topology.server(ix) {
-            self.yard.set_node(ix, name, facts(server, &self.slots[ix.index()]));
+            self.yard.set_node(ix, name, facts(server, &self.slots[ix.index()], &self.traits[ix.index()]));
         }
     }
 
@@ -164,6 +188,8 @@ impl Snapshot {
         if let Some(ix) = self.topology.remove_node(name) {
             self.slots[ix.index()] = Capacity::default();
             self.slots.truncate(self.topology.slots());
+            self.traits[ix.index()] = Arc::default();
+            self.traits.truncate(self.slots.len());
             self.yard.remove_node(ix);
             if self.topology.rails() != self.yard.rails() {
                 self.widen_yard();
@@ -178,9 +204,11 @@ impl Snapshot {
     }
 
     fn fill_yard(&mut self) {
+        self.yard.connect(&self.topology);
         for (ix, server) in self.topology.servers() {
-            if let Some(capacity) = self.slots.get(ix.index()) {
-                self.yard.set_node(ix, &server.name, facts(server, capacity));
+            if let (Some(capacity), Some(traits)) = (self.slots.get(ix.index()), self.traits.get(ix.index()))
+            {
+                self.yard.set_node(ix, &server.name, facts(server, capacity, traits));
             }
         }
     }
@@ -281,13 +309,40 @@ impl Snapshot {
     }
 }
 
-fn facts(server: &Server, capacity: &Capacity) -> Facts {
+impl World for Snapshot {
+    fn node(&self, node: NodeIx) -> Option<Seen<'_>> {
+        let (server, capacity) = (self.topology.server(node)?, self.slots.get(node.index())?);
+        Some(Seen {
+            open: capacity.gate.is_open(),
+            gpus: capacity.gpus,
+            usable: server.usable,
+            held: capacity.held,
+            pod: server.pod.map(|pod| u32::try_from(pod.index()).unwrap_or(u32::MAX)),
+            traits: self.traits.get(node.index())?,
+        })
+    }
+
+    fn leaf(&self, node: NodeIx, rail: u32) -> Option<u32> {
+        let leaf = self.topology.server(node)?.ports.get(rail as usize)?.as_ref()?.leaf?;
+        Some(u32::try_from(leaf.index()).unwrap_or(u32::MAX))
+    }
+
+    fn aligned(&self, nodes: &[NodeIx], rails: RailSet) -> bool {
+        self.topology.aligned(nodes, rails)
+    }
+
+    fn rails(&self) -> u32 {
+        self.topology.rails()
+    }
+}
+
+fn facts(server: &Server, capacity: &Capacity, traits: &Arc<Traits>) -> Facts {
     Facts {
         open: capacity.gate.is_open(),
         gpus: capacity.gpus,
         present: server.present,
         usable: server.usable,
         held: capacity.held,
-        traits: Arc::new(Traits::of(&server.inventory)),
+        traits: Arc::clone(traits),
     }
 }

@@ -7,6 +7,8 @@ mod need;
 mod pick;
 mod rails;
 mod spread;
+#[cfg(test)]
+mod tests;
 
 use controller_topology::{NodeIx, RailSet};
 
@@ -212,6 +214,52 @@ impl Placer {
     }
 
     fn on_view(
+        &mut self,
+        yard: &Yard,
+        need: &Need,
+        rails: RailSet,
+        time: Time,
+        view: &mut View,
+        choice: &mut Choice,
+    ) -> bool {
+        if need.nodes + need.spares > 1
+            && let Some(islands) = yard.islands(rails)
+        {
+            return self.on_islands(yard, need, rails, time, (view, &islands), choice);
+        }
+        self.on_all(yard, need, rails, time, view, choice)
+    }
+
+    /// On the best of several sets of nodes that do not reach one another.
+    fn on_islands(
+        &mut self,
+        yard: &Yard,
+        need: &Need,
+        rails: RailSet,
+        time: Time,
+        (view, islands): (&mut View, &[Vec<(u32, u64)>]),
+        choice: &mut Choice,
+    ) -> bool {
+        let own = self.hidden.clone();
+        let mut best = None;
+        for outside in islands {
+            self.hidden.0.truncate(own.0.len());
+            self.hidden.0.extend_from_slice(outside);
+            if self.on_all(yard, need, rails, time, view, choice)
+                && best.as_ref().is_none_or(|best: &Choice| (choice.pods, choice.cut) < (best.pods, best.cut))
+            {
+                best = Some(choice.clone());
+            }
+        }
+        self.hidden = own;
+        let found = best.is_some();
+        if let Some(best) = best {
+            *choice = best;
+        }
+        found
+    }
+
+    fn on_all(
         &mut self,
         yard: &Yard,
         need: &Need,

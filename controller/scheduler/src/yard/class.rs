@@ -189,6 +189,10 @@ impl Classes {
         (number, true)
     }
 
+    pub(crate) fn shared(&self, traits: Arc<Traits>) -> Arc<Traits> {
+        self.numbers.get_key_value(&traits).map_or(traits, |(known, _)| Arc::clone(known))
+    }
+
     /// One node less.
     pub(crate) fn leave(&mut self, number: u32) {
         let (traits, nodes) = &mut self.list[number as usize];

@@ -32,6 +32,8 @@ pub(crate) struct Layout {
     slots: BTreeMap<NodeName, u32>,
     /// The block of each of the document's words.
     word_block: Vec<u32>,
+    /// The names of each block's leaves.
+    leaves: Vec<Vec<String>>,
 }
 
 /// A leaf per rail and plane, where known.
@@ -40,14 +42,20 @@ type Leaves<'a> = BTreeSet<&'a str>;
 impl Layout {
     /// Without a document there is one pod of one block.
     pub(crate) fn new(fabric: Option<&Fabric>) -> Self {
-        let mut layout =
-            Self { pods: Vec::new(), blocks: Vec::new(), slots: BTreeMap::new(), word_block: Vec::new() };
+        let mut layout = Self {
+            pods: Vec::new(),
+            blocks: Vec::new(),
+            slots: BTreeMap::new(),
+            word_block: Vec::new(),
+            leaves: Vec::new(),
+        };
         if let Some(fabric) = fabric {
             layout.cabled(fabric);
         }
         let pod = count(layout.pods.len());
         layout.pods.push(Pod { first_block: count(layout.blocks.len()), blocks: 1 });
         layout.blocks.push(Block { pod, first_word: count(layout.word_block.len()), words: 0 });
+        layout.leaves.push(Vec::new());
         layout
     }
 
@@ -76,8 +84,9 @@ impl Layout {
         for blocks in &mut blocks {
             gather(blocks);
             let first_block = count(self.blocks.len());
-            for nodes in blocks.values_mut() {
+            for (leaves, nodes) in blocks {
                 nodes.sort_unstable();
+                self.leaves.push(leaves.iter().map(|leaf| (*leaf).to_owned()).collect());
                 self.block(nodes);
             }
             let blocks = count(self.blocks.len()) - first_block;
@@ -104,6 +113,11 @@ impl Layout {
             layout.blocks.extend((0..*blocks).map(|_| Block { pod, first_word: 0, words: 0 }));
         }
         layout
+    }
+
+    /// The names of a block's leaves.
+    pub(crate) fn leaves(&self, block: u32) -> &[String] {
+        self.leaves.get(block as usize).map_or(&[], Vec::as_slice)
     }
 
     /// The place of a node of the document.

@@ -13,7 +13,7 @@ mod word;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use controller_topology::{NodeIx, RailSet};
+use controller_topology::{NodeIx, RailSet, Topology};
 use proto_model::{Fabric, NodeName};
 
 pub use class::{Filter, Taint, Term, Toleration, Traits, distance};
@@ -108,6 +108,8 @@ pub struct Yard {
     offers: BTreeMap<RailSet, usize>,
     /// Nodes outside the document, in name order.
     outside: Vec<(NodeName, NodeIx)>,
+    /// The rails whose leaves do not all reach one another, with a number per block: blocks of one number do.
+    splits: Vec<(u32, Vec<u32>)>,
     /// Per block how many NICs of gangs that span several blocks it has.
     load: Vec<u32>,
     log: Log,
@@ -134,6 +136,7 @@ impl PartialEq for Yard {
             && self.rails == other.rails
             && self.nodes == other.nodes
             && self.outside == other.outside
+            && self.splits == other.splits
             && self.load == other.load
             && (0..self.records.len().max(other.records.len()))
                 .all(|at| record(self, at) == record(other, at))
@@ -162,6 +165,7 @@ impl Yard {
             classes: Classes::default(),
             offers: BTreeMap::new(),
             outside: Vec::new(),
+            splits: Vec::new(),
             load: vec![0; layout.blocks.len()],
             log: Log::new(words as u64),
             layout,
@@ -197,6 +201,12 @@ impl Yard {
     #[must_use]
     pub fn traits(&self, node: NodeIx) -> Option<&Arc<Traits>> {
         Some(self.classes.traits(self.record(node)?.class))
+    }
+
+    /// The traits of a class that is in use already, so that nodes share them.
+    #[must_use]
+    pub fn shared(&self, traits: Arc<Traits>) -> Arc<Traits> {
+        self.classes.shared(traits)
     }
 
     /// GPUs that nobody holds, and rails that are up and that nobody holds.
@@ -244,6 +254,51 @@ impl Yard {
 
     pub(crate) fn classes(&self) -> &Classes {
         &self.classes
+    }
+
+    /// Learns from the fabric which blocks reach one another on each rail.
+    pub(crate) fn connect(&mut self, topology: &Topology) {
+        self.splits.clear();
+        for rail in 0..self.rails() {
+            let islands = |plane: u32| -> Vec<Option<u32>> {
+                let of = |block: u32| {
+                    let mut leaves = self.layout.leaves(block).iter();
+                    leaves.find_map(|name| {
+                        let leaf = topology.leaf(topology.leaf_index(name)?)?;
+                        let here = leaf.rail == rail && leaf.plane == plane;
+                        here.then(|| u32::try_from(leaf.island.index()).unwrap_or(u32::MAX))
+                    })
+                };
+                (0..self.layout.outside()).map(of).collect()
+            };
+            let whole = |islands: &[Option<u32>]| {
+                islands.iter().all(|island| island.is_some() && island == &islands[0])
+            };
+            let first = islands(0);
+            // Where one plane joins all, it does not matter what the other joins.
+            if !whole(&first) && !whole(&islands(1)) {
+                let number = |island: Option<u32>| island.unwrap_or(u32::MAX);
+                let outside = std::iter::once(u32::MAX);
+                self.splits.push((rail, first.into_iter().map(number).chain(outside).collect()));
+            }
+        }
+    }
+
+    /// The sets of blocks that do not all reach one another on these rails, each as what is outside of it; `None` where
+    /// all do.
+    pub(crate) fn islands(&self, rails: RailSet) -> Option<Vec<Vec<(u32, u64)>>> {
+        let splits: Vec<&Vec<u32>> =
+            self.splits.iter().filter(|(rail, _)| rails.has(*rail)).map(|(_, numbers)| numbers).collect();
+        if splits.is_empty() {
+            return None;
+        }
+        let key = |block: usize| splits.iter().map(|numbers| numbers[block]).collect::<Vec<u32>>();
+        let keys: std::collections::BTreeSet<Vec<u32>> = (0..self.layout.blocks.len()).map(key).collect();
+        let without = |wanted: &Vec<u32>| {
+            let others = (0..).zip(0..self.layout.blocks.len()).filter(|(_, block)| key(*block) != *wanted);
+            others.flat_map(|(block, _)| self.block_words(block).map(|word| (word, u64::MAX))).collect()
+        };
+        Some(keys.iter().map(without).collect())
     }
 
     pub(crate) fn load(&self, block: u32) -> u32 {

@@ -1,0 +1,391 @@
+//! Decisions of the engine on small random yards: against brute force, by the proof, and undone.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use controller_topology::{NodeIx, RailSet};
+use proptest::prelude::*;
+use proto_model::{Fabric, Gpu, Inventory, Leaf, Link, Nic, NodeName, Rail};
+
+use super::{Arrange, Choice, Group, Hidden, Need, Pattern, Placer, RailNeed, Within};
+use crate::{
+    Flaw, Gate, Held, Seen, Snapshot, World, prove,
+    yard::{Facts, Filter, Pick, Taint, Term, Toleration, Traits, Yard},
+};
+
+const RAILS: u32 = 3;
+
+#[derive(Debug, Clone)]
+struct Site {
+    pod: u8,
+    block: u8,
+    gpus: u32,
+    /// Rails whose NIC is missing, and rails whose NIC is down.
+    missing: u8,
+    down: u8,
+    open: bool,
+    zone: bool,
+    taint: bool,
+}
+
+fn name(n: usize) -> NodeName {
+    NodeName::new(format!("n{n:02}")).unwrap()
+}
+
+/// A world of its own beside the yard: single nodes, and what gangs hold there.
+struct Ledger {
+    snapshot: Snapshot,
+    nodes: Vec<NodeIx>,
+    held: Vec<Held>,
+}
+
+impl World for Ledger {
+    fn node(&self, node: NodeIx) -> Option<Seen<'_>> {
+        let seen = self.snapshot.node(node)?;
+        Some(Seen { held: self.held[node.index()], ..seen })
+    }
+
+    fn leaf(&self, node: NodeIx, rail: u32) -> Option<u32> {
+        self.snapshot.leaf(node, rail)
+    }
+
+    fn aligned(&self, nodes: &[NodeIx], rails: RailSet) -> bool {
+        World::aligned(&self.snapshot, nodes, rails)
+    }
+
+    fn rails(&self) -> u32 {
+        World::rails(&self.snapshot)
+    }
+}
+
+impl Ledger {
+    fn new(sites: &[Site]) -> Self {
+        let mut fabric = Fabric::default();
+        for rail in 0..RAILS {
+            fabric.rails.push(Rail { index: rail, name: format!("r{rail}") });
+            let blocks: BTreeSet<(u8, u8)> = sites.iter().map(|site| (site.pod, site.block)).collect();
+            for (pod, block) in blocks {
+                let name = format!("l{pod}-{block}-{rail}");
+                fabric.leaves.push(Leaf { name, rail, pod: format!("p{pod}"), ..Leaf::default() });
+            }
+            for (at, site) in sites.iter().enumerate() {
+                let leaf = format!("l{}-{}-{rail}", site.pod, site.block);
+                fabric.links.push(Link {
+                    node: name(at),
+                    nic: format!("mlx5_{rail}"),
+                    leaf,
+                    port: String::new(),
+                    speed_mbps: 0,
+                    down: false,
+                });
+            }
+        }
+        let mut snapshot = Snapshot::new(Some(&fabric));
+        let mut nodes = Vec::new();
+        for (at, site) in sites.iter().enumerate() {
+            let labels = [("zone".to_owned(), if site.zone { "a" } else { "b" }.to_owned())].into();
+            let taint = Taint { key: "slow".into(), value: String::new() };
+            let taints = site.taint.then_some(taint).into_iter().collect();
+            let gate = Gate { unschedulable: !site.open, ..Gate::default() };
+            snapshot.set_labelled(&name(at), &inventory(site), gate, &labels, &taints);
+            nodes.push(snapshot.topology().index(&name(at)).unwrap());
+        }
+        Self { snapshot, held: vec![Held::default(); nodes.len()], nodes }
+    }
+
+    fn hold(&mut self, choice: &Choice) {
+        for pick in choice.nodes.iter().chain(&choice.spares) {
+            let held = &mut self.held[pick.node.index()];
+            held.gpus |= pick.gpus;
+            held.rails = held.rails.or(choice.rails);
+            held.whole |= choice.exclusive;
+        }
+    }
+
+    /// The fewest pods of any right gang, by trying every set of nodes and of rails.
+    fn brute(&self, need: &Need) -> Option<u32> {
+        let mut order = self.nodes.clone();
+        order.sort_by_key(|node| (self.node(*node).unwrap().pod, self.leaf(*node, 0), *node));
+        let mut best = None;
+        for rails in 0..1_u32 << RAILS {
+            let rails: RailSet = (0..RAILS).filter(|rail| rails >> rail & 1 == 1).collect();
+            for chosen in 0..1_u32 << order.len() {
+                if chosen.count_ones() == need.nodes
+                    && let Some(choice) = self.gang(need, rails, &order, chosen)
+                    && prove(self, need, &choice) == Ok(())
+                {
+                    best = Some(best.map_or(choice.pods, |best: u32| best.min(choice.pods)));
+                }
+            }
+        }
+        best
+    }
+
+    fn gang(&self, need: &Need, rails: RailSet, order: &[NodeIx], chosen: u32) -> Option<Choice> {
+        let pick = |node: NodeIx| {
+            let seen = self.node(node).unwrap();
+            let free = seen.gpus & !seen.held.gpus;
+            let lowest = (0..64).filter(|gpu| free >> gpu & 1 == 1).take(need.gpus as usize);
+            Pick { node, gpus: lowest.fold(0, |set, gpu| set | 1 << gpu) }
+        };
+        let one = Need { nodes: 1, groups: Vec::new(), within: Within::Fabric, spares: 0, ..need.clone() };
+        let fits = |pick: &Pick| {
+            let choice = Choice { rails, nodes: vec![*pick], pods: 1, ..Choice::default() };
+            prove(self, &one, &choice) == Ok(())
+        };
+        let in_gang = |at: usize| chosen >> at & 1 == 1;
+        let nodes: Vec<Pick> = (0..order.len()).filter(|at| in_gang(*at)).map(|at| pick(order[at])).collect();
+        if !nodes.iter().all(fits) {
+            return None;
+        }
+        let others = (0..order.len()).filter(|at| !in_gang(*at)).map(|at| pick(order[at])).filter(fits);
+        let spares: Vec<Pick> = others.take(need.spares as usize).collect();
+        let pods: BTreeSet<Option<u32>> =
+            nodes.iter().map(|pick| self.node(pick.node).unwrap().pod).collect();
+        Some(Choice { rails, nodes, spares, exclusive: need.exclusive, pods: pods.len() as u32, cut: 0 })
+    }
+}
+
+fn inventory(site: &Site) -> Arc<Inventory> {
+    let gpu = |index| Gpu {
+        index,
+        uuid: String::new(),
+        model: String::new(),
+        pci_address: String::new(),
+        numa_node: Some(index / 2),
+        memory_bytes: 0,
+    };
+    let nic = |rail: u32| Nic {
+        device: format!("mlx5_{rail}"),
+        netdev: String::new(),
+        pci_address: String::new(),
+        numa_node: Some(rail / 2),
+        rail,
+        address: None,
+        mtu: 0,
+        speed_mbps: 0,
+        up: site.down >> rail & 1 == 0,
+        gid_index: None,
+    };
+    let nics = (0..RAILS).filter(|rail| site.missing >> rail & 1 == 0).map(nic).collect();
+    Arc::new(Inventory { gpus: (0..site.gpus).map(gpu).collect(), nics, ..Inventory::default() })
+}
+
+fn sites() -> impl Strategy<Value = Vec<Site>> {
+    let rare = || prop_oneof![5 => Just(0_u8), 1 => 0_u8..8];
+    let gpus = prop_oneof![3 => Just(4_u32), 1 => 0_u32..5];
+    let site = (
+        0_u8..3,
+        0_u8..2,
+        gpus,
+        rare(),
+        rare(),
+        prop::bool::weighted(0.9),
+        any::<bool>(),
+        prop::bool::weighted(0.15),
+    );
+    let site = site.prop_map(|(pod, block, gpus, missing, down, open, zone, taint)| Site {
+        pod,
+        block,
+        gpus,
+        missing,
+        down,
+        open,
+        zone,
+        taint,
+    });
+    prop::collection::vec(site, 1..9)
+}
+
+fn within() -> impl Strategy<Value = Within> {
+    prop_oneof![4 => Just(Within::Fabric), 1 => Just(Within::Pod), 1 => Just(Within::Leaves)]
+}
+
+fn need() -> impl Strategy<Value = Need> {
+    let rails = prop_oneof![
+        2 => Just(RailNeed::Exactly(RailSet::first(RAILS))),
+        1 => (0..RAILS).prop_map(|count| RailNeed::Exactly(RailSet::first(count))),
+        2 => (1..=RAILS).prop_map(RailNeed::Any),
+    ];
+    let group = (1_u32..5, within(), any::<bool>());
+    let group = group.prop_map(|(size, within, required)| Group { size, within, required });
+    let pattern =
+        prop_oneof![Just(Pattern::Ring), Just(Pattern::AllToAll), (1_u32..4).prop_map(Pattern::Pipeline)];
+    let one = (
+        (1_u32..6, prop_oneof![2 => Just(4_u32), 3 => 0_u32..4], rails, prop::bool::weighted(0.2)),
+        (within(), prop::collection::vec(group, 0..2), prop::bool::weighted(0.2), pattern),
+        (
+            prop_oneof![3 => Just(0_u32), 1 => 1_u32..3],
+            0_u8..4,
+            any::<bool>(),
+            prop::collection::vec(0_usize..9, 0..2),
+        ),
+    );
+    one.prop_map(
+        |(
+            (nodes, gpus, rails, exclusive),
+            (within, groups, spread, pattern),
+            (spares, zone, tolerant, exclude),
+        )| {
+            let selector = match zone {
+                0 => vec![Term::In("zone".into(), ["a".to_owned()].into())],
+                1 => vec![Term::NotIn("zone".into(), ["a".to_owned()].into()), Term::Absent("other".into())],
+                _ => Vec::new(),
+            };
+            let tolerations = if tolerant {
+                vec![Toleration { key: Some("slow".into()), value: None }]
+            } else {
+                Vec::new()
+            };
+            let exclude = exclude.into_iter().map(NodeIx::at).collect();
+            // Mostly groups that divide the gang; the others are refused.
+            let size = groups.first().map_or(1, |group| group.size);
+            let nodes = if nodes < 5 { (nodes * size).min(6 / size * size) } else { nodes };
+            Need {
+                nodes,
+                gpus,
+                rails,
+                exclusive,
+                within,
+                groups,
+                arrange: if spread { Arrange::Spread } else { Arrange::Pack },
+                pattern,
+                spares,
+                filter: Arc::new(Filter { selector, tolerations }),
+                exclude,
+            }
+        },
+    )
+}
+
+/// A yard made at once from single nodes.
+fn rebuilt(ledger: &Ledger, yard: &Yard) -> Yard {
+    let mut fresh = yard.cleared(RAILS);
+    fresh.connect(ledger.snapshot.topology());
+    for node in ledger.nodes.iter().rev() {
+        let server = ledger.snapshot.topology().server(*node).unwrap();
+        let seen = ledger.node(*node).unwrap();
+        fresh.set_node(
+            *node,
+            &server.name,
+            Facts {
+                open: seen.open,
+                gpus: seen.gpus,
+                present: server.present,
+                usable: seen.usable,
+                held: seen.held,
+                traits: Arc::new(Traits::clone(seen.traits)),
+            },
+        );
+    }
+    fresh
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_decision_against_brute_force(sites in sites(), needs in prop::collection::vec(need(), 1..7)) {
+        let mut ledger = Ledger::new(&sites);
+        let mut yard = ledger.snapshot.yard().clone();
+        let (mut placer, mut choice) = (Placer::default(), Choice::default());
+        for mut need in needs {
+            need.exclude.retain(|node| ledger.nodes.contains(node));
+            let found = placer.choose(&yard, &need, None, &mut choice);
+            let right = ledger.brute(&need).filter(|_| need.nodes == 1 || need.rail_count() > 0);
+            let right = right.filter(|_| need.uneven_groups().next().is_none());
+            prop_assert_eq!(found, right.is_some(), "{:?}: brute force says {:?}", need, right);
+            // Who has never seen anything chooses alike.
+            let mut other = Choice::default();
+            prop_assert_eq!(Placer::default().choose(&yard, &need, None, &mut other), found);
+            if !found {
+                continue;
+            }
+            prop_assert_eq!(&other, &choice);
+            prop_assert_eq!(prove(&ledger, &need, &choice), Ok(()));
+            if need.arrange == Arrange::Pack {
+                prop_assert_eq!(Some(choice.pods), right, "not the fewest pods: {:?}", choice);
+            }
+            let before = yard.clone();
+            let all: Vec<Pick> = choice.nodes.iter().chain(&choice.spares).copied().collect();
+            yard.take(&all, choice.rails, choice.exclusive);
+            prop_assert!(yard != before || (need.gpus == 0 && choice.rails.is_empty()) );
+            yard.give(&all, choice.rails, choice.exclusive);
+            prop_assert_eq!(&yard, &before);
+            yard.take(&all, choice.rails, choice.exclusive);
+            ledger.hold(&choice);
+            prop_assert_eq!(&rebuilt(&ledger, &yard), &yard);
+        }
+    }
+
+    #[test]
+    fn hidden_nodes_are_as_if_they_were_closed(sites in sites(), need in need(), hidden in 0_u32..512) {
+        let ledger = Ledger::new(&sites);
+        let yard = ledger.snapshot.yard();
+        let hide = |node: &NodeIx| hidden >> node.index() & 1 == 1;
+        let nodes = ledger.nodes.iter().copied().filter(hide);
+        let mut closed = yard.clone();
+        nodes.clone().for_each(|node| closed.set_open(node, false));
+        let mut need = need;
+        need.exclude.clear();
+        let (mut one, mut two, mut placer) = (Choice::default(), Choice::default(), Placer::default());
+        let found = placer.choose(yard, &need, Some(&Hidden::of(yard, nodes)), &mut one);
+        // The same placer with a copy that went another way.
+        prop_assert_eq!(placer.choose(&closed, &need, None, &mut two), found);
+        if found {
+            prop_assert_eq!((&one.rails.len(), one.pods), (&two.rails.len(), two.pods));
+            if !matches!(need.rails, RailNeed::Any(_)) {
+                prop_assert_eq!(one, two);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_proof_finds_what_is_planted() {
+    let site =
+        |pod, block| Site { pod, block, gpus: 4, missing: 0, down: 0, open: true, zone: true, taint: false };
+    let mut sites: Vec<Site> =
+        [(0, 0), (0, 0), (0, 1), (0, 1), (1, 0), (1, 0)].map(|(pod, block)| site(pod, block)).into();
+    sites[5].taint = true;
+    sites[4].down = 0b100;
+    let mut ledger = Ledger::new(&sites);
+    let mut need = Need::plain(4, 2, RailNeed::Exactly(RailSet::first(RAILS)));
+    need.groups = vec![Group { size: 2, within: Within::Leaves, required: true }];
+    (need.within, need.filter) = (
+        Within::Pod,
+        Arc::new(Filter { selector: vec![Term::Exists("zone".into())], tolerations: Vec::new() }),
+    );
+    let mut good = Choice::default();
+    assert!(Placer::default().choose(ledger.snapshot.yard(), &need, None, &mut good));
+    assert_eq!((prove(&ledger, &need, &good), good.pods), (Ok(()), 1));
+    type Plant = fn(&mut Choice, &[NodeIx]);
+    let plants: [(Plant, &str); 9] = [
+        (|choice, _| choice.nodes.truncate(3), "3 nodes are placed, 4 were asked for"),
+        (|choice, _| choice.nodes[1] = choice.nodes[0], "placed twice"),
+        (|choice, _| choice.nodes[0].node = NodeIx::at(99), "is not there"),
+        (|choice, _| choice.nodes[0].gpus = 0b10001, "cannot give GPUs"),
+        (|choice, _| choice.rails = RailSet::first(2), "not what was asked for"),
+        (|choice, nodes| choice.nodes[0].node = nodes[4], "cannot give rails 2"),
+        (|choice, nodes| choice.nodes[0].node = nodes[5], "has a taint"),
+        (|choice, _| choice.nodes.swap(1, 2), "not in one place"),
+        (|choice, _| choice.pods = 2, "2 pods are said, 1 are used"),
+    ];
+    for (plant, text) in plants {
+        let mut bad = good.clone();
+        plant(&mut bad, &ledger.nodes);
+        let found = prove(&ledger, &need, &bad).unwrap_err();
+        assert!(found.iter().any(|flaw| flaw.to_string().contains(text)), "{text}: {found:?}");
+    }
+    ledger.hold(&good);
+    let found = prove(&ledger, &need, &good).unwrap_err();
+    for what in ["Gpus", "NodeRails"] {
+        assert!(format!("{found:?}").contains(what), "{what}: {found:?}");
+    }
+    need.exclusive = true;
+    need.exclude = vec![good.nodes[0].node];
+    let found = prove(&ledger, &need, &good).unwrap_err();
+    assert!(
+        found.contains(&Flaw::Shared(good.nodes[0].node))
+            && found.contains(&Flaw::Excluded(good.nodes[0].node))
+    );
+}

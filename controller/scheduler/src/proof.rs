@@ -1,0 +1,220 @@
+//! An independent proof of a choice: shares no code with it, and looks only at single nodes, never at the yard.
+
+use std::collections::BTreeMap;
+
+use controller_topology::{NodeIx, RailSet};
+use thiserror::Error;
+
+use crate::{
+    place::{Choice, Need, RailNeed, Within},
+    snapshot::Held,
+    yard::{Pick, Traits},
+};
+
+/// What the proof may ask.
+pub trait World {
+    /// A node as it is before the gang takes it.
+    fn node(&self, node: NodeIx) -> Option<Seen<'_>>;
+
+    /// The leaf of a node's NIC on a rail, as a number; `None` where it has none, or where no document says so.
+    fn leaf(&self, node: NodeIx, rail: u32) -> Option<u32>;
+
+    /// Whether these nodes reach one another on each of the rails without leaving it.
+    fn aligned(&self, nodes: &[NodeIx], rails: RailSet) -> bool;
+
+    /// How many rails there are.
+    fn rails(&self) -> u32;
+}
+
+/// One node.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// Takes new jobs.
+    pub open: bool,
+    /// Its GPUs, as a bitmap.
+    pub gpus: u64,
+    /// Rails with a NIC that is cabled and up.
+    pub usable: RailSet,
+    /// What jobs hold on it.
+    pub held: Held,
+    /// Its pod, as a number; `None` if no document cables it.
+    pub pod: Option<u32>,
+    /// Its labels and taints.
+    pub traits: &'a Traits,
+}
+
+/// What is wrong with a choice.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Flaw {
+    /// Not the whole gang, or more than it.
+    #[error("{placed} nodes are placed, {asked} were asked for")]
+    Gang {
+        /// Placed, spares too.
+        placed: usize,
+        /// Asked for, spares too.
+        asked: usize,
+    },
+    /// A node twice.
+    #[error("node {0:?} is placed twice")]
+    Twice(NodeIx),
+    /// No such node.
+    #[error("node {0:?} is not there")]
+    Unknown(NodeIx),
+    /// The node takes no jobs.
+    #[error("node {0:?} takes no new jobs")]
+    Closed(NodeIx),
+    /// Not the number of GPUs that was asked for, or GPUs that it does not have or that are held.
+    #[error("node {node:?} cannot give GPUs {gpus:#x}")]
+    Gpus {
+        /// Where.
+        node: NodeIx,
+        /// Placed.
+        gpus: u64,
+    },
+    /// Not the rails that were asked for.
+    #[error("rails {0} are not what was asked for")]
+    Rails(RailSet),
+    /// A rail of the gang that the node does not have, that is down, or that is held.
+    #[error("node {node:?} cannot give rails {rails}")]
+    NodeRails {
+        /// Where.
+        node: NodeIx,
+        /// Which.
+        rails: RailSet,
+    },
+    /// The nodes do not reach one another on each rail.
+    #[error("the gang is not aligned on rails {0}")]
+    Misaligned(RailSet),
+    /// One of the two jobs wants the node alone.
+    #[error("node {0:?} would be shared against the will of a job")]
+    Shared(NodeIx),
+    /// A selector or a taint.
+    #[error("node {0:?} does not have the labels, or has a taint")]
+    Filter(NodeIx),
+    /// A node that the job does not want.
+    #[error("node {0:?} is excluded")]
+    Excluded(NodeIx),
+    /// The gang or a group leaves the place inside which it must stay.
+    #[error("ranks {first} to {last} are not in one place ({within:?})")]
+    Apart {
+        /// The first node, in rank order.
+        first: usize,
+        /// The last.
+        last: usize,
+        /// Where they should stay.
+        within: Within,
+    },
+    /// The number of pods is wrong.
+    #[error("{said} pods are said, {counted} are used")]
+    Pods {
+        /// Said.
+        said: u32,
+        /// Used.
+        counted: usize,
+    },
+}
+
+/// Proves a choice against the world as it is before the gang takes it.
+///
+/// # Errors
+/// Every flaw.
+pub fn prove(world: &impl World, need: &Need, choice: &Choice) -> Result<(), Vec<Flaw>> {
+    let mut flaws = Vec::new();
+    let placed = choice.nodes.len() + choice.spares.len();
+    let asked = need.nodes as usize + need.spares as usize;
+    if placed != asked || choice.nodes.len() != need.nodes as usize {
+        flaws.push(Flaw::Gang { placed, asked });
+    }
+    let all = world.rails();
+    let rails = match need.rails {
+        RailNeed::Exactly(rails) => choice.rails == rails,
+        RailNeed::Any(count) => choice.rails.len() == count,
+    };
+    if !rails || choice.rails.iter().any(|rail| rail >= all) {
+        flaws.push(Flaw::Rails(choice.rails));
+    }
+    let mut nodes: Vec<NodeIx> = Vec::with_capacity(placed);
+    let mut pods: BTreeMap<Option<u32>, ()> = BTreeMap::new();
+    for (at, pick) in choice.nodes.iter().chain(&choice.spares).enumerate() {
+        nodes.push(pick.node);
+        match world.node(pick.node) {
+            Some(seen) => {
+                if at < choice.nodes.len() {
+                    pods.insert(seen.pod, ());
+                }
+                node(&seen, need, choice.rails, *pick, &mut flaws);
+            }
+            None => flaws.push(Flaw::Unknown(pick.node)),
+        }
+    }
+    if !world.aligned(&nodes, choice.rails) {
+        flaws.push(Flaw::Misaligned(choice.rails));
+    }
+    if pods.len() != choice.pods as usize {
+        flaws.push(Flaw::Pods { said: choice.pods, counted: pods.len() });
+    }
+    nodes.sort_unstable();
+    flaws.extend(nodes.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| Flaw::Twice(pair[0])));
+    together(world, choice, 0, choice.nodes.len(), need.within, &mut flaws);
+    for group in need.groups.iter().filter(|group| group.required && group.size > 0) {
+        let size = group.size as usize;
+        for first in (0..choice.nodes.len()).step_by(size) {
+            together(world, choice, first, first + size, group.within, &mut flaws);
+        }
+    }
+    if flaws.is_empty() { Ok(()) } else { Err(flaws) }
+}
+
+fn node(seen: &Seen<'_>, need: &Need, rails: RailSet, pick: Pick, flaws: &mut Vec<Flaw>) {
+    let Pick { node, gpus } = pick;
+    if !seen.open {
+        flaws.push(Flaw::Closed(node));
+    }
+    if seen.held.whole || (need.exclusive && (seen.held.gpus != 0 || !seen.held.rails.is_empty())) {
+        flaws.push(Flaw::Shared(node));
+    }
+    if gpus.count_ones() != need.gpus || gpus & !seen.gpus != 0 || gpus & seen.held.gpus != 0 {
+        flaws.push(Flaw::Gpus { node, gpus });
+    }
+    let lost = rails.without(seen.usable).or(rails.and(seen.held.rails));
+    if !lost.is_empty() {
+        flaws.push(Flaw::NodeRails { node, rails: lost });
+    }
+    let labels = need.filter.selector.iter().all(|term| term.holds(&seen.traits.labels));
+    let tolerated = seen.traits.taints.iter().all(|taint| {
+        need.filter.tolerations.iter().any(|toleration| {
+            toleration.key.as_ref().is_none_or(|key| *key == taint.key)
+                && toleration.value.as_ref().is_none_or(|value| *value == taint.value)
+        })
+    });
+    if !labels || !tolerated {
+        flaws.push(Flaw::Filter(node));
+    }
+    if need.exclude.contains(&node) {
+        flaws.push(Flaw::Excluded(node));
+    }
+}
+
+fn together(
+    world: &impl World,
+    choice: &Choice,
+    first: usize,
+    end: usize,
+    within: Within,
+    flaws: &mut Vec<Flaw>,
+) {
+    let end = end.min(choice.nodes.len());
+    if within == Within::Fabric || first >= end {
+        return;
+    }
+    let here = choice.nodes[first].node;
+    let pod = |node: NodeIx| world.node(node).and_then(|seen| seen.pod);
+    let same = |node: NodeIx| {
+        pod(node) == pod(here)
+            && (within == Within::Pod
+                || choice.rails.iter().all(|rail| world.leaf(node, rail) == world.leaf(here, rail)))
+    };
+    if !choice.nodes[first + 1..end].iter().all(|pick| same(pick.node)) {
+        flaws.push(Flaw::Apart { first, last: end - 1, within });
+    }
+}
