@@ -20,8 +20,9 @@ pub const SHORT: Duration = Duration::from_micros(100);
 const WOKEN_SHORT: Duration = Duration::from_micros(200);
 /// A wait that was no part of an exchange.
 const LONG: Duration = Duration::from_millis(1);
-/// Longest time between two asks of a thread that has a processor for itself, or shares it with others that spin.
-const LAP: Duration = Duration::from_micros(200);
+/// Longest time between two asks of a thread that has a processor for itself, or shares it with others that spin: these do
+/// some 50 us of work at a time. One that computes keeps it for three milliseconds.
+const LAP: Duration = Duration::from_millis(1);
 /// Share of short waits from which spinning is worth it.
 const WORTH: f32 = 0.7;
 /// Weight of one wait in that share.
