@@ -1,6 +1,6 @@
-//! Messages between a rank and its engine: any packet is a message or a typed error.
+//! Messages between a rank and its engine, and entries of their queues: anything is one or a typed error.
 
-use node_agent_local::{MAX_MESSAGE, Reply, Request};
+use node_agent_local::{ENTRY, MAX_MESSAGE, Reply, Request, entry, to_entry};
 
 /// Decodes as both directions; what was read fits into a packet again, and means the same.
 pub fn run(data: &[u8]) {
@@ -23,5 +23,13 @@ pub fn run(data: &[u8]) {
             assert_eq!(Reply::decode(&packet), Ok((id, reply)), "{data:?}");
         }
         Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    if let (chunks, []) = data.as_chunks()
+        && let Ok(words) = <[_; ENTRY]>::try_from(chunks)
+    {
+        match entry(&words.map(u64::from_le_bytes)) {
+            Ok((id, post)) => assert_eq!(entry(&to_entry(id, &post)), Ok((id, post)), "{data:?}"),
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
     }
 }

@@ -111,8 +111,19 @@ fn miri(tally: &mut Tally) {
         tally.skipped.push("miri: no nightly toolchain with the component miri".into());
         return;
     }
-    let test =
-        ["test", "--quiet", "-p", "node-agent-local", "--lib", "--", "copy", "fold", "element", "board"];
+    let test = [
+        "test",
+        "--quiet",
+        "-p",
+        "node-agent-local",
+        "--lib",
+        "--",
+        "copy",
+        "fold",
+        "element",
+        "board",
+        "queues",
+    ];
     let miri = nightly(&test);
     tally.step("cargo miri", process::run(miri));
 }

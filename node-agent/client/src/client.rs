@@ -71,6 +71,7 @@ impl Client {
             link.submit_ignored(&Request::Detach);
             return Err(Error::Environment { name: "WORLD_SIZE", problem });
         }
+        link.open_queues()?;
         let alone = world.nodes == 1 && world.local_size == world.size;
         let local = match alone {
             true => {
@@ -125,7 +126,7 @@ impl Client {
         let span = |place: Option<Place<'_>>| place.map_or(Span::default(), |place| place.span());
         let timeout_ms = self.timeout_ms.load(Relaxed);
         let post = Post { call: work.call, input: span(work.input), output: span(work.output), timeout_ms };
-        let id = self.link.submit(&Request::Post(post))?;
+        let id = self.link.submit_post(post)?;
         if let Some(local) = &self.local {
             // Who looks after calls may sleep on the board.
             local.ring();

@@ -1,6 +1,7 @@
-//! Requests and answers over one connection, from any number of threads.
+//! Requests and answers over one connection, from any number of threads. Calls go by the queues, where the engine has given
+//! some, and all else by the socket.
 //!
-//! Whoever waits first reads the socket for all; the others sleep until their answer, or the reader's place, is free. So a
+//! Whoever waits first reads queue and socket for all; the others sleep until their answer, or the reader's place, is free. So a
 //! single-threaded rank pays no thread switch, and there is no thread of our own in the user's process.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,13 +9,19 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use node_agent_local::{Channel, ProtocolError, Received, Reply, Request, SocketError};
+use node_agent_local::{
+    Channel, Post, ProtocolError, Pushed, Queues, Received, Reply, Request, SocketError, Submitter, Taker,
+    to_entry,
+};
 
 use crate::Error;
 use crate::board::Local;
 use crate::patience::Patience;
 
 mod arrivals;
+
+/// Pause between looks at a queue that is full.
+const FULL: Duration = Duration::from_micros(50);
 
 /// An answer that has arrived.
 #[derive(Debug)]
@@ -36,6 +43,16 @@ struct State {
     reading: bool,
     /// Why nothing will arrive any more.
     broken: Option<Error>,
+    submitter: Submitter,
+}
+
+/// What has been found without waiting.
+#[derive(Debug)]
+enum Found {
+    /// The call with this id has succeeded, says the queue.
+    Done(u64),
+    /// A packet, or the end of the connection.
+    Packet(Result<Received, SocketError>),
 }
 
 /// The connection to the engine.
@@ -48,6 +65,10 @@ pub(crate) struct Link {
     patience: Patience,
     /// The board of this server's ranks, once there is one.
     local: OnceLock<Weak<Local>>,
+    /// The queues for calls, if the engine has given some.
+    queues: OnceLock<Queues>,
+    /// Locked by the reader, or under the lock of the state by whoever sees that there is none.
+    taker: Mutex<Taker>,
 }
 
 impl Link {
@@ -60,7 +81,25 @@ impl Link {
             control_timeout,
             patience: Patience::offering(),
             local: OnceLock::new(),
+            queues: OnceLock::new(),
+            taker: Mutex::default(),
         }
+    }
+
+    /// Asks for queues. An engine that has none to give is served by the socket.
+    pub(crate) fn open_queues(&self) -> Result<(), Error> {
+        let id = self.submit(&Request::Queues)?;
+        let answer = match self.wait(id, "attach", self.control_timeout) {
+            Ok(answer) => answer,
+            Err(Error::Failed { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let (Reply::Queues, Some(file)) = (answer.reply, answer.descriptor) else {
+            return Err(Error::Engine { cause: "asked for queues, got something else".into() });
+        };
+        // A link asks once, when it is made.
+        let _ = self.queues.set(Queues::open(file)?);
+        Ok(())
     }
 
     /// Makes the board known to those who only know the link.
@@ -95,6 +134,40 @@ impl Link {
         self.send(&mut state, request)
     }
 
+    /// Submits a call; its answer is taken as that of any request. Where the queue is full it waits until the engine has taken
+    /// something out, as it does at once.
+    pub(crate) fn submit_post(&self, post: Post) -> Result<u64, Error> {
+        let mut state = self.lock();
+        let Some(queues) = self.queues.get() else { return self.send(&mut state, &Request::Post(post)) };
+        if let Some(error) = &state.broken {
+            return Err(error.clone());
+        }
+        let id = state.next;
+        let entry = to_entry(id, &post);
+        let start = Instant::now();
+        loop {
+            match state.submitter.push(queues, &entry) {
+                Pushed::Done => break,
+                Pushed::Wake => {
+                    // A full socket is not empty, so it wakes as well; one that is closed is found so by whoever waits.
+                    let _ = self.channel.send(&Request::Doorbell.encode(0), None);
+                    break;
+                }
+                Pushed::Full if start.elapsed() >= self.control_timeout => {
+                    return Err(Error::EngineSilent { after: self.control_timeout });
+                }
+                Pushed::Full if !state.reading => self.take_waiting(&mut state),
+                Pushed::Full => {}
+            }
+            if let Some(error) = &state.broken {
+                return Err(error.clone());
+            }
+            std::thread::sleep(FULL);
+        }
+        state.next += 1;
+        Ok(id)
+    }
+
     /// Sends a request whose answer nobody wants.
     pub(crate) fn submit_ignored(&self, request: &Request) {
         let mut state = self.lock();
@@ -116,7 +189,10 @@ impl Link {
         let mut state = self.lock();
         // Somebody who sleeps on the socket would not notice that his answer was taken from under him.
         if !state.reading {
-            self.take_waiting(&mut state);
+            self.take_completed(&mut state);
+            if !state.arrived.contains_key(&id) {
+                self.take_waiting(&mut state);
+            }
             self.changed.notify_all();
         }
         state.broken.is_some() || state.arrived.contains_key(&id)
@@ -159,24 +235,81 @@ impl Link {
         state.reading = true;
         drop(state);
         // Most answers come soon: to be woken would cost more than to look for them.
-        let early = self.patience.look(|| self.channel.receive().transpose());
-        let waited = if early.is_some() { Ok(()) } else { self.channel.wait_readable(deadline) };
+        let start = Instant::now();
+        let early = self.patience.look(|| self.look());
+        let waited = if early.is_some() { Ok(()) } else { self.wait_readable(deadline) };
+        if early.is_none() && waited.is_ok() {
+            self.patience.slept(start.elapsed());
+        }
         state = self.lock();
         state.reading = false;
-        if let Some(early) = early {
-            self.take(&mut state, early);
-        }
-        match waited {
-            Ok(()) => self.take_waiting(&mut state),
-            Err(SocketError::TimedOut) => {}
-            Err(error) => state.broken = Some(Error::from_socket(&error, Duration::ZERO)),
+        match (early, waited) {
+            (Some(Found::Done(id)), _) => {
+                state.complete(id);
+                self.take_completed(&mut state);
+            }
+            (Some(Found::Packet(packet)), _) => {
+                self.take(&mut state, packet);
+                self.take_waiting(&mut state);
+            }
+            (None, Ok(())) => self.take_woken(&mut state),
+            (None, Err(SocketError::TimedOut)) => self.take_completed(&mut state),
+            (None, Err(error)) => state.broken = Some(Error::from_socket(&error, Duration::ZERO)),
         }
         self.changed.notify_all();
         state
     }
 
-    /// Takes every packet that has arrived.
+    /// What is there already: in the queue, where there is one, for most answers come there.
+    fn look(&self) -> Option<Found> {
+        match self.queues.get() {
+            Some(queues) => self.taker().take(queues).map(Found::Done),
+            None => self.channel.receive().transpose().map(Found::Packet),
+        }
+    }
+
+    /// Sleeps until something is in the queue or on the socket.
+    fn wait_readable(&self, deadline: Instant) -> Result<(), SocketError> {
+        let Some(queues) = self.queues.get() else { return self.channel.wait_readable(deadline) };
+        // Only the reader takes, and this is the reader.
+        let may = self.taker().may_sleep(queues);
+        let waited = if may { self.channel.wait_readable(deadline) } else { Ok(()) };
+        self.taker().wakes(queues);
+        waited
+    }
+
+    /// Takes every completion that is in the queue.
+    fn take_completed(&self, state: &mut State) {
+        let Some(queues) = self.queues.get() else { return };
+        let mut taker = self.taker();
+        while state.broken.is_none()
+            && let Some(id) = taker.take(queues)
+        {
+            state.complete(id);
+        }
+    }
+
+    fn taker(&self) -> MutexGuard<'_, Taker> {
+        self.taker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what has arrived after a sleep: most often a completion and the doorbell that told of it, and nothing else.
+    fn take_woken(&self, state: &mut State) {
+        let before = state.answered;
+        self.take_completed(state);
+        if state.answered != before {
+            match self.channel.receive().transpose() {
+                None => return,
+                Some(Ok(received)) if Reply::decode(&received.packet) == Ok((0, Reply::Doorbell)) => return,
+                Some(received) => self.take(state, received),
+            }
+        }
+        self.take_waiting(state);
+    }
+
+    /// Takes everything that has arrived.
     fn take_waiting(&self, state: &mut State) {
+        self.take_completed(state);
         while state.broken.is_none() {
             match self.channel.receive().transpose() {
                 None => return,
@@ -192,7 +325,11 @@ impl Link {
                 Ok((id, reply)) => state.arrive(id, Answer { reply, descriptor: received.descriptor }),
                 Err(error) => state.broken = Some(error.into()),
             },
-            Err(error) => state.broken = Some(Error::from_socket(&error, Duration::ZERO)),
+            Err(error) => {
+                // What was completed before the end is complete.
+                self.take_completed(state);
+                state.broken = Some(Error::from_socket(&error, Duration::ZERO));
+            }
         }
     }
 
@@ -221,12 +358,19 @@ impl Link {
 }
 
 impl State {
+    /// The queue says that a call has succeeded.
+    fn complete(&mut self, id: u64) {
+        self.arrive(id, Answer { reply: Reply::Done, descriptor: None });
+    }
+
     fn arrive(&mut self, id: u64, answer: Answer) {
         let expected = answer.reply.descriptors();
         let found = usize::from(answer.descriptor.is_some());
         if let (0, Reply::Failed(failure)) = (id, &answer.reply) {
             // About the connection as a whole, which the engine closes.
             self.broken = Some(Error::Failed { call: "attach", failure: failure.clone() });
+        } else if (id, &answer.reply, found) == (0, &Reply::Doorbell, 0) {
+            // It has rung: whoever reads it looks into the queue.
         } else if id == 0 || id >= self.next {
             self.broken =
                 Some(Error::Engine { cause: format!("answer to request {id}, which was never made") });

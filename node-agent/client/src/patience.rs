@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 /// Bounds of a spin, in nanoseconds.
 const LEAST: u32 = 2_000;
 const MOST: u32 = 60_000;
+/// A wait that ended up to here, by being woken, would have been worth a spin of [`MOST`].
+const SOON: Duration = Duration::from_micros(80);
 /// Looks between two looks at the clock, where the processor is not offered.
 const LOOKS: u32 = 64;
-/// Longest time without the processor of a thread that is not in anybody's way.
-const LAP: Duration = Duration::from_micros(200);
+/// Longest time without the processor of a thread that is not in anybody's way; who computes keeps it for longer.
+const LAP: Duration = Duration::from_millis(1);
 
 /// How long spinning is worth it for one kind of wait.
 #[derive(Debug)]
@@ -34,6 +36,15 @@ impl Patience {
     /// For waiting for another process, which may need this processor.
     pub(crate) fn offering() -> Self {
         Self { budget: AtomicU32::new(MOST / 2), offers: true }
+    }
+
+    /// A wait has ended that was too long for the last look, after this time in all. Says what a look alone cannot know:
+    /// that a longer one would have done.
+    pub(crate) fn slept(&self, after: Duration) {
+        if after <= SOON {
+            let budget = self.budget.load(Ordering::Relaxed);
+            self.budget.store(budget.saturating_mul(8).min(MOST), Ordering::Relaxed);
+        }
     }
 
     /// Looks for something a little while.
@@ -69,6 +80,20 @@ impl Patience {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Short looks that fail must not keep it from ever trying a longer one.
+    #[test]
+    fn it_recovers_where_longer_looks_are_worth_it() {
+        let patience = Patience::offering();
+        (0..20).for_each(|_| assert_eq!(patience.look(|| None::<()>), None));
+        patience.slept(SOON * 2);
+        assert_eq!(patience.budget.load(Ordering::Relaxed), LEAST);
+        for _ in 0..3 {
+            assert_eq!(patience.look(|| None::<()>), None);
+            patience.slept(SOON);
+        }
+        assert_eq!(patience.budget.load(Ordering::Relaxed), MOST);
+    }
 
     #[test]
     fn it_learns_and_stays_within_its_bounds() {

@@ -204,7 +204,7 @@ impl<'a> Bench<'a> {
 
     fn turn(&mut self, wait: Duration) -> Result<(), EngineBenchError> {
         let Bench { machine, memory, rails, clock, external, .. } = self;
-        let mut bridge = Bridge { machine, memory, clock: *clock, external };
+        let mut bridge = Bridge { machine, memory, clock: *clock, external, callers: &() };
         Ok(drive(&mut bridge, rails, wait)?)
     }
 

@@ -171,10 +171,13 @@ impl Engine {
             let sleep =
                 self.next_deadline().map_or(LONGEST_SLEEP, |at| at.saturating_sub(now).min(LONGEST_SLEEP));
             let (machine, memory, clock) = (&mut self.machine, &mut self.memory, self.clock);
-            drive(&mut Bridge { machine, memory, clock, external: &mut ready }, &mut self.rails, sleep)?;
+            let mut bridge =
+                Bridge { machine, memory, clock, external: &mut ready, callers: &self.ranks.callers };
+            drive(&mut bridge, &mut self.rails, sleep)?;
             for token in ready.drain(..) {
                 self.serve(token);
             }
+            self.serve_queues();
             self.complete_calls();
             self.pass_time();
         }

@@ -15,6 +15,7 @@ pub mod config;
 pub mod control;
 
 mod board;
+mod callers;
 mod calls;
 mod engine;
 mod failure;

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use node_agent_collective::shape::Time;
 use node_agent_local::{
-    Channel, Failure as RankFailure, FailureCode, Listener, PeerIdentity, Presence, RailBytes, Region, Reply,
-    Request, SocketError, Welcome,
+    Channel, Failure as RankFailure, FailureCode, Listener, PeerIdentity, Presence, Pushed, RailBytes,
+    Region, Reply, Request, SocketError, Welcome,
 };
 use tracing::{debug, info, warn};
 
 use crate::board::{Shared, raise_descriptor_limit};
+use crate::callers::Callers;
 use crate::engine::{ByToken, Engine, after, unwatch, watch};
 use crate::failure::{about_rank, plain};
 
@@ -59,6 +60,8 @@ impl Connection {
 pub(crate) struct Ranks {
     pub(crate) listener: Listener,
     pub(crate) connections: ByToken<Connection>,
+    /// The queues of those that have some.
+    pub(crate) callers: Callers,
     attached: BTreeMap<u32, usize>,
     /// Collectives that each local rank has posted.
     posted: BTreeMap<u32, u64>,
@@ -83,6 +86,7 @@ impl Ranks {
         Ok(Self {
             listener,
             connections: ByToken::new(),
+            callers: Callers::default(),
             attached: BTreeMap::new(),
             posted: BTreeMap::new(),
             detached: BTreeSet::new(),
@@ -206,11 +210,13 @@ impl Engine {
                 Ok(_) => return self.expel(token, "a request came with a file descriptor"),
                 Err(error) => return self.expel(token, &error.to_string()),
             };
+            // What is in the queue was put there before this was sent.
+            self.serve_queue(token);
             self.answer(token, request.0, request.1);
         }
     }
 
-    fn answer(&mut self, token: usize, id: u64, request: Request) {
+    pub(crate) fn answer(&mut self, token: usize, id: u64, request: Request) {
         let Some(connection) = self.ranks.connections.get(&token) else { return };
         if connection.rank.is_none() && !matches!(request, Request::Hello { .. }) {
             return self.expel(token, "the first request must be hello");
@@ -225,6 +231,8 @@ impl Engine {
             },
             Request::Counters => Ok(self.counters()),
             Request::Board => return self.board(token, id),
+            Request::Queues => return self.queues(token, id),
+            Request::Doorbell => return,
             Request::Map { rank, buffer } => return self.map(token, id, rank, buffer),
             Request::Report(failure) => Ok(self.report(token, failure)),
             Request::Cause => Ok(self.board_cause()),
@@ -363,15 +371,26 @@ impl Engine {
         }
     }
 
-    /// Sends a reply; a rank that does not take it is given up.
+    /// Sends a reply, by the queue if that can hold it; a rank that does not take it is given up.
     pub(crate) fn reply(&mut self, token: usize, id: u64, reply: &Reply) {
         let Some(connection) = self.ranks.connections.get(&token) else { return };
+        if *reply == Reply::Done {
+            match self.ranks.callers.complete(token, id) {
+                Pushed::Done => return,
+                Pushed::Wake => {
+                    // A full socket is not empty, so it wakes as well.
+                    let _ = connection.channel.send(&Reply::Doorbell.encode(0), None);
+                    return;
+                }
+                Pushed::Full => {}
+            }
+        }
         taken(connection.channel.send(&reply.encode(id), None))
             .unwrap_or_else(|why| self.close_rank(token, &why));
     }
 
     /// Closes the connection of a process that broke the protocol, after telling it why.
-    fn expel(&mut self, token: usize, why: &str) {
+    pub(crate) fn expel(&mut self, token: usize, why: &str) {
         if let Some(connection) = self.ranks.connections.get(&token) {
             warn!(
                 rank = connection.rank,
@@ -398,6 +417,7 @@ impl Engine {
 
     fn forget(&mut self, token: usize) -> Option<Connection> {
         let connection = self.ranks.connections.remove(&token)?;
+        self.ranks.callers.remove(token);
         unwatch(&self.rails, &connection.channel);
         self.tokens.give_back(token);
         if let Some(rank) = connection.rank {

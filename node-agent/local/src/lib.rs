@@ -6,6 +6,7 @@
 //! - [`Region`]: one shared buffer, mapped; the only place with `unsafe`, apart from [`copy`].
 //! - [`Request`] and [`Reply`]: the messages, pure values with a strict binary form.
 //! - [`Board`] and [`Table`]: how the ranks of one server do collectives themselves in shared memory.
+//! - [`Queues`]: calls and completions in shared memory, without a system call while both sides are awake.
 //! - [`Listener`] and [`Channel`]: the socket that carries messages and, with one of them, a file descriptor.
 //! - [`Element`]: the Rust types whose slices can be reduced.
 
@@ -16,6 +17,7 @@ mod element;
 mod fold;
 mod message;
 mod post;
+mod queues;
 mod region;
 mod socket;
 
@@ -29,5 +31,8 @@ pub use fold::fold;
 pub use message::{Failure, FailureCode, RailBytes, Reply, Request, Welcome};
 pub use message::{MAX_MESSAGE, MAX_RAILS, MAX_TEXT, VERSION};
 pub use post::{Post, Span};
+pub use queues::{
+    Absurd, Acceptor, Completer, ENTRY, Lines, Pushed, Queues, Submitter, Taker, entry, to_entry,
+};
 pub use region::{Region, RegionError};
 pub use socket::{Channel, Listener, PeerIdentity, Received, ShortPath, SocketError};

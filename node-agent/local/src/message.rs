@@ -59,6 +59,10 @@ pub enum Request {
     Report(Failure),
     /// Why has the board failed? Answered by [`Reply::Failed`].
     Cause,
+    /// Hand out queues for this rank's calls; answered by [`Reply::Queues`].
+    Queues,
+    /// A call is in the queues, and the engine sleeps. Never answered.
+    Doorbell,
     /// The rank is finished: what follows is a clean close. Answered by [`Reply::Done`].
     Detach,
 }
@@ -80,6 +84,10 @@ pub enum Reply {
         /// Ranks that it was made for.
         ranks: u32,
     },
+    /// Queues were made; their memory file comes with this message.
+    Queues,
+    /// A completion is in the queues, and the rank sleeps. It answers nothing: its id is 0.
+    Doorbell,
     /// Done.
     Done,
     /// Not done, and why.
@@ -232,6 +240,8 @@ impl Request {
     const MAP: u16 = 8;
     const REPORT: u16 = 9;
     const CAUSE: u16 = 10;
+    const QUEUES: u16 = 11;
+    const DOORBELL: u16 = 12;
 
     /// The packet of this request under `id`.
     pub fn encode(&self, id: u64) -> Vec<u8> {
@@ -250,6 +260,8 @@ impl Request {
             Self::Map { rank, buffer } => with(Self::MAP, id, |w| w.u32(*rank).u32(*buffer)),
             Self::Report(failure) => with(Self::REPORT, id, |w| failure.encode(w)),
             Self::Cause => header(Self::CAUSE, id),
+            Self::Queues => header(Self::QUEUES, id),
+            Self::Doorbell => header(Self::DOORBELL, id),
         }
         .finish()
     }
@@ -271,6 +283,8 @@ impl Request {
             Self::MAP => Self::Map { rank: r.u32()?, buffer: r.u32()? },
             Self::REPORT => Self::Report(Failure::decode(&mut r)?),
             Self::CAUSE => Self::Cause,
+            Self::QUEUES => Self::Queues,
+            Self::DOORBELL => Self::Doorbell,
             found => return Err(ProtocolError::Kind { found }),
         };
         r.finish()?;
@@ -285,6 +299,8 @@ impl Reply {
     const FAILED: u16 = 0x8004;
     const COUNTERS: u16 = 0x8005;
     const BOARD: u16 = 0x8006;
+    const QUEUES: u16 = 0x8007;
+    const DOORBELL: u16 = 0x8008;
 
     /// The packet of this reply to request `id`.
     pub fn encode(&self, id: u64) -> Vec<u8> {
@@ -292,6 +308,8 @@ impl Reply {
             Self::Welcome(welcome) => with(Self::WELCOME, id, |w| welcome.encode(w)),
             Self::Buffer { buffer, bytes } => with(Self::BUFFER, id, |w| w.u32(*buffer).u64(*bytes)),
             Self::Board { ranks } => with(Self::BOARD, id, |w| w.u32(*ranks)),
+            Self::Queues => header(Self::QUEUES, id),
+            Self::Doorbell => header(Self::DOORBELL, id),
             Self::Done => header(Self::DONE, id),
             Self::Failed(failure) => with(Self::FAILED, id, |w| failure.encode(w)),
             Self::Counters { rails, operations } => with(Self::COUNTERS, id, |w| {
@@ -311,6 +329,8 @@ impl Reply {
             Self::WELCOME => Self::Welcome(Welcome::decode(&mut r)?),
             Self::BUFFER => Self::Buffer { buffer: r.u32()?, bytes: r.u64()? },
             Self::BOARD => Self::Board { ranks: r.u32()? },
+            Self::QUEUES => Self::Queues,
+            Self::DOORBELL => Self::Doorbell,
             Self::DONE => Self::Done,
             Self::FAILED => Self::Failed(Failure::decode(&mut r)?),
             Self::COUNTERS => decode_counters(&mut r)?,
@@ -322,7 +342,7 @@ impl Reply {
 
     /// File descriptors that travel with this reply.
     pub fn descriptors(&self) -> usize {
-        usize::from(matches!(self, Self::Buffer { .. } | Self::Board { .. }))
+        usize::from(matches!(self, Self::Buffer { .. } | Self::Board { .. } | Self::Queues))
     }
 }
 

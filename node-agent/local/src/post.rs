@@ -30,26 +30,36 @@ pub struct Post {
 impl Post {
     /// The post as words for a board; `extra` is carried along for the ranks' own use.
     pub fn to_words(&self, extra: u64) -> [u64; WORDS] {
-        let mut w = Writer::default();
-        self.encode(&mut w);
-        let mut words = [0; WORDS];
-        // A post has a fixed length, which the test below holds against the room.
-        for (word, bytes) in words.iter_mut().zip(w.finish().chunks(size_of::<u64>())) {
-            let mut whole = [0; size_of::<u64>()];
-            whole[..bytes.len()].copy_from_slice(bytes);
-            *word = u64::from_le_bytes(whole);
-        }
+        let mut words = self.pack();
         words[WORDS - 1] = extra;
         words
     }
 
     /// Reads what [`Post::to_words`] made: the post and the extra word.
     pub fn from_words(words: &[u64; WORDS]) -> Result<(Self, u64), ProtocolError> {
+        Ok((Self::unpack(words)?, words[WORDS - 1]))
+    }
+
+    /// The post in the first of so many words. It has a fixed length, which tests hold against the room.
+    pub(crate) fn pack<const N: usize>(&self) -> [u64; N] {
+        let mut w = Writer::default();
+        self.encode(&mut w);
+        let mut words = [0; N];
+        for (word, bytes) in words.iter_mut().zip(w.finish().chunks(size_of::<u64>())) {
+            let mut whole = [0; size_of::<u64>()];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_le_bytes(whole);
+        }
+        words
+    }
+
+    /// Reads what [`Post::pack`] made.
+    pub(crate) fn unpack(words: &[u64]) -> Result<Self, ProtocolError> {
         let mut bytes = [0; WORDS * size_of::<u64>()];
         for (place, word) in bytes.chunks_mut(size_of::<u64>()).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
-        Ok((Self::decode(&mut Reader::new(&bytes))?, words[WORDS - 1]))
+        Self::decode(&mut Reader::new(&bytes))
     }
 
     pub(crate) fn encode<'w>(&self, w: &'w mut Writer) -> &'w mut Writer {

@@ -52,6 +52,8 @@ fn request() -> impl Strategy<Value = Request> {
         any::<(u32, u32)>().prop_map(|(rank, buffer)| Request::Map { rank, buffer }),
         failure().prop_map(Request::Report),
         Just(Request::Cause),
+        Just(Request::Queues),
+        Just(Request::Doorbell),
     ]
 }
 
@@ -86,6 +88,8 @@ fn reply() -> impl Strategy<Value = Reply> {
         })),
         any::<(u32, u64)>().prop_map(|(buffer, bytes)| Reply::Buffer { buffer, bytes }),
         Just(Reply::Done),
+        Just(Reply::Queues),
+        Just(Reply::Doorbell),
         failure().prop_map(Reply::Failed),
         any::<u32>().prop_map(|ranks| Reply::Board { ranks }),
         (proptest::collection::vec(rail, 0..=MAX_RAILS), any::<u64>())

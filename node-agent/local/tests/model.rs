@@ -1,4 +1,4 @@
-//! Every interleaving of the board's protocol, by loom, on the very file that runs in production.
+//! Every interleaving of the protocols of the board and of the queues, by loom, on the very files that run in production.
 //!
 //! Loom's atomics stand in for the shared memory, a mutex and a condition variable for the kernel's futex (which compares
 //! and goes to sleep as one step). A lost wake-up shows as a deadlock, a tile done twice or read too early as a race.
@@ -17,6 +17,10 @@ mod sync {
 
 #[path = "../src/board/protocol.rs"]
 mod protocol;
+#[path = "model/queues.rs"]
+mod queue_tests;
+#[path = "../src/queues/protocol.rs"]
+mod queues;
 
 use std::time::Duration;
 

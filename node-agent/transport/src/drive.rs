@@ -25,6 +25,25 @@ impl Clock {
     }
 }
 
+/// Those who hand in work without an event, by memory that they share with the caller; see [`Sink::is_called`] and
+/// [`Sink::sleeps`].
+pub trait Callers {
+    /// Whether one of them has handed in something.
+    fn is_called(&self) -> bool;
+
+    /// From now on who hands in something makes an event of it, or need not any more.
+    fn sleeps(&self, asleep: bool);
+}
+
+/// Nobody.
+impl Callers for () {
+    fn is_called(&self) -> bool {
+        false
+    }
+
+    fn sleeps(&self, _asleep: bool) {}
+}
+
 /// Hands a transport's events to a machine and its memory's bytes to the transport.
 pub struct Bridge<'a, M> {
     /// The machine.
@@ -35,6 +54,8 @@ pub struct Bridge<'a, M> {
     pub clock: Clock,
     /// Takes the tokens of the caller's own event sources.
     pub external: &'a mut Vec<usize>,
+    /// Those who hand in work without an event.
+    pub callers: &'a dyn Callers,
 }
 
 impl<M: Memory> Sink for Bridge<'_, M> {
@@ -79,6 +100,14 @@ impl<M: Memory> Sink for Bridge<'_, M> {
 
     fn external(&mut self, token: usize) {
         self.external.push(token);
+    }
+
+    fn is_called(&self) -> bool {
+        self.callers.is_called()
+    }
+
+    fn sleeps(&mut self, asleep: bool) {
+        self.callers.sleeps(asleep);
     }
 }
 

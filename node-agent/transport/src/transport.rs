@@ -47,6 +47,15 @@ pub trait Sink {
 
     /// A source that the caller registered beside the rails is ready (see [`crate::tcp::TcpRails::registry`]).
     fn external(&mut self, _token: usize) {}
+
+    /// Whether somebody has handed in work that gives no event; a wait for events ends when it is so.
+    fn is_called(&self) -> bool {
+        false
+    }
+
+    /// The transport is about to sleep, or awake again. Whoever hands in work while it sleeps makes an event of it; what was
+    /// handed in before shows in [`Sink::is_called`], which the transport asks after this and before it sleeps.
+    fn sleeps(&mut self, _asleep: bool) {}
 }
 
 /// Bytes and frames of one link since its start, headers included.

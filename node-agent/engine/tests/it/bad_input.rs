@@ -9,7 +9,10 @@ use std::time::Instant;
 use node_agent_client::{Attach, Call, Client, Dtype, Error, FailureCode, Operation, ReduceOp, Work};
 use node_agent_engine::JobKey;
 use node_agent_engine::control::{Reply, Request, Stats};
-use node_agent_local::{Channel, Post, Reply as RankReply, Request as RankRequest, Span};
+use node_agent_local::{
+    Channel, ENTRY, Post, Queues, Reply as RankReply, Request as RankRequest, Span, Submitter, Taker,
+    to_entry,
+};
 
 use crate::world::{LONG, Running, World, config, connect, key};
 
@@ -75,6 +78,118 @@ fn an_attached_rank_that_breaks_the_protocol_is_lost_but_the_engine_is_not() {
     assert_eq!(error.code(), FailureCode::RankLost);
     assert!(error.to_string().contains("rank 1"), "{error}");
     assert_eq!(world.engines[0].status().attached, [0]);
+}
+
+/// Attaches rank 1 by hand and gets its queues.
+fn attached_by_hand(world: &World) -> (Channel, Queues) {
+    let channel = Channel::connect(&world.engines[0].config.socket).unwrap();
+    let hello = RankRequest::Hello { rank: 1, pid: 1, job_uid: "uid-1".into() };
+    channel.send(&hello.encode(1), None).unwrap();
+    assert!(matches!(next_reply(&channel), Some((1, RankReply::Welcome(_)))));
+    channel.send(&RankRequest::Queues.encode(2), None).unwrap();
+    channel.wait_readable(Instant::now() + LONG).unwrap();
+    let received = channel.receive().unwrap().unwrap();
+    assert_eq!(RankReply::decode(&received.packet), Ok((2, RankReply::Queues)));
+    let queues = Queues::open(received.descriptor.unwrap()).unwrap();
+    (channel, queues)
+}
+
+/// Whatever a rank scribbles over its queues: it is expelled with a typed error, the others hear of it, the engine goes on.
+#[test]
+fn a_rank_that_scribbles_over_its_queues_is_expelled() {
+    let mut seed = 0xface_u64;
+    for round in 0..12 {
+        let world = World::new(&[0, 0], 0);
+        let zero = world.attach(0);
+        let (channel, queues) = attached_by_hand(&world);
+        let bytes = queues.region().len();
+        let mut junk: Vec<u8> = (0..bytes).map(|_| random(&mut seed)).collect();
+        match round {
+            0 => junk.fill(0xff),
+            // One good-looking entry of nonsense.
+            1 => {
+                junk[..128].fill(0);
+                junk[0] = 1;
+            }
+            _ => {}
+        }
+        queues.region().write(0, &junk).unwrap();
+        channel.send(&RankRequest::Doorbell.encode(0), None).unwrap();
+        let (id, reply) = next_reply(&channel).unwrap();
+        assert_eq!((id, code(&reply)), (0, FailureCode::Protocol), "seed 0xface round {round}");
+        assert_eq!(zero.barrier().unwrap_err().code(), FailureCode::RankLost);
+        assert_eq!(world.engines[0].status().attached, [0]);
+    }
+}
+
+/// Calls by the queue, a packet that overtakes them nowhere, completions that nobody takes, queues asked for twice.
+#[test]
+fn queues_keep_their_order_and_their_bounds() {
+    let world = World::new(&[0, 1], 1);
+    let client = world.attach(0);
+    let channel = Channel::connect(&world.engines[1].config.socket).unwrap();
+    let send = |id: u64, request: RankRequest| channel.send(&request.encode(id), None).unwrap();
+    let next = || {
+        channel.wait_readable(Instant::now() + LONG).unwrap();
+        let received = channel.receive().unwrap().unwrap();
+        (RankReply::decode(&received.packet).unwrap(), received.descriptor)
+    };
+    send(1, RankRequest::Hello { rank: 1, pid: 1, job_uid: String::new() });
+    next();
+    send(2, RankRequest::Queues);
+    let queues = Queues::open(next().1.unwrap()).unwrap();
+    send(3, RankRequest::Queues);
+    let ((id, again), _) = next();
+    assert_eq!((id, code(&again)), (3, FailureCode::InvalidArgument));
+    send(4, RankRequest::Alloc { bytes: 64 });
+    let ((_, RankReply::Buffer { buffer, .. }), _) = next() else { panic!("no buffer") };
+
+    // The buffer is given back right after the call that uses it was put in: the call has it all the same.
+    let (mut submitter, mut taker) = (Submitter::default(), Taker::default());
+    let span = Span { buffer, offset: 0 };
+    let call = Call { operation: Operation::AllReduce, dtype: Dtype::I32, reduce: ReduceOp::Sum, count: 16 };
+    let post = |call| Post { call, input: span, output: span, timeout_ms: 0 };
+    let _ = submitter.push(&queues, &to_entry(5, &post(call)));
+    send(6, RankRequest::Free { buffer });
+    client.all_reduce(&mut [1_i32; 16], ReduceOp::Sum).unwrap();
+    // Completions that are not taken go over the socket once the queue is full.
+    let barrier = Post { input: Span::default(), output: Span::default(), ..post(Call::BARRIER) };
+    let many = 300;
+    for id in 7..7 + many {
+        let _ = submitter.push(&queues, &to_entry(id, &barrier));
+        send(0, RankRequest::Doorbell);
+        client.barrier().unwrap();
+    }
+    let mut done: Vec<u64> = std::iter::from_fn(|| taker.take(&queues)).collect();
+    assert_eq!(done[..2], [6, 5], "given back while the call was under way");
+    let deadline = Instant::now() + LONG;
+    while done.len() < 2 + usize::try_from(many).unwrap() {
+        assert!(Instant::now() < deadline, "{} came", done.len());
+        done.extend(taker.take(&queues));
+        if let Some(received) = channel.receive().unwrap() {
+            let (id, reply) = RankReply::decode(&received.packet).unwrap();
+            assert_eq!(reply, RankReply::Done);
+            done.push(id);
+        }
+    }
+    done.sort_unstable();
+    assert_eq!(done, (5..7 + many).collect::<Vec<_>>());
+    assert_eq!(taker.take(&queues), None);
+    let _ = submitter.push(&queues, &[u64::MAX; ENTRY]);
+    send(0, RankRequest::Doorbell);
+    assert_eq!(code(&next().0.1), FailureCode::Protocol);
+}
+
+/// More calls at once than the queue has entries.
+#[test]
+fn more_calls_than_the_queue_holds_are_done() {
+    let world = World::with(&[0, 1], 1, |config| config.limits.outstanding = 1000);
+    let barrier = Work { call: Call::BARRIER, input: None, output: None };
+    world.each_rank(|client| {
+        let waiting: Vec<_> = (0..600).map(|_| client.post(barrier).unwrap()).collect();
+        waiting.into_iter().for_each(|pending| pending.wait().unwrap());
+        client.barrier().unwrap();
+    });
 }
 
 #[test]

@@ -48,8 +48,8 @@ fn node(net: &MemoryNet, node: Node, between: &(dyn Fn(&mut Machine) + Sync)) ->
         while (ended.len() <= round || !machine.is_quiet()) && idle < Duration::from_millis(200) {
             assert!(Instant::now() < deadline);
             let mut external = Vec::new();
-            let mut bridge =
-                Bridge { machine: &mut machine, memory: &mut memory, clock, external: &mut external };
+            let (machine, memory, external) = (&mut machine, &mut memory, &mut external);
+            let mut bridge = Bridge { machine, memory, clock, external, callers: &() };
             drive(&mut bridge, &mut rails, Duration::from_millis(10)).unwrap();
             ended.extend(std::iter::from_fn(|| machine.poll_completion()));
             idle += if ended.len() > round { Duration::from_millis(10) } else { Duration::ZERO };

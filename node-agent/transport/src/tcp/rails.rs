@@ -328,14 +328,27 @@ impl TcpRails {
         }
     }
 
-    /// Waits for events: spins first if that is likely to be worth it.
-    fn wait(&mut self, wait: Option<Duration>, start: Instant) -> Result<(), TransportError> {
-        if wait != Some(Duration::ZERO) && self.spin.begins(start) {
-            let mut last = start;
+    /// Waits for events, or until the sink is called: spins first if that is likely to be worth it.
+    fn wait(
+        &mut self,
+        wait: Option<Duration>,
+        start: Instant,
+        sink: &mut dyn Sink,
+    ) -> Result<(), TransportError> {
+        if wait == Some(Duration::ZERO) {
+            return self.ask(wait);
+        }
+        let mut now = start;
+        if self.spin.begins(start) {
             loop {
-                self.ask(Some(Duration::ZERO))?;
-                let now = Instant::now();
-                if !self.events.is_empty() {
+                let called = sink.is_called();
+                if called {
+                    self.events.clear();
+                } else {
+                    self.ask(Some(Duration::ZERO))?;
+                }
+                let last = std::mem::replace(&mut now, Instant::now());
+                if called || !self.events.is_empty() {
                     self.spin.ended(now - start, false);
                     return Ok(());
                 }
@@ -343,15 +356,18 @@ impl TcpRails {
                 if over || self.spin.lap(start, last, now) == Lap::Stop {
                     break;
                 }
-                last = now;
                 std::thread::yield_now();
             }
         }
-        self.ask(wait)?;
-        if wait != Some(Duration::ZERO) && !self.events.is_empty() {
+        sink.sleeps(true);
+        let called = sink.is_called();
+        let left = wait.map(|wait| wait.saturating_sub(now - start));
+        let asked = self.ask(if called { Some(Duration::ZERO) } else { left });
+        sink.sleeps(false);
+        if called || !self.events.is_empty() {
             self.spin.ended(start.elapsed(), true);
         }
-        Ok(())
+        asked
     }
 
     fn ask(&mut self, wait: Option<Duration>) -> Result<(), TransportError> {
@@ -427,7 +443,7 @@ impl Transport for TcpRails {
         let busy =
             self.watched || !self.ready.is_empty() || !self.crowd.is_empty() || !self.changes.is_empty();
         let wait = if busy { Some(Duration::ZERO) } else { timeout.into_iter().chain(timer).min() };
-        self.wait(wait, now)?;
+        self.wait(wait, now, sink)?;
         let mut seen = std::mem::take(&mut self.seen);
         seen.extend(self.events.iter().map(Seen::of));
         seen.drain(..).for_each(|seen| self.handle(seen, sink));

@@ -71,7 +71,7 @@ impl Engine {
 
     fn turn(&mut self, timeout: Duration) {
         let Engine { machine, memory, rails, clock, external, ended } = self;
-        let mut bridge = Bridge { machine, memory, clock: *clock, external };
+        let mut bridge = Bridge { machine, memory, clock: *clock, external, callers: &() };
         drive(&mut bridge, rails, timeout).unwrap();
         ended.extend(std::iter::from_fn(|| machine.poll_completion()));
     }
