@@ -8,13 +8,17 @@
 pub mod cabling;
 pub mod csv;
 pub mod generate;
+pub mod lldp;
+pub mod moves;
 pub mod natural;
 #[cfg(test)]
 mod tests;
+pub mod verify;
 
 pub use cabling::{Imported, import};
 pub use csv::{Table, TableError};
 pub use generate::{Generated, Shape, ShapeError, generate};
+pub use verify::{Verdict, verify};
 
 /// One thing that was found in a text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,3 +2,5 @@
 
 mod cabling;
 mod generate;
+mod moves;
+mod verify;
