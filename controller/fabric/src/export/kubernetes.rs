@@ -1,0 +1,95 @@
+//! Kubernetes: Kueue's Topology with the labels of its nodes, and Volcano's HyperNodes.
+
+use proto_model::Fabric;
+
+use super::{Export, Tree, comments};
+
+/// Label of the block, where pods are gathered in blocks.
+pub const BLOCK: &str = "railyard.io/block";
+/// Label of the pod.
+pub const POD: &str = "railyard.io/pod";
+
+/// The value of a label, or a name of an object: letters, digits and `-` (`.` and `_` in labels), at most 63.
+fn value(name: &str) -> String {
+    let right = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.' || c == '_';
+    let text: String = name.chars().take(63).map(|c| if right(c) { c } else { '-' }).collect();
+    text.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()
+}
+
+fn object(name: &str) -> String {
+    let text: String =
+        name.to_ascii_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    text.trim_matches('-').to_owned()
+}
+
+/// A Topology of Kueue (0.14 and later), and the labels that its levels read, as Node documents for `kubectl apply
+/// --server-side`. Nodes are taken to be called in Kubernetes as in the fabric.
+#[must_use]
+pub fn kueue(fabric: &Fabric) -> Export {
+    let tree = Tree::of(fabric);
+    let mut lost = tree.lost.clone();
+    lost.push("rank order: pods of a job are ordered within what Kueue assigns, not along rails".into());
+    let mut text = comments(&format!("Kueue Topology and node labels of fabric {}", fabric.name), &lost);
+    let blocks = tree.blocks.len() > 1;
+    text.push_str(&format!(
+        "apiVersion: kueue.x-k8s.io/v1beta1\nkind: Topology\nmetadata:\n  name: {:?}\nspec:\n  levels:\n",
+        object(&fabric.name)
+    ));
+    for label in blocks.then_some(BLOCK).into_iter().chain([POD, "kubernetes.io/hostname"]) {
+        text.push_str(&format!("  - nodeLabel: {label:?}\n"));
+    }
+    for (block, pod) in tree.pods() {
+        for node in &pod.nodes {
+            text.push_str(&format!(
+                "---\napiVersion: v1\nkind: Node\nmetadata:\n  name: {:?}\n  labels:\n",
+                node.as_str()
+            ));
+            if blocks {
+                text.push_str(&format!("    {BLOCK:?}: {:?}\n", value(&block.name)));
+            }
+            text.push_str(&format!("    {POD:?}: {:?}\n", value(&pod.name)));
+        }
+    }
+    Export { text, lost }
+}
+
+/// HyperNodes of Volcano: pods at tier 1, blocks above where there are any, the fabric at the top.
+#[must_use]
+pub fn volcano(fabric: &Fabric) -> Export {
+    let tree = Tree::of(fabric);
+    let mut lost = tree.lost.clone();
+    lost.push("rank order: Volcano places tasks within HyperNodes, not along rails".into());
+    let mut text = comments(&format!("Volcano HyperNodes of fabric {}", fabric.name), &lost);
+    let mut first = true;
+    let mut node = |name: &str, tier: u32, tier_name: &str, kind: &str, members: Vec<String>| {
+        let divide = if std::mem::take(&mut first) { "" } else { "---\n" };
+        text.push_str(&format!(
+            "{divide}apiVersion: topology.volcano.sh/v1alpha1\nkind: HyperNode\nmetadata:\n  name: {name:?}\nspec:\n  tier: {tier}\n  tierName: {tier_name}\n  members:\n"
+        ));
+        for member in members {
+            text.push_str(&format!(
+                "  - type: {kind}\n    selector:\n      exactMatch:\n        name: {member:?}\n"
+            ));
+        }
+    };
+    for (_, pod) in tree.pods() {
+        let members = pod.nodes.iter().map(ToString::to_string).collect();
+        node(&object(&pod.name), 1, "pod", "Node", members);
+    }
+    let blocks = tree.blocks.len() > 1;
+    if blocks {
+        for block in &tree.blocks {
+            let members = block.pods.iter().map(|pod| object(&pod.name)).collect();
+            node(&object(&block.name), 2, "block", "HyperNode", members);
+        }
+    }
+    let top: Vec<String> = if blocks {
+        tree.blocks.iter().map(|block| object(&block.name)).collect()
+    } else {
+        tree.pods().map(|(_, pod)| object(&pod.name)).collect()
+    };
+    if top.len() > 1 {
+        node("fabric", if blocks { 3 } else { 2 }, "fabric", "HyperNode", top);
+    }
+    Export { text, lost }
+}

@@ -1,0 +1,101 @@
+//! Slurm: topology.conf of topology/tree, and topology.yaml (25.05 and later) with a tree and blocks.
+
+use proto_model::{Fabric, Names};
+
+use super::{Export, Pod, Tree, comments};
+
+/// A name as Slurm's configuration takes it: no blanks, commas, brackets or signs of its own grammar.
+fn plain(name: &str) -> String {
+    let right = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    name.chars().map(|c| if right(c) { c } else { '_' }).collect()
+}
+
+fn nodes(pod: &Pod) -> String {
+    Names::of(pod.nodes.iter().map(|node| node.as_str())).to_string()
+}
+
+/// A tree's switches from the bottom: name, and either nodes or switches below.
+fn switches(tree: &Tree) -> Vec<(String, Below)> {
+    let mut found: Vec<(String, Below)> =
+        tree.pods().map(|(_, pod)| (plain(&pod.name), Below::Nodes(nodes(pod)))).collect();
+    let below = |names: Vec<String>| Below::Switches(Names::of(&names).to_string());
+    if tree.blocks.len() > 1 {
+        for block in &tree.blocks {
+            found.push((block.name.clone(), below(block.pods.iter().map(|pod| plain(&pod.name)).collect())));
+        }
+    }
+    let top: Vec<String> = if tree.blocks.len() > 1 {
+        tree.blocks.iter().map(|block| block.name.clone()).collect()
+    } else {
+        tree.pods().map(|(_, pod)| plain(&pod.name)).collect()
+    };
+    if top.len() > 1 {
+        found.push(("fabric".into(), below(top)));
+    }
+    found
+}
+
+enum Below {
+    Nodes(String),
+    Switches(String),
+}
+
+/// Loses beside what every tree loses.
+fn lost(tree: &Tree) -> Vec<String> {
+    let mut lost = tree.lost.clone();
+    lost.push("rank order: Slurm orders the hosts of a job by name".into());
+    lost
+}
+
+/// `topology.conf` for `TopologyPlugin=topology/tree`.
+#[must_use]
+pub fn slurm_conf(fabric: &Fabric) -> Export {
+    let tree = Tree::of(fabric);
+    let lost = lost(&tree);
+    let mut text =
+        comments(&format!("topology.conf of fabric {} (TopologyPlugin=topology/tree)", fabric.name), &lost);
+    for (name, below) in switches(&tree) {
+        let below = match below {
+            Below::Nodes(nodes) => format!("Nodes={nodes}"),
+            Below::Switches(switches) => format!("Switches={switches}"),
+        };
+        text.push_str(&format!("SwitchName={name} {below}\n"));
+    }
+    Export { text, lost }
+}
+
+/// `topology.yaml`: the tree as the cluster's default, and beside it pods as blocks.
+#[must_use]
+pub fn slurm_yaml(fabric: &Fabric) -> Export {
+    let tree = Tree::of(fabric);
+    let mut lost = lost(&tree);
+    let sizes: Vec<usize> = tree.pods().map(|(_, pod)| pod.nodes.len()).collect();
+    let base = sizes.iter().copied().min().unwrap_or(0);
+    let largest = sizes.iter().copied().max().unwrap_or(0);
+    if largest > base {
+        lost.push(format!(
+            "in the blocks: pods have {base} to {largest} nodes, and Slurm plans with blocks of {base}, the smallest"
+        ));
+    }
+    let mut text =
+        comments(&format!("topology.yaml of fabric {} (Slurm 25.05 and later)", fabric.name), &lost);
+    text.push_str("---\n- topology: pods\n  cluster_default: true\n  tree:\n    switches:\n");
+    for (name, below) in switches(&tree) {
+        let below = match below {
+            Below::Nodes(nodes) => format!("nodes: {nodes:?}"),
+            Below::Switches(switches) => format!("children: {switches:?}"),
+        };
+        text.push_str(&format!("      - switch: {name:?}\n        {below}\n"));
+    }
+    text.push_str("- topology: blocks\n  cluster_default: false\n  block:\n    block_sizes:\n");
+    // The base, and powers of two of it while there are as many pods.
+    let steps = (0..16).map(|power| 1_usize << power).take_while(|times| *times <= sizes.len().max(1));
+    for times in steps {
+        text.push_str(&format!("      - {}\n", base.max(1) * times));
+    }
+    text.push_str("    blocks:\n");
+    for (_, pod) in tree.pods() {
+        text.push_str(&format!("      - block: {:?}\n        nodes: {:?}\n", plain(&pod.name), nodes(pod)));
+    }
+    Export { text, lost }
+}
