@@ -166,6 +166,12 @@ impl Link {
         self.state != State::Down
     }
 
+    /// Whether nothing is on its way on it, no question either.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.outstanding() == 0 && self.doubt.is_none() && self.proof.number == 0
+    }
+
     /// Which life this is, or was the last.
     #[must_use]
     pub fn generation(&self) -> u32 {

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::FrameError;
 use crate::header::{Header, Key, Kind};
+use crate::link::Link;
 use crate::machine::Machine;
 use crate::plan::{FULL, Plan};
 use crate::shape::{MAX_ACTIVE, Node, Rail, Time};
@@ -21,6 +22,9 @@ const STEP: u16 = 40;
 const SLOW: f64 = 2.0;
 /// Pause between two looks at the measured rates.
 const LOOK: Time = Time::from_millis(100);
+/// Looks in a row at which a node's rails must have seemed slow before it says so: rates are rough when a job begins, and
+/// the stripes follow them anyway.
+const LOOKS: u32 = 4;
 /// Versions that operations under way may need at once; with more, no new one is made.
 const VERSIONS: usize = 4;
 /// Weak nodes that a plan names; with more, all count as equal.
@@ -72,6 +76,8 @@ pub struct Agreement {
     /// What this node reported last, how often, and when it looks again.
     told: (Option<Report>, u64),
     look: Time,
+    /// Looks in a row at which rails of this node seemed slow.
+    slow: u32,
     /// Least time that a probe took to come back.
     pub round_trip: Option<Time>,
     // Of the maker only:
@@ -90,6 +96,7 @@ impl Agreement {
             parts: BTreeMap::new(),
             told: (None, 0),
             look: Time::ZERO,
+            slow: 0,
             round_trip: None,
             reports: vec![(healthy, 0); nodes],
             latest: 0,
@@ -113,6 +120,18 @@ impl Agreement {
     pub fn newest(&self) -> &Plan {
         static NONE: std::sync::LazyLock<Plan> = std::sync::LazyLock::new(Plan::default);
         self.plans.values().next_back().unwrap_or(&NONE)
+    }
+
+    /// What the maker said with operation `seq`, as far as it is known: which plan the operation eight later follows.
+    pub fn ahead(&self, seq: u64) -> u8 {
+        self.in_force.get(&(seq + MAX_ACTIVE)).copied().unwrap_or(0)
+    }
+
+    /// A frame that answers for the maker says what that said.
+    pub fn learn_by(&mut self, answered: &[Node], header: &Header) {
+        if let (Key::Collective { seq }, true) = (header.key, answered.contains(&MAKER)) {
+            self.in_force.insert(seq + MAX_ACTIVE, header.plan);
+        }
     }
 
     fn keep(&mut self, plan: Plan) {
@@ -156,8 +175,14 @@ impl Machine {
             return;
         }
         let changed = std::mem::take(&mut self.rails_changed);
-        if changed || now >= self.agreement.look && !self.ops.is_empty() {
+        let looks = now >= self.agreement.look && !self.ops.is_empty();
+        if looks {
             self.agreement.look = now + LOOK;
+            let slow = self.capacity(now, true) < self.capacity(now, false);
+            self.agreement.slow = if slow { self.agreement.slow.saturating_add(1) } else { 0 };
+            self.time_a_trip(now);
+        }
+        if changed || looks {
             self.report(now);
         }
         if self.layout.node == MAKER {
@@ -167,7 +192,7 @@ impl Machine {
 
     fn report(&mut self, now: Time) {
         let report = Report {
-            capacity: self.capacity(now),
+            capacity: self.capacity(now, self.agreement.slow >= LOOKS),
             alpha_ns: self
                 .agreement
                 .round_trip
@@ -190,9 +215,20 @@ impl Machine {
         self.peers[usize::from(MAKER)].control.push_back(header);
     }
 
-    /// What is left of this node's capacity, of 1024: its rails, in full for one that reaches a peer and is as fast as
-    /// the others.
-    fn capacity(&self, now: Time) -> u16 {
+    /// Asks a peer over a link that is idle, so that the answer tells the time of a trip and not of a queue.
+    fn time_a_trip(&mut self, now: Time) {
+        let idle = |(_, _, link): &(Rail, Node, &Link)| link.is_up() && link.is_idle();
+        let Some((rail, peer, _)) = self.links.iter().find(idle) else { return };
+        self.probes += 1;
+        let number = self.probes;
+        let proof = &mut self.links.get_mut(rail, peer).proof;
+        (proof.number, proof.since) = (number, now);
+        self.urge(rail, peer, Kind::Probe { number });
+    }
+
+    /// What is left of this node's capacity, of 1024: its rails, in full for one that reaches a peer and (if rates are to
+    /// count) is as fast as the others.
+    fn capacity(&self, now: Time, by_rate: bool) -> u16 {
         let rails = self.config.rails;
         let rate = |rail: Rail| {
             let rates = self.layout.peers().filter_map(|peer| self.links.get(rail, peer).lasting_rate(now));
@@ -203,10 +239,12 @@ impl Machine {
         let best = rates.iter().flatten().copied().fold(0.0, f64::max);
         let mut sum = 0.0;
         for (rail, rate) in (0..).zip(&rates) {
-            let weight = rate.map_or(1.0, |r| if r * SLOW < best { r / best } else { 1.0 });
+            let slow = rate.filter(|&r| by_rate && r * SLOW < best);
+            let weight = slow.map_or(1.0, |r| r / best);
             let carries = |peer: Node| {
                 let link = self.links.get(rail, peer);
-                link.is_up() && !link.is_drained()
+                // One that is still to come up for the first time is not lost.
+                (link.is_up() || link.generation() == 0) && !link.is_drained()
             };
             // A rail that still reaches anybody can be filled with what goes there.
             sum += if self.layout.peers().any(carries) { weight } else { 0.0 };

@@ -129,7 +129,7 @@ impl Machine {
     }
 
     /// A frame for one link that needs no count, to go out before everything else. A newer one of its kind replaces it.
-    fn urge(&mut self, over: Rail, peer: Node, kind: Kind) {
+    pub(super) fn urge(&mut self, over: Rail, peer: Node, kind: Kind) {
         let slot = match kind {
             Kind::Fence { rail, .. } => (0, rail),
             Kind::Back { rail } => (1, rail),

@@ -1,9 +1,11 @@
 //! Rails die and come back, in any order, at any moment, with and without a word: no operation fails, no bit differs.
 
-use node_agent_collective::Call;
+use node_agent_collective::header::Kind;
 use node_agent_collective::plan::Plan;
 use node_agent_collective::shape::{Time, Tuning};
-use node_agent_collective::{Dtype, Operation, RailState, ReduceOp};
+use node_agent_collective::{
+    Arena, BufferId, Call, Config, Dtype, Machine, Operation, RailCause, RailState, ReduceOp, Region,
+};
 use proptest::prelude::*;
 
 use crate::properties::{Case, cases, run_in};
@@ -197,4 +199,51 @@ fn the_nodes_agree_on_who_is_weak() {
     assert!(names.iter().any(|&version| version > 0), "{names:?}");
     let healed: Vec<_> = net.hosts.iter().map(|h| h.machine.plan().capacities(4)).collect();
     assert_eq!(healed, vec![vec![1024; 4]; 4]);
+}
+
+/// Links come up one after the other when a job is wired up: no node is weak because some of its rails are still to come.
+#[test]
+fn a_rail_that_is_still_to_come_is_not_lost() {
+    let mut memory = Arena::new();
+    let config = |scratch| Config {
+        node: 1,
+        nodes: 3,
+        ranks: vec![0, 1, 2],
+        rails: 4,
+        chunk_bytes: 32 << 10,
+        op_timeout: Time::from_secs(60),
+        epoch: 1,
+        scratch,
+        checksum: false,
+        tuning: Tuning::default(),
+    };
+    let sketch = config(Region::new(BufferId(0), 0, usize::MAX / 4));
+    let scratch = memory.insert(vec![0; sketch.scratch_bytes()]);
+    let mut machine = Machine::new(config(scratch)).unwrap();
+    let mut reports = Vec::new();
+    let mut now = Time::ZERO;
+    let mut turn = |machine: &mut Machine, now: Time| {
+        machine.tick(now);
+        while let Some(frame) = machine.poll_transmit(&mut memory, now) {
+            if let Kind::Report { capacity, .. } = frame.header.kind {
+                reports.push(capacity);
+            }
+        }
+    };
+    for rail in 0..4 {
+        for peer in [2, 0] {
+            now += Time::from_millis(30);
+            machine.rail_up(rail, peer, 1, now);
+            turn(&mut machine, now);
+        }
+    }
+    machine.rail_down(3, 0, 1, RailCause::NoCarrier, now);
+    machine.rail_down(3, 2, 1, RailCause::NoCarrier, now);
+    turn(&mut machine, now);
+    assert_eq!(reports.first(), Some(&1024), "{reports:?}");
+    assert_eq!(
+        reports.iter().find(|&&c| c < 1024),
+        Some(&768),
+        "one that was up and is lost counts: {reports:?}"
+    );
 }
