@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proto_model::{Gpu, Inventory, Nic};
+use proto_model::{Gpu, Inventory, Neighbor, Nic};
 use serde::{Deserialize, Deserializer, de};
 use thiserror::Error;
 
@@ -19,6 +19,8 @@ use thiserror::Error;
 const FILE_MAX: u64 = 1024 * 1024;
 /// GPUs and rails are numbered below this.
 const INDEX_MAX: u32 = 64;
+/// Neighbours of one server at most, as the controller takes them.
+const NEIGHBORS_MAX: usize = 256;
 /// Bytes of a NIC's name; a controller takes no longer one.
 const DEVICE_MAX: usize = 64;
 
@@ -60,6 +62,8 @@ struct FileInventory {
     #[serde(default)]
     nics: Vec<FileNic>,
     #[serde(default)]
+    neighbors: Vec<FileNeighbor>,
+    #[serde(default)]
     numa_nodes: u32,
     #[serde(default)]
     cpus: u32,
@@ -82,6 +86,14 @@ struct FileGpu {
     numa_node: i32,
     #[serde(default, deserialize_with = "number")]
     memory_bytes: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct FileNeighbor {
+    netdev: String,
+    switch: String,
+    port: String,
 }
 
 #[derive(Deserialize)]
@@ -166,6 +178,7 @@ pub fn from_json(text: &str) -> Result<Inventory, InventoryFileError> {
         }
         nics.extend(checked_nic(&field, nic, &mut wrong));
     }
+    let neighbors = neighbors(file.neighbors, &mut wrong);
     if !wrong.is_empty() {
         return Err(InventoryFileError::Values(wrong));
     }
@@ -184,7 +197,24 @@ pub fn from_json(text: &str) -> Result<Inventory, InventoryFileError> {
     gpus.sort_by_key(|gpu| gpu.index);
     nics.sort_by(|a, b| (a.rail, &a.device).cmp(&(b.rail, &b.device)));
     let (numa_nodes, cpus, memory_bytes) = (file.numa_nodes, file.cpus, file.memory_bytes);
-    Ok(Inventory { gpus, nics, numa_nodes, cpus, memory_bytes })
+    Ok(Inventory { gpus, nics, numa_nodes, cpus, memory_bytes, neighbors })
+}
+
+fn neighbors(file: Vec<FileNeighbor>, wrong: &mut Vec<String>) -> Vec<Neighbor> {
+    if file.len() > NEIGHBORS_MAX {
+        wrong.push(format!("neighbors: {} are more than {NEIGHBORS_MAX}", file.len()));
+    }
+    let mut found = Vec::new();
+    for (at, FileNeighbor { netdev, switch, port }) in file.into_iter().enumerate() {
+        for (field, text) in [("netdev", &netdev), ("switch", &switch), ("port", &port)] {
+            if text.is_empty() || text.len() > 128 || text.chars().any(char::is_control) {
+                wrong.push(format!("neighbors[{at}].{field}: must be printable, 1 to 128 bytes long"));
+            }
+        }
+        found.push(Neighbor { netdev, switch, port });
+    }
+    found.sort();
+    found
 }
 
 fn check_gpus(gpus: &[FileGpu], wrong: &mut Vec<String>) {

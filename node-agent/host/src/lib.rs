@@ -8,6 +8,7 @@ pub mod affinity;
 pub mod file;
 pub mod gpu;
 pub mod host;
+pub mod lldp;
 pub mod nccl;
 pub mod nic;
 pub mod rails;

@@ -34,6 +34,14 @@ impl Tree {
         read_text(&self.at(path))
     }
 
+    /// The bytes of a file, as many as any attribute has at most; `None` if it is absent or unreadable.
+    #[must_use]
+    pub fn bytes(&self, path: &str) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        fs::File::open(self.at(path)).ok()?.take(ATTRIBUTE_MAX).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
     /// An attribute that is a number.
     #[must_use]
     pub fn number<T: std::str::FromStr>(&self, path: &str) -> Option<T> {

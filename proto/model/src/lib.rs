@@ -26,7 +26,7 @@ pub use job::{
     JobSpec, JobStatus, RailBytes, RailRequest, RankExit, ReduceOp, Requeue, RunResult, Work,
 };
 pub use names::{Names, NamesError};
-pub use node::{Gpu, Health, Inventory, Nic, Node};
+pub use node::{Gpu, Health, Inventory, Neighbor, Nic, Node};
 pub use phase::Phase;
 pub use placement::{NicPlace, NodePlace, Placement, RankPlace};
 pub use rails::{AlgorithmChoice, Drain, DrainTarget, RailReport, RailState};

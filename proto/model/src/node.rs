@@ -53,6 +53,19 @@ pub struct Inventory {
     pub cpus: u32,
     /// Main memory in bytes.
     pub memory_bytes: u64,
+    /// What it hears over LLDP, by network device.
+    pub neighbors: Vec<Neighbor>,
+}
+
+/// A switch that a server hears over LLDP.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Neighbor {
+    /// The network device.
+    pub netdev: String,
+    /// The name that the switch gives itself.
+    pub switch: String,
+    /// The switch's port.
+    pub port: String,
 }
 
 /// A GPU.

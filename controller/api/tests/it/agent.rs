@@ -59,6 +59,7 @@ pub fn inventory(rails: u32, gpus: u32) -> v1::Inventory {
         numa_nodes: 1,
         cpus: 8,
         memory_bytes: 1 << 30,
+        ..v1::Inventory::default()
     }
 }
 

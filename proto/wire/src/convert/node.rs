@@ -1,9 +1,12 @@
 //! Servers and their inventories.
 
-use proto_model::{Gpu, Health, Inventory, Job, Nic, Node, NodeName, NodePlace};
+use proto_model::{Gpu, Health, Inventory, Job, Neighbor, Nic, Node, NodeName, NodePlace};
 
 use super::{API_VERSION, FieldErrors, Fields, common, known, time_from_wire, time_to_wire};
 use crate::v1;
+
+/// Neighbours of one server at most.
+const MAX_NEIGHBORS: usize = 256;
 
 fn numa(number: i32) -> Option<u32> {
     u32::try_from(number).ok()
@@ -82,7 +85,15 @@ impl TryFrom<v1::Inventory> for Inventory {
             fields.fail("nics", format!("two NICs are called '{}'", pair[0]));
         }
         let (numa_nodes, cpus, memory_bytes) = (wire.numa_nodes, wire.cpus, wire.memory_bytes);
-        fields.finish(Some(Self { gpus, nics, numa_nodes, cpus, memory_bytes }))
+        if wire.neighbors.len() > MAX_NEIGHBORS {
+            fields.fail(
+                "neighbors",
+                format!("{} are more than the {MAX_NEIGHBORS} allowed", wire.neighbors.len()),
+            );
+        }
+        let mut neighbors: Vec<Neighbor> = fields.list("neighbors", wire.neighbors);
+        neighbors.sort();
+        fields.finish(Some(Self { gpus, nics, numa_nodes, cpus, memory_bytes, neighbors }))
     }
 }
 
@@ -114,7 +125,32 @@ impl From<&Inventory> for v1::Inventory {
             numa_nodes: inventory.numa_nodes,
             cpus: inventory.cpus,
             memory_bytes: inventory.memory_bytes,
+            neighbors: inventory.neighbors.iter().map(Into::into).collect(),
         }
+    }
+}
+
+impl TryFrom<v1::Neighbor> for Neighbor {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::Neighbor) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        for (field, text) in [("netdev", &wire.netdev), ("switch", &wire.switch), ("port", &wire.port)] {
+            if text.is_empty() {
+                fields.fail(field, "is required");
+            } else if text.len() > 128 || text.chars().any(char::is_control) {
+                fields.fail(field, "must be printable and at most 128 bytes long");
+            }
+        }
+        let v1::Neighbor { netdev, switch, port } = wire;
+        fields.finish(Some(Self { netdev, switch, port }))
+    }
+}
+
+impl From<&Neighbor> for v1::Neighbor {
+    fn from(neighbor: &Neighbor) -> Self {
+        let Neighbor { netdev, switch, port } = neighbor.clone();
+        Self { netdev, switch, port }
     }
 }
 

@@ -240,3 +240,82 @@ fn ranks_must_be_in_order() {
     let wire = v1::Placement { ranks: vec![rank(0), rank(2)], ..Default::default() };
     assert_eq!(errors(Placement::try_from(wire)), ["ranks"]);
 }
+
+#[test]
+fn a_fabric_with_everything_survives_the_wire() {
+    let names = |text: &str| proto_model::Names::new(text).unwrap();
+    let fabric = proto_model::Fabric {
+        name: "f".into(),
+        rails: vec![proto_model::Rail { index: 0, name: "r".into() }],
+        leaves: vec![proto_model::Leaf { name: "l".into(), pod: "p".into(), plane: 1, down: true, rail: 0 }],
+        link_groups: vec![proto_model::LinkGroup {
+            nodes: names("gpu[001-064,070]"),
+            nic: "mlx5_0".into(),
+            leaf: "l".into(),
+            ports: names("Ethernet1/[1-65]"),
+            speed_mbps: 400_000,
+        }],
+        spines: vec![proto_model::Spine { name: "s".into(), rail: 0, plane: 1, down: true }],
+        uplinks: vec![proto_model::Uplink {
+            lower: names("l"),
+            upper: names("s[1-3]"),
+            cables: 4,
+            speed_mbps: 1,
+            down: 2,
+        }],
+        ..proto_model::Fabric::default()
+    };
+    assert_eq!(proto_model::Fabric::try_from(v1::Fabric::from(&fabric)), Ok(fabric));
+}
+
+#[test]
+fn every_wrong_field_of_a_fabric_is_named() {
+    let spec = v1::FabricSpec {
+        leaves: vec![v1::Leaf { name: "l".into(), plane: 2, ..Default::default() }],
+        link_groups: vec![
+            v1::LinkGroup { nodes: "gpu[1-".into(), nic: "n".into(), leaf: "l".into(), ..Default::default() },
+            v1::LinkGroup { nodes: "GPU[1-2]".into(), ports: "e1".into(), ..Default::default() },
+        ],
+        spines: vec![v1::Spine { name: String::new(), plane: 9, ..Default::default() }],
+        uplinks: vec![v1::Uplink { lower: "a,,b".into(), down: 2, ..Default::default() }],
+        ..Default::default()
+    };
+    let wire = v1::Fabric {
+        api_version: "rail/v1".into(),
+        kind: "Fabric".into(),
+        spec: Some(spec),
+        ..Default::default()
+    };
+    let errors = proto_model::Fabric::try_from(wire).unwrap_err();
+    let fields: Vec<&str> = errors.0.iter().map(|error| error.field.as_str()).collect();
+    assert_eq!(
+        fields,
+        [
+            "spec.leaves[0].pod",
+            "spec.leaves[0].plane",
+            "spec.linkGroups[0].nodes",
+            "spec.linkGroups[1].nic",
+            "spec.linkGroups[1].leaf",
+            "spec.linkGroups[1].nodes",
+            "spec.linkGroups[1].ports",
+            "spec.spines[0].name",
+            "spec.spines[0].plane",
+            "spec.uplinks[0].lower",
+            "spec.uplinks[0].upper",
+            "spec.uplinks[0].down",
+        ],
+        "{errors}"
+    );
+}
+
+#[test]
+fn what_a_server_hears_survives_the_wire() {
+    let neighbor =
+        |netdev: &str| v1::Neighbor { netdev: netdev.into(), switch: "leaf-1".into(), port: "e1".into() };
+    let wire = v1::Inventory { neighbors: vec![neighbor("ens2"), neighbor("ens1")], ..Default::default() };
+    let inventory = proto_model::Inventory::try_from(wire).unwrap();
+    assert_eq!(inventory.neighbors[0].netdev, "ens1");
+    assert_eq!(proto_model::Inventory::try_from(v1::Inventory::from(&inventory)), Ok(inventory));
+    let bad = v1::Inventory { neighbors: vec![neighbor("")], ..Default::default() };
+    assert_eq!(proto_model::Inventory::try_from(bad).unwrap_err().0[0].field, "neighbors[0].netdev");
+}
