@@ -7,6 +7,7 @@
 
 pub mod cabling;
 pub mod csv;
+pub mod draw;
 pub mod export;
 pub mod generate;
 pub mod lldp;

@@ -1,6 +1,7 @@
 //! What each part promises, on data.
 
 mod cabling;
+mod draw;
 mod export;
 mod generate;
 mod moves;
