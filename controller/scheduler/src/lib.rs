@@ -21,6 +21,7 @@
 mod bins;
 pub mod check;
 pub mod decide;
+pub mod exact;
 pub mod place;
 pub mod proof;
 pub mod rankmap;

@@ -3,11 +3,10 @@
 
 use std::sync::Arc;
 
-use controller_topology::RailSet;
-
 use crate::{
     bins::Bins,
-    yard::{Filter, Mark, Record, WORD, Yard},
+    place::RailNeed,
+    yard::{Filter, Mark, Record, WORD, Yard, at_least},
 };
 
 /// Profiles that are kept; the one that was not used for longest makes room.
@@ -28,7 +27,7 @@ pub(crate) enum Idle {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Profile {
     pub(crate) gpus: u32,
-    pub(crate) rails: RailSet,
+    pub(crate) rails: RailNeed,
     pub(crate) idle: Idle,
     pub(crate) filter: Arc<Filter>,
 }
@@ -36,7 +35,7 @@ pub(crate) struct Profile {
 /// The nodes that fulfil a profile, counted by block and by pod.
 #[derive(Debug, Clone)]
 pub(crate) struct View {
-    /// As the profile lists them, for loops over words.
+    /// As the profile lists them, for loops over words; none where any will do.
     rails: Vec<u32>,
     /// Classes that the filter admits; `None`: all.
     classes: Option<Vec<u64>>,
@@ -57,7 +56,10 @@ impl View {
         let most_pod = layout.pods.iter().map(pod).max().unwrap_or(0);
         let (classes, all) = yard.classes().admitted(&profile.filter);
         Self {
-            rails: profile.rails.iter().collect(),
+            rails: match profile.rails {
+                RailNeed::Exactly(rails) => rails.iter().collect(),
+                RailNeed::Any(_) => Vec::new(),
+            },
             classes: (!all).then_some(classes),
             bits: vec![0; yard.words() as usize],
             blocks: Bins::new(layout.blocks.len(), most_block),
@@ -110,6 +112,9 @@ impl View {
             for rail in &self.rails {
                 bits &= planes.get(*rail as usize).copied().unwrap_or(0);
             }
+            if let RailNeed::Any(count) = profile.rails {
+                bits &= any(planes, count);
+            }
             if self.classes.is_some() {
                 bits &= self.admitted(yard, at);
             }
@@ -132,6 +137,13 @@ impl View {
 
     fn update(&mut self, yard: &Yard, profile: &Profile) {
         match yard.log().since(self.mark) {
+            // More changes than words: a look at all is shorter.
+            Some(words) if words.len() > self.bits.len() => {
+                for word in 0..yard.words() {
+                    self.look(yard, profile, word);
+                }
+                self.mark = yard.log().mark();
+            }
             Some(words) => {
                 let mut last = u32::MAX;
                 for word in words {
@@ -177,6 +189,18 @@ impl View {
             self.put(yard, *word, *bits);
         }
     }
+}
+
+/// The nodes with at least `count` free rails: the planes are added up in binary, for all nodes at once.
+fn any(planes: &[u64], count: u32) -> u64 {
+    let mut digits = [0_u64; 7];
+    for plane in planes {
+        let mut carry = *plane;
+        for digit in &mut digits {
+            (*digit, carry) = (*digit ^ carry, *digit & carry);
+        }
+    }
+    at_least(&digits, count)
 }
 
 /// The views of profiles that were asked for lately. Only what can be had again from the yard: it may be thrown away,

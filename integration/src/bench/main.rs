@@ -6,6 +6,7 @@
 mod control;
 mod engine;
 mod report;
+mod scheduler;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -35,6 +36,14 @@ enum Bench {
         /// Draw every row as SVG into this folder.
         #[arg(long)]
         plot: Option<PathBuf>,
+    },
+    /// Placement: speed, memory, proof, distance from the optimum.
+    Scheduler {
+        #[command(flatten)]
+        options: Options,
+        /// Random placements of row C4 in place of the usual number.
+        #[arg(long)]
+        placements: Option<u64>,
     },
     #[command(flatten)]
     Helper(engine::Helper),
@@ -70,6 +79,15 @@ fn main() -> ExitCode {
             });
             let done = each(&report, options.row.as_deref(), rows);
             plot.map_or(Ok(()), |folder| engine::plot(&report, &folder)).and(done)
+        }
+        Bench::Scheduler { options, placements } => {
+            let report = Report::new("scheduler", options.json);
+            let bench = scheduler::Bench { quick: options.quick, placements };
+            let rows = scheduler::ROWS.map(|(id, row)| {
+                let bench = &bench;
+                (id, move |line: &report::Row| row(line, bench))
+            });
+            each(&report, options.row.as_deref(), rows)
         }
         Bench::Helper(helper) => helper.run(),
     };

@@ -13,8 +13,8 @@ use crate::{
 /// Options of `cargo xtask bench`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Which bench: control or engine.
-    #[arg(value_parser = ["control", "engine"])]
+    /// Which bench: control, engine or scheduler.
+    #[arg(value_parser = ["control", "engine", "scheduler"])]
     name: String,
     /// Only this row, for example A1.
     #[arg(long)]

@@ -67,11 +67,15 @@ fn pipeline(layout: &Layout, takes: &[Take], size: u32) -> u64 {
         while at < end {
             let Some(block) = walk.here() else { return sum };
             let nodes = walk.left().min(end - at);
-            parts.push(Take { block, nodes });
+            match parts.iter_mut().find(|part: &&mut Take| part.block == block) {
+                Some(part) => part.nodes += nodes,
+                None => parts.push(Take { block, nodes }),
+            }
             walk.skip(nodes);
             at += nodes;
         }
         if parts.len() > 1 {
+            parts.sort_unstable();
             sum += all_to_all(layout, &parts);
         }
     }
@@ -120,11 +124,12 @@ mod tests {
     fn against_counting_every_connection() {
         // Two pods of two blocks each.
         let layout = Layout::of(&[2, 2]);
-        let gangs: [&[(u32, u32)]; 5] = [
+        let gangs: [&[(u32, u32)]; 6] = [
             &[(0, 4)],
             &[(0, 3), (1, 3)],
             &[(0, 2), (2, 5), (3, 1)],
             &[(1, 6), (3, 6)],
+            &[(0, 1), (2, 1), (0, 2), (1, 1), (2, 2)],
             &[(0, 1), (1, 1), (2, 1), (3, 9)],
         ];
         for gang in gangs {
@@ -141,7 +146,11 @@ mod tests {
             let ring = (0..n).map(|at| weight(at, (at + 1) % n)).sum();
             assert_eq!(cut(&layout, &takes, Pattern::Ring), ring, "{gang:?}");
             let all = (0..n).flat_map(|a| (0..a).map(move |b| (a, b)));
-            assert_eq!(cut(&layout, &takes, Pattern::AllToAll), all.clone().map(|(a, b)| weight(a, b)).sum());
+            // Only pipelines come back to a block.
+            if !(0..takes.len()).any(|at| takes[..at].iter().any(|take| take.block == takes[at].block)) {
+                let pairs = all.clone().map(|(a, b)| weight(a, b)).sum();
+                assert_eq!(cut(&layout, &takes, Pattern::AllToAll), pairs, "{gang:?}");
+            }
             for size in 1..6 {
                 let inside =
                     all.clone().filter(|(a, b)| a / size == b / size).map(|(a, b)| weight(a, b)).sum::<u64>();

@@ -7,19 +7,23 @@
 use std::cmp::Reverse;
 
 use super::{
-    cut::{ACROSS_LEAVES, cut},
+    cut::{ACROSS_LEAVES, ACROSS_PODS, cut},
+    groups::Groups,
     need::{Arrange, Pattern, Within},
 };
 use crate::{view::View, yard::Yard};
 
 /// Pods of one gang's size that are compared at most.
-const LOOKS: usize = 96;
+const LOOKS: usize = 24;
 
 /// Pods beyond the largest that are tried in the place of one of those.
 const SWAPS: usize = 12;
 
 /// Rounds of such trials.
 const ROUNDS: usize = 6;
+
+/// Pods of a gang for which other sets are tried at most: of more, one does not count for much.
+const SWAPPED: usize = 8;
 
 /// Nodes of one block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,6 +68,7 @@ pub(crate) struct Fitter {
     pool: Vec<(u32, u32)>,
     order: Vec<u32>,
     set: Vec<u32>,
+    groups: Groups,
 }
 
 fn whole(nodes: u32, unit: u32) -> u32 {
@@ -107,7 +112,7 @@ impl Fitter {
         if yard.layout().is_flat() {
             return None;
         }
-        let least = least_cut(ask, view.blocks().most());
+        let least = least_cut(ask, view.blocks().most(), 1);
         let mut best = None;
         for pod in view.pods().at_least(wanted).take(LOOKS) {
             if !self.lay(yard, view, &[pod], ask) {
@@ -150,7 +155,8 @@ impl Fitter {
             return None;
         }
         let mut least = cut(yard.layout(), &self.takes, ask.pattern);
-        if !flat || matches!(ask.pattern, Pattern::Pipeline(_)) {
+        let other = !flat || matches!(ask.pattern, Pattern::Pipeline(_));
+        if other && pods <= SWAPPED && least > least_cut(&ask, view.blocks().most(), pods) {
             least = self.swap(yard, view, &ask, least);
         }
         Some(Fit { pods: u32::try_from(pods).unwrap_or(u32::MAX), cut: least })
@@ -267,12 +273,6 @@ impl Fitter {
     fn lay(&mut self, yard: &Yard, view: &View, set: &[u32], ask: &Ask) -> bool {
         self.takes.clear();
         let apart = set.len() > 1 && (ask.pod_unit > 1 || ask.pattern == Pattern::AllToAll);
-        if let Pattern::Pipeline(size) = ask.pattern
-            && !apart
-            && size.is_multiple_of(ask.leaf_unit)
-        {
-            return super::groups::lay(yard, view, set, ask, size, &mut self.takes);
-        }
         if !apart {
             return self.pour(yard, view, set, ask.nodes, ask);
         }
@@ -294,6 +294,12 @@ impl Fitter {
 
     /// Takes nodes from the blocks of some pods: from as few as can be, the last one the tightest.
     fn pour(&mut self, yard: &Yard, view: &View, set: &[u32], nodes: u32, ask: &Ask) -> bool {
+        if let Pattern::Pipeline(size) = ask.pattern
+            && size > 1
+            && size.is_multiple_of(ask.leaf_unit)
+        {
+            return self.groups.lay(yard, view, set, (nodes, size), ask, &mut self.takes);
+        }
         let layout = yard.layout();
         self.parts.clear();
         for pod in set {
@@ -335,15 +341,20 @@ impl Fitter {
     }
 }
 
-/// What a gang in one pod cuts at least, if no block of it takes more than `most`.
-fn least_cut(ask: &Ask, most: u32) -> u64 {
-    let (nodes, most) = (u64::from(ask.nodes), u64::from(most.max(1)));
+/// What a gang in so many pods cuts at least, if no block takes more than `most`.
+fn least_cut(ask: &Ask, most: u32, pods: usize) -> u64 {
+    let (nodes, most, pods) = (u64::from(ask.nodes), u64::from(most.max(1)), pods as u64);
+    let blocks = nodes.div_ceil(most).max(pods);
     let pairs = |nodes: u64| nodes * nodes.saturating_sub(1) / 2;
     match ask.pattern {
-        Pattern::Ring => nodes.div_ceil(most) * ACROSS_LEAVES,
-        Pattern::AllToAll => {
+        Pattern::Ring if pods == 1 => blocks * ACROSS_LEAVES,
+        Pattern::Ring => pods * ACROSS_PODS + (blocks - pods) * ACROSS_LEAVES,
+        Pattern::AllToAll if pods == 1 => {
             (pairs(nodes) - nodes / most * pairs(most) - pairs(nodes % most)) * ACROSS_LEAVES
         }
-        Pattern::Pipeline(_) => 0,
+        Pattern::AllToAll => 0,
+        Pattern::Pipeline(size) => {
+            u64::from(size) * ((pods - 1) * ACROSS_PODS + (blocks - pods) * ACROSS_LEAVES)
+        }
     }
 }

@@ -19,7 +19,10 @@ use crate::{
     view::{Idle, Profile, View, Views},
     yard::{Pick, Record, WORD, Yard},
 };
-use fit::{Ask, Fitter, Take};
+#[cfg(test)]
+pub(crate) use cut::cut;
+pub(crate) use fit::Take;
+use fit::{Ask, Fitter};
 
 /// A chosen gang.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -72,6 +75,13 @@ impl Hidden {
     }
 }
 
+/// Gangs of more nodes try only a few sets of rails, those that most nodes offer.
+const LARGE: u32 = 64;
+const FEW: usize = 8;
+
+/// Of sets of rails the first one is taken that cuts at most one part in so many more than the best that there could be.
+const NEAR: u64 = 64;
+
 /// Makes choices. It holds only what can be had again from the yard, and vectors that are used again, so that a
 /// decision allocates nothing: two placers choose alike, whatever they did before.
 #[derive(Debug, Default)]
@@ -123,13 +133,14 @@ impl Placer {
             self.hidden.0.extend_from_slice(&hidden.0);
         }
         self.hidden.add(yard, need.exclude.iter().copied());
+        let attempt = Attempt { yard, need, rails: need.rails, time };
         match need.rails {
-            RailNeed::Exactly(rails) => self.with_rails(yard, need, rails, time, choice),
+            RailNeed::Exactly(_) => self.attempt(&attempt, choice),
             RailNeed::Any(count) => {
-                let best = self.best_rails(yard, need, count, time, choice);
+                let best = self.best_rails(&attempt, count, choice);
                 best.is_some_and(|rails| {
-                    choice.pods == 1 && choice.rails == rails
-                        || self.with_rails(yard, need, rails, time, choice)
+                    choice.rails == rails
+                        || self.attempt(&Attempt { rails: RailNeed::Exactly(rails), ..attempt }, choice)
                 })
             }
         }
@@ -139,7 +150,8 @@ impl Placer {
     pub fn free(&mut self, yard: &Yard, need: &Need, rails: RailSet, hidden: Option<&Hidden>) -> u64 {
         let idle = if need.exclusive { Idle::Only } else { Idle::Either };
         let filter = std::sync::Arc::clone(&need.filter);
-        let view = self.views.of(yard, &Profile { gpus: need.gpus, rails, idle, filter });
+        let view =
+            self.views.of(yard, &Profile { gpus: need.gpus, rails: RailNeed::Exactly(rails), idle, filter });
         let mut hidden = hidden.cloned().unwrap_or_default();
         hidden.add(yard, need.exclude.iter().copied());
         view.hide(yard, &hidden.0, &mut self.undo);
@@ -148,15 +160,15 @@ impl Placer {
         free
     }
 
-    /// The rails that let the gang live in the fewest pods; among those the ones that most nodes offer; then the lowest.
-    fn best_rails(
-        &mut self,
-        yard: &Yard,
-        need: &Need,
-        count: u32,
-        time: Time,
-        choice: &mut Choice,
-    ) -> Option<RailSet> {
+    /// The rails that let the gang live in the fewest pods with the least cut; among those the ones that most nodes
+    /// offer; then the lowest.
+    fn best_rails(&mut self, any: &Attempt<'_>, count: u32, choice: &mut Choice) -> Option<RailSet> {
+        // Nodes with enough rails of any kind: no set of rails can do better than on all of those.
+        if !self.attempt(any, choice) {
+            return None;
+        }
+        let least = (choice.pods, choice.cut + choice.cut / NEAR);
+        let Attempt { yard, time, .. } = *any;
         let mut masks = std::mem::take(&mut self.masks);
         match time {
             Time::Now => masks.candidates(count, yard.offers()),
@@ -166,78 +178,69 @@ impl Placer {
             }
             Time::Healed => masks.candidates(count, yard.records().map(|record| (record.present, 1))),
         }
-        let mut best: Option<(u32, RailSet)> = None;
-        for (rails, _) in masks.sets() {
-            if self.with_rails(yard, need, *rails, time, choice)
-                && best.is_none_or(|(pods, _)| choice.pods < pods)
+        let mut best: Option<(u32, u64, RailSet)> = None;
+        // The larger the gang, the less it matters, and the longer a look takes.
+        let tries = if any.need.nodes > LARGE { FEW } else { masks.sets().len() };
+        for (rails, _) in masks.sets().iter().take(tries) {
+            if self.attempt(&Attempt { rails: RailNeed::Exactly(*rails), ..*any }, choice)
+                && best.is_none_or(|(pods, cut, _)| (choice.pods, choice.cut) < (pods, cut))
             {
-                best = Some((choice.pods, *rails));
-                if choice.pods == 1 {
+                best = Some((choice.pods, choice.cut, *rails));
+                if choice.pods == least.0 && choice.cut <= least.1 {
                     break;
                 }
             }
         }
         self.masks = masks;
-        best.map(|(_, rails)| rails)
+        best.map(|(.., rails)| rails)
     }
 
-    fn with_rails(
-        &mut self,
-        yard: &Yard,
-        need: &Need,
-        rails: RailSet,
-        time: Time,
-        choice: &mut Choice,
-    ) -> bool {
+    fn attempt(&mut self, attempt: &Attempt<'_>, choice: &mut Choice) -> bool {
+        let Attempt { yard, need, rails, time } = *attempt;
         let idle = if need.exclusive { Idle::Only } else { Idle::Either };
         let mut profile =
             Profile { gpus: need.gpus, rails, idle, filter: std::sync::Arc::clone(&need.filter) };
         if time != Time::Now {
-            let wanted = |record: &Record| match time {
-                Time::Healed => record.present.covers(rails) && record.gpus.count_ones() >= need.gpus,
-                _ => record.open && record.usable.covers(rails) && record.gpus.count_ones() >= need.gpus,
+            let wanted = |record: &Record| {
+                let here = if time == Time::Healed { record.present } else { record.usable };
+                let offers = match rails {
+                    RailNeed::Exactly(rails) => here.covers(rails),
+                    RailNeed::Any(count) => here.len() >= count,
+                };
+                offers && (time == Time::Healed || record.open) && record.gpus.count_ones() >= need.gpus
             };
             let mut view = View::assumed(yard, &profile, wanted);
-            return self.on_view(yard, need, rails, time, &mut view, choice);
+            return self.on_view(attempt, &mut view, choice);
         }
         let mut views = std::mem::take(&mut self.views);
         let mut found = false;
         // One node: rather a node that is broken into already.
         if need.nodes == 1 && !need.exclusive && need.spares == 0 {
             profile.idle = Idle::Never;
-            found = self.on_view(yard, need, rails, time, views.of(yard, &profile), choice);
+            found = self.on_view(attempt, views.of(yard, &profile), choice);
             profile.idle = Idle::Either;
         }
-        found = found || self.on_view(yard, need, rails, time, views.of(yard, &profile), choice);
+        found = found || self.on_view(attempt, views.of(yard, &profile), choice);
         self.views = views;
         found
     }
 
-    fn on_view(
-        &mut self,
-        yard: &Yard,
-        need: &Need,
-        rails: RailSet,
-        time: Time,
-        view: &mut View,
-        choice: &mut Choice,
-    ) -> bool {
-        if need.nodes + need.spares > 1
-            && let Some(islands) = yard.islands(rails)
+    fn on_view(&mut self, attempt: &Attempt<'_>, view: &mut View, choice: &mut Choice) -> bool {
+        if let RailNeed::Exactly(rails) = attempt.rails
+            && attempt.need.nodes + attempt.need.spares > 1
+            && let Some(islands) = attempt.yard.islands(rails)
         {
-            return self.on_islands(yard, need, rails, time, (view, &islands), choice);
+            return self.on_islands(attempt, view, &islands, choice);
         }
-        self.on_all(yard, need, rails, time, view, choice)
+        self.on_all(attempt, view, choice)
     }
 
     /// On the best of several sets of nodes that do not reach one another.
     fn on_islands(
         &mut self,
-        yard: &Yard,
-        need: &Need,
-        rails: RailSet,
-        time: Time,
-        (view, islands): (&mut View, &[Vec<(u32, u64)>]),
+        attempt: &Attempt<'_>,
+        view: &mut View,
+        islands: &[Vec<(u32, u64)>],
         choice: &mut Choice,
     ) -> bool {
         let own = self.hidden.clone();
@@ -245,7 +248,7 @@ impl Placer {
         for outside in islands {
             self.hidden.0.truncate(own.0.len());
             self.hidden.0.extend_from_slice(outside);
-            if self.on_all(yard, need, rails, time, view, choice)
+            if self.on_all(attempt, view, choice)
                 && best.as_ref().is_none_or(|best: &Choice| (choice.pods, choice.cut) < (best.pods, best.cut))
             {
                 best = Some(choice.clone());
@@ -259,28 +262,32 @@ impl Placer {
         found
     }
 
-    fn on_all(
-        &mut self,
-        yard: &Yard,
-        need: &Need,
-        rails: RailSet,
-        time: Time,
-        view: &mut View,
-        choice: &mut Choice,
-    ) -> bool {
+    fn on_all(&mut self, attempt: &Attempt<'_>, view: &mut View, choice: &mut Choice) -> bool {
+        let Attempt { yard, need, rails, time } = *attempt;
         let Self { fitter, picker, hidden, undo, .. } = self;
         view.hide(yard, &hidden.0, undo);
         let enough = view.pods().total() >= u64::from(need.nodes) + u64::from(need.spares);
         let fit = enough.then(|| fitter.fit(yard, view, &ask(need))).flatten();
         if let Some(fit) = fit {
-            choice.rails = rails;
-            choice.exclusive = need.exclusive;
-            (choice.pods, choice.cut) = (fit.pods, fit.cut);
-            picker.pick(yard, view, need, time, &fitter.takes, choice);
+            (choice.pods, choice.cut, choice.exclusive) = (fit.pods, fit.cut, need.exclusive);
+            choice.rails = RailSet::EMPTY;
+            if let RailNeed::Exactly(rails) = rails {
+                choice.rails = rails;
+                picker.pick(yard, view, need, time, &fitter.takes, choice);
+            }
         }
         view.show(yard, undo);
         fit.is_some()
     }
+}
+
+/// One try at one set of rails, or at a bound for all sets of so many.
+#[derive(Clone, Copy)]
+struct Attempt<'a> {
+    yard: &'a Yard,
+    need: &'a Need,
+    rails: RailNeed,
+    time: Time,
 }
 
 fn ask(need: &Need) -> Ask {

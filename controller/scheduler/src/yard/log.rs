@@ -56,7 +56,7 @@ impl Log {
     }
 
     /// The words that have changed since `mark`, some perhaps twice; `None` if that is not known.
-    pub(crate) fn since(&self, mark: Mark) -> Option<impl Iterator<Item = u32> + '_> {
+    pub(crate) fn since(&self, mark: Mark) -> Option<impl ExactSizeIterator<Item = u32> + '_> {
         let known = if mark.total == self.total {
             mark.digest == self.digest
         } else {
@@ -64,7 +64,8 @@ impl Log {
                 && self.total - mark.total < KEPT as u64
                 && self.kept.get(place(mark.total)).is_some_and(|(_, digest)| *digest == mark.digest)
         };
-        known.then(|| (mark.total + 1..=self.total).map(|count| self.kept[place(count)].0))
+        let more = if known { (self.total - mark.total) as usize } else { 0 };
+        known.then(|| (1..more + 1).map(move |ahead| self.kept[place(mark.total + ahead as u64)].0))
     }
 }
 

@@ -19,7 +19,7 @@ use proto_model::{Fabric, NodeName};
 pub use class::{Filter, Taint, Term, Toleration, Traits, distance};
 pub(crate) use layout::{Layout, Pod, WORD};
 pub(crate) use log::Mark;
-pub(crate) use word::Value;
+pub(crate) use word::{Value, at_least};
 
 use class::Classes;
 use log::Log;

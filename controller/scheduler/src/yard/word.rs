@@ -33,22 +33,27 @@ fn put(plane: &mut u64, mask: u64, yes: bool) {
     *plane = *plane & !mask | spread(yes) & mask;
 }
 
+/// The nodes whose number, one digit per plane, is at least `count`.
+pub(crate) fn at_least(digits: &[u64; DIGITS], count: u32) -> u64 {
+    if count == 0 {
+        return u64::MAX;
+    }
+    if count >> DIGITS != 0 {
+        return 0;
+    }
+    let (mut more, mut equal) = (0, u64::MAX);
+    for digit in (0..DIGITS).rev() {
+        let wanted = spread(count >> digit & 1 == 1);
+        more |= equal & digits[digit] & !wanted;
+        equal &= !(digits[digit] ^ wanted);
+    }
+    more | equal
+}
+
 impl Word {
     /// Nodes with at least so many free GPUs.
     pub(crate) fn at_least(&self, count: u32) -> u64 {
-        if count == 0 {
-            return u64::MAX;
-        }
-        if count >> DIGITS != 0 {
-            return 0;
-        }
-        let (mut more, mut equal) = (0, u64::MAX);
-        for digit in (0..DIGITS).rev() {
-            let wanted = spread(count >> digit & 1 == 1);
-            more |= equal & self.free[digit] & !wanted;
-            equal &= !(self.free[digit] ^ wanted);
-        }
-        more | equal
+        at_least(&self.free, count)
     }
 
     /// Nodes with exactly so many free GPUs.

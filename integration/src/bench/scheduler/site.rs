@@ -1,0 +1,279 @@
+//! Clusters to decide in: made from a fabric document, with some NICs down, some nodes closed, labels and taints.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use controller_scheduler::{
+    Arrange, Choice, Filter, Gate, Group, Held, Need, Pattern, Pick, RailNeed, Seen, Snapshot, Taint, Term,
+    Toleration, Traits, Within, World, Yard,
+};
+use controller_topology::{NodeIx, RailSet};
+use proto_model::{Fabric, Gpu, Inventory, Leaf, LinkGroup, Names, Nic, NodeName, Rail};
+
+/// Rails and GPUs of each node.
+pub const RAILS: u32 = 8;
+
+/// Numbers that differ from seed to seed and are the same in every run.
+#[derive(Debug, Clone)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// From a seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def1)
+    }
+
+    /// Below `end`, evenly (splitmix64).
+    pub fn below(&mut self, end: u32) -> u32 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((((z ^ z >> 31) >> 32) * u64::from(end)) >> 32) as u32
+    }
+
+    /// One of some.
+    pub fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[self.below(of.len() as u32) as usize]
+    }
+}
+
+/// The sizes of a cluster: per pod, per group of leaves of it, how many nodes.
+pub type Sizes = Vec<Vec<u32>>;
+
+/// Equal pods of equal blocks until there are enough nodes.
+pub fn even(nodes: u32, blocks: u32, block: u32) -> Sizes {
+    let (mut sizes, mut rest) = (Sizes::new(), nodes);
+    while rest > 0 {
+        let mut pod = Vec::new();
+        for _ in 0..blocks {
+            let here = rest.min(block);
+            rest -= here;
+            if here > 0 {
+                pod.push(here);
+            }
+        }
+        sizes.push(pod);
+    }
+    sizes
+}
+
+/// The document of such a cluster.
+pub fn fabric(sizes: &Sizes) -> Fabric {
+    let mut fabric = Fabric::default();
+    fabric.rails.extend((0..RAILS).map(|index| Rail { index, name: format!("r{index}") }));
+    let mut first = 0;
+    for (pod, blocks) in sizes.iter().enumerate() {
+        for (block, nodes) in blocks.iter().enumerate() {
+            let names = Names::of((first..first + nodes).map(node_name));
+            first += nodes;
+            for rail in 0..RAILS {
+                let leaf = format!("leaf-{pod:04}-{block:02}-{rail}");
+                let pod = format!("pod{pod:04}");
+                fabric.leaves.push(Leaf { name: leaf.clone(), rail, pod, ..Leaf::default() });
+                let (nodes, nic) = (names.clone(), format!("mlx5_{rail}"));
+                fabric.link_groups.push(LinkGroup {
+                    nodes,
+                    nic,
+                    leaf,
+                    speed_mbps: 400_000,
+                    ..LinkGroup::default()
+                });
+            }
+        }
+    }
+    fabric
+}
+
+fn node_name(at: u32) -> String {
+    format!("gpu{at:06}")
+}
+
+/// Eight GPUs, eight NICs, two NUMA nodes; the NICs of `down` are down.
+fn inventory(down: u32) -> Inventory {
+    let gpu = |index: u32| Gpu {
+        index,
+        uuid: String::new(),
+        model: "NVIDIA H100 80GB HBM3".into(),
+        pci_address: format!("0000:{:02x}:00.0", 0x10 + index * 8 + 1),
+        numa_node: Some(index / 4),
+        memory_bytes: 80 << 30,
+    };
+    let nic = |rail: u32| Nic {
+        device: format!("mlx5_{rail}"),
+        netdev: format!("eth{rail}"),
+        pci_address: format!("0000:{:02x}:00.0", 0x10 + rail * 8),
+        numa_node: Some(rail / 4),
+        rail,
+        address: None,
+        mtu: 9000,
+        speed_mbps: 400_000,
+        up: down >> rail & 1 == 0,
+        gid_index: Some(3),
+    };
+    Inventory { gpus: (0..8).map(gpu).collect(), nics: (0..RAILS).map(nic).collect(), ..Inventory::default() }
+}
+
+/// A cluster with two NICs of a hundred down, one node of a hundred closed, three zones and a few taints.
+pub fn cluster(sizes: &Sizes, seed: u64) -> Snapshot {
+    let mut dice = Dice::new(seed);
+    let mut snapshot = Snapshot::new(Some(&fabric(sizes)));
+    let mut kinds: BTreeMap<u32, Arc<Inventory>> = BTreeMap::new();
+    let slow: BTreeSet<Taint> = [Taint { key: "slow".into(), value: String::new() }].into();
+    for at in 0..sizes.iter().flatten().sum() {
+        let down = if dice.below(50) == 0 { 1 << dice.below(RAILS) } else { 0 };
+        let inventory = kinds.entry(down).or_insert_with(|| Arc::new(inventory(down)));
+        let gate = Gate { unschedulable: dice.below(100) == 0, ..Gate::default() };
+        let zone = ["a", "b", "c"][dice.below(3) as usize];
+        let labels = [("zone".to_owned(), zone.to_owned())].into();
+        let taints = if dice.below(50) == 0 { &slow } else { &BTreeSet::new() };
+        if let Ok(name) = NodeName::new(node_name(at)) {
+            snapshot.set_labelled(&name, inventory, gate, &labels, taints);
+        }
+    }
+    snapshot
+}
+
+/// What jobs ask for, all constraints that there are among them; the same share of each.
+pub fn needs(dice: &mut Dice, snapshot: &Snapshot, nodes: u32) -> Need {
+    let all = RailNeed::Exactly(RailSet::first(RAILS));
+    let mut need = Need::plain(nodes, 8, all);
+    let zones =
+        |zones: &[&str]| Term::In("zone".into(), zones.iter().map(|zone| (*zone).to_owned()).collect());
+    let tolerant = || vec![Toleration { key: Some("slow".into()), value: None }];
+    let filter = |selector, tolerations| Arc::new(Filter { selector, tolerations });
+    need.pattern = *dice.one(&[Pattern::Ring, Pattern::AllToAll, Pattern::Pipeline(8)]);
+    match dice.below(10) {
+        0 => need.filter = filter(vec![zones(&["a", "b"])], Vec::new()),
+        1 => need.filter = filter(Vec::new(), tolerant()),
+        2 => need.exclusive = true,
+        3 => need.rails = RailNeed::Any(6),
+        4 if nodes.is_multiple_of(8) => {
+            need.groups = vec![Group { size: 8, within: Within::Pod, required: true }];
+            if nodes.is_multiple_of(32) {
+                need.groups.push(Group { size: 32, within: Within::Pod, required: false });
+            }
+        }
+        5 if nodes <= 32 => need.within = Within::Pod,
+        6 => need.spares = 1,
+        7 => {
+            let topology = snapshot.topology();
+            let slots = topology.slots() as u32;
+            need.exclude.extend((0..4).map(|_| NodeIx::at(dice.below(slots) as usize)));
+        }
+        8 if nodes <= 4 => (need.gpus, need.rails) = (4, RailNeed::Any(4)),
+        9 if nodes <= 32 => need.arrange = Arrange::Spread,
+        _ => {}
+    }
+    need
+}
+
+/// The facts of single nodes beside the yard, and what gangs hold there: what the proof looks at.
+pub struct Ledger {
+    nodes: Vec<Option<Entry>>,
+}
+
+struct Entry {
+    open: bool,
+    gpus: u64,
+    usable: RailSet,
+    held: Held,
+    pod: Option<u32>,
+    leaves: Vec<Option<u32>>,
+    traits: Arc<Traits>,
+}
+
+impl Ledger {
+    /// What a cluster is, with nothing held.
+    pub fn new(snapshot: &Snapshot) -> Self {
+        let topology = snapshot.topology();
+        let mut nodes: Vec<Option<Entry>> = (0..topology.slots()).map(|_| None).collect();
+        for (ix, _) in topology.servers_by_index() {
+            nodes[ix.index()] = World::node(snapshot, ix).map(|seen| Entry {
+                open: seen.open,
+                gpus: seen.gpus,
+                usable: seen.usable,
+                held: Held::default(),
+                pod: seen.pod,
+                leaves: (0..RAILS).map(|rail| World::leaf(snapshot, ix, rail)).collect(),
+                traits: Arc::new(seen.traits.clone()),
+            });
+        }
+        Self { nodes }
+    }
+
+    /// A gang takes what it was given, or gives it back.
+    pub fn hold(&mut self, choice: &Choice, take: bool) {
+        for pick in choice.nodes.iter().chain(&choice.spares) {
+            let Some(Some(entry)) = self.nodes.get_mut(pick.node.index()) else { continue };
+            let held = &mut entry.held;
+            if take {
+                held.gpus |= pick.gpus;
+                held.rails = held.rails.or(choice.rails);
+                held.whole |= choice.exclusive;
+            } else {
+                held.gpus &= !pick.gpus;
+                held.rails = held.rails.without(choice.rails);
+                held.whole &= !choice.exclusive;
+            }
+        }
+    }
+
+    /// Nodes of each pod and block that one node's part of a gang could have on these rails.
+    pub fn free(&self, yard: &Yard, sizes: &Sizes, need: &Need, rails: RailSet) -> Sizes {
+        let mut free: Sizes = sizes.iter().map(|blocks| vec![0; blocks.len()]).collect();
+        let blocks: Vec<(usize, usize)> = sizes
+            .iter()
+            .enumerate()
+            .flat_map(|(pod, blocks)| (0..blocks.len()).map(move |block| (pod, block)))
+            .collect();
+        for (at, entry) in self.nodes.iter().enumerate() {
+            let Some(entry) = entry else { continue };
+            let fits = entry.open
+                && !entry.held.whole
+                && (entry.gpus & !entry.held.gpus).count_ones() >= need.gpus
+                && entry.usable.without(entry.held.rails).covers(rails)
+                && (!need.exclusive || entry.held == Held::default())
+                && need.filter.admits(&entry.traits)
+                && !need.exclude.contains(&NodeIx::at(at));
+            if fits && let Some((_, block)) = yard.place(NodeIx::at(at)) {
+                let (pod, block) = blocks[block as usize];
+                free[pod][block] += 1;
+            }
+        }
+        free
+    }
+}
+
+impl World for Ledger {
+    fn node(&self, node: NodeIx) -> Option<Seen<'_>> {
+        let entry = self.nodes.get(node.index())?.as_ref()?;
+        let Entry { open, gpus, usable, held, pod, traits, .. } = entry;
+        Some(Seen { open: *open, gpus: *gpus, usable: *usable, held: *held, pod: *pod, traits })
+    }
+
+    fn leaf(&self, node: NodeIx, rail: u32) -> Option<u32> {
+        *self.nodes.get(node.index())?.as_ref()?.leaves.get(rail as usize)?
+    }
+
+    fn aligned(&self, nodes: &[NodeIx], rails: RailSet) -> bool {
+        // The documents here have no spines, so the leaves of a rail reach one another.
+        nodes.iter().all(|node| {
+            self.node(*node).is_some_and(|seen| seen.usable.covers(rails))
+                && rails.iter().all(|rail| self.leaf(*node, rail).is_some())
+        })
+    }
+
+    fn rails(&self) -> u32 {
+        RAILS
+    }
+}
+
+/// All nodes that a choice takes.
+pub fn taken(choice: &Choice, into: &mut Vec<Pick>) {
+    into.clear();
+    into.extend_from_slice(&choice.nodes);
+    into.extend_from_slice(&choice.spares);
+}
