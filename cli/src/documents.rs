@@ -161,6 +161,16 @@ impl Source {
         }
     }
 
+    /// `FILE:LINE:COLUMN: CODE: MESSAGE` of a fault in what a document means, at the place where its subject is named.
+    #[must_use]
+    pub fn finding(&self, index: usize, finding: &proto_model::Reason) -> String {
+        let message = format!("{}: {}", finding.code, finding.message);
+        match finding.scope.split_once('/') {
+            Some((_, name)) => self.named(index, name, &message),
+            None => format!("{}: {message}", self.name),
+        }
+    }
+
     /// Gives the fields that the controller complains about their place in the file.
     #[must_use]
     pub fn place(&self, index: usize, error: Error) -> Error {

@@ -47,6 +47,9 @@ pub enum Error {
         /// ": " and the reasons, or nothing.
         because: String,
     },
+    /// What is there differs from what should be; the differences are on standard output.
+    #[error("{0}")]
+    Differs(String),
     /// It cannot run on this cluster as it is.
     #[error("{0}")]
     Infeasible(String),
@@ -94,7 +97,9 @@ impl Error {
             Self::Timeout { .. } => 7,
             Self::Interrupted => 130,
             Self::OutputClosed => 0,
-            Self::File { .. } | Self::JobEnded { .. } | Self::Dev(_) | Self::Output(_) => 1,
+            Self::File { .. } | Self::JobEnded { .. } | Self::Differs(_) | Self::Dev(_) | Self::Output(_) => {
+                1
+            }
         }
     }
 
@@ -173,6 +178,7 @@ mod tests {
             (Error::Infeasible(String::new()), 6),
             (rpc(ErrorClass::Unavailable), 7),
             (Error::Timeout { what: String::new(), limit: Duration::ZERO }, 7),
+            (Error::Differs(String::new()), 1),
             (Error::Dev(String::new()), 1),
             (Error::Interrupted, 130),
         ];

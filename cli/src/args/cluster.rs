@@ -105,16 +105,6 @@ pub enum NodeCommand {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum TopologyCommand {
-    /// Show pods, rails, leaves and each server's ports
-    Show {
-        /// How to print it
-        #[arg(short, long, value_enum, default_value_t)]
-        output: Output,
-    },
-}
-
-#[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
     /// Print the configuration file, secrets left out
     View,

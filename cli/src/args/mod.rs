@@ -2,17 +2,19 @@
 
 mod cluster;
 mod dev;
+mod fabric;
 mod jobs;
 mod rails;
 mod resources;
 mod values;
 
-pub use cluster::{ConfigCommand, NodeCommand, RoleArg, TenantCommand, TopologyCommand};
+pub use cluster::{ConfigCommand, NodeCommand, RoleArg, TenantCommand};
 pub use dev::{DevCommand, DevGuard, DevLaunch, DevTarget, DevUp};
+pub use fabric::{DocumentFormat, ExportFormat, FabricCommand, Generate, Show, TopologyCommand, Verify};
 pub use jobs::{Cancel, Explain, Logs, Plan, Submit};
 pub use rails::{Drain, RailCommand};
 pub use resources::{Apply, Delete, DeleteNoun, Describe, DescribeNoun, Get, GetNoun, PhaseArg};
-pub use values::{Output, Rate, parse_duration, parse_label, parse_ranks};
+pub use values::{Output, Rate, parse_duration, parse_label, parse_ranks, parse_speed};
 
 use std::path::PathBuf;
 
@@ -79,7 +81,10 @@ pub enum Command {
     Plan(Plan),
     /// Tell why a job is in its phase, and how it uses its rails while it runs
     Explain(Explain),
-    /// Show the fabric as the scheduler sees it
+    /// Make fabric documents: from a cabling list, or from sizes
+    #[command(subcommand)]
+    Fabric(FabricCommand),
+    /// Show the fabric, hand it on to other schedulers, and compare it with the cables that are there
     #[command(subcommand)]
     Topology(TopologyCommand),
     /// Create or replace what a file describes: Fabric, Tenant and Job documents

@@ -47,6 +47,25 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     if text.trim().is_empty() { Err(wrong()) } else { Ok(total) }
 }
 
+/// Reads a line rate in Mbit/s: `400G`, `400gbit`, `1.6T`, or a plain number of Mbit/s.
+pub fn parse_speed(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is not a speed: write for example 400G, 1.6T, or a number of Mbit/s");
+    let lower = text.trim().to_ascii_lowercase();
+    let lower = lower.strip_suffix("bit").or_else(|| lower.strip_suffix("bps")).unwrap_or(&lower);
+    let (digits, factor) = match lower.chars().last() {
+        Some('t') => (&lower[..lower.len() - 1], 1e6),
+        Some('g') => (&lower[..lower.len() - 1], 1e3),
+        Some('m') => (&lower[..lower.len() - 1], 1.0),
+        _ => (lower, 1.0),
+    };
+    let number: f64 = digits.parse().map_err(|_| wrong())?;
+    let mbps = number * factor;
+    if !(1.0..=1e9).contains(&mbps) || !digits.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(wrong());
+    }
+    Ok(mbps.round() as u64)
+}
+
 /// Reads one `key=value`.
 pub fn parse_label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
@@ -150,6 +169,13 @@ mod tests {
         assert_eq!("2500000kbit".parse::<Rate>().unwrap().to_string(), "2500mbit");
         for bad in ["400", "mbit", "0mbit", "1kbit", "101gbit", "4 mbit", "18446744073709551615gbit"] {
             assert!(bad.parse::<Rate>().is_err(), "{bad}");
+        }
+        assert_eq!(
+            (parse_speed("400G"), parse_speed("1.6tbit"), parse_speed("200000")),
+            (Ok(400_000), Ok(1_600_000), Ok(200_000))
+        );
+        for bad in ["", "G", "-1G", "infG", "1e30", "4x", "0"] {
+            assert!(parse_speed(bad).is_err(), "{bad}");
         }
         assert_eq!(parse_label("team=nlp=x").unwrap(), ("team".into(), "nlp=x".into()));
         assert!(parse_label("=x").is_err() && parse_label("team").is_err());

@@ -6,6 +6,7 @@ mod configuration;
 mod delete;
 mod describe;
 mod explain;
+mod fabric;
 mod get;
 mod logs;
 mod node;
@@ -14,6 +15,7 @@ mod rail;
 mod shell;
 mod submit;
 mod tenant;
+mod topology;
 mod wait;
 mod watch;
 
@@ -23,7 +25,7 @@ use clap::CommandFactory as _;
 use proto_wire::v1;
 
 use crate::{
-    args::{Cli, Command, Output, TopologyCommand},
+    args::{Cli, Command, Output},
     client::{Api, repeat},
     config::{ConfigFile, Environment, resolve},
     dev,
@@ -37,6 +39,7 @@ pub fn run(cli: &Cli) -> Result<(), Error> {
     match &cli.command {
         Command::Completion { shell } => return shell::completion(*shell),
         Command::Man { dir } => return shell::man(dir),
+        Command::Fabric(command) => return fabric::run(command),
         Command::Config(command) => return configuration::run(command, &Environment::of_process()),
         _ => {}
     }
@@ -71,24 +74,14 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Tenant(command) => tenant::run(command, &api()?, &cli.global, &env).await,
         Command::Node(command) => node::run(command, &api()?).await,
         Command::Rail(command) => rail::run(command, &api()?).await,
-        Command::Topology(TopologyCommand::Show { output }) => topology(*output, &api()?).await,
+        Command::Topology(command) => topology::run(command, api).await,
         Command::Health { output } => health(*output, &api()?).await,
         Command::Whoami { output } => whoami(*output, &api()?).await,
         Command::Version { client } => version(*client, api).await,
         Command::Dev(command) => print(&dev::run(command, &env, now()).await?),
         // Done before there was a runtime.
-        Command::Completion { .. } | Command::Man { .. } | Command::Config(_) => Ok(()),
+        Command::Completion { .. } | Command::Man { .. } | Command::Config(_) | Command::Fabric(_) => Ok(()),
     }
-}
-
-async fn topology(output: Output, api: &Api) -> Result<(), Error> {
-    let seen = repeat("get the topology", |_| {
-        let mut client = api.fabrics();
-        async move { client.get_topology(v1::GetTopologyRequest {}).await }
-    })
-    .await?;
-    let names = || seen.pods.iter().map(|pod| format!("pod/{}", pod.name)).collect();
-    print(&render::render(output, &seen, "rail.v1.Topology", names, |_| render::topology(&seen))?)
 }
 
 async fn health(output: Output, api: &Api) -> Result<(), Error> {

@@ -34,7 +34,7 @@ pub fn fabric(fabric: &v1::Fabric, wide: bool) -> String {
     out
 }
 
-fn findings(out: &mut String, findings: &[v1::Reason]) {
+pub(super) fn findings(out: &mut String, findings: &[v1::Reason]) {
     if findings.is_empty() {
         return;
     }

@@ -1,5 +1,6 @@
 //! Answers as people and programs read them: tables, canonical JSON, YAML, names.
 
+mod cabling;
 mod canonical;
 mod describe;
 mod fabric;
@@ -10,6 +11,7 @@ mod table;
 mod tenants;
 mod words;
 
+pub use cabling::{differences, drawn_topology, picture, verdict};
 pub use canonical::{to_json, to_value, to_yaml};
 pub use describe::{
     job as describe_job, measured as describe_result, node as describe_node, placement as describe_placement,

@@ -179,7 +179,11 @@ impl Picture {
             return (0, 0);
         }
         let same = first.bytes().zip(last.bytes()).take_while(|(a, b)| a == b).count();
-        let front = first[..same].rfind(['-', '.', '_', '/']).map_or(0, |at| at + 1);
+        let mut front = first[..same].rfind(['-', '.', '_', '/']).map_or(0, |at| at + 1);
+        // A number alone is no name: leaf-1 stays leaf-1.
+        if front > 0 && names.iter().any(|name| name[front..].starts_with(|c: char| c.is_ascii_digit())) {
+            front = first[..front - 1].rfind(['-', '.', '_', '/']).map_or(0, |at| at + 1);
+        }
         let shortest = names.iter().map(|name| name.len()).min().unwrap_or(0);
         let back = (1..=shortest.saturating_sub(front + 1))
             .take_while(|back| {

@@ -1,0 +1,152 @@
+//! Fabric documents made and checked here; no cluster is asked.
+
+use std::{io::Read as _, path::Path};
+
+use controller_fabric::{Finding, Shape};
+use proto_model::Fabric;
+use proto_wire::v1;
+
+use crate::{
+    args::{DocumentFormat, FabricCommand, Generate},
+    documents::{Resource, Source},
+    error::Error,
+    output::print,
+    render,
+};
+
+/// `fabric import|generate|check`.
+pub fn run(command: &FabricCommand) -> Result<(), Error> {
+    match command {
+        FabricCommand::Import { file, name, strict, output } => {
+            import(file, name.as_deref(), *strict, *output)
+        }
+        FabricCommand::Generate(args) => generate(args),
+        FabricCommand::Check { file } => {
+            let fabric = document(file)?;
+            let (nodes, cables) = (fabric.node_count(), fabric.cable_count());
+            print(&format!(
+                "fabric {}: {} rails, {} leaves, {} spines, {nodes} servers, {cables} cables; nothing is wrong with it\n",
+                fabric.name,
+                fabric.rails.len(),
+                fabric.leaves.len(),
+                fabric.spines.len()
+            ))
+        }
+    }
+}
+
+fn import(file: &Path, name: Option<&str>, strict: bool, output: DocumentFormat) -> Result<(), Error> {
+    let (shown, text) = read(file)?;
+    let stem =
+        file.file_stem().filter(|_| shown != "<stdin>").map(|stem| stem.to_string_lossy().into_owned());
+    let name = name.map_or_else(|| stem.unwrap_or_else(|| "imported".to_owned()), str::to_owned);
+    let made = controller_fabric::import(&text, &name)
+        .map_err(|error| Error::Document(format!("{shown}: {error}")))?;
+    for note in &made.notes {
+        eprintln!("note: {}", placed(&shown, note));
+    }
+    let faults: Vec<String> = made.faults.iter().map(|fault| placed(&shown, fault)).collect();
+    let counts = format!(
+        "{} rows: {} cables, {} left out; {} wrong",
+        made.rows,
+        made.links,
+        made.left_out,
+        if faults.len() == 1 { "1 thing is".to_owned() } else { format!("{} things are", faults.len()) }
+    );
+    if strict && !faults.is_empty() {
+        return Err(Error::Document(format!("{}\n{counts}", faults.join("\n"))));
+    }
+    for fault in &faults {
+        eprintln!("fault: {fault}");
+    }
+    eprintln!("{counts}");
+    print(&written(&made.fabric, output)?)
+}
+
+/// `FILE:LINE:COLUMN: CODE: MESSAGE`, as far as it has a place.
+pub fn placed(file: &str, finding: &Finding) -> String {
+    let place = match (finding.line, finding.column) {
+        (0, _) => String::new(),
+        (line, 0) => format!("{line}:"),
+        (line, column) => format!("{line}:{column}:"),
+    };
+    format!("{file}:{place} {}: {}", finding.code, finding.message)
+}
+
+fn generate(args: &Generate) -> Result<(), Error> {
+    let shape = Shape {
+        name: args.name.clone(),
+        nodes: args.nodes,
+        rails: args.rails,
+        radix: args.radix,
+        planes: args.planes,
+        pod: args.pod_nodes,
+        oversubscription: args.oversubscription,
+        speed_mbps: args.speed,
+        uplink_mbps: args.uplink_speed,
+        prefix: args.prefix.clone(),
+        nic: args.nic.clone(),
+    };
+    let made = controller_fabric::generate(&shape).map_err(|error| Error::Usage(format!("--{error}")))?;
+    for line in &made.built {
+        eprintln!("{line}");
+    }
+    for line in &made.uneven {
+        eprintln!("note: {line}");
+    }
+    print(&written(&made.fabric, args.output)?)
+}
+
+/// A document as text.
+fn written(fabric: &Fabric, output: DocumentFormat) -> Result<String, Error> {
+    let wire = v1::Fabric::from(fabric);
+    match output {
+        DocumentFormat::Yaml => render::to_yaml(&wire, "rail.v1.Fabric"),
+        DocumentFormat::Json => render::to_json(&wire, "rail.v1.Fabric"),
+    }
+}
+
+/// The one fabric document of a file, free of faults.
+pub fn document(file: &Path) -> Result<Fabric, Error> {
+    let source = Source::open(file)?;
+    let mut found = None;
+    for document in source.documents()? {
+        let index = document.index;
+        match document.resource {
+            Resource::Fabric(fabric) if found.is_none() => found = Some((index, fabric)),
+            Resource::Fabric(_) => {
+                return Err(Error::Document(format!(
+                    "{}: several Fabric documents; one is expected",
+                    source.name
+                )));
+            }
+            _ => {}
+        }
+    }
+    let Some((index, wire)) = found else {
+        return Err(Error::Document(format!("{}: no Fabric document in it", source.name)));
+    };
+    let fabric =
+        Fabric::try_from(wire).map_err(|error| Error::Document(format!("{}: {error}", source.name)))?;
+    let findings = controller_topology::check(&fabric);
+    if findings.is_empty() {
+        return Ok(fabric);
+    }
+    let told = findings.iter().map(|finding| source.finding(index, finding));
+    Err(Error::Document(told.collect::<Vec<_>>().join("\n")))
+}
+
+/// A file's bytes, or standard input's, and its name in messages.
+pub fn read(file: &Path) -> Result<(String, Vec<u8>), Error> {
+    let limit = controller_fabric::csv::MAX_BYTES as u64 + 1;
+    let mut text = Vec::new();
+    let stdin = file == Path::new("-");
+    let name = if stdin { "<stdin>".to_owned() } else { file.display().to_string() };
+    let read = if stdin {
+        std::io::stdin().lock().take(limit).read_to_end(&mut text)
+    } else {
+        std::fs::File::open(file).and_then(|file| file.take(limit).read_to_end(&mut text))
+    };
+    read.map_err(|error| Error::Usage(format!("cannot read {name}: {error}")))?;
+    Ok((name, text))
+}
