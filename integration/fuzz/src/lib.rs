@@ -4,11 +4,13 @@
 //! One file per target; `targets/` only ties them to libFuzzer. A test of `integration` includes this file and
 //! replays the seeds with the stable compiler.
 
+pub mod cabling;
 pub mod engine;
 pub mod frames;
 pub mod handshake;
 pub mod inventory;
 pub mod json;
+pub mod lldp;
 pub mod local;
 pub mod machine;
 mod manifest;
@@ -24,12 +26,14 @@ pub mod yaml;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target; each name is also that of its seeds' folder.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 15] = [
+    ("cabling", cabling::run),
     ("engine", engine::run),
     ("frames", frames::run),
     ("handshake", handshake::run),
     ("inventory", inventory::run),
     ("json", json::run),
+    ("lldp", lldp::run),
     ("local", local::run),
     ("machine", machine::run),
     ("ports", ports::run),
