@@ -19,9 +19,9 @@ pub type Time = std::time::Duration;
 const LINK_WINDOW: usize = 1 << 20;
 /// Most bytes of the keep.
 const KEEP_MOST: usize = 16 << 20;
-/// Bytes on their way on all links of a rail unless they are slow or fast: what the port of a leaf can queue for one node
+/// Bytes on their way on all links of a rail in use together, unless they are slow or fast: what the port of a leaf can queue for one node
 /// (the least that is known of a switch that drops; 16 ms of 200 Mbit/s), so that senders to one node do not overflow it.
-const RAIL_WINDOW: usize = 400_000;
+const RAIL_WINDOW: u64 = 400_000;
 /// Most nodes of a job.
 pub const MAX_NODES: usize = 1024;
 /// Most rails.
@@ -176,9 +176,7 @@ impl Config {
     /// What links may have on their way.
     pub(crate) fn windows(&self) -> Windows {
         let frame = self.chunk_bytes + crate::header::HEADER_BYTES;
-        let most = self.link_window();
-        let share = (RAIL_WINDOW / self.peers().max(1)) as u64;
-        Windows { floor: 2 * frame as u64, share: share.min(most), most }
+        Windows { floor: 2 * frame as u64, rail: RAIL_WINDOW, most: self.link_window() }
     }
 
     /// Received bytes that are acknowledged at once: well below the window, so that it never closes for want of it.

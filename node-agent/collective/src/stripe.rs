@@ -31,8 +31,8 @@ const REFERENCE: f64 = 32768.0;
 pub struct Windows {
     /// What any link may have, however slow, and what may wait for its turn on it: two frames.
     pub floor: u64,
-    /// What a link may have that is neither slow nor fast: its part of what a rail may have.
-    pub share: u64,
+    /// What the links of a rail may have together that are in use, unless they are slow or fast.
+    pub rail: u64,
     /// What no link may have more than.
     pub most: u64,
 }
@@ -42,6 +42,8 @@ pub struct Windows {
 pub struct Links {
     rails: usize,
     windows: Windows,
+    /// Peers that the operations under way send to.
+    fan: u64,
     /// Seconds for a chunk that are noise.
     noise: f64,
     links: Vec<Link>,
@@ -59,6 +61,7 @@ impl Links {
         Links {
             rails,
             windows,
+            fan: nodes.saturating_sub(1).max(1) as u64,
             noise: noise.as_secs_f64(),
             links: (0..nodes * rails).map(|_| Link::default()).collect(),
             carried: vec![0; rails],
@@ -145,7 +148,8 @@ impl Links {
     }
 
     fn has_room(&self, rail: Rail, peer: Node, bytes: u64, now: Time) -> bool {
-        let (link, Windows { floor, share, most }) = (self.get(rail, peer), self.windows);
+        let (link, Windows { floor, rail: whole, most }) = (self.get(rail, peer), self.windows);
+        let share = (whole / self.fan).min(most);
         let window = link.known_rate(now).map_or(share, |rate| {
             let carries = |time: Time| (rate * time.as_secs_f64()) as u64;
             share.clamp(carries(FAST), carries(SLOW))
@@ -153,6 +157,13 @@ impl Links {
         let turn = link.waiting() == 0 || link.waiting() + bytes <= floor;
         let fits = link.outstanding() + bytes <= window.clamp(floor.min(most), most);
         link.outstanding() == 0 || turn && fits && link.allows(bytes)
+    }
+
+    /// An operation begins that sends to so many peers; `alone` if none is under way. Nodes do alike, so from as many a node
+    /// receives, and the parts of all that send to it are what its port can queue.
+    pub fn fan_out(&mut self, peers: usize, alone: bool) {
+        let peers = peers.max(1) as u64;
+        self.fan = if alone { peers } else { self.fan.max(peers) };
     }
 
     /// Rails came or went: what was carried before says nothing any more.
@@ -195,7 +206,7 @@ mod tests {
     use std::collections::VecDeque;
 
     const CHUNK: u64 = 256 << 10;
-    const WINDOWS: Windows = Windows { floor: 2 * CHUNK, share: 4 * CHUNK, most: 4 * CHUNK };
+    const WINDOWS: Windows = Windows { floor: 2 * CHUNK, rail: 4 * CHUNK, most: 4 * CHUNK };
 
     /// Rails that serve at fixed rates, in virtual time; gives the bytes that each carried and the time it took.
     fn run(rates: &[f64], chunks: u64) -> (Vec<u64>, Time) {

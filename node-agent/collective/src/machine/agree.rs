@@ -25,6 +25,9 @@ const LOOK: Time = Time::from_millis(100);
 /// Looks in a row at which a node's rails must have seemed slow before it says so: rates are rough when a job begins, and
 /// the stripes follow them anyway.
 const LOOKS: u32 = 4;
+/// Rates make a plan when no node has reported anything new for so long: a change that meets all nodes, like a slow leaf, comes
+/// from each at its own time, and a plan that knows half of it takes some for weak. Rails that are lost make one at once.
+const CALM: Time = Time::from_millis(250);
 /// Versions that operations under way may need at once; with more, no new one is made.
 const VERSIONS: usize = 4;
 /// Weak nodes that a plan names; with more, all count as equal.
@@ -82,6 +85,8 @@ pub struct Agreement {
     pub round_trip: Option<Time>,
     // Of the maker only:
     reports: Vec<(Report, u64)>,
+    /// When the maker last saw what it has made a plan of, or still has to.
+    seen: (Vec<Report>, Time),
     /// The newest version that all have, and the one that some have.
     latest: u32,
     proposed: Option<(u32, BTreeSet<Node>)>,
@@ -99,6 +104,7 @@ impl Agreement {
             slow: 0,
             round_trip: None,
             reports: vec![(healthy, 0); nodes],
+            seen: (Vec::new(), Time::ZERO),
             latest: 0,
             proposed: None,
         }
@@ -185,7 +191,7 @@ impl Machine {
         if changed || looks {
             self.report(now);
         }
-        if self.layout.node == MAKER {
+        if self.layout.node == MAKER && self.is_calm(now) {
             self.propose();
         }
     }
@@ -259,6 +265,18 @@ impl Machine {
         };
         let best = (0..self.config.rails as Rail).map(rate).fold(0.0, f64::max);
         if best > 0.0 { (1e12 / best) as u32 } else { 0 }
+    }
+
+    /// Whether the reports may be made a plan of.
+    fn is_calm(&mut self, now: Time) -> bool {
+        let Agreement { reports, seen, .. } = &mut self.agreement;
+        if !reports.iter().map(|(report, _)| report).eq(&seen.0) {
+            *seen = (reports.iter().map(|(report, _)| *report).collect(), now);
+        }
+        // What is left is a whole number of rails, if none of them is slow.
+        let rails = self.config.rails as u32;
+        let whole = |r: &Report| (u32::from(r.capacity) * rails + rails) % u32::from(FULL) <= 2 * rails;
+        now >= seen.1 + CALM || seen.0.iter().all(whole)
     }
 
     /// Makes a new plan if the reports ask for one and the last one has gone its way.

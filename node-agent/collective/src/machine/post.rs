@@ -1,5 +1,7 @@
 //! Calls of local ranks, from the post to the start of the operation.
 
+use std::collections::BTreeSet;
+
 use crate::call::{Call, Operation};
 use crate::error::{CallError, Failure};
 use crate::header::Key;
@@ -8,7 +10,7 @@ use crate::machine::{Machine, Ticket};
 use crate::memory::Region;
 use crate::plan::choose;
 use crate::schedule::{Copy, Place, Schedule, Side};
-use crate::shape::{MAX_ACTIVE, MAX_OUTSTANDING, MAX_PAIRS, Rank, Time};
+use crate::shape::{MAX_ACTIVE, MAX_OUTSTANDING, MAX_PAIRS, Node, Rank, Time};
 
 /// A local rank's counters.
 #[derive(Debug, Clone, Default)]
@@ -210,6 +212,10 @@ impl Machine {
 
     fn start(&mut self, op: Op) {
         let key = op.key;
+        let peers: BTreeSet<Node> = op.schedule.sends.iter().map(|flow| flow.peer).collect();
+        if !peers.is_empty() {
+            self.links.fan_out(peers.len(), self.ops.is_empty());
+        }
         self.ages.push(key);
         self.ops.insert(key, op);
         self.take_early(key);

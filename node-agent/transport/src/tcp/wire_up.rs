@@ -24,7 +24,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(25), Duration::from_s
 /// Greatest pause while there is no way to the peer.
 const NO_WAY: Duration = Duration::from_millis(250);
 /// How long a try may take to connect; and to authenticate, doubled for each time in a row that this was too short.
-pub const PATIENCE: Duration = Duration::from_millis(250);
+pub const PATIENCE: Duration = Duration::from_millis(100);
 /// A link that dies before this age flaps.
 const YOUNG: Duration = Duration::from_secs(1);
 /// A link of this age has not flapped.
