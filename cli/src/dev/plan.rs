@@ -99,9 +99,15 @@ fn node_plan(spec: &Spec, machine: Machine, node: u32) -> NodePlan {
             "address": address(spec, node, rail).to_string(), "speedMbps": speed_mbps(spec), "gidIndex": -1,
         })
     };
+    // What LLDP would tell if bridges spoke it.
+    let neighbor = |rail: u32| {
+        let (netdev, switch) = (format!("rail{rail}"), leaf_name(spec.pod_of(node), rail));
+        json!({"netdev": netdev, "switch": switch, "port": format!("swp{node}")})
+    };
     let inventory = json!({
         "gpus": (0..spec.gpus).map(gpu).collect::<Vec<_>>(),
         "nics": (0..spec.rails).map(nic).collect::<Vec<_>>(),
+        "neighbors": (0..spec.rails).map(neighbor).collect::<Vec<_>>(),
         "numaNodes": 1, "cpus": machine.cpus, "memoryBytes": machine.memory_bytes,
     });
     let namespace = spec.netns.then(|| namespace(spec, &name));

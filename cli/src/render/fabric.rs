@@ -11,12 +11,14 @@ use super::Table;
 pub fn fabric(fabric: &v1::Fabric, wide: bool) -> String {
     let spec = fabric.spec.clone().unwrap_or_default();
     let status = fabric.status.clone().unwrap_or_default();
+    let listed = |text: &str| proto_model::Names::new(text).map_or(0, |names| names.len());
+    let cables = spec.links.len() + spec.link_groups.iter().map(|group| listed(&group.nodes)).sum::<usize>();
     let mut table = Table::new(["FABRIC", "RAILS", "LEAVES", "LINKS", "NODES", "PODS", "FINDINGS"]);
     table.row([
         fabric.metadata.clone().unwrap_or_default().name,
         spec.rails.len().to_string(),
         spec.leaves.len().to_string(),
-        spec.links.len().to_string(),
+        cables.to_string(),
         status.nodes.to_string(),
         status.pods.to_string(),
         status.findings.len().to_string(),
@@ -26,6 +28,9 @@ pub fn fabric(fabric: &v1::Fabric, wide: bool) -> String {
         let mut links = Table::new(["NODE", "NIC", "LEAF", "PORT", "MBIT/S"]);
         for link in spec.links {
             links.row([link.node, link.nic, link.leaf, link.port, link.speed_mbps.to_string()]);
+        }
+        for group in spec.link_groups {
+            links.row([group.nodes, group.nic, group.leaf, group.ports, group.speed_mbps.to_string()]);
         }
         out.push('\n');
         out.push_str(&links.render(""));

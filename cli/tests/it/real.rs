@@ -80,6 +80,7 @@ fn a_cluster_lives_and_ends() {
     let nodes = cluster.ok(&["get", "nodes"]);
     assert_eq!(nodes.matches("Ready").count(), 2, "{nodes}");
     assert!(cluster.ok(&["whoami"]).contains("admin"));
+    cables_are_where_they_belong_until_the_document_changes(&cluster);
 
     let good = cluster.job("good", "echo I am $RANK of $WORLD_SIZE");
     assert_eq!(cluster.ok(&["submit", &good]), "job/t/good\n".replace("/t/", "/dev/"));
@@ -111,6 +112,35 @@ fn a_cluster_lives_and_ends() {
     cluster.ok(&["dev", "down", "--name", "t", "--dir", dir.to_str().unwrap()]);
     assert!(!dir.exists());
     assert_eq!(cluster.run(&["get", "jobs"]).0, 2, "the context went with the cluster");
+}
+
+/// Agents have said what they hear; a document in which two cables of a server are the other way round differs.
+fn cables_are_where_they_belong_until_the_document_changes(cluster: &Cluster) {
+    let out = cluster.ok(&["topology", "verify", "--ports"]);
+    assert_eq!(out, "4 of 4 cables are where they belong; 0 wrong, 0 not heard of, 0 not in the document\n");
+    let planned = cluster.ok(&["get", "fabric", "-o", "json"]);
+    let mut value: serde_json::Value = serde_json::from_str(&planned).unwrap();
+    value["metadata"] = serde_json::json!({"name": "t"});
+    value.as_object_mut().unwrap().remove("status");
+    let file = cluster.home.path().join("fabric.json");
+    let path = file.to_str().unwrap();
+    let right = value.to_string();
+    let links = value["spec"]["links"].as_array_mut().unwrap();
+    let (a, b) = (links[0]["leaf"].clone(), links[1]["leaf"].clone());
+    let (nic, other) = (links[0]["nic"].clone(), links[1]["nic"].clone());
+    assert!(a != b && links[0]["node"] == links[1]["node"]);
+    (links[0]["nic"], links[1]["nic"]) = (other, nic);
+    fs::write(&file, value.to_string()).unwrap();
+    let (code, out, err) = cluster.run(&["topology", "verify", "-f", path]);
+    assert_eq!(code, 1, "{err}");
+    assert!(out.contains("Wrong (2):") && out.contains("in this order (3):"), "{out}");
+    let (code, _, err) = cluster.run(&["apply", "-f", path]);
+    assert!(code == 0 && err.contains("note: RailMismatch"), "{err}");
+    fs::write(&file, right).unwrap();
+    cluster.ok(&["apply", "-f", path]);
+    let picture = cluster.home.path().join("f.svg");
+    cluster.ok(&["topology", "show", "--svg", picture.to_str().unwrap()]);
+    assert!(fs::read_to_string(picture).unwrap().contains("<title>n1: up</title>"));
 }
 
 #[test]

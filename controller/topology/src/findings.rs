@@ -115,6 +115,23 @@ fn cabling(plan: &Plan, server: &Server, cables: &[PlannedCable], findings: &mut
         }
     }
     for nic in nics {
+        if let Some(heard) = plan.heard_elsewhere(cables, &server.inventory, nic) {
+            let (device, heard) = (&nic.device, &plan.leaf_names[heard.index()]);
+            let own = cables.iter().find(|cable| {
+                let name = plan.nic_name(cable);
+                name == nic.device || name == nic.netdev
+            });
+            if let Some(own) = own {
+                let leaf = &plan.leaf_names[own.leaf.index()];
+                find(
+                    "Miscabled",
+                    format!(
+                        "NIC {device} of node '{name}' hears leaf '{heard}', the document cables it to '{leaf}'; it is not \
+                         used; `railctl topology verify` tells the moves that mend it"
+                    ),
+                );
+            }
+        }
         let named = |cable: &PlannedCable| {
             let name = plan.nic_name(cable);
             name == nic.device || name == nic.netdev

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proto_model::{Fabric, NodeName};
+use proto_model::{Fabric, Inventory, Neighbor, Nic, NodeName};
 
 use crate::{
     IslandIx, LeafIx, PodIx, RailSet,
@@ -130,6 +130,26 @@ impl Plan {
     pub(crate) fn cables_at(&self, at: usize) -> &[PlannedCable] {
         let place = |at: usize| self.starts.get(at).map_or(0, |start| *start as usize);
         self.cables.get(place(at)..place(at + 1)).unwrap_or_default()
+    }
+
+    /// The leaf of the document that a NIC hears over LLDP where the document cables it to others only. Switches that the
+    /// document does not name say nothing of it.
+    pub(crate) fn heard_elsewhere(
+        &self,
+        cables: &[PlannedCable],
+        inventory: &Inventory,
+        nic: &Nic,
+    ) -> Option<LeafIx> {
+        let own = |neighbor: &&Neighbor| neighbor.netdev == nic.netdev || neighbor.netdev == nic.device;
+        let heard = inventory.neighbors.iter().filter(own).filter_map(|neighbor| {
+            self.leaf_names.binary_search_by(|leaf| (**leaf).cmp(&neighbor.switch)).ok().map(LeafIx::at)
+        });
+        let named = |cable: &&PlannedCable| {
+            let name = self.nic_name(cable);
+            name == nic.device || name == nic.netdev
+        };
+        let planned = |leaf: &LeafIx| cables.iter().filter(named).any(|cable| cable.leaf == *leaf);
+        heard.filter(|leaf| !planned(leaf)).min()
     }
 
     pub(crate) fn nic_name(&self, cable: &PlannedCable) -> &str {

@@ -369,7 +369,11 @@ fn join(plan: Option<&Plan>, name: &NodeName, inventory: &Arc<Inventory>) -> Ser
     for (at, nic) in inventory.nics.iter().enumerate() {
         let port = match plan {
             None => Some(Port { leaf: None, second: None, mbps: speed(nic), up: nic.up, nic: 0 }),
-            Some(plan) => port(plan, cables, nic),
+            Some(plan) => port(plan, cables, nic).map(|port| Port {
+                // A NIC that hears another leaf than its own is on no leaf that can be relied on.
+                up: port.up && plan.heard_elsewhere(cables, inventory, nic).is_none(),
+                ..port
+            }),
         };
         let (Some(port), rail) = (port, nic.rail as usize) else { continue };
         if nic.rail >= RailSet::MAX || server.usable.has(nic.rail) {

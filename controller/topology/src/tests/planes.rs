@@ -1,6 +1,6 @@
 //! Spines, planes, what is down, lists of cables, and what a large document costs.
 
-use proto_model::{Fabric, Leaf, LinkGroup, Names, Reason, Spine, Uplink};
+use proto_model::{Fabric, Leaf, LinkGroup, Names, Neighbor, Reason, Spine, Uplink};
 
 use super::{fabric, inventory, node};
 use crate::{NodeIx, RailSet, Topology, check};
@@ -162,4 +162,27 @@ fn single_cables_and_lists_of_them_mean_the_same() {
     assert_eq!((single.links.len(), lists.cable_count(), lists.node_count()), (8, 8, 4));
     assert_eq!(furnished(&single), furnished(&lists));
     assert_eq!(check(&single), []);
+}
+
+#[test]
+fn a_nic_that_hears_another_leaf_is_not_used() {
+    let f = fabric(2, 1, 2);
+    let mut t = Topology::new(Some(&f));
+    let hears = |switch: &str| {
+        let mut inventory = (*inventory([(0, true), (1, true)])).clone();
+        let neighbor = |rail: u32, switch: &str| Neighbor {
+            netdev: format!("eth{rail}"),
+            switch: switch.into(),
+            port: "Ethernet0".into(),
+        };
+        inventory.neighbors = vec![neighbor(0, switch), neighbor(1, "leaf-0-1"), neighbor(9, "leaf-1-1")];
+        std::sync::Arc::new(inventory)
+    };
+    for (switch, usable) in [("leaf-0-0", 2), ("leaf-1-0", 1), ("leaf-0-1", 1), ("storage-7", 2)] {
+        t.set_node(&node("n0"), &hears(switch));
+        let server = t.server(ix(&t, "n0")).unwrap();
+        assert_eq!((server.present.len(), server.usable.len()), (2, usable), "{switch}");
+        let found = t.findings();
+        assert_eq!(codes(&found).contains(&"Miscabled"), usable == 1, "{found:?}");
+    }
 }
