@@ -22,6 +22,9 @@ const SWAPS: usize = 12;
 /// Rounds of such trials.
 const ROUNDS: usize = 6;
 
+/// Blocks of a ring that are thought of one by one at most.
+const RING: usize = 63;
+
 /// Pods of a gang for which other sets are tried at most: of more, one does not count for much.
 const SWAPPED: usize = 8;
 
@@ -276,6 +279,11 @@ impl Fitter {
         if !apart {
             return self.pour(yard, view, set, ask.nodes, ask);
         }
+        let ring = ask.pattern == Pattern::Ring && set.len() <= SWAPPED && !yard.layout().is_flat();
+        if ring && self.lay_ring(yard, view, set, ask) {
+            return true;
+        }
+        self.takes.clear();
         // The largest first, so that what talks to all has most of all beside it.
         let mut order = std::mem::take(&mut self.order);
         order.clear();
@@ -292,6 +300,46 @@ impl Fitter {
         fits && rest == 0
     }
 
+    /// A ring over pods that take whole units: as few blocks as can be, found by how many nodes so many blocks take.
+    fn lay_ring(&mut self, yard: &Yard, view: &View, set: &[u32], ask: &Ask) -> bool {
+        // Per pod and number of blocks so far the most nodes, and how many of the blocks are the pod's.
+        let mut most = [[(0_u32, 0_u8); RING + 1]; SWAPPED + 1];
+        for (at, pod) in set.iter().enumerate() {
+            self.gather(yard, view, &[*pod]);
+            let mut sum = 0;
+            let (before, now) = most.split_at_mut(at + 1);
+            let (before, now) = (&before[at], &mut now[0]);
+            for (used, (count, _)) in (1..).zip(self.parts.iter().take(RING)) {
+                sum += whole(*count, ask.leaf_unit);
+                let here = whole(sum, ask.pod_unit);
+                for total in usize::from(used)..=RING {
+                    let first = before[total - usize::from(used)].0;
+                    if (first > 0 || at == 0 && total == usize::from(used))
+                        && here > 0
+                        && first + here > now[total].0
+                    {
+                        now[total] = (first + here, used);
+                    }
+                }
+            }
+        }
+        let last = &most[set.len()];
+        let Some(mut total) = (1..=RING).find(|total| last[*total].0 >= ask.nodes) else { return false };
+        let mut spare = last[total].0 - ask.nodes;
+        for at in (1..=set.len()).rev() {
+            let (nodes, used) = most[at][total];
+            total -= usize::from(used);
+            let here = nodes - most[at - 1][total].0;
+            // What is too much is left out where it is, but for one unit: the pod is needed.
+            let less = whole(spare.min(here - ask.pod_unit), ask.pod_unit);
+            spare -= less;
+            if !self.pour(yard, view, &set[at - 1..at], here - less, ask) {
+                return false;
+            }
+        }
+        spare == 0
+    }
+
     /// Takes nodes from the blocks of some pods: from as few as can be, the last one the tightest.
     fn pour(&mut self, yard: &Yard, view: &View, set: &[u32], nodes: u32, ask: &Ask) -> bool {
         if let Pattern::Pipeline(size) = ask.pattern
@@ -300,6 +348,20 @@ impl Fitter {
         {
             return self.groups.lay(yard, view, set, (nodes, size), ask, &mut self.takes);
         }
+        self.gather(yard, view, set);
+        let layout = yard.layout();
+        let start = self.takes.len();
+        let wish = ask.leaf_wish;
+        let wished = wish > ask.leaf_unit && nodes.is_multiple_of(wish) && self.fill(start, nodes, wish);
+        if !wished && !self.fill(start, nodes, ask.leaf_unit) {
+            return false;
+        }
+        self.takes[start..].sort_unstable_by_key(|take| (layout.blocks[take.block as usize].pod, take.block));
+        true
+    }
+
+    /// The blocks of some pods that offer anything, the largest first; into `parts`.
+    fn gather(&mut self, yard: &Yard, view: &View, set: &[u32]) {
         let layout = yard.layout();
         self.parts.clear();
         for pod in set {
@@ -310,14 +372,6 @@ impl Fitter {
             );
         }
         self.parts.sort_unstable_by_key(|(count, block)| (Reverse(*count), yard.load(*block), *block));
-        let start = self.takes.len();
-        let wish = ask.leaf_wish;
-        let wished = wish > ask.leaf_unit && nodes.is_multiple_of(wish) && self.fill(start, nodes, wish);
-        if !wished && !self.fill(start, nodes, ask.leaf_unit) {
-            return false;
-        }
-        self.takes[start..].sort_unstable_by_key(|take| (layout.blocks[take.block as usize].pod, take.block));
-        true
     }
 
     fn fill(&mut self, start: usize, nodes: u32, unit: u32) -> bool {

@@ -12,14 +12,14 @@ use crate::{view::View, yard::Yard};
 /// Blocks among which the split of groups is searched; of more, groups are cut from them in a row.
 const PARTS: usize = 6;
 
-/// Groups of at most so many nodes and gangs of at most so many groups are searched.
-const SEARCHED: (u32, u32) = (16, 16);
+/// Groups of at most so many nodes are searched, and at most so many of those that are split.
+const SEARCHED: (u32, u32) = (16, 4);
 
 /// Shapes of one group that are thought of at most.
-const SHAPES: usize = 128;
+const SHAPES: usize = 96;
 
-/// Steps of one search.
-const BUDGET: usize = 4000;
+/// Rows of split groups that are carried on.
+const WIDTH: usize = 12;
 
 /// Nodes per part.
 type Shape = [u32; PARTS];
@@ -32,29 +32,28 @@ struct Part {
     count: u32,
 }
 
-/// A row of groups so far.
+/// A row of split groups so far.
 #[derive(Debug, Clone, Copy)]
 struct State {
     left: Shape,
     cost: u64,
-    /// What the rest will cost, about.
-    guess: u64,
-    /// The last group, into `history`.
-    last: Option<usize>,
-    /// The shape of the group behind it, into `shapes`.
-    shape: usize,
+    /// The shapes of its groups, into `shapes`.
+    row: [u8; SEARCHED.1 as usize],
 }
 
 /// Lays out pipelines; its vectors are used again.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     parts: Vec<Part>,
+    /// Per part the first one of its pod.
+    homes: [usize; PARTS],
     shapes: Vec<Shape>,
     states: Vec<State>,
     next: Vec<State>,
-    /// Shapes of groups, each with the one before it.
-    history: Vec<(Shape, Option<usize>)>,
-    row: Vec<usize>,
+    /// Groups in rank order, equal ones counted.
+    row: Vec<(Shape, u32)>,
+    before: Vec<usize>,
+    here: Vec<Option<usize>>,
 }
 
 fn pairs(nodes: u32) -> u64 {
@@ -94,12 +93,12 @@ impl Groups {
                 .sort_unstable_by_key(|take| (yard.layout().blocks[take.block as usize].pod, take.block));
             return true;
         }
-        let searched = self.parts.len() > 2
-            && self.parts.len() <= PARTS
+        let whole: u32 = self.parts.iter().map(|part| part.count / size).sum();
+        let searched = self.parts.len() <= PARTS
             && size <= SEARCHED.0
-            && groups <= SEARCHED.1
+            && groups <= whole + SEARCHED.1
             && nodes.is_multiple_of(size);
-        if !(searched && self.search(groups, size, ask.leaf_unit, takes)) {
+        if !(searched && self.search(groups - whole, size, ask.leaf_unit, takes)) {
             self.in_a_row(nodes, size, takes);
         }
         true
@@ -133,17 +132,6 @@ impl Groups {
     fn in_a_row(&mut self, nodes: u32, size: u32, takes: &mut Vec<Take>) {
         let total: u32 = self.parts.iter().map(|part| part.count).sum();
         let mut spare = total - nodes;
-        if let [a, b] = &self.parts[..] {
-            // One group is split; the least evenly is the cheapest.
-            let (most, least) = (a.count.min(nodes), nodes - b.count.min(nodes));
-            let price = |first: u32| u64::from(first % size) * u64::from(size - first % size);
-            let first = if price(least) < price(most) { least } else { most };
-            takes.extend(
-                [(a.block, first), (b.block, nodes - first)].map(|(block, nodes)| Take { block, nodes }),
-            );
-            takes.retain(|take| take.nodes > 0);
-            return;
-        }
         let pod_total = |parts: &[Part], pod: u32| -> u32 {
             parts.iter().filter(|part| part.pod == pod).map(|part| part.count).sum()
         };
@@ -168,67 +156,65 @@ impl Groups {
         }
     }
 
-    /// Searches how to split groups over few blocks: group by group the cheapest rows so far are carried on.
-    fn search(&mut self, groups: u32, size: u32, unit: u32, takes: &mut Vec<Take>) -> bool {
+    /// Blocks keep the whole groups that they hold; the ways to make the `split` others from what is left are searched,
+    /// and each of those stands where it has most partners beside it. False if what is left is too little.
+    fn search(&mut self, split: u32, size: u32, unit: u32, takes: &mut Vec<Take>) -> bool {
+        self.parts.sort_unstable_by_key(|part| (part.pod, part.block));
+        self.row.clear();
         let mut left: Shape = [0; PARTS];
-        for (left, part) in left.iter_mut().zip(&self.parts) {
-            *left = part.count;
+        for (at, part) in self.parts.iter_mut().enumerate() {
+            let mut whole = [0; PARTS];
+            whole[at] = size;
+            if part.count >= size {
+                self.row.push((whole, part.count / size));
+            }
+            part.count %= size;
+            left[at] = part.count;
         }
-        self.history.clear();
-        self.states.clear();
-        self.states.push(State { left, cost: 0, guess: 0, last: None, shape: 0 });
+        for at in 0..self.parts.len() {
+            let same = |other: &Part| other.pod == self.parts[at].pod;
+            self.homes[at] = self.parts.iter().position(same).unwrap_or(at);
+        }
         self.think_of_shapes(size, unit);
-        let width = (BUDGET / (self.shapes.len().max(1) * groups as usize)).clamp(4, 64);
-        for group in 0..groups {
+        self.states.clear();
+        self.states.push(State { left, cost: 0, row: [0; SEARCHED.1 as usize] });
+        for group in 0..split as usize {
             self.next.clear();
             for state in &self.states {
-                let last = state.last.map(|last| self.history[last].0);
                 for (at, shape) in self.shapes.iter().enumerate() {
                     if shape.iter().zip(&state.left).any(|(taken, left)| taken > left) {
                         continue;
                     }
-                    let mut left = state.left;
-                    left.iter_mut().zip(shape).for_each(|(left, taken)| *left -= taken);
-                    let between = last.map_or(0, |last| self.between(&last, shape));
-                    let cost = state.cost + self.inside(shape) + between;
-                    let guess = cost + self.guess(&left, groups - group - 1, size);
-                    self.next.push(State { left, cost, guess, last: state.last, shape: at });
+                    let mut next = *state;
+                    next.left.iter_mut().zip(shape).for_each(|(left, taken)| *left -= taken);
+                    next.cost += self.inside(shape);
+                    next.row[group] = u8::try_from(at).unwrap_or(u8::MAX);
+                    self.next.push(next);
                 }
             }
-            self.keep_best(width);
-            if self.states.is_empty() {
-                return false;
-            }
+            self.next.sort_unstable_by_key(|state| (state.cost, state.row));
+            self.next.dedup_by_key(|state| (state.cost, state.left));
+            self.next.truncate(WIDTH);
+            std::mem::swap(&mut self.states, &mut self.next);
         }
-        let Some(best) = self.states.iter().min_by_key(|state| state.cost).copied() else { return false };
-        self.row.clear();
-        let mut at = best.last;
-        while let Some(group) = at {
-            self.row.push(group);
-            at = self.history[group].1;
+        let Some(best) = self.states.first().copied() else { return false };
+        for at in &best.row[..split as usize] {
+            self.insert(self.shapes[usize::from(*at)]);
         }
         self.emit(size, takes);
         true
     }
 
-    fn keep_best(&mut self, width: usize) {
-        let Self { states, next, history, shapes, .. } = self;
-        next.sort_unstable_by_key(|state| (state.guess, Reverse(state.left), state.last, state.shape));
-        states.clear();
-        for state in next.iter() {
-            let shape = shapes[state.shape];
-            let known = |other: &State| {
-                other.left == state.left && other.last.is_some_and(|last| history[last].0 == shape)
-            };
-            if states.iter().any(known) {
-                continue;
-            }
-            history.push((shape, state.last));
-            states.push(State { last: Some(history.len() - 1), ..*state });
-            if states.len() == width {
-                break;
-            }
-        }
+    /// Puts a group where it costs least.
+    fn insert(&mut self, shape: Shape) {
+        let pair = |a: Option<&(Shape, u32)>, b: &Shape| a.map_or(0, |(a, _)| self.between(a, b));
+        let price = |at: &usize| {
+            let (before, behind) = (at.checked_sub(1).and_then(|at| self.row.get(at)), self.row.get(*at));
+            let was = before.zip(behind).map_or(0, |((a, _), (b, _))| self.between(a, b));
+            pair(before, &shape) + pair(behind, &shape) + ACROSS_PODS * u64::from(u8::MAX) - was
+        };
+        let best = (0..=self.row.len()).min_by_key(price).unwrap_or(0);
+        self.row.insert(best, (shape, 1));
     }
 
     /// The ways to take a group from the parts: all, or if those are too many the ones that touch two parts at most.
@@ -245,9 +231,8 @@ impl Groups {
 
     fn pod_sums(&self, shape: &Shape) -> Shape {
         let mut sums = [0; PARTS];
-        for (at, part) in self.parts.iter().enumerate() {
-            let first = self.parts.iter().position(|other| other.pod == part.pod).unwrap_or(at);
-            sums[first] += shape[at];
+        for (home, nodes) in self.homes.iter().zip(shape).take(self.parts.len()) {
+            sums[*home] += nodes;
         }
         sums
     }
@@ -266,23 +251,16 @@ impl Groups {
         (all - near) * ACROSS_PODS + (near - same) * ACROSS_LEAVES
     }
 
-    /// What groups that can no longer stay whole will cost at least, about.
-    fn guess(&self, left: &Shape, groups: u32, size: u32) -> u64 {
-        let whole = |shape: &Shape| shape.iter().map(|nodes| nodes / size).sum::<u32>();
-        let split = u64::from(groups.saturating_sub(whole(left)));
-        let apart = u64::from(groups.saturating_sub(whole(&self.pod_sums(left))));
-        let price = u64::from(size.saturating_sub(1));
-        split * price * ACROSS_LEAVES + apart * price * (ACROSS_PODS - ACROSS_LEAVES)
-    }
-
     /// The rank order: within a group each node beside its partner in the group before, as far as the shapes allow.
     fn emit(&mut self, size: u32, takes: &mut Vec<Take>) {
+        let Self { parts, homes, row, before, here, .. } = self;
         let start = takes.len();
-        let mut before: Vec<usize> = Vec::new();
-        for at in self.row.iter().rev() {
-            let mut left = self.history[*at].0;
-            let mut here: Vec<Option<usize>> = vec![None; size as usize];
-            for (place, partner) in here.iter_mut().zip(&before) {
+        before.clear();
+        for (shape, times) in row.iter() {
+            let mut left = *shape;
+            here.clear();
+            here.resize(size as usize, None);
+            for (place, partner) in here.iter_mut().zip(before.iter()) {
                 if left[*partner] > 0 {
                     left[*partner] -= 1;
                     *place = Some(*partner);
@@ -290,22 +268,23 @@ impl Groups {
             }
             for near in [true, false] {
                 for (position, place) in here.iter_mut().enumerate().filter(|(_, place)| place.is_none()) {
-                    let pod = before.get(position).map(|partner| self.parts[*partner].pod);
-                    let fits =
-                        |part: &usize| left[*part] > 0 && (!near || Some(self.parts[*part].pod) == pod);
-                    if let Some(part) = (0..self.parts.len()).find(fits) {
+                    let home = before.get(position).map(|partner| homes[*partner]);
+                    let fits = |part: &usize| left[*part] > 0 && (!near || Some(homes[*part]) == home);
+                    if let Some(part) = (0..parts.len()).find(fits) {
                         left[part] -= 1;
                         *place = Some(part);
                     }
                 }
             }
             before.clear();
-            before.extend(here.into_iter().flatten());
-            for part in &before {
-                let block = self.parts[*part].block;
-                match takes[start..].last_mut() {
-                    Some(last) if last.block == block => last.nodes += 1,
-                    _ => takes.push(Take { block, nodes: 1 }),
+            before.extend(here.iter().flatten());
+            for _ in 0..*times {
+                for part in before.iter() {
+                    let block = parts[*part].block;
+                    match takes[start..].last_mut() {
+                        Some(last) if last.block == block => last.nodes += 1,
+                        _ => takes.push(Take { block, nodes: 1 }),
+                    }
                 }
             }
         }
