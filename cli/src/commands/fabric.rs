@@ -60,7 +60,7 @@ fn import(file: &Path, name: Option<&str>, strict: bool, output: DocumentFormat)
         eprintln!("fault: {fault}");
     }
     eprintln!("{counts}");
-    print(&written(&made.fabric, output)?)
+    print(&written(&v1::Fabric::from(&made.fabric), output)?)
 }
 
 /// `FILE:LINE:COLUMN: CODE: MESSAGE`, as far as it has a place.
@@ -94,15 +94,14 @@ fn generate(args: &Generate) -> Result<(), Error> {
     for line in &made.uneven {
         eprintln!("note: {line}");
     }
-    print(&written(&made.fabric, args.output)?)
+    print(&written(&proto_wire::convert::compact_fabric(&made.fabric), args.output)?)
 }
 
 /// A document as text.
-fn written(fabric: &Fabric, output: DocumentFormat) -> Result<String, Error> {
-    let wire = v1::Fabric::from(fabric);
+fn written(wire: &v1::Fabric, output: DocumentFormat) -> Result<String, Error> {
     match output {
-        DocumentFormat::Yaml => render::to_yaml(&wire, "rail.v1.Fabric"),
-        DocumentFormat::Json => render::to_json(&wire, "rail.v1.Fabric"),
+        DocumentFormat::Yaml => render::to_yaml(wire, "rail.v1.Fabric"),
+        DocumentFormat::Json => render::to_json(wire, "rail.v1.Fabric"),
     }
 }
 

@@ -79,7 +79,7 @@ async fn show(args: &Show, api: impl Fn() -> Result<Api, Error>) -> Result<(), E
     })
     .await?;
     let nodes: usize = seen.pods.iter().map(|pod| pod.nodes.len()).sum();
-    let in_full = args.output == Output::Wide || nodes <= IN_FULL;
+    let in_full = args.output == Output::Wide || (nodes <= IN_FULL && seen.pods.len() <= IN_FULL);
     let picture = if args.svg.is_some() || !in_full {
         let fabric = match clusters(&api).await {
             Ok(fabric) => Some(domain(fabric)?),

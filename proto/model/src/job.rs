@@ -193,6 +193,8 @@ word!(
         Ring = "ring",
         /// Recursive halving and doubling.
         Halving = "halving",
+        /// All-reduce of few bytes by recursive doubling.
+        Doubling = "doubling",
         /// Broadcast by scattering and relaying.
         Relay = "relay",
     }

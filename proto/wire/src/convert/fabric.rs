@@ -1,12 +1,9 @@
 //! Fabric documents. What the document means is checked by `controller-topology`; here only each field by itself.
 
-use proto_model::{Fabric, Leaf, Link, LinkGroup, Names, NodeName, Rail, Spine, Uplink};
+use proto_model::{Fabric, Leaf, Link, Names, NodeName, Rail, Spine, Uplink};
 
-use super::{API_VERSION, FieldErrors, Fields};
+use super::{API_VERSION, FieldErrors, Fields, fabric_lists};
 use crate::v1;
-
-/// Cables from servers to leaves of one fabric at most: 500,000 servers with 8 NICs.
-const MAX_CABLES: usize = 4_000_000;
 
 impl TryFrom<v1::Rail> for Rail {
     type Error = FieldErrors;
@@ -28,7 +25,7 @@ impl TryFrom<v1::Leaf> for Leaf {
         let mut fields = Fields::default();
         label(&mut fields, "name", &wire.name);
         label(&mut fields, "pod", &wire.pod);
-        plane(&mut fields, wire.plane);
+        plane(&mut fields, "plane", wire.plane);
         let v1::Leaf { name, rail, pod, plane, down } = wire;
         fields.finish(Some(Self { name, rail, pod, plane, down }))
     }
@@ -54,37 +51,13 @@ impl TryFrom<v1::Link> for Link {
     }
 }
 
-impl TryFrom<v1::LinkGroup> for LinkGroup {
-    type Error = FieldErrors;
-
-    fn try_from(wire: v1::LinkGroup) -> Result<Self, FieldErrors> {
-        let mut fields = Fields::default();
-        let nodes = names(&mut fields, "nodes", &wire.nodes);
-        let ports =
-            if wire.ports.is_empty() { Names::default() } else { names(&mut fields, "ports", &wire.ports) };
-        label(&mut fields, "nic", &wire.nic);
-        label(&mut fields, "leaf", &wire.leaf);
-        let wrong = nodes.iter().find_map(|name| NodeName::new(name).err());
-        if let Some(error) = wrong {
-            fields.fail("nodes", error.to_string());
-        }
-        if !ports.is_empty() && !nodes.is_empty() && ports.len() != nodes.len() {
-            let message =
-                format!("lists {} ports for {} nodes; every node has its own", ports.len(), nodes.len());
-            fields.fail("ports", message);
-        }
-        let v1::LinkGroup { nic, leaf, speed_mbps, .. } = wire;
-        fields.finish(Some(Self { nodes, nic, leaf, ports, speed_mbps }))
-    }
-}
-
 impl TryFrom<v1::Spine> for Spine {
     type Error = FieldErrors;
 
     fn try_from(wire: v1::Spine) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
         label(&mut fields, "name", &wire.name);
-        plane(&mut fields, wire.plane);
+        plane(&mut fields, "plane", wire.plane);
         let v1::Spine { name, rail, plane, down } = wire;
         fields.finish(Some(Self { name, rail, plane, down }))
     }
@@ -106,7 +79,7 @@ impl TryFrom<v1::Uplink> for Uplink {
 }
 
 /// A list of names, of which there must be one.
-fn names(fields: &mut Fields, field: &str, text: &str) -> Names {
+pub(super) fn names(fields: &mut Fields, field: &str, text: &str) -> Names {
     if text.is_empty() {
         fields.fail(field, "is required");
     }
@@ -114,14 +87,14 @@ fn names(fields: &mut Fields, field: &str, text: &str) -> Names {
 }
 
 /// NICs have at most two ports.
-fn plane(fields: &mut Fields, plane: u32) {
+pub(super) fn plane(fields: &mut Fields, field: &str, plane: u32) {
     if plane > 1 {
-        fields.fail("plane", format!("{plane} is too large; a NIC has at most two ports, on planes 0 and 1"));
+        fields.fail(field, format!("{plane} is too large; a NIC has at most two ports, on planes 0 and 1"));
     }
 }
 
 /// Switch, port and pod names come from vendors: any printable text of up to 128 bytes will do.
-fn label(fields: &mut Fields, field: &str, text: &str) {
+pub(super) fn label(fields: &mut Fields, field: &str, text: &str) {
     if text.is_empty() {
         fields.fail(field, "is required");
     } else if text.len() > 128 || text.chars().any(char::is_control) {
@@ -137,24 +110,19 @@ impl TryFrom<v1::Fabric> for Fabric {
         super::job::header(&mut fields, &wire.api_version, &wire.kind, "Fabric");
         let metadata = wire.metadata.unwrap_or_default();
         let spec = fields.present("spec", wire.spec).unwrap_or_default();
-        let fabric = Self {
+        let mut fabric = Self {
             name: if metadata.name.is_empty() { "default".to_owned() } else { metadata.name },
             generation: metadata.generation,
             rails: fields.list("spec.rails", spec.rails),
             leaves: fields.list("spec.leaves", spec.leaves),
             links: fields.list("spec.links", spec.links),
-            link_groups: fields.list("spec.linkGroups", spec.link_groups),
+            link_groups: Vec::new(),
             spines: fields.list("spec.spines", spec.spines),
             uplinks: fields.list("spec.uplinks", spec.uplinks),
         };
-        // Each list has its bound; a document of many lists needs one too.
-        let cables = fabric.cable_count();
-        if cables > MAX_CABLES {
-            fields.fail(
-                "spec.linkGroups",
-                format!("{cables} cables are more than the {MAX_CABLES} of a fabric"),
-            );
-        }
+        fabric_lists::switches(&mut fields, &spec.leaf_groups, &spec.spine_groups, &mut fabric);
+        fabric_lists::links(&mut fields, spec.link_groups, &mut fabric);
+        fabric_lists::pairs(&mut fields, &fabric);
         fields.finish(Some(fabric))
     }
 }
@@ -199,6 +167,7 @@ fn spec(fabric: &Fabric) -> v1::FabricSpec {
         leaf: group.leaf.clone(),
         ports: group.ports.to_string(),
         speed_mbps: group.speed_mbps,
+        ..v1::LinkGroup::default()
     });
     let spines = fabric.spines.iter().map(|spine| v1::Spine {
         name: spine.name.clone(),
@@ -220,5 +189,6 @@ fn spec(fabric: &Fabric) -> v1::FabricSpec {
         link_groups: link_groups.collect(),
         spines: spines.collect(),
         uplinks: uplinks.collect(),
+        ..v1::FabricSpec::default()
     }
 }

@@ -5,6 +5,7 @@
 mod agent;
 mod common;
 mod fabric;
+mod fabric_lists;
 mod job;
 mod node;
 mod placement;
@@ -14,6 +15,7 @@ mod tenant;
 use std::fmt;
 
 pub use common::{duration_from_wire, duration_to_wire, time_from_wire, time_to_wire};
+pub use fabric_lists::compact as compact_fabric;
 pub use job::{LIMITS, SpecLimits};
 pub use node::{hold, node_status_phase};
 pub use rails::drained_to_wire;
@@ -67,6 +69,10 @@ impl std::error::Error for FieldErrors {}
 struct Fields(Vec<FieldError>);
 
 impl Fields {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     fn fail(&mut self, field: &str, message: impl Into<String>) {
         self.0.push(FieldError { field: field.to_owned(), message: message.into() });
     }

@@ -275,7 +275,19 @@ fn every_wrong_field_of_a_fabric_is_named() {
         link_groups: vec![
             v1::LinkGroup { nodes: "gpu[1-".into(), nic: "n".into(), leaf: "l".into(), ..Default::default() },
             v1::LinkGroup { nodes: "GPU[1-2]".into(), ports: "e1".into(), ..Default::default() },
+            v1::LinkGroup {
+                nodes: "n[1-9]".into(),
+                nic: "n".into(),
+                leaves: "l[1-3]".into(),
+                nodes_per_leaf: 5,
+                ..Default::default()
+            },
         ],
+        leaf_groups: vec![v1::LeafGroup {
+            names: "l[1-3]".into(),
+            pods: "p[1-2]".into(),
+            ..Default::default()
+        }],
         spines: vec![v1::Spine { name: String::new(), plane: 9, ..Default::default() }],
         uplinks: vec![v1::Uplink { lower: "a,,b".into(), down: 2, ..Default::default() }],
         ..Default::default()
@@ -293,16 +305,18 @@ fn every_wrong_field_of_a_fabric_is_named() {
         [
             "spec.leaves[0].pod",
             "spec.leaves[0].plane",
-            "spec.linkGroups[0].nodes",
-            "spec.linkGroups[1].nic",
-            "spec.linkGroups[1].leaf",
-            "spec.linkGroups[1].nodes",
-            "spec.linkGroups[1].ports",
             "spec.spines[0].name",
             "spec.spines[0].plane",
             "spec.uplinks[0].lower",
             "spec.uplinks[0].upper",
             "spec.uplinks[0].down",
+            "spec.leafGroups[0].pods",
+            "spec.linkGroups[0].nodes",
+            "spec.linkGroups[1].nic",
+            "spec.linkGroups[1].nodes",
+            "spec.linkGroups[1].ports",
+            "spec.linkGroups[1].leaf",
+            "spec.linkGroups[2].nodesPerLeaf",
         ],
         "{errors}"
     );
@@ -318,4 +332,54 @@ fn what_a_server_hears_survives_the_wire() {
     assert_eq!(proto_model::Inventory::try_from(v1::Inventory::from(&inventory)), Ok(inventory));
     let bad = v1::Inventory { neighbors: vec![neighbor("")], ..Default::default() };
     assert_eq!(proto_model::Inventory::try_from(bad).unwrap_err().0[0].field, "neighbors[0].netdev");
+}
+
+#[test]
+fn lists_mean_what_single_things_mean_and_back() {
+    let names = |text: &str| proto_model::Names::new(text).unwrap();
+    let spec = v1::FabricSpec {
+        rails: vec![v1::Rail { index: 0, name: "r".into() }],
+        leaf_groups: vec![v1::LeafGroup {
+            names: "l[1-3]".into(),
+            pods: "p[1-3]".into(),
+            ..Default::default()
+        }],
+        spine_groups: vec![v1::SpineGroup { names: "s[1-2]".into(), ..Default::default() }],
+        link_groups: vec![v1::LinkGroup {
+            nodes: "n[01-10]".into(),
+            nic: "mlx5_0".into(),
+            leaves: "l[1-3]".into(),
+            nodes_per_leaf: 4,
+            ports: "e[1-4]".into(),
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let wire = v1::Fabric {
+        api_version: "rail/v1".into(),
+        kind: "Fabric".into(),
+        spec: Some(spec),
+        ..Default::default()
+    };
+    let fabric = proto_model::Fabric::try_from(wire.clone()).unwrap();
+    assert_eq!((fabric.leaves.len(), fabric.spines.len(), fabric.link_groups.len()), (3, 2, 3));
+    assert_eq!((fabric.leaves[2].name.as_str(), fabric.leaves[2].pod.as_str()), ("l3", "p3"));
+    let last = &fabric.link_groups[2];
+    assert_eq!((last.leaf.as_str(), &last.nodes, &last.ports), ("l3", &names("n[09-10]"), &names("e[1-2]")));
+    assert_eq!(super::compact_fabric(&fabric).spec, wire.spec);
+    let mut odd = fabric.clone();
+    odd.leaves[1].down = true;
+    odd.link_groups.swap(0, 2);
+    let again = super::compact_fabric(&odd);
+    assert_eq!(proto_model::Fabric::try_from(again), Ok(odd));
+    let endless = v1::LinkGroup {
+        nodes: "n[1-1000000]".into(),
+        nic: "a".into(),
+        leaf: "l1".into(),
+        ..Default::default()
+    };
+    let mut huge = wire;
+    huge.spec.as_mut().unwrap().link_groups = vec![endless; 1000];
+    let errors = proto_model::Fabric::try_from(huge).unwrap_err();
+    assert!(errors.0[0].message.contains("more than the 4000000"), "{errors}");
 }
