@@ -20,6 +20,8 @@ const MAKER: Node = 0;
 const STEP: u16 = 40;
 /// A rail that is slower than the best of its node by less than this factor counts in full: rates are noisy.
 const SLOW: f64 = 2.0;
+/// Answers from which on the least time of a trip is known: the first ones come from threads that sleep.
+const TRIPS: u32 = 32;
 /// Pause between two looks at the measured rates.
 const LOOK: Time = Time::from_millis(100);
 /// Looks in a row at which a node's rails must have seemed slow before it says so: rates are rough when a job begins, and
@@ -81,8 +83,10 @@ pub struct Agreement {
     look: Time,
     /// Looks in a row at which rails of this node seemed slow.
     slow: u32,
-    /// Least time that a probe took to come back.
-    pub round_trip: Option<Time>,
+    /// Least time that a probe took to come back, and how many did.
+    pub round_trip: Option<(Time, u32)>,
+    /// The link that was asked last to learn it.
+    asked: (Rail, Node),
     // Of the maker only:
     reports: Vec<(Report, u64)>,
     /// When the maker last saw what it has made a plan of, or still has to.
@@ -103,11 +107,24 @@ impl Agreement {
             look: Time::ZERO,
             slow: 0,
             round_trip: None,
+            asked: (0, 0),
             reports: vec![(healthy, 0); nodes],
             seen: (Vec::new(), Time::ZERO),
             latest: 0,
             proposed: None,
         }
+    }
+
+    /// A probe came back after this time.
+    pub fn timed(&mut self, trip: Time) {
+        let (least, trips) = self.round_trip.unwrap_or((trip, 0));
+        self.round_trip = Some((least.min(trip), trips.saturating_add(1)));
+    }
+
+    /// Time of a trip in nanoseconds; 0: not known yet.
+    fn alpha_ns(&self) -> u32 {
+        let known = self.round_trip.filter(|(_, trips)| *trips >= TRIPS);
+        known.map_or(0, |(trip, _)| u32::try_from(trip.as_nanos() / 2).unwrap_or(u32::MAX))
     }
 
     /// The plan of version 0.
@@ -186,6 +203,9 @@ impl Machine {
             self.agreement.look = now + LOOK;
             let slow = self.capacity(now, true) < self.capacity(now, false);
             self.agreement.slow = if slow { self.agreement.slow.saturating_add(1) } else { 0 };
+        }
+        let trips = self.agreement.round_trip.map_or(0, |(_, trips)| trips);
+        if looks || trips < TRIPS && !self.ops.is_empty() {
             self.time_a_trip(now);
         }
         if changed || looks {
@@ -199,10 +219,7 @@ impl Machine {
     fn report(&mut self, now: Time) {
         let report = Report {
             capacity: self.capacity(now, self.agreement.slow >= LOOKS),
-            alpha_ns: self
-                .agreement
-                .round_trip
-                .map_or(0, |t| u32::try_from(t.as_nanos() / 2).unwrap_or(u32::MAX)),
+            alpha_ns: self.agreement.alpha_ns(),
             beta_ps: self.beta(now),
         };
         let last = self.agreement.told.0;
@@ -223,8 +240,14 @@ impl Machine {
 
     /// Asks a peer over a link that is idle, so that the answer tells the time of a trip and not of a queue.
     fn time_a_trip(&mut self, now: Time) {
+        let (rail, peer) = self.agreement.asked;
+        let link = self.links.get(rail, peer);
+        if link.is_up() && link.proof.number != 0 && now < link.proof.since + LOOK {
+            return;
+        }
         let idle = |(_, _, link): &(Rail, Node, &Link)| link.is_up() && link.is_idle();
         let Some((rail, peer, _)) = self.links.iter().find(idle) else { return };
+        self.agreement.asked = (rail, peer);
         self.probes += 1;
         let number = self.probes;
         let proof = &mut self.links.get_mut(rail, peer).proof;
@@ -327,7 +350,11 @@ impl Machine {
         };
         Plan {
             capacity,
-            alpha_ns: most(|r| r.alpha_ns, base.alpha_ns),
+            // A probe's trip holds the time to hand it over and to take it.
+            alpha_ns: match most(|r| r.alpha_ns, 0) {
+                0 => base.alpha_ns,
+                trip => trip.saturating_sub(base.overhead_ns).max(trip / 8),
+            },
             beta_ps_per_byte: most(|r| r.beta_ps, base.beta_ps_per_byte),
             ..base.clone()
         }

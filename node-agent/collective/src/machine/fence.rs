@@ -405,8 +405,7 @@ impl Machine {
         let sent = self.links.get(rail, peer).proof;
         if sent.number == number {
             let trip = now.saturating_sub(sent.since);
-            let least = self.agreement.round_trip.map_or(trip, |least| least.min(trip));
-            self.agreement.round_trip = Some(least);
+            self.agreement.timed(trip);
         }
         let echoed = &mut self.peers[usize::from(peer)].echoed;
         if number > echoed.0 && number <= self.probes {
