@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{Picture, PodPicture, PortState, counts, lacking};
 
-/// Pods that are drawn one by one at most; of more, neighbours that are whole share a line.
+/// Pods that are drawn one by one at most; of more, neighbours that are alike share a line.
 const PODS: usize = 40;
 /// Servers that lack something and are named at most.
 const NAMED: usize = 20;
@@ -27,12 +27,19 @@ pub fn text(picture: &Picture) -> String {
     let _ = writeln!(out, "{}", line(&cells[1]));
     let many = picture.pods.len() > PODS;
     let rows: Vec<(&PodPicture, &Vec<String>)> = picture.pods.iter().zip(&cells[2..]).collect();
-    for run in rows.chunk_by(|a, b| many && whole(a.0) && whole(b.0)) {
+    for run in rows.chunk_by(|a, b| many && alike(a.0).is_some() && alike(a.0) == alike(b.0)) {
         match run {
             [(first, _), .., (last, _)] => {
                 let servers: usize = run.iter().map(|(pod, _)| pod.nodes.len()).sum();
                 let (from, to, pods) = (&first.name, &last.name, run.len());
-                let _ = writeln!(out, "{from} … {to}: {pods} pods, {servers} servers, all up on every rail");
+                let state = alike(first).unwrap_or_default();
+                let all = |wanted: PortState| state.iter().all(|state| *state == wanted);
+                let told = match signs(first).first() {
+                    _ if all(PortState::Up) => "all up on every rail".to_owned(),
+                    _ if all(PortState::Absent) => "none has joined".to_owned(),
+                    sign => format!("each of them {}", sign.copied().unwrap_or('●')),
+                };
+                let _ = writeln!(out, "{from} … {to}: {pods} pods, {servers} servers, {told}");
             }
             _ => {
                 for (pod, row) in run {
@@ -60,9 +67,12 @@ pub fn text(picture: &Picture) -> String {
     out
 }
 
-fn whole(pod: &PodPicture) -> bool {
-    pod.nodes.iter().all(|node| node.ports.iter().all(|state| *state == PortState::Up))
-        && pod.leaves.iter().flatten().all(|leaf| !leaf.down)
+/// The state that all servers of a pod are in, if it is one and no leaf is down.
+fn alike(pod: &PodPicture) -> Option<&[PortState]> {
+    let first = pod.nodes.first()?;
+    let one = pod.nodes.iter().all(|node| node.ports == first.ports)
+        && !pod.leaves.iter().flatten().any(|leaf| leaf.down);
+    one.then_some(&first.ports[..])
 }
 
 /// The head, the spines, and a row per pod.

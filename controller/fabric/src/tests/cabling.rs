@@ -123,4 +123,38 @@ proptest::proptest! {
         assert!(made.left_out <= lines.len(), "a row left out has a fault");
         assert_eq!(made, read(&rows));
     }
+
+    #[test]
+    fn a_list_with_slips_of_the_pen_is_read_or_refused(
+        slips in proptest::collection::vec((proptest::num::usize::ANY, "[,\"\n\r:é 0-9a-zA-Z]?", 0usize..4), 0..12),
+    ) {
+        let rows: Vec<String> = list(6).iter().map(|row| row.join(",")).collect();
+        let mut text: Vec<char> = format!("sysname,nicname,switchname,accessport\n{}\n", rows.join("\n")).chars().collect();
+        for (at, put, gone) in slips {
+            let at = at % text.len();
+            let end = (at + gone).min(text.len());
+            text.splice(at..end, put.chars());
+        }
+        let text: String = text.into_iter().collect();
+        match import(text.as_bytes(), "x") {
+            Ok(made) => {
+                proptest::prop_assert_eq!(made.rows, made.links + made.left_out);
+                proptest::prop_assert!(made.left_out <= made.faults.len());
+                proptest::prop_assert_eq!(check(&made.fabric), []);
+            }
+            Err(error) => proptest::prop_assert!(!error.to_string().is_empty()),
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
+        if let Ok(made) = import(&bytes, "x") {
+            assert_eq!(check(&made.fabric), []);
+        }
+        let _ = crate::lldp::read(&bytes);
+        let lines = [&b"n: lldp."[..], &bytes, b".chassis.name=x"].concat();
+        if let Ok(heard) = crate::lldp::read(&lines) {
+            assert_eq!(heard.facts, heard.neighbors.len() + heard.left_out);
+        }
+    }
 }

@@ -56,6 +56,17 @@ fn a_large_fabric_is_drawn_in_sums() {
 }
 
 #[test]
+fn pods_that_are_alike_share_a_line() {
+    let mut picture = Picture::of(&fabric(2000, 16, 1));
+    for node in picture.pods.iter_mut().take(100).flat_map(|pod| &mut pod.nodes) {
+        node.ports.fill(PortState::Absent);
+    }
+    let shown = text(&picture);
+    assert!(shown.contains("pod001 … pod100: 100 pods, 1600 servers, none has joined\n"), "{shown}");
+    assert!(shown.contains("pod101 … pod125: 25 pods, 400 servers, all up on every rail\n"), "{shown}");
+}
+
+#[test]
 fn leaves_are_called_by_what_tells_them_apart() {
     let mut f = fabric(4, 2, 1);
     for leaf in &mut f.leaves {
