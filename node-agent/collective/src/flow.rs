@@ -6,7 +6,7 @@
 //! * *Announcements.* A node that has started a collective says so to every peer: by its first data frame, or by a
 //!   [`Ready`](crate::header::Kind::Ready) frame where it has no data to send or may not yet. Every such frame carries the whole
 //!   call, so a mismatch is found by everyone who hears it; an operation completes only when the call of *every* node
-//!   was seen and is equal. At most [`MAX_ACTIVE`](crate::shape::MAX_ACTIVE) collectives are active, in order, so a
+//!   was seen and is equal, by this node or by one that answers for it with its contribution (doubling). At most [`MAX_ACTIVE`](crate::shape::MAX_ACTIVE) collectives are active, in order, so a
 //!   peer that names a later one violates the protocol, and the state kept for operations not started here is bounded.
 //! * *Landing.* To a peer that has announced the operation, gathered data needs no permission: its place is the
 //!   ranks' own output buffers. For data that is reduced, the receiver stages: each source of each reduction may have
@@ -35,6 +35,10 @@
 //!   does. Its block's windows form a chain that ends at the block's owner, which waits for nobody: the owner's window opens again
 //!   and again, so the one's before it does, and so on back to where the block starts. Windows of different blocks share
 //!   nothing, so no chain closes to a circle.
+//! * *Doubling.* There is one chunk of everything, so all windows are open from the start. The first message is made of inputs; each
+//!   further one of inputs and of what came in the rounds before it, here and at the source, so by induction over the rounds
+//!   every one is made and arrives. What was staged is kept until it has been sent on. A message that may not be sent ahead, because
+//!   the peer has not said that it has started, waits for that: both say so after a while where they have nothing to send.
 //! * *Halving.* A chunk needs one source, and this node's own partial sum of the step before. In the first step both are inputs. Partial
 //!   sums of a step need those of the steps before it and no others, here and at the source, and have windows of their own;
 //!   so by induction over the steps every one is made.

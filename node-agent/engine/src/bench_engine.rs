@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use node_agent_collective::shape::{DEFAULT_CHUNK, Node, Tuning};
 use node_agent_collective::{
-    Call, Dtype, Failure, Machine, Memory, Operation, ReduceOp, Region, shape::Config as Shape,
+    Algorithm, Call, Dtype, Failure, Machine, Memory, Operation, ReduceOp, Region, shape::Config as Shape,
 };
 use node_agent_transport::tcp::SetupError;
 use node_agent_transport::{
@@ -62,6 +62,9 @@ pub struct Options {
     /// Greatest payload of a frame.
     #[arg(long, default_value_t = DEFAULT_CHUNK)]
     pub chunk_bytes: usize,
+    /// The algorithm, instead of the one that is predicted to be the fastest.
+    #[arg(long)]
+    pub algorithm: Option<Algorithm>,
     /// Check every element of every result.
     #[arg(long)]
     pub verify: bool,
@@ -192,7 +195,7 @@ impl<'a> Bench<'a> {
             epoch: 1,
             scratch: Region::EMPTY,
             checksum: false,
-            tuning: Tuning::default(),
+            tuning: Tuning { algorithm: options.algorithm, ..Tuning::default() },
         };
         shape.scratch = memory.take(shape.scratch_bytes());
         let machine = Machine::new(shape)?;
@@ -412,6 +415,7 @@ mod tests {
             warmup: 1,
             budget_ms: 5000,
             chunk_bytes: DEFAULT_CHUNK,
+            algorithm: None,
             verify: true,
             times: false,
         };

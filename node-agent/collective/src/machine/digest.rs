@@ -152,7 +152,8 @@ impl Machine {
     }
 
     fn digest_op(&self, op: &Op, canon: &mut Canon, memory: &impl Memory) {
-        let Op { heard, started, tell, sends, receives, reduces, .. } = op;
+        let Op { heard, started, tell, tell_late, sends, receives, reduces, .. } = op;
+        assert!(tell_late.is_empty(), "not modelled");
         heard.iter().for_each(|&h| canon.put(h));
         started.iter().for_each(|&n| canon.put(n));
         canon.size(usize::MAX - tell.len());

@@ -7,6 +7,7 @@ use crate::header::{Key, Kind};
 use crate::machine::Machine;
 use crate::machine::flight::Hold;
 use crate::machine::receive::Incoming;
+use crate::machine::transmit::LATE;
 use crate::shape::{Node, Rank, Time};
 
 impl Machine {
@@ -57,12 +58,13 @@ impl Machine {
         let acks = self.links.iter().filter(|(_, _, l)| l.is_open());
         let acks = acks.filter_map(|(_, _, l)| l.ack_due(bytes, delay));
         let since = self.oldest().map(|(_, since)| since + self.config.op_timeout);
+        let late = self.ops.values().filter(|op| !op.tell_late.is_empty()).map(|op| op.since + LATE);
         let rails = self.links.iter().filter(|&(_, peer, _)| peer != self.layout.node);
         let rails = rails.filter_map(|(rail, peer, link)| self.rail_due(rail, peer, link));
         let grace = self.config.tuning.peer_grace;
         let lost = self.peers.iter().filter_map(|p| p.lost.as_ref());
         let lost = lost.filter(|l| l.2.is_ending()).map(|l| l.0 + grace);
-        acks.chain(since).chain(rails).chain(lost.filter(|_| self.failure.is_none())).min()
+        acks.chain(since).chain(late).chain(rails).chain(lost.filter(|_| self.failure.is_none())).min()
     }
 
     /// Time has passed.

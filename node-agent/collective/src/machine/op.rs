@@ -8,7 +8,7 @@ use crate::header::Key;
 use crate::machine::Ticket;
 use crate::machine::scratch::Slot;
 use crate::memory::Region;
-use crate::schedule::{Contribution, Done, FIRST, Place, Schedule, Side, Source};
+use crate::schedule::{Contribution, Done, FIRST, Place, Schedule, Side, Source, Term};
 use crate::shape::{Layout, Node, Rank, Time};
 
 /// What a grant says: so many chunks of the flow of a block.
@@ -88,6 +88,8 @@ pub struct Op {
     pub started: BTreeSet<Node>,
     /// Nodes that do not know yet that this node has started.
     pub tell: Vec<Node>,
+    /// Those that will hear of it anyhow, and are told so only if that takes long.
+    pub tell_late: Vec<Node>,
     pub sends: Vec<SendState>,
     pub receives: Vec<ReceiveState>,
     /// By the schedule's reductions.
@@ -126,10 +128,11 @@ impl Op {
         let own = layout.node;
         let heard: Vec<bool> = (0..layout.nodes()).map(|n| !collective || n == usize::from(own)).collect();
         // Of a message only the receiver says that it has started: the sender's data says it for the sender.
-        let tell = match key {
+        let tell: Vec<Node> = match key {
             Key::Collective { .. } => layout.peers().collect(),
             _ => schedule.receives.iter().map(|f| f.peer).collect(),
         };
+        let (tell_late, tell) = tell.into_iter().partition(|&node| schedule.hears_anyhow(node));
         let sends = schedule.sends.iter();
         let sends: Vec<SendState> = sends
             .map(|f| SendState { next: 0, granted: if f.granted { window.min(f.chunks) } else { f.chunks } })
@@ -167,6 +170,7 @@ impl Op {
             heard,
             started: BTreeSet::new(),
             tell,
+            tell_late,
             to_receive: schedule.receives.iter().map(|f| f.chunks).sum(),
             to_send: schedule.sends.iter().map(|f| f.chunks).sum(),
             sends,
@@ -214,6 +218,14 @@ impl Op {
                 });
                 met.then_some(state.next)
             }
+            Source::Gathered { reduction, parts } => {
+                let staged = &self.reduces[*reduction].staged;
+                let met = parts.iter().all(|(term, _)| match *term {
+                    Term::Staged(source) => staged[source].is_some(),
+                    _ => true,
+                });
+                met.then_some(state.next)
+            }
         }
     }
 
@@ -239,15 +251,20 @@ impl Op {
         None
     }
 
-    /// Whether the own term of a chunk is there and the place of its result is free.
+    /// Whether the own term of a chunk is there, the place of its result is free, and what is staged for it has been sent on
+    /// where it goes on.
     fn may_reduce(&self, index: usize, chunk: usize) -> bool {
         let plan = &self.schedule.reductions[index];
         let range = self.schedule.chunk_range(plan.bytes, chunk);
         let own = plan
             .after
             .is_none_or(|(from, at)| self.covered(Done::Reduced(from), range.start + at..range.end + at));
-        let blocks = |flow: usize| self.schedule.sends[flow].overwritten && self.sends[flow].next <= chunk;
-        let free = !plan.overwrites || !self.in_place || !(0..self.sends.len()).any(blocks);
+        let blocks = |flow: usize| {
+            let plan = &self.schedule.sends[flow];
+            let needs = plan.overwritten && self.in_place || matches!(plan.source, Source::Gathered { .. });
+            needs && self.sends[flow].next <= chunk
+        };
+        let free = !plan.overwrites || !(0..self.sends.len()).any(blocks);
         own && free
     }
 
@@ -255,6 +272,15 @@ impl Op {
     pub fn receive(&mut self, flow: usize, chunk: usize) {
         self.receives[flow].arrived.push(chunk as u32);
         self.receives[flow].here[chunk] = true;
+    }
+
+    /// Nodes have made this call.
+    pub fn hear_of(&mut self, nodes: impl Iterator<Item = Node>) {
+        for node in nodes {
+            if !std::mem::replace(&mut self.heard[usize::from(node)], true) {
+                self.unheard -= 1;
+            }
+        }
     }
 
     /// The first flow whose contribution to the same chunk as this one's is missing: for the bug of reducing by arrival.
@@ -331,11 +357,12 @@ impl Op {
             && self.copied.0 == self.schedule.copies.len()
     }
 
-    /// Whether anything is still to come from or to go to a node.
+    /// Whether anything is still to come from or to go to a node. What is to come by others from one that they answer for
+    /// does not count: it may have gone, with everybody's results.
     pub fn needs(&self, node: Node) -> bool {
         let receives = self.schedule.receives.iter().zip(&self.receives);
         let sends = self.schedule.sends.iter().zip(&self.sends);
-        !self.heard[usize::from(node)]
+        !self.heard[usize::from(node)] && !self.schedule.is_answered_for(node)
             || receives.into_iter().any(|(f, s)| f.peer == node && s.arrived.len() < f.chunks)
             || sends.into_iter().any(|(f, s)| f.peer == node && s.next < f.chunks)
     }

@@ -313,6 +313,10 @@ impl Machine {
         match target {
             Target::Staged { flow, chunk, slot } => {
                 op.receive(flow, chunk);
+                let answered = std::mem::take(&mut op.schedule.receives[flow].answers_for);
+                op.hear_of(answered.iter().copied());
+                self.agreement.learn_by(&answered, header);
+                op.schedule.receives[flow].answers_for = answered;
                 #[cfg(test)]
                 let flow = if self.sabotage == Some(crate::model::Sabotage::ReduceByArrival) {
                     op.next_to_stage(flow, chunk)
@@ -378,11 +382,7 @@ impl Machine {
             let (seq, ours) = (key.seq(), op.call);
             return self.fail(Failure::Mismatch { seq, node: peer, theirs: call, here, ours });
         }
-        let heard = &mut op.heard[usize::from(peer)];
-        if !*heard {
-            *heard = true;
-            op.unheard -= 1;
-        }
+        op.hear_of(std::iter::once(peer));
         op.started.insert(peer);
         self.woken.push(key);
     }

@@ -4,14 +4,18 @@ use crate::error::Failure;
 use crate::header::{HEADER_BYTES, Header, Key, Kind};
 use crate::kernel;
 use crate::machine::flight::{Flight, Hold};
+use crate::machine::keep::Keep;
 use crate::machine::op::grant_value;
+use crate::machine::scratch::Slots;
 use crate::machine::{Machine, Transmit};
 use crate::memory::{Memory, Region};
-use crate::schedule::{FIRST, SECOND, Source, pieces};
+use crate::schedule::{Contribution, FIRST, SECOND, Source, Term, pieces};
 use crate::shape::{Node, Rail, Time};
 
 /// Copies of no more bytes than this go into the keep rather than into a sending slot.
 const SMALL_COPY: usize = 4096;
+/// How long an operation waits before its node tells those of it who will hear of it anyhow.
+pub(super) const LATE: Time = Time::from_millis(20);
 /// The token of frames that have no count: flights have greater ones.
 const UNCOUNTED: u64 = 0;
 
@@ -134,6 +138,9 @@ impl Machine {
         for at in 0..self.ages.len() {
             let key = self.ages[at];
             let Some(op) = self.ops.get_mut(&key) else { continue };
+            if !op.tell_late.is_empty() && now >= op.since + LATE {
+                op.tell.append(&mut op.tell_late);
+            }
             let reachable = |&peer: &Node| self.links.quickest(peer).is_some();
             if let Some(at) = op.tell.iter().position(reachable) {
                 let peer = op.tell.remove(at);
@@ -231,7 +238,13 @@ impl Machine {
         op.sends[flow].next += 1;
         op.to_send -= 1;
         op.tell.retain(|&p| p != peer);
-        let (call, plan) = (Some(op.call), op.plan_ahead);
+        op.tell_late.retain(|&p| p != peer);
+        let call = Some(op.call);
+        // What answers for node 0 says what that said, which is known by now.
+        let plan = match plan.source {
+            Source::Gathered { .. } => self.agreement.ahead(key.seq()),
+            _ => op.plan_ahead,
+        };
         let checksum = match self.config.checksum {
             true => memory.bytes(payload).map_or(0, crc32c::crc32c),
             false => 0,
@@ -269,6 +282,9 @@ impl Machine {
             self.reduce_into(key, index, chunk, Some(whole), memory);
             return self.failure.is_none().then_some((whole, Hold::Slot(slot)));
         }
+        if matches!(plan.source, Source::Gathered { .. }) {
+            return self.gathered(key, flow, memory);
+        }
         let first = pieces(&plan.segments, range.clone()).next();
         let combines = plan.source == Source::Inputs;
         let lasts = !plan.overwritten || !op.in_place;
@@ -280,15 +296,7 @@ impl Machine {
             }
             Some(_) => {}
         }
-        // Small copies for many peers would soon take all sending slots.
-        let kept = if range.len() <= SMALL_COPY { self.keep.take(range.len()) } else { None };
-        let (hold, whole) = match kept {
-            Some((kept, region)) => (Hold::Kept(kept), region),
-            None => {
-                let slot = self.slots.take_send()?;
-                (Hold::Slot(slot), self.slots.region(slot, range.len()))
-            }
-        };
+        let (hold, whole) = copy_room(&mut self.keep, &mut self.slots, range.len())?;
         let mut done = Some(());
         for (segment, bytes) in pieces(&plan.segments, range.clone()) {
             let shift = bytes.start - segment.stream.start;
@@ -307,4 +315,50 @@ impl Machine {
         }
         Some((whole, hold))
     }
+
+    /// Puts the terms of a gathered flow together: they are needed here as well, and its frame may have to go again.
+    fn gathered(&mut self, key: Key, flow: usize, memory: &mut impl Memory) -> Option<(Region, Hold)> {
+        let op = self.ops.get(&key)?;
+        let plan = &op.schedule.sends[flow];
+        let Source::Gathered { reduction, parts } = &plan.source else { return None };
+        let (hold, whole) = copy_room(&mut self.keep, &mut self.slots, plan.bytes)?;
+        let (index, reduction) = (*reduction, &op.schedule.reductions[*reduction]);
+        let mut done = Some(());
+        for &(term, at) in parts {
+            done = done.and(match term {
+                Term::Own => {
+                    let to = whole.part(at, reduction.bytes);
+                    let places = reduction.inputs.iter().flat_map(|segment| &segment.places);
+                    let from: Vec<Region> = places.map(|p| op.region(p, 0, to.len)).collect();
+                    match from[..] {
+                        [one] => memory.copy(one, to),
+                        _ => kernel::reduce(memory, op.call.dtype, op.call.reduce, &[&from], &[to]),
+                    }
+                }
+                Term::Staged(source) | Term::Within { source, .. } => {
+                    let contribution = Some(Contribution { reduction: index, source });
+                    let mut receives = op.schedule.receives.iter();
+                    let bytes = receives.find(|f| f.contribution == contribution).map_or(0, |f| f.bytes);
+                    op.reduces[index].staged[source]
+                        .and_then(|slot| memory.copy(self.slots.region(slot, bytes), whole.part(at, bytes)))
+                }
+            });
+        }
+        let rank = op.members[0].rank;
+        if done.is_none() {
+            self.fail(Failure::BufferGone { rank, seq: key.seq() });
+            return None;
+        }
+        Some((whole, hold))
+    }
+}
+
+/// Room for a copy that stays until its arrival is known. Small copies for many peers would soon take all sending slots.
+fn copy_room(keep: &mut Keep, slots: &mut Slots, bytes: usize) -> Option<(Hold, Region)> {
+    let kept = if bytes <= SMALL_COPY { keep.take(bytes) } else { None };
+    if let Some((kept, region)) = kept {
+        return Some((Hold::Kept(kept), region));
+    }
+    let slot = slots.take_send()?;
+    Some((Hold::Slot(slot), slots.region(slot, bytes)))
 }

@@ -128,12 +128,19 @@ fn combine(
         for (input, bytes) in pieces(&plan.inputs, part) {
             let (shift, at) = (bytes.start - input.stream.start, bytes.start - range.start);
             let own: Vec<Region> = input.places.iter().map(|p| op.region(p, shift, bytes.len())).collect();
-            let came = staged.iter().map(|&s| [slots.region(s, range.len()).part(at, bytes.len())]);
-            let came: Vec<[Region; 1]> = came.collect();
-            let terms = plan.cycle.iter().cycle().skip(turn.first).take(plan.cycle.len());
-            let terms = terms.map(|term| match *term {
-                Term::Staged(source) => &came[source][..],
+            let came = |term: &Term| match *term {
+                Term::Staged(source) => [slots.region(staged[source], range.len()).part(at, bytes.len())],
+                Term::Within { source, part } => {
+                    let before = part * plan.bytes + range.start + at;
+                    [slots.region(staged[source], before + bytes.len()).part(before, bytes.len())]
+                }
+                Term::Own => [Region::EMPTY],
+            };
+            let came: Vec<[Region; 1]> = plan.cycle.iter().map(came).collect();
+            let terms = plan.cycle.iter().zip(&came).cycle().skip(turn.first).take(plan.cycle.len());
+            let terms = terms.map(|(term, came)| match term {
                 Term::Own => &own[..],
+                _ => &came[..],
             });
             let to: Vec<Region> = match target {
                 Some(region) => vec![region.part(at, bytes.len())],

@@ -87,8 +87,9 @@ impl Draft<'_> {
             return usize::MAX;
         }
         let (chunks, block) = (bytes.div_ceil(self.out.chunk), block as u32);
-        let contribution = None;
-        self.out.receives.push(Receive { step, block, peer, contribution, segments, bytes, chunks });
+        let (contribution, answers_for) = (None, Vec::new());
+        let flow = Receive { step, block, peer, contribution, answers_for, segments, bytes, chunks };
+        self.out.receives.push(flow);
         self.out.receives.len() - 1
     }
 
@@ -107,6 +108,7 @@ impl Draft<'_> {
                 block,
                 peer,
                 contribution,
+                answers_for: Vec::new(),
                 segments,
                 bytes,
                 chunks,

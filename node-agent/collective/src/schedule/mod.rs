@@ -11,6 +11,7 @@
 //! | [`direct`] | every node reduces its share of the bytes and sends the result to all; the shares follow the nodes' capacities | reduce-scatter, all-gather, all-to-all, broadcast |
 //! | [`one_shot`] | every node sends everything to all and reduces everything | |
 //! | [`ring`] | partial sums, then results, go from neighbour to neighbour | reduce-scatter, all-gather |
+//! | [`doubling`] | everything that is there is exchanged with ever further partners; every node reduces everything | |
 //! | [`halving`] | halves, quarters, ... are exchanged with ever nearer partners, then gathered the other way round | |
 //! | [`relay`] | | broadcast: scattered, then relayed |
 //!
@@ -18,6 +19,7 @@
 //! has. The arithmetic order is [`crate::order`]'s in all but [`halving`], which is for results that no order shows in.
 
 pub mod direct;
+pub mod doubling;
 mod draft;
 pub mod halving;
 pub mod one_shot;
@@ -100,6 +102,14 @@ pub enum Source {
     Relayed(usize),
     /// In order, each when all that covers it is there.
     After(Vec<Need>),
+    /// In one chunk, when the staged terms among these are there: terms of the reduction with this index, and where in the
+    /// stream each begins.
+    Gathered {
+        /// Index of the reduction.
+        reduction: usize,
+        /// The terms.
+        parts: Vec<(Term, usize)>,
+    },
 }
 
 /// A flow that this node sends.
@@ -145,6 +155,9 @@ pub struct Receive {
     pub peer: Node,
     /// `Some`: staged for a reduction. `None`: it lands in the first place of its segments and is copied to the others.
     pub contribution: Option<Contribution>,
+    /// The nodes whose contributions it holds, where these are others' than its sender's too: it says for all of them that they
+    /// have made the call.
+    pub answers_for: Vec<Node>,
     /// Where it lands.
     pub segments: Vec<Segment>,
     /// Bytes.
@@ -158,6 +171,13 @@ pub struct Receive {
 pub enum Term {
     /// What came from the source with this index.
     Staged(usize),
+    /// A part of that, where it holds the contributions of several nodes: each is as long as the reduction, and is one chunk.
+    Within {
+        /// Index of the source.
+        source: usize,
+        /// Which part.
+        part: usize,
+    },
     /// What lies here.
     Own,
 }
@@ -224,6 +244,19 @@ pub struct Schedule {
 }
 
 impl Schedule {
+    /// Whether somebody else says for a node that it has made the call, and nothing is exchanged with itself.
+    pub fn is_answered_for(&self, node: Node) -> bool {
+        let named = self.receives.iter().any(|f| f.answers_for.contains(&node));
+        named && !self.receives.iter().any(|f| f.peer == node)
+    }
+
+    /// Whether a node hears early enough that this one has made the call without being told by itself: from others, or from what
+    /// will be gathered for it.
+    pub fn hears_anyhow(&self, node: Node) -> bool {
+        let gathered = |f: &Send| f.peer == node && matches!(f.source, Source::Gathered { .. });
+        self.is_answered_for(node) || self.sends.iter().any(gathered)
+    }
+
     /// The schedule of a collective call, by the algorithm that the plan finds fastest.
     #[must_use]
     pub fn of(call: &Call, layout: &Layout, config: &Config, plan: &Plan) -> Schedule {
@@ -233,7 +266,7 @@ impl Schedule {
     /// The schedule of a collective call by an algorithm that fits it; one that does not stands for [`Algorithm::Direct`].
     #[must_use]
     pub fn by(algorithm: Algorithm, call: &Call, layout: &Layout, config: &Config, plan: &Plan) -> Schedule {
-        let fits = unfit(algorithm, call, layout, plan).is_none();
+        let fits = unfit(algorithm, call, layout, config, plan).is_none();
         let algorithm = if fits { algorithm } else { Algorithm::Direct };
         let bytes = call.bytes().unwrap_or(0);
         let nodes = layout.nodes();
@@ -245,11 +278,16 @@ impl Schedule {
             (Operation::AllToAll, _) => bytes * widest * widest,
             _ => bytes * widest,
         };
-        let out = Schedule { chunk: chunk_size(flow, config), ..Schedule::default() };
+        let chunk = match (call.operation, algorithm) {
+            (Operation::AllReduce, Algorithm::Doubling) => config.chunk_bytes,
+            _ => chunk_size(flow, config),
+        };
+        let out = Schedule { chunk, ..Schedule::default() };
         let mut draft = Draft { layout, out };
         match (call.operation, algorithm) {
             (Operation::AllReduce, Algorithm::OneShot) => one_shot::all_reduce(&mut draft, bytes),
             (Operation::AllReduce, Algorithm::Ring) => ring::all_reduce(&mut draft, bytes),
+            (Operation::AllReduce, Algorithm::Doubling) => doubling::all_reduce(&mut draft, bytes),
             (Operation::AllReduce, Algorithm::Halving) => halving::all_reduce(&mut draft, bytes),
             (Operation::AllReduce, _) => {
                 let shares = shares::shares(bytes, &plan.capacities(nodes));
@@ -290,7 +328,18 @@ impl Schedule {
                 chunks,
             });
         } else {
-            out.receives.push(Receive { step, block, peer, contribution: None, segments, bytes, chunks });
+            let answers_for = Vec::new();
+            let contribution = None;
+            out.receives.push(Receive {
+                step,
+                block,
+                peer,
+                contribution,
+                answers_for,
+                segments,
+                bytes,
+                chunks,
+            });
         }
         out
     }

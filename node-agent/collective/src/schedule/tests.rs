@@ -95,19 +95,27 @@ fn reductions_and_their_flows_match() {
                     let flows = schedule.receives.iter().filter(|f| {
                         f.contribution == Some(Contribution { reduction: index, source })
                             && (f.step, f.block, f.peer) == (FIRST, reduction.block, peer)
-                            && (f.bytes, f.chunks) == (reduction.bytes, reduction.chunks)
+                            && f.bytes == reduction.bytes * f.answers_for.len().max(1)
+                            && f.chunks == reduction.chunks
                     });
                     assert_eq!(flows.count(), 1, "{name}");
                 }
-                let mut terms: Vec<Option<usize>> = reduction
-                    .cycle
-                    .iter()
-                    .map(|t| if let Term::Staged(s) = t { Some(*s) } else { None })
-                    .collect();
-                terms.sort_unstable();
-                let all: Vec<Option<usize>> =
-                    std::iter::once(None).chain((0..reduction.sources.len()).map(Some)).collect();
+                let term = |term: &Term| match *term {
+                    Term::Own => None,
+                    Term::Staged(source) => Some((source, 0)),
+                    Term::Within { source, part } => Some((source, part)),
+                };
+                let terms: BTreeSet<_> = reduction.cycle.iter().map(term).collect();
+                let parts = |source: usize| {
+                    let contribution = Some(Contribution { reduction: index, source });
+                    let mut flows = schedule.receives.iter();
+                    let flow = flows.find(|f| f.contribution == contribution).unwrap();
+                    (0..flow.answers_for.len().max(1)).map(move |part| Some((source, part)))
+                };
+                let all: BTreeSet<_> =
+                    std::iter::once(None).chain((0..reduction.sources.len()).flat_map(parts)).collect();
                 assert_eq!(terms, all, "{name}");
+                assert_eq!(terms.len(), reduction.cycle.len(), "{name}");
                 let ends = reduction.turns.iter().map(|t| t.stream.end);
                 let starts = reduction.turns.iter().map(|t| t.stream.start);
                 assert!(std::iter::once(0).chain(ends).eq(starts.chain([reduction.bytes])), "{name}");
@@ -138,6 +146,25 @@ fn nothing_waits_for_itself() {
                     }
                     Source::After(needs) => {
                         assert_eq!(needs.iter().map(|n| n.stream.len()).sum::<usize>(), flow.bytes, "{name}");
+                    }
+                    Source::Gathered { reduction, parts } => {
+                        let own = schedule.reductions[*reduction].bytes;
+                        let length = |term: &Term| match *term {
+                            Term::Staged(source) => {
+                                let contribution = Some(Contribution { reduction: *reduction, source });
+                                let mut flows = schedule.receives.iter();
+                                flows.find(|f| f.contribution == contribution).unwrap().bytes
+                            }
+                            _ => own,
+                        };
+                        let mut covered: Vec<_> =
+                            parts.iter().map(|(term, at)| (*at, at + length(term))).collect();
+                        covered.sort_unstable();
+                        let (starts, ends) = (covered.iter().map(|c| c.0), covered.iter().map(|c| c.1));
+                        assert!(
+                            std::iter::once(0).chain(ends).eq(starts.chain([flow.bytes])),
+                            "{name} {covered:?}"
+                        );
                     }
                 }
             }
@@ -181,6 +208,23 @@ fn nodes_ship_what_the_model_says() {
     let times: Vec<f64> = weak.iter().zip([4.0, 4.0, 3.0, 4.0]).map(|(&b, c)| b as f64 / c).collect();
     let healthy = 6.0 * bytes as f64 / 4.0 / 4.0;
     assert!(times.iter().all(|t| (t / healthy - 1.0667).abs() < 0.002), "{times:?} {healthy}");
+}
+
+/// Every node has the contributions of all after its log2 n messages, and hears of all nodes.
+#[test]
+fn doubling_brings_everything_everywhere() {
+    let ranks: Vec<Node> = (0..16).collect();
+    let call = Call { operation: Operation::AllReduce, dtype: Dtype::F32, reduce: ReduceOp::Sum, count: 64 };
+    for node in 0..16 {
+        let layout = Layout::new(node, 16, &ranks);
+        let of = Schedule::by(Algorithm::Doubling, &call, &layout, &config(node, &ranks), &Plan::default());
+        let peers: Vec<Node> = of.sends.iter().map(|f| f.peer).collect();
+        assert_eq!(peers, [node ^ 1, node ^ 2, node ^ 4, node ^ 8]);
+        let mut heard: Vec<Node> = of.receives.iter().flat_map(|f| f.answers_for.clone()).collect();
+        heard.sort_unstable();
+        assert_eq!(heard, (0..16).filter(|&n| n != node).collect::<Vec<_>>());
+        assert!(of.is_answered_for(node ^ 3) && !of.is_answered_for(node ^ 2) && !of.is_answered_for(node));
+    }
 }
 
 #[test]

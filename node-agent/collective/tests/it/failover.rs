@@ -4,11 +4,12 @@ use node_agent_collective::header::Kind;
 use node_agent_collective::plan::Plan;
 use node_agent_collective::shape::{Time, Tuning};
 use node_agent_collective::{
-    Arena, BufferId, Call, Config, Dtype, Machine, Operation, RailCause, RailState, ReduceOp, Region,
+    Algorithm, Arena, BufferId, Call, Config, Dtype, Machine, Operation, RailCause, RailState, ReduceOp,
+    Region,
 };
 use proptest::prelude::*;
 
-use crate::properties::{Case, cases, run_in};
+use crate::properties::{Case, cases, run_in, tuning};
 use crate::sim::{Net, Rng, World};
 
 /// Faults of one storm: rails that flap faster than they can prove themselves let nothing pass.
@@ -74,6 +75,37 @@ proptest! {
         });
         for host in &net.hosts {
             prop_assert!(host.machine.failure().is_none(), "{:?}", host.machine.failure());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, max_shrink_iters: 2000, ..ProptestConfig::default() })]
+
+    /// Contributions that travel with those of others, through rails that come and go, with windows that hold little.
+    #[test]
+    fn doubling_does_not_depend_on_faults_either(
+        power in 2u32..=3, extra in prop::collection::vec(any::<u16>(), 0..6), rails in 1usize..=4, tight: bool, in_place: bool,
+        counts in prop::collection::vec(1u64..24, 1..6), dtype in 0usize..6, reduce in 0usize..4, every in 2usize..300, seed: u64,
+    ) {
+        let nodes = 1u16 << power;
+        let map = (0..nodes).chain(extra.iter().map(|e| e % nodes)).collect();
+        let tuning = Tuning { algorithm: Some(Algorithm::Doubling), ..tuning(tight) };
+        let world = World { map, rails, chunk: 4096, tuning, timeout: Time::from_secs(3600), checksum: false };
+        let call = |&count: &u64| Call {
+            operation: Operation::AllReduce,
+            dtype: Dtype::ALL[dtype],
+            reduce: ReduceOp::ALL[reduce],
+            count: (count * 64 / u64::from(nodes)).max(1),
+        };
+        let calls = counts.iter().map(call).collect();
+        let case = Case { world, plan: Plan::default(), calls, in_place, seed };
+        let mut storm = Storm { rng: Rng(seed), every, dark: seed % 2 == 0, faults: 0 };
+        let (net, _) = run_in(&case, &mut |net| storm.blow(net, &case.world));
+        for host in &net.hosts {
+            prop_assert!(host.machine.failure().is_none(), "{:?}", host.machine.failure());
+            let choice = host.machine.choices().next().map(|(_, _, choice)| choice.algorithm);
+            prop_assert!(choice == Some(Algorithm::Doubling) || counts.iter().any(|&c| c > 16));
         }
     }
 }
