@@ -26,7 +26,7 @@ use crate::schedule::shares::{load, shares};
 use crate::shape::{Config, Layout};
 
 /// Predictions that differ by less than this share of the best are equal.
-const ALIKE: u64 = 32;
+const ALIKE: u64 = 64;
 /// Full capacity of a node.
 pub const FULL: u16 = 1024;
 
@@ -338,6 +338,9 @@ mod tests {
         assert!((time(&choice, Algorithm::Direct) as f64 / healthy as f64 - 1.067).abs() < 0.02);
         assert!(choice.to_string().starts_with("direct (predicted fastest, plan 3; direct "), "{choice}");
         assert!(choice.to_string().contains("; halving: its order would show in the result"), "{choice}");
+        for bytes in [1 << 20, 16 << 20, 64 << 20] {
+            assert_eq!(chosen(4, Dtype::F32, bytes, &Plan::default()).algorithm, Algorithm::Ring, "{bytes}");
+        }
         let tapered = Plan { crowding: 1024, ..Plan::default() };
         assert_eq!(chosen(8, Dtype::F32, 64 << 20, &tapered).algorithm, Algorithm::Ring);
         assert_eq!(chosen(8, Dtype::F32, 2 << 10, &tapered).algorithm, Algorithm::OneShot);
