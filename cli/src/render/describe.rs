@@ -226,6 +226,13 @@ pub fn node(node: &v1::Node, now: f64) -> String {
         ]);
     }
     let _ = write!(out, "\n{}\n{}", gpus.render("  "), nics.render("  "));
+    if !inventory.neighbors.is_empty() {
+        let mut neighbors = Table::new(["NETDEV", "HEARS", "PORT"]);
+        for one in inventory.neighbors {
+            neighbors.row([one.netdev, one.switch, one.port]);
+        }
+        let _ = write!(out, "\n{}", neighbors.render("  "));
+    }
     out
 }
 
