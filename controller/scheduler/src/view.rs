@@ -37,8 +37,8 @@ pub(crate) struct Profile {
 pub(crate) struct View {
     /// As the profile lists them, for loops over words; none where any will do.
     rails: Vec<u32>,
-    /// Classes that the filter admits; `None`: all.
-    classes: Option<Vec<u64>>,
+    /// Per word the nodes whose class the filter admits; `None`: all. Classes do not change while the log goes on.
+    admitted: Option<Vec<u64>>,
     bits: Vec<u64>,
     blocks: Bins,
     /// Where every pod is one block the blocks are the pods.
@@ -60,7 +60,7 @@ impl View {
                 RailNeed::Exactly(rails) => rails.iter().collect(),
                 RailNeed::Any(_) => Vec::new(),
             },
-            classes: (!all).then_some(classes),
+            admitted: (!all).then(|| (0..yard.words()).map(|word| admitted(yard, &classes, word)).collect()),
             bits: vec![0; yard.words() as usize],
             blocks: Bins::new(layout.blocks.len(), most_block),
             pods: (!layout.is_flat()).then(|| Bins::new(layout.pods.len(), most_pod)),
@@ -86,17 +86,14 @@ impl View {
             bits[(record.slot / WORD) as usize] |= 1 << (record.slot % WORD);
         }
         for (word, bits) in (0..).zip(bits) {
-            let bits = bits & view.admitted(yard, word);
+            let bits = bits & view.admitted(word);
             view.put(yard, word, bits);
         }
         view
     }
 
-    fn admitted(&self, yard: &Yard, word: u32) -> u64 {
-        let Some(classes) = &self.classes else { return u64::MAX };
-        let admitted =
-            |class: u32| classes.get(class as usize / 64).is_some_and(|word| word >> (class % 64) & 1 == 1);
-        yard.kinds(word).iter().filter(|(class, _)| admitted(*class)).fold(0, |set, (_, mask)| set | mask)
+    fn admitted(&self, word: u32) -> u64 {
+        self.admitted.as_ref().map_or(u64::MAX, |admitted| admitted[word as usize])
     }
 
     fn look(&mut self, yard: &Yard, profile: &Profile, at: u32) {
@@ -115,15 +112,16 @@ impl View {
             if let RailNeed::Any(count) = profile.rails {
                 bits &= any(planes, count);
             }
-            if self.classes.is_some() {
-                bits &= self.admitted(yard, at);
-            }
+            bits &= self.admitted(at);
         }
         self.put(yard, at, bits);
     }
 
     fn put(&mut self, yard: &Yard, word: u32, bits: u64) {
         let old = std::mem::replace(&mut self.bits[word as usize], bits);
+        if old == bits {
+            return;
+        }
         let (less, more) = (old.count_ones(), bits.count_ones());
         if less == more {
             return;
@@ -189,6 +187,13 @@ impl View {
             self.put(yard, *word, *bits);
         }
     }
+}
+
+/// The nodes of a word whose class is one of some.
+fn admitted(yard: &Yard, classes: &[u64], word: u32) -> u64 {
+    let admitted =
+        |class: u32| classes.get(class as usize / 64).is_some_and(|word| word >> (class % 64) & 1 == 1);
+    yard.kinds(word).iter().filter(|(class, _)| admitted(*class)).fold(0, |set, (_, mask)| set | mask)
 }
 
 /// The nodes with at least `count` free rails: the planes are added up in binary, for all nodes at once.

@@ -19,8 +19,11 @@ const LOOKS: usize = 24;
 /// Pods beyond the largest that are tried in the place of one of those.
 const SWAPS: usize = 12;
 
-/// Rounds of such trials.
-const ROUNDS: usize = 6;
+/// Trials for one gang at most, and for one of more than [`SMALL`] nodes.
+const TRIALS: [usize; 2] = [48, 12];
+
+/// Gangs of so many nodes are laid out with more care, because there one connection more counts.
+const SMALL: u32 = 64;
 
 /// Blocks of a ring that are thought of one by one at most.
 const RING: usize = 63;
@@ -82,6 +85,7 @@ impl Fitter {
     /// The best layout, in `takes`; `None` if there is none.
     pub(crate) fn fit(&mut self, yard: &Yard, view: &View, ask: &Ask) -> Option<Fit> {
         self.takes.clear();
+        self.groups.begin(ask.nodes);
         if view.pods().total() < u64::from(ask.nodes) {
             return None;
         }
@@ -241,15 +245,17 @@ impl Fitter {
         std::mem::swap(&mut self.takes, &mut self.best);
         let mut set = std::mem::take(&mut self.set);
         let most = self.pool.len().min(set.len() + SWAPS);
-        for _ in 0..ROUNDS {
+        let mut trials = TRIALS[usize::from(ask.nodes > SMALL)];
+        while trials > 0 {
             let mut better = None;
             for at in 0..set.len().min(SWAPS) {
                 let old = set[at];
                 for other in 0..most {
                     let pod = self.pool[other].1;
-                    if set.contains(&pod) {
+                    if trials == 0 || set.contains(&pod) {
                         continue;
                     }
+                    trials -= 1;
                     set[at] = pod;
                     if self.lay(yard, view, &set, ask) {
                         let found = cut(yard.layout(), &self.takes, ask.pattern);

@@ -15,6 +15,10 @@ const PARTS: usize = 6;
 /// Groups of at most so many nodes are searched, and at most so many of those that are split.
 const SEARCHED: (u32, u32) = (16, 4);
 
+/// Gangs of so many nodes may make so many searches, larger ones one.
+const SMALL: u32 = 32;
+const SEARCHES: u32 = 12;
+
 /// Shapes of one group that are thought of at most.
 const SHAPES: usize = 96;
 
@@ -54,6 +58,8 @@ pub(crate) struct Groups {
     row: Vec<(Shape, u32)>,
     before: Vec<usize>,
     here: Vec<Option<usize>>,
+    /// Searches that the decision at hand may still make.
+    searches: u32,
 }
 
 fn pairs(nodes: u32) -> u64 {
@@ -61,6 +67,11 @@ fn pairs(nodes: u32) -> u64 {
 }
 
 impl Groups {
+    /// Another decision begins: small gangs search more, because there one connection more counts.
+    pub(crate) fn begin(&mut self, nodes: u32) {
+        self.searches = if nodes <= SMALL { SEARCHES } else { 1 };
+    }
+
     /// Lays `nodes` nodes out over some pods in groups of `size`, behind what is in `takes`. False if the pods are too
     /// small.
     pub(crate) fn lay(
@@ -94,7 +105,8 @@ impl Groups {
             return true;
         }
         let whole: u32 = self.parts.iter().map(|part| part.count / size).sum();
-        let searched = self.parts.len() <= PARTS
+        let searched = self.searches > 0
+            && self.parts.len() <= PARTS
             && size <= SEARCHED.0
             && groups <= whole + SEARCHED.1
             && nodes.is_multiple_of(size);
@@ -159,6 +171,7 @@ impl Groups {
     /// Blocks keep the whole groups that they hold; the ways to make the `split` others from what is left are searched,
     /// and each of those stands where it has most partners beside it. False if what is left is too little.
     fn search(&mut self, split: u32, size: u32, unit: u32, takes: &mut Vec<Take>) -> bool {
+        self.searches -= 1;
         self.parts.sort_unstable_by_key(|part| (part.pod, part.block));
         self.row.clear();
         let mut left: Shape = [0; PARTS];

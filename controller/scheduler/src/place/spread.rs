@@ -19,6 +19,10 @@ pub(crate) fn spread(yard: &Yard, view: &View, ask: &Ask, takes: &mut Vec<Take>)
         let room: u32 = blocks_of(pod).map(|block| whole(view.blocks().count(block))).sum();
         room - room % ask.pod_unit
     };
+    let unit = ask.pod_unit.max(ask.leaf_unit);
+    if ask.within == Within::Fabric && one_each(yard, view, ask, takes) {
+        return Some(Fit { pods: ask.nodes, cut: cut(layout, takes, ask.pattern) });
+    }
     let mut pods: Vec<(u32, u32)> = (0..layout.pods.len() as u32).map(|pod| (pod, room(pod))).collect();
     match ask.within {
         Within::Fabric => {}
@@ -37,7 +41,6 @@ pub(crate) fn spread(yard: &Yard, view: &View, ask: &Ask, takes: &mut Vec<Take>)
             return Some(Fit { pods: 1, cut: 0 });
         }
     }
-    let unit = ask.pod_unit.max(ask.leaf_unit);
     let shares = even(&pods, ask.nodes, unit)?;
     let mut used = 0;
     for (pod, nodes) in shares.into_iter().filter(|(_, nodes)| *nodes > 0) {
@@ -51,6 +54,31 @@ pub(crate) fn spread(yard: &Yard, view: &View, ask: &Ask, takes: &mut Vec<Take>)
         }
     }
     Some(Fit { pods: used, cut: cut(layout, takes, ask.pattern) })
+}
+
+/// The usual case: single nodes, and more pods than nodes. What [`even`] would give, without looking at all pods.
+fn one_each(yard: &Yard, view: &View, ask: &Ask, takes: &mut Vec<Take>) -> bool {
+    if ask.pod_unit.max(ask.leaf_unit) > 1 {
+        return false;
+    }
+    let layout = yard.layout();
+    let mut rest = ask.nodes;
+    for (at, pod) in (0..).zip(&layout.pods) {
+        if rest == 0 {
+            break;
+        }
+        if view.pods().count(at) > 0 {
+            let mut blocks = pod.first_block..pod.first_block + pod.blocks;
+            if let Some(block) = blocks.find(|block| view.blocks().count(*block) > 0) {
+                takes.push(Take { block, nodes: 1 });
+                rest -= 1;
+            }
+        }
+    }
+    if rest > 0 {
+        takes.clear();
+    }
+    rest == 0
 }
 
 /// Shares that differ as little as the places allow, in whole units.

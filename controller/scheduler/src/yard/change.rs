@@ -56,9 +56,9 @@ impl Yard {
             Some((_, mask)) => *mask |= bit,
             None => kinds.push((class, bit)),
         }
-        if new {
-            // Who asked before does not know whether it admits the class.
-            self.log.cut(u64::from(slot));
+        if new || old.is_none_or(|old| old.class != class) {
+            // Who looked before does not know whether it admits this node.
+            self.log.cut(u64::from(slot) << 32 | u64::from(class));
         }
         self.refresh(ix, was);
     }
@@ -108,26 +108,32 @@ impl Yard {
 
     /// A gang takes its GPUs and rails; `whole` keeps others off its nodes.
     pub fn take(&mut self, nodes: &[Pick], rails: RailSet, whole: bool) {
-        self.hold(nodes, |held, gpus| Held {
+        let several = self.hold(nodes, |held, gpus| Held {
             gpus: held.gpus | gpus,
             rails: held.rails.or(rails),
             whole: held.whole | whole,
         });
-        self.share(nodes, rails, true);
+        if several {
+            self.share(nodes, rails, true);
+        }
     }
 
     /// A gang gives them back.
     pub fn give(&mut self, nodes: &[Pick], rails: RailSet, whole: bool) {
-        self.hold(nodes, |held, gpus| Held {
+        let several = self.hold(nodes, |held, gpus| Held {
             gpus: held.gpus & !gpus,
             rails: held.rails.without(rails),
             whole: held.whole & !whole,
         });
-        self.share(nodes, rails, false);
+        if several {
+            self.share(nodes, rails, false);
+        }
     }
 
-    fn hold(&mut self, nodes: &[Pick], change: impl Fn(Held, u64) -> Held) {
-        let mut run = Run::default();
+    /// Changes what is held; true if the nodes are of several blocks.
+    fn hold(&mut self, nodes: &[Pick], change: impl Fn(Held, u64) -> Held) -> bool {
+        let (mut run, mut content) = (Run::default(), 0);
+        let (mut first, mut several) = (None, false);
         for pick in nodes {
             let Some(Some(record)) = self.records.get_mut(pick.node.index()) else { continue };
             let old = record.value();
@@ -136,11 +142,20 @@ impl Yard {
             if run.word == word && run.value == value && run.old == old {
                 run.mask |= bit;
             } else {
-                self.apply(&run);
+                content = mix(content, self.write(&run));
+                if run.word != word && run.mask != 0 {
+                    self.log.push(run.word, content);
+                }
+                let block = self.layout.block_of(word);
+                several |= *first.get_or_insert(block) != block;
                 run = Run { word, mask: bit, old, value };
             }
         }
-        self.apply(&run);
+        if run.mask != 0 {
+            content = mix(content, self.write(&run));
+            self.log.push(run.word, content);
+        }
+        several
     }
 
     fn share(&mut self, nodes: &[Pick], rails: RailSet, more: bool) {
@@ -197,17 +212,25 @@ impl Yard {
     }
 
     fn apply(&mut self, run: &Run) {
+        let content = self.write(run);
+        self.log.push(run.word, content);
+    }
+
+    /// Writes the planes; a digest of what was written.
+    fn write(&mut self, run: &Run) -> u64 {
         if run.mask == 0 {
-            return;
+            return 0;
         }
         self.offer(run.old, run.value, run.mask.count_ones() as usize);
         let at = run.word as usize;
         self.words[at].set(run.mask, run.value);
-        set_rails(&mut self.rails[at * self.stride..][..self.stride], run.mask, run.value.rails);
         let Value { open, idle, free, rails } = run.value;
+        if run.old.rails != rails {
+            set_rails(&mut self.rails[at * self.stride..][..self.stride], run.mask, rails);
+        }
         let flags = u64::from(free) << 2 | u64::from(open) << 1 | u64::from(idle);
         let rails = rails.iter().fold(0, |set, rail| set | 1 << rail);
-        self.log.push(run.word, mix(mix(run.mask, flags), rails));
+        mix(mix(run.mask, flags), rails)
     }
 
     fn unclass(&mut self, class: u32, slot: u32) {
@@ -267,6 +290,9 @@ impl Yard {
                     Some((_, mask)) => *mask |= bit,
                     None => kinds.push((class, bit)),
                 }
+                // The planes are new and know nothing of it.
+                let planes = (slot / WORD) as usize * self.stride;
+                set_rails(&mut self.rails[planes..][..self.stride], bit, value.rails);
                 self.refresh(ix, value);
             }
         }
