@@ -9,16 +9,14 @@ pub const BLOCK: &str = "railyard.io/block";
 /// Label of the pod.
 pub const POD: &str = "railyard.io/pod";
 
-/// The value of a label, or a name of an object: letters, digits and `-` (`.` and `_` in labels), at most 63.
-fn value(name: &str) -> String {
-    let right = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.' || c == '_';
-    let text: String = name.chars().take(63).map(|c| if right(c) { c } else { '-' }).collect();
-    text.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()
-}
-
+/// A name of an object, and the value of a label: lower-case letters, digits and `-`, at most 48 to leave room for a number.
 fn object(name: &str) -> String {
-    let text: String =
-        name.to_ascii_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let text: String = name
+        .to_ascii_lowercase()
+        .chars()
+        .take(48)
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect();
     text.trim_matches('-').to_owned()
 }
 
@@ -26,7 +24,7 @@ fn object(name: &str) -> String {
 /// --server-side`. Nodes are taken to be called in Kubernetes as in the fabric.
 #[must_use]
 pub fn kueue(fabric: &Fabric) -> Export {
-    let tree = Tree::of(fabric);
+    let tree = Tree::of(fabric, object);
     let mut lost = tree.lost.clone();
     lost.push("rank order: pods of a job are ordered within what Kueue assigns, not along rails".into());
     let mut text = comments(&format!("Kueue Topology and node labels of fabric {}", fabric.name), &lost);
@@ -45,9 +43,9 @@ pub fn kueue(fabric: &Fabric) -> Export {
                 node.as_str()
             ));
             if blocks {
-                text.push_str(&format!("    {BLOCK:?}: {:?}\n", value(&block.name)));
+                text.push_str(&format!("    {BLOCK:?}: {:?}\n", block.name));
             }
-            text.push_str(&format!("    {POD:?}: {:?}\n", value(&pod.name)));
+            text.push_str(&format!("    {POD:?}: {:?}\n", pod.name));
         }
     }
     Export { text, lost }
@@ -56,7 +54,7 @@ pub fn kueue(fabric: &Fabric) -> Export {
 /// HyperNodes of Volcano: pods at tier 1, blocks above where there are any, the fabric at the top.
 #[must_use]
 pub fn volcano(fabric: &Fabric) -> Export {
-    let tree = Tree::of(fabric);
+    let tree = Tree::of(fabric, object);
     let mut lost = tree.lost.clone();
     lost.push("rank order: Volcano places tasks within HyperNodes, not along rails".into());
     let mut text = comments(&format!("Volcano HyperNodes of fabric {}", fabric.name), &lost);
@@ -74,19 +72,19 @@ pub fn volcano(fabric: &Fabric) -> Export {
     };
     for (_, pod) in tree.pods() {
         let members = pod.nodes.iter().map(ToString::to_string).collect();
-        node(&object(&pod.name), 1, "pod", "Node", members);
+        node(&pod.name, 1, "pod", "Node", members);
     }
     let blocks = tree.blocks.len() > 1;
     if blocks {
         for block in &tree.blocks {
-            let members = block.pods.iter().map(|pod| object(&pod.name)).collect();
-            node(&object(&block.name), 2, "block", "HyperNode", members);
+            let members = block.pods.iter().map(|pod| pod.name.clone()).collect();
+            node(&block.name, 2, "block", "HyperNode", members);
         }
     }
     let top: Vec<String> = if blocks {
-        tree.blocks.iter().map(|block| object(&block.name)).collect()
+        tree.blocks.iter().map(|block| block.name.clone()).collect()
     } else {
-        tree.pods().map(|(_, pod)| object(&pod.name)).collect()
+        tree.pods().map(|(_, pod)| pod.name.clone()).collect()
     };
     if top.len() > 1 {
         node("fabric", if blocks { 3 } else { 2 }, "fabric", "HyperNode", top);

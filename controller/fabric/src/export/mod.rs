@@ -43,7 +43,8 @@ struct Pod {
 }
 
 impl Tree {
-    fn of(fabric: &Fabric) -> Self {
+    /// `clean` makes a name of one that the other scheduler takes; names that it makes alike get a number.
+    fn of(fabric: &Fabric, clean: fn(&str) -> String) -> Self {
         let leaf_pod: BTreeMap<&str, &str> =
             fabric.leaves.iter().map(|leaf| (leaf.name.as_str(), leaf.pod.as_str())).collect();
         let mut pods: BTreeMap<&str, BTreeSet<NodeName>> = BTreeMap::new();
@@ -67,11 +68,27 @@ impl Tree {
         blocks.sort_by(|a, b| natural::compare(&a[0].name, &b[0].name));
         let width = blocks.len().to_string().len();
         let named = blocks.len() > 1;
-        let blocks = (1..).zip(blocks).map(|(at, pods)| {
-            let name = if named { format!("block{at:0width$}") } else { String::new() };
+        let names: Vec<String> = (1..=blocks.len()).map(|at| format!("block{at:0width$}")).collect();
+        let mut lost = lost(fabric);
+        let mut taken: BTreeSet<String> = names.iter().cloned().chain(["fabric".to_owned()]).collect();
+        for pod in blocks.iter_mut().flatten() {
+            let plain = clean(&pod.name);
+            let plain = if plain.is_empty() { "pod".to_owned() } else { plain };
+            let name = (1_u32..)
+                .map(|at| if at == 1 { plain.clone() } else { format!("{plain}-{at}") })
+                .find(|name| !taken.contains(name))
+                .unwrap_or(plain);
+            if name != pod.name {
+                lost.push(format!("names: pod '{}' is called {name}", pod.name));
+            }
+            taken.insert(name.clone());
+            pod.name = name;
+        }
+        let blocks = names.into_iter().zip(blocks).map(|(name, pods)| {
+            let name = if named { name } else { String::new() };
             Block { name, pods }
         });
-        Self { blocks: blocks.collect(), lost: lost(fabric) }
+        Self { blocks: blocks.collect(), lost }
     }
 
     fn pods(&self) -> impl Iterator<Item = (&Block, &Pod)> {

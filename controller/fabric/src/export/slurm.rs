@@ -17,17 +17,17 @@ fn nodes(pod: &Pod) -> String {
 /// A tree's switches from the bottom: name, and either nodes or switches below.
 fn switches(tree: &Tree) -> Vec<(String, Below)> {
     let mut found: Vec<(String, Below)> =
-        tree.pods().map(|(_, pod)| (plain(&pod.name), Below::Nodes(nodes(pod)))).collect();
+        tree.pods().map(|(_, pod)| (pod.name.clone(), Below::Nodes(nodes(pod)))).collect();
     let below = |names: Vec<String>| Below::Switches(Names::of(&names).to_string());
     if tree.blocks.len() > 1 {
         for block in &tree.blocks {
-            found.push((block.name.clone(), below(block.pods.iter().map(|pod| plain(&pod.name)).collect())));
+            found.push((block.name.clone(), below(block.pods.iter().map(|pod| pod.name.clone()).collect())));
         }
     }
     let top: Vec<String> = if tree.blocks.len() > 1 {
         tree.blocks.iter().map(|block| block.name.clone()).collect()
     } else {
-        tree.pods().map(|(_, pod)| plain(&pod.name)).collect()
+        tree.pods().map(|(_, pod)| pod.name.clone()).collect()
     };
     if top.len() > 1 {
         found.push(("fabric".into(), below(top)));
@@ -50,7 +50,7 @@ fn lost(tree: &Tree) -> Vec<String> {
 /// `topology.conf` for `TopologyPlugin=topology/tree`.
 #[must_use]
 pub fn slurm_conf(fabric: &Fabric) -> Export {
-    let tree = Tree::of(fabric);
+    let tree = Tree::of(fabric, plain);
     let lost = lost(&tree);
     let mut text =
         comments(&format!("topology.conf of fabric {} (TopologyPlugin=topology/tree)", fabric.name), &lost);
@@ -67,7 +67,7 @@ pub fn slurm_conf(fabric: &Fabric) -> Export {
 /// `topology.yaml`: the tree as the cluster's default, and beside it pods as blocks.
 #[must_use]
 pub fn slurm_yaml(fabric: &Fabric) -> Export {
-    let tree = Tree::of(fabric);
+    let tree = Tree::of(fabric, plain);
     let mut lost = lost(&tree);
     let sizes: Vec<usize> = tree.pods().map(|(_, pod)| pod.nodes.len()).collect();
     let base = sizes.iter().copied().min().unwrap_or(0);
@@ -95,7 +95,7 @@ pub fn slurm_yaml(fabric: &Fabric) -> Export {
     }
     text.push_str("    blocks:\n");
     for (_, pod) in tree.pods() {
-        text.push_str(&format!("      - block: {:?}\n        nodes: {:?}\n", plain(&pod.name), nodes(pod)));
+        text.push_str(&format!("      - block: {:?}\n        nodes: {:?}\n", pod.name, nodes(pod)));
     }
     Export { text, lost }
 }

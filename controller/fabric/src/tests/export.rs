@@ -91,3 +91,20 @@ fn what_is_missing_or_down_is_told() {
     );
     assert!(lost.iter().any(|line| line.starts_with("health: 0 cables, 1 switches")), "{lost:?}");
 }
+
+#[test]
+fn names_that_others_do_not_take_are_changed_and_told() {
+    let mut f = fabric();
+    for (at, name) in ["a b", "a_b", "fabric"].iter().enumerate() {
+        let old = format!("pod{}", at + 1);
+        f.leaves.iter_mut().filter(|leaf| leaf.pod == old).for_each(|leaf| leaf.pod = (*name).into());
+    }
+    let made = export::slurm_conf(&f);
+    for name in ["a_b ", "a_b-2 ", "fabric-2 ", "fabric "] {
+        assert_eq!(made.text.matches(&format!("SwitchName={name}")).count(), 1, "{}", made.text);
+    }
+    assert!(made.lost.contains(&"names: pod 'fabric' is called fabric-2".to_owned()), "{:?}", made.lost);
+    let made = export::volcano(&f);
+    assert_eq!(made.text.matches("name: \"a-b\"\nspec").count(), 1);
+    assert_eq!(made.text.matches("name: \"a-b-2\"\nspec").count(), 1);
+}
