@@ -210,12 +210,35 @@ impl Groups {
             self.next.truncate(WIDTH);
             std::mem::swap(&mut self.states, &mut self.next);
         }
-        let Some(best) = self.states.first().copied() else { return false };
-        for at in &best.row[..split as usize] {
-            self.insert(self.shapes[usize::from(*at)]);
+        if self.states.is_empty() {
+            return false;
         }
+        self.best_row(split);
         self.emit(size, takes);
         true
+    }
+
+    /// Of the ways that were found the one that costs least in a row with the whole groups; into `row`.
+    fn best_row(&mut self, split: u32) {
+        let states = std::mem::take(&mut self.states);
+        let whole = std::mem::take(&mut self.row);
+        let mut best: Option<(u64, Vec<(Shape, u32)>)> = None;
+        for state in &states {
+            self.row.clear();
+            self.row.extend_from_slice(&whole);
+            for at in &state.row[..split as usize] {
+                self.insert(self.shapes[usize::from(*at)]);
+            }
+            let between: u64 = self.row.windows(2).map(|pair| self.between(&pair[0].0, &pair[1].0)).sum();
+            let cost = state.cost + between;
+            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                best = Some((cost, self.row.clone()));
+            }
+        }
+        if let Some((_, row)) = best {
+            self.row = row;
+        }
+        self.states = states;
     }
 
     /// Puts a group where it costs least.
