@@ -20,7 +20,7 @@ const LOOKS: usize = 24;
 const SWAPS: usize = 12;
 
 /// Trials for one gang at most, and for one of more than [`SMALL`] nodes.
-const TRIALS: [usize; 2] = [48, 12];
+const TRIALS: [usize; 2] = [48, 4];
 
 /// Gangs of so many nodes are laid out with more care, because there one connection more counts.
 const SMALL: u32 = 64;

@@ -15,7 +15,7 @@ const PARTS: usize = 6;
 /// Groups of at most so many nodes are searched, and at most so many of those that are split.
 const SEARCHED: (u32, u32) = (16, 4);
 
-/// Gangs of so many nodes may make so many searches, larger ones one.
+/// Gangs of so many nodes may make so many searches, larger ones none: there one split group does not count for much.
 const SMALL: u32 = 32;
 const SEARCHES: u32 = 12;
 
@@ -69,7 +69,7 @@ fn pairs(nodes: u32) -> u64 {
 impl Groups {
     /// Another decision begins: small gangs search more, because there one connection more counts.
     pub(crate) fn begin(&mut self, nodes: u32) {
-        self.searches = if nodes <= SMALL { SEARCHES } else { 1 };
+        self.searches = if nodes <= SMALL { SEARCHES } else { 0 };
     }
 
     /// Lays `nodes` nodes out over some pods in groups of `size`, behind what is in `takes`. False if the pods are too

@@ -5,7 +5,7 @@ use crate::{
     bins::bits,
     snapshot::GPUS_MAX,
     view::View,
-    yard::{Pick, WORD, Yard},
+    yard::{Pick, WORD, Yard, ones},
 };
 
 /// Picks nodes; its vectors are used again.
@@ -104,7 +104,7 @@ impl Picker {
                 let Some(node) = yard.node_at(word * WORD + bit) else { continue };
                 let Some(record) = yard.record(node) else { continue };
                 let free = record.free_gpus();
-                let gpus = if free.count_ones() == need.gpus {
+                let gpus = if ones(free) == need.gpus {
                     free
                 } else {
                     yard.classes().traits(record.class).choose_gpus(free, need.gpus, rails)

@@ -58,9 +58,28 @@ impl Record {
         Value {
             open: self.open && !self.held.whole,
             idle: self.held == Held::default(),
-            free: self.free_gpus().count_ones(),
+            free: ones(self.free_gpus()),
             rails: self.free_rails(),
         }
+    }
+}
+
+/// How many ones each byte has.
+const ONES: [u8; 256] = {
+    let mut ones = [0; 256];
+    let mut at = 1;
+    while at < 256 {
+        ones[at] = ones[at / 2] + (at % 2) as u8;
+        at += 1;
+    }
+    ones
+};
+
+/// How many GPUs a set has. Nodes have few, and without a processor's own instruction a table is faster than sums.
+pub(crate) fn ones(set: u64) -> u32 {
+    match usize::try_from(set) {
+        Ok(byte) if byte < ONES.len() => u32::from(ONES[byte]),
+        _ => set.count_ones(),
     }
 }
 
