@@ -122,6 +122,11 @@ fn entry(
             work.fault(row.line, place.column, "Text", message);
         }
     }
+    let pod = field("pod").filter(|pod| pod.text.len() > 128 || pod.text.chars().any(char::is_control));
+    if let Some(pod) = pod {
+        let message = "the pod must be printable and at most 128 bytes long; the row is left out";
+        work.fault(row.line, pod.column, "Text", message);
+    }
     if let Some(again) = field(AGAIN).filter(|again| again.text != text(PORT)) {
         let message = format!(
             "the row names port '{}' and port '{}'; it is not known which is right, and it is left out",

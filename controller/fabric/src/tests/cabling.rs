@@ -106,6 +106,17 @@ fn columns_may_say_rail_pod_plane_and_speed() {
 }
 
 #[test]
+fn text_that_no_document_takes_is_a_fault() {
+    let long = "x".repeat(129);
+    for row in
+        ["a,n\u{1},l,1,p", "a,n,l\u{7f},1,p", "a,n,l,1\u{2},p", "a,n,l,1,p\u{0}q", &format!("a,n,l,1,{long}")]
+    {
+        let made = import(format!("node,nic,leaf,port,pod\n{row}\n").as_bytes(), "x").unwrap();
+        assert_eq!((codes(&made), made.links), (vec![(2, "Text")], 0), "{row:?}");
+    }
+}
+
+#[test]
 fn a_nic_on_two_ports_needs_its_planes() {
     let made = import(b"node,nic,leaf,port\na,n0,l0,1\na,n0,l1,1\n", "x").unwrap();
     assert_eq!(codes(&made), [(2, "NicTwice"), (3, "NicTwice")]);
