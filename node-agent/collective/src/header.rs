@@ -2,7 +2,7 @@
 //!
 //! | bytes | field | bytes | field |
 //! |---|---|---|---|
-//! | 0..4 | magic | 40..44 | operation, dtype, reduction; low byte of the plan that the operation eight later follows |
+//! | 0..4 | magic | 40..44 | operation, dtype, reduction; low byte of the plan that the operation four later follows |
 //! | 4 | version | 44..48 | root; rail that a fence, notice or probe is about |
 //! | 5 | kind | 48..56 | count |
 //! | 6 | space: 0 link, 1 collective, 2 pair | 56..60 | block; generation that a fence is about |
@@ -27,7 +27,7 @@ pub const HEADER_BYTES: usize = 96;
 /// First four bytes of every frame: `RAIL`.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"RAIL");
 /// Version of the layout.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// Which operation a frame belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -307,7 +307,7 @@ pub struct Header {
     pub generation: u32,
     /// The frame's number among the counted frames of that life, from 1; 0 for others.
     pub number: u32,
-    /// Low byte of the version of the plan that the operation eight later follows. Node 0 says so with its calls.
+    /// Low byte of the version of the plan that the operation four later follows. Node 0 says so with its calls.
     pub plan: u8,
 }
 

@@ -249,7 +249,7 @@ impl Machine {
         self.stats
     }
 
-    /// The newest plan that this node knows; operations follow it about eight later.
+    /// The newest plan that this node knows; operations follow it about four later.
     #[must_use]
     pub fn plan(&self) -> &Plan {
         self.agreement.newest()

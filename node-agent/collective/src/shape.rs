@@ -33,8 +33,8 @@ pub const MIN_CHUNK: usize = 64;
 pub const DEFAULT_CHUNK: usize = 32 << 10;
 /// Greatest chunk size in bytes.
 pub const MAX_CHUNK: usize = 16 << 20;
-/// Collectives that may be active (announced to peers) at once.
-pub const MAX_ACTIVE: u64 = 8;
+/// Collectives that may be active (announced to peers) at once. So many later a new plan is in force.
+pub const MAX_ACTIVE: u64 = 4;
 /// Calls of one rank that may be outstanding.
 pub const MAX_OUTSTANDING: usize = 1024;
 /// Different (from, to, tag) that one machine remembers.

@@ -1,9 +1,9 @@
 //! How the nodes of a job agree on a [`Plan`], while operations run.
 //!
 //! Every node reports to node 0 what is left of its capacity and what it measures. Node 0 makes a plan of that, tells it to
-//! all, and when all have it, puts it in force: **each of its announcements of operation t names the plan of operation t + 8**
-//! ([`MAX_ACTIVE`]). A node starts operation s only after operation s - 8 is complete there, for which it must have heard node 0's
-//! announcement of it: so it knows the plan of s, and nobody has to wait or to ask. The first eight operations follow version 0.
+//! all, and when all have it, puts it in force: **each of its announcements of operation t names the plan of operation t + 4**
+//! ([`MAX_ACTIVE`]). A node starts operation s only after operation s - 4 is complete there, for which it must have heard node 0's
+//! announcement of it: so it knows the plan of s, and nobody has to wait or to ask. The first four operations follow version 0.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -145,7 +145,7 @@ impl Agreement {
         self.plans.values().next_back().unwrap_or(&NONE)
     }
 
-    /// What the maker said with operation `seq`, as far as it is known: which plan the operation eight later follows.
+    /// What the maker said with operation `seq`, as far as it is known: which plan the operation four later follows.
     pub fn ahead(&self, seq: u64) -> u8 {
         self.in_force.get(&(seq + MAX_ACTIVE)).copied().unwrap_or(0)
     }
@@ -166,7 +166,7 @@ impl Agreement {
 }
 
 impl Machine {
-    /// An operation starts here: on the maker that settles the plan of the one that is eight later.
+    /// An operation starts here: on the maker that settles the plan of the one that is four later.
     pub(super) fn settle_plan(&mut self, seq: u64) -> u8 {
         let next = seq + MAX_ACTIVE;
         if self.layout.node == MAKER {
@@ -177,7 +177,7 @@ impl Machine {
         self.agreement.in_force.get(&next).copied().unwrap_or(0)
     }
 
-    /// The maker's announcement of an operation names the plan of the one that is eight later.
+    /// The maker's announcement of an operation names the plan of the one that is four later.
     pub(super) fn learn_plan(&mut self, peer: Node, header: &Header) {
         if let Key::Collective { seq } = header.key
             && peer == MAKER

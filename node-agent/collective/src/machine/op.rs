@@ -109,7 +109,7 @@ pub struct Op {
     pub copied: (usize, usize),
     /// Staging slots set aside.
     pub reserved: usize,
-    /// Low byte of the version of the plan that the operation eight later follows.
+    /// Low byte of the version of the plan that the operation four later follows.
     pub plan_ahead: u8,
 }
 

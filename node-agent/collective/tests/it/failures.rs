@@ -2,7 +2,7 @@
 
 use node_agent_collective::error::{CauseKind, Waiting};
 use node_agent_collective::header::{Key, Kind};
-use node_agent_collective::shape::{Node, Time, Tuning};
+use node_agent_collective::shape::{MAX_ACTIVE, Node, Time, Tuning};
 use node_agent_collective::{
     Call, CallError, Dtype, Failure, FrameError, Header, Operation, RailCause, ReduceOp, Region,
 };
@@ -274,14 +274,17 @@ fn a_frame_too_far_ahead_is_refused() {
     let ahead = |seq| Header {
         call: Some(sum(1)),
         generation: 1,
-        number: seq as u32 - 6,
+        number: (seq + 2 - MAX_ACTIVE) as u32,
         ..Header::control(Kind::Ready, Key::Collective { seq }, 7, shape)
     };
-    machine.begin(0, 1, &ahead(7), Time::ZERO).unwrap();
+    machine.begin(0, 1, &ahead(MAX_ACTIVE - 1), Time::ZERO).unwrap();
     machine.received(0, 1, memory, Time::ZERO).unwrap();
-    machine.begin(0, 1, &ahead(8), Time::ZERO).unwrap();
-    assert_eq!(machine.received(0, 1, memory, Time::ZERO), Err(FrameError::Ahead { seq: 8, next: 0 }));
-    let other = Header { epoch: 6, ..ahead(7) };
+    machine.begin(0, 1, &ahead(MAX_ACTIVE), Time::ZERO).unwrap();
+    assert_eq!(
+        machine.received(0, 1, memory, Time::ZERO),
+        Err(FrameError::Ahead { seq: MAX_ACTIVE, next: 0 })
+    );
+    let other = Header { epoch: 6, ..ahead(MAX_ACTIVE - 1) };
     assert_eq!(machine.begin(0, 1, &other, Time::ZERO), Err(FrameError::Field { field: "epoch", value: 6 }));
 }
 
