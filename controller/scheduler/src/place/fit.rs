@@ -148,7 +148,11 @@ impl Fitter {
             self.pool_of_largest(yard, view, ask, unit)?
         };
         // Groups that should stay whole do if that takes no more pods.
-        let wish = ask.pod_wish.max(if flat { ask.leaf_wish } else { 1 });
+        let wish = match ask.pattern {
+            // A pipeline weighs its groups over all pods together.
+            Pattern::Pipeline(_) => 1,
+            _ => ask.pod_wish.max(if flat { ask.leaf_wish } else { 1 }),
+        };
         let wished: u32 = self.pool[..pods].iter().map(|(size, _)| whole(*size, wish)).sum();
         let unit = if wish > unit && wish.is_multiple_of(unit) && wished >= ask.nodes { wish } else { unit };
         let ask = Ask { pod_unit: unit, ..*ask };
@@ -294,7 +298,12 @@ impl Fitter {
         let mut order = std::mem::take(&mut self.order);
         order.clear();
         order.extend(set);
-        order.sort_by_key(|pod| Reverse(self.size(yard, view, *pod, ask)));
+        let most = |pod: u32| {
+            let pod = yard.layout().pods[pod as usize];
+            (pod.first_block..pod.first_block + pod.blocks).map(|block| view.blocks().count(block)).max()
+        };
+        // Of equal ones the one that has it on the fewest leaves.
+        order.sort_by_key(|pod| Reverse((self.size(yard, view, *pod, ask), most(*pod))));
         let mut rest = ask.nodes;
         let mut fits = true;
         for pod in &order {

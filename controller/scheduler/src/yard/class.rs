@@ -33,10 +33,17 @@ impl Traits {
     #[must_use]
     pub fn of(inventory: &Inventory) -> Self {
         let mut near = Vec::new();
+        // Addresses are read once, not for every pair.
+        let nics: Vec<(&Nic, Option<u32>)> =
+            inventory.nics.iter().map(|nic| (nic, pci(&nic.pci_address))).collect();
         for gpu in inventory.gpus.iter().filter(|gpu| gpu.index < crate::snapshot::GPUS_MAX) {
-            let nearest = inventory.nics.iter().map(|nic| distance(gpu, nic)).min();
-            for nic in inventory.nics.iter().filter(|nic| nic.rail < RailSet::MAX) {
-                if Some(distance(gpu, nic)) == nearest {
+            let bus = pci(&gpu.pci_address);
+            let far =
+                |(nic, other): &(&Nic, Option<u32>)| apart((gpu.numa_node, bus), (nic.numa_node, *other));
+            let nearest = nics.iter().map(far).min();
+            for entry in nics.iter().filter(|(nic, _)| nic.rail < RailSet::MAX) {
+                let nic = entry.0;
+                if Some(far(entry)) == nearest {
                     let rail = nic.rail as usize;
                     if near.len() <= rail {
                         near.resize(rail + 1, 0);
@@ -69,14 +76,13 @@ impl Traits {
 /// How far a GPU is from a NIC: another NUMA node first, then the distance of their PCI buses.
 #[must_use]
 pub fn distance(gpu: &Gpu, nic: &Nic) -> (u32, u32) {
-    let numa = match (gpu.numa_node, nic.numa_node) {
-        (Some(a), Some(b)) => u32::from(a != b),
-        _ => 0,
-    };
-    let bus = match (pci(&gpu.pci_address), pci(&nic.pci_address)) {
-        (Some(a), Some(b)) => a.abs_diff(b),
-        _ => 0,
-    };
+    apart((gpu.numa_node, pci(&gpu.pci_address)), (nic.numa_node, pci(&nic.pci_address)))
+}
+
+/// The same of NUMA nodes and buses, where known.
+fn apart(a: (Option<u32>, Option<u32>), b: (Option<u32>, Option<u32>)) -> (u32, u32) {
+    let numa = a.0.zip(b.0).map_or(0, |(a, b)| u32::from(a != b));
+    let bus = a.1.zip(b.1).map_or(0, |(a, b)| a.abs_diff(b));
     (numa, bus)
 }
 

@@ -117,7 +117,7 @@ pub fn placements(row: &Row, bench: &Bench) -> Result<(), String> {
     for (name, sizes, goal) in cases {
         let snapshot = site::cluster(&sizes, 1);
         let mut churn = Churn::new(&snapshot, &MIXED, 2);
-        let (runs, turns) = if bench.quick { (3, 50_000) } else { (7, 400_000) };
+        let (runs, turns) = if bench.quick { (3, 50_000) } else { (7, 150_000) };
         let (mut rates, mut cpu) = (Vec::new(), 0.0);
         for _ in 0..runs {
             churn.counts = Counts::default();
