@@ -9,6 +9,9 @@ use node_agent_collective::{
     Machine, Memory, RailCause, Region, Ticket, Transmit,
 };
 
+/// How long a socket is quiet before it asks whether the other end is still there.
+const KEEPALIVE: Time = Time::from_secs(1);
+
 /// SplitMix64: a seed gives the same run on every machine.
 #[derive(Debug, Clone)]
 pub struct Rng(pub u64);
@@ -434,7 +437,27 @@ impl Net {
         let living = self.hosts.iter().enumerate().filter(|(node, _)| !self.dead.contains(node));
         let deadlines = living.filter_map(|(_, h)| h.machine.next_deadline());
         let Some(next) = deadlines.min() else { panic!("nothing can happen and no deadline is set") };
+        if next > self.now + KEEPALIVE && self.keep_alive() {
+            self.now += KEEPALIVE;
+            return;
+        }
         self.now = self.now.max(next);
+    }
+
+    /// Sockets ask now and then whether the other end is still open, and are reset if it is not: an end whose peer closed
+    /// while the rail was dark never heard of it. Says whether there was one.
+    fn keep_alive(&mut self) -> bool {
+        let open: Vec<(Wire, u32)> = self.open.iter().map(|(wire, life)| (*wire, *life)).collect();
+        let mut any = false;
+        for (wire, life) in open {
+            let back = (wire.1, wire.0, wire.2);
+            let dark = self.dark.contains(&wire) || self.dark.contains(&back) || self.dead.contains(&wire.1);
+            if !dark && self.open.get(&back) != Some(&life) && !self.news.contains_key(&back) {
+                self.news.entry(wire).or_default().push_back(News::Down(life, RailCause::Closed));
+                any = true;
+            }
+        }
+        any
     }
 
     /// Lets everything that is on its way arrive.

@@ -63,6 +63,10 @@ const CONGESTION: &[u8] = b"cubic";
 /// acknowledgements for the peer behind them.
 const UNSENT: u32 = 64 << 10;
 
+/// Pause after which a quiet connection asks whether its other end is still open, the shortest that there is: an end whose peer
+/// closed while the rail was dark must hear of it before that peer gives it up (two seconds, by default).
+const KEEPALIVE: Duration = Duration::from_secs(1);
+
 /// Makes the end of this connection, when it is dropped, a reset: what is not sent yet is not sent any more.
 pub fn reset_at_end(stream: &TcpStream) {
     // It can fail only for a socket that has no end to announce.
@@ -79,6 +83,6 @@ pub fn tune(stream: &TcpStream, dead_after: Duration) -> io::Result<()> {
     // Kernels that lack one of these do their best without it, and some allow no congestion control but their own.
     let _ = socket.set_tcp_notsent_lowat(UNSENT);
     let _ = socket.set_tcp_congestion(CONGESTION);
-    let probe = (dead_after / 4).max(Duration::from_secs(1));
-    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(probe).with_interval(probe).with_retries(3))
+    socket
+        .set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE).with_retries(3))
 }
