@@ -302,8 +302,10 @@ impl Fitter {
             let pod = yard.layout().pods[pod as usize];
             (pod.first_block..pod.first_block + pod.blocks).map(|block| view.blocks().count(block)).max()
         };
-        // Of equal ones the one that has it on the fewest leaves.
-        order.sort_by_key(|pod| Reverse((self.size(yard, view, *pod, ask), most(*pod))));
+        // Of equal ones the one that has it on the fewest leaves. Where each pod is one block they are in order already.
+        if !yard.layout().is_flat() {
+            order.sort_by_key(|pod| Reverse((self.size(yard, view, *pod, ask), most(*pod))));
+        }
         let mut rest = ask.nodes;
         let mut fits = true;
         for pod in &order {

@@ -34,6 +34,8 @@ struct Part {
     pod: u32,
     block: u32,
     count: u32,
+    /// What its pod offers.
+    near: u32,
 }
 
 /// A row of split groups so far.
@@ -86,11 +88,12 @@ impl Groups {
         self.parts.clear();
         for pod in set {
             let blocks = yard.layout().pods[*pod as usize];
+            let near = view.pods().count(*pod);
             for block in blocks.first_block..blocks.first_block + blocks.blocks {
                 let count = view.blocks().count(block);
                 let count = count - count % ask.leaf_unit;
                 if count > 0 {
-                    self.parts.push(Part { pod: *pod, block, count });
+                    self.parts.push(Part { pod: *pod, block, count, near });
                 }
             }
         }
@@ -110,9 +113,17 @@ impl Groups {
             && size <= SEARCHED.0
             && groups <= whole + SEARCHED.1
             && nodes.is_multiple_of(size);
-        if !(searched && self.search(groups - whole, size, ask.leaf_unit, takes)) {
-            self.in_a_row(nodes, size, takes);
+        // The search counts down what the parts offer.
+        let mut counts: Shape = [0; PARTS];
+        if searched {
+            self.parts.sort_unstable_by_key(|part| (part.pod, part.block));
+            counts.iter_mut().zip(&self.parts).for_each(|(count, part)| *count = part.count);
+            if self.search(groups - whole, size, ask.leaf_unit, takes) {
+                return true;
+            }
+            self.parts.iter_mut().zip(&counts).for_each(|(part, count)| part.count = *count);
         }
+        self.in_a_row(nodes, size, takes);
         true
     }
 
@@ -144,15 +155,8 @@ impl Groups {
     fn in_a_row(&mut self, nodes: u32, size: u32, takes: &mut Vec<Take>) {
         let total: u32 = self.parts.iter().map(|part| part.count).sum();
         let mut spare = total - nodes;
-        let pod_total = |parts: &[Part], pod: u32| -> u32 {
-            parts.iter().filter(|part| part.pod == pod).map(|part| part.count).sum()
-        };
-        if self.parts.len() <= 64 {
-            let parts = self.parts.clone();
-            self.parts.sort_unstable_by_key(|part| {
-                (Reverse(pod_total(&parts, part.pod)), part.pod, Reverse(part.count), part.block)
-            });
-        }
+        self.parts
+            .sort_unstable_by_key(|part| (Reverse(part.near), part.pod, Reverse(part.count), part.block));
         let mut at = 0;
         for part in &self.parts {
             let mut here = part.count.min(nodes - at);
@@ -172,7 +176,6 @@ impl Groups {
     /// and each of those stands where it has most partners beside it. False if what is left is too little.
     fn search(&mut self, split: u32, size: u32, unit: u32, takes: &mut Vec<Take>) -> bool {
         self.searches -= 1;
-        self.parts.sort_unstable_by_key(|part| (part.pod, part.block));
         self.row.clear();
         let mut left: Shape = [0; PARTS];
         for (at, part) in self.parts.iter_mut().enumerate() {

@@ -318,6 +318,19 @@ proptest! {
     }
 
     #[test]
+    fn every_pipeline_is_proven(
+        pods in prop::collection::vec(prop::collection::vec(0_u32..9, 1..5), 1..4),
+        groups in 1_u32..7,
+        size in 1_u32..10,
+    ) {
+        let free: u32 = pods.iter().flatten().sum();
+        let pods: Vec<&[u32]> = pods.iter().map(Vec::as_slice).collect();
+        if free >= groups * size {
+            pipeline(&pods, groups * size, size);
+        }
+    }
+
+    #[test]
     fn hidden_nodes_are_as_if_they_were_closed(sites in sites(), need in need(), hidden in 0_u32..512) {
         let ledger = Ledger::new(&sites);
         let yard = ledger.snapshot.yard();
@@ -407,6 +420,17 @@ fn pipeline(pods: &[&[u32]], nodes: u32, size: u32) -> (u32, u64) {
     assert!(Placer::default().choose(ledger.snapshot.yard(), &need, None, &mut choice));
     assert_eq!(prove(&ledger, &need, &choice), Ok(()));
     (choice.pods, choice.cut)
+}
+
+#[test]
+fn a_pipeline_is_whole_where_its_groups_are_split_over_many_blocks() {
+    // Groups of 8 that no two blocks hold: the search for splits ends without one.
+    for pods in [&[&[5, 5, 5][..], &[5, 5]][..], &[&[5, 5], &[3, 3, 3, 7]], &[&[7, 7, 7, 5]]] {
+        let free: u32 = pods.iter().flat_map(|blocks| blocks.iter()).sum();
+        for groups in 1..=free / 8 {
+            pipeline(pods, groups * 8, 8);
+        }
+    }
 }
 
 #[test]

@@ -34,6 +34,8 @@ pub(crate) struct Layout {
     word_block: Vec<u32>,
     /// The names of each block's leaves.
     leaves: Vec<Vec<String>>,
+    /// Every pod is one block.
+    flat: bool,
 }
 
 /// A leaf per rail and plane, where known.
@@ -48,6 +50,7 @@ impl Layout {
             slots: BTreeMap::new(),
             word_block: Vec::new(),
             leaves: Vec::new(),
+            flat: true,
         };
         if let Some(fabric) = fabric {
             layout.cabled(fabric);
@@ -56,6 +59,7 @@ impl Layout {
         layout.pods.push(Pod { first_block: count(layout.blocks.len()), blocks: 1 });
         layout.blocks.push(Block { pod, first_word: count(layout.word_block.len()), words: 0 });
         layout.leaves.push(Vec::new());
+        layout.flat = layout.pods.iter().all(|pod| pod.blocks == 1);
         layout
     }
 
@@ -112,6 +116,7 @@ impl Layout {
             layout.pods.push(Pod { first_block: count(layout.blocks.len()), blocks: *blocks });
             layout.blocks.extend((0..*blocks).map(|_| Block { pod, first_word: 0, words: 0 }));
         }
+        layout.flat = layout.pods.iter().all(|pod| pod.blocks == 1);
         layout
     }
 
@@ -142,7 +147,7 @@ impl Layout {
 
     /// Whether every pod is one block.
     pub(crate) fn is_flat(&self) -> bool {
-        self.pods.iter().all(|pod| pod.blocks == 1)
+        self.flat
     }
 }
 
