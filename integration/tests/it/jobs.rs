@@ -43,7 +43,7 @@ fn asks_of_the_engine_are_kept(cluster: &Cluster) {
     let text = cluster.railctl(&["describe", "job", "checked"]).stdout;
     assert!(text.contains("checksums, not reproducible to the bit, halving wherever it fits"), "{text}");
     let refused = format!("{:?}", cluster.submit("odd", &spec("rng")).unwrap_err());
-    for words in ["engine.algorithm", "direct, one-shot, ring, halving, relay"] {
+    for words in ["engine.algorithm", "direct, one-shot, ring, halving, relay, doubling"] {
         assert!(refused.contains(words), "{refused}");
     }
 }

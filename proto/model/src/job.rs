@@ -193,10 +193,10 @@ word!(
         Ring = "ring",
         /// Recursive halving and doubling.
         Halving = "halving",
-        /// All-reduce of few bytes by recursive doubling.
-        Doubling = "doubling",
         /// Broadcast by scattering and relaying.
         Relay = "relay",
+        /// All-reduce of few bytes by recursive doubling.
+        Doubling = "doubling",
     }
 );
 word!(
