@@ -71,7 +71,7 @@ pub struct Proof {
     pub number: u64,
     /// When it went out.
     pub since: Time,
-    /// When this life began.
+    /// When this life began, or the last answer of a link that is proved and waits for the word of the life before.
     pub began: Time,
 }
 

@@ -249,19 +249,23 @@ impl Machine {
         let allowance = 2 * self.config.chunk_bytes as u64 + 2 * crate::header::HEADER_BYTES as u64;
         let number = self.probes + 1;
         let link = self.links.get_mut(rail, peer);
-        if link.proof.answered >= PROBES {
-            if link.grave.is_none() {
-                link.prove(allowance, now);
-                self.level();
-            }
+        let proved = link.proof.answered >= PROBES;
+        if proved && link.grave.is_none() {
+            link.prove(allowance, now);
+            self.level();
             return;
         }
         if now >= link.proof.began + PROOF_LIMIT {
             return self.lose_and_close(rail, peer, RailCause::Silent(PROOF_LIMIT), now);
         }
-        if link.proof.number == 0 || now >= link.proof.since + AGAIN.1 / 2 {
-            // An unanswered probe begins the row anew.
-            link.proof.answered = if link.proof.number == 0 { link.proof.answered } else { 0 };
+        // While it waits for the peer's word of the life before, it is asked on and on: a connection that dies meanwhile
+        // unheard would else never be dialed again.
+        let idle = link.proof.number == 0;
+        if (idle && !proved) || now >= link.proof.since + AGAIN.1 / 2 {
+            if !idle && !proved {
+                // An unanswered probe begins the row anew.
+                link.proof.answered = 0;
+            }
             (link.proof.number, link.proof.since) = (number, now);
             self.probes = number;
             self.urge(rail, peer, Kind::Probe { number });
@@ -318,8 +322,8 @@ impl Machine {
         let asked = link.grave.as_ref().filter(|_| others > 0).map(|g| g.ask.0);
         let tended = match link.state() {
             State::Down => None,
-            State::Proving if link.proof.answered >= PROBES => link.grave.is_none().then_some(Time::ZERO),
-            State::Proving if link.proof.number == 0 => Some(Time::ZERO),
+            State::Proving if link.proof.answered >= PROBES && link.grave.is_none() => Some(Time::ZERO),
+            State::Proving if link.proof.answered < PROBES && link.proof.number == 0 => Some(Time::ZERO),
             State::Proving => Some((link.proof.since + AGAIN.1 / 2).min(link.proof.began + PROOF_LIMIT)),
             State::Up => link.owes_since().filter(|_| others > 1).map(|since| {
                 let patience = link.patience(self.config.tuning.patience);
@@ -411,9 +415,15 @@ impl Machine {
         if number > echoed.0 && number <= self.probes {
             *echoed = (number, now);
         }
-        let proof = &mut self.links.get_mut(rail, peer).proof;
+        let link = self.links.get_mut(rail, peer);
+        let proving = link.state() == State::Proving;
+        let proof = &mut link.proof;
         if number == proof.number {
-            proof.answered += 1;
+            // The row is never longer than it needs to be; once it is whole, the limit counts from the last answer.
+            if proving && proof.answered >= PROBES {
+                proof.began = now;
+            }
+            proof.answered = (proof.answered + 1).min(PROBES);
             proof.number = 0;
         }
     }

@@ -2,10 +2,10 @@
 
 use node_agent_collective::header::Kind;
 use node_agent_collective::plan::Plan;
-use node_agent_collective::shape::{Time, Tuning};
+use node_agent_collective::shape::{Node, Time, Tuning};
 use node_agent_collective::{
-    Algorithm, Arena, BufferId, Call, Config, Dtype, Machine, Operation, RailCause, RailState, ReduceOp,
-    Region,
+    Algorithm, Arena, BufferId, Call, Command, Config, Dtype, Machine, Operation, RailCause, RailState,
+    ReduceOp, Region,
 };
 use proptest::prelude::*;
 
@@ -177,13 +177,15 @@ fn a_drained_rail_is_left_and_used_again() {
         steps += 1;
         let state = |net: &Net| net.hosts[1].machine.rails(net.now)[2].state;
         // Nodes 0 and 2 go on to use the rail among themselves.
-        let handed = |net: &Net| net.hosts[1].machine.link(2, 0).unwrap().outstanding();
+        let handed = |net: &Net, rail| net.handed.get(&(1, 0, rail)).copied().unwrap_or(0);
         match steps {
-            1000 => net.hosts[1].machine.drain(2, true),
-            3000 => left.push(handed(net)),
+            1000 => {
+                net.hosts[1].machine.drain(2, true);
+                left.extend([handed(net, 2), handed(net, 0)]);
+            }
             9000 => {
                 seen.push(state(net));
-                left.push(handed(net));
+                left.extend([handed(net, 2), handed(net, 0)]);
             }
             9500 => {
                 net.hosts[1].machine.drain(0, true);
@@ -197,7 +199,8 @@ fn a_drained_rail_is_left_and_used_again() {
             _ => {}
         }
     });
-    assert!(left[1] <= left[0], "nothing is handed to a drained rail: {left:?}");
+    assert!(left[0] > 0 && left[2] == left[0], "nothing is handed to a drained rail: {left:?}");
+    assert!(left[3] > left[1], "the others carry on: {left:?}");
     assert_eq!(seen, [RailState::Draining, RailState::Draining, RailState::Up]);
     assert!(net.hosts.iter().all(|h| h.machine.stats().losses == 0));
     let mut machine = net.hosts.into_iter().nth(1).unwrap().machine;
@@ -278,4 +281,67 @@ fn a_rail_that_is_still_to_come_is_not_lost() {
         Some(&768),
         "one that was up and is lost counts: {reports:?}"
     );
+}
+
+/// A link that came back and was proved waits for the peer's word of the life before. If it dies meanwhile without a word,
+/// while every other rail is gone too, only its own probes can tell; else it would never be dialed again.
+#[test]
+fn a_proved_link_that_waits_is_asked_on() {
+    let config = |node, scratch| Config {
+        node,
+        nodes: 2,
+        ranks: vec![0, 1],
+        rails: 2,
+        chunk_bytes: 4096,
+        op_timeout: Time::from_secs(60),
+        epoch: 1,
+        scratch,
+        checksum: false,
+        tuning: Tuning::default(),
+    };
+    let sketch = config(0, Region::new(BufferId(0), 0, usize::MAX / 4));
+    let mut ends: Vec<(Machine, Arena)> = (0..2)
+        .map(|node| {
+            let mut memory = Arena::new();
+            let scratch = memory.insert(vec![0; sketch.scratch_bytes()]);
+            (Machine::new(config(node, scratch)).unwrap(), memory)
+        })
+        .collect();
+    let mut now = Time::ZERO;
+    for (peer, (machine, _)) in [1, 0].into_iter().zip(&mut ends) {
+        (0..2).for_each(|rail| machine.rail_up(rail, peer, 1, now));
+        machine.rail_down(1, peer, 1, RailCause::Closed, now);
+        machine.rail_up(1, peer, 2, now);
+    }
+    // Rail 0 hears nothing of what is said, and rail 1 passes everything on but words of the dead life; after a second it is
+    // dark too.
+    let (mut closed, mut probes) = (None, 0);
+    while now < Time::from_secs(10) && closed.is_none() {
+        now += Time::from_millis(5);
+        for from in 0..2usize {
+            let (machine, memory) = &mut ends[from];
+            machine.tick(now);
+            let mut said = Vec::new();
+            while let Some(frame) = machine.poll_transmit(memory, now) {
+                let passes = frame.rail == 1 && now < Time::from_secs(1);
+                probes += usize::from(passes && matches!(frame.header.kind, Kind::Probe { .. }));
+                if passes && !matches!(frame.header.kind, Kind::Fence { .. }) {
+                    said.push(frame.header);
+                }
+            }
+            while let Some(command) = machine.poll_command() {
+                if let Command::Close { rail: 1, generation: 2, .. } = command {
+                    closed = Some(now);
+                }
+            }
+            let (machine, memory) = &mut ends[1 - from];
+            for header in said {
+                machine.begin(1, from as Node, &header, now).unwrap();
+                machine.received(1, from as Node, memory, now).unwrap();
+            }
+        }
+    }
+    assert!(probes > 6, "it was proved: {probes} probes");
+    let closed = closed.expect("a dead link is given up");
+    assert!(closed < Time::from_millis(2500) && closed > Time::from_millis(1500), "{closed:?}");
 }

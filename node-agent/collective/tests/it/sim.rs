@@ -93,6 +93,8 @@ pub struct Net {
     pub hosts: Vec<Host>,
     /// Bytes that each rail carried.
     pub carried: Vec<u64>,
+    /// Bytes of payload that were handed to each direction of each link: (from, to, rail).
+    pub handed: BTreeMap<Wire, u64>,
     /// Which life of the link each end has open: (end, other end, rail).
     open: BTreeMap<Wire, u32>,
     /// The last life of each link: (lower, higher, rail).
@@ -133,6 +135,7 @@ impl Net {
             now: Time::ZERO,
             hosts: (0..nodes).map(host).collect(),
             carried: vec![0; world.rails],
+            handed: BTreeMap::new(),
             open: BTreeMap::new(),
             lives: BTreeMap::new(),
             news: BTreeMap::new(),
@@ -232,6 +235,7 @@ impl Net {
                 Some(&frame.header.generation),
                 "a frame for a link that is not open"
             );
+            *self.handed.entry(wire).or_default() += frame.payload.map_or(0, |region| region.len as u64);
             self.queued.entry(wire).or_default().push_back(frame);
             any = true;
         }
