@@ -254,6 +254,34 @@ mod tests {
         }
     }
 
+    /// What a link to one peer takes before any of it is acknowledged, the kernel taking all over at once.
+    fn window(links: &mut Links, peer: Node) -> u64 {
+        const FRAME: u64 = 32 << 10;
+        while links.choose(peer, FRAME, 0, Time::ZERO).is_some() {
+            links.hand(0, peer, FRAME, 0, Time::ZERO);
+            links.get_mut(0, peer).took_over();
+        }
+        links.get(0, peer).outstanding()
+    }
+
+    #[test]
+    fn a_rails_window_is_shared_by_the_peers_in_use() {
+        const FRAME: u64 = 32 << 10;
+        let windows = Windows { floor: 2 * FRAME, rail: 12 * FRAME, most: 64 * FRAME };
+        let after = |fans: &[(usize, bool)]| {
+            let mut links = Links::new(4, 1, windows, Time::ZERO);
+            (1..4).for_each(|peer| assert!(links.get_mut(0, peer).open(1, Time::ZERO)));
+            fans.iter().for_each(|&(peers, alone)| links.fan_out(peers, alone));
+            (1..4).map(|peer| window(&mut links, peer)).collect::<Vec<_>>()
+        };
+        assert_eq!(after(&[]), [4 * FRAME; 3], "at first all peers share");
+        assert_eq!(after(&[(1, true)]), [12 * FRAME; 3], "a ring sends to one");
+        assert_eq!(after(&[(1, true), (3, false)]), [4 * FRAME; 3], "the wider of two operations counts");
+        assert_eq!(after(&[(3, true), (1, false)]), [4 * FRAME; 3], "also if it began first");
+        assert_eq!(after(&[(3, true), (1, true)]), [12 * FRAME; 3], "and no longer when it is over");
+        assert_eq!(after(&[(0, true)]), [12 * FRAME; 3], "one that sends nothing bounds nothing");
+    }
+
     #[test]
     fn an_acknowledgement_of_more_than_was_sent_is_refused() {
         let mut links = Links::new(2, 1, WINDOWS, Time::ZERO);

@@ -115,6 +115,17 @@ impl Agreement {
         }
     }
 
+    /// Whether the reports may be made a plan of.
+    fn is_calm(&mut self, rails: u32, now: Time) -> bool {
+        let Agreement { reports, seen, .. } = self;
+        if !reports.iter().map(|(report, _)| report).eq(&seen.0) {
+            *seen = (reports.iter().map(|(report, _)| *report).collect(), now);
+        }
+        // What is left is a whole number of rails, if none of them is slow.
+        let whole = |r: &Report| (u32::from(r.capacity) * rails + rails) % u32::from(FULL) <= 2 * rails;
+        now >= seen.1 + CALM || seen.0.iter().all(whole)
+    }
+
     /// A probe came back after this time.
     pub fn timed(&mut self, trip: Time) {
         let (least, trips) = self.round_trip.unwrap_or((trip, 0));
@@ -211,7 +222,7 @@ impl Machine {
         if changed || looks {
             self.report(now);
         }
-        if self.layout.node == MAKER && self.is_calm(now) {
+        if self.layout.node == MAKER && self.agreement.is_calm(self.config.rails as u32, now) {
             self.propose();
         }
     }
@@ -288,18 +299,6 @@ impl Machine {
         };
         let best = (0..self.config.rails as Rail).map(rate).fold(0.0, f64::max);
         if best > 0.0 { (1e12 / best) as u32 } else { 0 }
-    }
-
-    /// Whether the reports may be made a plan of.
-    fn is_calm(&mut self, now: Time) -> bool {
-        let Agreement { reports, seen, .. } = &mut self.agreement;
-        if !reports.iter().map(|(report, _)| report).eq(&seen.0) {
-            *seen = (reports.iter().map(|(report, _)| *report).collect(), now);
-        }
-        // What is left is a whole number of rails, if none of them is slow.
-        let rails = self.config.rails as u32;
-        let whole = |r: &Report| (u32::from(r.capacity) * rails + rails) % u32::from(FULL) <= 2 * rails;
-        now >= seen.1 + CALM || seen.0.iter().all(whole)
     }
 
     /// Makes a new plan if the reports ask for one and the last one has gone its way.
@@ -438,6 +437,50 @@ impl Machine {
             if missing.is_empty() {
                 self.agreement.latest = version;
                 self.agreement.proposed = None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn says(agreement: &mut Agreement, node: usize, capacity: u16) {
+        agreement.reports[node].0.capacity = capacity;
+    }
+
+    #[test]
+    fn rates_make_a_plan_when_all_are_quiet_and_lost_rails_at_once() {
+        let ms = Time::from_millis;
+        let mut agreement = Agreement::new(3);
+        assert!(agreement.is_calm(4, ms(1)), "all are whole");
+        // Node 1 has lost a rail of four, then two: no reason to wait.
+        for capacity in [768, 512] {
+            says(&mut agreement, 1, capacity);
+            assert!(agreement.is_calm(4, ms(10)), "{capacity}");
+        }
+        // A slow rail of four counts as a quarter of a rail: others may be about to say the same.
+        says(&mut agreement, 0, 832);
+        assert!(!agreement.is_calm(4, ms(1000)));
+        assert!(!agreement.is_calm(4, ms(1249)));
+        says(&mut agreement, 2, 830);
+        assert!(!agreement.is_calm(4, ms(1250)), "a new report begins the calm anew");
+        assert!(!agreement.is_calm(4, ms(1499)));
+        assert!(agreement.is_calm(4, ms(1500)));
+        // All are well again: at once.
+        (0..3).for_each(|node| says(&mut agreement, node, FULL));
+        assert!(agreement.is_calm(4, ms(1501)));
+    }
+
+    #[test]
+    fn a_share_of_rails_that_was_rounded_is_still_whole() {
+        let mut agreement = Agreement::new(1);
+        for rails in 1..=16u32 {
+            for left in 0..=rails {
+                let capacity = (f64::from(left) / f64::from(rails) * f64::from(FULL)).round() as u16;
+                says(&mut agreement, 0, capacity);
+                assert!(agreement.is_calm(rails, Time::ZERO), "{left} of {rails}: {capacity}");
             }
         }
     }

@@ -35,6 +35,8 @@ struct Fabric {
     count: u64,
     /// Which host is served first.
     turn: usize,
+    /// Bytes that each rail was given.
+    carried: Vec<u64>,
 }
 
 type Frame = (Node, Node, Rail, Header, Vec<u8>);
@@ -79,6 +81,7 @@ impl Fabric {
             leaving: BTreeMap::new(),
             count: 0,
             turn: 0,
+            carried: vec![0; rails],
         }
     }
 
@@ -95,6 +98,7 @@ impl Fabric {
                 let takes = Time::from_secs_f64(frame.header.frame_bytes() as f64 / RATE);
                 let from = self.sends.entry((node as Node, frame.rail)).or_default();
                 *from = (*from).max(self.now) + takes;
+                self.carried[usize::from(frame.rail)] += frame.header.frame_bytes();
                 self.count += 1;
                 let reaches = (*from + TRIP).saturating_sub(takes);
                 let token = frame.token;
@@ -196,6 +200,19 @@ fn large_operations_fill_the_rails() {
     ] {
         let times = slowdown(nodes, algorithm, bytes, &plan, &[]);
         assert!(times < most, "{nodes} nodes, {algorithm}, {bytes} bytes: {times:.3} times the ideal");
+    }
+}
+
+/// Equal rails carry equally much, whatever the algorithm.
+#[test]
+fn equal_rails_carry_the_same() {
+    for rails in [2, 3, 4, 8] {
+        for (nodes, algorithm) in [(2, Algorithm::Direct), (4, Algorithm::Direct), (4, Algorithm::Ring)] {
+            let mut fabric = Fabric::new(nodes, rails, forced(algorithm), &Plan::default(), &[]);
+            fabric.all_reduce(4 << 20);
+            let (least, most) = (fabric.carried.iter().min().unwrap(), fabric.carried.iter().max().unwrap());
+            assert!((most - least) * 20 < *most, "{rails} rails, {nodes} nodes: {:?}", fabric.carried);
+        }
     }
 }
 
