@@ -1,6 +1,10 @@
 //! What administrators do: tenants, the fabric, nodes, join tokens.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use proto_model::{Fabric, Health, Inventory, Node, NodeName, Observed, Quota, Reason, Tenant, TenantName};
 
@@ -234,6 +238,9 @@ impl Step<'_> {
             created: self.now,
             unschedulable: false,
             unschedulable_reason: String::new(),
+            labels: BTreeMap::new(),
+            taints: BTreeSet::new(),
+            benched: None,
             inventory: Inventory::default(),
             health: Health::NotReady,
             health_since: self.now,

@@ -237,6 +237,11 @@ fn fresh_status(now: Timestamp, trace_parent: String) -> JobStatus {
         result: None,
         trace_parent,
         cancel_requested: false,
+        array: None,
+        preempted: 0,
+        restarts: 0,
+        replaced: 0,
+        eta: None,
     }
 }
 

@@ -126,7 +126,7 @@ pub async fn bootstrap(handle: &Handle, version: &str) -> Result<bool, Refusal> 
     }
     let Ok(name) = TenantName::new(DEFAULT_TENANT) else { return Ok(false) };
     let description = "Made with the cluster; for sites that need no other tenant.".to_owned();
-    let quota = Quota { gpus: DEFAULT_TENANT_GPUS, jobs: 0 };
+    let quota = Quota::new(DEFAULT_TENANT_GPUS, 0);
     handle.apply(Event::ApplyTenant { name, description, quota, dry_run: false }).await?;
     let record = records::Bootstrap { time_ms: handle.now().0, version: version.to_owned() };
     let outcome = handle

@@ -1,12 +1,12 @@
 //! The rules of placement, by example and against brute force on small clusters.
 
-use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use controller_topology::{NodeIx, RailSet};
 use proptest::prelude::*;
 use proto_model::{
-    CommandSpec, EngineOptions, Fabric, FailurePolicy, Gang, Gpu, Inventory, JobId, JobName, JobSpec, JobUid,
-    Leaf, Link, Nic, NodeName, Rail, RailRequest, Requeue, TenantName, Timestamp, Work,
+    CommandSpec, Fabric, Gang, Gpu, Inventory, JobId, JobName, JobSpec, JobUid, Leaf, Link, Nic, NodeName,
+    Rail, RailRequest, TenantName, Timestamp, Work,
 };
 
 use crate::{Ask, Blocked, Decision, Gate, Pass, QueueKey, Snapshot, Wait, check_placement, solve};
@@ -84,20 +84,13 @@ fn cluster(pods: &[u8]) -> Snapshot {
 }
 
 fn spec(nodes: u32, gpus: u32, required: u32, allow_partial: bool) -> JobSpec {
-    JobSpec {
-        gang: Gang { nodes, gpus_per_node: gpus, ranks_per_node: gpus.max(1) },
-        rails: RailRequest { required, allow_partial },
-        priority: 0,
-        time_limit: None,
-        grace_period: Duration::from_secs(10),
-        failure: FailurePolicy { requeue: Requeue::Never, max_restarts: 0 },
-        engine: EngineOptions::default(),
-        work: Work::Command(CommandSpec {
-            argv: vec!["x".into()],
-            env: BTreeMap::new(),
-            working_dir: String::new(),
-        }),
-    }
+    let work = Work::Command(CommandSpec {
+        argv: vec!["x".into()],
+        env: BTreeMap::new(),
+        working_dir: String::new(),
+    });
+    let rails = RailRequest { required, allow_partial };
+    JobSpec { rails, ..JobSpec::new(Gang::new(nodes, gpus, gpus.max(1)), work) }
 }
 
 fn key(priority: i32, at: u64) -> QueueKey {

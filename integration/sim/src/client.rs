@@ -8,8 +8,8 @@ use std::{
 
 use controller_core::{CoreError, Event as Core, Naming, Reply, Submit};
 use proto_model::{
-    CommandSpec, EngineOptions, FailurePolicy, Gang, JobId, JobName, JobSpec, JobUid, RailRequest, RequestId,
-    Requeue, TenantName, Work,
+    CommandSpec, FailurePolicy, Gang, JobId, JobName, JobSpec, JobUid, RailRequest, RequestId, Requeue,
+    TenantName, Work,
 };
 
 use crate::{
@@ -96,18 +96,17 @@ impl World {
             argv.extend([rank.to_string(), "3".to_owned()]);
         }
         let required = if rng.chance(500) { 0 } else { small(rng.range(1..u64::from(rails) + 1)) };
+        let work = Work::Command(CommandSpec { argv, env: BTreeMap::new(), working_dir: String::new() });
         let spec = JobSpec {
-            gang,
             rails: RailRequest { required, allow_partial: rng.chance(500) },
             priority: i32::try_from(rng.range(0..3)).unwrap_or(0),
             time_limit: rng.chance(150).then(|| Duration::from_millis(rng.range(1000..6000))),
             grace_period: Duration::from_millis(rng.range(500..5000)),
-            failure: FailurePolicy {
-                requeue: [Requeue::Never, Requeue::OnInfrastructure, Requeue::OnAny][rng.below(3)],
-                max_restarts: small(rng.range(0..4)),
-            },
-            engine: EngineOptions::default(),
-            work: Work::Command(CommandSpec { argv, env: BTreeMap::new(), working_dir: String::new() }),
+            failure: FailurePolicy::new(
+                [Requeue::Never, Requeue::OnInfrastructure, Requeue::OnAny][rng.below(3)],
+                small(rng.range(0..4)),
+            ),
+            ..JobSpec::new(gang, work)
         };
         let mut wants = VecDeque::new();
         wants.push_back(Want::Submit(Box::new(Submit {
@@ -147,8 +146,8 @@ impl World {
         this.waiting = Some(number);
         let event = match &want {
             Want::Submit(submit) => Core::Submit(submit.clone()),
-            Want::Cancel => Core::Cancel { id: this.id.clone(), grace: None },
-            Want::Delete => Core::DeleteJob { id: this.id.clone() },
+            Want::Cancel => Core::Cancel { indices: Vec::new(), id: this.id.clone(), grace: None },
+            Want::Delete => Core::DeleteJob { indices: Vec::new(), id: this.id.clone() },
             Want::Admin(event) => (**event).clone(),
         };
         if want == Want::Delete {

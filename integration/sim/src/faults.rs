@@ -55,7 +55,7 @@ impl World {
             let Ok(tenant) = TenantName::new(text) else { continue };
             let quota = u32::try_from(self.rng.range(count * 2..count * 4 + 1)).unwrap_or(4);
             self.checks.quotas.insert(tenant.clone(), u64::from(quota));
-            let quota = Quota { gpus: quota, jobs: 0 };
+            let quota = Quota::new(quota, 0);
             self.tell_first(Core::ApplyTenant {
                 name: tenant.clone(),
                 description: String::new(),

@@ -7,8 +7,8 @@ use std::{
 
 use proptest::prelude::*;
 use proto_model::{
-    Assignment, CommandSpec, EngineOptions, FailurePolicy, Gang, JobId, JobKey, JobName, JobSpec, JobUid,
-    Observation, Observed, Placement, RailRequest, Requeue, TenantName, Timestamp, Wish, Work,
+    Assignment, CommandSpec, Gang, JobId, JobKey, JobName, JobSpec, JobUid, Observation, Observed, Placement,
+    TenantName, Timestamp, Wish, Work,
 };
 
 use crate::{
@@ -24,16 +24,7 @@ fn key(job: u8, attempt: u32) -> Key {
 
 fn spec() -> Box<JobSpec> {
     let command = CommandSpec { argv: vec!["true".into()], env: BTreeMap::new(), working_dir: String::new() };
-    Box::new(JobSpec {
-        gang: Gang { nodes: 1, gpus_per_node: 0, ranks_per_node: 1 },
-        rails: RailRequest::default(),
-        priority: 0,
-        time_limit: None,
-        grace_period: Duration::from_secs(10),
-        failure: FailurePolicy { requeue: Requeue::Never, max_restarts: 0 },
-        engine: EngineOptions::default(),
-        work: Work::Command(command),
-    })
+    Box::new(JobSpec::new(Gang::new(1, 0, 1), Work::Command(command)))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -11,9 +11,8 @@ use std::{
 
 use node_agent::{cgroup, files, layout::JobDir, process::Identity, saved::SavedState};
 use proto_model::{
-    Assignment, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, FailurePolicy, Gang, JobId,
-    JobKey, JobName, JobSpec, JobUid, NicPlace, NodeName, NodePlace, Placement, RailRequest, RankPlace,
-    ReduceOp, Requeue, TenantName, Wish, Work,
+    Assignment, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, Gang, JobId, JobKey, JobName, JobSpec,
+    JobUid, NicPlace, NodeName, NodePlace, Placement, RankPlace, ReduceOp, TenantName, Wish, Work,
 };
 use rustix::process::Signal;
 
@@ -98,18 +97,9 @@ pub fn gang(nodes: &[&str], per_node: u32, work: Work) -> Assignment {
         ranks: (0..per_node * size).map(rank).collect(),
         rails: vec![0],
         pods: 1,
-        reasons: Vec::new(),
+        ..Placement::default()
     };
-    let spec = JobSpec {
-        gang: Gang { nodes: size, gpus_per_node: 0, ranks_per_node: per_node },
-        rails: RailRequest::default(),
-        priority: 0,
-        time_limit: None,
-        grace_period: Duration::from_secs(10),
-        failure: FailurePolicy { requeue: Requeue::Never, max_restarts: 0 },
-        engine: EngineOptions::default(),
-        work,
-    };
+    let spec = JobSpec::new(Gang::new(size, 0, per_node), work);
     let uid = JobUid::from_random(*uuid::Uuid::new_v4().as_bytes());
     let id = JobId { tenant: TenantName::new("nlp").unwrap(), name: JobName::new("train").unwrap() };
     let wish = Wish::Prepared {

@@ -121,6 +121,15 @@ name!(
     NodeName, max 253, dots true
 );
 
+name!(
+    /// A queue within its tenant: a DNS label (RFC 1123), at most 63 characters.
+    QueueName, max 63, dots false
+);
+name!(
+    /// A reservation: a DNS label (RFC 1123), at most 63 characters.
+    ReservationName, max 63, dots false
+);
+
 /// A job is known by its tenant and its name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId {

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::{JobId, JobUid, Phase, Placement, Reason, Timestamp};
+use crate::{
+    ArrayPlace, ArraySpec, Dependency, Eta, FailurePolicy, JobId, JobUid, Phase, Placement, PlacementRequest,
+    Preemption, QueueName, Reason, Requeue, ReservationName, Timestamp,
+};
 
 /// A job: what was asked, and what was seen.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,10 +31,26 @@ pub struct JobSpec {
     pub gang: Gang,
     /// Which rails.
     pub rails: RailRequest,
+    /// Where.
+    pub placement: PlacementRequest,
+    /// Which of the tenant's queues; `None`: the tenant itself.
+    pub queue: Option<QueueName>,
     /// Higher goes first; -1000..=1000.
     pub priority: i32,
     /// Longest run of one try; `None` is no limit.
     pub time_limit: Option<Duration>,
+    /// How long it will probably run, for plans of the queue; `None`: as long as `time_limit` says.
+    pub expected: Option<Duration>,
+    /// Not before this.
+    pub begin: Option<Timestamp>,
+    /// Inside this reservation only.
+    pub reservation: Option<ReservationName>,
+    /// Not before these jobs have come so far.
+    pub after: Vec<Dependency>,
+    /// Many jobs of this kind; `None`: one.
+    pub array: Option<ArraySpec>,
+    /// How it may be stopped for another.
+    pub preemption: Preemption,
     /// Between SIGTERM and SIGKILL.
     pub grace_period: Duration,
     /// What to do when a try fails.
@@ -42,15 +61,59 @@ pub struct JobSpec {
     pub work: Work,
 }
 
+impl JobSpec {
+    /// The grace period of a job that asks for none.
+    pub const GRACE: Duration = Duration::from_secs(10);
+
+    /// A job that asks for nothing beyond its gang: every other field has its default.
+    #[must_use]
+    pub fn new(gang: Gang, work: Work) -> Self {
+        Self {
+            gang,
+            rails: RailRequest::default(),
+            placement: PlacementRequest::default(),
+            queue: None,
+            priority: 0,
+            time_limit: None,
+            expected: None,
+            begin: None,
+            reservation: None,
+            after: Vec::new(),
+            array: None,
+            preemption: Preemption::of_priority(0),
+            grace_period: Self::GRACE,
+            failure: FailurePolicy::new(Requeue::Never, 0),
+            engine: EngineOptions::default(),
+            work,
+        }
+    }
+}
+
 /// All the tasks of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gang {
-    /// At least 1.
+    /// Wanted; at least 1.
     pub nodes: u32,
+    /// Started with so many at least: fewer than `nodes` makes the job elastic.
+    pub min_nodes: u32,
     /// 0 takes no GPU.
     pub gpus_per_node: u32,
     /// At least 1.
     pub ranks_per_node: u32,
+}
+
+impl Gang {
+    /// A gang of exactly so many nodes.
+    #[must_use]
+    pub fn new(nodes: u32, gpus_per_node: u32, ranks_per_node: u32) -> Self {
+        Self { nodes, min_nodes: nodes, gpus_per_node, ranks_per_node }
+    }
+
+    /// Whether fewer nodes will do too.
+    #[must_use]
+    pub fn is_elastic(self) -> bool {
+        self.min_nodes < self.nodes
+    }
 }
 
 /// Which rails every node of the gang must have.
@@ -77,26 +140,6 @@ impl Default for EngineOptions {
     fn default() -> Self {
         Self { checksum: false, reproducible: true, algorithm: None }
     }
-}
-
-/// What to do when a try fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FailurePolicy {
-    /// When to queue it again.
-    pub requeue: Requeue,
-    /// How often at most.
-    pub max_restarts: u32,
-}
-
-/// When a failed job is queued again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Requeue {
-    /// Never.
-    Never,
-    /// When the infrastructure failed it: engine, node, rail.
-    OnInfrastructure,
-    /// Whatever the cause.
-    OnAny,
 }
 
 /// What a job runs.
@@ -136,31 +179,6 @@ pub struct CollectiveSpec {
     pub warmup: u32,
     /// Check every element.
     pub verify: bool,
-}
-
-macro_rules! word {
-    ($(#[$doc:meta])* $type:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum $type { $($(#[$vdoc])* $variant),+ }
-
-        impl $type {
-            /// All of them.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            /// The word that command lines use.
-            #[must_use]
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text),+ }
-            }
-        }
-
-        impl std::fmt::Display for $type {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
-    };
 }
 
 word!(
@@ -255,6 +273,16 @@ pub struct JobStatus {
     pub trace_parent: String,
     /// Somebody asked for its end.
     pub cancel_requested: bool,
+    /// Of which array it is an element.
+    pub array: Option<ArrayPlace>,
+    /// How often it was stopped for another job.
+    pub preempted: u32,
+    /// Tries that failed and were repeated. `attempt` counts also those that were stopped on purpose.
+    pub restarts: u32,
+    /// Nodes of it that were replaced so far.
+    pub replaced: u32,
+    /// When it will probably start; not stored, worked out when asked for.
+    pub eta: Option<Eta>,
 }
 
 /// How one rank ended.

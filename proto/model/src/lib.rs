@@ -5,6 +5,10 @@
 //! 2. [`Phase`] moves only along [`Phase::may_become`]; terminal phases are absorbing.
 //! 3. Nothing here reads a clock or draws a random number.
 
+#[macro_use]
+mod word;
+
+pub mod array;
 pub mod assignment;
 pub mod fabric;
 pub mod ids;
@@ -13,23 +17,34 @@ pub mod names;
 pub mod node;
 pub mod phase;
 pub mod placement;
+pub mod policy;
+pub mod queue;
 pub mod rails;
 pub mod reason;
+pub mod request;
+pub mod reservation;
 pub mod tenant;
 pub mod time;
 
+pub use array::{ArrayError, ArrayPlace, ArraySpec};
 pub use assignment::{Assignment, NodeEndpoints, Observation, Observed, RailEndpoint, Wish};
 pub use fabric::{Fabric, Leaf, Link, LinkGroup, Rail, Spine, Uplink};
-pub use ids::{JobId, JobKey, JobName, JobUid, NameError, NodeName, RequestId, TenantName};
+pub use ids::{
+    JobId, JobKey, JobName, JobUid, NameError, NodeName, QueueName, RequestId, ReservationName, TenantName,
+};
 pub use job::{
-    Algorithm, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, FailurePolicy, Gang, Job,
-    JobSpec, JobStatus, RailBytes, RailRequest, RankExit, ReduceOp, Requeue, RunResult, Work,
+    Algorithm, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, Gang, Job, JobSpec,
+    JobStatus, RailBytes, RailRequest, RankExit, ReduceOp, RunResult, Work,
 };
 pub use names::{Names, NamesError};
 pub use node::{Gpu, Health, Inventory, Neighbor, Nic, Node};
 pub use phase::Phase;
 pub use placement::{NicPlace, NodePlace, Placement, RankPlace};
+pub use policy::{Dependency, DependencyWhen, Eta, FailurePolicy, Preemption, RailLoss, Replace, Requeue};
+pub use queue::{Queue, Shape};
 pub use rails::{AlgorithmChoice, Drain, DrainTarget, RailReport, RailState};
 pub use reason::Reason;
+pub use request::{Arrange, Group, Pattern, PlacementRequest, Taint, Term, Toleration, Within};
+pub use reservation::{Reservation, ReservationNodes};
 pub use tenant::{Quota, Role, Tenant};
 pub use time::Timestamp;

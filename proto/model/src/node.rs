@@ -1,8 +1,11 @@
 //! Servers.
 
-use std::net::IpAddr;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
-use crate::{NodeName, Reason, Timestamp};
+use crate::{NodeName, Reason, Taint, Timestamp};
 
 /// A server and what is known of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +22,12 @@ pub struct Node {
     pub unschedulable: bool,
     /// Why, in the administrator's words.
     pub unschedulable_reason: String,
+    /// Key/value pairs that jobs select nodes by.
+    pub labels: BTreeMap<String, String>,
+    /// What keeps jobs off it unless they tolerate it.
+    pub taints: BTreeSet<Taint>,
+    /// Why no job is placed here until somebody has seen to it: it has failed too many.
+    pub benched: Option<Reason>,
     /// What it has.
     pub inventory: Inventory,
     /// Whether its agent is heard.

@@ -17,6 +17,12 @@ pub struct Placement {
     pub pods: u32,
     /// Why this choice.
     pub reasons: Vec<Reason>,
+    /// Further nodes that the job holds idle, to replace those that fail; without ranks.
+    pub spares: Vec<NodePlace>,
+    /// Weight of the job's traffic that crosses pods and leaves.
+    pub cut: u64,
+    /// Nobody else on its nodes.
+    pub exclusive: bool,
 }
 
 /// One node of a gang.

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{TenantName, Timestamp};
+use crate::{Shape, TenantName, Timestamp};
 
 /// A tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,12 +22,30 @@ pub struct Tenant {
 }
 
 /// What a tenant may hold at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
     /// GPUs held by jobs that are placed.
     pub gpus: u32,
     /// Jobs that have not ended; 0 means the controller's own limit.
     pub jobs: u32,
+    /// What it can always have, by usable shape; part of `gpus`.
+    pub guaranteed: Shape,
+    /// Share of what is free, against other tenants' weights; at least 1.
+    pub weight: u32,
+}
+
+impl Quota {
+    /// So much at most; nothing guaranteed, and the common weight.
+    #[must_use]
+    pub fn new(gpus: u32, jobs: u32) -> Self {
+        Self { gpus, jobs, guaranteed: Shape::default(), weight: 1 }
+    }
+}
+
+impl Default for Quota {
+    fn default() -> Self {
+        Self::new(0, 0)
+    }
 }
 
 /// What a caller may do.

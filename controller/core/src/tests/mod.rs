@@ -14,7 +14,7 @@ use std::{
 };
 
 use proto_model::{
-    CommandSpec, EngineOptions, FailurePolicy, Gang, Gpu, Inventory, Job, JobId, JobName, JobSpec, JobUid,
+    CommandSpec, FailurePolicy, Gang, Gpu, Inventory, Job, JobId, JobName, JobSpec, JobUid,
     Nic, NodeName, Observation, Observed, Phase, Quota, RailEndpoint, RailRequest, RankExit, RequestId,
     Requeue, TenantName, Timestamp, Wish, Work,
 };
@@ -65,24 +65,16 @@ pub(crate) fn inventory(gpus: u32, rails: u32) -> Inventory {
 }
 
 pub(crate) fn spec(nodes: u32, gpus: u32) -> JobSpec {
-    JobSpec {
-        gang: Gang { nodes, gpus_per_node: gpus, ranks_per_node: 1 },
-        rails: RailRequest::default(),
-        priority: 0,
-        time_limit: None,
-        grace_period: Duration::from_secs(10),
-        failure: FailurePolicy { requeue: Requeue::Never, max_restarts: 0 },
-        engine: EngineOptions::default(),
-        work: Work::Command(CommandSpec {
-            argv: vec!["x".into()],
-            env: BTreeMap::new(),
-            working_dir: String::new(),
-        }),
-    }
+    let work = Work::Command(CommandSpec {
+        argv: vec!["x".into()],
+        env: BTreeMap::new(),
+        working_dir: String::new(),
+    });
+    JobSpec::new(Gang::new(nodes, gpus, 1), work)
 }
 
 pub(crate) fn requeue(spec: JobSpec, requeue: Requeue, max_restarts: u32) -> JobSpec {
-    JobSpec { failure: FailurePolicy { requeue, max_restarts }, ..spec }
+    JobSpec { failure: FailurePolicy::new(requeue, max_restarts), ..spec }
 }
 
 /// The core, its store, and what each node was told last.
@@ -123,7 +115,7 @@ impl World {
             random: 1,
         };
         for (text, gpus) in [("red", 16), ("blue", 4)] {
-            let quota = Quota { gpus, jobs: 0 };
+            let quota = Quota::new(gpus, 0);
             world.ok(Event::ApplyTenant {
                 name: tenant(text),
                 description: String::new(),

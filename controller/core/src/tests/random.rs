@@ -111,7 +111,7 @@ fn event(w: &mut World, act: &Act) -> Option<Event> {
         Act::Quota(gpus) => Event::ApplyTenant {
             name: tenant("red"),
             description: String::new(),
-            quota: Quota { gpus: *gpus, jobs: 0 },
+            quota: Quota::new(*gpus, 0),
             dry_run: false,
         },
         Act::Drain { node, rail, whole, on, force } => {

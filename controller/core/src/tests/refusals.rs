@@ -72,7 +72,7 @@ fn limits_are_typed() {
     w.submit("a", spec(1, 1));
     assert!(matches!(w.refused(submit("a", spec(1, 1))), CoreError::NameTaken { .. }));
     assert!(matches!(w.refused(Event::DeleteJob { id: id("a") }), CoreError::JobActive { .. }));
-    let quota = Quota { gpus: 16, jobs: 2 };
+    let quota = Quota::new(16, 2);
     w.ok(Event::ApplyTenant { name: tenant("red"), description: String::new(), quota, dry_run: false });
     w.submit("b", spec(1, 1));
     assert!(matches!(w.refused(submit("c", spec(1, 1))), CoreError::QuotaExceeded { used: 2, limit: 2, .. }));
@@ -101,7 +101,7 @@ fn quota_is_kept_in_the_step_of_the_placement() {
     w.ok(submit_as("blue", "b", spec(1, 3), None));
     assert_eq!(w.state.usage(&tenant("blue")).gpus_used, 3);
     assert_eq!(w.state.usage(&tenant("blue")).jobs_active, 2);
-    let quota = Quota { gpus: 6, jobs: 0 };
+    let quota = Quota::new(6, 0);
     w.ok(Event::ApplyTenant { name: tenant("blue"), description: String::new(), quota, dry_run: true });
     assert_eq!(w.state.usage(&tenant("blue")).gpus_used, 3, "a dry run changes nothing");
     w.ok(Event::ApplyTenant { name: tenant("blue"), description: String::new(), quota, dry_run: false });
@@ -123,7 +123,7 @@ fn a_tenant_goes_with_its_ended_jobs() {
     w.connect(n, Vec::new());
     assert_eq!(w.state.job(&job).unwrap().status.phase, Phase::Cancelled);
     w.ok(Event::DeleteTenant { name: tenant("blue") });
-    let quota = Quota { gpus: 1, jobs: 0 };
+    let quota = Quota::new(1, 0);
     let again =
         Event::ApplyTenant { name: tenant("blue"), description: String::new(), quota, dry_run: false };
     assert!(matches!(w.refused(again.clone()), CoreError::TenantBusy { .. }), "its jobs must go first");

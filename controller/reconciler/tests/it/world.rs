@@ -6,8 +6,7 @@ use controller_core::{Event, Naming, Register, Submit};
 use controller_reconciler::{Ended, Handle, LoopMetrics, Options, Session};
 use controller_store::Store;
 use proto_model::{
-    CommandSpec, EngineOptions, FailurePolicy, Gang, Inventory, JobName, JobSpec, NodeName, RailRequest,
-    RequestId, Requeue, TenantName, Work,
+    CommandSpec, EngineOptions, Gang, Inventory, JobName, JobSpec, NodeName, RequestId, TenantName, Work,
 };
 use proto_rpc::Metrics;
 use tokio::task::JoinHandle;
@@ -77,20 +76,12 @@ impl World {
 }
 
 pub fn submit(name: &str, request: Option<&str>) -> Event {
-    let spec = JobSpec {
-        gang: Gang { nodes: 1, gpus_per_node: 0, ranks_per_node: 1 },
-        rails: RailRequest { required: 0, allow_partial: false },
-        priority: 0,
-        time_limit: None,
-        grace_period: Duration::from_secs(1),
-        failure: FailurePolicy { requeue: Requeue::Never, max_restarts: 0 },
-        engine: EngineOptions::default(),
-        work: Work::Command(CommandSpec {
-            argv: vec!["true".into()],
-            env: BTreeMap::new(),
-            working_dir: String::new(),
-        }),
-    };
+    let work = Work::Command(CommandSpec {
+        argv: vec!["true".into()],
+        env: BTreeMap::new(),
+        working_dir: String::new(),
+    });
+    let spec = JobSpec { grace_period: Duration::from_secs(1), ..JobSpec::new(Gang::new(1, 0, 1), work) };
     Event::Submit(Box::new(Submit {
         tenant: TenantName::new("default").unwrap(),
         name: Naming::Name(JobName::new(name).unwrap()),

@@ -10,8 +10,8 @@ use std::{
 use controller_scheduler::{Choice, Gate, Need, Placer, RailNeed, Snapshot};
 use controller_topology::RailSet;
 use proto_model::{
-    CommandSpec, EngineOptions, FailurePolicy, Gang, Job, JobId, JobName, JobSpec, JobStatus, JobUid,
-    NodeName, Phase, RailRequest, Reason, Requeue, TenantName, Timestamp, Work,
+    CommandSpec, FailurePolicy, Gang, Job, JobId, JobName, JobSpec, JobStatus, JobUid, NodeName, Phase,
+    Reason, Requeue, TenantName, Timestamp, Work,
 };
 use serde_json::json;
 
@@ -126,19 +126,15 @@ fn events(row: &Row, bench: &Bench, snapshot: &mut Snapshot, nodes: u32) -> Resu
 }
 
 fn spec(nodes: u32) -> JobSpec {
+    let work = Work::Command(CommandSpec {
+        argv: vec!["./train.sh".into(), "--config".into(), "run.yaml".into()],
+        env: BTreeMap::from([("WANDB_MODE".to_owned(), "offline".to_owned())]),
+        working_dir: "/home/user/run".into(),
+    });
     JobSpec {
-        gang: Gang { nodes, gpus_per_node: 8, ranks_per_node: 8 },
-        rails: RailRequest { required: 0, allow_partial: false },
-        priority: 0,
         time_limit: Some(Duration::from_secs(3600)),
-        grace_period: Duration::from_secs(10),
-        failure: FailurePolicy { requeue: Requeue::OnInfrastructure, max_restarts: 3 },
-        engine: EngineOptions::default(),
-        work: Work::Command(CommandSpec {
-            argv: vec!["./train.sh".into(), "--config".into(), "run.yaml".into()],
-            env: BTreeMap::from([("WANDB_MODE".to_owned(), "offline".to_owned())]),
-            working_dir: "/home/user/run".into(),
-        }),
+        failure: FailurePolicy::new(Requeue::OnInfrastructure, 3),
+        ..JobSpec::new(Gang::new(nodes, 8, 8), work)
     }
 }
 
@@ -172,6 +168,11 @@ fn records(jobs: u32) -> Result<BTreeMap<JobUid, Arc<Job>>, String> {
                 result: None,
                 trace_parent: String::new(),
                 cancel_requested: false,
+                array: None,
+                preempted: 0,
+                restarts: 0,
+                replaced: 0,
+                eta: None,
             },
         };
         records.insert(uid, Arc::new(job));

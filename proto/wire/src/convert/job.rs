@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use proto_model::{
     Algorithm, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, FailurePolicy, Gang, Job,
-    JobId, JobName, JobSpec, JobStatus, Phase, RailBytes, RailRequest, RankExit, ReduceOp, Requeue,
-    RunResult, TenantName, Work,
+    JobId, JobName, JobSpec, JobStatus, Phase, Preemption, RailBytes, RailRequest, RankExit, ReduceOp,
+    Requeue, RunResult, TenantName, Work,
 };
 
 use super::{
@@ -47,7 +47,6 @@ pub const LIMITS: SpecLimits = SpecLimits {
     restarts: 1000,
 };
 
-const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 const MAX_DURATION: Duration = Duration::from_secs(366 * 86_400);
 
 /// `apiVersion` and `kind` may be left out where the place says what it is; if given, they must be right.
@@ -80,7 +79,7 @@ fn gang(fields: &mut Fields, wire: v1::Gang, is_command: bool) -> Gang {
     range(fields, "gang.ranksPerNode", wire.ranks_per_node, 0, LIMITS.ranks_per_node);
     let default = if is_command { wire.gpus_per_node.max(1) } else { 1 };
     let ranks_per_node = if wire.ranks_per_node == 0 { default } else { wire.ranks_per_node };
-    Gang { nodes: wire.nodes, gpus_per_node: wire.gpus_per_node, ranks_per_node }
+    Gang::new(wire.nodes, wire.gpus_per_node, ranks_per_node)
 }
 
 fn failure(fields: &mut Fields, wire: v1::FailurePolicy) -> FailurePolicy {
@@ -91,7 +90,7 @@ fn failure(fields: &mut Fields, wire: v1::FailurePolicy) -> FailurePolicy {
         _ => Requeue::Never,
     };
     let default = if requeue == Requeue::Never { 0 } else { 3 };
-    FailurePolicy { requeue, max_restarts: if wire.max_restarts == 0 { default } else { wire.max_restarts } }
+    FailurePolicy::new(requeue, if wire.max_restarts == 0 { default } else { wire.max_restarts })
 }
 
 fn engine(fields: &mut Fields, wire: v1::EngineOptions) -> EngineOptions {
@@ -234,7 +233,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
         if time_limit.is_some_and(|limit| limit.is_zero()) {
             fields.fail("timeLimit", "must be longer than 0s; leave it out for no limit");
         }
-        let grace_period = duration(&mut fields, "gracePeriod", wire.grace_period).unwrap_or(DEFAULT_GRACE);
+        let grace_period = duration(&mut fields, "gracePeriod", wire.grace_period).unwrap_or(JobSpec::GRACE);
         let failure = failure(&mut fields, wire.failure.unwrap_or_default());
         let engine = engine(&mut fields, wire.engine.unwrap_or_default());
         let work = match wire.work {
@@ -246,14 +245,14 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             }
         };
         let spec = gang.zip(work).map(|(gang, work)| Self {
-            gang,
             rails: RailRequest { required: rails.required, allow_partial: rails.allow_partial },
             priority: wire.priority,
             time_limit,
             grace_period,
+            preemption: Preemption::of_priority(wire.priority),
             failure,
             engine,
-            work,
+            ..Self::new(gang, work)
         });
         fields.finish(spec)
     }
@@ -466,6 +465,11 @@ impl TryFrom<v1::JobStatus> for JobStatus {
             result: wire.result.map(Into::into),
             trace_parent: wire.trace_parent,
             cancel_requested: wire.cancel_requested,
+            array: None,
+            preempted: 0,
+            restarts: 0,
+            replaced: 0,
+            eta: None,
         });
         fields.finish(status)
     }

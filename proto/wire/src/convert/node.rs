@@ -1,5 +1,7 @@
 //! Servers and their inventories.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use proto_model::{Gpu, Health, Inventory, Job, Neighbor, Nic, Node, NodeName, NodePlace};
 
 use super::{API_VERSION, FieldErrors, Fields, common, known, time_from_wire, time_to_wire};
@@ -233,6 +235,9 @@ impl TryFrom<v1::Node> for Node {
                 created,
                 unschedulable: spec.unschedulable,
                 unschedulable_reason: spec.reason,
+                labels: BTreeMap::new(),
+                taints: BTreeSet::new(),
+                benched: None,
                 inventory,
                 health,
                 health_since,

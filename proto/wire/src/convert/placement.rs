@@ -99,6 +99,7 @@ impl TryFrom<v1::Placement> for Placement {
             rails: wire.rails,
             pods: wire.pods,
             reasons: fields.list("reasons", wire.reasons),
+            ..Self::default()
         };
         for (index, rank) in placement.ranks.iter().enumerate() {
             if rank.rank as usize != index {

@@ -53,7 +53,7 @@ impl TryFrom<v1::Tenant> for Tenant {
             generation: metadata.generation,
             created,
             description: spec.description,
-            quota: Quota { gpus: quota.gpus, jobs: quota.jobs },
+            quota: Quota::new(quota.gpus, quota.jobs),
         });
         fields.finish(tenant)
     }

@@ -7,7 +7,7 @@ use prost::Message as _;
 use proto_model::{
     Algorithm, AlgorithmChoice, CollectiveOp, CollectiveSpec, CommandSpec, Drain, DrainTarget, Dtype,
     EngineOptions, FailurePolicy, Gang, JobSpec, JobUid, NodeName, Observation, Observed, Placement,
-    RailReport, RailRequest, RailState, ReduceOp, Requeue, Timestamp, Work,
+    Preemption, RailReport, RailRequest, RailState, ReduceOp, Requeue, Timestamp, Work,
     rails::{MAX_CHOICE_REASONS, MAX_CHOICES, MAX_REPORT_TEXT, MAX_REPORTS},
 };
 
@@ -44,18 +44,18 @@ fn spec() -> impl Strategy<Value = JobSpec> {
     let requeue = prop_oneof![Just(Requeue::Never), Just(Requeue::OnInfrastructure), Just(Requeue::OnAny)];
     (1u32..100, 0u32..9, 1u32..9, -1000i32..=1000, 1u64..100_000, requeue, work()).prop_map(
         |(nodes, gpus_per_node, ranks_per_node, priority, millis, requeue, work)| JobSpec {
-            gang: Gang { nodes, gpus_per_node, ranks_per_node },
             rails: RailRequest { required: nodes % 5, allow_partial: gpus_per_node > 4 },
             priority,
+            preemption: Preemption::of_priority(priority),
             time_limit: (millis % 2 == 0).then(|| Duration::from_millis(millis)),
             grace_period: Duration::from_millis(millis),
-            failure: FailurePolicy { requeue, max_restarts: if requeue == Requeue::Never { 0 } else { 2 } },
+            failure: FailurePolicy::new(requeue, if requeue == Requeue::Never { 0 } else { 2 }),
             engine: EngineOptions {
                 checksum: millis % 3 == 0,
                 reproducible: millis % 5 > 0,
                 algorithm: Algorithm::ALL.get(nodes as usize % 7).copied(),
             },
-            work,
+            ..JobSpec::new(Gang::new(nodes, gpus_per_node, ranks_per_node), work)
         },
     )
 }

@@ -1,0 +1,136 @@
+//! What a job wants done: before it starts, when others need its place, and when something fails.
+
+use std::time::Duration;
+
+use crate::{JobName, Timestamp};
+
+/// One job that waits for another of its tenant.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Dependency {
+    /// The other; an array stands for all its elements.
+    pub job: JobName,
+    /// What must have become of it.
+    pub when: DependencyWhen,
+}
+
+word!(
+    /// What must have become of a job before another may start.
+    DependencyWhen {
+        /// It has completed.
+        Succeeded = "succeeded",
+        /// It has ended, however.
+        Ended = "ended",
+        /// It has started, or has ended after it had.
+        Started = "started",
+        /// It has failed.
+        Failed = "failed",
+    }
+);
+
+/// How a job may be stopped for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Preemption {
+    /// Whether a job of higher priority may take its place. A job on borrowed quota gives back what was lent whatever
+    /// it says here.
+    pub preemptible: bool,
+    /// Between the signal and SIGKILL; `None`: the job's grace period.
+    pub grace: Option<Duration>,
+    /// What its ranks get first.
+    pub signal: i32,
+    /// It saves its work so often: no more than this is lost. `None`: all that was done since its start.
+    pub checkpoint_every: Option<Duration>,
+    /// What a restart costs beside the lost work; `None`: not known.
+    pub restart_cost: Option<Duration>,
+}
+
+impl Preemption {
+    /// SIGTERM.
+    pub const SIGTERM: i32 = 15;
+
+    /// The default for a job of this priority: below 0 it may be stopped, by SIGTERM and its grace period.
+    #[must_use]
+    pub fn of_priority(priority: i32) -> Self {
+        Self {
+            preemptible: priority < 0,
+            grace: None,
+            signal: Self::SIGTERM,
+            checkpoint_every: None,
+            restart_cost: None,
+        }
+    }
+}
+
+/// What to do when a try fails, or something of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FailurePolicy {
+    /// When to queue it again.
+    pub requeue: Requeue,
+    /// How often at most.
+    pub max_restarts: u32,
+    /// Where another node for a failed one comes from.
+    pub replace: Replace,
+    /// Nodes replaced at most, over the whole life of the job.
+    pub max_replacements: u32,
+    /// What to do when a rail is lost.
+    pub on_rail_loss: RailLoss,
+}
+
+impl FailurePolicy {
+    /// Queued again so and so often at most; nodes are not replaced, and a lost rail is done without.
+    #[must_use]
+    pub fn new(requeue: Requeue, max_restarts: u32) -> Self {
+        Self {
+            requeue,
+            max_restarts,
+            replace: Replace::Never,
+            max_replacements: 0,
+            on_rail_loss: RailLoss::Continue,
+        }
+    }
+}
+
+/// When a failed job is queued again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Requeue {
+    /// Never.
+    Never,
+    /// When the infrastructure failed it: engine, node, rail.
+    OnInfrastructure,
+    /// Whatever the cause.
+    OnAny,
+}
+
+word!(
+    /// Where another node for a failed one comes from.
+    Replace {
+        /// From nowhere: the try fails.
+        Never = "never",
+        /// From the job's own spares.
+        Spares = "spares",
+        /// From its spares, then from what is free.
+        Any = "any",
+    }
+);
+
+word!(
+    /// What to do with a job that loses a rail.
+    RailLoss {
+        /// It goes on with the rails that are left.
+        Continue = "continue",
+        /// The nodes concerned are replaced by others that have all rails.
+        Move = "move",
+        /// The try fails.
+        Fail = "fail",
+    }
+);
+
+/// When a queued job will probably start. Worked out when asked for, not stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Eta {
+    /// The expected start.
+    pub start: Timestamp,
+    /// Not before this.
+    pub earliest: Timestamp,
+    /// Probably not after this.
+    pub latest: Timestamp,
+}

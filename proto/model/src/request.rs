@@ -1,0 +1,134 @@
+//! What a job asks of its place: how near its nodes must lie, and which nodes will do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::NodeName;
+
+/// A place that a gang or a group stays inside. A smaller place is less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Within {
+    /// Nodes on the same leaves.
+    Leaves,
+    /// Nodes of one pod.
+    Pod,
+    /// Anywhere.
+    #[default]
+    Fabric,
+}
+
+/// Nodes of consecutive ranks that belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Group {
+    /// How many nodes; the gang is so many groups of them without rest.
+    pub size: u32,
+    /// Where each group stays.
+    pub within: Within,
+    /// Whether the gang rather waits than split a group.
+    pub required: bool,
+}
+
+/// Where the nodes of a gang come to lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Arrange {
+    /// Close together.
+    #[default]
+    Pack,
+    /// Over as many pods as there are, evenly.
+    Spread,
+}
+
+/// Who talks to whom, for the weighted cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Pattern {
+    /// Each node to its neighbour in rank order, the last to the first.
+    #[default]
+    Ring,
+    /// Each node with each other.
+    AllToAll,
+    /// Groups of so many nodes in which all talk to all; each node also to that of the same position in the next group.
+    Pipeline(u32),
+}
+
+/// What a job asks of its place, beside the number of nodes. The default asks nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PlacementRequest {
+    /// Where the whole gang stays.
+    pub within: Within,
+    /// Groups inside the gang.
+    pub groups: Vec<Group>,
+    /// Close together or apart.
+    pub arrange: Arrange,
+    /// Who talks to whom.
+    pub pattern: Pattern,
+    /// Nobody else on its nodes.
+    pub exclusive: bool,
+    /// Further nodes that are held idle for it.
+    pub spares: u32,
+    /// Conditions on the labels of its nodes; all must hold.
+    pub selector: Vec<Term>,
+    /// Taints that it puts up with.
+    pub tolerations: Vec<Toleration>,
+    /// Nodes that it does not want.
+    pub exclude: Vec<NodeName>,
+}
+
+/// What keeps jobs off a node unless they tolerate it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Taint {
+    /// For example `maintenance`.
+    pub key: String,
+    /// May be empty.
+    pub value: String,
+}
+
+/// One condition on a node's labels.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Term {
+    /// The label has one of these values.
+    In(String, BTreeSet<String>),
+    /// The label is absent or has none of these values.
+    NotIn(String, BTreeSet<String>),
+    /// The label is there.
+    Exists(String),
+    /// The label is not there.
+    Absent(String),
+}
+
+impl Term {
+    /// The label that it looks at.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        match self {
+            Self::In(key, _) | Self::NotIn(key, _) | Self::Exists(key) | Self::Absent(key) => key,
+        }
+    }
+
+    /// Whether a node with these labels fulfils it.
+    #[must_use]
+    pub fn holds(&self, labels: &BTreeMap<String, String>) -> bool {
+        match self {
+            Self::In(key, values) => labels.get(key).is_some_and(|value| values.contains(value)),
+            Self::NotIn(key, values) => labels.get(key).is_none_or(|value| !values.contains(value)),
+            Self::Exists(key) => labels.contains_key(key),
+            Self::Absent(key) => !labels.contains_key(key),
+        }
+    }
+}
+
+/// A taint that a job puts up with.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Toleration {
+    /// The taint's key; `None`: every taint.
+    pub key: Option<String>,
+    /// The taint's value; `None`: every value.
+    pub value: Option<String>,
+}
+
+impl Toleration {
+    /// Whether it puts up with this taint.
+    #[must_use]
+    pub fn covers(&self, taint: &Taint) -> bool {
+        self.key.as_ref().is_none_or(|key| *key == taint.key)
+            && self.value.as_ref().is_none_or(|value| *value == taint.value)
+    }
+}
