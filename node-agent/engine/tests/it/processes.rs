@@ -206,6 +206,57 @@ fn a_rank_killed_hard_ends_the_others_with_its_name() {
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
+/// Ranks of one server reduce in shared memory by themselves: whatever a rank was in the middle of when it was killed, the
+/// others hear its name, the engine lives on, and what it kept for them is given back.
+#[test]
+fn a_rank_killed_in_the_middle_of_a_tile_is_named_to_the_others() {
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    for round in 0..8 {
+        let room = tempfile::tempdir().unwrap();
+        let mut engines = job(room.path(), &[0, 0, 0], 0);
+        let open_files =
+            |engine: &Process| std::fs::read_dir(format!("/proc/{}/fd", engine.child.id())).unwrap().count();
+        let before = open_files(&engines[0]);
+        let arguments = ["--bytes", "6000000", "--iterations", "100000"];
+        let mut children: Vec<Child> =
+            (0..3).map(|rank| bench_rank(&engines[0].config, rank, &arguments).spawn().unwrap()).collect();
+        let attached =
+            || match node_agent_engine::control::ask(&engines[0].config.control, &Request::Status {}, LONG) {
+                Ok(Reply::Status(status)) => status.attached.len(),
+                other => panic!("no status: {other:?}"),
+            };
+        while attached() < 3 {
+            std::thread::yield_now();
+        }
+        // Any moment of the first fifty milliseconds, most of which go into tiles.
+        seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        let moment = Duration::from_micros((seed >> 33) % 50_000);
+        let start = Instant::now();
+        while start.elapsed() < moment {
+            std::hint::spin_loop();
+        }
+        let mut killed = children.remove(round % 3);
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        let start = Instant::now();
+        let word = format!("rank {}", round % 3);
+        for child in children {
+            let output = child.wait_with_output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "round {round}, {moment:?}: {said}");
+            assert!(said.contains("rank lost") && said.contains(&word), "round {round}, {moment:?}: {said}");
+        }
+        assert!(start.elapsed() < Duration::from_secs(5), "round {round}: {:?}", start.elapsed());
+        // The board that the ranks share stays for the job's life.
+        let start = Instant::now();
+        while open_files(&engines[0]) > before + 1 {
+            assert!(start.elapsed() < LONG, "round {round}: the engine keeps files of ranks that are gone");
+            std::thread::yield_now();
+        }
+        assert!(engines[0].child.try_wait().unwrap().is_none(), "round {round}: the engine lives on");
+    }
+}
+
 /// Neither its barriers, before and between, nor what ran later.
 fn assert_first_is_the_benchmark_s(config: &Config) {
     let reply = node_agent_engine::control::ask(&config.control, &Request::Stats {}, LONG).unwrap();
