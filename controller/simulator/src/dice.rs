@@ -1,0 +1,38 @@
+//! Numbers that look random and are the same in every run of a seed.
+
+/// splitmix64.
+#[derive(Debug, Clone)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// From a seed; two streams of one seed differ.
+    #[must_use]
+    pub fn new(seed: u64, stream: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ stream.wrapping_mul(0xd1b5_4a32_d192_ed03))
+    }
+
+    /// Sixty-four bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    /// Below `end`, evenly; 0 where `end` is 0.
+    pub fn below(&mut self, end: usize) -> usize {
+        let wide = u128::from(self.bits()) * (end as u128);
+        usize::try_from(wide >> 64).unwrap_or(0)
+    }
+
+    /// From 0 (never) to 1 (never), evenly.
+    pub fn unit(&mut self) -> f64 {
+        ((self.bits() >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
+    }
+
+    /// Normal, mean 0, deviation 1 (Box-Muller).
+    pub fn normal(&mut self) -> f64 {
+        (-2.0 * self.unit().ln()).sqrt() * (std::f64::consts::TAU * self.unit()).cos()
+    }
+}

@@ -1,0 +1,212 @@
+//! The four pictures: utilisation, waits by size, fragmentation, cut.
+
+use super::{
+    axes::{Frame, Scale},
+    scene::{Colour, INK, Scene},
+};
+use crate::{
+    report::span,
+    run::Outcome,
+    series::{BINS, Bin, Series},
+    site::Site,
+    summary::Summary,
+    workload::Workload,
+};
+
+/// A picture with the name of its file, without ending.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chart {
+    /// For example `utilisation`.
+    pub name: &'static str,
+    /// What is drawn.
+    pub scene: Scene,
+}
+
+fn colour(policy: &str) -> Colour {
+    match policy {
+        "ours" => [0x1b, 0x6c, 0xa8],
+        "easy" => [0xd9, 0x77, 0x06],
+        "fifo" => [0x5f, 0x6b, 0x6d],
+        _ => [0x9d, 0x5b, 0xb8],
+    }
+}
+
+/// The pictures of a simulation.
+#[must_use]
+pub fn charts(site: &Site, workload: &Workload, outcomes: &[Outcome], summaries: &[Summary]) -> Vec<Chart> {
+    vec![
+        Chart { name: "utilisation", scene: utilisation(site, outcomes, summaries) },
+        Chart { name: "waits", scene: waits(summaries) },
+        Chart { name: "fragmentation", scene: fragmentation(outcomes, summaries) },
+        Chart { name: "cut", scene: cut(workload, outcomes) },
+    ]
+}
+
+fn legend(outcomes: &[Outcome], told: impl Fn(usize) -> String) -> Vec<(String, Colour)> {
+    let entry = |(at, outcome): (usize, &Outcome)| {
+        (format!("{} {}", outcome.policy, told(at)).trim_end().to_owned(), colour(outcome.policy))
+    };
+    outcomes.iter().enumerate().map(entry).collect()
+}
+
+fn percents() -> Vec<(f64, String)> {
+    (0..=5).map(|at| (f64::from(at) * 0.2, format!("{}%", at * 20))).collect()
+}
+
+/// Lines over time, the first scheduler on top.
+fn over_time(frame: &mut Frame, outcomes: &[Outcome], value: impl Fn(&Bin) -> f64 + Copy) {
+    let window = outcomes.first().map_or(0.0, |outcome| outcome.series.window.0 as f64);
+    let (unit, name) = if window > 2.0 * 86_400_000.0 {
+        (86_400_000.0, "days since the first submit")
+    } else {
+        (3_600_000.0, "hours since the first submit")
+    };
+    let most = window / unit;
+    let step = step(most, 10.0);
+    let mut at = 0.0;
+    while at <= most && step > 0.0 {
+        frame.below(at / most, format!("{}", (at * 100.0).round() / 100.0));
+        at += step;
+    }
+    frame.meaning(name);
+    for outcome in outcomes.iter().rev() {
+        let points = points(frame, &outcome.series, value);
+        frame.scene.line(points, colour(outcome.policy), 1.8);
+    }
+}
+
+fn points(frame: &Frame, series: &Series, value: impl Fn(&Bin) -> f64) -> Vec<(f64, f64)> {
+    let means = series.means(value);
+    let point = |(at, mean): (usize, &Option<f64>)| {
+        mean.map(|mean| (frame.x((at as f64 + 0.5) / BINS as f64), frame.y(mean)))
+    };
+    means.iter().enumerate().filter_map(point).collect()
+}
+
+/// A round step that gives at most so many.
+fn step(most: f64, count: f64) -> f64 {
+    if most <= 0.0 || !most.is_finite() {
+        return 0.0;
+    }
+    let rough = most / count;
+    let power = 10_f64.powf(rough.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].iter().map(|by| by * power).find(|step| *step >= rough).unwrap_or(rough)
+}
+
+fn utilisation(site: &Site, outcomes: &[Outcome], summaries: &[Summary]) -> Scene {
+    let gpus = site.gpus() as f64;
+    let bound = summaries.first().map_or(0.0, |of| of.bound);
+    let mut frame = Frame::new(
+        "Utilisation",
+        "GPUs held / GPUs; dashed: what no scheduler could pass in the mean of the whole time, whatever it knows",
+        Scale::Linear(1.0),
+        &percents(),
+    );
+    over_time(&mut frame, outcomes, |bin| bin.busy / gpus);
+    let y = frame.y(bound);
+    let (from, to) = ((frame.x(0.0), y), (frame.x(1.0), y));
+    frame.scene.dashes(from, to, INK, 1.6);
+    let mut entries = legend(outcomes, |at| format!("{:.1}%", summaries[at].utilisation * 100.0));
+    entries.push((format!("bound {:.1}%", bound * 100.0), INK));
+    frame.legend(&entries);
+    frame.scene
+}
+
+fn fragmentation(outcomes: &[Outcome], summaries: &[Summary]) -> Scene {
+    let mut frame = Frame::new(
+        "Fragmentation",
+        "Part of the free GPUs on servers that are broken into: no job on whole servers can have them",
+        Scale::Linear(1.0),
+        &percents(),
+    );
+    over_time(&mut frame, outcomes, |bin| bin.fragmentation);
+    frame.legend(&legend(outcomes, |at| format!("{:.1}%", summaries[at].fragmentation * 100.0)));
+    frame.scene
+}
+
+fn waits(summaries: &[Summary]) -> Scene {
+    let all = || summaries.iter().flat_map(|of| &of.by_size).map(|size| size.waits.p99);
+    let most = all().filter(|wait| wait.is_finite()).fold(60.0, f64::max);
+    let top = 10_f64.powf(most.log10().ceil());
+    let ticks = [1.0, 10.0, 60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 604_800.0, 2_592_000.0, 31_536_000.0];
+    let labels: Vec<(f64, String)> = ticks
+        .iter()
+        .filter(|tick| **tick <= top)
+        .map(|tick| (*tick, if *tick <= 1.0 { "<= 1s".to_owned() } else { span(*tick).replace(".0", "") }))
+        .collect();
+    let mut frame = Frame::new(
+        "Waits by size",
+        "From submit to start; bars from the median to the 99th percentile, the line across at the 90th",
+        Scale::Log(top),
+        &labels,
+    );
+    let sizes = summaries.first().map_or(&[][..], |of| &of.by_size);
+    let slot = 1.0 / sizes.len().max(1) as f64;
+    for (at, size) in sizes.iter().enumerate() {
+        let middle = (at as f64 + 0.5) * slot;
+        frame.below(middle, format!("{} ({})", size.gpus, size.waits.jobs));
+        for (which, of) in summaries.iter().enumerate() {
+            let Some(waits) = of.by_size.get(at).map(|size| size.waits) else { continue };
+            let part = slot * 0.8 / summaries.len() as f64;
+            let left = frame.x(middle - slot * 0.4 + part * which as f64);
+            let width = (frame.x(part) - frame.x(0.0)) * 0.8;
+            // A job that never started waits beyond the frame.
+            let height = |wait: f64| frame.y(if wait.is_finite() { wait } else { top });
+            let (low, middle, high) = (height(waits.p50), height(waits.p90), height(waits.p99));
+            frame.scene.rect(left, high - 1.0, width, (low - high).max(0.0) + 2.0, colour(of.policy));
+            frame.scene.line(vec![(left, middle), (left + width, middle)], [0xff; 3], 2.0);
+        }
+    }
+    frame.meaning("GPUs (jobs)");
+    let entries: Vec<(String, Colour)> =
+        summaries.iter().map(|of| (of.policy.to_owned(), colour(of.policy))).collect();
+    frame.legend(&entries);
+    frame.scene
+}
+
+/// Sizes of gangs that are told apart, in servers.
+const GANGS: [(u32, u32); 6] = [(2, 2), (3, 4), (5, 8), (9, 16), (17, 32), (33, u32::MAX)];
+
+fn cut(workload: &Workload, outcomes: &[Outcome]) -> Scene {
+    let mean = |outcome: &Outcome, (low, high): (u32, u32)| {
+        let rows = workload.jobs.iter().zip(&outcome.rows);
+        let of = rows.filter(|(job, row)| (low..=high).contains(&job.nodes()) && row.start.is_some());
+        let cuts: Vec<u64> = of.map(|(_, row)| row.cut).collect();
+        (cuts.len(), cuts.iter().sum::<u64>() as f64 / cuts.len().max(1) as f64)
+    };
+    let sizes: Vec<(u32, u32)> = GANGS
+        .into_iter()
+        .filter(|size| outcomes.first().is_some_and(|outcome| mean(outcome, *size).0 > 0))
+        .collect();
+    let values = outcomes.iter().flat_map(|outcome| sizes.iter().map(|size| mean(outcome, *size).1));
+    let most = values.fold(1.0, f64::max) * 1.05;
+    let step = step(most, 6.0);
+    let labels: Vec<(f64, String)> = (0..)
+        .map(|at| f64::from(at) * step)
+        .take_while(|at| *at <= most)
+        .map(|at| (at, format!("{}", (at * 100.0).round() / 100.0)))
+        .collect();
+    let mut frame = Frame::new(
+        "Cut",
+        "Mean weighted cut of a job's ring: 1 for each connection to other leaves of the pod, 4 for each to another pod",
+        Scale::Linear(most),
+        &labels,
+    );
+    let slot = 1.0 / sizes.len().max(1) as f64;
+    for (at, size) in sizes.iter().enumerate() {
+        let middle = (at as f64 + 0.5) * slot;
+        let jobs = outcomes.first().map_or(0, |outcome| mean(outcome, *size).0);
+        frame.below(middle, format!("{} ({jobs})", crate::summary::size_name(*size)));
+        for (which, outcome) in outcomes.iter().enumerate() {
+            let part = slot * 0.7 / outcomes.len() as f64;
+            let left = frame.x(middle - slot * 0.35 + part * which as f64);
+            let width = (frame.x(part) - frame.x(0.0)) * 0.85;
+            let top = frame.y(mean(outcome, *size).1);
+            let height = (frame.low() - top).max(1.0);
+            frame.scene.rect(left, frame.low() - height, width, height, colour(outcome.policy));
+        }
+    }
+    frame.meaning("servers of the gang (jobs)");
+    frame.legend(&legend(outcomes, |_| String::new()));
+    frame.scene
+}

@@ -1,0 +1,13 @@
+//! Pictures of simulations: drawn once, written as SVG and as PNG.
+
+mod axes;
+mod charts;
+mod png;
+mod scene;
+mod svg;
+#[cfg(test)]
+mod tests;
+
+pub use charts::{Chart, charts};
+pub use png::PngError;
+pub use scene::Scene;

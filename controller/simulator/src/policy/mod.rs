@@ -1,0 +1,92 @@
+//! Who decides: ours, and what others do.
+
+pub mod easy;
+pub mod fifo;
+mod lot;
+pub mod ours;
+mod queue;
+
+use std::time::Duration;
+
+use controller_scheduler::Snapshot;
+use controller_topology::NodeIx;
+use proto_model::{Placement, Timestamp};
+
+use crate::{site::Site, workload::SimJob};
+
+/// A decision.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Act {
+    /// A job starts.
+    Start {
+        /// Into the jobs.
+        job: usize,
+        /// Where.
+        placement: Box<Placement>,
+    },
+    /// A running job is stopped for another and queued again.
+    Preempt {
+        /// Into the jobs.
+        job: usize,
+        /// It holds its place so long.
+        grace: Duration,
+    },
+}
+
+/// What a scheduler is told, and what it decides. It sees no run that a real one would not know: only limits.
+pub trait Scheduler {
+    /// Its name in reports.
+    fn name(&self) -> &'static str;
+
+    /// A job is queued; again, after it was stopped.
+    fn submit(&mut self, job: usize, jobs: &[SimJob], now: Timestamp);
+
+    /// A running job has ended, or was stopped.
+    fn end(&mut self, job: usize, jobs: &[SimJob], now: Timestamp);
+
+    /// A server takes new jobs, or no longer does.
+    fn node(&mut self, node: NodeIx, open: bool, now: Timestamp);
+
+    /// After events: who starts where, in this order. The snapshot is as it was found when this returns.
+    fn pass(&mut self, snapshot: &mut Snapshot, jobs: &[SimJob], now: Timestamp) -> Vec<Act>;
+}
+
+/// The schedulers by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Policy {
+    /// The production scheduler.
+    Ours,
+    /// EASY backfill with tree best fit: what Slurm's `select/cons_tres` and `topology/tree` do.
+    Easy,
+    /// Strictly in order, tree best fit.
+    Fifo,
+    /// In order, on random servers.
+    Random,
+}
+
+impl Policy {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Ours, Self::Easy, Self::Fifo, Self::Random];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::Easy => "easy",
+            Self::Fifo => "fifo",
+            Self::Random => "random",
+        }
+    }
+
+    /// A scheduler that has seen nothing yet.
+    #[must_use]
+    pub fn scheduler(self, site: &Site, jobs: &[SimJob], seed: u64) -> Box<dyn Scheduler + Send> {
+        match self {
+            Self::Ours => Box::new(ours::Ours::new(site, jobs)),
+            Self::Easy => Box::new(easy::Easy::new(site)),
+            Self::Fifo => Box::new(fifo::Fifo::tree(site)),
+            Self::Random => Box::new(fifo::Fifo::random(site, seed)),
+        }
+    }
+}

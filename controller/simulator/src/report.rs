@@ -1,0 +1,431 @@
+//! What is told of a simulation: rows as CSV, everything as JSON, a summary for people.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::{
+    run::Outcome,
+    site::Site,
+    summary::{Summary, Waits, summary},
+    trace::{Account, Format},
+    workload::Workload,
+};
+
+/// The version of the JSON.
+pub const SCHEMA: &str = "rail.simulation/v1";
+
+/// Where everything came from, and what was done to it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Inputs {
+    /// What was read.
+    pub trace: TraceTold,
+    /// On what it was replayed.
+    pub fabric: FabricTold,
+    /// What the jobs became.
+    pub workload: WorkloadTold,
+}
+
+/// What was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TraceTold {
+    /// The file as it was named, or what was drawn.
+    pub name: String,
+    /// Its kind.
+    pub format: String,
+    /// Rows beside header, comments and blank lines.
+    pub rows: u64,
+    /// Jobs of it.
+    pub kept: u64,
+    /// Rows that were changed.
+    pub repaired: u64,
+    /// Rows that cannot be used.
+    pub refused: u64,
+    /// Blank lines.
+    pub blank: u64,
+    /// Comments.
+    pub comments: u64,
+    /// Changes by code.
+    pub repairs: Vec<CountTold>,
+    /// Refusals by code.
+    pub refusals: Vec<CountTold>,
+}
+
+/// Rows of one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CountTold {
+    /// The reason.
+    pub code: String,
+    /// How many.
+    pub rows: u64,
+    /// The first few.
+    pub examples: Vec<String>,
+}
+
+impl TraceTold {
+    /// Of an account.
+    #[must_use]
+    pub fn new(name: &str, format: Format, account: &Account) -> Self {
+        let told = |counts: &std::collections::BTreeMap<&'static str, crate::trace::Count>| {
+            let told = counts.iter().map(|(code, count)| CountTold {
+                code: (*code).to_owned(),
+                rows: count.rows,
+                examples: count.examples.clone(),
+            });
+            told.collect()
+        };
+        Self {
+            name: name.to_owned(),
+            format: format.to_string(),
+            rows: account.rows,
+            kept: account.kept,
+            repaired: account.repaired,
+            refused: account.refused,
+            blank: account.blank,
+            comments: account.comments,
+            repairs: told(&account.repairs),
+            refusals: told(&account.refusals),
+        }
+    }
+}
+
+/// On what it was replayed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FabricTold {
+    /// Its name.
+    pub name: String,
+    /// Servers.
+    pub nodes: usize,
+    /// Servers with a working NIC on all rails.
+    pub full_nodes: u32,
+    /// GPUs.
+    pub gpus: u64,
+    /// Rails.
+    pub rails: usize,
+    /// Leaves.
+    pub leaves: usize,
+    /// Pods.
+    pub pods: u32,
+    /// What is wrong in the records that it was made of.
+    pub faults: Vec<String>,
+    /// What is odd in them.
+    pub notes: Vec<String>,
+}
+
+impl FabricTold {
+    /// Of a site, with the findings of the list that it was imported from.
+    #[must_use]
+    pub fn new(site: &Site, faults: Vec<String>, notes: Vec<String>) -> Self {
+        Self {
+            name: site.fabric.name.clone(),
+            nodes: site.spots.len(),
+            full_nodes: site.full_nodes(),
+            gpus: site.gpus(),
+            rails: site.fabric.rails.len(),
+            leaves: site.fabric.leaves.len(),
+            pods: site.pods,
+            faults,
+            notes,
+        }
+    }
+}
+
+/// What the jobs became.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadTold {
+    /// Jobs that are replayed.
+    pub jobs: usize,
+    /// Tenants that submit them.
+    pub tenants: usize,
+    /// Jobs of the trace that were not asked for.
+    pub outside: usize,
+    /// Jobs that the cluster could never hold.
+    pub too_large: usize,
+    /// Lines of the first of them.
+    pub too_large_lines: Vec<u64>,
+    /// Jobs on whole servers that leave GPUs idle.
+    pub rounded_jobs: usize,
+    /// These GPUs.
+    pub rounded_gpus: u64,
+    /// Load of the trace as it is.
+    pub natural_load: f64,
+    /// Load as it was made.
+    pub load: f64,
+    /// What the times between submits were multiplied with.
+    pub stretch: f64,
+    /// From the first submit to the last, in seconds.
+    pub window: f64,
+}
+
+impl WorkloadTold {
+    /// Of a workload.
+    #[must_use]
+    pub fn new(of: &Workload) -> Self {
+        Self {
+            jobs: of.jobs.len(),
+            tenants: of.tenants.len(),
+            outside: of.outside,
+            too_large: of.too_large_count,
+            too_large_lines: of.too_large.clone(),
+            rounded_jobs: of.rounded.0,
+            rounded_gpus: of.rounded.1,
+            natural_load: of.natural_load,
+            load: of.load,
+            stretch: of.stretch,
+            window: of.jobs.last().map_or(0.0, |job| job.submit.0 as f64 / 1e3),
+        }
+    }
+}
+
+/// A simulation.
+pub struct Report {
+    /// Where everything came from.
+    pub inputs: Inputs,
+    /// By scheduler.
+    pub summaries: Vec<Summary>,
+}
+
+impl Report {
+    /// Of what schedulers did.
+    #[must_use]
+    pub fn new(site: &Site, workload: &Workload, outcomes: &[Outcome], inputs: Inputs) -> Self {
+        Self { inputs, summaries: outcomes.iter().map(|outcome| summary(site, workload, outcome)).collect() }
+    }
+
+    /// Everything but the rows, as JSON.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::json!({"schema": SCHEMA, "inputs": self.inputs, "policies": self.summaries})
+    }
+
+    /// The same with the rows of each scheduler.
+    #[must_use]
+    pub fn json_with_rows(&self, workload: &Workload, outcomes: &[Outcome]) -> serde_json::Value {
+        let mut all = self.json();
+        let rows = |outcome: &Outcome| -> Vec<serde_json::Value> {
+            let rows = workload.jobs.iter().zip(&outcome.rows).map(|(job, row)| {
+                serde_json::json!({
+                    "job": job.id.to_string(), "line": job.line, "gpus": job.asked, "submit": seconds(job.submit.0),
+                    "start": row.start.map(|at| seconds(at.0)), "end": row.end.map(|at| seconds(at.0)),
+                    "wait": row.wait.as_secs_f64(), "nodes": row.nodes, "rails": row.rails, "pods": row.pods,
+                    "fewestPods": row.fewest, "fewestPodsThen": row.fewest_then, "cut": row.cut,
+                    "restarts": row.restarts,
+                })
+            });
+            rows.collect()
+        };
+        for (policy, outcome) in all["policies"].as_array_mut().into_iter().flatten().zip(outcomes) {
+            policy["jobs"] = rows(outcome).into();
+        }
+        all
+    }
+
+    /// The summary for people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        self.inputs_text(&mut text);
+        self.table(&mut text);
+        self.waits_table(&mut text);
+        text.push_str(DEFINITIONS);
+        text
+    }
+
+    fn inputs_text(&self, text: &mut String) {
+        let Inputs { trace, fabric, workload } = &self.inputs;
+        let _ = writeln!(
+            text,
+            "Trace     {} ({}): {} rows, {} jobs, {} repaired, {} refused; {} blank lines",
+            trace.name, trace.format, trace.rows, trace.kept, trace.repaired, trace.refused, trace.blank
+        );
+        for (what, counts) in [("repaired", &trace.repairs), ("refused", &trace.refusals)] {
+            for count in counts {
+                let first = count.examples.first().map_or("", String::as_str);
+                let _ = writeln!(text, "  {what:<9}{:>7}  {:<12} first: {first}", count.rows, count.code);
+            }
+        }
+        let _ = writeln!(
+            text,
+            "Fabric    {}: {} servers ({} on all {} rails), {} GPUs, {} leaves, {} pods",
+            fabric.name,
+            fabric.nodes,
+            fabric.full_nodes,
+            fabric.rails,
+            fabric.gpus,
+            fabric.leaves,
+            fabric.pods
+        );
+        for fault in &fabric.faults {
+            let _ = writeln!(text, "  fault in its records: {fault}");
+        }
+        for note in &fabric.notes {
+            let _ = writeln!(text, "  note: {note}");
+        }
+        let _ = writeln!(
+            text,
+            "Workload  {} jobs of {} tenants in {}; load {:.3} (as in the trace: {:.3}; times between submits x {:.4})",
+            workload.jobs,
+            workload.tenants,
+            span(workload.window),
+            workload.load,
+            workload.natural_load,
+            workload.stretch
+        );
+        if workload.outside > 0 {
+            let _ = writeln!(text, "  not asked for: {} jobs", workload.outside);
+        }
+        if workload.too_large > 0 {
+            let _ = writeln!(
+                text,
+                "  larger than the cluster: {} jobs, first at lines {:?}",
+                workload.too_large, workload.too_large_lines
+            );
+        }
+        if workload.rounded_jobs > 0 {
+            let (jobs, gpus) = (workload.rounded_jobs, workload.rounded_gpus);
+            let _ = writeln!(text, "  on whole servers with GPUs to spare: {jobs} jobs, {gpus} GPUs");
+        }
+    }
+
+    fn table(&self, text: &mut String) {
+        let _ = writeln!(
+            text,
+            "\n{:<8}{:>8}{:>8}{:>9}{:>7}{:>11}{:>11}{:>12}{:>12}{:>9}{:>11}",
+            "POLICY",
+            "UTIL",
+            "BOUND",
+            "OF BOUND",
+            "FRAG",
+            "FEWEST(0)",
+            "FEWEST(T)",
+            "WAIT P99",
+            ">=64 P99",
+            "CUT/JOB",
+            "VIOLATIONS"
+        );
+        for of in &self.summaries {
+            let _ = writeln!(
+                text,
+                "{:<8}{:>7.2}%{:>7.2}%{:>8.2}%{:>6.1}%{:>10.2}%{:>10.2}%{:>12}{:>12}{:>9.3}{:>7}/{}",
+                of.policy,
+                of.utilisation * 100.0,
+                of.bound * 100.0,
+                of.of_bound * 100.0,
+                of.fragmentation * 100.0,
+                of.pods.share_when_empty() * 100.0,
+                of.pods.share_when_started() * 100.0,
+                span(of.waits.p99),
+                span(of.large.p99),
+                of.pods.mean_cut,
+                of.violations,
+                of.proved
+            );
+        }
+        for of in self.summaries.iter().filter(|of| of.never_started > 0 || of.restarts > 0) {
+            let _ = writeln!(
+                text,
+                "{}: {} jobs never started, {} restarts",
+                of.policy, of.never_started, of.restarts
+            );
+        }
+        for (of, told) in
+            self.summaries.iter().flat_map(|of| of.violations_told.iter().map(move |told| (of, told)))
+        {
+            let _ = writeln!(text, "violation, {}: {told}", of.policy);
+        }
+    }
+
+    fn waits_table(&self, text: &mut String) {
+        let _ = writeln!(text, "\nWaits by GPUs, p50 / p90 / p99");
+        let _ = write!(text, "{:<8}{:>8}", "GPUS", "JOBS");
+        for of in &self.summaries {
+            let _ = write!(text, "{:>26}", of.policy);
+        }
+        text.push('\n');
+        let sizes = self.summaries.first().map_or(&[][..], |of| &of.by_size);
+        for (at, size) in sizes.iter().enumerate() {
+            let _ = write!(text, "{:<8}{:>8}", size.gpus, size.waits.jobs);
+            for of in &self.summaries {
+                let _ = write!(
+                    text,
+                    "{:>26}",
+                    of.by_size.get(at).map_or(String::new(), |size| three(&size.waits))
+                );
+            }
+            text.push('\n');
+        }
+    }
+}
+
+const DEFINITIONS: &str = "
+UTIL: GPUs held / GPUs, from the first to the last submit. BOUND: what no scheduler could pass, whatever it knows: the
+least over s of W(s) + C (T - s), W(s) being the GPU time that jobs could have had up to s on endless GPUs. FRAG: the part
+of free GPUs on servers that are broken into. FEWEST: jobs on several servers in the fewest pods, (0) that would do on the
+empty cluster, (T) that would do as the cluster was when they started. CUT/JOB: weighted cut of their rings. VIOLATIONS:
+found by the independent proof / placements proved.
+";
+
+fn three(waits: &Waits) -> String {
+    format!("{} / {} / {}", span(waits.p50), span(waits.p90), span(waits.p99))
+}
+
+fn seconds(millis: u64) -> f64 {
+    millis as f64 / 1e3
+}
+
+/// A time as people say it.
+#[must_use]
+pub fn span(seconds: f64) -> String {
+    match seconds {
+        s if !s.is_finite() => "never".to_owned(),
+        s if s < 0.05 => "0".to_owned(),
+        s if s < 60.0 => format!("{s:.1}s"),
+        s if s < 3600.0 => format!("{:.1}m", s / 60.0),
+        s if s < 172_800.0 => format!("{:.1}h", s / 3600.0),
+        s => format!("{:.1}d", s / 86_400.0),
+    }
+}
+
+/// The columns of [`csv`].
+pub const COLUMNS: &str =
+    "policy,job,line,gpus,submit,start,end,wait,nodes,rails,pods,fewest_pods,fewest_pods_then,cut,restarts\n";
+
+/// The rows of schedulers as CSV; times are seconds since the first submit, empty where there is none.
+#[must_use]
+pub fn csv(workload: &Workload, outcomes: &[Outcome]) -> String {
+    let mut text = String::with_capacity(workload.jobs.len() * outcomes.len() * 80 + 200);
+    text.push_str(COLUMNS);
+    let time = |at: Option<proto_model::Timestamp>| at.map_or(String::new(), |at| millis(at.0));
+    for outcome in outcomes {
+        for (job, row) in workload.jobs.iter().zip(&outcome.rows) {
+            let _ = writeln!(
+                text,
+                "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+                outcome.policy,
+                job.id,
+                job.line,
+                job.asked,
+                millis(job.submit.0),
+                time(row.start),
+                time(row.end),
+                row.start.map_or(String::new(), |_| millis(row.wait.as_millis() as u64)),
+                row.nodes,
+                row.rails,
+                row.pods,
+                row.fewest,
+                row.fewest_then,
+                row.cut,
+                row.restarts
+            );
+        }
+    }
+    text
+}
+
+fn millis(at: u64) -> String {
+    format!("{}.{:03}", at / 1000, at % 1000)
+}

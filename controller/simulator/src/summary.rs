@@ -1,0 +1,199 @@
+//! What an outcome comes to.
+
+use serde::Serialize;
+
+use crate::{bound, run::Outcome, site::Site, workload::Workload};
+
+/// Quantiles of waits, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Waits {
+    /// How many jobs.
+    pub jobs: usize,
+    /// Of these, never started.
+    pub never: usize,
+    /// The mean.
+    pub mean: f64,
+    /// Half wait no longer.
+    pub p50: f64,
+    /// Nine of ten wait no longer.
+    pub p90: f64,
+    /// Ninety-nine of a hundred wait no longer.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+/// Jobs of a size.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SizeWaits {
+    /// GPUs as the trace asks, for example `2-7`.
+    pub gpus: String,
+    /// How long they waited.
+    pub waits: Waits,
+}
+
+/// Jobs on more than one server, and their pods.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pods {
+    /// How many started.
+    pub jobs: usize,
+    /// In no more pods than they would need if the cluster were empty.
+    pub fewest_when_empty: usize,
+    /// In no more pods than they needed as the cluster was when they started.
+    pub fewest_when_started: usize,
+    /// Pods of a job in the mean.
+    pub mean: f64,
+    /// Weighted cut of a job's ring in the mean.
+    pub mean_cut: f64,
+    /// Weighted cut of all rings.
+    pub cut: u64,
+}
+
+impl Pods {
+    /// The share in the fewest pods of the empty cluster; 1 where there is no such job.
+    #[must_use]
+    pub fn share_when_empty(&self) -> f64 {
+        share(self.fewest_when_empty, self.jobs)
+    }
+
+    /// The share in the fewest pods as the cluster was; 1 where there is no such job.
+    #[must_use]
+    pub fn share_when_started(&self) -> f64 {
+        share(self.fewest_when_started, self.jobs)
+    }
+}
+
+fn share(part: usize, of: usize) -> f64 {
+    if of == 0 { 1.0 } else { part as f64 / of as f64 }
+}
+
+/// What one scheduler came to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Summary {
+    /// The scheduler.
+    pub policy: &'static str,
+    /// Jobs that started.
+    pub started: usize,
+    /// Jobs that never did.
+    pub never_started: usize,
+    /// Stops for another job.
+    pub restarts: u64,
+    /// GPUs held / GPUs, over the time from the first to the last submit.
+    pub utilisation: f64,
+    /// The most that any scheduler could reach; see [`crate::bound`].
+    pub bound: f64,
+    /// `utilisation / bound`.
+    pub of_bound: f64,
+    /// The part of free GPUs on servers that are broken into, over the same time.
+    pub fragmentation: f64,
+    /// All jobs.
+    pub waits: Waits,
+    /// By size.
+    pub by_size: Vec<SizeWaits>,
+    /// Jobs of 64 GPUs and more.
+    pub large: Waits,
+    /// Jobs on several servers.
+    pub pods: Pods,
+    /// From the first submit to the last end, in seconds.
+    pub makespan: f64,
+    /// Passes over the queue.
+    pub passes: u64,
+    /// Placements that were proved.
+    pub proved: u64,
+    /// Violations that the proof found.
+    pub violations: u64,
+    /// The first of them.
+    pub violations_told: Vec<String>,
+}
+
+/// The sizes that are told apart, in GPUs as the trace asks.
+const SIZES: [(u32, u32); 9] =
+    [(1, 1), (2, 3), (4, 7), (8, 8), (9, 16), (17, 32), (33, 63), (64, 127), (128, u32::MAX)];
+
+/// A size in words.
+#[must_use]
+pub fn size_name((low, high): (u32, u32)) -> String {
+    match (low, high) {
+        (low, u32::MAX) => format!("{low}+"),
+        (low, high) if low == high => low.to_string(),
+        (low, high) => format!("{low}-{high}"),
+    }
+}
+
+/// What an outcome comes to.
+#[must_use]
+pub fn summary(site: &Site, workload: &Workload, outcome: &Outcome) -> Summary {
+    let rows = || workload.jobs.iter().zip(&outcome.rows);
+    let waits = |low: u32, high: u32| {
+        let of = rows().filter(|(job, _)| (low..=high).contains(&job.asked));
+        let mut never = 0;
+        let of = of.filter_map(|(_, row)| {
+            never += usize::from(row.start.is_none());
+            row.start.map(|_| row.wait.as_secs_f64())
+        });
+        let seconds: Vec<f64> = of.collect();
+        quantiles(seconds, never)
+    };
+    let by_size = SIZES.iter().map(|size| (size_name(*size), waits(size.0, size.1)));
+    let by_size = by_size.filter(|(_, waits)| waits.jobs > 0).map(|(gpus, waits)| SizeWaits { gpus, waits });
+    let started = outcome.rows.iter().filter(|row| row.start.is_some()).count();
+    let window = outcome.series.window.0;
+    let gpus = site.gpus();
+    let utilisation = outcome.series.mean(|bin| bin.busy) / gpus as f64;
+    let bound = bound::utilisation(&workload.jobs, gpus, window);
+    Summary {
+        policy: outcome.policy,
+        started,
+        never_started: outcome.rows.len() - started,
+        restarts: outcome.rows.iter().map(|row| u64::from(row.restarts)).sum(),
+        utilisation,
+        bound,
+        of_bound: if bound > 0.0 { utilisation / bound } else { 0.0 },
+        fragmentation: outcome.series.mean(|bin| bin.fragmentation),
+        waits: waits(0, u32::MAX),
+        by_size: by_size.collect(),
+        large: waits(64, u32::MAX),
+        pods: pods(workload, outcome),
+        makespan: outcome.end.0 as f64 / 1e3,
+        passes: outcome.passes,
+        proved: outcome.proved,
+        violations: outcome.violations,
+        violations_told: outcome.told.clone(),
+    }
+}
+
+fn pods(workload: &Workload, outcome: &Outcome) -> Pods {
+    let rows = workload.jobs.iter().zip(&outcome.rows);
+    let several = rows.filter(|(job, row)| job.nodes() > 1 && row.start.is_some());
+    let mut pods = Pods::default();
+    let mut sum = 0_u64;
+    for (_, row) in several {
+        pods.jobs += 1;
+        pods.fewest_when_empty += usize::from(row.pods <= row.fewest);
+        pods.fewest_when_started += usize::from(row.pods <= row.fewest_then);
+        pods.cut += row.cut;
+        sum += u64::from(row.pods);
+    }
+    if pods.jobs > 0 {
+        pods.mean = sum as f64 / pods.jobs as f64;
+        pods.mean_cut = pods.cut as f64 / pods.jobs as f64;
+    }
+    pods
+}
+
+/// Nearest ranks. A job that never started has waited longer than every other: it counts as infinitely long where a
+/// quantile falls on it, which JSON tells as null.
+fn quantiles(mut seconds: Vec<f64>, never: usize) -> Waits {
+    seconds.sort_by(f64::total_cmp);
+    let jobs = seconds.len() + never;
+    let at = |share: f64| {
+        let rank = (share * jobs as f64).ceil() as usize;
+        if jobs == 0 { 0.0 } else { seconds.get(rank.max(1) - 1).copied().unwrap_or(f64::INFINITY) }
+    };
+    let mean = if seconds.is_empty() { 0.0 } else { seconds.iter().sum::<f64>() / seconds.len() as f64 };
+    Waits { jobs, never, mean, p50: at(0.5), p90: at(0.9), p99: at(0.99), max: at(1.0) }
+}

@@ -1,0 +1,187 @@
+//! Small clusters, small traces.
+
+use proto_model::{Fabric, Leaf, LinkGroup, Names, Rail, Timestamp};
+
+use crate::{
+    Outcome, Policy, Settings, Site, TraceJob, Workload, bound, report, run, site::fewest_pods,
+    summary::summary,
+};
+
+/// Pods of so many servers with 4 rails.
+pub(crate) fn fabric(pods: &[u32]) -> Fabric {
+    let mut fabric = Fabric { name: "small".into(), ..Fabric::default() };
+    fabric.rails.extend((0..4).map(|index| Rail { index, name: format!("rail{index}") }));
+    let mut first = 0;
+    for (pod, nodes) in pods.iter().enumerate() {
+        let names = Names::of((first..first + nodes).map(|at| format!("gpu{at:03}")));
+        first += nodes;
+        for rail in 0..4 {
+            let (leaf, pod) = (format!("leaf-{pod}-{rail}"), format!("pod{pod}"));
+            fabric.leaves.push(Leaf { name: leaf.clone(), rail, pod, ..Leaf::default() });
+            let (nodes, nic) = (names.clone(), format!("mlx5_{rail}"));
+            fabric.link_groups.push(LinkGroup {
+                nodes,
+                nic,
+                leaf,
+                speed_mbps: 200_000,
+                ..LinkGroup::default()
+            });
+        }
+    }
+    fabric
+}
+
+pub(crate) fn site(pods: &[u32]) -> Site {
+    Site::new(fabric(pods), 8).unwrap()
+}
+
+/// Jobs of `(submit, run, gpus)` in seconds.
+pub(crate) fn trace(jobs: &[(u64, u64, u32)]) -> Vec<TraceJob> {
+    let job = |(line, (submit, run, gpus)): (u64, &(u64, u64, u32))| TraceJob {
+        line,
+        submit: submit * 1000,
+        run: run * 1000,
+        limit: None,
+        gpus: *gpus,
+        tenant: format!("t{}", line % 3),
+    };
+    (2..).zip(jobs).map(job).collect()
+}
+
+/// As they come.
+pub(crate) fn as_is() -> Settings {
+    Settings { load: None, ..Settings::default() }
+}
+
+pub(crate) fn outcome(site: &Site, workload: &Workload, policy: Policy) -> Outcome {
+    let mut scheduler = policy.scheduler(site, &workload.jobs, 1);
+    let outcome = run(site, workload, &mut *scheduler, &mut ());
+    assert_eq!((outcome.violations, &outcome.told), (0, &Vec::new()), "{}", outcome.policy);
+    assert_eq!(outcome.proved, outcome.rows.len() as u64);
+    outcome
+}
+
+fn starts(outcome: &Outcome) -> Vec<u64> {
+    outcome.rows.iter().map(|row| row.start.unwrap().0 / 1000).collect()
+}
+
+#[test]
+fn each_scheduler_does_what_it_is_known_for() {
+    // Two servers; the second job needs both, the third and fourth one each.
+    let site = site(&[2]);
+    let jobs = trace(&[(0, 100, 8), (1, 100, 16), (2, 90, 8), (3, 150, 8), (4, 10, 1)]);
+    let workload = Workload::new(&jobs, &site, &as_is()).unwrap();
+    assert_eq!(starts(&outcome(&site, &workload, Policy::Fifo)), [0, 100, 200, 200, 290]);
+    // The third ends before the second could start; the fourth would not.
+    assert_eq!(starts(&outcome(&site, &workload, Policy::Easy)), [0, 100, 2, 200, 200]);
+    let random = outcome(&site, &workload, Policy::Random);
+    assert_eq!(starts(&random), [0, 100, 200, 200, 290]);
+}
+
+#[test]
+fn tree_best_fit_takes_the_smallest_switch_that_holds_a_gang() {
+    let site = site(&[6, 3, 4]);
+    let jobs = trace(&[(0, 50, 16), (0, 50, 32), (0, 50, 48), (1, 10, 8)]);
+    let workload = Workload::new(&jobs, &site, &as_is()).unwrap();
+    for policy in [Policy::Fifo, Policy::Easy] {
+        let outcome = outcome(&site, &workload, policy);
+        let pods: Vec<u32> = outcome.rows.iter().map(|row| row.pods).collect();
+        assert_eq!(pods, [1, 1, 1, 1], "2 in the pod of 3, 4 in that of 4, 6 in that of 6");
+        assert_eq!(outcome.rows.iter().map(|row| row.rails).collect::<Vec<_>>(), [4, 4, 4, 4]);
+    }
+}
+
+#[test]
+fn a_gang_over_pods_is_cut() {
+    let site = site(&[2, 2]);
+    let workload = Workload::new(&trace(&[(0, 50, 24)]), &site, &as_is()).unwrap();
+    for policy in Policy::ALL {
+        let row = outcome(&site, &workload, policy).rows[0].clone();
+        assert_eq!((row.pods, row.fewest, row.fewest_then, row.cut), (2, 2, 2, 8), "{policy:?}");
+    }
+}
+
+#[test]
+fn loads_are_made() {
+    let site = site(&[4]);
+    let jobs = trace(&[(0, 100, 8), (50, 100, 8), (100, 100, 16)]);
+    let workload = Workload::new(&jobs, &site, &Settings::default()).unwrap();
+    // 3200 GPU-seconds on 32 GPUs in 100 s.
+    assert!((workload.natural_load - 1.0).abs() < 1e-9, "{}", workload.natural_load);
+    assert!((workload.load - 0.95).abs() < 1e-9);
+    assert_eq!(workload.jobs[2].submit, Timestamp(105_263));
+    let faster = Settings { speedup: 4.0, ..as_is() };
+    assert_eq!(Workload::new(&jobs, &site, &faster).unwrap().jobs[2].submit, Timestamp(25_000));
+    let some = Settings { from: 50_000, jobs: Some(1), ..as_is() };
+    let workload = Workload::new(&jobs, &site, &some).unwrap();
+    assert_eq!((workload.jobs.len(), workload.jobs[0].line, workload.outside), (1, 3, 2));
+    assert_eq!(workload.jobs[0].submit, Timestamp(0));
+    let large = Workload::new(&trace(&[(0, 1, 1), (0, 1, 33)]), &site, &as_is()).unwrap();
+    assert_eq!((large.jobs.len(), large.too_large_count, &large.too_large[..]), (1, 1, &[3][..]));
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    let site = site(&[4]);
+    let jobs = trace(&[(0, 100, 8), (0, 100, 8)]);
+    let error = |settings| Workload::new(&jobs, &site, &settings).unwrap_err().to_string();
+    for (settings, words) in [
+        (Settings { load: Some(0.0), ..as_is() }, "load: 0"),
+        (Settings { load: Some(f64::NAN), ..as_is() }, "load: NaN"),
+        (Settings { speedup: -1.0, ..as_is() }, "speedup: -1"),
+        (Settings { estimate: 0.5, ..as_is() }, "estimate: 0.5"),
+        (Settings { from: 1, ..as_is() }, "no job is left"),
+        (Settings::default(), "same time"),
+    ] {
+        let told = error(settings.clone());
+        assert!(told.contains(words), "{settings:?}: {told}");
+    }
+    assert!(Site::new(Fabric::default(), 8).is_err());
+    assert!(Site::new(fabric(&[1]), 0).is_err());
+    assert!(Site::new(fabric(&[1]), 8).is_ok(), "a fabric of one server is one");
+}
+
+#[test]
+fn nobody_passes_the_bound() {
+    let site = site(&[3, 3]);
+    let jobs: Vec<(u64, u64, u32)> = (0..400)
+        .map(|at| (at * 7, 20 + at * 37 % 300, [1, 1, 2, 4, 8, 8, 16, 24][at as usize % 8]))
+        .collect();
+    let workload = Workload::new(&trace(&jobs), &site, &Settings::default()).unwrap();
+    for policy in Policy::ALL {
+        let outcome = outcome(&site, &workload, policy);
+        let told = summary(&site, &workload, &outcome);
+        assert!(told.utilisation <= told.bound + 1e-9, "{policy:?}: {told:?}");
+        assert!(told.utilisation > 0.3 && told.bound < 0.96, "{policy:?}: {told:?}");
+        assert_eq!(told.by_size.iter().map(|size| size.waits.jobs).sum::<usize>(), 400);
+    }
+    // One job of 8 GPUs for 50 of 100 s: 400 of 4,800 GPU-seconds.
+    let one = Workload::new(&trace(&[(0, 50, 8), (100, 1, 1)]), &site, &as_is()).unwrap();
+    assert!((bound::utilisation(&one.jobs, 48, 100_000) - 400.0 / 4_800.0).abs() < 1e-12);
+}
+
+#[test]
+fn the_same_day_twice_is_the_same_to_the_byte() {
+    let site = site(&[3, 2]);
+    let jobs: Vec<(u64, u64, u32)> =
+        (0..300).map(|at| (at * 11, 5 + at * 53 % 400, [1, 3, 8, 16, 32][at as usize % 5])).collect();
+    let settings = Settings { estimate: 3.0, ..Settings::default() };
+    let day = || {
+        let workload = Workload::new(&trace(&jobs), &site, &settings).unwrap();
+        let outcomes: Vec<Outcome> =
+            Policy::ALL.iter().map(|policy| outcome(&site, &workload, *policy)).collect();
+        report::csv(&workload, &outcomes)
+    };
+    let text = day();
+    assert_eq!(text, day());
+    assert_eq!(text.lines().count(), 1 + 4 * 300);
+}
+
+#[test]
+fn pods_are_counted_by_their_room() {
+    assert_eq!(fewest_pods(&[2, 5, 3], 5), Some(1));
+    assert_eq!(fewest_pods(&[2, 5, 3], 6), Some(2));
+    assert_eq!(fewest_pods(&[2, 5, 3], 10), Some(3));
+    assert_eq!(fewest_pods(&[2, 5, 3], 11), None);
+    assert_eq!(fewest_pods(&[], 1), None);
+}

@@ -1,0 +1,290 @@
+//! A trace's jobs made into jobs of this cluster: GPUs into gangs, virtual clusters into tenants, and the times between
+//! submits stretched or pressed until they load the cluster as asked.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use controller_scheduler::{Need, RailNeed};
+use controller_topology::RailSet;
+use proto_model::{
+    CommandSpec, Gang, JobId, JobName, JobSpec, JobUid, RailRequest, TenantName, Timestamp, Work,
+};
+use thiserror::Error;
+
+use crate::{dice::Dice, site::Site, trace::TraceJob};
+
+/// How numbers of GPUs become gangs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mapping {
+    /// Jobs of so many GPUs and more take whole servers, so many that all their GPUs find room. Jobs of fewer share a
+    /// server with others.
+    pub whole_from: u32,
+    /// Rails of a job on whole servers; 0: all.
+    pub rails: u32,
+    /// Rails that a job which shares its server holds for itself; 0: none, its GPUs speak inside the server only.
+    pub shared_rails: u32,
+}
+
+impl Default for Mapping {
+    fn default() -> Self {
+        Self { whole_from: 8, rails: 0, shared_rails: 0 }
+    }
+}
+
+/// Which jobs of a trace, and how fast they come.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Offered load: GPU time that the jobs hold / (GPUs of the cluster x time from the first to the last submit). The
+    /// times between submits are stretched or pressed to give it. `None`: they stay, but for `speedup`.
+    pub load: Option<f64>,
+    /// The times between submits are divided by this; without `load` only.
+    pub speedup: f64,
+    /// Only jobs submitted so long after the first one, in milliseconds of the trace.
+    pub from: u64,
+    /// Only jobs submitted before this, in milliseconds after the first one of the trace.
+    pub until: Option<u64>,
+    /// At most so many jobs.
+    pub jobs: Option<usize>,
+    /// GPUs into gangs.
+    pub mapping: Mapping,
+    /// Where the trace does not say it: owners ask for at most so many times the time that they need, evenly drawn from
+    /// 1 to this.
+    pub estimate: f64,
+    /// For all that is drawn.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            load: Some(0.95),
+            speedup: 1.0,
+            from: 0,
+            until: None,
+            jobs: None,
+            mapping: Mapping::default(),
+            estimate: 1.0,
+            seed: 1,
+        }
+    }
+}
+
+/// Settings that make no sense.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum WorkloadError {
+    /// Not a load.
+    #[error("load: {0}; it is above 0 and at most 100")]
+    Load(f64),
+    /// Not a factor.
+    #[error("speedup: {0}; it is above 0 and at most 1,000,000")]
+    Speedup(f64),
+    /// Not a factor.
+    #[error("estimate: {0}; it is 1 (owners know) to 1,000")]
+    Estimate(f64),
+    /// Nothing is left of the trace.
+    #[error("no job is left: {0}")]
+    Nothing(String),
+    /// All jobs come at once, so that no time can be stretched.
+    #[error("all jobs are submitted at the same time: there is no load that could be set; leave it away")]
+    AtOnce,
+}
+
+/// A job on this cluster.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SimJob {
+    /// Line of the trace.
+    pub line: u64,
+    /// Identity; ascending with the submits.
+    pub uid: JobUid,
+    /// Tenant and name.
+    pub id: JobId,
+    /// What it asks for.
+    pub spec: JobSpec,
+    /// The same as the scheduler takes it.
+    pub need: Need,
+    /// When.
+    pub submit: Timestamp,
+    /// How long it runs.
+    pub run: Duration,
+    /// How long its owner says that it runs at most; not less than `run`.
+    pub limit: Duration,
+    /// GPUs in the trace.
+    pub asked: u32,
+    /// It takes whole servers.
+    pub whole: bool,
+}
+
+impl SimJob {
+    /// GPUs that it holds.
+    #[must_use]
+    pub fn gpus(&self) -> u64 {
+        u64::from(self.spec.gang.nodes) * u64::from(self.spec.gang.gpus_per_node)
+    }
+
+    /// Servers.
+    #[must_use]
+    pub fn nodes(&self) -> u32 {
+        self.spec.gang.nodes
+    }
+}
+
+/// The jobs, and what became of the others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Workload {
+    /// By submit.
+    pub jobs: Vec<SimJob>,
+    /// Who submits.
+    pub tenants: BTreeSet<TenantName>,
+    /// Jobs outside of what was asked for.
+    pub outside: usize,
+    /// Jobs that no state of this cluster could hold, by line of the trace, the first few.
+    pub too_large: Vec<u64>,
+    /// How many such.
+    pub too_large_count: usize,
+    /// Jobs on whole servers that do not use all their GPUs, and how many GPUs idle inside them.
+    pub rounded: (usize, u64),
+    /// The load of the trace as it is on this cluster.
+    pub natural_load: f64,
+    /// The load as it was made.
+    pub load: f64,
+    /// What the times between submits were multiplied with.
+    pub stretch: f64,
+}
+
+impl Workload {
+    /// Makes the jobs.
+    ///
+    /// # Errors
+    /// [`WorkloadError`] for settings that make no sense, or that leave nothing.
+    pub fn new(trace: &[TraceJob], site: &Site, settings: &Settings) -> Result<Self, WorkloadError> {
+        check(settings)?;
+        let first = trace.first().map_or(0, |job| job.submit);
+        let inside = |job: &&TraceJob| {
+            let at = job.submit - first;
+            at >= settings.from && settings.until.is_none_or(|until| at < until)
+        };
+        let wanted: Vec<&TraceJob> =
+            trace.iter().filter(inside).take(settings.jobs.unwrap_or(usize::MAX)).collect();
+        let mut made = Self {
+            jobs: Vec::with_capacity(wanted.len()),
+            tenants: BTreeSet::new(),
+            outside: trace.len() - wanted.len(),
+            too_large: Vec::new(),
+            too_large_count: 0,
+            rounded: (0, 0),
+            natural_load: 0.0,
+            load: 0.0,
+            stretch: 1.0,
+        };
+        let mut dice = Dice::new(settings.seed, 2);
+        let zero = wanted.first().map_or(0, |job| job.submit);
+        for job in wanted {
+            made.take(job, zero, site, settings, &mut dice);
+        }
+        if made.jobs.is_empty() {
+            return Err(WorkloadError::Nothing(format!(
+                "{} outside the time or number that was asked for, {} too large for the cluster",
+                made.outside, made.too_large_count
+            )));
+        }
+        made.stretch(site, settings)?;
+        Ok(made)
+    }
+
+    fn take(&mut self, job: &TraceJob, zero: u64, site: &Site, settings: &Settings, dice: &mut Dice) {
+        let mapping = settings.mapping;
+        // Drawn for every job, so that those that are left out do not change the others.
+        let drawn = 1.0 + dice.unit() * (settings.estimate - 1.0);
+        let per_node = site.gpus_per_node;
+        let whole = job.gpus >= mapping.whole_from.min(per_node);
+        let nodes = if whole { job.gpus.div_ceil(per_node) } else { 1 };
+        if nodes > site.full_nodes() {
+            self.too_large_count += 1;
+            if self.too_large.len() < crate::trace::EXAMPLES {
+                self.too_large.push(job.line);
+            }
+            return;
+        }
+        if whole && nodes * per_node > job.gpus {
+            self.rounded.0 += 1;
+            self.rounded.1 += u64::from(nodes * per_node - job.gpus);
+        }
+        let gpus_per_node = if whole { per_node } else { job.gpus };
+        let limit = job.limit.unwrap_or((job.run as f64 * drawn) as u64).max(job.run);
+        let limit = Duration::from_millis(limit);
+        let rails = if whole { mapping.rails } else { mapping.shared_rails };
+        let need = Need::plain(nodes, gpus_per_node, rail_need(site, rails, whole));
+        let spec = spec(Gang::new(nodes, gpus_per_node, gpus_per_node), rails, !whole, limit);
+        // Names are well formed: the decoder made them so, and a number is a name.
+        let (Ok(tenant), Ok(name)) =
+            (TenantName::new(&job.tenant), JobName::new(format!("line-{}", job.line)))
+        else {
+            return;
+        };
+        self.tenants.insert(tenant.clone());
+        let at = self.jobs.len() as u64;
+        self.jobs.push(SimJob {
+            line: job.line,
+            uid: JobUid::ordered(Timestamp(at), 0, [0; 8]),
+            id: JobId { tenant, name },
+            spec,
+            need,
+            submit: Timestamp(job.submit - zero),
+            run: Duration::from_millis(job.run),
+            limit,
+            asked: job.gpus,
+            whole,
+        });
+    }
+
+    fn stretch(&mut self, site: &Site, settings: &Settings) -> Result<(), WorkloadError> {
+        let span = self.jobs.last().map_or(0, |job| job.submit.0) as f64;
+        let work: f64 = self.jobs.iter().map(|job| job.gpus() as f64 * job.run.as_millis() as f64).sum();
+        let capacity = site.gpus() as f64;
+        self.natural_load = if span > 0.0 { work / (capacity * span) } else { f64::INFINITY };
+        self.stretch = match settings.load {
+            Some(_) if span == 0.0 => return Err(WorkloadError::AtOnce),
+            Some(load) => self.natural_load / load,
+            None => 1.0 / settings.speedup,
+        };
+        self.load = self.natural_load / self.stretch;
+        for job in &mut self.jobs {
+            job.submit = Timestamp((job.submit.0 as f64 * self.stretch).round() as u64);
+        }
+        Ok(())
+    }
+}
+
+fn check(settings: &Settings) -> Result<(), WorkloadError> {
+    if let Some(load) = settings.load.filter(|load| !(*load > 0.0 && *load <= 100.0)) {
+        return Err(WorkloadError::Load(load));
+    }
+    if !(settings.speedup > 0.0 && settings.speedup <= 1e6) {
+        return Err(WorkloadError::Speedup(settings.speedup));
+    }
+    if !(1.0..=1e3).contains(&settings.estimate) {
+        return Err(WorkloadError::Estimate(settings.estimate));
+    }
+    Ok(())
+}
+
+/// A job on whole servers takes the first rails, all of them for 0; one that shares its server any, or none for 0.
+fn rail_need(site: &Site, rails: u32, whole: bool) -> RailNeed {
+    let all = site.snapshot.topology().rails();
+    match (whole, rails) {
+        (true, 0) => RailNeed::Exactly(RailSet::first(all)),
+        (true, some) => RailNeed::Exactly(RailSet::first(some.min(all))),
+        (false, 0) => RailNeed::Exactly(RailSet::EMPTY),
+        (false, some) => RailNeed::Any(some.min(all)),
+    }
+}
+
+fn spec(gang: Gang, rails: u32, shared: bool, limit: Duration) -> JobSpec {
+    let work = Work::Command(CommandSpec {
+        argv: vec!["trace".to_owned()],
+        env: std::collections::BTreeMap::new(),
+        working_dir: String::new(),
+    });
+    // On a shared server any NICs will do.
+    let rails = RailRequest { required: rails, allow_partial: shared, none: false };
+    JobSpec { rails, time_limit: Some(limit), expected: Some(limit), ..JobSpec::new(gang, work) }
+}
