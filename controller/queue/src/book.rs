@@ -1,0 +1,272 @@
+//! The tables and their indices. Every set is undone by its opposite.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use controller_topology::NodeIx;
+use proto_model::{Eta, JobUid, QueueName, Reason, ReservationName, TenantName, Timestamp};
+
+use crate::{
+    defs::{Policy, QueueDef, ReservationDef, TenantDef},
+    entry::{Entry, State},
+    ledger::{Ledger, Past},
+    private::Privates,
+    why::Why,
+};
+
+/// Waiting jobs that stand in one row: by age.
+pub(crate) type Lane = (Reverse<i32>, TenantName, Option<QueueName>);
+
+/// What passes and ends of jobs change: a value, cheap to copy and to put back.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Marks {
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) privates: Privates,
+}
+
+/// Jobs that wait or run, and by what rules.
+#[derive(Debug, Clone, Default)]
+pub struct Book {
+    pub(crate) policy: Policy,
+    pub(crate) jobs: BTreeMap<JobUid, Arc<Entry>>,
+    pub(crate) tenants: BTreeMap<TenantName, TenantDef>,
+    pub(crate) queues: BTreeMap<(TenantName, QueueName), QueueDef>,
+    pub(crate) reservations: BTreeMap<ReservationName, ReservationDef>,
+    pub(crate) marks: Marks,
+    // Indices.
+    pub(crate) waiting: BTreeMap<Lane, BTreeSet<(Timestamp, JobUid)>>,
+    pub(crate) running: BTreeSet<JobUid>,
+    pub(crate) cache: Cache,
+}
+
+/// What can be had again: it decides nothing.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Cache {
+    /// What was found of waiting jobs when they were looked at last.
+    pub(crate) seen: BTreeMap<JobUid, Why>,
+    /// Nodes of running jobs by number, with their GPUs.
+    pub(crate) nodes: BTreeMap<JobUid, Arc<[(NodeIx, u32)]>>,
+    /// Of which cluster.
+    pub(crate) cluster: (usize, usize),
+    /// Jobs that changed since the private clusters were brought up to date.
+    pub(crate) touched: BTreeSet<JobUid>,
+    /// When time alone may change something.
+    pub(crate) next: Option<Timestamp>,
+}
+
+/// Equal in all that decides.
+impl PartialEq for Book {
+    fn eq(&self, other: &Self) -> bool {
+        self.policy == other.policy
+            && self.jobs == other.jobs
+            && self.tenants == other.tenants
+            && self.queues == other.queues
+            && self.reservations == other.reservations
+            && self.marks == other.marks
+            && self.waiting == other.waiting
+            && self.running == other.running
+    }
+}
+
+impl Book {
+    /// An empty one.
+    #[must_use]
+    pub fn new(policy: Policy) -> Self {
+        Self { policy, ..Self::default() }
+    }
+
+    /// The numbers of the policy.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// A job comes, changes or goes.
+    pub fn set_job(&mut self, uid: JobUid, entry: Option<Arc<Entry>>) {
+        if let Some(old) = self.jobs.remove(&uid) {
+            match old.state {
+                State::Waiting => {
+                    let lane = lane(&old);
+                    if let Some(row) = self.waiting.get_mut(&lane) {
+                        row.remove(&(old.submitted, uid));
+                        if row.is_empty() {
+                            self.waiting.remove(&lane);
+                        }
+                    }
+                }
+                State::Running(_) => {
+                    self.running.remove(&uid);
+                    self.cache.nodes.remove(&uid);
+                }
+            }
+        }
+        if let Some(entry) = entry {
+            match entry.state {
+                State::Waiting => {
+                    self.waiting.entry(lane(&entry)).or_default().insert((entry.submitted, uid));
+                }
+                State::Running(_) => {
+                    self.running.insert(uid);
+                    self.cache.seen.remove(&uid);
+                }
+            }
+            self.jobs.insert(uid, entry);
+        } else {
+            self.cache.seen.remove(&uid);
+        }
+        if !self.marks.privates.is_empty() {
+            self.cache.touched.insert(uid);
+        }
+    }
+
+    /// A tenant comes, changes or goes. Jobs of a tenant that is not known never start.
+    pub fn set_tenant(&mut self, tenant: &TenantName, def: Option<TenantDef>) {
+        match def {
+            Some(def) => self.tenants.insert(tenant.clone(), def),
+            None => self.tenants.remove(tenant),
+        };
+    }
+
+    /// A queue comes, changes or goes. Jobs of a queue that is not known never start.
+    pub fn set_queue(&mut self, tenant: &TenantName, queue: &QueueName, def: Option<QueueDef>) {
+        let key = (tenant.clone(), queue.clone());
+        match def {
+            Some(def) => self.queues.insert(key, def),
+            None => self.queues.remove(&key),
+        };
+    }
+
+    /// A reservation comes, changes or goes.
+    pub fn set_reservation(&mut self, name: &ReservationName, def: Option<ReservationDef>) {
+        match def {
+            Some(def) => self.reservations.insert(name.clone(), def),
+            None => self.reservations.remove(name),
+        };
+    }
+
+    /// A try of a job has ended. To be told before the job is set to waiting or gone.
+    pub fn remember(&mut self, past: &Past) {
+        let policy = &self.policy;
+        Arc::make_mut(&mut self.marks.ledger).remember(past, policy);
+        self.marks.privates.remember(past);
+    }
+
+    /// What passes and ends have changed so far.
+    #[must_use]
+    pub fn marks(&self) -> Marks {
+        self.marks.clone()
+    }
+
+    /// Puts it back.
+    pub fn restore(&mut self, marks: Marks) {
+        self.marks = marks;
+        // Whatever was brought up to date may be behind again.
+        if !self.marks.privates.is_empty() {
+            self.cache.touched.extend(self.jobs.keys().copied());
+        }
+    }
+
+    /// What is remembered of jobs that have ended.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.marks.ledger
+    }
+
+    /// A job that has not ended.
+    #[must_use]
+    pub fn job(&self, uid: JobUid) -> Option<&Arc<Entry>> {
+        self.jobs.get(&uid)
+    }
+
+    /// Jobs that wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.values().map(BTreeSet::len).sum()
+    }
+
+    /// When a waiting job will probably start, as of the last look at it.
+    #[must_use]
+    pub fn eta(&self, uid: JobUid) -> Option<Eta> {
+        self.cache.seen.get(&uid)?.eta
+    }
+
+    /// What was found of a waiting job when it was looked at last.
+    #[must_use]
+    pub fn seen(&self, uid: JobUid) -> Option<&Why> {
+        self.cache.seen.get(&uid)
+    }
+
+    /// Why a job waits, as of the last look at it: every cause that is not about single nodes.
+    #[must_use]
+    pub fn why(&self, uid: JobUid) -> Vec<Reason> {
+        let Some((why, entry)) = self.cache.seen.get(&uid).zip(self.jobs.get(&uid)) else {
+            return Vec::new();
+        };
+        why.reasons(self, entry)
+    }
+
+    /// When time alone may change what a pass says.
+    #[must_use]
+    pub fn next_look(&self) -> Option<Timestamp> {
+        self.cache.next
+    }
+
+    /// Nodes have come or gone: what is known by their numbers is looked up anew.
+    pub fn nodes_changed(&mut self) {
+        self.cache.nodes.clear();
+    }
+
+    /// The tenant and its queue with all queues above it, the nearest first. `None` if one of them is not known.
+    pub(crate) fn path(&self, entry: &Entry) -> Option<Vec<Option<QueueName>>> {
+        let tenant = &entry.id.tenant;
+        self.tenants.get(tenant)?;
+        let mut path = Vec::new();
+        let mut at = entry.queue.clone();
+        while let Some(name) = at {
+            // Deeper than any tree of queues: a circle.
+            if path.len() > 32 {
+                return None;
+            }
+            let def = self.queues.get(&(tenant.clone(), name.clone()))?;
+            path.push(Some(name));
+            at = def.parent.clone();
+        }
+        path.push(None);
+        Some(path)
+    }
+
+    /// GPUs that a queue or tenant may hold.
+    pub(crate) fn limit(&self, tenant: &TenantName, queue: Option<&QueueName>) -> Option<u32> {
+        match queue {
+            None => self.tenants.get(tenant)?.limit,
+            Some(queue) => self.queues.get(&(tenant.clone(), queue.clone()))?.limit,
+        }
+    }
+
+    /// How long a job will probably run.
+    #[must_use]
+    pub fn length(&self, entry: &Entry) -> std::time::Duration {
+        let known = entry.expected.or(entry.limit);
+        let gpus = entry.gpus(entry.need.nodes);
+        let learned = || self.marks.ledger.length(&entry.id.tenant, gpus);
+        known.or_else(learned).unwrap_or(self.policy.unknown)
+    }
+
+    /// When a running job will probably have given back what it holds. Who runs longer than was thought is given half
+    /// as long again.
+    pub(crate) fn end(&self, entry: &Entry, now: Timestamp) -> Timestamp {
+        let Some(run) = entry.run() else { return now };
+        if let Some(ending) = run.ending {
+            return ending.max(now);
+        }
+        let end = run.started.plus(self.length(entry));
+        if end > now { end } else { now.plus((now.since(run.started) / 2).max(self.policy.step)) }
+    }
+}
+
+pub(crate) fn lane(entry: &Entry) -> Lane {
+    (Reverse(entry.priority), entry.id.tenant.clone(), entry.queue.clone())
+}

@@ -1,0 +1,271 @@
+//! An independent proof of what a pass says: it shares no code with the choice, and looks only at the tables and at what
+//! is held, job by job.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proto_model::{JobUid, QueueName, TenantName, Timestamp};
+use thiserror::Error;
+
+use crate::{
+    book::Book,
+    defs::Act,
+    entry::{Entry, State},
+};
+
+/// What is wrong with what a pass says.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Breach {
+    /// No such job, or it does not wait.
+    #[error("job {0} is to start and does not wait")]
+    NotWaiting(JobUid),
+    /// No such job, or it does not run, or it is being ended.
+    #[error("job {0} is to be stopped and does not run")]
+    NotRunning(JobUid),
+    /// Twice in one pass.
+    #[error("job {0} is started or stopped twice")]
+    Twice(JobUid),
+    /// It must not start yet.
+    #[error("job {0} starts although it is held or its time has not come")]
+    TooEarly(JobUid),
+    /// More nodes than it wants, or fewer than it needs.
+    #[error("job {uid} gets {nodes} nodes")]
+    Size {
+        /// Which.
+        uid: JobUid,
+        /// How many.
+        nodes: usize,
+    },
+    /// A tenant or queue that is not known.
+    #[error("job {0} has no tenant or no queue")]
+    Homeless(JobUid),
+    /// A tenant or one of its queues would hold too much.
+    #[error("tenant {tenant}, queue {queue:?} would hold {held} GPUs of {limit}")]
+    Limit {
+        /// Whose.
+        tenant: TenantName,
+        /// Which queue; `None`: the tenant itself.
+        queue: Option<QueueName>,
+        /// With what starts.
+        held: u64,
+        /// What it may hold.
+        limit: u32,
+    },
+    /// More jobs of a tenant, or elements of an array, than may run at a time.
+    #[error("{running} jobs of {whose} would run, {limit} may")]
+    Count {
+        /// The tenant or the array.
+        whose: String,
+        /// With what starts.
+        running: usize,
+        /// How many may.
+        limit: u32,
+    },
+    /// A job is stopped that may not be stopped for that one.
+    #[error("job {victim} is stopped for job {by}, which has no claim on what it holds")]
+    Unjust {
+        /// Who is stopped.
+        victim: JobUid,
+        /// For whom.
+        by: JobUid,
+    },
+    /// A job with a right to run neither runs nor starts, and nobody is being stopped for it.
+    #[error("job {0} has a right to run and nothing is done")]
+    Denied(JobUid),
+    /// A node that is reserved for others.
+    #[error("job {uid} starts on node {node}, which is kept from {start} on")]
+    Reserved {
+        /// Which.
+        uid: JobUid,
+        /// Where.
+        node: String,
+        /// From when.
+        start: Timestamp,
+    },
+}
+
+/// Proves the acts of a pass against the tables as they were before it.
+///
+/// # Errors
+/// Every breach.
+pub fn check(book: &Book, acts: &[Act], now: Timestamp) -> Result<(), Vec<Breach>> {
+    let mut found = Vec::new();
+    let mut touched = BTreeSet::new();
+    let mut starting: Vec<(&Entry, u64)> = Vec::new();
+    for act in acts {
+        match act {
+            Act::Start { uid, placement } => {
+                once(&mut touched, *uid, &mut found);
+                let entry = book.jobs.get(uid).filter(|entry| entry.state == State::Waiting);
+                let Some(entry) = entry else {
+                    found.push(Breach::NotWaiting(*uid));
+                    continue;
+                };
+                let early = entry.not_before.is_some_and(|time| time > now) || !entry.hold.is_empty();
+                if early {
+                    found.push(Breach::TooEarly(*uid));
+                }
+                let nodes = placement.nodes.len();
+                if nodes < entry.min_nodes as usize || nodes > entry.need.nodes as usize {
+                    found.push(Breach::Size { uid: *uid, nodes });
+                }
+                reserved(
+                    book,
+                    entry,
+                    placement.nodes.iter().map(|place| place.node.as_str()),
+                    now,
+                    &mut found,
+                );
+                let places = placement.nodes.iter().chain(&placement.spares);
+                starting.push((entry, places.map(|place| place.gpus.len() as u64).sum()));
+            }
+            Act::Preempt { victim, by, .. } | Act::Shrink { victim, by, .. } => {
+                once(&mut touched, *victim, &mut found);
+                stopped(book, *victim, *by, &mut found);
+            }
+            Act::Grow { uid, .. } => once(&mut touched, *uid, &mut found),
+        }
+    }
+    limits(book, &starting, &mut found);
+    counts(book, &starting, &mut found);
+    if found.is_empty() { Ok(()) } else { Err(found) }
+}
+
+/// Proves that whoever has a right to run does, or that somebody is being stopped for it. For a pass that was not cut
+/// short.
+///
+/// # Errors
+/// Every job that is denied its right.
+pub fn check_rights(book: &Book, acts: &[Act]) -> Result<(), Vec<Breach>> {
+    let served = |uid: JobUid| {
+        acts.iter().any(|act| match act {
+            Act::Start { uid: started, .. } => *started == uid,
+            Act::Preempt { by, .. } | Act::Shrink { by, .. } => *by == uid,
+            Act::Grow { .. } => false,
+        })
+    };
+    let ending = book.jobs.values().any(|entry| entry.run().is_some_and(|run| run.ending.is_some()));
+    let denied: Vec<Breach> = book
+        .jobs
+        .values()
+        .filter(|entry| entry.state == State::Waiting && entry.hold.is_empty() && book.has_right(entry.uid))
+        .filter(|entry| !served(entry.uid) && !ending)
+        .map(|entry| Breach::Denied(entry.uid))
+        .collect();
+    if denied.is_empty() { Ok(()) } else { Err(denied) }
+}
+
+fn once(touched: &mut BTreeSet<JobUid>, uid: JobUid, found: &mut Vec<Breach>) {
+    if !touched.insert(uid) {
+        found.push(Breach::Twice(uid));
+    }
+}
+
+fn stopped(book: &Book, victim: JobUid, by: JobUid, found: &mut Vec<Breach>) {
+    let entry = book.jobs.get(&victim).filter(|entry| entry.run().is_some_and(|run| run.ending.is_none()));
+    let (Some(entry), Some(by_entry)) = (entry, book.jobs.get(&by)) else {
+        found.push(Breach::NotRunning(victim));
+        return;
+    };
+    let lower = entry.priority < by_entry.priority && entry.preemption.preemptible;
+    let by_right = book.has_right(by);
+    let siblings = entry.id.tenant == by_entry.id.tenant && entry.queue != by_entry.queue;
+    let guaranteed = by_entry.queue.as_ref().is_some_and(|queue| {
+        let def = book.queues.get(&(by_entry.id.tenant.clone(), queue.clone()));
+        def.is_some_and(|def| !def.guaranteed.is_empty())
+    });
+    if !(lower || by_right || siblings && guaranteed) {
+        found.push(Breach::Unjust { victim, by });
+    }
+}
+
+/// Adds up anew, job by job, what every tenant and queue holds.
+fn limits(book: &Book, starting: &[(&Entry, u64)], found: &mut Vec<Breach>) {
+    let mut held: BTreeMap<(TenantName, Option<QueueName>), (u64, bool)> = BTreeMap::new();
+    let running = book.jobs.values().filter_map(|entry| {
+        let run = entry.run()?;
+        let places = run.placement.nodes.iter().chain(&run.placement.spares);
+        Some((entry.as_ref(), places.map(|place| place.gpus.len() as u64).sum::<u64>(), false))
+    });
+    let all = running.chain(starting.iter().map(|(entry, gpus)| (*entry, *gpus, true)));
+    for (entry, gpus, starts) in all {
+        let tenant = &entry.id.tenant;
+        if starts && !book.tenants.contains_key(tenant) {
+            found.push(Breach::Homeless(entry.uid));
+        }
+        let mut queue = entry.queue.clone();
+        for _ in 0..64 {
+            let row = held.entry((tenant.clone(), queue.clone())).or_default();
+            row.0 += gpus;
+            row.1 |= starts && gpus > 0;
+            let Some(name) = queue else { break };
+            match book.queues.get(&(tenant.clone(), name)) {
+                Some(def) => queue = def.parent.clone(),
+                None => {
+                    if starts {
+                        found.push(Breach::Homeless(entry.uid));
+                    }
+                    queue = None;
+                }
+            }
+        }
+    }
+    for ((tenant, queue), (held, starts)) in held {
+        let limit = match &queue {
+            None => book.tenants.get(&tenant).and_then(|def| def.limit),
+            Some(name) => book.queues.get(&(tenant.clone(), name.clone())).and_then(|def| def.limit),
+        };
+        if let Some(limit) = limit.filter(|limit| starts && held > u64::from(*limit)) {
+            found.push(Breach::Limit { tenant, queue, held, limit });
+        }
+    }
+}
+
+fn counts(book: &Book, starting: &[(&Entry, u64)], found: &mut Vec<Breach>) {
+    let mut tenants: BTreeMap<&TenantName, (usize, bool)> = BTreeMap::new();
+    let mut arrays: BTreeMap<&proto_model::JobId, (usize, u32, bool)> = BTreeMap::new();
+    let running =
+        book.jobs.values().filter(|entry| entry.run().is_some()).map(|entry| (entry.as_ref(), false));
+    for (entry, starts) in running.chain(starting.iter().map(|(entry, _)| (*entry, true))) {
+        let row = tenants.entry(&entry.id.tenant).or_default();
+        (row.0, row.1) = (row.0 + 1, row.1 | starts);
+        if let Some(group) = entry.array.as_ref().filter(|group| group.at_once > 0) {
+            let row = arrays.entry(&group.array).or_default();
+            *row = (row.0 + 1, group.at_once, row.2 | starts);
+        }
+    }
+    for (tenant, (running, starts)) in tenants {
+        if let Some(limit) = book.tenants.get(tenant).and_then(|def| def.jobs)
+            && starts
+            && running > limit as usize
+        {
+            found.push(Breach::Count { whose: format!("tenant {tenant}"), running, limit });
+        }
+    }
+    for (array, (running, limit, starts)) in arrays {
+        if starts && running > limit as usize {
+            found.push(Breach::Count { whose: format!("array {array}"), running, limit });
+        }
+    }
+}
+
+/// Nodes that are named in a reservation are not taken by a job whose limit reaches into it.
+fn reserved<'a>(
+    book: &Book,
+    entry: &Entry,
+    nodes: impl Iterator<Item = &'a str>,
+    now: Timestamp,
+    found: &mut Vec<Breach>,
+) {
+    let nodes: Vec<&str> = nodes.collect();
+    let end = entry.limit.map(|limit| now.plus(limit));
+    for (name, def) in &book.reservations {
+        let over = def.end() <= now || end.is_some_and(|end| end <= def.start);
+        if over || end.is_none() && def.start > now || entry.reservation.as_ref() == Some(name) {
+            continue;
+        }
+        let crate::defs::ReservedNodes::Names(names) = &def.nodes else { continue };
+        for node in nodes.iter().filter(|node| names.iter().any(|name| name.as_str() == **node)) {
+            found.push(Breach::Reserved { uid: entry.uid, node: (*node).to_owned(), start: def.start });
+        }
+    }
+}

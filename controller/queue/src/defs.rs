@@ -1,0 +1,223 @@
+//! What administrators say: tenants, queues, reservations, and the numbers of the policy.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use proto_model::{
+    NodeName, Queue, QueueName, Reason, Reservation, ReservationNodes, Shape, Tenant, TenantName, Timestamp,
+};
+
+/// A tenant: the root of its queues.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TenantDef {
+    /// GPUs that its jobs hold at most, borrowed ones too; `None`: as many as are free.
+    pub limit: Option<u32>,
+    /// Jobs that run at a time at most; `None`: any number.
+    pub jobs: Option<u32>,
+    /// What it can always have.
+    pub guaranteed: Shape,
+    /// Share of what is free, against the other tenants'; at least 1.
+    pub weight: u32,
+}
+
+impl TenantDef {
+    /// What its document says.
+    #[must_use]
+    pub fn of(tenant: &Tenant) -> Self {
+        let quota = &tenant.quota;
+        Self {
+            limit: Some(quota.gpus),
+            jobs: None,
+            guaranteed: quota.guaranteed,
+            weight: quota.weight.max(1),
+        }
+    }
+}
+
+impl Default for TenantDef {
+    fn default() -> Self {
+        Self { limit: None, jobs: None, guaranteed: Shape::default(), weight: 1 }
+    }
+}
+
+/// A queue within a tenant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueDef {
+    /// `None`: right below the tenant.
+    pub parent: Option<QueueName>,
+    /// What its jobs can always have within the tenant's part.
+    pub guaranteed: Shape,
+    /// GPUs that its jobs hold at most; `None`: as many as are free.
+    pub limit: Option<u32>,
+    /// Share against its siblings; at least 1.
+    pub weight: u32,
+}
+
+impl QueueDef {
+    /// What its document says.
+    #[must_use]
+    pub fn of(queue: &Queue) -> Self {
+        let Queue { parent, guaranteed, limit, weight, .. } = queue;
+        Self { parent: parent.clone(), guaranteed: *guaranteed, limit: *limit, weight: (*weight).max(1) }
+    }
+}
+
+/// Nodes that are kept for somebody, or for maintenance, for a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReservationDef {
+    /// Which nodes.
+    pub nodes: ReservedNodes,
+    /// From when on.
+    pub start: Timestamp,
+    /// How long.
+    pub duration: Duration,
+    /// Whose jobs may run there meanwhile.
+    pub tenants: BTreeSet<TenantName>,
+    /// No job at all runs there.
+    pub maintenance: bool,
+    /// For people.
+    pub reason: String,
+}
+
+/// The nodes of a reservation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReservedNodes {
+    /// These.
+    Names(BTreeSet<NodeName>),
+    /// So many, in so many pods at most.
+    Count {
+        /// How many.
+        nodes: u32,
+        /// 0: any number.
+        pods_at_most: u32,
+    },
+}
+
+impl ReservationDef {
+    /// What its document says.
+    #[must_use]
+    pub fn of(reservation: &Reservation) -> Self {
+        let nodes = match &reservation.nodes {
+            ReservationNodes::Names(names) => ReservedNodes::Names(names.iter().cloned().collect()),
+            ReservationNodes::Count { nodes, pods_at_most } => {
+                ReservedNodes::Count { nodes: *nodes, pods_at_most: *pods_at_most }
+            }
+        };
+        Self {
+            nodes,
+            start: reservation.start,
+            duration: reservation.duration,
+            tenants: reservation.tenants.iter().cloned().collect(),
+            maintenance: reservation.maintenance,
+            reason: reservation.reason.clone(),
+        }
+    }
+
+    /// When it is over.
+    #[must_use]
+    pub fn end(&self) -> Timestamp {
+        self.start.plus(self.duration)
+    }
+}
+
+/// The numbers of the policy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Policy {
+    /// Tenants that used less of late go first among jobs of equal priority; false: only age counts.
+    pub fair_share: bool,
+    /// Use counts half after this time.
+    pub half_life: Duration,
+    /// The width of the first steps of the plan; further ahead they are wider, at most a thirty-second of the way.
+    pub step: Duration,
+    /// How long a job runs of which nothing is known.
+    pub unknown: Duration,
+    /// Jobs may be stopped for others.
+    pub preemption: bool,
+    /// A job is stopped so often at most for jobs of higher priority.
+    pub preemptions_max: u32,
+    /// Guarantees are kept by stopping jobs that run on borrowed quota.
+    pub reclaim: bool,
+    /// Running elastic jobs grow when room is left and nobody waits, if they have run so long since they started.
+    pub grow_after: Option<Duration>,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            fair_share: true,
+            half_life: Duration::from_secs(7 * 24 * 3600),
+            step: Duration::from_secs(10),
+            unknown: Duration::from_secs(3600),
+            preemption: true,
+            preemptions_max: 8,
+            reclaim: true,
+            grow_after: Some(Duration::from_secs(1800)),
+        }
+    }
+}
+
+/// How much one pass may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Waiting jobs that are looked at, in their order.
+    pub jobs: usize,
+    /// Jobs that are started.
+    pub starts: usize,
+}
+
+impl Budget {
+    /// No bound: the whole queue.
+    pub const ALL: Self = Self { jobs: usize::MAX, starts: usize::MAX };
+}
+
+/// What is to be done, in this order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Act {
+    /// A waiting job starts here.
+    Start {
+        /// Which.
+        uid: proto_model::JobUid,
+        /// Where, with the reasons why there.
+        placement: proto_model::Placement,
+    },
+    /// A running job is stopped and waits again.
+    Preempt {
+        /// Which.
+        victim: proto_model::JobUid,
+        /// For whom.
+        by: proto_model::JobUid,
+        /// Between signal and kill.
+        grace: Duration,
+        /// What its ranks get first.
+        signal: i32,
+        /// Why.
+        reasons: Vec<Reason>,
+    },
+    /// A running elastic job goes on with fewer nodes, to make room.
+    Shrink {
+        /// Which.
+        victim: proto_model::JobUid,
+        /// With how many nodes.
+        nodes: u32,
+        /// For whom.
+        by: proto_model::JobUid,
+        /// Between signal and kill.
+        grace: Duration,
+        /// What its ranks get first.
+        signal: i32,
+        /// Why.
+        reasons: Vec<Reason>,
+    },
+    /// A running elastic job goes on with more nodes: there is room and nobody waits.
+    Grow {
+        /// Which.
+        uid: proto_model::JobUid,
+        /// With how many nodes.
+        nodes: u32,
+        /// Between signal and kill.
+        grace: Duration,
+        /// What its ranks get first.
+        signal: i32,
+        /// Why.
+        reasons: Vec<Reason>,
+    },
+}

@@ -1,0 +1,162 @@
+//! What is remembered of jobs that have ended: how long they ran, for plans, and what they used, for fair shares.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use proto_model::{JobId, JobUid, QueueName, TenantName, Timestamp};
+
+use crate::{defs::Policy, entry::Entry};
+
+/// Jobs of one tenant and size whose lengths are kept.
+const KEPT: usize = 32;
+
+/// Jobs whose estimates are compared with what came.
+const RATIOS: usize = 64;
+
+/// Periods of a half-life in which use is added up.
+const PERIODS: u64 = 16;
+
+/// Half-lives after which use is forgotten.
+const FORGOTTEN: u64 = 12;
+
+/// One try of a job that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Past {
+    /// The job.
+    pub uid: JobUid,
+    /// Tenant and name.
+    pub id: JobId,
+    /// Its queue.
+    pub queue: Option<QueueName>,
+    /// GPUs that it held.
+    pub gpus: u64,
+    /// Nodes that it held.
+    pub nodes: u32,
+    /// Since when.
+    pub started: Timestamp,
+    /// Until when.
+    pub ended: Timestamp,
+    /// Its user's own estimate or limit, if there was one.
+    pub estimate: Option<Duration>,
+    /// It ran to its own end: its length says something of the next one's.
+    pub whole: bool,
+}
+
+impl Past {
+    /// Of a running job that ends now. `None` if it does not run.
+    #[must_use]
+    pub fn of(entry: &Entry, ended: Timestamp, whole: bool) -> Option<Self> {
+        let run = entry.run()?;
+        Some(Self {
+            uid: entry.uid,
+            id: entry.id.clone(),
+            queue: entry.queue.clone(),
+            gpus: run.gpus(),
+            nodes: entry.nodes_held(),
+            started: run.started,
+            ended,
+            estimate: entry.expected.or(entry.limit),
+            whole,
+        })
+    }
+}
+
+/// GPU-milliseconds by period.
+type Periods = Arc<BTreeMap<u64, u64>>;
+
+/// Lengths of past jobs and use of tenants. A value: copies are cheap.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Ledger {
+    /// Per tenant and size (a power of two of GPUs), in the order of their ends.
+    lengths: BTreeMap<(TenantName, u32), Arc<Vec<Duration>>>,
+    /// Per tenant what came, in thousandths of what was estimated.
+    ratios: BTreeMap<TenantName, Arc<Vec<u32>>>,
+    /// Per tenant and queue GPU-milliseconds by period.
+    used: BTreeMap<(TenantName, Option<QueueName>), Periods>,
+}
+
+fn size(gpus: u64) -> u32 {
+    gpus.max(1).ilog2()
+}
+
+fn push<T>(list: &mut Arc<Vec<T>>, value: T, most: usize)
+where
+    T: Clone,
+{
+    let list = Arc::make_mut(list);
+    if list.len() >= most {
+        list.remove(0);
+    }
+    list.push(value);
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Ledger {
+    /// Remembers a try.
+    pub(crate) fn remember(&mut self, past: &Past, policy: &Policy) {
+        let tenant = &past.id.tenant;
+        let length = past.ended.since(past.started);
+        let period = millis(policy.half_life).max(PERIODS) / PERIODS;
+        let used = self.used.entry((tenant.clone(), past.queue.clone())).or_default();
+        let used = Arc::make_mut(used);
+        *used.entry(past.ended.0 / period).or_default() += past.gpus.saturating_mul(millis(length));
+        let oldest = (past.ended.0 / period).saturating_sub(PERIODS * FORGOTTEN);
+        while used.first_key_value().is_some_and(|(period, _)| *period < oldest) {
+            used.pop_first();
+        }
+        if past.whole {
+            push(self.lengths.entry((tenant.clone(), size(past.gpus))).or_default(), length, KEPT);
+            if let Some(estimate) = past.estimate.filter(|estimate| !estimate.is_zero()) {
+                let ratio = millis(length).saturating_mul(1000) / millis(estimate).max(1);
+                let ratio = u32::try_from(ratio.min(4000)).unwrap_or(4000);
+                push(self.ratios.entry(tenant.clone()).or_default(), ratio, RATIOS);
+            }
+        }
+    }
+
+    /// The median length of a tenant's last jobs of this size; of any size if there was none.
+    #[must_use]
+    pub fn length(&self, tenant: &TenantName, gpus: u64) -> Option<Duration> {
+        let wanted = size(gpus);
+        let of = |size: u32| self.lengths.get(&(tenant.clone(), size));
+        let near = (0..16).flat_map(|off| [wanted.checked_sub(off), Some(wanted + off)]).flatten();
+        let lengths = near.filter_map(of).next()?;
+        let mut lengths = lengths.as_ref().clone();
+        let middle = lengths.len() / 2;
+        Some(*lengths.select_nth_unstable(middle).1)
+    }
+
+    /// What a tenant's estimates turned out to be, as thousandths of them: a low, the middle and a high one. Where
+    /// nothing is known: half, all and one and a half.
+    #[must_use]
+    pub fn error(&self, tenant: &TenantName) -> [u32; 3] {
+        let Some(ratios) = self.ratios.get(tenant).filter(|ratios| ratios.len() >= 4) else {
+            return [500, 1000, 1500];
+        };
+        let mut ratios = ratios.as_ref().clone();
+        ratios.sort_unstable();
+        let at = |tenth: usize| ratios[(ratios.len() - 1) * tenth / 10];
+        [at(1), at(5), at(9)]
+    }
+
+    /// GPU-seconds that a tenant or one of its queues has used, by jobs that have ended; older use counts less.
+    #[must_use]
+    pub fn used(
+        &self,
+        tenant: &TenantName,
+        queue: Option<&QueueName>,
+        now: Timestamp,
+        policy: &Policy,
+    ) -> f64 {
+        let half = millis(policy.half_life).max(PERIODS);
+        let period = half / PERIODS;
+        let Some(used) = self.used.get(&(tenant.clone(), queue.cloned())) else { return 0.0 };
+        let decayed = |(at, amount): (&u64, &u64)| {
+            let age = now.0.saturating_sub(at.saturating_mul(period)) as f64 / half as f64;
+            *amount as f64 / 1000.0 * (-age).exp2()
+        };
+        used.iter().map(decayed).sum()
+    }
+}

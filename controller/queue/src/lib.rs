@@ -1,0 +1,40 @@
+//! Which waiting job starts next, when the others will, and which running job yields. No clock, no IO.
+//!
+//! The [`Book`] is an index over jobs, tenants, queues and reservations; a [`Book::pass`] looks at a cluster and says what
+//! is to be done now. The same code serves the controller, plans, the simulator and replay.
+//!
+//! Contracts:
+//! 1. A job starts only if that delays no start that was planned for a job ahead of it: conservative backfill, planned
+//!    anew at every event from nothing but the tables, so that no history decides.
+//! 2. No queue and no tenant holds more than its limit; [`check`] proves that with code of its own.
+//! 3. A tenant never waits longer than it would alone in a cluster of its guarantee: each guarantee has such a cluster
+//!    beside the real one, in which the same code runs ([`private`]); a job that runs there has a right to run.
+//! 4. Only a job that helps is stopped, and the cheapest set of them.
+//! 5. Every set is undone by its opposite; what passes change is a value ([`Marks`]).
+
+mod book;
+pub mod check;
+mod defs;
+mod entry;
+mod grid;
+mod ledger;
+mod order;
+mod pass;
+mod plan;
+mod preempt;
+pub mod private;
+mod reserve;
+mod right;
+#[cfg(test)]
+mod tests;
+pub mod trial;
+mod why;
+
+pub use book::{Book, Marks};
+pub use defs::{Act, Budget, Policy, QueueDef, ReservationDef, ReservedNodes, TenantDef};
+pub use entry::{ArrayGroup, Entry, Run, State};
+pub use ledger::{Ledger, Past};
+pub use preempt::price;
+pub use private::Site;
+pub use proto_model::Eta;
+pub use why::{Cause, Why};

@@ -1,0 +1,237 @@
+//! Who yields: the cheapest set of running jobs that makes room, and none that would not help.
+//!
+//! The price of a job is the work that is lost, in GPU-seconds since it was last saved, and what its restart costs: the
+//! time that its user says for all its GPUs, and a second per rank.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use controller_scheduler::{Hidden, Need};
+use controller_topology::NodeIx;
+use proto_model::{JobUid, Timestamp, Within};
+
+use crate::{book::Book, entry::Entry, pass::Pass, plan::Wish};
+
+/// Running jobs that are thought of for one job at most, the cheapest first.
+const THOUGHT_OF: usize = 512;
+
+/// Places that are tried for a job that must stay in one.
+const PLACES: usize = 16;
+
+/// Tries to do with fewer.
+const SPARED: usize = 32;
+
+/// What stopping a job now costs, in GPU-seconds.
+#[must_use]
+pub fn price(entry: &Entry, now: Timestamp) -> u64 {
+    let Some(run) = entry.run() else { return 0 };
+    let mut lost = now.since(run.saved.unwrap_or(run.started));
+    if let Some(every) = entry.preemption.checkpoint_every {
+        lost = lost.min(every);
+    }
+    let lost = lost + entry.preemption.restart_cost.unwrap_or_default();
+    let ranks = u64::from(entry.nodes_held()) * u64::from(entry.ranks_per_node);
+    lost.as_secs().saturating_mul(run.gpus().max(1)).saturating_add(ranks)
+}
+
+/// Running jobs that may be stopped for one that waits.
+pub(crate) struct Victims<'a> {
+    list: Vec<(u64, &'a Arc<Entry>)>,
+}
+
+impl<'a> Victims<'a> {
+    /// Those of lower priority that may be stopped; and, for a queue below its guarantee, those of queues of the same
+    /// tenant that hold more than theirs.
+    pub(crate) fn for_priority(pass: &Pass<'a>, entry: &Entry, reclaim: bool) -> Self {
+        let policy = &pass.book.policy;
+        let may = |victim: &Entry| {
+            let lower = policy.preemption
+                && victim.priority < entry.priority
+                && victim.preemption.preemptible
+                && victim.preempted < policy.preemptions_max;
+            let borrowed = reclaim
+                && victim.id.tenant == entry.id.tenant
+                && victim.queue != entry.queue
+                && pass.over_guarantee(victim);
+            (lower || borrowed) && !pass.book.marks.privates.has_right(victim.uid)
+        };
+        Self::of(pass, may)
+    }
+
+    pub(crate) fn of(pass: &Pass<'a>, may: impl Fn(&Entry) -> bool) -> Self {
+        let jobs = pass.book.running.iter().filter_map(|uid| pass.book.jobs.get(uid));
+        let mut list: Vec<(u64, &Arc<Entry>)> = jobs
+            .filter(|victim| {
+                let running = victim.run().is_some_and(|run| run.ending.is_none());
+                running && !pass.yielding.contains(&victim.uid) && may(victim)
+            })
+            .map(|victim| (price(victim, pass.now), victim))
+            .collect();
+        // The cheapest per GPU first.
+        list.sort_by_key(|(price, victim)| {
+            let gpus = victim.run().map_or(1, |run| run.gpus().max(1));
+            (price.saturating_mul(1000) / gpus, victim.uid)
+        });
+        list.truncate(THOUGHT_OF);
+        Self { list }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The cheapest set that was found, wherever; where, is in the pass's choice.
+    pub(crate) fn greedy_anywhere(&self, pass: &mut Pass<'a>, need: &Need) -> Option<Vec<&'a Arc<Entry>>> {
+        let list: Vec<&Arc<Entry>> = self.list.iter().map(|(_, victim)| *victim).collect();
+        self.greedy(pass, need, &list, &[])
+    }
+
+    /// The cheapest ones that hold so many GPUs together.
+    pub(crate) fn worth(&self, gpus: u64) -> Option<Vec<JobUid>> {
+        let mut sum = 0;
+        let mut enough = self.list.iter().take_while(|(_, victim)| {
+            let more = sum < gpus;
+            sum += victim.run().map_or(0, crate::entry::Run::gpus);
+            more
+        });
+        let list: Vec<JobUid> = enough.by_ref().map(|(_, victim)| victim.uid).collect();
+        (sum >= gpus).then_some(list)
+    }
+
+    /// Of those that are just being stopped the longest time that this may take; of the others their grace.
+    pub(crate) fn longest_grace(&self, book: &Book) -> Duration {
+        let step = book.policy.step;
+        self.list.iter().map(|(_, victim)| victim.grace).max().unwrap_or_default() + step
+    }
+
+    /// The cheapest set that was found, if stopping it lets the job start as soon as they have ended.
+    pub(crate) fn choose(
+        &self,
+        pass: &mut Pass<'a>,
+        entry: &Entry,
+        wish: &Wish,
+        forbidden: &[NodeIx],
+    ) -> Option<Vec<JobUid>> {
+        let need = Need { nodes: wish.nodes - entry.need.spares, ..entry.need.clone() };
+        let mut best: Option<(u64, Vec<&Arc<Entry>>)> = None;
+        for list in self.by_place(pass, &need) {
+            if let Some(found) = self.greedy(pass, &need, &list, forbidden) {
+                let cost = found.iter().map(|victim| price(victim, pass.now)).sum();
+                if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                    best = Some((cost, found));
+                }
+            }
+        }
+        let (_, found) = best?;
+        // What they hold must not be planned for somebody ahead.
+        let mut plan = pass.plan.clone();
+        let mut latest = 0;
+        for victim in &found {
+            let from = plan.grid.floor(pass.now.plus(victim.grace));
+            latest = latest.max(from);
+            if let Some(nodes) = pass.book.cache.nodes.get(&victim.uid) {
+                plan.free(nodes.iter().map(|(node, _)| *node), from);
+            }
+        }
+        let step = plan.earliest(wish)?.0;
+        (step <= latest + 1).then(|| found.iter().map(|victim| victim.uid).collect())
+    }
+
+    /// Of a job that must stay in one place the victims by place, the places with the cheapest ones first.
+    fn by_place(&self, pass: &Pass<'a>, need: &Need) -> Vec<Vec<&'a Arc<Entry>>> {
+        if need.within == Within::Fabric {
+            return vec![self.list.iter().map(|(_, victim)| *victim).collect()];
+        }
+        let mut places: BTreeMap<u32, (u64, Vec<&'a Arc<Entry>>)> = BTreeMap::new();
+        for (price, victim) in &self.list {
+            let Some(nodes) = pass.book.cache.nodes.get(&victim.uid) else { continue };
+            let place = |node: &NodeIx| pass.plan.nodes.get(node.index()).map(|node| node.pod);
+            let mut pods: Vec<u32> = nodes.iter().filter_map(|(node, _)| place(node)).collect();
+            pods.sort_unstable();
+            pods.dedup();
+            for pod in pods {
+                let (sum, list) = places.entry(pod).or_default();
+                *sum += price;
+                list.push(victim);
+            }
+        }
+        let mut places: Vec<(u64, Vec<&'a Arc<Entry>>)> = places.into_values().collect();
+        places.sort_by_key(|(sum, list)| (*sum, list.first().map(|victim| victim.uid)));
+        places.truncate(PLACES);
+        places.into_iter().map(|(_, list)| list).collect()
+    }
+
+    /// Takes the cheapest ones until there is a gang, then spares those without which there is one too.
+    fn greedy(
+        &self,
+        pass: &mut Pass<'a>,
+        need: &Need,
+        list: &[&'a Arc<Entry>],
+        forbidden: &[NodeIx],
+    ) -> Option<Vec<&'a Arc<Entry>>> {
+        let hidden = Hidden::of(pass.snapshot.yard(), forbidden.iter().copied());
+        let mut gone: Vec<&'a Arc<Entry>> = Vec::new();
+        let (mut found, mut freed) = (false, 0_u64);
+        let mut next = 1_u64;
+        for victim in list {
+            release(pass, victim);
+            gone.push(victim);
+            freed += u64::from(victim.nodes_held());
+            // For large gangs not every single one is worth a try.
+            if freed >= next || gone.len() == list.len() {
+                found = pass.placer.choose(pass.snapshot.yard(), need, Some(&hidden), &mut pass.choice);
+                if found {
+                    break;
+                }
+                next = freed + freed / 8 + 1;
+            }
+        }
+        if found {
+            self.spare(pass, need, &hidden, &mut gone);
+            // Once more for all that are left, so that the choice is the last one that was found.
+            found = pass.placer.choose(pass.snapshot.yard(), need, Some(&hidden), &mut pass.choice);
+        }
+        for victim in &gone {
+            hold(pass, victim);
+        }
+        found.then_some(gone)
+    }
+
+    fn spare(&self, pass: &mut Pass<'a>, need: &Need, hidden: &Hidden, gone: &mut Vec<&'a Arc<Entry>>) {
+        // Those on none of the nodes first.
+        let taken: std::collections::BTreeSet<NodeIx> =
+            pass.choice.nodes.iter().chain(&pass.choice.spares).map(|pick| pick.node).collect();
+        gone.retain(|victim| {
+            let nodes = pass.book.cache.nodes.get(&victim.uid);
+            let helps = nodes.is_some_and(|nodes| nodes.iter().any(|(node, _)| taken.contains(node)));
+            if !helps {
+                hold(pass, victim);
+            }
+            helps
+        });
+        // Then the dearest that can be done without.
+        let mut order: Vec<(u64, JobUid)> =
+            gone.iter().map(|victim| (price(victim, pass.now), victim.uid)).collect();
+        order.sort_unstable_by(|a, b| b.cmp(a));
+        for (_, uid) in order.into_iter().take(SPARED) {
+            let Some(at) = gone.iter().position(|victim| victim.uid == uid) else { continue };
+            hold(pass, gone[at]);
+            if pass.placer.choose(pass.snapshot.yard(), need, Some(hidden), &mut pass.choice) {
+                gone.remove(at);
+            } else {
+                release(pass, gone[at]);
+            }
+        }
+    }
+}
+
+pub(crate) fn release(pass: &mut Pass<'_>, victim: &Entry) {
+    if let Some(run) = victim.run() {
+        pass.snapshot.release(&victim.id.tenant, &run.placement);
+    }
+}
+
+pub(crate) fn hold(pass: &mut Pass<'_>, victim: &Entry) {
+    if let Some(run) = victim.run() {
+        pass.snapshot.hold(&victim.id.tenant, &run.placement);
+    }
+}

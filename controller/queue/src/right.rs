@@ -1,0 +1,185 @@
+//! Jobs with a right to run: they start where their guarantee is bound, or where there is room, and whoever has no right
+//! there yields.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use controller_scheduler::{Hidden, Need};
+use controller_topology::NodeIx;
+use proto_model::JobUid;
+
+use crate::{
+    entry::Entry,
+    pass::{Pass, picks},
+    plan::Wish,
+    preempt::{Victims, hold, price, release},
+    why::{Cause, Why},
+};
+
+impl<'a> Pass<'a> {
+    /// True if it starts.
+    pub(crate) fn start_entitled(&mut self, entry: &'a Arc<Entry>, mut wish: Wish, why: &mut Why) -> bool {
+        let Some((target, nodes)) = self.privates.target(&entry.id.tenant, entry.uid) else { return false };
+        let need = Need { nodes, ..entry.need.clone() };
+        wish.nodes = nodes + entry.need.spares;
+        if !self.may_start() {
+            why.causes.push(Cause::Later);
+            return false;
+        }
+        let (quota, _) = self.plan.room(&wish);
+        if quota && (self.on_target(entry, &need, &wish, &target) || self.elsewhere(entry, &need, &wish)) {
+            return true;
+        }
+        let chosen =
+            if quota { self.who_yields(entry, &need, &target) } else { self.own_yield(entry, &wish) };
+        let ending = self.ending_on(&target);
+        match chosen {
+            Some(chosen) if !chosen.is_empty() => self.stop(entry, &chosen, "Reclaimed", why),
+            _ if ending.is_empty() => why.causes.push(Cause::Scattered),
+            _ => why.causes.push(Cause::Yielding(ending)),
+        }
+        let planned = self.plan.earliest(&wish);
+        self.plan_for(entry, &wish, planned, why);
+        false
+    }
+
+    /// Everything but some nodes.
+    fn all_but(&self, nodes: &[NodeIx]) -> Hidden {
+        let nodes: BTreeSet<NodeIx> = nodes.iter().copied().collect();
+        let others = (0..self.plan.nodes.len()).map(NodeIx::at).filter(|node| !nodes.contains(node));
+        Hidden::of(self.snapshot.yard(), others)
+    }
+
+    fn on_target(&mut self, entry: &'a Arc<Entry>, need: &Need, wish: &Wish, target: &[NodeIx]) -> bool {
+        let hidden = self.all_but(target);
+        if !self.placer.choose(self.snapshot.yard(), need, Some(&hidden), &mut self.choice) {
+            return false;
+        }
+        let picks = picks(&self.choice);
+        self.begin(entry, wish, &picks);
+        true
+    }
+
+    /// On other nodes, if its guarantee can be bound to those.
+    fn elsewhere(&mut self, entry: &'a Arc<Entry>, need: &Need, wish: &Wish) -> bool {
+        let forbidden = self.forbidden(entry, wish.length);
+        let hidden = Hidden::of(self.snapshot.yard(), forbidden.iter().copied());
+        if !self.placer.choose(self.snapshot.yard(), need, Some(&hidden), &mut self.choice) {
+            return false;
+        }
+        let picks = picks(&self.choice);
+        let nodes = picks.iter().map(|(node, _)| *node).collect();
+        if !self.privates.bind(&entry.id.tenant, entry.uid, &nodes, self.book) {
+            return false;
+        }
+        self.begin(entry, wish, &picks);
+        true
+    }
+
+    /// Jobs that are being stopped on some nodes.
+    fn ending_on(&self, target: &[NodeIx]) -> Vec<JobUid> {
+        let ending = |uid: &&JobUid| {
+            let stopped = self.yielding.contains(uid)
+                || self
+                    .book
+                    .jobs
+                    .get(uid)
+                    .and_then(|entry| entry.run())
+                    .is_some_and(|run| run.ending.is_some());
+            stopped && self.touches(**uid, target)
+        };
+        self.book.running.iter().filter(ending).copied().collect()
+    }
+
+    fn touches(&self, uid: JobUid, target: &[NodeIx]) -> bool {
+        let nodes = self.book.cache.nodes.get(&uid);
+        nodes.is_some_and(|nodes| nodes.iter().any(|(node, _)| target.contains(node)))
+    }
+
+    /// The cheaper of two ways: everybody without a right on the bound nodes, or the cheapest set anywhere to whose
+    /// nodes the guarantee can be bound.
+    fn who_yields(&mut self, entry: &'a Arc<Entry>, need: &Need, target: &[NodeIx]) -> Option<Vec<JobUid>> {
+        let cost = |pass: &Self, list: &[&'a Arc<Entry>]| -> u64 {
+            list.iter().map(|victim| price(victim, pass.now)).sum()
+        };
+        let here = self.yield_on(need, target, false).or_else(|| self.yield_on(need, target, true));
+        let book = self.book;
+        let all = Victims::of(self, |victim| !book.marks.privates.has_right(victim.uid));
+        let there = all.greedy_anywhere(self, need).filter(|_| {
+            let nodes = picks(&self.choice).iter().map(|(node, _)| *node).collect();
+            let mut privates = self.privates.clone();
+            privates.bind(&entry.id.tenant, entry.uid, &nodes, book)
+        });
+        let best = match (here, there) {
+            (Some(here), Some(there)) if cost(self, &there) < cost(self, &here) => {
+                // It will start there when they have ended, because its guarantee is bound to those nodes from now on.
+                let nodes = there
+                    .iter()
+                    .filter_map(|victim| book.cache.nodes.get(&victim.uid))
+                    .flat_map(|nodes| nodes.iter().map(|(node, _)| *node))
+                    .collect::<BTreeSet<NodeIx>>();
+                let chosen: BTreeSet<NodeIx> = picks(&self.choice).iter().map(|(node, _)| *node).collect();
+                if !nodes.is_empty() {
+                    self.privates.bind(&entry.id.tenant, entry.uid, &chosen, book);
+                }
+                there
+            }
+            (Some(here), _) => here,
+            (None, there) => there?,
+        };
+        Some(best.iter().map(|victim| victim.uid).collect())
+    }
+
+    /// Who must yield on these nodes; `astray`: those too whose right is bound elsewhere.
+    fn yield_on(&mut self, need: &Need, target: &[NodeIx], astray: bool) -> Option<Vec<&'a Arc<Entry>>> {
+        let book = self.book;
+        let mut gone: Vec<&'a Arc<Entry>> = Vec::new();
+        for entry in book.running.iter().filter_map(|uid| book.jobs.get(uid)) {
+            let ends =
+                entry.run().is_some_and(|run| run.ending.is_some()) || self.yielding.contains(&entry.uid);
+            let may = ends || !book.marks.privates.has_right(entry.uid) || astray && self.is_astray(entry);
+            if may && self.touches(entry.uid, target) {
+                gone.push(entry);
+            }
+        }
+        gone.iter().for_each(|victim| release(self, victim));
+        let hidden = self.all_but(target);
+        let found = self.placer.choose(self.snapshot.yard(), need, Some(&hidden), &mut self.choice);
+        if found {
+            // Those without whom it works too stay.
+            let mut at = 0;
+            while at < gone.len() {
+                hold(self, gone[at]);
+                if self.placer.choose(self.snapshot.yard(), need, Some(&hidden), &mut self.choice) {
+                    gone.remove(at);
+                } else {
+                    release(self, gone[at]);
+                    at += 1;
+                }
+            }
+        }
+        gone.iter().for_each(|victim| hold(self, victim));
+        let stopped = |victim: &&Arc<Entry>| {
+            let ending = victim.run().is_some_and(|run| run.ending.is_some());
+            !ending && !self.yielding.contains(&victim.uid)
+        };
+        found.then(|| gone.into_iter().filter(stopped).collect())
+    }
+
+    /// Whether a job runs on other nodes than those where it has a right to.
+    fn is_astray(&self, entry: &Entry) -> bool {
+        let Some((target, _)) = self.privates.target(&entry.id.tenant, entry.uid) else { return false };
+        let target: BTreeSet<NodeIx> = target.into_iter().collect();
+        let nodes = self.book.cache.nodes.get(&entry.uid);
+        nodes.is_some_and(|nodes| nodes.iter().any(|(node, _)| !target.contains(node)))
+    }
+
+    /// The tenant's own jobs without a right fill its limit: the cheapest of them yield.
+    fn own_yield(&mut self, entry: &'a Arc<Entry>, wish: &Wish) -> Option<Vec<JobUid>> {
+        let book = self.book;
+        let own = Victims::of(self, |victim| {
+            victim.id.tenant == entry.id.tenant && !book.marks.privates.has_right(victim.uid)
+        });
+        let wanted = u64::from(wish.nodes) * u64::from(wish.gpus);
+        own.worth(wanted)
+    }
+}

@@ -1,0 +1,6 @@
+//! The queue's promises, by example and by random replays.
+
+mod order;
+mod safety;
+mod special;
+mod world;

@@ -1,0 +1,1 @@
+//! Preemption, reservations, arrays, elastic jobs.

@@ -1,0 +1,134 @@
+//! Small clusters and jobs.
+
+use std::{sync::Arc, time::Duration};
+
+use controller_scheduler::{Gate, Need, RailNeed, Snapshot};
+use controller_topology::RailSet;
+use proto_model::{
+    Fabric, Gpu, Inventory, JobId, JobName, JobUid, Leaf, LinkGroup, Names, Nic, NodeName, QueueName, Rail,
+    TenantName, Timestamp,
+};
+
+use crate::{Book, Entry, Policy, TenantDef, trial::TrialJob};
+
+pub(super) const GPUS: u32 = 4;
+pub(super) const RAILS: u32 = 4;
+
+pub(super) fn tenant(name: &str) -> TenantName {
+    TenantName::new(name).unwrap()
+}
+
+pub(super) fn queue(name: &str) -> QueueName {
+    QueueName::new(name).unwrap()
+}
+
+pub(super) fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub(super) fn at(seconds: u64) -> Timestamp {
+    Timestamp(seconds * 1000)
+}
+
+pub(super) fn node(number: u32) -> NodeName {
+    NodeName::new(format!("n{number:04}")).unwrap()
+}
+
+/// Pods of so many nodes each, nodes of four GPUs on four rails.
+pub(super) fn cluster(pods: &[u32]) -> Snapshot {
+    let mut fabric = Fabric::default();
+    fabric.rails.extend((0..RAILS).map(|index| Rail { index, name: format!("r{index}") }));
+    let mut first = 0;
+    for (pod, size) in pods.iter().enumerate() {
+        let names = Names::of((first..first + size).map(|number| node(number).to_string()));
+        first += size;
+        for rail in 0..RAILS {
+            let leaf = format!("l{pod:03}-{rail}");
+            let pod = format!("p{pod:03}");
+            fabric.leaves.push(Leaf { name: leaf.clone(), rail, pod, ..Leaf::default() });
+            let (nodes, nic) = (names.clone(), format!("mlx5_{rail}"));
+            fabric.link_groups.push(LinkGroup { nodes, nic, leaf, speed_mbps: 1, ..LinkGroup::default() });
+        }
+    }
+    let gpu = |index| Gpu {
+        index,
+        uuid: String::new(),
+        model: String::new(),
+        pci_address: String::new(),
+        numa_node: None,
+        memory_bytes: 0,
+    };
+    let nic = |rail: u32| Nic {
+        device: format!("mlx5_{rail}"),
+        netdev: format!("eth{rail}"),
+        pci_address: String::new(),
+        numa_node: None,
+        rail,
+        address: None,
+        mtu: 0,
+        speed_mbps: 0,
+        up: true,
+        gid_index: None,
+    };
+    let inventory = Inventory {
+        gpus: (0..GPUS).map(gpu).collect(),
+        nics: (0..RAILS).map(nic).collect(),
+        ..Inventory::default()
+    };
+    let inventory = Arc::new(inventory);
+    let mut snapshot = Snapshot::new(Some(&fabric));
+    for number in 0..first {
+        snapshot.set_node(&node(number), &inventory, Gate::default());
+    }
+    snapshot
+}
+
+/// Whole nodes.
+pub(super) fn nodes(count: u32) -> Need {
+    Need::plain(count, GPUS, RailNeed::Exactly(RailSet::first(RAILS)))
+}
+
+/// A part of one node.
+pub(super) fn part(gpus: u32) -> Need {
+    Need::plain(1, gpus, RailNeed::Any(gpus))
+}
+
+pub(super) fn uid(number: u64) -> JobUid {
+    JobUid::ordered(Timestamp(number), 0, number.to_be_bytes())
+}
+
+/// Job `number` of tenant t, submitted at a second, with its true length as its limit.
+pub(super) fn job(number: u64, need: Need, submitted: u64, length: u64) -> TrialJob {
+    job_of("t", number, need, submitted, length)
+}
+
+pub(super) fn job_of(who: &str, number: u64, need: Need, submitted: u64, length: u64) -> TrialJob {
+    let id = JobId { tenant: tenant(who), name: JobName::new(format!("j{number}")).unwrap() };
+    let mut entry = Entry::plain(uid(number), id, need, at(submitted));
+    entry.limit = Some(secs(length));
+    TrialJob { entry, length: secs(length) }
+}
+
+pub(super) fn policy() -> Policy {
+    Policy { step: secs(1), ..Policy::default() }
+}
+
+/// A book with tenant t.
+pub(super) fn book() -> Book {
+    let mut book = Book::new(policy());
+    book.set_tenant(&tenant("t"), Some(TenantDef::default()));
+    book
+}
+
+/// Numbers that are the same in every run (splitmix64).
+pub(super) struct Dice(pub(super) u64);
+
+impl Dice {
+    pub(super) fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ z >> 31) % end
+    }
+}

@@ -1,0 +1,221 @@
+//! A bare replay: jobs of known length go through a [`Book`] in virtual time, every start and every pass is proved. For
+//! tests and figures of the queue; the simulator does more.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use controller_scheduler::{Placer, Snapshot};
+use controller_topology::RailSet;
+use proto_model::{JobUid, Placement, Timestamp};
+
+use crate::{
+    book::Book,
+    check::{check, check_rights},
+    defs::{Act, Budget},
+    entry::{Entry, State},
+    ledger::Past,
+};
+
+/// Passes at one time at most: each but the first because the one before has stopped somebody without grace.
+const PASSES: usize = 32;
+
+/// A job with what it will really take.
+#[derive(Debug, Clone)]
+pub struct TrialJob {
+    /// As it is submitted.
+    pub entry: Entry,
+    /// How long it runs if nobody stops it.
+    pub length: Duration,
+}
+
+/// What became of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Row {
+    /// Each start.
+    pub starts: Vec<Timestamp>,
+    /// The nodes of the last start.
+    pub nodes: usize,
+    /// Its end.
+    pub end: Option<Timestamp>,
+    /// When it was first planned to start, at its submit.
+    pub planned: Option<Timestamp>,
+}
+
+/// A replay under way.
+#[derive(Debug, Clone)]
+pub struct Trial {
+    /// The queue.
+    pub book: Book,
+    /// The cluster.
+    pub snapshot: Snapshot,
+    /// What became of every job.
+    pub rows: BTreeMap<JobUid, Row>,
+    /// What the proofs found; empty if all is well.
+    pub faults: Vec<String>,
+    /// Asks for a plan of all jobs at every submit.
+    pub forecasts: bool,
+    placer: Placer,
+    lengths: BTreeMap<JobUid, Duration>,
+    ends: BTreeSet<(Timestamp, JobUid)>,
+    /// Jobs that are being stopped, and that wait again then.
+    stops: BTreeSet<(Timestamp, JobUid)>,
+}
+
+impl Trial {
+    /// A cluster with a queue.
+    #[must_use]
+    pub fn new(book: Book, snapshot: Snapshot) -> Self {
+        Self {
+            book,
+            snapshot,
+            rows: BTreeMap::new(),
+            faults: Vec::new(),
+            forecasts: false,
+            placer: Placer::default(),
+            lengths: BTreeMap::new(),
+            ends: BTreeSet::new(),
+            stops: BTreeSet::new(),
+        }
+    }
+
+    /// Replays jobs, which must be in the order of their submits, to the last end, or to the time at which nothing
+    /// happens any more.
+    pub fn run(&mut self, jobs: &[TrialJob]) {
+        self.run_until(jobs, Timestamp(u64::MAX));
+    }
+
+    /// The same up to a time.
+    pub fn run_until(&mut self, jobs: &[TrialJob], until: Timestamp) {
+        let mut jobs = jobs.iter().peekable();
+        let mut idle = 0;
+        loop {
+            let submit = jobs.peek().map(|job| job.entry.submitted);
+            let own =
+                [self.ends.first(), self.stops.first()].into_iter().flatten().map(|(time, _)| *time).min();
+            let Some(now) = [submit, own, self.book.next_look()].into_iter().flatten().min() else { return };
+            if now > until {
+                return;
+            }
+            // Only looks: they end when nothing comes of them.
+            idle = if submit == Some(now) || own == Some(now) { 0 } else { idle + 1 };
+            if idle > 10_000 {
+                return;
+            }
+            self.end_jobs(now);
+            let mut new = Vec::new();
+            while let Some(job) = jobs.next_if(|job| job.entry.submitted <= now) {
+                self.lengths.insert(job.entry.uid, job.length);
+                self.rows.entry(job.entry.uid).or_default();
+                self.book.set_job(job.entry.uid, Some(Arc::new(job.entry.clone())));
+                new.push(job.entry.uid);
+            }
+            self.pass(now);
+            if self.forecasts && !new.is_empty() {
+                self.book.forecast(&mut self.snapshot, &mut self.placer, now);
+                for uid in new {
+                    let eta = self.book.eta(uid).map(|eta| eta.start);
+                    if let Some(row) = self.rows.get_mut(&uid) {
+                        row.planned = eta.or(row.starts.first().copied());
+                    }
+                }
+            }
+        }
+    }
+
+    fn end_jobs(&mut self, now: Timestamp) {
+        while let Some((time, uid)) = self.ends.first().copied().filter(|(time, _)| *time <= now) {
+            self.ends.pop_first();
+            self.give_back(uid, time, true);
+            self.book.set_job(uid, None);
+            if let Some(row) = self.rows.get_mut(&uid) {
+                row.end = Some(time);
+            }
+        }
+        while let Some((time, uid)) = self.stops.first().copied().filter(|(time, _)| *time <= now) {
+            self.stops.pop_first();
+            if let Some(entry) = self.give_back(uid, time, false) {
+                let waiting = Entry { preempted: entry.preempted + 1, ..entry.waiting() };
+                self.book.set_job(uid, Some(Arc::new(waiting)));
+            }
+        }
+    }
+
+    fn give_back(&mut self, uid: JobUid, time: Timestamp, whole: bool) -> Option<Arc<Entry>> {
+        let entry = Arc::clone(self.book.job(uid)?);
+        if let Some(past) = Past::of(&entry, time, whole) {
+            self.book.remember(&past);
+        }
+        if let Some(run) = entry.run() {
+            self.snapshot.release(&entry.id.tenant, &run.placement);
+        }
+        Some(entry)
+    }
+
+    fn pass(&mut self, now: Timestamp) {
+        for _ in 0..PASSES {
+            let before = self.book.clone();
+            let acts = self.book.pass(&mut self.snapshot, &mut self.placer, now, Budget::ALL);
+            if let Err(breaches) = check(&before, &acts, now) {
+                self.faults.extend(breaches.iter().map(|breach| format!("{now}: {breach}")));
+            }
+            if let Err(breaches) = check_rights(&self.book, &acts) {
+                self.faults.extend(breaches.iter().map(|breach| format!("{now}: {breach}")));
+            }
+            let mut again = false;
+            for act in acts {
+                match act {
+                    Act::Start { uid, placement } => self.start(uid, placement, now),
+                    Act::Preempt { victim, grace, .. } | Act::Shrink { victim, grace, .. } => {
+                        again |= grace.is_zero();
+                        self.stop(victim, grace, now);
+                    }
+                    Act::Grow { uid, grace, .. } => {
+                        again |= grace.is_zero();
+                        self.stop(uid, grace, now);
+                    }
+                }
+            }
+            if !again {
+                return;
+            }
+            self.end_jobs(now);
+        }
+        self.faults.push(format!("{now}: jobs are stopped without end"));
+    }
+
+    fn start(&mut self, uid: JobUid, placement: Placement, now: Timestamp) {
+        let Some(entry) = self.book.job(uid).cloned() else { return };
+        for place in placement.nodes.iter().chain(&placement.spares) {
+            let held = self.snapshot.held(&place.node);
+            let gpus = place.gpus.iter().fold(0, |set, gpu| set | 1_u64 << (gpu % 64));
+            let rails: RailSet = place.nics.iter().map(|nic| nic.rail).collect();
+            if held.gpus & gpus != 0 || !held.rails.and(rails).is_empty() || held.whole {
+                self.faults.push(format!("{now}: job {uid} starts on {}, which is held", place.node));
+            }
+        }
+        self.snapshot.hold(&entry.id.tenant, &placement);
+        let nodes = placement.nodes.len();
+        self.book.set_job(uid, Some(Arc::new(entry.running(Arc::new(placement), now))));
+        let length = self.lengths.get(&uid).copied().unwrap_or_default();
+        self.ends.insert((now.plus(length), uid));
+        let row = self.rows.entry(uid).or_default();
+        row.starts.push(now);
+        row.nodes = nodes;
+    }
+
+    fn stop(&mut self, uid: JobUid, grace: Duration, now: Timestamp) {
+        let Some(entry) = self.book.job(uid).cloned() else { return };
+        let State::Running(run) = &entry.state else { return };
+        let end = now.plus(grace);
+        self.ends.retain(|(time, other)| *other != uid || *time <= end);
+        if !self.ends.iter().any(|(_, other)| *other == uid) {
+            self.stops.insert((end, uid));
+        }
+        let run = crate::entry::Run { ending: Some(end), ..run.clone() };
+        self.book
+            .set_job(uid, Some(Arc::new(Entry { state: State::Running(run), ..entry.as_ref().clone() })));
+    }
+}
