@@ -6,6 +6,7 @@ mod fabric;
 mod jobs;
 mod rails;
 mod resources;
+mod simulate;
 mod values;
 
 pub use cluster::{ConfigCommand, NodeCommand, RoleArg, TenantCommand};
@@ -14,6 +15,7 @@ pub use fabric::{DocumentFormat, ExportFormat, FabricCommand, Generate, Show, To
 pub use jobs::{Cancel, Explain, Logs, Plan, Submit};
 pub use rails::{Drain, RailCommand};
 pub use resources::{Apply, Delete, DeleteNoun, Describe, DescribeNoun, Get, GetNoun, PhaseArg};
+pub use simulate::{PolicyArg, Simulate, SimulationOutput};
 pub use values::{Output, Rate, parse_duration, parse_label, parse_ranks, parse_speed};
 
 use std::path::PathBuf;
@@ -87,6 +89,7 @@ pub enum Command {
     /// Show the fabric, hand it on to other schedulers, and compare it with the cables that are there
     #[command(subcommand)]
     Topology(TopologyCommand),
+    Simulate(Simulate),
     /// Create or replace what a file describes: Fabric, Tenant and Job documents
     Apply(Apply),
     /// Delete a job that has ended, a tenant, a node or the fabric

@@ -13,6 +13,7 @@ mod node;
 mod plan;
 mod rail;
 mod shell;
+mod simulate;
 mod submit;
 mod tenant;
 mod topology;
@@ -40,6 +41,7 @@ pub fn run(cli: &Cli) -> Result<(), Error> {
         Command::Completion { shell } => return shell::completion(*shell),
         Command::Man { dir } => return shell::man(dir),
         Command::Fabric(command) => return fabric::run(command),
+        Command::Simulate(args) => return simulate::simulate(args),
         Command::Config(command) => return configuration::run(command, &Environment::of_process()),
         _ => {}
     }
@@ -80,7 +82,11 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Version { client } => version(*client, api).await,
         Command::Dev(command) => print(&dev::run(command, &env, now()).await?),
         // Done before there was a runtime.
-        Command::Completion { .. } | Command::Man { .. } | Command::Config(_) | Command::Fabric(_) => Ok(()),
+        Command::Completion { .. }
+        | Command::Man { .. }
+        | Command::Config(_)
+        | Command::Fabric(_)
+        | Command::Simulate(_) => Ok(()),
     }
 }
 

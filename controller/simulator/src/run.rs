@@ -131,7 +131,9 @@ pub fn run(
     loop {
         let submit = jobs.get(next).map(|job| job.submit);
         let event = this.events.peek().map(|Reverse((at, _))| *at);
-        let Some(at) = [submit, event].into_iter().flatten().min() else { break };
+        let Some(due) = [submit, event].into_iter().flatten().min() else { break };
+        // Time alone may change a decision, but not after all is over.
+        let at = scheduler.next_look().filter(|look| *look > now).map_or(due, |look| look.min(due));
         this.series.until(at, &this.gauge);
         now = at;
         while let Some(Reverse((_, event))) =
@@ -213,8 +215,9 @@ impl<'a> Loop<'a> {
         self.snapshot.release(&of.id.tenant, &running.placement);
         self.change(&running.taken, false);
         watch.end(now, of);
-        scheduler.end(job, self.jobs, now);
-        if matches!(event, Event::Ended(..)) {
+        let whole = matches!(event, Event::Ended(..));
+        scheduler.end(job, self.jobs, now, whole);
+        if whole {
             self.rows[job].end = Some(now);
             self.ended += 1;
             return;

@@ -70,7 +70,7 @@ impl Scheduler for Easy {
         self.queue.push(Class::of(&jobs[job]), job);
     }
 
-    fn end(&mut self, job: usize, _: &[SimJob], _: Timestamp) {
+    fn end(&mut self, job: usize, _: &[SimJob], _: Timestamp, _: bool) {
         self.lot.give(job);
         if let Some(end) = self.ends.get(job) {
             self.running.remove(&(*end, job));

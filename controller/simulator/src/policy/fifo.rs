@@ -43,7 +43,7 @@ impl Scheduler for Fifo {
         self.queue.push_back(job);
     }
 
-    fn end(&mut self, job: usize, _: &[SimJob], _: Timestamp) {
+    fn end(&mut self, job: usize, _: &[SimJob], _: Timestamp, _: bool) {
         self.lot.give(job);
     }
 

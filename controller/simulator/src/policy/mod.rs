@@ -41,11 +41,16 @@ pub trait Scheduler {
     /// A job is queued; again, after it was stopped.
     fn submit(&mut self, job: usize, jobs: &[SimJob], now: Timestamp);
 
-    /// A running job has ended, or was stopped.
-    fn end(&mut self, job: usize, jobs: &[SimJob], now: Timestamp);
+    /// A running job has ended; or it was stopped, and will be queued again: then it has not run as a whole.
+    fn end(&mut self, job: usize, jobs: &[SimJob], now: Timestamp, whole: bool);
 
     /// A server takes new jobs, or no longer does.
     fn node(&mut self, node: NodeIx, open: bool, now: Timestamp);
+
+    /// When time alone may change a decision.
+    fn next_look(&self) -> Option<Timestamp> {
+        None
+    }
 
     /// After events: who starts where, in this order. The snapshot is as it was found when this returns.
     fn pass(&mut self, snapshot: &mut Snapshot, jobs: &[SimJob], now: Timestamp) -> Vec<Act>;

@@ -1,0 +1,106 @@
+//! What is said about simulations and their logs.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, ValueEnum};
+
+use super::parse_duration;
+
+/// How a simulation is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum SimulationOutput {
+    /// A summary for people
+    #[default]
+    Table,
+    /// Summary and every job of every scheduler
+    Json,
+    /// Every job of every scheduler; the summary goes to standard error
+    Csv,
+}
+
+/// Who decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PolicyArg {
+    /// The code of the controller
+    Ours,
+    /// EASY backfill with tree best fit, as Slurm does it
+    Easy,
+    /// First come, first served, with tree best fit
+    Fifo,
+    /// First come, first served, on random servers
+    Random,
+}
+
+const HELP: &str = "\
+Jobs of 1 to 7 GPUs share a server and hold no NIC; jobs of 8 and more take whole servers and all rails, so many that \
+all their GPUs find room (--whole-from, --shared-rails, --rails). Virtual clusters or groups of the trace are tenants, \
+whose quota is the whole cluster. Every placement of every scheduler is proved by the independent checkers; a violation \
+ends the command with 1. The same input gives the same output, to the byte.
+
+Load is the GPU time that the jobs hold / (GPUs of the cluster x time from the first submit to the last).";
+
+/// Replay a trace of jobs on a fabric, through the scheduler of the controller and beside others
+///
+/// Nothing is asked of a cluster, and nothing is written but what --out and --log say.
+#[derive(Debug, Args)]
+#[command(after_long_help = HELP)]
+pub struct Simulate {
+    /// Where: a Fabric document (YAML or JSON), a cabling list (CSV), or sizes such as nodes=512,rails=8,radix=64,pod=32
+    #[arg(long, value_name = "FILE|SIZES")]
+    pub fabric: String,
+    /// What: Philly CSV, Alibaba openb pods, the Standard Workload Format, or statistics of clusters (AcmeTrace); -
+    /// reads standard input
+    #[arg(long, value_name = "FILE")]
+    pub trace: PathBuf,
+    /// Which cluster of a file of statistics to draw jobs for; the one with the most GPUs per job if not given
+    #[arg(long, value_name = "NAME")]
+    pub cluster: Option<String>,
+    /// Stretch or press the times between submits until the jobs offer this load; 0.95 if not given
+    #[arg(long, value_name = "LOAD", conflicts_with = "speedup")]
+    pub load: Option<f64>,
+    /// Divide the times between submits by this, whatever load that gives
+    #[arg(long, value_name = "FACTOR")]
+    pub speedup: Option<f64>,
+    /// Only jobs submitted so long after the first one of the trace
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub from: Option<Duration>,
+    /// Only jobs submitted earlier than so long after the first one of the trace
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub until: Option<Duration>,
+    /// At most so many jobs; of statistics, so many are drawn (10000 if not given)
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<usize>,
+    /// Who decides, one beside the other
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["ours", "easy", "fifo", "random"])]
+    pub policy: Vec<PolicyArg>,
+    /// For all that is drawn
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Owners ask for at most so many times the time that they need, where the trace does not say it; 1: they know
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    pub estimate: f64,
+    /// GPUs of each server
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub gpus_per_node: u32,
+    /// Jobs of so many GPUs and more take whole servers
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub whole_from: u32,
+    /// Rails of jobs on whole servers; 0: all
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub rails: u32,
+    /// Rails that a job which shares its server holds for itself
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub shared_rails: u32,
+    /// End with 2 if a row of the trace cannot be used
+    #[arg(long)]
+    pub strict: bool,
+    /// Write summary.txt, summary.json, jobs.csv, and the plots as SVG and PNG into this folder
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Write what the controller's scheduler was told and what it decided, for railctl replay
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: SimulationOutput,
+}

@@ -1,0 +1,62 @@
+//! How far simulations are: a bar each where standard error is a terminal, else a line when one is done.
+
+use std::{io::IsTerminal as _, time::Instant};
+
+use controller_simulator::{Outcome, Watch};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// The bars.
+pub struct Progress {
+    bars: MultiProgress,
+    jobs: usize,
+    terminal: bool,
+}
+
+/// One of them.
+pub struct Bar {
+    bar: ProgressBar,
+    shown: usize,
+    begin: Instant,
+    terminal: bool,
+}
+
+impl Progress {
+    /// For so many jobs.
+    pub fn new(jobs: usize) -> Self {
+        let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(5));
+        Self { bars, jobs, terminal: std::io::stderr().is_terminal() }
+    }
+
+    /// For one scheduler.
+    pub fn bar(&self, name: &'static str) -> Bar {
+        let bar = self.bars.add(ProgressBar::new(self.jobs as u64));
+        let style =
+            ProgressStyle::with_template("{prefix:7} {wide_bar} {pos}/{len} jobs, {elapsed}, {eta} left");
+        if let Ok(style) = style {
+            bar.set_style(style);
+        }
+        bar.set_prefix(name);
+        Bar { bar, shown: 0, begin: Instant::now(), terminal: self.terminal }
+    }
+}
+
+impl Bar {
+    /// It has come to its end.
+    pub fn done(&mut self, outcome: &Outcome) {
+        self.bar.finish();
+        if !self.terminal {
+            let seconds = self.begin.elapsed().as_secs_f64();
+            eprintln!("{:<7} {} jobs in {seconds:.1} s", outcome.policy, outcome.rows.len());
+        }
+    }
+}
+
+impl Watch for Bar {
+    fn ended(&mut self, jobs: usize) {
+        // A bar is drawn a few times a second; to be told a hundred times a run is enough for it.
+        if jobs >= self.shown + 256 {
+            self.shown = jobs;
+            self.bar.set_position(jobs as u64);
+        }
+    }
+}
