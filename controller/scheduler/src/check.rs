@@ -18,6 +18,17 @@ pub enum Violation {
         /// Asked for.
         asked: usize,
     },
+    /// Not as many idle nodes as were asked for.
+    #[error("{placed} spare nodes are placed, {asked} were asked for")]
+    Spares {
+        /// Placed.
+        placed: usize,
+        /// Asked for.
+        asked: usize,
+    },
+    /// One of two jobs wants the node alone.
+    #[error("node '{0}' would be shared against the will of a job")]
+    Shared(NodeName),
     /// A node twice.
     #[error("node '{0}' is placed twice")]
     NodeTwice(NodeName),
@@ -99,9 +110,17 @@ pub fn check_placement(
     placement: &Placement,
 ) -> Result<(), Vec<Violation>> {
     let mut found = Vec::new();
-    let asked = spec.gang.nodes as usize;
-    if placement.nodes.len() != asked {
+    let (asked, least) = (spec.gang.nodes as usize, spec.gang.min_nodes.min(spec.gang.nodes) as usize);
+    if placement.nodes.len() > asked || placement.nodes.len() < least.max(1) {
         found.push(Violation::Gang { placed: placement.nodes.len(), asked });
+    }
+    // After a repair there are fewer.
+    let asked = spec.placement.spares as usize;
+    if placement.spares.len() > asked {
+        found.push(Violation::Spares { placed: placement.spares.len(), asked });
+    }
+    if placement.exclusive != spec.placement.exclusive {
+        found.extend(placement.nodes.first().map(|place| Violation::Shared(place.node.clone())));
     }
     rails(snapshot, spec, placement, &mut found);
     let mut seen = BTreeSet::new();
@@ -113,12 +132,19 @@ pub fn check_placement(
         pods.insert(place.pod.as_str());
         node(snapshot, spec, placement, place, &mut found);
     }
+    for place in &placement.spares {
+        if !seen.insert(&place.node) {
+            found.push(Violation::NodeTwice(place.node.clone()));
+        }
+        node(snapshot, spec, placement, place, &mut found);
+    }
     if pods.len() != placement.pods as usize {
         found.push(Violation::Pods { said: placement.pods, counted: pods.len() });
     }
     ranks(spec, placement, &mut found);
     let used = snapshot.tenant(tenant);
-    let would = used.held + placement.nodes.iter().map(|place| place.gpus.len() as u64).sum::<u64>();
+    let places = placement.nodes.iter().chain(&placement.spares);
+    let would = used.held + places.map(|place| place.gpus.len() as u64).sum::<u64>();
     let quota = used.quota.unwrap_or(0);
     if would > u64::from(quota) && would > used.held {
         found.push(Violation::Quota { tenant: tenant.clone(), would, quota });
@@ -161,6 +187,10 @@ fn node(
         found.push(Violation::NodeClosed(name.clone()));
     }
     let held = snapshot.held(name);
+    let others = held.gpus != 0 || !held.rails.is_empty();
+    if held.whole || (spec.placement.exclusive && others) {
+        found.push(Violation::Shared(name.clone()));
+    }
     let distinct: BTreeSet<u32> = place.gpus.iter().copied().collect();
     let asked = spec.gang.gpus_per_node as usize;
     if distinct.len() != asked || place.gpus.len() != asked {

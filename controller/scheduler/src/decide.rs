@@ -167,7 +167,7 @@ impl Pass {
                 || format!("the job was requeued and is tried again in {} ms", until.since(now).as_millis());
             self.say(&mut wait, || Reason::new("RequeueBackoff", message()).since(now));
         }
-        let need = Need::of(ask.spec, snapshot.topology().rails());
+        let need = Need::of(ask.spec, snapshot.topology());
         // What failed for one ahead fails for one behind: capacity only shrinks, and only more nodes are kept.
         let in_order = self.blocked.head.as_ref().is_none_or(|head| head.key < ask.key);
         if let Some((reasons, infeasible)) = self.failed.get(&need).filter(|_| in_order) {
@@ -203,6 +203,11 @@ impl Pass {
         if !infeasible {
             let kept = self.blocked.head.as_ref().filter(|_| in_order).map(|head| (&head.nodes, &head.id));
             reasons = not_now(snapshot, need, kept);
+            if reasons.is_empty() {
+                // Counting says that there is room, and no way to lie in it was found.
+                let message = "there are nodes enough, no way was found to lay the gang out on them";
+                reasons.push(Reason::new("GangCapacity", message));
+            }
         }
         if in_order {
             self.failed.insert(need.clone(), (reasons.clone(), infeasible));
@@ -211,7 +216,8 @@ impl Pass {
     }
 
     fn quota(&self, snapshot: &Snapshot, ask: &Ask<'_>, wait: &mut Wait) {
-        let asked = u64::from(ask.spec.gang.nodes) * u64::from(ask.spec.gang.gpus_per_node);
+        let nodes = u64::from(ask.spec.gang.nodes) + u64::from(ask.spec.placement.spares);
+        let asked = nodes * u64::from(ask.spec.gang.gpus_per_node);
         let tenant = &ask.id.tenant;
         let used = snapshot.tenant(tenant);
         let scope = || format!("tenant/{tenant}");

@@ -22,10 +22,12 @@ mod bins;
 pub mod check;
 pub mod decide;
 pub mod exact;
+pub mod explain;
 pub mod place;
 pub mod proof;
 pub mod rankmap;
 pub mod reasons;
+pub mod repair;
 pub mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -34,7 +36,9 @@ pub mod yard;
 
 pub use check::{Violation, check_placement};
 pub use decide::{Ask, Blocked, Decision, Pass, QueueKey, Reservation, Wait, solve};
+pub use explain::{Blocker, Cause, Change, Explanation, Holder, Kept, QueueFacts, Relaxation, explain};
 pub use place::{Arrange, Choice, Group, Hidden, Need, Pattern, Placer, RailNeed, Time, Within};
-pub use proof::{Flaw, Seen, World, prove};
+pub use proof::{Flaw, Seen, World, choice_of, prove};
+pub use repair::{Irreparable, Loss, Repaired, Sources, Swap, Wound, prove_repair, repair};
 pub use snapshot::{Capacity, Gate, Held, NodeSet, Snapshot, TenantUse};
 pub use yard::{Facts, Filter, Pick, Taint, Term, Toleration, Traits, Yard};

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use controller_topology::{NodeIx, RailSet};
+use controller_topology::{NodeIx, RailSet, Topology};
+use proto_model::{NodePlace, Placement};
 use thiserror::Error;
 
 use crate::{
@@ -163,6 +164,23 @@ pub fn prove(world: &impl World, need: &Need, choice: &Choice) -> Result<(), Vec
         }
     }
     if flaws.is_empty() { Ok(()) } else { Err(flaws) }
+}
+
+/// A placement as the choice that it says it is, to be proved; `None` if one of its nodes is not there.
+#[must_use]
+pub fn choice_of(topology: &Topology, placement: &Placement) -> Option<Choice> {
+    let pick = |place: &NodePlace| {
+        let gpus = place.gpus.iter().try_fold(0_u64, |set, gpu| Some(set | 1_u64.checked_shl(*gpu)?))?;
+        Some(Pick { node: topology.index(&place.node)?, gpus })
+    };
+    Some(Choice {
+        rails: placement.rails.iter().copied().collect(),
+        nodes: placement.nodes.iter().map(pick).collect::<Option<_>>()?,
+        spares: placement.spares.iter().map(pick).collect::<Option<_>>()?,
+        exclusive: placement.exclusive,
+        pods: placement.pods,
+        cut: placement.cut,
+    })
 }
 
 fn node(seen: &Seen<'_>, need: &Need, rails: RailSet, pick: Pick, flaws: &mut Vec<Flaw>) {

@@ -1,46 +1,77 @@
 //! The rank map: rank -> node -> GPU -> NIC -> rail -> leaf.
 
-use controller_topology::Server;
+use controller_topology::{RailSet, Server, Topology};
 use proto_model::{Gpu, JobSpec, Nic, NicPlace, NodePlace, Placement, RankPlace};
 
-use crate::{place::Choice, snapshot::Snapshot, yard::distance};
+use crate::{
+    place::Choice,
+    snapshot::Snapshot,
+    yard::{Pick, distance},
+};
 
 /// The placement of a chosen gang.
 #[must_use]
 pub fn placement(snapshot: &Snapshot, spec: &JobSpec, choice: &Choice) -> Placement {
     let topology = snapshot.topology();
-    let mut placement =
-        Placement { rails: choice.rails.iter().collect(), pods: choice.pods, ..Placement::default() };
+    let mut placement = Placement {
+        rails: choice.rails.iter().collect(),
+        pods: choice.pods,
+        cut: choice.cut,
+        exclusive: choice.exclusive,
+        ..Placement::default()
+    };
     for pick in &choice.nodes {
-        let Some(server) = topology.server(pick.node) else { continue };
-        let gpus = gpus(server, pick.gpus);
-        let nics: Vec<(&Nic, &str)> = choice
-            .rails
-            .iter()
-            .filter_map(|rail| {
-                let port = server.ports.get(rail as usize).copied().flatten()?;
-                let leaf = port.leaf.map_or("", |leaf| topology.leaf_name(leaf));
-                Some((server.inventory.nics.get(port.nic as usize)?, leaf))
-            })
-            .collect();
-        ranks(server, spec.gang.ranks_per_node, &gpus, &nics, &mut placement.ranks);
-        placement.nodes.push(NodePlace {
-            node: server.name.clone(),
-            pod: server.pod.map_or_else(String::new, |pod| topology.pod_name(pod).to_owned()),
-            gpus: gpus.iter().map(|gpu| gpu.index).collect(),
-            nics: nics
-                .iter()
-                .map(|(nic, leaf)| NicPlace {
-                    device: nic.device.clone(),
-                    netdev: nic.netdev.clone(),
-                    rail: nic.rail,
-                    leaf: (*leaf).to_owned(),
-                    address: nic.address,
-                })
-                .collect(),
-        });
+        let Some(place) = node(topology, *pick, choice.rails) else { continue };
+        let first = u32::try_from(placement.ranks.len()).unwrap_or(u32::MAX);
+        placement.ranks.extend(ranks_of(topology, *pick, choice.rails, spec.gang.ranks_per_node, first));
+        placement.nodes.push(place);
     }
+    placement.spares.extend(choice.spares.iter().filter_map(|pick| node(topology, *pick, choice.rails)));
     placement
+}
+
+/// One node of a gang.
+pub(crate) fn node(topology: &Topology, pick: Pick, rails: RailSet) -> Option<NodePlace> {
+    let server = topology.server(pick.node)?;
+    let nics = nics(topology, server, rails).map(|(nic, leaf)| NicPlace {
+        device: nic.device.clone(),
+        netdev: nic.netdev.clone(),
+        rail: nic.rail,
+        leaf: leaf.to_owned(),
+        address: nic.address,
+    });
+    Some(NodePlace {
+        node: server.name.clone(),
+        pod: server.pod.map_or_else(String::new, |pod| topology.pod_name(pod).to_owned()),
+        gpus: gpus(server, pick.gpus).iter().map(|gpu| gpu.index).collect(),
+        nics: nics.collect(),
+    })
+}
+
+/// The ranks of one node, the first of them `first`.
+pub(crate) fn ranks_of(
+    topology: &Topology,
+    pick: Pick,
+    rails: RailSet,
+    count: u32,
+    first: u32,
+) -> Vec<RankPlace> {
+    let Some(server) = topology.server(pick.node) else { return Vec::new() };
+    let nics: Vec<(&Nic, &str)> = nics(topology, server, rails).collect();
+    ranks(server, count, &gpus(server, pick.gpus), &nics, first)
+}
+
+/// A server's NICs on some rails, with their leaves.
+fn nics<'a>(
+    topology: &'a Topology,
+    server: &'a Server,
+    rails: RailSet,
+) -> impl Iterator<Item = (&'a Nic, &'a str)> {
+    rails.iter().filter_map(|rail| {
+        let port = server.ports.get(rail as usize).copied().flatten()?;
+        let leaf = port.leaf.map_or("", |leaf| topology.leaf_name(leaf));
+        Some((server.inventory.nics.get(port.nic as usize)?, leaf))
+    })
 }
 
 /// The GPUs of a bitmap, ascending.
@@ -53,7 +84,8 @@ fn gpus(server: &Server, taken: u64) -> Vec<&Gpu> {
 }
 
 /// The ranks of one node: GPUs in equal runs, each rank's NIC the nearest that is not busier than another as near.
-fn ranks(server: &Server, count: u32, gpus: &[&Gpu], nics: &[(&Nic, &str)], ranks: &mut Vec<RankPlace>) {
+fn ranks(server: &Server, count: u32, gpus: &[&Gpu], nics: &[(&Nic, &str)], first: u32) -> Vec<RankPlace> {
+    let mut ranks = Vec::new();
     let mut load = vec![0_u32; nics.len()];
     let count = count.max(1) as usize;
     for local in 0..count {
@@ -75,7 +107,7 @@ fn ranks(server: &Server, count: u32, gpus: &[&Gpu], nics: &[(&Nic, &str)], rank
             nics[at]
         });
         ranks.push(RankPlace {
-            rank: u32::try_from(ranks.len()).unwrap_or(u32::MAX),
+            rank: first.saturating_add(u32::try_from(local).unwrap_or(u32::MAX)),
             node: server.name.clone(),
             local_rank: u32::try_from(local).unwrap_or(u32::MAX),
             gpus: own.iter().map(|gpu| gpu.index).collect(),
@@ -84,4 +116,5 @@ fn ranks(server: &Server, count: u32, gpus: &[&Gpu], nics: &[(&Nic, &str)], rank
             leaf: nic.map_or_else(String::new, |(_, leaf)| leaf.to_owned()),
         });
     }
+    ranks
 }

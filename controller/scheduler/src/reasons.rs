@@ -1,11 +1,15 @@
 //! Every cause for which a gang cannot be placed, with counts: never only the first.
 
-use controller_topology::{RailSet, Server};
-use proto_model::{JobId, Reason};
+use std::sync::Arc;
+
+use controller_topology::Server;
+use proto_model::{JobId, Reason, Term, Toleration};
 
 use crate::{
-    place::{Choice, Need, Placer, RailNeed, Time},
-    snapshot::{Capacity, NodeSet, Snapshot},
+    explain::{Blocker, Cause, Kept, brief},
+    place::{Choice, Need, Placer, RailNeed, Time, Within},
+    snapshot::{NodeSet, Snapshot},
+    yard::Filter,
 };
 
 /// Causes for which the job could never start on the cluster as it is described now: as if every node were ready and
@@ -45,21 +49,110 @@ pub fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) -> Vec<
             format!("the job asks for {} nodes with {what}, {with} of {nodes} nodes have that", need.nodes);
         reasons.push(Reason::new("RailShape", message).count(nodes - with));
     }
-    if reasons.is_empty()
-        && !placer.choose_at(snapshot.yard(), need, None, Time::Healed, &mut Choice::default())
-    {
-        let both = shapes.both;
-        let message = if both < need.nodes as usize {
-            format!(
-                "the job asks for {} nodes with both its GPUs and its rails, {both} of {nodes} nodes have both",
-                need.nodes
-            )
-        } else {
-            format!("no {asked} rails are common to {} nodes", need.nodes)
-        };
-        reasons.push(Reason::new("GangShape", message).count(need.nodes as usize));
+    labels(snapshot, need, nodes, &mut reasons);
+    for size in need.uneven_groups() {
+        let message = format!(
+            "groups of {size} nodes do not divide the gang of {} nodes and one another without rest",
+            need.nodes
+        );
+        reasons.push(Reason::new("GroupSize", message).count(size as usize));
+    }
+    // Taints come and go like other troubles of nodes.
+    let all = vec![Toleration { key: None, value: None }];
+    let filter = Filter { selector: need.filter.selector.clone(), tolerations: all };
+    let healed = Need { filter: Arc::new(filter), ..need.clone() };
+    let mut fits =
+        |need: &Need| placer.choose_at(snapshot.yard(), need, None, Time::Healed, &mut Choice::default());
+    if reasons.is_empty() && !fits(&healed) {
+        misfits(&healed, &shapes, &mut fits, &mut reasons);
     }
     reasons
+}
+
+/// The gang as a whole does not fit, although there are nodes enough: what of it is too much.
+fn misfits(
+    need: &Need,
+    shapes: &Shapes<'_>,
+    fits: &mut impl FnMut(&Need) -> bool,
+    reasons: &mut Vec<Reason>,
+) {
+    let (asked, nodes) = (need.rail_count(), need.nodes);
+    let mut without = |less: Need, code: &'static str, message: String| {
+        if less != *need && fits(&less) {
+            reasons.push(Reason::new(code, message).count(nodes as usize));
+        }
+    };
+    let inside = match need.within {
+        Within::Leaves => "on the same leaves",
+        Within::Pod => "in one pod",
+        Within::Fabric => "in the fabric",
+    };
+    let message = format!("no place has {nodes} nodes that would do {inside}; allow a wider one (within)");
+    without(Need { within: Within::Fabric, ..need.clone() }, "PlaceShape", message);
+    let mut split = need.clone();
+    split.groups.iter_mut().for_each(|group| group.required = false);
+    let message = "the gang's groups cannot all lie together; let them be split (required: false)".to_owned();
+    without(split, "GroupShape", message);
+    let message = format!("the job asks for {nodes} nodes and {} spares, there are not so many", need.spares);
+    without(Need { spares: 0, ..need.clone() }, "SpareShape", message);
+    let message = format!("without the {} nodes that the job excludes there are too few", need.exclude.len());
+    without(Need { exclude: Vec::new(), ..need.clone() }, "ExcludedNodes", message);
+    if reasons.is_empty() {
+        let both = shapes.both;
+        let message = if both < nodes as usize {
+            format!("the job asks for {nodes} nodes with both its GPUs and its rails, {both} nodes have both")
+        } else if need.within == Within::Fabric && need.groups.is_empty() {
+            format!("no {asked} rails are common to {nodes} nodes")
+        } else {
+            format!("no {nodes} nodes fulfil together all that the job asks of its place")
+        };
+        reasons.push(Reason::new("GangShape", message).count(nodes as usize));
+    }
+}
+
+/// Conditions on labels that too few nodes fulfil, and all of them together.
+fn labels(snapshot: &Snapshot, need: &Need, nodes: usize, reasons: &mut Vec<Reason>) {
+    let selector = &need.filter.selector;
+    if selector.is_empty() {
+        return;
+    }
+    let mut with = vec![0_usize; selector.len() + 1];
+    for (class, count) in snapshot.yard().class_sizes() {
+        let holds: Vec<bool> = selector.iter().map(|term| term.holds(&class.labels)).collect();
+        holds.iter().zip(&mut with).filter(|(yes, _)| **yes).for_each(|(_, with)| *with += count);
+        with[selector.len()] += if holds.iter().all(|yes| *yes) { count } else { 0 };
+    }
+    let wanted = (need.nodes as usize).min(nodes);
+    let before = reasons.len();
+    for (term, with) in selector.iter().zip(&with).filter(|(_, with)| **with < wanted) {
+        let message = format!(
+            "the job asks for {wanted} nodes with label {}, {with} of {nodes} have it",
+            term_text(term)
+        );
+        reasons.push(
+            Reason::new("LabelShape", message).count(nodes - with).scope(format!("label/{}", term.key())),
+        );
+    }
+    let all = with[selector.len()];
+    if reasons.len() == before && all < wanted {
+        let message =
+            format!("the job asks for {wanted} nodes with all of its labels, {all} of {nodes} have them");
+        reasons.push(Reason::new("LabelShape", message).count(nodes - all));
+    }
+}
+
+/// A condition on labels as people write it.
+#[must_use]
+pub fn term_text(term: &Term) -> String {
+    let list = |values: &std::collections::BTreeSet<String>| {
+        values.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+    };
+    match term {
+        Term::In(key, values) => format!("{key} in ({})", list(values)),
+        Term::NotIn(key, values) => format!("{key} not in ({})", list(values)),
+        Term::Exists(key) => key.clone(),
+        Term::Absent(key) => format!("!{key}"),
+    }
 }
 
 /// Which nodes have the shape, busy or not.
@@ -104,159 +197,135 @@ impl<'a> Shapes<'a> {
     }
 }
 
-/// Counts of nodes by cause.
-#[derive(Default)]
-struct Counts {
-    free: usize,
-    shape: usize,
-    unschedulable: usize,
-    not_ready: usize,
-    away: usize,
-    draining: usize,
-    gpus: usize,
-    reserved: usize,
-    /// Per rail: missing, down, held by others.
-    rails: std::collections::BTreeMap<u32, [usize; 3]>,
-    /// Nodes with too few rails of any kind, where any will do: in all, without what is down, without what is held.
-    few: [usize; 3],
-}
-
-/// Causes for which the gang cannot be placed now, although it could be on an idle cluster.
+/// Causes for which the gang cannot be placed now, although it could be on an idle cluster. Empty if there is room.
 #[must_use]
 pub fn not_now(snapshot: &Snapshot, need: &Need, reserved: Option<(&NodeSet, &JobId)>) -> Vec<Reason> {
-    let mut counts = Counts::default();
-    for (ix, server, capacity) in snapshot.nodes() {
-        let kept = reserved.is_some_and(|(nodes, _)| nodes.has(ix));
-        counts.add(need, server, capacity, kept);
+    let scope = reserved.map_or(String::new(), |(_, job)| format!("job/{job}"));
+    let kept = reserved.map(|(nodes, _)| Kept { scope: &scope, nodes });
+    let found = brief(snapshot, need, kept.as_slice());
+    if found.reach >= need.nodes {
+        return Vec::new();
     }
-    let total = snapshot.topology().len();
-    let mut reasons = Vec::new();
-    let missing = (need.nodes as usize).saturating_sub(counts.free);
-    if missing > 0 {
-        let message = format!(
-            "{} of the {} nodes that the job needs can take it now ({total} nodes in all); {missing} more must become free",
-            counts.free, need.nodes
-        );
-        reasons.push(Reason::new("GangCapacity", message).count(missing));
-    } else {
-        let message = format!(
-            "{} nodes are free, no {} rails are free on {} of them at once",
-            counts.free,
-            need.rail_count(),
-            need.nodes
-        );
-        reasons.push(Reason::new("RailAlignment", message).count(need.nodes as usize));
-    }
-    counts.report(need, reserved.map(|(_, job)| job), &mut reasons);
+    let mut reasons = vec![capacity(need, found.nodes, found.free, found.reach)];
+    reasons.extend(found.blockers.iter().map(|blocker| reason(need, blocker)));
     reasons
 }
 
-/// Rails of a node that are up and that nobody holds.
-fn free_rails(server: &Server, capacity: &Capacity) -> RailSet {
-    if capacity.held.whole { RailSet::EMPTY } else { server.usable.without(capacity.held.rails) }
+/// How many nodes of the gang are missing.
+#[must_use]
+pub fn capacity(need: &Need, nodes: u32, free: u32, reach: u32) -> Reason {
+    let missing = need.nodes.saturating_sub(reach);
+    let together =
+        if reach < free.min(need.nodes) { format!(", {reach} of them as one gang") } else { String::new() };
+    let spares = if need.spares > 0 { format!(" and {} spares", need.spares) } else { String::new() };
+    let message = format!(
+        "{free} of {nodes} nodes could be had now{together}; the job needs {}{spares}, {missing} more must become free",
+        need.nodes
+    );
+    Reason::new("GangCapacity", message).count(missing as usize)
 }
 
-impl Counts {
-    fn add(&mut self, need: &Need, server: &Server, capacity: &Capacity, kept: bool) {
-        if capacity.gpus.count_ones() < need.gpus || !need.rails_in(server.present) {
-            self.shape += 1;
-            self.rails(need, server, capacity);
-            return;
-        }
-        let gate = capacity.gate;
-        self.unschedulable += usize::from(gate.unschedulable);
-        self.not_ready += usize::from(gate.not_ready);
-        self.away += usize::from(gate.away && !gate.not_ready);
-        self.draining += usize::from(gate.draining);
-        let few_gpus = capacity.free_gpus().count_ones() < need.gpus;
-        self.gpus += usize::from(few_gpus);
-        self.rails(need, server, capacity);
-        let rails = need.rails_in(free_rails(server, capacity));
-        self.reserved += usize::from(kept);
-        self.free += usize::from(gate.is_open() && !few_gpus && rails && !kept);
-    }
+/// A constraint in words. The code says what kind it is, the scope which one.
+#[must_use]
+pub fn reason(need: &Need, blocker: &Blocker) -> Reason {
+    let Blocker { cause, lost, alone } = blocker;
+    let (code, scope, what) = words(need, cause);
+    let (nodes, have, are) = if *lost == 1 { ("node", "has", "is") } else { ("nodes", "have", "are") };
+    let what = what.replacen("HAVE", have, 1).replacen("ARE", are, 1);
+    let message = match cause {
+        Cause::Quota => format!("{lost} GPUs more than {what}"),
+        cause if cause.is_of_gang() => format!("{what}: {lost} {nodes} fewer for the gang"),
+        _ if alone == lost => format!("{lost} {nodes} {what}"),
+        _ => format!("{lost} {nodes} {what}; for {alone} of them that is all"),
+    };
+    Reason::new(code, message).count(*lost as usize).scope(scope)
+}
 
-    fn rails(&mut self, need: &Need, server: &Server, capacity: &Capacity) {
-        let free = free_rails(server, capacity);
-        match need.rails {
-            RailNeed::Any(_) => {
-                let at = if !need.rails_in(server.present) {
-                    0
-                } else if !need.rails_in(server.usable) {
-                    1
-                } else if !need.rails_in(free) {
-                    2
-                } else {
-                    return;
-                };
-                self.few[at] += 1;
-            }
-            RailNeed::Exactly(set) => {
-                let mut count = |set: RailSet, kind: usize| {
-                    for rail in set.iter() {
-                        self.rails.entry(rail).or_default()[kind] += 1;
-                    }
-                };
-                count(set.without(server.present), 0);
-                count(set.and(server.present).without(server.usable), 1);
-                count(set.and(server.usable).and(capacity.held.rails), 2);
-            }
+fn words(need: &Need, cause: &Cause) -> (&'static str, String, String) {
+    let (gpus, rails) = (need.gpus, need.rail_count());
+    let rail = |rail: &Option<u32>| rail.map_or(String::new(), |rail| format!("rail/{rail}"));
+    let nics = |rail: &Option<u32>, of_one: &str, of_all: String| match rail {
+        Some(rail) => format!("HAVE {of_one} rail {rail}"),
+        None => format!("HAVE {of_all}"),
+    };
+    let text = str::to_owned;
+    match cause {
+        Cause::GpuShape => {
+            ("GpuShape", String::new(), format!("HAVE fewer than {gpus} GPUs, even when idle"))
         }
-    }
-
-    fn report(&self, need: &Need, ahead: Option<&JobId>, reasons: &mut Vec<Reason>) {
-        let mut add = |code: &'static str, count: usize, scope: String, what: &str| {
-            if count > 0 {
-                let (nodes, verb) = if count == 1 { ("node", "has") } else { ("nodes", "have") };
-                let message = format!(
-                    "{count} {nodes} {}",
-                    what.replacen("HAVE", verb, 1).replacen("ARE", if count == 1 { "is" } else { "are" }, 1)
-                );
-                reasons.push(Reason::new(code, message).count(count).scope(scope));
-            }
-        };
-        add(
-            "NodeShape",
-            self.shape,
-            String::new(),
-            &format!(
-                "HAVE too few GPUs or rails for the job ({} GPUs, {} rails), even when idle",
-                need.gpus,
-                need.rail_count()
-            ),
-        );
-        add("GpuCapacity", self.gpus, String::new(), &format!("HAVE fewer than {} GPUs free", need.gpus));
-        for (rail, [missing, down, held]) in &self.rails {
-            let scope = format!("rail/{rail}");
-            add("RailMissing", *missing, scope.clone(), &format!("HAVE no cabled NIC on rail {rail}"));
-            add("RailDown", *down, scope.clone(), &format!("HAVE the NIC of rail {rail} down"));
-            add("RailBusy", *held, scope, &format!("HAVE the NIC of rail {rail} held by another job"));
+        Cause::GpusHeld => ("GpuCapacity", String::new(), format!("HAVE fewer than {gpus} GPUs free")),
+        Cause::HeldAlone => {
+            ("NodeExclusive", String::new(), text("ARE held by a job that wants nobody beside it"))
         }
-        let count = need.rail_count();
-        add("RailMissing", self.few[0], String::new(), &format!("HAVE fewer than {count} cabled NICs"));
-        add("RailDown", self.few[1], String::new(), &format!("HAVE fewer than {count} NICs up"));
-        add(
-            "RailBusy",
-            self.few[2],
-            String::new(),
-            &format!("HAVE fewer than {count} NICs that no job holds"),
-        );
-        add(
-            "NodeUnschedulable",
-            self.unschedulable,
-            String::new(),
-            "ARE marked unschedulable by an administrator",
-        );
-        add("NodeNotReady", self.not_ready, String::new(), "ARE not heard from");
-        add("NodeAway", self.away, String::new(), "ARE not connected at the moment");
-        add("NodeDraining", self.draining, String::new(), "ARE still ending processes of an older try");
-        if let Some(job) = ahead {
-            add(
+        Cause::Shared => {
+            ("NodeShared", String::new(), text("ARE held in part, and the job wants nobody beside it"))
+        }
+        Cause::RailMissing(at) => {
+            ("RailMissing", rail(at), nics(at, "no cabled NIC on", format!("fewer than {rails} cabled NICs")))
+        }
+        Cause::RailDown(at) => match at {
+            Some(one) => ("RailDown", rail(at), format!("HAVE the NIC of rail {one} down")),
+            None => ("RailDown", rail(at), format!("HAVE fewer than {rails} NICs up")),
+        },
+        Cause::RailHeld(at) => match at {
+            Some(one) => ("RailBusy", rail(at), format!("HAVE the NIC of rail {one} held by another job")),
+            None => ("RailBusy", rail(at), format!("HAVE fewer than {rails} NICs that no job holds")),
+        },
+        Cause::Unschedulable => {
+            ("NodeUnschedulable", String::new(), text("ARE marked unschedulable by an administrator"))
+        }
+        Cause::NotReady => ("NodeNotReady", String::new(), text("ARE not heard from")),
+        Cause::Away => ("NodeAway", String::new(), text("ARE not connected at the moment")),
+        Cause::Draining => {
+            ("NodeDraining", String::new(), text("ARE still ending processes of an older try"))
+        }
+        Cause::Label(term) => (
+            "LabelMismatch",
+            format!("label/{}", term.key()),
+            format!("HAVE not the label {}", term_text(term)),
+        ),
+        Cause::Taint(taint) => {
+            let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
+            let what = format!("HAVE the taint {}{value}, which the job does not tolerate", taint.key);
+            ("NodeTaint", format!("taint/{}", taint.key), what)
+        }
+        Cause::Excluded => ("NodeExcluded", String::new(), text("ARE excluded by the job")),
+        Cause::Kept(scope) => match scope.strip_prefix("job/") {
+            Some(job) => (
                 "ReservedAhead",
-                self.reserved,
-                format!("job/{job}"),
-                &format!("ARE kept for job '{job}', which is ahead in the queue"),
-            );
+                scope.clone(),
+                format!("ARE kept for job '{job}', which is ahead in the queue"),
+            ),
+            None => ("Reserved", scope.clone(), format!("ARE kept for {scope}")),
+        },
+        _ => gang_words(need, cause),
+    }
+}
+
+fn gang_words(need: &Need, cause: &Cause) -> (&'static str, String, String) {
+    let rails = need.rail_count();
+    let text = str::to_owned;
+    match cause {
+        Cause::Confined(Within::Leaves) => {
+            ("LeafCapacity", String::new(), text("the gang must stay on the same leaves"))
         }
+        Cause::Confined(_) => ("PodCapacity", String::new(), text("the gang must stay in one pod")),
+        Cause::Grouped(group) => {
+            let place = if group.within == Within::Leaves { "on the same leaves" } else { "in one pod" };
+            (
+                "GroupCapacity",
+                format!("group/{}", group.size),
+                format!("groups of {} nodes must stay {place}", group.size),
+            )
+        }
+        Cause::Aligned => (
+            "RailAlignment",
+            String::new(),
+            format!("all nodes must share {rails} rails that reach one another"),
+        ),
+        Cause::Spares => {
+            ("SpareCapacity", String::new(), format!("{} spares are to idle beside it", need.spares))
+        }
+        _ => ("QuotaExceeded", String::new(), text("the tenant may take now")),
     }
 }

@@ -231,15 +231,17 @@ impl Snapshot {
 
     fn change(&mut self, tenant: &TenantName, placement: &Placement, take: bool) {
         let mut count = 0;
-        for place in &placement.nodes {
+        for place in placement.nodes.iter().chain(&placement.spares) {
             let gpus = place.gpus.iter().filter(|gpu| **gpu < GPUS_MAX).fold(0, |set, gpu| set | 1 << gpu);
             let rails: RailSet = place.nics.iter().map(|nic| nic.rail).collect();
             count += place.gpus.len() as u64;
             let held = self.held.entry(place.node.clone()).or_default();
             if take {
-                *held = Held { gpus: held.gpus | gpus, rails: held.rails.or(rails), ..*held };
+                let whole = held.whole | placement.exclusive;
+                *held = Held { gpus: held.gpus | gpus, rails: held.rails.or(rails), whole };
             } else {
-                *held = Held { gpus: held.gpus & !gpus, rails: held.rails.without(rails), ..*held };
+                let whole = held.whole & !placement.exclusive;
+                *held = Held { gpus: held.gpus & !gpus, rails: held.rails.without(rails), whole };
             }
             let held = *held;
             if held == Held::default() {

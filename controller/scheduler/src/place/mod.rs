@@ -23,6 +23,7 @@ use crate::{
 pub(crate) use cut::cut;
 pub(crate) use fit::Take;
 use fit::{Ask, Fitter};
+pub(crate) use rails::Masks;
 
 /// A chosen gang.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -148,13 +149,25 @@ impl Placer {
 
     /// How many nodes fulfil what is asked of one on these rails now.
     pub fn free(&mut self, yard: &Yard, need: &Need, rails: RailSet, hidden: Option<&Hidden>) -> u64 {
+        let need = Need { rails: RailNeed::Exactly(rails), ..need.clone() };
+        self.look(yard, &need, hidden, |_| ())
+    }
+
+    /// Shows which nodes fulfil what is asked of one, and says how many.
+    pub(crate) fn look(
+        &mut self,
+        yard: &Yard,
+        need: &Need,
+        hidden: Option<&Hidden>,
+        show: impl FnOnce(&View),
+    ) -> u64 {
         let idle = if need.exclusive { Idle::Only } else { Idle::Either };
         let filter = std::sync::Arc::clone(&need.filter);
-        let view =
-            self.views.of(yard, &Profile { gpus: need.gpus, rails: RailNeed::Exactly(rails), idle, filter });
+        let view = self.views.of(yard, &Profile { gpus: need.gpus, rails: need.rails, idle, filter });
         let mut hidden = hidden.cloned().unwrap_or_default();
         hidden.add(yard, need.exclude.iter().copied());
         view.hide(yard, &hidden.0, &mut self.undo);
+        show(view);
         let free = view.pods().total();
         view.show(yard, &self.undo);
         free
@@ -167,7 +180,7 @@ impl Placer {
         if !self.attempt(any, choice) {
             return None;
         }
-        let least = (choice.pods, choice.cut + choice.cut / NEAR);
+        let least = order(any.need, choice.pods, choice.cut + choice.cut / NEAR);
         let Attempt { yard, time, .. } = *any;
         let mut masks = std::mem::take(&mut self.masks);
         match time {
@@ -178,21 +191,23 @@ impl Placer {
             }
             Time::Healed => masks.candidates(count, yard.records().map(|record| (record.present, 1))),
         }
-        let mut best: Option<(u32, u64, RailSet)> = None;
+        let mut best: Option<((u32, u64), RailSet)> = None;
         // The larger the gang, the less it matters, and the longer a look takes.
         let tries = if any.need.nodes > LARGE { FEW } else { masks.sets().len() };
         for (rails, _) in masks.sets().iter().take(tries) {
-            if self.attempt(&Attempt { rails: RailNeed::Exactly(*rails), ..*any }, choice)
-                && best.is_none_or(|(pods, cut, _)| (choice.pods, choice.cut) < (pods, cut))
-            {
-                best = Some((choice.pods, choice.cut, *rails));
-                if choice.pods == least.0 && choice.cut <= least.1 {
+            if !self.attempt(&Attempt { rails: RailNeed::Exactly(*rails), ..*any }, choice) {
+                continue;
+            }
+            let found = order(any.need, choice.pods, choice.cut);
+            if best.is_none_or(|(best, _)| found < best) {
+                best = Some((found, *rails));
+                if found.0 == least.0 && found.1 <= least.1 {
                     break;
                 }
             }
         }
         self.masks = masks;
-        best.map(|(.., rails)| rails)
+        best.map(|(_, rails)| rails)
     }
 
     fn attempt(&mut self, attempt: &Attempt<'_>, choice: &mut Choice) -> bool {
@@ -244,12 +259,13 @@ impl Placer {
         choice: &mut Choice,
     ) -> bool {
         let own = self.hidden.clone();
-        let mut best = None;
+        let rank = |choice: &Choice| order(attempt.need, choice.pods, choice.cut);
+        let mut best: Option<Choice> = None;
         for outside in islands {
             self.hidden.0.truncate(own.0.len());
             self.hidden.0.extend_from_slice(outside);
             if self.on_all(attempt, view, choice)
-                && best.as_ref().is_none_or(|best: &Choice| (choice.pods, choice.cut) < (best.pods, best.cut))
+                && best.as_ref().is_none_or(|best| rank(choice) < rank(best))
             {
                 best = Some(choice.clone());
             }
@@ -288,6 +304,14 @@ struct Attempt<'a> {
     need: &'a Need,
     rails: RailNeed,
     time: Time,
+}
+
+/// What is better is less: fewer pods, or more where the gang wants to lie apart; then the cut.
+fn order(need: &Need, pods: u32, cut: u64) -> (u32, u64) {
+    match need.arrange {
+        Arrange::Pack => (pods, cut),
+        Arrange::Spread => (u32::MAX - pods, cut),
+    }
 }
 
 fn ask(need: &Need) -> Ask {

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use controller_topology::{NodeIx, RailSet};
+use controller_topology::{NodeIx, RailSet, Topology};
 use proto_model::JobSpec;
+pub use proto_model::{Arrange, Group, Pattern, Within};
 
 use crate::yard::Filter;
 
@@ -14,50 +15,6 @@ pub enum RailNeed {
     Exactly(RailSet),
     /// Any so many, the same on every node.
     Any(u32),
-}
-
-/// A place that a gang or a group stays inside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Within {
-    /// Nodes on the same leaves.
-    Leaves,
-    /// Nodes of one pod.
-    Pod,
-    /// Anywhere.
-    Fabric,
-}
-
-/// Nodes of consecutive ranks that belong together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Group {
-    /// How many nodes; the gang is so many groups of them without rest.
-    pub size: u32,
-    /// Where each group stays.
-    pub within: Within,
-    /// Whether the gang rather waits than split a group.
-    pub required: bool,
-}
-
-/// Where the nodes of a gang come to lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Arrange {
-    /// Close together.
-    #[default]
-    Pack,
-    /// Over as many pods as there are, evenly.
-    Spread,
-}
-
-/// Who talks to whom, for the weighted cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Pattern {
-    /// Each node to its neighbour in rank order, the last to the first.
-    #[default]
-    Ring,
-    /// Each node with each other.
-    AllToAll,
-    /// Groups of so many nodes in which all talk to all; each node also to that of the same position in the next group.
-    Pipeline(u32),
 }
 
 /// What every node of a gang must give, and how they must lie.
@@ -106,16 +63,36 @@ impl Need {
         }
     }
 
-    /// What a job needs in a fabric of so many rails.
+    /// What a job needs in this fabric, with as many nodes as it wants. Nodes that it excludes and that are not there
+    /// are not looked for.
     #[must_use]
-    pub fn of(spec: &JobSpec, rails: u32) -> Self {
-        let asked = if spec.rails.required == 0 { rails } else { spec.rails.required };
-        let rails = if spec.rails.allow_partial && asked < rails {
+    pub fn of(spec: &JobSpec, topology: &Topology) -> Self {
+        let all = topology.rails();
+        let asked = if spec.rails.required == 0 { all } else { spec.rails.required };
+        let rails = if spec.rails.none {
+            RailNeed::Exactly(RailSet::EMPTY)
+        } else if spec.rails.allow_partial && asked < all {
             RailNeed::Any(asked)
         } else {
             RailNeed::Exactly(RailSet::first(asked))
         };
-        Self::plain(spec.gang.nodes, spec.gang.gpus_per_node, rails)
+        let place = &spec.placement;
+        Self {
+            nodes: spec.gang.nodes,
+            gpus: spec.gang.gpus_per_node,
+            rails,
+            exclusive: place.exclusive,
+            within: place.within,
+            groups: place.groups.clone(),
+            arrange: place.arrange,
+            pattern: place.pattern,
+            spares: place.spares,
+            filter: Arc::new(Filter {
+                selector: place.selector.clone(),
+                tolerations: place.tolerations.clone(),
+            }),
+            exclude: place.exclude.iter().filter_map(|name| topology.index(name)).collect(),
+        }
     }
 
     /// How many rails.

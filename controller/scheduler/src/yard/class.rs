@@ -7,15 +7,7 @@ use std::{
 
 use controller_topology::RailSet;
 use proto_model::{Gpu, Inventory, Nic};
-
-/// What keeps jobs off a node unless they tolerate it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Taint {
-    /// For example `maintenance`.
-    pub key: String,
-    /// May be empty.
-    pub value: String,
-}
+pub use proto_model::{Taint, Term, Toleration};
 
 /// What nodes of one class have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -95,48 +87,6 @@ fn pci(address: &str) -> Option<u32> {
     (bus < 256).then_some(domain.checked_mul(256)? + bus)
 }
 
-/// One condition on a node's labels.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Term {
-    /// The label has one of these values.
-    In(String, BTreeSet<String>),
-    /// The label is absent or has none of these values.
-    NotIn(String, BTreeSet<String>),
-    /// The label is there.
-    Exists(String),
-    /// The label is not there.
-    Absent(String),
-}
-
-impl Term {
-    /// Whether a node with these labels fulfils it.
-    #[must_use]
-    pub fn holds(&self, labels: &BTreeMap<String, String>) -> bool {
-        match self {
-            Self::In(key, values) => labels.get(key).is_some_and(|value| values.contains(value)),
-            Self::NotIn(key, values) => labels.get(key).is_none_or(|value| !values.contains(value)),
-            Self::Exists(key) => labels.contains_key(key),
-            Self::Absent(key) => !labels.contains_key(key),
-        }
-    }
-}
-
-/// A taint that a job puts up with.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Toleration {
-    /// The taint's key; `None`: every taint.
-    pub key: Option<String>,
-    /// The taint's value; `None`: every value.
-    pub value: Option<String>,
-}
-
-impl Toleration {
-    fn covers(&self, taint: &Taint) -> bool {
-        self.key.as_ref().is_none_or(|key| *key == taint.key)
-            && self.value.as_ref().is_none_or(|value| *value == taint.value)
-    }
-}
-
 /// Which nodes a job may have, by their labels and taints.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Filter {
@@ -207,6 +157,17 @@ impl Classes {
             self.numbers.remove(traits);
             self.free.push(number);
         }
+    }
+
+    /// The classes in use.
+    pub(crate) fn used(&self) -> impl Iterator<Item = (u32, &Arc<Traits>)> {
+        self.numbers.iter().map(|(traits, number)| (*number, traits))
+    }
+
+    /// The classes in use with how many nodes each has.
+    pub(crate) fn sizes(&self) -> impl Iterator<Item = (&Traits, usize)> {
+        let rows = self.numbers.values().filter_map(|number| self.list.get(*number as usize));
+        rows.map(|(traits, nodes)| (traits.as_ref(), *nodes as usize))
     }
 
     pub(crate) fn traits(&self, number: u32) -> &Arc<Traits> {

@@ -242,6 +242,17 @@ impl Yard {
         self.records.iter().flatten()
     }
 
+    /// The same with their indices, which ascend.
+    pub(crate) fn records_by_node(&self) -> impl Iterator<Item = (NodeIx, &Record)> {
+        let records = self.records.iter().enumerate();
+        records.filter_map(|(at, record)| Some((NodeIx::at(at), record.as_ref()?)))
+    }
+
+    /// Whether the leaves of some of these rails do not all reach one another.
+    pub(crate) fn is_split(&self, rails: RailSet) -> bool {
+        self.splits.iter().any(|(rail, _)| rails.has(*rail))
+    }
+
     /// Which free rails nodes that take jobs offer, with how many do.
     pub(crate) fn offers(&self) -> impl Iterator<Item = (RailSet, usize)> {
         self.offers.iter().map(|(rails, nodes)| (*rails, *nodes))
@@ -269,6 +280,11 @@ impl Yard {
 
     pub(crate) fn node_at(&self, slot: u32) -> Option<NodeIx> {
         self.nodes.get(slot as usize).copied().flatten()
+    }
+
+    /// What nodes of each class in use have in common, with how many they are.
+    pub(crate) fn class_sizes(&self) -> impl Iterator<Item = (&Traits, usize)> {
+        self.classes.sizes()
     }
 
     pub(crate) fn classes(&self) -> &Classes {
@@ -318,6 +334,12 @@ impl Yard {
             others.flat_map(|(block, _)| self.block_words(block).map(|word| (word, u64::MAX))).collect()
         };
         Some(keys.iter().map(without).collect())
+    }
+
+    /// Whether the nodes of two blocks reach one another on all of these rails.
+    pub(crate) fn reach(&self, rails: RailSet, a: u32, b: u32) -> bool {
+        let mut splits = self.splits.iter().filter(|(rail, _)| rails.has(*rail));
+        splits.all(|(_, numbers)| numbers[a as usize] == numbers[b as usize])
     }
 
     pub(crate) fn load(&self, block: u32) -> u32 {

@@ -1,0 +1,305 @@
+//! Which nodes take the place of those that failed: the healthy ranks stay where they are.
+//!
+//! Contracts:
+//! 1. Every rank of a healthy node keeps its node, GPUs and number. A replacement takes over the ranks of the node that
+//!    it replaces.
+//! 2. The job's own spares first, then free nodes. Among those the choice that adds the fewest pods, then the one with
+//!    the least weighted cut: a node of the same leaves cuts nothing more. Exact up to [`LOOKS`] partial choices, then
+//!    the best that was found.
+//! 3. What the gang asked for holds again: rails, GPUs, filter, `within` and required groups. [`prove_repair`] shares no
+//!    code with the choice, and every repair is proved before it is given back.
+//! 4. Where it cannot be done, every reason is given, and the next best: the gang on fewer rails.
+
+mod assign;
+mod prove;
+mod stock;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use controller_topology::RailSet;
+use proto_model::{NodeName, Placement, Reason};
+
+pub use assign::LOOKS;
+pub use prove::{RepairFlaw, prove_repair};
+
+use crate::{
+    place::{Need, Placer, RailNeed},
+    rankmap,
+    snapshot::{NodeSet, Snapshot},
+    yard::Pick,
+};
+use assign::{Assigned, Seats};
+use stock::Stock;
+
+/// What a node has lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Loss {
+    /// All of it.
+    Node,
+    /// The NICs of these rails.
+    Rails(RailSet),
+}
+
+/// Where replacements come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sources {
+    /// From the job's own spares.
+    pub spares: bool,
+    /// From nodes that are free.
+    pub free: bool,
+}
+
+impl From<proto_model::Replace> for Sources {
+    fn from(replace: proto_model::Replace) -> Self {
+        use proto_model::Replace;
+        Self { spares: replace != Replace::Never, free: replace == Replace::Any }
+    }
+}
+
+/// A gang that has lost something.
+#[derive(Debug, Clone, Copy)]
+pub struct Wound<'a> {
+    /// What the job asked for. How many nodes it has now is what the placement says.
+    pub need: &'a Need,
+    /// Ranks of each node.
+    pub ranks_per_node: u32,
+    /// Where it is; held in the snapshot.
+    pub placement: &'a Placement,
+    /// What it has lost; nodes that are not its own do not matter.
+    pub lost: &'a BTreeMap<NodeName, Loss>,
+    /// Where replacements come from.
+    pub sources: Sources,
+    /// Nodes that are free and not for it: kept for others.
+    pub kept: &'a NodeSet,
+}
+
+/// One node in the place of another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Swap {
+    /// The node's place in rank order.
+    pub position: u32,
+    /// The lost one.
+    pub old: NodeName,
+    /// The one that takes over its ranks.
+    pub new: NodeName,
+    /// It was a spare of the job.
+    pub spare: bool,
+}
+
+/// A gang that is whole again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repaired {
+    /// The new placement. Lost nodes are no longer in it, nor among its spares.
+    pub placement: Placement,
+    /// What was replaced, in rank order.
+    pub swaps: Vec<Swap>,
+    /// Spares that were lost.
+    pub spares_lost: Vec<NodeName>,
+    /// Rails that the gang no longer uses.
+    pub rails_dropped: RailSet,
+}
+
+/// A gang that cannot be made whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Irreparable {
+    /// Every reason.
+    pub reasons: Vec<Reason>,
+    /// What could be done in place of it: the gang on one rail less, or without the rails that were lost.
+    pub fewer_rails: Option<Box<Repaired>>,
+}
+
+/// Replaces what a gang has lost.
+///
+/// # Errors
+/// [`Irreparable`] says why it cannot be done on all of its rails, and what can be done.
+pub fn repair(
+    snapshot: &Snapshot,
+    placer: &mut Placer,
+    wound: &Wound<'_>,
+) -> Result<Repaired, Box<Irreparable>> {
+    let rails: RailSet = wound.placement.rails.iter().copied().collect();
+    match mend(snapshot, placer, wound, rails) {
+        Ok(repaired) => Ok(repaired),
+        Err(reasons) => {
+            let fewer_rails = fewer(snapshot, placer, wound, rails).map(Box::new);
+            Err(Box::new(Irreparable { reasons, fewer_rails }))
+        }
+    }
+}
+
+/// The gang on fewer rails: without those that were lost where that moves nobody and is one, else without the one that
+/// is best done without, else without all that were lost.
+fn fewer(snapshot: &Snapshot, placer: &mut Placer, wound: &Wound<'_>, rails: RailSet) -> Option<Repaired> {
+    let gang = wound.placement.nodes.iter();
+    let lost =
+        gang.filter_map(|place| wound.lost.get(&place.node)).fold(RailSet::EMPTY, |set, loss| match loss {
+            Loss::Node => set,
+            Loss::Rails(rails) => set.or(*rails),
+        });
+    let lost = lost.and(rails);
+    // A gang of several nodes needs a rail.
+    let enough = |rails: RailSet| wound.placement.nodes.len() < 2 || !rails.is_empty();
+    let mut all = None;
+    if !lost.is_empty() && enough(rails.without(lost)) {
+        all = mend(snapshot, placer, wound, rails.without(lost)).ok();
+        if all.as_ref().is_some_and(|all| lost.len() == 1 && all.swaps.is_empty()) {
+            return all;
+        }
+    }
+    let one_less =
+        rails.iter().map(|rail| rails.without(RailSet::EMPTY.with(rail))).filter(|less| enough(*less));
+    let mut best: Option<((usize, u32, u64), Repaired)> = None;
+    for less in one_less {
+        if let Ok(repaired) = mend(snapshot, placer, wound, less) {
+            let key = (repaired.swaps.len(), repaired.placement.pods, repaired.placement.cut);
+            if best.as_ref().is_none_or(|(least, _)| key < *least) {
+                best = Some((key, repaired));
+            }
+        }
+    }
+    best.map(|(_, repaired)| repaired).or(all)
+}
+
+/// Replaces what was lost, on these rails.
+fn mend(
+    snapshot: &Snapshot,
+    placer: &mut Placer,
+    wound: &Wound<'_>,
+    rails: RailSet,
+) -> Result<Repaired, Vec<Reason>> {
+    let gang = Gang::of(snapshot, wound, rails)?;
+    let stock = Stock::of(snapshot, placer, wound, rails, &gang);
+    let seats = Seats::of(snapshot.yard(), wound.need, &gang);
+    let Some(assigned) = assign::assign(snapshot.yard(), seats, &stock, rails) else {
+        return Err(stock.reasons(snapshot, wound, &gang));
+    };
+    let repaired = gang.with(snapshot, wound, rails, &assigned, &stock);
+    match prove_repair(snapshot, wound, &repaired) {
+        Ok(()) => Ok(repaired),
+        Err(flaws) => {
+            let text: Vec<String> = flaws.iter().map(ToString::to_string).collect();
+            let message = format!("a replacement was found and refused by its proof: {}", text.join("; "));
+            Err(vec![Reason::new("RepairUnproved", message).count(flaws.len())])
+        }
+    }
+}
+
+/// The nodes of a gang, with what is left of it.
+pub(crate) struct Gang {
+    /// In rank order: the node and its GPUs, and whether it stays. A lost one may be unknown.
+    pub(crate) seats: Vec<(Option<Pick>, bool)>,
+    /// Places of the lost ones, ascending.
+    pub(crate) open: Vec<usize>,
+    /// Spares that are left, by place.
+    pub(crate) spares: Vec<Pick>,
+    spares_lost: Vec<NodeName>,
+}
+
+impl Gang {
+    fn of(snapshot: &Snapshot, wound: &Wound<'_>, rails: RailSet) -> Result<Self, Vec<Reason>> {
+        let topology = snapshot.topology();
+        let stays = |name: &NodeName| match wound.lost.get(name) {
+            None => true,
+            Some(Loss::Node) => false,
+            Some(Loss::Rails(lost)) => lost.and(rails).is_empty(),
+        };
+        let pick = |place: &proto_model::NodePlace| {
+            let gpus = place.gpus.iter().filter(|gpu| **gpu < crate::snapshot::GPUS_MAX);
+            Some(Pick { node: topology.index(&place.node)?, gpus: gpus.fold(0, |set, gpu| set | 1 << gpu) })
+        };
+        let mut gang =
+            Self { seats: Vec::new(), open: Vec::new(), spares: Vec::new(), spares_lost: Vec::new() };
+        let mut unknown = Vec::new();
+        for (at, place) in wound.placement.nodes.iter().enumerate() {
+            let (pick, stays) = (pick(place), stays(&place.node));
+            if !stays {
+                gang.open.push(at);
+            } else if pick.is_none() {
+                let message = format!(
+                    "node '{}' of the gang is not in the cluster any more, so nobody knows where it stands",
+                    place.node
+                );
+                unknown.push(Reason::new("NodeUnknown", message).scope(format!("node/{}", place.node)));
+            }
+            gang.seats.push((pick, stays));
+        }
+        for place in &wound.placement.spares {
+            let usable = |pick: &Pick| {
+                let server = topology.server(pick.node);
+                stays(&place.node)
+                    && snapshot.capacity(pick.node).gate.is_open()
+                    && server.is_some_and(|server| server.usable.covers(rails))
+            };
+            if let Some(pick) = pick(place).filter(usable) {
+                gang.spares.push(pick);
+            }
+            if !stays(&place.node) {
+                gang.spares_lost.push(place.node.clone());
+            }
+        }
+        if unknown.is_empty() { Ok(gang) } else { Err(unknown) }
+    }
+
+    /// The new placement: only what was lost differs.
+    fn with(
+        &self,
+        snapshot: &Snapshot,
+        wound: &Wound<'_>,
+        rails: RailSet,
+        assigned: &Assigned,
+        stock: &Stock,
+    ) -> Repaired {
+        let topology = snapshot.topology();
+        let old: RailSet = wound.placement.rails.iter().copied().collect();
+        let mut placement = wound.placement.clone();
+        let mut swaps = Vec::new();
+        placement.rails.retain(|rail| rails.has(*rail));
+        (placement.pods, placement.cut) = (assigned.pods, assigned.cut);
+        let fresh: BTreeMap<usize, Pick> =
+            self.open.iter().copied().zip(assigned.picks.iter().map(|taken| stock.pick(*taken))).collect();
+        let count = wound.ranks_per_node.max(1);
+        for at in 0..placement.nodes.len() {
+            let new = fresh.get(&at).copied();
+            // On other rails a healthy node's ranks may need another NIC; their node and GPUs stay.
+            let Some(pick) = new.or(if rails == old { None } else { self.seats[at].0 }) else { continue };
+            let Some(place) = rankmap::node(topology, pick, rails) else { continue };
+            let position = u32::try_from(at).unwrap_or(u32::MAX);
+            let ranks = rankmap::ranks_of(topology, pick, rails, count, position.saturating_mul(count));
+            let first = at * count as usize;
+            if let Some(slots) = placement.ranks.get_mut(first..first + ranks.len()) {
+                slots.clone_from_slice(&ranks);
+            }
+            let before = std::mem::replace(&mut placement.nodes[at], place);
+            if new.is_some() {
+                let (old, new) = (before.node, placement.nodes[at].node.clone());
+                let spare = wound.placement.spares.iter().any(|spare| spare.node == new);
+                swaps.push(Swap { position, old, new, spare });
+            }
+        }
+        let gone = |place: &proto_model::NodePlace| {
+            self.spares_lost.contains(&place.node) || swaps.iter().any(|swap| swap.new == place.node)
+        };
+        placement.spares.retain(|place| !gone(place));
+        for spare in &mut placement.spares {
+            spare.nics.retain(|nic| rails.has(nic.rail));
+        }
+        Repaired {
+            placement,
+            swaps,
+            spares_lost: self.spares_lost.clone(),
+            rails_dropped: old.without(rails),
+        }
+    }
+}
+
+/// What one replacement must give.
+fn part(need: &Need, rails: RailSet) -> Need {
+    Need {
+        filter: std::sync::Arc::clone(&need.filter),
+        exclude: need.exclude.clone(),
+        exclusive: need.exclusive,
+        ..Need::plain(1, need.gpus, RailNeed::Exactly(rails))
+    }
+}

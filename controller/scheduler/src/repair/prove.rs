@@ -1,0 +1,205 @@
+//! An independent proof of a repair: shares no code with its choice, and looks only at names, inventories and leaves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use controller_topology::{NodeIx, RailSet};
+use proto_model::{NodeName, NodePlace, Within};
+use thiserror::Error;
+
+use super::{Loss, Repaired, Wound};
+use crate::{
+    proof::World,
+    snapshot::{Held, Snapshot},
+};
+
+/// What is wrong with a repair.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum RepairFlaw {
+    /// The gang has another size.
+    #[error("{now} nodes where there were {before}")]
+    Size {
+        /// Before.
+        before: usize,
+        /// Now.
+        now: usize,
+    },
+    /// A rank of a healthy node moved, or got other GPUs.
+    #[error("rank {0} of a healthy node was touched")]
+    Touched(u32),
+    /// What was lost is still used.
+    #[error("lost node '{0}' is still used")]
+    Lost(NodeName),
+    /// A node twice, or a node that is also a spare.
+    #[error("node '{0}' is used twice")]
+    Twice(NodeName),
+    /// A replacement that is not free, or not what was asked for.
+    #[error("node '{node}' cannot stand in: {why}")]
+    Unfit {
+        /// Which.
+        node: NodeName,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// A node is not on exactly the rails of the gang, or the rails are not a part of what they were.
+    #[error("node '{0}' is not on exactly the gang's rails")]
+    Rails(NodeName),
+    /// The nodes do not reach one another.
+    #[error("the gang is not aligned on rails {0}")]
+    Misaligned(RailSet),
+    /// The gang or a group is no longer in one place.
+    #[error("ranks {first} to {last} are not in one place ({within:?})")]
+    Apart {
+        /// First node.
+        first: usize,
+        /// Last.
+        last: usize,
+        /// Where they should stay.
+        within: Within,
+    },
+}
+
+/// Proves a repair against the snapshot, in which the wounded gang still holds its nodes.
+///
+/// # Errors
+/// Every flaw.
+pub fn prove_repair(
+    snapshot: &Snapshot,
+    wound: &Wound<'_>,
+    repaired: &Repaired,
+) -> Result<(), Vec<RepairFlaw>> {
+    let (old, new) = (wound.placement, &repaired.placement);
+    let mut flaws = Vec::new();
+    if (new.nodes.len(), new.ranks.len()) != (old.nodes.len(), old.ranks.len()) {
+        flaws.push(RepairFlaw::Size { before: old.nodes.len(), now: new.nodes.len() });
+        return Err(flaws);
+    }
+    let rails: RailSet = new.rails.iter().copied().collect();
+    let was: RailSet = old.rails.iter().copied().collect();
+    let lost = |name: &NodeName| match wound.lost.get(name) {
+        None => false,
+        Some(Loss::Node) => true,
+        Some(Loss::Rails(gone)) => !gone.and(rails).is_empty(),
+    };
+    let mut swapped = BTreeSet::new();
+    for (before, now) in old.nodes.iter().zip(&new.nodes) {
+        if lost(&now.node) {
+            flaws.push(RepairFlaw::Lost(now.node.clone()));
+        }
+        if before.node != now.node {
+            swapped.insert(&now.node);
+            fit(snapshot, wound, rails, now, &mut flaws);
+        }
+        if !now.nics.iter().map(|nic| nic.rail).eq(rails.iter()) || !was.covers(rails) {
+            flaws.push(RepairFlaw::Rails(now.node.clone()));
+        }
+    }
+    for (before, now) in old.ranks.iter().zip(&new.ranks) {
+        let moved = (before.rank, before.local_rank) != (now.rank, now.local_rank);
+        let same = before.node == now.node && before.gpus == now.gpus;
+        if moved || (!same && !lost(&before.node)) {
+            flaws.push(RepairFlaw::Touched(before.rank));
+        }
+    }
+    let mut seen = BTreeMap::new();
+    for place in new.nodes.iter().chain(&new.spares) {
+        if seen.insert(&place.node, ()).is_some() {
+            flaws.push(RepairFlaw::Twice(place.node.clone()));
+        }
+    }
+    let topology = snapshot.topology();
+    let nodes: Vec<Option<NodeIx>> = new.nodes.iter().map(|place| topology.index(&place.node)).collect();
+    let known: Vec<NodeIx> = nodes.iter().flatten().copied().collect();
+    // A gang that stays on all of its rails with what was not reported lost is as aligned as it was.
+    if !swapped.is_empty() && !topology.aligned(&known, rails) {
+        flaws.push(RepairFlaw::Misaligned(rails));
+    }
+    together(snapshot, wound, rails, &nodes, &mut flaws);
+    if flaws.is_empty() { Ok(()) } else { Err(flaws) }
+}
+
+fn fit(
+    snapshot: &Snapshot,
+    wound: &Wound<'_>,
+    rails: RailSet,
+    place: &NodePlace,
+    flaws: &mut Vec<RepairFlaw>,
+) {
+    let mut wrong = |why| flaws.push(RepairFlaw::Unfit { node: place.node.clone(), why });
+    let topology = snapshot.topology();
+    let Some((ix, server)) = topology.index(&place.node).and_then(|ix| Some((ix, topology.server(ix)?)))
+    else {
+        wrong("it is not in the cluster");
+        return;
+    };
+    let (need, capacity) = (wound.need, snapshot.capacity(ix));
+    let spare = wound.placement.spares.iter().find(|spare| spare.node == place.node);
+    // What the job holds on its own spare does not stand in its way.
+    let held = match spare {
+        Some(spare) => {
+            let own = spare.gpus.iter().filter(|gpu| **gpu < 64).fold(0_u64, |set, gpu| set | 1 << gpu);
+            let nics: RailSet = spare.nics.iter().map(|nic| nic.rail).collect();
+            let whole = capacity.held.whole && !wound.placement.exclusive;
+            Held { gpus: capacity.held.gpus & !own, rails: capacity.held.rails.without(nics), whole }
+        }
+        None => capacity.held,
+    };
+    let gpus = place.gpus.iter().filter(|gpu| **gpu < 64).fold(0_u64, |set, gpu| set | 1 << gpu);
+    if !capacity.gate.is_open() {
+        wrong("it takes no new jobs");
+    }
+    if gpus.count_ones() != need.gpus || gpus & !capacity.gpus != 0 || gpus & held.gpus != 0 {
+        wrong("its GPUs are not free, or not as many as were asked for");
+    }
+    if !server.usable.covers(rails) || !held.rails.and(rails).is_empty() {
+        wrong("a rail of the gang is down or held there");
+    }
+    if held.whole || (need.exclusive && held != Held::default()) {
+        wrong("one of two jobs wants it alone");
+    }
+    let allowed = if spare.is_some() { wound.sources.spares } else { wound.sources.free };
+    if !allowed {
+        wrong("the job does not let such nodes stand in");
+    }
+    if spare.is_none() && (wound.kept.has(ix) || need.exclude.contains(&ix)) {
+        wrong("it is kept for others, or excluded");
+    }
+    let traits = World::node(snapshot, ix).map(|seen| seen.traits);
+    let admitted = traits.is_some_and(|traits| {
+        need.filter.selector.iter().all(|term| term.holds(&traits.labels))
+            && traits.taints.iter().all(|taint| need.filter.tolerations.iter().any(|t| t.covers(taint)))
+    });
+    if spare.is_none() && !admitted {
+        wrong("its labels or taints do not fit");
+    }
+}
+
+fn together(
+    snapshot: &Snapshot,
+    wound: &Wound<'_>,
+    rails: RailSet,
+    nodes: &[Option<NodeIx>],
+    flaws: &mut Vec<RepairFlaw>,
+) {
+    let pod = |node: NodeIx| snapshot.topology().server(node).and_then(|server| server.pod);
+    let leaves = |node: NodeIx| -> Vec<Option<u32>> {
+        rails.iter().map(|rail| World::leaf(snapshot, node, rail)).collect()
+    };
+    let groups = wound.need.groups.iter().filter(|group| group.required && group.size > 0);
+    let groups = groups.map(|group| (group.size as usize, group.within));
+    for (size, within) in groups.chain([(nodes.len().max(1), wound.need.within)]) {
+        for (at, group) in nodes.chunks(size).enumerate() {
+            let group: Vec<NodeIx> = group.iter().flatten().copied().collect();
+            let same = match within {
+                Within::Fabric => true,
+                Within::Pod => group.windows(2).all(|pair| pod(pair[0]) == pod(pair[1])),
+                Within::Leaves => group
+                    .windows(2)
+                    .all(|pair| pod(pair[0]) == pod(pair[1]) && leaves(pair[0]) == leaves(pair[1])),
+            };
+            if !same {
+                let first = at * size;
+                flaws.push(RepairFlaw::Apart { first, last: first + size - 1, within });
+            }
+        }
+    }
+}
