@@ -101,6 +101,7 @@ impl Api {
                 phases: phases.to_vec(),
                 page_size: PAGE,
                 page_token: std::mem::take(&mut all.next_page_token),
+                ..v1::ListJobsRequest::default()
             };
             let page = repeat("list jobs", |_| {
                 let (mut client, request) = (self.jobs(), request.clone());

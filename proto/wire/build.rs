@@ -4,7 +4,8 @@ use std::{env, fs, path::PathBuf};
 
 use prost::Message as _;
 
-const FILES: [&str; 8] = ["common", "fabric", "node", "tenant", "rail", "job", "health", "agent"];
+const FILES: [&str; 10] =
+    ["common", "fabric", "node", "tenant", "rail", "job", "health", "agent", "queue", "reservation"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = PathBuf::from("..");

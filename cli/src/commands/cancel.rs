@@ -16,7 +16,7 @@ use crate::{
 pub async fn run(args: &Cancel, api: &Api) -> Result<(), Error> {
     let job = api.job_ref(&args.job);
     let grace_period = args.grace.map(duration).transpose()?;
-    let request = v1::CancelJobRequest { name: job.name.clone(), tenant: job.tenant.clone(), grace_period };
+    let request = v1::CancelJobRequest { name: job.name.clone(), tenant: job.tenant.clone(), grace_period, elements: String::new() };
     let answer = repeat(format!("cancel job `{job}`"), |_| {
         let (mut client, request) = (api.jobs(), request.clone());
         async move { client.cancel_job(request).await }

@@ -39,7 +39,7 @@ async fn one(noun: DeleteNoun, name: &str, force: bool, api: &Api) -> Result<Str
     match noun {
         DeleteNoun::Job => {
             let job = api.job_ref(name);
-            let request = v1::DeleteJobRequest { name: job.name.clone(), tenant: job.tenant.clone() };
+            let request = v1::DeleteJobRequest { name: job.name.clone(), tenant: job.tenant.clone(), elements: String::new() };
             once(format!("delete job `{job}`"), api.jobs().delete_job(request)).await?;
             Ok(format!("job {job}"))
         }

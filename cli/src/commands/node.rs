@@ -40,7 +40,7 @@ async fn schedulable(name: &str, cordon: Option<&String>, api: &Api) -> Result<(
     spec.unschedulable = cordon.is_some();
     spec.reason = cordon.cloned().unwrap_or_default();
     let mut request =
-        v1::UpdateNodeRequest { name: name.to_owned(), spec: Some(spec), if_resource_version: version };
+        v1::UpdateNodeRequest { name: name.to_owned(), spec: Some(spec), if_resource_version: version, parts: Vec::new() };
     let mut done = once(format!("update node `{name}`"), api.nodes().update_node(request.clone())).await;
     // A heartbeat changes the version too: only the spec matters here, and it is written whole.
     if done.as_ref().is_err_and(|error| error.exit_code() == 5) {

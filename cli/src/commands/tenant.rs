@@ -33,7 +33,7 @@ pub async fn run(command: &TenantCommand, api: &Api, flags: &Global, env: &Envir
             }
             let spec = v1::TenantSpec {
                 description: description.clone(),
-                quota: Some(v1::Quota { gpus: *gpus, jobs: *jobs }),
+                quota: Some(v1::Quota { gpus: *gpus, jobs: *jobs, ..v1::Quota::default() }),
             };
             apply(name, spec, api).await?;
             eprintln!("tenant {name} is created with {gpus} GPUs");

@@ -278,7 +278,7 @@ impl Up {
             metadata: Some(v1::Metadata { name: TENANT.to_owned(), ..v1::Metadata::default() }),
             spec: Some(v1::TenantSpec {
                 description: "Users of this local cluster".to_owned(),
-                quota: Some(v1::Quota { gpus: spec.nodes * spec.gpus, jobs: 0 }),
+                quota: Some(v1::Quota { gpus: spec.nodes * spec.gpus, ..v1::Quota::default() }),
             }),
             status: None,
         };

@@ -111,7 +111,7 @@ pub mod tests {
             ranks: (0..4).map(rank).collect(),
             rails: vec![0, 1],
             pods: 1,
-            reasons: vec![],
+            ..v1::Placement::default()
         };
         let at = |seconds| Some(Timestamp { seconds, nanos: 0 });
         v1::Job {
@@ -122,7 +122,7 @@ pub mod tests {
                 ..Default::default()
             }),
             spec: Some(v1::JobSpec {
-                gang: Some(v1::Gang { nodes: 2, gpus_per_node: 2, ranks_per_node: 2 }),
+                gang: Some(v1::Gang { nodes: 2, gpus_per_node: 2, ranks_per_node: 2, min_nodes: 0 }),
                 priority: 5,
                 work: Some(v1::job_spec::Work::Command(v1::Command {
                     argv: vec!["./train".into()],

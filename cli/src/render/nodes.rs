@@ -76,7 +76,7 @@ pub mod tests {
         };
         v1::Node {
             metadata: Some(v1::Metadata { name: name.into(), ..Default::default() }),
-            spec: Some(v1::NodeSpec { unschedulable: name == "n1", reason: "CRC errors".into() }),
+            spec: Some(v1::NodeSpec { unschedulable: name == "n1", reason: "CRC errors".into(), ..Default::default() }),
             status: Some(v1::NodeStatus {
                 phase: 1,
                 inventory: Some(v1::Inventory {

@@ -35,7 +35,7 @@ mod tests {
             metadata: Some(v1::Metadata { name: "nlp".into(), ..Default::default() }),
             spec: Some(v1::TenantSpec {
                 description: String::new(),
-                quota: Some(v1::Quota { gpus: 16, jobs: 0 }),
+                quota: Some(v1::Quota { gpus: 16, ..v1::Quota::default() }),
             }),
             status: Some(v1::TenantStatus { gpus_used: 4, jobs_active: 1 }),
             ..Default::default()

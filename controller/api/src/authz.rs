@@ -49,10 +49,19 @@ rpcs! {
     WatchNodes = "/rail.v1.NodeService/WatchNodes",
     UpdateNode = "/rail.v1.NodeService/UpdateNode",
     DeleteNode = "/rail.v1.NodeService/DeleteNode",
+    ReturnNode = "/rail.v1.NodeService/ReturnNode",
     CreateJoinToken = "/rail.v1.NodeService/CreateJoinToken",
     ListRails = "/rail.v1.RailService/ListRails",
     DrainRail = "/rail.v1.RailService/DrainRail",
     UndrainRail = "/rail.v1.RailService/UndrainRail",
+    ApplyQueue = "/rail.v1.QueueService/ApplyQueue",
+    GetQueue = "/rail.v1.QueueService/GetQueue",
+    ListQueues = "/rail.v1.QueueService/ListQueues",
+    DeleteQueue = "/rail.v1.QueueService/DeleteQueue",
+    ApplyReservation = "/rail.v1.ReservationService/ApplyReservation",
+    GetReservation = "/rail.v1.ReservationService/GetReservation",
+    ListReservations = "/rail.v1.ReservationService/ListReservations",
+    DeleteReservation = "/rail.v1.ReservationService/DeleteReservation",
     ApplyTenant = "/rail.v1.TenantService/ApplyTenant",
     GetTenant = "/rail.v1.TenantService/GetTenant",
     ListTenants = "/rail.v1.TenantService/ListTenants",
@@ -105,9 +114,14 @@ impl Rpc {
             | Self::CreateJoinToken
             | Self::DrainRail
             | Self::UndrainRail
+            | Self::ReturnNode
+            | Self::ApplyReservation
+            | Self::DeleteReservation
             | Self::ApplyTenant
             | Self::DeleteTenant => Access::Roles(ADMIN),
-            Self::IssueCertificate | Self::IssueToken => Access::Roles(MANAGERS),
+            Self::IssueCertificate | Self::IssueToken | Self::ApplyQueue | Self::DeleteQueue => {
+                Access::Roles(MANAGERS)
+            }
             Self::CreateJob | Self::CancelJob | Self::DeleteJob => Access::Roles(SUBMITTERS),
             Self::GetFabric
             | Self::GetTopology
@@ -117,6 +131,10 @@ impl Rpc {
             | Self::ListRails
             | Self::GetTenant
             | Self::ListTenants
+            | Self::GetQueue
+            | Self::ListQueues
+            | Self::GetReservation
+            | Self::ListReservations
             | Self::WhoAmI
             | Self::GetJob
             | Self::ListJobs

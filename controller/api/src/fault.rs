@@ -46,8 +46,12 @@ fn core(error: &CoreError) -> RpcError {
         (ErrorKind::Infeasible, _) => ErrorClass::Infeasible,
     };
     let mut fault = RpcError::new(class, error.code(), error.to_string());
-    if let CoreError::Invalid { field, message } = error {
-        fault = fault.with_violation(*field, message.clone());
+    match error {
+        CoreError::Invalid { field, message } => fault = fault.with_violation(*field, message.clone()),
+        CoreError::Contradiction { flaw } => {
+            fault = fault.with_violation(format!("spec.{}", flaw.field()), flaw.to_string());
+        }
+        _ => {}
     }
     for reason in error.reasons() {
         let field = if reason.scope.is_empty() { reason.code.to_string() } else { reason.scope.clone() };

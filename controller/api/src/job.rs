@@ -7,10 +7,10 @@ use controller_core::{CoreError, Event, Naming, Reply, Submit};
 use controller_reconciler::{Applied, codec, keys};
 use controller_store::KeyValue;
 use prost::Message;
-use proto_model::{JobId, JobName, JobSpec, RequestId, TenantName};
+use proto_model::{ArraySpec, JobId, JobName, JobSpec, RequestId, TenantName};
 use proto_rpc::{ErrorClass, RpcError, trace};
 use proto_wire::{
-    convert::duration_from_wire,
+    convert::{check_job_name, duration_from_wire},
     v1::{self, job_service_server::JobService},
 };
 use tonic::{Request, Response, Status};
@@ -136,7 +136,23 @@ fn labels(wire: std::collections::HashMap<String, String>) -> Result<BTreeMap<St
 
 fn spec(job: &v1::Job) -> Result<JobSpec, RpcError> {
     let wire = job.spec.clone().ok_or_else(|| fault::field("spec", "is required"))?;
-    JobSpec::try_from(wire).map_err(|errors| fault::fields(errors, "spec"))
+    let spec = JobSpec::try_from(wire).map_err(|errors| fault::fields(errors, "spec"))?;
+    let name = job.metadata.as_ref().and_then(|metadata| JobName::new(&metadata.name).ok());
+    let wrong = name.map_or(Ok(()), |name| check_job_name(&name, &spec));
+    wrong.map_err(|errors| fault::fields(errors, "spec"))?;
+    Ok(spec)
+}
+
+/// Elements of an array, for example `3,7-9`.
+fn elements(text: &str) -> Result<Vec<u32>, RpcError> {
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    match ArraySpec::new(text) {
+        Ok(ArraySpec { indices, at_once: 0 }) => Ok(indices),
+        Ok(_) => Err(fault::field("elements", "'%' belongs to a submit")),
+        Err(error) => Err(fault::field("elements", error)),
+    }
 }
 
 /// A digest of what was asked for, whatever way it came: maps are brought into order first.
@@ -247,7 +263,12 @@ impl JobService for Jobs {
             for kv in &page.items {
                 let job = shown(kv)?;
                 let phase = job.status.as_ref().map_or(0, |status| status.phase);
-                if wire.phases.is_empty() || wire.phases.contains(&phase) {
+                let queue = job.spec.as_ref().map_or("", |spec| spec.queue.as_str());
+                let array = job.status.as_ref().and_then(|status| status.array.as_ref());
+                let wanted = (wire.phases.is_empty() || wire.phases.contains(&phase))
+                    && (wire.queue.is_empty() || wire.queue == queue)
+                    && (wire.array.is_empty() || array.is_some_and(|place| place.array == wire.array));
+                if wanted {
                     jobs.push(job);
                 }
             }
@@ -290,7 +311,7 @@ impl JobService for Jobs {
         let id = self.id(Rpc::CancelJob, &caller, &wire.tenant, &wire.name)?;
         let grace = wire.grace_period.map(duration_from_wire).transpose();
         let grace = grace.map_err(|errors| fault::fields(errors, "gracePeriod"))?;
-        job_reply(self.apply(Event::Cancel { id, grace }).await?)
+        job_reply(self.apply(Event::Cancel { indices: elements(&wire.elements)?, id, grace }).await?)
     }
 
     async fn delete_job(
@@ -300,7 +321,7 @@ impl JobService for Jobs {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
         let id = self.id(Rpc::DeleteJob, &caller, &wire.tenant, &wire.name)?;
-        self.apply(Event::DeleteJob { id }).await?;
+        self.apply(Event::DeleteJob { indices: elements(&wire.elements)?, id }).await?;
         Ok(Response::new(v1::DeleteJobResponse {}))
     }
 
@@ -314,9 +335,10 @@ impl JobService for Jobs {
         let tenant = self.submitter(Rpc::PlanJob, &caller, &wire.on_behalf_of, &job)?;
         header(&job)?;
         let spec = spec(&job)?;
+        let only = caller.scope("tenant", "")?;
         let planned = self.context.query(move |state, now| state.plan(&tenant, &spec, now)).await?;
         let plan = planned.map_err(|error| fault::refused(&error.into()))?;
-        Ok(Response::new(crate::views::plan(&plan)))
+        Ok(Response::new(crate::explain::plan(&plan, only.as_ref())))
     }
 
     async fn explain_job(
@@ -326,9 +348,16 @@ impl JobService for Jobs {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
         let id = self.id(Rpc::ExplainJob, &caller, &wire.tenant, &wire.name)?;
+        let only = caller.scope("tenant", "")?;
+        if let Some(at) = wire.at {
+            let at = time_from_wire(at).map_err(|errors| fault::fields(errors, "at"))?;
+            let past = self.context.query(move |state, _| state.explain_at(&id, at)).await?;
+            let past = past.map_err(|error| fault::refused(&error.into()))?;
+            return Ok(Response::new(crate::explain::past(&past)));
+        }
         let explained = self.context.query(move |state, now| state.explain(&id, now)).await?;
         let explanation = explained.map_err(|error| fault::refused(&error.into()))?;
-        Ok(Response::new(crate::views::explanation(&explanation)))
+        Ok(Response::new(crate::explain::explanation(&explanation, only.as_ref())))
     }
 
     async fn stream_logs(

@@ -2,13 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use controller_core::{CoreError, Event, Reply};
+use controller_core::{CoreError, Event, NodeChange, Reply};
 use controller_reconciler::{codec, keys};
 use controller_store::KeyValue;
 use proto_model::{NodeName, TenantName};
 use proto_rpc::{ErrorClass, RpcError, Token, TokenKind};
 use proto_wire::{
-    convert::{duration_from_wire, time_to_wire},
+    convert::{duration_from_wire, labels, taints, time_to_wire},
     v1::{self, node_service_server::NodeService},
 };
 use tonic::{Request, Response, Status};
@@ -46,6 +46,15 @@ impl Nodes {
     ) -> Result<Vec<v1::Node>, RpcError> {
         complete(&self.context, nodes, only).await
     }
+
+    async fn changed(&self, event: Event) -> Result<Response<v1::Node>, Status> {
+        let applied = self.context.handle.apply(event).await.map_err(|refusal| fault::refused(&refusal))?;
+        let Reply::Node(node) = applied.reply else { return Err(crate::context::unexpected()) };
+        let mut wire = v1::Node::from(node.as_ref());
+        wire.metadata.get_or_insert_default().resource_version = applied.version;
+        let mut nodes = self.complete(vec![wire], None).await?;
+        Ok(Response::new(nodes.pop().ok_or_else(crate::context::unexpected)?))
+    }
 }
 
 async fn complete(
@@ -61,6 +70,36 @@ async fn complete(
             nodes
         })
         .await
+}
+
+/// What of a node's spec the caller wants changed.
+fn change(spec: v1::NodeSpec, parts: &[i32]) -> Result<NodeChange, RpcError> {
+    use v1::update_node_request::Part;
+    let parts: Vec<Part> = parts.iter().map(|part| Part::try_from(*part).unwrap_or_default()).collect();
+    if parts.contains(&Part::Unspecified) {
+        return Err(fault::field("parts", "must be SCHEDULING, LABELS or TAINTS"));
+    }
+    let asked = |part| parts.contains(&part) || (parts.is_empty() && part == Part::Scheduling);
+    let unasked = [
+        (Part::Labels, !spec.labels.is_empty(), "spec.labels", "LABELS"),
+        (Part::Taints, !spec.taints.is_empty(), "spec.taints", "TAINTS"),
+    ];
+    for (part, given, field, word) in unasked {
+        if given && !asked(part) {
+            return Err(fault::field(field, format!("is not changed unless `parts` has {word}")));
+        }
+    }
+    let mut change = NodeChange::default();
+    if asked(Part::Scheduling) {
+        change.unschedulable = Some((spec.unschedulable, spec.reason));
+    }
+    if asked(Part::Labels) {
+        change.labels = Some(labels(spec.labels).map_err(|errors| fault::fields(errors, "spec"))?);
+    }
+    if asked(Part::Taints) {
+        change.taints = Some(taints(spec.taints).map_err(|errors| fault::fields(errors, "spec"))?);
+    }
+    Ok(change)
 }
 
 fn shown(kv: &KeyValue) -> Result<v1::Node, RpcError> {
@@ -127,18 +166,18 @@ impl NodeService for Nodes {
             let text = format!("must be printable and at most {MAX_REASON} bytes long");
             return Err(fault::field("spec.reason", text).into());
         }
-        let event = Event::UpdateNode {
-            name: name(&wire.name)?,
-            unschedulable: spec.unschedulable,
-            reason: spec.reason,
-            if_version: wire.if_resource_version,
-        };
-        let applied = self.context.handle.apply(event).await.map_err(|refusal| fault::refused(&refusal))?;
-        let Reply::Node(node) = applied.reply else { return Err(crate::context::unexpected()) };
-        let mut wire = v1::Node::from(node.as_ref());
-        wire.metadata.get_or_insert_default().resource_version = applied.version;
-        let mut nodes = self.complete(vec![wire], None).await?;
-        Ok(Response::new(nodes.pop().ok_or_else(crate::context::unexpected)?))
+        let change = change(spec, &wire.parts)?;
+        let event =
+            Event::UpdateNode { name: name(&wire.name)?, change, if_version: wire.if_resource_version };
+        self.changed(event).await
+    }
+
+    async fn return_node(
+        &self,
+        request: Request<v1::ReturnNodeRequest>,
+    ) -> Result<Response<v1::Node>, Status> {
+        let event = Event::ReturnNode { name: name(&request.into_inner().name)? };
+        self.changed(event).await
     }
 
     async fn delete_node(

@@ -12,7 +12,8 @@ use proto_wire::{
         agent_service_server::AgentServiceServer, enroll_service_server::EnrollServiceServer,
         fabric_service_server::FabricServiceServer, health_service_server::HealthServiceServer,
         job_service_server::JobServiceServer, node_service_server::NodeServiceServer,
-        rail_service_server::RailServiceServer, tenant_service_server::TenantServiceServer,
+        queue_service_server::QueueServiceServer, rail_service_server::RailServiceServer,
+        reservation_service_server::ReservationServiceServer, tenant_service_server::TenantServiceServer,
     },
 };
 use tonic::service::Routes;
@@ -27,7 +28,9 @@ use crate::{
     health::Health,
     job::Jobs,
     node::Nodes,
+    queue::Queues,
     rail::Rails,
+    reservation::Reservations,
     rest,
     tenant::Tenants,
 };
@@ -63,6 +66,8 @@ impl Api {
         serve!(FabricServiceServer, Fabrics::new(context.clone()));
         serve!(NodeServiceServer, Nodes::new(context.clone()));
         serve!(RailServiceServer, Rails::new(context.clone()));
+        serve!(QueueServiceServer, Queues::new(context.clone()));
+        serve!(ReservationServiceServer, Reservations::new(context.clone()));
         serve!(TenantServiceServer, Tenants::new(context.clone()));
         serve!(JobServiceServer, Jobs::new(context.clone()));
         serve!(HealthServiceServer, Health::new(context.clone()));

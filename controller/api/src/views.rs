@@ -1,10 +1,10 @@
 //! What the core knows beyond the stored resources, on the wire.
 
-use controller_core::{Explanation, HealthView, Key, NodeRails, PlanResult, State};
+use controller_core::{HealthView, Key, NodeRails, State};
 use proto_model::{Fabric, NodeName, Reason, TenantName};
 use proto_wire::{convert::time_to_wire, v1};
 
-fn reasons(reasons: &[Reason]) -> Vec<v1::Reason> {
+pub(crate) fn reasons(reasons: &[Reason]) -> Vec<v1::Reason> {
     reasons.iter().map(Into::into).collect()
 }
 
@@ -12,29 +12,7 @@ fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// A plan.
-pub fn plan(plan: &PlanResult) -> v1::PlanJobResponse {
-    v1::PlanJobResponse {
-        placement: plan.placement.as_ref().map(Into::into),
-        reasons: reasons(&plan.reasons),
-        infeasible: plan.infeasible,
-    }
-}
-
-/// An explanation.
-pub fn explanation(explanation: &Explanation) -> v1::ExplainJobResponse {
-    v1::ExplainJobResponse {
-        phase: v1::job_status::Phase::from(explanation.phase).into(),
-        reasons: reasons(&explanation.reasons),
-        queue_position: explanation.queue_position,
-        infeasible: explanation.infeasible,
-        rails: explanation.rails.iter().map(node_rails).collect(),
-        rails_omitted: explanation.rails_omitted,
-        choices: explanation.choices.iter().map(Into::into).collect(),
-    }
-}
-
-fn node_rails(node: &NodeRails) -> v1::NodeRails {
+pub(crate) fn node_rails(node: &NodeRails) -> v1::NodeRails {
     v1::NodeRails {
         node: node.node.to_string(),
         rails: node.reports.iter().map(Into::into).collect(),

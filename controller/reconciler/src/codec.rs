@@ -3,12 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use controller_core::{Attempt, Ending, Outcome, RequestRecord, TokenRecord, Write};
+use controller_core::{Attempt, DecisionRecord, DecisionRow, Ending, Outcome, RequestRecord, TokenRecord, Write};
 use controller_store::{KeyValue, Op};
 use prost::Message;
 use proto_model::{
-    Drain, Fabric, Job, JobId, JobKey, JobName, Node, NodeEndpoints, NodeName, Reason, RequestId, Tenant,
-    TenantName, Timestamp,
+    Drain, Fabric, Job, JobId, JobKey, JobName, Node, NodeEndpoints, NodeName, Phase, Queue, Reason, RequestId,
+    Reservation, Tenant, TenantName, Timestamp,
 };
 use proto_wire::v1;
 
@@ -23,18 +23,24 @@ pub fn op(write: &Write) -> Op {
         Write::PutAttempt(attempt) => Op::put(key, attempt_record(attempt).encode_to_vec()),
         Write::PutNode(node) => Op::put(key, v1::Node::from(node.as_ref()).encode_to_vec()),
         Write::PutTenant(tenant) => Op::put(key, v1::Tenant::from(tenant.as_ref()).encode_to_vec()),
+        Write::PutQueue(queue) => Op::put(key, v1::Queue::from(queue.as_ref()).encode_to_vec()),
+        Write::PutReservation(row) => Op::put(key, v1::Reservation::from(row.as_ref()).encode_to_vec()),
         Write::PutFabric(fabric) => Op::put(key, v1::Fabric::from(fabric.as_ref()).encode_to_vec()),
         Write::PutDrain(drain) => Op::put(key, v1::RailDrain::from(drain.as_ref()).encode_to_vec()),
         Write::PutRequest(record) => Op::put(key, request_record(record).encode_to_vec()),
         Write::PutToken(record) => Op::put(key, token_record(record).encode_to_vec()),
+        Write::PutDecisions(row) => Op::put(key, decision_record(row).encode_to_vec()),
         Write::DeleteJob(_)
         | Write::DeleteAttempt(_)
         | Write::DeleteNode(_)
         | Write::DeleteTenant(_)
+        | Write::DeleteQueue(..)
+        | Write::DeleteReservation(_)
         | Write::DeleteFabric
         | Write::DeleteDrain(_)
         | Write::DeleteRequest(..)
-        | Write::DeleteToken(_) => Op::delete(key),
+        | Write::DeleteToken(_)
+        | Write::DeleteDecisions(_) => Op::delete(key),
     }
 }
 
@@ -42,6 +48,7 @@ fn attempt_record(attempt: &Attempt) -> records::Attempt {
     records::Attempt {
         job_uid: attempt.uid.to_string(),
         attempt: attempt.attempt,
+        since_ms: attempt.since.0,
         job_key: attempt.key.expose().to_vec(),
         peers: attempt.peers.iter().map(Into::into).collect(),
         ending: attempt.ending.as_ref().map(|ending| records::Ending {
@@ -49,9 +56,12 @@ fn attempt_record(attempt: &Attempt) -> records::Attempt {
                 Outcome::Requeue => 2,
                 Outcome::Fail => 3,
                 Outcome::Cancel => 4,
+                Outcome::Preempt => 5,
+                Outcome::Move => 6,
             },
             grace_ms: u64::try_from(ending.grace.as_millis()).unwrap_or(u64::MAX),
             since_ms: ending.since.0,
+            signal: ending.signal,
             causes: ending.causes.iter().map(Into::into).collect(),
         }),
     }
@@ -74,6 +84,25 @@ fn token_record(record: &TokenRecord) -> records::JoinToken {
         node: record.node.to_string(),
         expires_ms: record.expires.0,
         used_by: record.used_by.map(Vec::from).unwrap_or_default(),
+    }
+}
+
+fn decision_record(row: &DecisionRow) -> records::Decisions {
+    let record = |record: &DecisionRecord| records::DecisionRecord {
+        tenant: record.id.tenant.to_string(),
+        job: record.id.name.to_string(),
+        job_uid: record.uid.to_string(),
+        phase: v1::job_status::Phase::from(record.phase).into(),
+        attempt: record.attempt,
+        reasons: record.reasons.iter().map(Into::into).collect(),
+        nodes: record.nodes,
+        digest: record.digest,
+    };
+    records::Decisions {
+        seq: row.seq,
+        time_ms: row.time.0,
+        records: row.records.iter().map(record).collect(),
+        omitted: row.omitted,
     }
 }
 
@@ -124,6 +153,20 @@ pub fn tenant(kv: &KeyValue) -> Result<Tenant, CorruptError> {
     Ok(tenant)
 }
 
+/// A stored queue.
+pub fn queue(kv: &KeyValue) -> Result<Queue, CorruptError> {
+    let queue: Queue = domain::<v1::Queue, _>(kv)?;
+    at_home(kv, &keys::queue(&queue.tenant, &queue.name))?;
+    Ok(queue)
+}
+
+/// A stored reservation.
+pub fn reservation(kv: &KeyValue) -> Result<Reservation, CorruptError> {
+    let reservation: Reservation = domain::<v1::Reservation, _>(kv)?;
+    at_home(kv, &keys::reservation(&reservation.name))?;
+    Ok(reservation)
+}
+
 /// The stored fabric.
 pub fn fabric(kv: &KeyValue) -> Result<Fabric, CorruptError> {
     domain::<v1::Fabric, _>(kv)
@@ -147,6 +190,7 @@ pub fn attempt(kv: &KeyValue) -> Result<Attempt, CorruptError> {
         attempt: record.attempt,
         key: JobKey::new(array(record.job_key).ok_or_else(|| wrong("job_key is not 32 bytes".to_owned()))?),
         peers: peers.map_err(|error| wrong(error.to_string()))?,
+        since: Timestamp(record.since_ms),
         ending: record.ending.map(ending).transpose().map_err(wrong)?,
     };
     at_home(kv, &keys::of(&controller_core::Key::Attempt(uid)))?;
@@ -158,6 +202,8 @@ fn ending(record: records::Ending) -> Result<Ending, String> {
         2 => Outcome::Requeue,
         3 => Outcome::Fail,
         4 => Outcome::Cancel,
+        5 => Outcome::Preempt,
+        6 => Outcome::Move,
         other => return Err(format!("ending.outcome {other} is not known to this release")),
     };
     let causes = record.causes.into_iter().map(Reason::try_from).collect::<Result<_, _>>();
@@ -165,6 +211,7 @@ fn ending(record: records::Ending) -> Result<Ending, String> {
         outcome,
         grace: Duration::from_millis(record.grace_ms),
         since: Timestamp(record.since_ms),
+        signal: record.signal,
         causes: causes.map_err(|error| error.to_string())?,
     })
 }
@@ -200,6 +247,31 @@ pub fn join_token(kv: &KeyValue) -> Result<TokenRecord, CorruptError> {
         expires: Timestamp(record.expires_ms),
         used_by,
     })
+}
+
+/// A stored row of the decision log.
+pub fn decisions(kv: &KeyValue) -> Result<DecisionRow, CorruptError> {
+    let wrong = |what: String| CorruptError::new(&kv.key, what);
+    let row: records::Decisions = decode(kv)?;
+    at_home(kv, &keys::of(&controller_core::Key::Decisions(row.seq)))?;
+    let record = |record: records::DecisionRecord| {
+        let tenant = TenantName::new(&record.tenant).map_err(|error| wrong(error.to_string()))?;
+        let name = JobName::new(&record.job).map_err(|error| wrong(error.to_string()))?;
+        let phase = v1::job_status::Phase::try_from(record.phase).map_err(|error| wrong(error.to_string()))?;
+        let phase = Phase::try_from(phase).map_err(|_| wrong(format!("phase {} is none", record.phase)))?;
+        let reasons = record.reasons.into_iter().map(Reason::try_from).collect::<Result<_, _>>();
+        Ok(DecisionRecord {
+            id: JobId { tenant, name },
+            uid: record.job_uid.parse().map_err(|error| wrong(format!("job_uid: {error}")))?,
+            phase,
+            attempt: record.attempt,
+            reasons: reasons.map_err(|error| wrong(error.to_string()))?,
+            nodes: record.nodes,
+            digest: record.digest,
+        })
+    };
+    let records = row.records.into_iter().map(record).collect::<Result<_, CorruptError>>()?;
+    Ok(DecisionRow { seq: row.seq, time: Timestamp(row.time_ms), records, omitted: row.omitted })
 }
 
 fn array(bytes: Vec<u8>) -> Option<[u8; 32]> {

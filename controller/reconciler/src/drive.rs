@@ -417,6 +417,14 @@ impl Loop {
                 let version = version(&Key::Node(node.name.clone()));
                 Applied { reply: Reply::Node(node), version }
             }
+            Reply::Queue(queue) => {
+                let version = version(&Key::Queue(queue.tenant.clone(), queue.name.clone()));
+                Applied { reply: Reply::Queue(queue), version }
+            }
+            Reply::Reservation(reservation) => {
+                let version = version(&Key::Reservation(reservation.name.clone()));
+                Applied { reply: Reply::Reservation(reservation), version }
+            }
             reply @ Reply::Fabric { .. } => Applied { reply, version: version(&Key::Fabric) },
             reply @ (Reply::Token(_) | Reply::Drained { .. } | Reply::Undrained { .. } | Reply::Done) => {
                 Applied { reply, version: 0 }

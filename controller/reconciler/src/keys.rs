@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use controller_core::Key;
-use proto_model::{JobId, NodeName, TenantName};
+use proto_model::{JobId, NodeName, QueueName, ReservationName, TenantName};
 
 /// Everything of ours is under this.
 pub const ROOT: &str = "/rail/v1/";
@@ -20,6 +20,10 @@ pub const ATTEMPTS: &str = "/rail/v1/attempts/";
 pub const NODES: &str = "/rail/v1/nodes/";
 /// Tenants, `<name>`.
 pub const TENANTS: &str = "/rail/v1/tenants/";
+/// Queues, `<tenant>/<name>`.
+pub const QUEUES: &str = "/rail/v1/queues/";
+/// Reservations, `<name>`.
+pub const RESERVATIONS: &str = "/rail/v1/reservations/";
 /// Request ids, `<tenant>/<id>`.
 pub const REQUESTS: &str = "/rail/v1/requests/";
 /// Join tokens, `<hash>`.
@@ -28,6 +32,8 @@ pub const JOIN_TOKENS: &str = "/rail/v1/tokens/join/";
 pub const USER_TOKENS: &str = "/rail/v1/tokens/user/";
 /// Set once the first start has made what a new cluster needs.
 pub const BOOTSTRAP: &str = "/rail/v1/bootstrap";
+/// The decision log, one row per step, by number.
+pub const DECISIONS: &str = "/rail/v1/decisions/";
 /// Written to find out whether the store takes writes again.
 pub const PROBE: &str = "/rail/v1/probe";
 
@@ -39,9 +45,12 @@ pub fn of(key: &Key) -> Bytes {
         Key::Attempt(uid) => format!("{ATTEMPTS}{uid}").into(),
         Key::Node(name) => node(name),
         Key::Tenant(name) => tenant(name),
+        Key::Queue(tenant, name) => queue(tenant, name),
+        Key::Reservation(name) => reservation(name),
         Key::Fabric => FABRIC.into(),
         Key::Drain(target) => format!("{DRAINS}{target}").into(),
         Key::Request(tenant, request) => format!("{REQUESTS}{tenant}/{request}").into(),
+        Key::Decisions(seq) => format!("{DECISIONS}{seq:016x}").into(),
         Key::Token(hash) => format!("{JOIN_TOKENS}{}", hex(hash)).into(),
     }
 }
@@ -68,6 +77,24 @@ pub fn node(name: &NodeName) -> Bytes {
 #[must_use]
 pub fn tenant(name: &TenantName) -> Bytes {
     format!("{TENANTS}{name}").into()
+}
+
+/// A queue's key.
+#[must_use]
+pub fn queue(tenant: &TenantName, name: &QueueName) -> Bytes {
+    format!("{QUEUES}{tenant}/{name}").into()
+}
+
+/// The prefix of a tenant's queues; of all queues for `None`.
+#[must_use]
+pub fn queues_of(tenant: Option<&TenantName>) -> Bytes {
+    tenant.map_or_else(|| QUEUES.into(), |tenant| format!("{QUEUES}{tenant}/").into())
+}
+
+/// A reservation's key.
+#[must_use]
+pub fn reservation(name: &ReservationName) -> Bytes {
+    format!("{RESERVATIONS}{name}").into()
 }
 
 /// The key of an API token by its public id.
@@ -99,11 +126,14 @@ mod tests {
             ATTEMPTS,
             NODES,
             TENANTS,
+            QUEUES,
+            RESERVATIONS,
             REQUESTS,
             JOIN_TOKENS,
             USER_TOKENS,
             BOOTSTRAP,
             PROBE,
+            DECISIONS,
         ];
         for (at, one) in all.iter().enumerate() {
             assert!(one.starts_with(ROOT));

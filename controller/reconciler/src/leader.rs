@@ -104,6 +104,10 @@ fn sort_in(kv: &KeyValue, stored: &mut Stored) -> Result<(), StartError> {
         stored.nodes.push((codec::node(kv)?, revision));
     } else if under(keys::TENANTS) {
         stored.tenants.push((codec::tenant(kv)?, revision));
+    } else if under(keys::QUEUES) {
+        stored.queues.push((codec::queue(kv)?, revision));
+    } else if under(keys::RESERVATIONS) {
+        stored.reservations.push((codec::reservation(kv)?, revision));
     } else if under(keys::REQUESTS) {
         stored.requests.push(codec::request(kv)?);
     } else if under(keys::JOIN_TOKENS) {
@@ -112,6 +116,8 @@ fn sort_in(kv: &KeyValue, stored: &mut Stored) -> Result<(), StartError> {
         stored.fabric = Some((codec::fabric(kv)?, revision));
     } else if under(keys::DRAINS) {
         stored.drains.push(codec::drain(kv)?);
+    } else if under(keys::DECISIONS) {
+        stored.decisions.push(codec::decisions(kv)?);
     } else if under(keys::USER_TOKENS) {
         codec::decode::<records::UserToken>(kv)?;
     } else if is(keys::BOOTSTRAP) {

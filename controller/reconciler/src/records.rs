@@ -33,12 +33,15 @@ pub struct Attempt {
     /// Set once it is to end.
     #[prost(message, optional, tag = "5")]
     pub ending: Option<Ending>,
+    /// When it got its place, in milliseconds since 1970.
+    #[prost(uint64, tag = "6")]
+    pub since_ms: u64,
 }
 
 /// [`controller_core::Ending`].
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Ending {
-    /// 2 requeue, 3 fail, 4 cancel.
+    /// 2 requeue, 3 fail, 4 cancel, 5 preempt, 6 move.
     #[prost(uint32, tag = "1")]
     pub outcome: u32,
     /// Between SIGTERM and SIGKILL.
@@ -50,6 +53,9 @@ pub struct Ending {
     /// Why.
     #[prost(message, repeated, tag = "4")]
     pub causes: Vec<v1::Reason>,
+    /// What the ranks get first; 0 is SIGTERM.
+    #[prost(int32, tag = "5")]
+    pub signal: i32,
 }
 
 /// [`controller_core::RequestRecord`].
@@ -118,4 +124,50 @@ pub struct Bootstrap {
     /// Version of the release that made it.
     #[prost(string, tag = "2")]
     pub version: String,
+}
+
+/// [`controller_core::DecisionRow`].
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Decisions {
+    /// Number of the row.
+    #[prost(uint64, tag = "1")]
+    pub seq: u64,
+    /// Milliseconds since 1970.
+    #[prost(uint64, tag = "2")]
+    pub time_ms: u64,
+    /// What was decided.
+    #[prost(message, repeated, tag = "3")]
+    pub records: Vec<DecisionRecord>,
+    /// Decisions that are not recorded.
+    #[prost(uint32, tag = "4")]
+    pub omitted: u32,
+}
+
+/// [`controller_core::DecisionRecord`].
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct DecisionRecord {
+    /// Whose job.
+    #[prost(string, tag = "1")]
+    pub tenant: String,
+    /// Its name.
+    #[prost(string, tag = "2")]
+    pub job: String,
+    /// Its identity.
+    #[prost(string, tag = "3")]
+    pub job_uid: String,
+    /// rail.v1.JobStatus.Phase.
+    #[prost(int32, tag = "4")]
+    pub phase: i32,
+    /// Which try.
+    #[prost(uint32, tag = "5")]
+    pub attempt: u32,
+    /// Why.
+    #[prost(message, repeated, tag = "6")]
+    pub reasons: Vec<v1::Reason>,
+    /// Nodes of the placement.
+    #[prost(uint32, tag = "7")]
+    pub nodes: u32,
+    /// Digest of the placement.
+    #[prost(fixed64, tag = "8")]
+    pub digest: u64,
 }

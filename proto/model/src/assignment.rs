@@ -47,8 +47,10 @@ pub enum Wish {
     },
     /// Everything of this try ended.
     Stopped {
-        /// Between SIGTERM and SIGKILL.
+        /// Between the signal and SIGKILL.
         grace: Duration,
+        /// What the ranks get first; 0 is SIGTERM.
+        signal: i32,
         /// Told to the ranks' log.
         reason: String,
     },

@@ -123,6 +123,8 @@ pub struct RailRequest {
     pub required: u32,
     /// True: any `required` common rails. False: rails `0..required`.
     pub allow_partial: bool,
+    /// No rail at all: a job of one node that holds no NIC.
+    pub none: bool,
 }
 
 /// How the job's engines carry out its operations. All engines of a try must be told the same.

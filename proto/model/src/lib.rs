@@ -11,8 +11,10 @@ mod word;
 pub mod array;
 pub mod assignment;
 pub mod fabric;
+pub mod flaw;
 pub mod ids;
 pub mod job;
+pub mod label;
 pub mod names;
 pub mod node;
 pub mod phase;
@@ -29,6 +31,7 @@ pub mod time;
 pub use array::{ArrayError, ArrayPlace, ArraySpec};
 pub use assignment::{Assignment, NodeEndpoints, Observation, Observed, RailEndpoint, Wish};
 pub use fabric::{Fabric, Leaf, Link, LinkGroup, Rail, Spine, Uplink};
+pub use flaw::{SpecFlaw, SpecList};
 pub use ids::{
     JobId, JobKey, JobName, JobUid, NameError, NodeName, QueueName, RequestId, ReservationName, TenantName,
 };

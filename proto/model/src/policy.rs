@@ -117,7 +117,7 @@ word!(
     RailLoss {
         /// It goes on with the rails that are left.
         Continue = "continue",
-        /// The nodes concerned are replaced by others that have all rails.
+        /// It moves to where all its rails are whole.
         Move = "move",
         /// The try fails.
         Fail = "fail",

@@ -20,7 +20,7 @@ pub fn job(name: &str, nodes: u32) -> v1::Job {
     v1::Job {
         metadata: Some(v1::Metadata { name: name.to_owned(), ..v1::Metadata::default() }),
         spec: Some(v1::JobSpec {
-            gang: Some(v1::Gang { nodes, gpus_per_node: 4, ranks_per_node: 2 }),
+            gang: Some(v1::Gang { nodes, gpus_per_node: 4, ranks_per_node: 2, min_nodes: 0 }),
             work: Some(v1::job_spec::Work::Command(v1::Command {
                 argv: vec!["true".to_owned()],
                 env: [("B".to_owned(), "2".to_owned()), ("A".to_owned(), "1".to_owned())].into(),
@@ -104,7 +104,7 @@ async fn a_gang_runs_to_its_end_and_the_watch_sees_every_phase() {
     assert!(phases.contains(&Phase::Running), "{phases:?}");
     let read = jobs.get_job(v1::GetJobRequest { name: "train".into(), tenant: String::new() }).await.unwrap();
     assert_eq!(read.into_inner(), done);
-    let delete = v1::DeleteJobRequest { name: "train".into(), tenant: String::new() };
+    let delete = v1::DeleteJobRequest { name: "train".into(), ..v1::DeleteJobRequest::default() };
     jobs.delete_job(delete.clone()).await.unwrap();
     assert_eq!(error(jobs.delete_job(delete).await).class, ErrorClass::NotFound);
     let event = tokio::time::timeout(PATIENCE, async {
@@ -204,7 +204,10 @@ async fn lists_are_paged_and_tenants_see_their_own_only() {
     let tenant = |name: &str, gpus, jobs| v1::ApplyTenantRequest {
         tenant: Some(v1::Tenant {
             metadata: Some(v1::Metadata { name: name.into(), ..v1::Metadata::default() }),
-            spec: Some(v1::TenantSpec { description: String::new(), quota: Some(v1::Quota { gpus, jobs }) }),
+            spec: Some(v1::TenantSpec {
+                description: String::new(),
+                quota: Some(v1::Quota { gpus, jobs, ..v1::Quota::default() }),
+            }),
             ..v1::Tenant::default()
         }),
         dry_run: false,

@@ -66,7 +66,7 @@ fn status(nodes: u32, ranks: u32) -> v1::JobStatus {
             ranks: (0..ranks).map(rank).collect(),
             rails: (0..NICS).collect(),
             pods: 12,
-            reasons: Vec::new(),
+            ..v1::Placement::default()
         }),
         submit_time: time(),
         start_time: time(),
@@ -95,7 +95,7 @@ fn the_largest_job_fits_into_a_stored_value() {
             ..v1::Metadata::default()
         }),
         spec: Some(v1::JobSpec {
-            gang: Some(v1::Gang { nodes, gpus_per_node: 8, ranks_per_node: ranks / nodes }),
+            gang: Some(v1::Gang { nodes, gpus_per_node: 8, ranks_per_node: ranks / nodes, min_nodes: 0 }),
             work: Some(v1::job_spec::Work::Command(command)),
             ..v1::JobSpec::default()
         }),

@@ -6,7 +6,7 @@ use controller_core::{Event, Naming, Register, Submit};
 use controller_reconciler::{Ended, Handle, LoopMetrics, Options, Session};
 use controller_store::Store;
 use proto_model::{
-    CommandSpec, EngineOptions, Gang, Inventory, JobName, JobSpec, NodeName, RequestId, TenantName, Work,
+    CommandSpec, Gang, Inventory, JobName, JobSpec, NodeName, RequestId, TenantName, Work,
 };
 use proto_rpc::Metrics;
 use tokio::task::JoinHandle;

@@ -59,7 +59,8 @@ impl From<&Assignment> for v1::Assignment {
                 wire.placement = Some(placement.as_ref().into());
                 wire.job_key = key.expose().to_vec();
             }
-            Wish::Stopped { grace, reason } => {
+            Wish::Stopped { grace, signal, reason } => {
+                wire.stop_signal = *signal;
                 wire.set_wish(v1::assignment::Wish::Stopped);
                 wire.grace_period = Some(duration_to_wire(*grace));
                 wire.stop_reason.clone_from(reason);
@@ -77,7 +78,7 @@ fn wish(fields: &mut Fields, wire: v1::Assignment) -> Option<Wish> {
     let kind = known(wire.wish);
     if kind == Some(v1::assignment::Wish::Stopped) {
         let grace = fields.nest("gracePeriod", duration_from_wire(wire.grace_period.unwrap_or_default()))?;
-        return Some(Wish::Stopped { grace, reason: wire.stop_reason });
+        return Some(Wish::Stopped { grace, signal: wire.stop_signal, reason: wire.stop_reason });
     }
     let spec = fields.present("spec", wire.spec).and_then(|spec| fields.nest("spec", spec.try_into()));
     let placement = fields

@@ -2,14 +2,15 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use prost::Message as _;
 use proto_model::{
-    Algorithm, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, FailurePolicy, Gang, Job,
-    JobId, JobName, JobSpec, JobStatus, Phase, Preemption, RailBytes, RailRequest, RankExit, ReduceOp,
-    Requeue, RunResult, TenantName, Work,
+    Algorithm, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, Gang, Job, JobId, JobName,
+    JobSpec, NameError, QueueName, RailRequest, ReduceOp, ReservationName, SpecFlaw, TenantName, Work,
+    flaw::MAX_TERMS,
 };
 
 use super::{
-    API_VERSION, FieldErrors, Fields, common, duration_from_wire, duration_to_wire, known, time_from_wire,
+    API_VERSION, FieldErrors, Fields, duration_from_wire, duration_to_wire, known, request, time_from_wire,
     time_to_wire,
 };
 use crate::v1;
@@ -31,8 +32,10 @@ pub struct SpecLimits {
     pub command_bytes: usize,
     /// Entries of a map.
     pub entries: usize,
-    /// Restarts.
+    /// Restarts, and replacements of nodes.
     pub restarts: u32,
+    /// Bytes of a placement request as it is stored.
+    pub placement_bytes: usize,
 }
 
 /// The limits in force.
@@ -45,6 +48,7 @@ pub const LIMITS: SpecLimits = SpecLimits {
     command_bytes: 96 << 10,
     entries: 1024,
     restarts: 1000,
+    placement_bytes: 32 << 10,
 };
 
 const MAX_DURATION: Duration = Duration::from_secs(366 * 86_400);
@@ -59,13 +63,17 @@ pub(super) fn header(fields: &mut Fields, api_version: &str, kind: &str, expecte
     }
 }
 
-fn range(fields: &mut Fields, field: &str, value: u32, min: u32, max: u32) {
+pub(super) fn range(fields: &mut Fields, field: &str, value: u32, min: u32, max: u32) {
     if value < min || value > max {
         fields.fail(field, format!("{value} is out of range; it must be from {min} to {max}"));
     }
 }
 
-fn duration(fields: &mut Fields, field: &str, wire: Option<prost_types::Duration>) -> Option<Duration> {
+pub(super) fn duration(
+    fields: &mut Fields,
+    field: &str,
+    wire: Option<prost_types::Duration>,
+) -> Option<Duration> {
     let duration = fields.nest(field, duration_from_wire(wire?))?;
     if duration > MAX_DURATION {
         fields.fail(field, "is longer than 366 days");
@@ -79,18 +87,8 @@ fn gang(fields: &mut Fields, wire: v1::Gang, is_command: bool) -> Gang {
     range(fields, "gang.ranksPerNode", wire.ranks_per_node, 0, LIMITS.ranks_per_node);
     let default = if is_command { wire.gpus_per_node.max(1) } else { 1 };
     let ranks_per_node = if wire.ranks_per_node == 0 { default } else { wire.ranks_per_node };
-    Gang::new(wire.nodes, wire.gpus_per_node, ranks_per_node)
-}
-
-fn failure(fields: &mut Fields, wire: v1::FailurePolicy) -> FailurePolicy {
-    range(fields, "failure.maxRestarts", wire.max_restarts, 0, LIMITS.restarts);
-    let requeue = match known(wire.requeue) {
-        Some(v1::failure_policy::Requeue::OnInfrastructure) => Requeue::OnInfrastructure,
-        Some(v1::failure_policy::Requeue::OnAny) => Requeue::OnAny,
-        _ => Requeue::Never,
-    };
-    let default = if requeue == Requeue::Never { 0 } else { 3 };
-    FailurePolicy::new(requeue, if wire.max_restarts == 0 { default } else { wire.max_restarts })
+    let min_nodes = if wire.min_nodes == 0 { wire.nodes } else { wire.min_nodes };
+    Gang { nodes: wire.nodes, min_nodes, gpus_per_node: wire.gpus_per_node, ranks_per_node }
 }
 
 fn engine(fields: &mut Fields, wire: v1::EngineOptions) -> EngineOptions {
@@ -214,6 +212,53 @@ fn collective(fields: &mut Fields, wire: v1::Collective) -> Option<CollectiveSpe
     })
 }
 
+/// A name that may be left out.
+fn optional<T>(
+    fields: &mut Fields,
+    field: &str,
+    text: &str,
+    name: fn(String) -> Result<T, NameError>,
+) -> Option<T> {
+    if text.is_empty() { None } else { fields.take(field, name(text.to_owned())) }
+}
+
+/// What is stored of a job has room for so much.
+fn sizes(fields: &mut Fields, spec: &JobSpec) {
+    let (nodes, spares) = (spec.gang.nodes, spec.placement.spares);
+    if nodes <= LIMITS.nodes && spares <= nodes && nodes + spares > LIMITS.nodes {
+        let most = LIMITS.nodes;
+        fields.fail(
+            "placement.spares",
+            format!("{nodes} nodes and {spares} spares are more than {most} nodes"),
+        );
+    }
+    let bytes = request::placement_to_wire(&spec.placement).map_or(0, |place| place.encoded_len());
+    if bytes > LIMITS.placement_bytes {
+        let most = LIMITS.placement_bytes;
+        fields.fail("placement", format!("is too large: {bytes} bytes, and at most {most} are allowed"));
+    }
+}
+
+/// Notes what contradicts itself, but for fields that are noted already.
+fn name_flaws(fields: &mut Fields, flaws: Vec<SpecFlaw>) {
+    for flaw in flaws {
+        let field = flaw.field();
+        if !fields.has(&field) {
+            fields.fail(&field, flaw.to_string());
+        }
+    }
+}
+
+/// What is wrong with a spec under this name: that it waits for itself, or elements without a name of their own.
+///
+/// # Errors
+/// Every such field, below the spec.
+pub fn check_job_name(name: &JobName, spec: &JobSpec) -> Result<(), FieldErrors> {
+    let mut fields = Fields::default();
+    name_flaws(&mut fields, spec.name_flaws(name));
+    fields.finish(Some(()))
+}
+
 impl TryFrom<v1::JobSpec> for JobSpec {
     type Error = FieldErrors;
 
@@ -230,11 +275,20 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             );
         }
         let time_limit = duration(&mut fields, "timeLimit", wire.time_limit);
-        if time_limit.is_some_and(|limit| limit.is_zero()) {
-            fields.fail("timeLimit", "must be longer than 0s; leave it out for no limit");
-        }
+        let expected = duration(&mut fields, "expectedDuration", wire.expected_duration);
+        let begin = wire.begin_time.and_then(|time| fields.nest("beginTime", time_from_wire(time)));
         let grace_period = duration(&mut fields, "gracePeriod", wire.grace_period).unwrap_or(JobSpec::GRACE);
-        let failure = failure(&mut fields, wire.failure.unwrap_or_default());
+        let placement = request::placement(&mut fields, wire.placement.unwrap_or_default());
+        let failure = request::failure(&mut fields, placement.spares, wire.failure.unwrap_or_default());
+        let queue = optional(&mut fields, "queue", &wire.queue, QueueName::new);
+        let reservation = optional(&mut fields, "reservation", &wire.reservation, ReservationName::new);
+        let after = if request::bounded(&mut fields, "after", &wire.after, MAX_TERMS) {
+            fields.list("after", wire.after)
+        } else {
+            Vec::new()
+        };
+        let array = request::array(&mut fields, &wire.array);
+        let preemption = request::preemption(&mut fields, wire.priority, wire.preemption.unwrap_or_default());
         let engine = engine(&mut fields, wire.engine.unwrap_or_default());
         let work = match wire.work {
             Some(v1::job_spec::Work::Command(wire)) => Some(Work::Command(command(&mut fields, wire))),
@@ -244,16 +298,29 @@ impl TryFrom<v1::JobSpec> for JobSpec {
                 None
             }
         };
+        let v1::RailRequest { required, allow_partial, none } = rails;
         let spec = gang.zip(work).map(|(gang, work)| Self {
-            rails: RailRequest { required: rails.required, allow_partial: rails.allow_partial },
+            gang,
+            rails: RailRequest { required, allow_partial, none },
+            placement,
+            queue,
             priority: wire.priority,
             time_limit,
+            expected,
+            begin,
+            reservation,
+            after,
+            array,
+            preemption,
             grace_period,
-            preemption: Preemption::of_priority(wire.priority),
             failure,
             engine,
-            ..Self::new(gang, work)
+            work,
         });
+        if let Some(spec) = &spec {
+            name_flaws(&mut fields, spec.flaws());
+            sizes(&mut fields, spec);
+        }
         fields.finish(spec)
     }
 }
@@ -303,175 +370,33 @@ fn work_to_wire(work: &Work) -> v1::job_spec::Work {
 
 impl From<&JobSpec> for v1::JobSpec {
     fn from(spec: &JobSpec) -> Self {
-        let requeue = match spec.failure.requeue {
-            Requeue::Never => v1::failure_policy::Requeue::Never,
-            Requeue::OnInfrastructure => v1::failure_policy::Requeue::OnInfrastructure,
-            Requeue::OnAny => v1::failure_policy::Requeue::OnAny,
-        };
         Self {
             gang: Some(v1::Gang {
                 nodes: spec.gang.nodes,
                 gpus_per_node: spec.gang.gpus_per_node,
                 ranks_per_node: spec.gang.ranks_per_node,
+                min_nodes: if spec.gang.is_elastic() { spec.gang.min_nodes } else { 0 },
             }),
             rails: Some(v1::RailRequest {
                 required: spec.rails.required,
                 allow_partial: spec.rails.allow_partial,
+                none: spec.rails.none,
             }),
             priority: spec.priority,
             time_limit: spec.time_limit.map(duration_to_wire),
             grace_period: Some(duration_to_wire(spec.grace_period)),
-            failure: Some(v1::FailurePolicy {
-                requeue: requeue.into(),
-                max_restarts: spec.failure.max_restarts,
-            }),
+            failure: Some(request::failure_to_wire(spec.failure)),
             engine: engine_to_wire(spec.engine),
             work: Some(work_to_wire(&spec.work)),
+            placement: request::placement_to_wire(&spec.placement),
+            queue: spec.queue.as_ref().map(ToString::to_string).unwrap_or_default(),
+            expected_duration: spec.expected.map(duration_to_wire),
+            begin_time: spec.begin.map(time_to_wire),
+            reservation: spec.reservation.as_ref().map(ToString::to_string).unwrap_or_default(),
+            after: spec.after.iter().map(Into::into).collect(),
+            array: spec.array.as_ref().map(ToString::to_string).unwrap_or_default(),
+            preemption: request::preemption_to_wire(spec.priority, spec.preemption),
         }
-    }
-}
-
-fn phase_to_wire(phase: Phase) -> v1::job_status::Phase {
-    use v1::job_status::Phase as W;
-    match phase {
-        Phase::Pending => W::Pending,
-        Phase::Reserved => W::Reserved,
-        Phase::Preparing => W::Preparing,
-        Phase::Running => W::Running,
-        Phase::Recovering => W::Recovering,
-        Phase::Completed => W::Completed,
-        Phase::Failed => W::Failed,
-        Phase::Cancelled => W::Cancelled,
-    }
-}
-
-impl From<Phase> for v1::job_status::Phase {
-    fn from(phase: Phase) -> Self {
-        phase_to_wire(phase)
-    }
-}
-
-impl TryFrom<v1::job_status::Phase> for Phase {
-    type Error = FieldErrors;
-
-    fn try_from(wire: v1::job_status::Phase) -> Result<Self, FieldErrors> {
-        let found = Self::ALL.into_iter().find(|phase| phase_to_wire(*phase) == wire);
-        found.ok_or_else(|| FieldErrors::one("", "is not specified"))
-    }
-}
-
-impl From<&RankExit> for v1::RankExit {
-    fn from(exit: &RankExit) -> Self {
-        Self { rank: exit.rank, code: exit.code, signal: exit.signal, time: Some(time_to_wire(exit.time)) }
-    }
-}
-
-impl TryFrom<v1::RankExit> for RankExit {
-    type Error = FieldErrors;
-
-    fn try_from(wire: v1::RankExit) -> Result<Self, FieldErrors> {
-        let time = time_from_wire(wire.time.unwrap_or_default())?;
-        Ok(Self { rank: wire.rank, code: wire.code, signal: wire.signal, time })
-    }
-}
-
-impl From<&RailBytes> for v1::RailBytes {
-    fn from(bytes: &RailBytes) -> Self {
-        Self { rail: bytes.rail, tx_bytes: bytes.tx_bytes, rx_bytes: bytes.rx_bytes }
-    }
-}
-
-impl From<v1::RailBytes> for RailBytes {
-    fn from(wire: v1::RailBytes) -> Self {
-        Self { rail: wire.rail, tx_bytes: wire.tx_bytes, rx_bytes: wire.rx_bytes }
-    }
-}
-
-impl From<&RunResult> for v1::CollectiveResult {
-    fn from(result: &RunResult) -> Self {
-        Self {
-            ranks: result.ranks,
-            bytes: result.bytes,
-            iterations: result.iterations,
-            time_us_min: result.time_us_min,
-            time_us_median: result.time_us_median,
-            time_us_max: result.time_us_max,
-            alg_bw_gbps: result.alg_bw_gbps,
-            bus_bw_gbps: result.bus_bw_gbps,
-            verified: result.verified,
-            mismatches: result.mismatches,
-            rails: result.rails.iter().map(Into::into).collect(),
-        }
-    }
-}
-
-impl From<v1::CollectiveResult> for RunResult {
-    fn from(wire: v1::CollectiveResult) -> Self {
-        Self {
-            ranks: wire.ranks,
-            bytes: wire.bytes,
-            iterations: wire.iterations,
-            time_us_min: wire.time_us_min,
-            time_us_median: wire.time_us_median,
-            time_us_max: wire.time_us_max,
-            alg_bw_gbps: wire.alg_bw_gbps,
-            bus_bw_gbps: wire.bus_bw_gbps,
-            verified: wire.verified,
-            mismatches: wire.mismatches,
-            rails: wire.rails.into_iter().map(Into::into).collect(),
-        }
-    }
-}
-
-impl From<&JobStatus> for v1::JobStatus {
-    fn from(status: &JobStatus) -> Self {
-        Self {
-            phase: phase_to_wire(status.phase).into(),
-            reasons: common::reasons(&status.reasons),
-            placement: status.placement.as_ref().map(Into::into),
-            attempt: status.attempt,
-            submit_time: Some(time_to_wire(status.submitted)),
-            start_time: status.started.map(time_to_wire),
-            end_time: status.ended.map(time_to_wire),
-            exits: status.exits.iter().map(Into::into).collect(),
-            result: status.result.as_ref().map(Into::into),
-            trace_parent: status.trace_parent.clone(),
-            cancel_requested: status.cancel_requested,
-        }
-    }
-}
-
-impl TryFrom<v1::JobStatus> for JobStatus {
-    type Error = FieldErrors;
-
-    fn try_from(wire: v1::JobStatus) -> Result<Self, FieldErrors> {
-        let mut fields = Fields::default();
-        let phase = fields.nest("phase", wire.phase().try_into());
-        let placement = wire.placement.and_then(|wire| fields.nest("placement", wire.try_into()));
-        let submitted = fields.nest("submitTime", time_from_wire(wire.submit_time.unwrap_or_default()));
-        let started = wire.start_time.and_then(|time| fields.nest("startTime", time_from_wire(time)));
-        let ended = wire.end_time.and_then(|time| fields.nest("endTime", time_from_wire(time)));
-        let reasons = fields.list("reasons", wire.reasons);
-        let exits = fields.list("exits", wire.exits);
-        let status = phase.zip(submitted).map(|(phase, submitted)| Self {
-            phase,
-            reasons,
-            placement,
-            attempt: wire.attempt,
-            submitted,
-            started,
-            ended,
-            exits,
-            result: wire.result.map(Into::into),
-            trace_parent: wire.trace_parent,
-            cancel_requested: wire.cancel_requested,
-            array: None,
-            preempted: 0,
-            restarts: 0,
-            replaced: 0,
-            eta: None,
-        });
-        fields.finish(status)
     }
 }
 

@@ -7,18 +7,23 @@ mod common;
 mod fabric;
 mod fabric_lists;
 mod job;
+mod job_status;
 mod node;
 mod placement;
+mod queue;
 mod rails;
+mod request;
+mod reservation;
 mod tenant;
 
 use std::fmt;
 
 pub use common::{duration_from_wire, duration_to_wire, time_from_wire, time_to_wire};
 pub use fabric_lists::compact as compact_fabric;
-pub use job::{LIMITS, SpecLimits};
-pub use node::{hold, node_status_phase};
+pub use job::{LIMITS, SpecLimits, check_job_name};
+pub use node::{hold, labels, node_status_phase, taints};
 pub use rails::drained_to_wire;
+pub use reservation::reservation_phase;
 pub use tenant::{role_from_wire, role_to_wire};
 
 /// What every resource says of the schema that it follows.
@@ -71,6 +76,14 @@ struct Fields(Vec<FieldError>);
 impl Fields {
     fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Whether a field, or one below it, is noted.
+    fn has(&self, field: &str) -> bool {
+        let below = |noted: &str| {
+            noted.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        self.0.iter().any(|error| below(&error.field))
     }
 
     fn fail(&mut self, field: &str, message: impl Into<String>) {
@@ -129,5 +142,7 @@ fn known<E: TryFrom<i32> + PartialEq + Default>(number: i32) -> Option<E> {
     E::try_from(number).ok().filter(|value| *value != E::default())
 }
 
+#[cfg(test)]
+mod documents_tests;
 #[cfg(test)]
 mod tests;

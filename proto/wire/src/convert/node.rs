@@ -1,10 +1,15 @@
 //! Servers and their inventories.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use proto_model::{Gpu, Health, Inventory, Job, Neighbor, Nic, Node, NodeName, NodePlace};
+use proto_model::{
+    Gpu, Health, Inventory, Job, Neighbor, Nic, Node, NodeName, NodePlace, Taint,
+    label::{MAX_LABELS, check_key, check_value},
+};
 
-use super::{API_VERSION, FieldErrors, Fields, common, known, time_from_wire, time_to_wire};
+use super::{
+    API_VERSION, FieldErrors, Fields, common, known, request::bounded, time_from_wire, time_to_wire,
+};
 use crate::v1;
 
 /// Neighbours of one server at most.
@@ -156,6 +161,40 @@ impl From<&Neighbor> for v1::Neighbor {
     }
 }
 
+/// The labels of a node.
+///
+/// # Errors
+/// A key or value that is none, or too many of them.
+pub fn labels(wire: HashMap<String, String>) -> Result<BTreeMap<String, String>, FieldErrors> {
+    let mut fields = Fields::default();
+    bounded(&mut fields, "labels", &Vec::from_iter(wire.keys()), MAX_LABELS);
+    let labels: BTreeMap<String, String> = wire.into_iter().collect();
+    for (key, value) in &labels {
+        fields.take("labels", check_key(key));
+        let shown: String = key.chars().take(64).collect();
+        fields.take(&format!("labels.{}", shown.escape_debug()), check_value(value));
+    }
+    fields.finish(Some(labels))
+}
+
+/// The taints of a node.
+///
+/// # Errors
+/// A key or value that is none, the same taint twice, or too many of them.
+pub fn taints(wire: Vec<v1::Taint>) -> Result<BTreeSet<Taint>, FieldErrors> {
+    let mut fields = Fields::default();
+    bounded(&mut fields, "taints", &wire, MAX_LABELS);
+    let mut taints = BTreeSet::new();
+    for (index, v1::Taint { key, value }) in wire.into_iter().enumerate().take(MAX_LABELS) {
+        fields.take(&format!("taints[{index}].key"), check_key(&key));
+        fields.take(&format!("taints[{index}].value"), check_value(&value));
+        if !taints.insert(Taint { key, value }) {
+            fields.fail(&format!("taints[{index}]"), "is given twice");
+        }
+    }
+    fields.finish(Some(taints))
+}
+
 /// The phase that a health is shown as.
 #[must_use]
 pub fn node_status_phase(health: Health) -> v1::node_status::Phase {
@@ -193,6 +232,8 @@ impl From<&Node> for v1::Node {
             spec: Some(v1::NodeSpec {
                 unschedulable: node.unschedulable,
                 reason: node.unschedulable_reason.clone(),
+                labels: node.labels.clone().into_iter().collect(),
+                taints: node.taints.iter().map(Into::into).collect(),
             }),
             status: Some(v1::NodeStatus {
                 phase: node_status_phase(node.health).into(),
@@ -201,6 +242,7 @@ impl From<&Node> for v1::Node {
                 holds: Vec::new(),
                 reasons: common::reasons(&node.reasons),
                 agent_version: node.agent_version.clone(),
+                benched: node.benched.as_ref().map(Into::into),
             }),
         }
     }
@@ -227,6 +269,9 @@ impl TryFrom<v1::Node> for Node {
         let inventory =
             fields.nest("status.inventory", Inventory::try_from(status.inventory.unwrap_or_default()));
         let reasons = fields.list("status.reasons", status.reasons);
+        let benched = status.benched.and_then(|reason| fields.nest("status.benched", reason.try_into()));
+        let labels = fields.nest("spec", labels(spec.labels)).unwrap_or_default();
+        let taints = fields.nest("spec", taints(spec.taints)).unwrap_or_default();
         let node = match (name, created, since, inventory) {
             (Some(name), Some(created), Some(health_since), Some(inventory)) => Some(Self {
                 name,
@@ -235,9 +280,9 @@ impl TryFrom<v1::Node> for Node {
                 created,
                 unschedulable: spec.unschedulable,
                 unschedulable_reason: spec.reason,
-                labels: BTreeMap::new(),
-                taints: BTreeSet::new(),
-                benched: None,
+                labels,
+                taints,
+                benched,
                 inventory,
                 health,
                 health_since,

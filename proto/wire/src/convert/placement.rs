@@ -9,12 +9,6 @@ use crate::v1;
 
 impl From<&Placement> for v1::Placement {
     fn from(placement: &Placement) -> Self {
-        let nodes = placement.nodes.iter().map(|node| v1::NodePlace {
-            node: node.node.to_string(),
-            pod: node.pod.clone(),
-            gpus: node.gpus.clone(),
-            nics: node.nics.iter().map(nic).collect(),
-        });
         let ranks = placement.ranks.iter().map(|rank| v1::RankPlace {
             rank: rank.rank,
             node: rank.node.to_string(),
@@ -25,12 +19,24 @@ impl From<&Placement> for v1::Placement {
             leaf: rank.leaf.clone(),
         });
         Self {
-            nodes: nodes.collect(),
+            nodes: placement.nodes.iter().map(node).collect(),
             ranks: ranks.collect(),
             rails: placement.rails.clone(),
             pods: placement.pods,
             reasons: common::reasons(&placement.reasons),
+            spares: placement.spares.iter().map(node).collect(),
+            cut: placement.cut,
+            exclusive: placement.exclusive,
         }
+    }
+}
+
+fn node(place: &NodePlace) -> v1::NodePlace {
+    v1::NodePlace {
+        node: place.node.to_string(),
+        pod: place.pod.clone(),
+        gpus: place.gpus.clone(),
+        nics: place.nics.iter().map(nic).collect(),
     }
 }
 
@@ -99,7 +105,9 @@ impl TryFrom<v1::Placement> for Placement {
             rails: wire.rails,
             pods: wire.pods,
             reasons: fields.list("reasons", wire.reasons),
-            ..Self::default()
+            spares: fields.list("spares", wire.spares),
+            cut: wire.cut,
+            exclusive: wire.exclusive,
         };
         for (index, rank) in placement.ranks.iter().enumerate() {
             if rank.rank as usize != index {

@@ -1,6 +1,6 @@
 //! Tenants and roles.
 
-use proto_model::{Quota, Role, Tenant, TenantName};
+use proto_model::{Quota, Role, Shape, Tenant, TenantName};
 
 use super::{API_VERSION, FieldErrors, Fields, known, time_from_wire, time_to_wire};
 use crate::v1;
@@ -32,6 +32,41 @@ pub fn role_from_wire(number: i32) -> Result<Role, FieldErrors> {
     }
 }
 
+/// Weights at most.
+pub(super) const MAX_WEIGHT: u32 = 1_000_000;
+
+fn quota(fields: &mut Fields, wire: &v1::Quota) -> Quota {
+    let guaranteed = wire.guaranteed.map(Shape::from).unwrap_or_default();
+    if u64::from(guaranteed.gpus) > u64::from(wire.gpus) {
+        let (asked, gpus) = (guaranteed.gpus, wire.gpus);
+        fields.fail("spec.quota.guaranteed.gpus", format!("{asked} are more than the quota's {gpus} GPUs"));
+    }
+    if wire.weight > MAX_WEIGHT {
+        fields.fail("spec.quota.weight", format!("{} is more than {MAX_WEIGHT}", wire.weight));
+    }
+    Quota { gpus: wire.gpus, jobs: wire.jobs, guaranteed, weight: wire.weight.max(1) }
+}
+
+/// Nothing that is at its default is written.
+fn quota_to_wire(quota: Quota) -> v1::Quota {
+    v1::Quota {
+        gpus: quota.gpus,
+        jobs: quota.jobs,
+        guaranteed: shape_to_wire(quota.guaranteed),
+        weight: if quota.weight == 1 { 0 } else { quota.weight },
+    }
+}
+
+impl From<v1::Shape> for Shape {
+    fn from(wire: v1::Shape) -> Self {
+        Self { pods: wire.pods, nodes: wire.nodes, gpus: wire.gpus }
+    }
+}
+
+pub(super) fn shape_to_wire(shape: Shape) -> Option<v1::Shape> {
+    (!shape.is_empty()).then_some(v1::Shape { pods: shape.pods, nodes: shape.nodes, gpus: shape.gpus })
+}
+
 impl TryFrom<v1::Tenant> for Tenant {
     type Error = FieldErrors;
 
@@ -46,14 +81,14 @@ impl TryFrom<v1::Tenant> for Tenant {
         }
         let created =
             fields.nest("metadata.createTime", time_from_wire(metadata.create_time.unwrap_or_default()));
-        let quota = spec.quota.unwrap_or_default();
+        let quota = quota(&mut fields, &spec.quota.unwrap_or_default());
         let tenant = name.zip(created).map(|(name, created)| Self {
             name,
             uid: metadata.uid,
             generation: metadata.generation,
             created,
             description: spec.description,
-            quota: Quota::new(quota.gpus, quota.jobs),
+            quota,
         });
         fields.finish(tenant)
     }
@@ -74,7 +109,7 @@ impl From<&Tenant> for v1::Tenant {
             }),
             spec: Some(v1::TenantSpec {
                 description: tenant.description.clone(),
-                quota: Some(v1::Quota { gpus: tenant.quota.gpus, jobs: tenant.quota.jobs }),
+                quota: Some(quota_to_wire(tenant.quota)),
             }),
             status: None,
         }

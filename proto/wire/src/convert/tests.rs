@@ -1,20 +1,20 @@
 //! Round trips, and every wrong field named.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use prost::Message as _;
 use proto_model::{
     Algorithm, AlgorithmChoice, CollectiveOp, CollectiveSpec, CommandSpec, Drain, DrainTarget, Dtype,
-    EngineOptions, FailurePolicy, Gang, JobSpec, JobUid, NodeName, Observation, Observed, Placement,
-    Preemption, RailReport, RailRequest, RailState, ReduceOp, Requeue, Timestamp, Work,
+    EngineOptions, JobSpec, JobUid, NodeName, Observation, Observed, Placement, RailReport, RailState,
+    ReduceOp, Timestamp, Work,
     rails::{MAX_CHOICE_REASONS, MAX_CHOICES, MAX_REPORT_TEXT, MAX_REPORTS},
 };
 
-use super::{FieldErrors, time_from_wire, time_to_wire};
+use super::{FieldErrors, documents_tests::spec, time_from_wire, time_to_wire};
 use crate::v1;
 
-fn work() -> impl Strategy<Value = Work> {
+pub(super) fn work() -> impl Strategy<Value = Work> {
     let command = (proptest::collection::vec("[a-z]{1,8}", 1..4), "[A-Z]{1,4}", "[^\0]{0,8}").prop_map(
         |(argv, key, value)| {
             Work::Command(CommandSpec {
@@ -40,33 +40,14 @@ fn work() -> impl Strategy<Value = Work> {
     prop_oneof![command, collective]
 }
 
-fn spec() -> impl Strategy<Value = JobSpec> {
-    let requeue = prop_oneof![Just(Requeue::Never), Just(Requeue::OnInfrastructure), Just(Requeue::OnAny)];
-    (1u32..100, 0u32..9, 1u32..9, -1000i32..=1000, 1u64..100_000, requeue, work()).prop_map(
-        |(nodes, gpus_per_node, ranks_per_node, priority, millis, requeue, work)| JobSpec {
-            rails: RailRequest { required: nodes % 5, allow_partial: gpus_per_node > 4 },
-            priority,
-            preemption: Preemption::of_priority(priority),
-            time_limit: (millis % 2 == 0).then(|| Duration::from_millis(millis)),
-            grace_period: Duration::from_millis(millis),
-            failure: FailurePolicy::new(requeue, if requeue == Requeue::Never { 0 } else { 2 }),
-            engine: EngineOptions {
-                checksum: millis % 3 == 0,
-                reproducible: millis % 5 > 0,
-                algorithm: Algorithm::ALL.get(nodes as usize % 7).copied(),
-            },
-            ..JobSpec::new(Gang::new(nodes, gpus_per_node, ranks_per_node), work)
-        },
-    )
-}
-
 proptest! {
     #[test]
     fn a_spec_survives_the_wire(spec in spec()) {
         let wire = v1::JobSpec::from(&spec);
         let bytes = wire.encode_to_vec();
         let back = JobSpec::try_from(v1::JobSpec::decode(bytes.as_slice()).unwrap()).unwrap();
-        prop_assert_eq!(spec, back);
+        prop_assert_eq!(&spec, &back);
+        prop_assert_eq!(v1::JobSpec::from(&back), wire);
     }
 
     #[test]
@@ -79,6 +60,17 @@ proptest! {
         }
         if let Ok(wire) = v1::Job::decode(bytes.as_slice()) {
             let _ = proto_model::Job::try_from(wire);
+        }
+        if let Ok(wire) = v1::JobSpec::decode(bytes.as_slice())
+            && let Ok(spec) = JobSpec::try_from(wire)
+        {
+            prop_assert_eq!(spec.check(), Ok(()));
+        }
+        if let Ok(wire) = v1::Queue::decode(bytes.as_slice()) {
+            let _ = proto_model::Queue::try_from(wire);
+        }
+        if let Ok(wire) = v1::Reservation::decode(bytes.as_slice()) {
+            let _ = proto_model::Reservation::try_from(wire);
         }
         if let Ok(wire) = v1::Node::decode(bytes.as_slice()) {
             let _ = proto_model::Node::try_from(wire);
@@ -160,7 +152,7 @@ fn errors<T: std::fmt::Debug>(result: Result<T, FieldErrors>) -> Vec<String> {
 #[test]
 fn every_wrong_field_is_named_at_once() {
     let wire = v1::JobSpec {
-        gang: Some(v1::Gang { nodes: 0, gpus_per_node: 99, ranks_per_node: 1 }),
+        gang: Some(v1::Gang { nodes: 0, gpus_per_node: 99, ranks_per_node: 1, min_nodes: 0 }),
         priority: 5000,
         time_limit: Some(prost_types::Duration { seconds: -1, nanos: 0 }),
         work: Some(v1::job_spec::Work::Collective(v1::Collective {

@@ -1,0 +1,141 @@
+//! Plans and explanations on the wire.
+
+use controller_core::{
+    DecisionRecord, Detail, Explanation, Holding, PlanResult,
+    decisions::Past,
+    explain::{Change, Relaxation, term_text},
+};
+use proto_model::{JobId, TenantName, Within};
+use proto_wire::{convert::time_to_wire, v1};
+
+use crate::views::{node_rails, reasons};
+
+/// A plan, for a caller that sees the jobs of `only`, or all.
+pub fn plan(plan: &PlanResult, only: Option<&TenantName>) -> v1::PlanJobResponse {
+    let detail = plan.detail.clone().unwrap_or_default();
+    let named = |id: &JobId| holder(&Holding { id: id.clone(), nodes: 0, until: None }, only);
+    v1::PlanJobResponse {
+        placement: plan.placement.as_ref().map(Into::into),
+        reasons: reasons(&plan.reasons),
+        infeasible: plan.infeasible,
+        eta: detail.eta.map(Into::into),
+        preempts: plan.preempts.iter().map(named).collect(),
+        holders: detail.holders.iter().map(|holding| holder(holding, only)).collect(),
+        holders_omitted: detail.holders_omitted,
+        relaxations: detail.relaxations.iter().map(relaxation).collect(),
+    }
+}
+
+/// An explanation, for a caller that sees the jobs of `only`, or all.
+pub fn explanation(explanation: &Explanation, only: Option<&TenantName>) -> v1::ExplainJobResponse {
+    let detail: Detail = explanation.detail.clone().unwrap_or_default();
+    v1::ExplainJobResponse {
+        phase: v1::job_status::Phase::from(explanation.phase).into(),
+        reasons: reasons(&explanation.reasons),
+        queue_position: explanation.queue_position,
+        infeasible: explanation.infeasible,
+        rails: explanation.rails.iter().map(node_rails).collect(),
+        rails_omitted: explanation.rails_omitted,
+        choices: explanation.choices.iter().map(Into::into).collect(),
+        nodes_total: detail.nodes,
+        nodes_free: detail.free,
+        nodes_reach: detail.reach,
+        holders: detail.holders.iter().map(|holding| holder(holding, only)).collect(),
+        holders_omitted: detail.holders_omitted,
+        relaxations: detail.relaxations.iter().map(relaxation).collect(),
+        eta: detail.eta.map(Into::into),
+        ..v1::ExplainJobResponse::default()
+    }
+}
+
+/// What was so at some time.
+pub fn past(past: &Past) -> v1::ExplainJobResponse {
+    let decision = |(time, record): &(proto_model::Timestamp, DecisionRecord)| v1::Decision {
+        time: Some(time_to_wire(*time)),
+        phase: v1::job_status::Phase::from(record.phase).into(),
+        attempt: record.attempt,
+        reasons: reasons(&record.reasons),
+        nodes: record.nodes,
+        placement_digest: if record.digest == 0 { String::new() } else { format!("{:016x}", record.digest) },
+    };
+    let decisions: Vec<v1::Decision> = past.decisions.iter().map(decision).collect();
+    let last = decisions.last().cloned().unwrap_or_default();
+    v1::ExplainJobResponse { phase: last.phase, reasons: last.reasons, decisions, ..v1::ExplainJobResponse::default() }
+}
+
+/// Of another tenant's job only what it holds is told, not whose it is.
+fn holder(holding: &Holding, only: Option<&TenantName>) -> v1::Holder {
+    let own = only.is_none_or(|tenant| *tenant == holding.id.tenant);
+    let shown = |text: String| if own { text } else { String::new() };
+    v1::Holder {
+        tenant: shown(holding.id.tenant.to_string()),
+        job: shown(holding.id.name.to_string()),
+        nodes: holding.nodes,
+        until: holding.until.filter(|_| own).map(time_to_wire),
+    }
+}
+
+fn relaxation(relaxation: &Relaxation) -> v1::Relaxation {
+    v1::Relaxation { changes: relaxation.changes.iter().map(change).collect(), amount: relaxation.amount }
+}
+
+fn within(within: Within) -> &'static str {
+    match within {
+        Within::Leaves => "leaves",
+        Within::Pod => "pod",
+        Within::Fabric => "fabric",
+    }
+}
+
+fn change(change: &Change) -> v1::relaxation::Change {
+    let make = |field: &str, from: String, to: String, message: String| v1::relaxation::Change {
+        field: field.to_owned(),
+        from,
+        to,
+        message,
+    };
+    let number = |field: &str, from: u32, to: u32, what: &str| {
+        make(field, from.to_string(), to.to_string(), format!("{to} {what} in place of {from}"))
+    };
+    let text = str::to_owned;
+    match change {
+        Change::Nodes { from, to } => number("spec.gang.nodes", *from, *to, "nodes"),
+        Change::Gpus { from, to } => number("spec.gang.gpusPerNode", *from, *to, "GPUs on each node"),
+        Change::Rails { from, to } => {
+            let message = format!("any {to} rails (required: {to}, allowPartial: true) in place of {from}");
+            make("spec.rails", from.to_string(), to.to_string(), message)
+        }
+        Change::Within { from, to } => {
+            let (from, to) = (within(*from), within(*to));
+            make("spec.placement.within", text(from), text(to), format!("within {to} in place of {from}"))
+        }
+        Change::Split(group) => {
+            let message = format!("groups of {} nodes may be split (required: false)", group.size);
+            make("spec.placement.groups", text("required"), text("preferred"), message)
+        }
+        Change::Share => {
+            let message = text("other jobs may share its nodes");
+            make("spec.placement.exclusive", text("true"), text("false"), message)
+        }
+        Change::Tolerate(taint) => {
+            let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
+            let taint = format!("{}{value}", taint.key);
+            let message = format!("tolerate the taint {taint}");
+            make("spec.placement.tolerations", String::new(), taint, message)
+        }
+        Change::Drop(term) => {
+            let term = term_text(term);
+            let message = format!("do without the label condition {term}");
+            make("spec.placement.selector", term, String::new(), message)
+        }
+        Change::Include => {
+            let message = text("allow the nodes that it excludes");
+            make("spec.placement.exclude", text("set"), String::new(), message)
+        }
+        Change::Spares { from, to } => number("spec.placement.spares", *from, *to, "spares"),
+        Change::Quota { more } => {
+            let message = format!("{more} GPUs more in the tenant's quota");
+            make("tenant.spec.quota.gpus", String::new(), format!("+{more}"), message)
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! QueueService: how a tenant shares what it has.
+
+use controller_core::{Event, Reply, State};
+use controller_reconciler::{codec, keys};
+use controller_store::KeyValue;
+use proto_model::{Queue, QueueName, TenantName};
+use proto_rpc::{ErrorClass, RpcError};
+use proto_wire::v1::{self, queue_service_server::QueueService};
+use tonic::{Request, Response, Status};
+
+use crate::{authz::Rpc, context::Context, fault, guard::Caller, page};
+
+/// The handlers.
+#[derive(Clone)]
+pub struct Queues {
+    context: Context,
+}
+
+impl Queues {
+    /// Handlers over the loop.
+    #[must_use]
+    pub fn new(context: Context) -> Self {
+        Self { context }
+    }
+
+    fn key(
+        &self,
+        rpc: Rpc,
+        caller: &Caller,
+        tenant: &str,
+        name: &str,
+    ) -> Result<(TenantName, QueueName), RpcError> {
+        let tenant =
+            caller.tenant("tenant", tenant).map_err(|error| self.context.guard.note(rpc, caller, error))?;
+        let name = QueueName::new(name).map_err(|error| fault::field("name", error))?;
+        Ok((tenant, name))
+    }
+
+    /// Adds what is used.
+    async fn complete(&self, mut queues: Vec<v1::Queue>) -> Result<Vec<v1::Queue>, RpcError> {
+        let fill = move |state: &State, _| {
+            queues.iter_mut().for_each(|queue| add_usage(state, queue));
+            queues
+        };
+        self.context.query(fill).await
+    }
+
+    async fn one(&self, queue: v1::Queue) -> Result<Response<v1::Queue>, Status> {
+        let mut queues = self.complete(vec![queue]).await?;
+        Ok(Response::new(queues.pop().ok_or_else(crate::context::unexpected)?))
+    }
+}
+
+fn add_usage(state: &State, queue: &mut v1::Queue) {
+    let metadata = queue.metadata.clone().unwrap_or_default();
+    let names = TenantName::new(metadata.tenant).ok().zip(QueueName::new(metadata.name).ok());
+    let usage = names.map(|(tenant, name)| state.queue_usage(&tenant, &name)).unwrap_or_default();
+    let gpus_used = u32::try_from(usage.gpus_used).unwrap_or(u32::MAX);
+    queue.status = Some(v1::QueueStatus { gpus_used, jobs_active: usage.jobs_active });
+}
+
+fn shown(kv: &KeyValue) -> Result<v1::Queue, RpcError> {
+    let mut queue: v1::Queue = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
+    queue.metadata.get_or_insert_default().resource_version = kv.mod_revision;
+    Ok(queue)
+}
+
+#[tonic::async_trait]
+impl QueueService for Queues {
+    async fn apply_queue(
+        &self,
+        request: Request<v1::ApplyQueueRequest>,
+    ) -> Result<Response<v1::Queue>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let mut document = wire.queue.ok_or_else(|| fault::field("queue", "is required"))?;
+        // The tenant is the caller's; an administrator may name one.
+        let metadata = document.metadata.get_or_insert_default();
+        let tenant = caller.tenant("metadata.tenant", &metadata.tenant);
+        let tenant = tenant.map_err(|error| self.context.guard.note(Rpc::ApplyQueue, &caller, error))?;
+        metadata.tenant = tenant.to_string();
+        let queue = Queue::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
+        let event = Event::ApplyQueue { queue: Box::new(queue), dry_run: wire.dry_run };
+        let applied = self.context.handle.apply(event).await.map_err(|refusal| fault::refused(&refusal))?;
+        let Reply::Queue(queue) = applied.reply else { return Err(crate::context::unexpected()) };
+        let mut wire = v1::Queue::from(queue.as_ref());
+        wire.metadata.get_or_insert_default().resource_version = applied.version;
+        self.one(wire).await
+    }
+
+    async fn get_queue(&self, request: Request<v1::GetQueueRequest>) -> Result<Response<v1::Queue>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let (tenant, name) = self.key(Rpc::GetQueue, &caller, &wire.tenant, &wire.name)?;
+        let found = self.context.handle.store().get(keys::queue(&tenant, &name)).await;
+        let kv = found.map_err(|error| fault::store(&error))?.ok_or_else(|| {
+            let error = controller_core::CoreError::QueueNotFound { tenant, queue: name, nearest: None };
+            RpcError::new(ErrorClass::NotFound, error.code(), error.to_string())
+        })?;
+        self.one(shown(&kv)?).await
+    }
+
+    async fn list_queues(
+        &self,
+        request: Request<v1::ListQueuesRequest>,
+    ) -> Result<Response<v1::ListQueuesResponse>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let scope = caller.scope("tenant", &wire.tenant);
+        let tenant = scope.map_err(|error| self.context.guard.note(Rpc::ListQueues, &caller, error))?;
+        let store = self.context.handle.store().as_ref();
+        let prefix = keys::queues_of(tenant.as_ref());
+        let page = page::read(store, prefix, wire.page_size, &wire.page_token).await?;
+        let queues = page.items.iter().map(shown).collect::<Result<_, _>>()?;
+        let queues = self.complete(queues).await?;
+        let (next_page_token, revision) = (page.next, page.revision);
+        Ok(Response::new(v1::ListQueuesResponse { queues, next_page_token, revision }))
+    }
+
+    async fn delete_queue(
+        &self,
+        request: Request<v1::DeleteQueueRequest>,
+    ) -> Result<Response<v1::DeleteQueueResponse>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let (tenant, name) = self.key(Rpc::DeleteQueue, &caller, &wire.tenant, &wire.name)?;
+        let event = Event::DeleteQueue { tenant, name };
+        self.context.handle.apply(event).await.map_err(|refusal| fault::refused(&refusal))?;
+        Ok(Response::new(v1::DeleteQueueResponse {}))
+    }
+}

@@ -1,0 +1,492 @@
+//! What contradicts itself in a job's spec: one cause for each, with the field that it stands at.
+
+use std::collections::BTreeSet;
+
+use thiserror::Error;
+
+use crate::{
+    Arrange, ArrayError, ArraySpec, DependencyWhen, JobName, JobSpec, NameError, NodeName, Pattern,
+    Preemption, Replace, Term, Within,
+    label::{LabelError, check_key, check_value},
+};
+
+/// Terms, values of a term, tolerations, groups or dependencies of one job at most.
+pub const MAX_TERMS: usize = 64;
+/// Excluded nodes of one job at most.
+pub const MAX_EXCLUDED: usize = 4096;
+
+/// One thing that cannot be, whatever the cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SpecFlaw {
+    /// A gang of nothing.
+    #[error("must be at least 1")]
+    NoNodes,
+    /// An elastic gang whose least is more than what it wants, or nothing.
+    #[error("{least} is not from 1 to the {nodes} nodes that the job wants")]
+    MinNodes {
+        /// `minNodes`.
+        least: u32,
+        /// `nodes`.
+        nodes: u32,
+    },
+    /// No rails at all, and yet rails.
+    #[error("asks for no rails, but {what}")]
+    NoRails {
+        /// What contradicts it.
+        what: &'static str,
+    },
+    /// A group that the gang cannot be made of.
+    #[error("groups of {size} do not divide a gang of {nodes} nodes")]
+    GroupSize {
+        /// Position in the list.
+        index: usize,
+        /// Its nodes.
+        size: u32,
+        /// The nodes that it should divide.
+        nodes: u32,
+    },
+    /// Groups that overlap.
+    #[error("groups of {size} and groups of {other} overlap: one size must divide the other")]
+    GroupNesting {
+        /// Position in the list.
+        index: usize,
+        /// Its nodes.
+        size: u32,
+        /// Nodes of another.
+        other: u32,
+    },
+    /// The same size twice.
+    #[error("groups of {size} are given twice")]
+    GroupTwice {
+        /// Position in the list.
+        index: usize,
+        /// Their nodes.
+        size: u32,
+    },
+    /// A group that may lie anywhere.
+    #[error("a group within the whole fabric asks nothing; write LEAVES or POD")]
+    GroupAnywhere {
+        /// Position in the list.
+        index: usize,
+    },
+    /// Over many pods, and within one.
+    #[error("SPREAD lays the nodes over many pods, but `within` keeps them in one")]
+    SpreadWithin,
+    /// Stages that the gang cannot be made of.
+    #[error("pipeline stages of {stage} do not divide a gang of {nodes} nodes")]
+    Stage {
+        /// Nodes of a stage.
+        stage: u32,
+        /// The nodes that it should divide.
+        nodes: u32,
+    },
+    /// More spares than nodes.
+    #[error("{spares} spares are more than the {nodes} nodes that they stand in for")]
+    Spares {
+        /// Spares.
+        spares: u32,
+        /// Nodes.
+        nodes: u32,
+    },
+    /// Spares that nothing uses.
+    #[error(
+        "{spares} spares are held, but failed nodes are not replaced; write failure.replace SPARES or ANY"
+    )]
+    SparesUnused {
+        /// Spares.
+        spares: u32,
+    },
+    /// Replacements out of nothing.
+    #[error(
+        "failed nodes are replaced from spares, but the job has none; give placement.spares, or write ANY"
+    )]
+    NoSpares,
+    /// A limit on what never happens, or none on what does.
+    #[error("{limit} does not fit `replace` {replace}")]
+    Replacements {
+        /// Replacements at most.
+        limit: u32,
+        /// From where.
+        replace: Replace,
+    },
+    /// Too long a list.
+    #[error("has {count} entries; at most {most} are allowed")]
+    TooMany {
+        /// The list.
+        list: SpecList,
+        /// Its entries.
+        count: usize,
+        /// The limit.
+        most: usize,
+    },
+    /// A key or value that no label has.
+    #[error("{error}")]
+    Label {
+        /// The list.
+        list: SpecList,
+        /// Position in the list.
+        index: usize,
+        /// What is wrong.
+        error: LabelError,
+    },
+    /// The same again.
+    #[error("says the same as entry {first}")]
+    Twice {
+        /// The list.
+        list: SpecList,
+        /// Position in the list.
+        index: usize,
+        /// The one before.
+        first: usize,
+    },
+    /// One of no values.
+    #[error("needs a value at least")]
+    NoValues {
+        /// Position in the list.
+        index: usize,
+    },
+    /// Two terms that no node fulfils together.
+    #[error("no node fulfils this and entry {first} for '{key}'")]
+    Contradiction {
+        /// Position in the list.
+        index: usize,
+        /// The one before.
+        first: usize,
+        /// The label.
+        key: String,
+    },
+    /// Waits for two ends of the same job.
+    #[error("'{job}' cannot both succeed and fail; the job would wait for ever")]
+    BothEnds {
+        /// Position in the list.
+        index: usize,
+        /// The other job.
+        job: JobName,
+    },
+    /// Waits for itself.
+    #[error("'{job}' would wait for itself")]
+    Itself {
+        /// Position in the list.
+        index: usize,
+        /// The job.
+        job: JobName,
+    },
+    /// The elements.
+    #[error(transparent)]
+    Array(#[from] ArrayError),
+    /// An element's name.
+    #[error("with its index, the name of an element is no name: {error}")]
+    ElementName {
+        /// What is wrong.
+        error: NameError,
+    },
+    /// Nothing takes no time.
+    #[error("must be longer than 0s")]
+    NoTime {
+        /// Which field.
+        field: &'static str,
+    },
+    /// Longer than it may.
+    #[error("is longer than timeLimit; the job would be ended before")]
+    ExpectedBeyondLimit,
+    /// A signal that programs cannot wait for.
+    #[error("{signal} is not one of {}", signals())]
+    Signal {
+        /// Its number.
+        signal: i32,
+    },
+}
+
+/// A list of a spec.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpecList {
+    /// `placement.groups`
+    Groups,
+    /// `placement.selector`
+    Selector,
+    /// `placement.tolerations`
+    Tolerations,
+    /// `placement.exclude`
+    Exclude,
+    /// `after`
+    After,
+}
+
+impl SpecList {
+    fn field(self) -> &'static str {
+        match self {
+            Self::Groups => "placement.groups",
+            Self::Selector => "placement.selector",
+            Self::Tolerations => "placement.tolerations",
+            Self::Exclude => "placement.exclude",
+            Self::After => "after",
+        }
+    }
+}
+
+/// Names and numbers of the signals that a preemption may send.
+pub const SIGNALS: [(&str, i32); 8] = [
+    ("SIGHUP", 1),
+    ("SIGINT", 2),
+    ("SIGQUIT", 3),
+    ("SIGABRT", 6),
+    ("SIGUSR1", 10),
+    ("SIGUSR2", 12),
+    ("SIGTERM", Preemption::SIGTERM),
+    ("SIGCONT", 18),
+];
+
+fn signals() -> String {
+    SIGNALS.map(|(name, _)| name).join(", ")
+}
+
+impl SpecFlaw {
+    /// The field, as a path below the spec in lowerCamelCase.
+    #[must_use]
+    pub fn field(&self) -> String {
+        let at = |list: SpecList, index: usize| format!("{}[{index}]", list.field());
+        match self {
+            Self::NoNodes => "gang.nodes".into(),
+            Self::MinNodes { .. } => "gang.minNodes".into(),
+            Self::NoRails { .. } => "rails.none".into(),
+            Self::GroupSize { index, .. }
+            | Self::GroupNesting { index, .. }
+            | Self::GroupTwice { index, .. } => {
+                format!("{}.size", at(SpecList::Groups, *index))
+            }
+            Self::GroupAnywhere { index } => format!("{}.within", at(SpecList::Groups, *index)),
+            Self::SpreadWithin => "placement.arrange".into(),
+            Self::Stage { .. } => "placement.stageNodes".into(),
+            Self::Spares { .. } | Self::SparesUnused { .. } => "placement.spares".into(),
+            Self::NoSpares => "failure.replace".into(),
+            Self::Replacements { .. } => "failure.maxReplacements".into(),
+            Self::TooMany { list, .. } => list.field().into(),
+            Self::Label { list, index, .. } | Self::Twice { list, index, .. } => at(*list, *index),
+            Self::NoValues { index } => format!("{}.values", at(SpecList::Selector, *index)),
+            Self::Contradiction { index, .. } => at(SpecList::Selector, *index),
+            Self::BothEnds { index, .. } => at(SpecList::After, *index),
+            Self::Itself { index, .. } => format!("{}.job", at(SpecList::After, *index)),
+            Self::Array(_) | Self::ElementName { .. } => "array".into(),
+            Self::NoTime { field } => (*field).into(),
+            Self::ExpectedBeyondLimit => "expectedDuration".into(),
+            Self::Signal { .. } => "preemption.signal".into(),
+        }
+    }
+}
+
+impl JobSpec {
+    /// Everything in the spec that contradicts itself. What depends on the cluster, and plain ranges, are not looked at.
+    #[must_use]
+    pub fn flaws(&self) -> Vec<SpecFlaw> {
+        let mut flaws = Vec::new();
+        self.gang_flaws(&mut flaws);
+        self.group_flaws(&mut flaws);
+        self.spare_flaws(&mut flaws);
+        self.selector_flaws(&mut flaws);
+        self.list_flaws(&mut flaws);
+        self.after_flaws(&mut flaws);
+        self.time_flaws(&mut flaws);
+        if let Some(Err(error)) = self.array.as_ref().map(ArraySpec::check) {
+            flaws.push(error.into());
+        }
+        if !SIGNALS.iter().any(|(_, signal)| *signal == self.preemption.signal) {
+            flaws.push(SpecFlaw::Signal { signal: self.preemption.signal });
+        }
+        flaws
+    }
+
+    /// The first of [`Self::flaws`]: for those who must not take in what has any.
+    ///
+    /// # Errors
+    /// [`SpecFlaw`].
+    pub fn check(&self) -> Result<(), SpecFlaw> {
+        self.flaws().into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// What cannot be of a job of this name: that it waits for itself, or elements whose names are too long.
+    #[must_use]
+    pub fn name_flaws(&self, name: &JobName) -> Vec<SpecFlaw> {
+        let own = |job: &JobName| match &self.array {
+            Some(array) => {
+                let index = job.as_str().strip_prefix(name.as_str()).and_then(|rest| rest.strip_prefix('-'));
+                let index = index.and_then(|index| index.parse().ok());
+                job == name || index.is_some_and(|index| array.indices.binary_search(&index).is_ok())
+            }
+            None => job == name,
+        };
+        let itself = self.after.iter().enumerate().filter(|(_, other)| own(&other.job));
+        let mut flaws: Vec<SpecFlaw> =
+            itself.map(|(index, other)| SpecFlaw::Itself { index, job: other.job.clone() }).collect();
+        let longest = self.array.as_ref().and_then(|array| array.indices.last());
+        if let Some(Err(error)) = longest.map(|index| ArraySpec::element(name, *index)) {
+            flaws.push(SpecFlaw::ElementName { error });
+        }
+        flaws
+    }
+
+    fn gang_flaws(&self, flaws: &mut Vec<SpecFlaw>) {
+        let (nodes, least) = (self.gang.nodes, self.gang.min_nodes);
+        if nodes == 0 {
+            flaws.push(SpecFlaw::NoNodes);
+        } else if least == 0 || least > nodes {
+            flaws.push(SpecFlaw::MinNodes { least, nodes });
+        }
+        if self.rails.none {
+            let what = match () {
+                () if self.rails.required > 0 => "requires some",
+                () if self.rails.allow_partial => "permits some",
+                () if nodes > 1 => "its nodes have no other way to one another",
+                () => return,
+            };
+            flaws.push(SpecFlaw::NoRails { what });
+        }
+    }
+
+    fn group_flaws(&self, flaws: &mut Vec<SpecFlaw>) {
+        let place = &self.placement;
+        let (nodes, least) = (self.gang.nodes, self.gang.min_nodes);
+        // An elastic gang shrinks and grows by whole groups.
+        let divides = |size: u32| size > 0 && nodes.is_multiple_of(size) && least.is_multiple_of(size);
+        let short = |size: u32| if size > 0 && nodes.is_multiple_of(size) { least } else { nodes };
+        too_many(SpecList::Groups, place.groups.len(), MAX_TERMS, flaws);
+        for (index, group) in place.groups.iter().enumerate() {
+            let size = group.size;
+            if !divides(size) {
+                flaws.push(SpecFlaw::GroupSize { index, size, nodes: short(size) });
+                continue;
+            }
+            if group.within == Within::Fabric {
+                flaws.push(SpecFlaw::GroupAnywhere { index });
+            }
+            for other in place.groups[..index].iter().map(|group| group.size).filter(|other| *other > 0) {
+                if other == size {
+                    flaws.push(SpecFlaw::GroupTwice { index, size });
+                } else if !size.is_multiple_of(other) && !other.is_multiple_of(size) {
+                    flaws.push(SpecFlaw::GroupNesting { index, size, other });
+                }
+            }
+        }
+        if place.arrange == Arrange::Spread && place.within != Within::Fabric {
+            flaws.push(SpecFlaw::SpreadWithin);
+        }
+        if let Pattern::Pipeline(stage) = place.pattern
+            && !divides(stage)
+        {
+            flaws.push(SpecFlaw::Stage { stage, nodes: short(stage) });
+        }
+    }
+
+    fn spare_flaws(&self, flaws: &mut Vec<SpecFlaw>) {
+        let (spares, nodes) = (self.placement.spares, self.gang.nodes);
+        let (replace, limit) = (self.failure.replace, self.failure.max_replacements);
+        if spares > nodes {
+            flaws.push(SpecFlaw::Spares { spares, nodes });
+        }
+        match replace {
+            Replace::Never if spares > 0 => flaws.push(SpecFlaw::SparesUnused { spares }),
+            Replace::Spares if spares == 0 => flaws.push(SpecFlaw::NoSpares),
+            _ => {}
+        }
+        if (replace == Replace::Never) != (limit == 0) {
+            flaws.push(SpecFlaw::Replacements { limit, replace });
+        }
+    }
+
+    fn selector_flaws(&self, flaws: &mut Vec<SpecFlaw>) {
+        let terms = &self.placement.selector;
+        let list = SpecList::Selector;
+        too_many(list, terms.len(), MAX_TERMS, flaws);
+        for (index, term) in terms.iter().enumerate().take(MAX_TERMS) {
+            if let Err(error) = check_key(term.key()) {
+                flaws.push(SpecFlaw::Label { list, index, error });
+            }
+            if let Term::In(_, values) | Term::NotIn(_, values) = term {
+                if values.is_empty() {
+                    flaws.push(SpecFlaw::NoValues { index });
+                }
+                too_many(list, values.len(), MAX_TERMS, flaws);
+                let wrong = values.iter().find_map(|value| check_value(value).err());
+                flaws.extend(wrong.map(|error| SpecFlaw::Label { list, index, error }));
+            }
+            for (first, other) in terms[..index].iter().enumerate().filter(|(_, t)| t.key() == term.key()) {
+                if other == term {
+                    flaws.push(SpecFlaw::Twice { list, index, first });
+                } else if excludes(other, term) || excludes(term, other) {
+                    flaws.push(SpecFlaw::Contradiction { index, first, key: term.key().to_owned() });
+                }
+            }
+        }
+    }
+
+    fn list_flaws(&self, flaws: &mut Vec<SpecFlaw>) {
+        let place = &self.placement;
+        let list = SpecList::Tolerations;
+        too_many(list, place.tolerations.len(), MAX_TERMS, flaws);
+        for (index, toleration) in place.tolerations.iter().enumerate().take(MAX_TERMS) {
+            let key = toleration.key.as_deref().map_or(Ok(()), check_key);
+            let wrong = key.and_then(|()| toleration.value.as_deref().map_or(Ok(()), check_value));
+            flaws.extend(wrong.err().map(|error| SpecFlaw::Label { list, index, error }));
+            if let Some(first) = place.tolerations[..index].iter().position(|other| other == toleration) {
+                flaws.push(SpecFlaw::Twice { list, index, first });
+            }
+        }
+        let list = SpecList::Exclude;
+        too_many(list, place.exclude.len(), MAX_EXCLUDED, flaws);
+        let mut seen: BTreeSet<&NodeName> = BTreeSet::new();
+        if let Some(index) = place.exclude.iter().position(|node| !seen.insert(node)) {
+            let first = place.exclude.iter().position(|node| *node == place.exclude[index]).unwrap_or(0);
+            flaws.push(SpecFlaw::Twice { list, index, first });
+        }
+    }
+
+    fn after_flaws(&self, flaws: &mut Vec<SpecFlaw>) {
+        let list = SpecList::After;
+        too_many(list, self.after.len(), MAX_TERMS, flaws);
+        for (index, dependency) in self.after.iter().enumerate().take(MAX_TERMS) {
+            let earlier = self.after[..index].iter().enumerate();
+            for (first, other) in earlier.filter(|(_, other)| other.job == dependency.job) {
+                use DependencyWhen::{Failed, Succeeded};
+                if other.when == dependency.when {
+                    flaws.push(SpecFlaw::Twice { list, index, first });
+                } else if matches!((other.when, dependency.when), (Failed, Succeeded) | (Succeeded, Failed)) {
+                    flaws.push(SpecFlaw::BothEnds { index, job: dependency.job.clone() });
+                }
+            }
+        }
+    }
+
+    fn time_flaws(&self, flaws: &mut Vec<SpecFlaw>) {
+        let times = [
+            ("timeLimit", self.time_limit),
+            ("expectedDuration", self.expected),
+            ("preemption.checkpointEvery", self.preemption.checkpoint_every),
+        ];
+        for (field, time) in times {
+            if time.is_some_and(|time| time.is_zero()) {
+                flaws.push(SpecFlaw::NoTime { field });
+            }
+        }
+        if self.time_limit.zip(self.expected).is_some_and(|(limit, expected)| expected > limit) {
+            flaws.push(SpecFlaw::ExpectedBeyondLimit);
+        }
+    }
+}
+
+fn too_many(list: SpecList, count: usize, most: usize, flaws: &mut Vec<SpecFlaw>) {
+    if count > most {
+        flaws.push(SpecFlaw::TooMany { list, count, most });
+    }
+}
+
+/// Whether no value of the label fulfils both.
+fn excludes(a: &Term, b: &Term) -> bool {
+    match (a, b) {
+        (Term::In(_, a), Term::In(_, b)) => a.is_disjoint(b),
+        (Term::In(_, a), Term::NotIn(_, b)) => a.is_subset(b),
+        (Term::In(..) | Term::Exists(_), Term::Absent(_)) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

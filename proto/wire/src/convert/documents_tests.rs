@@ -1,0 +1,466 @@
+//! Placement, queues, reservations, arrays: round trips, and every wrong field named.
+
+use std::time::Duration;
+
+use proptest::{collection::vec, option, prelude::*, sample::select};
+use prost::Message as _;
+use proto_model::{
+    Algorithm, Arrange, ArrayPlace, ArraySpec, Dependency, DependencyWhen, EngineOptions, Eta, FailurePolicy,
+    Gang, Group, Job, JobId, JobName, JobSpec, JobStatus, JobUid, NodeName, NodePlace, Pattern, Phase,
+    Placement, PlacementRequest, Preemption, Queue, QueueName, Quota, RailLoss, RailRequest, Replace,
+    Requeue, Reservation, ReservationName, ReservationNodes, Shape, Tenant, TenantName, Term, Timestamp,
+    Toleration, Within, flaw::SIGNALS,
+};
+
+use super::{FieldErrors, check_job_name, labels, taints, tests::work};
+use crate::v1;
+
+fn time() -> impl Strategy<Value = Timestamp> {
+    (0_u64..4_000_000_000_000).prop_map(Timestamp)
+}
+
+fn duration() -> impl Strategy<Value = Duration> {
+    (1_u64..1_000_000).prop_map(Duration::from_millis)
+}
+
+fn term() -> impl Strategy<Value = Term> {
+    let values = || prop::collection::btree_set("[a-z0-9]{0,3}", 1..4);
+    // Keys differ, so that terms never contradict each other.
+    prop_oneof![
+        ("i[a-z]", values()).prop_map(|(key, values)| Term::In(key, values)),
+        ("n[a-z]", values()).prop_map(|(key, values)| Term::NotIn(key, values)),
+        "e[a-z]".prop_map(Term::Exists),
+        "a[a-z]".prop_map(Term::Absent),
+    ]
+}
+
+fn placement(nodes: u32) -> impl Strategy<Value = PlacementRequest> {
+    let group = (any::<bool>(), any::<bool>()).prop_map(move |(leaves, required)| {
+        let within = if leaves { Within::Leaves } else { Within::Pod };
+        vec![Group { size: nodes, within, required }]
+    });
+    let pattern =
+        select(vec![Pattern::Ring, Pattern::AllToAll, Pattern::Pipeline(nodes), Pattern::Pipeline(1)]);
+    let place = prop_oneof![
+        Just((Within::Fabric, Arrange::Spread)),
+        Just((Within::Fabric, Arrange::Pack)),
+        Just((Within::Pod, Arrange::Pack)),
+        Just((Within::Leaves, Arrange::Pack)),
+    ];
+    let toleration = (option::of("[a-z]{1,3}"), option::of("[a-z]{0,3}"))
+        .prop_map(|(key, value)| Toleration { key, value });
+    let exclude = prop::collection::btree_set("n[0-9]{1,3}", 0..9);
+    (
+        prop_oneof![Just(Vec::new()), group],
+        pattern,
+        place,
+        any::<bool>(),
+        0..=nodes,
+        vec(term(), 0..4),
+        vec(toleration, 0..3),
+        exclude,
+    )
+        .prop_map(
+            |(groups, pattern, (within, arrange), exclusive, spares, selector, tolerations, exclude)| {
+                let mut request = PlacementRequest {
+                    within,
+                    groups,
+                    arrange,
+                    pattern,
+                    exclusive,
+                    spares,
+                    selector,
+                    tolerations,
+                    exclude: exclude.iter().map(|name| NodeName::new(name).unwrap()).collect(),
+                };
+                request.selector.sort();
+                request.selector.dedup_by(|a, b| a.key() == b.key());
+                request.tolerations.sort();
+                request.tolerations.dedup();
+                request
+            },
+        )
+}
+
+fn after() -> impl Strategy<Value = Vec<Dependency>> {
+    let one = ("[a-z]{1,5}", select(DependencyWhen::ALL))
+        .prop_map(|(job, when)| Dependency { job: JobName::new(job).unwrap(), when });
+    vec(one, 0..4).prop_map(|mut list| {
+        list.sort();
+        list.dedup_by(|a, b| a.job == b.job);
+        list
+    })
+}
+
+fn preemption() -> impl Strategy<Value = Preemption> {
+    (any::<bool>(), option::of(duration()), select(&SIGNALS), option::of(duration()), option::of(duration()))
+        .prop_map(|(preemptible, grace, (_, signal), checkpoint_every, restart_cost)| Preemption {
+            preemptible,
+            grace,
+            signal,
+            checkpoint_every,
+            restart_cost,
+        })
+}
+
+fn array() -> impl Strategy<Value = ArraySpec> {
+    (prop::collection::btree_set(0..=ArraySpec::LAST, 1..20), 0_u32..5)
+        .prop_map(|(set, at_once)| ArraySpec { indices: set.into_iter().collect(), at_once })
+}
+
+fn failure(spares: u32) -> impl Strategy<Value = FailurePolicy> {
+    let requeue = select(vec![Requeue::Never, Requeue::OnInfrastructure, Requeue::OnAny]);
+    (requeue, any::<bool>(), 1_u32..9, select(RailLoss::ALL)).prop_map(
+        move |(requeue, any, times, on_rail_loss)| {
+            let replace = match (any, spares) {
+                (true, _) => Replace::Any,
+                (false, 0) => Replace::Never,
+                (false, _) => Replace::Spares,
+            };
+            let none = |never| if never { 0 } else { times };
+            FailurePolicy {
+                requeue,
+                max_restarts: none(requeue == Requeue::Never),
+                replace,
+                max_replacements: none(replace == Replace::Never),
+                on_rail_loss,
+            }
+        },
+    )
+}
+
+/// Any spec that a user can ask for.
+pub(super) fn spec() -> impl Strategy<Value = JobSpec> {
+    let gang = (1_u32..100, 0_u32..9, 1_u32..9, 1_u32..100);
+    gang.prop_flat_map(|(nodes, gpus, ranks, least)| {
+        let placement = placement(nodes).prop_flat_map(|place| (failure(place.spares), Just(place)));
+        let turn = (option::of("[a-z]{1,9}"), option::of(time()), option::of("[a-z]{1,9}"), after());
+        let rest = (option::of(array()), preemption(), work(), -1000_i32..=1000, duration(), 0_usize..99);
+        let gang = Gang { nodes, min_nodes: nodes, gpus_per_node: gpus, ranks_per_node: ranks };
+        (Just((gang, least)), placement, turn, rest)
+    })
+    .prop_map(|((mut gang, least), (failure, placement), turn, rest)| {
+        let (queue, begin, reservation, after) = turn;
+        let (array, preemption, work, priority, length, any) = rest;
+        let whole = placement.groups.is_empty() && !matches!(placement.pattern, Pattern::Pipeline(2..));
+        if whole {
+            gang.min_nodes = least.min(gang.nodes);
+        }
+        let odd = any % 2 == 1;
+        JobSpec {
+            rails: RailRequest { required: gang.nodes % 5, allow_partial: odd, none: false },
+            placement,
+            queue: queue.map(|name| QueueName::new(name).unwrap()),
+            priority,
+            time_limit: odd.then_some(length),
+            expected: (any % 3 == 0).then_some(length / 2),
+            begin,
+            reservation: reservation.map(|name| ReservationName::new(name).unwrap()),
+            after,
+            array,
+            preemption,
+            grace_period: length,
+            failure,
+            engine: EngineOptions {
+                checksum: any % 3 == 0,
+                reproducible: any % 5 > 0,
+                algorithm: Algorithm::ALL.get(any % 7).copied(),
+            },
+            ..JobSpec::new(gang, work)
+        }
+    })
+}
+
+fn tenant(text: &str) -> TenantName {
+    TenantName::new(text).unwrap()
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    (0_u32..3, 0_u32..3, 0_u32..3).prop_map(|(pods, nodes, gpus)| Shape { pods, nodes, gpus })
+}
+
+fn queue() -> impl Strategy<Value = Queue> {
+    (shape(), option::of("p[a-z]{0,5}"), option::of(3_u32..99), 1_u32..99, time()).prop_map(
+        |(guaranteed, parent, limit, weight, created)| Queue {
+            tenant: tenant("nlp"),
+            name: QueueName::new("research").unwrap(),
+            parent: parent.map(|name| QueueName::new(name).unwrap()),
+            guaranteed,
+            limit,
+            weight,
+            uid: "q1".into(),
+            generation: u64::from(weight),
+            created,
+        },
+    )
+}
+
+fn reservation() -> impl Strategy<Value = Reservation> {
+    let names = prop::collection::btree_set("n[0-9]{1,3}", 1..9).prop_map(|names| {
+        ReservationNodes::Names(names.iter().map(|name| NodeName::new(name).unwrap()).collect())
+    });
+    let count = (1_u32..99, 0_u32..4)
+        .prop_map(|(nodes, pods_at_most)| ReservationNodes::Count { nodes, pods_at_most });
+    (prop_oneof![names, count], time(), 1_u64..100_000, any::<bool>(), "[^\0]{0,20}").prop_map(
+        |(nodes, start, seconds, maintenance, reason)| Reservation {
+            name: ReservationName::new("upgrade").unwrap(),
+            uid: "r1".into(),
+            generation: 3,
+            created: Timestamp(7000),
+            nodes,
+            start,
+            duration: Duration::from_secs(seconds),
+            tenants: if maintenance { Vec::new() } else { vec![tenant("nlp"), tenant("cv")] },
+            maintenance,
+            reason,
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn queues_survive_the_wire(queue in queue()) {
+        let bytes = v1::Queue::from(&queue).encode_to_vec();
+        prop_assert_eq!(Queue::try_from(v1::Queue::decode(bytes.as_slice()).unwrap()), Ok(queue));
+    }
+
+    #[test]
+    fn reservations_survive_the_wire(reservation in reservation()) {
+        let bytes = v1::Reservation::from(&reservation).encode_to_vec();
+        let back = Reservation::try_from(v1::Reservation::decode(bytes.as_slice()).unwrap());
+        prop_assert_eq!(back, Ok(reservation));
+    }
+
+    #[test]
+    fn quotas_survive_the_wire(guaranteed in shape(), gpus in 2_u32..99, jobs in 0_u32..9, weight in 1_u32..9) {
+        let quota = Quota { gpus, jobs, guaranteed, weight };
+        let tenant = Tenant {
+            name: tenant("nlp"),
+            uid: "t".into(),
+            generation: 1,
+            created: Timestamp(1000),
+            description: String::new(),
+            quota,
+        };
+        prop_assert_eq!(Tenant::try_from(v1::Tenant::from(&tenant)), Ok(tenant));
+    }
+
+    #[test]
+    fn jobs_survive_the_store(spec in spec(), times in 0_u32..9, index in 0_u32..9) {
+        let place = NodePlace {
+            node: NodeName::new("n1").unwrap(),
+            pod: "p".into(),
+            gpus: vec![0, 3],
+            nics: Vec::new(),
+        };
+        let placement = Placement {
+            spares: vec![place],
+            cut: u64::from(times) << 40,
+            exclusive: index % 2 == 0,
+            ..Placement::default()
+        };
+        let status = JobStatus {
+            phase: Phase::Running,
+            reasons: Vec::new(),
+            placement: Some(placement),
+            attempt: 2,
+            submitted: Timestamp(1000),
+            started: None,
+            ended: None,
+            exits: Vec::new(),
+            result: None,
+            trace_parent: String::new(),
+            cancel_requested: false,
+            array: Some(ArrayPlace { array: JobName::new("a").unwrap(), index, size: 9 }),
+            preempted: times,
+            restarts: times + 1,
+            replaced: times + 2,
+            eta: Some(Eta { start: Timestamp(3000), earliest: Timestamp(2000), latest: Timestamp(9000) }),
+        };
+        let job = Job {
+            id: JobId { tenant: tenant("nlp"), name: JobName::new(format!("a-{index}")).unwrap() },
+            uid: JobUid::from_random([7; 16]),
+            labels: Default::default(),
+            generation: 1,
+            spec,
+            status,
+        };
+        let bytes = v1::Job::from(&job).encode_to_vec();
+        prop_assert_eq!(Job::try_from(v1::Job::decode(bytes.as_slice()).unwrap()), Ok(job));
+    }
+}
+
+fn fields<T: std::fmt::Debug>(result: Result<T, FieldErrors>) -> Vec<String> {
+    result.unwrap_err().0.into_iter().map(|error| error.field).collect()
+}
+
+fn job(change: impl FnOnce(&mut v1::JobSpec)) -> Result<JobSpec, FieldErrors> {
+    let command = v1::Command { argv: vec!["x".into()], ..Default::default() };
+    let mut wire = v1::JobSpec {
+        gang: Some(v1::Gang { nodes: 8, ..Default::default() }),
+        work: Some(v1::job_spec::Work::Command(command)),
+        ..Default::default()
+    };
+    change(&mut wire);
+    JobSpec::try_from(wire)
+}
+
+#[test]
+fn what_is_not_said_is_the_default_and_stays_unsaid() {
+    let spec = job(|_| ()).unwrap();
+    assert_eq!(spec, JobSpec::new(Gang::new(8, 0, 1), spec.work.clone()));
+    let wire = v1::JobSpec::from(&spec);
+    assert_eq!((wire.placement, wire.preemption, wire.array.as_str()), (None, None, ""));
+    assert_eq!(wire.gang.unwrap().min_nodes, 0);
+    assert!(job(|wire| wire.priority = -1).unwrap().preemption.preemptible);
+    // Spares are there to be used.
+    let spares = v1::PlacementRequest { spares: 2, ..Default::default() };
+    let spec = job(|wire| wire.placement = Some(spares)).unwrap();
+    assert_eq!((spec.failure.replace, spec.failure.max_replacements), (Replace::Spares, 3));
+    // A term without operator looks for values, or for the label where there are none.
+    let term = |values: &[&str]| {
+        let values = values.iter().map(|value| (*value).to_owned()).collect();
+        Term::try_from(v1::SelectorTerm { key: "k".into(), operator: 0, values }).unwrap()
+    };
+    assert_eq!(term(&[]), Term::Exists("k".into()));
+    assert_eq!(term(&["v"]), Term::In("k".into(), ["v".to_owned()].into()));
+}
+
+#[test]
+fn every_wrong_field_of_a_place_is_named() {
+    let place = |change: fn(&mut v1::PlacementRequest)| {
+        let mut place = v1::PlacementRequest::default();
+        change(&mut place);
+        fields(job(|wire| wire.placement = Some(place)))
+    };
+    assert_eq!(place(|p| p.within = 9), ["placement.within"]);
+    assert_eq!(place(|p| p.groups = vec![Default::default()]), ["placement.groups[0].size"]);
+    assert_eq!(place(|p| p.stage_nodes = 3), ["placement.stageNodes"]);
+    assert_eq!(place(|p| p.pattern = 3), ["placement.stageNodes"]);
+    assert_eq!(place(|p| (p.pattern, p.stage_nodes) = (3, 5)), ["placement.stageNodes"]);
+    assert_eq!(place(|p| (p.arrange, p.within) = (2, 2)), ["placement.arrange"]);
+    assert_eq!(place(|p| p.spares = 9), ["placement.spares"]);
+    assert_eq!(place(|p| p.spares = u32::MAX), ["placement.spares"]);
+    assert_eq!(place(|p| p.exclude = vec!["n[1-".into()]), ["placement.exclude[0]"]);
+    assert_eq!(place(|p| p.exclude = vec!["n[1-3]".into(), "n2".into()]), ["placement.exclude[1]"]);
+    assert_eq!(place(|p| p.exclude = vec!["n[1-9999]".into()]), ["placement.exclude"]);
+    assert_eq!(place(|p| p.exclude = vec!["Node".into()]), ["placement.exclude[0]"]);
+    assert_eq!(place(|p| p.exclude = vec![String::new()]), ["placement.exclude[0]"]);
+    assert_eq!(place(|p| p.groups = vec![Default::default(); 1000]), ["placement.groups"]);
+    assert_eq!(place(|p| p.selector = vec![Default::default(); 1000]), ["placement.selector"]);
+    assert_eq!(place(|p| p.tolerations = vec![Default::default(); 1000]), ["placement.tolerations"]);
+    let long: fn(&mut v1::PlacementRequest) =
+        |p| p.exclude = (0..900).map(|n| format!("{}{n}-x", "a".repeat(60))).rev().collect();
+    assert_eq!(place(long), ["placement"]);
+    let term: fn(&mut v1::PlacementRequest) = |p| {
+        let absent = v1::SelectorTerm { key: "k".into(), operator: 4, values: vec!["v".into()] };
+        let twice = v1::SelectorTerm { values: vec!["v".into(), "v".into()], operator: 1, ..absent.clone() };
+        p.selector = vec![absent, twice];
+    };
+    assert_eq!(place(term), ["placement.selector[0].values", "placement.selector[1].values"]);
+}
+
+#[test]
+fn every_wrong_field_of_a_turn_is_named() {
+    let one = |change: fn(&mut v1::JobSpec)| fields(job(change));
+    assert_eq!(one(|w| w.gang.get_or_insert_default().min_nodes = 9), ["gang.minNodes"]);
+    assert_eq!(one(|w| w.rails = Some(v1::RailRequest { none: true, ..Default::default() })), ["rails.none"]);
+    assert_eq!(one(|w| w.queue = "A".into()), ["queue"]);
+    assert_eq!(one(|w| w.reservation = "-".into()), ["reservation"]);
+    assert_eq!(one(|w| w.array = "3-1".into()), ["array"]);
+    assert_eq!(one(|w| w.array = "0-99999".into()), ["array"]);
+    assert_eq!(one(|w| w.begin_time = Some(prost_types::Timestamp { seconds: -1, nanos: 0 })), ["beginTime"]);
+    let zero = Some(prost_types::Duration::default());
+    assert_eq!(
+        fields(job(|w| (w.expected_duration, w.time_limit) = (zero, zero))),
+        ["timeLimit", "expectedDuration"]
+    );
+    assert_eq!(one(|w| w.after = vec![Default::default()]), ["after[0].job"]);
+    assert_eq!(one(|w| w.after = vec![v1::Dependency { job: "a".into(), when: 9 }]), ["after[0].when"]);
+    assert_eq!(one(|w| w.after = vec![v1::Dependency { job: "a".into(), when: 0 }; 2]), ["after[1]"]);
+    assert_eq!(one(|w| w.after = vec![Default::default(); 1000]), ["after"]);
+    let preemption = v1::Preemption { signal: "KILL".into(), ..Default::default() };
+    assert_eq!(fields(job(|w| w.preemption = Some(preemption))), ["preemption.signal"]);
+    let failure = |replace, max_replacements| {
+        let policy = v1::FailurePolicy { replace, max_replacements, ..Default::default() };
+        fields(job(|w| w.failure = Some(policy)))
+    };
+    assert_eq!(failure(2, 1), ["failure.replace"]);
+    assert_eq!(failure(1, 1), ["failure.maxReplacements"]);
+    assert_eq!(failure(3, 9999), ["failure.maxReplacements"]);
+    assert_eq!(failure(77, 0), ["failure.replace"]);
+    let itself = job(|w| w.after = vec![v1::Dependency { job: "a".into(), when: 0 }]).unwrap();
+    assert_eq!(fields(check_job_name(&JobName::new("a").unwrap(), &itself)), ["after[0].job"]);
+    assert_eq!(check_job_name(&JobName::new("b").unwrap(), &itself), Ok(()));
+}
+
+#[test]
+fn every_wrong_field_of_a_queue_is_named() {
+    let of = |change: fn(&mut v1::Queue)| {
+        let metadata = v1::Metadata { name: "q".into(), tenant: "t".into(), ..Default::default() };
+        let mut wire = v1::Queue { metadata: Some(metadata), ..Default::default() };
+        assert!(Queue::try_from(wire.clone()).is_ok());
+        change(&mut wire);
+        fields(Queue::try_from(wire))
+    };
+    assert_eq!(of(|w| w.kind = "Job".into()), ["kind"]);
+    assert_eq!(of(|w| w.metadata = None), ["metadata", "metadata.tenant", "metadata.name"]);
+    assert_eq!(of(|w| w.spec.get_or_insert_default().weight = Some(0)), ["spec.weight"]);
+    assert_eq!(of(|w| w.spec.get_or_insert_default().parent = "q".into()), ["spec.parent"]);
+    assert_eq!(of(|w| w.spec.get_or_insert_default().parent = "Q".into()), ["spec.parent"]);
+    let small: fn(&mut v1::Queue) = |w| {
+        let guaranteed = Some(v1::Shape { gpus: 4, ..Default::default() });
+        w.spec = Some(v1::QueueSpec { guaranteed, limit: Some(3), ..Default::default() });
+    };
+    assert_eq!(of(small), ["spec.limit"]);
+}
+
+#[test]
+fn every_wrong_field_of_a_reservation_is_named() {
+    let of = |change: fn(&mut v1::ReservationSpec)| {
+        let mut spec = v1::ReservationSpec {
+            count: 2,
+            start: Some(prost_types::Timestamp { seconds: 9, nanos: 0 }),
+            duration: Some(prost_types::Duration { seconds: 9, nanos: 0 }),
+            tenants: vec!["t".into()],
+            ..Default::default()
+        };
+        change(&mut spec);
+        let metadata = Some(v1::Metadata { name: "r".into(), ..Default::default() });
+        Reservation::try_from(v1::Reservation { metadata, spec: Some(spec), ..Default::default() })
+    };
+    assert!(of(|_| ()).is_ok());
+    let of = |change| fields(of(change));
+    assert_eq!(of(|s| s.count = 0), ["spec.nodes"]);
+    assert_eq!(of(|s| s.count = u32::MAX), ["spec.count"]);
+    assert_eq!(of(|s| s.nodes = vec!["n1".into()]), ["spec.count"]);
+    assert_eq!(of(|s| (s.count, s.nodes) = (0, vec!["n[1-2],n2".into()])), ["spec.nodes[0]"]);
+    assert_eq!(of(|s| (s.count, s.nodes) = (0, vec!["n[1-1000000]".into()])), ["spec.nodes"]);
+    assert_eq!(of(|s| (s.count, s.nodes, s.pods_at_most) = (0, vec!["n".into()], 1)), ["spec.podsAtMost"]);
+    assert_eq!(of(|s| s.start = None), ["spec.start"]);
+    assert_eq!(of(|s| s.duration = None), ["spec.duration"]);
+    assert_eq!(of(|s| s.duration = Some(Default::default())), ["spec.duration"]);
+    assert_eq!(of(|s| s.duration = Some(prost_types::Duration { seconds: -5, nanos: 0 })), ["spec.duration"]);
+    assert_eq!(of(|s| s.maintenance = true), ["spec.tenants"]);
+    assert_eq!(of(|s| s.tenants = Vec::new()), ["spec.tenants"]);
+    assert_eq!(
+        of(|s| s.tenants = vec!["t".into(), "T".into(), "t".into()]),
+        ["spec.tenants[1]", "spec.tenants[2]"]
+    );
+    assert_eq!(of(|s| s.tenants = vec!["t".into(); 5000]), ["spec.tenants"]);
+    assert_eq!(of(|s| s.reason = "x".repeat(2000)), ["spec.reason"]);
+}
+
+#[test]
+fn labels_and_taints_are_checked() {
+    let pairs = |key: &str, value: &str| labels([(key.to_owned(), value.to_owned())].into());
+    assert!(pairs("gpu.model", "H100").is_ok());
+    assert_eq!(fields(pairs("", "x")), ["labels"]);
+    assert_eq!(fields(pairs("a", "x y")), ["labels.a"]);
+    let taint = |key: &str| v1::Taint { key: key.into(), value: String::new() };
+    assert_eq!(taints(vec![taint("a"), taint("b")]).unwrap().len(), 2);
+    assert_eq!(fields(taints(vec![taint("a"), taint("a")])), ["taints[1]"]);
+    assert_eq!(fields(taints(vec![taint("-")])), ["taints[0].key"]);
+    let many: Vec<_> = (0..65).map(|n| taint(&format!("k{n}"))).collect();
+    assert_eq!(fields(taints(many)), ["taints"]);
+}

@@ -1,0 +1,157 @@
+//! Jobs: what was seen of them.
+
+use proto_model::{JobStatus, Phase, RailBytes, RankExit, RunResult};
+
+use super::{FieldErrors, Fields, common, time_from_wire, time_to_wire};
+use crate::v1;
+
+fn phase_to_wire(phase: Phase) -> v1::job_status::Phase {
+    use v1::job_status::Phase as W;
+    match phase {
+        Phase::Pending => W::Pending,
+        Phase::Reserved => W::Reserved,
+        Phase::Preparing => W::Preparing,
+        Phase::Running => W::Running,
+        Phase::Recovering => W::Recovering,
+        Phase::Completed => W::Completed,
+        Phase::Failed => W::Failed,
+        Phase::Cancelled => W::Cancelled,
+    }
+}
+
+impl From<Phase> for v1::job_status::Phase {
+    fn from(phase: Phase) -> Self {
+        phase_to_wire(phase)
+    }
+}
+
+impl TryFrom<v1::job_status::Phase> for Phase {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::job_status::Phase) -> Result<Self, FieldErrors> {
+        let found = Self::ALL.into_iter().find(|phase| phase_to_wire(*phase) == wire);
+        found.ok_or_else(|| FieldErrors::one("", "is not specified"))
+    }
+}
+
+impl From<&RankExit> for v1::RankExit {
+    fn from(exit: &RankExit) -> Self {
+        Self { rank: exit.rank, code: exit.code, signal: exit.signal, time: Some(time_to_wire(exit.time)) }
+    }
+}
+
+impl TryFrom<v1::RankExit> for RankExit {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::RankExit) -> Result<Self, FieldErrors> {
+        let time = time_from_wire(wire.time.unwrap_or_default())?;
+        Ok(Self { rank: wire.rank, code: wire.code, signal: wire.signal, time })
+    }
+}
+
+impl From<&RailBytes> for v1::RailBytes {
+    fn from(bytes: &RailBytes) -> Self {
+        Self { rail: bytes.rail, tx_bytes: bytes.tx_bytes, rx_bytes: bytes.rx_bytes }
+    }
+}
+
+impl From<v1::RailBytes> for RailBytes {
+    fn from(wire: v1::RailBytes) -> Self {
+        Self { rail: wire.rail, tx_bytes: wire.tx_bytes, rx_bytes: wire.rx_bytes }
+    }
+}
+
+impl From<&RunResult> for v1::CollectiveResult {
+    fn from(result: &RunResult) -> Self {
+        Self {
+            ranks: result.ranks,
+            bytes: result.bytes,
+            iterations: result.iterations,
+            time_us_min: result.time_us_min,
+            time_us_median: result.time_us_median,
+            time_us_max: result.time_us_max,
+            alg_bw_gbps: result.alg_bw_gbps,
+            bus_bw_gbps: result.bus_bw_gbps,
+            verified: result.verified,
+            mismatches: result.mismatches,
+            rails: result.rails.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<v1::CollectiveResult> for RunResult {
+    fn from(wire: v1::CollectiveResult) -> Self {
+        Self {
+            ranks: wire.ranks,
+            bytes: wire.bytes,
+            iterations: wire.iterations,
+            time_us_min: wire.time_us_min,
+            time_us_median: wire.time_us_median,
+            time_us_max: wire.time_us_max,
+            alg_bw_gbps: wire.alg_bw_gbps,
+            bus_bw_gbps: wire.bus_bw_gbps,
+            verified: wire.verified,
+            mismatches: wire.mismatches,
+            rails: wire.rails.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<&JobStatus> for v1::JobStatus {
+    fn from(status: &JobStatus) -> Self {
+        Self {
+            phase: phase_to_wire(status.phase).into(),
+            reasons: common::reasons(&status.reasons),
+            placement: status.placement.as_ref().map(Into::into),
+            attempt: status.attempt,
+            submit_time: Some(time_to_wire(status.submitted)),
+            start_time: status.started.map(time_to_wire),
+            end_time: status.ended.map(time_to_wire),
+            exits: status.exits.iter().map(Into::into).collect(),
+            result: status.result.as_ref().map(Into::into),
+            trace_parent: status.trace_parent.clone(),
+            cancel_requested: status.cancel_requested,
+            array: status.array.as_ref().map(Into::into),
+            preempted: status.preempted,
+            restarts: status.restarts,
+            replaced: status.replaced,
+            eta: status.eta.map(Into::into),
+        }
+    }
+}
+
+impl TryFrom<v1::JobStatus> for JobStatus {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::JobStatus) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        let phase = fields.nest("phase", wire.phase().try_into());
+        let placement = wire.placement.and_then(|wire| fields.nest("placement", wire.try_into()));
+        let submitted = fields.nest("submitTime", time_from_wire(wire.submit_time.unwrap_or_default()));
+        let started = wire.start_time.and_then(|time| fields.nest("startTime", time_from_wire(time)));
+        let ended = wire.end_time.and_then(|time| fields.nest("endTime", time_from_wire(time)));
+        let reasons = fields.list("reasons", wire.reasons);
+        let exits = fields.list("exits", wire.exits);
+        let array = wire.array.and_then(|array| fields.nest("array", array.try_into()));
+        let eta = wire.eta.and_then(|eta| fields.nest("eta", eta.try_into()));
+        let status = phase.zip(submitted).map(|(phase, submitted)| Self {
+            phase,
+            reasons,
+            placement,
+            attempt: wire.attempt,
+            submitted,
+            started,
+            ended,
+            exits,
+            result: wire.result.map(Into::into),
+            trace_parent: wire.trace_parent,
+            cancel_requested: wire.cancel_requested,
+            array,
+            preempted: wire.preempted,
+            restarts: wire.restarts,
+            replaced: wire.replaced,
+            eta,
+        });
+        fields.finish(status)
+    }
+}

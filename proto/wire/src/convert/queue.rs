@@ -1,0 +1,81 @@
+//! Queues.
+
+use proto_model::{Queue, QueueName, Shape, TenantName};
+
+use super::{
+    API_VERSION, FieldErrors, Fields,
+    tenant::{MAX_WEIGHT, shape_to_wire},
+    time_from_wire, time_to_wire,
+};
+use crate::v1;
+
+impl TryFrom<v1::Queue> for Queue {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::Queue) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        super::job::header(&mut fields, &wire.api_version, &wire.kind, "Queue");
+        let metadata = fields.present("metadata", wire.metadata).unwrap_or_default();
+        let spec = wire.spec.unwrap_or_default();
+        let tenant = fields.take("metadata.tenant", TenantName::new(&metadata.tenant));
+        let name = fields.take("metadata.name", QueueName::new(&metadata.name));
+        let parent = match spec.parent.as_str() {
+            "" => None,
+            text => fields.take("spec.parent", QueueName::new(text)),
+        };
+        if parent.is_some() && parent == name {
+            fields.fail("spec.parent", "is the queue itself");
+        }
+        let weight = spec.weight.unwrap_or(1);
+        if !(1..=MAX_WEIGHT).contains(&weight) {
+            fields.fail("spec.weight", format!("{weight} is not from 1 to {MAX_WEIGHT}"));
+        }
+        let guaranteed = spec.guaranteed.map(Shape::from).unwrap_or_default();
+        if let Some(limit) = spec.limit.filter(|limit| *limit < guaranteed.gpus) {
+            let asked = guaranteed.gpus;
+            fields.fail("spec.limit", format!("{limit} is less than the {asked} GPUs that are guaranteed"));
+        }
+        let created =
+            fields.nest("metadata.createTime", time_from_wire(metadata.create_time.unwrap_or_default()));
+        let queue = match (tenant, name, created) {
+            (Some(tenant), Some(name), Some(created)) => Some(Self {
+                tenant,
+                name,
+                parent,
+                guaranteed,
+                limit: spec.limit,
+                weight,
+                uid: metadata.uid,
+                generation: metadata.generation,
+                created,
+            }),
+            _ => None,
+        };
+        fields.finish(queue)
+    }
+}
+
+impl From<&Queue> for v1::Queue {
+    /// The status (what is used) is added by whoever knows the jobs.
+    fn from(queue: &Queue) -> Self {
+        Self {
+            api_version: API_VERSION.to_owned(),
+            kind: "Queue".to_owned(),
+            metadata: Some(v1::Metadata {
+                name: queue.name.to_string(),
+                tenant: queue.tenant.to_string(),
+                uid: queue.uid.clone(),
+                generation: queue.generation,
+                create_time: Some(time_to_wire(queue.created)),
+                ..v1::Metadata::default()
+            }),
+            spec: Some(v1::QueueSpec {
+                parent: queue.parent.as_ref().map(ToString::to_string).unwrap_or_default(),
+                guaranteed: shape_to_wire(queue.guaranteed),
+                limit: queue.limit,
+                weight: Some(queue.weight).filter(|weight| *weight != 1),
+            }),
+            status: None,
+        }
+    }
+}
