@@ -10,6 +10,8 @@ mod meeting;
 // Public for the fuzz target only.
 #[doc(hidden)]
 pub mod port;
+mod ports;
+mod quiet;
 mod rails;
 mod socket;
 mod spin;

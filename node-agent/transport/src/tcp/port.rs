@@ -13,7 +13,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use message::{Event, Listing, decode, request};
+use message::{Event, Listing, decode, request, request_link};
 use node_agent_collective::shape::Rail;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
@@ -112,6 +112,24 @@ impl Watch {
         let kernel = SocketAddrNetlink::new(0, 0);
         sendto(&self.socket, &request(listing), SendFlags::empty(), &kernel)?;
         Ok(())
+    }
+
+    /// Asks how the ports of some rails are now, for events may be late, and reads the answers.
+    pub fn ask_about(&mut self, rails: &[Rail]) {
+        if self.awaited.is_some() {
+            return;
+        }
+        let addresses = rails.iter().filter_map(|rail| self.rails.get(usize::from(*rail)));
+        let indices: BTreeSet<u32> =
+            addresses.filter_map(|a| self.ports.owners.get(a)).flatten().copied().collect();
+        for index in indices {
+            // A request that is not taken now is made again soon.
+            let kernel = SocketAddrNetlink::new(0, 0);
+            if let Err(error) = sendto(&self.socket, &request_link(index), SendFlags::empty(), &kernel) {
+                tracing::debug!(%error, index, "cannot ask for the state of a port");
+            }
+        }
+        self.read();
     }
 
     /// Begins anew: what was lost may be anything. Which addresses there ever were stays known.
@@ -219,6 +237,8 @@ mod tests {
         // Where there is a loopback interface it has the first; a network namespace may be without, or with it down.
         assert!(watch.states().iter().all(|(rail, _)| *rail == 0), "{:?}", watch.states());
         let before = watch.states();
+        watch.ask_about(&[0, 1, 7]);
+        assert_eq!(watch.states(), before, "nothing has changed");
         watch.take(Event::Lost);
         assert_eq!(watch.states(), [], "nothing is concluded from half a listing");
         watch.read();

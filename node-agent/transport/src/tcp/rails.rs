@@ -3,13 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand::SystemRandom;
 use mio::net::{TcpListener, TcpStream};
-use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use node_agent_collective::shape::{Node, Rail};
 use node_agent_collective::{RailCause, Transmit};
@@ -18,13 +16,14 @@ use super::conn::{Place, Receiver, Sender, Turn};
 use super::handshake::{Handshake, Party};
 use super::marks::Marks;
 use super::port::Watch;
+use super::quiet::Quiet;
 use super::spin::{Lap, Spin};
 use super::wire_up::Dial;
-use super::{EXTERNAL_TOKENS, Refusals, SetupError, TcpConfig, Wiring, socket};
+use super::{EXTERNAL_TOKENS, Refusals, SetupError, TcpConfig, Wiring, ports, socket};
 use crate::transport::{Counters, Sink, Transport, TransportError, Waker};
 
 const WAKER: Token = Token(EXTERNAL_TOKENS);
-const PORTS: Token = Token(EXTERNAL_TOKENS + 1);
+pub(super) const PORTS: Token = Token(EXTERNAL_TOKENS + 1);
 pub(super) const FIRST_LISTENER: usize = EXTERNAL_TOKENS + 2;
 
 /// A connection, from its first to its last byte.
@@ -107,9 +106,11 @@ pub struct TcpRails {
     pub(super) crowd: BTreeSet<usize>,
     pub(super) changes: VecDeque<Change>,
     /// The watch on the own ports, if the system lets this process have one.
-    watch: Option<Watch>,
+    pub(super) watch: Option<Watch>,
     /// Events of the ports may be left to read.
-    watched: bool,
+    pub(super) watched: bool,
+    /// Rails whose ports are to be asked.
+    pub(super) quiet: Quiet,
     /// Rails whose own port is down.
     pub(super) dark: BTreeSet<Rail>,
     pub(super) refusals: Refusals,
@@ -136,7 +137,7 @@ impl TcpRails {
             poll.registry().register(&mut listener, token, Interest::READABLE).map_err(SetupError::Poll)?;
             listeners.push(listener);
         }
-        let watch = watch_ports(config, poll.registry());
+        let watch = ports::watch(config, poll.registry());
         let c = config;
         let mut rails = TcpRails {
             party: Party::new(c.node, c.nodes, &c.job_uid, c.attempt, c.epoch, &c.key.0),
@@ -158,6 +159,7 @@ impl TcpRails {
             changes: VecDeque::new(),
             watch,
             watched: false,
+            quiet: Quiet::new(c.rails.len()),
             dark: BTreeSet::new(),
             refusals: Refusals::default(),
             dial: Dial::default(),
@@ -166,12 +168,6 @@ impl TcpRails {
         };
         rails.look_at_ports();
         Ok(rails)
-    }
-
-    /// Takes the ports' states over from the watch.
-    fn look_at_ports(&mut self) {
-        let states = self.watch.as_ref().map(Watch::states).unwrap_or_default();
-        states.into_iter().for_each(|(rail, up)| self.set_port(rail, up));
     }
 
     /// The address that each rail listens on.
@@ -245,34 +241,6 @@ impl TcpRails {
         self.dial.down(rail, peer, now);
     }
 
-    /// This node's own port on a rail went up or down. The watch on the ports calls it by itself; for callers that know
-    /// it from elsewhere.
-    pub fn set_port(&mut self, rail: Rail, up: bool) {
-        if usize::from(rail) >= self.config.rails.len() || self.dark.contains(&rail) != up {
-            return;
-        }
-        let now = Instant::now();
-        if up {
-            tracing::info!(rail, "port up");
-            self.dark.remove(&rail);
-            self.changes.push_back(Change::PortUp(rail));
-            for peer in self.dial.port_up(rail, now) {
-                self.give_up_try(rail, peer);
-            }
-            let own = self.config.rails[usize::from(rail)];
-            self.dial.awaited(rail).for_each(|peer| socket::knock(own, peer));
-            return;
-        }
-        tracing::warn!(rail, "port down");
-        self.dark.insert(rail);
-        self.changes.push_back(Change::PortDown(rail));
-        self.dial.port_down(rail);
-        for peer in 0..self.config.nodes as Node {
-            self.end(rail, peer, RailCause::NoCarrier, now);
-        }
-        self.give_up_meetings(rail);
-    }
-
     /// The generation of a link that is up.
     fn generation(&self, rail: Rail, peer: Node) -> Option<u32> {
         match &self.conns[*self.links.get(&(rail, peer))?] {
@@ -302,7 +270,11 @@ impl TcpRails {
         };
         let (rail, peer) = (*rail, *peer);
         let counters = self.counters.entry((rail, peer)).or_default();
+        let before = counters.tx_bytes;
         let result = sender.write(stream, &mut Place { rail, peer, counters, sink });
+        if counters.tx_bytes > before {
+            self.quiet.sent(rail);
+        }
         if let Err(cause) = result {
             self.end(rail, peer, cause, Instant::now());
             self.report(sink);
@@ -318,7 +290,12 @@ impl TcpRails {
         };
         let (rail, peer) = (*rail, *peer);
         let counters = self.counters.entry((rail, peer)).or_default();
-        match receiver.read(stream, *closing, &mut Place { rail, peer, counters, sink }) {
+        let before = counters.rx_bytes;
+        let result = receiver.read(stream, *closing, &mut Place { rail, peer, counters, sink });
+        if counters.rx_bytes > before {
+            self.quiet.heard(rail);
+        }
+        match result {
             Ok(Turn::More) => self.ready.insert(at),
             Ok(Turn::Drained) => {}
             Err(cause) => {
@@ -406,15 +383,6 @@ impl TcpRails {
     }
 }
 
-/// Opens the watch on the ports, if there may be one. Without it a rail's end is known by its silence.
-fn watch_ports(config: &TcpConfig, registry: &mio::Registry) -> Option<Watch> {
-    let opened = Watch::open(&config.rails).and_then(|watch| {
-        registry.register(&mut SourceFd(&watch.fd().as_raw_fd()), PORTS, Interest::READABLE)?;
-        Ok(watch)
-    });
-    opened.inspect_err(|error| tracing::warn!(%error, "the own ports cannot be watched")).ok()
-}
-
 impl Transport for TcpRails {
     fn send(&mut self, frame: Transmit) {
         let Some(&at) = self.links.get(&(frame.rail, frame.peer)) else { return };
@@ -439,7 +407,8 @@ impl Transport for TcpRails {
         self.flush(sink);
         let now = Instant::now();
         self.turn_clock(now);
-        let timer = self.next_timer(now).map(|t| t.saturating_duration_since(now));
+        let timers = [self.next_timer(now), self.quiet.due(now).filter(|_| self.watch.is_some())];
+        let timer = timers.into_iter().flatten().min().map(|t| t.saturating_duration_since(now));
         let busy =
             self.watched || !self.ready.is_empty() || !self.crowd.is_empty() || !self.changes.is_empty();
         let wait = if busy { Some(Duration::ZERO) } else { timeout.into_iter().chain(timer).min() };
@@ -448,10 +417,7 @@ impl Transport for TcpRails {
         seen.extend(self.events.iter().map(Seen::of));
         seen.drain(..).for_each(|seen| self.handle(seen, sink));
         self.seen = seen;
-        if let Some(watch) = self.watch.as_mut().filter(|_| self.watched) {
-            self.watched = watch.read();
-            self.look_at_ports();
-        }
+        self.watch_ports(now);
         if !self.crowd.is_empty() {
             let now = Instant::now();
             self.crowd.clone().into_iter().for_each(|rail| self.accept(rail, now));

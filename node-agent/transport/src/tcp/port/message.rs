@@ -19,8 +19,9 @@ const NEW_ADDRESS: u16 = 20;
 const DELETED_ADDRESS: u16 = 21;
 const GET_ADDRESS: u16 = 22;
 
-/// Request flags: a request, of all there is.
-const REQUEST_DUMP: u16 = 0x1 | 0x300;
+/// Request flags: a request, of one thing or of all there is.
+const REQUEST: u16 = 0x1;
+const REQUEST_DUMP: u16 = REQUEST | 0x300;
 /// A listing that changed while it was made.
 const INTERRUPTED: u16 = 0x10;
 
@@ -70,11 +71,22 @@ pub fn request(listing: Listing) -> [u8; HEADER + INTERFACE] {
         Listing::Links => GET_LINK,
         Listing::Addresses => GET_ADDRESS,
     };
-    let mut bytes = [0; HEADER + INTERFACE];
     // The longer of the two beginnings, all zero, does for both.
+    message(kind, REQUEST_DUMP)
+}
+
+/// A request for one interface.
+pub fn request_link(index: u32) -> [u8; HEADER + INTERFACE] {
+    let mut bytes = message(GET_LINK, REQUEST);
+    bytes[HEADER + 4..HEADER + 8].copy_from_slice(&index.to_ne_bytes());
+    bytes
+}
+
+fn message(kind: u16, flags: u16) -> [u8; HEADER + INTERFACE] {
+    let mut bytes = [0; HEADER + INTERFACE];
     bytes[..4].copy_from_slice(&((HEADER + INTERFACE) as u32).to_ne_bytes());
     bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
-    bytes[6..8].copy_from_slice(&REQUEST_DUMP.to_ne_bytes());
+    bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
     bytes
 }
 

@@ -1,0 +1,105 @@
+//! Rails that were sent to and from which nothing came since: their ports are asked how they are. No clock of its own.
+//!
+//! The kernel tells of lost carriers late: for an adapter that is not stacked on another, such an event waits up to a second
+//! if there was one of any interface in the second before (net/core/link_watch.c: `linkwatch_nextevent`, and
+//! `linkwatch_urgent_event` does not count a lost carrier). The carrier itself is known at once to who asks for it. A rail
+//! that carries data hears acknowledgements all the time, so that a healthy one is never asked.
+
+use std::time::{Duration, Instant};
+
+use node_agent_collective::shape::Rail;
+
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_millis(6);
+/// What was sent longer ago has arrived, or its loss is noticed by other means.
+const RECENT: Duration = Duration::from_millis(100);
+
+/// One rail since the last look.
+#[derive(Debug, Clone, Copy, Default)]
+struct Traffic {
+    sent: bool,
+    heard: bool,
+    /// The last look before which something was sent.
+    last_sent: Option<Instant>,
+}
+
+/// Which rails are quiet.
+#[derive(Debug)]
+pub(super) struct Quiet {
+    rails: Vec<Traffic>,
+    next: Option<Instant>,
+}
+
+impl Quiet {
+    pub(super) fn new(rails: usize) -> Self {
+        Self { rails: vec![Traffic::default(); rails], next: None }
+    }
+
+    /// Bytes went out on a rail.
+    pub(super) fn sent(&mut self, rail: Rail) {
+        self.rails[usize::from(rail)].sent = true;
+    }
+
+    /// Bytes came in on a rail.
+    pub(super) fn heard(&mut self, rail: Rail) {
+        self.rails[usize::from(rail)].heard = true;
+    }
+
+    /// When to look; `None` while nothing was sent lately.
+    pub(super) fn due(&mut self, now: Instant) -> Option<Instant> {
+        if self.next.is_none() && self.rails.iter().any(|rail| rail.sent) {
+            self.next = Some(now + PAUSE);
+        }
+        self.next
+    }
+
+    /// Looks, if it is time: gives the rails whose ports are to be asked.
+    pub(super) fn look(&mut self, now: Instant) -> Vec<Rail> {
+        if self.next.is_none_or(|next| now < next) {
+            return Vec::new();
+        }
+        let mut asked = Vec::new();
+        let mut recent = false;
+        for (at, rail) in self.rails.iter_mut().enumerate() {
+            if std::mem::take(&mut rail.sent) {
+                rail.last_sent = Some(now);
+            }
+            let silent = !std::mem::take(&mut rail.heard);
+            let busy = rail.last_sent.is_some_and(|sent| now < sent + RECENT);
+            recent |= busy;
+            if busy && silent {
+                asked.push(at as Rail);
+            }
+        }
+        self.next = recent.then_some(now + PAUSE);
+        asked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rails_that_are_sent_to_and_say_nothing_are_asked_for_a_while() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut quiet = Quiet::new(3);
+        assert_eq!(quiet.due(at(0)), None, "nothing was sent");
+        quiet.heard(2);
+        assert_eq!(quiet.due(at(0)), None, "who only hears has nothing to fear");
+        quiet.sent(0);
+        quiet.sent(1);
+        assert_eq!(quiet.due(at(1)), Some(at(7)));
+        assert_eq!(quiet.due(at(3)), Some(at(7)));
+        assert!(quiet.look(at(6)).is_empty());
+        quiet.heard(1);
+        assert_eq!(quiet.look(at(7)), [0]);
+        assert_eq!(quiet.due(at(7)), Some(at(13)));
+        quiet.heard(0);
+        assert_eq!(quiet.look(at(14)), [1], "what was heard counts once");
+        assert_eq!(quiet.look(at(100)), [0, 1]);
+        assert_eq!(quiet.look(at(107)), [], "what was sent is long gone");
+        assert_eq!(quiet.due(at(108)), None);
+    }
+}
