@@ -148,8 +148,11 @@ pub enum SavedOrder {
     },
     /// End everything.
     Stop {
-        /// Between SIGTERM and SIGKILL.
+        /// Between the signal and SIGKILL.
         grace_ms: u64,
+        /// What the ranks get first; 0 is SIGTERM.
+        #[serde(default)]
+        signal: i32,
         /// For the ranks' log.
         reason: String,
     },
@@ -165,7 +168,12 @@ pub enum SavedOrder {
 enum SavedGoal {
     Prepared,
     Running { peers: Vec<SavedPeer> },
-    Stopped { grace_ms: u64, reason: String },
+    Stopped {
+        grace_ms: u64,
+        #[serde(default)]
+        signal: i32,
+        reason: String,
+    },
 }
 
 /// The agent's record of one try.
@@ -320,7 +328,9 @@ impl From<&Order> for SavedOrder {
         match order {
             Order::Start { peers } => Self::Start { peers: save_peers(peers) },
             Order::Drain { rails } => Self::Drain { rails: rails.iter().copied().collect() },
-            Order::Stop { grace, reason } => Self::Stop { grace_ms: millis(*grace), reason: reason.clone() },
+            Order::Stop { grace, signal, reason } => {
+                Self::Stop { grace_ms: millis(*grace), signal: *signal, reason: reason.clone() }
+            }
         }
     }
 }
@@ -330,8 +340,8 @@ impl From<SavedOrder> for Order {
         match saved {
             SavedOrder::Start { peers } => Self::Start { peers: load_peers(peers) },
             SavedOrder::Drain { rails } => Self::Drain { rails: rails.into_iter().collect() },
-            SavedOrder::Stop { grace_ms, reason } => {
-                Self::Stop { grace: Duration::from_millis(grace_ms), reason }
+            SavedOrder::Stop { grace_ms, signal, reason } => {
+                Self::Stop { grace: Duration::from_millis(grace_ms), signal, reason }
             }
         }
     }
@@ -342,8 +352,8 @@ impl From<&Record> for SavedRecord {
         let goal = match &record.goal {
             Goal::Prepared => SavedGoal::Prepared,
             Goal::Running { peers } => SavedGoal::Running { peers: save_peers(peers) },
-            Goal::Stopped { grace, reason } => {
-                SavedGoal::Stopped { grace_ms: millis(*grace), reason: reason.clone() }
+            Goal::Stopped { grace, signal, reason } => {
+                SavedGoal::Stopped { grace_ms: millis(*grace), signal: *signal, reason: reason.clone() }
             }
         };
         Self {
@@ -363,8 +373,8 @@ impl SavedRecord {
         let goal = match self.goal {
             SavedGoal::Prepared => Goal::Prepared,
             SavedGoal::Running { peers } => Goal::Running { peers: load_peers(peers) },
-            SavedGoal::Stopped { grace_ms, reason } => {
-                Goal::Stopped { grace: Duration::from_millis(grace_ms), reason }
+            SavedGoal::Stopped { grace_ms, signal, reason } => {
+                Goal::Stopped { grace: Duration::from_millis(grace_ms), signal, reason }
             }
         };
         let tenant = TenantName::new(&self.tenant).ok()?;
@@ -421,7 +431,7 @@ mod tests {
         };
         let key = Key { uid: JobUid::from_random([3; 16]), attempt: 2 };
         let id = JobId { tenant: TenantName::new("t").unwrap(), name: JobName::new("j").unwrap() };
-        let stopped = Goal::Stopped { grace: Duration::from_millis(1500), reason: "x".into() };
+        let stopped = Goal::Stopped { grace: Duration::from_millis(1500), signal: 10, reason: "x".into() };
         for goal in [Goal::Prepared, Goal::Running { peers }, stopped] {
             let (id, seen) = (id.clone(), seen.clone());
             let record = Record { key, id, goal, life: Life::None, seen, trace_parent: "00-a".into() };

@@ -6,12 +6,12 @@ use std::{
     time::Duration,
 };
 
-use proto_model::{Fabric, Health, Inventory, Node, NodeName, Observed, Quota, Reason, Tenant, TenantName};
+use proto_model::{Fabric, Health, Inventory, Node, NodeName, Observed, QueueName, Quota, Reason, Tenant, TenantName};
 
 use crate::{
     attempt::Blame,
     error::CoreError,
-    event::{Key, Reply, ToNode},
+    event::{Key, NodeChange, Reply, ToNode},
     records::TokenRecord,
     state::Link,
     step::Step,
@@ -25,6 +25,7 @@ impl Step<'_> {
         quota: Quota,
         dry_run: bool,
     ) -> Result<Reply, CoreError> {
+        self.state.check_quota(&name, quota)?;
         let base = &self.state.base;
         let old = base.tenants.get(&name).cloned();
         let tenant = match &old {
@@ -73,6 +74,10 @@ impl Step<'_> {
         if jobs > 0 {
             return Err(CoreError::TenantBusy { tenant: name.clone(), jobs });
         }
+        let queues: Vec<QueueName> = self.state.queues_of(name).map(|queue| queue.name.clone()).collect();
+        for queue in queues {
+            self.state.set_queue((name.clone(), queue), None);
+        }
         self.state.set_tenant(name, None);
         Ok(Reply::Done)
     }
@@ -116,8 +121,7 @@ impl Step<'_> {
     pub(crate) fn update_node(
         &mut self,
         name: &NodeName,
-        unschedulable: bool,
-        reason: String,
+        change: NodeChange,
         if_version: u64,
     ) -> Result<Reply, CoreError> {
         let node = self.state.base.nodes.get(name).cloned();
@@ -126,12 +130,17 @@ impl Step<'_> {
         if if_version != 0 && if_version != current {
             return Err(CoreError::Conflict { what: format!("node '{name}'"), asked: if_version, current });
         }
-        if node.unschedulable == unschedulable && node.unschedulable_reason == reason {
+        let mut wanted = (*node).clone();
+        if let Some((unschedulable, reason)) = change.unschedulable {
+            (wanted.unschedulable, wanted.unschedulable_reason) = (unschedulable, reason);
+        }
+        wanted.labels = change.labels.unwrap_or(wanted.labels);
+        wanted.taints = change.taints.unwrap_or(wanted.taints);
+        if wanted == *node {
             return Ok(Reply::Node(node));
         }
-        let generation = node.generation + 1;
-        let node =
-            Arc::new(Node { unschedulable, unschedulable_reason: reason, generation, ..(*node).clone() });
+        wanted.generation += 1;
+        let node = Arc::new(wanted);
         self.state.set_node(name, Some(Arc::clone(&node)));
         self.freed();
         Ok(Reply::Node(node))

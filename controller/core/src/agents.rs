@@ -20,6 +20,7 @@ impl Step<'_> {
         let known = self.state.base.nodes.get(&name).cloned();
         let node = known.ok_or_else(|| CoreError::NodeNotFound { node: name.clone() })?;
         let before = self.state.base.links.get(&name).and_then(|link| link.session);
+        let strikes = self.state.base.links.get(&name).map(|link| link.strikes.clone()).unwrap_or_default();
         if before.is_some_and(|before| before >= session) {
             return Err(CoreError::StaleSession { node: name, session });
         }
@@ -30,7 +31,7 @@ impl Step<'_> {
         let foreign = self.foreign_tries(&name, &observations);
         let due = Some(self.now.plus(self.state.config.heartbeat_limit));
         let drained = self.state.drained_rails(&name);
-        let link = Link { session: Some(session), heard: self.now, due, foreign, drained };
+        let link = Link { session: Some(session), heard: self.now, due, foreign, drained, strikes };
         self.state.set_link(&name, Some(link));
         let returned = node.health == Health::NotReady;
         let wanted = Node {
@@ -150,6 +151,7 @@ impl Step<'_> {
             self.state.set_node(name, Some(Arc::new(node)));
             self.freed();
             self.tell_drained(name);
+            self.rails_changed(name);
         }
         Ok(Reply::Done)
     }
@@ -189,6 +191,7 @@ impl Step<'_> {
         );
         let reason = Reason::new("NotHeard", message).since(heard);
         self.set_health(name, Health::NotReady, vec![reason]);
+        self.replace_silent(name);
     }
 
     fn set_health(&mut self, name: &NodeName, health: Health, reasons: Vec<Reason>) {

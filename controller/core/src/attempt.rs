@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use controller_queue::Past;
 use proto_model::{
     Assignment, Health, JobUid, NodeEndpoints, NodeName, Observed, Phase, RailBytes, RankExit, Reason,
     Requeue, RunResult, Wish,
@@ -18,6 +19,10 @@ use crate::{
 const CAUSES_MAX: usize = 32;
 /// The cause of a try that has run for as long as it may.
 pub(crate) const TIME_LIMIT: &str = "TimeLimit";
+/// The cause of a try that was stopped for another job.
+pub(crate) const PREEMPTED: &str = "Preempted";
+/// The cause of a try that was stopped to go on with another size.
+pub(crate) const RESIZED: &str = "Resized";
 /// Causes that are the job's own doing although an agent names them.
 const OWN_CAUSES: [&str; 1] = ["RankStartFailed"];
 
@@ -50,7 +55,7 @@ impl State {
         let wish = match &attempt.ending {
             Some(ending) => {
                 let causes: Vec<&str> = ending.causes.iter().map(|cause| cause.message.as_str()).collect();
-                Wish::Stopped { grace: ending.grace, reason: causes.join("; ") }
+                Wish::Stopped { grace: ending.grace, signal: ending.signal, reason: causes.join("; ") }
             }
             None if job.status.phase == Phase::Running => Wish::Running {
                 spec: spec(),
@@ -110,6 +115,7 @@ impl Step<'_> {
         if entry.tally.started == size && entry.job.status.started.is_none() {
             let now = self.now;
             self.change(&mut entry, |status| status.started = Some(now));
+            self.moved.insert(uid);
             entry.due = entry.job.spec.time_limit.map(|limit| now.plus(limit));
             self.state.set_job(uid, Some(entry.clone()));
         }
@@ -135,22 +141,18 @@ impl Step<'_> {
 
     /// A try has failed. The first failure ends it; a later one may show that it was the infrastructure's.
     pub(crate) fn fail(&mut self, uid: JobUid, blame: Blame, causes: Vec<Reason>) {
-        let Some(entry) = self.entry(uid) else { return };
-        let Some(attempt) = &entry.attempt else { return };
-        let failure = entry.job.spec.failure;
-        let again = match failure.requeue {
-            Requeue::Never => false,
-            Requeue::OnInfrastructure => blame == Blame::Infrastructure,
-            Requeue::OnAny => true,
-        };
-        let restarts = attempt.attempt.saturating_sub(1);
+        let Some(entry) = self.entry(uid).filter(|entry| entry.attempt.is_some()) else { return };
+        let (again, exhausted) = may_repeat(&entry, blame);
         let mut causes = causes;
-        if again && restarts >= failure.max_restarts {
-            let message = format!("the job was restarted {restarts} times, the most that it allows");
-            causes.push(Reason::new("RestartsExhausted", message).count(restarts as usize));
+        let repair = blame == Blame::Infrastructure && self.state.replaces(&entry);
+        if !repair {
+            causes.extend(exhausted);
         }
-        let requeue = again && restarts < failure.max_restarts;
-        let outcome = if requeue { Outcome::Requeue } else { Outcome::Fail };
+        let outcome = match (repair, again) {
+            (true, _) => Outcome::Move,
+            (false, true) => Outcome::Requeue,
+            (false, false) => Outcome::Fail,
+        };
         self.end_attempt(uid, outcome, entry.job.spec.grace_period, causes);
     }
 
@@ -163,17 +165,30 @@ impl Step<'_> {
         grace: Duration,
         causes: Vec<Reason>,
     ) {
+        self.stop_attempt(uid, outcome, grace, 0, causes);
+    }
+
+    /// The same with the signal that the ranks get first, if the end begins now.
+    pub(crate) fn stop_attempt(
+        &mut self,
+        uid: JobUid,
+        outcome: Outcome,
+        grace: Duration,
+        signal: i32,
+        causes: Vec<Reason>,
+    ) {
         let Some(mut entry) = self.entry(uid) else { return };
         let Some(attempt) = entry.attempt.clone() else { return };
         let old = attempt.ending.clone();
         let new = match &old {
-            None => Ending { outcome, grace, since: self.now, causes },
+            None => Ending { outcome, grace, signal, since: self.now, causes },
             Some(old) => merge_ending(old, outcome, grace, causes),
         };
         if old.as_ref() == Some(&new) {
             return;
         }
-        if new.outcome == Outcome::Requeue && entry.job.status.phase != Phase::Recovering {
+        let again = matches!(new.outcome, Outcome::Requeue | Outcome::Preempt | Outcome::Move);
+        if again && entry.job.status.phase != Phase::Recovering {
             self.enter(&mut entry, Phase::Recovering);
         }
         let exits = self.exits(uid);
@@ -186,6 +201,9 @@ impl Step<'_> {
         if tell {
             self.push_wishes(uid);
         }
+        if old.is_none() {
+            self.give_up_silent(uid);
+        }
         self.assess(uid);
     }
 
@@ -193,6 +211,7 @@ impl Step<'_> {
     fn finish(&mut self, uid: JobUid) {
         let Some(entry) = self.entry(uid) else { return };
         let Some(attempt) = entry.attempt.clone() else { return };
+        let repaired = self.plan_repair(&entry, &attempt);
         let (exits, result) = (self.exits(uid), self.result(uid));
         let nodes: Vec<(u32, NodeName)> =
             gang(&entry).map(|(position, node)| (position, node.clone())).collect();
@@ -200,6 +219,7 @@ impl Step<'_> {
             self.state.set_view((uid, *position), None);
         }
         let Some(mut entry) = self.entry(uid) else { return };
+        self.remember(&entry, attempt.ending.is_none());
         entry.attempt = None;
         entry.due = None;
         let causes = attempt.ending.as_ref().map(|ending| ending.causes.clone()).unwrap_or_default();
@@ -211,29 +231,65 @@ impl Step<'_> {
             }
             status.reasons = causes;
         });
-        match attempt.ending.as_ref().map(|ending| ending.outcome) {
+        let outcome = attempt.ending.as_ref().map(|ending| ending.outcome);
+        // What could not be repaired is repeated or not as any other try that failed by the infrastructure.
+        let (outcome, exhausted) = match outcome {
+            Some(Outcome::Move) if repaired.is_none() && !self.state.moves_anyway(&attempt) => {
+                match may_repeat(&entry, Blame::Infrastructure) {
+                    (true, _) => (Some(Outcome::Requeue), None),
+                    (false, exhausted) => (Some(Outcome::Fail), exhausted),
+                }
+            }
+            other => (other, None),
+        };
+        self.change(&mut entry, |status| status.reasons.extend(exhausted));
+        match outcome {
             None => self.enter(&mut entry, Phase::Completed),
             Some(Outcome::Fail) => self.enter(&mut entry, Phase::Failed),
             Some(Outcome::Cancel) => self.enter(&mut entry, Phase::Cancelled),
-            Some(Outcome::Requeue) => self.requeue(&mut entry),
+            Some(outcome) => self.requeue(&mut entry, outcome),
         };
-        self.state.set_job(uid, Some(entry));
+        self.state.set_job(uid, Some(entry.clone()));
+        self.count_strike(uid, &attempt);
+        if entry.job.status.phase == Phase::Completed {
+            self.prove_nodes(&entry);
+        }
         for (_, node) in nodes {
             self.push(&node, ToNode::Forget { uid, attempt: attempt.attempt });
+        }
+        if let Some(repaired) = repaired {
+            self.start_repaired(uid, repaired);
         }
         self.freed();
     }
 
-    fn requeue(&mut self, entry: &mut JobEntry) -> bool {
-        let failed = entry.job.status.attempt;
-        let exponent = failed.saturating_sub(1).min(16);
+    /// What a try that ends now used, and how long it ran.
+    fn remember(&mut self, entry: &JobEntry, whole: bool) {
+        let past = self.state.queue_entry(entry).and_then(|entry| Past::of(&entry, self.now, whole));
+        if let Some(past) = past {
+            self.state.note_marks();
+            self.state.index.book.remember(&past);
+        }
+    }
+
+    fn requeue(&mut self, entry: &mut JobEntry, outcome: Outcome) -> bool {
+        let attempt = entry.job.status.attempt;
+        let restarts = entry.job.status.restarts;
         let config = &self.state.config;
-        let wait = (config.requeue_backoff * (1 << exponent)).min(config.requeue_backoff_max);
+        let wait = (config.requeue_backoff * (1 << restarts.min(16))).min(config.requeue_backoff_max);
         let entered = self.enter(entry, Phase::Pending);
-        let message = format!("try {failed} failed; the job is queued again after {} ms", wait.as_millis());
-        let reason = Reason::new("Requeued", message).count(failed as usize).since(self.now);
-        entry.due = Some(self.now.plus(wait));
+        let message = match outcome {
+            Outcome::Requeue => {
+                format!("try {attempt} failed; the job is queued again after {} ms", wait.as_millis())
+            }
+            _ => format!("try {attempt} was stopped; the job is queued again"),
+        };
+        let reason = Reason::new("Requeued", message).count(attempt as usize).since(self.now);
+        entry.due = (outcome == Outcome::Requeue).then(|| self.now.plus(wait));
         self.change(entry, |status| {
+            status.restarts += u32::from(outcome == Outcome::Requeue);
+            let stopped = status.reasons.iter().any(|reason| reason.code == PREEMPTED);
+            status.preempted += u32::from(outcome == Outcome::Preempt && stopped);
             status.placement = None;
             (status.started, status.result) = (None, None);
             status.exits = Vec::new();
@@ -300,6 +356,22 @@ impl Step<'_> {
     }
 }
 
+/// Whether a try that failed is to be repeated; and why not, if it was too often.
+fn may_repeat(entry: &JobEntry, blame: Blame) -> (bool, Option<Reason>) {
+    let failure = entry.job.spec.failure;
+    let again = match failure.requeue {
+        Requeue::Never => false,
+        Requeue::OnInfrastructure => blame == Blame::Infrastructure,
+        Requeue::OnAny => true,
+    };
+    let restarts = entry.job.status.restarts;
+    if again && restarts >= failure.max_restarts {
+        let message = format!("the job was restarted {restarts} times, the most that it allows");
+        return (false, Some(Reason::new("RestartsExhausted", message).count(restarts as usize)));
+    }
+    (again, None)
+}
+
 fn merge_ending(old: &Ending, outcome: Outcome, grace: Duration, causes: Vec<Reason>) -> Ending {
     let mut all = old.causes.clone();
     for cause in causes {
@@ -313,10 +385,14 @@ fn merge_ending(old: &Ending, outcome: Outcome, grace: Duration, causes: Vec<Rea
     let outcome = match (old.outcome, outcome) {
         (Outcome::Fail, Outcome::Requeue) if timed_out => Outcome::Fail,
         (Outcome::Cancel, _) | (_, Outcome::Cancel) => Outcome::Cancel,
+        // How a try ends that was stopped on purpose says nothing.
+        (Outcome::Preempt | Outcome::Move, _) => old.outcome,
+        (_, Outcome::Move) if !timed_out => Outcome::Move,
+        (_, Outcome::Preempt | Outcome::Move) => old.outcome,
         (Outcome::Requeue, _) | (_, Outcome::Requeue) => Outcome::Requeue,
         (Outcome::Fail, Outcome::Fail) => Outcome::Fail,
     };
-    Ending { outcome, grace: old.grace.min(grace), since: old.since, causes: all }
+    Ending { outcome, grace: old.grace.min(grace), signal: old.signal, since: old.since, causes: all }
 }
 
 /// The nodes of a placed job with their positions.

@@ -30,6 +30,8 @@ pub struct Config {
     pub max_jobs: usize,
     /// Most jobs that have not ended, per tenant whose quota does not say.
     pub tenant_jobs: u32,
+    /// Most elements of one array.
+    pub max_array: usize,
     /// Most nodes.
     pub max_nodes: usize,
     /// Most tenants.
@@ -38,6 +40,10 @@ pub struct Config {
     pub max_tokens: usize,
     /// Most rails, leaves and ports that are drained at once.
     pub max_drains: usize,
+    /// Most records of the decision log.
+    pub max_decisions: usize,
+    /// How long they are kept at most.
+    pub decision_retention: Duration,
     /// Most remembered request ids.
     pub max_requests: usize,
     /// Most ranks of one job. The smallest bound of all parts rules: the engine takes 65,536, but a stored value holds at
@@ -45,8 +51,10 @@ pub struct Config {
     pub max_ranks: u32,
     /// Most nodes of one job: as many as the engine joins.
     pub max_gang_nodes: u32,
-    /// Most queued jobs looked at in one step; the rest follows in the next tick.
+    /// Most queued jobs looked at in one step, in the policy's order.
     pub pass_limit: usize,
+    /// So many jobs may wait for a submit to be placed at once; where more do, it is with the next tick.
+    pub pass_at_once: usize,
     /// Most jobs placed in one step; the rest follows in the next tick.
     pub pass_places: usize,
     /// Most waiting jobs whose stored reasons one step rewrites.
@@ -73,17 +81,21 @@ impl Default for Config {
             max_queued: 200_000,
             max_jobs: 1_000_000,
             tenant_jobs: 100_000,
+            max_array: 10_000,
             max_nodes: 200_000,
             max_tenants: 10_000,
             max_tokens: 10_000,
             max_drains: 4096,
+            max_decisions: 50_000,
+            decision_retention: Duration::from_secs(14 * 24 * 3600),
             max_requests: 2_000_000,
             max_ranks: 8192,
             max_gang_nodes: 1024,
             pass_limit: 4096,
+            pass_at_once: 64,
             pass_places: 16,
             reason_writes: 8,
-            reason_looks: 64,
+            reason_looks: 16,
             due_limit: 8,
             purge_limit: 64,
         }

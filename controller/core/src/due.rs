@@ -19,6 +19,9 @@ const NODES_NAMED: usize = 4;
 impl Step<'_> {
     pub(crate) fn tick(&mut self) -> Result<Reply, CoreError> {
         let mut handled = 0;
+        if self.state.base.schedule.look.is_some_and(|look| look <= self.now) {
+            self.freed();
+        }
         while handled < self.state.config.due_limit {
             let Some((time, due)) = self.state.index.due.first().cloned() else { break };
             if time > self.now {
@@ -45,6 +48,10 @@ impl Step<'_> {
         let config = &self.state.config;
         let (prepare, start) = (config.prepare_timeout, config.start_timeout);
         match phase {
+            Phase::Pending if entry.held => {
+                self.state.set_job(uid, Some(entry));
+                self.look_at_hold(uid);
+            }
             Phase::Pending => {
                 self.state.set_job(uid, Some(entry));
                 self.freed();

@@ -1,6 +1,8 @@
 //! Why the core refuses. Each refusal leaves the state as it was.
 
-use proto_model::{DrainTarget, JobId, JobName, NodeName, Phase, Reason, TenantName};
+use proto_model::{
+    DrainTarget, JobId, JobName, NodeName, Phase, QueueName, Reason, ReservationName, SpecFlaw, TenantName,
+};
 use thiserror::Error;
 
 /// The kind of a refusal; the API maps it to a gRPC code, an HTTP status and an exit code.
@@ -45,6 +47,42 @@ pub enum CoreError {
         /// What was asked for.
         id: JobId,
     },
+    /// The array has no such element.
+    #[error("array '{array}' has no element {index}; it has {count} elements from {first} to {last}")]
+    ElementNotFound {
+        /// The array.
+        array: JobId,
+        /// What was asked for.
+        index: u32,
+        /// The lowest index.
+        first: u32,
+        /// The highest index.
+        last: u32,
+        /// How many there are.
+        count: usize,
+    },
+    /// The job would wait for one that there is not.
+    #[error("spec.after: there is no job '{job}'{}", near_job(.nearest.as_ref()))]
+    DependencyUnknown {
+        /// What was asked for.
+        job: JobId,
+        /// The nearest existing name, when there is a near one.
+        nearest: Option<JobName>,
+    },
+    /// The job would wait for itself.
+    #[error("spec.after: the job would wait for itself: {}", chain(.path))]
+    DependencyCycle {
+        /// Each waits for the next.
+        path: Vec<JobName>,
+    },
+    /// Another job waits for how this one has ended.
+    #[error("job '{by}' waits for job '{id}'; cancel '{by}', or delete '{id}' when that has started or ended")]
+    JobNeeded {
+        /// Which should be removed.
+        id: JobId,
+        /// Who needs it.
+        by: JobId,
+    },
     /// The request made a job, which was deleted since.
     #[error("the job '{id}' that this request id made was deleted; submit with a new request id")]
     JobGone {
@@ -76,6 +114,50 @@ pub enum CoreError {
         tenant: TenantName,
         /// How many have not ended.
         jobs: u32,
+    },
+    /// A spec contradicts itself.
+    #[error("spec.{}: {flaw}", .flaw.field())]
+    Contradiction {
+        /// What, and where.
+        flaw: SpecFlaw,
+    },
+    /// No such queue.
+    #[error("tenant '{tenant}' has no queue '{queue}'{}", hint(.nearest.as_ref().map(QueueName::as_str)))]
+    QueueNotFound {
+        /// Whose.
+        tenant: TenantName,
+        /// What was asked for.
+        queue: QueueName,
+        /// The nearest existing name, when there is a near one.
+        nearest: Option<QueueName>,
+    },
+    /// The queue is in use.
+    #[error("queue '{tenant}/{queue}' has {within} queues within it and {jobs} jobs that have not ended; delete and end those first")]
+    QueueBusy {
+        /// Whose.
+        tenant: TenantName,
+        /// Which.
+        queue: QueueName,
+        /// Its jobs that have not ended.
+        jobs: usize,
+        /// Queues within it.
+        within: usize,
+    },
+    /// No such reservation.
+    #[error("there is no reservation '{reservation}'{}", hint(.nearest.as_ref().map(ReservationName::as_str)))]
+    ReservationNotFound {
+        /// What was asked for.
+        reservation: ReservationName,
+        /// The nearest existing name, when there is a near one.
+        nearest: Option<ReservationName>,
+    },
+    /// Jobs are tied to the reservation.
+    #[error("{} that have not ended run in reservation '{reservation}' only; cancel them first", count(*.jobs, "job"))]
+    ReservationBusy {
+        /// Which.
+        reservation: ReservationName,
+        /// How many.
+        jobs: usize,
     },
     /// The tenant has as many jobs as it may.
     #[error(
@@ -233,12 +315,16 @@ impl CoreError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Invalid { .. } | Self::FabricInvalid { .. } | Self::RailAmbiguous { .. } => {
+            Self::Invalid { .. } | Self::Contradiction { .. } | Self::DependencyCycle { .. } | Self::FabricInvalid { .. } | Self::RailAmbiguous { .. } => {
                 ErrorKind::Invalid
             }
             Self::JobNotFound { .. }
+            | Self::ElementNotFound { .. }
+            | Self::DependencyUnknown { .. }
             | Self::JobGone { .. }
             | Self::TenantUnknown { .. }
+            | Self::QueueNotFound { .. }
+            | Self::ReservationNotFound { .. }
             | Self::NodeNotFound { .. }
             | Self::RailNotFound { .. }
             | Self::FabricNotFound => ErrorKind::NotFound,
@@ -250,7 +336,10 @@ impl CoreError {
             | Self::Conflict { .. }
             | Self::NodeReplaced { .. } => ErrorKind::Conflict,
             Self::TenantBusy { .. }
+            | Self::QueueBusy { .. }
+            | Self::ReservationBusy { .. }
             | Self::JobActive { .. }
+            | Self::JobNeeded { .. }
             | Self::NodeBusy { .. }
             | Self::LastRail { .. }
             | Self::StaleSession { .. }
@@ -268,10 +357,19 @@ impl CoreError {
             Self::Invalid { .. } => "INVALID_FIELD",
             Self::NameTaken { .. } => "NAME_TAKEN",
             Self::JobNotFound { .. } => "JOB_NOT_FOUND",
+            Self::ElementNotFound { .. } => "ELEMENT_NOT_FOUND",
+            Self::DependencyUnknown { .. } => "DEPENDENCY_UNKNOWN",
+            Self::DependencyCycle { .. } => "DEPENDENCY_CYCLE",
+            Self::JobNeeded { .. } => "JOB_NEEDED",
             Self::JobGone { .. } => "JOB_GONE",
             Self::RequestIdReused { .. } => "REQUEST_ID_REUSED",
             Self::TenantUnknown { .. } => "TENANT_UNKNOWN",
             Self::TenantBusy { .. } => "TENANT_BUSY",
+            Self::Contradiction { .. } => "INVALID_FIELD",
+            Self::QueueNotFound { .. } => "QUEUE_NOT_FOUND",
+            Self::QueueBusy { .. } => "QUEUE_BUSY",
+            Self::ReservationNotFound { .. } => "RESERVATION_NOT_FOUND",
+            Self::ReservationBusy { .. } => "RESERVATION_BUSY",
             Self::QuotaExceeded { .. } => "QUOTA_EXCEEDED",
             Self::Full { .. } => "LIMIT_REACHED",
             Self::Infeasible { .. } => "INFEASIBLE",
@@ -319,6 +417,14 @@ fn names(jobs: &[JobId]) -> String {
 
 fn hint(name: Option<&str>) -> String {
     name.map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
+}
+
+fn near_job(name: Option<&JobName>) -> String {
+    name.map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
+}
+
+fn chain(path: &[JobName]) -> String {
+    path.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(" waits for ")
 }
 
 fn near(name: Option<&TenantName>) -> String {

@@ -8,7 +8,8 @@ use std::{
 
 use proto_model::{
     Assignment, Drain, DrainTarget, Fabric, Inventory, Job, JobId, JobName, JobSpec, JobUid, Node, NodeName,
-    Observation, Phase, Quota, Reason, RequestId, Tenant, TenantName, Timestamp,
+    Observation, Phase, Queue, QueueName, Quota, Reason, RequestId, Reservation, ReservationName, Taint, Tenant,
+    TenantName, Timestamp,
 };
 
 use crate::{
@@ -21,17 +22,21 @@ use crate::{
 pub enum Event {
     /// A job is submitted. Reply: [`Reply::Job`].
     Submit(Box<Submit>),
-    /// A job shall end. Idempotent. Reply: [`Reply::Job`].
+    /// A job, an array or a part of it shall end. Idempotent. Reply: [`Reply::Job`], the first one.
     Cancel {
         /// Which.
         id: JobId,
+        /// Of an array only these elements.
+        indices: Vec<u32>,
         /// Instead of the job's own grace period.
         grace: Option<Duration>,
     },
-    /// A job that has ended is removed. Reply: [`Reply::Done`].
+    /// A job that has ended is removed, or an array or a part of it. Reply: [`Reply::Done`].
     DeleteJob {
         /// Which.
         id: JobId,
+        /// Of an array only these elements.
+        indices: Vec<u32>,
     },
     /// A tenant is created or its spec replaced. Reply: [`Reply::Tenant`].
     ApplyTenant {
@@ -49,6 +54,32 @@ pub enum Event {
         /// Which.
         name: TenantName,
     },
+    /// A queue is created or its spec replaced. Reply: [`Reply::Queue`].
+    ApplyQueue {
+        /// The document; uid, generation and time are set here.
+        queue: Box<Queue>,
+        /// Check only.
+        dry_run: bool,
+    },
+    /// A queue without queues within it and without active jobs is removed. Reply: [`Reply::Done`].
+    DeleteQueue {
+        /// Whose.
+        tenant: TenantName,
+        /// Which.
+        name: QueueName,
+    },
+    /// A reservation is created or its spec replaced. Reply: [`Reply::Reservation`].
+    ApplyReservation {
+        /// The document; uid, generation and time are set here.
+        reservation: Box<Reservation>,
+        /// Check only.
+        dry_run: bool,
+    },
+    /// A reservation that no job waits for is removed. Reply: [`Reply::Done`].
+    DeleteReservation {
+        /// Which.
+        name: ReservationName,
+    },
     /// The fabric document is created or replaced. Reply: [`Reply::Fabric`].
     ApplyFabric {
         /// The document; its generation is set here.
@@ -62,12 +93,15 @@ pub enum Event {
     UpdateNode {
         /// Which.
         name: NodeName,
-        /// No new job is placed here.
-        unschedulable: bool,
-        /// Why.
-        reason: String,
+        /// What of it.
+        change: NodeChange,
         /// If not 0, refused unless it is the node's resource version.
         if_version: u64,
+    },
+    /// An administrator vouches for a node that was benched. Idempotent. Reply: [`Reply::Node`].
+    ReturnNode {
+        /// Which.
+        name: NodeName,
     },
     /// A node is removed. Reply: [`Reply::Done`].
     DeleteNode {
@@ -157,6 +191,25 @@ pub enum Event {
     Tick,
 }
 
+/// What of a node's spec is changed; the rest stays as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeChange {
+    /// Whether no new job is placed here, and why.
+    pub unschedulable: Option<(bool, String)>,
+    /// All its labels.
+    pub labels: Option<BTreeMap<String, String>>,
+    /// All its taints.
+    pub taints: Option<BTreeSet<Taint>>,
+}
+
+impl NodeChange {
+    /// Only whether new jobs are placed here.
+    #[must_use]
+    pub fn unschedulable(unschedulable: bool, reason: impl Into<String>) -> Self {
+        Self { unschedulable: Some((unschedulable, reason.into())), ..Self::default() }
+    }
+}
+
 /// A submit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Submit {
@@ -231,6 +284,10 @@ pub enum Reply {
     },
     /// The tenant as it is now.
     Tenant(Arc<Tenant>),
+    /// The queue as it is now.
+    Queue(Arc<Queue>),
+    /// The reservation as it is now.
+    Reservation(Arc<Reservation>),
     /// The fabric as it is now.
     Fabric {
         /// The document.
@@ -340,6 +397,14 @@ pub enum Write {
     PutTenant(Arc<Tenant>),
     /// A tenant is removed.
     DeleteTenant(TenantName),
+    /// A queue.
+    PutQueue(Arc<Queue>),
+    /// A queue is removed.
+    DeleteQueue(TenantName, QueueName),
+    /// A reservation.
+    PutReservation(Arc<Reservation>),
+    /// A reservation is removed.
+    DeleteReservation(ReservationName),
     /// The fabric.
     PutFabric(Arc<Fabric>),
     /// The fabric is removed.
@@ -356,6 +421,10 @@ pub enum Write {
     PutToken(Arc<TokenRecord>),
     /// A join token has expired.
     DeleteToken([u8; 32]),
+    /// Decisions of a step.
+    PutDecisions(Arc<crate::DecisionRow>),
+    /// They are too old.
+    DeleteDecisions(u64),
 }
 
 /// What a [`Write`] writes; the shell makes its store key of it.
@@ -369,6 +438,10 @@ pub enum Key {
     Node(NodeName),
     /// A tenant.
     Tenant(TenantName),
+    /// A queue.
+    Queue(TenantName, QueueName),
+    /// A reservation.
+    Reservation(ReservationName),
     /// The fabric.
     Fabric,
     /// A drain.
@@ -377,6 +450,8 @@ pub enum Key {
     Request(TenantName, RequestId),
     /// A join token, by its hash.
     Token([u8; 32]),
+    /// A row of the decision log.
+    Decisions(u64),
 }
 
 impl Write {
@@ -392,6 +467,10 @@ impl Write {
             Self::DeleteNode(name) => Key::Node(name.clone()),
             Self::PutTenant(tenant) => Key::Tenant(tenant.name.clone()),
             Self::DeleteTenant(name) => Key::Tenant(name.clone()),
+            Self::PutQueue(queue) => Key::Queue(queue.tenant.clone(), queue.name.clone()),
+            Self::DeleteQueue(tenant, name) => Key::Queue(tenant.clone(), name.clone()),
+            Self::PutReservation(reservation) => Key::Reservation(reservation.name.clone()),
+            Self::DeleteReservation(name) => Key::Reservation(name.clone()),
             Self::PutFabric(_) | Self::DeleteFabric => Key::Fabric,
             Self::PutDrain(drain) => Key::Drain(drain.target.clone()),
             Self::DeleteDrain(target) => Key::Drain(target.clone()),
@@ -399,6 +478,8 @@ impl Write {
             Self::DeleteRequest(tenant, request) => Key::Request(tenant.clone(), request.clone()),
             Self::PutToken(record) => Key::Token(record.hash),
             Self::DeleteToken(hash) => Key::Token(*hash),
+            Self::PutDecisions(row) => Key::Decisions(row.seq),
+            Self::DeleteDecisions(seq) => Key::Decisions(*seq),
         }
     }
 
@@ -411,10 +492,13 @@ impl Write {
                 | Self::DeleteAttempt(_)
                 | Self::DeleteNode(_)
                 | Self::DeleteTenant(_)
+                | Self::DeleteQueue(..)
+                | Self::DeleteReservation(_)
                 | Self::DeleteFabric
                 | Self::DeleteDrain(_)
                 | Self::DeleteRequest(..)
                 | Self::DeleteToken(_)
+                | Self::DeleteDecisions(_)
         )
     }
 }
@@ -428,6 +512,10 @@ pub struct Stored {
     pub nodes: Vec<(Node, u64)>,
     /// The tenants.
     pub tenants: Vec<(Tenant, u64)>,
+    /// The queues.
+    pub queues: Vec<(Queue, u64)>,
+    /// The reservations.
+    pub reservations: Vec<(Reservation, u64)>,
     /// The jobs.
     pub jobs: Vec<(Job, u64)>,
     /// The private records.
@@ -438,6 +526,8 @@ pub struct Stored {
     pub drains: Vec<Drain>,
     /// The join tokens.
     pub tokens: Vec<TokenRecord>,
+    /// The decision log.
+    pub decisions: Vec<crate::DecisionRow>,
 }
 
 /// When something is due; `None` if nothing is.

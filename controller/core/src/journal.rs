@@ -2,9 +2,14 @@
 
 use std::sync::Arc;
 
-use proto_model::{Drain, DrainTarget, Fabric, JobUid, Node, NodeName, RequestId, Tenant, TenantName};
+use controller_queue::Marks;
+use proto_model::{
+    Drain, DrainTarget, Fabric, JobUid, Node, NodeName, Queue, QueueName, RequestId, Reservation, ReservationName,
+    Tenant, TenantName,
+};
 
 use crate::{
+    decisions::DecisionRow,
     event::Key,
     records::{RequestRecord, TokenRecord},
     state::{JobEntry, Link, NodeView, Schedule, State},
@@ -22,7 +27,12 @@ pub(crate) enum Undo {
     Token([u8; 32], Option<Arc<TokenRecord>>),
     Link(NodeName, Option<Link>),
     View((JobUid, u32), Option<Box<NodeView>>),
+    Queue((TenantName, QueueName), Option<Arc<Queue>>),
+    Reservation(ReservationName, Option<Arc<Reservation>>),
     Schedule(Box<Schedule>),
+    Decisions(u64, Option<Arc<DecisionRow>>),
+    /// What the policy remembers of past jobs.
+    Marks(Box<Marks>),
 }
 
 /// Everything since the last commit.
@@ -77,6 +87,10 @@ impl State {
                 Some(Undo::Token(hash, old)) => drop(self.swap_token(hash, old)),
                 Some(Undo::Link(name, old)) => drop(self.swap_link(&name, old)),
                 Some(Undo::View(key, old)) => drop(self.swap_view(key, old.map(|view| *view))),
+                Some(Undo::Marks(old)) => self.index.book.restore(*old),
+                Some(Undo::Queue(key, old)) => drop(self.swap_queue(key, old)),
+                Some(Undo::Reservation(name, old)) => drop(self.swap_reservation(&name, old)),
+                Some(Undo::Decisions(seq, old)) => drop(self.swap_decisions(seq, old)),
                 Some(Undo::Schedule(old)) => self.base.schedule = *old,
                 None => return,
             }

@@ -24,18 +24,26 @@
 
 mod admin;
 mod agents;
+mod arrays;
 mod attempt;
+pub mod bench;
+mod cancel;
 pub mod config;
+pub mod decisions;
+mod depend;
+mod documents;
 mod drain;
 mod due;
 pub mod error;
 pub mod event;
+pub mod explain;
 mod journal;
 pub mod load;
 mod observe;
 pub mod query;
 pub mod rails;
 pub mod records;
+mod repair;
 mod schedule;
 pub mod state;
 mod step;
@@ -45,10 +53,13 @@ mod tables;
 mod tests;
 
 pub use config::Config;
+pub use decisions::{DecisionRecord, DecisionRow};
 pub use error::{CoreError, ErrorKind};
+pub use documents::QueueUsage;
 pub use event::{
-    Event, Key, Naming, NextTick, Output, Push, Register, Reply, Stored, Submit, ToNode, Transition, Write,
+    Event, Key, Naming, NextTick, NodeChange, Output, Push, Register, Reply, Stored, Submit, ToNode, Transition, Write,
 };
+pub use explain::{Detail, Holding};
 pub use load::LoadError;
 pub use query::{Explanation, HealthView, Hold, PlanResult, PodView, TenantUsage, TopologyView};
 pub use rails::{NodeRails, RailJob, RailUse, RailView, RailsView};

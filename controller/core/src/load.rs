@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use controller_queue::Past;
 use proto_model::{Health, Job, JobUid, NodeName, Phase, Timestamp};
 use thiserror::Error;
 
@@ -59,7 +60,20 @@ impl State {
             state.versions.insert(Key::Tenant(name.clone()), version);
             state.swap_tenant(&name, Some(Arc::new(tenant)));
         }
+        for (queue, version) in stored.queues {
+            let key = (queue.tenant.clone(), queue.name.clone());
+            state.versions.insert(Key::Queue(key.0.clone(), key.1.clone()), version);
+            state.swap_queue(key, Some(Arc::new(queue)));
+        }
+        for (reservation, version) in stored.reservations {
+            let name = reservation.name.clone();
+            state.versions.insert(Key::Reservation(name.clone()), version);
+            state.swap_reservation(&name, Some(Arc::new(reservation)));
+        }
         state.load_jobs(stored.jobs, stored.attempts, now, &mut findings);
+        for row in stored.decisions {
+            state.swap_decisions(row.seq, Some(Arc::new(row)));
+        }
         for record in stored.requests {
             state.swap_request((record.tenant.clone(), record.request.clone()), Some(Arc::new(record)));
         }
@@ -82,7 +96,11 @@ impl State {
         let mut rails: BTreeSet<(NodeName, u32)> = BTreeSet::new();
         for (job, version) in jobs {
             let (id, uid, status) = (&job.id, job.uid, &job.status);
-            let attempt = attempts.remove(&uid);
+            let mut attempt = attempts.remove(&uid);
+            if let Some(attempt) = attempt.as_mut().filter(|attempt| attempt.since == Timestamp::default()) {
+                // Stored by a release that did not say.
+                attempt.since = status.started.unwrap_or(status.submitted);
+            }
             let mut find = |what: &str| findings.push(format!("job '{id}': {what}"));
             if self.base.jobs.contains_key(&uid) || self.index.names.contains_key(id) {
                 find("its name or uid is stored twice");
@@ -99,7 +117,8 @@ impl State {
                 if status.placement.is_none() {
                     find("it is placed, and its placement is missing");
                 }
-                for place in status.placement.iter().flat_map(|placement| &placement.nodes) {
+                let places = status.placement.iter().flat_map(|placement| placement.nodes.iter().chain(&placement.spares));
+                for place in places {
                     let node = &place.node;
                     let twice = place.gpus.iter().any(|gpu| !gpus.insert((node.clone(), *gpu)))
                         | place.nics.iter().any(|nic| !rails.insert((node.clone(), nic.rail)));
@@ -113,13 +132,68 @@ impl State {
             let due = due_at_start(&job, attempt.as_ref(), &self.config, now);
             self.versions.insert(Key::Job(id.clone()), version);
             let entry =
-                JobEntry { job: Arc::new(job), attempt: attempt.map(Arc::new), due, tally: Tally::default() };
+                JobEntry { job: Arc::new(job), attempt: attempt.map(Arc::new), due, held: false, tally: Tally::default() };
             self.swap_job(uid, Some(entry));
         }
+        self.remember_ended();
+        self.hold_back_waiting(now);
         for uid in attempts.keys() {
             findings.push(format!("there is a record of a try of job {uid}, and no such job"));
         }
     }
+}
+
+impl State {
+    /// What ended jobs used and how long they ran, in the order of their ends.
+    fn remember_ended(&mut self) {
+        let mut past: Vec<Past> = self.base.jobs.values().filter_map(past_of).collect();
+        past.sort_by_key(|past| (past.ended, past.uid));
+        for past in past {
+            self.index.book.remember(&past);
+        }
+    }
+
+    /// Waiting jobs that wait for something else than room, as a submit would find them.
+    fn hold_back_waiting(&mut self, now: Timestamp) {
+        let conditional = |entry: &&JobEntry| {
+            let (spec, status) = (&entry.job.spec, &entry.job.status);
+            let turn = spec.array.as_ref().is_some_and(|array| array.at_once > 0);
+            let asks = spec.begin.is_some() || !spec.after.is_empty() || turn;
+            asks && status.phase == Phase::Pending && status.attempt <= 1
+        };
+        let uids: Vec<JobUid> =
+            self.base.jobs.values().filter(conditional).map(|entry| entry.job.uid).collect();
+        for uid in &uids {
+            if let Some(entry) = self.base.jobs.get(uid).cloned() {
+                self.swap_job(*uid, Some(JobEntry { held: true, ..entry }));
+            }
+        }
+        for uid in uids {
+            let Some(entry) = self.base.jobs.get(&uid).cloned() else { continue };
+            let hold = self.hold(&entry.job, now);
+            let due = if hold.never.is_empty() { hold.until } else { Some(now) };
+            let held = !hold.reasons.is_empty() || !hold.never.is_empty();
+            self.swap_job(uid, Some(JobEntry { held, due, ..entry }));
+        }
+    }
+}
+
+fn past_of(entry: &JobEntry) -> Option<Past> {
+    let (job, status) = (&entry.job, &entry.job.status);
+    let (started, ended) = (status.started?, status.ended?);
+    let placement = status.placement.as_ref()?;
+    let places = placement.nodes.iter().chain(&placement.spares);
+    Some(Past {
+        uid: job.uid,
+        id: job.id.clone(),
+        queue: job.spec.queue.clone(),
+        gpus: places.map(|place| place.gpus.len() as u64).sum(),
+        nodes: u32::try_from(placement.nodes.len()).unwrap_or(u32::MAX),
+        started,
+        ended,
+        estimate: job.spec.expected.or(job.spec.time_limit),
+        whole: status.phase == Phase::Completed,
+    })
 }
 
 fn due_at_start(job: &Job, attempt: Option<&Attempt>, config: &Config, now: Timestamp) -> Option<Timestamp> {

@@ -88,6 +88,7 @@ impl Step<'_> {
         let early = early && view.exits.iter().all(|exit| exit.is_success());
         self.state.set_view((uid, position), Some(view));
         self.blame(uid, node, &failed, cause, early);
+        self.look_at_rails(uid, node);
         self.assess(uid);
     }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
-use controller_scheduler::{Ask, Decision, Pass};
+use controller_scheduler::Decision;
 use proto_model::{
     Fabric, Health, Job, JobId, JobName, JobSpec, JobUid, Node, NodeName, Phase, Placement, Reason, Tenant,
     TenantName, Timestamp,
@@ -41,6 +41,10 @@ pub struct PlanResult {
     pub reasons: Vec<Reason>,
     /// It could never start on this cluster as it is described now.
     pub infeasible: bool,
+    /// Jobs that would be stopped for it.
+    pub preempts: Vec<JobId>,
+    /// It would wait: what stands in its way.
+    pub detail: Option<crate::explain::Detail>,
 }
 
 /// Why a job is in its phase.
@@ -60,6 +64,8 @@ pub struct Explanation {
     pub rails_omitted: u32,
     /// Of a job that runs: how its operations are carried out.
     pub choices: Vec<proto_model::AlgorithmChoice>,
+    /// Of a job that waits for room or quota: what stands in its way.
+    pub detail: Option<crate::explain::Detail>,
 }
 
 /// The fabric as the scheduler sees it.
@@ -249,12 +255,22 @@ impl State {
     /// # Errors
     /// As for a submit, except that an infeasible job is an answer here.
     pub fn plan(&self, tenant: &TenantName, spec: &JobSpec, now: Timestamp) -> Result<PlanResult, CoreError> {
-        Ok(match self.decide_new(tenant, spec, now)? {
-            Decision::Place(placement) => {
-                PlanResult { placement: Some(*placement), reasons: Vec::new(), infeasible: false }
-            }
+        let planned = self.decide_new(tenant, spec, now)?;
+        let name = |uid: &JobUid| Some(self.base.jobs.get(uid)?.job.id.clone());
+        let preempts = planned.victims.iter().filter_map(name).collect();
+        Ok(match planned.decision {
+            Decision::Place(placement) => PlanResult {
+                placement: Some(*placement),
+                reasons: Vec::new(),
+                infeasible: false,
+                preempts,
+                detail: None,
+            },
             Decision::Wait(wait) => {
-                PlanResult { placement: None, reasons: wait.reasons, infeasible: wait.infeasible }
+                let waiting = planned.entry.filter(|_| !wait.infeasible);
+                let detail = waiting.map(|entry| self.detail(&entry, planned.eta, now));
+                let (reasons, infeasible) = (wait.reasons, wait.infeasible);
+                PlanResult { placement: None, reasons, infeasible, preempts, detail }
             }
         })
     }
@@ -276,6 +292,7 @@ impl State {
             rails: Vec::new(),
             rails_omitted: 0,
             choices: Vec::new(),
+            detail: None,
         };
         if status.phase != Phase::Pending {
             self.explain_rails(entry, &mut explanation);
@@ -283,17 +300,19 @@ impl State {
         }
         let key = entry.key();
         explanation.queue_position = number(self.index.queue.range(..key).count());
-        let ask = Ask { key, id, spec: &entry.job.spec, not_before: entry.due };
-        let mut pass = Pass::resume(self.base.schedule.blocked.clone());
-        explanation.reasons = match pass.decide(&self.index.snapshot, &ask, now) {
-            Decision::Place(_) => {
-                vec![Reason::new("AboutToStart", "the job's turn comes with the next look at the queue")]
-            }
-            Decision::Wait(wait) => {
-                explanation.infeasible = wait.infeasible;
-                wait.reasons
-            }
+        if entry.held {
+            return Ok(explanation);
+        }
+        let infeasible = match self.feasible(id, &entry.job.spec, now) {
+            Err(CoreError::Infeasible { reasons }) => reasons,
+            _ => Vec::new(),
         };
+        explanation.infeasible = !infeasible.is_empty();
+        explanation.reasons = infeasible;
+        if !explanation.infeasible {
+            explanation.reasons = self.waits(&self.index.book, entry, now).reasons;
+            explanation.detail = Some(self.detail(entry, self.index.book.eta(entry.job.uid), now));
+        }
         Ok(explanation)
     }
 
@@ -349,7 +368,7 @@ impl State {
     pub fn health(&self) -> HealthView {
         let mut health = HealthView {
             nodes_total: number(self.base.nodes.len()),
-            jobs_pending: number(self.index.queue.len()),
+            jobs_pending: number(self.index.waiting),
             jobs_running: number(self.index.holding),
             rails: vec![(0, 0); self.index.snapshot.topology().rails() as usize],
             ..HealthView::default()

@@ -16,6 +16,8 @@ pub struct Attempt {
     pub key: JobKey,
     /// Where every engine listens, in rank order of the nodes; empty before Running.
     pub peers: Vec<NodeEndpoints>,
+    /// When it got its place.
+    pub since: Timestamp,
     /// Set once this try is to end; never taken back.
     pub ending: Option<Ending>,
 }
@@ -25,8 +27,10 @@ pub struct Attempt {
 pub struct Ending {
     /// What the job becomes when every node has confirmed the end.
     pub outcome: Outcome,
-    /// Between SIGTERM and SIGKILL.
+    /// Between the signal and SIGKILL.
     pub grace: Duration,
+    /// What the ranks get first; 0 is SIGTERM.
+    pub signal: i32,
     /// Since when.
     pub since: Timestamp,
     /// Why; more causes may be added while nodes report.
@@ -36,8 +40,12 @@ pub struct Ending {
 /// What a job becomes at the end of a try that does not simply complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Pending again, next try.
+    /// It failed: pending again, next try.
     Requeue,
+    /// It was stopped for another job or to go on with another size: pending again. That is no restart.
+    Preempt,
+    /// It was stopped to go on elsewhere: pending again, or at once where it was repaired.
+    Move,
     /// Failed.
     Fail,
     /// Cancelled.

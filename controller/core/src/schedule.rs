@@ -1,87 +1,119 @@
-//! Placing jobs: the new one alone, or all that wait when something was freed.
+//! Doing what the queue's policy says, each placement proved before it is.
 
-use std::{ops::Bound, sync::Arc};
+use std::{sync::Arc, time::Duration};
 
-use controller_scheduler::{Ask, Decision, Pass, QueueKey, Wait, check_placement};
-use proto_model::{JobKey, JobUid, Phase, Placement, Reason};
+use controller_queue::{Act, Budget};
+use controller_scheduler::{Need, check_placement, choice_of, prove};
+use proto_model::{Job, JobKey, JobUid, Phase, Placement, Reason};
 
 use crate::{
-    records::Attempt,
-    state::{JobEntry, Schedule},
+    attempt::{PREEMPTED, RESIZED},
+    journal::Undo,
+    records::{Attempt, Outcome},
+    repair::REPAIRED,
+    state::{Index, JobEntry, Schedule, State},
     step::Step,
 };
 
 impl Step<'_> {
-    /// Looks at the queue if something was freed since, a bounded part of it per step.
+    /// Looks at the queue if something has changed, and does what its policy says.
     pub(crate) fn schedule(&mut self) {
-        let Schedule { resume, wanted, blocked, last_submit } = self.state.base.schedule.clone();
-        let mut pass = match resume {
-            Some(_) => Pass::resume(blocked),
-            None if wanted => Pass::default(),
-            None => return,
-        }
-        .with_placer(std::mem::take(&mut self.state.index.placer));
-        let from = resume.map_or(Bound::Unbounded, Bound::Excluded);
-        let range = (from, Bound::Unbounded);
-        let limit = self.state.config.pass_limit;
-        let keys: Vec<QueueKey> = self.state.index.queue.range(range).take(limit).copied().collect();
-        let mut reached = None;
-        let (mut places, mut rewrites) = (0, 0);
-        for (at, key) in keys.iter().enumerate() {
-            if places >= self.state.config.pass_places {
-                break;
-            }
-            reached = Some(*key);
-            let Some(entry) = self.state.base.jobs.get(&key.uid) else { continue };
-            let ask = Ask { key: *key, id: &entry.job.id, spec: &entry.job.spec, not_before: entry.due };
-            // Stored reasons are kept fresh at the head of the queue; `explain` tells those of any job anew.
-            let rewrite = rewrites < self.state.config.reason_writes && at < self.state.config.reason_looks;
-            if !rewrite {
-                pass.be_brief();
-            }
-            let decision = pass.decide(&self.state.index.snapshot, &ask, self.now);
-            places += usize::from(matches!(decision, Decision::Place(_)));
-            rewrites += usize::from(self.follow(key.uid, decision, rewrite));
-        }
-        let done = keys.len() < limit && reached == keys.last().copied();
-        // What was freed during a pass is looked at by the next one, so that the queue's end is reached too.
-        let (blocked, placer) = pass.into_parts();
-        self.state.index.placer = placer;
-        let next = Schedule {
-            blocked,
-            resume: reached.filter(|_| !done),
-            wanted: resume.is_some() && wanted,
-            last_submit,
-        };
-        self.state.set_schedule(next);
-    }
-
-    /// Does what was decided for a waiting job. True if its stored reasons were rewritten.
-    pub(crate) fn follow(&mut self, uid: JobUid, decision: Decision, rewrite: bool) -> bool {
-        match decision {
-            Decision::Place(placement) => {
-                self.place(uid, *placement);
-                false
-            }
-            Decision::Wait(wait) => rewrite && self.wait(uid, wait),
-        }
-    }
-
-    fn place(&mut self, uid: JobUid, placement: Placement) {
-        let Some(mut entry) = self.entry(uid) else { return };
-        let job = Arc::clone(&entry.job);
-        if let Err(violations) =
-            check_placement(&self.state.index.snapshot, &job.id.tenant, &job.spec, &placement)
-        {
-            // Never seen; if it ever is, the job waits and says so rather than run wrongly.
-            let text: Vec<String> = violations.iter().map(ToString::to_string).collect();
-            let reason = Reason::new(
-                "PlacementRefused",
-                format!("the checker refused the placement: {}", text.join("; ")),
-            );
-            let wait = Wait { reasons: vec![reason.count(violations.len())], ..Wait::default() };
-            self.wait(uid, wait);
+        let starts = self.state.config.pass_places;
+        if !self.state.base.schedule.wanted || self.later || starts == 0 {
             return;
+        }
+        self.state.note_marks();
+        let budget = Budget { jobs: self.state.config.pass_limit, starts };
+        let Index { book, snapshot, placer, .. } = &mut self.state.index;
+        let acts = book.pass(snapshot, placer, self.now, budget);
+        let look = book.next_look();
+        let started = acts.iter().filter(|act| matches!(act, Act::Start { .. })).count();
+        let schedule =
+            Schedule { wanted: started >= starts, look, last_submit: self.state.base.schedule.last_submit };
+        self.state.set_schedule(schedule);
+        for act in acts {
+            self.carry_out(act);
+        }
+        self.tell_waiting();
+    }
+
+    fn carry_out(&mut self, act: Act) {
+        match act {
+            Act::Start { uid, placement } => {
+                self.place(uid, placement);
+            }
+            Act::Preempt { victim, by, grace, signal, reasons } => {
+                let message = format!("stopped for {}", self.name_of(by));
+                self.preempt(victim, PREEMPTED, message, (grace, signal), reasons);
+            }
+            Act::Shrink { victim, nodes, by, grace, signal, reasons } => {
+                let message = format!("stopped to go on with {nodes} nodes, for {}", self.name_of(by));
+                self.preempt(victim, RESIZED, message, (grace, signal), reasons);
+            }
+            Act::Grow { uid, nodes, grace, signal, reasons } => {
+                let message = format!("stopped to go on with {nodes} nodes, since there is room");
+                self.preempt(uid, RESIZED, message, (grace, signal), reasons);
+            }
+        }
+    }
+
+    fn name_of(&self, uid: JobUid) -> String {
+        self.state.base.jobs.get(&uid).map_or_else(|| "another job".to_owned(), |entry| format!("job '{}'", entry.job.id))
+    }
+
+    fn preempt(
+        &mut self,
+        uid: JobUid,
+        code: &'static str,
+        message: String,
+        (grace, signal): (Duration, i32),
+        reasons: Vec<Reason>,
+    ) {
+        let cause = Reason::new(code, message).since(self.now);
+        let causes = std::iter::once(cause).chain(reasons).collect();
+        self.stop_attempt(uid, Outcome::Preempt, grace, signal, causes);
+    }
+
+    /// Keeps the stored reasons of those at the head of the queue fresh; `explain` tells those of any job anew.
+    fn tell_waiting(&mut self) {
+        let (looks, most) = (self.state.config.reason_looks, self.state.config.reason_writes);
+        let uids: Vec<JobUid> = self.state.index.queue.iter().take(looks).map(|key| key.uid).collect();
+        let mut written = 0;
+        // Jobs that ask alike wait for alike.
+        let mut told = Vec::new();
+        for uid in uids {
+            if written >= most {
+                return;
+            }
+            let Some(entry) = self.state.base.jobs.get(&uid) else { continue };
+            let need = Need::of(&entry.job.spec, self.state.index.snapshot.topology());
+            let why = self.state.index.book.why(uid);
+            let key = (entry.job.id.tenant.clone(), need, entry.job.spec.gang.min_nodes, entry.due, why);
+            let reasons = match told.iter().find(|(other, _)| *other == key) {
+                Some((_, reasons)) => Vec::clone(reasons),
+                None => {
+                    let reasons = self.state.waits(&self.state.index.book, entry, self.now).reasons;
+                    told.push((key, reasons.clone()));
+                    reasons
+                }
+            };
+            if !reasons.is_empty() {
+                written += usize::from(self.wait(uid, reasons));
+            }
+        }
+    }
+
+    /// A waiting job starts here. False if the checkers refuse that.
+    pub(crate) fn place(&mut self, uid: JobUid, placement: Placement) -> bool {
+        let Some(mut entry) = self.entry(uid) else { return false };
+        let job = Arc::clone(&entry.job);
+        let wrong = self.state.disproved(&job, &placement);
+        if !wrong.is_empty() {
+            // Never seen; if it ever is, the job waits and says so rather than run wrongly.
+            let message = format!("the checker refused the placement: {}", wrong.join("; "));
+            let reason = Reason::new("PlacementRefused", message).count(wrong.len());
+            self.wait(uid, vec![reason]);
+            return false;
         }
         self.enter(&mut entry, Phase::Reserved);
         self.change(&mut entry, |status| {
@@ -92,18 +124,19 @@ impl Step<'_> {
         });
         let key = JobKey::new(self.random());
         let attempt = entry.job.status.attempt;
-        entry.attempt = Some(Arc::new(Attempt { uid, attempt, key, peers: Vec::new(), ending: None }));
+        entry.attempt = Some(Arc::new(Attempt { uid, attempt, key, peers: Vec::new(), since: self.now, ending: None }));
         entry.due = Some(self.now.plus(self.state.config.prepare_timeout));
         self.state.set_job(uid, Some(entry));
         self.push_wishes(uid);
+        true
     }
 
     /// Rewrites the reasons of a waiting job when their kinds have changed; counts alone are not worth a write,
     /// `explain` always tells them anew.
-    fn wait(&mut self, uid: JobUid, wait: Wait) -> bool {
+    fn wait(&mut self, uid: JobUid, causes: Vec<Reason>) -> bool {
         let Some(mut entry) = self.entry(uid) else { return false };
         let mut reasons = requeue_causes(&entry);
-        reasons.extend(wait.reasons);
+        reasons.extend(causes);
         let same = reasons.len() == entry.job.status.reasons.len()
             && reasons
                 .iter()
@@ -115,6 +148,35 @@ impl Step<'_> {
         self.change(&mut entry, |status| status.reasons = reasons);
         self.state.set_job(uid, Some(entry));
         true
+    }
+}
+
+impl State {
+    /// What the policy remembers may change now.
+    pub(crate) fn note_marks(&mut self) {
+        let marks = self.index.book.marks();
+        self.journal.undo.push(Undo::Marks(Box::new(marks)));
+    }
+
+    /// What two independent checkers say against a placement. One that was repaired has its own proof for the nodes that
+    /// stay, which may have changed since the job came there.
+    fn disproved(&self, job: &Job, placement: &Placement) -> Vec<String> {
+        let snapshot = &self.index.snapshot;
+        let mut wrong = Vec::new();
+        if let Err(violations) = check_placement(snapshot, &job.id.tenant, &job.spec, placement) {
+            wrong.extend(violations.iter().map(ToString::to_string));
+        }
+        let repaired = placement.reasons.iter().any(|reason| reason.code == REPAIRED);
+        let topology = snapshot.topology();
+        if let Some(choice) = choice_of(topology, placement).filter(|_| !repaired) {
+            let (nodes, spares) = (choice.nodes.len(), choice.spares.len());
+            let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
+            let need = Need { nodes: number(nodes), spares: number(spares), ..Need::of(&job.spec, topology) };
+            if let Err(flaws) = prove(snapshot, &need, &choice) {
+                wrong.extend(flaws.iter().map(ToString::to_string));
+            }
+        }
+        wrong
     }
 }
 

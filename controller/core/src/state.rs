@@ -5,15 +5,19 @@ use std::{
     sync::Arc,
 };
 
-use controller_scheduler::{Blocked, Placer, QueueKey, Snapshot};
+use controller_queue::Book;
+use controller_scheduler::{Placer, QueueKey, Snapshot};
 use controller_topology::RailSet;
 use proto_model::{
     AlgorithmChoice, Drain, DrainTarget, Fabric, Job, JobId, JobUid, Node, NodeName, Observed, RailBytes,
-    RailEndpoint, RailReport, RankExit, Reason, RequestId, RunResult, Tenant, TenantName, Timestamp,
+    RailEndpoint, RailReport, Queue, QueueName, RankExit, Reason, RequestId, Reservation, ReservationName, RunResult, Tenant, TenantName, Timestamp,
 };
 
 use crate::{
+    arrays::Elements,
+    bench::Strike,
     config::Config,
+    decisions::DecisionRow,
     event::Key,
     journal::Journal,
     records::{Attempt, RequestRecord, TokenRecord},
@@ -40,9 +44,12 @@ pub(crate) struct Base {
     pub(crate) drains: BTreeMap<DrainTarget, Arc<Drain>>,
     pub(crate) nodes: BTreeMap<NodeName, Arc<Node>>,
     pub(crate) tenants: BTreeMap<TenantName, Arc<Tenant>>,
+    pub(crate) queues: BTreeMap<(TenantName, QueueName), Arc<Queue>>,
+    pub(crate) reservations: BTreeMap<ReservationName, Arc<Reservation>>,
     pub(crate) jobs: BTreeMap<JobUid, JobEntry>,
     pub(crate) requests: BTreeMap<(TenantName, RequestId), Arc<RequestRecord>>,
     pub(crate) tokens: BTreeMap<[u8; 32], Arc<TokenRecord>>,
+    pub(crate) decisions: BTreeMap<u64, Arc<DecisionRow>>,
     /// Not stored: connections.
     pub(crate) links: BTreeMap<NodeName, Link>,
     /// Not stored: what each node of a gang has reported, by position in the gang.
@@ -55,14 +62,29 @@ pub(crate) struct Base {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Index {
     pub(crate) snapshot: Snapshot,
+    /// The policy's view of all jobs that have not ended.
+    pub(crate) book: Book,
     /// Remembers what it saw of the snapshot.
     pub(crate) placer: Placer,
     pub(crate) names: BTreeMap<JobId, JobUid>,
+    /// Jobs that name nodes which they do not want.
+    pub(crate) excluding: BTreeSet<JobUid>,
+    /// Jobs for which nothing but room is missing.
     pub(crate) queue: BTreeSet<QueueKey>,
+    /// Jobs that wait, held ones included.
+    pub(crate) waiting: usize,
+    pub(crate) arrays: BTreeMap<JobId, Elements>,
+    /// Per job or array those that wait for it.
+    pub(crate) dependents: BTreeMap<JobId, BTreeSet<JobUid>>,
     /// Jobs that hold something on a node, with the node's position in their gang.
     pub(crate) holds: BTreeMap<NodeName, BTreeMap<JobUid, u32>>,
+    /// Jobs that hold something idle on a node.
+    pub(crate) spares: BTreeMap<NodeName, BTreeSet<JobUid>>,
     pub(crate) tenants: BTreeMap<TenantName, TenantJobs>,
     pub(crate) holding: usize,
+    /// Records of decisions, and the rows that have some of a job.
+    pub(crate) decisions: usize,
+    pub(crate) decided: BTreeMap<JobId, BTreeSet<u64>>,
     pub(crate) due: BTreeSet<(Timestamp, Due)>,
     pub(crate) request_times: BTreeSet<(Timestamp, TenantName, RequestId)>,
     pub(crate) token_times: BTreeSet<(Timestamp, [u8; 32])>,
@@ -90,6 +112,8 @@ pub(crate) struct JobEntry {
     pub(crate) attempt: Option<Arc<Attempt>>,
     /// Not stored: when the core must look at the job again.
     pub(crate) due: Option<Timestamp>,
+    /// Not stored: it waits for something else than room; see `depend`.
+    pub(crate) held: bool,
     /// Not stored: counts over the job's views.
     pub(crate) tally: Tally,
 }
@@ -147,24 +171,25 @@ pub(crate) struct Link {
     pub(crate) foreign: BTreeSet<(JobUid, u32)>,
     /// Rails that its agent was told are drained.
     pub(crate) drained: RailSet,
+    /// Tries that lately failed by it.
+    pub(crate) strikes: Vec<Strike>,
 }
 
 impl Link {
     /// That of a node whose agent is not connected.
     pub(crate) fn absent(heard: Timestamp, due: Option<Timestamp>) -> Self {
-        Self { session: None, heard, due, foreign: BTreeSet::new(), drained: RailSet::EMPTY }
+        let (foreign, drained, strikes) = (BTreeSet::new(), RailSet::EMPTY, Vec::new());
+        Self { session: None, heard, due, foreign, drained, strikes }
     }
 }
 
 /// How far the queue was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Schedule {
-    /// Who stands in the way.
-    pub(crate) blocked: Blocked,
-    /// A pass goes on behind this job.
-    pub(crate) resume: Option<QueueKey>,
-    /// Something was freed: a new pass follows.
+    /// Something has changed that may let jobs start: a pass follows.
     pub(crate) wanted: bool,
+    /// When time alone may let one start.
+    pub(crate) look: Option<Timestamp>,
     /// Time and counter of the last submit: jobs of one millisecond keep their order too.
     pub(crate) last_submit: (Timestamp, u16),
 }
@@ -206,11 +231,11 @@ impl State {
     pub fn next_tick(&self) -> Option<Timestamp> {
         let index = &self.index;
         let orphans = index.tenants.keys().any(|tenant| !self.base.tenants.contains_key(tenant));
-        let now = (self.base.schedule.resume.is_some() || self.base.schedule.wanted || orphans)
-            .then_some(Timestamp::default());
+        let schedule = &self.base.schedule;
+        let now = (schedule.wanted || orphans).then_some(Timestamp::default());
         let requests = index.request_times.first().map(|(time, ..)| time.plus(self.config.request_retention));
         let tokens = index.token_times.first().map(|(time, _)| *time);
-        [now, index.due.first().map(|(time, _)| *time), requests, tokens].into_iter().flatten().min()
+        [now, schedule.look, index.due.first().map(|(time, _)| *time), requests, tokens].into_iter().flatten().min()
     }
 
     /// How much one step does from now on, in place of what the configuration says: deadlines of one Tick, placements of

@@ -1,6 +1,6 @@
 //! The step: one event, one time, one source of randomness; what follows is in the output.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use proto_model::{Job, JobStatus, JobUid, Phase, Timestamp};
 
@@ -16,7 +16,8 @@ pub type Rng<'a> = dyn FnMut(&mut [u8]) + 'a;
 /// What follows from `event`. Total: no event in any state panics; a refused event changes nothing.
 pub fn step(state: &mut State, event: Event, now: Timestamp, rng: &mut Rng<'_>) -> Output {
     let mark = state.journal.undo.len();
-    let mut step = Step { state, now, rng, out: Output::default(), hold_back: None };
+    let mut step =
+        Step { state, now, rng, out: Output::default(), hold_back: None, moved: BTreeSet::new(), later: false };
     let asked = !matches!(
         event,
         Event::AgentHeartbeat { .. }
@@ -27,7 +28,9 @@ pub fn step(state: &mut State, event: Event, now: Timestamp, rng: &mut Rng<'_>) 
     );
     let reply = step.handle(event);
     if reply.is_ok() {
+        step.wake_dependents();
         step.schedule();
+        step.log_decisions(mark);
     } else {
         step.state.undo_to(mark);
         step.out = Output::default();
@@ -55,23 +58,32 @@ pub(crate) struct Step<'a> {
     pub(crate) out: Output,
     /// A node whose Welcome is being made: it gets no wish before that.
     pub(crate) hold_back: Option<proto_model::NodeName>,
+    /// Jobs that moved on: others may wait for that.
+    pub(crate) moved: BTreeSet<JobUid>,
+    /// The queue is looked at in the next tick, together with what else comes until then.
+    pub(crate) later: bool,
 }
 
 impl Step<'_> {
     fn handle(&mut self, event: Event) -> Result<Reply, CoreError> {
         match event {
             Event::Submit(submit) => self.submit(*submit),
-            Event::Cancel { id, grace } => self.cancel(&id, grace),
-            Event::DeleteJob { id } => self.delete_job(&id),
+            Event::Cancel { id, indices, grace } => self.cancel(&id, &indices, grace),
+            Event::DeleteJob { id, indices } => self.delete_job(&id, &indices),
             Event::ApplyTenant { name, description, quota, dry_run } => {
                 self.apply_tenant(name, description, quota, dry_run)
             }
             Event::DeleteTenant { name } => self.delete_tenant(&name),
+            Event::ApplyQueue { queue, dry_run } => self.apply_queue(*queue, dry_run),
+            Event::DeleteQueue { tenant, name } => self.delete_queue(&tenant, &name),
+            Event::ApplyReservation { reservation, dry_run } => {
+                self.apply_reservation(*reservation, dry_run)
+            }
+            Event::DeleteReservation { name } => self.delete_reservation(&name),
             Event::ApplyFabric { fabric, dry_run } => self.apply_fabric(*fabric, dry_run),
             Event::DeleteFabric => self.delete_fabric(),
-            Event::UpdateNode { name, unschedulable, reason, if_version } => {
-                self.update_node(&name, unschedulable, reason, if_version)
-            }
+            Event::UpdateNode { name, change, if_version } => self.update_node(&name, change, if_version),
+            Event::ReturnNode { name } => self.return_node(&name),
             Event::DeleteNode { name, force, uid } => self.delete_node(&name, force, uid.as_deref()),
             Event::DrainRail { target, reason, by, force } => self.drain_rail(&target, reason, by, force),
             Event::UndrainRail { target } => self.undrain_rail(&target),
@@ -127,6 +139,7 @@ impl Step<'_> {
             job.status.ended = Some(self.now);
         }
         let attempt = job.status.attempt;
+        self.moved.insert(entry.job.uid);
         self.out.transitions.push(Transition { uid: entry.job.uid, attempt, from, to });
         true
     }

@@ -1,18 +1,21 @@
-//! Submitting, cancelling and removing jobs.
+//! Submitting jobs and arrays of jobs.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use controller_scheduler::{Ask, Decision, Pass, QueueKey};
+use controller_queue::{Act, Book, Budget};
+use controller_scheduler::{Ask, Decision, Pass, Placer, QueueKey, Wait};
 use proto_model::{
-    Job, JobId, JobName, JobSpec, JobStatus, JobUid, Phase, Quota, Reason, RequestId, TenantName, Timestamp,
-    Work,
+    ArrayPlace, ArraySpec, Gang, Job, JobId, JobName, JobSpec, JobStatus, JobUid, Phase, Quota, Reason, RequestId, TenantName,
+    Timestamp, Work,
 };
 
 use crate::{
+    arrays::element,
     config::Config,
+    depend::Hold,
     error::CoreError,
     event::{Naming, Reply, Submit},
-    records::{Outcome, RequestRecord},
+    records::RequestRecord,
     state::{JobEntry, State, Tally},
     step::Step,
 };
@@ -22,6 +25,18 @@ const NAME_TRIES: usize = 8;
 /// Letters of a generated name's end: no vowels, so that no words come out.
 const NAME_LETTERS: &[u8; 32] = b"bcdfghjklmnpqrstvwxz0123456789yy";
 
+/// The policy's causes that say less than what is said of nodes and quota.
+const NODES_AND_QUOTA: [&str; 8] = [
+    "GangCapacity",
+    "NodeShape",
+    "Scattered",
+    "QuotaExceeded",
+    "QuotaTooSmall",
+    "NotBefore",
+    "PlannedAhead",
+    "AboutToStart",
+];
+
 impl Step<'_> {
     pub(crate) fn submit(&mut self, submit: Submit) -> Result<Reply, CoreError> {
         if let Some(reply) = self.repeated(&submit)? {
@@ -29,48 +44,74 @@ impl Step<'_> {
         }
         let quota = self.tenant_quota(&submit.tenant)?;
         check_spec(&submit.spec, &self.state.config)?;
-        self.limits(&submit.tenant, quota)?;
-        let id = self.name(&submit)?;
-        let uid = self.next_uid();
-        let entry = JobEntry {
-            job: Arc::new(Job {
-                id: id.clone(),
-                uid,
-                labels: submit.labels,
-                generation: 1,
-                spec: *submit.spec,
-                status: fresh_status(self.now, submit.trace_parent),
-            }),
-            attempt: None,
-            due: None,
-            tally: Tally::default(),
-        };
-        let placer = std::mem::take(&mut self.state.index.placer);
-        let mut pass = Pass::resume(self.state.base.schedule.blocked.clone()).with_placer(placer);
-        let ask = Ask { key: entry.key(), id: &id, spec: &entry.job.spec, not_before: None };
-        let decision = pass.decide(&self.state.index.snapshot, &ask, self.now);
-        let (blocked, placer) = pass.into_parts();
-        self.state.index.placer = placer;
-        if let Decision::Wait(wait) = &decision
-            && wait.infeasible
-        {
-            return Err(CoreError::Infeasible { reasons: wait.reasons[..wait.never].to_vec() });
+        self.state.check_documents(&submit.tenant, &submit.spec, self.now)?;
+        let indices = submit.spec.array.as_ref().map(|array| array.indices.clone());
+        self.limits(&submit.tenant, quota, indices.as_ref().map_or(1, Vec::len))?;
+        let id = self.name(&submit, indices.as_deref().unwrap_or_default())?;
+        let elements = indices.as_deref().unwrap_or_default();
+        self.state.check_after(&id.tenant, &id.name, elements, &submit.spec.after)?;
+        match indices {
+            None => self.submit_one(submit, id),
+            Some(indices) => self.submit_array(submit, &id, &indices),
         }
+    }
+
+    fn submit_one(&mut self, submit: Submit, id: JobId) -> Result<Reply, CoreError> {
+        self.state.feasible(&id, &submit.spec, self.now)?;
+        let uid = self.next_uid();
+        let mut entry = fresh_entry(self.now, uid, id.clone(), *submit.spec, submit.labels, submit.trace_parent);
+        self.state.hold_back_new(&mut entry, self.now);
         if let Some(request) = submit.request {
-            self.remember(submit.tenant, request, submit.digest, uid, id);
+            self.remember_request(submit.tenant, request, submit.digest, uid, id);
         }
         let job = Arc::clone(&entry.job);
+        let held = entry.held;
+        self.later = self.state.index.waiting > self.state.config.pass_at_once;
         self.state.set_job(uid, Some(entry));
-        self.follow(uid, decision, true);
-        let schedule = crate::state::Schedule { blocked, ..self.state.base.schedule.clone() };
-        self.state.set_schedule(schedule);
+        if !held {
+            self.freed();
+        }
+        Ok(Reply::Job { job, existed: false })
+    }
+
+    /// All elements or none. What can start does so in the look at the queue that follows.
+    fn submit_array(&mut self, submit: Submit, array: &JobId, indices: &[u32]) -> Result<Reply, CoreError> {
+        self.state.feasible(array, &submit.spec, self.now)?;
+        let at_once = submit.spec.array.as_ref().map_or(0, |array| array.at_once);
+        let size = u32::try_from(indices.len()).unwrap_or(u32::MAX);
+        let mut first = None;
+        for index in indices {
+            let id = element(&array.tenant, &array.name, *index)?;
+            let uid = self.next_uid();
+            let spec =
+                JobSpec { array: Some(ArraySpec { indices: vec![*index], at_once }), ..(*submit.spec).clone() };
+            let place = ArrayPlace { array: array.name.clone(), index: *index, size };
+            let (labels, trace) = (submit.labels.clone(), submit.trace_parent.clone());
+            let mut entry = fresh_entry(self.now, uid, id, spec, labels, trace);
+            self.change(&mut entry, |status| status.array = Some(place));
+            self.state.hold_back_new(&mut entry, self.now);
+            first.get_or_insert_with(|| Arc::clone(&entry.job));
+            self.state.set_job(uid, Some(entry));
+        }
+        let Some(job) = first else {
+            let message = "must name at least one index".to_owned();
+            return Err(CoreError::Invalid { field: "spec.array", message });
+        };
+        if let Some(request) = submit.request {
+            self.remember_request(submit.tenant, request, submit.digest, job.uid, job.id.clone());
+        }
+        self.freed();
         Ok(Reply::Job { job, existed: false })
     }
 
     /// Identities that grow with every submit, so that the queue's order of equal times is the order of arrival.
     fn next_uid(&mut self) -> JobUid {
         let (time, counter) = self.state.base.schedule.last_submit;
-        let next = if self.now > time { (self.now, 0) } else { (time, (counter + 1).min(4095)) };
+        let next = match counter {
+            _ if self.now > time => (self.now, 0),
+            0..4095 => (time, counter + 1),
+            _ => (time.plus(Duration::from_millis(1)), 0),
+        };
         let schedule = crate::state::Schedule { last_submit: next, ..self.state.base.schedule.clone() };
         self.state.set_schedule(schedule);
         JobUid::ordered(next.0, next.1, self.random())
@@ -89,7 +130,7 @@ impl Step<'_> {
         Ok(Some(Reply::Job { job: Arc::clone(&entry.job), existed: true }))
     }
 
-    fn remember(&mut self, tenant: TenantName, request: RequestId, digest: [u8; 32], uid: JobUid, id: JobId) {
+    fn remember_request(&mut self, tenant: TenantName, request: RequestId, digest: [u8; 32], uid: JobUid, id: JobId) {
         let key = (tenant.clone(), request.clone());
         let record = RequestRecord { tenant, request, digest, uid, id, time: self.now };
         self.state.set_request(key, Some(Arc::new(record)));
@@ -103,14 +144,14 @@ impl Step<'_> {
         })
     }
 
-    fn limits(&self, tenant: &TenantName, quota: Quota) -> Result<(), CoreError> {
+    fn limits(&self, tenant: &TenantName, quota: Quota, new: usize) -> Result<(), CoreError> {
         let config = &self.state.config;
         let base = &self.state.base;
         let full = |what, limit, remedy| Err(CoreError::Full { what, limit, remedy });
-        if self.state.index.queue.len() >= config.max_queued {
+        if self.state.index.waiting + new > config.max_queued {
             return full("waiting jobs", config.max_queued, "submit again when some have started");
         }
-        if base.jobs.len() >= config.max_jobs {
+        if base.jobs.len() + new > config.max_jobs {
             return full("jobs", config.max_jobs, "delete jobs that have ended");
         }
         if base.requests.len() >= config.max_requests {
@@ -118,21 +159,22 @@ impl Step<'_> {
         }
         let limit = if quota.jobs == 0 { config.tenant_jobs } else { quota.jobs };
         let used = self.state.index.tenants.get(tenant).map_or(0, |jobs| jobs.active);
-        if used >= limit {
+        if u64::from(used) + new as u64 > u64::from(limit) {
             return Err(CoreError::QuotaExceeded { tenant: tenant.clone(), used, limit });
         }
         Ok(())
     }
 
-    fn name(&mut self, submit: &Submit) -> Result<JobId, CoreError> {
+    /// The name of the job, or of the array with these indices, which must be free with all its elements' names.
+    fn name(&mut self, submit: &Submit, indices: &[u32]) -> Result<JobId, CoreError> {
         let tenant = &submit.tenant;
         match &submit.name {
             Naming::Name(name) => {
                 let id = JobId { tenant: tenant.clone(), name: name.clone() };
-                if self.state.index.names.contains_key(&id) {
-                    return Err(CoreError::NameTaken { id });
+                match self.state.taken(&id, indices)? {
+                    Some(id) => Err(CoreError::NameTaken { id }),
+                    None => Ok(id),
                 }
-                Ok(id)
             }
             Naming::Generate(prefix) => {
                 let mut tried = None;
@@ -146,7 +188,7 @@ impl Step<'_> {
                             message: format!("with 6 characters added, {error}"),
                         })?;
                     let id = JobId { tenant: tenant.clone(), name };
-                    if !self.state.index.names.contains_key(&id) {
+                    if self.state.taken(&id, indices)?.is_none() {
                         return Ok(id);
                     }
                     tried = Some(id.name);
@@ -155,73 +197,161 @@ impl Step<'_> {
             }
         }
     }
-
-    /// Ends a job, or does nothing if it has ended already.
-    pub(crate) fn cancel(&mut self, id: &JobId, grace: Option<Duration>) -> Result<Reply, CoreError> {
-        let uid = self.state.index.names.get(id).copied();
-        let entry = uid.and_then(|uid| self.entry(uid));
-        let mut entry = entry.ok_or_else(|| CoreError::JobNotFound { id: id.clone() })?;
-        let job = Arc::clone(&entry.job);
-        let uid = job.uid;
-        if job.status.phase.is_terminal() {
-            return Ok(Reply::Job { job, existed: true });
-        }
-        let cause = Reason::new("CancelRequested", "the job was cancelled on request").since(self.now);
-        if !job.status.cancel_requested {
-            self.change(&mut entry, |status| status.cancel_requested = true);
-        }
-        if job.status.phase == Phase::Pending {
-            self.enter(&mut entry, Phase::Cancelled);
-            self.change(&mut entry, |status| status.reasons = vec![cause]);
-            entry.due = None;
-            self.state.set_job(uid, Some(entry));
-            // It may have been the one that others waited behind.
-            self.freed();
-        } else {
-            self.state.set_job(uid, Some(entry));
-            let grace = grace.unwrap_or(job.spec.grace_period);
-            self.end_attempt(uid, Outcome::Cancel, grace, vec![cause]);
-        }
-        Ok(Reply::Job { job, existed: true })
-    }
-
-    pub(crate) fn delete_job(&mut self, id: &JobId) -> Result<Reply, CoreError> {
-        let uid = self.state.index.names.get(id).copied();
-        let entry = uid.and_then(|uid| self.state.base.jobs.get(&uid));
-        let entry = entry.ok_or_else(|| CoreError::JobNotFound { id: id.clone() })?;
-        let (uid, phase) = (entry.job.uid, entry.job.status.phase);
-        if !phase.is_terminal() {
-            return Err(CoreError::JobActive { id: id.clone(), phase });
-        }
-        self.state.set_job(uid, None);
-        Ok(Reply::Done)
-    }
 }
 
 impl State {
-    /// The decision for a job that would be submitted now: the code of the real submit.
-    pub(crate) fn decide_new(
-        &self,
-        tenant: &TenantName,
-        spec: &JobSpec,
-        now: Timestamp,
-    ) -> Result<Decision, CoreError> {
-        if !self.base.tenants.contains_key(tenant) {
-            let nearest = nearest(tenant.as_str(), self.base.tenants.keys());
-            return Err(CoreError::TenantUnknown { tenant: tenant.clone(), nearest });
+    /// Which name of a job, or of an array and its elements, is taken.
+    fn taken(&self, id: &JobId, indices: &[u32]) -> Result<Option<JobId>, CoreError> {
+        let taken = |id: &JobId| self.index.names.contains_key(id) || self.index.arrays.contains_key(id);
+        if taken(id) {
+            return Ok(Some(id.clone()));
         }
-        check_spec(spec, &self.config)?;
-        let name = JobName::new("plan")
-            .map_err(|error| CoreError::Invalid { field: "metadata.name", message: error.to_string() })?;
-        let id = JobId { tenant: tenant.clone(), name };
+        for index in indices {
+            let id = element(&id.tenant, &id.name, *index)?;
+            if taken(&id) {
+                return Ok(Some(id));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A new job that waits for something else than room is held from the beginning.
+    fn hold_back_new(&self, entry: &mut JobEntry, now: Timestamp) {
+        let Hold { reasons, never, until } = self.hold(&entry.job, now);
+        entry.held = !reasons.is_empty() || !never.is_empty();
+        entry.due = if never.is_empty() { until } else { Some(now) };
+        if entry.held {
+            Arc::make_mut(&mut entry.job).status.reasons = reasons.into_iter().chain(never).collect();
+        }
+    }
+
+    /// Refuses what could never start on this cluster as it is described now. An elastic job may be small.
+    pub(crate) fn feasible(&self, id: &JobId, spec: &JobSpec, now: Timestamp) -> Result<(), CoreError> {
+        match self.alone(id, spec, None, now) {
+            Decision::Wait(wait) if wait.infeasible => {
+                Err(CoreError::Infeasible { reasons: wait.reasons[..wait.never].to_vec() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What would become of a job if nobody else waited.
+    fn alone(&self, id: &JobId, spec: &JobSpec, not_before: Option<Timestamp>, now: Timestamp) -> Decision {
+        let small = (spec.gang.min_nodes < spec.gang.nodes).then(|| {
+            let gang = Gang { nodes: spec.gang.min_nodes, ..spec.gang };
+            JobSpec { gang, ..spec.clone() }
+        });
         let key = QueueKey {
             priority: std::cmp::Reverse(spec.priority),
             submitted: now,
             uid: JobUid::from_random([u8::MAX; 16]),
         };
-        let ask = Ask { key, id: &id, spec, not_before: None };
-        Ok(Pass::resume(self.base.schedule.blocked.clone()).decide(&self.index.snapshot, &ask, now))
+        let ask = Ask { key, id, spec: small.as_ref().unwrap_or(spec), not_before };
+        Pass::default().decide(&self.index.snapshot, &ask, now)
     }
+
+    /// Why a job waits: what is amiss with nodes and quota for it alone, and what the queue's policy adds.
+    pub(crate) fn waits(&self, book: &Book, entry: &JobEntry, now: Timestamp) -> Wait {
+        let job = &entry.job;
+        let mut wait = match self.alone(&job.id, &job.spec, entry.due, now) {
+            Decision::Wait(wait) => wait,
+            Decision::Place(_) => Wait::default(),
+        };
+        let alone = !wait.reasons.is_empty();
+        let policy = book.why(job.uid).into_iter().filter(|reason| {
+            let known = wait.reasons.iter().any(|other| other.code == reason.code);
+            !known && !(alone && NODES_AND_QUOTA.contains(&reason.code.as_ref()))
+        });
+        let policy: Vec<Reason> = policy.collect();
+        wait.reasons.extend(policy);
+        if wait.reasons.is_empty() {
+            let message = "there is room, but jobs ahead of it are planned to start there".to_owned();
+            wait.reasons.push(Reason::new("PlannedAhead", message));
+        }
+        wait
+    }
+
+    /// What would become of a job that is submitted now: the code of the real submit, on a copy.
+    pub(crate) fn decide_new(
+        &self,
+        tenant: &TenantName,
+        spec: &JobSpec,
+        now: Timestamp,
+    ) -> Result<Planned, CoreError> {
+        if !self.base.tenants.contains_key(tenant) {
+            let nearest = nearest(tenant.as_str(), self.base.tenants.keys());
+            return Err(CoreError::TenantUnknown { tenant: tenant.clone(), nearest });
+        }
+        check_spec(spec, &self.config)?;
+        self.check_documents(tenant, spec, now)?;
+        let name = JobName::new("plan")
+            .map_err(|error| CoreError::Invalid { field: "metadata.name", message: error.to_string() })?;
+        self.check_after(tenant, &name, &[], &spec.after)?;
+        let id = JobId { tenant: tenant.clone(), name };
+        match self.feasible(&id, spec, now) {
+            Err(CoreError::Infeasible { reasons }) => {
+                let never = reasons.len();
+                let wait = Wait { reasons, never, infeasible: true, ..Wait::default() };
+                return Ok(Planned::of(Decision::Wait(wait)));
+            }
+            other => other?,
+        }
+        let uid = JobUid::from_random([u8::MAX; 16]);
+        let mut entry = fresh_entry(now, uid, id, spec.clone(), BTreeMap::new(), String::new());
+        self.hold_back_new(&mut entry, now);
+        if entry.held {
+            let reasons = entry.job.status.reasons.clone();
+            return Ok(Planned::of(Decision::Wait(Wait { reasons, ..Wait::default() })));
+        }
+        let (mut book, mut snapshot) = (self.index.book.clone(), self.index.snapshot.clone());
+        book.set_job(uid, self.queue_entry(&entry));
+        let budget = Budget { jobs: self.config.pass_limit, starts: usize::MAX };
+        let acts = book.pass(&mut snapshot, &mut Placer::default(), now, budget);
+        let (mut start, mut victims) = (None, Vec::new());
+        for act in acts {
+            match act {
+                Act::Start { uid: other, placement } if other == uid => start = Some(placement),
+                Act::Preempt { victim, by, .. } | Act::Shrink { victim, by, .. } if by == uid => {
+                    victims.push(victim);
+                }
+                _ => {}
+            }
+        }
+        let decision = match start {
+            Some(placement) => Decision::Place(Box::new(placement)),
+            None => Decision::Wait(self.waits(&book, &entry, now)),
+        };
+        Ok(Planned { decision, eta: book.eta(uid), victims, entry: Some(entry) })
+    }
+}
+
+/// What would become of a job.
+pub(crate) struct Planned {
+    pub(crate) decision: Decision,
+    /// When it would probably start.
+    pub(crate) eta: Option<proto_model::Eta>,
+    /// Jobs that would be stopped for it.
+    pub(crate) victims: Vec<JobUid>,
+    /// The job, if it would wait for room or quota.
+    pub(crate) entry: Option<JobEntry>,
+}
+
+impl Planned {
+    fn of(decision: Decision) -> Self {
+        Self { decision, eta: None, victims: Vec::new(), entry: None }
+    }
+}
+
+fn fresh_entry(
+    now: Timestamp,
+    uid: JobUid,
+    id: JobId,
+    spec: JobSpec,
+    labels: BTreeMap<String, String>,
+    trace_parent: String,
+) -> JobEntry {
+    let job = Arc::new(Job { id, uid, labels, generation: 1, spec, status: fresh_status(now, trace_parent) });
+    JobEntry { job, attempt: None, due: None, held: false, tally: Tally::default() }
 }
 
 fn fresh_status(now: Timestamp, trace_parent: String) -> JobStatus {
@@ -268,15 +398,33 @@ fn check_spec(spec: &JobSpec, config: &Config) -> Result<(), CoreError> {
         );
         return invalid("spec.gang.nodes", text);
     }
+    check_array(spec, config)?;
     if !(-1000..=1000).contains(&spec.priority) {
         return invalid("spec.priority", format!("{} is not within -1000 to 1000", spec.priority));
     }
+    spec.check().map_err(|flaw| CoreError::Contradiction { flaw })?;
     match &spec.work {
         Work::Command(command) if command.argv.is_empty() => {
             invalid("spec.command.argv", "must name a program".to_owned())
         }
         _ => Ok(()),
     }
+}
+
+fn check_array(spec: &JobSpec, config: &Config) -> Result<(), CoreError> {
+    let Some(array) = &spec.array else { return Ok(()) };
+    let invalid = |message| Err(CoreError::Invalid { field: "spec.array", message });
+    if array.indices.is_empty() {
+        return invalid("must name at least one index".to_owned());
+    }
+    if array.indices.len() > config.max_array {
+        let (count, most) = (array.indices.len(), config.max_array);
+        return invalid(format!("{count} elements are more than the {most} that an array may have (max_array)"));
+    }
+    if !array.indices.is_sorted_by(|a, b| a < b) {
+        return invalid("indices must ascend, each once".to_owned());
+    }
+    Ok(())
 }
 
 fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a TenantName>) -> Option<TenantName> {

@@ -3,14 +3,18 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
+use controller_queue::{Entry, TenantDef};
 use controller_scheduler::Gate;
 use proto_model::{
-    Drain, DrainTarget, Fabric, Health, JobUid, Node, NodeName, RequestId, Tenant, TenantName,
+    Drain, DrainTarget, Fabric, Health, Job, JobId, JobName, JobUid, Node, NodeName, Phase, RequestId, Tenant, TenantName,
 };
 
 use crate::{
+    arrays::array_of,
+    bench::taints,
     event::Write,
     journal::Undo,
     records::{RequestRecord, TokenRecord},
@@ -23,6 +27,43 @@ fn swap<K: Ord, V>(table: &mut BTreeMap<K, V>, key: K, new: Option<V>) -> Option
         Some(new) => table.insert(key, new),
         None => table.remove(&key),
     }
+}
+
+/// What the end of a try takes beside its grace.
+const END_TAKES: Duration = Duration::from_secs(5);
+
+fn is_same_to_queue(a: &JobEntry, b: &JobEntry) -> bool {
+    let attempt = match (&a.attempt, &b.attempt) {
+        (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+        (None, None) => true,
+        _ => false,
+    };
+    attempt && Arc::ptr_eq(&a.job, &b.job) && (a.held, a.due) == (b.held, b.due)
+}
+
+/// Takes a job out of a set, and an empty set out of the map.
+fn forget<K: Ord>(map: &mut BTreeMap<K, BTreeSet<JobUid>>, key: &K, uid: &JobUid) {
+    if let Some(set) = map.get_mut(key) {
+        set.remove(uid);
+        if set.is_empty() {
+            map.remove(key);
+        }
+    }
+}
+
+/// Those that a job which was never tried waits for.
+fn awaited(job: &Job) -> BTreeSet<JobId> {
+    if job.status.phase != Phase::Pending || job.status.attempt > 1 {
+        return BTreeSet::new();
+    }
+    let names = job.spec.after.iter().map(|dependency| dependency.job.clone());
+    names.map(|name| JobId { tenant: job.id.tenant.clone(), name }).collect()
+}
+
+/// Whether two states of a node differ for the scheduler in their gates at most.
+fn looks_alike(a: &Node, b: &Node) -> bool {
+    let benched = a.benched.is_some() == b.benched.is_some();
+    benched && (&a.inventory, &a.labels, &a.taints) == (&b.inventory, &b.labels, &b.taints)
 }
 
 impl State {
@@ -79,7 +120,9 @@ impl State {
     }
 
     pub(crate) fn swap_fabric(&mut self, new: Option<Arc<Fabric>>) -> Option<Arc<Fabric>> {
+        let rails = self.index.snapshot.topology().rails();
         self.index.snapshot.set_fabric(new.as_deref());
+        self.cluster_changed(rails);
         for entry in self.base.jobs.values() {
             let status = &entry.job.status;
             if let Some(placement) = status.placement.as_ref().filter(|_| status.phase.holds()) {
@@ -96,17 +139,26 @@ impl State {
     pub(crate) fn swap_node(&mut self, name: &NodeName, new: Option<Arc<Node>>) -> Option<Arc<Node>> {
         let old = swap(&mut self.base.nodes, name.clone(), new.clone());
         let gate = self.gate(name);
+        let rails = self.index.snapshot.topology().rails();
+        let moved = old.is_some() != new.is_some();
         match new {
-            Some(node) if old.as_ref().is_some_and(|old| old.inventory == node.inventory) => {
+            Some(node) if old.as_ref().is_some_and(|old| looks_alike(old, &node)) => {
                 self.index.snapshot.set_gate(name, gate);
             }
-            Some(node) => self.index.snapshot.set_node(name, &Arc::new(node.inventory.clone()), gate),
+            Some(node) => {
+                let inventory = Arc::new(node.inventory.clone());
+                self.index.snapshot.set_labelled(name, &inventory, gate, &node.labels, &taints(&node));
+            }
             None => self.index.snapshot.remove_node(name),
+        }
+        if moved || self.index.snapshot.topology().rails() != rails {
+            self.cluster_changed(rails);
         }
         old
     }
 
     pub(crate) fn swap_tenant(&mut self, name: &TenantName, new: Option<Arc<Tenant>>) -> Option<Arc<Tenant>> {
+        self.index.book.set_tenant(name, new.as_deref().map(TenantDef::of));
         self.index.snapshot.set_quota(name, new.as_ref().map(|tenant| tenant.quota.gpus));
         swap(&mut self.base.tenants, name.clone(), new)
     }
@@ -172,8 +224,11 @@ impl State {
         let due = |entry: &Option<JobEntry>| entry.as_ref().and_then(|entry| entry.due);
         self.swap_due(&Due::Job(uid), due(&old), due(&new));
         let same = |a: &JobEntry, b: &JobEntry| {
-            Arc::ptr_eq(&a.job, &b.job)
-                || (a.job.status.phase == b.job.status.phase && a.job.status.attempt == b.job.status.attempt)
+            let (one, other) = (&a.job.status, &b.job.status);
+            let alike = one.phase == other.phase
+                && one.attempt == other.attempt
+                && one.started.is_some() == other.started.is_some();
+            a.held == b.held && (Arc::ptr_eq(&a.job, &b.job) || alike)
         };
         if !matches!((&old, &new), (Some(old), Some(new)) if same(old, new)) {
             if let Some(old) = &old {
@@ -183,10 +238,57 @@ impl State {
                 self.index(new);
             }
         }
+        if !matches!((&old, &new), (Some(old), Some(new)) if is_same_to_queue(old, new)) {
+            let entry = new.as_ref().and_then(|new| self.queue_entry(new));
+            if entry.is_some() || old.is_some() {
+                self.index.book.set_job(uid, entry);
+            }
+        }
         if let Some(new) = new {
             self.base.jobs.insert(uid, new);
         }
         old
+    }
+
+    /// A job as the queue's policy sees it; `None` once it has ended.
+    pub(crate) fn queue_entry(&self, entry: &JobEntry) -> Option<Arc<Entry>> {
+        let job = &entry.job;
+        if job.status.phase.is_terminal() {
+            return None;
+        }
+        let mut wanted = Entry::of(job, self.index.snapshot.topology());
+        if job.status.phase == Phase::Pending {
+            wanted.not_before = entry.due.or(wanted.not_before);
+            if entry.held {
+                wanted.hold.clone_from(&job.status.reasons);
+                let id = |name: &JobName| JobId { tenant: job.id.tenant.clone(), name: name.clone() };
+                let after = job.spec.after.iter();
+                wanted.after =
+                    after.filter_map(|other| self.index.names.get(&id(&other.job)).copied()).collect();
+            }
+        }
+        if let (controller_queue::State::Running(run), Some(attempt)) = (&mut wanted.state, &entry.attempt) {
+            run.started = attempt.since;
+            run.ending = attempt.ending.as_ref().map(|ending| ending.since.plus(ending.grace + END_TAKES));
+        }
+        Some(Arc::new(wanted))
+    }
+
+    /// Numbers of nodes and of rails may mean something else now.
+    fn cluster_changed(&mut self, rails: u32) {
+        self.index.book.nodes_changed();
+        let all = self.index.snapshot.topology().rails() != rails;
+        let uids: Vec<JobUid> = if all {
+            self.base.jobs.keys().copied().collect()
+        } else {
+            self.index.excluding.iter().copied().collect()
+        };
+        for uid in uids {
+            let entry = self.base.jobs.get(&uid).and_then(|entry| self.queue_entry(entry));
+            if entry.is_some() {
+                self.index.book.set_job(uid, entry);
+            }
+        }
     }
 
     fn swap_due(
@@ -214,7 +316,19 @@ impl State {
         jobs.all += 1;
         jobs.active += u32::from(!status.phase.is_terminal());
         if status.phase == proto_model::Phase::Pending {
-            self.index.queue.insert(entry.key());
+            self.index.waiting += 1;
+            if !entry.held {
+                self.index.queue.insert(entry.key());
+            }
+        }
+        if !status.phase.is_terminal() && !job.spec.placement.exclude.is_empty() {
+            self.index.excluding.insert(job.uid);
+        }
+        for id in awaited(job) {
+            self.index.dependents.entry(id).or_default().insert(job.uid);
+        }
+        if let Some((array, at)) = array_of(job) {
+            self.index.arrays.entry(array).or_default().change(at, entry, true);
         }
         if let Some(placement) = status.placement.as_ref().filter(|_| status.phase.holds()) {
             self.index.holding += 1;
@@ -222,6 +336,9 @@ impl State {
             for (at, place) in placement.nodes.iter().enumerate() {
                 let at = u32::try_from(at).unwrap_or(u32::MAX);
                 self.index.holds.entry(place.node.clone()).or_default().insert(job.uid, at);
+            }
+            for place in &placement.spares {
+                self.index.spares.entry(place.node.clone()).or_default().insert(job.uid);
             }
         }
     }
@@ -238,7 +355,20 @@ impl State {
             }
         }
         if status.phase == proto_model::Phase::Pending {
+            self.index.waiting -= 1;
             self.index.queue.remove(&entry.key());
+        }
+        self.index.excluding.remove(&job.uid);
+        for id in awaited(job) {
+            forget(&mut self.index.dependents, &id, &job.uid);
+        }
+        if let Some((array, at)) = array_of(job)
+            && let Some(elements) = self.index.arrays.get_mut(&array)
+        {
+            elements.change(at, entry, false);
+            if elements.by_index.is_empty() {
+                self.index.arrays.remove(&array);
+            }
         }
         if let Some(placement) = status.placement.as_ref().filter(|_| status.phase.holds()) {
             self.index.holding -= 1;
@@ -250,6 +380,9 @@ impl State {
                         self.index.holds.remove(&place.node);
                     }
                 }
+            }
+            for place in &placement.spares {
+                forget(&mut self.index.spares, &place.node, &job.uid);
             }
         }
     }
@@ -271,7 +404,8 @@ impl State {
         let mut writes = Vec::new();
         let (mut jobs, mut nodes, mut tenants) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let (mut requests, mut tokens, mut fabric) = (BTreeSet::new(), BTreeSet::new(), false);
-        let mut drains = BTreeSet::new();
+        let (mut drains, mut rows) = (BTreeSet::new(), BTreeSet::new());
+        let (mut queues, mut reservations) = (BTreeSet::new(), BTreeSet::new());
         for undo in &self.journal.undo[mark..] {
             match undo {
                 Undo::Job(uid, old) if jobs.insert(*uid) => {
@@ -286,6 +420,11 @@ impl State {
                 Undo::Tenant(name, old) if tenants.insert(name) => match self.base.tenants.get(name) {
                     Some(tenant) => writes.push(Write::PutTenant(Arc::clone(tenant))),
                     None if old.is_some() => writes.push(Write::DeleteTenant(name.clone())),
+                    None => {}
+                },
+                Undo::Decisions(seq, old) if rows.insert(*seq) => match self.base.decisions.get(seq) {
+                    Some(row) => writes.push(Write::PutDecisions(Arc::clone(row))),
+                    None if old.is_some() => writes.push(Write::DeleteDecisions(*seq)),
                     None => {}
                 },
                 Undo::Request(key, old) if requests.insert(key) => match self.base.requests.get(key) {
@@ -303,6 +442,18 @@ impl State {
                     None if old.is_some() => writes.push(Write::DeleteDrain(target.clone())),
                     None => {}
                 },
+                Undo::Queue(key, old) if queues.insert(key) => match self.base.queues.get(key) {
+                    Some(queue) => writes.push(Write::PutQueue(Arc::clone(queue))),
+                    None if old.is_some() => writes.push(Write::DeleteQueue(key.0.clone(), key.1.clone())),
+                    None => {}
+                },
+                Undo::Reservation(name, old) if reservations.insert(name) => {
+                    match self.base.reservations.get(name) {
+                        Some(reservation) => writes.push(Write::PutReservation(Arc::clone(reservation))),
+                        None if old.is_some() => writes.push(Write::DeleteReservation(name.clone())),
+                        None => {}
+                    }
+                }
                 Undo::Fabric(old) if !fabric => {
                     fabric = true;
                     match &self.base.fabric {

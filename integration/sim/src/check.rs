@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use controller_core::{Key, State, Transition, Write};
 use node_agent_core::Key as Try;
-use proto_model::{Job, JobId, JobUid, NodeName, Observed, Phase, TenantName};
+use proto_model::{Job, JobId, JobUid, NodeName, Observed, Phase, Replace, TenantName};
 
 use crate::world::World;
 
@@ -19,6 +19,8 @@ pub struct Checks {
     running: BTreeSet<(JobUid, u32)>,
     /// GPUs (false) and rails (true) of nodes, as stored jobs hold them.
     held: BTreeMap<(NodeName, bool, u32), JobUid>,
+    /// Tries of which a job has given up its part on a silent node.
+    given_up: BTreeSet<(Try, NodeName)>,
     /// GPUs that tenants hold.
     used: BTreeMap<TenantName, u64>,
     /// GPUs that they may hold.
@@ -52,10 +54,19 @@ fn job(write: Option<&Write>) -> Option<&Job> {
     }
 }
 
+/// Whether a job does without a node's word: it lets nodes be replaced, and says that this one is lost or is on others.
+fn gives_up(job: &Job, node: &NodeName) -> bool {
+    let (status, scope) = (&job.status, format!("node/{node}"));
+    let lost = status.reasons.iter().any(|reason| reason.code == "NodeLost" && reason.scope == scope);
+    let placement = status.placement.as_ref().filter(|_| status.phase.holds());
+    let elsewhere = placement.is_some_and(|placement| placement.nodes.iter().all(|place| place.node != *node));
+    job.spec.failure.replace != Replace::Never && (lost || elsewhere)
+}
+
 fn holdings(job: &Job) -> impl Iterator<Item = (NodeName, bool, u32)> {
-    let nodes =
-        job.status.placement.as_ref().filter(|_| job.status.phase.holds()).map(|placement| &placement.nodes);
-    nodes.into_iter().flatten().flat_map(|place| {
+    let placement = job.status.placement.iter().filter(|_| job.status.phase.holds());
+    let places = placement.flat_map(|placement| placement.nodes.iter().chain(&placement.spares));
+    places.flat_map(|place| {
         let gpus = place.gpus.iter().map(|gpu| (place.node.clone(), false, *gpu));
         let rails = place.nics.iter().map(|nic| (place.node.clone(), true, nic.rail));
         gpus.chain(rails)
@@ -132,11 +143,9 @@ impl World {
         let status = &new.status;
         if status.phase.holds() {
             let placed = status.placement.as_ref().map_or(0, |placement| placement.nodes.len());
-            if placed != new.spec.gang.nodes as usize {
-                self.violated(format!(
-                    "job {} holds {placed} nodes of a gang of {}",
-                    new.id, new.spec.gang.nodes
-                ));
+            let gang = new.spec.gang;
+            if placed > gang.nodes as usize || placed < gang.min_nodes as usize {
+                self.violated(format!("job {} holds {placed} nodes of a gang of {gang:?}", new.id));
             }
             if !self.store.has_attempt(new.uid) {
                 self.violated(format!("job {} is placed without a record of its try", new.id));
@@ -209,15 +218,19 @@ impl World {
             let status = &new.status;
             if !status.phase.holds() || status.attempt != old.status.attempt {
                 self.report.restarts += u64::from(status.phase == Phase::Pending);
-                self.check_freed(old);
+                self.check_freed(old, Some(new));
             }
         }
     }
 
     /// What a job held is free for others: nothing of its try may live.
-    fn check_freed(&mut self, old: &Job) {
+    fn check_freed(&mut self, old: &Job, new: Option<&Job>) {
         let key = Try { uid: old.uid, attempt: old.status.attempt };
         for place in old.status.placement.iter().flat_map(|placement| &placement.nodes) {
+            if new.is_some_and(|new| gives_up(new, &place.node)) {
+                self.checks.given_up.insert((key, place.node.clone()));
+                continue;
+            }
             let server = self.nodes.iter().find(|node| node.name == place.node);
             if server
                 .and_then(|server| server.supervised.get(&key))
@@ -240,7 +253,7 @@ impl World {
             self.violated(format!("job {id} is removed while it is {last}"));
         }
         if old.status.phase.holds() {
-            self.check_freed(old);
+            self.check_freed(old, None);
         }
     }
 
@@ -292,7 +305,8 @@ impl World {
 
     /// A process of a try starts on a node: the try must hold what the process uses, and nobody else may use it.
     pub fn check_use(&mut self, node: usize, key: Try) {
-        if self.stored_try(key).is_none() {
+        let given_up = self.checks.given_up.contains(&(key, self.nodes[node].name.clone()));
+        if self.stored_try(key).is_none() && !given_up {
             self.violated(format!("n{node} starts {key}, which holds nothing (any more)"));
         }
         let server = &self.nodes[node];

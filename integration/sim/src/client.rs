@@ -8,8 +8,8 @@ use std::{
 
 use controller_core::{CoreError, Event as Core, Naming, Reply, Submit};
 use proto_model::{
-    CommandSpec, FailurePolicy, Gang, JobId, JobName, JobSpec, JobUid, RailRequest, RequestId, Requeue,
-    TenantName, Work,
+    CommandSpec, Dependency, DependencyWhen, FailurePolicy, Gang, JobId, JobName, JobSpec, JobUid,
+    PlacementRequest, RailLoss, RailRequest, Replace, RequestId, Requeue, TenantName, Timestamp, Work,
 };
 
 use crate::{
@@ -72,6 +72,12 @@ pub enum Answer {
     Done(Box<Result<Reply, CoreError>>),
 }
 
+/// The job of another client, and how far it must have come.
+fn after(other: u64, when: usize) -> Vec<Dependency> {
+    let when = DependencyWhen::ALL[when];
+    JobName::new(format!("j{other}")).map(|job| vec![Dependency { job, when }]).unwrap_or_default()
+}
+
 impl World {
     /// Makes one client and its job.
     pub fn make_client(
@@ -82,14 +88,16 @@ impl World {
         sizes: (u64, u32, u32),
     ) -> Client {
         let (nodes, gpus, rails) = sizes;
+        let now = self.now;
         let rng = &mut self.rng;
         let small = |value: u64| u32::try_from(value).unwrap_or(0);
         let run_ms = rng.range(200..8000);
-        let gang = Gang {
-            nodes: 1 + small(rng.range(0..nodes)),
-            gpus_per_node: small(rng.range(0..u64::from(gpus) + 1)),
-            ranks_per_node: 1 + small(rng.range(0..2)),
-        };
+        let wanted = 1 + small(rng.range(0..nodes));
+        let gpus_per_node = small(rng.range(0..u64::from(gpus) + 1));
+        let mut gang = Gang::new(wanted, gpus_per_node, 1 + small(rng.range(0..2)));
+        if rng.chance(300) {
+            gang.min_nodes = 1 + small(rng.range(0..u64::from(wanted)));
+        }
         let mut argv = vec!["run".to_owned(), run_ms.to_string()];
         if rng.chance(150) {
             let rank = rng.range(0..u64::from(gang.nodes * gang.ranks_per_node));
@@ -97,15 +105,34 @@ impl World {
         }
         let required = if rng.chance(500) { 0 } else { small(rng.range(1..u64::from(rails) + 1)) };
         let work = Work::Command(CommandSpec { argv, env: BTreeMap::new(), working_dir: String::new() });
+        let spares = small(rng.range(0..10) / 8);
+        let replace = match (rng.below(3), spares) {
+            (0, 0) => Replace::Any,
+            (0 | 1, 1..) => [Replace::Spares, Replace::Any][rng.below(2)],
+            _ => Replace::Never,
+        };
         let spec = JobSpec {
-            rails: RailRequest { required, allow_partial: rng.chance(500) },
+            rails: RailRequest { required, allow_partial: rng.chance(500), none: false },
             priority: i32::try_from(rng.range(0..3)).unwrap_or(0),
             time_limit: rng.chance(150).then(|| Duration::from_millis(rng.range(1000..6000))),
             grace_period: Duration::from_millis(rng.range(500..5000)),
-            failure: FailurePolicy::new(
-                [Requeue::Never, Requeue::OnInfrastructure, Requeue::OnAny][rng.below(3)],
-                small(rng.range(0..4)),
-            ),
+            failure: FailurePolicy {
+                replace,
+                max_replacements: if replace == Replace::Never { 0 } else { 1 + small(rng.range(0..3)) },
+                on_rail_loss: RailLoss::ALL[rng.below(3)],
+                ..FailurePolicy::new(
+                    [Requeue::Never, Requeue::OnInfrastructure, Requeue::OnAny][rng.below(3)],
+                    small(rng.range(0..4)),
+                )
+            },
+            placement: PlacementRequest {
+                spares,
+                exclusive: rng.chance(100),
+                ..PlacementRequest::default()
+            },
+            // Perhaps on one that there is not (yet): then it is refused.
+            after: if rng.chance(200) { after(rng.range(0..at + 1), rng.below(4)) } else { Vec::new() },
+            begin: rng.chance(100).then(|| Timestamp(now + rng.range(0..30_000))),
             ..JobSpec::new(gang, work)
         };
         let mut wants = VecDeque::new();

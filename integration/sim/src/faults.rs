@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use controller_core::{Event as Core, State};
+use controller_core::{Event as Core, NodeChange, State};
 use node_agent_core::Key;
 use proto_model::{Fabric, JobId, JobName, Leaf, Link, NodeName, Quota, Rail, TenantName};
 
@@ -194,8 +194,7 @@ impl World {
                 let Some(name) = name(node) else { return };
                 self.administrator(Core::UpdateNode {
                     name,
-                    unschedulable: true,
-                    reason: "repair".to_owned(),
+                    change: NodeChange::unschedulable(true, "repair"),
                     if_version: 0,
                 });
                 let wait = self.rng.range(1000..30_000);
@@ -326,10 +325,12 @@ impl World {
                 let Some(name) = name(node) else { return };
                 self.administrator(Core::UpdateNode {
                     name,
-                    unschedulable: false,
-                    reason: String::new(),
+                    change: NodeChange::unschedulable(false, ""),
                     if_version: 0,
                 });
+                if let Some(name) = self::name(node) {
+                    self.administrator(Core::ReturnNode { name });
+                }
             }
             Fault::GiveUp(node) => {
                 let Some(name) = name(node).filter(|_| !self.nodes[node].powered && self.nodes[node].joined)
@@ -368,7 +369,10 @@ impl World {
             self.nodes[node].powered = true;
             self.agent_start(node);
             self.tell_inventory(node);
-            self.after(100, Event::Fault(Fault::Schedulable(node)));
+            // Again later: what the last faults did is found out only then.
+            for wait in [100, 100_000, 200_000] {
+                self.after(wait, Event::Fault(Fault::Schedulable(node)));
+            }
         }
     }
 

@@ -360,8 +360,8 @@ impl World {
         for rank in ranks {
             let (status, wait) = match signal {
                 Signal::Kill => (-9, self.rng.range(2..20)),
-                Signal::Term if self.rng.chance(100) => continue,
-                Signal::Term => (-15, self.rng.range(2..1000)),
+                Signal::Term | Signal::Other(_) if self.rng.chance(100) => continue,
+                Signal::Term | Signal::Other(_) => (-15, self.rng.range(2..1000)),
             };
             self.after(wait, Event::RankEnds(node, key, rank, status));
         }

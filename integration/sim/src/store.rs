@@ -96,8 +96,11 @@ impl Store {
                 Write::PutNode(node) => stored.nodes.push(((**node).clone(), *version)),
                 Write::PutTenant(tenant) => stored.tenants.push(((**tenant).clone(), *version)),
                 Write::PutFabric(fabric) => stored.fabric = Some(((**fabric).clone(), *version)),
+                Write::PutQueue(queue) => stored.queues.push(((**queue).clone(), *version)),
+                Write::PutReservation(row) => stored.reservations.push(((**row).clone(), *version)),
                 Write::PutDrain(drain) => stored.drains.push((**drain).clone()),
                 Write::PutRequest(record) => stored.requests.push((**record).clone()),
+                Write::PutDecisions(row) => stored.decisions.push((**row).clone()),
                 Write::PutToken(record) => stored.tokens.push((**record).clone()),
                 _ => {}
             }

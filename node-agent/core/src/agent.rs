@@ -228,7 +228,7 @@ fn obey(state: &mut State, epoch: u64, command: Command, now: Timestamp, actions
                 state.records.keys().filter(|key| !wished.contains(key)).copied().collect();
             for key in orphans {
                 let reason = "the controller does not know this job on this server".to_owned();
-                raise(state, key, Goal::Stopped { grace: ORPHAN_GRACE, reason }, now, actions);
+                raise(state, key, Goal::Stopped { grace: ORPHAN_GRACE, signal: 0, reason }, now, actions);
             }
             for assignment in assignments {
                 apply(state, assignment, now, actions);
@@ -291,7 +291,7 @@ fn apply(state: &mut State, assignment: Assignment, now: Timestamp, actions: &mu
                 state.records.keys().filter(|other| other.uid == key.uid).copied().collect();
             for other in older {
                 let reason = format!("attempt {} of the job replaces this one", key.attempt);
-                raise(state, other, Goal::Stopped { grace: ORPHAN_GRACE, reason }, now, actions);
+                raise(state, other, Goal::Stopped { grace: ORPHAN_GRACE, signal: 0, reason }, now, actions);
             }
             state.records.insert(key, Record::new(&assignment));
             state.waiting.insert(key, assignment);
@@ -373,7 +373,9 @@ fn order(record: &Record) -> Option<Order> {
         Goal::Running { peers } => {
             (record.seen.state == Observed::Prepared).then(|| Order::Start { peers: peers.clone() })
         }
-        Goal::Stopped { grace, reason } => Some(Order::Stop { grace: *grace, reason: reason.clone() }),
+        Goal::Stopped { grace, signal, reason } => {
+            Some(Order::Stop { grace: *grace, signal: *signal, reason: reason.clone() })
+        }
     }
 }
 
@@ -443,7 +445,7 @@ fn forget(state: &mut State, key: Key, now: Timestamp, actions: &mut Vec<Action>
     } else {
         // The controller holds it ended while something of it is here: end it; it is forgotten the next time.
         let reason = "the controller has stored the end of this attempt".to_owned();
-        raise(state, key, Goal::Stopped { grace: ORPHAN_GRACE, reason }, now, actions);
+        raise(state, key, Goal::Stopped { grace: ORPHAN_GRACE, signal: 0, reason }, now, actions);
     }
 }
 

@@ -42,8 +42,10 @@ pub enum Goal {
     },
     /// Everything ended.
     Stopped {
-        /// Between SIGTERM and SIGKILL.
+        /// Between the signal and SIGKILL.
         grace: Duration,
+        /// What the ranks get first; 0 is SIGTERM.
+        signal: i32,
         /// Told to the ranks' log.
         reason: String,
     },
@@ -54,7 +56,9 @@ impl Goal {
         match wish {
             Wish::Prepared { .. } => Self::Prepared,
             Wish::Running { peers, .. } => Self::Running { peers: peers.clone() },
-            Wish::Stopped { grace, reason } => Self::Stopped { grace: *grace, reason: reason.clone() },
+            Wish::Stopped { grace, signal, reason } => {
+                Self::Stopped { grace: *grace, signal: *signal, reason: reason.clone() }
+            }
         }
     }
 
@@ -183,8 +187,10 @@ pub enum Order {
     },
     /// End everything.
     Stop {
-        /// Between SIGTERM and SIGKILL.
+        /// Between the signal and SIGKILL.
         grace: Duration,
+        /// What the ranks get first; 0 is SIGTERM.
+        signal: i32,
         /// Told to the ranks' log.
         reason: String,
     },

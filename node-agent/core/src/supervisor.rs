@@ -93,11 +93,16 @@ pub enum Event {
     Tick,
 }
 
+/// Its number.
+const SIGTERM: i32 = 15;
+
 /// How hard to signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
     /// SIGTERM.
     Term,
+    /// Another one that a job asks for to save its work.
+    Other(i32),
     /// SIGKILL.
     Kill,
 }
@@ -159,6 +164,8 @@ pub struct State {
     engine_killed: bool,
     /// The end was ordered: how ranks ended says nothing.
     stopped: bool,
+    /// What ranks get first when they are to end; 0 is SIGTERM.
+    signal: i32,
     tree_empty: bool,
     deadline: Option<Timestamp>,
     /// Rails that the engine has drained.
@@ -185,6 +192,7 @@ impl State {
             engine_up: false,
             engine_killed: false,
             stopped: false,
+            signal: 0,
             tree_empty: true,
             deadline: None,
             engine_drained: BTreeSet::new(),
@@ -333,7 +341,7 @@ fn obey(state: &mut State, order: Order, now: Timestamp, actions: &mut Vec<Actio
                 drain_engine(state, now, actions);
             }
         }
-        Order::Stop { grace, reason } => match state.phase {
+        Order::Stop { grace, signal, reason } => match state.phase {
             Phase::Draining { kill_at } => {
                 state.phase = Phase::Draining { kill_at: kill_at.min(now.plus(grace)) };
                 tick(state, now, actions);
@@ -341,6 +349,7 @@ fn obey(state: &mut State, order: Order, now: Timestamp, actions: &mut Vec<Actio
             Phase::StoppingEngine | Phase::Ended => {}
             _ => {
                 state.stopped = true;
+                state.signal = signal;
                 actions.push(Action::Note(format!("stopping: {reason}")));
                 drain(state, grace, now, actions);
             }
@@ -431,7 +440,11 @@ fn drain(state: &mut State, grace: Duration, now: Timestamp, actions: &mut Vec<A
     if state.tree_empty {
         tree_empty(state, now, actions);
     } else {
-        actions.extend([Action::SignalTree(Signal::Term), Action::Publish]);
+        let signal = match state.signal {
+            0 | SIGTERM => Signal::Term,
+            other => Signal::Other(other),
+        };
+        actions.extend([Action::SignalTree(signal), Action::Publish]);
     }
 }
 

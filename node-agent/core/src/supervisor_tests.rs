@@ -21,7 +21,7 @@ fn exit(rank: u32, code: i32) -> Event {
 }
 
 fn stop(secs: u64) -> Event {
-    Event::Order(Order::Stop { grace: Duration::from_secs(secs), reason: "cancelled".into() })
+    Event::Order(Order::Stop { grace: Duration::from_secs(secs), signal: 0, reason: "cancelled".into() })
 }
 
 fn start() -> Event {

@@ -158,9 +158,13 @@ impl Ranks {
     /// Signals the whole tree.
     pub fn signal(&self, hardness: Hardness, engine: Option<i32>) {
         match hardness {
-            Hardness::Term => {
+            Hardness::Term | Hardness::Other(_) => {
+                let other = match hardness {
+                    Hardness::Other(number) => Signal::from_named_raw(number),
+                    _ => None,
+                };
                 for id in self.tree(engine) {
-                    id.signal(Signal::TERM);
+                    id.signal(other.unwrap_or(Signal::TERM));
                     // A stopped process takes SIGTERM only when it goes on.
                     id.signal(Signal::CONT);
                 }

@@ -127,7 +127,7 @@ fn running(job: &Assignment, seen: &Observation) -> Assignment {
 }
 
 pub fn stopped(job: &Assignment) -> Assignment {
-    let wish = Wish::Stopped { grace: Duration::from_millis(200), reason: "cancelled".into() };
+    let wish = Wish::Stopped { grace: Duration::from_millis(200), signal: 0, reason: "cancelled".into() };
     Assignment { wish, ..job.clone() }
 }
 

@@ -118,7 +118,7 @@ impl Supervised {
     }
 
     fn stop(&mut self, grace: Duration) {
-        self.order(Order::Stop { grace, reason: "cancelled by ada".into() });
+        self.order(Order::Stop { grace, signal: 0, reason: "cancelled by ada".into() });
     }
 
     /// To the end: everything gone, and the durable state says what was told.

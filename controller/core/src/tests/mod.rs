@@ -1,10 +1,13 @@
 //! A small world around the core: two tenants, four nodes, a store in memory; and the tests by subject.
 
 mod agents;
+mod arrays;
+mod documents;
 mod drains;
 mod jobs;
 mod random;
 mod refusals;
+mod repair;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -147,7 +150,10 @@ impl World {
         assert_eq!(keys.len(), out.writes.len(), "a key twice in one step");
         self.state.commit(self.revision);
         for push in &out.pushes {
-            let close = matches!(push.message, ToNode::Close { .. });
+            // A connection may be closed in the step that has used it.
+            let close = out.pushes.iter().any(|other| {
+                other.session == push.session && matches!(other.message, ToNode::Close { .. })
+            });
             assert!(push.epoch == 7 && (close || Some(push.session) == self.state.session(&push.node)));
             let mut take = |assignment: &proto_model::Assignment| {
                 let wish = (assignment.attempt, assignment.wish.clone());
@@ -299,8 +305,11 @@ pub(crate) fn stored(rows: &BTreeMap<Key, Write>) -> Stored {
             Write::PutNode(node) => stored.nodes.push(((*node).clone(), 1)),
             Write::PutTenant(tenant) => stored.tenants.push(((*tenant).clone(), 1)),
             Write::PutFabric(fabric) => stored.fabric = Some(((*fabric).clone(), 1)),
+            Write::PutQueue(queue) => stored.queues.push(((*queue).clone(), 1)),
+            Write::PutReservation(reservation) => stored.reservations.push(((*reservation).clone(), 1)),
             Write::PutRequest(record) => stored.requests.push((*record).clone()),
             Write::PutDrain(drain) => stored.drains.push((*drain).clone()),
+            Write::PutDecisions(row) => stored.decisions.push((*row).clone()),
             Write::PutToken(record) => stored.tokens.push((*record).clone()),
             other => panic!("{other:?}"),
         }

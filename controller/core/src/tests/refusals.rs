@@ -23,11 +23,11 @@ fn the_same_request_is_the_same_job() {
     // It is remembered over a restart, for a day, also when the job is gone.
     w.state = w.reload(7);
     assert!(matches!(w.ok(first.clone()), Reply::Job { existed: true, .. }));
-    w.ok(Event::Cancel { id: id("a"), grace: None });
+    w.ok(Event::Cancel { indices: Vec::new(), id: id("a"), grace: None });
     let n = w.nodes("a")[0];
     w.session = 0;
     w.connect(n, Vec::new());
-    w.ok(Event::DeleteJob { id: id("a") });
+    w.ok(Event::DeleteJob { indices: Vec::new(), id: id("a") });
     assert!(matches!(w.refused(first.clone()), CoreError::JobGone { .. }));
     w.tick(Duration::from_secs(24 * 3600));
     assert!(matches!(w.ok(first), Reply::Job { existed: false, .. }));
@@ -62,7 +62,7 @@ fn what_cannot_be_is_refused_with_all_causes_and_nothing_is_stored() {
     }
     let error = w.refused(submit("a", spec(nodes, 8)));
     assert!(matches!(error, CoreError::Infeasible { .. }), "{error}");
-    assert!(matches!(w.refused(Event::Cancel { id: id("a"), grace: None }), CoreError::JobNotFound { .. }));
+    assert!(matches!(w.refused(Event::Cancel { indices: Vec::new(), id: id("a"), grace: None }), CoreError::JobNotFound { .. }));
     assert!(w.state.same(&before));
 }
 
@@ -71,7 +71,7 @@ fn limits_are_typed() {
     let mut w = World::new();
     w.submit("a", spec(1, 1));
     assert!(matches!(w.refused(submit("a", spec(1, 1))), CoreError::NameTaken { .. }));
-    assert!(matches!(w.refused(Event::DeleteJob { id: id("a") }), CoreError::JobActive { .. }));
+    assert!(matches!(w.refused(Event::DeleteJob { indices: Vec::new(), id: id("a") }), CoreError::JobActive { .. }));
     let quota = Quota::new(16, 2);
     w.ok(Event::ApplyTenant { name: tenant("red"), description: String::new(), quota, dry_run: false });
     w.submit("b", spec(1, 1));
@@ -117,7 +117,7 @@ fn a_tenant_goes_with_its_ended_jobs() {
         CoreError::TenantBusy { jobs: 1, .. }
     ));
     let job = JobId { tenant: tenant("blue"), name: JobName::new("a").unwrap() };
-    w.ok(Event::Cancel { id: job.clone(), grace: None });
+    w.ok(Event::Cancel { indices: Vec::new(), id: job.clone(), grace: None });
     let place = w.state.job(&job).unwrap().status.placement.clone().unwrap().nodes[0].node.clone();
     let n: usize = place.as_str()[1..].parse().unwrap();
     w.connect(n, Vec::new());
@@ -179,8 +179,7 @@ fn a_change_of_what_was_changed_meanwhile_is_refused() {
     let mut w = World::new();
     let update = |version| Event::UpdateNode {
         name: name(0),
-        unschedulable: true,
-        reason: "repair".into(),
+        change: crate::NodeChange::unschedulable(true, "repair"),
         if_version: version,
     };
     let version = w.state.version(&Key::Node(name(0))).unwrap();

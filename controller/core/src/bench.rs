@@ -1,0 +1,108 @@
+//! Nodes that fail jobs again and again are benched: no job is placed there until somebody has seen to them, or a
+//! verified collective has run there. To the scheduler a benched node has a taint.
+
+use std::{sync::Arc, time::Duration};
+
+use proto_model::{JobUid, Node, NodeName, Reason, Taint, Timestamp, Work};
+
+use crate::{error::CoreError, event::Reply, records::Attempt, repair::first_to_fail, state::JobEntry, step::Step};
+
+/// The taint of a benched node; a job that tolerates it may run there all the same.
+pub const BENCHED: &str = "railyard.io/benched";
+/// Tries that a node may fail within [`WITHIN`] before it is benched.
+const STRIKES: usize = 3;
+/// So long a failure counts.
+const WITHIN: Duration = Duration::from_secs(3600);
+
+/// One try that failed by a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Strike {
+    pub(crate) time: Timestamp,
+    pub(crate) uid: JobUid,
+    pub(crate) attempt: u32,
+    pub(crate) code: String,
+}
+
+/// The taints of a node as the scheduler sees them.
+pub(crate) fn taints(node: &Node) -> std::collections::BTreeSet<Taint> {
+    let mut taints = node.taints.clone();
+    if node.benched.is_some() {
+        taints.insert(Taint { key: BENCHED.to_owned(), value: String::new() });
+    }
+    taints
+}
+
+impl Step<'_> {
+    /// A try has ended: the node that failed it is remembered, and benched if it has done so too often.
+    pub(crate) fn count_strike(&mut self, uid: JobUid, attempt: &Attempt) {
+        let Some(ending) = &attempt.ending else { return };
+        let Some(name) = first_to_fail(&ending.causes) else { return };
+        let code = ending.causes.iter().find(|cause| cause.scope == format!("node/{name}"));
+        let code = code.map(|cause| cause.code.to_string()).unwrap_or_default();
+        let Some(mut link) = self.state.base.links.get(&name).cloned() else { return };
+        let (now, attempt) = (self.now, attempt.attempt);
+        link.strikes.retain(|strike| now.since(strike.time) < WITHIN && (strike.uid, strike.attempt) != (uid, attempt));
+        link.strikes.push(Strike { time: now, uid, attempt, code });
+        let strikes = link.strikes.clone();
+        if strikes.len() >= STRIKES {
+            link.strikes.clear();
+        }
+        self.state.set_link(&name, Some(link));
+        if strikes.len() >= STRIKES {
+            self.bench(&name, &strikes);
+        }
+    }
+
+    fn bench(&mut self, name: &NodeName, strikes: &[Strike]) {
+        let Some(node) = self.state.base.nodes.get(name).filter(|node| node.benched.is_none()) else { return };
+        let mut codes: Vec<&str> = strikes.iter().map(|strike| strike.code.as_str()).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        let jobs: std::collections::BTreeSet<JobUid> = strikes.iter().map(|strike| strike.uid).collect();
+        let message = format!(
+            "{} tries of {} jobs failed by this node within an hour ({}); look at it, then `railctl node return {name}`, or \
+             run a verified collective there that tolerates the taint {BENCHED}",
+            strikes.len(),
+            jobs.len(),
+            codes.join(", ")
+        );
+        let benched = Some(Reason::new("Benched", message).count(strikes.len()).since(self.now));
+        let node = Node { benched, ..(**node).clone() };
+        self.state.set_node(name, Some(Arc::new(node)));
+    }
+
+    /// An administrator vouches for a benched node.
+    pub(crate) fn return_node(&mut self, name: &NodeName) -> Result<Reply, CoreError> {
+        let node = self.state.base.nodes.get(name).cloned();
+        let node = node.ok_or_else(|| CoreError::NodeNotFound { node: name.clone() })?;
+        if node.benched.is_none() {
+            return Ok(Reply::Node(node));
+        }
+        Ok(Reply::Node(self.unbench(name).unwrap_or(node)))
+    }
+
+    fn unbench(&mut self, name: &NodeName) -> Option<Arc<Node>> {
+        let node = self.state.base.nodes.get(name).filter(|node| node.benched.is_some())?;
+        let node = Arc::new(Node { benched: None, ..(**node).clone() });
+        self.state.set_node(name, Some(Arc::clone(&node)));
+        if let Some(mut link) = self.state.base.links.get(name).cloned() {
+            link.strikes.clear();
+            self.state.set_link(name, Some(link));
+        }
+        self.freed();
+        Some(node)
+    }
+
+    /// A job has completed: if it was a collective that checked every element, its nodes have proved themselves.
+    pub(crate) fn prove_nodes(&mut self, entry: &JobEntry) {
+        let collective = matches!(&entry.job.spec.work, Work::Collective(spec) if spec.verify);
+        let result = entry.job.status.result.as_ref();
+        if !collective || !result.is_some_and(|result| result.verified && result.mismatches == 0) {
+            return;
+        }
+        let nodes: Vec<NodeName> = crate::attempt::gang(entry).map(|(_, node)| node.clone()).collect();
+        for name in nodes {
+            self.unbench(&name);
+        }
+    }
+}

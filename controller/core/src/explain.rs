@@ -1,0 +1,113 @@
+//! The whole reason why a job waits: who holds what it waits for, and the least that would let it start now.
+
+use std::collections::BTreeMap;
+
+pub use controller_scheduler::{Change, Relaxation, reasons::term_text};
+use controller_scheduler::{Kept, Need, NodeSet, Placer, QueueFacts, explain};
+use controller_topology::NodeIx;
+use proto_model::{Eta, JobId, JobUid, ReservationNodes, Timestamp};
+
+use crate::state::{JobEntry, State};
+
+/// A job that holds what another one waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holding {
+    /// Which.
+    pub id: JobId,
+    /// Nodes that the other could have if it ended.
+    pub nodes: u32,
+    /// When its time is over, where that is known.
+    pub until: Option<Timestamp>,
+}
+
+/// What stands in the way of a job that waits, beyond its reasons.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Detail {
+    /// Nodes of the cluster.
+    pub nodes: u32,
+    /// Nodes that the job could choose from now.
+    pub free: u32,
+    /// The most nodes, up to what it asks, that a gang of its kind could have now.
+    pub reach: u32,
+    /// Who holds what it waits for, those with the most nodes first.
+    pub holders: Vec<Holding>,
+    /// Further ones.
+    pub holders_omitted: u32,
+    /// The least that would have to be given up for it to start now.
+    pub relaxations: Vec<Relaxation>,
+    /// When it will probably start.
+    pub eta: Option<Eta>,
+}
+
+impl State {
+    /// What stands in the way of a waiting job.
+    pub(crate) fn detail(&self, entry: &JobEntry, eta: Option<Eta>, now: Timestamp) -> Detail {
+        let (job, snapshot) = (&entry.job, &self.index.snapshot);
+        let mut need = Need::of(&job.spec, snapshot.topology());
+        // An elastic job starts with the least that it takes.
+        need.nodes = job.spec.gang.min_nodes.clamp(1, need.nodes.max(1));
+        let reserved = self.reserved(entry, now);
+        let kept: Vec<Kept<'_>> =
+            reserved.iter().map(|(scope, nodes)| Kept { scope: scope.as_str(), nodes }).collect();
+        let tenant = snapshot.tenant(&job.id.tenant);
+        let quota = tenant.quota.map(|quota| u64::from(quota).saturating_sub(tenant.held));
+        let facts = QueueFacts { kept: &kept, quota };
+        let found = explain(snapshot, &mut Placer::default(), &need, &facts, self.holders());
+        let holding = |holder: controller_scheduler::Holder<JobUid>| {
+            let entry = self.base.jobs.get(&holder.job)?;
+            let spec = &entry.job.spec;
+            let length = spec.expected.or(spec.time_limit);
+            let until = entry.job.status.started.zip(length).map(|(started, length)| started.plus(length));
+            Some(Holding { id: entry.job.id.clone(), nodes: holder.nodes, until })
+        };
+        Detail {
+            nodes: found.nodes,
+            free: found.free,
+            reach: found.reach,
+            holders: found.holders.into_iter().filter_map(holding).collect(),
+            holders_omitted: found.holders_omitted,
+            relaxations: found.relaxations,
+            eta,
+        }
+    }
+
+    /// Nodes by the jobs that hold something there.
+    fn holders(&self) -> BTreeMap<JobUid, Vec<NodeIx>> {
+        let mut holders: BTreeMap<JobUid, Vec<NodeIx>> = BTreeMap::new();
+        let mut servers = self.index.snapshot.topology().servers().peekable();
+        // Both are in the order of names.
+        for (name, jobs) in &self.index.holds {
+            while servers.next_if(|(_, server)| server.name < *name).is_some() {}
+            let Some((node, _)) = servers.next_if(|(_, server)| server.name == *name) else { continue };
+            for uid in jobs.keys() {
+                holders.entry(*uid).or_default().push(node);
+            }
+        }
+        let topology = self.index.snapshot.topology();
+        for (name, jobs) in &self.index.spares {
+            let Some(node) = topology.index(name) else { continue };
+            for uid in jobs {
+                holders.entry(*uid).or_default().push(node);
+            }
+        }
+        holders
+    }
+
+    /// Named nodes of reservations that are in force and not the job's.
+    fn reserved(&self, entry: &JobEntry, now: Timestamp) -> Vec<(String, NodeSet)> {
+        let topology = self.index.snapshot.topology();
+        let spec = &entry.job.spec;
+        let in_force = self.base.reservations.values().filter(|reservation| {
+            let over = reservation.start.plus(reservation.duration);
+            reservation.start <= now && now < over && spec.reservation.as_ref() != Some(&reservation.name)
+        });
+        let named = in_force.filter_map(|reservation| match &reservation.nodes {
+            ReservationNodes::Names(names) => {
+                let nodes = names.iter().filter_map(|name| topology.index(name)).collect();
+                Some((format!("reservation/{}", reservation.name), nodes))
+            }
+            ReservationNodes::Count { .. } => None,
+        });
+        named.collect()
+    }
+}

@@ -1,0 +1,275 @@
+//! Repair: what a gang has lost is replaced, from its spares or from free nodes, and its healthy ranks stay where they
+//! are: the next try begins in the step that ends the last one, so that nobody comes between.
+//!
+//! A node that is lost may be silent for ever. Where the job lets nodes be replaced, its confirmation is not waited for
+//! once it is NotReady: it takes no new job before it is heard again, and ends then what nobody wishes. So what may
+//! still run there holds what it holds; it is only this job that goes on without it.
+
+use std::collections::BTreeMap;
+
+use controller_scheduler::{
+    Need, NodeSet,
+    repair::{Loss, Repaired, Sources, Wound, repair},
+};
+use controller_topology::RailSet;
+use proto_model::{Health, JobUid, NodeName, Observed, Phase, RailLoss, RailState, Reason, Replace};
+
+use crate::{
+    attempt::{Blame, gang},
+    event::ToNode,
+    records::{Attempt, Outcome},
+    state::{JobEntry, Link, State},
+    step::Step,
+};
+
+/// The reason of a placement in which nodes were replaced.
+pub(crate) const REPAIRED: &str = "Repaired";
+/// Nodes named in one reason.
+const NAMED: usize = 8;
+/// Causes by which a node shows that itself is what failed.
+const OF_NODE: [&str; 6] =
+    ["EngineLost", "EngineFailed", "AttemptLost", "SupervisorLost", "SupervisorFailed", "NodeLost"];
+
+impl State {
+    /// Whether the job lets nodes be replaced, and may have another one replaced.
+    pub(crate) fn replaces(&self, entry: &JobEntry) -> bool {
+        let failure = entry.job.spec.failure;
+        failure.replace != Replace::Never && entry.job.status.replaced < failure.max_replacements
+    }
+
+    /// What the gang has lost: nodes that are away or take no more jobs, NICs that are down, and the node that was the
+    /// first to say that it failed.
+    fn losses(&self, entry: &JobEntry, attempt: &Attempt) -> BTreeMap<NodeName, Loss> {
+        let topology = self.index.snapshot.topology();
+        let placement = entry.job.status.placement.as_ref();
+        let rails: RailSet = placement.iter().flat_map(|placement| &placement.rails).copied().collect();
+        let mut lost = BTreeMap::new();
+        let spares = placement.iter().flat_map(|placement| &placement.spares).map(|place| &place.node);
+        for node in gang(entry).map(|(_, node)| node).chain(spares) {
+            let index = topology.index(node);
+            let open = index.is_some_and(|ix| self.index.snapshot.capacity(ix).gate.is_open());
+            let benched = self.base.nodes.get(node).is_some_and(|node| node.benched.is_some());
+            let usable = index.and_then(|ix| topology.server(ix)).map_or(RailSet::EMPTY, |server| server.usable);
+            if !open || benched {
+                lost.insert(node.clone(), Loss::Node);
+            } else if !usable.covers(rails) {
+                lost.insert(node.clone(), Loss::Rails(rails.without(usable)));
+            }
+        }
+        for (node, rails) in self.rails_down(entry) {
+            lost.entry(node).or_insert(Loss::Rails(rails));
+        }
+        if lost.is_empty()
+            && let Some(node) = attempt.ending.as_ref().and_then(|ending| first_to_fail(&ending.causes))
+        {
+            lost.insert(node, Loss::Node);
+        }
+        lost
+    }
+
+    /// Rails that the job's engines see down on their own servers while others of the gang see them up.
+    fn rails_down(&self, entry: &JobEntry) -> BTreeMap<NodeName, RailSet> {
+        let mut down: BTreeMap<NodeName, RailSet> = BTreeMap::new();
+        for (position, node) in gang(entry) {
+            let Some(view) = self.base.views.get(&(entry.job.uid, position)) else { continue };
+            let alone = |report: &&proto_model::RailReport| {
+                report.state == Some(RailState::Down) && report.peers > 0 && report.peers_up == 0
+            };
+            let rails: RailSet = view.reports.iter().filter(alone).map(|report| report.rail).collect();
+            if !rails.is_empty() {
+                down.insert(node.clone(), rails);
+            }
+        }
+        // A peer's only other end is down: both say so, and which of the two lost it only inventories tell.
+        let all = gang(entry).count();
+        if down.len() * 2 > all { BTreeMap::new() } else { down }
+    }
+}
+
+/// The node that failed a try: one that was lost whole, else that of the first cause that is a node's own. (Engines whose
+/// peer is lost end too, and say so.)
+pub(crate) fn first_to_fail(causes: &[Reason]) -> Option<NodeName> {
+    let lost = causes.iter().find(|cause| matches!(cause.code.as_ref(), "NodeLost" | "AttemptLost"));
+    let first = lost.or_else(|| causes.iter().find(|cause| OF_NODE.contains(&cause.code.as_ref())))?;
+    NodeName::new(first.scope.strip_prefix("node/")?).ok()
+}
+
+impl Step<'_> {
+    /// What takes the place of the lost part of a gang whose try ends now. Its old placement is still held.
+    pub(crate) fn plan_repair(&mut self, entry: &JobEntry, attempt: &Attempt) -> Option<Repaired> {
+        let outcome = attempt.ending.as_ref().map(|ending| ending.outcome);
+        if outcome != Some(Outcome::Move) || !self.state.replaces(entry) {
+            return None;
+        }
+        let job = &entry.job;
+        let placement = job.status.placement.as_ref()?;
+        let lost = self.state.losses(entry, attempt);
+        let left = job.spec.failure.max_replacements - job.status.replaced;
+        let nodes = lost.keys().filter(|node| placement.nodes.iter().any(|place| place.node == **node)).count();
+        if nodes == 0 || nodes > left as usize {
+            return None;
+        }
+        let topology = self.state.index.snapshot.topology();
+        let need = Need { nodes: number(placement.nodes.len()), ..Need::of(&job.spec, topology) };
+        let kept = NodeSet::default();
+        let wound = Wound {
+            need: &need,
+            ranks_per_node: job.spec.gang.ranks_per_node,
+            placement,
+            lost: &lost,
+            sources: Sources::from(job.spec.failure.replace),
+            kept: &kept,
+        };
+        let mut placer = std::mem::take(&mut self.state.index.placer);
+        let repaired = repair(&self.state.index.snapshot, &mut placer, &wound);
+        self.state.index.placer = placer;
+        repaired.ok().filter(|repaired| repaired.rails_dropped.is_empty())
+    }
+
+    /// The next try begins, where the last one was healthy and where it was replaced.
+    pub(crate) fn start_repaired(&mut self, uid: JobUid, repaired: Repaired) {
+        let Repaired { mut placement, swaps, .. } = repaired;
+        let shown: Vec<String> = swaps
+            .iter()
+            .take(NAMED)
+            .map(|swap| {
+                let from = if swap.spare { "a spare" } else { "a free node" };
+                format!("'{}' by '{}', {from}", swap.old, swap.new)
+            })
+            .collect();
+        let more = if swaps.len() > NAMED { ", ..." } else { "" };
+        let kept = placement.nodes.len() - swaps.len();
+        let message = format!("replaced {}{more}; {kept} nodes keep their ranks", shown.join(", "));
+        placement.reasons = vec![Reason::new(REPAIRED, message).count(swaps.len()).since(self.now)];
+        if !self.place(uid, placement) {
+            return;
+        }
+        if let Some(mut entry) = self.entry(uid) {
+            self.change(&mut entry, |status| status.replaced += number(swaps.len()));
+            self.state.set_job(uid, Some(entry));
+        }
+    }
+
+    /// Nodes of a try that ends which are not heard any more are not waited for, where the job lets them be replaced.
+    pub(crate) fn give_up_silent(&mut self, uid: JobUid) {
+        let Some(entry) = self.entry(uid) else { return };
+        let ending = entry.attempt.as_ref().and_then(|attempt| attempt.ending.as_ref());
+        if ending.map(|ending| ending.outcome) != Some(Outcome::Move) || !self.state.replaces(&entry) {
+            return;
+        }
+        let silent: Vec<(u32, NodeName)> = gang(&entry)
+            .filter(|(_, node)| self.state.is_silent(node))
+            .map(|(position, node)| (position, node.clone()))
+            .collect();
+        for (position, node) in silent {
+            let key = (uid, position);
+            let old = self.state.base.views.get(&key).cloned();
+            if old.as_ref().is_some_and(|view| view.state == Observed::Ended) {
+                continue;
+            }
+            let mut view = old.unwrap_or_else(|| crate::observe::fresh_view(Observed::Ended));
+            view.state = Observed::Ended;
+            self.state.set_view(key, Some(view));
+            self.cut_off(&node);
+            let message = format!(
+                "node '{node}' is not heard from; the job goes on without it, and it takes no job before it has ended this one"
+            );
+            let cause = Reason::new("NodeLost", message).scope(format!("node/{node}")).since(self.now);
+            self.add_cause(uid, cause);
+        }
+    }
+
+    /// A node that was given up says anew what it has before it counts as heard: what still runs there is then known.
+    fn cut_off(&mut self, node: &NodeName) {
+        let reason = "jobs here were given up, because the node was not heard; it registers anew".to_owned();
+        self.push(node, ToNode::Close { reason });
+        if let Some(link) = self.state.base.links.get(node).filter(|link| link.session.is_some()).cloned() {
+            self.state.set_link(node, Some(Link { session: None, ..link }));
+        }
+    }
+
+    fn add_cause(&mut self, uid: JobUid, cause: Reason) {
+        let Some(ending) = self.entry(uid).and_then(|entry| entry.attempt.as_ref()?.ending.clone()) else { return };
+        self.end_attempt(uid, ending.outcome, ending.grace, vec![cause]);
+    }
+
+    /// A node has fallen silent: jobs that let nodes be replaced do not wait for it, provided that all others of their
+    /// gangs are heard. (If they are not, it is rather this controller that is cut off.)
+    pub(crate) fn replace_silent(&mut self, name: &NodeName) {
+        for uid in self.jobs_on(name) {
+            let Some(entry) = self.entry(uid) else { continue };
+            let ends = entry.attempt.as_ref().is_some_and(|attempt| attempt.ending.is_some());
+            if ends {
+                self.give_up_silent(uid);
+                self.assess(uid);
+                continue;
+            }
+            let mut others = gang(&entry).map(|(_, node)| node).filter(|node| *node != name).peekable();
+            let heard = others.peek().is_some() && others.all(|node| !self.state.is_silent(node));
+            if heard && self.state.replaces(&entry) {
+                let message = format!("node '{name}' is not heard from, and the job lets nodes be replaced");
+                let cause = Reason::new("NodeLost", message).scope(format!("node/{name}")).since(self.now);
+                self.fail(uid, Blame::Infrastructure, vec![cause]);
+            }
+        }
+    }
+
+    /// Rails of a node may have gone down: jobs there do as their policy says.
+    pub(crate) fn rails_changed(&mut self, name: &NodeName) {
+        for uid in self.jobs_on(name) {
+            self.look_at_rails(uid, name);
+        }
+    }
+
+    /// The same for one job.
+    pub(crate) fn look_at_rails(&mut self, uid: JobUid, name: &NodeName) {
+        let Some(entry) = self.entry(uid) else { return };
+        let policy = entry.job.spec.failure.on_rail_loss;
+        let ends = entry.attempt.as_ref().is_none_or(|attempt| attempt.ending.is_some());
+        if policy == RailLoss::Continue || ends || entry.job.status.phase != Phase::Running {
+            return;
+        }
+        let placement = entry.job.status.placement.as_ref();
+        let held: RailSet = placement.iter().flat_map(|placement| &placement.rails).copied().collect();
+        let topology = self.state.index.snapshot.topology();
+        let server = topology.index(name).and_then(|ix| topology.server(ix));
+        let down = held.without(server.map_or(held, |server| server.usable));
+        let down = down.or(self.state.rails_down(&entry).get(name).copied().unwrap_or_default());
+        if down.is_empty() {
+            return;
+        }
+        let message = format!("node '{name}' has lost rails {down}, and the job's policy is {}", policy.as_str());
+        let cause = Reason::new("RailLost", message).scope(format!("node/{name}")).since(self.now);
+        match policy {
+            RailLoss::Fail => self.fail(uid, Blame::Infrastructure, vec![cause]),
+            RailLoss::Move if self.state.replaces(&entry) => {
+                let preemption = entry.job.spec.preemption;
+                let grace = preemption.grace.unwrap_or(entry.job.spec.grace_period);
+                self.stop_attempt(uid, Outcome::Move, grace, preemption.signal, vec![cause]);
+            }
+            RailLoss::Move | RailLoss::Continue => {}
+        }
+    }
+
+    fn jobs_on(&self, name: &NodeName) -> Vec<JobUid> {
+        self.state.index.holds.get(name).map(|jobs| jobs.keys().copied().collect()).unwrap_or_default()
+    }
+}
+
+impl State {
+    /// Whether a try that is moved goes on elsewhere although nothing was repaired: it was stopped for a reason that is
+    /// no failure.
+    pub(crate) fn moves_anyway(&self, attempt: &Attempt) -> bool {
+        let causes = attempt.ending.as_ref().map_or(&[][..], |ending| &ending.causes);
+        causes.first().is_some_and(|cause| matches!(cause.code.as_ref(), "RailLost" | "NodeDrained"))
+    }
+
+    /// Not heard for longer than the limit, or gone.
+    pub(crate) fn is_silent(&self, name: &NodeName) -> bool {
+        self.base.nodes.get(name).is_none_or(|node| node.health == Health::NotReady)
+    }
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}

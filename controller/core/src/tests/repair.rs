@@ -1,0 +1,180 @@
+//! What is replaced under a gang, and what is benched.
+
+use std::time::Duration;
+
+use proto_model::{FailurePolicy, Observation, Observed, Phase, PlacementRequest, RailLoss, Reason, Replace};
+
+use super::*;
+
+fn replacing(nodes: u32, spares: u32, replace: Replace) -> JobSpec {
+    let failure =
+        FailurePolicy { replace, max_replacements: 4, ..FailurePolicy::new(Requeue::Never, 0) };
+    let placement = PlacementRequest { spares, ..PlacementRequest::default() };
+    JobSpec { failure, placement, ..spec(nodes, 4) }
+}
+
+fn lost(w: &World, text: &str, n: usize) -> Observation {
+    let cause = Some(Reason::new("EngineLost", "killed"));
+    Observation { cause, ..w.seen(text, n, Observed::Stopping) }
+}
+
+fn spares(w: &World, text: &str) -> Vec<String> {
+    let placement = w.job(text).status.placement.as_ref().unwrap();
+    placement.spares.iter().map(|place| place.node.to_string()).collect()
+}
+
+#[test]
+fn spares_are_held_and_survive_a_reload() {
+    let mut w = World::new();
+    w.submit("a", replacing(2, 1, Replace::Spares));
+    assert_eq!((w.nodes("a").len(), spares(&w, "a").len()), (2, 1));
+    assert_eq!(w.state.usage(&tenant("red")).gpus_used, 12);
+    w.submit("b", spec(2, 4));
+    assert_eq!(w.phase("b"), Phase::Pending, "the spare is not for others");
+    let fresh = w.reload(8);
+    assert_eq!(fresh.index.spares, w.state.index.spares);
+    assert_eq!(fresh.usage(&tenant("red")).gpus_used, 12);
+    w.submit("c", spec(1, 4));
+}
+
+#[test]
+fn a_job_that_wants_its_nodes_alone_has_them_alone_after_a_reload_too() {
+    let mut w = World::new();
+    let placement = PlacementRequest { exclusive: true, ..PlacementRequest::default() };
+    w.submit("a", JobSpec { placement, ..spec(3, 1) });
+    w.submit("b", JobSpec { rails: RailRequest { required: 1, allow_partial: true, none: false }, ..spec(1, 1) });
+    w.submit("c", JobSpec { rails: RailRequest { required: 1, allow_partial: true, none: false }, ..spec(2, 1) });
+    assert_eq!((w.phase("a"), w.phase("b"), w.phase("c")), (Phase::Reserved, Phase::Reserved, Phase::Pending));
+    let fresh = w.reload(8);
+    for n in w.nodes("a") {
+        assert!(fresh.index.snapshot.held(&name(n)).whole);
+    }
+}
+
+#[test]
+fn a_failed_node_is_replaced_by_the_spare_and_the_others_keep_their_ranks() {
+    let mut w = World::new();
+    let uid = w.submit("a", replacing(3, 1, Replace::Spares)).uid;
+    w.run("a");
+    let before = w.nodes("a");
+    let spare: usize = spares(&w, "a")[0][1..].parse().unwrap();
+    let broken = before[1];
+    w.report(broken, lost(&w, "a", broken));
+    assert_eq!(w.phase("a"), Phase::Recovering);
+    // Those that waited get nothing of it meanwhile.
+    w.submit("b", spec(1, 4));
+    for n in before.clone() {
+        w.report(n, w.seen("a", n, Observed::Ended));
+    }
+    let job = w.job("a").clone();
+    assert_eq!((job.status.phase, job.status.attempt), (Phase::Reserved, 2));
+    assert_eq!(w.nodes("a"), [before[0], spare, before[2]]);
+    assert_eq!((job.status.replaced, job.status.restarts, spares(&w, "a").len()), (1, 0, 0));
+    assert_eq!(w.codes("a"), ["Repaired"]);
+    assert!(matches!(w.wishes[&(name(spare), uid)], (2, Wish::Prepared { .. })));
+    // The failed node is free again, for others.
+    assert_eq!(w.nodes("b"), [broken]);
+    w.run("a");
+    assert_eq!(w.phase("a"), Phase::Running);
+}
+
+#[test]
+fn without_a_spare_the_policy_of_failures_decides() {
+    let mut w = World::new();
+    w.submit("a", replacing(4, 0, Replace::Any));
+    w.run("a");
+    let broken = w.nodes("a")[0];
+    w.report(broken, lost(&w, "a", broken));
+    for n in w.nodes("a") {
+        w.report(n, w.seen("a", n, Observed::Ended));
+    }
+    assert_eq!((w.phase("a"), w.job("a").status.restarts), (Phase::Failed, 0));
+    // With any node: the fourth one.
+    w.submit("b", replacing(3, 0, Replace::Any));
+    w.run("b");
+    let before = w.nodes("b");
+    w.report(before[2], lost(&w, "b", before[2]));
+    for n in before.clone() {
+        w.report(n, w.seen("b", n, Observed::Ended));
+    }
+    assert_eq!(w.phase("b"), Phase::Reserved);
+    assert_eq!(w.nodes("b")[..2], before[..2]);
+    assert_ne!(w.nodes("b")[2], before[2]);
+}
+
+#[test]
+fn a_dead_server_is_not_waited_for_and_takes_no_job_before_it_has_ended_the_old_one() {
+    let mut w = World::new();
+    let uid = w.submit("a", replacing(2, 1, Replace::Spares)).uid;
+    w.run("a");
+    let [x, y] = w.nodes("a")[..] else { panic!() };
+    w.disconnect(y);
+    w.tick(Duration::from_secs(5));
+    assert_eq!(w.phase("a"), Phase::Running);
+    w.tick(Duration::from_secs(6));
+    // NotReady: the try ends, and what is left of it there is not waited for.
+    assert_eq!(w.phase("a"), Phase::Recovering);
+    w.report(x, w.seen("a", x, Observed::Ended));
+    assert_eq!((w.phase("a"), w.job("a").status.attempt), (Phase::Reserved, 2));
+    assert_eq!(w.nodes("a")[0], x);
+    assert!(!w.nodes("a").contains(&y));
+    w.run("a");
+    // It comes back and still has the old try: nothing starts there before that has ended.
+    let old = Observation { attempt: 1, ..w.seen("a", y, Observed::Running) };
+    w.connect(y, vec![old.clone()]);
+    assert!(!w.wishes.contains_key(&(name(y), uid)) || w.wishes[&(name(y), uid)].0 == 1);
+    w.submit("b", spec(1, 4));
+    w.submit("c", spec(1, 4));
+    assert_eq!([w.phase("b"), w.phase("c")].iter().filter(|phase| **phase == Phase::Reserved).count(), 1);
+    w.report(y, Observation { state: Observed::Ended, ..old });
+    w.tick(Duration::from_millis(1));
+    assert_eq!((w.phase("b"), w.phase("c")), (Phase::Reserved, Phase::Reserved));
+    assert_eq!(w.phase("a"), Phase::Running, "the old try's end is none of the new one");
+}
+
+#[test]
+fn a_lost_rail_moves_the_job_where_its_policy_says_so() {
+    for (policy, phase) in
+        [(RailLoss::Continue, Phase::Running), (RailLoss::Move, Phase::Recovering), (RailLoss::Fail, Phase::Recovering)]
+    {
+        let mut w = World::new();
+        let mut spec = replacing(2, 0, Replace::Any);
+        spec.failure.on_rail_loss = policy;
+        w.submit("a", spec);
+        w.run("a");
+        let [x, y] = w.nodes("a")[..] else { panic!() };
+        let mut inventory = inventory(4, 2);
+        inventory.nics[1].up = false;
+        let session = w.state.session(&name(y)).unwrap();
+        w.step(Event::AgentInventory { node: name(y), session, inventory: Box::new(inventory) });
+        assert_eq!(w.phase("a"), phase, "{policy}");
+        if phase == Phase::Recovering {
+            w.all("a", Observed::Ended);
+            assert_eq!(w.phase("a"), Phase::Reserved);
+            assert!(w.nodes("a")[0] == x && w.nodes("a")[1] != y);
+        }
+    }
+}
+
+#[test]
+fn a_node_that_fails_jobs_again_and_again_is_benched_until_proved() {
+    let mut w = World::new();
+    for n in 1..4 {
+        w.ok(Event::UpdateNode { name: name(n), change: crate::NodeChange::unschedulable(true, String::new()), if_version: 0 });
+    }
+    for text in ["a", "b", "c"] {
+        w.submit(text, spec(1, 4));
+        w.run(text);
+        w.report(0, lost(&w, text, 0));
+        w.report(0, w.seen(text, 0, Observed::Ended));
+        assert_eq!(w.phase(text), Phase::Failed);
+    }
+    let benched = w.state.node(&name(0)).unwrap().benched.clone().expect("benched");
+    assert!(benched.message.contains("3 tries of 3 jobs") && benched.message.contains("EngineLost"), "{benched}");
+    w.submit("d", spec(1, 4));
+    assert_eq!(w.phase("d"), Phase::Pending);
+    assert!(w.reload(8).node(&name(0)).unwrap().benched.is_some());
+    w.ok(Event::ReturnNode { name: name(0) });
+    assert_eq!(w.phase("d"), Phase::Reserved);
+    assert!(w.state.node(&name(0)).unwrap().benched.is_none());
+}
