@@ -6,6 +6,7 @@ mod fabric;
 mod jobs;
 mod rails;
 mod resources;
+mod sharing;
 mod simulate;
 mod values;
 
@@ -15,8 +16,9 @@ pub use fabric::{DocumentFormat, ExportFormat, FabricCommand, Generate, Show, To
 pub use jobs::{Cancel, Explain, Logs, Plan, Submit};
 pub use rails::{Drain, RailCommand};
 pub use resources::{Apply, Delete, DeleteNoun, Describe, DescribeNoun, Get, GetNoun, PhaseArg};
-pub use simulate::{PolicyArg, Simulate, SimulationOutput};
-pub use values::{Output, Rate, parse_duration, parse_label, parse_ranks, parse_speed};
+pub use sharing::{Reserve, ReserveCommand};
+pub use simulate::{PolicyArg, ReplayLog, Simulate, SimulationOutput};
+pub use values::{Moment, Output, Rate, parse_duration, parse_label, parse_moment, parse_ranks, parse_speed};
 
 use std::path::PathBuf;
 
@@ -71,9 +73,9 @@ pub struct Global {
 pub enum Command {
     /// Submit a job file
     Submit(Submit),
-    /// List jobs, nodes, tenants or the fabric
+    /// List jobs, nodes, tenants, queues, reservations or the fabric
     Get(Get),
-    /// Show everything about one job, node or tenant
+    /// Show everything about one job, node, tenant, queue or reservation
     Describe(Describe),
     /// Print what a job's ranks wrote
     Logs(Logs),
@@ -90,9 +92,10 @@ pub enum Command {
     #[command(subcommand)]
     Topology(TopologyCommand),
     Simulate(Simulate),
-    /// Create or replace what a file describes: Fabric, Tenant and Job documents
+    Replay(ReplayLog),
+    /// Create or replace what a file describes: Fabric, Tenant, Queue, Reservation and Job documents
     Apply(Apply),
-    /// Delete a job that has ended, a tenant, a node or the fabric
+    /// Delete a job that has ended, a tenant, a queue, a reservation, a node or the fabric
     Delete(Delete),
     /// Manage tenants, their quotas and the credentials of their users
     #[command(subcommand)]
@@ -100,6 +103,9 @@ pub enum Command {
     /// Let servers join, and take them in and out of use
     #[command(subcommand)]
     Node(NodeCommand),
+    /// Keep servers for tenants or for maintenance at a time to come
+    #[command(subcommand)]
+    Reserve(ReserveCommand),
     /// Show the rails, and take them out of use and back
     #[command(subcommand)]
     Rail(RailCommand),

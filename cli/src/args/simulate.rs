@@ -104,3 +104,16 @@ pub struct Simulate {
     #[arg(short, long, value_enum, default_value_t)]
     pub output: SimulationOutput,
 }
+
+/// Decide a log of decisions again, and prove that nothing differs
+///
+/// What the scheduler was told then is told to it again; every decision is compared with the log's, and every placement
+/// is proved by the independent checkers. Ends with 1 at the first difference or violation, and names it.
+#[derive(Debug, Args)]
+pub struct ReplayLog {
+    /// What simulate --log wrote; - reads standard input
+    pub file: PathBuf,
+    /// The fabric in place of the one in the log: a Fabric document, a cabling list or sizes, as for simulate
+    #[arg(long, value_name = "FILE|SIZES")]
+    pub fabric: Option<String>,
+}

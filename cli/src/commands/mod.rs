@@ -11,7 +11,9 @@ mod get;
 mod logs;
 mod node;
 mod plan;
+mod queue;
 mod rail;
+mod reserve;
 mod shell;
 mod simulate;
 mod submit;
@@ -42,6 +44,7 @@ pub fn run(cli: &Cli) -> Result<(), Error> {
         Command::Man { dir } => return shell::man(dir),
         Command::Fabric(command) => return fabric::run(command),
         Command::Simulate(args) => return simulate::simulate(args),
+        Command::Replay(args) => return simulate::replay(args),
         Command::Config(command) => return configuration::run(command, &Environment::of_process()),
         _ => {}
     }
@@ -75,6 +78,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Delete(args) => delete::run(args, &api()?).await,
         Command::Tenant(command) => tenant::run(command, &api()?, &cli.global, &env).await,
         Command::Node(command) => node::run(command, &api()?).await,
+        Command::Reserve(command) => reserve::run(command, &api()?).await,
         Command::Rail(command) => rail::run(command, &api()?).await,
         Command::Topology(command) => topology::run(command, api).await,
         Command::Health { output } => health(*output, &api()?).await,
@@ -86,7 +90,8 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         | Command::Man { .. }
         | Command::Config(_)
         | Command::Fabric(_)
-        | Command::Simulate(_) => Ok(()),
+        | Command::Simulate(_)
+        | Command::Replay(_) => Ok(()),
     }
 }
 

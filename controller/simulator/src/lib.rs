@@ -7,13 +7,16 @@
 //! 3. Every placement of every scheduler is proved by [`controller_scheduler::prove`], and where the job's document can say
 //!    what it asks for by [`controller_scheduler::check_placement`] as well, before it is held.
 //! 4. The same input gives the same output, to the byte.
+//! 5. The log of a run, decided again by the same code, gives the same placements; the first difference is named.
 
 pub mod bound;
 pub mod cut;
 pub mod dice;
+pub mod log;
 pub mod plot;
 pub mod policy;
 pub mod proof;
+pub mod replay;
 pub mod report;
 pub mod run;
 pub mod series;
@@ -25,6 +28,7 @@ pub mod trace;
 pub mod workload;
 
 pub use policy::{Act, Policy, Scheduler};
+pub use replay::{Replay, ReplayError, Replayed};
 pub use run::{Outcome, Row, Watch, run};
 pub use site::{Site, SiteError};
 pub use trace::{Decoder, Trace, TraceError, TraceJob};

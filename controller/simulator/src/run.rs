@@ -11,6 +11,7 @@ use proto_model::{Placement, Timestamp};
 
 use crate::{
     policy::{Act, Scheduler},
+    proof::{Claim, flaws},
     series::{Gauge, Series},
     site::{Site, fewest_pods},
     workload::{SimJob, Workload},
@@ -65,20 +66,16 @@ pub struct Outcome {
     pub end: Timestamp,
 }
 
-/// What is seen of a run while it runs, and of its inputs and decisions.
+/// What is seen of a run while it runs.
 pub trait Watch {
     /// So many jobs have ended.
-    fn ended(&mut self, _jobs: usize) {}
-    /// A job is queued.
-    fn submit(&mut self, _now: Timestamp, _job: &SimJob, _restarts: u32) {}
-    /// A job has ended, or was stopped.
-    fn end(&mut self, _now: Timestamp, _job: &SimJob) {}
-    /// A pass, and what it decided.
-    fn pass(&mut self, _now: Timestamp, _jobs: &[SimJob], _acts: &[Act]) {}
+    fn ended(&mut self, jobs: usize);
 }
 
 /// Nobody looks.
-impl Watch for () {}
+impl Watch for () {
+    fn ended(&mut self, _: usize) {}
+}
 
 /// Events in the order in which they are handled at one moment: what frees before what asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,15 +137,17 @@ pub fn run(
             this.events.peek().filter(|Reverse((time, _))| *time == at).copied()
         {
             this.events.pop();
-            this.event(event, now, scheduler, watch);
+            this.event(event, now, scheduler);
         }
         while jobs.get(next).is_some_and(|job| job.submit == at) {
-            this.submit(next, now, scheduler, watch);
+            this.submit(next, now, scheduler);
             next += 1;
         }
         let acts = scheduler.pass(&mut this.snapshot, jobs, now);
         passes += 1;
-        watch.pass(now, jobs, &acts);
+        for what in scheduler.breaches() {
+            this.told(format!("at {now}: {what}"));
+        }
         for act in acts {
             this.act(act, now);
         }
@@ -195,14 +194,13 @@ impl<'a> Loop<'a> {
         }
     }
 
-    fn submit(&mut self, job: usize, now: Timestamp, scheduler: &mut dyn Scheduler, watch: &mut dyn Watch) {
+    fn submit(&mut self, job: usize, now: Timestamp, scheduler: &mut dyn Scheduler) {
         self.queued[job] = now;
         self.gauge.queued += self.jobs[job].gpus();
-        watch.submit(now, &self.jobs[job], self.rows[job].restarts);
         scheduler.submit(job, self.jobs, now);
     }
 
-    fn event(&mut self, event: Event, now: Timestamp, scheduler: &mut dyn Scheduler, watch: &mut dyn Watch) {
+    fn event(&mut self, event: Event, now: Timestamp, scheduler: &mut dyn Scheduler) {
         let (job, restarts) = match event {
             Event::Ended(job, restarts) | Event::Stopped(job, restarts) => (job, restarts),
         };
@@ -214,7 +212,6 @@ impl<'a> Loop<'a> {
         let of = &self.jobs[job];
         self.snapshot.release(&of.id.tenant, &running.placement);
         self.change(&running.taken, false);
-        watch.end(now, of);
         let whole = matches!(event, Event::Ended(..));
         scheduler.end(job, self.jobs, now, whole);
         if whole {
@@ -233,7 +230,7 @@ impl<'a> Loop<'a> {
         let kept = done.saturating_sub(lost);
         self.left[job] = self.left[job].saturating_sub(kept) + policy.restart_cost.unwrap_or_default();
         self.rows[job].restarts += 1;
-        self.submit(job, now, scheduler, watch);
+        self.submit(job, now, scheduler);
     }
 
     fn act(&mut self, act: Act, now: Timestamp) {
@@ -256,7 +253,7 @@ impl<'a> Loop<'a> {
             self.flaw(job, now, "it is started twice".to_owned());
             return;
         }
-        for what in crate::proof::flaws(&self.snapshot, of, &placement) {
+        for what in flaws(&self.snapshot, &Claim::from(of), &placement) {
             self.flaw(job, now, what);
         }
         let nodes = of.nodes();
@@ -289,9 +286,13 @@ impl<'a> Loop<'a> {
     }
 
     fn flaw(&mut self, job: usize, now: Timestamp, what: String) {
+        self.told(format!("at {now}, job {}: {what}", self.jobs[job].id));
+    }
+
+    fn told(&mut self, what: String) {
         self.violations += 1;
         if self.told.len() < TOLD {
-            self.told.push(format!("at {now}, job {}: {what}", self.jobs[job].id));
+            self.told.push(what);
         }
     }
 

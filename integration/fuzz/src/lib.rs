@@ -19,6 +19,7 @@ pub mod rpc;
 pub mod store;
 mod take;
 pub mod topology;
+pub mod trace;
 pub mod wire;
 pub mod yaml;
 
@@ -26,7 +27,7 @@ pub mod yaml;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target; each name is also that of its seeds' folder.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 16] = [
     ("cabling", cabling::run),
     ("engine", engine::run),
     ("frames", frames::run),
@@ -40,6 +41,7 @@ pub const TARGETS: [Target; 15] = [
     ("rpc", rpc::run),
     ("store", store::run),
     ("topology", topology::run),
+    ("trace", trace::run),
     ("wire", wire::run),
     ("yaml", yaml::run),
 ];

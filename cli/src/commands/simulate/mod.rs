@@ -1,13 +1,15 @@
 //! Traces replayed on fabrics; no cluster is asked.
 
 mod inputs;
+mod log;
 mod progress;
 mod write;
 
 use std::thread;
 
 use controller_simulator::{
-    Mapping, Outcome, Policy, Settings, Site, Watch, Workload,
+    Mapping, Outcome, Policy, Scheduler, Settings, Site, Watch, Workload,
+    policy::ours::Ours,
     report::{FabricTold, Inputs, Report, TraceTold, WorkloadTold, csv},
     run,
 };
@@ -17,6 +19,7 @@ use crate::{
     error::Error,
     output::print,
 };
+pub use log::replay;
 use progress::Progress;
 
 /// `simulate`.
@@ -28,7 +31,16 @@ pub fn simulate(args: &Simulate) -> Result<(), Error> {
     let workload = Workload::new(&trace.jobs, &site, &settings(args))
         .map_err(|error| Error::Usage(format!("{}: {error}", trace.name)))?;
     let policies = policies(&args.policy);
-    let outcomes = all(&site, &workload, &policies, args.seed)?;
+    let mut log = args.log.as_deref().map(log::Log::create).transpose()?;
+    if log.is_some() && !policies.contains(&Policy::Ours) {
+        return Err(Error::Usage(
+            "--log is for --policy ours, which is not among those that were asked for".into(),
+        ));
+    }
+    let outcomes = all(&site, &workload, &policies, args.seed, log.as_mut())?;
+    if let Some(log) = log {
+        log.close()?;
+    }
     let inputs = Inputs {
         trace: TraceTold::new(&trace.name, trace.format, &trace.account),
         fabric: FabricTold::new(&site, fabric.faults, fabric.notes),
@@ -86,19 +98,30 @@ fn policies(said: &[PolicyArg]) -> Vec<Policy> {
 }
 
 /// Runs the schedulers beside each other; none sees anything of another.
-fn all(site: &Site, workload: &Workload, policies: &[Policy], seed: u64) -> Result<Vec<Outcome>, Error> {
+fn all(
+    site: &Site,
+    workload: &Workload,
+    policies: &[Policy],
+    seed: u64,
+    log: Option<&mut log::Log>,
+) -> Result<Vec<Outcome>, Error> {
+    let mut recorder = log.map(|log| log.recorder(site)).transpose()?;
     let progress = Progress::new(workload.jobs.len());
     let outcomes: Vec<Option<Outcome>> = thread::scope(|scope| {
-        let start = |policy: &Policy| {
+        let mut start = |policy: &Policy| {
             let (policy, mut bar) = (*policy, progress.bar(policy.name()));
+            let recorder = if policy == Policy::Ours { recorder.take() } else { None };
             scope.spawn(move || {
-                let mut scheduler = policy.scheduler(site, &workload.jobs, seed);
+                let mut scheduler: Box<dyn Scheduler + Send> = match recorder {
+                    Some(recorder) => Box::new(Ours::logged(site, &workload.jobs, recorder)),
+                    None => policy.scheduler(site, &workload.jobs, seed),
+                };
                 let outcome = run(site, workload, &mut *scheduler, &mut bar as &mut dyn Watch);
                 bar.done(&outcome);
                 outcome
             })
         };
-        let running: Vec<_> = policies.iter().map(start).collect();
+        let running: Vec<_> = policies.iter().map(&mut start).collect();
         running.into_iter().map(|thread| thread.join().ok()).collect()
     });
     let outcomes: Option<Vec<Outcome>> = outcomes.into_iter().collect();

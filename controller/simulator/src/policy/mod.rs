@@ -47,6 +47,11 @@ pub trait Scheduler {
     /// A server takes new jobs, or no longer does.
     fn node(&mut self, node: NodeIx, open: bool, now: Timestamp);
 
+    /// What an independent proof of its own found since it was asked last.
+    fn breaches(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// When time alone may change a decision.
     fn next_look(&self) -> Option<Timestamp> {
         None
@@ -86,7 +91,7 @@ impl Policy {
 
     /// A scheduler that has seen nothing yet.
     #[must_use]
-    pub fn scheduler(self, site: &Site, jobs: &[SimJob], seed: u64) -> Box<dyn Scheduler + Send> {
+    pub fn scheduler(self, site: &Site, jobs: &[SimJob], seed: u64) -> Box<dyn Scheduler + Send + 'static> {
         match self {
             Self::Ours => Box::new(ours::Ours::new(site, jobs)),
             Self::Easy => Box::new(easy::Easy::new(site)),

@@ -2,30 +2,34 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use controller_queue::{Book, Budget, Entry, Past, State, TenantDef};
+use controller_queue::{Book, Budget, Entry, Past, State, TenantDef, check};
 use controller_scheduler::{Placer, Snapshot};
 use controller_topology::NodeIx;
 use proto_model::{JobUid, TenantName, Timestamp};
 
 use super::{Act, Scheduler};
-use crate::{site::Site, workload::SimJob};
+use crate::{log::Recorder, site::Site, workload::SimJob};
 
 /// Jobs that one pass looks at.
 pub const DEPTH: usize = 256;
 
 /// `controller-queue` over `controller-scheduler`.
-pub struct Ours {
+pub struct Ours<'a> {
     book: Book,
     placer: Placer,
     by_uid: BTreeMap<JobUid, usize>,
     budget: Budget,
+    /// What the queue's own independent proof found.
+    breaches: Vec<String>,
+    /// With the servers, for their names.
+    log: Option<(Recorder<'a>, Snapshot)>,
 }
 
-impl Ours {
+impl<'a> Ours<'a> {
     /// With its tenants, and nothing queued.
     #[must_use]
     pub fn new(site: &Site, jobs: &[SimJob]) -> Self {
-        let mut book = Book::new(controller_queue::Policy::default());
+        let mut book = Book::new(policy());
         let limit = Some(u32::try_from(site.gpus()).unwrap_or(u32::MAX));
         let tenants: std::collections::BTreeSet<&TenantName> =
             jobs.iter().map(|job| &job.id.tenant).collect();
@@ -34,7 +38,19 @@ impl Ours {
         }
         let by_uid = jobs.iter().enumerate().map(|(at, job)| (job.uid, at)).collect();
         let budget = Budget { jobs: DEPTH, starts: usize::MAX };
-        Self { book, placer: Placer::default(), by_uid, budget }
+        let placer = Placer::default();
+        Self { book, placer, by_uid, budget, breaches: Vec::new(), log: None }
+    }
+
+    /// The same; what it is told and what it decides goes to a log.
+    #[must_use]
+    pub fn logged(site: &Site, jobs: &[SimJob], mut log: Recorder<'a>) -> Self {
+        let mut ours = Self::new(site, jobs);
+        for (tenant, def) in tenants(site, jobs) {
+            log.tenant(Timestamp(0), tenant, Some(&def));
+        }
+        ours.log = Some((log, site.snapshot.clone()));
+        ours
     }
 
     fn running(&mut self, uid: JobUid, change: impl FnOnce(&mut Entry)) {
@@ -44,6 +60,19 @@ impl Ours {
             self.book.set_job(uid, Some(Arc::new(entry)));
         }
     }
+}
+
+/// The numbers of the policy in simulations.
+#[must_use]
+pub fn policy() -> controller_queue::Policy {
+    controller_queue::Policy::default()
+}
+
+/// Every tenant may hold the whole cluster.
+fn tenants<'j>(site: &Site, jobs: &'j [SimJob]) -> BTreeMap<&'j TenantName, TenantDef> {
+    let limit = Some(u32::try_from(site.gpus()).unwrap_or(u32::MAX));
+    let def = || TenantDef { limit, ..TenantDef::default() };
+    jobs.iter().map(|job| (&job.id.tenant, def())).collect()
 }
 
 /// A job as the queue takes it.
@@ -61,23 +90,29 @@ pub fn entry(job: &SimJob, now: Timestamp) -> Entry {
     }
 }
 
-impl Scheduler for Ours {
+impl Scheduler for Ours<'_> {
     fn name(&self) -> &'static str {
         "ours"
     }
 
-    fn submit(&mut self, job: usize, jobs: &[SimJob], _: Timestamp) {
+    fn submit(&mut self, job: usize, jobs: &[SimJob], now: Timestamp) {
         let of = &jobs[job];
         // Who was stopped keeps its age.
         let entry = match self.book.job(of.uid) {
             Some(entry) => Entry { preempted: entry.preempted + 1, ..entry.waiting() },
             None => entry(of, of.submit),
         };
+        if let Some((log, snapshot)) = &mut self.log {
+            log.job(now, &entry, snapshot);
+        }
         self.book.set_job(of.uid, Some(Arc::new(entry)));
     }
 
     fn end(&mut self, job: usize, jobs: &[SimJob], now: Timestamp, whole: bool) {
         let uid = jobs[job].uid;
+        if let Some((log, _)) = &mut self.log {
+            log.end(now, uid, whole);
+        }
         let past = self.book.job(uid).and_then(|entry| Past::of(entry, now, whole));
         if let Some(past) = past {
             self.book.remember(&past);
@@ -87,8 +122,17 @@ impl Scheduler for Ours {
         }
     }
 
-    fn node(&mut self, _: NodeIx, _: bool, _: Timestamp) {
+    fn node(&mut self, node: NodeIx, open: bool, now: Timestamp) {
+        if let Some((log, snapshot)) = &mut self.log
+            && let Some(server) = snapshot.topology().server(node)
+        {
+            log.node(now, server.name.as_str(), open);
+        }
         self.book.nodes_changed();
+    }
+
+    fn breaches(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.breaches)
     }
 
     fn next_look(&self) -> Option<Timestamp> {
@@ -96,8 +140,17 @@ impl Scheduler for Ours {
     }
 
     fn pass(&mut self, snapshot: &mut Snapshot, _: &[SimJob], now: Timestamp) -> Vec<Act> {
+        let decided = self.book.pass(snapshot, &mut self.placer, now, self.budget);
+        if let Some((log, _)) = &mut self.log {
+            log.pass(now, self.budget.jobs, &decided);
+        }
+        if !decided.is_empty()
+            && let Err(breaches) = check::check(&self.book, &decided, now)
+        {
+            self.breaches.extend(breaches.iter().map(ToString::to_string));
+        }
         let mut acts = Vec::new();
-        for act in self.book.pass(snapshot, &mut self.placer, now, self.budget) {
+        for act in decided {
             match act {
                 controller_queue::Act::Start { uid, placement } => {
                     let Some(job) = self.by_uid.get(&uid).copied() else { continue };

@@ -1,0 +1,444 @@
+//! Jobs as lines: all that the scheduler looks at.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use controller_queue::{ArrayGroup, Entry, Run, State};
+use controller_scheduler::{
+    Arrange, Filter, Group, Need, Pattern, RailNeed, Snapshot, Term, Toleration, Within,
+};
+use controller_topology::{NodeIx, RailSet};
+use proto_model::{
+    JobId, JobName, NodeName, NodePlace, Placement, Preemption, Reason, ReservationName, Timestamp,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    PlacementLine,
+    words::{LineError, millis, node, queue, tenant, uid},
+};
+
+/// A job; times in milliseconds. What is absent was not asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JobLine {
+    /// When this was said.
+    pub at: u64,
+    /// Identity.
+    pub uid: String,
+    /// Whose.
+    pub tenant: String,
+    /// Its name.
+    pub name: String,
+    /// Servers.
+    pub nodes: u32,
+    /// Started with so many at least.
+    pub min_nodes: u32,
+    /// GPUs on each.
+    pub gpus: u32,
+    /// Ranks on each.
+    pub ranks: u32,
+    /// These rails, or any so many.
+    pub rails: RailsLine,
+    /// `leaves`, `pod`; absent: anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<PlaceLine>,
+    /// Groups inside the gang: size, place, required.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<(u32, PlaceLine, bool)>,
+    /// Over many pods.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub spread: bool,
+    /// Who talks to whom; absent: a ring.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<PatternLine>,
+    /// Nobody else on its servers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exclusive: bool,
+    /// Servers held idle.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub spares: u32,
+    /// Conditions on labels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub selector: Vec<TermLine>,
+    /// Taints that it puts up with: key, value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tolerations: Vec<(Option<String>, Option<String>)>,
+    /// Servers that it does not want.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
+    /// Its queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// Higher goes first.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub priority: i32,
+    /// When it was submitted.
+    pub submitted: u64,
+    /// Not to be started earlier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<u64>,
+    /// How long it will probably run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<u64>,
+    /// How long it may run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    /// Inside this reservation only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<String>,
+    /// The array that it is of, and how many of that run at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<(String, u32)>,
+    /// Why it must not start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hold: Vec<(String, String)>,
+    /// Jobs that it waits for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
+    /// It may be stopped for jobs of higher priority.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub preemptible: bool,
+    /// The signal that it gets then.
+    pub signal: i32,
+    /// Between signal and kill.
+    pub grace: u64,
+    /// The same where the job says it for preemption by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preemption_grace: Option<u64>,
+    /// It saves its work so often.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_every: Option<u64>,
+    /// What a restart costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart_cost: Option<u64>,
+    /// How often it was stopped.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub preempted: u32,
+    /// It holds a place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunLine>,
+}
+
+/// What a running job holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunLine {
+    /// Where.
+    pub placement: PlacementLine,
+    /// Since when.
+    pub started: u64,
+    /// It is being ended, until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<u64>,
+    /// When it saved its work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved: Option<u64>,
+}
+
+/// Which rails.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RailsLine {
+    /// These.
+    Exactly(Vec<u32>),
+    /// Any so many.
+    Any(u32),
+}
+
+/// A place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PlaceLine {
+    /// The same leaves.
+    Leaves,
+    /// One pod.
+    Pod,
+    /// Anywhere.
+    Fabric,
+}
+
+/// Who talks to whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PatternLine {
+    /// Neighbours.
+    Ring,
+    /// All.
+    All,
+    /// Groups of so many.
+    Pipeline(u32),
+}
+
+/// A condition on labels.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TermLine {
+    /// One of these values.
+    In(String, BTreeSet<String>),
+    /// None of these values.
+    NotIn(String, BTreeSet<String>),
+    /// There.
+    Exists(String),
+    /// Not there.
+    Absent(String),
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+fn is_none(number: &i32) -> bool {
+    *number == 0
+}
+
+fn place(within: Within) -> PlaceLine {
+    match within {
+        Within::Leaves => PlaceLine::Leaves,
+        Within::Pod => PlaceLine::Pod,
+        Within::Fabric => PlaceLine::Fabric,
+    }
+}
+
+fn within(place: PlaceLine) -> Within {
+    match place {
+        PlaceLine::Leaves => Within::Leaves,
+        PlaceLine::Pod => Within::Pod,
+        PlaceLine::Fabric => Within::Fabric,
+    }
+}
+
+impl JobLine {
+    /// Of a job as the queue has it.
+    #[must_use]
+    pub fn new(at: Timestamp, of: &Entry, snapshot: &Snapshot) -> Self {
+        let name = |node: &NodeIx| snapshot.topology().server(*node).map(|server| server.name.to_string());
+        let need = &of.need;
+        Self {
+            at: at.0,
+            uid: of.uid.to_string(),
+            tenant: of.id.tenant.to_string(),
+            name: of.id.name.to_string(),
+            nodes: need.nodes,
+            min_nodes: of.min_nodes,
+            gpus: need.gpus,
+            ranks: of.ranks_per_node,
+            rails: match need.rails {
+                RailNeed::Exactly(rails) => RailsLine::Exactly(rails.iter().collect()),
+                RailNeed::Any(count) => RailsLine::Any(count),
+            },
+            within: Some(place(need.within)).filter(|place| *place != PlaceLine::Fabric),
+            groups: need
+                .groups
+                .iter()
+                .map(|group| (group.size, place(group.within), group.required))
+                .collect(),
+            spread: need.arrange == Arrange::Spread,
+            pattern: match need.pattern {
+                Pattern::Ring => None,
+                Pattern::AllToAll => Some(PatternLine::All),
+                Pattern::Pipeline(size) => Some(PatternLine::Pipeline(size)),
+            },
+            exclusive: need.exclusive,
+            spares: need.spares,
+            selector: need.filter.selector.iter().map(term_line).collect(),
+            tolerations: need
+                .filter
+                .tolerations
+                .iter()
+                .map(|one| (one.key.clone(), one.value.clone()))
+                .collect(),
+            exclude: need.exclude.iter().filter_map(name).collect(),
+            queue: of.queue.as_ref().map(ToString::to_string),
+            priority: of.priority,
+            submitted: of.submitted.0,
+            not_before: of.not_before.map(|time| time.0),
+            expected: of.expected.map(millis),
+            limit: of.limit.map(millis),
+            reservation: of.reservation.as_ref().map(ToString::to_string),
+            array: of.array.as_ref().map(|group| (group.array.name.to_string(), group.at_once)),
+            hold: of.hold.iter().map(|reason| (reason.code.to_string(), reason.message.clone())).collect(),
+            after: of.after.iter().map(ToString::to_string).collect(),
+            preemptible: of.preemption.preemptible,
+            signal: of.preemption.signal,
+            grace: millis(of.grace),
+            preemption_grace: of.preemption.grace.map(millis),
+            checkpoint_every: of.preemption.checkpoint_every.map(millis),
+            restart_cost: of.preemption.restart_cost.map(millis),
+            preempted: of.preempted,
+            run: of.run().map(|run| RunLine {
+                placement: (&*run.placement).into(),
+                started: run.started.0,
+                ending: run.ending.map(|time| time.0),
+                saved: run.saved.map(|time| time.0),
+            }),
+        }
+    }
+
+    /// The job as the queue takes it. Servers are looked up in the snapshot.
+    ///
+    /// # Errors
+    /// [`LineError`] for names and numbers that cannot be.
+    pub fn entry(&self, snapshot: &Snapshot) -> Result<Entry, LineError> {
+        let id = JobId {
+            tenant: tenant(&self.tenant)?,
+            name: JobName::new(&self.name).map_err(|error| LineError::new("name", error))?,
+        };
+        let array = match &self.array {
+            Some((name, at_once)) => {
+                let name = JobName::new(name).map_err(|error| LineError::new("array", error))?;
+                let array = JobId { tenant: id.tenant.clone(), name };
+                Some(ArrayGroup { array, at_once: *at_once })
+            }
+            None => None,
+        };
+        let reservation = self.reservation.as_deref().map(ReservationName::new).transpose();
+        let run = self.run.as_ref().map(|run| run.run(snapshot)).transpose()?;
+        let time = |time: Option<u64>| time.map(Duration::from_millis);
+        Ok(Entry {
+            uid: uid(&self.uid)?,
+            id,
+            need: self.need(snapshot)?,
+            min_nodes: self.min_nodes,
+            ranks_per_node: self.ranks,
+            queue: self.queue.as_deref().map(queue).transpose()?,
+            priority: self.priority,
+            submitted: Timestamp(self.submitted),
+            not_before: self.not_before.map(Timestamp),
+            expected: time(self.expected),
+            limit: time(self.limit),
+            reservation: reservation.map_err(|error| LineError::new("reservation", error))?,
+            array,
+            hold: self
+                .hold
+                .iter()
+                .map(|(code, message)| Reason::new(code.clone(), message.clone()))
+                .collect(),
+            after: self.after.iter().map(|text| uid(text)).collect::<Result<_, _>>()?,
+            preemption: Preemption {
+                preemptible: self.preemptible,
+                grace: time(self.preemption_grace),
+                signal: self.signal,
+                checkpoint_every: time(self.checkpoint_every),
+                restart_cost: time(self.restart_cost),
+            },
+            grace: Duration::from_millis(self.grace),
+            preempted: self.preempted,
+            state: run.map_or(State::Waiting, State::Running),
+        })
+    }
+
+    fn need(&self, snapshot: &Snapshot) -> Result<Need, LineError> {
+        if self.nodes == 0 || self.min_nodes == 0 || self.min_nodes > self.nodes {
+            return Err(LineError::new(
+                "nodes",
+                "a gang has 1 server or more, and minNodes is not above nodes",
+            ));
+        }
+        let rails = match &self.rails {
+            RailsLine::Exactly(rails) if rails.iter().any(|rail| *rail >= RailSet::MAX) => {
+                return Err(LineError::new("rails", format!("{rails:?}; there are 64 at most")));
+            }
+            RailsLine::Exactly(rails) => RailNeed::Exactly(rails.iter().copied().collect()),
+            RailsLine::Any(count) => RailNeed::Any(*count),
+        };
+        let index = |name: &String| Ok(snapshot.topology().index(&node(name)?));
+        let exclude: Result<Vec<Option<NodeIx>>, LineError> = self.exclude.iter().map(index).collect();
+        let tolerations = self.tolerations.iter();
+        Ok(Need {
+            exclusive: self.exclusive,
+            within: self.within.map_or(Within::Fabric, within),
+            groups: self
+                .groups
+                .iter()
+                .map(|(size, place, required)| Group {
+                    size: *size,
+                    within: within(*place),
+                    required: *required,
+                })
+                .collect(),
+            arrange: if self.spread { Arrange::Spread } else { Arrange::Pack },
+            pattern: match self.pattern {
+                None | Some(PatternLine::Ring) => Pattern::Ring,
+                Some(PatternLine::All) => Pattern::AllToAll,
+                Some(PatternLine::Pipeline(size)) => Pattern::Pipeline(size),
+            },
+            spares: self.spares,
+            filter: Arc::new(Filter {
+                selector: self.selector.iter().map(term).collect(),
+                tolerations: tolerations
+                    .map(|(key, value)| Toleration { key: key.clone(), value: value.clone() })
+                    .collect(),
+            }),
+            exclude: exclude?.into_iter().flatten().collect(),
+            ..Need::plain(self.nodes, self.gpus, rails)
+        })
+    }
+}
+
+impl RunLine {
+    fn run(&self, snapshot: &Snapshot) -> Result<Run, LineError> {
+        let PlacementLine { rails, nodes, spares, pods, cut, exclusive, .. } = &self.placement;
+        let places = |list: &[(String, Vec<u32>)]| {
+            list.iter()
+                .map(|(name, gpus)| held(snapshot, &node(name)?, gpus, rails))
+                .collect::<Result<Vec<_>, _>>()
+        };
+        let placement = Placement {
+            nodes: places(nodes)?,
+            rails: rails.clone(),
+            pods: *pods,
+            spares: places(spares)?,
+            cut: *cut,
+            exclusive: *exclusive,
+            ..Placement::default()
+        };
+        Ok(Run {
+            placement: Arc::new(placement),
+            started: Timestamp(self.started),
+            ending: self.ending.map(Timestamp),
+            saved: self.saved.map(Timestamp),
+        })
+    }
+}
+
+/// What a job holds on a server: these GPUs, and its NICs on the rails.
+fn held(snapshot: &Snapshot, name: &NodeName, gpus: &[u32], rails: &[u32]) -> Result<NodePlace, LineError> {
+    let topology = snapshot.topology();
+    let server = topology.index(name).and_then(|node| topology.server(node));
+    let server = server.ok_or_else(|| LineError::new("run", format!("no server '{name}'")))?;
+    let nic = |rail: &u32| {
+        let port = server.ports.get(*rail as usize).copied().flatten()?;
+        let nic = server.inventory.nics.get(port.nic as usize)?;
+        Some(proto_model::NicPlace {
+            device: nic.device.clone(),
+            netdev: nic.netdev.clone(),
+            rail: nic.rail,
+            leaf: port.leaf.map_or_else(String::new, |leaf| topology.leaf_name(leaf).to_owned()),
+            address: nic.address,
+        })
+    };
+    Ok(NodePlace {
+        node: name.clone(),
+        pod: server.pod.map_or_else(String::new, |pod| topology.pod_name(pod).to_owned()),
+        gpus: gpus.to_vec(),
+        nics: rails.iter().filter_map(nic).collect(),
+    })
+}
+
+fn term_line(term: &Term) -> TermLine {
+    match term.clone() {
+        Term::In(key, values) => TermLine::In(key, values),
+        Term::NotIn(key, values) => TermLine::NotIn(key, values),
+        Term::Exists(key) => TermLine::Exists(key),
+        Term::Absent(key) => TermLine::Absent(key),
+    }
+}
+
+fn term(line: &TermLine) -> Term {
+    match line.clone() {
+        TermLine::In(key, values) => Term::In(key, values),
+        TermLine::NotIn(key, values) => Term::NotIn(key, values),
+        TermLine::Exists(key) => Term::Exists(key),
+        TermLine::Absent(key) => Term::Absent(key),
+    }
+}

@@ -1,0 +1,132 @@
+//! The log of decisions: what the scheduler was told and what it decided, a JSON object a line.
+//!
+//! The first line is the header: the version of the format, the fabric with its digest, and the numbers of the policy.
+//! Then come, in the order in which they happened, what the scheduler was told (`tenant`, `queue`, `reservation`, `job`,
+//! `end`, `node`) and a `pass` with what it decided. From the told lines alone [`replay`](crate::replay) decides again.
+//!
+//! Whoever writes such a log (the simulator, a controller) tells the book nothing that the log does not say, and
+//! everything in the same order.
+
+mod job;
+#[cfg(test)]
+mod tests;
+mod words;
+mod writer;
+
+use std::fmt::Write as _;
+
+use proto_model::Fabric;
+use serde::{Deserialize, Serialize};
+
+pub use job::{JobLine, RunLine};
+pub use words::{
+    ActLine, LineError, NodeLine, PlacementLine, PolicyLine, QueueLine, ReservationLine, ShapeLine,
+    TenantLine,
+};
+pub(crate) use words::{node, tenant, uid};
+pub use writer::Recorder;
+
+/// What the header's `format` says.
+pub const FORMAT: &str = "rail.decisions";
+/// The version that is written; no other one is read.
+pub const VERSION: u32 = 1;
+/// Bytes of a line at most.
+pub const MAX_LINE: usize = 64 << 20;
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "line", rename_all = "lowercase")]
+pub enum Line {
+    /// The first one.
+    Header(Header),
+    /// A tenant comes, changes or goes.
+    Tenant(TenantLine),
+    /// A queue comes, changes or goes.
+    Queue(QueueLine),
+    /// A reservation comes, changes or goes.
+    Reservation(ReservationLine),
+    /// A job is queued, changes, or (with `run`) holds a place already.
+    Job(Box<JobLine>),
+    /// A try of a job has ended.
+    End(EndLine),
+    /// A server takes jobs, or no longer does.
+    Node(NodeLine),
+    /// A look at the queue.
+    Pass(PassLine),
+}
+
+/// The first line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Header {
+    /// [`FORMAT`].
+    pub format: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// The fabric's name.
+    pub fabric: String,
+    /// Its [`digest`].
+    pub digest: String,
+    /// GPUs of each server, where no `node` line says otherwise.
+    pub gpus_per_node: u32,
+    /// The fabric's document, as the canonical JSON of the API has it; null where it is elsewhere.
+    pub document: serde_json::Value,
+    /// The numbers of the policy.
+    pub policy: PolicyLine,
+}
+
+/// A try of a job has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndLine {
+    /// When, in milliseconds.
+    pub at: u64,
+    /// Which job.
+    pub uid: String,
+    /// It has run to its own end; else it was stopped, and a `job` line queues it again if it is.
+    pub whole: bool,
+}
+
+/// A look at the queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PassLine {
+    /// When, in milliseconds.
+    pub at: u64,
+    /// Jobs that were looked at, at most.
+    pub depth: u64,
+    /// What was decided, in order.
+    pub acts: Vec<ActLine>,
+}
+
+/// A digest of a fabric: of its rails, leaves, spines, cables and what is down, whatever the order of their lines and
+/// however its cables are grouped. FNV-1a, 128 bits; it tells fabrics apart, it does not keep secrets.
+#[must_use]
+pub fn digest(fabric: &Fabric) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for rail in &fabric.rails {
+        lines.push(format!("rail {} {}", rail.index, rail.name));
+    }
+    for leaf in &fabric.leaves {
+        lines.push(format!("leaf {} {} {} {} {}", leaf.name, leaf.rail, leaf.pod, leaf.plane, leaf.down));
+    }
+    for spine in &fabric.spines {
+        lines.push(format!("spine {} {} {} {}", spine.name, spine.rail, spine.plane, spine.down));
+    }
+    for link in fabric.each_link() {
+        let place = format!("{} {} {} {}", link.node, link.nic, link.leaf, link.port);
+        lines.push(format!("link {place} {} {}", link.speed_mbps, link.down));
+    }
+    for up in &fabric.uplinks {
+        let ends = format!("{} {}", up.lower, up.upper);
+        lines.push(format!("uplink {ends} {} {} {}", up.cables, up.down, up.speed_mbps));
+    }
+    lines.sort_unstable();
+    let mut hash = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128;
+    for byte in lines.iter().flat_map(|line| line.bytes().chain([b'\n'])) {
+        hash = (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
+    }
+    let mut text = String::with_capacity(32);
+    let _ = write!(text, "{hash:032x}");
+    text
+}

@@ -1,0 +1,253 @@
+//! Logs say everything, and are decided again.
+
+use std::sync::{Arc, Mutex};
+
+use controller_queue::{Act, Book, Budget, Entry, Policy};
+use controller_scheduler::{Group, Need, Pattern, Placer, RailNeed, Snapshot, Term, Toleration, Within};
+use controller_topology::NodeIx;
+use proto_model::{Fabric, JobUid, Timestamp};
+
+use super::*;
+use crate::{
+    Replay, ReplayError, Settings, Workload, policy::ours::Ours, replay, run, tests, trace::TraceJob,
+};
+
+/// Two pods of 4 and 3 servers.
+fn healthy() -> Fabric {
+    tests::fabric(&[4, 3])
+}
+
+/// The same; a leaf of the second pod does not work, so that its servers are not on all rails.
+fn broken() -> Fabric {
+    let mut fabric = healthy();
+    fabric.leaves.iter_mut().filter(|leaf| leaf.name == "leaf-1-2").for_each(|leaf| leaf.down = true);
+    fabric
+}
+
+/// A day of jobs as a log.
+fn recorded(fabric: Fabric, jobs: &[TraceJob]) -> Vec<String> {
+    let site = crate::Site::new(fabric, 8).unwrap();
+    let workload = Workload::new(jobs, &site, &Settings::default()).unwrap();
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&lines);
+    let recorder =
+        Recorder::new(&site.fabric, 8, serde_json::Value::Null, &Policy::default(), move |line: &str| {
+            sink.lock().unwrap().push(line.to_owned());
+        });
+    let mut ours = Ours::logged(&site, &workload.jobs, recorder);
+    let outcome = run(&site, &workload, &mut ours, &mut ());
+    assert_eq!((outcome.violations, outcome.told), (0, Vec::new()));
+    drop(ours);
+    Arc::into_inner(lines).unwrap().into_inner().unwrap()
+}
+
+fn day() -> Vec<String> {
+    let jobs: Vec<(u64, u64, u32)> =
+        (0..200).map(|at| (at * 11, 5 + at * 53 % 400, [1, 3, 8, 16, 32][at as usize % 5])).collect();
+    recorded(healthy(), &tests::trace(&jobs))
+}
+
+fn replayed(
+    lines: &[String],
+    decider: Option<Box<dyn replay::Decider>>,
+) -> Result<crate::Replayed, ReplayError> {
+    replayed_on(healthy(), lines, decider)
+}
+
+fn replayed_on(
+    fabric: Fabric,
+    lines: &[String],
+    decider: Option<Box<dyn replay::Decider>>,
+) -> Result<crate::Replayed, ReplayError> {
+    let header = replay::header(&lines[0])?;
+    let mut replay = match decider {
+        Some(decider) => Replay::with(&header, fabric, decider)?,
+        None => Replay::new(&header, fabric)?,
+    };
+    lines[1..].iter().try_for_each(|line| replay.line(line))?;
+    Ok(replay.done())
+}
+
+#[test]
+fn a_day_is_decided_again_the_same() {
+    let lines = day();
+    let done = replayed(&lines, None).unwrap();
+    assert_eq!((done.lines as usize, done.jobs, done.placements), (lines.len(), 200, 200));
+    assert_eq!(lines, day(), "the log is the same to the byte");
+}
+
+#[test]
+fn the_first_difference_is_named() {
+    let lines = day();
+    let at = lines.iter().position(|line| line.contains("\"act\":\"start\"")).unwrap();
+    let mut changed = lines.clone();
+    changed[at] = changed[at].replacen("\"gpu00", "\"gpu09", 1);
+    let error = replayed(&changed, None).unwrap_err();
+    let ReplayError::Difference { line, which, what, .. } = &error else { panic!("{error}") };
+    assert_eq!((*line, *which), (at as u64 + 1, 1));
+    assert!(what.contains("gpu09"), "{what}");
+    // What was told is left out: the next pass decides otherwise.
+    let told = lines.iter().position(|line| line.contains("\"line\":\"job\"")).unwrap();
+    let mut changed = lines.clone();
+    changed.remove(told);
+    assert!(matches!(replayed(&changed, None), Err(ReplayError::Difference { .. })));
+}
+
+#[test]
+fn what_is_no_log_is_refused_with_its_line() {
+    let lines = day();
+    assert_eq!(replay::header("\n"), Err(ReplayError::Empty));
+    assert!(matches!(replay::header("{}"), Err(ReplayError::Line { line: 1, .. })));
+    assert!(matches!(replay::header(&lines[1]), Err(ReplayError::Line { line: 1, .. })));
+    let newer = lines[0].replace("\"version\":1", "\"version\":2");
+    assert!(matches!(replay::header(&newer), Err(ReplayError::Version { version: 2, .. })));
+    let header = replay::header(&lines[0]).unwrap();
+    let other = Replay::new(&header, tests::fabric(&[3, 4])).err().unwrap();
+    assert!(matches!(other, ReplayError::Fabric { .. }), "{other}");
+    for hostile in [
+        "x",
+        "{\"line\":\"end\",\"at\":0,\"uid\":\"x\",\"whole\":true}",
+        "{\"line\":\"end\",\"at\":0,\"uid\":\"00000000-0000-7000-8000-000000000000\",\"whole\":true}",
+        "{\"line\":\"node\",\"at\":0,\"node\":\"nobody\",\"open\":true}",
+        "{\"line\":\"tenant\",\"at\":0,\"tenant\":\"A B\",\"limit\":null,\"jobs\":null,\"guaranteed\":{\"pods\":0,\"nodes\":0,\"gpus\":0},\"weight\":1}",
+        &lines[0],
+    ] {
+        let mut changed = lines.clone();
+        changed.insert(1, hostile.to_owned());
+        assert!(matches!(replayed(&changed, None), Err(ReplayError::Line { line: 2, .. })), "{hostile}");
+    }
+    let mut backwards = lines.clone();
+    let last = backwards.pop().unwrap();
+    backwards.insert(2, last);
+    assert!(replayed(&backwards, None).is_err());
+}
+
+#[test]
+fn digests_tell_fabrics_apart_and_not_their_spelling() {
+    let fabric = healthy();
+    let mut spelled = fabric.clone();
+    spelled.links = spelled.each_link().collect();
+    spelled.link_groups.clear();
+    spelled.leaves.reverse();
+    assert_eq!(digest(&fabric), digest(&spelled));
+    spelled.links[5].down = true;
+    assert_ne!(digest(&fabric), digest(&spelled));
+}
+
+#[test]
+fn a_job_survives_its_line() {
+    let site = tests::site(&[4]);
+    let node = NodeIx::at(2);
+    let mut need = Need::plain(4, 4, RailNeed::Any(2));
+    need.within = Within::Pod;
+    need.groups = vec![Group { size: 2, within: Within::Leaves, required: true }];
+    need.pattern = Pattern::Pipeline(2);
+    need.exclusive = true;
+    need.spares = 1;
+    need.exclude = vec![node];
+    need.filter = Arc::new(controller_scheduler::Filter {
+        selector: vec![Term::NotIn("zone".into(), ["a".to_owned()].into()), Term::Exists("x".into())],
+        tolerations: vec![Toleration { key: Some("slow".into()), value: None }],
+    });
+    let job = &Workload::new(&tests::trace(&[(0, 5, 16)]), &site, &tests::as_is()).unwrap().jobs[0];
+    let plain = crate::policy::ours::entry(job, Timestamp(7));
+    let second = std::time::Duration::from_secs(1);
+    let entry = Entry {
+        need,
+        min_nodes: 2,
+        queue: Some(proto_model::QueueName::new("prod").unwrap()),
+        priority: -3,
+        not_before: Some(Timestamp(9)),
+        hold: vec![proto_model::Reason::new("Dependency", "waits")],
+        after: vec![job.uid],
+        preemption: proto_model::Preemption {
+            preemptible: true,
+            grace: Some(second),
+            signal: 10,
+            checkpoint_every: Some(second * 2),
+            restart_cost: Some(second * 3),
+        },
+        preempted: 4,
+        ..plain.clone()
+    };
+    for entry in [entry, plain] {
+        let line = JobLine::new(Timestamp(1), &entry, &site.snapshot);
+        let text = serde_json::to_string(&line).unwrap();
+        let back: JobLine = serde_json::from_str(&text).unwrap();
+        assert_eq!(back.entry(&site.snapshot).unwrap(), entry, "{text}");
+    }
+}
+
+/// A fault in what the production code sees.
+type Fault = fn(&mut Book, &mut Snapshot);
+
+/// The production code with a fault planted.
+struct Planted(Fault, Placer);
+
+impl replay::Decider for Planted {
+    fn pass(&mut self, book: &mut Book, snapshot: &mut Snapshot, now: Timestamp, depth: usize) -> Vec<Act> {
+        let (mut other, mut seen) = (book.clone(), snapshot.clone());
+        (self.0)(&mut other, &mut seen);
+        other.pass(&mut seen, &mut self.1, now, Budget { jobs: depth, starts: usize::MAX })
+    }
+}
+
+/// Replays the log that the faulty code would have written, so that nothing but the proof can tell.
+fn planted(fabric: &Fabric, mut lines: Vec<String>, fault: Fault) -> Result<crate::Replayed, ReplayError> {
+    for _ in 0..8 {
+        let decider = Box::new(Planted(fault, Placer::default()));
+        match replayed_on(fabric.clone(), &lines, Some(decider)) {
+            Err(ReplayError::Difference { line, what, .. }) => {
+                let now = what.split(", now it is ").nth(1).unwrap();
+                let acts = if now == "nothing" { "" } else { now };
+                let at = &mut lines[line as usize - 1];
+                let head = at.split("\"acts\":").next().unwrap().to_owned();
+                *at = format!("{head}\"acts\":[{acts}]}}\n");
+            }
+            other => return other,
+        }
+    }
+    panic!("the log does not settle")
+}
+
+#[test]
+fn without_a_fault_nothing_is_found() {
+    let jobs = tests::trace(&[(0, 50, 8), (1, 50, 32)]);
+    for fabric in [healthy(), broken()] {
+        let done = planted(&fabric, recorded(fabric.clone(), &jobs), |_, _| {}).unwrap();
+        assert_eq!(done.placements, 2);
+    }
+}
+
+/// The code that aligns gangs takes a leaf that is down for one that works.
+#[test]
+fn a_fault_in_the_alignment_is_found_by_the_proof() {
+    let jobs = tests::trace(&[(0, 50, 8), (1, 50, 32)]);
+    let lines = recorded(broken(), &jobs);
+    let found = planted(&broken(), lines, |_, seen| seen.set_fabric(Some(&healthy())));
+    let Err(ReplayError::Violation { what, .. }) = &found else { panic!("{found:?}") };
+    assert!(what.contains("rails") || what.contains("aligned"), "{what}");
+}
+
+/// The code that counts quotas forgets them.
+#[test]
+fn a_fault_in_the_quota_is_found_by_the_proof() {
+    let mut lines = recorded(healthy(), &tests::trace(&[(0, 50, 56), (1, 50, 8)]));
+    for line in lines.iter_mut().filter(|line| line.contains("\"line\":\"tenant\"")) {
+        *line = line.replace("\"limit\":56", "\"limit\":48");
+    }
+    let found = planted(&healthy(), lines, |book, _| {
+        for tenant in ["t0", "t1", "t2"] {
+            let tenant = proto_model::TenantName::new(tenant).unwrap();
+            book.set_tenant(&tenant, Some(controller_queue::TenantDef::default()));
+        }
+    });
+    let Err(ReplayError::Violation { what, .. }) = &found else { panic!("{found:?}") };
+    assert!(what.contains("would hold 56 GPUs of 48"), "{what}");
+}
+
+#[test]
+fn uids_are_told_as_they_are() {
+    let uid = JobUid::ordered(Timestamp(3), 0, [0; 8]);
+    assert_eq!(super::uid(&uid.to_string()), Ok(uid));
+}

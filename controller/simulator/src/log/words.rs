@@ -1,0 +1,413 @@
+//! Tenants, queues, reservations, places and acts as lines.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use controller_queue::{Policy, QueueDef, ReservationDef, ReservedNodes, TenantDef};
+use proto_model::{
+    JobUid, NicPlace, NodeName, NodePlace, Placement, QueueName, RankPlace, ReservationName, Shape,
+    TenantName, Timestamp,
+};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// A line that says something impossible.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{field}: {what}")]
+pub struct LineError {
+    /// Which field.
+    pub field: &'static str,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+impl LineError {
+    pub(crate) fn new(field: &'static str, what: impl ToString) -> Self {
+        Self { field, what: what.to_string() }
+    }
+}
+
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+pub(crate) fn tenant(text: &str) -> Result<TenantName, LineError> {
+    TenantName::new(text).map_err(|error| LineError::new("tenant", error))
+}
+
+pub(crate) fn node(text: &str) -> Result<NodeName, LineError> {
+    NodeName::new(text).map_err(|error| LineError::new("node", error))
+}
+
+pub(crate) fn uid(text: &str) -> Result<JobUid, LineError> {
+    text.parse().map_err(|error| LineError::new("uid", error))
+}
+
+pub(crate) fn queue(text: &str) -> Result<QueueName, LineError> {
+    QueueName::new(text).map_err(|error| LineError::new("queue", error))
+}
+
+/// Quota by usable shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ShapeLine {
+    /// Whole pods.
+    pub pods: u32,
+    /// Further whole servers.
+    pub nodes: u32,
+    /// Further GPUs.
+    pub gpus: u32,
+}
+
+impl From<Shape> for ShapeLine {
+    fn from(Shape { pods, nodes, gpus }: Shape) -> Self {
+        Self { pods, nodes, gpus }
+    }
+}
+
+impl From<ShapeLine> for Shape {
+    fn from(ShapeLine { pods, nodes, gpus }: ShapeLine) -> Self {
+        Self { pods, nodes, gpus }
+    }
+}
+
+/// The numbers of the policy; times in milliseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyLine {
+    /// Tenants that used less go first.
+    pub fair_share: bool,
+    /// Use counts half after this time.
+    pub half_life: u64,
+    /// Width of the plan's first steps.
+    pub step: u64,
+    /// Length of jobs of which nothing is known.
+    pub unknown: u64,
+    /// Jobs may be stopped for others.
+    pub preemption: bool,
+    /// How often at most.
+    pub preemptions_max: u32,
+    /// Guarantees are kept by stopping borrowers.
+    pub reclaim: bool,
+    /// When elastic jobs may grow; absent: never.
+    pub grow_after: Option<u64>,
+}
+
+impl From<&Policy> for PolicyLine {
+    fn from(of: &Policy) -> Self {
+        Self {
+            fair_share: of.fair_share,
+            half_life: millis(of.half_life),
+            step: millis(of.step),
+            unknown: millis(of.unknown),
+            preemption: of.preemption,
+            preemptions_max: of.preemptions_max,
+            reclaim: of.reclaim,
+            grow_after: of.grow_after.map(millis),
+        }
+    }
+}
+
+impl From<&PolicyLine> for Policy {
+    fn from(of: &PolicyLine) -> Self {
+        Self {
+            fair_share: of.fair_share,
+            half_life: Duration::from_millis(of.half_life),
+            step: Duration::from_millis(of.step),
+            unknown: Duration::from_millis(of.unknown),
+            preemption: of.preemption,
+            preemptions_max: of.preemptions_max,
+            reclaim: of.reclaim,
+            grow_after: of.grow_after.map(Duration::from_millis),
+        }
+    }
+}
+
+/// A tenant; without `def` it goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TenantLine {
+    /// When, in milliseconds.
+    pub at: u64,
+    /// Its name.
+    pub tenant: String,
+    /// It goes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gone: bool,
+    /// GPUs at most; absent: any number.
+    pub limit: Option<u32>,
+    /// Jobs at a time at most; absent: any number.
+    pub jobs: Option<u32>,
+    /// What it can always have.
+    pub guaranteed: ShapeLine,
+    /// Its share.
+    pub weight: u32,
+}
+
+impl TenantLine {
+    /// Of a tenant, or of its end.
+    #[must_use]
+    pub fn new(at: Timestamp, tenant: &TenantName, def: Option<&TenantDef>) -> Self {
+        let gone = def.is_none();
+        let def = def.cloned().unwrap_or_default();
+        Self {
+            at: at.0,
+            tenant: tenant.to_string(),
+            gone,
+            limit: def.limit,
+            jobs: def.jobs,
+            guaranteed: def.guaranteed.into(),
+            weight: def.weight,
+        }
+    }
+
+    pub(crate) fn def(&self) -> Option<TenantDef> {
+        let Self { limit, jobs, guaranteed, weight, .. } = *self;
+        (!self.gone).then_some(TenantDef { limit, jobs, guaranteed: guaranteed.into(), weight })
+    }
+}
+
+/// A queue; without `def` it goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueLine {
+    /// When, in milliseconds.
+    pub at: u64,
+    /// Whose.
+    pub tenant: String,
+    /// Its name.
+    pub queue: String,
+    /// It goes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gone: bool,
+    /// Absent: right below the tenant.
+    pub parent: Option<String>,
+    /// What its jobs can always have.
+    pub guaranteed: ShapeLine,
+    /// GPUs at most; absent: any number.
+    pub limit: Option<u32>,
+    /// Its share.
+    pub weight: u32,
+}
+
+impl QueueLine {
+    /// Of a queue, or of its end.
+    #[must_use]
+    pub fn new(at: Timestamp, tenant: &TenantName, name: &QueueName, def: Option<&QueueDef>) -> Self {
+        Self {
+            at: at.0,
+            tenant: tenant.to_string(),
+            queue: name.to_string(),
+            gone: def.is_none(),
+            parent: def.and_then(|def| Some(def.parent.as_ref()?.to_string())),
+            guaranteed: def.map_or_else(ShapeLine::default, |def| def.guaranteed.into()),
+            limit: def.and_then(|def| def.limit),
+            weight: def.map_or(1, |def| def.weight),
+        }
+    }
+
+    pub(crate) fn all(&self) -> Result<(TenantName, QueueName, Option<QueueDef>), LineError> {
+        let parent = self.parent.as_deref().map(queue).transpose()?;
+        let Self { gone, guaranteed, limit, weight, .. } = *self;
+        let def = (!gone).then_some(QueueDef { parent, guaranteed: guaranteed.into(), limit, weight });
+        Ok((tenant(&self.tenant)?, queue(&self.queue)?, def))
+    }
+}
+
+/// A reservation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReservationLine {
+    /// When this was said, in milliseconds.
+    pub at: u64,
+    /// Its name.
+    pub reservation: String,
+    /// It goes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gone: bool,
+    /// These servers; empty: so many as `count` says.
+    pub nodes: Vec<String>,
+    /// So many servers, in so many pods at most (0: any number).
+    pub count: Option<(u32, u32)>,
+    /// From when on, in milliseconds.
+    pub start: u64,
+    /// How long, in milliseconds.
+    pub duration: u64,
+    /// For whom.
+    pub tenants: Vec<String>,
+    /// For nobody.
+    pub maintenance: bool,
+    /// For people.
+    pub reason: String,
+}
+
+impl ReservationLine {
+    /// Of a reservation, or of its end.
+    #[must_use]
+    pub fn new(at: Timestamp, name: &ReservationName, def: Option<&ReservationDef>) -> Self {
+        let mut line = Self {
+            at: at.0,
+            reservation: name.to_string(),
+            gone: def.is_none(),
+            nodes: Vec::new(),
+            count: None,
+            start: 0,
+            duration: 0,
+            tenants: Vec::new(),
+            maintenance: false,
+            reason: String::new(),
+        };
+        if let Some(def) = def {
+            match &def.nodes {
+                ReservedNodes::Names(names) => line.nodes = names.iter().map(ToString::to_string).collect(),
+                ReservedNodes::Count { nodes, pods_at_most } => line.count = Some((*nodes, *pods_at_most)),
+            }
+            line.start = def.start.0;
+            line.duration = millis(def.duration);
+            line.tenants = def.tenants.iter().map(ToString::to_string).collect();
+            line.maintenance = def.maintenance;
+            line.reason.clone_from(&def.reason);
+        }
+        line
+    }
+
+    pub(crate) fn all(&self) -> Result<(ReservationName, Option<ReservationDef>), LineError> {
+        let name =
+            ReservationName::new(&self.reservation).map_err(|error| LineError::new("reservation", error))?;
+        if self.gone {
+            return Ok((name, None));
+        }
+        let nodes = match self.count {
+            Some((nodes, pods_at_most)) => ReservedNodes::Count { nodes, pods_at_most },
+            None => ReservedNodes::Names(self.nodes.iter().map(|name| node(name)).collect::<Result<_, _>>()?),
+        };
+        let tenants: Result<BTreeSet<TenantName>, LineError> =
+            self.tenants.iter().map(|name| tenant(name)).collect();
+        let def = ReservationDef {
+            nodes,
+            start: Timestamp(self.start),
+            duration: Duration::from_millis(self.duration),
+            tenants: tenants?,
+            maintenance: self.maintenance,
+            reason: self.reason.clone(),
+        };
+        Ok((name, Some(def)))
+    }
+}
+
+/// A server takes jobs, or no longer does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeLine {
+    /// When, in milliseconds.
+    pub at: u64,
+    /// Which.
+    pub node: String,
+    /// Takes jobs.
+    pub open: bool,
+}
+
+/// One act.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "act", rename_all = "lowercase")]
+pub enum ActLine {
+    /// A job starts.
+    Start {
+        /// Which.
+        uid: String,
+        /// Where.
+        placement: PlacementLine,
+    },
+    /// A job is stopped for another.
+    Preempt {
+        /// Which.
+        victim: String,
+        /// For whom.
+        by: String,
+        /// Between signal and kill, in milliseconds.
+        grace: u64,
+    },
+    /// An elastic job goes on with another number of servers.
+    Resize {
+        /// Which.
+        uid: String,
+        /// With how many.
+        nodes: u32,
+    },
+}
+
+impl From<&controller_queue::Act> for ActLine {
+    fn from(act: &controller_queue::Act) -> Self {
+        use controller_queue::Act;
+        match act {
+            Act::Start { uid, placement } => {
+                Self::Start { uid: uid.to_string(), placement: placement.into() }
+            }
+            Act::Preempt { victim, by, grace, .. } => {
+                Self::Preempt { victim: victim.to_string(), by: by.to_string(), grace: millis(*grace) }
+            }
+            Act::Shrink { victim: uid, nodes, .. } | Act::Grow { uid, nodes, .. } => {
+                Self::Resize { uid: uid.to_string(), nodes: *nodes }
+            }
+        }
+    }
+}
+
+/// A place. Ranks follow from it and are kept as a digest.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlacementLine {
+    /// Rails, ascending.
+    pub rails: Vec<u32>,
+    /// Servers in rank order, each with its GPUs.
+    pub nodes: Vec<(String, Vec<u32>)>,
+    /// Servers held idle.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spares: Vec<(String, Vec<u32>)>,
+    /// Pods.
+    pub pods: u32,
+    /// Weighted cut.
+    pub cut: u64,
+    /// Nobody else on its servers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exclusive: bool,
+    /// Digest of NICs, leaves and rank map.
+    pub ranks: String,
+}
+
+impl From<&Placement> for PlacementLine {
+    fn from(of: &Placement) -> Self {
+        let places = |places: &[NodePlace]| -> Vec<(String, Vec<u32>)> {
+            places.iter().map(|place| (place.node.to_string(), place.gpus.clone())).collect()
+        };
+        Self {
+            rails: of.rails.clone(),
+            nodes: places(&of.nodes),
+            spares: places(&of.spares),
+            pods: of.pods,
+            cut: of.cut,
+            exclusive: of.exclusive,
+            ranks: ranks(of),
+        }
+    }
+}
+
+/// FNV-1a of everything that a place says beside servers and GPUs.
+fn ranks(of: &Placement) -> String {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut add = |text: &str| {
+        for byte in text.bytes().chain([0]) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    };
+    for place in of.nodes.iter().chain(&of.spares) {
+        add(&place.pod);
+        for NicPlace { device, rail, leaf, .. } in &place.nics {
+            add(device);
+            add(&rail.to_string());
+            add(leaf);
+        }
+    }
+    for RankPlace { rank, node, local_rank, gpus, nic, rail, leaf } in &of.ranks {
+        add(&format!("{rank} {node} {local_rank} {gpus:?} {nic} {rail} {leaf}"));
+    }
+    format!("{hash:016x}")
+}

@@ -1,0 +1,77 @@
+//! Writes a log.
+
+use controller_queue::{Act, Entry, Policy, TenantDef};
+use controller_scheduler::Snapshot;
+use proto_model::{Fabric, JobUid, TenantName, Timestamp};
+
+use super::{
+    ActLine, EndLine, FORMAT, Header, JobLine, Line, NodeLine, PassLine, TenantLine, VERSION, digest,
+};
+
+/// Where lines go, each with its end.
+type Sink<'a> = Box<dyn FnMut(&str) + Send + 'a>;
+
+/// Writes lines as they happen.
+pub struct Recorder<'a> {
+    sink: Sink<'a>,
+}
+
+impl<'a> Recorder<'a> {
+    /// Begins a log: the header goes to the sink at once. `document` is the fabric as canonical JSON, or null.
+    #[must_use]
+    pub fn new(
+        fabric: &Fabric,
+        gpus_per_node: u32,
+        document: serde_json::Value,
+        policy: &Policy,
+        sink: impl FnMut(&str) + Send + 'a,
+    ) -> Self {
+        let header = Header {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            fabric: fabric.name.clone(),
+            digest: digest(fabric),
+            gpus_per_node,
+            document,
+            policy: policy.into(),
+        };
+        let mut recorder = Self { sink: Box::new(sink) };
+        recorder.line(&Line::Header(header));
+        recorder
+    }
+
+    /// One line.
+    pub fn line(&mut self, line: &Line) {
+        // Nothing in a line can fail to be JSON: its keys are texts.
+        if let Ok(mut text) = serde_json::to_string(line) {
+            text.push('\n');
+            (self.sink)(&text);
+        }
+    }
+
+    /// A tenant comes, changes or goes.
+    pub fn tenant(&mut self, at: Timestamp, tenant: &TenantName, def: Option<&TenantDef>) {
+        self.line(&Line::Tenant(TenantLine::new(at, tenant, def)));
+    }
+
+    /// A job is queued, changes, or runs already.
+    pub fn job(&mut self, at: Timestamp, entry: &Entry, snapshot: &Snapshot) {
+        self.line(&Line::Job(Box::new(JobLine::new(at, entry, snapshot))));
+    }
+
+    /// A try of a job has ended.
+    pub fn end(&mut self, at: Timestamp, uid: JobUid, whole: bool) {
+        self.line(&Line::End(EndLine { at: at.0, uid: uid.to_string(), whole }));
+    }
+
+    /// A server takes jobs, or no longer does.
+    pub fn node(&mut self, at: Timestamp, node: &str, open: bool) {
+        self.line(&Line::Node(NodeLine { at: at.0, node: node.to_owned(), open }));
+    }
+
+    /// A look at the queue, and what was decided.
+    pub fn pass(&mut self, at: Timestamp, depth: usize, acts: &[Act]) {
+        let acts: Vec<ActLine> = acts.iter().map(ActLine::from).collect();
+        self.line(&Line::Pass(PassLine { at: at.0, depth: depth as u64, acts }));
+    }
+}

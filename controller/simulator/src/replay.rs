@@ -1,0 +1,347 @@
+//! A log decided again: what the scheduler was told is told to the production code once more, and what it decides now is
+//! compared with what it decided then, and proved.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use controller_queue::{Act, Book, Budget, Entry, Past, Policy, State, check};
+use controller_scheduler::{Gate, Placer, Snapshot};
+use proto_model::{Fabric, JobUid, Placement, TenantName, Timestamp};
+use thiserror::Error;
+
+use crate::{
+    log::{self, ActLine, EndLine, Header, JobLine, Line, LineError, NodeLine, PassLine},
+    proof::{Claim, flaws},
+    site::{Site, SiteError},
+};
+
+/// Why a log does not prove what it says. Lines count from 1.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum ReplayError {
+    /// Nothing in it.
+    #[error("the log is empty")]
+    Empty,
+    /// Not a line of a log.
+    #[error("line {line}: {what}")]
+    Line {
+        /// Which.
+        line: u64,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Another version.
+    #[error(
+        "line 1: format {format:?} version {version}; this reads {:?} version {}",
+        log::FORMAT,
+        log::VERSION
+    )]
+    Version {
+        /// What it says it is.
+        format: String,
+        /// And which version.
+        version: u32,
+    },
+    /// Another fabric.
+    #[error("the log was made on fabric '{name}' ({digest}), this is '{other}' ({actual})")]
+    Fabric {
+        /// The log's.
+        name: String,
+        /// Its digest.
+        digest: String,
+        /// What was given.
+        other: String,
+        /// Its digest.
+        actual: String,
+    },
+    /// The fabric cannot be used.
+    #[error("{0}")]
+    Site(#[from] SiteError),
+    /// What is decided now is not what was decided then.
+    #[error("line {line}, at {at}, decision {which}: {what}")]
+    Difference {
+        /// Line of the pass.
+        line: u64,
+        /// When.
+        at: Timestamp,
+        /// Which decision of the pass, from 1.
+        which: usize,
+        /// Both.
+        what: String,
+    },
+    /// What was decided breaks a rule.
+    #[error("line {line}, at {at}: the independent proof found: {what}")]
+    Violation {
+        /// Line of the pass.
+        line: u64,
+        /// When.
+        at: Timestamp,
+        /// Which rule.
+        what: String,
+    },
+}
+
+/// What was replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Replayed {
+    /// Lines.
+    pub lines: u64,
+    /// Jobs that were queued.
+    pub jobs: u64,
+    /// Passes.
+    pub passes: u64,
+    /// Decisions that are the same.
+    pub decisions: u64,
+    /// Of these, placements, each proved.
+    pub placements: u64,
+}
+
+/// What decides again. The controller's own code is [`Production`]; tests put others here.
+pub trait Decider {
+    /// What is to be done now; the snapshot is put back.
+    fn pass(&mut self, book: &mut Book, snapshot: &mut Snapshot, now: Timestamp, depth: usize) -> Vec<Act>;
+}
+
+/// The controller's own code.
+#[derive(Debug, Default)]
+pub struct Production(Placer);
+
+impl Decider for Production {
+    fn pass(&mut self, book: &mut Book, snapshot: &mut Snapshot, now: Timestamp, depth: usize) -> Vec<Act> {
+        book.pass(snapshot, &mut self.0, now, Budget { jobs: depth, starts: usize::MAX })
+    }
+}
+
+/// A replay, line by line.
+pub struct Replay {
+    snapshot: Snapshot,
+    book: Book,
+    held: BTreeMap<JobUid, (TenantName, Arc<Placement>)>,
+    decider: Box<dyn Decider>,
+    now: Timestamp,
+    line: u64,
+    done: Replayed,
+}
+
+/// Reads the header, so that the fabric can be found that it is about.
+///
+/// # Errors
+/// [`ReplayError`] where the line is no header of a version that is read.
+pub fn header(line: &str) -> Result<Header, ReplayError> {
+    if line.trim().is_empty() {
+        return Err(ReplayError::Empty);
+    }
+    let wrong =
+        |error: serde_json::Error| ReplayError::Line { line: 1, what: format!("not a header: {error}") };
+    match serde_json::from_str(line).map_err(wrong)? {
+        Line::Header(header) if header.format == log::FORMAT && header.version == log::VERSION => Ok(header),
+        Line::Header(Header { format, version, .. }) => Err(ReplayError::Version { format, version }),
+        _ => Err(ReplayError::Line { line: 1, what: "the first line is the header".to_owned() }),
+    }
+}
+
+impl Replay {
+    /// Begins behind the header, on the fabric that it is about.
+    ///
+    /// # Errors
+    /// [`ReplayError`] where the fabric is another one.
+    pub fn new(header: &Header, fabric: Fabric) -> Result<Self, ReplayError> {
+        Self::with(header, fabric, Box::new(Production::default()))
+    }
+
+    /// The same with something else that decides.
+    ///
+    /// # Errors
+    /// [`ReplayError`] where the fabric is another one.
+    pub fn with(header: &Header, fabric: Fabric, decider: Box<dyn Decider>) -> Result<Self, ReplayError> {
+        let actual = log::digest(&fabric);
+        if actual != header.digest {
+            let (name, digest) = (header.fabric.clone(), header.digest.clone());
+            return Err(ReplayError::Fabric { name, digest, other: fabric.name, actual });
+        }
+        let site = Site::new(fabric, header.gpus_per_node)?;
+        Ok(Self {
+            snapshot: site.snapshot,
+            book: Book::new(Policy::from(&header.policy)),
+            held: BTreeMap::new(),
+            decider,
+            now: Timestamp(0),
+            line: 1,
+            done: Replayed { lines: 1, ..Replayed::default() },
+        })
+    }
+
+    /// The next line.
+    ///
+    /// # Errors
+    /// [`ReplayError`] with the line, at the first thing that is wrong or different.
+    pub fn line(&mut self, text: &str) -> Result<(), ReplayError> {
+        self.line += 1;
+        self.done.lines += 1;
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        let line: Line = serde_json::from_str(text).map_err(|error| self.wrong(error))?;
+        let at = match &line {
+            Line::Header(_) => return Err(self.wrong("a second header")),
+            Line::Tenant(line) => line.at,
+            Line::Queue(line) => line.at,
+            Line::Reservation(line) => line.at,
+            Line::Job(line) => line.at,
+            Line::End(line) => line.at,
+            Line::Node(line) => line.at,
+            Line::Pass(line) => line.at,
+        };
+        if at < self.now.0 {
+            return Err(self.wrong(format!("time runs backwards, from {} to {}", self.now, Timestamp(at))));
+        }
+        self.now = Timestamp(at);
+        self.tell(&line)
+    }
+
+    /// What was replayed so far.
+    #[must_use]
+    pub fn done(&self) -> Replayed {
+        self.done
+    }
+
+    fn wrong(&self, what: impl ToString) -> ReplayError {
+        ReplayError::Line { line: self.line, what: what.to_string() }
+    }
+
+    fn violation(&self, what: impl Into<String>) -> ReplayError {
+        ReplayError::Violation { line: self.line, at: self.now, what: what.into() }
+    }
+
+    fn tell(&mut self, line: &Line) -> Result<(), ReplayError> {
+        let told = match line {
+            Line::Header(_) => Ok(()),
+            Line::Tenant(line) => log::tenant(&line.tenant).map(|tenant| {
+                let def = line.def();
+                let quota = def.as_ref().map(|def| def.limit.unwrap_or(u32::MAX));
+                self.snapshot.set_quota(&tenant, quota);
+                self.book.set_tenant(&tenant, def);
+            }),
+            Line::Queue(line) => {
+                line.all().map(|(tenant, queue, def)| self.book.set_queue(&tenant, &queue, def))
+            }
+            Line::Reservation(line) => line.all().map(|(name, def)| self.book.set_reservation(&name, def)),
+            Line::Job(line) => return self.job(line),
+            Line::End(line) => return self.end(line),
+            Line::Node(line) => self.node(line),
+            Line::Pass(line) => return self.pass(line),
+        };
+        told.map_err(|error| self.wrong(error))
+    }
+
+    fn job(&mut self, line: &JobLine) -> Result<(), ReplayError> {
+        let entry = line.entry(&self.snapshot).map_err(|error| self.wrong(error))?;
+        self.done.jobs += u64::from(entry.run().is_none());
+        if let Some((tenant, placement)) = self.held.remove(&entry.uid) {
+            self.snapshot.release(&tenant, &placement);
+        }
+        if let State::Running(run) = &entry.state {
+            self.snapshot.hold(&entry.id.tenant, &run.placement);
+            self.held.insert(entry.uid, (entry.id.tenant.clone(), Arc::clone(&run.placement)));
+        }
+        self.book.set_job(entry.uid, Some(Arc::new(entry)));
+        Ok(())
+    }
+
+    fn end(&mut self, line: &EndLine) -> Result<(), ReplayError> {
+        let uid = log::uid(&line.uid).map_err(|error| self.wrong(error))?;
+        let Some(entry) = self.book.job(uid) else {
+            return Err(self.wrong(format!("job {uid} ends and is not known")));
+        };
+        if let Some(past) = Past::of(entry, self.now, line.whole) {
+            self.book.remember(&past);
+        }
+        if let Some((tenant, placement)) = self.held.remove(&uid) {
+            self.snapshot.release(&tenant, &placement);
+        }
+        if line.whole {
+            self.book.set_job(uid, None);
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, line: &NodeLine) -> Result<(), LineError> {
+        let name = log::node(&line.node)?;
+        if self.snapshot.topology().index(&name).is_none() {
+            return Err(LineError { field: "node", what: format!("no server '{name}'") });
+        }
+        self.snapshot.set_gate(&name, Gate { unschedulable: !line.open, ..Gate::default() });
+        self.book.nodes_changed();
+        Ok(())
+    }
+
+    fn pass(&mut self, line: &PassLine) -> Result<(), ReplayError> {
+        let depth = usize::try_from(line.depth).unwrap_or(usize::MAX);
+        let acts = self.decider.pass(&mut self.book, &mut self.snapshot, self.now, depth);
+        self.done.passes += 1;
+        self.compare(&line.acts, &acts)?;
+        if !acts.is_empty()
+            && let Err(breaches) = check::check(&self.book, &acts, self.now)
+        {
+            let told: Vec<String> = breaches.iter().map(ToString::to_string).collect();
+            return Err(self.violation(told.join("; ")));
+        }
+        for act in acts {
+            self.done.decisions += 1;
+            match act {
+                Act::Start { uid, placement } => self.start(uid, placement)?,
+                Act::Preempt { victim: uid, grace, .. }
+                | Act::Shrink { victim: uid, grace, .. }
+                | Act::Grow { uid, grace, .. } => {
+                    let until = self.now.plus(grace);
+                    self.change(uid, |entry| {
+                        if let State::Running(run) = &mut entry.state {
+                            run.ending = Some(until);
+                        }
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn compare(&self, then: &[ActLine], now: &[Act]) -> Result<(), ReplayError> {
+        for at in 0..then.len().max(now.len()) {
+            let (then, now) = (then.get(at), now.get(at).map(ActLine::from));
+            if then != now.as_ref() {
+                let told = |act: Option<&ActLine>| {
+                    act.map_or_else(
+                        || "nothing".to_owned(),
+                        |act| serde_json::to_string(act).unwrap_or_default(),
+                    )
+                };
+                let what = format!("the log has {}, now it is {}", told(then), told(now.as_ref()));
+                return Err(ReplayError::Difference { line: self.line, at: self.now, which: at + 1, what });
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, uid: JobUid, placement: Placement) -> Result<(), ReplayError> {
+        let Some(entry) = self.book.job(uid).cloned() else {
+            return Err(self.violation(format!("job {uid} starts and is not known")));
+        };
+        let claim = Claim::of(&entry);
+        if let Some(what) = flaws(&self.snapshot, &claim, &placement).into_iter().next() {
+            return Err(self.violation(format!("job {}: {what}", entry.id)));
+        }
+        self.done.placements += 1;
+        self.snapshot.hold(&entry.id.tenant, &placement);
+        let placement = Arc::new(placement);
+        self.held.insert(uid, (entry.id.tenant.clone(), Arc::clone(&placement)));
+        let now = self.now;
+        self.change(uid, |entry| *entry = entry.running(placement, now));
+        Ok(())
+    }
+
+    fn change(&mut self, uid: JobUid, change: impl FnOnce(&mut Entry)) {
+        if let Some(entry) = self.book.job(uid) {
+            let mut entry = Entry::clone(entry);
+            change(&mut entry);
+            self.book.set_job(uid, Some(Arc::new(entry)));
+        }
+    }
+}
