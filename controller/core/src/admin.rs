@@ -6,10 +6,13 @@ use std::{
     time::Duration,
 };
 
-use proto_model::{Fabric, Health, Inventory, Node, NodeName, Observed, QueueName, Quota, Reason, Tenant, TenantName};
+use proto_model::{
+    Fabric, Health, Inventory, Node, NodeName, Observed, QueueName, Quota, Reason, Tenant, TenantName,
+};
 
 use crate::{
     attempt::Blame,
+    bench::is_drained,
     error::CoreError,
     event::{Key, NodeChange, Reply, ToNode},
     records::TokenRecord,
@@ -140,8 +143,12 @@ impl Step<'_> {
             return Ok(Reply::Node(node));
         }
         wanted.generation += 1;
+        let leaves = is_drained(&wanted) && !is_drained(&node);
         let node = Arc::new(wanted);
         self.state.set_node(name, Some(Arc::clone(&node)));
+        if leaves {
+            self.leave(name);
+        }
         self.freed();
         Ok(Reply::Node(node))
     }

@@ -5,10 +5,14 @@ use std::{sync::Arc, time::Duration};
 
 use proto_model::{JobUid, Node, NodeName, Reason, Taint, Timestamp, Work};
 
-use crate::{error::CoreError, event::Reply, records::Attempt, repair::first_to_fail, state::JobEntry, step::Step};
+use crate::{
+    error::CoreError, event::Reply, records::{Attempt, Outcome}, repair::first_to_fail, state::JobEntry, step::Step,
+};
 
 /// The taint of a benched node; a job that tolerates it may run there all the same.
 pub const BENCHED: &str = "railyard.io/benched";
+/// The taint that drains a node: jobs that can be moved leave it, the others end there; no new one comes.
+pub const DRAINED: &str = "railyard.io/drain";
 /// Tries that a node may fail within [`WITHIN`] before it is benched.
 const STRIKES: usize = 3;
 /// So long a failure counts.
@@ -32,16 +36,27 @@ pub(crate) fn taints(node: &Node) -> std::collections::BTreeSet<Taint> {
     taints
 }
 
+/// Whether an administrator wants a node's jobs to leave it.
+pub(crate) fn is_drained(node: &Node) -> bool {
+    node.taints.iter().any(|taint| taint.key == DRAINED)
+}
+
 impl Step<'_> {
     /// A try has ended: the node that failed it is remembered, and benched if it has done so too often.
     pub(crate) fn count_strike(&mut self, uid: JobUid, attempt: &Attempt) {
         let Some(ending) = &attempt.ending else { return };
+        // What happens while a try ends that was stopped on purpose is nobody's failure.
+        if matches!(ending.outcome, Outcome::Preempt | Outcome::Cancel) {
+            return;
+        }
         let Some(name) = first_to_fail(&ending.causes) else { return };
         let code = ending.causes.iter().find(|cause| cause.scope == format!("node/{name}"));
         let code = code.map(|cause| cause.code.to_string()).unwrap_or_default();
         let Some(mut link) = self.state.base.links.get(&name).cloned() else { return };
         let (now, attempt) = (self.now, attempt.attempt);
-        link.strikes.retain(|strike| now.since(strike.time) < WITHIN && (strike.uid, strike.attempt) != (uid, attempt));
+        link.strikes.retain(|strike| {
+            now.since(strike.time) < WITHIN && (strike.uid, strike.attempt) != (uid, attempt)
+        });
         link.strikes.push(Strike { time: now, uid, attempt, code });
         let strikes = link.strikes.clone();
         if strikes.len() >= STRIKES {
@@ -54,7 +69,9 @@ impl Step<'_> {
     }
 
     fn bench(&mut self, name: &NodeName, strikes: &[Strike]) {
-        let Some(node) = self.state.base.nodes.get(name).filter(|node| node.benched.is_none()) else { return };
+        let Some(node) = self.state.base.nodes.get(name).filter(|node| node.benched.is_none()) else {
+            return;
+        };
         let mut codes: Vec<&str> = strikes.iter().map(|strike| strike.code.as_str()).collect();
         codes.sort_unstable();
         codes.dedup();

@@ -173,7 +173,11 @@ impl State {
         self.journal.undo.push(Undo::Decisions(seq, old));
     }
 
-    pub(crate) fn swap_decisions(&mut self, seq: u64, new: Option<Arc<DecisionRow>>) -> Option<Arc<DecisionRow>> {
+    pub(crate) fn swap_decisions(
+        &mut self,
+        seq: u64,
+        new: Option<Arc<DecisionRow>>,
+    ) -> Option<Arc<DecisionRow>> {
         let old = self.base.decisions.remove(&seq);
         for record in old.iter().flat_map(|row| &row.records) {
             self.index.decisions -= 1;
@@ -203,19 +207,24 @@ impl State {
             if !self.index.names.contains_key(id) {
                 return Err(CoreError::JobNotFound { id: id.clone() });
             }
-            let message = format!("nothing is recorded of job '{id}' any more; leave `at` out to hear of now");
+            let message =
+                format!("nothing is recorded of job '{id}' any more; leave `at` out to hear of now");
             return Err(CoreError::Invalid { field: "at", message });
         };
         let of_row = |seq: &u64| {
             let row = self.base.decisions.get(seq)?;
-            Some(row.records.iter().filter(|record| record.id == *id).map(|record| (row.time, record.clone())))
+            Some(
+                row.records.iter().filter(|record| record.id == *id).map(|record| (row.time, record.clone())),
+            )
         };
         let mut decisions: Vec<(Timestamp, DecisionRecord)> =
             rows.iter().filter_map(of_row).flatten().filter(|(time, _)| *time <= at).collect();
         if decisions.is_empty() {
             let first = rows.first().and_then(|seq| self.base.decisions.get(seq)).map(|row| row.time);
             let ahead = first.map_or(0, |first| first.since(at).as_secs());
-            let message = format!("nothing is recorded of job '{id}' at that time; the first decision came {ahead} s later");
+            let message = format!(
+                "nothing is recorded of job '{id}' at that time; the first decision came {ahead} s later"
+            );
             return Err(CoreError::Invalid { field: "at", message });
         }
         decisions.drain(..decisions.len().saturating_sub(SHOWN));

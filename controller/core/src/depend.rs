@@ -5,7 +5,9 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use proto_model::{Dependency, DependencyWhen, Job, JobId, JobName, JobUid, Phase, Reason, TenantName, Timestamp};
+use proto_model::{
+    Dependency, DependencyWhen, Job, JobId, JobName, JobUid, Phase, Reason, TenantName, Timestamp,
+};
 
 use crate::{
     arrays::{Progress, array_of},
@@ -46,7 +48,9 @@ fn answer(progress: Option<Progress>, when: DependencyWhen) -> Answer {
         DependencyWhen::Started if progress.started == progress.all => Answer::Met,
         DependencyWhen::Started if progress.missed > 0 => Answer::Never("has ended without ever starting"),
         DependencyWhen::Failed if all_ended && progress.failed == 0 => Answer::Never("has not failed"),
-        DependencyWhen::Succeeded | DependencyWhen::Ended | DependencyWhen::Failed if all_ended => Answer::Met,
+        DependencyWhen::Succeeded | DependencyWhen::Ended | DependencyWhen::Failed if all_ended => {
+            Answer::Met
+        }
         _ => Answer::Open,
     }
 }
@@ -195,14 +199,18 @@ impl Step<'_> {
     /// Jobs that wait for those that moved on in this step are looked at soon.
     pub(crate) fn wake_dependents(&mut self) {
         for uid in std::mem::take(&mut self.moved) {
-            let Some(job) = self.state.base.jobs.get(&uid).map(|entry| Arc::clone(&entry.job)) else { continue };
+            let Some(job) = self.state.base.jobs.get(&uid).map(|entry| Arc::clone(&entry.job)) else {
+                continue;
+            };
             let array = array_of(&job).map(|(id, _)| id);
             for id in [Some(&job.id), array.as_ref()].into_iter().flatten() {
                 let waiting: Vec<JobUid> =
                     self.state.index.dependents.get(id).into_iter().flatten().copied().collect();
                 waiting.into_iter().for_each(|uid| self.wake(uid));
             }
-            if let Some(array) = array.filter(|_| job.spec.array.as_ref().is_some_and(|array| array.at_once > 0)) {
+            if let Some(array) =
+                array.filter(|_| job.spec.array.as_ref().is_some_and(|array| array.at_once > 0))
+            {
                 self.wake_element(&array);
             }
         }
@@ -219,7 +227,9 @@ impl Step<'_> {
 
     fn wake(&mut self, uid: JobUid) {
         let now = self.now;
-        if let Some(entry) = self.entry(uid).filter(|entry| entry.held && entry.due.is_none_or(|due| due > now)) {
+        if let Some(entry) =
+            self.entry(uid).filter(|entry| entry.held && entry.due.is_none_or(|due| due > now))
+        {
             self.state.set_job(uid, Some(JobEntry { due: Some(now), ..entry }));
         }
     }

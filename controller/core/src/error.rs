@@ -76,7 +76,9 @@ pub enum CoreError {
         path: Vec<JobName>,
     },
     /// Another job waits for how this one has ended.
-    #[error("job '{by}' waits for job '{id}'; cancel '{by}', or delete '{id}' when that has started or ended")]
+    #[error(
+        "job '{by}' waits for job '{id}'; cancel '{by}', or delete '{id}' when that has started or ended"
+    )]
     JobNeeded {
         /// Which should be removed.
         id: JobId,
@@ -132,7 +134,9 @@ pub enum CoreError {
         nearest: Option<QueueName>,
     },
     /// The queue is in use.
-    #[error("queue '{tenant}/{queue}' has {within} queues within it and {jobs} jobs that have not ended; delete and end those first")]
+    #[error(
+        "queue '{tenant}/{queue}' has {within} queues within it and {jobs} jobs that have not ended; delete and end those first"
+    )]
     QueueBusy {
         /// Whose.
         tenant: TenantName,
@@ -315,9 +319,11 @@ impl CoreError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Invalid { .. } | Self::Contradiction { .. } | Self::DependencyCycle { .. } | Self::FabricInvalid { .. } | Self::RailAmbiguous { .. } => {
-                ErrorKind::Invalid
-            }
+            Self::Invalid { .. }
+            | Self::Contradiction { .. }
+            | Self::DependencyCycle { .. }
+            | Self::FabricInvalid { .. }
+            | Self::RailAmbiguous { .. } => ErrorKind::Invalid,
             Self::JobNotFound { .. }
             | Self::ElementNotFound { .. }
             | Self::DependencyUnknown { .. }

@@ -8,8 +8,8 @@ use std::{
 
 use proto_model::{
     Assignment, Drain, DrainTarget, Fabric, Inventory, Job, JobId, JobName, JobSpec, JobUid, Node, NodeName,
-    Observation, Phase, Queue, QueueName, Quota, Reason, RequestId, Reservation, ReservationName, Taint, Tenant,
-    TenantName, Timestamp,
+    Observation, Phase, Queue, QueueName, Quota, Reason, RequestId, Reservation, ReservationName, Taint,
+    Tenant, TenantName, Timestamp,
 };
 
 use crate::{

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use controller_queue::Marks;
 use proto_model::{
-    Drain, DrainTarget, Fabric, JobUid, Node, NodeName, Queue, QueueName, RequestId, Reservation, ReservationName,
-    Tenant, TenantName,
+    Drain, DrainTarget, Fabric, JobUid, Node, NodeName, Queue, QueueName, RequestId, Reservation,
+    ReservationName, Tenant, TenantName,
 };
 
 use crate::{

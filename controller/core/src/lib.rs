@@ -54,10 +54,11 @@ mod tests;
 
 pub use config::Config;
 pub use decisions::{DecisionRecord, DecisionRow};
-pub use error::{CoreError, ErrorKind};
 pub use documents::QueueUsage;
+pub use error::{CoreError, ErrorKind};
 pub use event::{
-    Event, Key, Naming, NextTick, NodeChange, Output, Push, Register, Reply, Stored, Submit, ToNode, Transition, Write,
+    Event, Key, Naming, NextTick, NodeChange, Output, Push, Register, Reply, Stored, Submit, ToNode,
+    Transition, Write,
 };
 pub use explain::{Detail, Holding};
 pub use load::LoadError;

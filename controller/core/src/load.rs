@@ -117,7 +117,10 @@ impl State {
                 if status.placement.is_none() {
                     find("it is placed, and its placement is missing");
                 }
-                let places = status.placement.iter().flat_map(|placement| placement.nodes.iter().chain(&placement.spares));
+                let places = status
+                    .placement
+                    .iter()
+                    .flat_map(|placement| placement.nodes.iter().chain(&placement.spares));
                 for place in places {
                     let node = &place.node;
                     let twice = place.gpus.iter().any(|gpu| !gpus.insert((node.clone(), *gpu)))
@@ -131,8 +134,13 @@ impl State {
             }
             let due = due_at_start(&job, attempt.as_ref(), &self.config, now);
             self.versions.insert(Key::Job(id.clone()), version);
-            let entry =
-                JobEntry { job: Arc::new(job), attempt: attempt.map(Arc::new), due, held: false, tally: Tally::default() };
+            let entry = JobEntry {
+                job: Arc::new(job),
+                attempt: attempt.map(Arc::new),
+                due,
+                held: false,
+                tally: Tally::default(),
+            };
             self.swap_job(uid, Some(entry));
         }
         self.remember_ended();

@@ -16,6 +16,7 @@ use proto_model::{Health, JobUid, NodeName, Observed, Phase, RailLoss, RailState
 
 use crate::{
     attempt::{Blame, gang},
+    bench::is_drained,
     event::ToNode,
     records::{Attempt, Outcome},
     state::{JobEntry, Link, State},
@@ -48,8 +49,10 @@ impl State {
         for node in gang(entry).map(|(_, node)| node).chain(spares) {
             let index = topology.index(node);
             let open = index.is_some_and(|ix| self.index.snapshot.capacity(ix).gate.is_open());
-            let benched = self.base.nodes.get(node).is_some_and(|node| node.benched.is_some());
-            let usable = index.and_then(|ix| topology.server(ix)).map_or(RailSet::EMPTY, |server| server.usable);
+            let benched =
+                self.base.nodes.get(node).is_some_and(|node| node.benched.is_some() || is_drained(node));
+            let usable =
+                index.and_then(|ix| topology.server(ix)).map_or(RailSet::EMPTY, |server| server.usable);
             if !open || benched {
                 lost.insert(node.clone(), Loss::Node);
             } else if !usable.covers(rails) {
@@ -105,7 +108,8 @@ impl Step<'_> {
         let placement = job.status.placement.as_ref()?;
         let lost = self.state.losses(entry, attempt);
         let left = job.spec.failure.max_replacements - job.status.replaced;
-        let nodes = lost.keys().filter(|node| placement.nodes.iter().any(|place| place.node == **node)).count();
+        let nodes =
+            lost.keys().filter(|node| placement.nodes.iter().any(|place| place.node == **node)).count();
         if nodes == 0 || nodes > left as usize {
             return None;
         }
@@ -189,7 +193,9 @@ impl Step<'_> {
     }
 
     fn add_cause(&mut self, uid: JobUid, cause: Reason) {
-        let Some(ending) = self.entry(uid).and_then(|entry| entry.attempt.as_ref()?.ending.clone()) else { return };
+        let Some(ending) = self.entry(uid).and_then(|entry| entry.attempt.as_ref()?.ending.clone()) else {
+            return;
+        };
         self.end_attempt(uid, ending.outcome, ending.grace, vec![cause]);
     }
 
@@ -238,7 +244,8 @@ impl Step<'_> {
         if down.is_empty() {
             return;
         }
-        let message = format!("node '{name}' has lost rails {down}, and the job's policy is {}", policy.as_str());
+        let message =
+            format!("node '{name}' has lost rails {down}, and the job's policy is {}", policy.as_str());
         let cause = Reason::new("RailLost", message).scope(format!("node/{name}")).since(self.now);
         match policy {
             RailLoss::Fail => self.fail(uid, Blame::Infrastructure, vec![cause]),
@@ -248,6 +255,22 @@ impl Step<'_> {
                 self.stop_attempt(uid, Outcome::Move, grace, preemption.signal, vec![cause]);
             }
             RailLoss::Move | RailLoss::Continue => {}
+        }
+    }
+
+    /// A node is drained: jobs that let nodes be replaced, or that may be stopped for others, go on elsewhere.
+    pub(crate) fn leave(&mut self, name: &NodeName) {
+        for uid in self.jobs_on(name) {
+            let Some(entry) = self.entry(uid) else { continue };
+            let ends = entry.attempt.as_ref().is_none_or(|attempt| attempt.ending.is_some());
+            let preemption = entry.job.spec.preemption;
+            if ends || !(self.state.replaces(&entry) || preemption.preemptible) {
+                continue;
+            }
+            let message = format!("node '{name}' is drained, and the job can go on elsewhere");
+            let cause = Reason::new("NodeDrained", message).scope(format!("node/{name}")).since(self.now);
+            let grace = preemption.grace.unwrap_or(entry.job.spec.grace_period);
+            self.stop_attempt(uid, Outcome::Move, grace, preemption.signal, vec![cause]);
         }
     }
 

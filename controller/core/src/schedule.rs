@@ -58,7 +58,11 @@ impl Step<'_> {
     }
 
     fn name_of(&self, uid: JobUid) -> String {
-        self.state.base.jobs.get(&uid).map_or_else(|| "another job".to_owned(), |entry| format!("job '{}'", entry.job.id))
+        self.state
+            .base
+            .jobs
+            .get(&uid)
+            .map_or_else(|| "another job".to_owned(), |entry| format!("job '{}'", entry.job.id))
     }
 
     fn preempt(
@@ -124,7 +128,8 @@ impl Step<'_> {
         });
         let key = JobKey::new(self.random());
         let attempt = entry.job.status.attempt;
-        entry.attempt = Some(Arc::new(Attempt { uid, attempt, key, peers: Vec::new(), since: self.now, ending: None }));
+        entry.attempt =
+            Some(Arc::new(Attempt { uid, attempt, key, peers: Vec::new(), since: self.now, ending: None }));
         entry.due = Some(self.now.plus(self.state.config.prepare_timeout));
         self.state.set_job(uid, Some(entry));
         self.push_wishes(uid);

@@ -9,8 +9,9 @@ use controller_queue::Book;
 use controller_scheduler::{Placer, QueueKey, Snapshot};
 use controller_topology::RailSet;
 use proto_model::{
-    AlgorithmChoice, Drain, DrainTarget, Fabric, Job, JobId, JobUid, Node, NodeName, Observed, RailBytes,
-    RailEndpoint, RailReport, Queue, QueueName, RankExit, Reason, RequestId, Reservation, ReservationName, RunResult, Tenant, TenantName, Timestamp,
+    AlgorithmChoice, Drain, DrainTarget, Fabric, Job, JobId, JobUid, Node, NodeName, Observed, Queue,
+    QueueName, RailBytes, RailEndpoint, RailReport, RankExit, Reason, RequestId, Reservation,
+    ReservationName, RunResult, Tenant, TenantName, Timestamp,
 };
 
 use crate::{
@@ -235,7 +236,10 @@ impl State {
         let now = (schedule.wanted || orphans).then_some(Timestamp::default());
         let requests = index.request_times.first().map(|(time, ..)| time.plus(self.config.request_retention));
         let tokens = index.token_times.first().map(|(time, _)| *time);
-        [now, schedule.look, index.due.first().map(|(time, _)| *time), requests, tokens].into_iter().flatten().min()
+        [now, schedule.look, index.due.first().map(|(time, _)| *time), requests, tokens]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// How much one step does from now on, in place of what the configuration says: deadlines of one Tick, placements of

@@ -16,8 +16,15 @@ pub type Rng<'a> = dyn FnMut(&mut [u8]) + 'a;
 /// What follows from `event`. Total: no event in any state panics; a refused event changes nothing.
 pub fn step(state: &mut State, event: Event, now: Timestamp, rng: &mut Rng<'_>) -> Output {
     let mark = state.journal.undo.len();
-    let mut step =
-        Step { state, now, rng, out: Output::default(), hold_back: None, moved: BTreeSet::new(), later: false };
+    let mut step = Step {
+        state,
+        now,
+        rng,
+        out: Output::default(),
+        hold_back: None,
+        moved: BTreeSet::new(),
+        later: false,
+    };
     let asked = !matches!(
         event,
         Event::AgentHeartbeat { .. }
@@ -76,9 +83,7 @@ impl Step<'_> {
             Event::DeleteTenant { name } => self.delete_tenant(&name),
             Event::ApplyQueue { queue, dry_run } => self.apply_queue(*queue, dry_run),
             Event::DeleteQueue { tenant, name } => self.delete_queue(&tenant, &name),
-            Event::ApplyReservation { reservation, dry_run } => {
-                self.apply_reservation(*reservation, dry_run)
-            }
+            Event::ApplyReservation { reservation, dry_run } => self.apply_reservation(*reservation, dry_run),
             Event::DeleteReservation { name } => self.delete_reservation(&name),
             Event::ApplyFabric { fabric, dry_run } => self.apply_fabric(*fabric, dry_run),
             Event::DeleteFabric => self.delete_fabric(),

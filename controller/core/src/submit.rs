@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use controller_queue::{Act, Book, Budget};
 use controller_scheduler::{Ask, Decision, Pass, Placer, QueueKey, Wait};
 use proto_model::{
-    ArrayPlace, ArraySpec, Gang, Job, JobId, JobName, JobSpec, JobStatus, JobUid, Phase, Quota, Reason, RequestId, TenantName,
-    Timestamp, Work,
+    ArrayPlace, ArraySpec, Gang, Job, JobId, JobName, JobSpec, JobStatus, JobUid, Phase, Quota, Reason,
+    RequestId, TenantName, Timestamp, Work,
 };
 
 use crate::{
@@ -59,7 +59,8 @@ impl Step<'_> {
     fn submit_one(&mut self, submit: Submit, id: JobId) -> Result<Reply, CoreError> {
         self.state.feasible(&id, &submit.spec, self.now)?;
         let uid = self.next_uid();
-        let mut entry = fresh_entry(self.now, uid, id.clone(), *submit.spec, submit.labels, submit.trace_parent);
+        let mut entry =
+            fresh_entry(self.now, uid, id.clone(), *submit.spec, submit.labels, submit.trace_parent);
         self.state.hold_back_new(&mut entry, self.now);
         if let Some(request) = submit.request {
             self.remember_request(submit.tenant, request, submit.digest, uid, id);
@@ -83,8 +84,10 @@ impl Step<'_> {
         for index in indices {
             let id = element(&array.tenant, &array.name, *index)?;
             let uid = self.next_uid();
-            let spec =
-                JobSpec { array: Some(ArraySpec { indices: vec![*index], at_once }), ..(*submit.spec).clone() };
+            let spec = JobSpec {
+                array: Some(ArraySpec { indices: vec![*index], at_once }),
+                ..(*submit.spec).clone()
+            };
             let place = ArrayPlace { array: array.name.clone(), index: *index, size };
             let (labels, trace) = (submit.labels.clone(), submit.trace_parent.clone());
             let mut entry = fresh_entry(self.now, uid, id, spec, labels, trace);
@@ -130,7 +133,14 @@ impl Step<'_> {
         Ok(Some(Reply::Job { job: Arc::clone(&entry.job), existed: true }))
     }
 
-    fn remember_request(&mut self, tenant: TenantName, request: RequestId, digest: [u8; 32], uid: JobUid, id: JobId) {
+    fn remember_request(
+        &mut self,
+        tenant: TenantName,
+        request: RequestId,
+        digest: [u8; 32],
+        uid: JobUid,
+        id: JobId,
+    ) {
         let key = (tenant.clone(), request.clone());
         let record = RequestRecord { tenant, request, digest, uid, id, time: self.now };
         self.state.set_request(key, Some(Arc::new(record)));
@@ -419,7 +429,9 @@ fn check_array(spec: &JobSpec, config: &Config) -> Result<(), CoreError> {
     }
     if array.indices.len() > config.max_array {
         let (count, most) = (array.indices.len(), config.max_array);
-        return invalid(format!("{count} elements are more than the {most} that an array may have (max_array)"));
+        return invalid(format!(
+            "{count} elements are more than the {most} that an array may have (max_array)"
+        ));
     }
     if !array.indices.is_sorted_by(|a, b| a < b) {
         return invalid("indices must ascend, each once".to_owned());

@@ -9,7 +9,8 @@ use std::{
 use controller_queue::{Entry, TenantDef};
 use controller_scheduler::Gate;
 use proto_model::{
-    Drain, DrainTarget, Fabric, Health, Job, JobId, JobName, JobUid, Node, NodeName, Phase, RequestId, Tenant, TenantName,
+    Drain, DrainTarget, Fabric, Health, Job, JobId, JobName, JobUid, Node, NodeName, Phase, RequestId,
+    Tenant, TenantName,
 };
 
 use crate::{

@@ -59,7 +59,8 @@ fn gives_up(job: &Job, node: &NodeName) -> bool {
     let (status, scope) = (&job.status, format!("node/{node}"));
     let lost = status.reasons.iter().any(|reason| reason.code == "NodeLost" && reason.scope == scope);
     let placement = status.placement.as_ref().filter(|_| status.phase.holds());
-    let elsewhere = placement.is_some_and(|placement| placement.nodes.iter().all(|place| place.node != *node));
+    let elsewhere =
+        placement.is_some_and(|placement| placement.nodes.iter().all(|place| place.node != *node));
     job.spec.failure.replace != Replace::Never && (lost || elsewhere)
 }
 

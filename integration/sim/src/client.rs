@@ -125,11 +125,7 @@ impl World {
                     small(rng.range(0..4)),
                 )
             },
-            placement: PlacementRequest {
-                spares,
-                exclusive: rng.chance(100),
-                ..PlacementRequest::default()
-            },
+            placement: PlacementRequest { spares, exclusive: rng.chance(100), ..PlacementRequest::default() },
             // Perhaps on one that there is not (yet): then it is refused.
             after: if rng.chance(200) { after(rng.range(0..at + 1), rng.below(4)) } else { Vec::new() },
             begin: rng.chance(100).then(|| Timestamp(now + rng.range(0..30_000))),

@@ -39,7 +39,9 @@ fn wish(key: Key, w: W) -> Assignment {
     let wish = match w {
         W::P => Wish::Prepared { spec, placement, key: secret },
         W::R => Wish::Running { spec, placement, key: secret, peers: Vec::new() },
-        W::S(secs) => Wish::Stopped { grace: Duration::from_secs(secs), signal: 0, reason: "cancelled".into() },
+        W::S(secs) => {
+            Wish::Stopped { grace: Duration::from_secs(secs), signal: 0, reason: "cancelled".into() }
+        }
     };
     let id = JobId { tenant: TenantName::new("t").unwrap(), name: JobName::new("j").unwrap() };
     Assignment { uid: key.uid, attempt: key.attempt, id, wish, trace_parent: String::new() }

@@ -11,7 +11,8 @@ fn array(text: &str, nodes: u32, gpus: u32) -> JobSpec {
 }
 
 fn after(spec: JobSpec, jobs: &[(&str, DependencyWhen)]) -> JobSpec {
-    let on = |(job, when): &(&str, DependencyWhen)| Dependency { job: JobName::new(job).unwrap(), when: *when };
+    let on =
+        |(job, when): &(&str, DependencyWhen)| Dependency { job: JobName::new(job).unwrap(), when: *when };
     JobSpec { after: jobs.iter().map(on).collect(), ..spec }
 }
 
@@ -57,9 +58,8 @@ fn parts_of_an_array_are_cancelled_and_removed() {
     let cancel = |indices: &[u32]| Event::Cancel { id: id("a"), indices: indices.to_vec(), grace: None };
     let delete = |indices: &[u32]| Event::DeleteJob { id: id("a"), indices: indices.to_vec() };
     w.ok(cancel(&[3, 7, 8, 9]));
-    let cancelled = |w: &World| {
-        w.state.array(&id("a")).filter(|job| job.status.phase == Phase::Cancelled).count()
-    };
+    let cancelled =
+        |w: &World| w.state.array(&id("a")).filter(|job| job.status.phase == Phase::Cancelled).count();
     assert_eq!(cancelled(&w), 4);
     let error = w.refused(cancel(&[2, 12]));
     assert!(error.to_string().contains("no element 12; it has 10 elements from 0 to 9"), "{error}");
@@ -86,10 +86,12 @@ fn an_array_comes_whole_or_not_at_all() {
     let long = "x".repeat(62);
     assert!(matches!(w.refused(submit(&long, array("1-20", 1, 1))), CoreError::Invalid { .. }));
     // Repeated: the same.
-    let Reply::Job { job, existed: false } = w.ok(submit_as("red", "d", array("1-3", 1, 0), Some(("r", 1)))) else {
+    let Reply::Job { job, existed: false } = w.ok(submit_as("red", "d", array("1-3", 1, 0), Some(("r", 1))))
+    else {
         panic!()
     };
-    let Reply::Job { job: again, existed: true } = w.ok(submit_as("red", "d", array("1-3", 1, 0), Some(("r", 1))))
+    let Reply::Job { job: again, existed: true } =
+        w.ok(submit_as("red", "d", array("1-3", 1, 0), Some(("r", 1))))
     else {
         panic!()
     };
@@ -133,7 +135,11 @@ fn what_can_never_be_met_ends_the_whole_chain() {
     assert_eq!((w.phase("b"), w.phase("d")), (Phase::Pending, Phase::Reserved));
     end(&mut w, "a-2", 1);
     assert_eq!((w.phase("b"), w.phase("c")), (Phase::Failed, Phase::Failed));
-    assert!(w.job("c").status.reasons[0].message.contains("'b' has failed"), "{:?}", w.job("c").status.reasons);
+    assert!(
+        w.job("c").status.reasons[0].message.contains("'b' has failed"),
+        "{:?}",
+        w.job("c").status.reasons
+    );
     // One that comes too late ends as well.
     w.submit("e", after(spec(1, 1), &[("a", Succeeded)]));
     w.tick(Duration::from_millis(1));
@@ -151,7 +157,13 @@ fn unknown_jobs_circles_and_removal_are_refused() {
     assert!(error.to_string().contains("wait for itself: 'x' waits for 'x'"), "{error}");
     let looped = after(array("1-3", 1, 1), &[("y-2", Ended)]);
     assert!(matches!(w.refused(submit("y", looped)), CoreError::DependencyCycle { .. }));
-    w.submit("x", JobSpec { begin: Some(w.now.plus(Duration::from_secs(60))), ..after(spec(1, 1), &[("prepare", Ended)]) });
+    w.submit(
+        "x",
+        JobSpec {
+            begin: Some(w.now.plus(Duration::from_secs(60))),
+            ..after(spec(1, 1), &[("prepare", Ended)])
+        },
+    );
     end(&mut w, "prepare", 0);
     let delete = || Event::DeleteJob { id: id("prepare"), indices: Vec::new() };
     let error = w.refused(delete());

@@ -62,7 +62,10 @@ fn what_cannot_be_is_refused_with_all_causes_and_nothing_is_stored() {
     }
     let error = w.refused(submit("a", spec(nodes, 8)));
     assert!(matches!(error, CoreError::Infeasible { .. }), "{error}");
-    assert!(matches!(w.refused(Event::Cancel { indices: Vec::new(), id: id("a"), grace: None }), CoreError::JobNotFound { .. }));
+    assert!(matches!(
+        w.refused(Event::Cancel { indices: Vec::new(), id: id("a"), grace: None }),
+        CoreError::JobNotFound { .. }
+    ));
     assert!(w.state.same(&before));
 }
 
@@ -71,7 +74,10 @@ fn limits_are_typed() {
     let mut w = World::new();
     w.submit("a", spec(1, 1));
     assert!(matches!(w.refused(submit("a", spec(1, 1))), CoreError::NameTaken { .. }));
-    assert!(matches!(w.refused(Event::DeleteJob { indices: Vec::new(), id: id("a") }), CoreError::JobActive { .. }));
+    assert!(matches!(
+        w.refused(Event::DeleteJob { indices: Vec::new(), id: id("a") }),
+        CoreError::JobActive { .. }
+    ));
     let quota = Quota::new(16, 2);
     w.ok(Event::ApplyTenant { name: tenant("red"), description: String::new(), quota, dry_run: false });
     w.submit("b", spec(1, 1));

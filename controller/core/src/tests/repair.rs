@@ -7,8 +7,7 @@ use proto_model::{FailurePolicy, Observation, Observed, Phase, PlacementRequest,
 use super::*;
 
 fn replacing(nodes: u32, spares: u32, replace: Replace) -> JobSpec {
-    let failure =
-        FailurePolicy { replace, max_replacements: 4, ..FailurePolicy::new(Requeue::Never, 0) };
+    let failure = FailurePolicy { replace, max_replacements: 4, ..FailurePolicy::new(Requeue::Never, 0) };
     let placement = PlacementRequest { spares, ..PlacementRequest::default() };
     JobSpec { failure, placement, ..spec(nodes, 4) }
 }
@@ -42,9 +41,18 @@ fn a_job_that_wants_its_nodes_alone_has_them_alone_after_a_reload_too() {
     let mut w = World::new();
     let placement = PlacementRequest { exclusive: true, ..PlacementRequest::default() };
     w.submit("a", JobSpec { placement, ..spec(3, 1) });
-    w.submit("b", JobSpec { rails: RailRequest { required: 1, allow_partial: true, none: false }, ..spec(1, 1) });
-    w.submit("c", JobSpec { rails: RailRequest { required: 1, allow_partial: true, none: false }, ..spec(2, 1) });
-    assert_eq!((w.phase("a"), w.phase("b"), w.phase("c")), (Phase::Reserved, Phase::Reserved, Phase::Pending));
+    w.submit(
+        "b",
+        JobSpec { rails: RailRequest { required: 1, allow_partial: true, none: false }, ..spec(1, 1) },
+    );
+    w.submit(
+        "c",
+        JobSpec { rails: RailRequest { required: 1, allow_partial: true, none: false }, ..spec(2, 1) },
+    );
+    assert_eq!(
+        (w.phase("a"), w.phase("b"), w.phase("c")),
+        (Phase::Reserved, Phase::Reserved, Phase::Pending)
+    );
     let fresh = w.reload(8);
     for n in w.nodes("a") {
         assert!(fresh.index.snapshot.held(&name(n)).whole);
@@ -134,9 +142,11 @@ fn a_dead_server_is_not_waited_for_and_takes_no_job_before_it_has_ended_the_old_
 
 #[test]
 fn a_lost_rail_moves_the_job_where_its_policy_says_so() {
-    for (policy, phase) in
-        [(RailLoss::Continue, Phase::Running), (RailLoss::Move, Phase::Recovering), (RailLoss::Fail, Phase::Recovering)]
-    {
+    for (policy, phase) in [
+        (RailLoss::Continue, Phase::Running),
+        (RailLoss::Move, Phase::Recovering),
+        (RailLoss::Fail, Phase::Recovering),
+    ] {
         let mut w = World::new();
         let mut spec = replacing(2, 0, Replace::Any);
         spec.failure.on_rail_loss = policy;
@@ -160,7 +170,11 @@ fn a_lost_rail_moves_the_job_where_its_policy_says_so() {
 fn a_node_that_fails_jobs_again_and_again_is_benched_until_proved() {
     let mut w = World::new();
     for n in 1..4 {
-        w.ok(Event::UpdateNode { name: name(n), change: crate::NodeChange::unschedulable(true, String::new()), if_version: 0 });
+        w.ok(Event::UpdateNode {
+            name: name(n),
+            change: crate::NodeChange::unschedulable(true, String::new()),
+            if_version: 0,
+        });
     }
     for text in ["a", "b", "c"] {
         w.submit(text, spec(1, 4));
@@ -170,11 +184,94 @@ fn a_node_that_fails_jobs_again_and_again_is_benched_until_proved() {
         assert_eq!(w.phase(text), Phase::Failed);
     }
     let benched = w.state.node(&name(0)).unwrap().benched.clone().expect("benched");
-    assert!(benched.message.contains("3 tries of 3 jobs") && benched.message.contains("EngineLost"), "{benched}");
+    assert!(
+        benched.message.contains("3 tries of 3 jobs") && benched.message.contains("EngineLost"),
+        "{benched}"
+    );
     w.submit("d", spec(1, 4));
     assert_eq!(w.phase("d"), Phase::Pending);
     assert!(w.reload(8).node(&name(0)).unwrap().benched.is_some());
     w.ok(Event::ReturnNode { name: name(0) });
     assert_eq!(w.phase("d"), Phase::Reserved);
     assert!(w.state.node(&name(0)).unwrap().benched.is_none());
+}
+
+#[test]
+fn a_drained_node_is_left_by_jobs_that_can_go_on_elsewhere_and_the_others_end_there() {
+    let mut w = World::new();
+    w.submit("moves", replacing(2, 0, Replace::Any));
+    w.submit("stays", spec(1, 4));
+    w.run("moves");
+    w.run("stays");
+    let drain = |n: usize| {
+        let taint = proto_model::Taint { key: crate::bench::DRAINED.to_owned(), value: String::new() };
+        let change = crate::NodeChange { taints: Some([taint].into()), ..crate::NodeChange::default() };
+        Event::UpdateNode { name: name(n), change, if_version: 0 }
+    };
+    let before = w.nodes("moves");
+    let stays = w.nodes("stays")[0];
+    w.ok(drain(before[1]));
+    w.ok(drain(stays));
+    assert_eq!((w.phase("moves"), w.phase("stays")), (Phase::Recovering, Phase::Running));
+    assert_eq!(w.codes("moves")[0], "NodeDrained");
+    w.all("moves", Observed::Ended);
+    assert_eq!((w.phase("moves"), w.nodes("moves")[0]), (Phase::Reserved, before[0]));
+    assert!(!w.nodes("moves").contains(&before[1]) && !w.nodes("moves").contains(&stays));
+    assert_eq!(w.job("moves").status.restarts, 0);
+}
+
+#[test]
+fn a_job_that_yields_is_signalled_as_it_asks_and_comes_back_when_there_is_room() {
+    let mut w = World::new();
+    let preemption = proto_model::Preemption {
+        preemptible: true,
+        grace: Some(Duration::from_secs(20)),
+        signal: 10,
+        ..proto_model::Preemption::of_priority(-5)
+    };
+    let patient = JobSpec {
+        preemption,
+        priority: -5,
+        expected: Some(Duration::from_secs(3600)),
+        ..requeue(spec(4, 4), Requeue::OnAny, 0)
+    };
+    let uid = w.submit("patient", patient).uid;
+    w.run("patient");
+    w.tick(Duration::from_secs(5));
+    w.submit("urgent", JobSpec { priority: 50, ..spec(2, 4) });
+    let gang = w.nodes("patient");
+    let (_, Wish::Stopped { grace, signal, .. }) = &w.wishes[&(name(gang[0]), uid)] else {
+        panic!("{:?} {:?}", w.phase("patient"), w.codes("urgent"))
+    };
+    assert_eq!((*grace, *signal), (Duration::from_secs(20), 10));
+    // Some save their work and end well, some are killed: none of that is a failure.
+    for n in gang {
+        let end = w.exited("patient", n, i32::from(n == 1));
+        w.report(n, end);
+    }
+    w.tick(Duration::from_millis(1));
+    let status = &w.job("patient").status;
+    assert_eq!((status.phase, status.attempt, status.preempted, status.restarts), (Phase::Pending, 2, 1, 0));
+    assert!(w.codes("patient").contains(&"Preempted".to_owned()), "{:?}", w.codes("patient"));
+    assert_eq!(w.phase("urgent"), Phase::Reserved);
+    w.run("urgent");
+    for n in w.nodes("urgent") {
+        let end = w.exited("urgent", n, 0);
+        w.report(n, end);
+    }
+    w.tick(Duration::from_millis(1));
+    assert_eq!(w.phase("patient"), Phase::Reserved);
+}
+
+#[test]
+fn an_elastic_job_starts_with_the_nodes_that_there_are() {
+    let mut w = World::new();
+    w.submit("other", spec(2, 4));
+    let mut elastic = spec(4, 4);
+    elastic.gang.min_nodes = 1;
+    w.submit("elastic", elastic);
+    assert_eq!((w.phase("elastic"), w.nodes("elastic").len()), (Phase::Reserved, 2));
+    assert_eq!(w.job("elastic").status.placement.as_ref().unwrap().ranks.len(), 2);
+    w.run("elastic");
+    assert_eq!(w.phase("elastic"), Phase::Running);
 }
