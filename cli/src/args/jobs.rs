@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 
-use super::{Output, parse_duration, parse_ranks};
+use super::{Moment, Output, parse_duration, parse_moment, parse_ranks};
 
 /// A file, given as an argument or by `-f`.
 #[derive(Debug, Args)]
@@ -103,6 +103,9 @@ pub struct Explain {
     pub noun: ExplainNoun,
     /// Its name
     pub name: String,
+    /// What was so at that time, from the decision log: 2026-08-20T10:00:00Z, or how long ago, such as 90m
+    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
+    pub at: Option<Moment>,
     /// How to print it
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Output,

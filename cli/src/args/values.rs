@@ -47,6 +47,41 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     if text.trim().is_empty() { Err(wrong()) } else { Ok(total) }
 }
 
+/// A moment in the past.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Moment {
+    /// At this time.
+    At(prost_types::Timestamp),
+    /// So long ago.
+    Ago(Duration),
+}
+
+impl Moment {
+    /// The time that is meant, `now` being seconds since 1970.
+    #[must_use]
+    pub fn time(self, now: f64) -> prost_types::Timestamp {
+        match self {
+            Self::At(time) => time,
+            Self::Ago(ago) => {
+                let then = Duration::from_secs_f64((now - ago.as_secs_f64()).max(0.0));
+                let seconds = i64::try_from(then.as_secs()).unwrap_or(i64::MAX);
+                let nanos = i32::try_from(then.subsec_nanos()).unwrap_or(0);
+                prost_types::Timestamp { seconds, nanos }
+            }
+        }
+    }
+}
+
+/// Reads `2026-08-20T10:00:00Z`, or how long ago: `90m`.
+pub fn parse_moment(text: &str) -> Result<Moment, String> {
+    if let Ok(ago) = parse_duration(text) {
+        return Ok(Moment::Ago(ago));
+    }
+    let wrong =
+        || format!("`{text}` is not a time: write for example 2026-08-20T10:00:00Z, or 90m for so long ago");
+    text.parse().map(Moment::At).map_err(|_| wrong())
+}
+
 /// Reads a line rate in Mbit/s: `400G`, `400gbit`, `1.6T`, or a plain number of Mbit/s.
 pub fn parse_speed(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is not a speed: write for example 400G, 1.6T, or a number of Mbit/s");
@@ -72,6 +107,23 @@ pub fn parse_label(text: &str) -> Result<(String, String), String> {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err(format!("`{text}` is not a label: write key=value")),
     }
+}
+
+/// Reads `pods=1,nodes=2,gpus=4`.
+pub fn parse_shape(text: &str) -> Result<proto_wire::v1::Shape, String> {
+    let wrong = || format!("`{text}` is not a shape: write for example pods=1,nodes=2,gpus=4");
+    let mut shape = proto_wire::v1::Shape::default();
+    for part in text.split(',') {
+        let (what, count) = part.split_once('=').ok_or_else(wrong)?;
+        let field = match what {
+            "pods" => &mut shape.pods,
+            "nodes" => &mut shape.nodes,
+            "gpus" => &mut shape.gpus,
+            _ => return Err(wrong()),
+        };
+        *field = count.parse().map_err(|_| wrong())?;
+    }
+    Ok(shape)
 }
 
 /// The most ranks that one request names; a list beyond that is a slip of the keyboard.

@@ -2,7 +2,7 @@
 
 use proto_wire::v1;
 
-use super::explain::causes;
+use super::explain::{causes, expected, holders, relaxations};
 use crate::{
     args::{Output, Plan},
     client::{Api, repeat},
@@ -49,9 +49,16 @@ pub async fn show(source: &Source, job: v1::Job, output: Output, api: &Api) -> R
 }
 
 fn words(planned: &v1::PlanJobResponse) -> String {
+    let stopped = holders(&planned.preempts, 0, "would get; these would be stopped for it");
     match &planned.placement {
-        Some(place) => format!("it would start at once\n{}", render::describe_placement(place)),
+        Some(place) => format!("it would start at once\n{}{stopped}", render::describe_placement(place)),
         None if planned.infeasible => causes(&planned.reasons),
-        None => format!("it would wait\n{}", causes(&planned.reasons)),
+        None => format!(
+            "it would wait\n{}{}{stopped}{}{}",
+            expected(planned.eta.as_ref()),
+            causes(&planned.reasons),
+            holders(&planned.holders, planned.holders_omitted, "would wait for"),
+            relaxations(&planned.relaxations)
+        ),
     }
 }

@@ -60,7 +60,12 @@ pub fn past(past: &Past) -> v1::ExplainJobResponse {
     };
     let decisions: Vec<v1::Decision> = past.decisions.iter().map(decision).collect();
     let last = decisions.last().cloned().unwrap_or_default();
-    v1::ExplainJobResponse { phase: last.phase, reasons: last.reasons, decisions, ..v1::ExplainJobResponse::default() }
+    v1::ExplainJobResponse {
+        phase: last.phase,
+        reasons: last.reasons,
+        decisions,
+        ..v1::ExplainJobResponse::default()
+    }
 }
 
 /// Of another tenant's job only what it holds is told, not whose it is.

@@ -10,7 +10,7 @@ use prost::Message;
 use proto_model::{ArraySpec, JobId, JobName, JobSpec, RequestId, TenantName};
 use proto_rpc::{ErrorClass, RpcError, trace};
 use proto_wire::{
-    convert::{check_job_name, duration_from_wire},
+    convert::{check_job_name, duration_from_wire, time_from_wire},
     v1::{self, job_service_server::JobService},
 };
 use tonic::{Request, Response, Status};

@@ -7,8 +7,10 @@ use crate::{
     yard::Yard,
 };
 
-/// Sets of rails that are counted for one gang at most; those that most nodes offer.
-const SETS: usize = 64;
+/// Sets of rails that are counted for one gang at most, those that most nodes offer: in small clusters, and in those of
+/// more words of nodes, where placing tries few as well.
+const SETS: [usize; 2] = [64, 8];
+const LARGE: u32 = 64;
 
 /// Nodes per block that could be in one gang together: one row per set of rails and island.
 #[derive(Debug, Clone, Default)]
@@ -125,5 +127,5 @@ fn islands(yard: &Yard, rails: RailSet, row: &[u32]) -> Vec<Vec<u32>> {
 fn sets(yard: &Yard, count: u32) -> Vec<RailSet> {
     let mut masks = crate::place::Masks::default();
     masks.candidates(count, yard.offers());
-    masks.sets().iter().take(SETS).map(|(set, _)| *set).collect()
+    masks.sets().iter().take(SETS[usize::from(yard.words() > LARGE)]).map(|(set, _)| *set).collect()
 }

@@ -1,9 +1,15 @@
 //! The scheduler's figures C1 to C5: the production code in one process, without store and network.
 
+mod backfill;
 mod churn;
+mod dry;
+mod explain;
 mod memory;
 mod optimal;
+mod philly;
 mod random;
+mod repair;
+mod sharing;
 mod site;
 
 use crate::report;
@@ -12,12 +18,18 @@ use crate::report;
 pub type MeasureRow = fn(&report::Row<'_>, &Bench) -> Result<(), String>;
 
 /// The rows of this bench.
-pub const ROWS: [(&str, MeasureRow); 5] = [
+pub const ROWS: [(&str, MeasureRow); 11] = [
     ("C1", churn::placements),
     ("C2", churn::decisions),
     ("C3", memory::memory),
     ("C4", random::proven),
     ("C5", optimal::against_optimum),
+    ("C6", philly::philly),
+    ("C7", backfill::backfill),
+    ("C8", explain::explanations),
+    ("C9", dry::dry_runs),
+    ("C10", sharing::sharing),
+    ("C11", repair::repairs),
 ];
 
 /// What the command line chose.
@@ -26,4 +38,6 @@ pub struct Bench {
     pub quick: bool,
     /// Random placements of row C4 in place of the usual number.
     pub placements: Option<u64>,
+    /// Where the real traces of row C6 are.
+    pub traces: std::path::PathBuf,
 }

@@ -1,0 +1,76 @@
+//! Why a job waits, what would help, what was decided earlier; and plans that say what a submit does.
+
+use super::*;
+use crate::explain::Change;
+
+/// All four nodes are held by two jobs, a third waits.
+fn full() -> World {
+    let mut w = World::new();
+    w.submit("left", spec(2, 4));
+    w.submit("right", JobSpec { expected: Some(Duration::from_secs(60)), ..spec(1, 4) });
+    w.submit("late", spec(2, 2));
+    assert_eq!(w.phase("late"), Phase::Pending);
+    w
+}
+
+#[test]
+fn a_waiting_job_hears_who_holds_and_what_would_help() {
+    let mut w = full();
+    w.run("right");
+    let told = w.state.explain(&id("late"), w.now).unwrap();
+    let detail = told.detail.unwrap();
+    assert_eq!((detail.nodes, detail.free, detail.reach), (4, 1, 1));
+    let holders: Vec<(&str, u32)> =
+        detail.holders.iter().map(|holding| (holding.id.name.as_str(), holding.nodes)).collect();
+    assert_eq!(holders, [("left", 2), ("right", 1)]);
+    assert_eq!(detail.holders[1].until, Some(w.now.plus(Duration::from_secs(60))));
+    // Its quota is 16 GPUs, of which 12 are held: two nodes with two GPUs are within it.
+    assert!(detail.relaxations.iter().any(|r| r.changes == [Change::Nodes { from: 2, to: 1 }]), "{detail:?}");
+    let codes: Vec<&str> = told.reasons.iter().map(|reason| reason.code.as_ref()).collect();
+    assert!(codes.contains(&"GangCapacity") && codes.contains(&"RailBusy"), "{codes:?}");
+    // A plan of the same job says the same, and writes nothing.
+    let plan = w.state.plan(&tenant("red"), &spec(2, 2), w.now).unwrap();
+    assert!(plan.placement.is_none() && !plan.infeasible);
+    assert_eq!(plan.detail.unwrap().relaxations, detail.relaxations);
+    // With the change that was told it starts, once nobody waits ahead of it.
+    w.ok(Event::Cancel { id: id("late"), grace: None, indices: Vec::new() });
+    assert!(w.state.plan(&tenant("red"), &spec(1, 2), w.now).unwrap().placement.is_some());
+}
+
+#[test]
+fn the_past_is_told_from_the_decision_log_also_after_a_restart() {
+    let mut w = full();
+    let submitted = w.now;
+    w.tick(Duration::from_secs(5));
+    w.ok(Event::Cancel { id: id("late"), grace: None, indices: Vec::new() });
+    let past = |state: &State, text: &str, at: Timestamp| {
+        let past = state.explain_at(&id(text), at).unwrap();
+        past.decisions.iter().map(|(time, record)| (*time, record.phase, record.nodes)).collect::<Vec<_>>()
+    };
+    let reloaded = w.reload(8);
+    for state in [&w.state, &reloaded] {
+        assert_eq!(past(state, "left", w.now), [(submitted, Phase::Reserved, 2)]);
+        assert_eq!(past(state, "late", submitted), [(submitted, Phase::Pending, 0)]);
+        let all = past(state, "late", w.now);
+        assert_eq!(all.last(), Some(&(w.now, Phase::Cancelled, 0)));
+        let early = state.explain_at(&id("late"), Timestamp(submitted.0 - 1000)).unwrap_err();
+        assert!(early.to_string().contains("1 s later"), "{early}");
+        assert!(matches!(state.explain_at(&id("nobody"), w.now), Err(CoreError::JobNotFound { .. })));
+    }
+    let waiting = w.state.explain_at(&id("late"), submitted).unwrap();
+    assert!(waiting.decisions[0].1.reasons.iter().any(|reason| reason.code == "GangCapacity"));
+}
+
+#[test]
+fn the_decision_log_stays_within_its_bounds() {
+    let mut w = full();
+    w.state.config.max_decisions = 20;
+    for round in 0..60 {
+        let text = format!("j{round}");
+        w.submit(&text, spec(2, 1));
+        w.ok(Event::Cancel { id: id(&text), grace: None, indices: Vec::new() });
+    }
+    assert!(w.state.index.decisions <= 20 + 4, "{}", w.state.index.decisions);
+    let stored = w.stored.keys().filter(|key| matches!(key, Key::Decisions(_))).count();
+    assert_eq!(stored, w.state.base.decisions.len());
+}
