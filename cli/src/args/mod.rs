@@ -17,7 +17,7 @@ pub use jobs::{Cancel, Explain, Logs, Plan, Submit};
 pub use rails::{Drain, RailCommand};
 pub use resources::{Apply, Delete, DeleteNoun, Describe, DescribeNoun, Get, GetNoun, PhaseArg};
 pub use sharing::{Reserve, ReserveCommand};
-pub use simulate::{PolicyArg, ReplayLog, Simulate, SimulationOutput};
+pub use simulate::{PolicyArg, ReplayLog, Simulate, SimulationOutput, WithinArg};
 pub use values::{Moment, Output, Rate, parse_duration, parse_label, parse_moment, parse_ranks, parse_speed};
 
 use std::path::PathBuf;

@@ -31,6 +31,16 @@ pub enum PolicyArg {
     Random,
 }
 
+/// Where a gang asks to lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum WithinArg {
+    /// Inside one pod
+    #[default]
+    Pod,
+    /// Anywhere; as few pods as there is room for at the time
+    Fabric,
+}
+
 const HELP: &str = "\
 Jobs of 1 to 7 GPUs share a server and hold no NIC; jobs of 8 and more take whole servers and all rails, so many that \
 all their GPUs find room (--whole-from, --shared-rails, --rails). Virtual clusters or groups of the trace are tenants, \
@@ -91,6 +101,12 @@ pub struct Simulate {
     /// Rails that a job which shares its server holds for itself
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub shared_rails: u32,
+    /// Where gangs that fit into one pod ask to lie; other schedulers than ours cannot be asked
+    #[arg(long, value_enum, default_value_t)]
+    pub within: WithinArg,
+    /// Jobs of so many GPUs and more ask for a higher priority; other schedulers than ours know none
+    #[arg(long, value_name = "GPUS")]
+    pub large_first: Option<u32>,
     /// End with 2 if a row of the trace cannot be used
     #[arg(long)]
     pub strict: bool,

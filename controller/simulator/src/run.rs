@@ -11,7 +11,7 @@ use proto_model::{Placement, Timestamp};
 
 use crate::{
     policy::{Act, Scheduler},
-    proof::{Claim, flaws},
+    proof::flaws,
     series::{Gauge, Series},
     site::{Site, fewest_pods},
     workload::{SimJob, Workload},
@@ -149,7 +149,7 @@ pub fn run(
             this.told(format!("at {now}: {what}"));
         }
         for act in acts {
-            this.act(act, now);
+            this.act(act, now, scheduler);
         }
         watch.ended(this.ended);
     }
@@ -233,9 +233,9 @@ impl<'a> Loop<'a> {
         self.submit(job, now, scheduler);
     }
 
-    fn act(&mut self, act: Act, now: Timestamp) {
+    fn act(&mut self, act: Act, now: Timestamp, scheduler: &dyn Scheduler) {
         match act {
-            Act::Start { job, placement } => self.start(job, placement, now),
+            Act::Start { job, placement } => self.start(job, placement, now, scheduler),
             Act::Preempt { job, grace } => {
                 if let Some(running) = self.running.get_mut(&job).filter(|running| !running.stopping) {
                     running.stopping = true;
@@ -246,14 +246,14 @@ impl<'a> Loop<'a> {
         }
     }
 
-    fn start(&mut self, job: usize, placement: Box<Placement>, now: Timestamp) {
+    fn start(&mut self, job: usize, placement: Box<Placement>, now: Timestamp, scheduler: &dyn Scheduler) {
         let of = &self.jobs[job];
         self.proved += 1;
         if self.running.contains_key(&job) || self.rows[job].end.is_some() {
             self.flaw(job, now, "it is started twice".to_owned());
             return;
         }
-        for what in flaws(&self.snapshot, &Claim::from(of), &placement) {
+        for what in flaws(&self.snapshot, &scheduler.claim(of), &placement) {
             self.flaw(job, now, what);
         }
         let nodes = of.nodes();

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use controller_scheduler::{Need, RailNeed};
+use controller_scheduler::{Need, RailNeed, Within};
 use controller_topology::RailSet;
 use proto_model::{
     CommandSpec, Gang, JobId, JobName, JobSpec, JobUid, RailRequest, TenantName, Timestamp, Work,
@@ -11,6 +11,9 @@ use proto_model::{
 use thiserror::Error;
 
 use crate::{dice::Dice, site::Site, trace::TraceJob};
+
+/// The priority of large jobs.
+const LARGE: i32 = 100;
 
 /// How numbers of GPUs become gangs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,13 +23,18 @@ pub struct Mapping {
     pub whole_from: u32,
     /// Rails of a job on whole servers; 0: all.
     pub rails: u32,
+    /// Gangs that fit into one pod ask to stay inside one. Schedulers that cannot be asked for that do as they can.
+    pub one_pod: bool,
+    /// Jobs of so many GPUs and more ask for a higher priority; `None`: all ask for the same. Schedulers that know none
+    /// keep to the order of submits.
+    pub large_first: Option<u32>,
     /// Rails that a job which shares its server holds for itself; 0: none, its GPUs speak inside the server only.
     pub shared_rails: u32,
 }
 
 impl Default for Mapping {
     fn default() -> Self {
-        Self { whole_from: 8, rails: 0, shared_rails: 0 }
+        Self { whole_from: 8, rails: 0, shared_rails: 0, one_pod: true, large_first: None }
     }
 }
 
@@ -99,8 +107,10 @@ pub struct SimJob {
     pub id: JobId,
     /// What it asks for.
     pub spec: JobSpec,
-    /// The same as the scheduler takes it.
+    /// What every scheduler can be asked for: servers, GPUs, rails.
     pub need: Need,
+    /// The same, and where its servers should lie.
+    pub wish: Need,
     /// When.
     pub submit: Timestamp,
     /// How long it runs.
@@ -213,7 +223,12 @@ impl Workload {
         let limit = Duration::from_millis(limit);
         let rails = if whole { mapping.rails } else { mapping.shared_rails };
         let need = Need::plain(nodes, gpus_per_node, rail_need(site, rails, whole));
-        let spec = spec(Gang::new(nodes, gpus_per_node, gpus_per_node), rails, !whole, limit);
+        let largest = site.nodes_by_pod().into_iter().max().unwrap_or(0);
+        let one_pod = mapping.one_pod && nodes > 1 && nodes <= largest;
+        let within = if one_pod { Within::Pod } else { Within::Fabric };
+        let wish = Need { within, ..need.clone() };
+        let mut spec = spec(Gang::new(nodes, gpus_per_node, gpus_per_node), rails, !whole, limit);
+        spec.priority = if mapping.large_first.is_some_and(|least| job.gpus >= least) { LARGE } else { 0 };
         // Names are well formed: the decoder made them so, and a number is a name.
         let (Ok(tenant), Ok(name)) =
             (TenantName::new(&job.tenant), JobName::new(format!("line-{}", job.line)))
@@ -228,6 +243,7 @@ impl Workload {
             id: JobId { tenant, name },
             spec,
             need,
+            wish,
             submit: Timestamp(job.submit - zero),
             run: Duration::from_millis(job.run),
             limit,

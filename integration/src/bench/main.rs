@@ -44,6 +44,9 @@ enum Bench {
         /// Random placements of row C4 in place of the usual number.
         #[arg(long)]
         placements: Option<u64>,
+        /// Folder with the real traces of row C6.
+        #[arg(long, value_name = "DIR", default_value = "../shared/traces")]
+        traces: PathBuf,
     },
     #[command(flatten)]
     Helper(engine::Helper),
@@ -80,9 +83,9 @@ fn main() -> ExitCode {
             let done = each(&report, options.row.as_deref(), rows);
             plot.map_or(Ok(()), |folder| engine::plot(&report, &folder)).and(done)
         }
-        Bench::Scheduler { options, placements } => {
+        Bench::Scheduler { options, placements, traces } => {
             let report = Report::new("scheduler", options.json);
-            let bench = scheduler::Bench { quick: options.quick, placements };
+            let bench = scheduler::Bench { quick: options.quick, placements, traces };
             let rows = scheduler::ROWS.map(|(id, row)| {
                 let bench = &bench;
                 (id, move |line: &report::Row| row(line, bench))

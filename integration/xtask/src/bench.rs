@@ -31,6 +31,9 @@ pub struct Args {
     /// Rate of one rail in Mbit/s; engine only.
     #[arg(long, value_name = "MBIT")]
     rate: Option<u32>,
+    /// Folder with the real traces of row C6, by default ../shared/traces; scheduler only.
+    #[arg(long, value_name = "DIR")]
+    traces: Option<PathBuf>,
 }
 
 /// Builds and measures.
@@ -47,6 +50,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         if wanted {
             bench.arg(flag);
         }
+    }
+    if args.name == "scheduler"
+        && let Some(folder) = &args.traces
+    {
+        bench.arg("--traces").arg(std::path::absolute(folder)?);
     }
     if args.name == "engine" {
         let program =

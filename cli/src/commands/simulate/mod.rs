@@ -15,7 +15,7 @@ use controller_simulator::{
 };
 
 use crate::{
-    args::{PolicyArg, Simulate, SimulationOutput},
+    args::{PolicyArg, Simulate, SimulationOutput, WithinArg},
     error::Error,
     output::print,
 };
@@ -74,7 +74,13 @@ fn settings(args: &Simulate) -> Settings {
         from: args.from.map_or(0, millis),
         until: args.until.map(millis),
         jobs: args.jobs,
-        mapping: Mapping { whole_from: args.whole_from, rails: args.rails, shared_rails: args.shared_rails },
+        mapping: Mapping {
+            whole_from: args.whole_from,
+            rails: args.rails,
+            shared_rails: args.shared_rails,
+            one_pod: args.within == WithinArg::Pod,
+            large_first: args.large_first,
+        },
         estimate: args.estimate,
         seed: args.seed,
     }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use controller_queue::{Act, Book, Budget, Entry, Policy};
+use controller_queue::{Act, Book, Budget, Entry};
 use controller_scheduler::{Group, Need, Pattern, Placer, RailNeed, Snapshot, Term, Toleration, Within};
 use controller_topology::NodeIx;
 use proto_model::{Fabric, JobUid, Timestamp};
@@ -30,10 +30,15 @@ fn recorded(fabric: Fabric, jobs: &[TraceJob]) -> Vec<String> {
     let workload = Workload::new(jobs, &site, &Settings::default()).unwrap();
     let lines = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&lines);
-    let recorder =
-        Recorder::new(&site.fabric, 8, serde_json::Value::Null, &Policy::default(), move |line: &str| {
+    let recorder = Recorder::new(
+        &site.fabric,
+        8,
+        serde_json::Value::Null,
+        &crate::policy::ours::policy(),
+        move |line: &str| {
             sink.lock().unwrap().push(line.to_owned());
-        });
+        },
+    );
     let mut ours = Ours::logged(&site, &workload.jobs, recorder);
     let outcome = run(&site, &workload, &mut ours, &mut ());
     assert_eq!((outcome.violations, outcome.told), (0, Vec::new()));

@@ -12,7 +12,7 @@ use controller_scheduler::Snapshot;
 use controller_topology::NodeIx;
 use proto_model::{Placement, Timestamp};
 
-use crate::{site::Site, workload::SimJob};
+use crate::{proof::Claim, site::Site, workload::SimJob};
 
 /// A decision.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +46,11 @@ pub trait Scheduler {
 
     /// A server takes new jobs, or no longer does.
     fn node(&mut self, node: NodeIx, open: bool, now: Timestamp);
+
+    /// What a job's placement is proved against: only what such a scheduler can be asked for.
+    fn claim<'j>(&self, job: &'j SimJob) -> Claim<'j> {
+        Claim::from(job)
+    }
 
     /// What an independent proof of its own found since it was asked last.
     fn breaches(&mut self) -> Vec<String> {

@@ -8,7 +8,7 @@ use controller_topology::NodeIx;
 use proto_model::{JobUid, TenantName, Timestamp};
 
 use super::{Act, Scheduler};
-use crate::{log::Recorder, site::Site, workload::SimJob};
+use crate::{log::Recorder, proof::Claim, site::Site, workload::SimJob};
 
 /// Jobs that one pass looks at.
 pub const DEPTH: usize = 256;
@@ -62,10 +62,17 @@ impl<'a> Ours<'a> {
     }
 }
 
-/// The numbers of the policy in simulations.
+/// The numbers of the policy in simulations. Jobs of traces may not be stopped, have no guarantee and are not elastic:
+/// what looks for somebody to stop, or to grow, finds nobody, and is left out.
 #[must_use]
 pub fn policy() -> controller_queue::Policy {
-    controller_queue::Policy::default()
+    controller_queue::Policy {
+        preemption: false,
+        reclaim: false,
+        grow_after: None,
+        fair_share: false,
+        ..controller_queue::Policy::default()
+    }
 }
 
 /// Every tenant may hold the whole cluster.
@@ -78,7 +85,7 @@ fn tenants<'j>(site: &Site, jobs: &'j [SimJob]) -> BTreeMap<&'j TenantName, Tena
 /// A job as the queue takes it.
 #[must_use]
 pub fn entry(job: &SimJob, now: Timestamp) -> Entry {
-    let plain = Entry::plain(job.uid, job.id.clone(), job.need.clone(), now);
+    let plain = Entry::plain(job.uid, job.id.clone(), job.wish.clone(), now);
     Entry {
         ranks_per_node: job.spec.gang.ranks_per_node,
         priority: job.spec.priority,
@@ -133,6 +140,10 @@ impl Scheduler for Ours<'_> {
 
     fn breaches(&mut self) -> Vec<String> {
         std::mem::take(&mut self.breaches)
+    }
+
+    fn claim<'j>(&self, job: &'j SimJob) -> Claim<'j> {
+        Claim { need: std::borrow::Cow::Borrowed(&job.wish), ..Claim::from(job) }
     }
 
     fn next_look(&self) -> Option<Timestamp> {
