@@ -181,6 +181,11 @@ impl Book {
         self.jobs.get(&uid)
     }
 
+    /// All jobs, by identity.
+    pub fn jobs(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.jobs.values()
+    }
+
     /// Jobs that wait.
     #[must_use]
     pub fn waiting(&self) -> usize {

@@ -83,7 +83,7 @@ pub enum Breach {
     },
 }
 
-/// Proves the acts of a pass against the tables as they were before it.
+/// Proves the acts of a pass against the tables, which a pass does not change; before anything is done.
 ///
 /// # Errors
 /// Every breach.
@@ -143,7 +143,10 @@ pub fn check_rights(book: &Book, acts: &[Act]) -> Result<(), Vec<Breach>> {
             Act::Grow { .. } => false,
         })
     };
-    let ending = book.jobs.values().any(|entry| entry.run().is_some_and(|run| run.ending.is_some()));
+    // What is being stopped may be what it waits for; the pass after that is proved too.
+    let stopped = acts.iter().any(|act| matches!(act, Act::Preempt { .. } | Act::Shrink { .. }));
+    let ending =
+        stopped || book.jobs.values().any(|entry| entry.run().is_some_and(|run| run.ending.is_some()));
     let denied: Vec<Breach> = book
         .jobs
         .values()

@@ -167,6 +167,10 @@ pub struct Budget {
 impl Budget {
     /// No bound: the whole queue.
     pub const ALL: Self = Self { jobs: usize::MAX, starts: usize::MAX };
+
+    /// What one event gets: the first jobs of the queue. Those further behind are looked at when one of these has
+    /// started, or by a pass over all that the caller makes every now and then.
+    pub const EVENT: Self = Self { jobs: 400, starts: usize::MAX };
 }
 
 /// What is to be done, in this order.

@@ -67,9 +67,9 @@ type Periods = Arc<BTreeMap<u64, u64>>;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Ledger {
     /// Per tenant and size (a power of two of GPUs), in the order of their ends.
-    lengths: BTreeMap<(TenantName, u32), Arc<Vec<Duration>>>,
+    lengths: BTreeMap<(TenantName, u32), Arc<Recent<Duration>>>,
     /// Per tenant what came, in thousandths of what was estimated.
-    ratios: BTreeMap<TenantName, Arc<Vec<u32>>>,
+    ratios: BTreeMap<TenantName, Arc<Recent<u32>>>,
     /// Per tenant and queue GPU-milliseconds by period.
     used: BTreeMap<(TenantName, Option<QueueName>), Periods>,
 }
@@ -78,15 +78,23 @@ fn size(gpus: u64) -> u32 {
     gpus.max(1).ilog2()
 }
 
-fn push<T>(list: &mut Arc<Vec<T>>, value: T, most: usize)
-where
-    T: Clone,
-{
-    let list = Arc::make_mut(list);
-    if list.len() >= most {
-        list.remove(0);
+/// The last values, and three of them in their order: one of the low ones, the middle one, one of the high ones.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Recent<T> {
+    values: Vec<T>,
+    parts: [T; 3],
+}
+
+impl<T: Copy + Ord + Default> Recent<T> {
+    fn push(&mut self, value: T, most: usize) {
+        if self.values.len() >= most {
+            self.values.remove(0);
+        }
+        self.values.push(value);
+        let mut sorted = self.values.clone();
+        sorted.sort_unstable();
+        self.parts = [1, 5, 9].map(|tenth| sorted[(sorted.len() - 1) * tenth / 10]);
     }
-    list.push(value);
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -107,11 +115,12 @@ impl Ledger {
             used.pop_first();
         }
         if past.whole {
-            push(self.lengths.entry((tenant.clone(), size(past.gpus))).or_default(), length, KEPT);
+            let lengths = self.lengths.entry((tenant.clone(), size(past.gpus))).or_default();
+            Arc::make_mut(lengths).push(length, KEPT);
             if let Some(estimate) = past.estimate.filter(|estimate| !estimate.is_zero()) {
                 let ratio = millis(length).saturating_mul(1000) / millis(estimate).max(1);
                 let ratio = u32::try_from(ratio.min(4000)).unwrap_or(4000);
-                push(self.ratios.entry(tenant.clone()).or_default(), ratio, RATIOS);
+                Arc::make_mut(self.ratios.entry(tenant.clone()).or_default()).push(ratio, RATIOS);
             }
         }
     }
@@ -122,23 +131,15 @@ impl Ledger {
         let wanted = size(gpus);
         let of = |size: u32| self.lengths.get(&(tenant.clone(), size));
         let near = (0..16).flat_map(|off| [wanted.checked_sub(off), Some(wanted + off)]).flatten();
-        let lengths = near.filter_map(of).next()?;
-        let mut lengths = lengths.as_ref().clone();
-        let middle = lengths.len() / 2;
-        Some(*lengths.select_nth_unstable(middle).1)
+        near.filter_map(of).next().map(|lengths| lengths.parts[1])
     }
 
     /// What a tenant's estimates turned out to be, as thousandths of them: a low, the middle and a high one. Where
     /// nothing is known: half, all and one and a half.
     #[must_use]
     pub fn error(&self, tenant: &TenantName) -> [u32; 3] {
-        let Some(ratios) = self.ratios.get(tenant).filter(|ratios| ratios.len() >= 4) else {
-            return [500, 1000, 1500];
-        };
-        let mut ratios = ratios.as_ref().clone();
-        ratios.sort_unstable();
-        let at = |tenth: usize| ratios[(ratios.len() - 1) * tenth / 10];
-        [at(1), at(5), at(9)]
+        let known = self.ratios.get(tenant).filter(|ratios| ratios.values.len() >= 4);
+        known.map_or([500, 1000, 1500], |ratios| ratios.parts)
     }
 
     /// GPU-seconds that a tenant or one of its queues has used, by jobs that have ended; older use counts less.

@@ -8,7 +8,7 @@
 //!    anew at every event from nothing but the tables, so that no history decides.
 //! 2. No queue and no tenant holds more than its limit; [`check`] proves that with code of its own.
 //! 3. A tenant never waits longer than it would alone in a cluster of its guarantee: each guarantee has such a cluster
-//!    beside the real one, in which the same code runs ([`private`]); a job that runs there has a right to run.
+//!    beside the real one, in which the same code runs (`Book::has_right`); a job that runs there has a right to run.
 //! 4. Only a job that helps is stopped, and the cheapest set of them.
 //! 5. Every set is undone by its opposite; what passes change is a value ([`Marks`]).
 
@@ -22,9 +22,11 @@ mod order;
 mod pass;
 mod plan;
 mod preempt;
-pub mod private;
+mod private;
 mod reserve;
 mod right;
+mod room;
+mod start;
 #[cfg(test)]
 mod tests;
 pub mod trial;

@@ -136,6 +136,11 @@ impl<'a> Order<'a> {
         self.entitled.contains(&uid)
     }
 
+    /// Whether jobs with a right are still to come.
+    pub(crate) fn rights_left(&self) -> bool {
+        !self.first.is_empty()
+    }
+
     /// The next one.
     pub(crate) fn next(&mut self) -> Option<&'a Arc<Entry>> {
         let book = self.book;

@@ -3,12 +3,11 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::Duration,
 };
 
-use controller_scheduler::{Choice, Hidden, Need, NodeSet, Placer, Snapshot, rankmap};
+use controller_scheduler::{Choice, Need, NodeSet, Placer, Snapshot};
 use controller_topology::NodeIx;
-use proto_model::{CommandSpec, Eta, Gang, JobSpec, JobUid, Placement, Reason, TenantName, Timestamp, Work};
+use proto_model::{Eta, JobUid, Placement, TenantName, Timestamp};
 
 use crate::{
     book::Book,
@@ -16,17 +15,11 @@ use crate::{
     entry::Entry,
     order::Order,
     plan::{Plan, Wish},
-    preempt::Victims,
     private::Privates,
     reserve::Kept,
+    start::Try,
     why::{Cause, Why},
 };
-
-/// Smaller gangs of an elastic job that are tried.
-const SIZES: usize = 8;
-
-/// Tries to make room in one pass.
-const ROOMS: usize = 4;
 
 impl Book {
     /// What is to be done now. The snapshot is as the cluster is; it is changed meanwhile and put back.
@@ -37,6 +30,7 @@ impl Book {
         now: Timestamp,
         budget: Budget,
     ) -> Vec<Act> {
+        self.find_nodes(snapshot);
         self.keep_guarantees(snapshot, now);
         self.look(snapshot, placer, now, budget, true)
     }
@@ -44,6 +38,7 @@ impl Book {
     /// Only looks: when every waiting job will probably start, and why it waits. What a pass would do is not done.
     pub fn forecast(&mut self, snapshot: &mut Snapshot, placer: &mut Placer, now: Timestamp) -> Vec<Act> {
         let marks = self.marks.clone();
+        self.find_nodes(snapshot);
         self.keep_guarantees(snapshot, now);
         let acts = self.look(snapshot, placer, now, Budget::ALL, false);
         self.restore(marks);
@@ -58,7 +53,6 @@ impl Book {
         budget: Budget,
         brief: bool,
     ) -> Vec<Act> {
-        self.find_nodes(snapshot);
         let mut pass = Pass::new(self, snapshot, placer, now, budget, brief);
         pass.run();
         let Found { acts, seen, next, privates } = pass.finish();
@@ -104,33 +98,28 @@ pub(crate) struct Pass<'a> {
     brief: bool,
     pub(crate) kept: Kept<'a>,
     pub(crate) plan: Plan,
-    acts: Vec<Act>,
+    pub(crate) acts: Vec<Act>,
     seen: Vec<(JobUid, Why)>,
     next: Option<Timestamp>,
     /// What was started, to be put back.
-    held: Vec<(TenantName, Placement)>,
+    pub(crate) held: Vec<(TenantName, Placement)>,
     pub(crate) choice: Choice,
     /// Jobs that ask alike fail alike, while nothing is freed; with the reservations that were in their way.
-    failed: BTreeSet<(Need, usize)>,
-    starts: usize,
-    rooms: usize,
+    pub(crate) failed: BTreeSet<(Need, usize)>,
+    pub(crate) starts: usize,
+    pub(crate) rooms: usize,
+    /// Nodes on which jobs that room is made for will start.
+    pub(crate) promised: Vec<NodeIx>,
+    /// Jobs that start in this pass.
+    pub(crate) begun: Vec<&'a Arc<Entry>>,
     /// Who yields in this pass.
     pub(crate) yielding: BTreeSet<JobUid>,
     /// Nodes that are bound to guarantees.
-    bound: NodeSet,
+    pub(crate) bound: NodeSet,
     /// The private clusters; what they are bound to may change.
     pub(crate) privates: Privates,
     /// GPUs of queues and tenants that jobs that start in this pass hold.
-    more: BTreeMap<(TenantName, Option<proto_model::QueueName>), u64>,
-}
-
-/// What one try at a start led to.
-enum Try {
-    Started,
-    /// It would take from what is planned.
-    Planned,
-    /// No gang.
-    Scattered,
+    pub(crate) more: BTreeMap<(TenantName, Option<proto_model::QueueName>), u64>,
 }
 
 impl<'a> Pass<'a> {
@@ -163,6 +152,8 @@ impl<'a> Pass<'a> {
             failed: BTreeSet::new(),
             starts: 0,
             rooms: 0,
+            promised: Vec::new(),
+            begun: Vec::new(),
             yielding: BTreeSet::new(),
             more: BTreeMap::new(),
         }
@@ -173,6 +164,9 @@ impl<'a> Pass<'a> {
         let entitled = if book.policy.reclaim { book.marks.privates.entitled(book) } else { BTreeSet::new() };
         let size = (u64::from(self.pod_size()), u64::from(self.plan.node_gpus));
         let mut order = Order::new(book, entitled, self.now, size);
+        if book.policy.reclaim {
+            self.move_astray();
+        }
         let lowest = self.lowest_running();
         let mut ahead = 0;
         while ahead < self.budget.jobs
@@ -188,7 +182,8 @@ impl<'a> Pass<'a> {
                 self.seen.push((entry.uid, why));
             }
             let nothing = self.plan.free_now() == (0, 0) || self.starts >= self.budget.starts;
-            if self.brief && nothing && lowest >= entry.priority && self.kept.rows.is_empty() {
+            let last = lowest >= entry.priority && self.kept.rows.is_empty() && !order.rights_left();
+            if self.brief && nothing && last {
                 break;
             }
         }
@@ -213,7 +208,7 @@ impl<'a> Pass<'a> {
             .unwrap_or(i32::MAX)
     }
 
-    fn pod_size(&self) -> u32 {
+    pub(crate) fn pod_size(&self) -> u32 {
         let mut sizes: BTreeMap<u32, u32> = BTreeMap::new();
         if !self.book.queues.is_empty() {
             for node in self.plan.nodes.iter().filter(|node| node.gpus > 0) {
@@ -223,7 +218,7 @@ impl<'a> Pass<'a> {
         sizes.into_values().max().unwrap_or(0)
     }
 
-    fn wake(&mut self, time: Timestamp) {
+    pub(crate) fn wake(&mut self, time: Timestamp) {
         if time > self.now {
             self.next = Some(self.next.map_or(time, |next| next.min(time)));
         }
@@ -311,7 +306,7 @@ impl<'a> Pass<'a> {
         why.eta = Some(self.eta(entry, self.plan.grid.start(step)));
     }
 
-    fn eta(&self, entry: &Entry, start: Timestamp) -> Eta {
+    pub(crate) fn eta(&self, entry: &Entry, start: Timestamp) -> Eta {
         let wait = start.since(self.now);
         let [low, middle, high] = self.book.marks.ledger.error(&entry.id.tenant);
         let at = |part: u32| self.now.plus(wait * part / 1000);
@@ -325,6 +320,8 @@ impl<'a> Pass<'a> {
             let Some(other) = self.book.jobs.get(uid) else { continue };
             let end = if other.run().is_some() {
                 Some(self.book.end(other, self.now))
+            } else if self.begun.iter().any(|begun| begun.uid == *uid) {
+                Some(self.now.plus(self.book.length(other)))
             } else {
                 let seen = self.seen.iter().rev().find(|(seen, _)| seen == uid).map(|(_, why)| why.eta);
                 let eta = seen.unwrap_or_else(|| self.book.eta(*uid));
@@ -338,7 +335,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn wish(&mut self, entry: &Entry, nodes: u32) -> Wish {
+    pub(crate) fn wish(&mut self, entry: &Entry, nodes: u32) -> Wish {
         let whole = self.plan.is_whole(&entry.need);
         Wish {
             nodes: nodes + entry.need.spares,
@@ -350,16 +347,6 @@ impl<'a> Pass<'a> {
             length: self.book.length(entry),
             from: 0,
         }
-    }
-
-    /// As many nodes as an elastic job can have now.
-    fn grown(&self, entry: &Entry, wish: &Wish) -> Wish {
-        if entry.min_nodes >= entry.need.nodes {
-            return wish.clone();
-        }
-        let most = self.plan.most(wish).saturating_sub(entry.need.spares);
-        let nodes = fitting(entry, most.min(entry.need.nodes)).max(entry.min_nodes);
-        Wish { nodes: nodes + entry.need.spares, ..wish.clone() }
     }
 
     /// Every cause for which a job does not start now.
@@ -376,6 +363,7 @@ impl<'a> Pass<'a> {
         }
         let running = |matches: &dyn Fn(&Entry) -> bool| {
             let jobs = self.book.running.iter().filter_map(|uid| self.book.jobs.get(uid));
+            let jobs = jobs.chain(self.begun.iter().copied());
             u32::try_from(jobs.filter(|other| matches(other)).count()).unwrap_or(u32::MAX)
         };
         if let Some(limit) = self.book.tenants.get(tenant).and_then(|def| def.jobs)
@@ -406,7 +394,7 @@ impl<'a> Pass<'a> {
     }
 
     /// GPUs that a queue, with those below it, or a tenant holds.
-    fn held_by(&self, tenant: &TenantName, queue: Option<&proto_model::QueueName>) -> u64 {
+    pub(crate) fn held_by(&self, tenant: &TenantName, queue: Option<&proto_model::QueueName>) -> u64 {
         let inside = |entry: &&Arc<Entry>| {
             entry.id.tenant == *tenant
                 && (queue.is_none()
@@ -418,274 +406,8 @@ impl<'a> Pass<'a> {
         held + self.more.get(&(tenant.clone(), queue.cloned())).copied().unwrap_or(0)
     }
 
-    /// Nodes that a job must not have, because it would run into what is kept for others.
-    pub(crate) fn forbidden(&self, entry: &Entry, length: Duration) -> Vec<NodeIx> {
-        let length = entry.limit.unwrap_or(length).max(length);
-        self.kept.in_the_way(entry, self.now, length).flat_map(|(_, nodes)| nodes.iter()).collect()
-    }
-
-    /// Tries to start a job now: first where no guarantee is bound, then anywhere.
-    fn start(&mut self, entry: &'a Arc<Entry>, wish: &Wish, why: &mut Why) -> Try {
-        let forbidden = self.forbidden(entry, wish.length);
-        let mut nodes = wish.nodes - entry.need.spares;
-        let mut last = Try::Scattered;
-        for _ in 0..SIZES {
-            let need = Need { nodes, ..entry.need.clone() };
-            let wish = Wish { nodes: nodes + need.spares, ..wish.clone() };
-            let rounds: &[bool] = if self.bound.is_empty() { &[false] } else { &[true, false] };
-            for apart in rounds {
-                let mut hidden = forbidden.clone();
-                if *apart {
-                    hidden.extend(self.bound.iter());
-                }
-                match self.start_beside(entry, &need, &wish, hidden) {
-                    Try::Started => return Try::Started,
-                    other => last = other,
-                }
-            }
-            let smaller = fitting(entry, nodes.saturating_sub(nodes.div_ceil(8)));
-            if smaller < entry.min_nodes || nodes <= entry.min_nodes {
-                break;
-            }
-            nodes = smaller.max(entry.min_nodes);
-        }
-        if !forbidden.is_empty() {
-            let in_the_way = self.kept.in_the_way(entry, self.now, wish.length);
-            why.causes.extend(in_the_way.map(|(name, _)| Cause::Reserved(name.clone())));
-        }
-        last
-    }
-
-    /// Tries to start a job beside some nodes.
-    fn start_beside(&mut self, entry: &'a Arc<Entry>, need: &Need, wish: &Wish, hidden: Vec<NodeIx>) -> Try {
-        let key = (need.clone(), hidden.len());
-        let mut hidden = hidden;
-        if self.failed.contains(&key) {
-            return Try::Scattered;
-        }
-        for round in 0..4 {
-            let nodes = Hidden::of(self.snapshot.yard(), hidden.iter().copied());
-            if !self.placer.choose(self.snapshot.yard(), need, Some(&nodes), &mut self.choice) {
-                if round == 0 {
-                    self.failed.insert(key);
-                    return Try::Scattered;
-                }
-                return Try::Planned;
-            }
-            let picks = picks(&self.choice);
-            match self.plan.allows(&picks, wish) {
-                Ok(()) => {
-                    self.begin(entry, wish, &picks);
-                    return Try::Started;
-                }
-                Err(Some(pod)) => {
-                    let inside = |(_, node): &(usize, &crate::plan::Node)| node.pod == pod;
-                    let nodes = self.plan.nodes.iter().enumerate().filter(inside);
-                    hidden.extend(nodes.map(|(at, _)| NodeIx::at(at)));
-                }
-                // A node would be broken into that is planned for somebody: rather one that is broken into already.
-                Err(None) if !wish.whole && round == 0 => {
-                    let idle = |(_, node): &(usize, &crate::plan::Node)| node.whole_at == 0;
-                    let nodes = self.plan.nodes.iter().enumerate().filter(idle);
-                    hidden.extend(nodes.map(|(at, _)| NodeIx::at(at)));
-                }
-                Err(None) => return Try::Planned,
-            }
-        }
-        Try::Planned
-    }
-
-    /// The job starts on what was chosen.
-    pub(crate) fn begin(&mut self, entry: &'a Arc<Entry>, wish: &Wish, picks: &[(NodeIx, u32)]) {
-        let nodes = u32::try_from(self.choice.nodes.len()).unwrap_or(u32::MAX);
-        let gang = Gang::new(nodes, entry.need.gpus, entry.ranks_per_node);
-        let work = CommandSpec { argv: Vec::new(), env: BTreeMap::new(), working_dir: String::new() };
-        let spec = JobSpec::new(gang, Work::Command(work));
-        let mut placement = rankmap::placement(self.snapshot, &spec, &self.choice);
-        placement.reasons = vec![self.why_here(&placement)];
-        self.snapshot.hold(&entry.id.tenant, &placement);
-        self.plan.occupy(picks, wish);
-        self.starts += 1;
-        for queue in self.book.path(entry).into_iter().flatten() {
-            *self.more.entry((entry.id.tenant.clone(), queue)).or_default() += entry.gpus(nodes);
-        }
-        self.held.push((entry.id.tenant.clone(), placement.clone()));
-        self.acts.push(Act::Start { uid: entry.uid, placement });
-    }
-
-    fn why_here(&self, placement: &Placement) -> Reason {
-        let (nodes, pods, cut) = (placement.nodes.len(), placement.pods, placement.cut);
-        let place = if pods == 1 { "1 pod".to_owned() } else { format!("{pods} pods") };
-        let rails: Vec<String> = placement.rails.iter().map(u32::to_string).collect();
-        let rails = rails.join(",");
-        Reason::new(
-            "BestFit",
-            format!(
-                "{nodes} nodes in {place}, the best fit of those that are free; a cut of {cut}; every node has a NIC that is up on each of rails {rails}"
-            ),
-        )
-        .count(nodes)
-    }
-
     pub(crate) fn may_start(&self) -> bool {
         self.starts < self.budget.starts
-    }
-
-    /// A job of a reservation: on its nodes only, and only while it lasts.
-    fn reserved(&mut self, entry: &'a Arc<Entry>, wish: &Wish, why: &mut Why) -> bool {
-        let row = entry.reservation.as_ref().and_then(|name| self.kept.rows.get(name));
-        let Some((def, nodes)) = row else {
-            let known =
-                entry.reservation.as_ref().is_some_and(|name| self.book.reservations.contains_key(name));
-            why.causes.push(if known { Cause::ReservationClosed } else { Cause::ReservationUnknown });
-            return false;
-        };
-        if def.maintenance || !def.tenants.contains(&entry.id.tenant) {
-            why.causes.push(Cause::ReservationClosed);
-            return false;
-        }
-        why.eta = Some(self.eta(entry, def.start.max(self.now)));
-        if def.start > self.now {
-            why.causes.push(Cause::ReservationAhead(def.start));
-        }
-        if !why.causes.is_empty() {
-            return false;
-        }
-        let inside = |at: &NodeIx| !nodes.has(*at);
-        let hidden: Vec<NodeIx> = (0..self.plan.nodes.len()).map(NodeIx::at).filter(inside).collect();
-        let (quota, _) = self.plan.room(wish);
-        if quota && self.may_start() {
-            let hidden = Hidden::of(self.snapshot.yard(), hidden.iter().copied());
-            let need = Need { nodes: wish.nodes - entry.need.spares, ..entry.need.clone() };
-            if self.placer.choose(self.snapshot.yard(), &need, Some(&hidden), &mut self.choice) {
-                let picks = picks(&self.choice);
-                self.begin(entry, wish, &picks);
-                return true;
-            }
-        }
-        let free = nodes.iter().filter(|ix| self.plan.nodes[ix.index()].whole_at == 0).count();
-        why.causes.push(Cause::Capacity { nodes: u32::try_from(free).unwrap_or(u32::MAX), gpus: 0 });
-        false
-    }
-
-    /// Stops jobs of lower priority for this one, if it would otherwise wait. True if so.
-    fn make_room(
-        &mut self,
-        entry: &'a Arc<Entry>,
-        wish: &Wish,
-        planned: Option<usize>,
-        why: &mut Why,
-    ) -> bool {
-        let policy = &self.book.policy;
-        let reclaim = self.under_guarantee(entry);
-        if !(policy.preemption || reclaim)
-            || self.rooms >= ROOMS
-            || entry.not_before.is_some_and(|time| time > self.now)
-        {
-            return false;
-        }
-        let (quota, _) = self.plan.room(wish);
-        if !quota || !self.may_start() {
-            return false;
-        }
-        let victims = Victims::for_priority(self, entry, reclaim);
-        // Who would start as soon as anybody could have made room waits.
-        let soon = victims.longest_grace(self.book);
-        if victims.is_empty()
-            || planned.is_some_and(|step| step > 0 && self.plan.grid.start(step) <= self.now.plus(soon))
-        {
-            return false;
-        }
-        self.rooms += 1;
-        let forbidden = self.forbidden(entry, wish.length);
-        let Some(chosen) = victims.choose(self, entry, wish, &forbidden) else { return false };
-        self.stop(entry, &chosen, "PreemptedForPriority", why);
-        true
-    }
-
-    /// Jobs are stopped for another; from the end of their grace on what they hold counts as free.
-    pub(crate) fn stop(&mut self, entry: &Entry, chosen: &[JobUid], code: &'static str, why: &mut Why) {
-        why.causes.push(Cause::Yielding(chosen.to_vec()));
-        for uid in chosen {
-            let Some(victim) = self.book.jobs.get(uid) else { continue };
-            self.yielding.insert(*uid);
-            let message = format!("stopped for job '{}' of priority {}", entry.id, entry.priority);
-            let reasons = vec![Reason::new(code, message).scope(format!("job/{}", entry.id))];
-            let (grace, signal) = (victim.grace, victim.preemption.signal);
-            let from = self.plan.grid.floor(self.now.plus(grace));
-            if let Some(nodes) = self.book.cache.nodes.get(uid) {
-                self.plan.free(nodes.iter().map(|(node, _)| *node), from);
-            }
-            let held = victim.nodes_held();
-            let act = if victim.min_nodes < held && code == "PreemptedForPriority" {
-                let nodes = self.shrunk(entry, victim, held);
-                Act::Shrink { victim: *uid, nodes, by: entry.uid, grace, signal, reasons }
-            } else {
-                Act::Preempt { victim: *uid, by: entry.uid, grace, signal, reasons }
-            };
-            self.acts.push(act);
-        }
-    }
-
-    /// With how many nodes an elastic job can go on beside the one that it makes room for.
-    fn shrunk(&self, entry: &Entry, victim: &Entry, held: u32) -> u32 {
-        let wanted = held.saturating_sub(entry.min_nodes + entry.need.spares);
-        fitting(victim, wanted).max(victim.min_nodes)
-    }
-
-    /// Whether the job's queue holds less than its guarantee within the tenant.
-    fn under_guarantee(&self, entry: &Entry) -> bool {
-        let Some(queue) = &entry.queue else { return false };
-        let tenant = &entry.id.tenant;
-        let Some(def) = self.book.queues.get(&(tenant.clone(), queue.clone())) else { return false };
-        if def.guaranteed.is_empty() || !self.book.policy.reclaim {
-            return false;
-        }
-        let size = (u64::from(self.pod_size()), u64::from(self.plan.node_gpus));
-        let guaranteed = crate::order::gpus_of(def.guaranteed, size.0, size.1);
-        self.held_by(tenant, Some(queue)) + entry.gpus(entry.min_nodes) <= guaranteed
-    }
-
-    /// Whether a queue holds more than its guarantee by what this job holds.
-    pub(crate) fn over_guarantee(&self, entry: &Entry) -> bool {
-        let tenant = &entry.id.tenant;
-        let guaranteed = entry.queue.as_ref().map_or(0, |queue| {
-            let size = (u64::from(self.pod_size()), u64::from(self.plan.node_gpus));
-            let def = self.book.queues.get(&(tenant.clone(), queue.clone()));
-            def.map_or(0, |def| crate::order::gpus_of(def.guaranteed, size.0, size.1))
-        });
-        let gpus = entry.run().map_or(0, crate::entry::Run::gpus);
-        entry.queue.is_none() || self.held_by(tenant, entry.queue.as_ref()) >= guaranteed + gpus
-    }
-
-    /// Nobody waits: an elastic job that has run for some time goes on with more nodes, one per pass.
-    fn grow(&mut self) {
-        let Some(after) = self.book.policy.grow_after else { return };
-        let book = self.book;
-        for entry in book.running.iter().filter_map(|uid| book.jobs.get(uid)) {
-            let Some(run) = entry.run() else { continue };
-            let held = entry.nodes_held();
-            let old = run.started.plus(after);
-            if held >= entry.need.nodes || run.ending.is_some() {
-                continue;
-            }
-            if old > self.now {
-                self.wake(old);
-                continue;
-            }
-            let wish = self.wish(entry, 1);
-            let most = self.plan.most(&wish).saturating_add(held).min(entry.need.nodes);
-            let nodes = fitting(entry, most);
-            // A restart must be worth it: a quarter more at least.
-            if nodes < held + held.div_ceil(4) {
-                continue;
-            }
-            let message = format!("nobody waits and there is room for {nodes} nodes in place of {held}");
-            let reasons = vec![Reason::new("Grown", message).count(nodes as usize)];
-            let (grace, signal) = (entry.grace, entry.preemption.signal);
-            self.acts.push(Act::Grow { uid: entry.uid, nodes, grace, signal, reasons });
-            return;
-        }
     }
 
     /// Puts the snapshot back.
@@ -699,19 +421,8 @@ impl<'a> Pass<'a> {
 
 /// What is left of a pass.
 struct Found {
-    acts: Vec<Act>,
+    pub(crate) acts: Vec<Act>,
     seen: Vec<(JobUid, Why)>,
     next: Option<Timestamp>,
     privates: Privates,
-}
-
-/// The nodes of a choice with their GPUs.
-pub(crate) fn picks(choice: &Choice) -> Vec<(NodeIx, u32)> {
-    choice.nodes.iter().chain(&choice.spares).map(|pick| (pick.node, pick.gpus.count_ones())).collect()
-}
-
-/// The most nodes up to some that an elastic job can run on: whole groups of all sizes.
-pub(crate) fn fitting(entry: &Entry, nodes: u32) -> u32 {
-    let unit = entry.need.groups.iter().map(|group| group.size.max(1)).max().unwrap_or(1);
-    nodes - nodes % unit
 }

@@ -9,9 +9,10 @@ use proto_model::JobUid;
 
 use crate::{
     entry::Entry,
-    pass::{Pass, picks},
+    pass::Pass,
     plan::Wish,
     preempt::{Victims, hold, price, release},
+    start::picks,
     why::{Cause, Why},
 };
 
@@ -37,9 +38,25 @@ impl<'a> Pass<'a> {
             _ if ending.is_empty() => why.causes.push(Cause::Scattered),
             _ => why.causes.push(Cause::Yielding(ending)),
         }
+        if let Some((target, _)) = self.privates.target(&entry.id.tenant, entry.uid) {
+            self.promised.extend(target);
+        }
         let planned = self.plan.earliest(&wish);
         self.plan_for(entry, &wish, planned, why);
         false
+    }
+
+    /// Whoever runs on nodes that are bound to others when its right begins moves to its own at once: if it waited
+    /// until the others want theirs, its end, and what waits for that, would be later than alone.
+    pub(crate) fn move_astray(&mut self) {
+        let book = self.book;
+        for uid in book.marks.privates.rights() {
+            let Some(entry) = book.jobs.get(&uid) else { continue };
+            let runs = entry.run().is_some_and(|run| run.ending.is_none());
+            if runs && self.is_astray(entry) {
+                self.stop(entry, &[uid], "MovedToGuarantee", &mut Why::default());
+            }
+        }
     }
 
     /// Everything but some nodes.
@@ -170,7 +187,10 @@ impl<'a> Pass<'a> {
         let Some((target, _)) = self.privates.target(&entry.id.tenant, entry.uid) else { return false };
         let target: BTreeSet<NodeIx> = target.into_iter().collect();
         let nodes = self.book.cache.nodes.get(&entry.uid);
-        nodes.is_some_and(|nodes| nodes.iter().any(|(node, _)| !target.contains(node)))
+        // Elsewhere is all right where nothing is bound.
+        nodes.is_some_and(|nodes| {
+            nodes.iter().any(|(node, _)| !target.contains(node) && self.privates.is_bound(*node))
+        })
     }
 
     /// The tenant's own jobs without a right fill its limit: the cheapest of them yield.

@@ -155,17 +155,24 @@ impl Trial {
     }
 
     fn pass(&mut self, now: Timestamp) {
+        let mut stopped = Vec::new();
         for _ in 0..PASSES {
-            let before = self.book.clone();
             let acts = self.book.pass(&mut self.snapshot, &mut self.placer, now, Budget::ALL);
-            if let Err(breaches) = check(&before, &acts, now) {
+            if let Err(breaches) = check(&self.book, &acts, now) {
                 self.faults.extend(breaches.iter().map(|breach| format!("{now}: {breach}")));
             }
             if let Err(breaches) = check_rights(&self.book, &acts) {
                 self.faults.extend(breaches.iter().map(|breach| format!("{now}: {breach}")));
             }
             let mut again = false;
+            stopped.clear();
             for act in acts {
+                if let Act::Preempt { victim, by, reasons, .. } | Act::Shrink { victim, by, reasons, .. } =
+                    &act
+                {
+                    let code = reasons.first().map(|reason| reason.code.clone()).unwrap_or_default();
+                    stopped.push(format!("{victim} for {by} ({code})"));
+                }
                 match act {
                     Act::Start { uid, placement } => self.start(uid, placement, now),
                     Act::Preempt { victim, grace, .. } | Act::Shrink { victim, grace, .. } => {
@@ -183,7 +190,7 @@ impl Trial {
             }
             self.end_jobs(now);
         }
-        self.faults.push(format!("{now}: jobs are stopped without end"));
+        self.faults.push(format!("{now}: jobs are stopped without end, at last {}", stopped.join(", ")));
     }
 
     fn start(&mut self, uid: JobUid, placement: Placement, now: Timestamp) {

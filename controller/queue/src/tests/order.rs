@@ -349,7 +349,7 @@ fn lengths_are_learned_from_jobs_that_ended() {
     let mut trial = Trial::new(book, cluster(&[8]));
     run(&mut trial, &jobs);
     let learned = trial.book.ledger().length(&tenant("t"), 8).unwrap();
-    assert_eq!(learned, secs(72));
+    assert!(learned >= secs(71) && learned <= secs(73));
     assert!(trial.book.ledger().length(&tenant("t"), 32).is_some());
     assert!(trial.book.ledger().length(&tenant("u"), 8).is_none());
 }

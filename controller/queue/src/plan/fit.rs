@@ -1,0 +1,240 @@
+//! When a job fits, and what it takes then.
+
+use std::collections::BTreeMap;
+
+use controller_topology::NodeIx;
+use proto_model::Within;
+
+use super::{Plan, Wish, signed};
+use crate::grid::Row;
+
+impl Plan {
+    /// Nodes that a gang could have over a time from now on, if it takes them whole.
+    pub(crate) fn most(&self, wish: &Wish) -> u32 {
+        let end = self.grid.end_now(wish.length);
+        let mut most = self.whole.least(0, end);
+        if let Some((_, row)) = &self.classes[wish.class].rest {
+            most = most.min(row.least(0, end));
+        }
+        for quota in wish.quotas.iter().map(|at| &self.quotas[*at]).filter(|quota| quota.gpus) {
+            most = most.min(quota.left.least(0, end) / signed(wish.gpus).max(1));
+        }
+        if let Some(places) = self.places(wish.within) {
+            most = most.min(places.rows.iter().map(|row| row.least(0, end)).max().unwrap_or(0));
+        }
+        u32::try_from(most).unwrap_or(0)
+    }
+
+    /// The last step of a range in which there is too little; places aside.
+    pub(super) fn last_miss(&self, wish: &Wish, from: usize, to: usize) -> Option<usize> {
+        let miss = if wish.whole {
+            self.whole.last_below(from, to, wish.count())
+        } else {
+            let (amount, gpus) = (wish.amount(), signed(self.node_gpus));
+            (from..to.min(self.whole.len())).rev().find(|step| {
+                self.whole.at(*step).saturating_mul(gpus).saturating_add(self.loose.at(*step)) < amount
+            })
+        };
+        let class = match &self.classes[wish.class].rest {
+            Some((_, row)) if wish.whole => row.last_below(from, to, wish.count()),
+            _ => None,
+        };
+        let quota = |at: &usize| self.quotas[*at].left.last_below(from, to, self.share(*at, wish));
+        wish.quotas.iter().filter_map(quota).chain(miss).chain(class).max()
+    }
+
+    /// The first step in which the job fits for its whole length, and in which place if it must stay in one.
+    pub(crate) fn earliest(&mut self, wish: &Wish) -> Option<(usize, Option<usize>)> {
+        let key = (wish.class, wish.nodes, wish.gpus, wish.within, wish.quotas.clone());
+        let hint =
+            self.hints.get(&key).filter(|(length, _)| *length <= wish.length).map_or(0, |(_, step)| *step);
+        let from = wish.from.max(hint);
+        let found = match self.places(wish.within) {
+            None => self.first_fit(wish, from, None).map(|step| (step, None)),
+            Some(places) => {
+                let mut best: Option<(usize, Option<usize>)> = None;
+                for (place, row) in places.rows.iter().enumerate() {
+                    if places.most[place] < wish.nodes {
+                        continue;
+                    }
+                    let until = best.map_or(self.grid.len(), |(step, _)| step);
+                    if let Some(step) = self.first_fit_until(wish, from, Some(row), until) {
+                        best = Some((step, Some(place)));
+                        if step == from {
+                            break;
+                        }
+                    }
+                }
+                best
+            }
+        };
+        if let Some((step, _)) = found
+            && wish.from == 0
+            && self.hints.get(&key).is_none_or(|(length, _)| *length >= wish.length)
+        {
+            self.hints.insert(key, (wish.length, step));
+        }
+        found
+    }
+
+    pub(super) fn first_fit(&self, wish: &Wish, from: usize, place: Option<&Row>) -> Option<usize> {
+        self.first_fit_until(wish, from, place, self.grid.len())
+    }
+
+    pub(super) fn first_fit_until(
+        &self,
+        wish: &Wish,
+        from: usize,
+        place: Option<&Row>,
+        until: usize,
+    ) -> Option<usize> {
+        let mut step = from;
+        while step < until {
+            let end = self.grid.end(step, wish.length);
+            let miss = self.last_miss(wish, step, end);
+            let here = place.and_then(|row| row.last_below(step, end, wish.count()));
+            match miss.max(here) {
+                None => return Some(step),
+                Some(miss) => step = miss + 1,
+            }
+        }
+        None
+    }
+
+    /// A job will hold what it wishes from a step on.
+    pub(crate) fn take(&mut self, wish: &Wish, step: usize, place: Option<usize>) {
+        let end = self.grid.end(step, wish.length);
+        self.take_quota(wish, step, end);
+        if !wish.whole {
+            self.take_loose(wish, step, end);
+            return;
+        }
+        self.whole.add(step, end, -wish.count());
+        if let Some((_, row)) = &mut self.classes[wish.class].rest {
+            row.add(step, end, -wish.count());
+        }
+        let places = match wish.within {
+            Within::Fabric => None,
+            Within::Pod => self.pods.as_mut(),
+            Within::Leaves => self.blocks.as_mut(),
+        };
+        if let Some((places, place)) = places.zip(place) {
+            places.rows[place].add(step, end, -wish.count());
+        }
+    }
+
+    /// GPUs come from nodes that are broken into already; then nodes are broken into.
+    pub(super) fn take_loose(&mut self, wish: &Wish, step: usize, end: usize) {
+        let (amount, gpus) = (wish.amount(), signed(self.node_gpus));
+        for step in step..end.min(self.grid.len()) {
+            let loose = self.loose.get_mut(step);
+            *loose -= amount;
+            if *loose < 0 {
+                let broken = (-*loose + gpus - 1) / gpus;
+                *loose += broken * gpus;
+                *self.whole.get_mut(step) -= broken;
+            }
+        }
+    }
+
+    /// Whether these nodes can be taken from now on without taking from what is planned: a node that would be whole
+    /// again within the time is not any more. If not, the pod in which there is too little, if that is known.
+    pub(crate) fn allows(&self, picks: &[(NodeIx, u32)], wish: &Wish) -> Result<(), Option<u32>> {
+        let end = self.grid.end_now(wish.length);
+        let mut lost: BTreeMap<usize, i32> = BTreeMap::new();
+        let mut by_pod: BTreeMap<u32, i32> = BTreeMap::new();
+        for (node, _) in picks {
+            let Some(node) = self.nodes.get(node.index()) else { return Err(None) };
+            if node.whole_at < end {
+                *lost.entry(node.whole_at).or_default() += 1;
+                *by_pod.entry(node.pod).or_default() += 1;
+            }
+        }
+        let mut count = 0;
+        let mut steps = lost.iter().peekable();
+        while let Some((from, more)) = steps.next() {
+            count += more;
+            let to = steps.peek().map_or(end, |(next, _)| **next);
+            if self.whole.last_below(*from, to, count).is_some() {
+                return Err(None);
+            }
+        }
+        if let Some(pods) = &self.pods {
+            for (pod, count) in by_pod {
+                if pods.rows.get(pod as usize).is_some_and(|row| row.last_below(0, end, count).is_some()) {
+                    return Err(Some(pod));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A job holds these nodes from now on.
+    pub(crate) fn occupy(&mut self, picks: &[(NodeIx, u32)], wish: &Wish) {
+        let end = self.grid.end_now(wish.length);
+        self.take_quota(wish, 0, end);
+        self.hold(picks, wish.whole, 0, end);
+    }
+
+    /// These nodes are held for a range of steps, longer than was thought so far.
+    pub(super) fn hold(&mut self, picks: &[(NodeIx, u32)], whole: bool, from: usize, end: usize) {
+        let mut idle = 0;
+        for (ix, gpus) in picks {
+            let Some(node) = self.nodes.get_mut(ix.index()) else { continue };
+            let was = node.whole_at;
+            node.whole_at = was.max(end);
+            let (node, since) = (*node, was.max(from));
+            let left = if whole { 0 } else { signed(node.gpus.saturating_sub(*gpus)) };
+            self.loose.add(from, was.min(end), -signed(*gpus));
+            if since == from && left == 0 {
+                idle += 1;
+            } else {
+                self.whole.add(since, end, -1);
+                self.loose.add(since, end, left);
+            }
+            for class in &mut self.classes {
+                if let Some((fits, row)) = &mut class.rest
+                    && fits.get(ix.index()) == Some(&true)
+                {
+                    row.add(since, end, -1);
+                }
+            }
+            let places = [(&mut self.pods, node.pod), (&mut self.blocks, node.block)];
+            for (places, at) in places {
+                if let Some(row) = places.as_mut().and_then(|places| places.rows.get_mut(at as usize)) {
+                    row.add(since, end, -1);
+                }
+            }
+        }
+        self.whole.add(from, end, -idle);
+    }
+
+    /// Nodes come free earlier than was thought, from a step on.
+    pub(crate) fn free(&mut self, nodes: impl Iterator<Item = NodeIx>, from: usize) {
+        for ix in nodes {
+            let Some(node) = self.nodes.get_mut(ix.index()).filter(|node| node.open) else { continue };
+            let was = std::mem::replace(&mut node.whole_at, from);
+            let node = *node;
+            self.whole.add(from, was, 1);
+            for class in &mut self.classes {
+                if let Some((fits, row)) = &mut class.rest
+                    && fits.get(ix.index()) == Some(&true)
+                {
+                    row.add(from, was, 1);
+                }
+            }
+            let places = [(&mut self.pods, node.pod), (&mut self.blocks, node.block)];
+            for (places, at) in places {
+                if let Some(row) = places.as_mut().and_then(|places| places.rows.get_mut(at as usize)) {
+                    row.add(from, was, 1);
+                }
+            }
+        }
+        self.hints.clear();
+    }
+
+    /// What is free now.
+    pub(crate) fn free_now(&self) -> (i32, i32) {
+        (self.whole.at(0), self.loose.at(0))
+    }
+}

@@ -1,0 +1,93 @@
+//! Limits of tenants, queues and arrays over time.
+
+use std::time::Duration;
+
+use proto_model::{QueueName, Timestamp};
+
+use super::{Limited, NEVER, Plan, Quota, Wish};
+use crate::{book::Book, entry::Entry, grid::Row};
+
+impl Plan {
+    /// The limits that concern a job, and whether one of them forbids it for ever.
+    pub(crate) fn limits(
+        &mut self,
+        book: &Book,
+        entry: &Entry,
+        path: &[Option<QueueName>],
+        now: Timestamp,
+    ) -> Vec<usize> {
+        let tenant = &entry.id.tenant;
+        let mut list = Vec::new();
+        for queue in path {
+            // One that can never be reached need not be planned for.
+            let limit = book.limit(tenant, queue.as_ref()).map(u64::from);
+            if let Some(limit) = limit.filter(|limit| *limit < self.most_gpus) {
+                list.push(self.limit(book, Limited::Queue(tenant.clone(), queue.clone()), limit, now));
+            }
+        }
+        if let Some(jobs) = book.tenants.get(tenant).and_then(|def| def.jobs) {
+            list.push(self.limit(book, Limited::Jobs(tenant.clone()), u64::from(jobs), now));
+        }
+        if let Some(group) = entry.array.as_ref().filter(|group| group.at_once > 0) {
+            list.push(self.limit(book, Limited::Array(group.array.clone()), u64::from(group.at_once), now));
+        }
+        list
+    }
+
+    pub(super) fn limit(&mut self, book: &Book, whose: Limited, limit: u64, now: Timestamp) -> usize {
+        if let Some(at) = self.quota_of.get(&whose) {
+            return *at;
+        }
+        let gpus = matches!(whose, Limited::Queue(..));
+        let mut left = Row::filled(0, self.grid.len());
+        left.note(0, NEVER, i32::try_from(limit).unwrap_or(i32::MAX));
+        for entry in book.running.iter().filter_map(|uid| book.jobs.get(uid)) {
+            let Some(run) = entry.run() else { continue };
+            let counts = match &whose {
+                Limited::Queue(tenant, queue) => {
+                    entry.id.tenant == *tenant
+                        && (queue.is_none() || book.path(entry).is_some_and(|path| path.contains(queue)))
+                }
+                Limited::Jobs(tenant) => entry.id.tenant == *tenant,
+                Limited::Array(array) => entry.array.as_ref().is_some_and(|group| group.array == *array),
+            };
+            if counts {
+                let amount = if gpus { run.gpus() } else { 1 };
+                let end = self.grid.floor(book.end(entry, now));
+                // Who is just ending holds until it has ended.
+                left.note(0, end.max(1), -i32::try_from(amount).unwrap_or(i32::MAX));
+            }
+        }
+        left.sum_up();
+        self.quotas.push(Quota { left, gpus, limit });
+        self.quota_of.insert(whose, self.quotas.len() - 1);
+        self.quotas.len() - 1
+    }
+
+    pub(super) fn share(&self, quota: usize, wish: &Wish) -> i32 {
+        if self.quotas[quota].gpus { wish.amount() } else { 1 }
+    }
+
+    /// The limits that a job could never keep.
+    pub(crate) fn never<'a>(&'a self, wish: &'a Wish) -> impl Iterator<Item = u64> + 'a {
+        wish.quotas.iter().filter_map(|quota| {
+            let Quota { limit, .. } = self.quotas[*quota];
+            (i64::from(self.share(*quota, wish)) > i64::try_from(limit).unwrap_or(i64::MAX)).then_some(limit)
+        })
+    }
+
+    /// Whether the limits leave room for the job now, and whether the cluster does.
+    pub(crate) fn room(&self, wish: &Wish) -> (bool, bool) {
+        let quota =
+            wish.quotas.iter().all(|quota| self.quotas[*quota].left.at(0) >= self.share(*quota, wish));
+        let alone = Wish { quotas: Vec::new(), length: Duration::ZERO, ..wish.clone() };
+        (quota, self.last_miss(&alone, 0, 1).is_none())
+    }
+
+    pub(crate) fn take_quota(&mut self, wish: &Wish, step: usize, end: usize) {
+        for at in &wish.quotas {
+            let share = self.share(*at, wish);
+            self.quotas[*at].left.add(step, end, -share);
+        }
+    }
+}

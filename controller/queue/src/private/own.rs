@@ -1,0 +1,224 @@
+//! One private cluster: the queue's own code in virtual time.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use controller_scheduler::{Placer, Snapshot};
+use proto_model::{JobUid, Placement, Shape, TenantName, Timestamp};
+
+use super::site::{Site, number};
+use crate::{
+    book::Book,
+    defs::{Act, Budget, Policy, TenantDef},
+    entry::Entry,
+    ledger::Past,
+};
+
+/// Jobs that have ended in the real cluster and not in a private one, per tenant; the oldest are forgotten beyond that,
+/// which only gives rights earlier.
+const GHOSTS: usize = 20_000;
+
+/// A job of the real cluster as it is now; `None` if it is gone.
+pub(super) type Touched = (JobUid, Option<Arc<Entry>>);
+
+/// One tenant's private cluster.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Private {
+    pub(super) site: Site,
+    pub(super) snapshot: Snapshot,
+    pub(super) placer: Placer,
+    pub(super) book: Book,
+    /// How long jobs took that are gone from the real cluster.
+    pub(super) took: BTreeMap<JobUid, Duration>,
+    /// When those of them end here that have started here.
+    pub(super) ends: BTreeSet<(Timestamp, JobUid)>,
+    /// Jobs that are gone from the real cluster and wait here.
+    pub(super) ghosts: BTreeSet<JobUid>,
+}
+
+impl Private {
+    pub(super) fn new(site: Site, policy: &Policy, tenant: &TenantName, book: &Book) -> Self {
+        let policy = Policy { reclaim: false, grow_after: None, ..policy.clone() };
+        let mut own = Book::new(policy);
+        let def = book.tenants.get(tenant).cloned().unwrap_or_default();
+        own.set_tenant(tenant, Some(TenantDef { guaranteed: Shape::default(), ..def }));
+        for ((of, name), def) in book.queues.iter().filter(|((of, _), _)| of == tenant) {
+            own.set_queue(of, name, Some(def.clone()));
+        }
+        Self {
+            snapshot: site.cluster(),
+            site,
+            placer: Placer::default(),
+            book: own,
+            took: BTreeMap::new(),
+            ends: BTreeSet::new(),
+            ghosts: BTreeSet::new(),
+        }
+    }
+
+    /// Brings it to a time: what ends before it ends at its own time, and what that lets start starts then.
+    pub(super) fn advance(
+        &mut self,
+        now: Timestamp,
+        touched: &[Touched],
+        tries: &BTreeMap<JobUid, Duration>,
+    ) {
+        loop {
+            let end = self.ends.first().map(|(time, _)| *time);
+            let time = [end, self.book.next_look()].into_iter().flatten().min();
+            let Some(time) = time.filter(|time| *time < now) else { break };
+            self.end_until(time);
+            self.pass(time);
+        }
+        let ended = self.end_until(now);
+        let looked = self.book.next_look().is_some_and(|time| time <= now);
+        let mut changed = ended || looked;
+        for (uid, entry) in touched {
+            changed |= self.touch(*uid, entry.as_ref(), tries.get(uid).copied(), now);
+        }
+        changed |= self.end_until(now);
+        if changed {
+            self.pass(now);
+        }
+    }
+
+    /// What has changed of a job in the real cluster.
+    pub(super) fn touch(
+        &mut self,
+        uid: JobUid,
+        entry: Option<&Arc<Entry>>,
+        took: Option<Duration>,
+        now: Timestamp,
+    ) -> bool {
+        let here = self.book.job(uid).cloned();
+        match (here, entry) {
+            (None, Some(entry)) => {
+                let entry = Entry { preempted: 0, ..entry.waiting() };
+                self.book.set_job(uid, Some(Arc::new(entry)));
+                true
+            }
+            (Some(here), Some(entry)) if here.run().is_none() => {
+                let not_before = if took.is_none() { entry.not_before } else { here.not_before };
+                if here.hold == entry.hold && here.not_before == not_before && here.priority == entry.priority
+                {
+                    return false;
+                }
+                let (hold, priority) = (entry.hold.clone(), entry.priority);
+                self.book.set_job(
+                    uid,
+                    Some(Arc::new(Entry { hold, not_before, priority, ..here.as_ref().clone() })),
+                );
+                true
+            }
+            (Some(here), None) => {
+                let Some(took) = took else {
+                    // It went without ever running.
+                    self.drop_job(&here);
+                    return true;
+                };
+                self.took.insert(uid, took);
+                match here.run() {
+                    Some(run) => {
+                        self.ends.insert((run.started.plus(took).max(now), uid));
+                    }
+                    None => {
+                        self.ghosts.insert(uid);
+                        if self.ghosts.len() > GHOSTS
+                            && let Some(oldest) = self.ghosts.pop_first()
+                            && let Some(oldest) = self.book.job(oldest).cloned()
+                        {
+                            self.drop_job(&oldest);
+                        }
+                    }
+                }
+                false
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn drop_job(&mut self, entry: &Entry) {
+        if let Some(run) = entry.run() {
+            self.snapshot.release(&entry.id.tenant, &run.placement);
+            self.ends.retain(|(_, uid)| *uid != entry.uid);
+        }
+        self.book.set_job(entry.uid, None);
+        self.took.remove(&entry.uid);
+        self.ghosts.remove(&entry.uid);
+    }
+
+    /// Ends what ends by a time. True if anything did.
+    pub(super) fn end_until(&mut self, time: Timestamp) -> bool {
+        let mut any = false;
+        while let Some((end, uid)) = self.ends.first().copied().filter(|(end, _)| *end <= time) {
+            self.ends.pop_first();
+            if let Some(entry) = self.book.job(uid).cloned() {
+                if let Some(past) = Past::of(&entry, end, true) {
+                    self.book.remember(&past);
+                }
+                self.drop_job(&entry);
+            }
+            any = true;
+        }
+        any
+    }
+
+    /// Starts and stops what its own pass says, at once.
+    pub(super) fn pass(&mut self, now: Timestamp) {
+        // A stop without grace makes room at once; so often at most at one time.
+        for _ in 0..16 {
+            let acts = self.book.pass(&mut self.snapshot, &mut self.placer, now, Budget::ALL);
+            let mut stopped = false;
+            for act in acts {
+                match act {
+                    Act::Start { uid, placement } => self.start(uid, placement, now),
+                    Act::Preempt { victim, .. } | Act::Shrink { victim, .. } => {
+                        self.stop(victim);
+                        stopped = true;
+                    }
+                    Act::Grow { .. } => {}
+                }
+            }
+            if !stopped {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn start(&mut self, uid: JobUid, placement: Placement, now: Timestamp) {
+        let Some(entry) = self.book.job(uid).cloned() else { return };
+        self.snapshot.hold(&entry.id.tenant, &placement);
+        self.book.set_job(uid, Some(Arc::new(entry.running(Arc::new(placement), now))));
+        if let Some(took) = self.took.get(&uid) {
+            self.ends.insert((now.plus(*took), uid));
+            self.ghosts.remove(&uid);
+        }
+    }
+
+    pub(super) fn stop(&mut self, uid: JobUid) {
+        let Some(entry) = self.book.job(uid).cloned() else { return };
+        if let Some(run) = entry.run() {
+            self.snapshot.release(&entry.id.tenant, &run.placement);
+            self.ends.retain(|(_, other)| *other != uid);
+            if self.took.contains_key(&uid) {
+                self.ghosts.insert(uid);
+            }
+            let waiting = Entry { preempted: entry.preempted + 1, ..entry.waiting() };
+            self.book.set_job(uid, Some(Arc::new(waiting)));
+        }
+    }
+
+    /// Nodes on which a job runs here.
+    pub(super) fn nodes_of(&self, uid: JobUid) -> Vec<usize> {
+        let run = self.book.job(uid).and_then(|entry| entry.run().cloned());
+        let places = run.map(|run| run.placement);
+        places
+            .iter()
+            .flat_map(|placement| placement.nodes.iter().chain(&placement.spares))
+            .filter_map(|place| number(&place.node))
+            .collect()
+    }
+}

@@ -1,0 +1,207 @@
+//! Starting one job now: where no guarantee is bound if that can be, and never where it would take from what is planned.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use controller_scheduler::{Choice, Hidden, Need, rankmap};
+use controller_topology::NodeIx;
+use proto_model::{CommandSpec, Gang, JobSpec, Placement, Reason, Work};
+
+use crate::{
+    defs::Act,
+    entry::Entry,
+    pass::Pass,
+    plan::Wish,
+    why::{Cause, Why},
+};
+
+/// Smaller gangs of an elastic job that are tried.
+const SIZES: usize = 8;
+
+/// What one try at a start led to.
+pub(crate) enum Try {
+    Started,
+    /// It would take from what is planned.
+    Planned,
+    /// No gang.
+    Scattered,
+}
+
+impl<'a> Pass<'a> {
+    /// As many nodes as an elastic job can have now.
+    pub(crate) fn grown(&self, entry: &Entry, wish: &Wish) -> Wish {
+        if entry.min_nodes >= entry.need.nodes {
+            return wish.clone();
+        }
+        let most = self.plan.most(wish).saturating_sub(entry.need.spares);
+        let nodes = fitting(entry, most.min(entry.need.nodes)).max(entry.min_nodes);
+        Wish { nodes: nodes + entry.need.spares, ..wish.clone() }
+    }
+
+    /// Nodes that a job must not have, because it would run into what is kept for others.
+    pub(crate) fn forbidden(&self, entry: &Entry, length: Duration) -> Vec<NodeIx> {
+        let length = entry.limit.unwrap_or(length).max(length);
+        let kept = self.kept.in_the_way(entry, self.now, length).flat_map(|(_, nodes)| nodes.iter());
+        kept.chain(self.promised.iter().copied()).collect()
+    }
+
+    /// Tries to start a job now: first where no guarantee is bound, then anywhere.
+    pub(crate) fn start(&mut self, entry: &'a Arc<Entry>, wish: &Wish, why: &mut Why) -> Try {
+        let forbidden = self.forbidden(entry, wish.length);
+        let mut nodes = wish.nodes - entry.need.spares;
+        let mut last = Try::Scattered;
+        for _ in 0..SIZES {
+            let need = Need { nodes, ..entry.need.clone() };
+            let wish = Wish { nodes: nodes + need.spares, ..wish.clone() };
+            // First where nothing is bound, then where nodes can change places, then anywhere.
+            let rounds = if self.bound.is_empty() { 1 } else { 3 };
+            for round in 0..rounds {
+                let mut hidden = forbidden.clone();
+                match rounds - round {
+                    3 => hidden.extend(self.bound.iter()),
+                    2 => hidden.extend(self.privates.pods_of_others(&entry.id.tenant)),
+                    _ => {}
+                }
+                match self.start_beside(entry, &need, &wish, hidden) {
+                    Try::Started => return Try::Started,
+                    other => last = other,
+                }
+            }
+            let smaller = fitting(entry, nodes.saturating_sub(nodes.div_ceil(8)));
+            if smaller < entry.min_nodes || nodes <= entry.min_nodes {
+                break;
+            }
+            nodes = smaller.max(entry.min_nodes);
+        }
+        if forbidden.len() > self.promised.len() {
+            let in_the_way = self.kept.in_the_way(entry, self.now, wish.length);
+            why.causes.extend(in_the_way.map(|(name, _)| Cause::Reserved(name.clone())));
+        }
+        last
+    }
+
+    /// Tries to start a job beside some nodes.
+    pub(crate) fn start_beside(
+        &mut self,
+        entry: &'a Arc<Entry>,
+        need: &Need,
+        wish: &Wish,
+        hidden: Vec<NodeIx>,
+    ) -> Try {
+        let key = (need.clone(), hidden.len());
+        let mut hidden = hidden;
+        if self.failed.contains(&key) {
+            return Try::Scattered;
+        }
+        for round in 0..4 {
+            let nodes = Hidden::of(self.snapshot.yard(), hidden.iter().copied());
+            if !self.placer.choose(self.snapshot.yard(), need, Some(&nodes), &mut self.choice) {
+                if round == 0 {
+                    self.failed.insert(key);
+                    return Try::Scattered;
+                }
+                return Try::Planned;
+            }
+            let picks = picks(&self.choice);
+            match self.plan.allows(&picks, wish) {
+                Ok(()) => {
+                    self.begin(entry, wish, &picks);
+                    return Try::Started;
+                }
+                Err(Some(pod)) => {
+                    let inside = |(_, node): &(usize, &crate::plan::Node)| node.pod == pod;
+                    let nodes = self.plan.nodes.iter().enumerate().filter(inside);
+                    hidden.extend(nodes.map(|(at, _)| NodeIx::at(at)));
+                }
+                // A node would be broken into that is planned for somebody: rather one that is broken into already.
+                Err(None) if !wish.whole && round == 0 => {
+                    let idle = |(_, node): &(usize, &crate::plan::Node)| node.whole_at == 0;
+                    let nodes = self.plan.nodes.iter().enumerate().filter(idle);
+                    hidden.extend(nodes.map(|(at, _)| NodeIx::at(at)));
+                }
+                Err(None) => return Try::Planned,
+            }
+        }
+        Try::Planned
+    }
+
+    /// The job starts on what was chosen.
+    pub(crate) fn begin(&mut self, entry: &'a Arc<Entry>, wish: &Wish, picks: &[(NodeIx, u32)]) {
+        let nodes = u32::try_from(self.choice.nodes.len()).unwrap_or(u32::MAX);
+        let gang = Gang::new(nodes, entry.need.gpus, entry.ranks_per_node);
+        let work = CommandSpec { argv: Vec::new(), env: BTreeMap::new(), working_dir: String::new() };
+        let spec = JobSpec::new(gang, Work::Command(work));
+        let mut placement = rankmap::placement(self.snapshot, &spec, &self.choice);
+        placement.reasons = vec![self.why_here(&placement)];
+        self.snapshot.hold(&entry.id.tenant, &placement);
+        self.plan.occupy(picks, wish);
+        self.starts += 1;
+        self.begun.push(entry);
+        for queue in self.book.path(entry).into_iter().flatten() {
+            *self.more.entry((entry.id.tenant.clone(), queue)).or_default() += entry.gpus(nodes);
+        }
+        self.held.push((entry.id.tenant.clone(), placement.clone()));
+        self.acts.push(Act::Start { uid: entry.uid, placement });
+    }
+
+    pub(crate) fn why_here(&self, placement: &Placement) -> Reason {
+        let (nodes, pods, cut) = (placement.nodes.len(), placement.pods, placement.cut);
+        let place = if pods == 1 { "1 pod".to_owned() } else { format!("{pods} pods") };
+        let rails: Vec<String> = placement.rails.iter().map(u32::to_string).collect();
+        let rails = rails.join(",");
+        Reason::new(
+            "BestFit",
+            format!(
+                "{nodes} nodes in {place}, the best fit of those that are free; a cut of {cut}; every node has a NIC that is up on each of rails {rails}"
+            ),
+        )
+        .count(nodes)
+    }
+
+    /// A job of a reservation: on its nodes only, and only while it lasts.
+    pub(crate) fn reserved(&mut self, entry: &'a Arc<Entry>, wish: &Wish, why: &mut Why) -> bool {
+        let row = entry.reservation.as_ref().and_then(|name| self.kept.rows.get(name));
+        let Some((def, nodes)) = row else {
+            let known =
+                entry.reservation.as_ref().is_some_and(|name| self.book.reservations.contains_key(name));
+            why.causes.push(if known { Cause::ReservationClosed } else { Cause::ReservationUnknown });
+            return false;
+        };
+        if def.maintenance || !def.tenants.contains(&entry.id.tenant) {
+            why.causes.push(Cause::ReservationClosed);
+            return false;
+        }
+        why.eta = Some(self.eta(entry, def.start.max(self.now)));
+        if def.start > self.now {
+            why.causes.push(Cause::ReservationAhead(def.start));
+        }
+        if !why.causes.is_empty() {
+            return false;
+        }
+        let inside = |at: &NodeIx| !nodes.has(*at);
+        let hidden: Vec<NodeIx> = (0..self.plan.nodes.len()).map(NodeIx::at).filter(inside).collect();
+        let (quota, _) = self.plan.room(wish);
+        if quota && self.may_start() {
+            let hidden = Hidden::of(self.snapshot.yard(), hidden.iter().copied());
+            let need = Need { nodes: wish.nodes - entry.need.spares, ..entry.need.clone() };
+            if self.placer.choose(self.snapshot.yard(), &need, Some(&hidden), &mut self.choice) {
+                let picks = picks(&self.choice);
+                self.begin(entry, wish, &picks);
+                return true;
+            }
+        }
+        let free = nodes.iter().filter(|ix| self.plan.nodes[ix.index()].whole_at == 0).count();
+        why.causes.push(Cause::Capacity { nodes: u32::try_from(free).unwrap_or(u32::MAX), gpus: 0 });
+        false
+    }
+}
+
+/// The nodes of a choice with their GPUs.
+pub(crate) fn picks(choice: &Choice) -> Vec<(NodeIx, u32)> {
+    choice.nodes.iter().chain(&choice.spares).map(|pick| (pick.node, pick.gpus.count_ones())).collect()
+}
+
+/// The most nodes up to some that an elastic job can run on: whole groups of all sizes.
+pub(crate) fn fitting(entry: &Entry, nodes: u32) -> u32 {
+    let unit = entry.need.groups.iter().map(|group| group.size.max(1)).max().unwrap_or(1);
+    nodes - nodes % unit
+}
