@@ -6,7 +6,8 @@ use proto_rpc::{Client, ClientOptions, Jitter, RetryPolicy, retry};
 use proto_wire::v1::{
     self, fabric_service_client::FabricServiceClient, health_service_client::HealthServiceClient,
     job_service_client::JobServiceClient, node_service_client::NodeServiceClient,
-    rail_service_client::RailServiceClient, tenant_service_client::TenantServiceClient,
+    queue_service_client::QueueServiceClient, rail_service_client::RailServiceClient,
+    reservation_service_client::ReservationServiceClient, tenant_service_client::TenantServiceClient,
 };
 use tonic::{Response, Status};
 
@@ -57,7 +58,9 @@ impl Api {
         health: HealthServiceClient,
         jobs: JobServiceClient,
         nodes: NodeServiceClient,
+        queues: QueueServiceClient,
         rails: RailServiceClient,
+        reservations: ReservationServiceClient,
         tenants: TenantServiceClient
     );
 
@@ -117,6 +120,71 @@ impl Api {
         Ok(all)
     }
 
+    /// The elements of an array, page by page.
+    pub async fn list_elements(&self, array: &JobRef) -> Result<v1::ListJobsResponse, Error> {
+        let mut all = v1::ListJobsResponse::default();
+        for _ in 0..MAX_PAGES {
+            let request = v1::ListJobsRequest {
+                tenant: array.tenant.clone(),
+                array: array.name.clone(),
+                page_size: PAGE,
+                page_token: std::mem::take(&mut all.next_page_token),
+                ..v1::ListJobsRequest::default()
+            };
+            let page = repeat("list jobs", |_| {
+                let (mut client, request) = (self.jobs(), request.clone());
+                async move { client.list_jobs(request).await }
+            })
+            .await?;
+            all.jobs.extend(page.jobs);
+            (all.revision, all.next_page_token) = (page.revision, page.next_page_token);
+            if all.next_page_token.is_empty() {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// All queues of a tenant, page by page.
+    pub async fn list_queues(&self, tenant: &str) -> Result<v1::ListQueuesResponse, Error> {
+        let mut all = v1::ListQueuesResponse::default();
+        for _ in 0..MAX_PAGES {
+            let page_token = std::mem::take(&mut all.next_page_token);
+            let request = v1::ListQueuesRequest { tenant: tenant.to_owned(), page_size: PAGE, page_token };
+            let page = repeat("list queues", |_| {
+                let (mut client, request) = (self.queues(), request.clone());
+                async move { client.list_queues(request).await }
+            })
+            .await?;
+            all.queues.extend(page.queues);
+            (all.revision, all.next_page_token) = (page.revision, page.next_page_token);
+            if all.next_page_token.is_empty() {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// All reservations, page by page.
+    pub async fn list_reservations(&self) -> Result<v1::ListReservationsResponse, Error> {
+        let mut all = v1::ListReservationsResponse::default();
+        for _ in 0..MAX_PAGES {
+            let page_token = std::mem::take(&mut all.next_page_token);
+            let request = v1::ListReservationsRequest { page_size: PAGE, page_token };
+            let page = repeat("list reservations", |_| {
+                let (mut client, request) = (self.reservations(), request.clone());
+                async move { client.list_reservations(request).await }
+            })
+            .await?;
+            all.reservations.extend(page.reservations);
+            (all.revision, all.next_page_token) = (page.revision, page.next_page_token);
+            if all.next_page_token.is_empty() {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
     /// All nodes, page by page.
     pub async fn list_nodes(&self) -> Result<v1::ListNodesResponse, Error> {
         let mut all = v1::ListNodesResponse::default();
@@ -155,6 +223,18 @@ impl Api {
             }
         }
         Ok(all)
+    }
+}
+
+/// `sweep[3,7-9]` is the array and the elements that are meant; without brackets all of it.
+pub fn elements(text: &str) -> Result<(&str, String), Error> {
+    let wrong = || Error::Usage(format!("`{text}` is not a job: write NAME, or NAME[3,7-9] for elements"));
+    match text.split_once('[') {
+        None => Ok((text, String::new())),
+        Some((name, list)) => {
+            let list = list.strip_suffix(']').filter(|list| !list.is_empty()).ok_or_else(wrong)?;
+            Ok((name, list.to_owned()))
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 use prost_reflect::DynamicMessage;
 use proto_manifest::{Format, MAX_TEXT, Registry};
 use proto_rpc::{RpcError, Violation};
-use proto_wire::v1;
+use proto_wire::{convert::check_job_name, v1};
 
 use crate::error::Error;
 
@@ -23,6 +23,10 @@ pub enum Resource {
     Fabric(v1::Fabric),
     /// A tenant.
     Tenant(v1::Tenant),
+    /// A queue.
+    Queue(v1::Queue),
+    /// A reservation.
+    Reservation(v1::Reservation),
     /// Something that is not made by a file; its kind.
     Other(String),
 }
@@ -146,6 +150,8 @@ impl Source {
         let errors = match resource {
             Resource::Job(job) => job_errors(job),
             Resource::Fabric(fabric) => errors_of(proto_model::Fabric::try_from(fabric.clone()).err()),
+            Resource::Queue(queue) => errors_of(proto_model::Queue::try_from(owned(queue)).err()),
+            Resource::Reservation(one) => errors_of(proto_model::Reservation::try_from(one.clone()).err()),
             Resource::Tenant(_) | Resource::Other(_) => Vec::new(),
         };
         errors.into_iter().map(|(field, message)| self.located(index, &field, &message)).collect()
@@ -239,6 +245,8 @@ impl Resource {
             Self::Job(_) => "Job",
             Self::Fabric(_) => "Fabric",
             Self::Tenant(_) => "Tenant",
+            Self::Queue(_) => "Queue",
+            Self::Reservation(_) => "Reservation",
             Self::Other(kind) => kind,
         }
     }
@@ -250,13 +258,31 @@ fn typed(kind: &str, message: &DynamicMessage) -> Result<Resource, Error> {
         "Job" => Resource::Job(Box::new(message.transcode_to().map_err(damaged)?)),
         "Fabric" => Resource::Fabric(message.transcode_to().map_err(damaged)?),
         "Tenant" => Resource::Tenant(message.transcode_to().map_err(damaged)?),
+        "Queue" => Resource::Queue(message.transcode_to().map_err(damaged)?),
+        "Reservation" => Resource::Reservation(message.transcode_to().map_err(damaged)?),
         other => Resource::Other(other.to_owned()),
     })
 }
 
+/// A queue whose tenant is said elsewhere is checked under any.
+fn owned(queue: &v1::Queue) -> v1::Queue {
+    let mut queue = queue.clone();
+    if let Some(metadata) = queue.metadata.as_mut().filter(|metadata| metadata.tenant.is_empty()) {
+        metadata.tenant.push_str("default");
+    }
+    queue
+}
+
 fn job_errors(job: &v1::Job) -> Vec<(String, String)> {
     let Some(spec) = job.spec.clone() else { return vec![("spec".to_owned(), "is required".to_owned())] };
-    let errors = errors_of(proto_model::JobSpec::try_from(spec).err());
+    let mut errors = Vec::new();
+    match proto_model::JobSpec::try_from(spec) {
+        Err(wrong) => errors = errors_of(Some(wrong)),
+        Ok(spec) => {
+            let name = job.metadata.as_ref().and_then(|of| proto_model::JobName::new(&of.name).ok());
+            errors.extend(name.map_or_else(Vec::new, |name| errors_of(check_job_name(&name, &spec).err())));
+        }
+    }
     errors.into_iter().map(|(field, message)| (format!("spec.{field}"), message)).collect()
 }
 
@@ -374,7 +400,8 @@ mod tests {
     #[test]
     fn the_samples_are_sound() {
         let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy");
-        let files = ["jobs", "fabrics"].map(|folder| std::fs::read_dir(deploy.join(folder)).unwrap());
+        let files =
+            ["jobs", "fabrics", "queues"].map(|folder| std::fs::read_dir(deploy.join(folder)).unwrap());
         let mut kinds = Vec::new();
         for path in files.into_iter().flatten().map(|entry| entry.unwrap().path()) {
             if path.extension().is_some_and(|end| end == "yaml") {
@@ -383,7 +410,8 @@ mod tests {
             }
         }
         kinds.sort();
-        assert_eq!(kinds, ["Fabric", "Fabric", "Job", "Job", "Job", "Tenant", "Tenant"]);
+        kinds.dedup();
+        assert_eq!(kinds, ["Fabric", "Job", "Queue", "Reservation", "Tenant"]);
     }
 
     #[test]

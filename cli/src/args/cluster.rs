@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Subcommand, ValueEnum};
 
-use super::{Output, parse_duration};
+use super::{Output, parse_duration, values::parse_shape};
 
 /// A role that a credential can carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -40,11 +40,17 @@ pub enum TenantCommand {
         /// Its name
         name: String,
         /// GPUs that its running jobs may hold together
-        #[arg(long, value_name = "N", required_unless_present = "jobs")]
+        #[arg(long, value_name = "N", required_unless_present_any = ["jobs", "guaranteed", "weight"])]
         gpus: Option<u32>,
         /// Jobs that it may have which have not ended; 0 means the server's limit
         #[arg(long, value_name = "N")]
         jobs: Option<u32>,
+        /// What it can always have, for example pods=1,nodes=2,gpus=4
+        #[arg(long, value_name = "SHAPE", value_parser = parse_shape)]
+        guaranteed: Option<proto_wire::v1::Shape>,
+        /// Share of what is free, against other tenants' weights
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        weight: Option<u32>,
     },
     /// Make a key here and have the cluster sign a certificate for it
     IssueCert {
@@ -96,6 +102,27 @@ pub enum NodeCommand {
         /// Why; shown to users
         #[arg(long, value_name = "TEXT", default_value = "")]
         reason: String,
+    },
+    /// Set labels that jobs select servers by: KEY=VALUE, or KEY- to remove one; without any, show them
+    Label {
+        /// The server
+        name: String,
+        /// KEY=VALUE sets, KEY- removes
+        #[arg(value_name = "KEY=VALUE")]
+        changes: Vec<String>,
+    },
+    /// Set taints that keep jobs off unless they tolerate them: KEY or KEY=VALUE, or KEY- to remove; without any, show them
+    Taint {
+        /// The server
+        name: String,
+        /// KEY or KEY=VALUE sets, KEY- removes
+        #[arg(value_name = "KEY[=VALUE]")]
+        changes: Vec<String>,
+    },
+    /// Take a server back into service that was benched because it failed jobs
+    Return {
+        /// The server
+        name: String,
     },
     /// Let a server be used again
     Uncordon {

@@ -18,6 +18,12 @@ pub enum GetNoun {
     /// Tenants
     #[value(alias = "tenant")]
     Tenants,
+    /// Queues
+    #[value(alias = "queue", alias = "q")]
+    Queues,
+    /// Reservations
+    #[value(alias = "reservation")]
+    Reservations,
     /// The fabric
     Fabric,
 }
@@ -51,7 +57,7 @@ pub struct Get {
     /// Go on and print every change
     #[arg(short, long)]
     pub watch: bool,
-    /// Jobs of all tenants (administrators)
+    /// Jobs or queues of all tenants (administrators)
     #[arg(short = 'A', long)]
     pub all_tenants: bool,
     /// How to print it
@@ -71,6 +77,12 @@ pub enum DescribeNoun {
     /// A tenant
     #[value(alias = "tenants")]
     Tenant,
+    /// A queue
+    #[value(alias = "queues")]
+    Queue,
+    /// A reservation
+    #[value(alias = "reservations")]
+    Reservation,
 }
 
 #[derive(Debug, Args)]
@@ -101,6 +113,12 @@ pub enum DeleteNoun {
     /// A tenant without jobs
     #[value(alias = "tenants")]
     Tenant,
+    /// A queue without jobs and without queues within it
+    #[value(alias = "queues")]
+    Queue,
+    /// A reservation that no job waits for
+    #[value(alias = "reservations")]
+    Reservation,
     /// A server on which nothing runs
     #[value(alias = "nodes")]
     Node,

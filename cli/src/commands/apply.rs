@@ -19,8 +19,10 @@ pub async fn run(args: &Apply, api: impl Fn() -> Result<Api, Error>) -> Result<(
         let documents = source.documents()?;
         for document in &documents {
             if let Resource::Other(kind) = &document.resource {
-                let text =
-                    format!("{}: a {kind} is not made by a file; Fabric, Tenant and Job are", source.name);
+                let text = format!(
+                    "{}: a {kind} is not made by a file; Fabric, Tenant, Queue, Reservation and Job are",
+                    source.name
+                );
                 return Err(Error::Document(text));
             }
         }
@@ -82,6 +84,17 @@ async fn one(source: &Source, document: Document, dry_run: bool, api: &Api) -> R
         Resource::Job(job) => {
             let made = submit::create(source, document.index, *job, api).await?;
             Ok(format!("{} submitted", super::get::job_name(&made)))
+        }
+        Resource::Queue(queue) => {
+            let doing = format!("apply the queue of {}", source.name);
+            let metadata =
+                super::queue::apply(doing, queue, dry_run, api).await?.metadata.unwrap_or_default();
+            Ok(format!("queue/{}/{} applied", metadata.tenant, metadata.name))
+        }
+        Resource::Reservation(reservation) => {
+            let doing = format!("apply the reservation of {}", source.name);
+            let made = super::reserve::apply(doing, reservation, dry_run, api).await?;
+            Ok(format!("reservation/{} applied", made.metadata.unwrap_or_default().name))
         }
         Resource::Other(kind) => {
             Err(Error::Document(format!("{}: a {kind} is not made by a file", source.name)))

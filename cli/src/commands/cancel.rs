@@ -7,16 +7,18 @@ use proto_wire::v1;
 use super::wait;
 use crate::{
     args::Cancel,
-    client::{Api, JobRef, repeat},
+    client::{Api, JobRef, elements, repeat},
     error::Error,
     render,
 };
 
 /// `cancel JOB`. With `--wait` the job's end, of whatever kind, is success: that is what was asked for.
 pub async fn run(args: &Cancel, api: &Api) -> Result<(), Error> {
-    let job = api.job_ref(&args.job);
+    let (name, elements) = elements(&args.job)?;
+    let job = api.job_ref(name);
     let grace_period = args.grace.map(duration).transpose()?;
-    let request = v1::CancelJobRequest { name: job.name.clone(), tenant: job.tenant.clone(), grace_period, elements: String::new() };
+    let request =
+        v1::CancelJobRequest { name: job.name.clone(), tenant: job.tenant.clone(), grace_period, elements };
     let answer = repeat(format!("cancel job `{job}`"), |_| {
         let (mut client, request) = (api.jobs(), request.clone());
         async move { client.cancel_job(request).await }

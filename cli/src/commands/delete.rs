@@ -4,7 +4,7 @@ use proto_wire::v1;
 
 use crate::{
     args::{Delete, DeleteNoun},
-    client::{Api, once},
+    client::{Api, elements, once},
     error::Error,
 };
 
@@ -38,10 +38,19 @@ async fn one(noun: DeleteNoun, name: &str, force: bool, api: &Api) -> Result<Str
     let name_owned = name.to_owned();
     match noun {
         DeleteNoun::Job => {
+            let (name, elements) = elements(name)?;
             let job = api.job_ref(name);
-            let request = v1::DeleteJobRequest { name: job.name.clone(), tenant: job.tenant.clone(), elements: String::new() };
+            let request =
+                v1::DeleteJobRequest { name: job.name.clone(), tenant: job.tenant.clone(), elements };
             once(format!("delete job `{job}`"), api.jobs().delete_job(request)).await?;
             Ok(format!("job {job}"))
+        }
+        DeleteNoun::Queue => super::queue::delete(name, api).await,
+        DeleteNoun::Reservation => {
+            let request = v1::DeleteReservationRequest { name: name_owned };
+            let doing = format!("delete reservation `{name}`");
+            once(doing, api.reservations().delete_reservation(request)).await?;
+            Ok(format!("reservation {name}"))
         }
         DeleteNoun::Tenant => {
             let request = v1::DeleteTenantRequest { name: name_owned };

@@ -1,6 +1,6 @@
 //! Everything about one thing.
 
-use super::get;
+use super::{get, queue, reserve};
 use crate::{
     args::{Describe, DescribeNoun},
     client::Api,
@@ -14,6 +14,8 @@ pub async fn run(args: &Describe, api: &Api) -> Result<(), Error> {
     let text = match args.noun {
         DescribeNoun::Job => render::describe_job(&api.get_job(&api.job_ref(&args.name)).await?, now()),
         DescribeNoun::Node => render::describe_node(&get::node(&args.name, api).await?, now()),
+        DescribeNoun::Queue => render::describe_queue(&queue::get(&args.name, api).await?),
+        DescribeNoun::Reservation => render::describe_reservation(&reserve::get(&args.name, api).await?),
         DescribeNoun::Tenant => render::describe_tenant(&get::tenant(&args.name, api).await?),
     };
     print(&text)

@@ -28,6 +28,14 @@ pub async fn run(command: &NodeCommand, api: &Api) -> Result<(), Error> {
             print(&render::render(*output, &answer, "rail.v1.CreateJoinTokenResponse", names, table)?)
         }
         NodeCommand::Cordon { name, reason } => schedulable(name, Some(reason), api).await,
+        NodeCommand::Label { name, changes } => label(name, changes, api).await,
+        NodeCommand::Taint { name, changes } => taint(name, changes, api).await,
+        NodeCommand::Return { name } => {
+            let request = v1::ReturnNodeRequest { name: name.clone() };
+            once(format!("return node `{name}`"), api.nodes().return_node(request)).await?;
+            eprintln!("node {name} is in service again");
+            Ok(())
+        }
         NodeCommand::Uncordon { name } => schedulable(name, None, api).await,
     }
 }
@@ -36,11 +44,17 @@ pub async fn run(command: &NodeCommand, api: &Api) -> Result<(), Error> {
 async fn schedulable(name: &str, cordon: Option<&String>, api: &Api) -> Result<(), Error> {
     let node = get::node(name, api).await?;
     let version = node.metadata.unwrap_or_default().resource_version;
-    let mut spec = node.spec.unwrap_or_default();
-    spec.unschedulable = cordon.is_some();
-    spec.reason = cordon.cloned().unwrap_or_default();
-    let mut request =
-        v1::UpdateNodeRequest { name: name.to_owned(), spec: Some(spec), if_resource_version: version, parts: Vec::new() };
+    let spec = v1::NodeSpec {
+        unschedulable: cordon.is_some(),
+        reason: cordon.cloned().unwrap_or_default(),
+        ..v1::NodeSpec::default()
+    };
+    let mut request = v1::UpdateNodeRequest {
+        name: name.to_owned(),
+        spec: Some(spec),
+        if_resource_version: version,
+        parts: Vec::new(),
+    };
     let mut done = once(format!("update node `{name}`"), api.nodes().update_node(request.clone())).await;
     // A heartbeat changes the version too: only the spec matters here, and it is written whole.
     if done.as_ref().is_err_and(|error| error.exit_code() == 5) {
@@ -53,4 +67,128 @@ async fn schedulable(name: &str, cordon: Option<&String>, api: &Api) -> Result<(
         None => eprintln!("node {name} may be used again"),
     }
     Ok(())
+}
+
+/// One change of labels or taints.
+#[derive(Debug, PartialEq, Eq)]
+enum Change<'a> {
+    Set(&'a str, &'a str),
+    Remove(&'a str),
+}
+
+/// Reads `KEY=VALUE`, `KEY-`, and where a value may be missing `KEY`.
+fn change(text: &str, bare: bool) -> Result<Change<'_>, Error> {
+    match (text.split_once('='), text.strip_suffix('-')) {
+        (Some((key, value)), _) if !key.is_empty() => Ok(Change::Set(key, value)),
+        (None, Some(key)) if !key.is_empty() => Ok(Change::Remove(key)),
+        (None, None) if bare && !text.is_empty() => Ok(Change::Set(text, "")),
+        _ => {
+            let bare = if bare { "KEY, " } else { "" };
+            Err(Error::Usage(format!("`{text}`: write {bare}KEY=VALUE, or KEY- to remove it")))
+        }
+    }
+}
+
+/// Writes labels or taints as they were just read and changed; a change by somebody else meanwhile is tried once more.
+async fn update(
+    name: &str,
+    part: v1::update_node_request::Part,
+    edit: impl Fn(&mut v1::NodeSpec) -> Result<(), Error>,
+    api: &Api,
+) -> Result<(), Error> {
+    let mut tries = 0;
+    loop {
+        let node = get::node(name, api).await?;
+        let mut spec = node.spec.unwrap_or_default();
+        edit(&mut spec)?;
+        match part {
+            v1::update_node_request::Part::Labels => spec.taints.clear(),
+            _ => spec.labels.clear(),
+        }
+        let request = v1::UpdateNodeRequest {
+            name: name.to_owned(),
+            spec: Some(spec),
+            if_resource_version: node.metadata.unwrap_or_default().resource_version,
+            parts: vec![part.into()],
+        };
+        tries += 1;
+        match once(format!("update node `{name}`"), api.nodes().update_node(request)).await {
+            Err(error) if error.exit_code() == 5 && tries < 10 => {}
+            done => return done.map(drop),
+        }
+    }
+}
+
+async fn label(name: &str, changes: &[String], api: &Api) -> Result<(), Error> {
+    let changes: Vec<Change> = changes.iter().map(|text| change(text, false)).collect::<Result<_, _>>()?;
+    if changes.is_empty() {
+        let spec = get::node(name, api).await?.spec.unwrap_or_default();
+        let mut lines: Vec<String> =
+            spec.labels.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
+        lines.sort();
+        return print(&lines.concat());
+    }
+    let edit = |spec: &mut v1::NodeSpec| {
+        for change in &changes {
+            match change {
+                Change::Set(key, value) => drop(spec.labels.insert((*key).to_owned(), (*value).to_owned())),
+                Change::Remove(key) => {
+                    let gone = spec.labels.remove(*key);
+                    gone.ok_or_else(|| Error::NotFound(format!("node `{name}` has no label `{key}`")))?;
+                }
+            }
+        }
+        Ok(())
+    };
+    update(name, v1::update_node_request::Part::Labels, edit, api).await?;
+    eprintln!("node {name} is labelled");
+    Ok(())
+}
+
+async fn taint(name: &str, changes: &[String], api: &Api) -> Result<(), Error> {
+    let changes: Vec<Change> = changes.iter().map(|text| change(text, true)).collect::<Result<_, _>>()?;
+    if changes.is_empty() {
+        let spec = get::node(name, api).await?.spec.unwrap_or_default();
+        let shown = |taint: &v1::Taint| match taint.value.as_str() {
+            "" => format!("{}\n", taint.key),
+            value => format!("{}={value}\n", taint.key),
+        };
+        return print(&spec.taints.iter().map(shown).collect::<String>());
+    }
+    let edit = |spec: &mut v1::NodeSpec| {
+        for change in &changes {
+            let (Change::Set(key, _) | Change::Remove(key)) = change;
+            let before = spec.taints.len();
+            spec.taints.retain(|taint| taint.key != *key);
+            match change {
+                Change::Set(key, value) => {
+                    spec.taints.push(v1::Taint { key: (*key).to_owned(), value: (*value).to_owned() });
+                }
+                Change::Remove(key) if spec.taints.len() == before => {
+                    return Err(Error::NotFound(format!("node `{name}` has no taint `{key}`")));
+                }
+                Change::Remove(_) => {}
+            }
+        }
+        Ok(())
+    };
+    update(name, v1::update_node_request::Part::Taints, edit, api).await?;
+    eprintln!("node {name} is tainted as asked; what runs there goes on");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_read() {
+        assert_eq!(change("gpu=h100", false).unwrap(), Change::Set("gpu", "h100"));
+        assert_eq!(change("gpu-", false).unwrap(), Change::Remove("gpu"));
+        assert_eq!(change("gpu=a-", false).unwrap(), Change::Set("gpu", "a-"));
+        assert_eq!(change("slow", true).unwrap(), Change::Set("slow", ""));
+        for bad in ["", "=x", "-", "slow"] {
+            assert!(change(bad, false).is_err(), "{bad}");
+        }
+    }
 }

@@ -39,11 +39,13 @@ pub async fn run(command: &TenantCommand, api: &Api, flags: &Global, env: &Envir
             eprintln!("tenant {name} is created with {gpus} GPUs");
             Ok(())
         }
-        TenantCommand::SetQuota { name, gpus, jobs } => {
+        TenantCommand::SetQuota { name, gpus, jobs, guaranteed, weight } => {
             let mut spec = get::tenant(name, api).await?.spec.unwrap_or_default();
             let quota = spec.quota.get_or_insert_default();
             quota.gpus = gpus.unwrap_or(quota.gpus);
             quota.jobs = jobs.unwrap_or(quota.jobs);
+            quota.guaranteed = guaranteed.or(quota.guaranteed);
+            quota.weight = weight.unwrap_or(quota.weight);
             let told = format!("tenant {name} may hold {} GPUs", quota.gpus);
             apply(name, spec, api).await?;
             eprintln!("{told}");

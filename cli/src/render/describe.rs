@@ -4,7 +4,7 @@ use std::{fmt::Write as _, time::Duration};
 
 use proto_wire::v1::{self, job_spec::Work};
 
-use super::{Table, words};
+use super::{Table, sharing, words};
 use crate::error::human;
 
 /// Everything about a job; the rank map as a table.
@@ -24,7 +24,8 @@ pub fn job(job: &v1::Job, now: f64) -> String {
     } else {
         format!(", {} ranks per node", gang.ranks_per_node)
     };
-    head.push(("Gang", format!("{} nodes, {} GPUs per node{ranks}", gang.nodes, gang.gpus_per_node)));
+    let nodes = super::jobs::gang_nodes(&gang);
+    head.push(("Gang", format!("{nodes} nodes, {} GPUs per node{ranks}", gang.gpus_per_node)));
     head.push(("Rails", rails(&spec)));
     head.push(("Priority", spec.priority.to_string()));
     head.push(("Engine", engine(&spec)));
@@ -32,6 +33,7 @@ pub fn job(job: &v1::Job, now: f64) -> String {
     if let Some(limit) = spec.time_limit {
         head.push(("Time limit", human(Duration::try_from(limit).unwrap_or_default())));
     }
+    head.extend(sharing::turn(job));
     head.push(("Attempt", status.attempt.to_string()));
     head.push(("Submitted", ago(status.submit_time.as_ref(), now)));
     head.push(("Started", ago(status.start_time.as_ref(), now)));
@@ -54,6 +56,7 @@ pub fn job(job: &v1::Job, now: f64) -> String {
 fn rails(spec: &v1::JobSpec) -> String {
     let rails = spec.rails.unwrap_or_default();
     match (rails.required, rails.allow_partial) {
+        _ if rails.none => "none".to_owned(),
         (0, _) => "all".to_owned(),
         (count, true) => format!("any {count} that all nodes share"),
         (count, false) => format!("0 to {}", count - 1),
@@ -97,8 +100,15 @@ fn work(spec: &v1::JobSpec) -> String {
 pub fn placement(placement: &v1::Placement) -> String {
     let rails: Vec<String> = placement.rails.iter().map(u32::to_string).collect();
     let pods = if placement.pods == 1 { "1 pod".to_owned() } else { format!("{} pods", placement.pods) };
-    let mut out =
-        format!("Placement: {} nodes in {pods}, rails {}\n", placement.nodes.len(), rails.join(","));
+    let mut out = format!("Placement: {} nodes in {pods}, rails {}", placement.nodes.len(), rails.join(","));
+    if placement.cut > 0 {
+        let _ = write!(out, ", cut {}", placement.cut);
+    }
+    if !placement.spares.is_empty() {
+        let spares: Vec<&str> = placement.spares.iter().map(|place| place.node.as_str()).collect();
+        let _ = write!(out, ", spares {}", spares.join(","));
+    }
+    out.push('\n');
     for reason in &placement.reasons {
         let _ = writeln!(out, "  {}: {}", reason.code, reason.message);
     }
@@ -175,8 +185,11 @@ pub fn node(node: &v1::Node, now: f64) -> String {
     let mut head = head(&node.metadata.clone().unwrap_or_default());
     head.push(("State", words::node_phase(status.phase).to_owned()));
     if spec.unschedulable {
-        head.push(("Cordoned", if spec.reason.is_empty() { "yes".to_owned() } else { spec.reason }));
+        let why = if spec.reason.is_empty() { "yes" } else { &spec.reason };
+        head.push(("Cordoned", why.to_owned()));
     }
+    head.extend(sharing::node_marks(&spec));
+    head.push(("Benched", status.benched.clone().map(|reason| reason.message).unwrap_or_default()));
     head.push(("Heartbeat", ago(status.last_heartbeat.as_ref(), now)));
     head.push(("Agent", status.agent_version));
     head.push((
@@ -247,7 +260,25 @@ pub fn tenant(tenant: &v1::Tenant) -> String {
     head.push(("Description", spec.description));
     head.push(("GPUs", format!("{} of {} used", status.gpus_used, quota.gpus)));
     head.push(("Jobs", format!("{} active of {jobs}", status.jobs_active)));
+    head.push(("Guaranteed", sharing::shape(quota.guaranteed)));
+    head.push(("Weight", if quota.weight > 1 { quota.weight.to_string() } else { String::new() }));
     sheet(head)
+}
+
+/// Everything about a queue.
+#[must_use]
+pub fn queue(queue: &v1::Queue) -> String {
+    let mut facts = head(&queue.metadata.clone().unwrap_or_default());
+    facts.extend(sharing::queue_facts(queue));
+    sheet(facts)
+}
+
+/// Everything about a reservation.
+#[must_use]
+pub fn reservation(reservation: &v1::Reservation) -> String {
+    let mut facts = head(&reservation.metadata.clone().unwrap_or_default());
+    facts.extend(sharing::reservation_facts(reservation));
+    sheet(facts)
 }
 
 fn head(metadata: &v1::Metadata) -> Vec<(&'static str, String)> {

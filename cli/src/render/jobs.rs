@@ -9,7 +9,7 @@ use super::{Table, words};
 pub fn jobs_header(wide: bool) -> Vec<String> {
     let mut header = vec!["JOB", "TENANT", "PHASE", "NODES", "GPUS", "RAILS", "PRIO", "AGE", "REASONS"];
     if wide {
-        header.splice(8..8, ["RUN", "TRY", "PODS", "NODELIST"]);
+        header.splice(8..8, ["RUN", "TRY", "QUEUE", "PREEMPTED", "ETA", "PODS", "SPARES", "NODELIST"]);
     }
     header.into_iter().map(str::to_owned).collect()
 }
@@ -24,6 +24,7 @@ pub fn job_row(job: &v1::Job, wide: bool, now: f64) -> Vec<String> {
     let rails = match (&status.placement, spec.rails.unwrap_or_default().required) {
         (Some(placement), 0) => placement.rails.len().to_string(),
         (Some(placement), asked) => format!("{}/{asked}", placement.rails.len()),
+        (None, 0) if spec.rails.unwrap_or_default().none => "none".to_owned(),
         (None, 0) => "all".to_owned(),
         (None, asked) => asked.to_string(),
     };
@@ -32,7 +33,7 @@ pub fn job_row(job: &v1::Job, wide: bool, now: f64) -> Vec<String> {
         metadata.name,
         metadata.tenant,
         words::job_phase(status.phase).to_owned(),
-        gang.nodes.to_string(),
+        gang_nodes(&gang),
         (u64::from(gang.nodes) * u64::from(gang.gpus_per_node)).to_string(),
         rails,
         spec.priority.to_string(),
@@ -42,15 +43,32 @@ pub fn job_row(job: &v1::Job, wide: bool, now: f64) -> Vec<String> {
     if wide {
         let nodes: Vec<String> =
             status.placement.iter().flat_map(|place| &place.nodes).map(|node| node.node.clone()).collect();
+        let held = status.placement.as_ref().map_or(0, |place| place.spares.len());
+        let asked = spec.placement.as_ref().map_or(0, |place| place.spares);
+        let spares = if asked == 0 { String::new() } else { format!("{held}/{asked}") };
         let wide = [
             words::age(status.start_time.as_ref(), status.end_time.as_ref(), now),
             status.attempt.to_string(),
+            spec.queue.clone(),
+            if status.preempted == 0 { String::new() } else { status.preempted.to_string() },
+            super::sharing::stamp(status.eta.as_ref().and_then(|eta| eta.start.as_ref())),
             status.placement.as_ref().map(|place| place.pods.to_string()).unwrap_or_default(),
+            spares,
             nodes.join(","),
         ];
         row.splice(8..8, wide);
     }
     row
+}
+
+/// Nodes that it wants: `2-8` where fewer will do.
+#[must_use]
+pub fn gang_nodes(gang: &v1::Gang) -> String {
+    match gang.min_nodes {
+        0 => gang.nodes.to_string(),
+        least if least == gang.nodes => least.to_string(),
+        least => format!("{least}-{}", gang.nodes),
+    }
 }
 
 /// All causes in short: `GpuCapacity(3),QuotaExceeded`.
@@ -177,8 +195,8 @@ later  nlp     Pending  2      4     all    5     2m   GpuCapacity(3),QuotaExcee
     fn a_wide_table_has_the_nodes() {
         let text = jobs(&[running()], true, 1060.0);
         let expected = "\
-JOB  TENANT  PHASE    NODES  GPUS  RAILS  PRIO  AGE  RUN  TRY  PODS  NODELIST  REASONS
-sum  nlp     Running  2      4     2      5     1m   58s  1    1     n0,n1     -
+JOB  TENANT  PHASE    NODES  GPUS  RAILS  PRIO  AGE  RUN  TRY  QUEUE  PREEMPTED  ETA  PODS  SPARES  NODELIST  REASONS
+sum  nlp     Running  2      4     2      5     1m   58s  1    -      -          -    1     -       n0,n1     -
 ";
         assert_eq!(text, expected);
     }

@@ -7,6 +7,7 @@ mod fabric;
 mod jobs;
 mod nodes;
 mod rails;
+mod sharing;
 mod table;
 mod tenants;
 mod words;
@@ -15,12 +16,13 @@ pub use cabling::{differences, drawn_topology, picture, verdict};
 pub use canonical::{to_json, to_value, to_yaml};
 pub use describe::{
     job as describe_job, measured as describe_result, node as describe_node, placement as describe_placement,
-    tenant as describe_tenant,
+    queue as describe_queue, reservation as describe_reservation, tenant as describe_tenant,
 };
 pub use fabric::{fabric, health, topology};
 pub use jobs::{job_row, jobs, jobs_header, reasons};
 pub use nodes::nodes;
 pub use rails::{choices, node_rails, rail_names, rails};
+pub use sharing::{queues, reservations};
 pub use table::Table;
 pub use tenants::tenants;
 pub use words::{job_phase, role, seconds};

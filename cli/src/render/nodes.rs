@@ -27,12 +27,13 @@ fn node_row(node: &v1::Node, wide: bool, now: f64) -> Vec<String> {
     let up = inventory.nics.iter().filter(|nic| nic.up).count();
     let cordoned = if spec.unschedulable { ",Cordoned" } else { "" };
     let mut why = reasons(&status.reasons);
+    let benched = if status.benched.is_some() { ",Benched" } else { "" };
     if spec.unschedulable && !spec.reason.is_empty() {
         why = format!("{}{}{}", spec.reason, if why.is_empty() { "" } else { "," }, why);
     }
     let mut row = vec![
         node.metadata.clone().unwrap_or_default().name,
-        format!("{}{cordoned}", words::node_phase(status.phase)),
+        format!("{}{cordoned}{benched}", words::node_phase(status.phase)),
         inventory.gpus.len().to_string(),
         inventory.gpus.len().saturating_sub(held).to_string(),
         format!("{up}/{}", inventory.nics.len()),
@@ -76,7 +77,11 @@ pub mod tests {
         };
         v1::Node {
             metadata: Some(v1::Metadata { name: name.into(), ..Default::default() }),
-            spec: Some(v1::NodeSpec { unschedulable: name == "n1", reason: "CRC errors".into(), ..Default::default() }),
+            spec: Some(v1::NodeSpec {
+                unschedulable: name == "n1",
+                reason: "CRC errors".into(),
+                ..Default::default()
+            }),
             status: Some(v1::NodeStatus {
                 phase: 1,
                 inventory: Some(v1::Inventory {

@@ -6,33 +6,92 @@ use crate::{railctl, run, told};
 
 const JOB: &str = "apiVersion: rail/v1\nkind: Job\nmetadata: {name: a}\nspec:\n  gang: {nodes: 1}\n  command: {argv: [\"true\"]}\n";
 
+/// None of these says what a command could do.
+const WRONG: &[&[&str]] = &[
+    &["frobnicate"],
+    &["submit"],
+    &["submit", "a", "-f", "b"],
+    &["submit", "a", "--timeout", "1s"],
+    &["get", "frobs"],
+    &["get", "jobs", "-o", "xml"],
+    &["logs", "a", "--rank", "x"],
+    &["cancel", "a", "--grace", "soon"],
+    &["rail"],
+    &["rail", "drain"],
+    &["rail", "drain", "1", "2"],
+    &["rail", "drain", "1", "--timeout", "1s"],
+    &["rail", "drain", "1", "--wait", "--timeout", "soon"],
+    &["rail", "undrain"],
+    &["rail", "ls", "-o", "xml"],
+    &["dev", "up", "--nodes", "0"],
+    &["dev", "up", "--rail-rate", "400mbit"],
+    &["dev", "up", "--nodes", "2", "--pods", "3"],
+    &["dev", "up", "--name", "A/B"],
+    &["--context", "none", "get", "jobs"],
+    &["--controller", "http://x", "get", "jobs"],
+    &["get", "nodes"],
+    &["get", "nodes", "--phase", "running"],
+    &["get", "reservations", "-A"],
+    &["get", "queues", "-l", "a=b"],
+    &["reserve"],
+    &["reserve", "create", "r"],
+    &["reserve", "create", "r", "--nodes", "a", "--start", "soon", "--duration", "1h", "--for", "t"],
+    &[
+        "reserve",
+        "create",
+        "r",
+        "--nodes",
+        "a",
+        "--count",
+        "2",
+        "--start",
+        "now",
+        "--duration",
+        "1h",
+        "--maint",
+    ],
+    &["reserve", "create", "r", "--count", "0", "--start", "now", "--duration", "1h", "--maint"],
+    &["reserve", "create", "r", "--nodes", "a", "--start", "now", "--duration", "1h"],
+    &[
+        "reserve",
+        "create",
+        "r",
+        "--nodes",
+        "a",
+        "--start",
+        "now",
+        "--duration",
+        "1h",
+        "--for",
+        "t",
+        "--maint",
+    ],
+    &[
+        "reserve",
+        "create",
+        "r",
+        "--nodes",
+        "a",
+        "--pods",
+        "1",
+        "--start",
+        "now",
+        "--duration",
+        "1h",
+        "--maint",
+    ],
+    &["reserve", "delete"],
+    &["node", "label"],
+    &["node", "taint"],
+    &["node", "return"],
+    &["tenant", "set-quota", "t", "--guaranteed", "racks=1"],
+    &["tenant", "set-quota", "t", "--weight", "0"],
+];
+
 #[test]
 fn a_wrong_command_line_is_exit_2_and_talk() {
     let home = tempfile::tempdir().unwrap();
-    for args in [
-        &["frobnicate"][..],
-        &["submit"],
-        &["submit", "a", "-f", "b"],
-        &["submit", "a", "--timeout", "1s"],
-        &["get", "frobs"],
-        &["get", "jobs", "-o", "xml"],
-        &["logs", "a", "--rank", "x"],
-        &["cancel", "a", "--grace", "soon"],
-        &["rail"],
-        &["rail", "drain"],
-        &["rail", "drain", "1", "2"],
-        &["rail", "drain", "1", "--timeout", "1s"],
-        &["rail", "drain", "1", "--wait", "--timeout", "soon"],
-        &["rail", "undrain"],
-        &["rail", "ls", "-o", "xml"],
-        &["dev", "up", "--nodes", "0"],
-        &["dev", "up", "--rail-rate", "400mbit"],
-        &["dev", "up", "--nodes", "2", "--pods", "3"],
-        &["dev", "up", "--name", "A/B"],
-        &["--context", "none", "get", "jobs"],
-        &["--controller", "http://x", "get", "jobs"],
-        &["get", "nodes"],
-    ] {
+    for args in WRONG.iter().copied() {
         let (code, out, err) = run(home.path(), args);
         assert_eq!((code, out.as_str()), (2, ""), "{args:?}: {err}");
         assert!(!err.is_empty(), "{args:?}");
@@ -69,6 +128,57 @@ fn bad_files_are_exit_2_with_their_place_before_anybody_is_asked() {
             assert_eq!((code, out.as_str()), (2, ""), "{verb:?}: {err}");
             assert!(err.starts_with(name) && err.contains(told), "{told}: {err}");
         }
+    }
+}
+
+#[test]
+fn what_contradicts_itself_is_told_at_its_place() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("job.yaml");
+    let name = file.to_str().unwrap();
+    let head = "apiVersion: rail/v1\nkind: Job\nmetadata: {name: a}\nspec:\n  gang: {nodes: 8}\n  command: {argv: [x]}\n";
+    for (line, told) in [
+        ("placement: {groups: [{size: 3}]}", "7:31: spec.placement.groups[0].size"),
+        ("placement: {spares: 9}", "spec.placement.spares"),
+        ("placement: {arrange: SPREAD, within: POD}", "spec.placement.arrange"),
+        ("placement: {selector: [{key: a}, {key: a, operator: ABSENT}]}", "spec.placement.selector[1]"),
+        ("placement: {exclude: [\"n[1-\"]}", "spec.placement.exclude[0]"),
+        ("placement: {within: RACK}", "LEAVES"),
+        ("placement: {spare: 1}", "did you mean \"spares\"?"),
+        ("array: 9-0", "spec.array: '9-0'"),
+        ("array: 0-99999", "10000"),
+        ("after: [{job: a}]", "spec.after[0].job: 'a' would wait for itself"),
+        ("after: [{job: b}, {job: b}]", "spec.after[1]"),
+        ("expectedDuration: 0s", "spec.expectedDuration"),
+        ("failure: {replace: SPARES}", "spec.failure.replace"),
+        ("preemption: {signal: KILL}", "spec.preemption.signal"),
+        ("rails: {none: true}", "spec.rails.none"),
+    ] {
+        std::fs::write(&file, format!("{head}  {line}\n")).unwrap();
+        let (code, out, err) = run(home.path(), &["submit", name]);
+        assert_eq!((code, out.as_str()), (2, ""), "{line}: {err}");
+        assert!(err.contains(&format!("{name}:7:")) && err.contains(told), "{line}: {err}");
+    }
+    let of = |kind: &str, spec: &str| {
+        format!("apiVersion: rail/v1\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n  {spec}\n")
+    };
+    let time = "start: \"2030-01-01T00:00:00Z\"";
+    for (text, told) in [
+        (of("Queue", "weight: 0"), "spec.weight"),
+        (of("Queue", "parent: a"), "spec.parent"),
+        (of("Queue", "{guaranteed: {gpus: 4}, limit: 3}"), "spec.limit"),
+        (of("Reservation", &format!("{{{time}, duration: 3600s, count: 2}}")), "spec.tenants"),
+        (
+            of("Reservation", &format!("{{{time}, duration: 0s, count: 2, maintenance: true}}")),
+            "spec.duration",
+        ),
+        (of("Reservation", &format!("{{{time}, duration: 1s, maintenance: true}}")), "spec.nodes"),
+        (of("Reservation", "{duration: 1s, count: 1, maintenance: true}"), "spec.start"),
+    ] {
+        std::fs::write(&file, &text).unwrap();
+        let (code, out, err) = run(home.path(), &["apply", "-f", name]);
+        assert_eq!((code, out.as_str()), (2, ""), "{text}: {err}");
+        assert!(err.starts_with(name) && err.contains(told), "{text}: {err}");
     }
 }
 

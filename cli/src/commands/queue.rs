@@ -1,0 +1,69 @@
+//! Queues: how a tenant shares what it has.
+
+use proto_wire::v1;
+
+use crate::{
+    args::Output,
+    client::{Api, JobRef, once, repeat},
+    error::Error,
+    output::print,
+    render,
+};
+
+/// Makes a queue of a document. Where it names no tenant, it is the one that was set.
+pub async fn apply(
+    doing: String,
+    mut queue: v1::Queue,
+    dry_run: bool,
+    api: &Api,
+) -> Result<v1::Queue, Error> {
+    let metadata = queue.metadata.get_or_insert_default();
+    if metadata.tenant.is_empty() {
+        metadata.tenant.clone_from(&api.tenant);
+    }
+    let request = v1::ApplyQueueRequest { queue: Some(queue), dry_run };
+    repeat(doing, |_| {
+        let (mut client, request) = (api.queues(), request.clone());
+        async move { client.apply_queue(request).await }
+    })
+    .await
+}
+
+/// One queue, by TENANT/QUEUE or QUEUE.
+pub async fn get(name: &str, api: &Api) -> Result<v1::Queue, Error> {
+    let JobRef { tenant, name } = api.job_ref(name);
+    repeat(format!("get queue `{name}`"), |_| {
+        let request = v1::GetQueueRequest { name: name.clone(), tenant: tenant.clone() };
+        let mut client = api.queues();
+        async move { client.get_queue(request).await }
+    })
+    .await
+}
+
+/// Removes a queue.
+pub async fn delete(name: &str, api: &Api) -> Result<String, Error> {
+    let queue = api.job_ref(name);
+    let request = v1::DeleteQueueRequest { name: queue.name.clone(), tenant: queue.tenant.clone() };
+    once(format!("delete queue `{queue}`"), api.queues().delete_queue(request)).await?;
+    Ok(format!("queue {queue}"))
+}
+
+fn name_of(queue: &v1::Queue) -> String {
+    let metadata = queue.metadata.clone().unwrap_or_default();
+    format!("queue/{}/{}", metadata.tenant, metadata.name)
+}
+
+/// `get queues [NAME]`.
+pub async fn show(name: Option<&String>, all_tenants: bool, output: Output, api: &Api) -> Result<(), Error> {
+    if let Some(name) = name {
+        let queue = get(name, api).await?;
+        let table = |_| render::queues(std::slice::from_ref(&queue));
+        return print(&render::render(output, &queue, "rail.v1.Queue", || vec![name_of(&queue)], table)?);
+    }
+    let list = api.list_queues(if all_tenants { "" } else { &api.tenant }).await?;
+    let all = &list.queues;
+    super::get::nothing(all.is_empty(), output, "queues");
+    let names = || all.iter().map(name_of).collect();
+    let table = |_| if all.is_empty() { String::new() } else { render::queues(all) };
+    print(&render::render(output, &list, "rail.v1.ListQueuesResponse", names, table)?)
+}
