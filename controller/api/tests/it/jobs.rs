@@ -130,8 +130,13 @@ async fn a_running_job_is_cancelled_and_a_waiting_one_says_why_it_waits() {
     jobs.create_job(create(job("first", 1))).await.unwrap();
     until(&client, "first", Phase::Running).await;
     jobs.create_job(create(job("second", 1))).await.unwrap();
-    let explain = v1::ExplainJobRequest { name: "second".into(), tenant: String::new() };
+    let explain = v1::ExplainJobRequest { name: "second".into(), ..Default::default() };
+    // The last decision that was recorded by the end of time is the present one.
+    let at = Some(prost_types::Timestamp { seconds: 4_000_000_000, nanos: 0 });
+    let past = jobs.explain_job(v1::ExplainJobRequest { at, ..explain.clone() }).await.unwrap().into_inner();
+    assert!(past.phase() == Phase::Pending && !past.decisions.is_empty(), "{past:?}");
     let explained = jobs.explain_job(explain).await.unwrap().into_inner();
+    assert_eq!(explained.holders[0].job, "first", "{explained:?}");
     assert_eq!(explained.phase(), Phase::Pending);
     assert!(!explained.reasons.is_empty() && !explained.infeasible, "{explained:?}");
     let plan = v1::PlanJobRequest { job: Some(job("third", 9)), ..v1::PlanJobRequest::default() };
