@@ -1,0 +1,258 @@
+//! C7: a queue of ten thousand jobs on ten thousand nodes: a whole plan, one event, and how true the plans come.
+
+use std::{sync::Arc, time::Duration};
+
+use std::time::Instant;
+
+use controller_queue::{
+    Act, Book, Budget, Entry, Past, Policy, TenantDef,
+    trial::{Trial, TrialJob},
+};
+use controller_scheduler::{Need, Placer, RailNeed, Snapshot};
+use controller_topology::RailSet;
+use proto_model::{JobId, JobName, JobUid, TenantName, Timestamp};
+use serde_json::json;
+
+use super::{Bench, site};
+use crate::report::{Cpu, Goal, Line, Row, Sample};
+
+const QUEUED: u64 = 10_000;
+const NODES: u32 = 10_000;
+
+/// Tenants that the jobs belong to.
+const TENANTS: u32 = 8;
+
+fn tenant(number: u32) -> Result<TenantName, String> {
+    TenantName::new(format!("tenant{number}")).map_err(|error| error.to_string())
+}
+
+/// A job with a limit of one to four times what it takes.
+fn job(dice: &mut site::Dice, number: u64, need: Need, submitted: Timestamp) -> Result<TrialJob, String> {
+    let name = JobName::new(format!("job{number}")).map_err(|error| error.to_string())?;
+    let id = JobId { tenant: tenant(dice.below(TENANTS))?, name };
+    let uid = JobUid::ordered(submitted, u16::try_from(number % 4096).unwrap_or(0), number.to_be_bytes());
+    let mut entry = Entry::plain(uid, id, need, submitted);
+    // From five minutes to two days, most of them short.
+    let length = 300 * 2_u64.pow(dice.below(9)) + u64::from(dice.below(300));
+    entry.limit = Some(Duration::from_secs(length * u64::from(1 + dice.below(4))));
+    Ok(TrialJob { entry, length: Duration::from_secs(length) })
+}
+
+fn book(tenants: u32, limit: Option<u32>) -> Result<Book, String> {
+    let mut book = Book::new(Policy::default());
+    for number in 0..tenants {
+        let def = TenantDef { limit, weight: 1 + number % 3, ..TenantDef::default() };
+        book.set_tenant(&tenant(number)?, Some(def));
+    }
+    Ok(book)
+}
+
+/// A full cluster, and its queue.
+struct Loaded {
+    book: Book,
+    snapshot: Snapshot,
+    placer: Placer,
+    now: Timestamp,
+    dice: site::Dice,
+    next: u64,
+}
+
+impl Loaded {
+    fn new() -> Result<Self, String> {
+        let mut loaded = Self {
+            book: book(TENANTS, Some(60_000))?,
+            snapshot: site::cluster(&site::even(NODES, 1, 64), 5),
+            placer: Placer::default(),
+            now: Timestamp(1_000_000_000),
+            dice: site::Dice::new(6),
+            next: 0,
+        };
+        while loaded.book.waiting() < QUEUED as usize {
+            for _ in 0..500 {
+                loaded.submit()?;
+            }
+            loaded.turn();
+        }
+        while loaded.book.waiting() > QUEUED as usize {
+            loaded.turn();
+        }
+        Ok(loaded)
+    }
+
+    fn submit(&mut self) -> Result<JobUid, String> {
+        let size = 1 << self.dice.below(10);
+        let need = site::needs(&mut self.dice, &self.snapshot, size);
+        let job = job(&mut self.dice, self.next, need, self.now)?;
+        self.next += 1;
+        self.now = self.now.plus(Duration::from_secs(1));
+        self.book.set_job(job.entry.uid, Some(Arc::new(job.entry.clone())));
+        Ok(job.entry.uid)
+    }
+
+    /// One pass, with what follows of it. How long it took, and how many jobs it started.
+    fn turn(&mut self) -> (f64, usize) {
+        let begin = Instant::now();
+        let acts = self.book.pass(&mut self.snapshot, &mut self.placer, self.now, Budget::ALL);
+        let took = begin.elapsed().as_secs_f64();
+        let count = acts.len();
+        for act in acts {
+            if let Act::Start { uid, placement } = act
+                && let Some(entry) = self.book.job(uid).cloned()
+            {
+                self.snapshot.hold(&entry.id.tenant, &placement);
+                self.book.set_job(uid, Some(Arc::new(entry.running(Arc::new(placement), self.now))));
+            }
+        }
+        (took, count)
+    }
+
+    /// Some running job ends.
+    fn end(&mut self, running: &mut Vec<JobUid>) {
+        let at = self.dice.below(u32::try_from(running.len()).unwrap_or(u32::MAX)) as usize;
+        let uid = running.swap_remove(at);
+        if let Some(entry) = self.book.job(uid).cloned()
+            && let Some(past) = Past::of(&entry, self.now, true)
+            && let Some(run) = entry.run()
+        {
+            self.snapshot.release(&entry.id.tenant, &run.placement);
+            self.book.remember(&past);
+            self.book.set_job(uid, None);
+        }
+    }
+
+    fn running(&self) -> Vec<JobUid> {
+        self.book.jobs().filter(|entry| entry.run().is_some()).map(|entry| entry.uid).collect()
+    }
+}
+
+/// C7.
+pub fn backfill(row: &Row, bench: &Bench) -> Result<(), String> {
+    let mut loaded = Loaded::new()?;
+    full(row, bench, &mut loaded);
+    incremental(row, bench, &mut loaded)?;
+    errors(row, bench)
+}
+
+fn full(row: &Row, bench: &Bench, loaded: &mut Loaded) {
+    let (mut times, cpu) = (Vec::new(), Cpu::start());
+    for _ in 0..if bench.quick { 3 } else { 11 } {
+        let begin = Instant::now();
+        loaded.book.forecast(&mut loaded.snapshot, &mut loaded.placer, loaded.now);
+        times.push(begin.elapsed().as_secs_f64() * 1e3);
+    }
+    let cpu = cpu.cores();
+    let waiting: Vec<JobUid> =
+        loaded.book.jobs().filter(|entry| entry.run().is_none()).map(|entry| entry.uid).collect();
+    let told = waiting.iter().filter(|uid| loaded.book.eta(**uid).is_some()).count();
+    let never =
+        waiting.iter().filter(|uid| loaded.book.seen(**uid).is_some_and(|why| why.eta.is_none())).count();
+    let sample = Sample::new(times);
+    let peers = json!({"queued": waiting.len(), "with_eta": told, "without_eta": never, "running": loaded.running().len()});
+    row.line(&Line {
+        case: "a full pass, every job planned, 10,000 queued, 10,000 nodes",
+        value: sample.median(),
+        unit: "ms",
+        goal: Goal::AtMost(1000.0),
+        sample: &sample,
+        cpu,
+        peers,
+    });
+    let share = Sample::new(vec![told as f64 * 100.0 / waiting.len().max(1) as f64]);
+    row.line(&Line {
+        case: "queued jobs with an expected start",
+        value: share.median(),
+        unit: "%",
+        goal: Goal::AtLeast(100.0),
+        sample: &share,
+        cpu,
+        peers: json!({}),
+    });
+}
+
+fn incremental(row: &Row, bench: &Bench, loaded: &mut Loaded) -> Result<(), String> {
+    let mut running = loaded.running();
+    let (mut times, mut starts) = (Vec::new(), 0);
+    let cpu = Cpu::start();
+    for event in 0..if bench.quick { 200 } else { 2000 } {
+        loaded.now = loaded.now.plus(Duration::from_secs(20));
+        if event % 2 == 0 && !running.is_empty() {
+            loaded.end(&mut running);
+        } else {
+            loaded.submit()?;
+        }
+        let (took, started) = loaded.turn();
+        times.push(took * 1e3);
+        starts += started;
+        if event % 100 == 99 {
+            running = loaded.running();
+        }
+    }
+    let sample = Sample::new(times);
+    let peers = json!({
+        "p50": sample.quantile(0.5), "p90": sample.quantile(0.9), "max": sample.quantile(1.0), "started": starts,
+        "queued": loaded.book.waiting(),
+    });
+    row.line(&Line {
+        case: "p99 of a pass after one end or one submit, 10,000 queued, 10,000 nodes",
+        value: sample.quantile(0.99),
+        unit: "ms",
+        goal: Goal::AtMost(1.0),
+        sample: &sample,
+        cpu: cpu.cores(),
+        peers,
+    });
+    Ok(())
+}
+
+/// Jobs of 1 to 64 nodes come to 256 nodes a little faster than they can be served: what was told at the submit
+/// against what came.
+fn errors(row: &Row, bench: &Bench) -> Result<(), String> {
+    let jobs = if bench.quick { 400 } else { 3000 };
+    let mut dice = site::Dice::new(8);
+    let mut list = Vec::new();
+    let mut now = Timestamp(1_000_000_000);
+    for number in 0..jobs {
+        let need = Need::plain(1 << dice.below(6), 8, RailNeed::Exactly(RailSet::first(site::RAILS)));
+        list.push(job(&mut dice, number, need, now)?);
+        now = now.plus(Duration::from_secs(u64::from(dice.below(800))));
+    }
+    let mut snapshot = site::cluster(&site::even(256, 1, 64), 9);
+    // All nodes alike here: what is measured is time.
+    let names: Vec<_> =
+        snapshot.nodes().map(|(_, server, _)| (server.name.clone(), Arc::clone(&server.inventory))).collect();
+    for (name, inventory) in names {
+        let mut inventory = inventory.as_ref().clone();
+        inventory.nics.iter_mut().for_each(|nic| nic.up = true);
+        snapshot.set_node(&name, &Arc::new(inventory), controller_scheduler::Gate::default());
+    }
+    let mut trial = Trial::new(book(TENANTS, None)?, snapshot);
+    trial.forecasts = true;
+    let cpu = Cpu::start();
+    trial.run(&list);
+    if let Some(fault) = trial.faults.first() {
+        return Err(format!("the replay breaks a promise: {fault}"));
+    }
+    let mut errors = Vec::new();
+    for job in &list {
+        let Some(found) = trial.rows.get(&job.entry.uid) else { continue };
+        let (Some(planned), Some(start)) = (found.planned, found.starts.first()) else { continue };
+        let wait = start.since(job.entry.submitted);
+        // Who starts at once was told so.
+        if wait > Duration::from_secs(60) {
+            let off = planned.since(*start).max(start.since(planned));
+            errors.push(off.as_secs_f64() / wait.as_secs_f64() * 100.0);
+        }
+    }
+    let sample = Sample::new(errors);
+    let peers = json!({"p90": sample.quantile(0.9), "waited": sample.len(), "jobs": list.len()});
+    row.line(&Line {
+        case: "median error of the expected start, of the wait, limits one to four times the truth",
+        value: sample.median(),
+        unit: "%",
+        goal: Goal::AtMost(20.0),
+        sample: &sample,
+        cpu: cpu.cores(),
+        peers,
+    });
+    Ok(())
+}
