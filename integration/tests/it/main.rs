@@ -18,4 +18,5 @@ mod leftovers;
 mod netns;
 mod rails;
 mod rest;
+mod scheduling;
 mod trace;
