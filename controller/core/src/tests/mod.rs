@@ -4,6 +4,7 @@ mod agents;
 mod arrays;
 mod documents;
 mod drains;
+mod explained;
 mod jobs;
 mod random;
 mod refusals;
@@ -17,9 +18,9 @@ use std::{
 };
 
 use proto_model::{
-    CommandSpec, FailurePolicy, Gang, Gpu, Inventory, Job, JobId, JobName, JobSpec, JobUid,
-    Nic, NodeName, Observation, Observed, Phase, Quota, RailEndpoint, RailRequest, RankExit, RequestId,
-    Requeue, TenantName, Timestamp, Wish, Work,
+    CommandSpec, FailurePolicy, Gang, Gpu, Inventory, Job, JobId, JobName, JobSpec, JobUid, Nic, NodeName,
+    Observation, Observed, Phase, Quota, RailEndpoint, RailRequest, RankExit, RequestId, Requeue, TenantName,
+    Timestamp, Wish, Work,
 };
 
 use crate::{
@@ -151,9 +152,10 @@ impl World {
         self.state.commit(self.revision);
         for push in &out.pushes {
             // A connection may be closed in the step that has used it.
-            let close = out.pushes.iter().any(|other| {
-                other.session == push.session && matches!(other.message, ToNode::Close { .. })
-            });
+            let close = out
+                .pushes
+                .iter()
+                .any(|other| other.session == push.session && matches!(other.message, ToNode::Close { .. }));
             assert!(push.epoch == 7 && (close || Some(push.session) == self.state.session(&push.node)));
             let mut take = |assignment: &proto_model::Assignment| {
                 let wish = (assignment.attempt, assignment.wish.clone());
