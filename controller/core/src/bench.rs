@@ -6,7 +6,12 @@ use std::{sync::Arc, time::Duration};
 use proto_model::{JobUid, Node, NodeName, Reason, Taint, Timestamp, Work};
 
 use crate::{
-    error::CoreError, event::Reply, records::{Attempt, Outcome}, repair::first_to_fail, state::JobEntry, step::Step,
+    error::CoreError,
+    event::Reply,
+    records::{Attempt, Outcome},
+    repair::first_to_fail,
+    state::JobEntry,
+    step::Step,
 };
 
 /// The taint of a benched node; a job that tolerates it may run there all the same.

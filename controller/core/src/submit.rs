@@ -270,7 +270,8 @@ impl State {
         let alone = !wait.reasons.is_empty();
         let policy = book.why(job.uid).into_iter().filter(|reason| {
             let known = wait.reasons.iter().any(|other| other.code == reason.code);
-            !known && !(alone && NODES_AND_QUOTA.contains(&reason.code.as_ref()))
+            let covered = alone && NODES_AND_QUOTA.contains(&reason.code.as_ref());
+            !(known || covered)
         });
         let policy: Vec<Reason> = policy.collect();
         wait.reasons.extend(policy);

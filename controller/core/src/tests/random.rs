@@ -116,12 +116,6 @@ fn event(w: &mut World, act: &Act) -> Option<Event> {
             w.step(Event::CreateToken { node: name(*node), hash, lifetime: None });
             Event::Join { node: name(*node), hash, csr: [9; 32] }
         }
-        Act::Quota(gpus) => Event::ApplyTenant {
-            name: tenant("red"),
-            description: String::new(),
-            quota: Quota::new(*gpus, 0),
-            dry_run: false,
-        },
         Act::Drain { node, rail, whole, on, force } => {
             let target = if *whole { rail.to_string() } else { format!("n{node}:{rail}") };
             let (reason, by) = (String::new(), String::new());
@@ -130,6 +124,24 @@ fn event(w: &mut World, act: &Act) -> Option<Event> {
                 false => Event::UndrainRail { target },
             }
         }
+        Act::Array { .. } | Act::Quota(_) | Act::Return(_) | Act::NicDown { .. } => {
+            return event_of_the_rest(w, act);
+        }
+        Act::Pass(millis) => {
+            w.now = w.now.plus(Duration::from_millis(u64::from(*millis)));
+            Event::Tick
+        }
+    })
+}
+
+fn event_of_the_rest(w: &mut World, act: &Act) -> Option<Event> {
+    Some(match act {
+        Act::Quota(gpus) => Event::ApplyTenant {
+            name: tenant("red"),
+            description: String::new(),
+            quota: Quota::new(*gpus, 0),
+            dry_run: false,
+        },
         Act::Array { job, size, at_once } => {
             let array = ArraySpec { indices: (0..*size).collect(), at_once: *at_once };
             submit(&format!("a{job}"), JobSpec { array: Some(array), ..spec(1, 1) })
@@ -141,10 +153,7 @@ fn event(w: &mut World, act: &Act) -> Option<Event> {
             inventory.nics[1].up = !down;
             Event::AgentInventory { node: name(*node), session, inventory: Box::new(inventory) }
         }
-        Act::Pass(millis) => {
-            w.now = w.now.plus(Duration::from_millis(u64::from(*millis)));
-            Event::Tick
-        }
+        _ => return None,
     })
 }
 
