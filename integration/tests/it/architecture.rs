@@ -68,7 +68,10 @@ fn directions_that_must_never_be_are_not_there() {
             "controller-simulator" => {
                 &["proto-model", "controller-topology", "controller-scheduler", "controller-queue"]
             }
-            "controller-core" => &["proto-model", "controller-topology", "controller-scheduler"],
+            "controller-queue" => &["proto-model", "controller-topology", "controller-scheduler"],
+            "controller-core" => {
+                &["proto-model", "controller-topology", "controller-scheduler", "controller-queue"]
+            }
             _ => return None,
         })
     };
@@ -109,6 +112,7 @@ fn pure_rooms_use_small_leaves_only() {
         "controller-topology",
         "controller-fabric",
         "controller-scheduler",
+        "controller-queue",
         "controller-simulator",
         "controller-core",
         "node-agent-core",
