@@ -5,6 +5,7 @@
 mod clusters;
 mod fabric;
 mod real;
+mod simulate;
 mod usage;
 
 use std::{

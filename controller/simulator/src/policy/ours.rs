@@ -19,6 +19,8 @@ pub struct Ours<'a> {
     placer: Placer,
     by_uid: BTreeMap<JobUid, usize>,
     budget: Budget,
+    /// GPUs that nobody holds.
+    free: u64,
     /// What the queue's own independent proof found.
     breaches: Vec<String>,
     /// With the servers, for their names.
@@ -39,7 +41,7 @@ impl<'a> Ours<'a> {
         let by_uid = jobs.iter().enumerate().map(|(at, job)| (job.uid, at)).collect();
         let budget = Budget { jobs: DEPTH, starts: usize::MAX };
         let placer = Placer::default();
-        Self { book, placer, by_uid, budget, breaches: Vec::new(), log: None }
+        Self { book, placer, by_uid, budget, free: site.gpus(), breaches: Vec::new(), log: None }
     }
 
     /// The same; what it is told and what it decides goes to a log.
@@ -120,6 +122,7 @@ impl Scheduler for Ours<'_> {
         if let Some((log, _)) = &mut self.log {
             log.end(now, uid, whole);
         }
+        self.free += jobs[job].gpus();
         let past = self.book.job(uid).and_then(|entry| Past::of(entry, now, whole));
         if let Some(past) = past {
             self.book.remember(&past);
@@ -151,6 +154,10 @@ impl Scheduler for Ours<'_> {
     }
 
     fn pass(&mut self, snapshot: &mut Snapshot, _: &[SimJob], now: Timestamp) -> Vec<Act> {
+        // Every job of a trace takes GPUs, and nobody is stopped for another: there is nothing to decide.
+        if self.free == 0 {
+            return Vec::new();
+        }
         let decided = self.book.pass(snapshot, &mut self.placer, now, self.budget);
         if let Some((log, _)) = &mut self.log {
             log.pass(now, self.budget.jobs, &decided);
@@ -166,6 +173,8 @@ impl Scheduler for Ours<'_> {
                 controller_queue::Act::Start { uid, placement } => {
                     let Some(job) = self.by_uid.get(&uid).copied() else { continue };
                     let held = Arc::new(placement.clone());
+                    let gpus = placement.nodes.iter().map(|place| place.gpus.len() as u64).sum();
+                    self.free = self.free.saturating_sub(gpus);
                     self.running(uid, |entry| *entry = entry.running(held, now));
                     acts.push(Act::Start { job, placement: Box::new(placement) });
                 }

@@ -29,7 +29,10 @@ pub fn philly(row: &Row, bench: &Bench) -> Result<(), String> {
         (Ok(trace), Ok(cabling)) => (trace, cabling),
         (trace, cabling) => {
             let why: Vec<String> = [trace.err(), cabling.err()].into_iter().flatten().collect();
-            row.void("Philly on the real cabling", &format!("give the data with --traces: {}", why.join("; ")));
+            row.void(
+                "Philly on the real cabling",
+                &format!("give the data with --traces: {}", why.join("; ")),
+            );
             return Ok(());
         }
     };
@@ -47,7 +50,12 @@ pub fn philly(row: &Row, bench: &Bench) -> Result<(), String> {
     let [ours, easy] = both(&site, &workload)?;
     let told = Told { row, cpu: cpu.cores(), peers: peers(&workload, &ours, &easy) };
     let pods = |of: &Summary| of.pods.share_when_empty() * 100.0;
-    told.line("multi-node jobs in the fewest pods of the empty cluster", pods(&ours), "%", Goal::AtLeast(98.0));
+    told.line(
+        "multi-node jobs in the fewest pods of the empty cluster",
+        pods(&ours),
+        "%",
+        Goal::AtLeast(98.0),
+    );
     let pods = |of: &Summary| of.pods.share_when_started() * 100.0;
     told.line("multi-node jobs in the fewest pods at their start", pods(&ours), "%", Goal::AtLeast(98.0));
     let better = easy.large.p99 / ours.large.p99.max(1.0);

@@ -1,0 +1,93 @@
+//! Traces replayed without a cluster: told, refused, logged, decided again.
+
+use std::{fmt::Write as _, fs};
+
+use crate::run;
+
+fn philly(jobs: usize) -> String {
+    let mut text = "timestamp,duration,num_gpus,gpu_time,cluster\n".to_owned();
+    for at in 0..jobs {
+        let (hour, minute, gpus) = (at / 60 % 24, at % 60, [1, 2, 8, 16][at % 4]);
+        let run = 600 + at * 37 % 3000;
+        let time = run * gpus;
+        let _ = writeln!(
+            text,
+            "2017-10-0{} {hour:02}:{minute:02}:00,{run}.0,{gpus},{time}.0,vc{}",
+            1 + at % 2,
+            at % 3
+        );
+    }
+    text.push('\n');
+    text
+}
+
+#[test]
+fn a_day_is_simulated_logged_and_decided_again() {
+    let home = tempfile::tempdir().unwrap();
+    let path = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
+    let (trace, log, out) = (path("jobs.csv"), path("day.log"), path("out"));
+    fs::write(&trace, philly(120)).unwrap();
+    let fabric = "nodes=8,rails=4,radix=16,pod=4";
+    let args = ["simulate", "--fabric", fabric, "--trace", &trace, "--log", &log, "--out", &out, "-o", "csv"];
+    let (code, rows, err) = run(home.path(), &args);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(rows.lines().count(), 1 + 4 * 120, "{err}");
+    assert!(err.contains("120 rows, 120 jobs") && err.contains("1 blank lines"), "{err}");
+    assert!(err.contains("Unsorted") && err.contains("0/120"), "{err}");
+    for file in [
+        "summary.txt",
+        "summary.json",
+        "jobs.csv",
+        "utilisation.svg",
+        "waits.png",
+        "fragmentation.png",
+        "cut.svg",
+    ] {
+        assert!(fs::metadata(home.path().join("out").join(file)).unwrap().len() > 100, "{file}");
+    }
+    assert_eq!(fs::read_to_string(path("out/jobs.csv")).unwrap(), rows);
+    let (_, again, _) = run(home.path(), &args);
+    assert_eq!(rows, again, "a day simulated twice is the same to the byte");
+    let (code, told, err) = run(home.path(), &["replay", &log]);
+    assert_eq!(code, 0, "{err}");
+    assert!(told.contains("all 120 decisions are the same, 120 placements are proved"), "{told}");
+    let (code, _, err) = run(home.path(), &["replay", &log, "--fabric", "nodes=9,rails=4,radix=16,pod=4"]);
+    assert_eq!(code, 2, "{err}");
+    // Another server than was decided.
+    let text = fs::read_to_string(&log).unwrap();
+    let (head, tail) = text.split_once("\"act\":\"start\"").unwrap();
+    fs::write(&log, format!("{head}\"act\":\"start\"{}", tail.replacen("[\"gpu", "[\"xpu", 1))).unwrap();
+    let (code, _, err) = run(home.path(), &["replay", &log]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("decision 1") && err.contains("xpu"), "{err}");
+}
+
+#[test]
+fn what_cannot_be_simulated_is_exit_2() {
+    let home = tempfile::tempdir().unwrap();
+    let path = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
+    let (good, bad) = (path("good.csv"), path("bad.csv"));
+    fs::write(&good, philly(8)).unwrap();
+    fs::write(&bad, "timestamp,duration,num_gpus\n2017-10-01 00:00:00,-5,1\n2017-10-01 00:00:00,5,1\n")
+        .unwrap();
+    let fabric = "nodes=8,rails=4,radix=16,pod=4";
+    for (args, told) in [
+        (&["--fabric", fabric, "--trace", "nowhere.csv"][..], "cannot read"),
+        (&["--fabric", "nodes=8,wheels=4", "--trace", &good], "wheels=4"),
+        (&["--fabric", "nodes=0,rails=4", "--trace", &good], "nodes: 0"),
+        (&["--fabric", "nodes=8,rails=0", "--trace", &good], "rails: 0"),
+        (&["--fabric", fabric, "--trace", &good, "--load", "0"], "load: 0"),
+        (&["--fabric", fabric, "--trace", &good, "--load", "1", "--speedup", "2"], "--speedup"),
+        (&["--fabric", fabric, "--trace", &good, "--cluster", "Kalos"], "--cluster"),
+        (&["--fabric", fabric, "--trace", &good, "--from", "90d"], "no job is left"),
+        (&["--fabric", fabric, "--trace", &bad, "--strict"], "line 2, duration: -5 s"),
+        (&["--fabric", fabric, "--trace", &good, "--policy", "easy", "--log", &path("x.log")], "--log"),
+    ] {
+        let (code, out, err) = run(home.path(), &[&["simulate"], args].concat());
+        assert_eq!((code, out.as_str()), (2, ""), "{args:?}: {err}");
+        assert!(err.contains(told), "{args:?}: {err}");
+    }
+    fs::write(path("no.log"), "{}\n").unwrap();
+    let (code, _, err) = run(home.path(), &["replay", &path("no.log")]);
+    assert_eq!(code, 2, "{err}");
+}
