@@ -31,7 +31,9 @@ mod tests {
             "HealthService",
             "JobService",
             "NodeService",
+            "QueueService",
             "RailService",
+            "ReservationService",
             "TenantService",
         ];
         assert_eq!(names, expected);
