@@ -167,7 +167,9 @@ pub enum SavedOrder {
 #[serde(tag = "goal", rename_all = "lowercase")]
 enum SavedGoal {
     Prepared,
-    Running { peers: Vec<SavedPeer> },
+    Running {
+        peers: Vec<SavedPeer>,
+    },
     Stopped {
         grace_ms: u64,
         #[serde(default)]

@@ -3,12 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use controller_core::{Attempt, DecisionRecord, DecisionRow, Ending, Outcome, RequestRecord, TokenRecord, Write};
+use controller_core::{
+    Attempt, DecisionRecord, DecisionRow, Ending, Outcome, RequestRecord, TokenRecord, Write,
+};
 use controller_store::{KeyValue, Op};
 use prost::Message;
 use proto_model::{
-    Drain, Fabric, Job, JobId, JobKey, JobName, Node, NodeEndpoints, NodeName, Phase, Queue, Reason, RequestId,
-    Reservation, Tenant, TenantName, Timestamp,
+    Drain, Fabric, Job, JobId, JobKey, JobName, Node, NodeEndpoints, NodeName, Phase, Queue, Reason,
+    RequestId, Reservation, Tenant, TenantName, Timestamp,
 };
 use proto_wire::v1;
 
@@ -257,7 +259,8 @@ pub fn decisions(kv: &KeyValue) -> Result<DecisionRow, CorruptError> {
     let record = |record: records::DecisionRecord| {
         let tenant = TenantName::new(&record.tenant).map_err(|error| wrong(error.to_string()))?;
         let name = JobName::new(&record.job).map_err(|error| wrong(error.to_string()))?;
-        let phase = v1::job_status::Phase::try_from(record.phase).map_err(|error| wrong(error.to_string()))?;
+        let phase =
+            v1::job_status::Phase::try_from(record.phase).map_err(|error| wrong(error.to_string()))?;
         let phase = Phase::try_from(phase).map_err(|_| wrong(format!("phase {} is none", record.phase)))?;
         let reasons = record.reasons.into_iter().map(Reason::try_from).collect::<Result<_, _>>();
         Ok(DecisionRecord {

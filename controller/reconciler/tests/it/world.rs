@@ -5,9 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use controller_core::{Event, Naming, Register, Submit};
 use controller_reconciler::{Ended, Handle, LoopMetrics, Options, Session};
 use controller_store::Store;
-use proto_model::{
-    CommandSpec, Gang, Inventory, JobName, JobSpec, NodeName, RequestId, TenantName, Work,
-};
+use proto_model::{CommandSpec, Gang, Inventory, JobName, JobSpec, NodeName, RequestId, TenantName, Work};
 use proto_rpc::Metrics;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
