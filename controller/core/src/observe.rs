@@ -52,6 +52,7 @@ impl Step<'_> {
         }
         let mut view = old.clone().unwrap_or_else(|| fresh_view(seen.state));
         view.state = view.state.max(seen.state);
+        view.railless = entry.job.status.placement.as_ref().is_some_and(|place| place.rails.is_empty());
         if !seen.endpoints.is_empty() && (view.endpoints.is_empty() || preparing) {
             view.endpoints = seen.endpoints;
         }
@@ -172,6 +173,7 @@ pub(crate) fn fresh_view(state: Observed) -> NodeView {
         state,
         started: false,
         finished: false,
+        railless: false,
         endpoints: Vec::new(),
         exits: Vec::new(),
         cause: None,

@@ -146,12 +146,15 @@ pub(crate) struct NodeView {
     /// When it said so.
     pub(crate) reported: Option<Timestamp>,
     pub(crate) choices: Vec<AlgorithmChoice>,
+    /// The job has no rails here, and its engine no endpoint.
+    pub(crate) railless: bool,
 }
 
 impl NodeView {
     pub(crate) fn tally(&self) -> Tally {
+        let listens = self.railless || !self.endpoints.is_empty();
         Tally {
-            prepared: u32::from(self.state >= Observed::Prepared && !self.endpoints.is_empty()),
+            prepared: u32::from(self.state >= Observed::Prepared && listens),
             started: u32::from(self.started),
             finished: u32::from(self.finished),
             ended: u32::from(self.state == Observed::Ended),

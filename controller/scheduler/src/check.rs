@@ -154,7 +154,11 @@ pub fn check_placement(
 
 fn rails(snapshot: &Snapshot, spec: &JobSpec, placement: &Placement, found: &mut Vec<Violation>) {
     let all = snapshot.topology().rails();
-    let required = if spec.rails.required == 0 { all } else { spec.rails.required };
+    let required = match spec.rails.required {
+        _ if spec.rails.none => 0,
+        0 => all,
+        required => required,
+    };
     let mut wrong = |why| found.push(Violation::Rails { placed: placement.rails.clone(), why });
     if !placement.rails.is_sorted_by(|a, b| a < b) {
         wrong("they must ascend");

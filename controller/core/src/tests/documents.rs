@@ -245,3 +245,22 @@ fn labels_and_taints_are_kept_and_seen_by_the_scheduler() {
     let Reply::Node(node) = w.ok(mark(&[], &[])) else { panic!() };
     assert_eq!(node.generation, 3);
 }
+
+#[test]
+fn a_job_without_rails_runs_and_leaves_them_to_others() {
+    let mut w = World::new();
+    let alone =
+        |gpus| JobSpec { rails: RailRequest { none: true, ..RailRequest::default() }, ..spec(1, gpus) };
+    w.submit("a", alone(1));
+    w.submit("b", alone(1));
+    let placement = w.job("a").status.placement.clone().unwrap();
+    assert!(placement.rails.is_empty() && placement.nodes[0].nics.is_empty(), "{placement:?}");
+    assert_eq!(w.nodes("a"), w.nodes("b"), "they share a node");
+    let n = w.nodes("a")[0];
+    let without = |seen: Observation| Observation { endpoints: Vec::new(), ..seen };
+    w.report(n, without(w.seen("a", n, Observed::Prepared)));
+    assert_eq!(w.phase("a"), Phase::Running);
+    w.report(n, without(w.seen("a", n, Observed::Running)));
+    w.report(n, without(w.exited("a", n, 0)));
+    assert_eq!(w.phase("a"), Phase::Completed);
+}
