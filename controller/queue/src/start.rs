@@ -147,14 +147,16 @@ impl<'a> Pass<'a> {
         let (nodes, pods, cut) = (placement.nodes.len(), placement.pods, placement.cut);
         let place = if pods == 1 { "1 pod".to_owned() } else { format!("{pods} pods") };
         let rails: Vec<String> = placement.rails.iter().map(u32::to_string).collect();
-        let rails = rails.join(",");
-        Reason::new(
-            "BestFit",
-            format!(
-                "{nodes} nodes in {place}, the best fit of those that are free; a cut of {cut}; every node has a NIC that is up on each of rails {rails}"
-            ),
-        )
-        .count(nodes)
+        let rails = if rails.is_empty() {
+            "the job asks for no rails".to_owned()
+        } else {
+            format!("every node has a NIC that is up on each of rails {}", rails.join(","))
+        };
+        let what = if nodes == 1 { "node" } else { "nodes" };
+        let message = format!(
+            "{nodes} {what} in {place}, the best fit of those that are free; a cut of {cut}; {rails}"
+        );
+        Reason::new("BestFit", message).count(nodes)
     }
 
     /// A job of a reservation: on its nodes only, and only while it lasts.

@@ -65,6 +65,9 @@ pub fn of_rank(dir: &JobDir, task: &Task, rank: &RankPlace) -> BTreeMap<String, 
     set("RAIL_JOB_UID", task.assignment.uid.to_string());
     set("RAIL_TENANT", task.assignment.id.tenant.to_string());
     set("RAIL_ATTEMPT", task.assignment.attempt.to_string());
+    if let Some([index]) = task.spec.array.as_ref().map(|array| array.indices.as_slice()) {
+        set("RAIL_ARRAY_INDEX", index.to_string());
+    }
     set("RAIL_NODE", task.brief.node.clone());
     set("RAIL_JOB_DIR", path(dir.path().to_owned()));
     set("RAIL_RANK_MAP", path(dir.rank_map()));
