@@ -260,6 +260,25 @@ impl Book {
         known.or_else(learned).unwrap_or(self.policy.unknown)
     }
 
+    /// The same, as far as its tenant's estimates have come true of late; for forecasts, not for decisions.
+    pub(crate) fn predicted(&self, entry: &Entry) -> std::time::Duration {
+        let length = self.length(entry);
+        if entry.expected.is_none() && entry.limit.is_none() {
+            return length;
+        }
+        let [_, middle, _] = self.marks.ledger.error(&entry.id.tenant);
+        length.checked_mul(middle).map_or(length, |length| length / 1000)
+    }
+
+    /// The same of a running job's end.
+    pub(crate) fn predicted_end(&self, entry: &Entry, now: Timestamp) -> Timestamp {
+        let latest = self.end(entry, now);
+        let Some(run) = entry.run().filter(|run| run.ending.is_none()) else { return latest };
+        let end = run.started.plus(self.predicted(entry));
+        let longer = now.plus((now.since(run.started) / 2).max(self.policy.step));
+        if end > now { end } else { longer.min(latest) }
+    }
+
     /// When a running job will probably have given back what it holds. Who runs longer than was thought is given half
     /// as long again.
     pub(crate) fn end(&self, entry: &Entry, now: Timestamp) -> Timestamp {

@@ -108,6 +108,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) failed: BTreeSet<(Need, usize)>,
     pub(crate) starts: usize,
     pub(crate) rooms: usize,
+    /// The lowest priority of a running job that may be stopped for a higher one.
+    pub(crate) lowest: i32,
     /// Nodes on which jobs that room is made for will start.
     pub(crate) promised: Vec<NodeIx>,
     /// Jobs that start in this pass.
@@ -118,6 +120,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) bound: NodeSet,
     /// The private clusters; what they are bound to may change.
     pub(crate) privates: Privates,
+    /// GPUs of queues and tenants that running jobs hold.
+    held_before: BTreeMap<(TenantName, Option<proto_model::QueueName>), u64>,
     /// GPUs of queues and tenants that jobs that start in this pass hold.
     pub(crate) more: BTreeMap<(TenantName, Option<proto_model::QueueName>), u64>,
 }
@@ -152,9 +156,11 @@ impl<'a> Pass<'a> {
             failed: BTreeSet::new(),
             starts: 0,
             rooms: 0,
+            lowest: i32::MAX,
             promised: Vec::new(),
             begun: Vec::new(),
             yielding: BTreeSet::new(),
+            held_before: held(book),
             more: BTreeMap::new(),
         }
     }
@@ -168,6 +174,7 @@ impl<'a> Pass<'a> {
             self.move_astray();
         }
         let lowest = self.lowest_running();
+        self.lowest = lowest;
         let mut ahead = 0;
         while ahead < self.budget.jobs
             && let Some(entry) = order.next()
@@ -300,7 +307,12 @@ impl<'a> Pass<'a> {
         planned: Option<(usize, Option<usize>)>,
         why: &mut Why,
     ) {
-        let Some((step, place)) = planned else { return };
+        let Some((step, place)) = planned else {
+            // Behind all that is planned: not before the last step, as far as can be seen.
+            let last = self.plan.grid.start(self.plan.grid.len() - 1);
+            why.eta = Some(Eta { start: last, earliest: last, latest: Timestamp(u64::MAX) });
+            return;
+        };
         self.plan.take(wish, step, place);
         // What did not start now although the plan has room for it waits for the next end at least.
         why.eta = Some(self.eta(entry, self.plan.grid.start(step)));
@@ -309,7 +321,12 @@ impl<'a> Pass<'a> {
     pub(crate) fn eta(&self, entry: &Entry, start: Timestamp) -> Eta {
         let wait = start.since(self.now);
         let [low, middle, high] = self.book.marks.ledger.error(&entry.id.tenant);
-        let at = |part: u32| self.now.plus(wait * part / 1000);
+        // A forecast has reckoned with the middle one already.
+        let whole = if self.brief { 1000 } else { middle.max(1) };
+        let at = |part: u32| {
+            let ahead = wait.as_millis() * u128::from(part) / u128::from(whole);
+            Timestamp(self.now.0.saturating_add(u64::try_from(ahead).unwrap_or(u64::MAX)))
+        };
         Eta { start: at(middle), earliest: at(low.min(middle)), latest: at(high.max(middle)) }
     }
 
@@ -344,7 +361,7 @@ impl<'a> Pass<'a> {
             class: self.plan.class(&entry.need, self.snapshot, &self.kept),
             within: entry.need.within,
             quotas: Vec::new(),
-            length: self.book.length(entry),
+            length: if self.brief { self.book.length(entry) } else { self.book.predicted(entry) },
             from: 0,
         }
     }
@@ -395,15 +412,9 @@ impl<'a> Pass<'a> {
 
     /// GPUs that a queue, with those below it, or a tenant holds.
     pub(crate) fn held_by(&self, tenant: &TenantName, queue: Option<&proto_model::QueueName>) -> u64 {
-        let inside = |entry: &&Arc<Entry>| {
-            entry.id.tenant == *tenant
-                && (queue.is_none()
-                    || self.book.path(entry).is_some_and(|path| path.iter().any(|at| at.as_ref() == queue)))
-        };
-        let jobs = self.book.running.iter().filter_map(|uid| self.book.jobs.get(uid));
-        let held: u64 =
-            jobs.filter(inside).filter_map(|entry| entry.run()).map(crate::entry::Run::gpus).sum();
-        held + self.more.get(&(tenant.clone(), queue.cloned())).copied().unwrap_or(0)
+        let key = (tenant.clone(), queue.cloned());
+        let held = |map: &BTreeMap<_, u64>| map.get(&key).copied().unwrap_or(0);
+        held(&self.held_before) + held(&self.more)
     }
 
     pub(crate) fn may_start(&self) -> bool {
@@ -417,6 +428,18 @@ impl<'a> Pass<'a> {
         }
         Found { acts: self.acts, seen: self.seen, next: self.next, privates: self.privates }
     }
+}
+
+/// GPUs that every tenant and queue, with those below it, holds.
+fn held(book: &Book) -> BTreeMap<(TenantName, Option<proto_model::QueueName>), u64> {
+    let mut held: BTreeMap<_, u64> = BTreeMap::new();
+    for entry in book.running.iter().filter_map(|uid| book.jobs.get(uid)) {
+        let gpus = entry.run().map_or(0, crate::entry::Run::gpus);
+        for queue in book.path(entry).unwrap_or_else(|| vec![None]) {
+            *held.entry((entry.id.tenant.clone(), queue)).or_default() += gpus;
+        }
+    }
+    held
 }
 
 /// What is left of a pass.

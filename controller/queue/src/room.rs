@@ -34,6 +34,9 @@ impl<'a> Pass<'a> {
         {
             return false;
         }
+        if self.lowest >= entry.priority && !reclaim {
+            return false;
+        }
         let (quota, _) = self.plan.room(wish);
         if !quota || !self.may_start() {
             return false;

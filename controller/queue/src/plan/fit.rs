@@ -52,6 +52,8 @@ impl Plan {
         let found = match self.places(wish.within) {
             None => self.first_fit(wish, from, None).map(|step| (step, None)),
             Some(places) => {
+                // No place has room before the whole cluster has.
+                let from = self.first_fit(wish, from, None)?;
                 let mut best: Option<(usize, Option<usize>)> = None;
                 for (place, row) in places.rows.iter().enumerate() {
                     if places.most[place] < wish.nodes {
@@ -90,6 +92,11 @@ impl Plan {
     ) -> Option<usize> {
         let mut step = from;
         while step < until {
+            // Most steps ahead are full: those are passed over by a look at each.
+            if self.is_short(wish, step) || place.is_some_and(|row| row.at(step) < wish.count()) {
+                step += 1;
+                continue;
+            }
             let end = self.grid.end(step, wish.length);
             let miss = self.last_miss(wish, step, end);
             let here = place.and_then(|row| row.last_below(step, end, wish.count()));
@@ -99,6 +106,15 @@ impl Plan {
             }
         }
         None
+    }
+
+    /// Whether one step alone has too little; limits and classes aside.
+    fn is_short(&self, wish: &Wish, step: usize) -> bool {
+        let whole = self.whole.at(step);
+        if wish.whole {
+            return whole < wish.count();
+        }
+        whole.saturating_mul(signed(self.node_gpus)).saturating_add(self.loose.at(step)) < wish.amount()
     }
 
     /// A job will hold what it wishes from a step on.

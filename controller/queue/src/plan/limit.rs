@@ -53,7 +53,8 @@ impl Plan {
             };
             if counts {
                 let amount = if gpus { run.gpus() } else { 1 };
-                let end = self.grid.floor(book.end(entry, now));
+                let end = if self.forecast { book.predicted_end(entry, now) } else { book.end(entry, now) };
+                let end = self.grid.floor(end);
                 // Who is just ending holds until it has ended.
                 left.note(0, end.max(1), -i32::try_from(amount).unwrap_or(i32::MAX));
             }

@@ -15,6 +15,7 @@ use proto_model::{JobId, QueueName, TenantName, Timestamp};
 
 use crate::{
     book::Book,
+    entry::Entry,
     grid::{Grid, Row},
     reserve::Kept,
 };
@@ -136,7 +137,9 @@ impl Plan {
         now: Timestamp,
         forecast: bool,
     ) -> Self {
-        let ends = book.running.iter().filter_map(|uid| Some(book.end(book.jobs.get(uid)?, now)));
+        let end =
+            |entry: &Entry| if forecast { book.predicted_end(entry, now) } else { book.end(entry, now) };
+        let ends = book.running.iter().filter_map(|uid| Some(end(book.jobs.get(uid)?)));
         let grid = Grid::new(now, book.policy.step, ends);
         let grid = if forecast { grid.rounding_to_nearest() } else { grid };
         let steps = grid.len();
@@ -163,7 +166,7 @@ impl Plan {
             .filter_map(|uid| {
                 let entry = book.jobs.get(uid)?;
                 let nodes = book.cache.nodes.get(uid)?;
-                Some(Held { nodes, end: grid.floor(book.end(entry, now)) })
+                Some(Held { nodes, end: grid.floor(end(entry)) })
             })
             .collect();
         let mut most_gpus: u64 = nodes.iter().map(|node| u64::from(node.gpus)).sum();
