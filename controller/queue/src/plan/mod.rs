@@ -110,6 +110,8 @@ pub(crate) struct Plan {
     pub(crate) node_gpus: u32,
     pub(crate) rails: u32,
     pub(crate) open: u32,
+    /// It is for a forecast, and reckons with what is likely, not with what is allowed.
+    pub(crate) forecast: bool,
     /// GPUs that jobs can hold at most: of all nodes, whether they take jobs or not, and of nodes that are gone.
     pub(crate) most_gpus: u64,
     whole: Row,
@@ -185,6 +187,7 @@ impl Plan {
             node_gpus: node_gpus.max(1),
             rails: snapshot.topology().rails(),
             open,
+            forecast,
             most_gpus,
             whole: Row::filled(0, steps),
             loose: Row::filled(0, steps),
