@@ -3,13 +3,22 @@
 //! The price of a job is the work that is lost, in GPU-seconds since it was last saved, and what its restart costs: the
 //! time that its user says for all its GPUs, and a second per rank.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use controller_scheduler::{Hidden, Need};
 use controller_topology::NodeIx;
 use proto_model::{JobUid, Timestamp, Within};
 
-use crate::{book::Book, entry::Entry, pass::Pass, plan::Wish};
+use crate::{
+    book::Book,
+    entry::Entry,
+    pass::Pass,
+    plan::{Limited, Wish},
+};
 
 /// Running jobs that are thought of for one job at most, the cheapest first.
 const THOUGHT_OF: usize = 512;
@@ -31,6 +40,31 @@ pub fn price(entry: &Entry, now: Timestamp) -> u64 {
     let lost = lost + entry.preemption.restart_cost.unwrap_or_default();
     let ranks = u64::from(entry.nodes_held()) * u64::from(entry.ranks_per_node);
     lost.as_secs().saturating_mul(run.gpus().max(1)).saturating_add(ranks)
+}
+
+/// What a job asks of those that yield to it: a gang, and room within limits that are used up.
+pub(crate) struct Claim<'a> {
+    pub(crate) need: &'a Need,
+    /// Nodes that it must not have.
+    pub(crate) forbidden: &'a [NodeIx],
+    /// Limits, and how much of each is missing.
+    pub(crate) short: &'a [(Limited, i32)],
+}
+
+impl Claim<'_> {
+    /// Whether stopping these frees enough of every limit.
+    fn is_met(&self, book: &Book, gone: &[&Arc<Entry>]) -> bool {
+        self.short.iter().all(|(whose, missing)| {
+            let counts = gone.iter().filter(|victim| whose.counts(book, victim));
+            let freed = counts.fold(0_i32, |sum, victim| sum.saturating_add(whose.amount(victim)));
+            freed >= *missing
+        })
+    }
+
+    /// Whether stopping a job frees something of a limit that is used up.
+    fn is_helped_by(&self, book: &Book, victim: &Entry) -> bool {
+        self.short.iter().any(|(whose, _)| whose.counts(book, victim))
+    }
 }
 
 /// Running jobs that may be stopped for one that waits.
@@ -82,7 +116,7 @@ impl<'a> Victims<'a> {
     /// The cheapest set that was found, wherever; where, is in the pass's choice.
     pub(crate) fn greedy_anywhere(&self, pass: &mut Pass<'a>, need: &Need) -> Option<Vec<&'a Arc<Entry>>> {
         let list: Vec<&Arc<Entry>> = self.list.iter().map(|(_, victim)| *victim).collect();
-        self.greedy(pass, need, &list, &[])
+        self.greedy(pass, &Claim { need, forbidden: &[], short: &[] }, &list)
     }
 
     /// The cheapest ones that hold so many GPUs together.
@@ -110,11 +144,14 @@ impl<'a> Victims<'a> {
         entry: &Entry,
         wish: &Wish,
         forbidden: &[NodeIx],
+        short: &[(Limited, i32)],
     ) -> Option<Vec<JobUid>> {
         let need = Need { nodes: wish.nodes - entry.need.spares, ..entry.need.clone() };
+        let claim = Claim { need: &need, forbidden, short };
         let mut best: Option<(u64, Vec<&Arc<Entry>>)> = None;
         for list in self.by_place(pass, &need) {
-            if let Some(found) = self.greedy(pass, &need, &list, forbidden) {
+            let list = self.helpful_first(pass.book, &claim, list);
+            if let Some(found) = self.greedy(pass, &claim, &list) {
                 let cost = found.iter().map(|victim| price(victim, pass.now)).sum();
                 if best.as_ref().is_none_or(|(least, _)| cost < *least) {
                     best = Some((cost, found));
@@ -131,6 +168,7 @@ impl<'a> Victims<'a> {
             if let Some(nodes) = pass.book.cache.nodes.get(&victim.uid) {
                 plan.free(nodes.iter().map(|(node, _)| *node), from);
             }
+            plan.free_limits(pass.book, victim, from, pass.now);
         }
         let step = plan.earliest(wish)?.0;
         (step <= latest + 1).then(|| found.iter().map(|victim| victim.uid).collect())
@@ -160,15 +198,35 @@ impl<'a> Victims<'a> {
         places.into_iter().map(|(_, list)| list).collect()
     }
 
+    /// Where a limit is used up those that count there go first, those elsewhere too: without them nothing helps.
+    fn helpful_first(
+        &self,
+        book: &Book,
+        claim: &Claim<'_>,
+        list: Vec<&'a Arc<Entry>>,
+    ) -> Vec<&'a Arc<Entry>> {
+        if claim.short.is_empty() {
+            return list;
+        }
+        let (mut first, rest): (Vec<_>, Vec<_>) =
+            list.into_iter().partition(|victim| claim.is_helped_by(book, victim));
+        let here: BTreeSet<JobUid> = first.iter().map(|victim| victim.uid).collect();
+        let elsewhere = self.list.iter().map(|(_, victim)| *victim);
+        first.extend(
+            elsewhere.filter(|victim| !here.contains(&victim.uid) && claim.is_helped_by(book, victim)),
+        );
+        first.extend(rest);
+        first
+    }
+
     /// Takes the cheapest ones until there is a gang, then spares those without which there is one too.
     fn greedy(
         &self,
         pass: &mut Pass<'a>,
-        need: &Need,
+        claim: &Claim<'_>,
         list: &[&'a Arc<Entry>],
-        forbidden: &[NodeIx],
     ) -> Option<Vec<&'a Arc<Entry>>> {
-        let hidden = Hidden::of(pass.snapshot.yard(), forbidden.iter().copied());
+        let hidden = Hidden::of(pass.snapshot.yard(), claim.forbidden.iter().copied());
         let mut gone: Vec<&'a Arc<Entry>> = Vec::new();
         let (mut found, mut freed) = (false, 0_u64);
         let mut next = 1_u64;
@@ -177,8 +235,8 @@ impl<'a> Victims<'a> {
             gone.push(victim);
             freed += u64::from(victim.nodes_held());
             // For large gangs not every single one is worth a try.
-            if freed >= next || gone.len() == list.len() {
-                found = pass.placer.choose(pass.snapshot.yard(), need, Some(&hidden), &mut pass.choice);
+            if (freed >= next || gone.len() == list.len()) && claim.is_met(pass.book, &gone) {
+                found = pass.placer.choose(pass.snapshot.yard(), claim.need, Some(&hidden), &mut pass.choice);
                 if found {
                     break;
                 }
@@ -186,9 +244,9 @@ impl<'a> Victims<'a> {
             }
         }
         if found {
-            self.spare(pass, need, &hidden, &mut gone);
+            self.spare(pass, claim, &hidden, &mut gone);
             // Once more for all that are left, so that the choice is the last one that was found.
-            found = pass.placer.choose(pass.snapshot.yard(), need, Some(&hidden), &mut pass.choice);
+            found = pass.placer.choose(pass.snapshot.yard(), claim.need, Some(&hidden), &mut pass.choice);
         }
         for victim in &gone {
             hold(pass, victim);
@@ -196,17 +254,19 @@ impl<'a> Victims<'a> {
         found.then_some(gone)
     }
 
-    fn spare(&self, pass: &mut Pass<'a>, need: &Need, hidden: &Hidden, gone: &mut Vec<&'a Arc<Entry>>) {
-        // Those on none of the nodes first.
-        let taken: std::collections::BTreeSet<NodeIx> =
+    fn spare(&self, pass: &mut Pass<'a>, claim: &Claim<'_>, hidden: &Hidden, gone: &mut Vec<&'a Arc<Entry>>) {
+        // Those on none of the nodes first, as far as the limits do without them.
+        let taken: BTreeSet<NodeIx> =
             pass.choice.nodes.iter().chain(&pass.choice.spares).map(|pick| pick.node).collect();
+        let book = pass.book;
         gone.retain(|victim| {
-            let nodes = pass.book.cache.nodes.get(&victim.uid);
+            let nodes = book.cache.nodes.get(&victim.uid);
             let helps = nodes.is_some_and(|nodes| nodes.iter().any(|(node, _)| taken.contains(node)));
-            if !helps {
+            let keep = helps || claim.is_helped_by(book, victim);
+            if !keep {
                 hold(pass, victim);
             }
-            helps
+            keep
         });
         // Then the dearest that can be done without.
         let mut order: Vec<(u64, JobUid)> =
@@ -214,12 +274,15 @@ impl<'a> Victims<'a> {
         order.sort_unstable_by(|a, b| b.cmp(a));
         for (_, uid) in order.into_iter().take(SPARED) {
             let Some(at) = gone.iter().position(|victim| victim.uid == uid) else { continue };
-            hold(pass, gone[at]);
-            if pass.placer.choose(pass.snapshot.yard(), need, Some(hidden), &mut pass.choice) {
-                gone.remove(at);
-            } else {
-                release(pass, gone[at]);
+            let victim = gone.remove(at);
+            if claim.is_met(book, gone) {
+                hold(pass, victim);
+                if pass.placer.choose(pass.snapshot.yard(), claim.need, Some(hidden), &mut pass.choice) {
+                    continue;
+                }
+                release(pass, victim);
             }
+            gone.insert(at, victim);
         }
     }
 }

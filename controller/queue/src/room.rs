@@ -37,8 +37,7 @@ impl<'a> Pass<'a> {
         if self.lowest >= entry.priority && !reclaim {
             return false;
         }
-        let (quota, _) = self.plan.room(wish);
-        if !quota || !self.may_start() {
+        if !self.may_start() {
             return false;
         }
         let victims = Victims::for_priority(self, entry, reclaim);
@@ -51,7 +50,9 @@ impl<'a> Pass<'a> {
         }
         self.rooms += 1;
         let forbidden = self.forbidden(entry, wish.length);
-        let Some(chosen) = victims.choose(self, entry, wish, &forbidden) else { return false };
+        // What its tenant or queue may not hold more of is given back by jobs of the same tenant or queue.
+        let short = self.plan.short_of(wish);
+        let Some(chosen) = victims.choose(self, entry, wish, &forbidden, &short) else { return false };
         self.promised.extend(crate::start::picks(&self.choice).iter().map(|(node, _)| *node));
         self.stop(entry, &chosen, "PreemptedForPriority", why);
         true
@@ -76,6 +77,7 @@ impl<'a> Pass<'a> {
             if let Some(nodes) = self.book.cache.nodes.get(uid) {
                 self.plan.free(nodes.iter().map(|(node, _)| *node), from);
             }
+            self.plan.free_limits(self.book, victim, from, self.now);
             let held = victim.nodes_held();
             let act = if victim.min_nodes < held && code == "PreemptedForPriority" {
                 let nodes = self.shrunk(entry, victim, held);

@@ -43,26 +43,40 @@ impl Plan {
         left.note(0, NEVER, i32::try_from(limit).unwrap_or(i32::MAX));
         for entry in book.running.iter().filter_map(|uid| book.jobs.get(uid)) {
             let Some(run) = entry.run() else { continue };
-            let counts = match &whose {
-                Limited::Queue(tenant, queue) => {
-                    entry.id.tenant == *tenant
-                        && (queue.is_none() || book.path(entry).is_some_and(|path| path.contains(queue)))
-                }
-                Limited::Jobs(tenant) => entry.id.tenant == *tenant,
-                Limited::Array(array) => entry.array.as_ref().is_some_and(|group| group.array == *array),
-            };
-            if counts {
+            if whose.counts(book, entry) {
                 let amount = if gpus { run.gpus() } else { 1 };
-                let end = if self.forecast { book.predicted_end(entry, now) } else { book.end(entry, now) };
-                let end = self.grid.floor(end);
-                // Who is just ending holds until it has ended.
-                left.note(0, end.max(1), -i32::try_from(amount).unwrap_or(i32::MAX));
+                let end = self.held_until(book, entry, now);
+                left.note(0, end, -i32::try_from(amount).unwrap_or(i32::MAX));
             }
         }
         left.sum_up();
         self.quotas.push(Quota { left, gpus, limit });
         self.quota_of.insert(whose, self.quotas.len() - 1);
         self.quotas.len() - 1
+    }
+
+    /// The step from which on a running job holds nothing. Who is just ending holds until it has ended.
+    fn held_until(&self, book: &Book, entry: &Entry, now: Timestamp) -> usize {
+        let end = if self.forecast { book.predicted_end(entry, now) } else { book.end(entry, now) };
+        self.grid.floor(end).max(1)
+    }
+
+    /// The limits that leave too little for a job now, with what is missing: GPUs, or jobs.
+    pub(crate) fn short_of(&self, wish: &Wish) -> Vec<(Limited, i32)> {
+        let missing = |at: usize| self.share(at, wish).saturating_sub(self.quotas[at].left.at(0));
+        let limits = self.quota_of.iter().filter(|(_, at)| wish.quotas.contains(at));
+        limits.map(|(whose, at)| (whose.clone(), missing(*at))).filter(|(_, missing)| *missing > 0).collect()
+    }
+
+    /// A running job ends earlier than was thought: what it holds of limits is free from a step on.
+    pub(crate) fn free_limits(&mut self, book: &Book, entry: &Entry, from: usize, now: Timestamp) {
+        let until = self.held_until(book, entry, now);
+        for (whose, at) in &self.quota_of {
+            if whose.counts(book, entry) {
+                self.quotas[*at].left.add(from.max(1), until, whose.amount(entry));
+            }
+        }
+        self.hints.clear();
     }
 
     pub(super) fn share(&self, quota: usize, wish: &Wish) -> i32 {
@@ -89,6 +103,30 @@ impl Plan {
         for at in &wish.quotas {
             let share = self.share(*at, wish);
             self.quotas[*at].left.add(step, end, -share);
+        }
+    }
+}
+
+impl Limited {
+    /// Whether what a job holds counts here.
+    pub(crate) fn counts(&self, book: &Book, entry: &Entry) -> bool {
+        match self {
+            Self::Queue(tenant, queue) => {
+                entry.id.tenant == *tenant
+                    && (queue.is_none() || book.path(entry).is_some_and(|path| path.contains(queue)))
+            }
+            Self::Jobs(tenant) => entry.id.tenant == *tenant,
+            Self::Array(array) => entry.array.as_ref().is_some_and(|group| group.array == *array),
+        }
+    }
+
+    /// How much a running job counts here, if it does.
+    pub(crate) fn amount(&self, entry: &Entry) -> i32 {
+        match self {
+            Self::Queue(..) => {
+                i32::try_from(entry.run().map_or(0, crate::entry::Run::gpus)).unwrap_or(i32::MAX)
+            }
+            Self::Jobs(_) | Self::Array(_) => 1,
         }
     }
 }

@@ -1,0 +1,118 @@
+//! Jobs that yield within a limit, and elastic jobs that change their size.
+
+use super::world::{book, cluster, job, job_of, nodes, queue, secs, tenant, uid};
+use crate::{
+    Book, QueueDef, TenantDef,
+    trial::{Trial, TrialJob},
+};
+
+fn starts(trial: &Trial, number: u64) -> Vec<u64> {
+    trial.rows[&uid(number)].starts.iter().map(|time| time.0 / 1000).collect()
+}
+
+fn low(mut job: TrialJob) -> TrialJob {
+    job.entry.priority = -10;
+    job.entry.preemption.preemptible = true;
+    job
+}
+
+fn high(mut job: TrialJob) -> TrialJob {
+    job.entry.priority = 100;
+    job
+}
+
+fn limited(gpus: u32) -> Book {
+    let mut book = book();
+    book.set_tenant(&tenant("t"), Some(TenantDef { limit: Some(gpus), ..TenantDef::default() }));
+    book.set_tenant(&tenant("u"), Some(TenantDef::default()));
+    book
+}
+
+/// Whichever the limit: nodes of four GPUs are free beside it, or they are not.
+#[test]
+fn a_tenant_at_its_limit_stops_its_own_job_of_lower_priority() {
+    for limit in [8, 16] {
+        let mut jobs = vec![low(job(1, nodes(limit / 4), 0, 500)), high(job(2, nodes(2), 50, 20))];
+        jobs[0].entry.grace = secs(7);
+        let mut trial = Trial::new(limited(limit), cluster(&[4]));
+        trial.run(&jobs);
+        assert_eq!((starts(&trial, 1), starts(&trial, 2)), (vec![0, 77], vec![57]), "limit {limit}");
+        assert_eq!(trial.faults, Vec::<String>::new());
+    }
+}
+
+/// A job of another tenant that is cheaper to stop frees nothing of the limit.
+#[test]
+fn only_those_who_fill_the_limit_are_stopped_for_it() {
+    let jobs = vec![
+        low(job(1, nodes(1), 0, 500)),
+        low(job(2, nodes(1), 1, 500)),
+        low(job_of("u", 3, nodes(1), 90, 500)),
+        high(job(4, nodes(1), 100, 20)),
+    ];
+    let mut trial = Trial::new(limited(8), cluster(&[8]));
+    trial.run(&jobs);
+    // The younger of the two has lost less.
+    assert_eq!(starts(&trial, 2), [1, 120]);
+    assert_eq!((starts(&trial, 1), starts(&trial, 3), starts(&trial, 4)), (vec![0], vec![90], vec![100]));
+    assert_eq!(trial.faults, Vec::<String>::new());
+}
+
+/// Limit and room are both missing: the own job frees the limit, another one of another tenant its node.
+#[test]
+fn a_limit_and_a_place_are_made_room_in_together() {
+    let jobs = vec![
+        low(job(1, nodes(1), 0, 500)),
+        low(job_of("u", 2, nodes(2), 1, 500)),
+        job_of("u", 3, nodes(1), 2, 500),
+        high(job(4, nodes(2), 100, 20)),
+    ];
+    let mut trial = Trial::new(limited(8), cluster(&[4]));
+    trial.run(&jobs);
+    assert_eq!(starts(&trial, 4), [100]);
+    assert_eq!((starts(&trial, 1).len(), starts(&trial, 2).len(), starts(&trial, 3).len()), (2, 2, 1));
+    assert_eq!(trial.faults, Vec::<String>::new());
+}
+
+#[test]
+fn a_queue_at_its_limit_stops_its_own_jobs_and_not_those_of_its_siblings() {
+    let mut book = limited(32);
+    let def = |limit, parent: Option<&str>| QueueDef {
+        parent: parent.map(queue),
+        guaranteed: proto_model::Shape::default(),
+        limit,
+        weight: 1,
+    };
+    book.set_queue(&tenant("t"), &queue("top"), Some(def(Some(8), None)));
+    book.set_queue(&tenant("t"), &queue("sub"), Some(def(None, Some("top"))));
+    book.set_queue(&tenant("t"), &queue("side"), Some(def(None, None)));
+    let mut jobs =
+        vec![low(job(1, nodes(2), 0, 500)), low(job(2, nodes(2), 90, 500)), high(job(3, nodes(1), 100, 20))];
+    for (job, name) in jobs.iter_mut().zip(["sub", "side", "top"]) {
+        job.entry.queue = Some(queue(name));
+    }
+    let mut trial = Trial::new(book, cluster(&[8]));
+    trial.run(&jobs);
+    assert_eq!(
+        (starts(&trial, 1), starts(&trial, 2), starts(&trial, 3)),
+        (vec![0, 120], vec![90], vec![100])
+    );
+    assert_eq!(trial.faults, Vec::<String>::new());
+}
+
+#[test]
+fn nobody_is_stopped_for_a_limit_that_stays_too_small() {
+    let mut own = job(1, nodes(1), 0, 500);
+    own.entry.preemption.preemptible = false;
+    let jobs = vec![
+        own,
+        low(job(2, nodes(1), 1, 500)),
+        low(job_of("u", 3, nodes(2), 2, 500)),
+        high(job(4, nodes(2), 100, 20)),
+    ];
+    let mut trial = Trial::new(limited(8), cluster(&[4]));
+    trial.run(&jobs);
+    assert_eq!(starts(&trial, 2).len() + starts(&trial, 3).len(), 2);
+    assert_eq!(starts(&trial, 4)[0] / 100, 5);
+    assert_eq!(trial.faults, Vec::<String>::new());
+}
