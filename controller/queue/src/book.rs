@@ -11,7 +11,8 @@ use proto_model::{Eta, JobUid, QueueName, Reason, ReservationName, TenantName, T
 
 use crate::{
     defs::{Policy, QueueDef, ReservationDef, TenantDef},
-    entry::{Entry, State},
+    entry::{Entry, Run, State},
+    ground::Ground,
     ledger::{Ledger, Past},
     private::Privates,
     why::Why,
@@ -37,14 +38,31 @@ pub struct Book {
     pub(crate) reservations: BTreeMap<ReservationName, ReservationDef>,
     pub(crate) marks: Marks,
     // Indices.
-    pub(crate) waiting: BTreeMap<Lane, BTreeSet<(Timestamp, JobUid)>>,
-    pub(crate) running: BTreeSet<JobUid>,
+    pub(crate) waiting: BTreeMap<Lane, BTreeMap<(Timestamp, JobUid), Arc<Entry>>>,
+    pub(crate) running: BTreeMap<JobUid, Arc<Entry>>,
+    /// Jobs that are being ended, by the time at which what they hold is free.
+    pub(crate) ending: BTreeSet<(Timestamp, JobUid)>,
+    /// How many running jobs give way to those of a priority above this one.
+    pub(crate) yielding: BTreeMap<i32, u32>,
+    /// Running jobs that want more nodes than they have.
+    pub(crate) small: BTreeSet<JobUid>,
+    /// What jobs of a tenant, in one of its queues or in none, hold.
+    pub(crate) sums: BTreeMap<(TenantName, Option<QueueName>), Sum>,
     pub(crate) cache: Cache,
+}
+
+/// What running jobs hold together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Sum {
+    pub(crate) gpus: u64,
+    pub(crate) jobs: u32,
 }
 
 /// What can be had again: it decides nothing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cache {
+    /// The nodes.
+    pub(crate) ground: Arc<Ground>,
     /// What was found of waiting jobs when they were looked at last.
     pub(crate) seen: BTreeMap<JobUid, Why>,
     /// Nodes of running jobs by number, with their GPUs.
@@ -68,6 +86,10 @@ impl PartialEq for Book {
             && self.marks == other.marks
             && self.waiting == other.waiting
             && self.running == other.running
+            && self.sums == other.sums
+            && self.ending == other.ending
+            && self.yielding == other.yielding
+            && self.small == other.small
     }
 }
 
@@ -87,7 +109,7 @@ impl Book {
     /// A job comes, changes or goes.
     pub fn set_job(&mut self, uid: JobUid, entry: Option<Arc<Entry>>) {
         if let Some(old) = self.jobs.remove(&uid) {
-            match old.state {
+            match &old.state {
                 State::Waiting => {
                     let lane = lane(&old);
                     if let Some(row) = self.waiting.get_mut(&lane) {
@@ -97,19 +119,22 @@ impl Book {
                         }
                     }
                 }
-                State::Running(_) => {
+                State::Running(run) => {
                     self.running.remove(&uid);
                     self.cache.nodes.remove(&uid);
+                    self.unsum(&old, run);
                 }
             }
         }
         if let Some(entry) = entry {
-            match entry.state {
+            match &entry.state {
                 State::Waiting => {
-                    self.waiting.entry(lane(&entry)).or_default().insert((entry.submitted, uid));
+                    let row = self.waiting.entry(lane(&entry)).or_default();
+                    row.insert((entry.submitted, uid), Arc::clone(&entry));
                 }
-                State::Running(_) => {
-                    self.running.insert(uid);
+                State::Running(run) => {
+                    self.running.insert(uid, Arc::clone(&entry));
+                    self.sum(&entry, run);
                     self.cache.seen.remove(&uid);
                 }
             }
@@ -120,6 +145,46 @@ impl Book {
         if !self.marks.privates.is_empty() {
             self.cache.touched.insert(uid);
         }
+    }
+
+    fn sum(&mut self, entry: &Entry, run: &Run) {
+        let sum = self.sums.entry((entry.id.tenant.clone(), entry.queue.clone())).or_default();
+        *sum = Sum { gpus: sum.gpus + run.gpus(), jobs: sum.jobs + 1 };
+        if let Some(priority) = yields_above(entry) {
+            *self.yielding.entry(priority).or_default() += 1;
+        }
+        if run.ending.is_none() && entry.nodes_held() < entry.need.nodes {
+            self.small.insert(entry.uid);
+        }
+        self.ending.extend(run.ending.map(|time| (time, entry.uid)));
+    }
+
+    fn unsum(&mut self, entry: &Entry, run: &Run) {
+        let key = (entry.id.tenant.clone(), entry.queue.clone());
+        if let Some(sum) = self.sums.get_mut(&key) {
+            *sum = Sum { gpus: sum.gpus.saturating_sub(run.gpus()), jobs: sum.jobs.saturating_sub(1) };
+            if sum.jobs == 0 {
+                self.sums.remove(&key);
+            }
+        }
+        if let Some(priority) = yields_above(entry)
+            && let Some(count) = self.yielding.get_mut(&priority)
+        {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.yielding.remove(&priority);
+            }
+        }
+        self.small.remove(&entry.uid);
+        if let Some(time) = run.ending {
+            self.ending.remove(&(time, entry.uid));
+        }
+    }
+
+    /// Jobs of a higher priority than this may have others stopped for them, or made smaller.
+    pub(crate) fn lowest_yielding(&self) -> Option<i32> {
+        let lowest = self.yielding.first_key_value().map(|(priority, _)| *priority);
+        lowest.filter(|_| self.policy.preemption)
     }
 
     /// A tenant comes, changes or goes. Jobs of a tenant that is not known never start.
@@ -189,7 +254,7 @@ impl Book {
     /// Jobs that wait.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.waiting.values().map(BTreeSet::len).sum()
+        self.waiting.values().map(BTreeMap::len).sum()
     }
 
     /// When a waiting job will probably start, as of the last look at it.
@@ -222,14 +287,33 @@ impl Book {
     /// Nodes have come or gone: what is known by their numbers is looked up anew.
     pub fn nodes_changed(&mut self) {
         self.cache.nodes.clear();
+        self.cache.ground = Arc::default();
+    }
+
+    /// Running jobs by identity, with the numbers of their nodes as far as those are known.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (&Arc<Entry>, Option<&[(NodeIx, u32)]>)> {
+        let mut known = self.cache.nodes.iter().peekable();
+        // Both are in the order of identities.
+        self.running.iter().map(move |(uid, entry)| {
+            while known.next_if(|(other, _)| *other < uid).is_some() {}
+            (entry, known.next_if(|(other, _)| *other == uid).map(|(_, nodes)| &**nodes))
+        })
     }
 
     /// The tenant and its queue with all queues above it, the nearest first. `None` if one of them is not known.
     pub(crate) fn path(&self, entry: &Entry) -> Option<Vec<Option<QueueName>>> {
-        let tenant = &entry.id.tenant;
+        self.path_of(&entry.id.tenant, entry.queue.as_ref())
+    }
+
+    /// The same of a queue, or of the tenant itself.
+    pub(crate) fn path_of(
+        &self,
+        tenant: &TenantName,
+        queue: Option<&QueueName>,
+    ) -> Option<Vec<Option<QueueName>>> {
         self.tenants.get(tenant)?;
         let mut path = Vec::new();
-        let mut at = entry.queue.clone();
+        let mut at = queue.cloned();
         while let Some(name) = at {
             // Deeper than any tree of queues: a circle.
             if path.len() > 32 {
@@ -289,6 +373,14 @@ impl Book {
         let end = run.started.plus(self.length(entry));
         if end > now { end } else { now.plus((now.since(run.started) / 2).max(self.policy.step)) }
     }
+}
+
+/// The priority above which others may take of what a running job holds: all of it, or the nodes beyond its least.
+fn yields_above(entry: &Entry) -> Option<i32> {
+    if entry.nodes_held() > entry.min_nodes {
+        return Some(entry.priority.saturating_sub(1));
+    }
+    entry.preemption.preemptible.then_some(entry.priority)
 }
 
 pub(crate) fn lane(entry: &Entry) -> Lane {

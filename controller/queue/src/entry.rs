@@ -45,6 +45,8 @@ pub struct Entry {
     pub grace: Duration,
     /// How often it was stopped for another.
     pub preempted: u32,
+    /// It gave up room for another job: it goes on with so many nodes at most. `None`: with as many as there are.
+    pub cap: Option<u32>,
     /// Waiting or running.
     pub state: State,
 }
@@ -117,6 +119,7 @@ impl Entry {
             preemption: spec.preemption,
             grace: spec.preemption.grace.unwrap_or(spec.grace_period),
             preempted: status.preempted,
+            cap: None,
             state,
         }
     }
@@ -143,6 +146,7 @@ impl Entry {
             preemption: Preemption::of_priority(0),
             grace: Duration::ZERO,
             preempted: 0,
+            cap: None,
             state: State::Waiting,
         }
     }
@@ -166,6 +170,18 @@ impl Entry {
     #[must_use]
     pub fn nodes_held(&self) -> u32 {
         self.run().map_or(0, |run| u32::try_from(run.placement.nodes.len()).unwrap_or(u32::MAX))
+    }
+
+    /// The most nodes with which it starts now.
+    #[must_use]
+    pub fn most_nodes(&self) -> u32 {
+        self.cap.unwrap_or(u32::MAX).max(self.min_nodes).min(self.need.nodes)
+    }
+
+    /// Whether it runs with more nodes than it needs.
+    #[must_use]
+    pub fn is_stretched(&self) -> bool {
+        self.nodes_held() > self.min_nodes
     }
 
     /// The same job waiting.

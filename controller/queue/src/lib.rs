@@ -17,6 +17,7 @@ pub mod check;
 mod defs;
 mod entry;
 mod grid;
+mod ground;
 mod ledger;
 mod order;
 mod pass;
@@ -30,6 +31,7 @@ mod start;
 #[cfg(test)]
 mod tests;
 pub mod trial;
+mod turn;
 mod why;
 
 pub use book::{Book, Marks};

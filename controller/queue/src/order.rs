@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet, btree_set},
+    collections::{BTreeMap, BTreeSet, btree_map},
     iter::Peekable,
     sync::Arc,
 };
@@ -30,9 +30,12 @@ impl Share {
 
 /// Jobs of one row.
 struct Row<'a> {
-    tenant: &'a TenantName,
-    queue: Option<&'a QueueName>,
-    jobs: Peekable<btree_set::Iter<'a, (Timestamp, JobUid)>>,
+    /// The places of its tenant and its queue among the shares.
+    tenant: Option<usize>,
+    queue: Option<usize>,
+    /// Its jobs are in no queue.
+    direct: bool,
+    jobs: Peekable<btree_map::Values<'a, (Timestamp, JobUid), Arc<Entry>>>,
 }
 
 /// Share of the tenant, whether the queue has its guarantee, share of the queue, age.
@@ -41,12 +44,13 @@ type Key = (f64, bool, f64, Timestamp, JobUid);
 /// Gives waiting jobs in their order; what is taken counts as used from then on.
 pub(crate) struct Order<'a> {
     book: &'a Book,
-    shares: BTreeMap<(&'a TenantName, Option<&'a QueueName>), Share>,
-    /// What jobs right below a tenant, in no queue, have used.
-    direct: BTreeMap<&'a TenantName, f64>,
+    shares: Vec<Share>,
+    of: BTreeMap<(&'a TenantName, Option<&'a QueueName>), usize>,
+    /// What jobs right below a tenant, in no queue, have used; by the tenant's place.
+    direct: Vec<f64>,
     /// Those with a right to run, which go first.
     first: Vec<JobUid>,
-    entitled: BTreeSet<JobUid>,
+    pub(crate) entitled: BTreeSet<JobUid>,
     priorities: Vec<Vec<Row<'a>>>,
     level: usize,
 }
@@ -63,28 +67,36 @@ impl<'a> Order<'a> {
         first.sort_by_key(|uid| {
             book.jobs.get(uid).map(|entry| (Reverse(entry.priority), entry.submitted, entry.uid))
         });
+        first.reverse();
         let mut order = Self {
             book,
-            shares: BTreeMap::new(),
-            direct: BTreeMap::new(),
+            shares: Vec::new(),
+            of: BTreeMap::new(),
+            direct: Vec::new(),
             first,
             entitled,
             priorities: Vec::new(),
             level: 0,
         };
-        order.first.reverse();
+        if book.policy.fair_share {
+            order.weigh(now, size);
+        }
         let mut last = None;
         for ((priority, tenant, queue), jobs) in &book.waiting {
             if last != Some(priority) {
                 order.priorities.push(Vec::new());
                 last = Some(priority);
             }
+            let at = |queue: Option<&'a QueueName>| order.of.get(&(tenant, queue)).copied();
+            let row = Row {
+                tenant: at(None),
+                queue: queue.as_ref().and_then(|queue| at(Some(queue))),
+                direct: queue.is_none(),
+                jobs: jobs.values().peekable(),
+            };
             if let Some(rows) = order.priorities.last_mut() {
-                rows.push(Row { tenant, queue: queue.as_ref(), jobs: jobs.iter().peekable() });
+                rows.push(row);
             }
-        }
-        if book.policy.fair_share {
-            order.weigh(now, size);
         }
         order
     }
@@ -94,51 +106,44 @@ impl<'a> Order<'a> {
         for (tenant, def) in &book.tenants {
             let weight = f64::from(def.weight.max(1));
             let used = book.marks.ledger.used(tenant, None, now, &book.policy);
-            self.shares.insert((tenant, None), Share { used, weight, held: 0, guaranteed: 0 });
-            self.direct.insert(tenant, used);
+            self.of.insert((tenant, None), self.shares.len());
+            self.shares.push(Share { used, weight, held: 0, guaranteed: 0 });
+            self.direct.push(used);
         }
         for ((tenant, queue), def) in &book.queues {
             let used = book.marks.ledger.used(tenant, Some(queue), now, &book.policy);
             let weight = f64::from(def.weight.max(1));
             let guaranteed = gpus_of(def.guaranteed, pod, node);
-            self.shares.insert((tenant, Some(queue)), Share { used, weight, held: 0, guaranteed });
-            if let Some(root) = self.shares.get_mut(&(tenant, None)) {
-                root.used += used;
+            self.of.insert((tenant, Some(queue)), self.shares.len());
+            self.shares.push(Share { used, weight, held: 0, guaranteed });
+            if let Some(root) = self.of.get(&(tenant, None)) {
+                self.shares[*root].used += used;
             }
         }
-        for uid in &book.running {
-            if let Some(entry) = book.jobs.get(uid)
-                && let Some(run) = entry.run()
-            {
+        for entry in book.running.values() {
+            if let Some(run) = entry.run() {
                 let length = book.length(entry).max(now.since(run.started)).as_secs_f64();
-                self.charge(entry, run.gpus(), length);
+                let (tenant, queue) = self.places(entry);
+                self.charge(tenant, queue, entry.queue.is_none(), run.gpus(), length);
             }
         }
     }
 
-    fn charge(&mut self, entry: &'a Entry, gpus: u64, seconds: f64) {
+    /// Where the shares of a job's tenant and queue are.
+    fn places(&self, entry: &'a Entry) -> (Option<usize>, Option<usize>) {
         let tenant = &entry.id.tenant;
-        if entry.queue.is_none()
-            && let Some(direct) = self.direct.get_mut(tenant)
-        {
-            *direct += gpus as f64 * seconds;
-        }
-        for queue in [None, entry.queue.as_ref()].into_iter().take(1 + usize::from(entry.queue.is_some())) {
-            if let Some(share) = self.shares.get_mut(&(tenant, queue)) {
-                share.used += gpus as f64 * seconds;
-                share.held += gpus;
-            }
-        }
+        let queue = entry.queue.as_ref().and_then(|queue| self.of.get(&(tenant, Some(queue))));
+        (self.of.get(&(tenant, None)).copied(), queue.copied())
     }
 
-    /// Whether the job has a right to run now.
-    pub(crate) fn is_entitled(&self, uid: JobUid) -> bool {
-        self.entitled.contains(&uid)
-    }
-
-    /// Whether jobs with a right are still to come.
-    pub(crate) fn rights_left(&self) -> bool {
-        !self.first.is_empty()
+    fn charge(&mut self, tenant: Option<usize>, queue: Option<usize>, direct: bool, gpus: u64, seconds: f64) {
+        if let Some(tenant) = tenant.filter(|_| direct) {
+            self.direct[tenant] += gpus as f64 * seconds;
+        }
+        for at in [tenant, queue].into_iter().flatten() {
+            self.shares[at].used += gpus as f64 * seconds;
+            self.shares[at].held += gpus;
+        }
     }
 
     /// The next one.
@@ -146,31 +151,24 @@ impl<'a> Order<'a> {
         let book = self.book;
         while let Some(uid) = self.first.pop() {
             if let Some(entry) = book.jobs.get(&uid) {
-                self.count(entry);
+                let (tenant, queue) = self.places(entry);
+                self.count(entry, tenant, queue);
                 return Some(entry);
             }
         }
         loop {
             let rows = self.priorities.get_mut(self.level)?;
             let mut best: Option<(usize, Key)> = None;
-            let mut tenant: Option<(&TenantName, f64)> = None;
             for (at, row) in rows.iter_mut().enumerate() {
-                while row.jobs.peek().is_some_and(|(_, uid)| self.entitled.contains(uid)) {
-                    row.jobs.next();
-                }
-                let Some((submitted, uid)) = row.jobs.peek().copied() else { continue };
-                let share = match tenant {
-                    Some((name, share)) if name == row.tenant => share,
-                    _ => self.shares.get(&(row.tenant, None)).map_or(0.0, |share| share.key().1),
+                while row.jobs.next_if(|entry| self.entitled.contains(&entry.uid)).is_some() {}
+                let Some(entry) = row.jobs.peek() else { continue };
+                let share = row.tenant.map_or(0.0, |at| self.shares[at].key().1);
+                let (behind, own) = if row.direct {
+                    (true, row.tenant.map_or(0.0, |at| self.direct[at]))
+                } else {
+                    row.queue.map_or((true, 0.0), |at| self.shares[at].key())
                 };
-                tenant = Some((row.tenant, share));
-                let (behind, own) = match row.queue {
-                    Some(queue) => {
-                        self.shares.get(&(row.tenant, Some(queue))).map_or((true, 0.0), Share::key)
-                    }
-                    None => (true, self.direct.get(row.tenant).copied().unwrap_or(0.0)),
-                };
-                let key = (share, behind, own, *submitted, *uid);
+                let key = (share, behind, own, entry.submitted, entry.uid);
                 let less = best.as_ref().is_none_or(|(_, best)| {
                     key.0
                         .total_cmp(&best.0)
@@ -187,18 +185,18 @@ impl<'a> Order<'a> {
                 self.level += 1;
                 continue;
             };
-            let Some((_, uid)) = rows[at].jobs.next() else { continue };
-            if let Some(entry) = book.jobs.get(uid) {
-                self.count(entry);
-                return Some(entry);
-            }
+            let row = &mut rows[at];
+            let (tenant, queue) = (row.tenant, row.queue);
+            let Some(entry) = row.jobs.next() else { continue };
+            self.count(entry, tenant, queue);
+            return Some(entry);
         }
     }
 
-    fn count(&mut self, entry: &'a Entry) {
+    fn count(&mut self, entry: &Entry, tenant: Option<usize>, queue: Option<usize>) {
         if !self.shares.is_empty() {
             let length = self.book.length(entry).as_secs_f64();
-            self.charge(entry, entry.gpus(entry.need.nodes), length);
+            self.charge(tenant, queue, entry.queue.is_none(), entry.gpus(entry.need.nodes), length);
         }
     }
 }

@@ -13,11 +13,12 @@ use crate::{
     book::Book,
     defs::{Act, Budget},
     entry::Entry,
-    order::Order,
+    ground::Ground,
     plan::{Plan, Wish},
     private::Privates,
     reserve::Kept,
     start::Try,
+    turn::Turn,
     why::{Cause, Why},
 };
 
@@ -32,7 +33,20 @@ impl Book {
     ) -> Vec<Act> {
         self.find_nodes(snapshot);
         self.keep_guarantees(snapshot, now);
-        self.look(snapshot, placer, now, budget, true)
+        self.look(snapshot, placer, now, budget, Look::Event)
+    }
+
+    /// The same without any short cut; a test compares.
+    #[cfg(test)]
+    pub(crate) fn pass_uncut(
+        &mut self,
+        snapshot: &mut Snapshot,
+        placer: &mut Placer,
+        now: Timestamp,
+    ) -> Vec<Act> {
+        self.find_nodes(snapshot);
+        self.keep_guarantees(snapshot, now);
+        self.look(snapshot, placer, now, Budget::ALL, Look::Uncut)
     }
 
     /// Only looks: when every waiting job will probably start, and why it waits. What a pass would do is not done.
@@ -40,7 +54,7 @@ impl Book {
         let marks = self.marks.clone();
         self.find_nodes(snapshot);
         self.keep_guarantees(snapshot, now);
-        let acts = self.look(snapshot, placer, now, Budget::ALL, false);
+        let acts = self.look(snapshot, placer, now, Budget::ALL, Look::Forecast);
         self.restore(marks);
         acts
     }
@@ -51,11 +65,22 @@ impl Book {
         placer: &mut Placer,
         now: Timestamp,
         budget: Budget,
-        brief: bool,
+        look: Look,
     ) -> Vec<Act> {
-        let mut pass = Pass::new(self, snapshot, placer, now, budget, brief);
-        pass.run();
-        let Found { acts, seen, next, privates } = pass.finish();
+        let mut ground = std::mem::take(&mut self.cache.ground);
+        Ground::update(&mut ground, snapshot);
+        let turn = Turn::new(self, &mut ground, snapshot.topology().rails(), now, budget);
+        let idle = turn.is_idle(self) && self.marks.privates.is_empty();
+        let found = if look == Look::Event && idle {
+            // Nobody can start or make room: nothing needs to be planned.
+            Found { privates: self.marks.privates.clone(), ..Found::default() }.waking(self, &turn.list, now)
+        } else {
+            let mut pass = Pass::new(self, &ground, snapshot, placer, now, budget, look);
+            pass.run(turn);
+            pass.finish()
+        };
+        let Found { acts, seen, next, privates } = found;
+        self.cache.ground = ground;
         self.marks.privates = privates;
         self.cache.next = next;
         self.cache.seen.extend(seen);
@@ -70,11 +95,14 @@ impl Book {
             self.cache.nodes.clear();
             self.cache.cluster = cluster;
         }
-        for uid in &self.running {
+        if self.cache.nodes.len() == self.running.len() {
+            return;
+        }
+        for (uid, entry) in &self.running {
             if self.cache.nodes.contains_key(uid) {
                 continue;
             }
-            let Some(run) = self.jobs.get(uid).and_then(|entry| entry.run()) else { continue };
+            let Some(run) = entry.run() else { continue };
             let places = run.placement.nodes.iter().chain(&run.placement.spares);
             let nodes: Vec<(NodeIx, u32)> = places
                 .filter_map(|place| {
@@ -87,6 +115,18 @@ impl Book {
     }
 }
 
+/// For what the queue is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// To decide: it ends where nobody further behind could start or make room.
+    Event,
+    /// To decide, with everybody looked at.
+    #[cfg(test)]
+    Uncut,
+    /// To foretell: nothing is done, and everybody is told.
+    Forecast,
+}
+
 /// What a pass has found.
 pub(crate) struct Pass<'a> {
     pub(crate) book: &'a Book,
@@ -94,9 +134,9 @@ pub(crate) struct Pass<'a> {
     pub(crate) placer: &'a mut Placer,
     pub(crate) now: Timestamp,
     budget: Budget,
-    /// It ends when nothing more can start.
-    brief: bool,
+    look: Look,
     pub(crate) kept: Kept<'a>,
+    pub(crate) ground: &'a Ground,
     pub(crate) plan: Plan,
     pub(crate) acts: Vec<Act>,
     seen: Vec<(JobUid, Why)>,
@@ -129,14 +169,15 @@ pub(crate) struct Pass<'a> {
 impl<'a> Pass<'a> {
     fn new(
         book: &'a Book,
+        ground: &'a Ground,
         snapshot: &'a mut Snapshot,
         placer: &'a mut Placer,
         now: Timestamp,
         budget: Budget,
-        brief: bool,
+        look: Look,
     ) -> Self {
         let kept = Kept::new(book, snapshot, now);
-        let plan = Plan::new(book, snapshot, &kept, now, !brief);
+        let plan = Plan::new(book, (ground, snapshot.topology().rails()), &kept, now, look == Look::Forecast);
         Self {
             bound: book.marks.privates.bound_nodes(),
             privates: book.marks.privates.clone(),
@@ -145,8 +186,9 @@ impl<'a> Pass<'a> {
             placer,
             now,
             budget,
-            brief,
+            look,
             kept,
+            ground,
             plan,
             acts: Vec::new(),
             seen: Vec::new(),
@@ -165,35 +207,31 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn run(&mut self) {
+    fn run(&mut self, mut turn: Turn<'a>) {
         let book = self.book;
-        let entitled = if book.policy.reclaim { book.marks.privates.entitled(book) } else { BTreeSet::new() };
-        let size = (u64::from(self.pod_size()), u64::from(self.plan.node_gpus));
-        let mut order = Order::new(book, entitled, self.now, size);
         if book.policy.reclaim {
             self.move_astray();
         }
-        let lowest = self.lowest_running();
-        self.lowest = lowest;
+        self.lowest = book.lowest_yielding().unwrap_or(i32::MAX);
         let mut ahead = 0;
-        while ahead < self.budget.jobs
-            && let Some(entry) = order.next()
-        {
+        while let Some(entry) = turn.list.get(ahead).copied() {
+            // Behind the last one that could act nothing is decided any more; the first is always looked at.
+            let goes_on = self.starts < self.budget.starts && turn.goes_on(ahead, &self.plan, self.lowest);
+            if self.look == Look::Event && ahead > 0 && !goes_on {
+                break;
+            }
             let mut why = Why { ahead, looked: self.now, ..Why::default() };
             ahead += 1;
-            let started = self.one(entry, order.is_entitled(entry.uid), &mut why);
+            let started = self.one(entry, turn.entitled.contains(&entry.uid), &mut why);
             if !started {
-                if self.brief && why.eta.is_none() {
+                if self.look != Look::Forecast && why.eta.is_none() {
                     why.eta = book.cache.seen.get(&entry.uid).and_then(|old| old.eta);
                 }
                 self.seen.push((entry.uid, why));
             }
-            let nothing = self.plan.free_now() == (0, 0) || self.starts >= self.budget.starts;
-            let last = lowest >= entry.priority && self.kept.rows.is_empty() && !order.rights_left();
-            if self.brief && nothing && last {
-                break;
-            }
         }
+        let rest = turn.list.iter().skip(ahead).filter_map(|entry| entry.not_before).min();
+        rest.into_iter().for_each(|time| self.wake(time));
         self.wake_for_reservations();
         if let Some(time) = book.marks.privates.next_event() {
             self.wake(time);
@@ -203,26 +241,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The lowest priority of a running job that may be stopped for a higher one.
-    fn lowest_running(&self) -> i32 {
-        if !self.book.policy.preemption {
-            return i32::MAX;
-        }
-        let jobs = self.book.running.iter().filter_map(|uid| self.book.jobs.get(uid));
-        jobs.filter(|entry| entry.preemption.preemptible)
-            .map(|entry| entry.priority)
-            .min()
-            .unwrap_or(i32::MAX)
-    }
-
     pub(crate) fn pod_size(&self) -> u32 {
-        let mut sizes: BTreeMap<u32, u32> = BTreeMap::new();
-        if !self.book.queues.is_empty() {
-            for node in self.plan.nodes.iter().filter(|node| node.gpus > 0) {
-                *sizes.entry(node.pod).or_default() += 1;
-            }
-        }
-        sizes.into_values().max().unwrap_or(0)
+        if self.book.queues.is_empty() { 0 } else { self.ground.largest_pod() }
     }
 
     pub(crate) fn wake(&mut self, time: Timestamp) {
@@ -322,7 +342,7 @@ impl<'a> Pass<'a> {
         let wait = start.since(self.now);
         let [low, middle, high] = self.book.marks.ledger.error(&entry.id.tenant);
         // A forecast has reckoned with the middle one already.
-        let whole = if self.brief { 1000 } else { middle.max(1) };
+        let whole = if self.look != Look::Forecast { 1000 } else { middle.max(1) };
         let at = |part: u32| {
             let ahead = wait.as_millis() * u128::from(part) / u128::from(whole);
             Timestamp(self.now.0.saturating_add(u64::try_from(ahead).unwrap_or(u64::MAX)))
@@ -358,10 +378,14 @@ impl<'a> Pass<'a> {
             nodes: nodes + entry.need.spares,
             gpus: entry.need.gpus,
             whole,
-            class: self.plan.class(&entry.need, self.snapshot, &self.kept),
+            class: self.plan.class(&entry.need, self.ground, &self.kept),
             within: entry.need.within,
             quotas: Vec::new(),
-            length: if self.brief { self.book.length(entry) } else { self.book.predicted(entry) },
+            length: if self.look == Look::Forecast {
+                self.book.predicted(entry)
+            } else {
+                self.book.length(entry)
+            },
             from: 0,
         }
     }
@@ -379,8 +403,7 @@ impl<'a> Pass<'a> {
             }
         }
         let running = |matches: &dyn Fn(&Entry) -> bool| {
-            let jobs = self.book.running.iter().filter_map(|uid| self.book.jobs.get(uid));
-            let jobs = jobs.chain(self.begun.iter().copied());
+            let jobs = self.book.running.values().chain(self.begun.iter().copied());
             u32::try_from(jobs.filter(|other| matches(other)).count()).unwrap_or(u32::MAX)
         };
         if let Some(limit) = self.book.tenants.get(tenant).and_then(|def| def.jobs)
@@ -433,19 +456,28 @@ impl<'a> Pass<'a> {
 /// GPUs that every tenant and queue, with those below it, holds.
 fn held(book: &Book) -> BTreeMap<(TenantName, Option<proto_model::QueueName>), u64> {
     let mut held: BTreeMap<_, u64> = BTreeMap::new();
-    for entry in book.running.iter().filter_map(|uid| book.jobs.get(uid)) {
-        let gpus = entry.run().map_or(0, crate::entry::Run::gpus);
-        for queue in book.path(entry).unwrap_or_else(|| vec![None]) {
-            *held.entry((entry.id.tenant.clone(), queue)).or_default() += gpus;
+    for ((tenant, queue), sum) in &book.sums {
+        for queue in book.path_of(tenant, queue.as_ref()).unwrap_or_else(|| vec![None]) {
+            *held.entry((tenant.clone(), queue)).or_default() += sum.gpus;
         }
     }
     held
 }
 
 /// What is left of a pass.
+#[derive(Default)]
 struct Found {
-    pub(crate) acts: Vec<Act>,
+    acts: Vec<Act>,
     seen: Vec<(JobUid, Why)>,
     next: Option<Timestamp>,
     privates: Privates,
+}
+
+impl Found {
+    /// When time alone may change something for jobs that were not looked at.
+    fn waking(self, book: &Book, waiting: &[&Arc<Entry>], now: Timestamp) -> Self {
+        let begins = waiting.iter().filter_map(|entry| entry.not_before);
+        let kept = book.reservations.values().flat_map(|def| [def.start, def.end()]);
+        Self { next: begins.chain(kept).filter(|time| *time > now).min(), ..self }
+    }
 }

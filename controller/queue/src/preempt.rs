@@ -92,7 +92,7 @@ impl<'a> Victims<'a> {
     }
 
     pub(crate) fn of(pass: &Pass<'a>, may: impl Fn(&Entry) -> bool) -> Self {
-        let jobs = pass.book.running.iter().filter_map(|uid| pass.book.jobs.get(uid));
+        let jobs = pass.book.running.values();
         let mut list: Vec<(u64, &Arc<Entry>)> = jobs
             .filter(|victim| {
                 let running = victim.run().is_some_and(|run| run.ending.is_none());

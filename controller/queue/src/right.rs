@@ -104,7 +104,7 @@ impl<'a> Pass<'a> {
                     .is_some_and(|run| run.ending.is_some());
             stopped && self.touches(**uid, target)
         };
-        self.book.running.iter().filter(ending).copied().collect()
+        self.book.running.keys().filter(ending).copied().collect()
     }
 
     fn touches(&self, uid: JobUid, target: &[NodeIx]) -> bool {
@@ -150,7 +150,7 @@ impl<'a> Pass<'a> {
     fn yield_on(&mut self, need: &Need, target: &[NodeIx], astray: bool) -> Option<Vec<&'a Arc<Entry>>> {
         let book = self.book;
         let mut gone: Vec<&'a Arc<Entry>> = Vec::new();
-        for entry in book.running.iter().filter_map(|uid| book.jobs.get(uid)) {
+        for entry in book.running.values() {
             let ends =
                 entry.run().is_some_and(|run| run.ending.is_some()) || self.yielding.contains(&entry.uid);
             let may = ends || !book.marks.privates.has_right(entry.uid) || astray && self.is_astray(entry);

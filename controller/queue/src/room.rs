@@ -124,7 +124,7 @@ impl<'a> Pass<'a> {
     pub(crate) fn grow(&mut self) {
         let Some(after) = self.book.policy.grow_after else { return };
         let book = self.book;
-        for entry in book.running.iter().filter_map(|uid| book.jobs.get(uid)) {
+        for entry in book.running.values() {
             let Some(run) = entry.run() else { continue };
             let held = entry.nodes_held();
             let old = run.started.plus(after);

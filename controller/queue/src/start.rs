@@ -33,7 +33,7 @@ impl<'a> Pass<'a> {
             return wish.clone();
         }
         let most = self.plan.most(wish).saturating_sub(entry.need.spares);
-        let nodes = fitting(entry, most.min(entry.need.nodes)).max(entry.min_nodes);
+        let nodes = fitting(entry, most.min(entry.most_nodes())).max(entry.min_nodes);
         Wish { nodes: nodes + entry.need.spares, ..wish.clone() }
     }
 

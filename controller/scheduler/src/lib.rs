@@ -41,4 +41,4 @@ pub use place::{Arrange, Choice, Group, Hidden, Need, Pattern, Placer, RailNeed,
 pub use proof::{Flaw, Seen, World, choice_of, prove};
 pub use repair::{Irreparable, Loss, Repaired, Sources, Swap, Wound, prove_repair, repair};
 pub use snapshot::{Capacity, Gate, Held, NodeSet, Snapshot, TenantUse};
-pub use yard::{Facts, Filter, Pick, Taint, Term, Toleration, Traits, Yard};
+pub use yard::{Facts, Filter, Mark, Pick, Taint, Term, Toleration, Traits, Yard};

@@ -6,14 +6,14 @@ use controller_topology::NodeIx;
 use proto_model::Within;
 
 use super::{Plan, Wish, signed};
-use crate::grid::Row;
+use crate::{entry::Entry, grid::Row};
 
 impl Plan {
     /// Nodes that a gang could have over a time from now on, if it takes them whole.
     pub(crate) fn most(&self, wish: &Wish) -> u32 {
         let end = self.grid.end_now(wish.length);
         let mut most = self.whole.least(0, end);
-        if let Some((_, row)) = &self.classes[wish.class].rest {
+        if let Some(row) = &self.classes[wish.class].rest {
             most = most.min(row.least(0, end));
         }
         for quota in wish.quotas.iter().map(|at| &self.quotas[*at]).filter(|quota| quota.gpus) {
@@ -36,7 +36,7 @@ impl Plan {
             })
         };
         let class = match &self.classes[wish.class].rest {
-            Some((_, row)) if wish.whole => row.last_below(from, to, wish.count()),
+            Some(row) if wish.whole => row.last_below(from, to, wish.count()),
             _ => None,
         };
         let quota = |at: &usize| self.quotas[*at].left.last_below(from, to, self.share(*at, wish));
@@ -126,7 +126,7 @@ impl Plan {
             return;
         }
         self.whole.add(step, end, -wish.count());
-        if let Some((_, row)) = &mut self.classes[wish.class].rest {
+        if let Some(row) = &mut self.classes[wish.class].rest {
             row.add(step, end, -wish.count());
         }
         let places = match wish.within {
@@ -209,8 +209,8 @@ impl Plan {
                 self.loose.add(since, end, left);
             }
             for class in &mut self.classes {
-                if let Some((fits, row)) = &mut class.rest
-                    && fits.get(ix.index()) == Some(&true)
+                if let Some(row) = &mut class.rest
+                    && class.kind.fits.get(ix.index()) == Some(&true)
                 {
                     row.add(since, end, -1);
                 }
@@ -233,8 +233,8 @@ impl Plan {
             let node = *node;
             self.whole.add(from, was, 1);
             for class in &mut self.classes {
-                if let Some((fits, row)) = &mut class.rest
-                    && fits.get(ix.index()) == Some(&true)
+                if let Some(row) = &mut class.rest
+                    && class.kind.fits.get(ix.index()) == Some(&true)
                 {
                     row.add(from, was, 1);
                 }
@@ -247,6 +247,19 @@ impl Plan {
             }
         }
         self.hints.clear();
+    }
+
+    /// False only if a job surely cannot start now, with the least that it takes.
+    pub(crate) fn could_start(&self, entry: &Entry) -> bool {
+        let (need, nodes) = (&entry.need, entry.min_nodes + entry.need.spares);
+        let (whole, loose) = self.free_now();
+        if !self.is_whole(need) {
+            let amount = signed(nodes).saturating_mul(signed(need.gpus));
+            return whole.saturating_mul(signed(self.node_gpus)).saturating_add(loose) >= amount;
+        }
+        let class = self.classes.iter().find(|class| class.kind.is_of(need));
+        let rest = class.and_then(|class| class.rest.as_ref()).map_or(whole, |row| row.at(0).min(whole));
+        rest >= signed(nodes)
     }
 
     /// What is free now.

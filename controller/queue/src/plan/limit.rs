@@ -41,7 +41,7 @@ impl Plan {
         let gpus = matches!(whose, Limited::Queue(..));
         let mut left = Row::filled(0, self.grid.len());
         left.note(0, NEVER, i32::try_from(limit).unwrap_or(i32::MAX));
-        for entry in book.running.iter().filter_map(|uid| book.jobs.get(uid)) {
+        for entry in book.running.values() {
             let Some(run) = entry.run() else { continue };
             if whose.counts(book, entry) {
                 let amount = if gpus { run.gpus() } else { 1 };

@@ -7,16 +7,17 @@
 mod fit;
 mod limit;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
-use controller_scheduler::{Filter, Need, RailNeed, Snapshot, Within};
-use controller_topology::{NodeIx, RailSet};
+use controller_scheduler::{Need, Within};
+use controller_topology::NodeIx;
 use proto_model::{JobId, QueueName, TenantName, Timestamp};
 
 use crate::{
     book::Book,
     entry::Entry,
     grid::{Grid, Row},
+    ground::{Ground, Kind},
     reserve::Kept,
 };
 
@@ -27,7 +28,6 @@ const NEVER: usize = usize::MAX;
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Node {
     pub(crate) gpus: u32,
-    pub(crate) usable: RailSet,
     /// From this step on it is whole; [`NEVER`]: never.
     pub(crate) whole_at: usize,
     pub(crate) pod: u32,
@@ -36,16 +36,12 @@ pub(crate) struct Node {
     pub(crate) open: bool,
 }
 
-/// Nodes that can serve jobs that ask alike. The few nodes that a job excludes do not make a class: the choice of nodes
-/// knows them.
+/// Nodes that can serve jobs that ask alike.
 #[derive(Debug, Clone)]
 struct Class {
-    gpus: u32,
-    rails: RailNeed,
-    filter: Arc<Filter>,
+    kind: Kind,
     /// `None`: all nodes that take jobs.
-    rest: Option<(Vec<bool>, Row)>,
-    nodes: u32,
+    rest: Option<Row>,
 }
 
 /// Rows by pod, or by block.
@@ -134,59 +130,38 @@ impl Plan {
     /// The profile of what runs.
     pub(crate) fn new(
         book: &Book,
-        snapshot: &Snapshot,
+        (ground, rails): (&Ground, u32),
         kept: &Kept<'_>,
         now: Timestamp,
         forecast: bool,
     ) -> Self {
         let end =
             |entry: &Entry| if forecast { book.predicted_end(entry, now) } else { book.end(entry, now) };
-        let ends = book.running.iter().filter_map(|uid| Some(end(book.jobs.get(uid)?)));
-        let grid = Grid::new(now, book.policy.step, ends);
+        let ends: Vec<(Timestamp, &Entry, Option<&[(NodeIx, u32)]>)> =
+            book.runs().map(|(entry, nodes)| (end(entry), entry.as_ref(), nodes)).collect();
+        let grid = Grid::new(now, book.policy.step, ends.iter().map(|(end, ..)| *end));
         let grid = if forecast { grid.rounding_to_nearest() } else { grid };
         let steps = grid.len();
-        let mut nodes = vec![Node::default(); snapshot.topology().slots()];
-        let (mut node_gpus, mut open) = (0, 0);
-        let mut idle_gpus = vec![0_u32; nodes.len()];
-        for (ix, server, capacity) in snapshot.nodes() {
-            let (pod, block) = snapshot.yard().place(ix).unwrap_or_default();
-            let gpus = capacity.gpus.count_ones();
-            let is_open = capacity.gate.is_open();
-            node_gpus = node_gpus.max(gpus);
-            open += u32::from(is_open);
-            let busy = capacity.held != controller_scheduler::Held::default();
-            let whole_at = if busy { NEVER } else { 0 };
-            let rails = server.usable.without(capacity.held.rails);
-            if busy && (!rails.is_empty() || server.usable.is_empty()) {
-                idle_gpus[ix.index()] = capacity.free_gpus().count_ones();
+        let node = |plot: &crate::ground::Plot| {
+            let whole_at = if plot.busy { NEVER } else { 0 };
+            Node { gpus: plot.gpus, whole_at, pod: plot.pod, block: plot.block, open: plot.open }
+        };
+        let nodes = ground.plots.iter().map(node).collect();
+        let mut most_gpus = ground.gpus;
+        let mut runs = Vec::with_capacity(ends.len());
+        for (end, entry, nodes) in ends {
+            let known = nodes.map_or(0, |nodes| nodes.iter().map(|(_, gpus)| u64::from(*gpus)).sum());
+            most_gpus += entry.run().map_or(0, crate::entry::Run::gpus).saturating_sub(known);
+            if let Some(nodes) = nodes {
+                runs.push(Held { nodes, end: grid.floor(end) });
             }
-            nodes[ix.index()] = Node { gpus, usable: server.usable, whole_at, pod, block, open: is_open };
-        }
-        let runs: Vec<Held<'_>> = book
-            .running
-            .iter()
-            .filter_map(|uid| {
-                let entry = book.jobs.get(uid)?;
-                let nodes = book.cache.nodes.get(uid)?;
-                Some(Held { nodes, end: grid.floor(end(entry)) })
-            })
-            .collect();
-        let mut most_gpus: u64 = nodes.iter().map(|node| u64::from(node.gpus)).sum();
-        for uid in &book.running {
-            let run = book.jobs.get(uid).and_then(|entry| entry.run());
-            let known = book
-                .cache
-                .nodes
-                .get(uid)
-                .map_or(0, |nodes| nodes.iter().map(|(_, gpus)| u64::from(*gpus)).sum());
-            most_gpus += run.map_or(0, crate::entry::Run::gpus).saturating_sub(known);
         }
         let mut plan = Self {
             grid,
             nodes,
-            node_gpus: node_gpus.max(1),
-            rails: snapshot.topology().rails(),
-            open,
+            node_gpus: ground.node_gpus.max(1),
+            rails,
+            open: ground.open,
             forecast,
             most_gpus,
             whole: Row::filled(0, steps),
@@ -198,11 +173,11 @@ impl Plan {
             quota_of: BTreeMap::new(),
             hints: BTreeMap::new(),
         };
-        plan.fill(&runs, &idle_gpus, kept);
+        plan.fill(&runs, ground, kept);
         plan
     }
 
-    fn fill(&mut self, runs: &[Held<'_>], idle_gpus: &[u32], kept: &Kept<'_>) {
+    fn fill(&mut self, runs: &[Held<'_>], ground: &Ground, kept: &Kept<'_>) {
         for run in runs {
             for (node, _) in run.nodes {
                 if let Some(node) = self.nodes.get_mut(node.index()) {
@@ -221,7 +196,10 @@ impl Plan {
         let mut row = std::mem::take(&mut self.whole);
         let windows = !kept.rows.is_empty();
         for (at, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.open) {
-            self.loose.note(0, node.whole_at, signed(idle_gpus[at]));
+            let loose = ground.plots.get(at).map_or(0, |plot| plot.loose);
+            if loose > 0 {
+                self.loose.note(0, node.whole_at, signed(loose));
+            }
             if windows {
                 self.note_node(at, node.whole_at, kept, &mut row);
             } else {
@@ -244,50 +222,38 @@ impl Plan {
 
     /// Whether a job takes its nodes whole: nobody fits beside it.
     pub(crate) fn is_whole(&self, need: &Need) -> bool {
-        need.exclusive
-            || need.gpus >= self.node_gpus
-            || (self.rails > 0 && need.rail_count() >= self.rails)
-            || need.gpus == 0 && need.nodes > 1
+        is_whole(need, self.node_gpus, self.rails)
     }
 
     /// The number of the class of such jobs.
-    pub(crate) fn class(&mut self, need: &Need, snapshot: &Snapshot, kept: &Kept<'_>) -> usize {
-        let gpus = if need.exclusive { need.gpus } else { need.gpus.min(self.node_gpus) };
-        let same =
-            |class: &Class| class.gpus == gpus && class.rails == need.rails && class.filter == need.filter;
-        if let Some(at) = self.classes.iter().position(same) {
+    pub(crate) fn class(&mut self, need: &Need, ground: &Ground, kept: &Kept<'_>) -> usize {
+        if let Some(at) = self.classes.iter().position(|class| class.kind.is_of(need)) {
             return at;
         }
-        let fits: Vec<bool> = (self.nodes.iter().enumerate())
-            .map(|(at, node)| {
-                let rails = match need.rails {
-                    RailNeed::Exactly(rails) => node.usable.covers(rails),
-                    RailNeed::Any(count) => node.usable.len() >= count,
-                };
-                let ix = NodeIx::at(at);
-                node.open
-                    && rails
-                    && node.gpus >= need.gpus
-                    && snapshot.yard().traits(ix).is_some_and(|traits| need.filter.admits(traits))
-            })
-            .collect();
-        let nodes = u32::try_from(fits.iter().filter(|fits| **fits).count()).unwrap_or(u32::MAX);
-        let rest = (nodes < self.open).then(|| {
+        let kind = ground.kind(need).cloned().unwrap_or_else(|| ground.kind_of(need));
+        let rest = (kind.nodes < self.open).then(|| {
             let mut row = Row::filled(0, self.grid.len());
-            for (at, _) in fits.iter().enumerate().filter(|(_, fits)| **fits) {
+            let windows = !kept.rows.is_empty();
+            for (at, (node, _)) in
+                self.nodes.iter().zip(kind.fits.iter()).enumerate().filter(|(_, (_, fits))| **fits)
+            {
                 // What others hold of it by then is not known any more; what is planned for alike jobs is.
-                self.note_node(at, self.nodes[at].whole_at, kept, &mut row);
+                if windows {
+                    self.note_node(at, node.whole_at, kept, &mut row);
+                } else {
+                    row.note(node.whole_at, NEVER, 1);
+                }
             }
             row.sum_up();
-            (fits, row)
+            row
         });
-        self.classes.push(Class { gpus, rails: need.rails, filter: Arc::clone(&need.filter), rest, nodes });
+        self.classes.push(Class { kind, rest });
         self.classes.len() - 1
     }
 
     /// Nodes that a class has, busy or not.
     pub(crate) fn class_nodes(&self, class: usize) -> u32 {
-        self.classes[class].nodes
+        self.classes[class].kind.nodes
     }
 
     fn places(&self, within: Within) -> Option<&Places> {
@@ -317,6 +283,14 @@ impl Plan {
             Within::Fabric => {}
         }
     }
+}
+
+/// Whether a job takes nodes of so many GPUs, in a fabric of so many rails, whole.
+pub(crate) fn is_whole(need: &Need, node_gpus: u32, rails: u32) -> bool {
+    need.exclusive
+        || need.gpus >= node_gpus
+        || (rails > 0 && need.rail_count() >= rails)
+        || need.gpus == 0 && need.nodes > 1
 }
 
 pub(crate) fn signed(value: u32) -> i32 {

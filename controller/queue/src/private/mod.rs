@@ -62,7 +62,7 @@ impl Privates {
 
     /// Jobs that wait and have a right to run.
     pub(crate) fn entitled(&self, book: &Book) -> BTreeSet<JobUid> {
-        let jobs = self.rows.values().flat_map(|row| row.book.running.iter().copied());
+        let jobs = self.rows.values().flat_map(|row| row.book.running.keys().copied());
         jobs.filter(|uid| {
             book.jobs.get(uid).is_some_and(|entry| entry.state == State::Waiting && entry.hold.is_empty())
         })
@@ -71,12 +71,12 @@ impl Privates {
 
     /// Whether a job has a right to run.
     pub(crate) fn has_right(&self, uid: JobUid) -> bool {
-        self.rows.values().any(|row| row.book.running.contains(&uid))
+        self.rows.values().any(|row| row.book.running.contains_key(&uid))
     }
 
     /// Jobs that have a right to run.
     pub(crate) fn rights(&self) -> Vec<JobUid> {
-        self.rows.values().flat_map(|row| row.book.running.iter().copied()).collect()
+        self.rows.values().flat_map(|row| row.book.running.keys().copied()).collect()
     }
 
     /// Whether a real node stands for a private one.
@@ -111,7 +111,7 @@ impl Privates {
     /// Private nodes where a right is exercised, by a job that has not ended in the real cluster.
     fn in_use(&self, tenant: &TenantName, but: JobUid, book: &Book) -> BTreeSet<usize> {
         let Some(row) = self.rows.get(tenant) else { return BTreeSet::new() };
-        let jobs = row.book.running.iter().filter(|uid| **uid != but && book.jobs.contains_key(uid));
+        let jobs = row.book.running.keys().filter(|uid| **uid != but && book.jobs.contains_key(uid));
         jobs.flat_map(|uid| row.nodes_of(*uid)).collect()
     }
 
@@ -264,7 +264,7 @@ impl Book {
     /// Who runs already when its right begins stays, if nodes can change places so.
     fn keep_where_they_run(&self, privates: &mut Privates, snapshot: &Snapshot) {
         let rights: Vec<(TenantName, JobUid)> = (privates.rows.iter())
-            .flat_map(|(tenant, row)| row.book.running.iter().map(|uid| (tenant.clone(), *uid)))
+            .flat_map(|(tenant, row)| row.book.running.keys().map(|uid| (tenant.clone(), *uid)))
             .collect();
         for (tenant, uid) in rights {
             if let Some(run) = self.jobs.get(&uid).and_then(|entry| entry.run()) {

@@ -1,6 +1,6 @@
 //! The queue's promises, by example and by random replays.
 
-mod eta;
+mod anew;
 mod order;
 mod safety;
 mod special;

@@ -104,6 +104,8 @@ impl Yard {
             old: record.value(),
             value: Value::default(),
         });
+        // The word does not say any more which node it was.
+        self.log.cut(u64::from(record.slot));
     }
 
     /// A gang takes its GPUs and rails; `whole` keeps others off its nodes.
@@ -187,9 +189,11 @@ impl Yard {
 
     /// Brings the planes up to date with a node's record.
     fn refresh(&mut self, ix: NodeIx, old: Value) {
-        if let Some(record) = self.record(ix) {
+        if let Some(record) = self.record(ix).copied() {
             let (word, mask) = (record.slot / WORD, 1 << (record.slot % WORD));
-            self.apply(&Run { word, mask, old, value: record.value() });
+            let content = self.write(&Run { word, mask, old, value: record.value() });
+            // The planes do not show all of it: a held node's NICs, or whether it would take jobs.
+            self.log.push(word, mix(content, record.digest()));
         }
     }
 

@@ -14,7 +14,7 @@ pub(crate) struct Log {
 
 /// A place in the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Mark {
+pub struct Mark {
     total: u64,
     digest: u64,
 }

@@ -18,7 +18,7 @@ use proto_model::{Fabric, NodeName};
 
 pub use class::{Filter, Taint, Term, Toleration, Traits, distance};
 pub(crate) use layout::{Layout, Pod, WORD};
-pub(crate) use log::Mark;
+pub use log::Mark;
 pub(crate) use word::{Value, at_least};
 
 use class::Classes;
@@ -52,6 +52,15 @@ impl Record {
     /// Rails that are up and that nobody holds.
     pub(crate) fn free_rails(&self) -> RailSet {
         if self.held.whole { RailSet::EMPTY } else { self.usable.without(self.held.rails) }
+    }
+
+    /// Tells apart what the planes do not.
+    fn digest(&self) -> u64 {
+        let Self { open, gpus, usable, held, .. } = self;
+        let rails = |set: &RailSet| set.iter().fold(0_u64, |bits, rail| bits | 1 << rail);
+        let flags = u64::from(*open) << 1 | u64::from(held.whole);
+        let parts = [*gpus, rails(usable), held.gpus, rails(&held.rails), flags];
+        parts.into_iter().fold(0, log::mix)
     }
 
     fn value(&self) -> Value {
@@ -348,6 +357,23 @@ impl Yard {
 
     pub(crate) fn log(&self) -> &Log {
         &self.log
+    }
+
+    /// A place in the history of changes: yards that stand at the same one have the same nodes, which hold the same.
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        self.log.mark()
+    }
+
+    /// The nodes of which something may have changed since `mark`, each once; `None` if that is not known, so that all
+    /// may have.
+    #[must_use]
+    pub fn changed_since(&self, mark: Mark) -> Option<Vec<NodeIx>> {
+        let mut words: Vec<u32> = self.log.since(mark)?.collect();
+        words.sort_unstable();
+        words.dedup();
+        let slots = words.into_iter().flat_map(|word| word * WORD..(word + 1) * WORD);
+        Some(slots.filter_map(|slot| self.node_at(slot)).collect())
     }
 
     /// The words of a block.

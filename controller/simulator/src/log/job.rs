@@ -114,6 +114,9 @@ pub struct JobLine {
     /// How often it was stopped.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub preempted: u32,
+    /// It goes on with so many servers at most, having given up room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap: Option<u32>,
     /// It holds a place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunLine>,
@@ -265,6 +268,7 @@ impl JobLine {
             checkpoint_every: of.preemption.checkpoint_every.map(millis),
             restart_cost: of.preemption.restart_cost.map(millis),
             preempted: of.preempted,
+            cap: of.cap,
             run: of.run().map(|run| RunLine {
                 placement: (&*run.placement).into(),
                 started: run.started.0,
@@ -323,6 +327,7 @@ impl JobLine {
             },
             grace: Duration::from_millis(self.grace),
             preempted: self.preempted,
+            cap: self.cap,
             state: run.map_or(State::Waiting, State::Running),
         })
     }

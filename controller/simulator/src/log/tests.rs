@@ -173,6 +173,7 @@ fn a_job_survives_its_line() {
             restart_cost: Some(second * 3),
         },
         preempted: 4,
+        cap: Some(3),
         ..plain.clone()
     };
     for entry in [entry, plain] {

@@ -1,0 +1,249 @@
+//! What the nodes are and what of them is free, kept between passes and brought up to date from the yard's history. It is a
+//! function of the snapshot alone: throwing it away changes nothing.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use controller_scheduler::{Filter, Held, Mark, Need, RailNeed, Snapshot, Traits};
+use controller_topology::{NodeIx, RailSet};
+
+/// Kinds of asking that are kept at most; beyond that all are looked up anew.
+const KINDS: usize = 64;
+
+/// One node.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Plot {
+    pub(crate) gpus: u32,
+    /// GPUs that nobody holds.
+    pub(crate) free: u32,
+    /// Those of them that others can have beside whoever holds something here; 0 where nobody does.
+    pub(crate) loose: u32,
+    pub(crate) usable: RailSet,
+    pub(crate) pod: u32,
+    pub(crate) block: u32,
+    /// Takes jobs.
+    pub(crate) open: bool,
+    /// Somebody holds something.
+    pub(crate) busy: bool,
+    traits: Option<Arc<Traits>>,
+}
+
+impl Plot {
+    fn of(snapshot: &Snapshot, ix: NodeIx) -> Self {
+        let Some(server) = snapshot.topology().server(ix) else { return Self::default() };
+        let capacity = snapshot.capacity(ix);
+        let (pod, block) = snapshot.yard().place(ix).unwrap_or_default();
+        let busy = capacity.held != Held::default();
+        let free = capacity.free_gpus().count_ones();
+        let rails = server.usable.without(capacity.held.rails);
+        let beside = busy && (!rails.is_empty() || server.usable.is_empty());
+        Self {
+            gpus: capacity.gpus.count_ones(),
+            free,
+            loose: if beside { free } else { 0 },
+            usable: server.usable,
+            pod,
+            block,
+            open: capacity.gate.is_open(),
+            busy,
+            traits: snapshot.yard().traits(ix).cloned(),
+        }
+    }
+
+    /// Whether it is the same node, whatever is held there.
+    fn is_same(&self, other: &Self) -> bool {
+        let traits = match (&self.traits, &other.traits) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            (None, None) => true,
+            _ => false,
+        };
+        let place = |plot: &Self| (plot.pod, plot.block);
+        traits
+            && (self.gpus, self.usable, self.open) == (other.gpus, other.usable, other.open)
+            && place(self) == place(other)
+    }
+}
+
+/// Jobs that ask alike of a node. The few nodes that a job excludes do not make a kind: the choice of nodes knows them.
+#[derive(Debug, Clone)]
+pub(crate) struct Kind {
+    gpus: u32,
+    rails: RailNeed,
+    filter: Arc<Filter>,
+    /// Which nodes can serve them, busy or not.
+    pub(crate) fits: Arc<Vec<bool>>,
+    /// How many those are.
+    pub(crate) nodes: u32,
+    /// How many of them nobody holds anything of.
+    pub(crate) idle: u32,
+}
+
+impl Kind {
+    pub(crate) fn is_of(&self, need: &Need) -> bool {
+        let filter = Arc::ptr_eq(&self.filter, &need.filter) || self.filter == need.filter;
+        self.gpus == need.gpus && self.rails == need.rails && filter
+    }
+
+    fn admits(&self, plot: &Plot) -> bool {
+        let rails = match self.rails {
+            RailNeed::Exactly(rails) => plot.usable.covers(rails),
+            RailNeed::Any(count) => plot.usable.len() >= count,
+        };
+        let traits = || plot.traits.as_ref().is_some_and(|traits| self.filter.admits(traits));
+        plot.open && rails && plot.gpus >= self.gpus && traits()
+    }
+}
+
+/// All nodes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ground {
+    mark: Option<Mark>,
+    pub(crate) plots: Vec<Plot>,
+    kinds: Vec<Kind>,
+    /// GPUs of the largest node.
+    pub(crate) node_gpus: u32,
+    /// Nodes that take jobs.
+    pub(crate) open: u32,
+    /// GPUs of all nodes, whether they take jobs or not.
+    pub(crate) gpus: u64,
+    /// Nodes with GPUs of the largest pod.
+    largest_pod: u32,
+    /// Nodes that take jobs by the GPUs that nobody holds.
+    free: BTreeMap<u32, u32>,
+}
+
+impl Ground {
+    /// Brings it to what the snapshot is.
+    pub(crate) fn update(this: &mut Arc<Self>, snapshot: &Snapshot) {
+        let yard = snapshot.yard();
+        let same = this.plots.len() == snapshot.topology().slots();
+        let changed = this.mark.filter(|_| same).and_then(|mark| yard.changed_since(mark));
+        match changed {
+            Some(nodes) if nodes.is_empty() => {}
+            Some(nodes) => {
+                let ground = Arc::make_mut(this);
+                let mut others = false;
+                for ix in nodes {
+                    others |= ground.refresh(snapshot, ix);
+                }
+                if others {
+                    ground.count();
+                }
+            }
+            None => *this = Arc::new(Self::of(snapshot)),
+        }
+        if this.mark != Some(yard.mark()) {
+            Arc::make_mut(this).mark = Some(yard.mark());
+        }
+    }
+
+    /// Who asks so is known from now on.
+    pub(crate) fn learn<'a>(this: &mut Arc<Self>, needs: impl Iterator<Item = &'a Need>) {
+        for need in needs {
+            if this.kind(need).is_none() {
+                let kind = this.kind_of(need);
+                let ground = Arc::make_mut(this);
+                if ground.kinds.len() >= KINDS {
+                    ground.kinds.clear();
+                }
+                ground.kinds.push(kind);
+            }
+        }
+    }
+
+    fn of(snapshot: &Snapshot) -> Self {
+        let slots = 0..snapshot.topology().slots();
+        let plots = slots.map(|at| Plot::of(snapshot, NodeIx::at(at))).collect();
+        let mut ground = Self { plots, ..Self::default() };
+        ground.count();
+        ground
+    }
+
+    /// Looks at one node again. True if it is another one than before, whatever is held there.
+    fn refresh(&mut self, snapshot: &Snapshot, ix: NodeIx) -> bool {
+        let new = Plot::of(snapshot, ix);
+        let Some(plot) = self.plots.get_mut(ix.index()) else { return true };
+        let old = std::mem::replace(plot, new);
+        let new = &self.plots[ix.index()];
+        if !old.is_same(new) {
+            for kind in &mut self.kinds {
+                let fits = kind.admits(new);
+                Arc::make_mut(&mut kind.fits)[ix.index()] = fits;
+            }
+            return true;
+        }
+        if old.busy != new.busy {
+            for kind in self.kinds.iter_mut().filter(|kind| kind.fits[ix.index()]) {
+                if new.busy { kind.idle -= 1 } else { kind.idle += 1 }
+            }
+        }
+        if new.open && old.free != new.free {
+            if let Some(count) = self.free.get_mut(&old.free) {
+                *count -= 1;
+            }
+            *self.free.entry(new.free).or_default() += 1;
+        }
+        false
+    }
+
+    /// Counts everything anew.
+    fn count(&mut self) {
+        let open = || self.plots.iter().filter(|plot| plot.open);
+        self.node_gpus = self.plots.iter().map(|plot| plot.gpus).max().unwrap_or(0).max(1);
+        self.open = number(open().count());
+        self.gpus = self.plots.iter().map(|plot| u64::from(plot.gpus)).sum();
+        let mut pods: BTreeMap<u32, u32> = BTreeMap::new();
+        for plot in self.plots.iter().filter(|plot| plot.gpus > 0) {
+            *pods.entry(plot.pod).or_default() += 1;
+        }
+        self.largest_pod = pods.into_values().max().unwrap_or(0);
+        let mut free = BTreeMap::new();
+        for plot in open() {
+            *free.entry(plot.free).or_default() += 1;
+        }
+        self.free = free;
+        let plots = &self.plots;
+        for kind in &mut self.kinds {
+            (kind.nodes, kind.idle) = sizes(plots, &kind.fits);
+        }
+    }
+
+    /// The kind of a job, if it is known.
+    pub(crate) fn kind(&self, need: &Need) -> Option<&Kind> {
+        self.kinds.iter().find(|kind| kind.is_of(need))
+    }
+
+    /// The kind of a job, looked up anew.
+    pub(crate) fn kind_of(&self, need: &Need) -> Kind {
+        let mut kind = Kind {
+            gpus: need.gpus,
+            rails: need.rails,
+            filter: Arc::clone(&need.filter),
+            fits: Arc::default(),
+            nodes: 0,
+            idle: 0,
+        };
+        let fits: Vec<bool> = self.plots.iter().map(|plot| kind.admits(plot)).collect();
+        (kind.nodes, kind.idle) = sizes(&self.plots, &fits);
+        kind.fits = Arc::new(fits);
+        kind
+    }
+
+    /// Nodes with GPUs of the largest pod.
+    pub(crate) fn largest_pod(&self) -> u32 {
+        self.largest_pod
+    }
+
+    /// Nodes that take jobs and have so many free GPUs.
+    pub(crate) fn with_free(&self, gpus: u32) -> u32 {
+        self.free.range(gpus..).map(|(_, count)| *count).sum()
+    }
+}
+
+fn sizes(plots: &[Plot], fits: &[bool]) -> (u32, u32) {
+    let fitting = || plots.iter().zip(fits).filter(|(_, fits)| **fits);
+    (number(fitting().count()), number(fitting().filter(|(plot, _)| !plot.busy).count()))
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,131 @@
+//! Whose turn it is: the waiting jobs in their order, and which of them could start or make room at all.
+//!
+//! Most events free nothing that anybody could have. What a job needs at the least is compared with what is free in the
+//! cluster, before anything is planned: behind the last job that could start a pass decides nothing.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use proto_model::{JobUid, Timestamp};
+
+use crate::{
+    book::Book,
+    defs::Budget,
+    entry::{Entry, Run},
+    ground::Ground,
+    order::Order,
+    plan::{Plan, is_whole},
+};
+
+/// The waiting jobs of one look at the queue.
+pub(crate) struct Turn<'a> {
+    /// In their order.
+    pub(crate) list: Vec<&'a Arc<Entry>>,
+    /// Those with a right to run, which go first.
+    pub(crate) entitled: BTreeSet<JobUid>,
+    /// Where in the list those are that could start or make room, and those of `new`; the rest can do nothing.
+    chances: Vec<usize>,
+    /// Jobs that must not start yet, and that were never told why.
+    new: BTreeSet<JobUid>,
+}
+
+impl<'a> Turn<'a> {
+    /// `rails` is how many the fabric has.
+    pub(crate) fn new(
+        book: &'a Book,
+        ground: &mut Arc<Ground>,
+        rails: u32,
+        now: Timestamp,
+        budget: Budget,
+    ) -> Self {
+        let entitled = if book.policy.reclaim { book.marks.privates.entitled(book) } else { BTreeSet::new() };
+        let pod = if book.queues.is_empty() { 0 } else { ground.largest_pod() };
+        let size = (u64::from(pod), u64::from(ground.node_gpus));
+        let mut order = Order::new(book, entitled, now, size);
+        let mut list = Vec::new();
+        while list.len() < budget.jobs
+            && let Some(entry) = order.next()
+        {
+            list.push(entry);
+        }
+        let entitled = order.entitled;
+        Ground::learn(ground, list.iter().map(|entry| &entry.need));
+        let rates = Rates { book, ground, rails, now, ending: ending(book, now) };
+        let waits = |entry: &Entry| !entry.hold.is_empty() || entry.not_before.is_some_and(|time| time > now);
+        let new = list.iter().filter(|entry| waits(entry) && !book.cache.seen.contains_key(&entry.uid));
+        let new: BTreeSet<JobUid> = new.map(|entry| entry.uid).collect();
+        let chances = (0..list.len()).filter(|at| {
+            let entry = list[*at];
+            entitled.contains(&entry.uid) || new.contains(&entry.uid) || rates.could_act(entry)
+        });
+        Self { chances: chances.collect(), list, entitled, new }
+    }
+
+    /// Nobody could start, make room, or grow.
+    pub(crate) fn is_idle(&self, book: &Book) -> bool {
+        let grows = book.policy.grow_after.is_some() && !book.small.is_empty();
+        self.chances.is_empty() && !self.list.is_empty() && !grows
+    }
+
+    /// Whether somebody from a place in the list on could still start or make room, with what the plan says is free.
+    pub(crate) fn goes_on(&mut self, at: usize, plan: &Plan, lowest: i32) -> bool {
+        while let Some(last) = self.chances.last() {
+            if *last < at {
+                return false;
+            }
+            let entry = self.list[*last];
+            let sure = self.entitled.contains(&entry.uid)
+                || self.new.contains(&entry.uid)
+                || entry.reservation.is_some()
+                || lowest < entry.priority
+                || entry.queue.is_some();
+            if sure || plan.could_start(entry) {
+                return true;
+            }
+            self.chances.pop();
+        }
+        false
+    }
+}
+
+/// Nodes of jobs that should have ended: the plan counts them as free.
+fn ending(book: &Book, now: Timestamp) -> u32 {
+    let due = book.ending.iter().take_while(|(time, _)| *time <= now);
+    let held = |run: &Run| run.placement.nodes.len() + run.placement.spares.len();
+    let nodes: usize = due.filter_map(|(_, uid)| Some(held(book.running.get(uid)?.run()?))).sum();
+    u32::try_from(nodes).unwrap_or(u32::MAX)
+}
+
+/// What waiting jobs are measured by.
+struct Rates<'a> {
+    book: &'a Book,
+    ground: &'a Ground,
+    rails: u32,
+    now: Timestamp,
+    ending: u32,
+}
+
+impl Rates<'_> {
+    /// False only if a job can surely neither start now nor make room.
+    fn could_act(&self, entry: &Entry) -> bool {
+        if !entry.hold.is_empty() || entry.not_before.is_some_and(|time| time > self.now) {
+            return false;
+        }
+        let lower = self.book.lowest_yielding().is_some_and(|lowest| lowest < entry.priority);
+        // Who waits for its own reservation starts by other rules, and a queue may claim its guarantee.
+        if lower || entry.reservation.is_some() || self.has_guarantee(entry) {
+            return true;
+        }
+        let nodes = entry.min_nodes + entry.need.spares;
+        if is_whole(&entry.need, self.ground.node_gpus, self.rails) {
+            self.ground.kind(&entry.need).is_none_or(|kind| kind.idle + self.ending >= nodes)
+        } else {
+            self.ground.with_free(entry.need.gpus) >= nodes
+        }
+    }
+
+    fn has_guarantee(&self, entry: &Entry) -> bool {
+        let Some(queue) = entry.queue.as_ref().filter(|_| self.book.policy.reclaim) else { return false };
+        let def = self.book.queues.get(&(entry.id.tenant.clone(), queue.clone()));
+        def.is_some_and(|def| !def.guaranteed.is_empty())
+    }
+}
