@@ -23,6 +23,8 @@ pub(crate) const TIME_LIMIT: &str = "TimeLimit";
 pub(crate) const PREEMPTED: &str = "Preempted";
 /// The cause of a try that was stopped to go on with another size.
 pub(crate) const RESIZED: &str = "Resized";
+/// What the queue says of a job that is stopped for one of higher priority, if only to go on with fewer nodes.
+const YIELDED: &str = "PreemptedForPriority";
 /// Causes that are the job's own doing although an agent names them.
 const OWN_CAUSES: [&str; 1] = ["RankStartFailed"];
 
@@ -288,7 +290,8 @@ impl Step<'_> {
         entry.due = (outcome == Outcome::Requeue).then(|| self.now.plus(wait));
         self.change(entry, |status| {
             status.restarts += u32::from(outcome == Outcome::Requeue);
-            let stopped = status.reasons.iter().any(|reason| reason.code == PREEMPTED);
+            let stopped =
+                status.reasons.iter().any(|reason| reason.code == PREEMPTED || reason.code == YIELDED);
             status.preempted += u32::from(outcome == Outcome::Preempt && stopped);
             status.placement = None;
             (status.started, status.result) = (None, None);

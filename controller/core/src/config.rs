@@ -24,6 +24,9 @@ pub struct Config {
     pub requeue_backoff_max: Duration,
     /// Longest life of a join token.
     pub token_lifetime_max: Duration,
+    /// An elastic job that has run for so long may be stopped to go on with another size; `None`: only to make room for a
+    /// job of higher priority.
+    pub resize_after: Option<Duration>,
     /// Most jobs that wait, over all tenants.
     pub max_queued: usize,
     /// Most job records, ended ones included.
@@ -78,6 +81,7 @@ impl Default for Config {
             requeue_backoff: Duration::from_secs(1),
             requeue_backoff_max: Duration::from_secs(60),
             token_lifetime_max: Duration::from_secs(600),
+            resize_after: Some(Duration::from_secs(1800)),
             max_queued: 200_000,
             max_jobs: 1_000_000,
             tenant_jobs: 100_000,

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use controller_queue::Past;
+use controller_queue::{Book, Past, Policy};
 use proto_model::{Health, Job, JobUid, NodeName, Phase, Timestamp};
 use thiserror::Error;
 
@@ -32,11 +32,12 @@ impl State {
     /// # Errors
     /// [`LoadError`] names every inconsistency of the store.
     pub fn load(config: Config, epoch: u64, now: Timestamp, stored: Stored) -> Result<Self, LoadError> {
+        let policy = Policy { grow_after: config.resize_after, ..Policy::default() };
         let mut state = Self {
             config,
             epoch,
             base: Base::default(),
-            index: Index::default(),
+            index: Index { book: Book::new(policy), ..Index::default() },
             versions: BTreeMap::new(),
             journal: Journal::default(),
         };
@@ -139,6 +140,7 @@ impl State {
                 attempt: attempt.map(Arc::new),
                 due,
                 held: false,
+                cap: None,
                 tally: Tally::default(),
             };
             self.swap_job(uid, Some(entry));

@@ -48,12 +48,20 @@ impl Step<'_> {
             }
             Act::Shrink { victim, nodes, by, grace, signal, reasons } => {
                 let message = format!("stopped to go on with {nodes} nodes, for {}", self.name_of(by));
+                self.cap(victim, nodes);
                 self.preempt(victim, RESIZED, message, (grace, signal), reasons);
             }
             Act::Grow { uid, nodes, grace, signal, reasons } => {
                 let message = format!("stopped to go on with {nodes} nodes, since there is room");
                 self.preempt(uid, RESIZED, message, (grace, signal), reasons);
             }
+        }
+    }
+
+    /// It starts again with so many nodes at most, or it would take what it gave.
+    fn cap(&mut self, uid: JobUid, nodes: u32) {
+        if let Some(entry) = self.entry(uid) {
+            self.state.set_job(uid, Some(JobEntry { cap: Some(nodes), ..entry }));
         }
     }
 
@@ -131,6 +139,7 @@ impl Step<'_> {
         entry.attempt =
             Some(Arc::new(Attempt { uid, attempt, key, peers: Vec::new(), since: self.now, ending: None }));
         entry.due = Some(self.now.plus(self.state.config.prepare_timeout));
+        entry.cap = None;
         self.state.set_job(uid, Some(entry));
         self.push_wishes(uid);
         true

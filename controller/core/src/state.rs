@@ -115,6 +115,8 @@ pub(crate) struct JobEntry {
     pub(crate) due: Option<Timestamp>,
     /// Not stored: it waits for something else than room; see `depend`.
     pub(crate) held: bool,
+    /// Not stored: it was stopped to make room, and starts again with so many nodes at most.
+    pub(crate) cap: Option<u32>,
     /// Not stored: counts over the job's views.
     pub(crate) tally: Tally,
 }

@@ -362,7 +362,7 @@ fn fresh_entry(
     trace_parent: String,
 ) -> JobEntry {
     let job = Arc::new(Job { id, uid, labels, generation: 1, spec, status: fresh_status(now, trace_parent) });
-    JobEntry { job, attempt: None, due: None, held: false, tally: Tally::default() }
+    JobEntry { job, attempt: None, due: None, held: false, cap: None, tally: Tally::default() }
 }
 
 fn fresh_status(now: Timestamp, trace_parent: String) -> JobStatus {

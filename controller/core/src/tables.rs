@@ -39,7 +39,7 @@ fn is_same_to_queue(a: &JobEntry, b: &JobEntry) -> bool {
         (None, None) => true,
         _ => false,
     };
-    attempt && Arc::ptr_eq(&a.job, &b.job) && (a.held, a.due) == (b.held, b.due)
+    attempt && Arc::ptr_eq(&a.job, &b.job) && (a.held, a.due, a.cap) == (b.held, b.due, b.cap)
 }
 
 /// Takes a job out of a set, and an empty set out of the map.
@@ -260,6 +260,7 @@ impl State {
         let mut wanted = Entry::of(job, self.index.snapshot.topology());
         if job.status.phase == Phase::Pending {
             wanted.not_before = entry.due.or(wanted.not_before);
+            wanted.cap = entry.cap;
             if entry.held {
                 wanted.hold.clone_from(&job.status.reasons);
                 let id = |name: &JobName| JobId { tenant: job.id.tenant.clone(), name: name.clone() };

@@ -118,9 +118,13 @@ pub fn check(book: &Book, acts: &[Act], now: Timestamp) -> Result<(), Vec<Breach
                 let places = placement.nodes.iter().chain(&placement.spares);
                 starting.push((entry, places.map(|place| place.gpus.len() as u64).sum()));
             }
-            Act::Preempt { victim, by, .. } | Act::Shrink { victim, by, .. } => {
+            Act::Preempt { victim, by, .. } => {
                 once(&mut touched, *victim, &mut found);
                 stopped(book, *victim, *by, &mut found);
+            }
+            Act::Shrink { victim, by, nodes, .. } => {
+                once(&mut touched, *victim, &mut found);
+                shrunk(book, *victim, *by, *nodes, &mut found);
             }
             Act::Grow { uid, .. } => once(&mut touched, *uid, &mut found),
         }
@@ -179,6 +183,21 @@ fn stopped(book: &Book, victim: JobUid, by: JobUid, found: &mut Vec<Breach>) {
     if !(lower || by_right || siblings && guaranteed) {
         found.push(Breach::Unjust { victim, by });
     }
+}
+
+/// An elastic job gives up what it does not need; for a job of equal priority too.
+fn shrunk(book: &Book, victim: JobUid, by: JobUid, nodes: u32, found: &mut Vec<Breach>) {
+    if let (Some(entry), Some(by_entry)) = (book.jobs.get(&victim), book.jobs.get(&by)) {
+        let held = entry.run().map_or(0, |run| run.placement.nodes.len());
+        if nodes < entry.min_nodes || nodes as usize >= held {
+            found.push(Breach::Size { uid: victim, nodes: nodes as usize });
+        }
+        let ends = entry.run().is_none_or(|run| run.ending.is_some());
+        if entry.priority == by_entry.priority && !ends {
+            return;
+        }
+    }
+    stopped(book, victim, by, found);
 }
 
 /// Adds up anew, job by job, what every tenant and queue holds.

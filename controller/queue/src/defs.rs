@@ -136,7 +136,8 @@ pub struct Policy {
     pub preemptions_max: u32,
     /// Guarantees are kept by stopping jobs that run on borrowed quota.
     pub reclaim: bool,
-    /// Running elastic jobs grow when room is left and nobody waits, if they have run so long since they started.
+    /// Running elastic jobs that have run so long since they started grow when room is left and nobody waits, and shrink
+    /// for waiting jobs of the same priority. `None`: never.
     pub grow_after: Option<Duration>,
 }
 

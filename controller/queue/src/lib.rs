@@ -25,6 +25,7 @@ mod plan;
 mod preempt;
 mod private;
 mod reserve;
+mod resize;
 mod right;
 mod room;
 mod start;

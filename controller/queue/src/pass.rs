@@ -139,7 +139,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) ground: &'a Ground,
     pub(crate) plan: Plan,
     pub(crate) acts: Vec<Act>,
-    seen: Vec<(JobUid, Why)>,
+    pub(crate) seen: Vec<(JobUid, Why)>,
     next: Option<Timestamp>,
     /// What was started, to be put back.
     pub(crate) held: Vec<(TenantName, Placement)>,
@@ -236,9 +236,7 @@ impl<'a> Pass<'a> {
         if let Some(time) = book.marks.privates.next_event() {
             self.wake(time);
         }
-        if ahead == 0 || self.acts.is_empty() && book.waiting.is_empty() {
-            self.grow();
-        }
+        self.grow();
     }
 
     pub(crate) fn pod_size(&self) -> u32 {

@@ -26,6 +26,9 @@ const THOUGHT_OF: usize = 512;
 /// Places that are tried for a job that must stay in one.
 const PLACES: usize = 16;
 
+/// Elastic jobs of equal priority that are thought of for one job.
+const EQUALS: usize = 16;
+
 /// Tries to do with fewer.
 const SPARED: usize = 32;
 
@@ -89,6 +92,29 @@ impl<'a> Victims<'a> {
             (lower || borrowed) && !pass.book.marks.privates.has_right(victim.uid)
         };
         Self::of(pass, may)
+    }
+
+    /// Elastic ones of equal priority that run with more nodes than they need, and have run for some time.
+    pub(crate) fn stretched(pass: &mut Pass<'a>, entry: &Entry) -> Self {
+        let book = pass.book;
+        let Some(after) = book.policy.grow_after.filter(|_| book.policy.preemption) else {
+            return Self { list: Vec::new() };
+        };
+        let may = |victim: &Entry| victim.priority == entry.priority && victim.is_stretched();
+        let old = |victim: &Entry| victim.run().map(|run| run.started.plus(after));
+        let now = pass.now;
+        let elastic = book.running.values().filter(|victim| may(victim));
+        let soon = elastic.filter_map(|victim| old(victim)).filter(|time| *time > now).min();
+        soon.into_iter().for_each(|time| pass.wake(time));
+        let rights = &book.marks.privates;
+        Self::of(pass, |victim| {
+            may(victim) && old(victim).is_some_and(|time| time <= now) && !rights.has_right(victim.uid)
+        })
+    }
+
+    /// The cheapest of them.
+    pub(crate) fn cheapest(&self) -> Vec<&'a Arc<Entry>> {
+        self.list.iter().take(EQUALS).map(|(_, victim)| *victim).collect()
     }
 
     pub(crate) fn of(pass: &Pass<'a>, may: impl Fn(&Entry) -> bool) -> Self {
@@ -159,10 +185,14 @@ impl<'a> Victims<'a> {
             }
         }
         let (_, found) = best?;
-        // What they hold must not be planned for somebody ahead.
+        Self::lets_start(pass, &found, wish).then(|| found.iter().map(|victim| victim.uid).collect())
+    }
+
+    /// Whether a job can start as soon as these have ended: what they hold must not be planned for somebody ahead.
+    pub(crate) fn lets_start(pass: &Pass<'a>, gone: &[&'a Arc<Entry>], wish: &Wish) -> bool {
         let mut plan = pass.plan.clone();
         let mut latest = 0;
-        for victim in &found {
+        for victim in gone {
             let from = plan.grid.floor(pass.now.plus(victim.grace));
             latest = latest.max(from);
             if let Some(nodes) = pass.book.cache.nodes.get(&victim.uid) {
@@ -170,8 +200,7 @@ impl<'a> Victims<'a> {
             }
             plan.free_limits(pass.book, victim, from, pass.now);
         }
-        let step = plan.earliest(wish)?.0;
-        (step <= latest + 1).then(|| found.iter().map(|victim| victim.uid).collect())
+        plan.earliest(wish).is_some_and(|(step, _)| step <= latest + 1)
     }
 
     /// Of a job that must stay in one place the victims by place, the places with the cheapest ones first.

@@ -1,4 +1,4 @@
-//! Making room: jobs that yield to others, and elastic ones that take what nobody wants.
+//! Making room: jobs that yield to others.
 
 use std::sync::Arc;
 
@@ -41,9 +41,10 @@ impl<'a> Pass<'a> {
             return false;
         }
         let victims = Victims::for_priority(self, entry, reclaim);
+        let equals = Victims::stretched(self, entry);
         // Who would start as soon as anybody could have made room waits.
-        let soon = victims.longest_grace(self.book);
-        if victims.is_empty()
+        let soon = victims.longest_grace(self.book).max(equals.longest_grace(self.book));
+        if victims.is_empty() && equals.is_empty()
             || planned.is_some_and(|step| step > 0 && self.plan.grid.start(step) <= self.now.plus(soon))
         {
             return false;
@@ -52,7 +53,9 @@ impl<'a> Pass<'a> {
         let forbidden = self.forbidden(entry, wish.length);
         // What its tenant or queue may not hold more of is given back by jobs of the same tenant or queue.
         let short = self.plan.short_of(wish);
-        let Some(chosen) = victims.choose(self, entry, wish, &forbidden, &short) else { return false };
+        let Some(chosen) = victims.choose(self, entry, wish, &forbidden, &short) else {
+            return self.shrink_equal(&equals, entry, wish, &short, why);
+        };
         self.promised.extend(crate::start::picks(&self.choice).iter().map(|(node, _)| *node));
         self.stop(entry, &chosen, "PreemptedForPriority", why);
         true
@@ -61,6 +64,7 @@ impl<'a> Pass<'a> {
     /// Jobs are stopped for another; from the end of their grace on what they hold counts as free.
     pub(crate) fn stop(&mut self, entry: &Entry, chosen: &[JobUid], code: &'static str, why: &mut Why) {
         why.causes.push(Cause::Yielding(chosen.to_vec()));
+        let mut left = self.left(entry, chosen);
         for uid in chosen {
             let Some(victim) = self.book.jobs.get(uid) else { continue };
             self.yielding.insert(*uid);
@@ -73,14 +77,12 @@ impl<'a> Pass<'a> {
             };
             let reasons = vec![Reason::new(code, message).scope(format!("job/{}", entry.id))];
             let (grace, signal) = (victim.grace, victim.preemption.signal);
-            let from = self.plan.grid.floor(self.now.plus(grace));
-            if let Some(nodes) = self.book.cache.nodes.get(uid) {
-                self.plan.free(nodes.iter().map(|(node, _)| *node), from);
-            }
-            self.plan.free_limits(self.book, victim, from, self.now);
+            self.count_as_free(victim);
             let held = victim.nodes_held();
-            let act = if victim.min_nodes < held && code == "PreemptedForPriority" {
-                let nodes = self.shrunk(entry, victim, held);
+            let nodes = fitting(victim, left.min(held.saturating_sub(1)));
+            let act = if nodes >= victim.min_nodes && victim.is_stretched() && code == "PreemptedForPriority"
+            {
+                left -= nodes;
                 Act::Shrink { victim: *uid, nodes, by: entry.uid, grace, signal, reasons }
             } else {
                 Act::Preempt { victim: *uid, by: entry.uid, grace, signal, reasons }
@@ -89,10 +91,20 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// With how many nodes an elastic job can go on beside the one that it makes room for.
-    pub(crate) fn shrunk(&self, entry: &Entry, victim: &Entry, held: u32) -> u32 {
-        let wanted = held.saturating_sub(entry.min_nodes + entry.need.spares);
-        fitting(victim, wanted).max(victim.min_nodes)
+    /// From the end of its grace on what a job holds counts as free.
+    pub(crate) fn count_as_free(&mut self, victim: &Entry) {
+        let from = self.plan.grid.floor(self.now.plus(victim.grace));
+        if let Some(nodes) = self.book.cache.nodes.get(&victim.uid) {
+            self.plan.free(nodes.iter().map(|(node, _)| *node), from);
+        }
+        self.plan.free_limits(self.book, victim, from, self.now);
+    }
+
+    /// Nodes that are left to elastic jobs among those that yield, beside the job that they make room for.
+    fn left(&self, entry: &Entry, chosen: &[JobUid]) -> u32 {
+        let held = chosen.iter().filter_map(|uid| self.book.jobs.get(uid)).map(|victim| victim.nodes_held());
+        let free = u32::try_from(self.plan.free_now().0).unwrap_or(0);
+        held.fold(free, u32::saturating_add).saturating_sub(entry.min_nodes + entry.need.spares)
     }
 
     /// Whether the job's queue holds less than its guarantee within the tenant.
@@ -118,35 +130,5 @@ impl<'a> Pass<'a> {
         });
         let gpus = entry.run().map_or(0, crate::entry::Run::gpus);
         entry.queue.is_none() || self.held_by(tenant, entry.queue.as_ref()) >= guaranteed + gpus
-    }
-
-    /// Nobody waits: an elastic job that has run for some time goes on with more nodes, one per pass.
-    pub(crate) fn grow(&mut self) {
-        let Some(after) = self.book.policy.grow_after else { return };
-        let book = self.book;
-        for entry in book.running.values() {
-            let Some(run) = entry.run() else { continue };
-            let held = entry.nodes_held();
-            let old = run.started.plus(after);
-            if held >= entry.need.nodes || run.ending.is_some() {
-                continue;
-            }
-            if old > self.now {
-                self.wake(old);
-                continue;
-            }
-            let wish = self.wish(entry, 1);
-            let most = self.plan.most(&wish).saturating_add(held).min(entry.need.nodes);
-            let nodes = fitting(entry, most);
-            // A restart must be worth it: a quarter more at least.
-            if nodes < held + held.div_ceil(4) {
-                continue;
-            }
-            let message = format!("nobody waits and there is room for {nodes} nodes in place of {held}");
-            let reasons = vec![Reason::new("Grown", message).count(nodes as usize)];
-            let (grace, signal) = (entry.grace, entry.preemption.signal);
-            self.acts.push(Act::Grow { uid: entry.uid, nodes, grace, signal, reasons });
-            return;
-        }
     }
 }

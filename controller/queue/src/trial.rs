@@ -175,13 +175,13 @@ impl Trial {
                 }
                 match act {
                     Act::Start { uid, placement } => self.start(uid, placement, now),
-                    Act::Preempt { victim, grace, .. } | Act::Shrink { victim, grace, .. } => {
+                    Act::Preempt { victim: uid, grace, .. } | Act::Grow { uid, grace, .. } => {
                         again |= grace.is_zero();
-                        self.stop(victim, grace, now);
+                        self.stop(uid, grace, None, now);
                     }
-                    Act::Grow { uid, grace, .. } => {
+                    Act::Shrink { victim, nodes, grace, .. } => {
                         again |= grace.is_zero();
-                        self.stop(uid, grace, now);
+                        self.stop(victim, grace, Some(nodes), now);
                     }
                 }
             }
@@ -205,7 +205,8 @@ impl Trial {
         }
         self.snapshot.hold(&entry.id.tenant, &placement);
         let nodes = placement.nodes.len();
-        self.book.set_job(uid, Some(Arc::new(entry.running(Arc::new(placement), now))));
+        let running = Entry { cap: None, ..entry.running(Arc::new(placement), now) };
+        self.book.set_job(uid, Some(Arc::new(running)));
         let length = self.lengths.get(&uid).copied().unwrap_or_default();
         self.ends.insert((now.plus(length), uid));
         let row = self.rows.entry(uid).or_default();
@@ -213,7 +214,7 @@ impl Trial {
         row.nodes = nodes;
     }
 
-    fn stop(&mut self, uid: JobUid, grace: Duration, now: Timestamp) {
+    fn stop(&mut self, uid: JobUid, grace: Duration, cap: Option<u32>, now: Timestamp) {
         let Some(entry) = self.book.job(uid).cloned() else { return };
         let State::Running(run) = &entry.state else { return };
         let end = now.plus(grace);
@@ -222,7 +223,7 @@ impl Trial {
             self.stops.insert((end, uid));
         }
         let run = crate::entry::Run { ending: Some(end), ..run.clone() };
-        self.book
-            .set_job(uid, Some(Arc::new(Entry { state: State::Running(run), ..entry.as_ref().clone() })));
+        let stopped = Entry { state: State::Running(run), cap, ..entry.as_ref().clone() };
+        self.book.set_job(uid, Some(Arc::new(stopped)));
     }
 }

@@ -4,6 +4,7 @@ mod agents;
 mod arrays;
 mod documents;
 mod drains;
+mod elastic;
 mod explained;
 mod jobs;
 mod random;

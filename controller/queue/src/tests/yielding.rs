@@ -1,8 +1,10 @@
 //! Jobs that yield within a limit, and elastic jobs that change their size.
 
-use super::world::{book, cluster, job, job_of, nodes, queue, secs, tenant, uid};
+use proto_model::{Reason, Within};
+
+use super::world::{at, book, cluster, job, job_of, nodes, policy, queue, secs, tenant, uid};
 use crate::{
-    Book, QueueDef, TenantDef,
+    Book, Policy, QueueDef, TenantDef,
     trial::{Trial, TrialJob},
 };
 
@@ -114,5 +116,76 @@ fn nobody_is_stopped_for_a_limit_that_stays_too_small() {
     trial.run(&jobs);
     assert_eq!(starts(&trial, 2).len() + starts(&trial, 3).len(), 2);
     assert_eq!(starts(&trial, 4)[0] / 100, 5);
+    assert_eq!(trial.faults, Vec::<String>::new());
+}
+
+fn elastic(number: u64, least: u32, most: u32, submitted: u64, length: u64) -> TrialJob {
+    let mut job = job(number, nodes(most), submitted, length);
+    job.entry.min_nodes = least;
+    job
+}
+
+fn resizing(after: u64) -> Book {
+    let mut book = Book::new(Policy { grow_after: Some(secs(after)), ..policy() });
+    book.set_tenant(&tenant("t"), Some(TenantDef::default()));
+    book.set_tenant(&tenant("u"), Some(TenantDef::default()));
+    book
+}
+
+fn held(trial: &Trial, number: u64) -> u32 {
+    trial.book.job(uid(number)).unwrap().nodes_held()
+}
+
+/// It is not preemptible; but what it does not need it gives up.
+#[test]
+fn an_elastic_job_gives_up_what_it_does_not_need_for_one_of_equal_priority() {
+    let mut stretched = elastic(1, 2, 8, 0, 10_000);
+    stretched.entry.grace = secs(5);
+    let jobs = [stretched, job(2, nodes(3), 10, 500), job(3, nodes(4), 11, 500)];
+    let mut trial = Trial::new(resizing(100), cluster(&[8]));
+    trial.run_until(&jobs, at(99));
+    assert_eq!((starts(&trial, 2), held(&trial, 1)), (vec![], 8));
+    trial.run_until(&[], at(105));
+    assert_eq!((starts(&trial, 1), starts(&trial, 2)), (vec![0, 105], vec![105]));
+    assert_eq!(held(&trial, 1), 5, "no more than it was let keep");
+    // The next one would leave it less than it needs.
+    trial.run_until(&[], at(400));
+    assert_eq!((starts(&trial, 1).len(), starts(&trial, 3)), (2, vec![]));
+    trial.run_until(&[], at(610));
+    assert_eq!((starts(&trial, 3), held(&trial, 1)), (vec![610], 4));
+    assert_eq!(trial.faults, Vec::<String>::new());
+}
+
+#[test]
+fn a_job_grows_beside_jobs_that_could_not_use_the_room() {
+    let mut held_back = job(3, nodes(1), 1, 10);
+    held_back.entry.hold = vec![Reason::new("DependencyPending", "waits for ever")];
+    let large = job(4, nodes(9), 1, 10);
+    let mut first = job(1, nodes(6), 0, 50);
+    first.entry.priority = 1;
+    let jobs = [first, elastic(2, 2, 8, 0, 10_000), held_back, large];
+    let mut trial = Trial::new(resizing(20), cluster(&[8]));
+    trial.run_until(&jobs, at(49));
+    assert_eq!(held(&trial, 2), 2);
+    trial.run_until(&[], at(50));
+    assert_eq!((held(&trial, 2), starts(&trial, 2)), (8, vec![0, 50]));
+    trial.run_until(&[], at(5_000));
+    assert_eq!(starts(&trial, 2).len(), 2, "once is enough");
+    assert_eq!(trial.faults, Vec::<String>::new());
+}
+
+#[test]
+fn a_job_grows_no_further_than_its_limit_and_its_place() {
+    let mut book = resizing(20);
+    book.set_tenant(&tenant("t"), Some(TenantDef { limit: Some(16), ..TenantDef::default() }));
+    let mut trial = Trial::new(book, cluster(&[8]));
+    let first = job_of("u", 1, nodes(5), 0, 50);
+    trial.run_until(&[first.clone(), elastic(2, 1, 8, 0, 10_000)], at(1_000));
+    assert_eq!((held(&trial, 2), starts(&trial, 2).len()), (4, 2));
+    let mut within = elastic(2, 1, 8, 0, 10_000);
+    within.entry.need.within = Within::Pod;
+    let mut trial = Trial::new(resizing(20), cluster(&[3, 3, 3]));
+    trial.run_until(&[first, within], at(1_000));
+    assert_eq!((held(&trial, 2), starts(&trial, 2).len()), (3, 1));
     assert_eq!(trial.faults, Vec::<String>::new());
 }
