@@ -24,6 +24,8 @@ pub mod decide;
 pub mod exact;
 pub mod explain;
 pub mod place;
+#[cfg(test)]
+mod plant;
 pub mod proof;
 pub mod rankmap;
 pub mod reasons;
@@ -32,6 +34,8 @@ pub mod snapshot;
 #[cfg(test)]
 mod tests;
 mod view;
+#[cfg(test)]
+mod world;
 pub mod yard;
 
 pub use check::{Violation, check_placement};

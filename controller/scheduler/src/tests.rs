@@ -1,15 +1,20 @@
 //! The rules of placement, by example and against brute force on small clusters.
 
-use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use controller_topology::{NodeIx, RailSet};
 use proptest::prelude::*;
 use proto_model::{
-    CommandSpec, Fabric, Gang, Gpu, Inventory, JobId, JobName, JobSpec, JobUid, Leaf, Link, Nic, NodeName,
-    Rail, RailRequest, TenantName, Timestamp, Work,
+    CommandSpec, Fabric, Gang, JobId, JobName, JobSpec, JobUid, NodeName, RailRequest, TenantName, Timestamp,
+    Work,
 };
 
-use crate::{Ask, Blocked, Decision, Gate, Pass, QueueKey, Snapshot, Wait, check_placement, solve};
+mod planted;
+
+use crate::{
+    Ask, Blocked, Decision, Gate, Pass, QueueKey, Snapshot, Wait, check_placement, solve,
+    world::{self, inventory},
+};
 
 fn node(n: usize) -> NodeName {
     NodeName::new(format!("n{n}")).unwrap()
@@ -19,58 +24,10 @@ fn tenant() -> TenantName {
     TenantName::new("t").unwrap()
 }
 
-fn inventory(gpus: u32, rails: u8, down: u8) -> Arc<Inventory> {
-    let gpu = |index| Gpu {
-        index,
-        uuid: String::new(),
-        model: String::new(),
-        pci_address: String::new(),
-        numa_node: Some(index / 2),
-        memory_bytes: 0,
-    };
-    let nic = |rail: u32| Nic {
-        device: format!("mlx5_{rail}"),
-        netdev: format!("eth{rail}"),
-        pci_address: String::new(),
-        numa_node: Some(rail / 2),
-        rail,
-        address: None,
-        mtu: 0,
-        speed_mbps: 0,
-        up: down >> rail & 1 == 0,
-        gid_index: None,
-    };
-    let nics = (0..8).filter(|rail| rails >> rail & 1 == 1).map(nic).collect();
-    Arc::new(Inventory { gpus: (0..gpus).map(gpu).collect(), nics, ..Inventory::default() })
-}
-
 /// One leaf per pod and rail; node n is in pod `pods[n]`.
 fn fabric(pods: &[u8], rails: u32) -> Fabric {
-    let mut fabric = Fabric::default();
-    let distinct: std::collections::BTreeSet<u8> = pods.iter().copied().collect();
-    for rail in 0..rails {
-        fabric.rails.push(Rail { index: rail, name: format!("r{rail}") });
-        for pod in &distinct {
-            fabric.leaves.push(Leaf {
-                name: format!("l{pod}-{rail}"),
-                rail,
-                pod: format!("p{pod}"),
-                ..Leaf::default()
-            });
-        }
-        for (at, pod) in pods.iter().enumerate() {
-            let (nic, leaf) = (format!("mlx5_{rail}"), format!("l{pod}-{rail}"));
-            fabric.links.push(Link {
-                node: node(at),
-                nic,
-                leaf,
-                port: String::new(),
-                speed_mbps: 0,
-                down: false,
-            });
-        }
-    }
-    fabric
+    let places: Vec<(u8, u8)> = pods.iter().map(|pod| (*pod, 0)).collect();
+    world::fabric(rails, &places, node)
 }
 
 /// Nodes with 4 GPUs and 4 rails, a quota of 1000.
@@ -142,7 +99,7 @@ fn the_fewest_pods_and_the_tightest_pod() {
 fn each_rank_has_its_gpu_and_the_nearest_nic() {
     let Decision::Place(placement) = one(&cluster(&[0]), &spec(1, 4, 0, false)) else { panic!() };
     let map: Vec<_> = placement.ranks.iter().map(|r| (r.gpus.clone(), r.rail, r.leaf.as_str())).collect();
-    let leaves = ["l0-0", "l0-1", "l0-2", "l0-3"];
+    let leaves = ["l0-0-0", "l0-0-1", "l0-0-2", "l0-0-3"];
     let right: Vec<_> = (0..4).map(|n: u32| (vec![n], n, leaves[n as usize])).collect();
     assert_eq!(map, right);
     // Two rails only: GPUs 2 and 3 are of the other NUMA node, the job's two GPUs are those of its rails.

@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
+#[cfg(test)]
+use crate::plant::{self, Bug};
 use crate::{
-    bins::Bins,
+    bins::{Bins, bits},
     place::RailNeed,
     yard::{Filter, Mark, Record, WORD, Yard, at_least},
 };
@@ -21,6 +23,8 @@ pub(crate) enum Idle {
     Only,
     /// Only those that hold something: what is broken into already.
     Never,
+    /// Of those only the ones with exactly so many GPUs free.
+    Exactly,
 }
 
 /// What a job asks of each of its nodes.
@@ -71,9 +75,7 @@ impl View {
     /// Looks at every word.
     fn scan(yard: &Yard, profile: &Profile) -> Self {
         let mut view = Self::empty(yard, profile);
-        for word in 0..yard.words() {
-            view.look(yard, profile, word);
-        }
+        view.look_at_all(yard, profile);
         view.mark = yard.log().mark();
         view
     }
@@ -93,20 +95,45 @@ impl View {
     }
 
     fn admitted(&self, word: u32) -> u64 {
+        #[cfg(test)]
+        if plant::is(Bug::Filter) {
+            return u64::MAX;
+        }
         self.admitted.as_ref().map_or(u64::MAX, |admitted| admitted[word as usize])
+    }
+
+    fn look_at_all(&mut self, yard: &Yard, profile: &Profile) {
+        for first in (0..yard.words()).step_by(64) {
+            let words = first..yard.words().min(first + 64);
+            // Words without a free GPU offer nothing; those that did are looked at all the same.
+            let mut wanted = if profile.gpus == 0 { u64::MAX } else { yard.some(first / 64) };
+            for (at, bits) in self.bits[words.start as usize..words.end as usize].iter().enumerate() {
+                wanted |= u64::from(*bits != 0) << at;
+            }
+            for bit in bits(wanted).take_while(|bit| first + bit < words.end) {
+                self.look(yard, profile, first + bit);
+            }
+        }
     }
 
     fn look(&mut self, yard: &Yard, profile: &Profile, at: u32) {
         let word = yard.word(at);
-        let mut bits = word.open & word.at_least(profile.gpus);
+        let open = word.open;
+        #[cfg(test)]
+        let open = if plant::is(Bug::Closed) { u64::MAX } else { open };
+        let mut bits = open & word.at_least(profile.gpus);
         match profile.idle {
             Idle::Either => {}
             Idle::Only => bits &= word.idle,
             Idle::Never => bits &= !word.idle,
+            Idle::Exactly => bits &= !word.idle & word.exactly(profile.gpus),
         }
         if bits != 0 {
             let planes = yard.rail_planes(at);
-            for rail in &self.rails {
+            let rails = &self.rails[..];
+            #[cfg(test)]
+            let rails = if plant::is(Bug::Rails) { &[] } else { rails };
+            for rail in rails {
                 bits &= planes.get(*rail as usize).copied().unwrap_or(0);
             }
             if let RailNeed::Any(count) = profile.rails {
@@ -137,9 +164,7 @@ impl View {
         match yard.log().since(self.mark) {
             // More changes than words: a look at all is shorter.
             Some(words) if words.len() > self.bits.len() => {
-                for word in 0..yard.words() {
-                    self.look(yard, profile, word);
-                }
+                self.look_at_all(yard, profile);
                 self.mark = yard.log().mark();
             }
             Some(words) => {

@@ -134,8 +134,9 @@ impl Fitter {
                 break;
             }
         }
-        let (cut, ..) = best?;
+        let (cut, _, pod) = best?;
         std::mem::swap(&mut self.takes, &mut self.best);
+        let cut = if cut > least { self.polish(yard, view, &[pod], ask, cut) } else { cut };
         Some(Fit { pods: 1, cut })
     }
 
@@ -169,6 +170,9 @@ impl Fitter {
         let other = !flat || matches!(ask.pattern, Pattern::Pipeline(_));
         if other && pods <= SWAPPED && least > least_cut(&ask, view.blocks().most(), pods) {
             least = self.swap(yard, view, &ask, least);
+            let set = std::mem::take(&mut self.set);
+            least = self.polish(yard, view, &set, &ask, least);
+            self.set = set;
         }
         Some(Fit { pods: u32::try_from(pods).unwrap_or(u32::MAX), cut: least })
     }
@@ -282,6 +286,47 @@ impl Fitter {
         least
     }
 
+    /// The last touch to a small gang on its set of pods; what it cuts then.
+    fn polish(&mut self, yard: &Yard, view: &View, set: &[u32], ask: &Ask, least: u64) -> u64 {
+        if ask.nodes > SMALL {
+            return least;
+        }
+        match ask.pattern {
+            Pattern::AllToAll if set.len() > 1 => self.turn(yard, view, set, ask, least),
+            Pattern::Pipeline(size) if size > 1 && size.is_multiple_of(ask.leaf_unit) => {
+                self.best.clone_from(&self.takes);
+                if self.groups.improve(yard, view, set, size, ask, &mut self.takes) {
+                    let found = cut(yard.layout(), &self.takes, ask.pattern);
+                    if found < least {
+                        return found;
+                    }
+                    std::mem::swap(&mut self.takes, &mut self.best);
+                }
+                least
+            }
+            _ => least,
+        }
+    }
+
+    /// Lets each pod in turn be the one that is not filled.
+    fn turn(&mut self, yard: &Yard, view: &View, set: &[u32], ask: &Ask, mut least: u64) -> u64 {
+        std::mem::swap(&mut self.takes, &mut self.best);
+        for last in 0..set.len() {
+            self.order.clear();
+            self.order.extend(set.iter().copied().filter(|pod| *pod != set[last]));
+            self.order.push(set[last]);
+            if self.lay_in_order(yard, view, ask) {
+                let found = cut(yard.layout(), &self.takes, ask.pattern);
+                if found < least {
+                    least = found;
+                    std::mem::swap(&mut self.takes, &mut self.best);
+                }
+            }
+        }
+        std::mem::swap(&mut self.takes, &mut self.best);
+        least
+    }
+
     /// Lays the gang out over a set of pods, in `takes`. False if they are too small.
     fn lay(&mut self, yard: &Yard, view: &View, set: &[u32], ask: &Ask) -> bool {
         self.takes.clear();
@@ -306,6 +351,14 @@ impl Fitter {
         if !yard.layout().is_flat() {
             order.sort_by_key(|pod| Reverse((self.size(yard, view, *pod, ask), most(*pod))));
         }
+        self.order = order;
+        self.lay_in_order(yard, view, ask)
+    }
+
+    /// Fills the pods of `order` one after the other, each as far as whole units go. False if something is left over.
+    fn lay_in_order(&mut self, yard: &Yard, view: &View, ask: &Ask) -> bool {
+        self.takes.clear();
+        let order = std::mem::take(&mut self.order);
         let mut rest = ask.nodes;
         let mut fits = true;
         for pod in &order {

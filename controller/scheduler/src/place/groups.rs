@@ -10,10 +10,10 @@ use super::{
 use crate::{view::View, yard::Yard};
 
 /// Blocks among which the split of groups is searched; of more, groups are cut from them in a row.
-const PARTS: usize = 6;
+pub(super) const PARTS: usize = 6;
 
 /// Groups of at most so many nodes are searched, and at most so many of those that are split.
-const SEARCHED: (u32, u32) = (16, 4);
+pub(super) const SEARCHED: (u32, u32) = (16, 4);
 
 /// Gangs of so many nodes may make so many searches, larger ones none: there one split group does not count for much.
 const SMALL: u32 = 32;
@@ -26,38 +26,38 @@ const SHAPES: usize = 96;
 const WIDTH: usize = 12;
 
 /// Nodes per part.
-type Shape = [u32; PARTS];
+pub(super) type Shape = [u32; PARTS];
 
 /// A block with what it offers.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+pub(super) struct Part {
     pod: u32,
-    block: u32,
-    count: u32,
+    pub(super) block: u32,
+    pub(super) count: u32,
     /// What its pod offers.
     near: u32,
 }
 
 /// A row of split groups so far.
 #[derive(Debug, Clone, Copy)]
-struct State {
+pub(super) struct State {
     left: Shape,
     cost: u64,
     /// The shapes of its groups, into `shapes`.
-    row: [u8; SEARCHED.1 as usize],
+    pub(super) row: [u8; SEARCHED.1 as usize],
 }
 
 /// Lays out pipelines; its vectors are used again.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
-    parts: Vec<Part>,
+    pub(super) parts: Vec<Part>,
     /// Per part the first one of its pod.
     homes: [usize; PARTS],
-    shapes: Vec<Shape>,
-    states: Vec<State>,
+    pub(super) shapes: Vec<Shape>,
+    pub(super) states: Vec<State>,
     next: Vec<State>,
     /// Groups in rank order, equal ones counted.
-    row: Vec<(Shape, u32)>,
+    pub(super) row: Vec<(Shape, u32)>,
     before: Vec<usize>,
     here: Vec<Option<usize>>,
     /// Searches that the decision at hand may still make.
@@ -85,18 +85,7 @@ impl Groups {
         ask: &Ask,
         takes: &mut Vec<Take>,
     ) -> bool {
-        self.parts.clear();
-        for pod in set {
-            let blocks = yard.layout().pods[*pod as usize];
-            let near = view.pods().count(*pod);
-            for block in blocks.first_block..blocks.first_block + blocks.blocks {
-                let count = view.blocks().count(block);
-                let count = count - count % ask.leaf_unit;
-                if count > 0 {
-                    self.parts.push(Part { pod: *pod, block, count, near });
-                }
-            }
-        }
+        self.gather(yard, view, set, ask);
         if self.parts.iter().map(|part| u64::from(part.count)).sum::<u64>() < u64::from(nodes) {
             return false;
         }
@@ -125,6 +114,23 @@ impl Groups {
         }
         self.in_a_row(nodes, size, takes);
         true
+    }
+
+    /// The blocks of some pods that offer anything.
+    pub(super) fn gather(&mut self, yard: &Yard, view: &View, set: &[u32], ask: &Ask) {
+        self.parts.clear();
+        for pod in set {
+            let blocks = yard.layout().pods[*pod as usize];
+            let near = view.pods().count(*pod);
+            for block in blocks.first_block..blocks.first_block + blocks.blocks {
+                let count = view.blocks().count(block);
+                let count = count - count % ask.leaf_unit;
+                if count > 0 {
+                    self.parts.push(Part { pod: *pod, block, count, near });
+                }
+            }
+        }
+        self.parts.sort_unstable_by_key(|part| (part.pod, part.block));
     }
 
     /// Whole groups from as few blocks as can be, if they hold them all.
@@ -176,6 +182,17 @@ impl Groups {
     /// and each of those stands where it has most partners beside it. False if what is left is too little.
     fn search(&mut self, split: u32, size: u32, unit: u32, takes: &mut Vec<Take>) -> bool {
         self.searches -= 1;
+        if !self.think_of_states(split, size, unit) {
+            return false;
+        }
+        self.best_row(split);
+        self.emit(size, takes);
+        true
+    }
+
+    /// The whole groups of each block, into `row`, and ways to make the others of what is left, into `states`; the parts
+    /// count only that from then on. False if what is left is too little.
+    pub(super) fn think_of_states(&mut self, split: u32, size: u32, unit: u32) -> bool {
         self.row.clear();
         let mut left: Shape = [0; PARTS];
         for (at, part) in self.parts.iter_mut().enumerate() {
@@ -187,10 +204,7 @@ impl Groups {
             part.count %= size;
             left[at] = part.count;
         }
-        for at in 0..self.parts.len() {
-            let same = |other: &Part| other.pod == self.parts[at].pod;
-            self.homes[at] = self.parts.iter().position(same).unwrap_or(at);
-        }
+        self.find_homes();
         self.think_of_shapes(size, unit);
         self.states.clear();
         self.states.push(State { left, cost: 0, row: [0; SEARCHED.1 as usize] });
@@ -213,12 +227,7 @@ impl Groups {
             self.next.truncate(WIDTH);
             std::mem::swap(&mut self.states, &mut self.next);
         }
-        if self.states.is_empty() {
-            return false;
-        }
-        self.best_row(split);
-        self.emit(size, takes);
-        true
+        !self.states.is_empty()
     }
 
     /// Of the ways that were found the one that costs least in a row with the whole groups; into `row`.
@@ -245,7 +254,7 @@ impl Groups {
     }
 
     /// Puts a group where it costs least.
-    fn insert(&mut self, shape: Shape) {
+    pub(super) fn insert(&mut self, shape: Shape) {
         let pair = |a: Option<&(Shape, u32)>, b: &Shape| a.map_or(0, |(a, _)| self.between(a, b));
         let price = |at: &usize| {
             let (before, behind) = (at.checked_sub(1).and_then(|at| self.row.get(at)), self.row.get(*at));
@@ -256,8 +265,16 @@ impl Groups {
         self.row.insert(best, (shape, 1));
     }
 
+    /// Which parts are of one pod.
+    pub(super) fn find_homes(&mut self) {
+        for at in 0..self.parts.len() {
+            let same = |other: &Part| other.pod == self.parts[at].pod;
+            self.homes[at] = self.parts.iter().position(same).unwrap_or(at);
+        }
+    }
+
     /// The ways to take a group from the parts: all, or if those are too many the ones that touch two parts at most.
-    fn think_of_shapes(&mut self, size: u32, unit: u32) {
+    pub(super) fn think_of_shapes(&mut self, size: u32, unit: u32) {
         let parts = self.parts.len();
         for touched in [parts, 2] {
             self.shapes.clear();
@@ -276,14 +293,14 @@ impl Groups {
         sums
     }
 
-    fn inside(&self, shape: &Shape) -> u64 {
+    pub(super) fn inside(&self, shape: &Shape) -> u64 {
         let all: u32 = shape.iter().sum();
         let pods: u64 = self.pod_sums(shape).iter().map(|nodes| pairs(*nodes)).sum();
         let blocks: u64 = shape.iter().map(|nodes| pairs(*nodes)).sum();
         (pairs(all) - pods) * ACROSS_PODS + (pods - blocks) * ACROSS_LEAVES
     }
 
-    fn between(&self, a: &Shape, b: &Shape) -> u64 {
+    pub(super) fn between(&self, a: &Shape, b: &Shape) -> u64 {
         let common = |a: &Shape, b: &Shape| a.iter().zip(b).map(|(a, b)| u64::from(*a.min(b))).sum::<u64>();
         let all = u64::from(a.iter().sum::<u32>());
         let (same, near) = (common(a, b), common(&self.pod_sums(a), &self.pod_sums(b)));
@@ -291,7 +308,7 @@ impl Groups {
     }
 
     /// The rank order: within a group each node beside its partner in the group before, as far as the shapes allow.
-    fn emit(&mut self, size: u32, takes: &mut Vec<Take>) {
+    pub(super) fn emit(&mut self, size: u32, takes: &mut Vec<Take>) {
         let Self { parts, homes, row, before, here, .. } = self;
         let start = takes.len();
         before.clear();

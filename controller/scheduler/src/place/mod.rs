@@ -3,6 +3,7 @@
 mod cut;
 mod fit;
 mod groups;
+mod improve;
 mod need;
 mod pick;
 mod rails;
@@ -16,6 +17,7 @@ pub use cut::{ACROSS_LEAVES, ACROSS_PODS};
 pub use need::{Arrange, Group, Need, Pattern, RailNeed, Within};
 
 use crate::{
+    snapshot::GPUS_MAX,
     view::{Idle, Profile, View, Views},
     yard::{Pick, Record, WORD, Yard},
 };
@@ -229,15 +231,41 @@ impl Placer {
         }
         let mut views = std::mem::take(&mut self.views);
         let mut found = false;
-        // One node: rather a node that is broken into already.
+        // One node: rather a node that is broken into already, the one with the least left.
         if need.nodes == 1 && !need.exclusive && need.spares == 0 {
             profile.idle = Idle::Never;
-            found = self.on_view(attempt, views.of(yard, &profile), choice);
+            found = match need.rails {
+                RailNeed::Exactly(_) => self.tightest(attempt, &mut views, profile.clone(), choice),
+                // Each set of rails is tried, which is enough work.
+                RailNeed::Any(_) => self.on_view(attempt, views.of(yard, &profile), choice),
+            };
             profile.idle = Idle::Either;
         }
         found = found || self.on_view(attempt, views.of(yard, &profile), choice);
         self.views = views;
         found
+    }
+
+    /// One node of those that are broken into: the fewer GPUs would be left there, the better, wherever it stands.
+    fn tightest(
+        &mut self,
+        attempt: &Attempt<'_>,
+        views: &mut Views,
+        mut profile: Profile,
+        choice: &mut Choice,
+    ) -> bool {
+        let mut left = views.of(attempt.yard, &profile).pods().total();
+        profile.idle = Idle::Exactly;
+        while left > 0 && profile.gpus <= GPUS_MAX {
+            let view = views.of(attempt.yard, &profile);
+            let here = view.pods().total();
+            if here > 0 && self.on_view(attempt, view, choice) {
+                return true;
+            }
+            left = left.saturating_sub(here);
+            profile.gpus += 1;
+        }
+        false
     }
 
     fn on_view(&mut self, attempt: &Attempt<'_>, view: &mut View, choice: &mut Choice) -> bool {

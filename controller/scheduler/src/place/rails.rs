@@ -5,6 +5,9 @@ use controller_topology::RailSet;
 /// Sets of rails that are thought of for one gang at most; all choices of 8 from 14 rails.
 const SETS_MAX: usize = 4096;
 
+/// Of so many rails all choices of any number are at most [`SETS_MAX`].
+const FEW_RAILS: u32 = 14;
+
 /// Sets that are tried for one gang at most.
 const TRIED_MAX: usize = 64;
 
@@ -22,24 +25,26 @@ impl Masks {
     /// nodes offer only the lowest.
     pub(crate) fn candidates(&mut self, count: u32, offers: impl Iterator<Item = (RailSet, usize)>) {
         self.masks.clear();
-        let mut last = (RailSet::EMPTY, 0_usize);
-        for (mask, nodes) in offers {
-            if mask == last.0 {
-                last.1 += nodes;
-            } else {
-                self.note(last, count);
-                last = (mask, nodes);
-            }
-        }
-        self.note(last, count);
+        self.masks.extend(offers.filter(|(mask, nodes)| *nodes > 0 && mask.len() >= count));
         self.masks.sort_unstable();
+        self.masks.dedup_by(|(mask, more), (kept, nodes)| {
+            let same = mask == kept;
+            *nodes += if same { *more } else { 0 };
+            same
+        });
         self.sets.clear();
-        for at in 0..self.masks.len() {
-            let rails = self.masks[at].0;
-            subsets(rails, count, RailSet::EMPTY, &mut self.sets);
+        let all = self.masks.iter().fold(RailSet::EMPTY, |all, (mask, _)| all.or(*mask));
+        if all.len() <= FEW_RAILS {
+            // Each set once; those that no node offers are found out below.
+            subsets(all, count, RailSet::EMPTY, &mut self.sets);
+        } else {
+            for at in 0..self.masks.len() {
+                let rails = self.masks[at].0;
+                subsets(rails, count, RailSet::EMPTY, &mut self.sets);
+            }
+            self.sets.sort_unstable();
+            self.sets.dedup();
         }
-        self.sets.sort_unstable();
-        self.sets.dedup();
         self.digests.clear();
         for (set, _) in &self.sets {
             let (mut digest, mut offers) = (0_u64, 0);
@@ -50,7 +55,9 @@ impl Masks {
                     offers += nodes;
                 }
             }
-            self.digests.push((digest, *set, offers));
+            if offers > 0 {
+                self.digests.push((digest, *set, offers));
+            }
         }
         self.digests.sort_unstable();
         self.digests.dedup_by_key(|(digest, ..)| *digest);
@@ -64,16 +71,6 @@ impl Masks {
     /// The sets, the most common first.
     pub(crate) fn sets(&self) -> &[(RailSet, usize)] {
         &self.sets
-    }
-
-    fn note(&mut self, (mask, nodes): (RailSet, usize), count: u32) {
-        if nodes == 0 || mask.len() < count {
-            return;
-        }
-        match self.masks.iter_mut().find(|(other, _)| *other == mask) {
-            Some((_, sum)) => *sum += nodes,
-            None => self.masks.push((mask, nodes)),
-        }
     }
 }
 

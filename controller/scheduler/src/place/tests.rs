@@ -4,11 +4,11 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use controller_topology::{NodeIx, RailSet};
 use proptest::prelude::*;
-use proto_model::{Fabric, Gpu, Inventory, Leaf, Link, Nic, NodeName, Rail};
+use proto_model::{Inventory, NodeName};
 
 use super::{Arrange, Choice, Group, Hidden, Need, Pattern, Placer, RailNeed, Within};
 use crate::{
-    Flaw, Gate, Held, Seen, Snapshot, World, prove,
+    Flaw, Gate, Held, Seen, Snapshot, World, prove, world,
     yard::{Facts, Filter, Pick, Taint, Term, Toleration, Traits, Yard},
 };
 
@@ -59,26 +59,8 @@ impl World for Ledger {
 
 impl Ledger {
     fn new(sites: &[Site]) -> Self {
-        let mut fabric = Fabric::default();
-        for rail in 0..RAILS {
-            fabric.rails.push(Rail { index: rail, name: format!("r{rail}") });
-            let blocks: BTreeSet<(u8, u8)> = sites.iter().map(|site| (site.pod, site.block)).collect();
-            for (pod, block) in blocks {
-                let name = format!("l{pod}-{block}-{rail}");
-                fabric.leaves.push(Leaf { name, rail, pod: format!("p{pod}"), ..Leaf::default() });
-            }
-            for (at, site) in sites.iter().enumerate() {
-                let leaf = format!("l{}-{}-{rail}", site.pod, site.block);
-                fabric.links.push(Link {
-                    node: name(at),
-                    nic: format!("mlx5_{rail}"),
-                    leaf,
-                    port: String::new(),
-                    speed_mbps: 0,
-                    down: false,
-                });
-            }
-        }
+        let places: Vec<(u8, u8)> = sites.iter().map(|site| (site.pod, site.block)).collect();
+        let fabric = world::fabric(RAILS, &places, name);
         let mut snapshot = Snapshot::new(Some(&fabric));
         let mut nodes = Vec::new();
         for (at, site) in sites.iter().enumerate() {
@@ -146,28 +128,7 @@ impl Ledger {
 }
 
 fn inventory(site: &Site) -> Arc<Inventory> {
-    let gpu = |index| Gpu {
-        index,
-        uuid: String::new(),
-        model: String::new(),
-        pci_address: String::new(),
-        numa_node: Some(index / 2),
-        memory_bytes: 0,
-    };
-    let nic = |rail: u32| Nic {
-        device: format!("mlx5_{rail}"),
-        netdev: String::new(),
-        pci_address: String::new(),
-        numa_node: Some(rail / 2),
-        rail,
-        address: None,
-        mtu: 0,
-        speed_mbps: 0,
-        up: site.down >> rail & 1 == 0,
-        gid_index: None,
-    };
-    let nics = (0..RAILS).filter(|rail| site.missing >> rail & 1 == 0).map(nic).collect();
-    Arc::new(Inventory { gpus: (0..site.gpus).map(gpu).collect(), nics, ..Inventory::default() })
+    world::inventory(site.gpus, !site.missing & 0b111, site.down)
 }
 
 fn sites() -> impl Strategy<Value = Vec<Site>> {

@@ -1,21 +1,16 @@
 //! Repairs by example, and against every way there is on small clusters.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use controller_topology::RailSet;
 use proptest::prelude::*;
-use proto_model::{
-    CommandSpec, Fabric, Gang, Gpu, Inventory, JobSpec, Leaf, Link, Nic, NodeName, Placement, Rail,
-    TenantName, Work,
-};
+use proto_model::{CommandSpec, Gang, JobSpec, NodeName, Placement, TenantName, Work};
 
 use super::{Loss, Repaired, Sources, Wound, prove_repair, repair};
 use crate::{
     Choice, Gate, Group, Need, NodeSet, Pattern, Pick, Placer, RailNeed, Snapshot, Within, World,
     rankmap::{self, placement},
+    world::{self, inventory},
 };
 
 const RAILS: u32 = 3;
@@ -28,57 +23,16 @@ fn tenant() -> TenantName {
     TenantName::new("t").unwrap()
 }
 
-fn inventory(gpus: u32, down: u8) -> Arc<Inventory> {
-    let gpu = |index| Gpu {
-        index,
-        uuid: String::new(),
-        model: String::new(),
-        pci_address: String::new(),
-        numa_node: None,
-        memory_bytes: 0,
-    };
-    let nic = |rail: u32| Nic {
-        device: format!("mlx5_{rail}"),
-        netdev: format!("eth{rail}"),
-        pci_address: String::new(),
-        numa_node: None,
-        rail,
-        address: None,
-        mtu: 0,
-        speed_mbps: 0,
-        up: down >> rail & 1 == 0,
-        gid_index: None,
-    };
-    Arc::new(Inventory {
-        gpus: (0..gpus).map(gpu).collect(),
-        nics: (0..RAILS).map(nic).collect(),
-        ..Inventory::default()
-    })
-}
-
 /// Node n stands in pod and block `places[n]`, has two GPUs, and the rails of `down[n]` are down.
 fn cluster(places: &[(u8, u8)], down: &[u8]) -> Snapshot {
-    let mut fabric = Fabric::default();
-    for rail in 0..RAILS {
-        fabric.rails.push(Rail { index: rail, name: format!("r{rail}") });
-        for (pod, block) in places.iter().copied().collect::<BTreeSet<_>>() {
-            let leaf = format!("l{pod}-{block}-{rail}");
-            fabric.leaves.push(Leaf { name: leaf, rail, pod: format!("p{pod}"), ..Leaf::default() });
-        }
-        for (at, (pod, block)) in places.iter().enumerate() {
-            fabric.links.push(Link {
-                node: name(at),
-                nic: format!("mlx5_{rail}"),
-                leaf: format!("l{pod}-{block}-{rail}"),
-                port: String::new(),
-                speed_mbps: 0,
-                down: false,
-            });
-        }
-    }
+    let fabric = world::fabric(RAILS, places, name);
     let mut snapshot = Snapshot::new(Some(&fabric));
     for at in 0..places.len() {
-        snapshot.set_node(&name(at), &inventory(2, down.get(at).copied().unwrap_or(0)), Gate::default());
+        snapshot.set_node(
+            &name(at),
+            &inventory(2, 0b111, down.get(at).copied().unwrap_or(0)),
+            Gate::default(),
+        );
     }
     snapshot
 }

@@ -22,6 +22,39 @@ struct Run {
     value: Value,
 }
 
+/// Nodes of a gang that change alike, so that what is offered is counted once for all.
+#[derive(Default)]
+struct Tally {
+    old: Value,
+    value: Value,
+    nodes: usize,
+}
+
+/// A node that changes hands. Most nodes of a gang are alike, and what became of one becomes of the next.
+struct Like {
+    was: Record,
+    taken: u64,
+    held: Held,
+    old: Value,
+    value: Value,
+}
+
+impl Like {
+    fn new(record: &Record, taken: u64, held: Held) -> Self {
+        let then = Record { held, ..*record };
+        Self { was: *record, taken, held, old: record.value(), value: then.value() }
+    }
+
+    fn is(&self, record: &Record, taken: u64) -> bool {
+        let (a, b) = (&self.was, record);
+        a.held == b.held
+            && a.gpus == b.gpus
+            && a.usable == b.usable
+            && a.open == b.open
+            && self.taken == taken
+    }
+}
+
 impl Yard {
     /// The same places and loads without nodes, for so many rails.
     #[must_use]
@@ -110,63 +143,81 @@ impl Yard {
 
     /// A gang takes its GPUs and rails; `whole` keeps others off its nodes.
     pub fn take(&mut self, nodes: &[Pick], rails: RailSet, whole: bool) {
-        let several = self.hold(nodes, |held, gpus| Held {
+        self.hold(nodes, |held, gpus| Held {
             gpus: held.gpus | gpus,
             rails: held.rails.or(rails),
             whole: held.whole | whole,
         });
-        if several {
-            self.share(nodes, rails, true);
-        }
+        self.share(rails.len(), true);
     }
 
     /// A gang gives them back.
     pub fn give(&mut self, nodes: &[Pick], rails: RailSet, whole: bool) {
-        let several = self.hold(nodes, |held, gpus| Held {
+        self.hold(nodes, |held, gpus| Held {
             gpus: held.gpus & !gpus,
             rails: held.rails.without(rails),
             whole: held.whole & !whole,
         });
-        if several {
-            self.share(nodes, rails, false);
-        }
+        self.share(rails.len(), false);
     }
 
-    /// Changes what is held; true if the nodes are of several blocks.
-    fn hold(&mut self, nodes: &[Pick], change: impl Fn(Held, u64) -> Held) -> bool {
+    /// Changes what is held; and counts the nodes block by block, in their order, into `spans`.
+    fn hold(&mut self, nodes: &[Pick], change: impl Fn(Held, u64) -> Held) {
         let (mut run, mut content) = (Run::default(), 0);
-        let (mut first, mut several) = (None, false);
+        let mut like: Option<Like> = None;
+        let mut tally = Tally::default();
+        self.spans.clear();
         for pick in nodes {
             let Some(Some(record)) = self.records.get_mut(pick.node.index()) else { continue };
-            let old = record.value();
-            record.held = change(record.held, pick.gpus);
-            let (word, bit, value) = (record.slot / WORD, 1 << (record.slot % WORD), record.value());
-            if run.word == word && run.value == value && run.old == old {
-                run.mask |= bit;
-            } else {
-                content = mix(content, self.write(&run));
-                if run.word != word && run.mask != 0 {
-                    self.log.push(run.word, content);
-                }
-                let block = self.layout.block_of(word);
-                several |= *first.get_or_insert(block) != block;
-                run = Run { word, mask: bit, old, value };
+            if like.as_ref().is_none_or(|like| !like.is(record, pick.gpus)) {
+                like = Some(Like::new(record, pick.gpus, change(record.held, pick.gpus)));
             }
+            let Some(now) = &like else { continue };
+            record.held = now.held;
+            let (word, bit) = (record.slot / WORD, 1 << (record.slot % WORD));
+            if run.word == word && run.mask != 0 && run.old == now.old && run.value == now.value {
+                run.mask |= bit;
+                continue;
+            }
+            let (old, value) = (now.old, now.value);
+            content = self.end(&run, content, run.word != word, &mut tally);
+            run = Run { word, mask: bit, old, value };
         }
-        if run.mask != 0 {
-            content = mix(content, self.write(&run));
-            self.log.push(run.word, content);
-        }
-        several
+        self.end(&run, content, true, &mut tally);
+        self.offer(tally.old, tally.value, tally.nodes);
     }
 
-    fn share(&mut self, nodes: &[Pick], rails: RailSet, more: bool) {
-        let layout = Arc::clone(&self.layout);
-        let records = std::mem::take(&mut self.records);
-        let block =
-            |pick: &Pick| Some(layout.block_of(records.get(pick.node.index())?.as_ref()?.slot / WORD));
-        self.share_blocks(nodes.iter().filter_map(block), rails.len(), more);
-        self.records = records;
+    /// Writes nodes that get the same value; `last` if these are the last ones of their word. The digest so far.
+    fn end(&mut self, run: &Run, content: u64, last: bool, tally: &mut Tally) -> u64 {
+        if run.mask == 0 {
+            return content;
+        }
+        let content = mix(content, self.draw(run));
+        if last {
+            self.log.push(run.word, content);
+        }
+        let (block, nodes) = (self.layout.block_of(run.word), run.mask.count_ones());
+        if (tally.old, tally.value) != (run.old, run.value) {
+            self.offer(tally.old, tally.value, tally.nodes);
+            *tally = Tally { old: run.old, value: run.value, nodes: 0 };
+        }
+        tally.nodes += nodes as usize;
+        match self.spans.last_mut() {
+            Some((last, count)) if *last == block => *count += nodes,
+            _ => self.spans.push((block, nodes)),
+        }
+        content
+    }
+
+    /// Gangs over several blocks load the uplinks of each of them, as [`Self::share_blocks`] says; of `spans`.
+    fn share(&mut self, rails: u32, more: bool) {
+        if self.spans.len() < 2 {
+            return;
+        }
+        for (block, nodes) in &self.spans {
+            let (load, all) = (&mut self.load[*block as usize], rails * nodes);
+            *load = if more { *load + all } else { load.saturating_sub(all) };
+        }
     }
 
     /// Gangs over several blocks load the uplinks of each of them: once per node and rail.
@@ -220,14 +271,19 @@ impl Yard {
         self.log.push(run.word, content);
     }
 
-    /// Writes the planes; a digest of what was written.
+    /// Counts what is offered and writes the planes; a digest of what was written.
     fn write(&mut self, run: &Run) -> u64 {
-        if run.mask == 0 {
-            return 0;
-        }
         self.offer(run.old, run.value, run.mask.count_ones() as usize);
+        self.draw(run)
+    }
+
+    /// Writes the planes; a digest of what was written.
+    fn draw(&mut self, run: &Run) -> u64 {
         let at = run.word as usize;
         self.words[at].set(run.mask, run.value);
+        let (some, bit) = (self.words[at].offers_any(), 1 << (at % 64));
+        let known = &mut self.some[at / 64];
+        *known = if some { *known | bit } else { *known & !bit };
         let Value { open, idle, free, rails } = run.value;
         if run.old.rails != rails {
             set_rails(&mut self.rails[at * self.stride..][..self.stride], run.mask, rails);
@@ -273,6 +329,10 @@ impl Yard {
         let from = (whole - fixed) * WORD as usize;
         self.words.truncate(whole);
         self.words.resize(words, Word::default());
+        self.some.resize(words.div_ceil(64), 0);
+        for word in whole..words.next_multiple_of(64) {
+            self.some[word / 64] &= !(1 << (word % 64));
+        }
         self.rails.truncate(whole * self.stride);
         self.rails.resize(words * self.stride, 0);
         self.kinds.truncate(whole);

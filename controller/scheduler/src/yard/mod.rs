@@ -25,6 +25,8 @@ use class::Classes;
 use log::Log;
 use word::Word;
 
+#[cfg(test)]
+use crate::plant::{self, Bug};
 use crate::snapshot::Held;
 
 /// What the yard knows of one node.
@@ -46,11 +48,19 @@ pub(crate) struct Record {
 impl Record {
     /// GPUs that nobody holds.
     pub(crate) fn free_gpus(&self) -> u64 {
+        #[cfg(test)]
+        if plant::is(Bug::HeldGpus) {
+            return self.gpus;
+        }
         if self.held.whole { 0 } else { self.gpus & !self.held.gpus }
     }
 
     /// Rails that are up and that nobody holds.
     pub(crate) fn free_rails(&self) -> RailSet {
+        #[cfg(test)]
+        if plant::is(Bug::HeldRails) {
+            return self.usable;
+        }
         if self.held.whole { RailSet::EMPTY } else { self.usable.without(self.held.rails) }
     }
 
@@ -126,6 +136,8 @@ pub struct Yard {
     stride: usize,
     words: Vec<Word>,
     rails: Vec<u64>,
+    /// Which words have a node that takes jobs and has a free GPU, as a bitmap: few in a full cluster.
+    some: Vec<u64>,
     /// Which nodes of a word are of which class.
     kinds: Vec<Vec<(u32, u64)>>,
     /// Which node stands where.
@@ -140,6 +152,8 @@ pub struct Yard {
     splits: Vec<(u32, Vec<u32>)>,
     /// Per block how many NICs of gangs that span several blocks it has.
     load: Vec<u32>,
+    /// Used again by each change.
+    spans: Vec<(u32, u32)>,
     log: Log,
 }
 
@@ -187,6 +201,7 @@ impl Yard {
             stride,
             words: vec![Word::default(); words],
             rails: vec![0; words * stride],
+            some: vec![0; words.div_ceil(64)],
             kinds: vec![Vec::new(); words],
             nodes: vec![None; words * WORD as usize],
             records: Vec::new(),
@@ -195,6 +210,7 @@ impl Yard {
             outside: Vec::new(),
             splits: Vec::new(),
             load: vec![0; layout.blocks.len()],
+            spans: Vec::new(),
             log: Log::new(words as u64),
             layout,
         }
@@ -279,6 +295,11 @@ impl Yard {
         &self.words[word as usize]
     }
 
+    /// Of 64 words those that have a node that takes jobs and has a free GPU.
+    pub(crate) fn some(&self, words: u32) -> u64 {
+        self.some.get(words as usize).copied().unwrap_or(0)
+    }
+
     pub(crate) fn rail_planes(&self, word: u32) -> &[u64] {
         &self.rails[word as usize * self.stride..][..self.stride]
     }
@@ -333,6 +354,10 @@ impl Yard {
     pub(crate) fn islands(&self, rails: RailSet) -> Option<Vec<Vec<(u32, u64)>>> {
         let splits: Vec<&Vec<u32>> =
             self.splits.iter().filter(|(rail, _)| rails.has(*rail)).map(|(_, numbers)| numbers).collect();
+        #[cfg(test)]
+        if plant::is(Bug::Islands) {
+            return None;
+        }
         if splits.is_empty() {
             return None;
         }

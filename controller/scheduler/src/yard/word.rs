@@ -65,6 +65,11 @@ impl Word {
             .fold(u64::MAX, |equal, digit| equal & !(self.free[digit] ^ spread(count >> digit & 1 == 1)))
     }
 
+    /// Whether a node takes jobs and has a free GPU.
+    pub(crate) fn offers_any(&self) -> bool {
+        self.free.iter().fold(0, |any, digit| any | digit) & self.open != 0
+    }
+
     /// Gives the nodes of `mask` a new value; their rails are set by [`set_rails`].
     pub(crate) fn set(&mut self, mask: u64, value: Value) {
         put(&mut self.open, mask, value.open);

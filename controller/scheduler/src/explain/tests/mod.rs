@@ -11,14 +11,13 @@ use std::{
 use controller_topology::{NodeIx, RailSet};
 use proptest::prelude::*;
 use proto_model::{
-    Fabric, Gpu, Group, Inventory, Leaf, Link, Nic, NicPlace, NodeName, NodePlace, Placement, Rail, Taint,
-    TenantName, Term, Within,
+    Group, Inventory, NicPlace, NodeName, NodePlace, Placement, Taint, TenantName, Term, Within,
 };
 
 use brute::{brute_relaxations, fits, gang_causes, node_causes, reach, reach_without};
 
 use super::{Cause, Change, Explanation, Kept, QueueFacts, explain};
-use crate::{Choice, Filter, Gate, Hidden, Need, NodeSet, Placer, RailNeed, Snapshot};
+use crate::{Choice, Filter, Gate, Hidden, Need, NodeSet, Placer, RailNeed, Snapshot, world};
 
 const RAILS: u32 = 3;
 
@@ -49,12 +48,15 @@ fn zone() -> Term {
     Term::In("zone".into(), ["a".to_owned()].into())
 }
 
-fn case() -> impl Strategy<Value = Case> {
-    let flag = |share| prop::bool::weighted(share);
+fn flag(share: f64) -> impl Strategy<Value = bool> {
+    prop::bool::weighted(share)
+}
+
+fn spot() -> impl Strategy<Value = Spot> {
     let gate = (flag(0.06), flag(0.06), flag(0.06), flag(0.06));
     let held = prop_oneof![
         5 => Just(None),
-        2 => (0_u8..3, 0_u32..3, 0_u8..8, prop::bool::weighted(0.2)).prop_map(Some),
+        2 => (0_u8..3, 0_u32..3, 0_u8..8, flag(0.2)).prop_map(Some),
     ];
     let spot = (
         (0_u8..2, 0_u8..2),
@@ -65,25 +67,25 @@ fn case() -> impl Strategy<Value = Case> {
         held,
         (flag(0.1), flag(0.1)),
     );
-    let spot =
-        spot.prop_map(|(place, gpus, (missing, down), (zone, slow, old), gate, held, (excluded, kept))| {
-            Spot {
-                place,
-                gpus,
-                missing,
-                down,
-                zone,
-                taints: [("slow", slow), ("old", old)]
-                    .into_iter()
-                    .filter(|(_, yes)| *yes)
-                    .map(|(key, _)| key)
-                    .collect(),
-                gate: Gate { unschedulable: gate.0, not_ready: gate.1, away: gate.2, draining: gate.3 },
-                held: held.filter(|(_, gpus, rails, _)| *gpus > 0 || *rails > 0),
-                excluded,
-                kept,
-            }
-        });
+    spot.prop_map(|(place, gpus, (missing, down), (zone, slow, old), gate, held, (excluded, kept))| Spot {
+        place,
+        gpus,
+        missing,
+        down,
+        zone,
+        taints: [("slow", slow), ("old", old)]
+            .into_iter()
+            .filter(|(_, yes)| *yes)
+            .map(|(key, _)| key)
+            .collect(),
+        gate: Gate { unschedulable: gate.0, not_ready: gate.1, away: gate.2, draining: gate.3 },
+        held: held.filter(|(_, gpus, rails, _)| *gpus > 0 || *rails > 0),
+        excluded,
+        kept,
+    })
+}
+
+fn need() -> impl Strategy<Value = Need> {
     let group = |size, within| Group { size, within, required: true };
     let groups = prop_oneof![
         3 => Just(Vec::new()),
@@ -101,24 +103,27 @@ fn case() -> impl Strategy<Value = Case> {
         prop_oneof![3 => Just(0_u32), 1 => 1_u32..3],
         flag(0.4),
     );
-    let quota = prop_oneof![3 => Just(None), 1 => (0_u64..12).prop_map(Some)];
-    (prop::collection::vec(spot, 2..8), need, quota).prop_map(|(spots, need, quota)| {
-        let (size, gpus, rails, exclusive, within, groups, spares, select) = need;
+    need.prop_map(|(size, gpus, rails, exclusive, within, groups, spares, select)| {
         let unit = groups.iter().map(|group: &Group| group.size).max().unwrap_or(1);
         let filter = Filter { selector: select.then(zone).into_iter().collect(), tolerations: Vec::new() };
-        let need = Need {
+        let nodes = (size * 2).next_multiple_of(unit).max(unit) - u32::from(unit == 1 && size == 2);
+        Need {
             exclusive,
             within,
             groups,
             spares,
             filter: Arc::new(filter),
-            ..Need::plain(
-                (size * 2).next_multiple_of(unit).max(unit) - u32::from(unit == 1 && size == 2),
-                gpus,
-                rails,
-            )
-        };
-        Case { spots, need, quota }
+            ..Need::plain(nodes, gpus, rails)
+        }
+    })
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let quota = prop_oneof![3 => Just(None), 1 => (0_u64..12).prop_map(Some)];
+    (prop::collection::vec(spot(), 2..8), need(), quota).prop_map(|(spots, need, quota)| Case {
+        spots,
+        need,
+        quota,
     })
 }
 
@@ -127,50 +132,13 @@ fn name(n: usize) -> NodeName {
 }
 
 fn inventory(spot: &Spot) -> Arc<Inventory> {
-    let gpu = |index| Gpu {
-        index,
-        uuid: String::new(),
-        model: String::new(),
-        pci_address: String::new(),
-        numa_node: None,
-        memory_bytes: 0,
-    };
-    let nic = |rail: u32| Nic {
-        device: format!("mlx5_{rail}"),
-        netdev: format!("eth{rail}"),
-        pci_address: String::new(),
-        numa_node: None,
-        rail,
-        address: None,
-        mtu: 0,
-        speed_mbps: 0,
-        up: spot.down >> rail & 1 == 0,
-        gid_index: None,
-    };
-    let nics = (0..RAILS).filter(|rail| spot.missing >> rail & 1 == 0).map(nic).collect();
-    Arc::new(Inventory { gpus: (0..spot.gpus).map(gpu).collect(), nics, ..Inventory::default() })
+    world::inventory(spot.gpus, !spot.missing & 0b111, spot.down)
 }
 
 /// The same cluster for the code under test; and who holds what.
 fn build(spots: &[Spot]) -> (Snapshot, BTreeMap<u8, Vec<NodeIx>>) {
-    let mut fabric = Fabric::default();
-    for rail in 0..RAILS {
-        fabric.rails.push(Rail { index: rail, name: format!("r{rail}") });
-        for (pod, block) in spots.iter().map(|spot| spot.place).collect::<BTreeSet<_>>() {
-            let leaf = format!("l{pod}-{block}-{rail}");
-            fabric.leaves.push(Leaf { name: leaf, rail, pod: format!("p{pod}"), ..Leaf::default() });
-        }
-        for (at, spot) in spots.iter().enumerate() {
-            fabric.links.push(Link {
-                node: name(at),
-                nic: format!("mlx5_{rail}"),
-                leaf: format!("l{}-{}-{rail}", spot.place.0, spot.place.1),
-                port: String::new(),
-                speed_mbps: 0,
-                down: false,
-            });
-        }
-    }
+    let places: Vec<(u8, u8)> = spots.iter().map(|spot| spot.place).collect();
+    let fabric = world::fabric(RAILS, &places, name);
     let mut snapshot = Snapshot::new(Some(&fabric));
     let mut holders: BTreeMap<u8, Vec<NodeIx>> = BTreeMap::new();
     for (at, spot) in spots.iter().enumerate() {
