@@ -91,9 +91,21 @@ pub struct Run {
     /// A node that was silent for longer is not ready.
     #[arg(long, env = "RAIL_CONTROLLER_HEARTBEAT_LIMIT", default_value = "10s", value_parser = duration)]
     pub heartbeat_limit: Duration,
+    /// An elastic job that has run for so long may be stopped to go on with more nodes when nobody waits, or with fewer
+    /// when a job of the same priority does; `never`: only a higher priority makes it yield.
+    #[arg(long, env = "RAIL_CONTROLLER_RESIZE_AFTER", default_value = "30m", value_parser = duration_or_never)]
+    pub resize_after: Wait,
     /// Logs.
     #[command(flatten)]
     pub logs: Logs,
+}
+
+/// A time that may be infinite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wait(pub Option<Duration>);
+
+fn duration_or_never(text: &str) -> Result<Wait, String> {
+    if text == "never" { Ok(Wait(None)) } else { duration(text).map(|time| Wait(Some(time))) }
 }
 
 fn listen(text: &str) -> Result<Listen, String> {
@@ -144,10 +156,13 @@ mod tests {
             "127.0.0.1:0",
             "--heartbeat-limit",
             "500ms",
+            "--resize-after",
+            "never",
         ]);
         let Command::Run(run) = args.unwrap().command else { panic!("not run") };
         assert_eq!(run.listen.len(), 2);
         assert_eq!(run.heartbeat_limit, Duration::from_millis(500));
+        assert_eq!(run.resize_after, Wait(None));
         for bad in ["", "s", "1", "1h", "0s", "-1s", "99999999999999999999s"] {
             assert!(duration(bad).is_err(), "{bad}");
         }

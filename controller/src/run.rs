@@ -137,6 +137,7 @@ async fn lead(
     let mut options = Options::new(holder(), stop.state.clone());
     options.config.heartbeat_interval = run.heartbeat_interval;
     options.config.heartbeat_limit = run.heartbeat_limit;
+    options.config.resize_after = run.resize_after.0;
     let (handle, running) = controller_reconciler::start(store, options, LoopMetrics::new(metrics)).await?;
     if controller_reconciler::bootstrap(&handle, VERSION).await? {
         tracing::info!(
