@@ -190,6 +190,8 @@ pub fn node(node: &v1::Node, now: f64) -> String {
     }
     head.extend(sharing::node_marks(&spec));
     head.push(("Benched", status.benched.clone().map(|reason| reason.message).unwrap_or_default()));
+    let failed: Vec<&str> = status.strikes.iter().map(|strike| strike.code.as_str()).collect();
+    head.push(("Failed tries", failed.join(", ")));
     head.push(("Heartbeat", ago(status.last_heartbeat.as_ref(), now)));
     head.push(("Agent", status.agent_version));
     head.push((

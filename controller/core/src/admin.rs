@@ -257,6 +257,7 @@ impl Step<'_> {
             labels: BTreeMap::new(),
             taints: BTreeSet::new(),
             benched: None,
+            strikes: Vec::new(),
             inventory: Inventory::default(),
             health: Health::NotReady,
             health_since: self.now,

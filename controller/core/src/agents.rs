@@ -20,7 +20,6 @@ impl Step<'_> {
         let known = self.state.base.nodes.get(&name).cloned();
         let node = known.ok_or_else(|| CoreError::NodeNotFound { node: name.clone() })?;
         let before = self.state.base.links.get(&name).and_then(|link| link.session);
-        let strikes = self.state.base.links.get(&name).map(|link| link.strikes.clone()).unwrap_or_default();
         if before.is_some_and(|before| before >= session) {
             return Err(CoreError::StaleSession { node: name, session });
         }
@@ -31,7 +30,7 @@ impl Step<'_> {
         let foreign = self.foreign_tries(&name, &observations);
         let due = Some(self.now.plus(self.state.config.heartbeat_limit));
         let drained = self.state.drained_rails(&name);
-        let link = Link { session: Some(session), heard: self.now, due, foreign, drained, strikes };
+        let link = Link { session: Some(session), heard: self.now, due, foreign, drained };
         self.state.set_link(&name, Some(link));
         let returned = node.health == Health::NotReady;
         let wanted = Node {

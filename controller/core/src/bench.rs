@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use proto_model::{JobUid, Node, NodeName, Reason, Taint, Timestamp, Work};
+use proto_model::{JobUid, Node, NodeName, Reason, Strike, Taint, Work};
 
 use crate::{
     error::CoreError,
@@ -22,15 +22,6 @@ pub const DRAINED: &str = "railyard.io/drain";
 const STRIKES: usize = 3;
 /// So long a failure counts.
 const WITHIN: Duration = Duration::from_secs(3600);
-
-/// One try that failed by a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Strike {
-    pub(crate) time: Timestamp,
-    pub(crate) uid: JobUid,
-    pub(crate) attempt: u32,
-    pub(crate) code: String,
-}
 
 /// The taints of a node as the scheduler sees them.
 pub(crate) fn taints(node: &Node) -> std::collections::BTreeSet<Taint> {
@@ -57,26 +48,22 @@ impl Step<'_> {
         let Some(name) = first_to_fail(&ending.causes) else { return };
         let code = ending.causes.iter().find(|cause| cause.scope == format!("node/{name}"));
         let code = code.map(|cause| cause.code.to_string()).unwrap_or_default();
-        let Some(mut link) = self.state.base.links.get(&name).cloned() else { return };
+        let Some(node) = self.state.base.nodes.get(&name).cloned() else { return };
         let (now, attempt) = (self.now, attempt.attempt);
-        link.strikes.retain(|strike| {
+        let mut strikes = node.strikes.clone();
+        strikes.retain(|strike| {
             now.since(strike.time) < WITHIN && (strike.uid, strike.attempt) != (uid, attempt)
         });
-        link.strikes.push(Strike { time: now, uid, attempt, code });
-        let strikes = link.strikes.clone();
-        if strikes.len() >= STRIKES {
-            link.strikes.clear();
+        strikes.push(Strike { time: now, uid, attempt, code });
+        let benched = (strikes.len() >= STRIKES).then(|| self.benched(&name, &strikes));
+        if benched.is_some() {
+            strikes.clear();
         }
-        self.state.set_link(&name, Some(link));
-        if strikes.len() >= STRIKES {
-            self.bench(&name, &strikes);
-        }
+        let benched = node.benched.clone().or(benched);
+        self.state.set_node(&name, Some(Arc::new(Node { benched, strikes, ..(*node).clone() })));
     }
 
-    fn bench(&mut self, name: &NodeName, strikes: &[Strike]) {
-        let Some(node) = self.state.base.nodes.get(name).filter(|node| node.benched.is_none()) else {
-            return;
-        };
+    fn benched(&self, name: &NodeName, strikes: &[Strike]) -> Reason {
         let mut codes: Vec<&str> = strikes.iter().map(|strike| strike.code.as_str()).collect();
         codes.sort_unstable();
         codes.dedup();
@@ -88,9 +75,7 @@ impl Step<'_> {
             jobs.len(),
             codes.join(", ")
         );
-        let benched = Some(Reason::new("Benched", message).count(strikes.len()).since(self.now));
-        let node = Node { benched, ..(**node).clone() };
-        self.state.set_node(name, Some(Arc::new(node)));
+        Reason::new("Benched", message).count(strikes.len()).since(self.now)
     }
 
     /// An administrator vouches for a benched node.
@@ -105,12 +90,8 @@ impl Step<'_> {
 
     fn unbench(&mut self, name: &NodeName) -> Option<Arc<Node>> {
         let node = self.state.base.nodes.get(name).filter(|node| node.benched.is_some())?;
-        let node = Arc::new(Node { benched: None, ..(**node).clone() });
+        let node = Arc::new(Node { benched: None, strikes: Vec::new(), ..(**node).clone() });
         self.state.set_node(name, Some(Arc::clone(&node)));
-        if let Some(mut link) = self.state.base.links.get(name).cloned() {
-            link.strikes.clear();
-            self.state.set_link(name, Some(link));
-        }
         self.freed();
         Some(node)
     }

@@ -16,7 +16,6 @@ use proto_model::{
 
 use crate::{
     arrays::Elements,
-    bench::Strike,
     config::Config,
     decisions::DecisionRow,
     event::Key,
@@ -177,15 +176,13 @@ pub(crate) struct Link {
     pub(crate) foreign: BTreeSet<(JobUid, u32)>,
     /// Rails that its agent was told are drained.
     pub(crate) drained: RailSet,
-    /// Tries that lately failed by it.
-    pub(crate) strikes: Vec<Strike>,
 }
 
 impl Link {
     /// That of a node whose agent is not connected.
     pub(crate) fn absent(heard: Timestamp, due: Option<Timestamp>) -> Self {
-        let (foreign, drained, strikes) = (BTreeSet::new(), RailSet::EMPTY, Vec::new());
-        Self { session: None, heard, due, foreign, drained, strikes }
+        let (foreign, drained) = (BTreeSet::new(), RailSet::EMPTY);
+        Self { session: None, heard, due, foreign, drained }
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     net::IpAddr,
 };
 
-use crate::{NodeName, Reason, Taint, Timestamp};
+use crate::{JobUid, NodeName, Reason, Taint, Timestamp};
 
 /// A server and what is known of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub struct Node {
     pub taints: BTreeSet<Taint>,
     /// Why no job is placed here until somebody has seen to it: it has failed too many.
     pub benched: Option<Reason>,
+    /// Tries that failed by it lately; a few of them bench it.
+    pub strikes: Vec<Strike>,
     /// What it has.
     pub inventory: Inventory,
     /// Whether its agent is heard.
@@ -38,6 +40,19 @@ pub struct Node {
     pub reasons: Vec<Reason>,
     /// Version of its agent.
     pub agent_version: String,
+}
+
+/// One try of a job that failed by a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Strike {
+    /// When it ended.
+    pub time: Timestamp,
+    /// Whose.
+    pub uid: JobUid,
+    /// Which try.
+    pub attempt: u32,
+    /// The code of what the node said.
+    pub code: String,
 }
 
 /// Whether an agent is heard.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use proto_model::{
-    Gpu, Health, Inventory, Job, Neighbor, Nic, Node, NodeName, NodePlace, Taint,
+    Gpu, Health, Inventory, Job, JobUid, Neighbor, Nic, Node, NodeName, NodePlace, Strike, Taint,
     label::{MAX_LABELS, check_key, check_value},
 };
 
@@ -243,6 +243,7 @@ impl From<&Node> for v1::Node {
                 reasons: common::reasons(&node.reasons),
                 agent_version: node.agent_version.clone(),
                 benched: node.benched.as_ref().map(Into::into),
+                strikes: node.strikes.iter().map(Into::into).collect(),
             }),
         }
     }
@@ -270,6 +271,7 @@ impl TryFrom<v1::Node> for Node {
             fields.nest("status.inventory", Inventory::try_from(status.inventory.unwrap_or_default()));
         let reasons = fields.list("status.reasons", status.reasons);
         let benched = status.benched.and_then(|reason| fields.nest("status.benched", reason.try_into()));
+        let strikes = fields.list("status.strikes", status.strikes);
         let labels = fields.nest("spec", labels(spec.labels)).unwrap_or_default();
         let taints = fields.nest("spec", taints(spec.taints)).unwrap_or_default();
         let node = match (name, created, since, inventory) {
@@ -283,6 +285,7 @@ impl TryFrom<v1::Node> for Node {
                 labels,
                 taints,
                 benched,
+                strikes,
                 inventory,
                 health,
                 health_since,
@@ -292,5 +295,29 @@ impl TryFrom<v1::Node> for Node {
             _ => None,
         };
         fields.finish(node)
+    }
+}
+
+impl From<&Strike> for v1::Strike {
+    fn from(strike: &Strike) -> Self {
+        Self {
+            time: Some(time_to_wire(strike.time)),
+            job_uid: strike.uid.to_string(),
+            attempt: strike.attempt,
+            code: strike.code.clone(),
+        }
+    }
+}
+
+impl TryFrom<v1::Strike> for Strike {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::Strike) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        let time = fields.nest("time", time_from_wire(wire.time.unwrap_or_default()));
+        let uid = fields.take("jobUid", wire.job_uid.parse::<JobUid>());
+        let strike =
+            time.zip(uid).map(|(time, uid)| Self { time, uid, attempt: wire.attempt, code: wire.code });
+        fields.finish(strike)
     }
 }
