@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use controller_scheduler::{
-    Need, NodeSet,
+    Need,
     repair::{Loss, Repaired, Sources, Wound, repair},
 };
 use controller_topology::RailSet;
@@ -25,6 +25,8 @@ use crate::{
 
 /// The reason of a placement in which nodes were replaced.
 pub(crate) const REPAIRED: &str = "Repaired";
+/// The cause of a try that ends because a rail of a node was lost.
+const RAIL_LOST: &str = "RailLost";
 /// Nodes named in one reason.
 const NAMED: usize = 8;
 /// Causes by which a node shows that itself is what failed.
@@ -100,39 +102,56 @@ pub(crate) fn first_to_fail(causes: &[Reason]) -> Option<NodeName> {
 impl Step<'_> {
     /// What takes the place of the lost part of a gang whose try ends now. Its old placement is still held.
     pub(crate) fn plan_repair(&mut self, entry: &JobEntry, attempt: &Attempt) -> Option<Repaired> {
-        let outcome = attempt.ending.as_ref().map(|ending| ending.outcome);
-        if outcome != Some(Outcome::Move) || !self.state.replaces(entry) {
+        let ending = attempt.ending.as_ref().filter(|ending| ending.outcome == Outcome::Move)?;
+        let for_rail = ending.causes.first().is_some_and(|cause| cause.code == RAIL_LOST);
+        self.mend(entry, attempt, for_rail)
+    }
+
+    /// The same. A job that moves for a rail may have any node that is free, and that is no replacement of a failed one.
+    /// The gang on fewer rails only where it may be and nothing better is found.
+    fn mend(&mut self, entry: &JobEntry, attempt: &Attempt, for_rail: bool) -> Option<Repaired> {
+        if !for_rail && !self.state.replaces(entry) {
             return None;
         }
         let job = &entry.job;
         let placement = job.status.placement.as_ref()?;
         let lost = self.state.losses(entry, attempt);
-        let left = job.spec.failure.max_replacements - job.status.replaced;
+        let left = job.spec.failure.max_replacements.saturating_sub(job.status.replaced);
         let nodes =
             lost.keys().filter(|node| placement.nodes.iter().any(|place| place.node == **node)).count();
-        if nodes == 0 || nodes > left as usize {
+        if nodes == 0 || !for_rail && nodes > left as usize {
             return None;
         }
         let topology = self.state.index.snapshot.topology();
         let need = Need { nodes: number(placement.nodes.len()), ..Need::of(&job.spec, topology) };
-        let kept = NodeSet::default();
+        // What is reserved is not free.
+        let snapshot = &self.state.index.snapshot;
+        let queued = self.state.queue_entry(entry);
+        let kept = queued.map(|queued| self.state.index.book.kept_from(&queued, snapshot, self.now));
+        let kept = kept.unwrap_or_default();
+        let sources = Sources::from(job.spec.failure.replace);
         let wound = Wound {
             need: &need,
             ranks_per_node: job.spec.gang.ranks_per_node,
             placement,
             lost: &lost,
-            sources: Sources::from(job.spec.failure.replace),
+            sources: if for_rail { Sources { spares: true, free: true } } else { sources },
             kept: &kept,
         };
         let mut placer = std::mem::take(&mut self.state.index.placer);
         let repaired = repair(&self.state.index.snapshot, &mut placer, &wound);
         self.state.index.placer = placer;
-        repaired.ok().filter(|repaired| repaired.rails_dropped.is_empty())
+        match repaired {
+            Ok(repaired) => Some(repaired),
+            Err(irreparable) => {
+                irreparable.fewer_rails.filter(|_| job.spec.rails.allow_partial).map(|fewer| *fewer)
+            }
+        }
     }
 
     /// The next try begins, where the last one was healthy and where it was replaced.
     pub(crate) fn start_repaired(&mut self, uid: JobUid, repaired: Repaired) {
-        let Repaired { mut placement, swaps, .. } = repaired;
+        let Repaired { mut placement, swaps, rails_dropped, .. } = repaired;
         let shown: Vec<String> = swaps
             .iter()
             .take(NAMED)
@@ -143,12 +162,18 @@ impl Step<'_> {
             .collect();
         let more = if swaps.len() > NAMED { ", ..." } else { "" };
         let kept = placement.nodes.len() - swaps.len();
-        let message = format!("replaced {}{more}; {kept} nodes keep their ranks", shown.join(", "));
+        let mut message = format!("{kept} nodes keep their ranks");
+        if !swaps.is_empty() {
+            message = format!("replaced {}{more}; {message}", shown.join(", "));
+        }
+        if !rails_dropped.is_empty() {
+            message = format!("goes on without rails {rails_dropped}; {message}");
+        }
         placement.reasons = vec![Reason::new(REPAIRED, message).count(swaps.len()).since(self.now)];
         if !self.place(uid, placement) {
             return;
         }
-        if let Some(mut entry) = self.entry(uid) {
+        if let Some(mut entry) = self.entry(uid).filter(|entry| self.state.replaces(entry)) {
             self.change(&mut entry, |status| status.replaced += number(swaps.len()));
             self.state.set_job(uid, Some(entry));
         }
@@ -246,16 +271,27 @@ impl Step<'_> {
         }
         let message =
             format!("node '{name}' has lost rails {down}, and the job's policy is {}", policy.as_str());
-        let cause = Reason::new("RailLost", message).scope(format!("node/{name}")).since(self.now);
+        let cause = Reason::new(RAIL_LOST, message).scope(format!("node/{name}")).since(self.now);
         match policy {
             RailLoss::Fail => self.fail(uid, Blame::Infrastructure, vec![cause]),
-            RailLoss::Move if self.state.replaces(&entry) => {
+            RailLoss::Move if self.must_move(&entry) => {
                 let preemption = entry.job.spec.preemption;
                 let grace = preemption.grace.unwrap_or(entry.job.spec.grace_period);
                 self.stop_attempt(uid, Outcome::Move, grace, preemption.signal, vec![cause]);
             }
             RailLoss::Move | RailLoss::Continue => {}
         }
+    }
+
+    /// A job that may do with fewer rails stays while there is nothing better than where it is; its engines go on with the
+    /// rails that are left, and it is looked at again when they report.
+    fn must_move(&mut self, entry: &JobEntry) -> bool {
+        if !entry.job.spec.rails.allow_partial {
+            return true;
+        }
+        let Some(attempt) = entry.attempt.clone() else { return false };
+        let found = self.mend(entry, &attempt, true);
+        found.is_some_and(|found| found.rails_dropped.is_empty())
     }
 
     /// A node is drained: jobs that let nodes be replaced, or that may be stopped for others, go on elsewhere.
@@ -284,7 +320,7 @@ impl State {
     /// no failure.
     pub(crate) fn moves_anyway(&self, attempt: &Attempt) -> bool {
         let causes = attempt.ending.as_ref().map_or(&[][..], |ending| &ending.causes);
-        causes.first().is_some_and(|cause| matches!(cause.code.as_ref(), "RailLost" | "NodeDrained"))
+        causes.first().is_some_and(|cause| matches!(cause.code.as_ref(), RAIL_LOST | "NodeDrained"))
     }
 
     /// Not heard for longer than the limit, or gone.

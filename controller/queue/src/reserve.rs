@@ -12,6 +12,26 @@ use crate::{
     entry::Entry,
 };
 
+impl Book {
+    /// Nodes that a job must not be given if it starts now, because they are reserved: for others before it would end,
+    /// or, if it runs inside a reservation, all that are not part of that.
+    #[must_use]
+    pub fn kept_from(&self, entry: &Entry, snapshot: &Snapshot, now: Timestamp) -> NodeSet {
+        if self.reservations.is_empty() {
+            return NodeSet::default();
+        }
+        let kept = Kept::new(self, snapshot, now);
+        let own = entry.reservation.as_ref().and_then(|name| kept.rows.get(name));
+        if let Some((_, nodes)) = own {
+            let outside = snapshot.topology().servers().map(|(ix, _)| ix).filter(|ix| !nodes.has(*ix));
+            return outside.collect();
+        }
+        let length = self.length(entry);
+        let length = entry.limit.unwrap_or(length).max(length);
+        kept.in_the_way(entry, now, length).flat_map(|(_, nodes)| nodes.iter()).collect()
+    }
+}
+
 /// Reservations that are not over, with their nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Kept<'a> {

@@ -61,7 +61,7 @@ fn field(error: CoreError) -> &'static str {
     }
 }
 
-fn reservation(text: &str, nodes: &[usize], start: Timestamp) -> Reservation {
+pub(super) fn reservation(text: &str, nodes: &[usize], start: Timestamp) -> Reservation {
     Reservation {
         name: ReservationName::new(text).unwrap(),
         uid: String::new(),
@@ -76,7 +76,7 @@ fn reservation(text: &str, nodes: &[usize], start: Timestamp) -> Reservation {
     }
 }
 
-fn apply(reservation: Reservation) -> Event {
+pub(super) fn apply(reservation: Reservation) -> Event {
     Event::ApplyReservation { reservation: Box::new(reservation), dry_run: false }
 }
 

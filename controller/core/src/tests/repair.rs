@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use proto_model::{FailurePolicy, Observation, Observed, Phase, PlacementRequest, RailLoss, Reason, Replace};
 
-use super::*;
+use super::{
+    documents::{apply, reservation},
+    *,
+};
 
 fn replacing(nodes: u32, spares: u32, replace: Replace) -> JobSpec {
     let failure = FailurePolicy { replace, max_replacements: 4, ..FailurePolicy::new(Requeue::Never, 0) };
@@ -188,12 +191,122 @@ fn a_node_that_fails_jobs_again_and_again_is_benched_until_proved() {
         benched.message.contains("3 tries of 3 jobs") && benched.message.contains("EngineLost"),
         "{benched}"
     );
+    assert_eq!(w.state.node(&name(0)).unwrap().strikes, []);
     w.submit("d", spec(1, 4));
     assert_eq!(w.phase("d"), Phase::Pending);
     assert!(w.reload(8).node(&name(0)).unwrap().benched.is_some());
     w.ok(Event::ReturnNode { name: name(0) });
     assert_eq!(w.phase("d"), Phase::Reserved);
     assert!(w.state.node(&name(0)).unwrap().benched.is_none());
+}
+
+/// A controller that starts anew knows what a node did before; and one that comes back is not forgiven.
+#[test]
+fn strikes_survive_restarts_and_reconnects() {
+    let mut w = World::new();
+    for n in 1..4 {
+        let change = crate::NodeChange::unschedulable(true, String::new());
+        w.ok(Event::UpdateNode { name: name(n), change, if_version: 0 });
+    }
+    let fail = |w: &mut World, text: &str| {
+        w.submit(text, spec(1, 4));
+        w.run(text);
+        w.report(0, lost(w, text, 0));
+        w.report(0, w.seen(text, 0, Observed::Ended));
+    };
+    fail(&mut w, "a");
+    w.disconnect(0);
+    w.connect(0, Vec::new());
+    fail(&mut w, "b");
+    let strikes = w.state.node(&name(0)).unwrap().strikes.clone();
+    assert_eq!(strikes.iter().map(|strike| strike.code.as_str()).collect::<Vec<_>>(), ["EngineLost"; 2]);
+    w.state = w.reload(7);
+    assert_eq!(w.state.node(&name(0)).unwrap().strikes, strikes);
+    (0..4).for_each(|n| w.connect(n, Vec::new()));
+    fail(&mut w, "c");
+    assert!(w.state.node(&name(0)).unwrap().benched.is_some());
+}
+
+/// A NIC of the node goes down, as its agent sees it.
+fn lose_rail(w: &mut World, n: usize, rail: usize) {
+    let mut inventory = inventory(4, 2);
+    inventory.nics[rail].up = false;
+    let session = w.state.session(&name(n)).unwrap();
+    w.step(Event::AgentInventory { node: name(n), session, inventory: Box::new(inventory) });
+}
+
+/// No replacement of failed nodes was asked for, and none is counted.
+#[test]
+fn a_job_that_moves_for_a_rail_leaves_only_the_node_that_lost_it() {
+    let mut w = World::new();
+    let mut job = spec(2, 4);
+    job.failure.on_rail_loss = RailLoss::Move;
+    w.submit("a", job);
+    w.run("a");
+    let [x, y] = w.nodes("a")[..] else { panic!() };
+    lose_rail(&mut w, y, 1);
+    assert_eq!(w.phase("a"), Phase::Recovering);
+    w.all("a", Observed::Ended);
+    assert_eq!(w.phase("a"), Phase::Reserved);
+    assert!(w.nodes("a")[0] == x && w.nodes("a")[1] != y);
+    assert_eq!((w.job("a").status.replaced, w.job("a").status.restarts), (0, 0));
+}
+
+#[test]
+fn a_job_that_may_do_with_fewer_rails_stays_until_there_is_something_better() {
+    let mut w = World::new();
+    let mut job = spec(3, 4);
+    job.rails = RailRequest { required: 2, allow_partial: true, none: false };
+    job.failure.on_rail_loss = RailLoss::Move;
+    w.submit("a", job.clone());
+    w.submit("other", spec(1, 4));
+    w.run("a");
+    w.run("other");
+    let lost_on = w.nodes("a")[2];
+    lose_rail(&mut w, lost_on, 1);
+    assert_eq!(w.phase("a"), Phase::Running);
+    for n in w.nodes("other") {
+        let end = w.exited("other", n, 0);
+        w.report(n, end);
+    }
+    // Its engines report, and now there is a node that has all rails.
+    let mut seen = w.seen("a", lost_on, Observed::Running);
+    seen.rails = vec![proto_model::RailBytes { rail: 0, tx_bytes: 1, rx_bytes: 1 }];
+    w.report(lost_on, seen);
+    assert_eq!(w.phase("a"), Phase::Recovering);
+    // Somebody comes between: it goes on where it was, on the rail that is left.
+    w.submit("quick", JobSpec { priority: 9, ..spec(1, 4) });
+    w.all("a", Observed::Ended);
+    assert_eq!(w.phase("a"), Phase::Reserved);
+    let placement = w.job("a").status.placement.clone().unwrap();
+    assert_eq!((placement.rails, placement.nodes[2].nics.len()), (vec![0], 1));
+    assert!(w.nodes("a").contains(&lost_on));
+    assert!(w.job("a").status.reasons[0].message.contains("without rails 1"), "{:?}", w.job("a").status);
+    w.run("a");
+    assert_eq!(w.phase("a"), Phase::Running);
+    // One that must have both waits.
+    job.rails.allow_partial = false;
+    job.gang.nodes = 4;
+    w.submit("strict", job);
+    assert_eq!(w.phase("strict"), Phase::Pending);
+}
+
+#[test]
+fn a_reserved_node_replaces_nothing() {
+    for (from, replaced) in [(600, true), (7200, false)] {
+        let mut w = World::new();
+        let start = w.now.plus(Duration::from_secs(from));
+        let mut job = replacing(3, 0, Replace::Any);
+        job.time_limit = Some(Duration::from_secs(3600));
+        w.submit("a", job);
+        w.run("a");
+        let free = (0..4).find(|n| !w.nodes("a").contains(n)).unwrap();
+        w.ok(apply(reservation("window", &[free], start)));
+        let broken = w.nodes("a")[1];
+        w.report(broken, lost(&w, "a", broken));
+        w.all("a", Observed::Ended);
+        assert_eq!(w.phase("a"), if replaced { Phase::Failed } else { Phase::Reserved }, "from {from}");
+    }
 }
 
 #[test]
