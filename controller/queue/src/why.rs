@@ -2,7 +2,7 @@
 
 use proto_model::{Eta, JobUid, QueueName, Reason, ReservationName, Timestamp};
 
-use crate::{book::Book, entry::Entry};
+use crate::{book::Book, defs::ReservationDef, entry::Entry};
 
 /// What was found of a waiting job.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -161,8 +161,11 @@ impl Cause {
                 "enough is free, but not near enough together or not on the same rails".to_owned(),
             ),
             Self::Reserved(name) => {
-                let what = book.reservations.get(name).map_or("", |def| def.reason.as_str());
-                reason(format!("the job would run into reservation '{name}' ({what})"))
+                // What it is for is told to those that it is for, and of a maintenance.
+                let told = |def: &&ReservationDef| def.maintenance || def.tenants.contains(tenant);
+                let def = book.reservations.get(name).filter(told);
+                let what = def.map_or(String::new(), |def| format!(" ({})", def.reason));
+                reason(format!("the job would run into reservation '{name}'{what}"))
                     .scope(format!("reservation/{name}"))
             }
             Self::ReservationUnknown => reason("there is no such reservation".to_owned()),

@@ -15,4 +15,5 @@ mod people;
 mod rails;
 mod rest;
 mod roles;
+mod tenants;
 mod world;

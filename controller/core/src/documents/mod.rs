@@ -154,13 +154,16 @@ impl State {
             return Err(self.no_queue(tenant, queue));
         }
         let Some(name) = &spec.reservation else { return Ok(()) };
-        let Some(reservation) = self.reservation(name) else { return Err(self.no_reservation(name)) };
+        // One that is for others only is none: neither its name nor that it is there is told.
+        let seen = |found: &Arc<Reservation>| found.maintenance || found.tenants.contains(tenant);
+        let Some(reservation) = self.reservation(name).filter(|found| seen(found)) else {
+            let names = self.base.reservations.values().filter(|found| seen(found)).map(|found| &found.name);
+            let nearest = nearest(name.as_str(), names);
+            return Err(CoreError::ReservationNotFound { reservation: name.clone(), nearest });
+        };
         let field = "spec.reservation";
         if reservation.maintenance {
             return invalid(field, format!("'{name}' is a maintenance; no job runs in it"));
-        }
-        if !reservation.tenants.contains(tenant) {
-            return invalid(field, format!("'{name}' is not for tenant '{tenant}'"));
         }
         if reservation.end() <= now {
             return invalid(field, format!("'{name}' is over"));
