@@ -95,135 +95,122 @@ impl Api {
         .await
     }
 
-    /// All jobs, page by page.
+    /// All jobs.
     pub async fn list_jobs(&self, tenant: &str, phases: &[i32]) -> Result<v1::ListJobsResponse, Error> {
-        let mut all = v1::ListJobsResponse::default();
-        for _ in 0..MAX_PAGES {
-            let request = v1::ListJobsRequest {
-                tenant: tenant.to_owned(),
-                phases: phases.to_vec(),
-                page_size: PAGE,
-                page_token: std::mem::take(&mut all.next_page_token),
-                ..v1::ListJobsRequest::default()
-            };
-            let page = repeat("list jobs", |_| {
-                let (mut client, request) = (self.jobs(), request.clone());
-                async move { client.list_jobs(request).await }
-            })
-            .await?;
-            all.jobs.extend(page.jobs);
-            (all.revision, all.next_page_token) = (page.revision, page.next_page_token);
-            if all.next_page_token.is_empty() {
-                break;
-            }
-        }
-        Ok(all)
+        self.pages_of_jobs(v1::ListJobsRequest {
+            tenant: tenant.to_owned(),
+            phases: phases.to_vec(),
+            ..v1::ListJobsRequest::default()
+        })
+        .await
     }
 
-    /// The elements of an array, page by page.
+    /// The elements of an array.
     pub async fn list_elements(&self, array: &JobRef) -> Result<v1::ListJobsResponse, Error> {
-        let mut all = v1::ListJobsResponse::default();
-        for _ in 0..MAX_PAGES {
-            let request = v1::ListJobsRequest {
-                tenant: array.tenant.clone(),
-                array: array.name.clone(),
-                page_size: PAGE,
-                page_token: std::mem::take(&mut all.next_page_token),
-                ..v1::ListJobsRequest::default()
-            };
-            let page = repeat("list jobs", |_| {
-                let (mut client, request) = (self.jobs(), request.clone());
-                async move { client.list_jobs(request).await }
-            })
-            .await?;
-            all.jobs.extend(page.jobs);
-            (all.revision, all.next_page_token) = (page.revision, page.next_page_token);
-            if all.next_page_token.is_empty() {
-                break;
-            }
-        }
-        Ok(all)
+        self.pages_of_jobs(v1::ListJobsRequest {
+            tenant: array.tenant.clone(),
+            array: array.name.clone(),
+            ..v1::ListJobsRequest::default()
+        })
+        .await
     }
 
-    /// All queues of a tenant, page by page.
+    async fn pages_of_jobs(&self, request: v1::ListJobsRequest) -> Result<v1::ListJobsResponse, Error> {
+        pages("list jobs", |page_token| {
+            let request = v1::ListJobsRequest { page_size: PAGE, page_token, ..request.clone() };
+            let mut client = self.jobs();
+            async move { client.list_jobs(request).await }
+        })
+        .await
+    }
+
+    /// All queues of a tenant.
     pub async fn list_queues(&self, tenant: &str) -> Result<v1::ListQueuesResponse, Error> {
-        let mut all = v1::ListQueuesResponse::default();
-        for _ in 0..MAX_PAGES {
-            let page_token = std::mem::take(&mut all.next_page_token);
+        pages("list queues", |page_token| {
             let request = v1::ListQueuesRequest { tenant: tenant.to_owned(), page_size: PAGE, page_token };
-            let page = repeat("list queues", |_| {
-                let (mut client, request) = (self.queues(), request.clone());
-                async move { client.list_queues(request).await }
-            })
-            .await?;
-            all.queues.extend(page.queues);
-            (all.revision, all.next_page_token) = (page.revision, page.next_page_token);
-            if all.next_page_token.is_empty() {
-                break;
-            }
-        }
-        Ok(all)
+            let mut client = self.queues();
+            async move { client.list_queues(request).await }
+        })
+        .await
     }
 
-    /// All reservations, page by page.
+    /// All reservations.
     pub async fn list_reservations(&self) -> Result<v1::ListReservationsResponse, Error> {
-        let mut all = v1::ListReservationsResponse::default();
-        for _ in 0..MAX_PAGES {
-            let page_token = std::mem::take(&mut all.next_page_token);
+        pages("list reservations", |page_token| {
+            let mut client = self.reservations();
             let request = v1::ListReservationsRequest { page_size: PAGE, page_token };
-            let page = repeat("list reservations", |_| {
-                let (mut client, request) = (self.reservations(), request.clone());
-                async move { client.list_reservations(request).await }
-            })
-            .await?;
-            all.reservations.extend(page.reservations);
-            (all.revision, all.next_page_token) = (page.revision, page.next_page_token);
-            if all.next_page_token.is_empty() {
-                break;
-            }
-        }
-        Ok(all)
+            async move { client.list_reservations(request).await }
+        })
+        .await
     }
 
-    /// All nodes, page by page.
+    /// All nodes.
     pub async fn list_nodes(&self) -> Result<v1::ListNodesResponse, Error> {
-        let mut all = v1::ListNodesResponse::default();
-        for _ in 0..MAX_PAGES {
-            let page_token = std::mem::take(&mut all.next_page_token);
-            let request = v1::ListNodesRequest { page_size: PAGE, page_token };
-            let page = repeat("list nodes", |_| {
-                let (mut client, request) = (self.nodes(), request.clone());
-                async move { client.list_nodes(request).await }
-            })
-            .await?;
-            all.nodes.extend(page.nodes);
-            (all.revision, all.next_page_token) = (page.revision, page.next_page_token);
-            if all.next_page_token.is_empty() {
-                break;
-            }
-        }
-        Ok(all)
+        pages("list nodes", |page_token| {
+            let mut client = self.nodes();
+            async move { client.list_nodes(v1::ListNodesRequest { page_size: PAGE, page_token }).await }
+        })
+        .await
     }
 
-    /// All tenants, page by page.
+    /// All tenants.
     pub async fn list_tenants(&self) -> Result<v1::ListTenantsResponse, Error> {
-        let mut all = v1::ListTenantsResponse::default();
-        for _ in 0..MAX_PAGES {
-            let page_token = std::mem::take(&mut all.next_page_token);
-            let request = v1::ListTenantsRequest { page_size: PAGE, page_token };
-            let page = repeat("list tenants", |_| {
-                let (mut client, request) = (self.tenants(), request.clone());
-                async move { client.list_tenants(request).await }
-            })
-            .await?;
-            all.tenants.extend(page.tenants);
-            (all.revision, all.next_page_token) = (page.revision, page.next_page_token);
-            if all.next_page_token.is_empty() {
-                break;
+        pages("list tenants", |page_token| {
+            let mut client = self.tenants();
+            async move { client.list_tenants(v1::ListTenantsRequest { page_size: PAGE, page_token }).await }
+        })
+        .await
+    }
+}
+
+/// One page of a list.
+trait Page: Default {
+    /// Whence the next one is asked for; empty behind the last.
+    fn token(&mut self) -> &mut String;
+
+    /// Takes over the rows of the page behind it, and where that ended.
+    fn append(&mut self, next: Self);
+}
+
+macro_rules! page {
+    ($($type:ident: $rows:ident),*) => {$(
+        impl Page for v1::$type {
+            fn token(&mut self) -> &mut String {
+                &mut self.next_page_token
+            }
+
+            fn append(&mut self, next: Self) {
+                self.$rows.extend(next.$rows);
+                (self.revision, self.next_page_token) = (next.revision, next.next_page_token);
             }
         }
-        Ok(all)
+    )*};
+}
+
+page!(
+    ListJobsResponse: jobs,
+    ListQueuesResponse: queues,
+    ListReservationsResponse: reservations,
+    ListNodesResponse: nodes,
+    ListTenantsResponse: tenants
+);
+
+/// A whole list, page by page; `ask` asks for the page at a token.
+async fn pages<P, F, Fut>(doing: &str, ask: F) -> Result<P, Error>
+where
+    P: Page,
+    F: Fn(String) -> Fut,
+    Fut: Future<Output = Result<Response<P>, Status>>,
+{
+    let mut all = P::default();
+    for _ in 0..MAX_PAGES {
+        let token = std::mem::take(all.token());
+        all.append(repeat(doing, |_| ask(token.clone())).await?);
+        if all.token().is_empty() {
+            break;
+        }
     }
+    Ok(all)
 }
 
 /// `sweep[3,7-9]` is the array and the elements that are meant; without brackets all of it.

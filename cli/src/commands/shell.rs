@@ -9,7 +9,35 @@ use crate::{args::Cli, error::Error, output::print_bytes};
 /// The command that names what can be drained; quiet and quick where there is no cluster.
 const NAMES: &str = "railctl --request-timeout 2s rail ls -o name 2>/dev/null";
 
-/// A completion script on standard output. What a cluster has (rails, leaves, what is drained) is asked of it.
+/// What a cluster has: how it is listed, and behind which words one is named.
+const KINDS: [(&str, &[&str]); 5] = [
+    ("jobs", &["get jobs", "describe job", "explain job", "delete job", "logs", "cancel"]),
+    ("queues", &["get queues", "describe queue", "delete queue"]),
+    ("reservations", &["get reservations", "describe reservation", "delete reservation"]),
+    ("nodes", &["get nodes", "describe node", "delete node"]),
+    ("tenants", &["get tenants", "describe tenant", "delete tenant"]),
+];
+
+/// The command that names those of a kind; without what comes before their names.
+fn listing(kind: &str) -> String {
+    format!("railctl --request-timeout 2s get {kind} -o name 2>/dev/null | sed 's|.*/||'")
+}
+
+/// Lines of a `case` over the words so far: the names of what is meant become the value of `names`.
+fn cases(words: &str, split: impl Fn(&str) -> String) -> String {
+    let case = |(kind, behind): &(&str, &[&str])| {
+        let patterns: Vec<String> = behind.iter().map(|words| format!("*\" {words} \"*")).collect();
+        format!(
+            "        {})\n            names={}\n            ;;\n",
+            patterns.join("|"),
+            split(&listing(kind))
+        )
+    };
+    let cases: String = KINDS.iter().map(case).collect();
+    format!("    case {words} in\n{cases}    esac\n")
+}
+
+/// A completion script on standard output. What a cluster has (jobs, queues, rails, what is drained) is asked of it.
 pub fn completion(shell: clap_complete::Shell) -> Result<(), Error> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "railctl", &mut script);
@@ -21,12 +49,18 @@ pub fn completion(shell: clap_complete::Shell) -> Result<(), Error> {
 fn with_rails(shell: clap_complete::Shell, script: &str) -> String {
     use clap_complete::Shell;
     match shell {
-        Shell::Bash => format!("{script}\n{}", BASH.replace("NAMES", NAMES)),
-        Shell::Fish => format!("{script}{}", FISH.replace("NAMES", NAMES)),
+        Shell::Bash => {
+            let cases = cases("\" ${COMP_WORDS[*]:1:COMP_CWORD-1} \"", |list| format!("\"$({list})\""));
+            format!("{script}\n{}", BASH.replace("NAMES", NAMES).replace("CASES", &cases))
+        }
+        Shell::Fish => format!("{script}{}{}", FISH.replace("NAMES", NAMES), fish()),
         Shell::Zsh => {
             let taken = |line: &str| match line.split_once(":target -- ").or(line.split_once("::target -- "))
             {
                 Some(_) => line.replace(":_default'", ":_railctl_rails'"),
+                None if NAMED.iter().any(|begin| line.starts_with(begin)) => {
+                    line.replace(":_default'", ":_railctl_names'")
+                }
                 None => line.to_owned(),
             };
             let lines: Vec<String> = script.lines().map(taken).collect();
@@ -34,7 +68,10 @@ fn with_rails(shell: clap_complete::Shell, script: &str) -> String {
             // Functions come before the lines that register the script.
             match body.split_once("if [ \"$funcstack[1]\"") {
                 Some((functions, rest)) => {
-                    format!("{functions}{}if [ \"$funcstack[1]\"{rest}\n", ZSH.replace("NAMES", NAMES))
+                    let cases =
+                        cases("\" ${words[1,CURRENT-1]} \"", |list| format!("(${{(f)\"$({list})\"}})"));
+                    let ours = ZSH.replace("NAMES", NAMES).replace("CASES", &cases);
+                    format!("{functions}{ours}if [ \"$funcstack[1]\"{rest}\n")
                 }
                 None => script.to_owned(),
             }
@@ -43,9 +80,28 @@ fn with_rails(shell: clap_complete::Shell, script: &str) -> String {
     }
 }
 
+/// Lines of the script for zsh behind which something is named that a cluster has.
+const NAMED: [&str; 4] = ["':job -- ", "'::name -- ", "'*::names -- Names", "':name -- Its name"];
+
+fn fish() -> String {
+    let line = |(kind, behind): &(&str, &[&str])| {
+        let list = listing(kind);
+        let of = |words: &&str| {
+            let seen: Vec<String> =
+                words.split(' ').map(|word| format!("__fish_seen_subcommand_from {word}")).collect();
+            format!("complete -c railctl -n \"{}\" -f -a \"({list})\"\n", seen.join("; and "))
+        };
+        behind.iter().map(of).collect::<String>()
+    };
+    KINDS.iter().map(line).collect()
+}
+
 const BASH: &str = r#"_railctl_rails() {
     _railctl "$@"
-    local cur="${COMP_WORDS[COMP_CWORD]}"
+    local cur="${COMP_WORDS[COMP_CWORD]}" names=""
+CASES    if [[ -n "${names}" && "${cur}" != -* ]]; then
+        COMPREPLY=( $(compgen -W "${names}" -- "${cur}") )
+    fi
     case " ${COMP_WORDS[*]:1:COMP_CWORD-1} " in
         *" rail drain "*|*" rail undrain "*|*" rail ls "*)
             if [[ "${cur}" != -* ]]; then
@@ -61,6 +117,11 @@ const ZSH: &str = r#"_railctl_rails() {
     local names
     names=(${(f)"$(NAMES)"})
     compadd -a names
+}
+
+_railctl_names() {
+    local -a names
+CASES    (( ${#names} )) && compadd -a names || _default
 }
 
 "#;
@@ -112,6 +173,17 @@ mod tests {
             assert_eq!(script.matches(NAMES).count(), times, "{shell}");
             assert!(script.contains(begin), "{shell}");
         }
+        for (shell, begin) in [
+            (Shell::Bash, "*\" get queues \"*"),
+            (Shell::Zsh, "*\" describe reservation \"*"),
+            (Shell::Fish, "__fish_seen_subcommand_from cancel"),
+        ] {
+            let script = script(shell);
+            let lists = ["jobs", "queues", "reservations", "nodes", "tenants"].map(listing);
+            assert!(lists.iter().all(|list| script.contains(list)) && script.contains(begin), "{shell}");
+        }
+        // The jobs of explain, logs and cancel, and what get, describe and delete are told.
+        assert!(script(Shell::Zsh).matches(":_railctl_names'").count() >= 5);
         // One argument each of ls, its alias list, drain and undrain.
         assert_eq!(script(Shell::Zsh).matches(":_railctl_rails'").count(), 4);
     }
