@@ -95,17 +95,25 @@ pub struct Run {
     /// when a job of the same priority does; `never`: only a higher priority makes it yield.
     #[arg(long, env = "RAIL_CONTROLLER_RESIZE_AFTER", default_value = "30m", value_parser = duration_or_never)]
     pub resize_after: Wait,
+    /// Large jobs have a head start: among jobs of the same priority and share one goes as if it had been submitted
+    /// earlier, by this for every doubling of its GPUs; `none`: only age counts.
+    #[arg(long, env = "RAIL_CONTROLLER_HEAD_START", default_value = "none", value_parser = duration_or_none)]
+    pub head_start: Wait,
     /// Logs.
     #[command(flatten)]
     pub logs: Logs,
 }
 
-/// A time that may be infinite.
+/// A time, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wait(pub Option<Duration>);
 
 fn duration_or_never(text: &str) -> Result<Wait, String> {
     if text == "never" { Ok(Wait(None)) } else { duration(text).map(|time| Wait(Some(time))) }
+}
+
+fn duration_or_none(text: &str) -> Result<Wait, String> {
+    if text == "none" { Ok(Wait(None)) } else { duration(text).map(|time| Wait(Some(time))) }
 }
 
 fn listen(text: &str) -> Result<Listen, String> {
@@ -158,11 +166,14 @@ mod tests {
             "500ms",
             "--resize-after",
             "never",
+            "--head-start",
+            "720m",
         ]);
         let Command::Run(run) = args.unwrap().command else { panic!("not run") };
         assert_eq!(run.listen.len(), 2);
         assert_eq!(run.heartbeat_limit, Duration::from_millis(500));
         assert_eq!(run.resize_after, Wait(None));
+        assert_eq!(run.head_start, Wait(Some(Duration::from_secs(12 * 3600))));
         for bad in ["", "s", "1", "1h", "0s", "-1s", "99999999999999999999s"] {
             assert!(duration(bad).is_err(), "{bad}");
         }

@@ -138,6 +138,7 @@ async fn lead(
     options.config.heartbeat_interval = run.heartbeat_interval;
     options.config.heartbeat_limit = run.heartbeat_limit;
     options.config.resize_after = run.resize_after.0;
+    options.config.head_start = run.head_start.0.unwrap_or_default();
     let (handle, running) = controller_reconciler::start(store, options, LoopMetrics::new(metrics)).await?;
     if controller_reconciler::bootstrap(&handle, VERSION).await? {
         tracing::info!(

@@ -104,9 +104,13 @@ pub struct Simulate {
     /// Where gangs that fit into one pod ask to lie; other schedulers than ours cannot be asked
     #[arg(long, value_enum, default_value_t)]
     pub within: WithinArg,
-    /// Jobs of so many GPUs and more ask for a higher priority; other schedulers than ours know none
-    #[arg(long, value_name = "GPUS")]
-    pub large_first: Option<u32>,
+    /// Large jobs have a head start in our queue: a job goes as if it had been submitted earlier, by this for every
+    /// doubling of its GPUs
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub head_start: Option<Duration>,
+    /// The same for EASY, which Slurm does by the weight of a job's size
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub easy_head_start: Option<Duration>,
     /// End with 2 if a row of the trace cannot be used
     #[arg(long)]
     pub strict: bool,

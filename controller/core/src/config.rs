@@ -27,6 +27,8 @@ pub struct Config {
     /// An elastic job that has run for so long may be stopped to go on with another size; `None`: only to make room for a
     /// job of higher priority.
     pub resize_after: Option<Duration>,
+    /// Large jobs go as if they had been submitted earlier, by this for every doubling of their GPUs.
+    pub head_start: Duration,
     /// Most jobs that wait, over all tenants.
     pub max_queued: usize,
     /// Most job records, ended ones included.
@@ -82,6 +84,7 @@ impl Default for Config {
             requeue_backoff_max: Duration::from_secs(60),
             token_lifetime_max: Duration::from_secs(600),
             resize_after: Some(Duration::from_secs(1800)),
+            head_start: Duration::ZERO,
             max_queued: 200_000,
             max_jobs: 1_000_000,
             tenant_jobs: 100_000,

@@ -9,6 +9,9 @@ use proto_model::{Eta, JobId, JobUid, ReservationNodes, Timestamp};
 
 use crate::state::{JobEntry, State};
 
+/// So many jobs may wait for each question to be answered by a forecast of its own.
+pub(crate) const FORETOLD: usize = 4096;
+
 /// A job that holds what another one waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holding {
@@ -69,6 +72,18 @@ impl State {
             relaxations: found.relaxations,
             eta,
         }
+    }
+
+    /// When a waiting job will probably start. Of a very long queue what the last look at it said, since a forecast looks at
+    /// all jobs and the controller does nothing else meanwhile.
+    pub(crate) fn foretold(&self, uid: JobUid, now: Timestamp) -> Option<Eta> {
+        let known = self.index.book.eta(uid);
+        if self.index.book.waiting() > FORETOLD && known.is_some() {
+            return known;
+        }
+        let (mut book, mut snapshot) = (self.index.book.clone(), self.index.snapshot.clone());
+        book.forecast(&mut snapshot, &mut Placer::default(), now);
+        book.eta(uid)
     }
 
     /// Nodes by the jobs that hold something there.

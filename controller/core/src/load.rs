@@ -32,7 +32,8 @@ impl State {
     /// # Errors
     /// [`LoadError`] names every inconsistency of the store.
     pub fn load(config: Config, epoch: u64, now: Timestamp, stored: Stored) -> Result<Self, LoadError> {
-        let policy = Policy { grow_after: config.resize_after, ..Policy::default() };
+        let (grow_after, head_start) = (config.resize_after, config.head_start);
+        let policy = Policy { grow_after, head_start, ..Policy::default() };
         let mut state = Self {
             config,
             epoch,
@@ -154,7 +155,9 @@ impl State {
 }
 
 impl State {
-    /// What ended jobs used and how long they ran, in the order of their ends.
+    /// What ended jobs used and how long they ran, in the order of their ends. Nothing else is stored of that: what a
+    /// tenant used by jobs whose records it has deleted counts until the controller starts again, and not after; so does
+    /// what a job used by tries before its last one.
     fn remember_ended(&mut self) {
         let mut past: Vec<Past> = self.base.jobs.values().filter_map(past_of).collect();
         past.sort_by_key(|past| (past.ended, past.uid));
@@ -199,6 +202,8 @@ fn past_of(entry: &JobEntry) -> Option<Past> {
         queue: job.spec.queue.clone(),
         gpus: places.map(|place| place.gpus.len() as u64).sum(),
         nodes: u32::try_from(placement.nodes.len()).unwrap_or(u32::MAX),
+        priority: job.spec.priority,
+        submitted: status.submitted,
         started,
         ended,
         estimate: job.spec.expected.or(job.spec.time_limit),

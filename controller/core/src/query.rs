@@ -311,7 +311,7 @@ impl State {
         explanation.reasons = infeasible;
         if !explanation.infeasible {
             explanation.reasons = self.waits(&self.index.book, entry, now).reasons;
-            explanation.detail = Some(self.detail(entry, self.index.book.eta(entry.job.uid), now));
+            explanation.detail = Some(self.detail(entry, self.foretold(entry.job.uid, now), now));
         }
         Ok(explanation)
     }

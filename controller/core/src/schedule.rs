@@ -123,6 +123,7 @@ impl Step<'_> {
         if !wrong.is_empty() {
             // Never seen; if it ever is, the job waits and says so rather than run wrongly.
             let message = format!("the checker refused the placement: {}", wrong.join("; "));
+            self.state.index.book.refuse(uid, message.clone(), self.now);
             let reason = Reason::new("PlacementRefused", message).count(wrong.len());
             self.wait(uid, vec![reason]);
             return false;

@@ -15,6 +15,7 @@ use crate::{
     depend::Hold,
     error::CoreError,
     event::{Naming, Reply, Submit},
+    explain::FORETOLD,
     records::RequestRecord,
     state::{JobEntry, State, Tally},
     step::Step,
@@ -332,6 +333,10 @@ impl State {
             Some(placement) => Decision::Place(Box::new(placement)),
             None => Decision::Wait(self.waits(&book, &entry, now)),
         };
+        let waits = matches!(decision, Decision::Wait(_)) && book.waiting() <= FORETOLD;
+        if waits {
+            book.forecast(&mut snapshot, &mut Placer::default(), now);
+        }
         Ok(Planned { decision, eta: book.eta(uid), victims, entry: Some(entry) })
     }
 }

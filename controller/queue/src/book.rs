@@ -15,7 +15,7 @@ use crate::{
     ground::Ground,
     ledger::{Ledger, Past},
     private::Privates,
-    why::Why,
+    why::{Cause, Why},
 };
 
 /// Waiting jobs that stand in one row: by age.
@@ -40,6 +40,10 @@ pub struct Book {
     // Indices.
     pub(crate) waiting: BTreeMap<Lane, BTreeMap<(Timestamp, JobUid), Arc<Entry>>>,
     pub(crate) running: BTreeMap<JobUid, Arc<Entry>>,
+    /// How many waiting jobs need so many GPUs on so many nodes, spares too, at the least.
+    pub(crate) shapes: BTreeMap<(u32, u32), u32>,
+    /// Waiting jobs that are not to start before a time.
+    pub(crate) begins: BTreeSet<(Timestamp, JobUid)>,
     /// Jobs that are being ended, by the time at which what they hold is free.
     pub(crate) ending: BTreeSet<(Timestamp, JobUid)>,
     /// How many running jobs give way to those of a priority above this one.
@@ -86,6 +90,8 @@ impl PartialEq for Book {
             && self.marks == other.marks
             && self.waiting == other.waiting
             && self.running == other.running
+            && self.shapes == other.shapes
+            && self.begins == other.begins
             && self.sums == other.sums
             && self.ending == other.ending
             && self.yielding == other.yielding
@@ -106,18 +112,27 @@ impl Book {
         &self.policy
     }
 
+    /// Who waits beside whom, by age less the head start of its size: the earlier, the sooner its turn. All are moved
+    /// back by what the largest job would be ahead, so that none stands before time began.
+    pub(crate) fn turn_of(&self, entry: &Entry) -> Timestamp {
+        const DOUBLINGS: u32 = 24;
+        let doublings = entry.gpus(entry.need.nodes).max(1).ilog2().min(DOUBLINGS);
+        entry.submitted.plus(self.policy.head_start.saturating_mul(DOUBLINGS - doublings))
+    }
+
     /// A job comes, changes or goes.
     pub fn set_job(&mut self, uid: JobUid, entry: Option<Arc<Entry>>) {
         if let Some(old) = self.jobs.remove(&uid) {
             match &old.state {
                 State::Waiting => {
-                    let lane = lane(&old);
+                    let (lane, turn) = (lane(&old), self.turn_of(&old));
                     if let Some(row) = self.waiting.get_mut(&lane) {
-                        row.remove(&(old.submitted, uid));
+                        row.remove(&(turn, uid));
                         if row.is_empty() {
                             self.waiting.remove(&lane);
                         }
                     }
+                    self.unask(&old);
                 }
                 State::Running(run) => {
                     self.running.remove(&uid);
@@ -129,8 +144,11 @@ impl Book {
         if let Some(entry) = entry {
             match &entry.state {
                 State::Waiting => {
+                    let turn = self.turn_of(&entry);
                     let row = self.waiting.entry(lane(&entry)).or_default();
-                    row.insert((entry.submitted, uid), Arc::clone(&entry));
+                    row.insert((turn, uid), Arc::clone(&entry));
+                    *self.shapes.entry(shape(&entry)).or_default() += 1;
+                    self.begins.extend(entry.not_before.map(|time| (time, uid)));
                 }
                 State::Running(run) => {
                     self.running.insert(uid, Arc::clone(&entry));
@@ -144,6 +162,19 @@ impl Book {
         }
         if !self.marks.privates.is_empty() {
             self.cache.touched.insert(uid);
+        }
+    }
+
+    fn unask(&mut self, entry: &Entry) {
+        let shape = shape(entry);
+        if let Some(count) = self.shapes.get_mut(&shape) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.shapes.remove(&shape);
+            }
+        }
+        if let Some(time) = entry.not_before {
+            self.begins.remove(&(time, entry.uid));
         }
     }
 
@@ -269,6 +300,12 @@ impl Book {
         self.cache.seen.get(&uid)
     }
 
+    /// The job was to start, and is not, because its placement is wrong: that is why it waits, until it is looked at again.
+    pub fn refuse(&mut self, uid: JobUid, message: String, now: Timestamp) {
+        let causes = vec![Cause::Refused(message)];
+        self.cache.seen.insert(uid, Why { causes, looked: now, ..Why::default() });
+    }
+
     /// Why a job waits, as of the last look at it: every cause that is not about single nodes.
     #[must_use]
     pub fn why(&self, uid: JobUid) -> Vec<Reason> {
@@ -344,25 +381,6 @@ impl Book {
         known.or_else(learned).unwrap_or(self.policy.unknown)
     }
 
-    /// The same, as far as its tenant's estimates have come true of late; for forecasts, not for decisions.
-    pub(crate) fn predicted(&self, entry: &Entry) -> std::time::Duration {
-        let length = self.length(entry);
-        if entry.expected.is_none() && entry.limit.is_none() {
-            return length;
-        }
-        let [_, middle, _] = self.marks.ledger.error(&entry.id.tenant);
-        length.checked_mul(middle).map_or(length, |length| length / 1000)
-    }
-
-    /// The same of a running job's end.
-    pub(crate) fn predicted_end(&self, entry: &Entry, now: Timestamp) -> Timestamp {
-        let latest = self.end(entry, now);
-        let Some(run) = entry.run().filter(|run| run.ending.is_none()) else { return latest };
-        let end = run.started.plus(self.predicted(entry));
-        let longer = now.plus((now.since(run.started) / 2).max(self.policy.step));
-        if end > now { end } else { longer.min(latest) }
-    }
-
     /// When a running job will probably have given back what it holds. Who runs longer than was thought is given half
     /// as long again.
     pub(crate) fn end(&self, entry: &Entry, now: Timestamp) -> Timestamp {
@@ -373,6 +391,11 @@ impl Book {
         let end = run.started.plus(self.length(entry));
         if end > now { end } else { now.plus((now.since(run.started) / 2).max(self.policy.step)) }
     }
+}
+
+/// The GPUs that a job needs on each node, and the nodes that it needs with its spares.
+fn shape(entry: &Entry) -> (u32, u32) {
+    (entry.need.gpus, entry.min_nodes.saturating_add(entry.need.spares))
 }
 
 /// The priority above which others may take of what a running job holds: all of it, or the nodes beyond its least.

@@ -124,6 +124,10 @@ impl ReservationDef {
 pub struct Policy {
     /// Tenants that used less of late go first among jobs of equal priority; false: only age counts.
     pub fair_share: bool,
+    /// Large jobs have a head start: among jobs of equal priority and share a job goes as if it had been submitted
+    /// earlier, by this for every doubling of its GPUs. So a small job lets pass only those larger ones that came at
+    /// most this times the doublings between the two after it: nobody starves. Zero: only age counts.
+    pub head_start: Duration,
     /// Use counts half after this time.
     pub half_life: Duration,
     /// The width of the first steps of the plan; further ahead they are wider, at most a thirty-second of the way.
@@ -145,6 +149,7 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             fair_share: true,
+            head_start: Duration::ZERO,
             half_life: Duration::from_secs(7 * 24 * 3600),
             step: Duration::from_secs(10),
             unknown: Duration::from_secs(3600),

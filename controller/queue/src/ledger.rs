@@ -1,6 +1,10 @@
 //! What is remembered of jobs that have ended: how long they ran, for plans, and what they used, for fair shares.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use proto_model::{JobId, JobUid, QueueName, TenantName, Timestamp};
 
@@ -10,7 +14,13 @@ use crate::{defs::Policy, entry::Entry};
 const KEPT: usize = 32;
 
 /// Jobs whose estimates are compared with what came.
-const RATIOS: usize = 64;
+const RATIOS: usize = 128;
+
+/// Fewer of them say nothing.
+const FEW: usize = 8;
+
+/// Jobs that have ended of which it is kept when they came.
+const ARRIVALS: usize = 1024;
 
 /// Periods of a half-life in which use is added up.
 const PERIODS: u64 = 16;
@@ -31,6 +41,10 @@ pub struct Past {
     pub gpus: u64,
     /// Nodes that it held.
     pub nodes: u32,
+    /// Its priority.
+    pub priority: i32,
+    /// When it came.
+    pub submitted: Timestamp,
     /// Since when.
     pub started: Timestamp,
     /// Until when.
@@ -52,6 +66,8 @@ impl Past {
             queue: entry.queue.clone(),
             gpus: run.gpus(),
             nodes: entry.nodes_held(),
+            priority: entry.priority,
+            submitted: entry.submitted,
             started: run.started,
             ended,
             estimate: entry.expected.or(entry.limit),
@@ -68,8 +84,12 @@ type Periods = Arc<BTreeMap<u64, u64>>;
 pub struct Ledger {
     /// Per tenant and size (a power of two of GPUs), in the order of their ends.
     lengths: BTreeMap<(TenantName, u32), Arc<Recent<Duration>>>,
-    /// Per tenant what came, in thousandths of what was estimated.
-    ratios: BTreeMap<TenantName, Arc<Recent<u32>>>,
+    /// What came, in thousandths of what was estimated: per tenant and size, per tenant, and of all.
+    ratios: BTreeMap<(Option<TenantName>, Option<u32>), Arc<Ratios>>,
+    /// The last jobs that have ended, in the order of their ends.
+    gone: Arc<VecDeque<Arc<Past>>>,
+    /// Of jobs that came before this some are forgotten.
+    known: Timestamp,
     /// Per tenant and queue GPU-milliseconds by period.
     used: BTreeMap<(TenantName, Option<QueueName>), Periods>,
 }
@@ -97,6 +117,32 @@ impl<T: Copy + Ord + Default> Recent<T> {
     }
 }
 
+/// The last ratios, also in their order; a low one, the mean, a high one.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Ratios {
+    values: VecDeque<u32>,
+    sorted: Vec<u32>,
+    parts: [u32; 3],
+}
+
+impl Ratios {
+    fn push(&mut self, value: u32) {
+        if self.values.len() >= RATIOS {
+            self.values.pop_front();
+        }
+        self.values.push_back(value);
+        self.sorted = self.values.iter().copied().collect();
+        self.sorted.sort_unstable();
+        let tenth = |tenth: usize| self.sorted[(self.sorted.len() - 1) * tenth / 10];
+        self.parts = [tenth(1), mean(&self.sorted), tenth(9)];
+    }
+}
+
+fn mean(values: &[u32]) -> u32 {
+    let sum: u64 = values.iter().map(|value| u64::from(*value)).sum();
+    u32::try_from(sum / (values.len() as u64).max(1)).unwrap_or(u32::MAX)
+}
+
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -120,9 +166,43 @@ impl Ledger {
             if let Some(estimate) = past.estimate.filter(|estimate| !estimate.is_zero()) {
                 let ratio = millis(length).saturating_mul(1000) / millis(estimate).max(1);
                 let ratio = u32::try_from(ratio.min(4000)).unwrap_or(4000);
-                Arc::make_mut(self.ratios.entry(tenant.clone()).or_default()).push(ratio, RATIOS);
+                let size = size(past.gpus);
+                for key in [(Some(tenant), Some(size)), (Some(tenant), None), (None, None)] {
+                    let ratios = self.ratios.entry((key.0.cloned(), key.1)).or_default();
+                    Arc::make_mut(ratios).push(ratio);
+                }
             }
         }
+        let gone = Arc::make_mut(&mut self.gone);
+        gone.push_back(Arc::new(past.clone()));
+        if gone.len() > ARRIVALS
+            && let Some(oldest) = gone.pop_front()
+        {
+            self.known = self.known.max(oldest.submitted);
+        }
+    }
+
+    /// Since when all arrivals are known, and the last tries of jobs that have ended.
+    pub(crate) fn arrivals(&self) -> (Timestamp, impl Iterator<Item = &Past>) {
+        (self.known, self.gone.iter().map(Arc::as_ref))
+    }
+
+    /// Of jobs of this tenant and size, of the tenant's, or of all: the nearest of which there are enough.
+    fn ratios(&self, tenant: &TenantName, gpus: u64) -> Option<&Ratios> {
+        let keys = [(Some(tenant.clone()), Some(size(gpus))), (Some(tenant.clone()), None), (None, None)];
+        let least = [4 * FEW, FEW, FEW];
+        let known = keys.iter().zip(least).filter_map(|(key, least)| Some((self.ratios.get(key)?, least)));
+        known
+            .filter(|(ratios, least)| ratios.values.len() >= *least)
+            .map(|(ratios, _)| ratios.as_ref())
+            .next()
+    }
+
+    /// The mean, in thousandths of the estimate, of what those took that took longer than this. `None`: there were none.
+    pub(crate) fn later_than(&self, tenant: &TenantName, gpus: u64, part: u32) -> Option<u32> {
+        let Some(ratios) = self.ratios(tenant, gpus) else { return Some(1000) };
+        let later = &ratios.sorted[ratios.sorted.partition_point(|value| *value <= part)..];
+        (!later.is_empty()).then(|| mean(later))
     }
 
     /// The median length of a tenant's last jobs of this size; of any size if there was none.
@@ -134,12 +214,19 @@ impl Ledger {
         near.filter_map(of).next().map(|lengths| lengths.parts[1])
     }
 
-    /// What a tenant's estimates turned out to be, as thousandths of them: a low, the middle and a high one. Where
-    /// nothing is known: half, all and one and a half.
+    /// One of what those took that took longer than this: which, `dice` says. `None`: there were none.
+    pub(crate) fn draw(&self, tenant: &TenantName, gpus: u64, part: u32, dice: u64) -> Option<u32> {
+        let Some(ratios) = self.ratios(tenant, gpus) else { return Some(1000) };
+        let later = &ratios.sorted[ratios.sorted.partition_point(|value| *value <= part)..];
+        let at = dice.checked_rem(later.len() as u64)?;
+        later.get(usize::try_from(at).ok()?).copied()
+    }
+
+    /// What estimates turned out to be for a tenant's jobs of this size, as thousandths of them: a low one, the mean and a
+    /// high one. Where nothing is known: half, all and one and a half.
     #[must_use]
-    pub fn error(&self, tenant: &TenantName) -> [u32; 3] {
-        let known = self.ratios.get(tenant).filter(|ratios| ratios.values.len() >= 4);
-        known.map_or([500, 1000, 1500], |ratios| ratios.parts)
+    pub fn error(&self, tenant: &TenantName, gpus: u64) -> [u32; 3] {
+        self.ratios(tenant, gpus).map_or([500, 1000, 1500], |ratios| ratios.parts)
     }
 
     /// GPU-seconds that a tenant or one of its queues has used, by jobs that have ended; older use counts less.

@@ -16,12 +16,16 @@ mod book;
 pub mod check;
 mod defs;
 mod entry;
+mod forecast;
+mod foresee;
 mod grid;
 mod ground;
 mod ledger;
 mod order;
 mod pass;
 mod plan;
+#[cfg(test)]
+mod plant;
 mod preempt;
 mod private;
 mod reserve;

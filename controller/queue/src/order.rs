@@ -1,4 +1,4 @@
-//! The order in which waiting jobs are looked at: priority, then fair shares, then age.
+//! The order in which waiting jobs are looked at: priority, then fair shares, then age with the head start of size.
 
 use std::{
     cmp::Reverse,
@@ -168,7 +168,7 @@ impl<'a> Order<'a> {
                 } else {
                     row.queue.map_or((true, 0.0), |at| self.shares[at].key())
                 };
-                let key = (share, behind, own, entry.submitted, entry.uid);
+                let key = (share, behind, own, book.turn_of(entry), entry.uid);
                 let less = best.as_ref().is_none_or(|(_, best)| {
                     key.0
                         .total_cmp(&best.0)

@@ -13,6 +13,7 @@ use crate::{
     book::Book,
     defs::{Act, Budget},
     entry::Entry,
+    foresee::Foresight,
     ground::Ground,
     plan::{Plan, Wish},
     private::Privates,
@@ -49,17 +50,7 @@ impl Book {
         self.look(snapshot, placer, now, Budget::ALL, Look::Uncut)
     }
 
-    /// Only looks: when every waiting job will probably start, and why it waits. What a pass would do is not done.
-    pub fn forecast(&mut self, snapshot: &mut Snapshot, placer: &mut Placer, now: Timestamp) -> Vec<Act> {
-        let marks = self.marks.clone();
-        self.find_nodes(snapshot);
-        self.keep_guarantees(snapshot, now);
-        let acts = self.look(snapshot, placer, now, Budget::ALL, Look::Forecast);
-        self.restore(marks);
-        acts
-    }
-
-    fn look(
+    pub(crate) fn look(
         &mut self,
         snapshot: &mut Snapshot,
         placer: &mut Placer,
@@ -69,26 +60,31 @@ impl Book {
     ) -> Vec<Act> {
         let mut ground = std::mem::take(&mut self.cache.ground);
         Ground::update(&mut ground, snapshot);
-        let turn = Turn::new(self, &mut ground, snapshot.topology().rails(), now, budget);
-        let idle = turn.is_idle(self) && self.marks.privates.is_empty();
-        let found = if look == Look::Event && idle {
-            // Nobody can start or make room: nothing needs to be planned.
-            Found { privates: self.marks.privates.clone(), ..Found::default() }.waking(self, &turn.list, now)
-        } else {
+        let rails = snapshot.topology().rails();
+        let stuck = look == Look::Event && self.is_stuck(&ground);
+        let turn = (!stuck).then(|| Turn::new(self, &mut ground, rails, now, budget));
+        let turn = turn.filter(|turn| look != Look::Event || !turn.is_idle(self));
+        // Where nobody can start or make room nothing needs to be planned.
+        let found = if let Some(turn) = turn {
+            let fore = || Foresight::new(self, &ground, rails, &turn.list, now).starts(now);
+            let foreseen = if look == Look::Forecast { fore() } else { BTreeMap::new() };
             let mut pass = Pass::new(self, &ground, snapshot, placer, now, budget, look);
+            pass.foreseen = foreseen;
             pass.run(turn);
             pass.finish()
+        } else {
+            Found { privates: self.marks.privates.clone(), ..Found::default() }
         };
         let Found { acts, seen, next, privates } = found;
         self.cache.ground = ground;
         self.marks.privates = privates;
-        self.cache.next = next;
+        self.cache.next = next.into_iter().chain(self.next_time(now)).min();
         self.cache.seen.extend(seen);
         acts
     }
 
     /// The numbers of the nodes on which jobs run.
-    fn find_nodes(&mut self, snapshot: &Snapshot) {
+    pub(crate) fn find_nodes(&mut self, snapshot: &Snapshot) {
         let topology = snapshot.topology();
         let cluster = (topology.len(), topology.slots());
         if self.cache.cluster != cluster {
@@ -135,6 +131,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) now: Timestamp,
     budget: Budget,
     look: Look,
+    /// Starts that are likelier than those of the plan.
+    foreseen: BTreeMap<JobUid, [Timestamp; 3]>,
     pub(crate) kept: Kept<'a>,
     pub(crate) ground: &'a Ground,
     pub(crate) plan: Plan,
@@ -187,6 +185,7 @@ impl<'a> Pass<'a> {
             now,
             budget,
             look,
+            foreseen: BTreeMap::new(),
             kept,
             ground,
             plan,
@@ -230,9 +229,6 @@ impl<'a> Pass<'a> {
                 self.seen.push((entry.uid, why));
             }
         }
-        let rest = turn.list.iter().skip(ahead).filter_map(|entry| entry.not_before).min();
-        rest.into_iter().for_each(|time| self.wake(time));
-        self.wake_for_reservations();
         if let Some(time) = book.marks.privates.next_event() {
             self.wake(time);
         }
@@ -247,12 +243,6 @@ impl<'a> Pass<'a> {
         if time > self.now {
             self.next = Some(self.next.map_or(time, |next| next.min(time)));
         }
-    }
-
-    fn wake_for_reservations(&mut self) {
-        let times: Vec<Timestamp> =
-            self.kept.rows.values().flat_map(|(def, _)| [def.start, def.end()]).collect();
-        times.into_iter().for_each(|time| self.wake(time));
     }
 
     /// One job. True if it starts.
@@ -337,15 +327,13 @@ impl<'a> Pass<'a> {
     }
 
     pub(crate) fn eta(&self, entry: &Entry, start: Timestamp) -> Eta {
-        let wait = start.since(self.now);
-        let [low, middle, high] = self.book.marks.ledger.error(&entry.id.tenant);
-        // A forecast has reckoned with the middle one already.
-        let whole = if self.look != Look::Forecast { 1000 } else { middle.max(1) };
-        let at = |part: u32| {
-            let ahead = wait.as_millis() * u128::from(part) / u128::from(whole);
-            Timestamp(self.now.0.saturating_add(u64::try_from(ahead).unwrap_or(u64::MAX)))
-        };
-        Eta { start: at(middle), earliest: at(low.min(middle)), latest: at(high.max(middle)) }
+        if let Some([earliest, start, latest]) = self.foreseen.get(&entry.uid).copied()
+            && earliest < latest
+        {
+            return Eta { start, earliest, latest };
+        }
+        let start = self.foreseen.get(&entry.uid).map_or(start, |[_, start, _]| *start);
+        self.book.band(entry, start, self.now, self.look == Look::Forecast)
     }
 
     /// A job that is held: it could start when those that it waits for have come so far.
@@ -380,7 +368,7 @@ impl<'a> Pass<'a> {
             within: entry.need.within,
             quotas: Vec::new(),
             length: if self.look == Look::Forecast {
-                self.book.predicted(entry)
+                self.book.predicted(entry, self.now)
             } else {
                 self.book.length(entry)
             },
@@ -469,13 +457,4 @@ struct Found {
     seen: Vec<(JobUid, Why)>,
     next: Option<Timestamp>,
     privates: Privates,
-}
-
-impl Found {
-    /// When time alone may change something for jobs that were not looked at.
-    fn waking(self, book: &Book, waiting: &[&Arc<Entry>], now: Timestamp) -> Self {
-        let begins = waiting.iter().filter_map(|entry| entry.not_before);
-        let kept = book.reservations.values().flat_map(|def| [def.start, def.end()]);
-        Self { next: begins.chain(kept).filter(|time| *time > now).min(), ..self }
-    }
 }

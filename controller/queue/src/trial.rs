@@ -9,7 +9,7 @@ use std::{
 
 use controller_scheduler::{Placer, Snapshot};
 use controller_topology::RailSet;
-use proto_model::{JobUid, Placement, Timestamp};
+use proto_model::{Eta, JobUid, Placement, Timestamp};
 
 use crate::{
     book::Book,
@@ -42,6 +42,8 @@ pub struct Row {
     pub end: Option<Timestamp>,
     /// When it was first planned to start, at its submit.
     pub planned: Option<Timestamp>,
+    /// The same with its band.
+    pub told: Option<Eta>,
 }
 
 /// A replay under way.
@@ -57,6 +59,8 @@ pub struct Trial {
     pub faults: Vec<String>,
     /// Asks for a plan of all jobs at every submit.
     pub forecasts: bool,
+    /// Ends when this job has started.
+    until: Option<JobUid>,
     placer: Placer,
     lengths: BTreeMap<JobUid, Duration>,
     ends: BTreeSet<(Timestamp, JobUid)>,
@@ -74,6 +78,7 @@ impl Trial {
             rows: BTreeMap::new(),
             faults: Vec::new(),
             forecasts: false,
+            until: None,
             placer: Placer::default(),
             lengths: BTreeMap::new(),
             ends: BTreeSet::new(),
@@ -113,16 +118,44 @@ impl Trial {
                 new.push(job.entry.uid);
             }
             self.pass(now);
+            if self.until.and_then(|uid| self.rows.get(&uid)).is_some_and(|row| !row.starts.is_empty()) {
+                return;
+            }
             if self.forecasts && !new.is_empty() {
                 self.book.forecast(&mut self.snapshot, &mut self.placer, now);
                 for uid in new {
-                    let eta = self.book.eta(uid).map(|eta| eta.start);
+                    let eta = self.book.eta(uid);
                     if let Some(row) = self.rows.get_mut(&uid) {
-                        row.planned = eta.or(row.starts.first().copied());
+                        row.planned = eta.map(|eta| eta.start).or(row.starts.first().copied());
+                        row.told = eta;
                     }
                 }
             }
         }
+    }
+
+    /// When a job would start if those that are here took so long from now on, and these came.
+    #[must_use]
+    pub fn would_start(
+        &self,
+        uid: JobUid,
+        now: Timestamp,
+        coming: &[TrialJob],
+        length: &dyn Fn(&Entry) -> Duration,
+    ) -> Option<Timestamp> {
+        let mut trial = Self { forecasts: false, until: Some(uid), ends: BTreeSet::new(), ..self.clone() };
+        trial.rows.remove(&uid);
+        for entry in self.book.jobs() {
+            let length = length(entry);
+            trial.lengths.insert(entry.uid, length);
+            if let Some(run) = entry.run().filter(|run| run.ending.is_none()) {
+                trial
+                    .ends
+                    .insert((run.started.plus(length).max(now.plus(Duration::from_millis(1))), entry.uid));
+            }
+        }
+        trial.run(coming);
+        trial.rows.get(&uid)?.starts.first().copied()
     }
 
     fn end_jobs(&mut self, now: Timestamp) {

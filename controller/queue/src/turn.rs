@@ -3,7 +3,7 @@
 //! Most events free nothing that anybody could have. What a job needs at the least is compared with what is free in the
 //! cluster, before anything is planned: behind the last job that could start a pass decides nothing.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use proto_model::{JobUid, Timestamp};
 
@@ -15,6 +15,34 @@ use crate::{
     order::Order,
     plan::{Plan, is_whole},
 };
+
+impl Book {
+    /// Whether surely nobody who waits could start or make room, and nobody who runs could grow: told by what they need at
+    /// the least, without a look at each.
+    pub(crate) fn is_stuck(&self, ground: &Ground) -> bool {
+        if self.may_grow() || !self.marks.privates.is_empty() {
+            return false;
+        }
+        let Some(((highest, ..), _)) = self.waiting.first_key_value() else { return true };
+        let lower = self.lowest_yielding().is_some_and(|lowest| lowest < highest.0);
+        let guaranteed = self.policy.reclaim && self.queues.values().any(|def| !def.guaranteed.is_empty());
+        let full = |(gpus, nodes): &(u32, u32)| *gpus > 0 && ground.with_free(*gpus) < *nodes;
+        !lower && !guaranteed && self.shapes.keys().all(full)
+    }
+
+    /// Whether a running job may get more nodes.
+    fn may_grow(&self) -> bool {
+        self.policy.grow_after.is_some() && !self.small.is_empty()
+    }
+
+    /// The next time at which a waiting job may begin, or a reservation begins or ends.
+    pub(crate) fn next_time(&self, now: Timestamp) -> Option<Timestamp> {
+        let after = (now.plus(Duration::from_millis(1)), JobUid::ordered(Timestamp(0), 0, [0; 8]));
+        let begin = self.begins.range(after..).next().map(|(time, _)| *time);
+        let kept = self.reservations.values().flat_map(|def| [def.start, def.end()]);
+        kept.filter(|time| *time > now).chain(begin).min()
+    }
+}
 
 /// The waiting jobs of one look at the queue.
 pub(crate) struct Turn<'a> {
@@ -62,8 +90,8 @@ impl<'a> Turn<'a> {
 
     /// Nobody could start, make room, or grow.
     pub(crate) fn is_idle(&self, book: &Book) -> bool {
-        let grows = book.policy.grow_after.is_some() && !book.small.is_empty();
-        self.chances.is_empty() && !self.list.is_empty() && !grows
+        let guaranteed = !book.marks.privates.is_empty();
+        self.chances.is_empty() && !self.list.is_empty() && !guaranteed && !book.may_grow()
     }
 
     /// Whether somebody from a place in the list on could still start or make room, with what the plan says is free.

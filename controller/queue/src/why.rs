@@ -70,6 +70,8 @@ pub enum Cause {
     Yielding(Vec<JobUid>),
     /// This look at the queue has started as many jobs as it may.
     Later,
+    /// It was to start, and whoever carries that out has found the placement to be wrong.
+    Refused(String),
 }
 
 impl Cause {
@@ -109,6 +111,7 @@ impl Cause {
             Self::ReservationClosed => "ReservationClosed",
             Self::Yielding(_) => "PreemptionUnderWay",
             Self::Later => "AboutToStart",
+            Self::Refused(_) => "PlacementRefused",
         }
     }
 
@@ -179,6 +182,7 @@ impl Cause {
                 reason(format!("{} jobs are being stopped for it", victims.len())).count(victims.len())
             }
             Self::Later => reason("the job's turn comes with the next look at the queue".to_owned()),
+            Self::Refused(why) => reason(why.clone()),
         }
     }
 }

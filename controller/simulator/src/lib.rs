@@ -27,7 +27,7 @@ mod tests;
 pub mod trace;
 pub mod workload;
 
-pub use policy::{Act, Policy, Scheduler};
+pub use policy::{Act, Policy, Rules, Scheduler};
 pub use replay::{Replay, ReplayError, Replayed};
 pub use run::{Outcome, Row, Watch, run};
 pub use site::{Site, SiteError};

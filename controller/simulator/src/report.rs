@@ -294,12 +294,13 @@ impl Report {
     fn table(&self, text: &mut String) {
         let _ = writeln!(
             text,
-            "\n{:<8}{:>8}{:>8}{:>9}{:>7}{:>11}{:>11}{:>12}{:>12}{:>9}{:>11}",
+            "\n{:<8}{:>8}{:>8}{:>9}{:>7}{:>9}{:>11}{:>11}{:>12}{:>12}{:>9}{:>11}",
             "POLICY",
             "UTIL",
             "BOUND",
             "OF BOUND",
             "FRAG",
+            "STRANDED",
             "FEWEST(0)",
             "FEWEST(T)",
             "WAIT P99",
@@ -310,12 +311,13 @@ impl Report {
         for of in &self.summaries {
             let _ = writeln!(
                 text,
-                "{:<8}{:>7.2}%{:>7.2}%{:>8.2}%{:>6.1}%{:>10.2}%{:>10.2}%{:>12}{:>12}{:>9.3}{:>7}/{}",
+                "{:<8}{:>7.2}%{:>7.2}%{:>8.2}%{:>6.1}%{:>8.2}%{:>10.2}%{:>10.2}%{:>12}{:>12}{:>9.3}{:>7}/{}",
                 of.policy,
                 of.utilisation * 100.0,
                 of.bound * 100.0,
                 of.of_bound * 100.0,
                 of.fragmentation * 100.0,
+                of.stranded * 100.0,
                 of.pods.share_when_empty() * 100.0,
                 of.pods.share_when_started() * 100.0,
                 span(of.waits.p99),

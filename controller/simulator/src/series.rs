@@ -35,6 +35,8 @@ pub struct Bin {
     pub busy: f64,
     /// The part of free GPUs on servers that are broken into.
     pub fragmentation: f64,
+    /// Free GPUs on servers that are broken into.
+    pub stranded: f64,
     /// GPUs that waiting jobs ask for.
     pub queued: f64,
 }
@@ -69,6 +71,7 @@ impl Series {
             bin.time += time;
             bin.busy += time * gauge.busy as f64;
             bin.fragmentation += time * gauge.fragmentation();
+            bin.stranded += time * gauge.free.saturating_sub(gauge.idle) as f64;
             bin.queued += time * gauge.queued as f64;
             self.at = until;
         }

@@ -90,6 +90,9 @@ pub struct Summary {
     pub of_bound: f64,
     /// The part of free GPUs on servers that are broken into, over the same time.
     pub fragmentation: f64,
+    /// Free GPUs on servers that are broken into / GPUs of the cluster, over the same time. Unlike the part of what is
+    /// free it does not grow because less is free.
+    pub stranded: f64,
     /// All jobs.
     pub waits: Waits,
     /// By size.
@@ -154,6 +157,7 @@ pub fn summary(site: &Site, workload: &Workload, outcome: &Outcome) -> Summary {
         bound,
         of_bound: if bound > 0.0 { utilisation / bound } else { 0.0 },
         fragmentation: outcome.series.mean(|bin| bin.fragmentation),
+        stranded: outcome.series.mean(|bin| bin.stranded) / gpus as f64,
         waits: waits(0, u32::MAX),
         by_size: by_size.collect(),
         large: waits(64, u32::MAX),

@@ -3,7 +3,7 @@
 use proto_model::{Fabric, Leaf, LinkGroup, Names, Rail, Timestamp};
 
 use crate::{
-    Outcome, Policy, Settings, Site, TraceJob, Workload, bound, report, run, site::fewest_pods,
+    Outcome, Policy, Rules, Settings, Site, TraceJob, Workload, bound, report, run, site::fewest_pods,
     summary::summary,
 };
 
@@ -54,7 +54,11 @@ pub(crate) fn as_is() -> Settings {
 }
 
 pub(crate) fn outcome(site: &Site, workload: &Workload, policy: Policy) -> Outcome {
-    let mut scheduler = policy.scheduler(site, &workload.jobs, 1);
+    outcome_by(site, workload, policy, &Rules::default())
+}
+
+fn outcome_by(site: &Site, workload: &Workload, policy: Policy, rules: &Rules) -> Outcome {
+    let mut scheduler = policy.scheduler(site, &workload.jobs, rules, 1);
     let outcome = run(site, workload, &mut *scheduler, &mut ());
     assert_eq!((outcome.violations, &outcome.told), (0, &Vec::new()), "{}", outcome.policy);
     assert_eq!(outcome.proved, outcome.rows.len() as u64);
@@ -76,6 +80,37 @@ fn each_scheduler_does_what_it_is_known_for() {
     assert_eq!(starts(&outcome(&site, &workload, Policy::Easy)), [0, 100, 2, 200, 200]);
     let random = outcome(&site, &workload, Policy::Random);
     assert_eq!(starts(&random), [0, 100, 200, 200, 290]);
+}
+
+#[test]
+fn large_jobs_have_a_head_start_where_one_is_set() {
+    let site = site(&[2]);
+    let workload = Workload::new(&trace(&[(0, 100, 16), (5, 50, 8), (20, 50, 16)]), &site, &as_is()).unwrap();
+    let second = std::time::Duration::from_secs(1);
+    let ours = Rules { head_start: second * 20, ..Rules::default() };
+    let easy = Rules { easy_head_start: second * 20, ..Rules::default() };
+    let (small, large) = ([0, 100, 150], [0, 150, 100]);
+    for (policy, rules, right) in [
+        (Policy::Ours, ours, large),
+        (Policy::Ours, easy, small),
+        (Policy::Easy, easy, large),
+        (Policy::Easy, ours, small),
+        // The large job came 15 s later: one doubling is too little.
+        (Policy::Easy, Rules { easy_head_start: second * 14, ..easy }, small),
+    ] {
+        assert_eq!(starts(&outcome_by(&site, &workload, policy, &rules)), right, "{policy:?} {rules:?}");
+    }
+}
+
+#[test]
+fn a_part_of_a_server_goes_where_the_least_is_left() {
+    // Pods of one server each: 5 and 2 GPUs are left on two of them; what takes 2 fills the second, what
+    // takes 5 the first, and the third stays whole.
+    let site = site(&[1, 1, 1]);
+    let jobs = trace(&[(0, 90, 3), (0, 90, 6), (1, 50, 2), (2, 50, 5), (3, 50, 8)]);
+    let workload = Workload::new(&jobs, &site, &as_is()).unwrap();
+    let outcome = outcome(&site, &workload, Policy::Ours);
+    assert_eq!(starts(&outcome), [0, 0, 1, 2, 3]);
 }
 
 #[test]

@@ -12,9 +12,6 @@ use thiserror::Error;
 
 use crate::{dice::Dice, site::Site, trace::TraceJob};
 
-/// The priority of large jobs.
-const LARGE: i32 = 100;
-
 /// How numbers of GPUs become gangs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mapping {
@@ -25,16 +22,13 @@ pub struct Mapping {
     pub rails: u32,
     /// Gangs that fit into one pod ask to stay inside one. Schedulers that cannot be asked for that do as they can.
     pub one_pod: bool,
-    /// Jobs of so many GPUs and more ask for a higher priority; `None`: all ask for the same. Schedulers that know none
-    /// keep to the order of submits.
-    pub large_first: Option<u32>,
     /// Rails that a job which shares its server holds for itself; 0: none, its GPUs speak inside the server only.
     pub shared_rails: u32,
 }
 
 impl Default for Mapping {
     fn default() -> Self {
-        Self { whole_from: 8, rails: 0, shared_rails: 0, one_pod: true, large_first: None }
+        Self { whole_from: 8, rails: 0, shared_rails: 0, one_pod: true }
     }
 }
 
@@ -227,8 +221,7 @@ impl Workload {
         let one_pod = mapping.one_pod && nodes > 1 && nodes <= largest;
         let within = if one_pod { Within::Pod } else { Within::Fabric };
         let wish = Need { within, ..need.clone() };
-        let mut spec = spec(Gang::new(nodes, gpus_per_node, gpus_per_node), rails, !whole, limit);
-        spec.priority = if mapping.large_first.is_some_and(|least| job.gpus >= least) { LARGE } else { 0 };
+        let spec = spec(Gang::new(nodes, gpus_per_node, gpus_per_node), rails, !whole, limit);
         // Names are well formed: the decoder made them so, and a number is a name.
         let (Ok(tenant), Ok(name)) =
             (TenantName::new(&job.tenant), JobName::new(format!("line-{}", job.line)))

@@ -101,9 +101,20 @@ fn start_latency(row: &report::Row<'_>, quick: bool) -> Result<(), String> {
     Ok(())
 }
 
+/// With an empty queue, and behind so many jobs that wait already.
+const WAITING: [u32; 3] = [0, 1_000, 10_000];
+
 fn submit_rate(row: &report::Row<'_>, quick: bool) -> Result<(), String> {
+    WAITING.into_iter().try_for_each(|waiting| submits_behind(row, quick, waiting))
+}
+
+fn submits_behind(row: &report::Row<'_>, quick: bool, waiting: u32) -> Result<(), String> {
     const CLIENTS: usize = 32;
-    let (rounds, seconds) = if quick { (1, 2) } else { (5, 3) };
+    let (rounds, seconds) = match (quick, waiting) {
+        (true, _) => (1, 2),
+        (false, 0) => (5, 3),
+        (false, _) => (2, 3),
+    };
     let runtime = Runtime::new().map_err(text)?;
     let (mut rates, mut latencies, mut cores) = (Vec::new(), Vec::new(), 0.0);
     for _ in 0..rounds {
@@ -111,7 +122,8 @@ fn submit_rate(row: &report::Row<'_>, quick: bool) -> Result<(), String> {
         let cluster = Cluster::up(&Shape { nodes: 1, rails: 1, gpus: 1, ..Shape::default() })?;
         let access = Arc::new(Access::of(&cluster)?);
         let cpu = Cpu::start();
-        let (rate, mut taken) = runtime.block_on(flood(&access, CLIENTS, Duration::from_secs(seconds)))?;
+        let (rate, mut taken) =
+            runtime.block_on(flood(&access, CLIENTS, waiting, Duration::from_secs(seconds)))?;
         cores += cpu.cores() / f64::from(rounds);
         rates.push(rate);
         latencies.append(&mut taken);
@@ -119,15 +131,31 @@ fn submit_rate(row: &report::Row<'_>, quick: bool) -> Result<(), String> {
     let (rates, latencies) = (Sample::new(rates), Sample::new(latencies));
     let value = rates.quantile(0.5);
     let peers = json!({"p50_ms": latencies.quantile(0.5), "p99_ms": latencies.quantile(0.99)});
-    let (case, goal) = ("durable submits, embedded store, 32 clients", Goal::AtLeast(2000.0));
-    row.line(&Line { case, value, unit: "1/s", goal, sample: &rates, cpu: cores, peers });
+    let mut case = "durable submits, embedded store, 32 clients".to_owned();
+    if waiting > 0 {
+        case.push_str(&format!(", behind {waiting} jobs that wait"));
+    }
+    let goal = Goal::AtLeast(2000.0);
+    row.line(&Line { case: &case, value, unit: "1/s", goal, sample: &rates, cpu: cores, peers });
     Ok(())
 }
 
 /// Submits from many clients at once; gives acknowledged submits per second and each one's milliseconds.
-async fn flood(access: &Access, clients: usize, time: Duration) -> Result<(f64, Vec<f64>), String> {
+async fn flood(
+    access: &Access,
+    clients: usize,
+    waiting: u32,
+    time: Duration,
+) -> Result<(f64, Vec<f64>), String> {
     let mut first = JobServiceClient::new(access.client()?);
     submit(&mut first, command_job("holder", 1, &["/bin/sleep", "600"])).await?;
+    for part in 0..waiting.div_ceil(1000) {
+        let mut job = command_job(&format!("queue-{part}"), 1, &["/bin/true"]);
+        if let Some(spec) = job.spec.as_mut() {
+            spec.array = format!("0-{}", waiting.min(1000) - 1);
+        }
+        submit(&mut first, job).await?;
+    }
     let begin = Instant::now();
     let mut tasks = tokio::task::JoinSet::new();
     for client in 0..clients {

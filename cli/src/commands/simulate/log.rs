@@ -7,7 +7,7 @@ use std::{
 };
 
 use controller_simulator::{
-    Replay, ReplayError, Site,
+    Replay, ReplayError, Rules, Site,
     log::{MAX_LINE, Recorder},
     replay::header,
 };
@@ -37,12 +37,12 @@ impl Log {
     }
 
     /// Writes the header, and takes the lines that follow.
-    pub fn recorder(&mut self, site: &Site) -> Result<Recorder<'_>, Error> {
+    pub fn recorder(&mut self, site: &Site, rules: &Rules) -> Result<Recorder<'_>, Error> {
         let wire = proto_wire::convert::compact_fabric(&site.fabric);
         let text = render::to_json(&wire, "rail.v1.Fabric")?;
         let document: serde_json::Value = serde_json::from_str(&text)
             .map_err(|error| Error::Config(format!("the fabric is no JSON: {error}")))?;
-        let policy = controller_simulator::policy::ours::policy();
+        let policy = controller_simulator::policy::ours::policy(rules);
         let sink = |line: &str| {
             if self.failed.is_none() {
                 self.failed = self.file.write_all(line.as_bytes()).err();

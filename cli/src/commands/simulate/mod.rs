@@ -8,7 +8,7 @@ mod write;
 use std::thread;
 
 use controller_simulator::{
-    Mapping, Outcome, Policy, Scheduler, Settings, Site, Watch, Workload,
+    Mapping, Outcome, Policy, Rules, Scheduler, Settings, Site, Watch, Workload,
     policy::ours::Ours,
     report::{FabricTold, Inputs, Report, TraceTold, WorkloadTold, csv},
     run,
@@ -37,7 +37,11 @@ pub fn simulate(args: &Simulate) -> Result<(), Error> {
             "--log is for --policy ours, which is not among those that were asked for".into(),
         ));
     }
-    let outcomes = all(&site, &workload, &policies, args.seed, log.as_mut())?;
+    let rules = Rules {
+        head_start: args.head_start.unwrap_or_default(),
+        easy_head_start: args.easy_head_start.unwrap_or_default(),
+    };
+    let outcomes = all(&site, &workload, &policies, &rules, args.seed, log.as_mut())?;
     if let Some(log) = log {
         log.close()?;
     }
@@ -79,7 +83,6 @@ fn settings(args: &Simulate) -> Settings {
             rails: args.rails,
             shared_rails: args.shared_rails,
             one_pod: args.within == WithinArg::Pod,
-            large_first: args.large_first,
         },
         estimate: args.estimate,
         seed: args.seed,
@@ -108,10 +111,11 @@ fn all(
     site: &Site,
     workload: &Workload,
     policies: &[Policy],
+    rules: &Rules,
     seed: u64,
     log: Option<&mut log::Log>,
 ) -> Result<Vec<Outcome>, Error> {
-    let mut recorder = log.map(|log| log.recorder(site)).transpose()?;
+    let mut recorder = log.map(|log| log.recorder(site, rules)).transpose()?;
     let progress = Progress::new(workload.jobs.len());
     let outcomes: Vec<Option<Outcome>> = thread::scope(|scope| {
         let mut start = |policy: &Policy| {
@@ -119,8 +123,8 @@ fn all(
             let recorder = if policy == Policy::Ours { recorder.take() } else { None };
             scope.spawn(move || {
                 let mut scheduler: Box<dyn Scheduler + Send> = match recorder {
-                    Some(recorder) => Box::new(Ours::logged(site, &workload.jobs, recorder)),
-                    None => policy.scheduler(site, &workload.jobs, seed),
+                    Some(recorder) => Box::new(Ours::logged(site, &workload.jobs, rules, recorder)),
+                    None => policy.scheduler(site, &workload.jobs, rules, seed),
                 };
                 let outcome = run(site, workload, &mut *scheduler, &mut bar as &mut dyn Watch);
                 bar.done(&outcome);

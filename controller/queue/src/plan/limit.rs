@@ -5,6 +5,8 @@ use std::time::Duration;
 use proto_model::{QueueName, Timestamp};
 
 use super::{Limited, NEVER, Plan, Quota, Wish};
+#[cfg(test)]
+use crate::plant::{self, Bug};
 use crate::{book::Book, entry::Entry, grid::Row};
 
 impl Plan {
@@ -21,14 +23,23 @@ impl Plan {
         for queue in path {
             // One that can never be reached need not be planned for.
             let limit = book.limit(tenant, queue.as_ref()).map(u64::from);
+            #[cfg(test)]
+            let limit = limit
+                .filter(|_| !plant::is(if queue.is_none() { Bug::TenantLimit } else { Bug::QueueLimit }));
             if let Some(limit) = limit.filter(|limit| *limit < self.most_gpus) {
                 list.push(self.limit(book, Limited::Queue(tenant.clone(), queue.clone()), limit, now));
             }
         }
-        if let Some(jobs) = book.tenants.get(tenant).and_then(|def| def.jobs) {
+        let jobs = book.tenants.get(tenant).and_then(|def| def.jobs);
+        #[cfg(test)]
+        let jobs = jobs.filter(|_| !plant::is(Bug::JobsLimit));
+        if let Some(jobs) = jobs {
             list.push(self.limit(book, Limited::Jobs(tenant.clone()), u64::from(jobs), now));
         }
-        if let Some(group) = entry.array.as_ref().filter(|group| group.at_once > 0) {
+        let group = entry.array.as_ref().filter(|group| group.at_once > 0);
+        #[cfg(test)]
+        let group = group.filter(|_| !plant::is(Bug::ArrayLimit));
+        if let Some(group) = group {
             list.push(self.limit(book, Limited::Array(group.array.clone()), u64::from(group.at_once), now));
         }
         list
@@ -43,6 +54,10 @@ impl Plan {
         left.note(0, NEVER, i32::try_from(limit).unwrap_or(i32::MAX));
         for entry in book.running.values() {
             let Some(run) = entry.run() else { continue };
+            #[cfg(test)]
+            if plant::is(Bug::Running) {
+                continue;
+            }
             if whose.counts(book, entry) {
                 let amount = if gpus { run.gpus() } else { 1 };
                 let end = self.held_until(book, entry, now);
@@ -100,6 +115,10 @@ impl Plan {
     }
 
     pub(crate) fn take_quota(&mut self, wish: &Wish, step: usize, end: usize) {
+        #[cfg(test)]
+        if plant::is(Bug::Started) {
+            return;
+        }
         for at in &wish.quotas {
             let share = self.share(*at, wish);
             self.quotas[*at].left.add(step, end, -share);

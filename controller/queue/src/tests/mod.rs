@@ -1,7 +1,9 @@
 //! The queue's promises, by example and by random replays.
 
 mod anew;
+mod eta;
 mod order;
+mod planted;
 mod safety;
 mod special;
 mod world;

@@ -369,3 +369,25 @@ fn a_budget_cuts_a_pass_short() {
     let acts = book.pass(&mut snapshot, &mut placer, at(1), Budget { jobs: 2, starts: 9 });
     assert_eq!(acts.len(), 2);
 }
+
+#[test]
+fn larger_jobs_have_a_head_start_and_no_more() {
+    let jobs = [
+        job(1, nodes(4), 0, 100),
+        job(2, nodes(1), 5, 100),
+        // Four times as large: two doublings, 20 s.
+        job(3, nodes(4), 20, 100),
+        job(4, nodes(4), 26, 100),
+    ];
+    let order = |head_start| {
+        let mut book = Book::new(Policy { head_start: secs(head_start), ..policy() });
+        book.set_tenant(&tenant("t"), Some(TenantDef::default()));
+        let mut trial = Trial::new(book, cluster(&[4]));
+        run(&mut trial, &jobs);
+        (1..=4).flat_map(|number| starts(&trial, number)).collect::<Vec<_>>()
+    };
+    assert_eq!(order(0), [0, 100, 200, 300]);
+    // The fourth job came 21 s after the second.
+    assert_eq!(order(10), [0, 200, 100, 300]);
+    assert_eq!(order(20), [0, 300, 100, 200]);
+}

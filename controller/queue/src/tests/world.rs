@@ -1,12 +1,11 @@
 //! Small clusters and jobs.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use controller_scheduler::{Gate, Need, RailNeed, Snapshot};
-use controller_topology::RailSet;
+use controller_topology::{RailSet, Topology};
 use proto_model::{
-    Fabric, Gpu, Inventory, JobId, JobName, JobUid, Leaf, LinkGroup, Names, Nic, NodeName, QueueName, Rail,
-    TenantName, Timestamp,
+    Fabric, JobId, JobName, JobUid, Leaf, LinkGroup, Names, NodeName, QueueName, Rail, TenantName, Timestamp,
 };
 
 use crate::{Book, Entry, Policy, TenantDef, trial::TrialJob};
@@ -50,35 +49,11 @@ pub(super) fn cluster(pods: &[u32]) -> Snapshot {
             fabric.link_groups.push(LinkGroup { nodes, nic, leaf, speed_mbps: 1, ..LinkGroup::default() });
         }
     }
-    let gpu = |index| Gpu {
-        index,
-        uuid: String::new(),
-        model: String::new(),
-        pci_address: String::new(),
-        numa_node: None,
-        memory_bytes: 0,
-    };
-    let nic = |rail: u32| Nic {
-        device: format!("mlx5_{rail}"),
-        netdev: format!("eth{rail}"),
-        pci_address: String::new(),
-        numa_node: None,
-        rail,
-        address: None,
-        mtu: 0,
-        speed_mbps: 0,
-        up: true,
-        gid_index: None,
-    };
-    let inventory = Inventory {
-        gpus: (0..GPUS).map(gpu).collect(),
-        nics: (0..RAILS).map(nic).collect(),
-        ..Inventory::default()
-    };
-    let inventory = Arc::new(inventory);
+    let mut topology = Topology::new(Some(&fabric));
+    topology.furnish(GPUS);
     let mut snapshot = Snapshot::new(Some(&fabric));
-    for number in 0..first {
-        snapshot.set_node(&node(number), &inventory, Gate::default());
+    for (_, server) in topology.servers() {
+        snapshot.set_node(&server.name, &server.inventory, Gate::default());
     }
     snapshot
 }

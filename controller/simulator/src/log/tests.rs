@@ -1,6 +1,9 @@
 //! Logs say everything, and are decided again.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use controller_queue::{Act, Book, Budget, Entry};
 use controller_scheduler::{Group, Need, Pattern, Placer, RailNeed, Snapshot, Term, Toleration, Within};
@@ -9,7 +12,7 @@ use proto_model::{Fabric, JobUid, Timestamp};
 
 use super::*;
 use crate::{
-    Replay, ReplayError, Settings, Workload, policy::ours::Ours, replay, run, tests, trace::TraceJob,
+    Replay, ReplayError, Rules, Settings, Workload, policy::ours::Ours, replay, run, tests, trace::TraceJob,
 };
 
 /// Two pods of 4 and 3 servers.
@@ -26,20 +29,25 @@ fn broken() -> Fabric {
 
 /// A day of jobs as a log.
 fn recorded(fabric: Fabric, jobs: &[TraceJob]) -> Vec<String> {
+    recorded_as(fabric, jobs, &Settings::default())
+}
+
+fn recorded_as(fabric: Fabric, jobs: &[TraceJob], settings: &Settings) -> Vec<String> {
     let site = crate::Site::new(fabric, 8).unwrap();
-    let workload = Workload::new(jobs, &site, &Settings::default()).unwrap();
+    let workload = Workload::new(jobs, &site, settings).unwrap();
+    let rules = Rules { head_start: Duration::from_secs(3600), ..Rules::default() };
     let lines = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&lines);
     let recorder = Recorder::new(
         &site.fabric,
         8,
         serde_json::Value::Null,
-        &crate::policy::ours::policy(),
+        &crate::policy::ours::policy(&rules),
         move |line: &str| {
             sink.lock().unwrap().push(line.to_owned());
         },
     );
-    let mut ours = Ours::logged(&site, &workload.jobs, recorder);
+    let mut ours = Ours::logged(&site, &workload.jobs, &rules, recorder);
     let outcome = run(&site, &workload, &mut ours, &mut ());
     assert_eq!((outcome.violations, outcome.told), (0, Vec::new()));
     drop(ours);
@@ -79,6 +87,25 @@ fn a_day_is_decided_again_the_same() {
     let done = replayed(&lines, None).unwrap();
     assert_eq!((done.lines as usize, done.jobs, done.placements), (lines.len(), 200, 200));
     assert_eq!(lines, day(), "the log is the same to the byte");
+}
+
+/// Far more comes than the cluster can take, and owners do not know how long their jobs run: the queue grows beyond what
+/// one pass looks at.
+#[test]
+fn a_crowded_day_is_decided_again_the_same() {
+    let jobs: Vec<(u64, u64, u32)> =
+        (0..900).map(|at| (at * 11, 5 + at * 53 % 400, [1, 3, 8, 16, 2, 32][at as usize % 6])).collect();
+    let settings = Settings { load: Some(4.0), estimate: 3.0, ..Settings::default() };
+    let lines = recorded_as(healthy(), &tests::trace(&jobs), &settings);
+    let (mut waiting, mut most) = (0_i64, 0);
+    for line in &lines {
+        waiting += i64::from(line.contains("\"line\":\"job\""));
+        waiting -= line.matches("\"act\":\"start\"").count() as i64;
+        most = most.max(waiting);
+    }
+    assert!(most > crate::policy::ours::DEPTH as i64, "{most}");
+    let done = replayed(&lines, None).unwrap();
+    assert_eq!((done.lines as usize, done.jobs, done.placements), (lines.len(), 900, 900));
 }
 
 #[test]

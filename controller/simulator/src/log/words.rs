@@ -75,6 +75,9 @@ impl From<ShapeLine> for Shape {
 pub struct PolicyLine {
     /// Tenants that used less go first.
     pub fair_share: bool,
+    /// Jobs go as if they had come so much earlier for every doubling of their GPUs.
+    #[serde(default)]
+    pub head_start: u64,
     /// Use counts half after this time.
     pub half_life: u64,
     /// Width of the plan's first steps.
@@ -95,6 +98,7 @@ impl From<&Policy> for PolicyLine {
     fn from(of: &Policy) -> Self {
         Self {
             fair_share: of.fair_share,
+            head_start: millis(of.head_start),
             half_life: millis(of.half_life),
             step: millis(of.step),
             unknown: millis(of.unknown),
@@ -110,6 +114,7 @@ impl From<&PolicyLine> for Policy {
     fn from(of: &PolicyLine) -> Self {
         Self {
             fair_share: of.fair_share,
+            head_start: Duration::from_millis(of.head_start),
             half_life: Duration::from_millis(of.half_life),
             step: Duration::from_millis(of.step),
             unknown: Duration::from_millis(of.unknown),

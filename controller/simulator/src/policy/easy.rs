@@ -4,14 +4,14 @@
 //! The first job that cannot start is given the earliest time at which it could if all ran as long as their limits say,
 //! and the servers that it would have then. Others pass it if they end before that time, or elsewhere.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use controller_scheduler::Snapshot;
 use controller_topology::NodeIx;
 use proto_model::Timestamp;
 
 use super::{
-    Act, Scheduler,
+    Act, Rules, Scheduler,
     lot::{Class, Lot},
     queue::{Look, Queue},
 };
@@ -24,6 +24,7 @@ pub struct Easy {
     /// Running jobs by when their limits end them.
     running: BTreeSet<(Timestamp, usize)>,
     ends: Vec<Timestamp>,
+    head_start: Duration,
 }
 
 /// The first job that cannot start.
@@ -37,8 +38,14 @@ struct Head {
 impl Easy {
     /// With all servers free.
     #[must_use]
-    pub fn new(site: &Site) -> Self {
-        Self { lot: Lot::new(site), queue: Queue::default(), running: BTreeSet::new(), ends: Vec::new() }
+    pub fn new(site: &Site, rules: &Rules) -> Self {
+        Self {
+            lot: Lot::new(site),
+            queue: Queue::default(),
+            running: BTreeSet::new(),
+            ends: Vec::new(),
+            head_start: rules.easy_head_start,
+        }
     }
 
     fn reserve(lot: &Lot, running: &BTreeSet<(Timestamp, usize)>, class: Class) -> Head {
@@ -66,8 +73,10 @@ impl Scheduler for Easy {
         "easy"
     }
 
-    fn submit(&mut self, job: usize, jobs: &[SimJob], _: Timestamp) {
-        self.queue.push(Class::of(&jobs[job]), job);
+    fn submit(&mut self, job: usize, jobs: &[SimJob], now: Timestamp) {
+        // As if it had come earlier by so much for every doubling of its GPUs; none can have a million and more.
+        let doublings = 20_u32.saturating_sub(jobs[job].gpus().max(1).ilog2());
+        self.queue.push(Class::of(&jobs[job]), now.plus(self.head_start.saturating_mul(doublings)), job);
     }
 
     fn end(&mut self, job: usize, _: &[SimJob], _: Timestamp, _: bool) {
@@ -89,7 +98,7 @@ impl Scheduler for Easy {
         if self.ends.len() < jobs.len() {
             self.ends.resize(jobs.len(), Timestamp(0));
         }
-        let Self { lot, queue, running, ends } = self;
+        let Self { lot, queue, running, ends, .. } = self;
         let mut head: Option<Head> = None;
         queue.look(|class, job| {
             let limit = jobs[job].limit;

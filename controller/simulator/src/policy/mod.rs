@@ -66,6 +66,16 @@ pub trait Scheduler {
     fn pass(&mut self, snapshot: &mut Snapshot, jobs: &[SimJob], now: Timestamp) -> Vec<Act>;
 }
 
+/// What an administrator may set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rules {
+    /// The head start of large jobs in the controller's queue: [`controller_queue::Policy::head_start`].
+    pub head_start: Duration,
+    /// The same for EASY, whose queue is in the order of submits without it; Slurm has it as the weight of the job's
+    /// size in its priority.
+    pub easy_head_start: Duration,
+}
+
 /// The schedulers by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Policy {
@@ -96,10 +106,16 @@ impl Policy {
 
     /// A scheduler that has seen nothing yet.
     #[must_use]
-    pub fn scheduler(self, site: &Site, jobs: &[SimJob], seed: u64) -> Box<dyn Scheduler + Send + 'static> {
+    pub fn scheduler(
+        self,
+        site: &Site,
+        jobs: &[SimJob],
+        rules: &Rules,
+        seed: u64,
+    ) -> Box<dyn Scheduler + Send + 'static> {
         match self {
-            Self::Ours => Box::new(ours::Ours::new(site, jobs)),
-            Self::Easy => Box::new(easy::Easy::new(site)),
+            Self::Ours => Box::new(ours::Ours::new(site, jobs, rules)),
+            Self::Easy => Box::new(easy::Easy::new(site, rules)),
             Self::Fifo => Box::new(fifo::Fifo::tree(site)),
             Self::Random => Box::new(fifo::Fifo::random(site, seed)),
         }

@@ -7,7 +7,7 @@ use controller_scheduler::{Placer, Snapshot};
 use controller_topology::NodeIx;
 use proto_model::{JobUid, TenantName, Timestamp};
 
-use super::{Act, Scheduler};
+use super::{Act, Rules, Scheduler};
 use crate::{log::Recorder, proof::Claim, site::Site, workload::SimJob};
 
 /// Jobs that one pass looks at.
@@ -30,8 +30,8 @@ pub struct Ours<'a> {
 impl<'a> Ours<'a> {
     /// With its tenants, and nothing queued.
     #[must_use]
-    pub fn new(site: &Site, jobs: &[SimJob]) -> Self {
-        let mut book = Book::new(policy());
+    pub fn new(site: &Site, jobs: &[SimJob], rules: &Rules) -> Self {
+        let mut book = Book::new(policy(rules));
         let limit = Some(u32::try_from(site.gpus()).unwrap_or(u32::MAX));
         let tenants: std::collections::BTreeSet<&TenantName> =
             jobs.iter().map(|job| &job.id.tenant).collect();
@@ -46,8 +46,8 @@ impl<'a> Ours<'a> {
 
     /// The same; what it is told and what it decides goes to a log.
     #[must_use]
-    pub fn logged(site: &Site, jobs: &[SimJob], mut log: Recorder<'a>) -> Self {
-        let mut ours = Self::new(site, jobs);
+    pub fn logged(site: &Site, jobs: &[SimJob], rules: &Rules, mut log: Recorder<'a>) -> Self {
+        let mut ours = Self::new(site, jobs, rules);
         for (tenant, def) in tenants(site, jobs) {
             log.tenant(Timestamp(0), tenant, Some(&def));
         }
@@ -67,12 +67,13 @@ impl<'a> Ours<'a> {
 /// The numbers of the policy in simulations. Jobs of traces may not be stopped, have no guarantee and are not elastic:
 /// what looks for somebody to stop, or to grow, finds nobody, and is left out.
 #[must_use]
-pub fn policy() -> controller_queue::Policy {
+pub fn policy(rules: &Rules) -> controller_queue::Policy {
     controller_queue::Policy {
         preemption: false,
         reclaim: false,
         grow_after: None,
         fair_share: false,
+        head_start: rules.head_start,
         ..controller_queue::Policy::default()
     }
 }

@@ -3,10 +3,15 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
+use proto_model::Timestamp;
+
+/// When a job counts as come, and how many came before it: its place in the queue.
+type Turn = (Timestamp, u64);
+
 /// Waiting jobs by class; a class's jobs ask alike.
 #[derive(Debug, Clone)]
 pub(super) struct Queue<C: Ord> {
-    classes: BTreeMap<C, VecDeque<(u64, usize)>>,
+    classes: BTreeMap<C, VecDeque<(Turn, usize)>>,
     next: u64,
     len: usize,
 }
@@ -29,8 +34,8 @@ pub(super) enum Look {
 }
 
 impl<C: Ord + Clone> Queue<C> {
-    pub(super) fn push(&mut self, class: C, job: usize) {
-        self.classes.entry(class).or_default().push_back((self.next, job));
+    pub(super) fn push(&mut self, class: C, time: Timestamp, job: usize) {
+        self.classes.entry(class).or_default().push_back(((time, self.next), job));
         self.next += 1;
         self.len += 1;
     }
@@ -43,7 +48,7 @@ impl<C: Ord + Clone> Queue<C> {
     pub(super) fn look(&mut self, mut each: impl FnMut(&C, usize) -> Look) {
         let keys: Vec<C> = self.classes.keys().cloned().collect();
         let mut at = vec![0_usize; keys.len()];
-        let mut heads: BinaryHeap<Reverse<(u64, usize)>> = keys
+        let mut heads: BinaryHeap<Reverse<(Turn, usize)>> = keys
             .iter()
             .enumerate()
             .filter_map(|(class, key)| Some(Reverse((self.classes[key].front()?.0, class))))

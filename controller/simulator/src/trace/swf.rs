@@ -1,4 +1,7 @@
 //! The Standard Workload Format 2.2: 18 numbers a line, -1 for what is not known. A processor counts as a GPU.
+//!
+//! Logs with checkpoints or swapping tell a job in one line with status 0 or 1, and each part of its run in a further
+//! line with status 2 to 4: those lines are counted and left out, so that no job runs twice.
 
 use super::{
     Account, Fault, Read, TraceJob,
@@ -49,12 +52,20 @@ pub(super) fn read(text: &str, line: u64, account: &mut Account) -> Result<Read,
         *value = number(text, name)?.unwrap_or(-1.0);
     }
     let known = |at: usize| Some(values[at]).filter(|value: &f64| *value >= 0.0 || *value != -1.0);
+    if matches!(known(10), Some(2.0..=4.0)) {
+        let what = format!("{}: a part of a job that has a line of its own", values[10]);
+        return Err(Fault::new("PartOfAJob", NAMES[10], what));
+    }
+    let cancelled = values[10] == 5.0;
     let submit = known(1).ok_or_else(|| Fault::new("Missing", NAMES[1], "-1: not known"))?;
     let submit = time(submit, NAMES[1])?;
     let Some(length) = known(3) else {
-        let code = if values[10] == 5.0 { "NeverRan" } else { "Missing" };
+        let code = if cancelled { "NeverRan" } else { "Missing" };
         return Err(Fault::new(code, NAMES[3], "-1: not known"));
     };
+    if cancelled && length == 0.0 {
+        return Err(Fault::new("NeverRan", NAMES[3], "0: the job was cancelled before it ran"));
+    }
     let mut length = run(length, NAMES[3])?;
     let (wanted, field) = match (known(7).filter(|count| *count != 0.0), known(4)) {
         (Some(wanted), _) => (wanted, NAMES[7]),

@@ -99,6 +99,91 @@ fn the_standard_workload_format_has_18_numbers() {
     );
 }
 
+/// As the files of the Parallel Workloads Archive are: a long header, columns padded with blanks, times that are not
+/// whole, jobs that were cancelled in the queue, and parts of jobs that were swapped out.
+#[test]
+fn a_log_of_the_archive_is_read_to_the_letter() {
+    let trace = jobs(
+        ";       Version: 2.2\n\
+         ;      Computer: IBM SP2\n\
+         ;  Installation: Some Centre\n\
+         ;       MaxJobs: 7\n\
+         ;    MaxRecords: 9\n\
+         ;    Preemption: No\n\
+         ; UnixStartTime: 835466088\n\
+         ; TimeZoneString: US/Eastern\n\
+         ;      MaxNodes: 512\n\
+         ;      MaxProcs: 512\n\
+         ;    MaxRuntime: 64800\n\
+         ;         Queue: 1 batch\n\
+         ;\n\
+         \x20   1        0    1215     171    1    166    -1    1    1200  -1  1    1   -1    -1  1 -1 -1 -1\n\
+         \x20   2       61      -1     3.5    4   2.25  1024   -1     600 512  0   17    3     2  2  1 -1 -1\n\
+         \x20   3       61     900       0   -1     -1    -1    8     600  -1  5   17    3    -1  2 -1 -1 -1\n\
+         \x20   4       75     900      -1   -1     -1    -1    8     600  -1  5   17    3    -1  2 -1 -1 -1\n\
+         \x20   5       80      10      40    2     38    -1    2      60  -1  5   17    3    -1  2 -1 -1 -1\n\
+         \x20   6      100       0     500   16     -1    -1   16      -1  -1  1   18    3    -1  0 -1  1 60\n\
+         \x20   6      100       0     200   16     -1    -1   16      -1  -1  2   18    3    -1  0 -1 -1 -1\n\
+         \x20   6      100     150     300   16     -1    -1   16      -1  -1  3   18    3    -1  0 -1 -1 -1\n\
+         \x20   7      101       0       9    0     -1    -1    0      -1  -1 -1   18    3    -1  0 -1 -1 -1\n",
+    );
+    let account = &trace.account;
+    assert_eq!((trace.format, account.comments, account.notes.len()), (Format::Swf, 13, 13));
+    assert_eq!((account.rows, account.kept, account.refused), (9, 4, 5));
+    assert_eq!(codes(&account.refusals), [("NeverRan", 2), ("NoGpu", 1), ("PartOfAJob", 2)]);
+    assert_eq!(codes(&account.repairs), [("NoRequest", 2)]);
+    let told: Vec<_> = trace
+        .jobs
+        .iter()
+        .map(|job| (job.line, job.submit, job.run, job.limit, job.gpus, &*job.tenant))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (14, 0, 171_000, Some(1_200_000), 1, "user-1"),
+            (15, 61_000, 3_500, Some(600_000), 4, "group-3"),
+            (18, 80_000, 40_000, Some(60_000), 2, "group-3"),
+            (19, 100_000, 500_000, None, 16, "group-3"),
+        ]
+    );
+}
+
+/// As `openb_pod_list_default.csv` is: not sorted by time, shares of GPUs, pods that take none, that were never
+/// scheduled, and that began with the trace.
+#[test]
+fn a_pod_list_of_openb_is_read_to_the_letter() {
+    let trace = jobs(
+        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n\
+         pod-0000,12000,16384,1,1000,,LS,Running,0,12537496,0\n\
+         pod-0001,6000,12288,1,460,,LS,Running,427061,12902960,427061\n\
+         pod-0002,32000,65536,0,0,,LS,Running,8962274,12902960,8962277\n\
+         pod-0003,88000,327680,8,1000,,Burstable,Succeeded,9437497,10769854,9437497\n\
+         pod-0004,11908,47104,1,1000,,BE,Pending,10001278,10001403,\n\
+         pod-0005,11400,48128,1,1000,A10|G2|T4|V100M16|V100M32,LS,Running,10265011,10274316,10265045\n\
+         pod-0006,32200,132096,4,1000,,Guaranteed,Failed,10814729,10815277,10814729\n\
+         pod-0007,3152,5600,1,810,,BE,Failed,10212626,10212773,10212626\n\
+         pod-0008,4000,15258,2,1000,P100,BE,Failed,10907668,10907668,10907668\n",
+    );
+    let account = &trace.account;
+    assert_eq!((trace.format, account.rows, account.kept, account.refused), (Format::Openb, 9, 7, 2));
+    assert_eq!(codes(&account.refusals), [("NeverRan", 1), ("NoGpu", 1)]);
+    assert_eq!(codes(&account.repairs), [("GpuShare", 2), ("Unsorted", 1), ("ZeroLength", 1)]);
+    let told: Vec<_> =
+        trace.jobs.iter().map(|job| (job.line, job.submit, job.run, job.gpus, &*job.tenant)).collect();
+    assert_eq!(
+        told,
+        [
+            (2, 0, 12_537_496_000, 1, "ls"),
+            (3, 427_061_000, 12_475_899_000, 1, "ls"),
+            (5, 9_437_497_000, 1_332_357_000, 8, "burstable"),
+            (9, 10_212_626_000, 147_000, 1, "be"),
+            (7, 10_265_011_000, 9_271_000, 1, "ls"),
+            (8, 10_814_729_000, 548_000, 4, "guaranteed"),
+            (10, 10_907_668_000, 1_000, 2, "be"),
+        ]
+    );
+}
+
 #[test]
 fn statistics_are_met_by_what_is_drawn() {
     let trace = jobs(

@@ -1,0 +1,171 @@
+//! When waiting jobs will probably start: a look at the queue that does nothing.
+//!
+//! What is promised reckons with limits, so that nobody is delayed. What is foretold reckons with what is likely:
+//! - a job takes of its estimate what jobs of its tenant and size took of theirs of late, and a running one what those took
+//!   that had not ended by its age (after Tsafrir, Etsion and Feitelson, "Backfilling using system-generated predictions",
+//!   2007, who take the mean of the user's last two jobs);
+//! - the time ahead brings what the time behind has brought: every job that came within a window comes once more, one
+//!   window later. Those of tenants that used less of late overtake who waits, as they will.
+
+use std::{sync::Arc, time::Duration};
+
+use controller_scheduler::{Need, Placer, RailNeed, Snapshot};
+use proto_model::{Eta, JobUid, Timestamp};
+
+use crate::{
+    book::Book,
+    defs::{Act, Budget},
+    entry::{Entry, State},
+    ledger::Past,
+    pass::Look,
+};
+
+/// Arrivals that say how many come; fewer say nothing.
+const FEW: usize = 64;
+
+/// The window has so many arrivals as wait, but not fewer than this.
+const LEAST: usize = 256;
+
+/// And not more than this.
+const MOST: usize = 20_000;
+
+/// A job that came.
+enum Came<'a> {
+    Here(&'a Arc<Entry>),
+    Gone(&'a Past),
+}
+
+impl Came<'_> {
+    fn key(&self) -> (Timestamp, JobUid) {
+        match self {
+            Self::Here(entry) => (entry.submitted, entry.uid),
+            Self::Gone(past) => (past.submitted, past.uid),
+        }
+    }
+
+    /// One that asks the same and comes then.
+    fn again(&self, uid: JobUid, submitted: Timestamp) -> Entry {
+        let entry = match self {
+            Self::Here(entry) => Entry::clone(entry),
+            Self::Gone(past) => {
+                let gpus = past.gpus / u64::from(past.nodes.max(1));
+                let gpus = u32::try_from(gpus).unwrap_or(u32::MAX);
+                let need = Need::plain(past.nodes.max(1), gpus, RailNeed::Any(0));
+                let length = past.estimate.or_else(|| Some(past.ended.since(past.started)));
+                Entry {
+                    queue: past.queue.clone(),
+                    priority: past.priority,
+                    limit: length,
+                    ..Entry::plain(uid, past.id.clone(), need, submitted)
+                }
+            }
+        };
+        Entry {
+            uid,
+            submitted,
+            not_before: Some(submitted),
+            reservation: None,
+            array: None,
+            hold: Vec::new(),
+            after: Vec::new(),
+            preempted: 0,
+            state: State::Waiting,
+            ..entry
+        }
+    }
+}
+
+impl Book {
+    /// Only looks: when every waiting job will probably start, and why it waits. What a pass would do is not done.
+    pub fn forecast(&mut self, snapshot: &mut Snapshot, placer: &mut Placer, now: Timestamp) -> Vec<Act> {
+        let (marks, next) = (self.marks.clone(), self.cache.next);
+        self.find_nodes(snapshot);
+        self.keep_guarantees(snapshot, now);
+        let arrivals = self.arrivals(now);
+        for entry in &arrivals {
+            self.set_job(entry.uid, Some(Arc::clone(entry)));
+        }
+        let acts = self.look(snapshot, placer, now, Budget::ALL, Look::Forecast);
+        for entry in arrivals {
+            self.set_job(entry.uid, None);
+        }
+        self.restore(marks);
+        self.cache.next = next;
+        acts
+    }
+
+    /// What will probably come: what has come in a window of time before now, one window later.
+    fn arrivals(&self, now: Timestamp) -> Vec<Arc<Entry>> {
+        let (known, gone) = self.marks.ledger.arrivals();
+        let here = self.jobs.values().filter(|entry| entry.hold.is_empty()).map(Came::Here);
+        let gone = gone.filter(|past| !self.jobs.contains_key(&past.uid)).map(Came::Gone);
+        let came = here.chain(gone).map(|came| (came.key(), came));
+        let mut came: Vec<((Timestamp, JobUid), Came<'_>)> =
+            came.filter(|((time, _), _)| *time >= known && *time <= now).collect();
+        came.sort_unstable_by_key(|(key, _)| std::cmp::Reverse(*key));
+        came.dedup_by_key(|(key, _)| *key);
+        came.truncate(self.waiting().clamp(LEAST, MOST));
+        let window = came.last().map_or(Duration::ZERO, |((oldest, _), _)| now.since(*oldest));
+        if came.len() < FEW || window.is_zero() {
+            return Vec::new();
+        }
+        let mut number = 0_u64;
+        let again = |((time, _), came): &((Timestamp, JobUid), Came<'_>)| {
+            number += 1;
+            let time = time.plus(window);
+            let uid = JobUid::ordered(time, 4095, (u64::MAX - number).to_be_bytes());
+            Arc::new(came.again(uid, time))
+        };
+        came.iter().rev().map(again).collect()
+    }
+
+    /// How long a job will probably run in all, as far as the estimates of its tenant have come true of late.
+    #[must_use]
+    pub fn predicted(&self, entry: &Entry, now: Timestamp) -> Duration {
+        if let Some(run) = entry.run() {
+            return self.predicted_end(entry, now).since(run.started);
+        }
+        let length = self.length(entry);
+        if entry.expected.is_none() && entry.limit.is_none() {
+            return length;
+        }
+        let [_, mean, _] = self.error(entry);
+        length.checked_mul(mean).map_or(length, |length| length / 1000)
+    }
+
+    /// When a running job will probably end: after as long as those took that had not ended by its age.
+    pub(crate) fn predicted_end(&self, entry: &Entry, now: Timestamp) -> Timestamp {
+        let latest = self.end(entry, now);
+        let Some(run) = entry.run().filter(|run| run.ending.is_none()) else { return latest };
+        let length = self.length(entry);
+        let (age, whole) = (now.since(run.started).as_millis(), length.as_millis());
+        if whole == 0 || age >= whole || entry.expected.is_none() && entry.limit.is_none() {
+            return latest;
+        }
+        let part = u32::try_from(age * 1000 / whole).unwrap_or(1000);
+        let gpus = entry.gpus(entry.need.nodes);
+        let likely = self.marks.ledger.later_than(&entry.id.tenant, gpus, part);
+        // Longer than all of late: anywhere between now and its limit.
+        let likely = likely.unwrap_or(u32::midpoint(part, 1000));
+        let end = run.started.plus(length.checked_mul(likely).map_or(length, |length| length / 1000));
+        end.max(now.plus(Duration::from_millis(1))).min(latest)
+    }
+
+    /// What jobs like this one took of their estimates: thousandths, a low, the mean and a high one.
+    pub(crate) fn error(&self, entry: &Entry) -> [u32; 3] {
+        self.marks.ledger.error(&entry.id.tenant, entry.gpus(entry.need.nodes))
+    }
+
+    /// The start with its band: as much earlier or later as the estimates of the tenant's jobs were wrong.
+    pub(crate) fn band(&self, entry: &Entry, start: Timestamp, now: Timestamp, foretold: bool) -> Eta {
+        let wait = start.since(now);
+        let [low, mean, high] = self.error(entry);
+        // A forecast has reckoned with the mean already.
+        let whole = if foretold { mean.max(1) } else { 1000 };
+        let at = |part: u32| {
+            let ahead = wait.as_millis() * u128::from(part) / u128::from(whole);
+            Timestamp(now.0.saturating_add(u64::try_from(ahead).unwrap_or(u64::MAX)))
+        };
+        Eta { start: at(mean), earliest: at(low.min(mean)), latest: at(high.max(mean)) }
+    }
+}

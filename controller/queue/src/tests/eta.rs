@@ -1,0 +1,68 @@
+//! How true forecasts come. The bench's row C7 has the figures of a larger crowd.
+
+use std::time::Duration;
+
+use proto_model::{Eta, Timestamp};
+
+use super::world::{Dice, at, cluster, job_of, nodes, part, secs, tenant};
+use crate::{
+    Book, Policy, TenantDef,
+    trial::{Trial, TrialJob},
+};
+
+/// Jobs of four tenants with limits of `worst` times the truth at most.
+fn crowd(count: u64, seed: u64, worst: impl Fn(&mut Dice) -> u64) -> Vec<TrialJob> {
+    let (mut dice, mut now) = (Dice(seed), 1000);
+    let job = |number| {
+        let length = 300 * 2_u64.pow(dice.below(6) as u32) + dice.below(300);
+        let who = ["a", "b", "c", "d"][dice.below(4) as usize];
+        let need = if dice.below(8) == 0 { part(2) } else { nodes(1 << dice.below(4)) };
+        let mut job = job_of(who, number + 1, need, now, length);
+        job.entry.limit = Some(secs(length * worst(&mut dice)));
+        now += dice.below(900);
+        job
+    };
+    (0..count).map(job).collect()
+}
+
+fn replay(jobs: &[TrialJob], fair_share: bool) -> Vec<(Duration, Eta, Timestamp)> {
+    let mut book = Book::new(Policy { fair_share, ..Policy::default() });
+    for name in ["a", "b", "c", "d"] {
+        book.set_tenant(&tenant(name), Some(TenantDef::default()));
+    }
+    let mut trial = Trial::new(book, cluster(&[16, 16]));
+    trial.forecasts = true;
+    trial.run(jobs);
+    assert_eq!(trial.faults, Vec::<String>::new());
+    let rows = jobs.iter().filter_map(|job| {
+        let row = &trial.rows[&job.entry.uid];
+        let (told, start) = (row.told?, *row.starts.first()?);
+        let wait = start.since(job.entry.submitted);
+        (wait > secs(60)).then_some((wait, told, start))
+    });
+    rows.collect()
+}
+
+#[test]
+fn bands_hold_most_starts() {
+    let (mut inside, mut all) = (0, 0);
+    for seed in 0..2 {
+        for (_, told, start) in replay(&crowd(120, seed, |dice| 1 + dice.below(4)), true) {
+            assert!(told.earliest <= told.start && told.start <= told.latest);
+            all += 1;
+            inside += u32::from(told.earliest <= start && start <= told.latest);
+        }
+    }
+    assert!(inside * 2 > all, "{inside} of {all}");
+}
+
+#[test]
+fn a_job_that_is_refused_says_so_until_it_is_looked_at_again() {
+    let mut book = super::world::book();
+    let job = super::world::job(1, nodes(1), 0, 10).entry;
+    let uid = job.uid;
+    book.set_job(uid, Some(std::sync::Arc::new(job)));
+    book.refuse(uid, "the checker refused the placement".to_owned(), at(1));
+    let why = book.why(uid);
+    assert_eq!((why.len(), why[0].code.as_ref()), (1, "PlacementRefused"));
+}
