@@ -140,3 +140,52 @@ fn a_job_that_lost_an_engine_is_queued_again_where_its_policy_says_so() {
     let job = cluster.wait_for("again", &["COMPLETED", "FAILED"], SOON).unwrap();
     assert_eq!(job["status"]["phase"], "COMPLETED", "{job:#}");
 }
+
+/// What was so is told by the controller's successor as by itself, to the word: also once it is so no more.
+#[test]
+fn a_controller_that_starts_anew_explains_the_past() {
+    let cluster = Cluster::up(&Shape { nodes: 1, rails: 1, gpus: 1, ..Shape::default() }).unwrap();
+    let gate = cluster.home().join("gate");
+    let spec = format!(
+        "gang: {{nodes: 1, gpusPerNode: 1}}\ncommand: {{argv: [/bin/sh, -c, 'while ! test -e {}; do sleep 0.05; done']}}",
+        gate.display()
+    );
+    cluster.submit("holder", &spec).unwrap();
+    cluster.wait_for("holder", &["RUNNING"], SOON).unwrap();
+    cluster.submit("waiter", &spec).unwrap();
+    let now = || {
+        let now = std::process::Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%S.%NZ"]).output().unwrap();
+        String::from_utf8(now.stdout).unwrap().trim().to_owned()
+    };
+    let explain = |job: &str, at: &str| cluster.json(&["explain", "job", job, "--at", at]);
+    let waits = || {
+        let at = now();
+        let told = explain("waiter", &at).ok()?;
+        told["reasons"].to_string().contains("GangCapacity").then_some((at, told))
+    };
+    let (then, before) = eventually("the reasons to be recorded", SOON, waits).unwrap();
+    assert_eq!(before["phase"], "PENDING", "{before:#}");
+    let held = explain("holder", &then).unwrap();
+
+    let restart = || {
+        let controllers = processes(&cluster, &["rail-controller", "run"]);
+        assert_eq!(controllers.len(), 1, "{controllers:?}");
+        procfs::kill(controllers[0]).unwrap();
+        cluster.revive().unwrap();
+    };
+    restart();
+    let again = eventually("the controller to answer", SOON, || explain("waiter", &then).ok()).unwrap();
+    assert_eq!(again, before);
+    std::fs::write(&gate, "").unwrap();
+    cluster.wait_for("waiter", &["COMPLETED"], SOON).unwrap();
+    let later = now();
+    restart();
+    eventually("the controller to answer", SOON, || explain("waiter", &later).ok()).unwrap();
+    assert_eq!((explain("waiter", &then).unwrap(), explain("holder", &then).unwrap()), (before, held));
+    let told = explain("waiter", &later).unwrap();
+    assert_eq!(told["phase"], "COMPLETED", "{told:#}");
+    let placed = told["decisions"].as_array().unwrap().iter().filter(|one| one["nodes"] == 1);
+    assert!(placed.count() >= 1, "{told:#}");
+    let early = cluster.railctl(&["explain", "job", "waiter", "--at", "2020-01-01T00:00:00Z"]);
+    assert!(early.code == 2 && early.stderr.contains("nothing is recorded"), "{early:?}");
+}

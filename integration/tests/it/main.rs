@@ -17,6 +17,7 @@ mod jobs;
 mod leftovers;
 mod netns;
 mod rails;
+mod resizing;
 mod rest;
 mod scheduling;
 mod trace;
