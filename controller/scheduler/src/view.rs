@@ -44,6 +44,8 @@ pub(crate) struct View {
     /// Per word the nodes whose class the filter admits; `None`: all. Classes do not change while the log goes on.
     admitted: Option<Vec<u64>>,
     bits: Vec<u64>,
+    /// Words that have changed, as a bitmap; empty but while the view is brought up to date.
+    changed: Vec<u64>,
     blocks: Bins,
     /// Where every pod is one block the blocks are the pods.
     pods: Option<Bins>,
@@ -66,6 +68,7 @@ impl View {
             },
             admitted: (!all).then(|| (0..yard.words()).map(|word| admitted(yard, &classes, word)).collect()),
             bits: vec![0; yard.words() as usize],
+            changed: vec![0; yard.words().div_ceil(64) as usize],
             blocks: Bins::new(layout.blocks.len(), most_block),
             pods: (!layout.is_flat()).then(|| Bins::new(layout.pods.len(), most_pod)),
             mark: Mark::default(),
@@ -133,8 +136,15 @@ impl View {
             let rails = &self.rails[..];
             #[cfg(test)]
             let rails = if plant::is(Bug::Rails) { &[] } else { rails };
-            for rail in rails {
-                bits &= planes.get(*rail as usize).copied().unwrap_or(0);
+            // They ascend: as many as there are planes, and none beyond, are all.
+            if rails.len() == planes.len()
+                && rails.last().is_some_and(|last| *last as usize + 1 == planes.len())
+            {
+                bits &= planes.iter().fold(u64::MAX, |all, plane| all & plane);
+            } else {
+                for rail in rails {
+                    bits &= planes.get(*rail as usize).copied().unwrap_or(0);
+                }
             }
             if let RailNeed::Any(count) = profile.rails {
                 bits &= any(planes, count);
@@ -168,13 +178,15 @@ impl View {
                 self.mark = yard.log().mark();
             }
             Some(words) => {
-                let mut last = u32::MAX;
-                for word in words {
-                    if word != last {
-                        self.look(yard, profile, word);
+                // Each once, and in their order: what lies together is looked at together.
+                let mut changed = std::mem::take(&mut self.changed);
+                words.for_each(|word| changed[word as usize / 64] |= 1 << (word % 64));
+                for (first, words) in (0..).step_by(64).zip(&mut changed) {
+                    for bit in bits(std::mem::take(words)) {
+                        self.look(yard, profile, first + bit);
                     }
-                    last = word;
                 }
+                self.changed = changed;
                 self.mark = yard.log().mark();
             }
             None => *self = Self::scan(yard, profile),

@@ -25,6 +25,9 @@ const TRIALS: [usize; 2] = [48, 4];
 /// Gangs of so many nodes are laid out with more care, because there one connection more counts.
 const SMALL: u32 = 64;
 
+/// Pipelines of so many nodes get a last touch.
+const PIPELINE: u32 = 32;
+
 /// Blocks of a ring that are thought of one by one at most.
 const RING: usize = 63;
 
@@ -292,8 +295,11 @@ impl Fitter {
             return least;
         }
         match ask.pattern {
+            // Groups that must not be split are not touched any more.
             Pattern::AllToAll if set.len() > 1 => self.turn(yard, view, set, ask, least),
-            Pattern::Pipeline(size) if size > 1 && size.is_multiple_of(ask.leaf_unit) => {
+            Pattern::Pipeline(size)
+                if ask.nodes <= PIPELINE && size > 1 && ask.leaf_unit.max(ask.pod_unit) == 1 =>
+            {
                 self.best.clone_from(&self.takes);
                 if self.groups.improve(yard, view, set, size, ask, &mut self.takes) {
                     let found = cut(yard.layout(), &self.takes, ask.pattern);

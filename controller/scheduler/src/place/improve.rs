@@ -202,8 +202,7 @@ impl Groups {
         for (at, shape) in self.shapes.iter().enumerate() {
             let inside = self.inside(shape);
             beside.iter_mut().zip(row).for_each(|(beside, (other, _))| *beside = self.between(shape, other));
-            for from in 0..=last {
-                let old = &row[from].0;
+            for (from, (old, _)) in row.iter().enumerate() {
                 let fits = (0..PARTS).all(|part| shape[part] <= left[part] + old[part]);
                 if !fits {
                     continue;

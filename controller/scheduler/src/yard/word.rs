@@ -41,11 +41,14 @@ pub(crate) fn at_least(digits: &[u64; DIGITS], count: u32) -> u64 {
     if count >> DIGITS != 0 {
         return 0;
     }
+    // Those that were more at a higher digit may stay among the equal ones: they are in both at the end.
     let (mut more, mut equal) = (0, u64::MAX);
     for digit in (0..DIGITS).rev() {
-        let wanted = spread(count >> digit & 1 == 1);
-        more |= equal & digits[digit] & !wanted;
-        equal &= !(digits[digit] ^ wanted);
+        if count >> digit & 1 == 1 {
+            equal &= digits[digit];
+        } else {
+            more |= equal & digits[digit];
+        }
     }
     more | equal
 }
