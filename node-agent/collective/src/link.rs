@@ -273,6 +273,11 @@ impl Link {
         self.unacked_since.get_or_insert(now);
     }
 
+    /// Bytes of counted frames in this life: those that the peer has, and those that came from it.
+    pub(crate) fn carried(&self) -> [u64; 2] {
+        [self.acked, self.received]
+    }
+
     /// When received bytes must be acknowledged at the latest, with these bounds.
     #[must_use]
     pub fn ack_due(&self, bytes: u64, delay: Time) -> Option<Time> {

@@ -1,6 +1,7 @@
 //! The state machine of one node in one job: posts and frames in, frames and completions out.
 
 mod agree;
+mod burden;
 #[cfg(test)]
 mod digest;
 mod fail;

@@ -11,6 +11,7 @@ use crate::error::FrameError;
 use crate::header::{Header, Key, Kind};
 use crate::link::Link;
 use crate::machine::Machine;
+use crate::machine::burden::Burden;
 use crate::plan::{FULL, Plan};
 use crate::shape::{MAX_ACTIVE, Node, Rail, Time};
 
@@ -18,8 +19,6 @@ use crate::shape::{MAX_ACTIVE, Node, Rail, Time};
 const MAKER: Node = 0;
 /// Capacities that differ by no more than this (of 1024) are equal.
 const STEP: u16 = 40;
-/// A rail that is slower than the best of its node by less than this factor counts in full: rates are noisy.
-const SLOW: f64 = 2.0;
 /// Answers from which on the least time of a trip is known: the first ones come from threads that sleep.
 const TRIPS: u32 = 32;
 /// Pause between two looks at the measured rates.
@@ -83,6 +82,8 @@ pub struct Agreement {
     look: Time,
     /// Looks in a row at which rails of this node seemed slow.
     slow: u32,
+    /// What the rails carried between the last looks.
+    burden: Burden,
     /// Least time that a probe took to come back, and how many did.
     pub round_trip: Option<(Time, u32)>,
     /// The link that was asked last to learn it.
@@ -106,6 +107,7 @@ impl Agreement {
             told: (None, 0),
             look: Time::ZERO,
             slow: 0,
+            burden: Burden::default(),
             round_trip: None,
             asked: (0, 0),
             reports: vec![(healthy, 0); nodes],
@@ -212,7 +214,9 @@ impl Machine {
         let looks = now >= self.agreement.look && !self.ops.is_empty();
         if looks {
             self.agreement.look = now + LOOK;
-            let slow = self.capacity(now, true) < self.capacity(now, false);
+            let carried = |rail, peer| self.links.get(rail, peer).carried();
+            self.agreement.burden.look(self.config.rails, self.layout.nodes(), carried);
+            let slow = self.capacity(true) < self.capacity(false);
             self.agreement.slow = if slow { self.agreement.slow.saturating_add(1) } else { 0 };
         }
         let trips = self.agreement.round_trip.map_or(0, |(_, trips)| trips);
@@ -229,7 +233,7 @@ impl Machine {
 
     fn report(&mut self, now: Time) {
         let report = Report {
-            capacity: self.capacity(now, self.agreement.slow >= LOOKS),
+            capacity: self.capacity(self.agreement.slow >= LOOKS),
             alpha_ns: self.agreement.alpha_ns(),
             beta_ps: self.beta(now),
         };
@@ -268,19 +272,11 @@ impl Machine {
 
     /// What is left of this node's capacity, of 1024: its rails, in full for one that reaches a peer and (if rates are to
     /// count) is as fast as the others.
-    fn capacity(&self, now: Time, by_rate: bool) -> u16 {
+    fn capacity(&self, by_rate: bool) -> u16 {
         let rails = self.config.rails;
-        let rate = |rail: Rail| {
-            let rates = self.layout.peers().filter_map(|peer| self.links.get(rail, peer).lasting_rate(now));
-            let rates: Vec<f64> = rates.collect();
-            (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
-        };
-        let rates: Vec<Option<f64>> = (0..rails as Rail).map(rate).collect();
-        let best = rates.iter().flatten().copied().fold(0.0, f64::max);
         let mut sum = 0.0;
-        for (rail, rate) in (0..).zip(&rates) {
-            let slow = rate.filter(|&r| by_rate && r * SLOW < best);
-            let weight = slow.map_or(1.0, |r| r / best);
+        for rail in 0..rails as Rail {
+            let weight = if by_rate { self.agreement.burden.weight(rail) } else { 1.0 };
             let carries = |peer: Node| {
                 let link = self.links.get(rail, peer);
                 // One that is still to come up for the first time is not lost.
