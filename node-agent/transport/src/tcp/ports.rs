@@ -58,6 +58,7 @@ impl TcpRails {
         if up {
             tracing::info!(rail, "port up");
             self.dark.remove(&rail);
+            self.quiet.port_up(rail);
             self.changes.push_back(Change::PortUp(rail));
             for peer in self.dial.port_up(rail, now) {
                 self.give_up_try(rail, peer);
@@ -68,6 +69,7 @@ impl TcpRails {
         }
         tracing::warn!(rail, "port down");
         self.dark.insert(rail);
+        self.quiet.port_down(rail, now);
         self.changes.push_back(Change::PortDown(rail));
         self.dial.port_down(rail);
         for peer in 0..self.config.nodes as Node {

@@ -14,6 +14,9 @@ const PAUSE: Duration = Duration::from_millis(6);
 /// What was sent longer ago has arrived, or its loss is noticed by other means.
 const RECENT: Duration = Duration::from_millis(100);
 
+/// So long after a port was found down the kernel may tell late that it is back: a second for each of the two events, with room.
+const LATE: Duration = Duration::from_millis(2500);
+
 /// One rail since the last look.
 #[derive(Debug, Clone, Copy, Default)]
 struct Traffic {
@@ -21,6 +24,8 @@ struct Traffic {
     heard: bool,
     /// The last look before which something was sent.
     last_sent: Option<Instant>,
+    /// Until when its port, which is down, is asked whether it is back.
+    back_by: Option<Instant>,
 }
 
 /// Which rails are quiet.
@@ -45,9 +50,20 @@ impl Quiet {
         self.rails[usize::from(rail)].heard = true;
     }
 
-    /// When to look; `None` while nothing was sent lately.
+    /// The port of a rail was found down.
+    pub(super) fn port_down(&mut self, rail: Rail, now: Instant) {
+        self.rails[usize::from(rail)].back_by = Some(now + LATE);
+    }
+
+    /// The port of a rail is back.
+    pub(super) fn port_up(&mut self, rail: Rail) {
+        self.rails[usize::from(rail)].back_by = None;
+    }
+
+    /// When to look; `None` while nothing was sent lately and no port has just gone down.
     pub(super) fn due(&mut self, now: Instant) -> Option<Instant> {
-        if self.next.is_none() && self.rails.iter().any(|rail| rail.sent) {
+        let matters = |rail: &Traffic| rail.sent || rail.back_by.is_some_and(|by| now < by);
+        if self.next.is_none() && self.rails.iter().any(matters) {
             self.next = Some(now + PAUSE);
         }
         self.next
@@ -66,8 +82,9 @@ impl Quiet {
             }
             let silent = !std::mem::take(&mut rail.heard);
             let busy = rail.last_sent.is_some_and(|sent| now < sent + RECENT);
-            recent |= busy;
-            if busy && silent {
+            let down = rail.back_by.is_some_and(|by| now < by);
+            recent |= busy || down;
+            if busy && silent || down {
                 asked.push(at as Rail);
             }
         }
@@ -101,5 +118,21 @@ mod tests {
         assert_eq!(quiet.look(at(100)), [0, 1]);
         assert_eq!(quiet.look(at(107)), [], "what was sent is long gone");
         assert_eq!(quiet.due(at(108)), None);
+    }
+    #[test]
+    fn a_port_that_went_down_is_asked_for_a_while_whether_it_is_back() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut quiet = Quiet::new(2);
+        quiet.port_down(1, at(0));
+        assert_eq!(quiet.due(at(0)), Some(at(6)));
+        assert_eq!(quiet.look(at(6)), [1]);
+        assert_eq!(quiet.due(at(7)), Some(at(12)));
+        assert_eq!(quiet.look(at(2400)), [1]);
+        assert_eq!(quiet.look(at(2501)), [], "the kernel has told of everything by now");
+        assert_eq!(quiet.due(at(2502)), None);
+        quiet.port_down(0, at(3000));
+        quiet.port_up(0);
+        assert_eq!(quiet.due(at(3001)), None, "it is back");
     }
 }
