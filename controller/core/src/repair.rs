@@ -72,11 +72,18 @@ impl State {
         lost
     }
 
-    /// Rails that the job's engines see down on their own servers while others of the gang see them up.
+    /// Rails that the job's engines see down on their own servers while most of the gang see them up. Links come up one by
+    /// one: before its ranks have started, and before all have spoken, nothing is known.
     fn rails_down(&self, entry: &JobEntry) -> BTreeMap<NodeName, RailSet> {
         let mut down: BTreeMap<NodeName, RailSet> = BTreeMap::new();
+        if entry.job.status.started.is_none() {
+            return down;
+        }
+        let mut all = 0;
         for (position, node) in gang(entry) {
-            let Some(view) = self.base.views.get(&(entry.job.uid, position)) else { continue };
+            all += 1;
+            let view = self.base.views.get(&(entry.job.uid, position));
+            let Some(view) = view.filter(|view| !view.reports.is_empty()) else { return BTreeMap::new() };
             let alone = |report: &&proto_model::RailReport| {
                 report.state == Some(RailState::Down) && report.peers > 0 && report.peers_up == 0
             };
@@ -85,9 +92,8 @@ impl State {
                 down.insert(node.clone(), rails);
             }
         }
-        // A peer's only other end is down: both say so, and which of the two lost it only inventories tell.
-        let all = gang(entry).count();
-        if down.len() * 2 > all { BTreeMap::new() } else { down }
+        // Of two, both or the first say so, and which of them lost it only inventories tell.
+        if down.len() * 2 >= all { BTreeMap::new() } else { down }
     }
 }
 
@@ -144,7 +150,9 @@ impl Step<'_> {
         match repaired {
             Ok(repaired) => Some(repaired),
             Err(irreparable) => {
-                irreparable.fewer_rails.filter(|_| job.spec.rails.allow_partial).map(|fewer| *fewer)
+                let some = |fewer: &Repaired| !fewer.placement.rails.is_empty();
+                let fewer = irreparable.fewer_rails.filter(|_| job.spec.rails.allow_partial);
+                fewer.map(|fewer| *fewer).filter(some)
             }
         }
     }

@@ -82,6 +82,7 @@ fn core_config() -> CoreConfig {
         pass_places: 2,
         reason_writes: 2,
         due_limit: 3,
+        resize_after: Some(Duration::from_secs(2)),
         ..CoreConfig::default()
     }
 }

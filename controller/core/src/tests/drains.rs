@@ -17,7 +17,7 @@ fn told(w: &World, n: usize) -> Vec<u32> {
     w.drained.get(&name(n)).into_iter().flatten().copied().collect()
 }
 
-fn report(rail: u32, state: RailState) -> RailReport {
+pub(super) fn report(rail: u32, state: RailState) -> RailReport {
     RailReport {
         rail,
         state: Some(state),
@@ -33,7 +33,7 @@ fn report(rail: u32, state: RailState) -> RailReport {
     }
 }
 
-fn says(w: &mut World, text: &str, n: usize, reports: &[RailReport]) {
+pub(super) fn says(w: &mut World, text: &str, n: usize, reports: &[RailReport]) {
     let seen = Observation { reports: reports.to_vec(), ..w.seen(text, n, Observed::Running) };
     w.report(n, seen);
 }

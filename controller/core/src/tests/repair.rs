@@ -6,6 +6,7 @@ use proto_model::{FailurePolicy, Observation, Observed, Phase, PlacementRequest,
 
 use super::{
     documents::{apply, reservation},
+    drains::{report, says},
     *,
 };
 
@@ -233,6 +234,31 @@ fn lose_rail(w: &mut World, n: usize, rail: usize) {
     inventory.nics[rail].up = false;
     let session = w.state.session(&name(n)).unwrap();
     w.step(Event::AgentInventory { node: name(n), session, inventory: Box::new(inventory) });
+}
+
+/// Engines that come up see links down that nobody has lost; and of two nobody knows whose it is.
+#[test]
+fn what_engines_see_before_all_are_up_is_no_loss() {
+    let down = || proto_model::RailReport { peers_up: 0, ..report(1, proto_model::RailState::Down) };
+    let up = || report(1, proto_model::RailState::Up);
+    for gang in [2, 3] {
+        let mut w = World::new();
+        let mut job = spec(gang, 4);
+        job.failure.on_rail_loss = RailLoss::Fail;
+        w.submit("a", job);
+        w.all("a", Observed::Prepared);
+        let nodes = w.nodes("a");
+        says(&mut w, "a", nodes[0], &[down()]);
+        w.all("a", Observed::Running);
+        assert!(!w.codes("a").contains(&"RailLost".to_owned()), "the first to speak: {:?}", w.codes("a"));
+        says(&mut w, "a", nodes[0], &[up()]);
+        for n in &nodes[1..] {
+            says(&mut w, "a", *n, &[up()]);
+        }
+        says(&mut w, "a", nodes[1], &[down()]);
+        let told = w.codes("a").contains(&"RailLost".to_owned());
+        assert_eq!(told, gang == 3, "{gang} nodes: {:?}", w.codes("a"));
+    }
 }
 
 /// No replacement of failed nodes was asked for, and none is counted.
