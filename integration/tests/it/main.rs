@@ -16,6 +16,7 @@ mod inputs;
 mod jobs;
 mod leftovers;
 mod netns;
+mod rail_loss;
 mod rails;
 mod resizing;
 mod rest;

@@ -145,9 +145,8 @@ fn a_tenant_at_its_limit_has_its_own_lower_job_yield() {
         let submit = |name: &str, spec: &str| {
             let path = cluster.home().join(format!("{tenant}-{name}.yaml"));
             let spec = spec.replace('\n', "\n  ");
-            let text = format!(
-                "apiVersion: rail/v1\nkind: Job\nmetadata: {{name: {name}}}\nspec:\n  {spec}\n"
-            );
+            let text =
+                format!("apiVersion: rail/v1\nkind: Job\nmetadata: {{name: {name}}}\nspec:\n  {spec}\n");
             std::fs::write(&path, text).unwrap();
             let answer = cluster.railctl(&["submit", "--tenant", &tenant, path.to_str().unwrap()]);
             assert_eq!(answer.code, 0, "{answer:?}");
