@@ -366,7 +366,8 @@ impl Report {
 const DEFINITIONS: &str = "
 UTIL: GPUs held / GPUs, from the first to the last submit. BOUND: what no scheduler could pass, whatever it knows: the
 least over s of W(s) + C (T - s), W(s) being the GPU time that jobs could have had up to s on endless GPUs. FRAG: the part
-of free GPUs on servers that are broken into. FEWEST: jobs on several servers in the fewest pods, (0) that would do on the
+of free GPUs on servers that are broken into; STRANDED: those GPUs, of all. FEWEST: jobs on several servers in the
+fewest pods, (0) that would do on the
 empty cluster, (T) that would do as the cluster was when they started. CUT/JOB: weighted cut of their rings. VIOLATIONS:
 found by the independent proof / placements proved.
 ";

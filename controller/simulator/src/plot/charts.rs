@@ -37,7 +37,7 @@ pub fn charts(site: &Site, workload: &Workload, outcomes: &[Outcome], summaries:
     vec![
         Chart { name: "utilisation", scene: utilisation(site, outcomes, summaries) },
         Chart { name: "waits", scene: waits(summaries) },
-        Chart { name: "fragmentation", scene: fragmentation(outcomes, summaries) },
+        Chart { name: "fragmentation", scene: fragmentation(site, outcomes, summaries) },
         Chart { name: "cut", scene: cut(workload, outcomes) },
     ]
 }
@@ -112,15 +112,26 @@ fn utilisation(site: &Site, outcomes: &[Outcome], summaries: &[Summary]) -> Scen
     frame.scene
 }
 
-fn fragmentation(outcomes: &[Outcome], summaries: &[Summary]) -> Scene {
+/// Of all GPUs, not of those that are free: when hardly any is free, a part of those says nothing.
+fn fragmentation(site: &Site, outcomes: &[Outcome], summaries: &[Summary]) -> Scene {
+    let gpus = site.gpus() as f64;
+    let value = |bin: &Bin| bin.stranded / gpus;
+    let all = outcomes.iter().flat_map(|outcome| outcome.series.means(value)).flatten();
+    let most = all.fold(0.01, f64::max) * 1.05;
+    let step = step(most, 6.0);
+    let labels: Vec<(f64, String)> = (0..)
+        .map(|at| f64::from(at) * step)
+        .take_while(|at| *at <= most)
+        .map(|at| (at, format!("{}%", (at * 1000.0).round() / 10.0)))
+        .collect();
     let mut frame = Frame::new(
         "Fragmentation",
-        "Part of the free GPUs on servers that are broken into: no job on whole servers can have them",
-        Scale::Linear(1.0),
-        &percents(),
+        "Free GPUs on servers that are broken into / GPUs: no job on whole servers can have them",
+        Scale::Linear(most),
+        &labels,
     );
-    over_time(&mut frame, outcomes, |bin| bin.fragmentation);
-    frame.legend(&legend(outcomes, |at| format!("{:.1}%", summaries[at].fragmentation * 100.0)));
+    over_time(&mut frame, outcomes, value);
+    frame.legend(&legend(outcomes, |at| format!("{:.2}%", summaries[at].stranded * 100.0)));
     frame.scene
 }
 
@@ -154,7 +165,10 @@ fn waits(summaries: &[Summary]) -> Scene {
             let height = |wait: f64| frame.y(if wait.is_finite() { wait } else { top });
             let (low, middle, high) = (height(waits.p50), height(waits.p90), height(waits.p99));
             frame.scene.rect(left, high - 1.0, width, (low - high).max(0.0) + 2.0, colour(of.policy));
-            frame.scene.line(vec![(left, middle), (left + width, middle)], [0xff; 3], 2.0);
+            // Nobody waited: there is no bar that it could lie across.
+            if low - high > 4.0 {
+                frame.scene.line(vec![(left, middle), (left + width, middle)], [0xff; 3], 2.0);
+            }
         }
     }
     frame.meaning("GPUs (jobs)");
