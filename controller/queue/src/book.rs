@@ -21,6 +21,9 @@ use crate::{
 /// Waiting jobs that stand in one row: by age.
 pub(crate) type Lane = (Reverse<i32>, TenantName, Option<QueueName>);
 
+/// The nodes of a running job by number, with their GPUs, as far as they are known.
+pub(crate) type Taken<'a> = Option<&'a [(NodeIx, u32)]>;
+
 /// What passes and ends of jobs change: a value, cheap to copy and to put back.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Marks {
@@ -328,7 +331,7 @@ impl Book {
     }
 
     /// Running jobs by identity, with the numbers of their nodes as far as those are known.
-    pub(crate) fn runs(&self) -> impl Iterator<Item = (&Arc<Entry>, Option<&[(NodeIx, u32)]>)> {
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (&Arc<Entry>, Taken<'_>)> {
         let mut known = self.cache.nodes.iter().peekable();
         // Both are in the order of identities.
         self.running.iter().map(move |(uid, entry)| {

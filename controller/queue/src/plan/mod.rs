@@ -14,7 +14,7 @@ use controller_topology::NodeIx;
 use proto_model::{JobId, QueueName, TenantName, Timestamp};
 
 use crate::{
-    book::Book,
+    book::{Book, Taken},
     entry::Entry,
     grid::{Grid, Row},
     ground::{Ground, Kind},
@@ -137,7 +137,7 @@ impl Plan {
     ) -> Self {
         let end =
             |entry: &Entry| if forecast { book.predicted_end(entry, now) } else { book.end(entry, now) };
-        let ends: Vec<(Timestamp, &Entry, Option<&[(NodeIx, u32)]>)> =
+        let ends: Vec<(Timestamp, &Entry, Taken<'_>)> =
             book.runs().map(|(entry, nodes)| (end(entry), entry.as_ref(), nodes)).collect();
         let grid = Grid::new(now, book.policy.step, ends.iter().map(|(end, ..)| *end));
         let grid = if forecast { grid.rounding_to_nearest() } else { grid };

@@ -69,7 +69,8 @@ fn reserve(book: &mut Book) {
 
 #[test]
 fn the_check_finds_a_bug_in_the_code_itself() {
-    let plants: [(Bug, fn(&mut Book), &str); 7] = [
+    type Rules = fn(&mut Book);
+    let plants: [(Bug, Rules, &str); 7] = [
         (Bug::TenantLimit, |book| limit_tenant(book, Some(12), None), "tenant t, queue None would hold 16"),
         (Bug::Running, |book| limit_tenant(book, Some(12), None), "tenant t, queue None would hold 16"),
         (Bug::Started, |book| limit_tenant(book, Some(12), None), "tenant t, queue None would hold 16"),
