@@ -231,13 +231,17 @@ impl Engine {
 
     /// When the loop must go on without being woken.
     fn next_deadline(&self) -> Option<Time> {
-        let hello = self.ranks.next_deadline();
-        [self.end, hello, self.calls.next_deadline(), self.wires.next_deadline()].into_iter().flatten().min()
+        let (hello, late) = (self.ranks.next_deadline(), self.ranks.next_try(self.clock.now()));
+        [self.end, hello, late, self.calls.next_deadline(), self.wires.next_deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// What is due by time or by a change that the last turn brought.
     fn pass_time(&mut self) {
         let now = self.clock.now();
+        self.send_late();
         self.expire_ranks(now);
         self.expire_calls(now);
         self.check_wiring();

@@ -1,6 +1,6 @@
 //! The ranks' door: who attaches, which buffers they hold, and what happens when they leave.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -20,6 +20,10 @@ use crate::failure::{about_rank, plain};
 
 /// How long a connection may stay without saying hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pause before replies that a rank's socket could not hold are tried again.
+const AGAIN: Duration = Duration::from_millis(1);
+/// Replies that may wait for a rank beside those to its calls.
+const SPARE_REPLIES: usize = 64;
 /// Connections beside those of the attached ranks: late comers and strangers.
 const SPARE_CONNECTIONS: usize = 32;
 
@@ -38,6 +42,8 @@ pub(crate) struct Connection {
     /// Calls under way, and bytes of their operands.
     pub(crate) calls: u32,
     pub(crate) operand_bytes: u64,
+    /// Replies that its socket could not hold yet.
+    late: VecDeque<Vec<u8>>,
 }
 
 /// A buffer of a rank.
@@ -113,6 +119,11 @@ impl Ranks {
     /// When the next silent connection is to be closed.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.connections.values().filter(|c| c.rank.is_none()).map(|c| c.hello_by).min()
+    }
+
+    /// When replies are to be tried again that a socket could not hold.
+    pub(crate) fn next_try(&self, now: Time) -> Option<Time> {
+        self.connections.values().any(|connection| !connection.late.is_empty()).then(|| after(now, AGAIN))
     }
 
     /// Sends a reply with a memory file; an error says that the rank does not take it.
@@ -191,6 +202,7 @@ impl Engine {
             next_buffer: 1,
             calls: 0,
             operand_bytes: 0,
+            late: VecDeque::new(),
         };
         self.ranks.connections.insert(token, connection);
         // What it sent before it was watched would give no event.
@@ -385,8 +397,46 @@ impl Engine {
                 Pushed::Full => {}
             }
         }
-        taken(connection.channel.send(&reply.encode(id), None))
-            .unwrap_or_else(|why| self.close_rank(token, &why));
+        let packet = reply.encode(id);
+        let sent = if connection.late.is_empty() {
+            connection.channel.send(&packet, None)
+        } else {
+            Err(SocketError::Full)
+        };
+        match sent {
+            Err(SocketError::Full) => self.send_later(token, packet),
+            sent => taken(sent).unwrap_or_else(|why| self.close_rank(token, &why)),
+        }
+    }
+
+    /// A rank may have more calls under way than its socket holds replies, and takes them only when it waits for them.
+    fn send_later(&mut self, token: usize, packet: Vec<u8>) {
+        let most = self.config.limits.outstanding as usize + SPARE_REPLIES;
+        let Some(connection) = self.ranks.connections.get_mut(&token) else { return };
+        if connection.late.len() >= most {
+            return self.close_rank(token, &SocketError::Full.to_string());
+        }
+        connection.late.push_back(packet);
+    }
+
+    /// Tries again what sockets could not hold.
+    pub(crate) fn send_late(&mut self) {
+        let mut gone = Vec::new();
+        for (token, connection) in &mut self.ranks.connections {
+            while let Some(packet) = connection.late.front() {
+                match connection.channel.send(packet, None) {
+                    Err(SocketError::Full) => break,
+                    sent => {
+                        connection.late.pop_front();
+                        if let Err(why) = taken(sent) {
+                            gone.push((*token, why));
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        gone.into_iter().for_each(|(token, why)| self.close_rank(token, &why));
     }
 
     /// Closes the connection of a process that broke the protocol, after telling it why.
