@@ -223,7 +223,9 @@ fn about(one: &Violation) -> About<'_> {
         "NodeCount" => About::Field("spec.gang.nodes"),
         "GpuShape" => About::Field("spec.gang.gpusPerNode"),
         "QuotaTooSmall" | "GangShape" | "NoNodes" => About::Field("spec.gang"),
-        "RailCount" | "RailShape" | "NoRails" | "RailAlignment" => About::Field("spec.rails.required"),
+        "RailCount" | "RailShape" | "RailDead" | "NoRails" | "RailAlignment" => {
+            About::Field("spec.rails.required")
+        }
         _ => About::Thing(one.field.split_once('/').map_or(one.field.as_str(), |(_, name)| name)),
     }
 }

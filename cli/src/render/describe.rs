@@ -57,8 +57,9 @@ fn rails(spec: &v1::JobSpec) -> String {
     let rails = spec.rails.unwrap_or_default();
     match (rails.required, rails.allow_partial) {
         _ if rails.none => "none".to_owned(),
-        (0, _) => "all".to_owned(),
-        (count, true) => format!("any {count} that all nodes share"),
+        (0, false) => "all".to_owned(),
+        (0, true) => "all to start, fewer if some are lost later".to_owned(),
+        (count, true) => format!("any {count} that all nodes share to start, fewer if some are lost later"),
         (count, false) => format!("0 to {}", count - 1),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use controller_topology::Server;
+use controller_topology::{RailSet, Server};
 use proto_model::{JobId, Reason, Term, Toleration};
 
 use crate::{
@@ -48,6 +48,7 @@ pub fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) -> Vec<
         let message =
             format!("the job asks for {} nodes with {what}, {with} of {nodes} nodes have that", need.nodes);
         reasons.push(Reason::new("RailShape", message).count(nodes - with));
+        reasons.extend(dead_rails(snapshot, need, |server| server.present));
     }
     labels(snapshot, need, nodes, &mut reasons);
     for size in need.uneven_groups() {
@@ -208,7 +209,31 @@ pub fn not_now(snapshot: &Snapshot, need: &Need, reserved: Option<(&NodeSet, &Jo
     }
     let mut reasons = vec![capacity(need, found.nodes, found.free, found.reach)];
     reasons.extend(found.blockers.iter().map(|blocker| reason(need, blocker)));
+    reasons.extend(dead_rails(snapshot, need, |server| server.usable));
     reasons
+}
+
+/// Rails that the gang requires and that no node at all can give, and what to write to start on the others:
+/// `allowPartial` alone does not say that fewer will do.
+fn dead_rails(snapshot: &Snapshot, need: &Need, of: impl Fn(&Server) -> RailSet) -> Option<Reason> {
+    let alive = snapshot.nodes().fold(RailSet::EMPTY, |set, (_, server, _)| set.or(of(server)));
+    let all = RailSet::first(snapshot.topology().rails());
+    let asked = need.rail_count();
+    let dead = match need.rails {
+        RailNeed::Exactly(rails) => rails.without(alive),
+        RailNeed::Any(count) if alive.len() < count => all.without(alive),
+        RailNeed::Any(_) => RailSet::EMPTY,
+    };
+    let left = alive.len().min(asked);
+    if dead.is_empty() || left == 0 {
+        return None;
+    }
+    let (rails, work) = if dead.len() == 1 { ("rail", "works") } else { ("rails", "work") };
+    let message = format!(
+        "{rails} {dead} {work} on no node, and a job never starts on fewer rails than it requires ({asked}); to start on \
+         those that work, write rails: {{required: {left}, allowPartial: true}}"
+    );
+    Some(Reason::new("RailDead", message).count(dead.len() as usize))
 }
 
 /// How many nodes of the gang are missing.

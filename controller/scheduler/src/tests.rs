@@ -142,6 +142,34 @@ fn what_cannot_be_now_says_every_cause_with_its_count() {
     assert!(wait.reasons.iter().all(|reason| reason.count == 1), "{:?}", wait.reasons);
 }
 
+/// `required` is what a gang starts with, `allowPartial` which rails: when one is dead everywhere, what to write is said.
+#[test]
+fn a_rail_that_is_dead_everywhere_says_what_to_write() {
+    let mut snapshot = cluster(&[0, 0, 0]);
+    for at in 0..3 {
+        snapshot.set_node(&node(at), &inventory(4, 0b1111, 0b0010), Gate::default());
+    }
+    for (required, partial, left) in [(0, true, 3), (4, true, 3), (0, false, 3), (2, false, 2)] {
+        let wait = wait(one(&snapshot, &spec(2, 4, required, partial)));
+        assert!(wait.capacity && !wait.infeasible, "{wait:?}");
+        let dead = wait.reasons.iter().find(|reason| reason.code == "RailDead").unwrap();
+        let right = format!("write rails: {{required: {left}, allowPartial: true}}");
+        assert!(dead.count == 1 && dead.message.ends_with(&right), "{dead}");
+        assert!(dead.message.starts_with("rail 1 works on no node"), "{dead}");
+        let Decision::Place(placed) = one(&snapshot, &spec(2, 4, left, true)) else { panic!("{left}") };
+        assert!(placed.rails.len() == left as usize && !placed.rails.contains(&1), "{:?}", placed.rails);
+    }
+    // One node has it: it is not dead, and only capacity is missing.
+    snapshot.set_node(&node(0), &inventory(4, 0b1111, 0), Gate::default());
+    assert!(!codes(&wait(one(&snapshot, &spec(2, 4, 0, true)))).contains(&"RailDead"));
+    // No cable of that rail at all: never, and the same advice.
+    for at in 0..3 {
+        snapshot.set_node(&node(at), &inventory(4, 0b1101, 0), Gate::default());
+    }
+    let wait = wait(one(&snapshot, &spec(2, 4, 4, true)));
+    assert!(wait.infeasible && codes(&wait)[..2] == ["RailShape", "RailDead"], "{wait:?}");
+}
+
 #[test]
 fn the_first_blocked_job_keeps_its_nodes_and_cannot_starve() {
     let mut snapshot = cluster(&[0, 0, 0, 0]);

@@ -180,8 +180,9 @@ impl Stock {
             let need = crate::Need { nodes: missing, ..part(wound.need, rails) };
             let kept: &NodeSet = wound.kept;
             let causes = not_now(snapshot, &need, None).into_iter();
-            reasons
-                .extend(causes.filter(|cause| cause.code != "GangCapacity" && cause.code != "RailAlignment"));
+            // They are about a gang that starts.
+            let other = ["GangCapacity", "RailAlignment", "RailDead"];
+            reasons.extend(causes.filter(|cause| !other.contains(&&*cause.code)));
             if !kept.is_empty() {
                 let message = format!("{} nodes are kept for others", kept.len());
                 reasons.push(Reason::new("Reserved", message).count(kept.len()));
