@@ -120,10 +120,11 @@ pub fn repair(
     wound: &Wound<'_>,
 ) -> Result<Repaired, Box<Irreparable>> {
     let rails: RailSet = wound.placement.rails.iter().copied().collect();
-    match mend(snapshot, placer, wound, rails) {
+    let known = Known::of(snapshot, wound);
+    match mend(snapshot, placer, wound, &known, rails) {
         Ok(repaired) => Ok(repaired),
         Err(reasons) => {
-            let fewer_rails = fewer(snapshot, placer, wound, rails).map(Box::new);
+            let fewer_rails = fewer(snapshot, placer, wound, &known, rails).map(Box::new);
             Err(Box::new(Irreparable { reasons, fewer_rails }))
         }
     }
@@ -131,19 +132,23 @@ pub fn repair(
 
 /// The gang on fewer rails: without those that were lost where that moves nobody and is one, else without the one that
 /// is best done without, else without all that were lost.
-fn fewer(snapshot: &Snapshot, placer: &mut Placer, wound: &Wound<'_>, rails: RailSet) -> Option<Repaired> {
-    let gang = wound.placement.nodes.iter();
-    let lost =
-        gang.filter_map(|place| wound.lost.get(&place.node)).fold(RailSet::EMPTY, |set, loss| match loss {
-            Loss::Node => set,
-            Loss::Rails(rails) => set.or(*rails),
-        });
+fn fewer(
+    snapshot: &Snapshot,
+    placer: &mut Placer,
+    wound: &Wound<'_>,
+    known: &Known,
+    rails: RailSet,
+) -> Option<Repaired> {
+    let lost = known.nodes.iter().fold(RailSet::EMPTY, |set, (_, loss)| match loss {
+        None | Some(Loss::Node) => set,
+        Some(Loss::Rails(rails)) => set.or(*rails),
+    });
     let lost = lost.and(rails);
     // A gang of several nodes needs a rail.
     let enough = |rails: RailSet| wound.placement.nodes.len() < 2 || !rails.is_empty();
     let mut all = None;
     if !lost.is_empty() && enough(rails.without(lost)) {
-        all = mend(snapshot, placer, wound, rails.without(lost)).ok();
+        all = mend(snapshot, placer, wound, known, rails.without(lost)).ok();
         if all.as_ref().is_some_and(|all| lost.len() == 1 && all.swaps.is_empty()) {
             return all;
         }
@@ -152,7 +157,7 @@ fn fewer(snapshot: &Snapshot, placer: &mut Placer, wound: &Wound<'_>, rails: Rai
         rails.iter().map(|rail| rails.without(RailSet::EMPTY.with(rail))).filter(|less| enough(*less));
     let mut best: Option<((usize, u32, u64), Repaired)> = None;
     for less in one_less {
-        if let Ok(repaired) = mend(snapshot, placer, wound, less) {
+        if let Ok(repaired) = mend(snapshot, placer, wound, known, less) {
             let key = (repaired.swaps.len(), repaired.placement.pods, repaired.placement.cut);
             if best.as_ref().is_none_or(|(least, _)| key < *least) {
                 best = Some((key, repaired));
@@ -167,9 +172,10 @@ fn mend(
     snapshot: &Snapshot,
     placer: &mut Placer,
     wound: &Wound<'_>,
+    known: &Known,
     rails: RailSet,
 ) -> Result<Repaired, Vec<Reason>> {
-    let gang = Gang::of(snapshot, wound, rails)?;
+    let gang = Gang::of(snapshot, wound, known, rails)?;
     let stock = Stock::of(snapshot, placer, wound, rails, &gang);
     let seats = Seats::of(snapshot.yard(), wound.need, &gang);
     let Some(assigned) = assign::assign(snapshot.yard(), seats, &stock, rails) else {
@@ -186,6 +192,26 @@ fn mend(
     }
 }
 
+/// The nodes of a gang and its spares as the snapshot knows them, with what each has lost: names are looked up once.
+struct Known {
+    nodes: Vec<(Option<Pick>, Option<Loss>)>,
+    spares: Vec<(Option<Pick>, Option<Loss>)>,
+}
+
+impl Known {
+    fn of(snapshot: &Snapshot, wound: &Wound<'_>) -> Self {
+        let topology = snapshot.topology();
+        let find = |place: &proto_model::NodePlace| {
+            let gpus = place.gpus.iter().filter(|gpu| **gpu < crate::snapshot::GPUS_MAX);
+            let gpus = gpus.fold(0, |set, gpu| set | 1 << gpu);
+            let pick = topology.index(&place.node).map(|node| Pick { node, gpus });
+            (pick, wound.lost.get(&place.node).copied())
+        };
+        let all = |places: &[proto_model::NodePlace]| places.iter().map(find).collect();
+        Self { nodes: all(&wound.placement.nodes), spares: all(&wound.placement.spares) }
+    }
+}
+
 /// The nodes of a gang, with what is left of it.
 pub(crate) struct Gang {
     /// In rank order: the node and its GPUs, and whether it stays. A lost one may be unknown.
@@ -198,22 +224,23 @@ pub(crate) struct Gang {
 }
 
 impl Gang {
-    fn of(snapshot: &Snapshot, wound: &Wound<'_>, rails: RailSet) -> Result<Self, Vec<Reason>> {
+    fn of(
+        snapshot: &Snapshot,
+        wound: &Wound<'_>,
+        known: &Known,
+        rails: RailSet,
+    ) -> Result<Self, Vec<Reason>> {
         let topology = snapshot.topology();
-        let stays = |name: &NodeName| match wound.lost.get(name) {
+        let stays = |loss: Option<Loss>| match loss {
             None => true,
             Some(Loss::Node) => false,
             Some(Loss::Rails(lost)) => lost.and(rails).is_empty(),
         };
-        let pick = |place: &proto_model::NodePlace| {
-            let gpus = place.gpus.iter().filter(|gpu| **gpu < crate::snapshot::GPUS_MAX);
-            Some(Pick { node: topology.index(&place.node)?, gpus: gpus.fold(0, |set, gpu| set | 1 << gpu) })
-        };
         let mut gang =
             Self { seats: Vec::new(), open: Vec::new(), spares: Vec::new(), spares_lost: Vec::new() };
         let mut unknown = Vec::new();
-        for (at, place) in wound.placement.nodes.iter().enumerate() {
-            let (pick, stays) = (pick(place), stays(&place.node));
+        for (at, (place, (pick, loss))) in wound.placement.nodes.iter().zip(&known.nodes).enumerate() {
+            let (pick, stays) = (*pick, stays(*loss));
             if !stays {
                 gang.open.push(at);
             } else if pick.is_none() {
@@ -225,17 +252,17 @@ impl Gang {
             }
             gang.seats.push((pick, stays));
         }
-        for place in &wound.placement.spares {
+        for (place, (pick, loss)) in wound.placement.spares.iter().zip(&known.spares) {
             let usable = |pick: &Pick| {
                 let server = topology.server(pick.node);
-                stays(&place.node)
+                stays(*loss)
                     && snapshot.capacity(pick.node).gate.is_open()
                     && server.is_some_and(|server| server.usable.covers(rails))
             };
-            if let Some(pick) = pick(place).filter(usable) {
+            if let Some(pick) = pick.filter(usable) {
                 gang.spares.push(pick);
             }
-            if !stays(&place.node) {
+            if !stays(*loss) {
                 gang.spares_lost.push(place.node.clone());
             }
         }

@@ -1,6 +1,6 @@
 //! An independent proof of a repair: shares no code with its choice, and looks only at names, inventories and leaves.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use controller_topology::{NodeIx, RailSet};
 use proto_model::{NodeName, NodePlace, Within};
@@ -100,14 +100,19 @@ pub fn prove_repair(
             flaws.push(RepairFlaw::Touched(before.rank));
         }
     }
-    let mut seen = BTreeMap::new();
-    for place in new.nodes.iter().chain(&new.spares) {
-        if seen.insert(&place.node, ()).is_some() {
-            flaws.push(RepairFlaw::Twice(place.node.clone()));
-        }
-    }
     let topology = snapshot.topology();
     let nodes: Vec<Option<NodeIx>> = new.nodes.iter().map(|place| topology.index(&place.node)).collect();
+    let spares = new.spares.iter().map(|place| topology.index(&place.node));
+    // By number, then by name for those that have none.
+    let mut all: Vec<(Option<NodeIx>, &str)> = (nodes.iter().copied().chain(spares))
+        .zip(new.nodes.iter().chain(&new.spares))
+        .map(|(node, place)| (node, if node.is_some() { "" } else { place.node.as_str() }))
+        .collect();
+    all.sort_unstable();
+    for (node, name) in all.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]) {
+        let server = node.and_then(|node| topology.server(node)).map(|server| server.name.clone());
+        flaws.extend(server.or_else(|| NodeName::new(name).ok()).map(RepairFlaw::Twice));
+    }
     let known: Vec<NodeIx> = nodes.iter().flatten().copied().collect();
     // A gang that stays on all of its rails with what was not reported lost is as aligned as it was.
     if !swapped.is_empty() && !topology.aligned(&known, rails) {
@@ -181,9 +186,8 @@ fn together(
     flaws: &mut Vec<RepairFlaw>,
 ) {
     let pod = |node: NodeIx| snapshot.topology().server(node).and_then(|server| server.pod);
-    let leaves = |node: NodeIx| -> Vec<Option<u32>> {
-        rails.iter().map(|rail| World::leaf(snapshot, node, rail)).collect()
-    };
+    let leaf = |node: NodeIx, rail: u32| World::leaf(snapshot, node, rail);
+    let leaves = |a: NodeIx, b: NodeIx| rails.iter().all(|rail| leaf(a, rail) == leaf(b, rail));
     let groups = wound.need.groups.iter().filter(|group| group.required && group.size > 0);
     let groups = groups.map(|group| (group.size as usize, group.within));
     for (size, within) in groups.chain([(nodes.len().max(1), wound.need.within)]) {
@@ -192,9 +196,9 @@ fn together(
             let same = match within {
                 Within::Fabric => true,
                 Within::Pod => group.windows(2).all(|pair| pod(pair[0]) == pod(pair[1])),
-                Within::Leaves => group
-                    .windows(2)
-                    .all(|pair| pod(pair[0]) == pod(pair[1]) && leaves(pair[0]) == leaves(pair[1])),
+                Within::Leaves => {
+                    group.windows(2).all(|pair| pod(pair[0]) == pod(pair[1]) && leaves(pair[0], pair[1]))
+                }
             };
             if !same {
                 let first = at * size;
