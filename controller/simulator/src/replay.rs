@@ -9,7 +9,7 @@ use proto_model::{Fabric, JobUid, Placement, TenantName, Timestamp};
 use thiserror::Error;
 
 use crate::{
-    log::{self, ActLine, EndLine, Header, JobLine, Line, LineError, NodeLine, PassLine},
+    log::{self, ActLine, EndLine, Header, JobLine, Line, LineError, NodeLine, PassLine, Sum},
     proof::{Claim, flaws},
     site::{Site, SiteError},
 };
@@ -55,6 +55,30 @@ pub enum ReplayError {
     /// The fabric cannot be used.
     #[error("{0}")]
     Site(#[from] SiteError),
+    /// A line is not what was written.
+    #[error(
+        "line {line}, at {at}: the sum of this line is not right: it was changed after it was written, or a line \
+         before it was added or left out"
+    )]
+    Changed {
+        /// Which.
+        line: u64,
+        /// When.
+        at: Timestamp,
+    },
+    /// The last line is missing.
+    #[error(
+        "the log ends at line {line}, at {at}, without its last line (close): it was cut off, or its writer did not come \
+         to its end; up to there its {decisions} decisions are the same"
+    )]
+    Cut {
+        /// The last one.
+        line: u64,
+        /// Its time.
+        at: Timestamp,
+        /// Decisions before it.
+        decisions: u64,
+    },
     /// What is decided now is not what was decided then.
     #[error("line {line}, at {at}, decision {which}: {what}")]
     Difference {
@@ -64,8 +88,10 @@ pub enum ReplayError {
         at: Timestamp,
         /// Which decision of the pass, from 1.
         which: usize,
-        /// Both.
+        /// Both in words.
         what: String,
+        /// What is decided now.
+        now: Option<Box<ActLine>>,
     },
     /// What was decided breaks a rule.
     #[error("line {line}, at {at}: the independent proof found: {what}")]
@@ -118,6 +144,8 @@ pub struct Replay {
     decider: Box<dyn Decider>,
     now: Timestamp,
     line: u64,
+    sum: Sum,
+    closed: bool,
     done: Replayed,
 }
 
@@ -129,13 +157,25 @@ pub fn header(line: &str) -> Result<Header, ReplayError> {
     if line.trim().is_empty() {
         return Err(ReplayError::Empty);
     }
-    let wrong =
-        |error: serde_json::Error| ReplayError::Line { line: 1, what: format!("not a header: {error}") };
-    match serde_json::from_str(line).map_err(wrong)? {
-        Line::Header(header) if header.format == log::FORMAT && header.version == log::VERSION => Ok(header),
-        Line::Header(Header { format, version, .. }) => Err(ReplayError::Version { format, version }),
+    let mut sum = Sum::default();
+    let opened = sum.open(line);
+    let (text, is_right) = opened.unwrap_or_else(|| (line.trim_end().to_owned(), false));
+    let wrong = |error| ReplayError::Line { line: 1, what: format!("not a header: {}", fault(&error)) };
+    match serde_json::from_str(&text).map_err(wrong)? {
+        Line::Header(Header { format, version, .. }) if format != log::FORMAT || version != log::VERSION => {
+            Err(ReplayError::Version { format, version })
+        }
+        Line::Header(_) if !is_right => Err(ReplayError::Changed { line: 1, at: Timestamp(0) }),
+        Line::Header(header) => Ok(Header { sum, ..header }),
         _ => Err(ReplayError::Line { line: 1, what: "the first line is the header".to_owned() }),
     }
+}
+
+/// What is wrong with a line of JSON; the text has one line only, so that its number says nothing.
+fn fault(error: &serde_json::Error) -> String {
+    let told = error.to_string();
+    let told = told.split(" at line ").next().unwrap_or_default();
+    format!("{told}, column {}", error.column())
 }
 
 impl Replay {
@@ -165,6 +205,8 @@ impl Replay {
             decider,
             now: Timestamp(0),
             line: 1,
+            sum: header.sum,
+            closed: false,
             done: Replayed { lines: 1, ..Replayed::default() },
         })
     }
@@ -179,7 +221,12 @@ impl Replay {
         if text.trim().is_empty() {
             return Ok(());
         }
-        let line: Line = serde_json::from_str(text).map_err(|error| self.wrong(error))?;
+        if self.closed {
+            return Err(self.wrong("lines follow the last one (close)"));
+        }
+        let opened = self.sum.open(text);
+        let (text, is_right) = opened.unwrap_or_else(|| (text.trim_end().to_owned(), false));
+        let line: Line = serde_json::from_str(&text).map_err(|error| self.wrong(fault(&error)))?;
         let at = match &line {
             Line::Header(_) => return Err(self.wrong("a second header")),
             Line::Tenant(line) => line.at,
@@ -189,18 +236,25 @@ impl Replay {
             Line::End(line) => line.at,
             Line::Node(line) => line.at,
             Line::Pass(line) => line.at,
+            Line::Close(line) => line.at,
         };
         if at < self.now.0 {
             return Err(self.wrong(format!("time runs backwards, from {} to {}", self.now, Timestamp(at))));
         }
         self.now = Timestamp(at);
-        self.tell(&line)
+        // What it does is told first: that says more than that it was changed.
+        self.tell(&line)?;
+        self.closed = matches!(line, Line::Close(_));
+        if is_right { Ok(()) } else { Err(ReplayError::Changed { line: self.line, at: self.now }) }
     }
 
-    /// What was replayed so far.
-    #[must_use]
-    pub fn done(&self) -> Replayed {
-        self.done
+    /// Ends the log: what was replayed.
+    ///
+    /// # Errors
+    /// [`ReplayError::Cut`] where its last line is missing.
+    pub fn finish(&self) -> Result<Replayed, ReplayError> {
+        let (line, at, decisions) = (self.line, self.now, self.done.decisions);
+        if self.closed { Ok(self.done) } else { Err(ReplayError::Cut { line, at, decisions }) }
     }
 
     fn wrong(&self, what: impl ToString) -> ReplayError {
@@ -228,6 +282,7 @@ impl Replay {
             Line::End(line) => return self.end(line),
             Line::Node(line) => self.node(line),
             Line::Pass(line) => return self.pass(line),
+            Line::Close(_) => Ok(()),
         };
         told.map_err(|error| self.wrong(error))
     }
@@ -307,14 +362,13 @@ impl Replay {
         for at in 0..then.len().max(now.len()) {
             let (then, now) = (then.get(at), now.get(at).map(ActLine::from));
             if then != now.as_ref() {
-                let told = |act: Option<&ActLine>| {
-                    act.map_or_else(
-                        || "nothing".to_owned(),
-                        |act| serde_json::to_string(act).unwrap_or_default(),
-                    )
+                let name = |text: &str| {
+                    let entry = log::uid(text).ok().and_then(|uid| self.book.job(uid))?;
+                    Some(entry.id.to_string())
                 };
-                let what = format!("the log has {}, now it is {}", told(then), told(now.as_ref()));
-                return Err(ReplayError::Difference { line: self.line, at: self.now, which: at + 1, what });
+                let what = log::difference(then, now.as_ref(), name);
+                let (line, at, which, now) = (self.line, self.now, at + 1, now.map(Box::new));
+                return Err(ReplayError::Difference { line, at, which, what, now });
             }
         }
         Ok(())

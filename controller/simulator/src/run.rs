@@ -103,6 +103,8 @@ struct Loop<'a> {
     left: Vec<Duration>,
     running: BTreeMap<usize, Running>,
     events: BinaryHeap<Reverse<(Timestamp, Event)>>,
+    /// The pod of each server that is on all rails.
+    pods: Vec<Option<usize>>,
     /// Free GPUs by server, idle servers on all rails by pod, and all GPUs of idle servers.
     free: Vec<u32>,
     idle: Vec<u32>,
@@ -153,6 +155,7 @@ pub fn run(
         }
         watch.ended(this.ended);
     }
+    scheduler.over(now);
     let Loop { rows, mut series, proved, violations, told, gauge, .. } = this;
     series.until(Timestamp(u64::MAX), &gauge);
     Outcome { policy: scheduler.name(), rows, series, proved, violations, told, passes, end: now }
@@ -167,9 +170,10 @@ impl<'a> Loop<'a> {
             snapshot.set_quota(tenant, Some(all));
         }
         let slots = site.spots.iter().map(|spot| spot.node.index() + 1).max().unwrap_or(0);
-        let mut free = vec![0; slots];
+        let (mut free, mut pods) = (vec![0; slots], vec![None; slots]);
         for spot in &site.spots {
             free[spot.node.index()] = site.gpus_per_node;
+            pods[spot.node.index()] = spot.full.then_some(spot.pod as usize);
         }
         let window = jobs.last().map_or(Timestamp(0), |job| job.submit);
         let gauge = Gauge { busy: 0, free: site.gpus(), idle: site.gpus(), queued: 0 };
@@ -182,6 +186,7 @@ impl<'a> Loop<'a> {
             left: jobs.iter().map(|job| job.run).collect(),
             running: BTreeMap::new(),
             events: BinaryHeap::new(),
+            pods,
             free,
             idle: site.nodes_by_pod(),
             gauge,
@@ -315,8 +320,7 @@ impl<'a> Loop<'a> {
             if was_idle != is_idle {
                 self.gauge.idle =
                     if is_idle { self.gauge.idle + all } else { self.gauge.idle.saturating_sub(all) };
-                let spot = self.site.spots.iter().find(|spot| spot.node.index() == *at && spot.full);
-                if let Some(pod) = spot.map(|spot| spot.pod as usize) {
+                if let Some(pod) = self.pods[*at] {
                     self.idle[pod] =
                         if is_idle { self.idle[pod] + 1 } else { self.idle[pod].saturating_sub(1) };
                 }

@@ -83,9 +83,10 @@ pub fn replay(args: &ReplayLog) -> Result<(), Error> {
         Ok(count > 0)
     };
     let told = |error: ReplayError| match error {
-        ReplayError::Difference { .. } | ReplayError::Violation { .. } => {
-            Error::Differs(format!("{name}: {error}"))
-        }
+        ReplayError::Difference { .. }
+        | ReplayError::Violation { .. }
+        | ReplayError::Changed { .. }
+        | ReplayError::Cut { .. } => Error::Differs(format!("{name}: {error}")),
         error => Error::Document(format!("{name}: {error}")),
     };
     next(&mut text)?;
@@ -98,7 +99,7 @@ pub fn replay(args: &ReplayLog) -> Result<(), Error> {
     while next(&mut text)? {
         replay.line(&text).map_err(told)?;
     }
-    let done = replay.done();
+    let done = replay.finish().map_err(told)?;
     print(&format!(
         "{} lines on fabric {} ({}): {} jobs, {} passes; all {} decisions are the same, {} placements are proved\n",
         done.lines, header.fabric, header.digest, done.jobs, done.passes, done.decisions, done.placements

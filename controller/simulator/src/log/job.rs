@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use controller_queue::{ArrayGroup, Entry, Run, State};
 use controller_scheduler::{
-    Arrange, Filter, Group, Need, Pattern, RailNeed, Snapshot, Term, Toleration, Within,
+    Arrange, Filter, Group, Need, Pattern, RailNeed, Snapshot, Term, Toleration, Within, snapshot::GPUS_MAX,
 };
 use controller_topology::{NodeIx, RailSet};
 use proto_model::{
@@ -16,6 +16,12 @@ use super::{
     PlacementLine,
     words::{LineError, millis, node, queue, tenant, uid},
 };
+
+/// Ranks of a server at most: what the API takes.
+const RANKS_MAX: u32 = 256;
+
+/// Servers of a gang at most: more than any fabric has.
+const NODES_MAX: u32 = 1 << 20;
 
 /// A job; times in milliseconds. What is absent was not asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -333,6 +339,18 @@ impl JobLine {
     }
 
     fn need(&self, snapshot: &Snapshot) -> Result<Need, LineError> {
+        for (field, number, most) in [
+            ("ranks", self.ranks, RANKS_MAX),
+            ("gpus", self.gpus, GPUS_MAX),
+            ("spares", self.spares, NODES_MAX),
+        ] {
+            if number > most {
+                return Err(LineError::new(field, format!("{number}; at most {most}")));
+            }
+        }
+        if self.nodes > NODES_MAX {
+            return Err(LineError::new("nodes", format!("{}; at most {NODES_MAX}", self.nodes)));
+        }
         if self.nodes == 0 || self.min_nodes == 0 || self.min_nodes > self.nodes {
             return Err(LineError::new(
                 "nodes",

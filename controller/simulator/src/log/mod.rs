@@ -3,11 +3,14 @@
 //! The first line is the header: the version of the format, the fabric with its digest, and the numbers of the policy.
 //! Then come, in the order in which they happened, what the scheduler was told (`tenant`, `queue`, `reservation`, `job`,
 //! `end`, `node`) and a `pass` with what it decided. From the told lines alone [`replay`](crate::replay) decides again.
+//! The last line is `close`. Every line ends with its [`Sum`].
 //!
 //! Whoever writes such a log (the simulator, a controller) tells the book nothing that the log does not say, and
 //! everything in the same order.
 
+mod differ;
 mod job;
+mod seal;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -18,7 +21,9 @@ use std::fmt::Write as _;
 use proto_model::Fabric;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use differ::words as difference;
 pub use job::{JobLine, RunLine};
+pub use seal::Sum;
 pub use words::{
     ActLine, LineError, NodeLine, PlacementLine, PolicyLine, QueueLine, ReservationLine, ShapeLine,
     TenantLine,
@@ -29,7 +34,7 @@ pub use writer::Recorder;
 /// What the header's `format` says.
 pub const FORMAT: &str = "rail.decisions";
 /// The version that is written; no other one is read.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of a line at most.
 pub const MAX_LINE: usize = 64 << 20;
 
@@ -53,6 +58,8 @@ pub enum Line {
     Node(NodeLine),
     /// A look at the queue.
     Pass(PassLine),
+    /// The last one.
+    Close(CloseLine),
 }
 
 /// The first line.
@@ -73,6 +80,19 @@ pub struct Header {
     pub document: serde_json::Value,
     /// The numbers of the policy.
     pub policy: PolicyLine,
+    /// The sum over this line, to go on with.
+    #[serde(skip)]
+    pub sum: Sum,
+}
+
+/// The last line: nothing was cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CloseLine {
+    /// When, in milliseconds.
+    pub at: u64,
+    /// Lines before this one.
+    pub lines: u64,
 }
 
 /// A try of a job has ended.

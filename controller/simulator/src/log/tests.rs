@@ -78,7 +78,7 @@ fn replayed_on(
         None => Replay::new(&header, fabric)?,
     };
     lines[1..].iter().try_for_each(|line| replay.line(line))?;
-    Ok(replay.done())
+    replay.finish()
 }
 
 #[test]
@@ -108,6 +108,16 @@ fn a_crowded_day_is_decided_again_the_same() {
     assert_eq!((done.lines as usize, done.jobs, done.placements), (lines.len(), 900, 900));
 }
 
+/// Lines with the sums that they would have if they had been written so.
+fn sealed(lines: &[String]) -> Vec<String> {
+    let mut sum = Sum::default();
+    let bare = |line: &String| {
+        let opened = Sum::default().open(line);
+        opened.map_or_else(|| line.trim_end().to_owned(), |(text, _)| text)
+    };
+    lines.iter().map(|line| sum.seal(&bare(line))).collect()
+}
+
 #[test]
 fn the_first_difference_is_named() {
     let lines = day();
@@ -117,12 +127,71 @@ fn the_first_difference_is_named() {
     let error = replayed(&changed, None).unwrap_err();
     let ReplayError::Difference { line, which, what, .. } = &error else { panic!("{error}") };
     assert_eq!((*line, *which), (at as u64 + 1, 1));
-    assert!(what.contains("gpu09"), "{what}");
+    assert!(what.contains("job 't") && what.contains("server 1: the log has \"gpu09"), "{what}");
+    assert!(what.contains(", now it is \"gpu00"), "{what}");
+    // A decision too few, or too many.
+    let mut changed = lines.clone();
+    let head = changed[at].split("\"acts\":").next().unwrap().to_owned();
+    changed[at] = format!("{head}\"acts\":[]}}");
+    let error = replayed(&changed, None).unwrap_err().to_string();
+    assert!(error.contains("the log has nothing, now the start of job 't"), "{error}");
     // What was told is left out: the next pass decides otherwise.
     let told = lines.iter().position(|line| line.contains("\"line\":\"job\"")).unwrap();
     let mut changed = lines.clone();
     changed.remove(told);
     assert!(matches!(replayed(&changed, None), Err(ReplayError::Difference { .. })));
+}
+
+/// Changes after which the same would be decided.
+#[test]
+fn a_line_that_was_changed_is_named_even_if_nothing_else_differs() {
+    let lines = day();
+    assert_eq!(sealed(&lines), lines);
+    let at = lines.iter().rposition(|line| line.contains("\"line\":\"end\"")).unwrap();
+    let time: u64 = lines[at].split("\"at\":").nth(1).unwrap().split(',').next().unwrap().parse().unwrap();
+    let changed_time = lines[at].replacen(&format!("\"at\":{time}"), &format!("\"at\":{}", time - 1), 1);
+    let more = lines[at].replacen('{', "{\"colour\":\"red\",", 1);
+    let bare = format!("{}\n", Sum::default().open(&lines[at]).unwrap().0);
+    for hand in [changed_time, more, bare] {
+        let mut changed = lines.clone();
+        changed[at] = hand;
+        let error = replayed(&changed, None).unwrap_err();
+        assert!(matches!(error, ReplayError::Changed { line, .. } if line == at as u64 + 1), "{error}");
+    }
+    let mut header = lines.clone();
+    header[0] = header[0].replacen("\"gpusPerNode\":8", "\"gpusPerNode\":9", 1);
+    assert!(matches!(replayed(&header, None), Err(ReplayError::Changed { line: 1, .. })));
+    // The end is missing.
+    let error = replayed(&lines[..lines.len() - 2], None).unwrap_err();
+    assert!(matches!(error, ReplayError::Cut { decisions: 200, .. }), "{error}");
+}
+
+/// Every number of a log may be anything, sums and all: that is an error or a difference, never a panic.
+#[test]
+fn absurd_numbers_do_no_harm() {
+    let absurd =
+        ["0", "1", "9", "63", "64", "4294967295", "4294967296", "18446744073709551615", "-1", "1e308"];
+    let lines = recorded(healthy(), &tests::trace(&[(0, 50, 8), (1, 40, 40), (2, 50, 3), (30, 10, 16)]));
+    let mut dice = crate::dice::Dice::new(11, 0);
+    let mut refused = 0;
+    for _ in 0..3_000 {
+        let mut changed = lines.clone();
+        let at = dice.below(lines.len());
+        let text = changed[at].clone();
+        let numbers: Vec<(usize, &str)> = text
+            .match_indices([':', '[', ','])
+            .map(|(at, _)| (at + 1, text[at + 1..].split([',', '}', ']']).next().unwrap_or_default()))
+            .filter(|(_, number)| number.parse::<u64>().is_ok())
+            .collect();
+        if numbers.is_empty() {
+            continue;
+        }
+        let (place, number) = numbers[dice.below(numbers.len())];
+        let with = absurd[dice.below(absurd.len())];
+        changed[at] = format!("{}{with}{}", &text[..place], &text[place + number.len()..]);
+        refused += usize::from(replayed(&sealed(&changed), None).is_err());
+    }
+    assert!(refused > 1_000, "{refused}");
 }
 
 #[test]
@@ -131,8 +200,8 @@ fn what_is_no_log_is_refused_with_its_line() {
     assert_eq!(replay::header("\n"), Err(ReplayError::Empty));
     assert!(matches!(replay::header("{}"), Err(ReplayError::Line { line: 1, .. })));
     assert!(matches!(replay::header(&lines[1]), Err(ReplayError::Line { line: 1, .. })));
-    let newer = lines[0].replace("\"version\":1", "\"version\":2");
-    assert!(matches!(replay::header(&newer), Err(ReplayError::Version { version: 2, .. })));
+    let newer = lines[0].replace("\"version\":2", "\"version\":3");
+    assert!(matches!(replay::header(&newer), Err(ReplayError::Version { version: 3, .. })));
     let header = replay::header(&lines[0]).unwrap();
     let other = Replay::new(&header, tests::fabric(&[3, 4])).err().unwrap();
     assert!(matches!(other, ReplayError::Fabric { .. }), "{other}");
@@ -146,12 +215,13 @@ fn what_is_no_log_is_refused_with_its_line() {
     ] {
         let mut changed = lines.clone();
         changed.insert(1, hostile.to_owned());
+        let changed = if hostile == "x" { changed } else { sealed(&changed) };
         assert!(matches!(replayed(&changed, None), Err(ReplayError::Line { line: 2, .. })), "{hostile}");
     }
     let mut backwards = lines.clone();
-    let last = backwards.pop().unwrap();
-    backwards.insert(2, last);
-    assert!(replayed(&backwards, None).is_err());
+    let late = backwards.remove(lines.len() - 2);
+    backwards.insert(2, late);
+    assert!(matches!(replayed(&sealed(&backwards), None), Err(ReplayError::Line { line: 4, .. })));
 }
 
 #[test]
@@ -229,10 +299,9 @@ impl replay::Decider for Planted {
 fn planted(fabric: &Fabric, mut lines: Vec<String>, fault: Fault) -> Result<crate::Replayed, ReplayError> {
     for _ in 0..8 {
         let decider = Box::new(Planted(fault, Placer::default()));
-        match replayed_on(fabric.clone(), &lines, Some(decider)) {
-            Err(ReplayError::Difference { line, what, .. }) => {
-                let now = what.split(", now it is ").nth(1).unwrap();
-                let acts = if now == "nothing" { "" } else { now };
+        match replayed_on(fabric.clone(), &sealed(&lines), Some(decider)) {
+            Err(ReplayError::Difference { line, now, .. }) => {
+                let acts = now.map_or_else(String::new, |now| serde_json::to_string(&now).unwrap());
                 let at = &mut lines[line as usize - 1];
                 let head = at.split("\"acts\":").next().unwrap().to_owned();
                 *at = format!("{head}\"acts\":[{acts}]}}\n");

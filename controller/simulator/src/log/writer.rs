@@ -5,7 +5,8 @@ use controller_scheduler::Snapshot;
 use proto_model::{Fabric, JobUid, TenantName, Timestamp};
 
 use super::{
-    ActLine, EndLine, FORMAT, Header, JobLine, Line, NodeLine, PassLine, TenantLine, VERSION, digest,
+    ActLine, CloseLine, EndLine, FORMAT, Header, JobLine, Line, NodeLine, PassLine, Sum, TenantLine, VERSION,
+    digest,
 };
 
 /// Where lines go, each with its end.
@@ -14,6 +15,8 @@ type Sink<'a> = Box<dyn FnMut(&str) + Send + 'a>;
 /// Writes lines as they happen.
 pub struct Recorder<'a> {
     sink: Sink<'a>,
+    sum: Sum,
+    lines: u64,
 }
 
 impl<'a> Recorder<'a> {
@@ -34,8 +37,9 @@ impl<'a> Recorder<'a> {
             gpus_per_node,
             document,
             policy: policy.into(),
+            sum: Sum::default(),
         };
-        let mut recorder = Self { sink: Box::new(sink) };
+        let mut recorder = Self { sink: Box::new(sink), sum: Sum::default(), lines: 0 };
         recorder.line(&Line::Header(header));
         recorder
     }
@@ -43,9 +47,9 @@ impl<'a> Recorder<'a> {
     /// One line.
     pub fn line(&mut self, line: &Line) {
         // Nothing in a line can fail to be JSON: its keys are texts.
-        if let Ok(mut text) = serde_json::to_string(line) {
-            text.push('\n');
-            (self.sink)(&text);
+        if let Ok(text) = serde_json::to_string(line) {
+            self.lines += 1;
+            (self.sink)(&self.sum.seal(&text));
         }
     }
 
@@ -73,5 +77,10 @@ impl<'a> Recorder<'a> {
     pub fn pass(&mut self, at: Timestamp, depth: usize, acts: &[Act]) {
         let acts: Vec<ActLine> = acts.iter().map(ActLine::from).collect();
         self.line(&Line::Pass(PassLine { at: at.0, depth: depth as u64, acts }));
+    }
+
+    /// The last line.
+    pub fn close(&mut self, at: Timestamp) {
+        self.line(&Line::Close(CloseLine { at: at.0, lines: self.lines }));
     }
 }

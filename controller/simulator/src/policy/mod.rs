@@ -62,6 +62,9 @@ pub trait Scheduler {
         None
     }
 
+    /// All jobs have ended.
+    fn over(&mut self, _now: Timestamp) {}
+
     /// After events: who starts where, in this order. The snapshot is as it was found when this returns.
     fn pass(&mut self, snapshot: &mut Snapshot, jobs: &[SimJob], now: Timestamp) -> Vec<Act>;
 }

@@ -154,6 +154,12 @@ impl Scheduler for Ours<'_> {
         self.book.next_look()
     }
 
+    fn over(&mut self, now: Timestamp) {
+        if let Some((log, _)) = &mut self.log {
+            log.close(now);
+        }
+    }
+
     fn pass(&mut self, snapshot: &mut Snapshot, _: &[SimJob], now: Timestamp) -> Vec<Act> {
         // Every job of a trace takes GPUs, and nobody is stopped for another: there is nothing to decide.
         if self.free == 0 {
