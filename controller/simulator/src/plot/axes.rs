@@ -8,14 +8,16 @@ const LEFT: f64 = 78.0;
 const RIGHT: f64 = 24.0;
 const TOP: f64 = 78.0;
 const BOTTOM: f64 = 58.0;
+/// From label to label at least.
+const LABEL: f64 = 18.0;
 
 /// How values become heights.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Scale {
     /// From 0 to this.
     Linear(f64),
-    /// From 1 to this, in powers of ten; what is below 1 lies on the lower border.
-    Log(f64),
+    /// From the first, which is above 0, to the second, equal ratios alike; what is below lies on the lower border.
+    Log(f64, f64),
 }
 
 /// A frame.
@@ -30,8 +32,14 @@ impl Frame {
         let mut frame = Self { scene: Scene::new(WIDTH, HEIGHT), scale };
         frame.scene.title(16.0, 20.0, title);
         frame.scene.text(16.0, 44.0, meaning, Anchor::Left, PALE);
+        let mut last = f64::INFINITY;
         for (value, label) in labels {
             let y = frame.y(*value);
+            // Labels do not lie on one another.
+            if last - y < LABEL {
+                continue;
+            }
+            last = y;
             frame.scene.line(vec![(LEFT, y), (frame.right(), y)], GRID, 1.0);
             frame.scene.text(LEFT - 8.0, y, label.clone(), Anchor::Right, INK);
         }
@@ -52,7 +60,7 @@ impl Frame {
     pub(super) fn y(&self, value: f64) -> f64 {
         let part = match self.scale {
             Scale::Linear(most) => value / most,
-            Scale::Log(most) => value.max(1.0).log10() / most.log10(),
+            Scale::Log(least, most) => (value.max(least) / least).ln() / (most / least).ln(),
         };
         self.low() - part.clamp(0.0, 1.0) * (self.low() - TOP)
     }
@@ -66,6 +74,12 @@ impl Frame {
     pub(super) fn below(&mut self, part: f64, label: impl Into<String>) {
         let (x, y) = (self.x(part), self.low() + 14.0);
         self.scene.text(x, y, label, Anchor::Middle, INK);
+    }
+
+    /// A mark at the right border.
+    pub(super) fn mark(&mut self, value: f64, colour: Colour) {
+        let (x, y) = (self.right(), self.y(value));
+        self.scene.rect(x + 4.0, y - 2.0, RIGHT - 8.0, 4.0, colour);
     }
 
     /// What the width means.

@@ -2,10 +2,9 @@
 
 use super::{
     axes::{Frame, Scale},
-    scene::{Colour, INK, Scene},
+    scene::{Anchor, Colour, INK, Scene},
 };
 use crate::{
-    report::span,
     run::Outcome,
     series::{BINS, Bin, Series},
     site::Site,
@@ -34,13 +33,24 @@ fn colour(policy: &str) -> Colour {
 /// The pictures of a simulation.
 #[must_use]
 pub fn charts(site: &Site, workload: &Workload, outcomes: &[Outcome], summaries: &[Summary]) -> Vec<Chart> {
+    let title = |what: &str| {
+        let (jobs, fabric, load) = (workload.jobs.len(), &site.fabric.name, workload.load);
+        let title = format!("{what}: {jobs} jobs on {fabric}, load {load:.2}");
+        title.chars().take(TITLE).collect::<String>()
+    };
     vec![
-        Chart { name: "utilisation", scene: utilisation(site, outcomes, summaries) },
-        Chart { name: "waits", scene: waits(summaries) },
-        Chart { name: "fragmentation", scene: fragmentation(site, outcomes, summaries) },
-        Chart { name: "cut", scene: cut(workload, outcomes) },
+        Chart { name: "utilisation", scene: utilisation(&title("Utilisation"), site, outcomes, summaries) },
+        Chart { name: "waits", scene: waits(&title("Waits by size"), summaries) },
+        Chart {
+            name: "fragmentation",
+            scene: fragmentation(&title("Fragmentation"), site, outcomes, summaries),
+        },
+        Chart { name: "cut", scene: cut(&title("Cut"), workload, outcomes) },
     ]
 }
+
+/// Characters of a title at most.
+const TITLE: usize = 96;
 
 fn legend(outcomes: &[Outcome], told: impl Fn(usize) -> String) -> Vec<(String, Colour)> {
     let entry = |(at, outcome): (usize, &Outcome)| {
@@ -71,7 +81,8 @@ fn over_time(frame: &mut Frame, outcomes: &[Outcome], value: impl Fn(&Bin) -> f6
     frame.meaning(name);
     for outcome in outcomes.iter().rev() {
         let points = points(frame, &outcome.series, value);
-        frame.scene.line(points, colour(outcome.policy), 1.8);
+        let width = if outcome.policy == "ours" { 2.4 } else { 1.3 };
+        frame.scene.line(points, colour(outcome.policy), width);
     }
 }
 
@@ -93,12 +104,12 @@ fn step(most: f64, count: f64) -> f64 {
     [1.0, 2.0, 5.0, 10.0].iter().map(|by| by * power).find(|step| *step >= rough).unwrap_or(rough)
 }
 
-fn utilisation(site: &Site, outcomes: &[Outcome], summaries: &[Summary]) -> Scene {
+fn utilisation(title: &str, site: &Site, outcomes: &[Outcome], summaries: &[Summary]) -> Scene {
     let gpus = site.gpus() as f64;
     let bound = summaries.first().map_or(0.0, |of| of.bound);
     let mut frame = Frame::new(
-        "Utilisation",
-        "GPUs held / GPUs; dashed: what no scheduler could pass in the mean of the whole time, whatever it knows",
+        title,
+        "GPUs held / GPUs; marks at the right: means of the whole time; dashed: the bound on that mean for any scheduler",
         Scale::Linear(1.0),
         &percents(),
     );
@@ -106,14 +117,17 @@ fn utilisation(site: &Site, outcomes: &[Outcome], summaries: &[Summary]) -> Scen
     let y = frame.y(bound);
     let (from, to) = ((frame.x(0.0), y), (frame.x(1.0), y));
     frame.scene.dashes(from, to, INK, 1.6);
-    let mut entries = legend(outcomes, |at| format!("{:.1}%", summaries[at].utilisation * 100.0));
+    for of in summaries {
+        frame.mark(of.utilisation, colour(of.policy));
+    }
+    let mut entries = legend(outcomes, |at| format!("mean {:.1}%", summaries[at].utilisation * 100.0));
     entries.push((format!("bound {:.1}%", bound * 100.0), INK));
     frame.legend(&entries);
     frame.scene
 }
 
 /// Of all GPUs, not of those that are free: when hardly any is free, a part of those says nothing.
-fn fragmentation(site: &Site, outcomes: &[Outcome], summaries: &[Summary]) -> Scene {
+fn fragmentation(title: &str, site: &Site, outcomes: &[Outcome], summaries: &[Summary]) -> Scene {
     let gpus = site.gpus() as f64;
     let value = |bin: &Bin| bin.stranded / gpus;
     let all = outcomes.iter().flat_map(|outcome| outcome.series.means(value)).flatten();
@@ -125,30 +139,63 @@ fn fragmentation(site: &Site, outcomes: &[Outcome], summaries: &[Summary]) -> Sc
         .map(|at| (at, format!("{}%", (at * 1000.0).round() / 10.0)))
         .collect();
     let mut frame = Frame::new(
-        "Fragmentation",
-        "Free GPUs on servers that are broken into / GPUs: no job on whole servers can have them",
+        title,
+        "Free GPUs on servers that are broken into / GPUs: no job on whole servers can have them; legend: means",
         Scale::Linear(most),
         &labels,
     );
     over_time(&mut frame, outcomes, value);
-    frame.legend(&legend(outcomes, |at| format!("{:.2}%", summaries[at].stranded * 100.0)));
+    for of in summaries {
+        frame.mark(of.stranded, colour(of.policy));
+    }
+    frame.legend(&legend(outcomes, |at| format!("mean {:.2}%", summaries[at].stranded * 100.0)));
     frame.scene
 }
 
-fn waits(summaries: &[Summary]) -> Scene {
-    let all = || summaries.iter().flat_map(|of| &of.by_size).map(|size| size.waits.p99);
-    let most = all().filter(|wait| wait.is_finite()).fold(60.0, f64::max);
-    let top = 10_f64.powf(most.log10().ceil());
-    let ticks = [1.0, 10.0, 60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 604_800.0, 2_592_000.0, 31_536_000.0];
-    let labels: Vec<(f64, String)> = ticks
+/// Waits that are written at the left, in seconds.
+const WAITS: [(f64, &str); 18] = [
+    (1.0, "<= 1s"),
+    (10.0, "10s"),
+    (60.0, "1m"),
+    (600.0, "10m"),
+    (3600.0, "1h"),
+    (10_800.0, "3h"),
+    (21_600.0, "6h"),
+    (43_200.0, "12h"),
+    (86_400.0, "1d"),
+    (172_800.0, "2d"),
+    (345_600.0, "4d"),
+    (604_800.0, "7d"),
+    (1_209_600.0, "14d"),
+    (2_592_000.0, "30d"),
+    (7_776_000.0, "90d"),
+    (31_536_000.0, "1y"),
+    (94_608_000.0, "3y"),
+    (315_360_000.0, "10y"),
+];
+
+/// The scale that shows all waits from their medians to their 99th percentiles, and no more.
+fn wait_scale(summaries: &[Summary]) -> (f64, f64) {
+    let all = || summaries.iter().flat_map(|of| &of.by_size).map(|size| size.waits);
+    let least = all().map(|waits| waits.p50).fold(f64::INFINITY, f64::min);
+    let most = all().map(|waits| waits.p99).filter(|wait| wait.is_finite()).fold(1.0, f64::max);
+    let low = WAITS.iter().rev().map(|(wait, _)| *wait).find(|wait| *wait <= least).unwrap_or(1.0);
+    let top = WAITS.iter().map(|(wait, _)| *wait).find(|wait| *wait >= most * 1.02 && *wait > low * 2.0);
+    let low = if low.is_finite() && low < most { low } else { 1.0 };
+    (low, top.unwrap_or_else(|| (most * 1.1).max(low * 10.0)))
+}
+
+fn waits(title: &str, summaries: &[Summary]) -> Scene {
+    let (low, top) = wait_scale(summaries);
+    let labels: Vec<(f64, String)> = WAITS
         .iter()
-        .filter(|tick| **tick <= top)
-        .map(|tick| (*tick, if *tick <= 1.0 { "<= 1s".to_owned() } else { span(*tick).replace(".0", "") }))
+        .filter(|(wait, _)| (low..=top).contains(wait))
+        .map(|(wait, label)| (*wait, (*label).to_owned()))
         .collect();
     let mut frame = Frame::new(
-        "Waits by size",
+        title,
         "From submit to start; bars from the median to the 99th percentile, the line across at the 90th",
-        Scale::Log(top),
+        Scale::Log(low, top),
         &labels,
     );
     let sizes = summaries.first().map_or(&[][..], |of| &of.by_size);
@@ -181,7 +228,7 @@ fn waits(summaries: &[Summary]) -> Scene {
 /// Sizes of gangs that are told apart, in servers.
 const GANGS: [(u32, u32); 6] = [(2, 2), (3, 4), (5, 8), (9, 16), (17, 32), (33, u32::MAX)];
 
-fn cut(workload: &Workload, outcomes: &[Outcome]) -> Scene {
+fn cut(title: &str, workload: &Workload, outcomes: &[Outcome]) -> Scene {
     let mean = |outcome: &Outcome, (low, high): (u32, u32)| {
         let rows = workload.jobs.iter().zip(&outcome.rows);
         let of = rows.filter(|(job, row)| (low..=high).contains(&job.nodes()) && row.start.is_some());
@@ -193,7 +240,7 @@ fn cut(workload: &Workload, outcomes: &[Outcome]) -> Scene {
         .filter(|size| outcomes.first().is_some_and(|outcome| mean(outcome, *size).0 > 0))
         .collect();
     let values = outcomes.iter().flat_map(|outcome| sizes.iter().map(|size| mean(outcome, *size).1));
-    let most = values.fold(1.0, f64::max) * 1.05;
+    let most = values.fold(1.0, f64::max) * 1.1;
     let step = step(most, 6.0);
     let labels: Vec<(f64, String)> = (0..)
         .map(|at| f64::from(at) * step)
@@ -201,7 +248,7 @@ fn cut(workload: &Workload, outcomes: &[Outcome]) -> Scene {
         .map(|at| (at, format!("{}", (at * 100.0).round() / 100.0)))
         .collect();
     let mut frame = Frame::new(
-        "Cut",
+        title,
         "Mean weighted cut of a job's ring: 1 for each connection to other leaves of the pod, 4 for each to another pod",
         Scale::Linear(most),
         &labels,
@@ -215,9 +262,14 @@ fn cut(workload: &Workload, outcomes: &[Outcome]) -> Scene {
             let part = slot * 0.7 / outcomes.len() as f64;
             let left = frame.x(middle - slot * 0.35 + part * which as f64);
             let width = (frame.x(part) - frame.x(0.0)) * 0.85;
-            let top = frame.y(mean(outcome, *size).1);
-            let height = (frame.low() - top).max(1.0);
-            frame.scene.rect(left, frame.low() - height, width, height, colour(outcome.policy));
+            let value = mean(outcome, *size).1;
+            let height = (frame.low() - frame.y(value)).max(1.0);
+            let top = frame.low() - height;
+            frame.scene.rect(left, top, width, height, colour(outcome.policy));
+            // A bar of nothing cannot be seen; its number can.
+            let number = if value >= 9.95 { format!("{value:.0}") } else { format!("{value:.1}") };
+            let number = number.trim_end_matches(".0").to_owned();
+            frame.scene.text(left + width / 2.0, top - 9.0, number, Anchor::Middle, colour(outcome.policy));
         }
     }
     frame.meaning("servers of the gang (jobs)");

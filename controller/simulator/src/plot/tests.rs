@@ -38,3 +38,21 @@ fn nothing_can_be_drawn_too() {
         assert!(chart.scene.png().is_ok());
     }
 }
+
+/// Waits of days are not squeezed under a scale that begins at a second.
+#[test]
+fn the_scale_of_waits_fits_the_waits() {
+    let site = tests::site(&[2]);
+    let jobs: Vec<(u64, u64, u32)> = (0..60).map(|at| (at, 20_000, 16)).collect();
+    let workload = Workload::new(&tests::trace(&jobs), &site, &tests::as_is()).unwrap();
+    let outcome = tests::outcome(&site, &workload, Policy::Fifo);
+    let summaries = [summary(&site, &workload, &outcome)];
+    let drawn = charts(&site, &workload, &[outcome], &summaries);
+    let svg = drawn[1].scene.svg();
+    assert!(svg.contains(">4d<") && svg.contains(">7d<"), "{svg}");
+    assert!(!svg.contains(">1h<") && !svg.contains("1s<"), "{svg}");
+    // Every picture says what it is of.
+    for chart in &drawn {
+        assert!(chart.scene.svg().contains("60 jobs on small, load "), "{}", chart.name);
+    }
+}
