@@ -32,7 +32,7 @@ fn a_day_is_simulated_logged_and_decided_again() {
     let (code, rows, err) = run(home.path(), &args);
     assert_eq!(code, 0, "{err}");
     assert_eq!(rows.lines().count(), 1 + 4 * 120, "{err}");
-    assert!(err.contains("120 rows, 120 jobs") && err.contains("1 blank lines"), "{err}");
+    assert!(err.contains("120 rows, 120 jobs") && err.contains("1 blank line\n"), "{err}");
     assert!(err.contains("Unsorted") && err.contains("0/120"), "{err}");
     for file in [
         "summary.txt",
@@ -53,13 +53,26 @@ fn a_day_is_simulated_logged_and_decided_again() {
     assert!(told.contains("all 120 decisions are the same, 120 placements are proved"), "{told}");
     let (code, _, err) = run(home.path(), &["replay", &log, "--fabric", "nodes=9,rails=4,radix=16,pod=4"]);
     assert_eq!(code, 2, "{err}");
-    // Another server than was decided.
+    // Another GPU than was decided; a time at which the same would be decided; the end cut off.
     let text = fs::read_to_string(&log).unwrap();
     let (head, tail) = text.split_once("\"act\":\"start\"").unwrap();
-    fs::write(&log, format!("{head}\"act\":\"start\"{}", tail.replacen("[\"gpu", "[\"xpu", 1))).unwrap();
-    let (code, _, err) = run(home.path(), &["replay", &log]);
-    assert_eq!(code, 1, "{err}");
-    assert!(err.contains("decision 1") && err.contains("xpu"), "{err}");
+    let node = format!("{head}\"act\":\"start\"{}", tail.replacen("[\"gpu", "[\"xpu", 1));
+    let end = text.rfind("{\"line\":\"end\"").unwrap();
+    let (kept, rest) = text.split_at(end);
+    let rest = rest.replacen(",\"uid\"", "0,\"uid\"", 1);
+    let time = format!("{kept}{}", rest.lines().next().unwrap());
+    let lines = text.lines().count();
+    let (cut, _) = text.trim_end().rsplit_once('\n').unwrap();
+    for (hand, told) in [
+        (node.as_str(), &["decision 1", "server 1", "xpu", "now it is \"gpu"][..]),
+        (&time, &["the sum of this line is not right"]),
+        (cut, &[&format!("ends at line {}", lines - 1), "up to there its 120 decisions are the same"]),
+    ] {
+        fs::write(&log, hand).unwrap();
+        let (code, out, err) = run(home.path(), &["replay", &log]);
+        assert_eq!((code, out.as_str()), (1, ""), "{err}");
+        assert!(told.iter().all(|told| err.contains(told)), "{told:?}: {err}");
+    }
 }
 
 #[test]
@@ -70,9 +83,18 @@ fn what_cannot_be_simulated_is_exit_2() {
     fs::write(&good, philly(8)).unwrap();
     fs::write(&bad, "timestamp,duration,num_gpus\n2017-10-01 00:00:00,-5,1\n2017-10-01 00:00:00,5,1\n")
         .unwrap();
+    let (empty, header, junk) = (path("empty.csv"), path("header.csv"), path("junk.csv"));
+    fs::write(&empty, "").unwrap();
+    fs::write(&header, "timestamp,duration,num_gpus\n").unwrap();
+    fs::write(&junk, b"\x1b[31mPK\x03\x04\xff\xfe\x00\x00\n").unwrap();
     let fabric = "nodes=8,rails=4,radix=16,pod=4";
     for (args, told) in [
-        (&["--fabric", fabric, "--trace", "nowhere.csv"][..], "cannot read"),
+        (&["--fabric", fabric, "--trace", &empty][..], "the trace is empty"),
+        (&["--fabric", fabric, "--trace", &header], "the Philly CSV has a header and no rows"),
+        (&["--fabric", fabric, "--trace", &junk], "'?[31mPK??????' begins no trace that is known"),
+        (&["--fabric", &junk, "--trace", &good], "not UTF-8 text"),
+        (&["--fabric", &empty, "--trace", &good], "the text is empty"),
+        (&["--fabric", fabric, "--trace", "nowhere.csv"], "cannot read"),
         (&["--fabric", "nodes=8,wheels=4", "--trace", &good], "wheels=4"),
         (&["--fabric", "nodes=0,rails=4", "--trace", &good], "nodes: 0"),
         (&["--fabric", "nodes=8,rails=0", "--trace", &good], "rails: 0"),

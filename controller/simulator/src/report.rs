@@ -237,10 +237,17 @@ impl Report {
 
     fn inputs_text(&self, text: &mut String) {
         let Inputs { trace, fabric, workload } = &self.inputs;
+        let kept = if trace.format == Format::Acme.to_string() { "cluster" } else { "job" };
         let _ = writeln!(
             text,
-            "Trace     {} ({}): {} rows, {} jobs, {} repaired, {} refused; {} blank lines",
-            trace.name, trace.format, trace.rows, trace.kept, trace.repaired, trace.refused, trace.blank
+            "Trace     {} ({}): {}, {}, {} repaired, {} refused; {}",
+            trace.name,
+            trace.format,
+            many(trace.rows, "row"),
+            many(trace.kept, kept),
+            trace.repaired,
+            trace.refused,
+            many(trace.blank, "blank line")
         );
         for (what, counts) in [("repaired", &trace.repairs), ("refused", &trace.refusals)] {
             for count in counts {
@@ -248,47 +255,22 @@ impl Report {
                 let _ = writeln!(text, "  {what:<9}{:>7}  {:<12} first: {first}", count.rows, count.code);
             }
         }
+        let rails =
+            if fabric.rails == 1 { "its one rail".to_owned() } else { format!("all {} rails", fabric.rails) };
         let _ = writeln!(
             text,
-            "Fabric    {}: {} servers ({} on all {} rails), {} GPUs, {} leaves, {} pods",
+            "Fabric    {}: {} ({} on {rails}), {}, {}, {}",
             fabric.name,
-            fabric.nodes,
+            many(fabric.nodes as u64, "server"),
             fabric.full_nodes,
-            fabric.rails,
-            fabric.gpus,
-            fabric.leaves,
-            fabric.pods
+            many(fabric.gpus, "GPU"),
+            if fabric.leaves == 1 { "1 leaf".to_owned() } else { format!("{} leaves", fabric.leaves) },
+            many(fabric.pods.into(), "pod")
         );
-        for fault in &fabric.faults {
-            let _ = writeln!(text, "  fault in its records: {fault}");
+        for (what, found) in [("fault in its records: ", &fabric.faults), ("note: ", &fabric.notes)] {
+            found.iter().for_each(|found| wrap(text, &format!("{what}{found}")));
         }
-        for note in &fabric.notes {
-            let _ = writeln!(text, "  note: {note}");
-        }
-        let _ = writeln!(
-            text,
-            "Workload  {} jobs of {} tenants in {}; load {:.3} (as in the trace: {:.3}; times between submits x {:.4})",
-            workload.jobs,
-            workload.tenants,
-            span(workload.window),
-            workload.load,
-            workload.natural_load,
-            workload.stretch
-        );
-        if workload.outside > 0 {
-            let _ = writeln!(text, "  not asked for: {} jobs", workload.outside);
-        }
-        if workload.too_large > 0 {
-            let _ = writeln!(
-                text,
-                "  larger than the cluster: {} jobs, first at lines {:?}",
-                workload.too_large, workload.too_large_lines
-            );
-        }
-        if workload.rounded_jobs > 0 {
-            let (jobs, gpus) = (workload.rounded_jobs, workload.rounded_gpus);
-            let _ = writeln!(text, "  on whole servers with GPUs to spare: {jobs} jobs, {gpus} GPUs");
-        }
+        workload_text(workload, text);
     }
 
     fn table(&self, text: &mut String) {
@@ -363,14 +345,66 @@ impl Report {
     }
 }
 
+fn workload_text(workload: &WorkloadTold, text: &mut String) {
+    let _ = writeln!(
+        text,
+        "Workload  {} of {} in {}; load {:.3} (as in the trace: {:.3}; times between submits x {:.4})",
+        many(workload.jobs as u64, "job"),
+        many(workload.tenants as u64, "tenant"),
+        span(workload.window),
+        workload.load,
+        workload.natural_load,
+        workload.stretch
+    );
+    if workload.outside > 0 {
+        let _ = writeln!(text, "  not asked for: {}", many(workload.outside as u64, "job"));
+    }
+    if workload.too_large > 0 {
+        let _ = writeln!(
+            text,
+            "  larger than the cluster: {}, first at lines {:?}",
+            many(workload.too_large as u64, "job"),
+            workload.too_large_lines
+        );
+    }
+    if workload.rounded_jobs > 0 {
+        let (jobs, gpus) = (many(workload.rounded_jobs as u64, "job"), many(workload.rounded_gpus, "GPU"));
+        let _ = writeln!(text, "  on whole servers with GPUs to spare: {jobs}, {gpus}");
+    }
+}
+
 const DEFINITIONS: &str = "
 UTIL: GPUs held / GPUs, from the first to the last submit. BOUND: what no scheduler could pass, whatever it knows: the
-least over s of W(s) + C (T - s), W(s) being the GPU time that jobs could have had up to s on endless GPUs. FRAG: the part
-of free GPUs on servers that are broken into; STRANDED: those GPUs, of all. FEWEST: jobs on several servers in the
-fewest pods, (0) that would do on the
-empty cluster, (T) that would do as the cluster was when they started. CUT/JOB: weighted cut of their rings. VIOLATIONS:
-found by the independent proof / placements proved.
+least over s of W(s) + C (T - s), W(s) being the GPU time that jobs could have had up to s on endless GPUs. FRAG: the
+part of free GPUs on servers that are broken into; STRANDED: those GPUs, of all. FEWEST: jobs on several servers in the
+fewest pods, (0) that would do on the empty cluster, (T) that would do as the cluster was when they started. CUT/JOB:
+weighted cut of their rings. VIOLATIONS: found by the independent proof / placements proved.
 ";
+
+/// `1 row`, `2 rows`.
+fn many(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Columns of the summary at most.
+const WIDTH: usize = 120;
+
+/// A long line as an item of a list, cut between words.
+fn wrap(text: &mut String, item: &str) {
+    let mut line = " ".to_owned();
+    for word in item.split(' ') {
+        if line.trim().is_empty() || line.chars().count() + 1 + word.chars().count() <= WIDTH {
+            line.push(' ');
+        } else {
+            text.push_str(&line);
+            text.push('\n');
+            line = "    ".to_owned();
+        }
+        line.push_str(word);
+    }
+    text.push_str(&line);
+    text.push('\n');
+}
 
 fn three(waits: &Waits) -> String {
     format!("{} / {} / {}", span(waits.p50), span(waits.p90), span(waits.p99))

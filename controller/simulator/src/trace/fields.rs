@@ -20,7 +20,7 @@ impl Header {
         for (at, name) in text.split(',').enumerate().take(MAX_COLUMNS) {
             let name = name.trim().trim_matches('"').to_ascii_lowercase();
             if !name.is_empty() && places.insert(name.clone(), at).is_some() {
-                let column = name.chars().take(60).collect();
+                let column = shown(&name);
                 return Err(TraceError::TwoColumns { line, column });
             }
             columns = at + 1;
@@ -113,8 +113,15 @@ fn next(text: &str) -> Result<(&str, Option<&str>), Fault> {
     }
 }
 
+/// The beginning of a text that may be anything; what a terminal would obey, or no text at all, is shown as `?`.
 pub(super) fn shown(text: &str) -> String {
-    text.chars().take(40).collect()
+    let plain = |c: char| if c.is_control() || c == char::REPLACEMENT_CHARACTER { '?' } else { c };
+    text.chars().take(40).map(plain).collect()
+}
+
+/// A number without a hundred digits.
+fn told(number: f64) -> String {
+    if number.abs() < 1e15 { number.to_string() } else { format!("{number:e}") }
 }
 
 /// A number; `None` for nothing.
@@ -131,10 +138,14 @@ pub(super) fn number(text: &str, field: &'static str) -> Result<Option<f64>, Fau
 /// Milliseconds of a length in seconds.
 pub(super) fn run(seconds: f64, field: &'static str) -> Result<u64, Fault> {
     if seconds < 0.0 {
-        return Err(Fault::new("Negative", field, format!("{seconds} s")));
+        return Err(Fault::new("Negative", field, format!("{} s", told(seconds))));
     }
     if seconds * 1e3 > MAX_RUN as f64 {
-        return Err(Fault::new("Absurd", field, format!("{seconds} s is longer than ten years")));
+        return Err(Fault::new(
+            "Absurd",
+            field,
+            format!("{} s is longer than ten years; lengths are in seconds", told(seconds)),
+        ));
     }
     Ok((seconds * 1e3).round() as u64)
 }
@@ -142,10 +153,14 @@ pub(super) fn run(seconds: f64, field: &'static str) -> Result<u64, Fault> {
 /// Milliseconds of a point in time in seconds.
 pub(super) fn time(seconds: f64, field: &'static str) -> Result<u64, Fault> {
     if seconds < 0.0 {
-        return Err(Fault::new("Negative", field, format!("{seconds} s")));
+        return Err(Fault::new("Negative", field, format!("{} s", told(seconds))));
     }
     if seconds * 1e3 > MAX_TIME as f64 {
-        return Err(Fault::new("Absurd", field, format!("{seconds} s is after the year 2200")));
+        return Err(Fault::new(
+            "Absurd",
+            field,
+            format!("{} s is after the year 2200; times are in seconds", told(seconds)),
+        ));
     }
     Ok((seconds * 1e3).round() as u64)
 }
@@ -153,13 +168,13 @@ pub(super) fn time(seconds: f64, field: &'static str) -> Result<u64, Fault> {
 /// GPUs, whole ones, and whether the number was a fraction.
 pub(super) fn gpus(number: f64, field: &'static str) -> Result<(u32, bool), Fault> {
     if number < 0.0 {
-        return Err(Fault::new("Negative", field, format!("{number} GPUs")));
+        return Err(Fault::new("Negative", field, format!("{} GPUs", told(number))));
     }
     if number == 0.0 {
         return Err(Fault::new("NoGpu", field, "the job asks for no GPU"));
     }
     if number > f64::from(MAX_GPUS) {
-        return Err(Fault::new("Absurd", field, format!("{number} GPUs")));
+        return Err(Fault::new("Absurd", field, format!("{} GPUs", told(number))));
     }
     Ok((number.ceil() as u32, number.fract() != 0.0))
 }

@@ -98,6 +98,9 @@ pub enum TraceError {
     /// More rows than are read.
     #[error("the trace has more than {0} rows")]
     TooLong(u64),
+    /// A header and nothing else.
+    #[error("the {0} has a header and no rows")]
+    NoRows(Format),
     /// No row could be kept.
     #[error("none of {rows} rows can be used; the first is refused at {first}")]
     Nothing {
@@ -278,6 +281,9 @@ impl Decoder {
         self.close_open();
         let Self { mut trace, .. } = self;
         let nothing = trace.jobs.is_empty() && trace.statistics.is_empty();
+        if nothing && trace.account.rows == 0 {
+            return Err(TraceError::NoRows(trace.format));
+        }
         if nothing {
             let first = trace.account.first_refusal().unwrap_or("the end of the file").to_owned();
             return Err(TraceError::Nothing { rows: trace.account.rows, first });
@@ -420,8 +426,8 @@ fn tenant(name: &mut String) -> bool {
 }
 
 fn begin(line: &Line<'_>) -> Result<(Kind, Format), TraceError> {
-    let shown = || String::from_utf8_lossy(line.bytes).chars().take(60).collect::<String>();
-    let unknown = || TraceError::Unknown { line: line.number, found: shown() };
+    let found = || fields::shown(&String::from_utf8_lossy(line.bytes));
+    let unknown = || TraceError::Unknown { line: line.number, found: found() };
     let text = line.text().map_err(|_| unknown())?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if swf::is_row(text) {
