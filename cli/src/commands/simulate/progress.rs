@@ -1,9 +1,15 @@
-//! How far simulations are: a bar each where standard error is a terminal, else a line when one is done.
+//! How far simulations are: a bar each where standard error is a terminal, else a line now and then.
 
-use std::{io::IsTerminal as _, time::Instant};
+use std::{
+    io::IsTerminal as _,
+    time::{Duration, Instant},
+};
 
 use controller_simulator::{Outcome, Watch};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// From line to line where there is no terminal.
+const BETWEEN: Duration = Duration::from_secs(10);
 
 /// The bars.
 pub struct Progress {
@@ -15,8 +21,11 @@ pub struct Progress {
 /// One of them.
 pub struct Bar {
     bar: ProgressBar,
+    name: &'static str,
+    jobs: usize,
     shown: usize,
     begin: Instant,
+    told: Instant,
     terminal: bool,
 }
 
@@ -36,7 +45,8 @@ impl Progress {
             bar.set_style(style);
         }
         bar.set_prefix(name);
-        Bar { bar, shown: 0, begin: Instant::now(), terminal: self.terminal }
+        let (jobs, now) = (self.jobs, Instant::now());
+        Bar { bar, name, jobs, shown: 0, begin: now, told: now, terminal: self.terminal }
     }
 }
 
@@ -57,6 +67,10 @@ impl Watch for Bar {
         if jobs >= self.shown + 256 {
             self.shown = jobs;
             self.bar.set_position(jobs as u64);
+        }
+        if !self.terminal && self.told.elapsed() >= BETWEEN {
+            self.told = Instant::now();
+            eprintln!("{:<7} {jobs} of {} jobs", self.name, self.jobs);
         }
     }
 }
