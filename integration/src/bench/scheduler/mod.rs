@@ -1,4 +1,4 @@
-//! The scheduler's figures C1 to C5: the production code in one process, without store and network.
+//! The scheduler's figures C1 to C11: the production code in one process, without store and network.
 
 mod backfill;
 mod churn;

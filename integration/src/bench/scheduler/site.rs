@@ -10,7 +10,7 @@ use controller_scheduler::{
     Toleration, Traits, Within, World, Yard,
 };
 use controller_topology::{NodeIx, RailSet};
-use proto_model::{Fabric, Gpu, Inventory, Leaf, LinkGroup, Names, Nic, NodeName, Rail};
+use proto_model::{Fabric, Gpu, Inventory, Leaf, LinkGroup, Names, Nic, NodeName, Rail, Spine, Uplink};
 
 /// Rails and GPUs of each node.
 pub const RAILS: u32 = 8;
@@ -60,8 +60,32 @@ pub fn even(nodes: u32, blocks: u32, block: u32) -> Sizes {
     sizes
 }
 
+/// How a cluster is cabled.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
+    /// Its pods.
+    pub sizes: Sizes,
+    /// Odd rails are in two islands: pods with even numbers, and those with odd ones.
+    pub split: bool,
+    /// Rails that have no leaf in the last pod.
+    pub bare: RailSet,
+}
+
+impl Plan {
+    /// Cabled on all rails, without spines: every leaf of a rail reaches every other.
+    pub fn of(sizes: &Sizes) -> Self {
+        Self { sizes: sizes.clone(), ..Self::default() }
+    }
+
+    /// The island of a pod on a rail.
+    fn island(&self, pod: u32, rail: u32) -> u32 {
+        if self.split { pod % 2 * (rail % 2) } else { 0 }
+    }
+}
+
 /// The document of such a cluster.
-pub fn fabric(sizes: &Sizes) -> Fabric {
+pub fn fabric(plan: &Plan) -> Fabric {
+    let (sizes, last) = (&plan.sizes, plan.sizes.len().saturating_sub(1));
     let mut fabric = Fabric::default();
     fabric.rails.extend((0..RAILS).map(|index| Rail { index, name: format!("r{index}") }));
     let mut first = 0;
@@ -69,7 +93,7 @@ pub fn fabric(sizes: &Sizes) -> Fabric {
         for (block, nodes) in blocks.iter().enumerate() {
             let names = Names::of((first..first + nodes).map(node_name));
             first += nodes;
-            for rail in 0..RAILS {
+            for rail in (0..RAILS).filter(|rail| pod < last || !plan.bare.has(*rail)) {
                 let leaf = format!("leaf-{pod:04}-{block:02}-{rail}");
                 let pod = format!("pod{pod:04}");
                 fabric.leaves.push(Leaf { name: leaf.clone(), rail, pod, ..Leaf::default() });
@@ -84,7 +108,26 @@ pub fn fabric(sizes: &Sizes) -> Fabric {
             }
         }
     }
+    if plan.split {
+        spines(plan, &mut fabric);
+    }
     fabric
+}
+
+/// A spine for each island of each rail.
+fn spines(plan: &Plan, fabric: &mut Fabric) {
+    let pod = |leaf: &Leaf| leaf.pod.trim_start_matches("pod").parse::<u32>().unwrap_or(0);
+    for (rail, island) in (0..RAILS).flat_map(|rail| [(rail, 0), (rail, 1)]) {
+        let here = |leaf: &&Leaf| leaf.rail == rail && plan.island(pod(leaf), rail) == island;
+        let lower: Vec<String> = fabric.leaves.iter().filter(here).map(|leaf| leaf.name.clone()).collect();
+        if lower.is_empty() {
+            continue;
+        }
+        let name = format!("spine-{rail}-{island}");
+        let (lower, upper) = (Names::of(lower), Names::of([name.clone()]));
+        fabric.spines.push(Spine { name, rail, plane: 0, down: false });
+        fabric.uplinks.push(Uplink { lower, upper, cables: 1, speed_mbps: 400_000, down: 0 });
+    }
 }
 
 fn node_name(at: u32) -> String {
@@ -118,8 +161,13 @@ fn inventory(down: u32) -> Inventory {
 
 /// A cluster with two NICs of a hundred down, one node of a hundred closed, three zones and a few taints.
 pub fn cluster(sizes: &Sizes, seed: u64) -> Snapshot {
-    let mut dice = Dice::new(seed);
-    let mut snapshot = Snapshot::new(Some(&fabric(sizes)));
+    planned(&Plan::of(sizes), seed)
+}
+
+/// The same, cabled so.
+pub fn planned(plan: &Plan, seed: u64) -> Snapshot {
+    let (mut dice, sizes) = (Dice::new(seed), &plan.sizes);
+    let mut snapshot = Snapshot::new(Some(&fabric(plan)));
     let mut kinds: BTreeMap<u32, Arc<Inventory>> = BTreeMap::new();
     let slow: BTreeSet<Taint> = [Taint { key: "slow".into(), value: String::new() }].into();
     for at in 0..sizes.iter().flatten().sum() {
@@ -173,6 +221,7 @@ pub fn needs(dice: &mut Dice, snapshot: &Snapshot, nodes: u32) -> Need {
 /// The facts of single nodes beside the yard, and what gangs hold there: what the proof looks at.
 pub struct Ledger {
     nodes: Vec<Option<Entry>>,
+    plan: Plan,
 }
 
 struct Entry {
@@ -201,7 +250,12 @@ impl Ledger {
                 traits: Arc::new(seen.traits.clone()),
             });
         }
-        Self { nodes }
+        Self { nodes, plan: Plan::default() }
+    }
+
+    /// In a cluster that is cabled so.
+    pub fn planned(snapshot: &Snapshot, plan: &Plan) -> Self {
+        Self { plan: plan.clone(), ..Self::new(snapshot) }
     }
 
     /// A gang takes what it was given, or gives it back.
@@ -259,10 +313,13 @@ impl World for Ledger {
     }
 
     fn aligned(&self, nodes: &[NodeIx], rails: RailSet) -> bool {
-        // The documents here have no spines, so the leaves of a rail reach one another.
+        let pod = |node: NodeIx| self.node(node).and_then(|seen| seen.pod).unwrap_or(u32::MAX);
+        let first = nodes.first().map_or(0, |node| pod(*node));
         nodes.iter().all(|node| {
+            let pod = pod(*node);
+            let reached = |rail| self.plan.island(pod, rail) == self.plan.island(first, rail);
             self.node(*node).is_some_and(|seen| seen.usable.covers(rails))
-                && rails.iter().all(|rail| self.leaf(*node, rail).is_some())
+                && rails.iter().all(|rail| self.leaf(*node, rail).is_some() && reached(rail))
         })
     }
 
