@@ -6,7 +6,7 @@ use proto_model::{Gpu, JobSpec, Nic, NicPlace, NodePlace, Placement, RankPlace};
 use crate::{
     place::Choice,
     snapshot::Snapshot,
-    yard::{Pick, distance},
+    yard::{Pick, Seat, apart, seat},
 };
 
 /// The placement of a chosen gang.
@@ -85,9 +85,10 @@ fn gpus(server: &Server, taken: u64) -> Vec<&Gpu> {
 
 /// The ranks of one node: GPUs in equal runs, each rank's NIC the nearest that is not busier than another as near.
 fn ranks(server: &Server, count: u32, gpus: &[&Gpu], nics: &[(&Nic, &str)], first: u32) -> Vec<RankPlace> {
-    let mut ranks = Vec::new();
-    let mut load = vec![0_u32; nics.len()];
     let count = count.max(1) as usize;
+    let mut ranks = Vec::with_capacity(count);
+    let mut load = vec![0_u32; nics.len()];
+    let seats: Vec<Seat> = nics.iter().map(|(nic, _)| seat(nic.numa_node, &nic.pci_address)).collect();
     for local in 0..count {
         let own: &[&Gpu] = if gpus.is_empty() {
             &[]
@@ -97,10 +98,10 @@ fn ranks(server: &Server, count: u32, gpus: &[&Gpu], nics: &[(&Nic, &str)], firs
             let at = local * gpus.len() / count;
             &gpus[at..=at]
         };
+        let gpu = own.first().map(|gpu| seat(gpu.numa_node, &gpu.pci_address));
         let nearest = (0..nics.len()).min_by_key(|at| {
-            let (nic, _) = nics[*at];
-            let (numa, bus) = own.first().map_or((0, 0), |gpu| distance(gpu, nic));
-            (numa, load[*at], bus, nic.rail)
+            let (numa, bus) = gpu.map_or((0, 0), |gpu| apart(gpu, seats[*at]));
+            (numa, load[*at], bus, nics[*at].0.rail)
         });
         let nic = nearest.map(|at| {
             load[at] += 1;

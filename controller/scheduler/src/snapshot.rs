@@ -9,8 +9,9 @@ use controller_topology::{NodeIx, RailSet, Server, Topology};
 use proto_model::{Fabric, Inventory, NodeName, Placement, TenantName};
 
 use crate::{
+    place::Choice,
     proof::{Seen, World},
-    yard::{Facts, Taint, Traits, Yard},
+    yard::{Facts, Pick, Taint, Traits, Yard},
 };
 
 /// GPUs of one server that can be scheduled; further ones are ignored.
@@ -46,6 +47,18 @@ pub struct Held {
     pub rails: RailSet,
     /// A job wants nobody beside it.
     pub whole: bool,
+}
+
+impl Held {
+    /// With what a job takes, or gives back.
+    fn changed(self, gpus: u64, rails: RailSet, whole: bool, take: bool) -> Self {
+        if take {
+            let whole = self.whole | whole;
+            return Self { gpus: self.gpus | gpus, rails: self.rails.or(rails), whole };
+        }
+        let whole = self.whole & !whole;
+        Self { gpus: self.gpus & !gpus, rails: self.rails.without(rails), whole }
+    }
 }
 
 /// What one node can give.
@@ -123,7 +136,7 @@ pub struct Snapshot {
     traits: Vec<Arc<Traits>>,
     /// The same once more, in the shape that decisions are made from.
     yard: Yard,
-    /// By name, so that a node that leaves and comes back is still held.
+    /// What is held on nodes that are away, by name, so that one that comes back is still held.
     held: BTreeMap<NodeName, Held>,
     tenants: BTreeMap<TenantName, TenantUse>,
 }
@@ -158,11 +171,12 @@ impl Snapshot {
         labels: &BTreeMap<String, String>,
         taints: &BTreeSet<Taint>,
     ) {
+        let held = self.held(name);
+        self.held.remove(name);
         let ix = self.topology.set_node(name, inventory);
         self.slots.resize(self.topology.slots(), Capacity::default());
         let gpus =
             inventory.gpus.iter().filter(|gpu| gpu.index < GPUS_MAX).fold(0, |set, gpu| set | 1 << gpu.index);
-        let held = self.held.get(name).copied().unwrap_or_default();
         self.slots[ix.index()] = Capacity { gate, gpus, held };
         let traits = Traits { labels: labels.clone(), taints: taints.clone(), ..Traits::of(inventory) };
         self.traits.resize(self.slots.len(), Arc::default());
@@ -186,7 +200,10 @@ impl Snapshot {
     /// A node leaves.
     pub fn remove_node(&mut self, name: &NodeName) {
         if let Some(ix) = self.topology.remove_node(name) {
-            self.slots[ix.index()] = Capacity::default();
+            let gone = std::mem::take(&mut self.slots[ix.index()]);
+            if gone.held != Held::default() {
+                self.held.insert(name.clone(), gone.held);
+            }
             self.slots.truncate(self.topology.slots());
             self.traits[ix.index()] = Arc::default();
             self.traits.truncate(self.slots.len());
@@ -229,40 +246,71 @@ impl Snapshot {
         self.change(tenant, placement, false);
     }
 
+    /// A chosen gang takes its nodes: as holding its placement, without a look at names.
+    pub fn hold_choice(&mut self, tenant: &TenantName, choice: &Choice) {
+        self.change_choice(tenant, choice, true);
+    }
+
+    /// It gives them back.
+    pub fn release_choice(&mut self, tenant: &TenantName, choice: &Choice) {
+        self.change_choice(tenant, choice, false);
+    }
+
     fn change(&mut self, tenant: &TenantName, placement: &Placement, take: bool) {
         let mut count = 0;
         for place in placement.nodes.iter().chain(&placement.spares) {
             let gpus = place.gpus.iter().filter(|gpu| **gpu < GPUS_MAX).fold(0, |set, gpu| set | 1 << gpu);
             let rails: RailSet = place.nics.iter().map(|nic| nic.rail).collect();
             count += place.gpus.len() as u64;
-            let held = self.held.entry(place.node.clone()).or_default();
-            if take {
-                let whole = held.whole | placement.exclusive;
-                *held = Held { gpus: held.gpus | gpus, rails: held.rails.or(rails), whole };
-            } else {
-                let whole = held.whole & !placement.exclusive;
-                *held = Held { gpus: held.gpus & !gpus, rails: held.rails.without(rails), whole };
-            }
-            let held = *held;
-            if held == Held::default() {
-                self.held.remove(&place.node);
-            }
             if let Some(ix) = self.topology.index(&place.node) {
-                self.slots[ix.index()].held = held;
-                self.yard.set_held(ix, held);
+                let slot = &mut self.slots[ix.index()];
+                slot.held = slot.held.changed(gpus, rails, placement.exclusive, take);
+                self.yard.set_held(ix, slot.held);
+                continue;
+            }
+            let held = self.held.entry(place.node.clone()).or_default();
+            *held = held.changed(gpus, rails, placement.exclusive, take);
+            if *held == Held::default() {
+                self.held.remove(&place.node);
             }
         }
         self.share(placement, take);
+        self.charge(tenant, count, take);
+    }
+
+    fn change_choice(&mut self, tenant: &TenantName, choice: &Choice, take: bool) {
+        let Choice { rails, exclusive, .. } = *choice;
+        let mut count = 0;
+        for pick in choice.nodes.iter().chain(&choice.spares) {
+            if let Some(slot) = self.slots.get_mut(pick.node.index()) {
+                slot.held = slot.held.changed(pick.gpus, rails, exclusive, take);
+                count += u64::from(pick.gpus.count_ones());
+            }
+        }
+        for picks in [&choice.nodes, &choice.spares] {
+            self.yard.hold(picks, |held, gpus| held.changed(gpus, rails, exclusive, take));
+        }
+        let outside = self.yard.outside_block();
+        let block = |pick: &Pick| self.yard.place(pick.node).map_or(outside, |(_, block)| block);
+        let blocks: Vec<u32> = choice.nodes.iter().map(block).collect();
+        self.yard.share_blocks(blocks.iter().copied(), rails.len(), take);
+        self.charge(tenant, count, take);
+    }
+
+    fn charge(&mut self, tenant: &TenantName, gpus: u64, more: bool) {
         let used = self.tenants.entry(tenant.clone()).or_default();
-        used.held = if take { used.held + count } else { used.held.saturating_sub(count) };
+        used.held = if more { used.held + gpus } else { used.held.saturating_sub(gpus) };
         self.tidy(tenant);
     }
 
     /// A gang that lies on several groups of leaves loads their uplinks, or no longer does. Holding does this too; by
     /// itself it is for the gangs that hold while the document changes.
     pub fn share(&mut self, placement: &Placement, more: bool) {
-        let blocks: Vec<u32> =
-            placement.nodes.iter().map(|place| self.yard.block_named(&place.node)).collect();
+        let block = |name: &NodeName| {
+            let here = self.topology.index(name).and_then(|ix| self.yard.place(ix));
+            here.map_or_else(|| self.yard.block_named(name), |(_, block)| block)
+        };
+        let blocks: Vec<u32> = placement.nodes.iter().map(|place| block(&place.node)).collect();
         let rails = u32::try_from(placement.rails.len()).unwrap_or(u32::MAX);
         self.yard.share_blocks(blocks.iter().copied(), rails, more);
     }
@@ -307,7 +355,10 @@ impl Snapshot {
     /// What jobs hold on a node, present or not.
     #[must_use]
     pub fn held(&self, node: &NodeName) -> Held {
-        self.held.get(node).copied().unwrap_or_default()
+        match self.topology.index(node) {
+            Some(ix) => self.capacity(ix).held,
+            None => self.held.get(node).copied().unwrap_or_default(),
+        }
     }
 }
 

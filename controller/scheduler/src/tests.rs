@@ -9,6 +9,7 @@ use proto_model::{
     Work,
 };
 
+mod holding;
 mod planted;
 
 use crate::{

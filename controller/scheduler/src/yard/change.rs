@@ -162,7 +162,7 @@ impl Yard {
     }
 
     /// Changes what is held; and counts the nodes block by block, in their order, into `spans`.
-    fn hold(&mut self, nodes: &[Pick], change: impl Fn(Held, u64) -> Held) {
+    pub(crate) fn hold(&mut self, nodes: &[Pick], change: impl Fn(Held, u64) -> Held) {
         let (mut run, mut content) = (Run::default(), 0);
         let mut like: Option<Like> = None;
         let mut tally = Tally::default();
@@ -236,6 +236,11 @@ impl Yard {
     /// The block where a node stands or would stand.
     pub(crate) fn block_named(&self, name: &NodeName) -> u32 {
         self.layout.slot(name).map_or_else(|| self.layout.outside(), |slot| self.layout.block_of(slot / WORD))
+    }
+
+    /// The block of nodes without cables.
+    pub(crate) fn outside_block(&self) -> u32 {
+        self.layout.outside()
     }
 
     /// Brings the planes up to date with a node's record.

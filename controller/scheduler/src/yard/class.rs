@@ -68,11 +68,19 @@ impl Traits {
 /// How far a GPU is from a NIC: another NUMA node first, then the distance of their PCI buses.
 #[must_use]
 pub fn distance(gpu: &Gpu, nic: &Nic) -> (u32, u32) {
-    apart((gpu.numa_node, pci(&gpu.pci_address)), (nic.numa_node, pci(&nic.pci_address)))
+    apart(seat(gpu.numa_node, &gpu.pci_address), seat(nic.numa_node, &nic.pci_address))
 }
 
-/// The same of NUMA nodes and buses, where known.
-fn apart(a: (Option<u32>, Option<u32>), b: (Option<u32>, Option<u32>)) -> (u32, u32) {
+/// A NUMA node and a bus, where known.
+pub(crate) type Seat = (Option<u32>, Option<u32>);
+
+/// Where a device sits: read once where it is compared with many.
+pub(crate) fn seat(numa_node: Option<u32>, address: &str) -> Seat {
+    (numa_node, pci(address))
+}
+
+/// The distance of two seats.
+pub(crate) fn apart(a: Seat, b: Seat) -> (u32, u32) {
     let numa = a.0.zip(b.0).map_or(0, |(a, b)| u32::from(a != b));
     let bus = a.1.zip(b.1).map_or(0, |(a, b)| a.abs_diff(b));
     (numa, bus)
@@ -80,6 +88,14 @@ fn apart(a: (Option<u32>, Option<u32>), b: (Option<u32>, Option<u32>)) -> (u32, 
 
 /// Domain and bus of `0000:1b:00.0` as one number.
 fn pci(address: &str) -> Option<u32> {
+    // As they nearly always are: four digits, two digits.
+    if let [a, b, c, d, b':', e, f, b':', ..] = address.as_bytes() {
+        let digit = |byte: &u8| char::from(*byte).to_digit(16);
+        let number = [a, b, c, d, e, f].into_iter().try_fold(0, |sum, byte| Some(sum * 16 + digit(byte)?));
+        if number.is_some() {
+            return number;
+        }
+    }
     let mut parts = address.split(':');
     let domain = u32::from_str_radix(parts.next()?, 16).ok()?;
     let bus = u32::from_str_radix(parts.next()?, 16).ok()?;

@@ -17,6 +17,7 @@ use controller_topology::{NodeIx, RailSet, Topology};
 use proto_model::{Fabric, NodeName};
 
 pub use class::{Filter, Taint, Term, Toleration, Traits, distance};
+pub(crate) use class::{Seat, apart, seat};
 pub(crate) use layout::{Layout, Pod, WORD};
 pub use log::Mark;
 pub(crate) use word::{Value, at_least};
