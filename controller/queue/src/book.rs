@@ -43,6 +43,8 @@ pub struct Book {
     // Indices.
     pub(crate) waiting: BTreeMap<Lane, BTreeMap<(Timestamp, JobUid), Arc<Entry>>>,
     pub(crate) running: BTreeMap<JobUid, Arc<Entry>>,
+    /// The same by tenant, with the GPUs that each holds: they are counted once, for a placement is long.
+    pub(crate) running_of: BTreeMap<TenantName, BTreeMap<JobUid, (Arc<Entry>, u64)>>,
     /// How many waiting jobs need so many GPUs on so many nodes, spares too, at the least.
     pub(crate) shapes: BTreeMap<(u32, u32), u32>,
     /// Waiting jobs that are not to start before a time.
@@ -93,6 +95,7 @@ impl PartialEq for Book {
             && self.marks == other.marks
             && self.waiting == other.waiting
             && self.running == other.running
+            && self.running_of == other.running_of
             && self.shapes == other.shapes
             && self.begins == other.begins
             && self.sums == other.sums
@@ -139,6 +142,12 @@ impl Book {
                 }
                 State::Running(run) => {
                     self.running.remove(&uid);
+                    if let Some(own) = self.running_of.get_mut(&old.id.tenant) {
+                        own.remove(&uid);
+                        if own.is_empty() {
+                            self.running_of.remove(&old.id.tenant);
+                        }
+                    }
                     self.cache.nodes.remove(&uid);
                     self.unsum(&old, run);
                 }
@@ -155,6 +164,8 @@ impl Book {
                 }
                 State::Running(run) => {
                     self.running.insert(uid, Arc::clone(&entry));
+                    let own = self.running_of.entry(entry.id.tenant.clone()).or_default();
+                    own.insert(uid, (Arc::clone(&entry), run.gpus()));
                     self.sum(&entry, run);
                     self.cache.seen.remove(&uid);
                 }
@@ -338,6 +349,11 @@ impl Book {
             while known.next_if(|(other, _)| *other < uid).is_some() {}
             (entry, known.next_if(|(other, _)| *other == uid).map(|(_, nodes)| &**nodes))
         })
+    }
+
+    /// Running jobs of a tenant by identity, with the GPUs that they hold.
+    pub(crate) fn running_of(&self, tenant: &TenantName) -> impl Iterator<Item = &(Arc<Entry>, u64)> {
+        self.running_of.get(tenant).into_iter().flat_map(BTreeMap::values)
     }
 
     /// The tenant and its queue with all queues above it, the nearest first. `None` if one of them is not known.

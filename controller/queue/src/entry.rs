@@ -198,6 +198,11 @@ impl Entry {
 }
 
 impl Run {
+    /// Nodes that it holds, spares too.
+    pub(crate) fn nodes(&self) -> usize {
+        self.placement.nodes.len() + self.placement.spares.len()
+    }
+
     /// GPUs that it holds.
     #[must_use]
     pub fn gpus(&self) -> u64 {

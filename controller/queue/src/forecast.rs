@@ -155,17 +155,16 @@ impl Book {
     pub(crate) fn error(&self, entry: &Entry) -> [u32; 3] {
         self.marks.ledger.error(&entry.id.tenant, entry.gpus(entry.need.nodes))
     }
+}
 
-    /// The start with its band: as much earlier or later as the estimates of the tenant's jobs were wrong.
-    pub(crate) fn band(&self, entry: &Entry, start: Timestamp, now: Timestamp, foretold: bool) -> Eta {
-        let wait = start.since(now);
-        let [low, mean, high] = self.error(entry);
-        // A forecast has reckoned with the mean already.
-        let whole = if foretold { mean.max(1) } else { 1000 };
-        let at = |part: u32| {
-            let ahead = wait.as_millis() * u128::from(part) / u128::from(whole);
-            Timestamp(now.0.saturating_add(u64::try_from(ahead).unwrap_or(u64::MAX)))
-        };
-        Eta { start: at(mean), earliest: at(low.min(mean)), latest: at(high.max(mean)) }
-    }
+/// The start with its band: as much earlier or later as the estimates of the tenant's jobs were wrong.
+pub(crate) fn band([low, mean, high]: [u32; 3], start: Timestamp, now: Timestamp, foretold: bool) -> Eta {
+    let wait = start.since(now);
+    // A forecast has reckoned with the mean already.
+    let whole = if foretold { mean.max(1) } else { 1000 };
+    let at = |part: u32| {
+        let ahead = wait.as_millis() * u128::from(part) / u128::from(whole);
+        Timestamp(now.0.saturating_add(u64::try_from(ahead).unwrap_or(u64::MAX)))
+    };
+    Eta { start: at(mean), earliest: at(low.min(mean)), latest: at(high.max(mean)) }
 }

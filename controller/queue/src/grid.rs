@@ -157,6 +157,16 @@ impl Row {
         range.iter().rposition(|value| *value < least).map(|at| from + at)
     }
 
+    /// The most of a range.
+    pub(crate) fn most(&self, from: usize, to: usize) -> i32 {
+        let to = to.min(self.0.len());
+        if from >= to {
+            i32::MIN
+        } else {
+            self.0[from..to].iter().fold(i32::MIN, |high, value| high.max(*value))
+        }
+    }
+
     /// The least of a range.
     pub(crate) fn least(&self, from: usize, to: usize) -> i32 {
         let to = to.min(self.0.len());
@@ -205,7 +215,7 @@ mod tests {
         assert_eq!((row.at(2), row.at(3), row.at(5), row.at(10), row.at(1000)), (0, 4, 6, 2, 2));
         assert_eq!(row.last_below(3, 10, 5), Some(4));
         assert_eq!(row.last_below(5, 10, 5), None);
-        assert_eq!(row.least(3, 6), 4);
+        assert_eq!((row.least(3, 6), row.most(3, 6), row.most(0, 3)), (4, 6, 0));
         row.add(0, 4, 1);
         assert_eq!((row.at(0), row.at(3), row.at(4)), (1, 5, 4));
     }

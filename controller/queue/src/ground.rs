@@ -1,7 +1,10 @@
 //! What the nodes are and what of them is free, kept between passes and brought up to date from the yard's history. It is a
 //! function of the snapshot alone: throwing it away changes nothing.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use controller_scheduler::{Filter, Held, Mark, Need, RailNeed, Snapshot, Traits};
 use controller_topology::{NodeIx, RailSet};
@@ -79,8 +82,8 @@ pub(crate) struct Kind {
 
 impl Kind {
     pub(crate) fn is_of(&self, need: &Need) -> bool {
-        let filter = Arc::ptr_eq(&self.filter, &need.filter) || self.filter == need.filter;
-        self.gpus == need.gpus && self.rails == need.rails && filter
+        let filter = || Arc::ptr_eq(&self.filter, &need.filter) || self.filter == need.filter;
+        self.gpus == need.gpus && self.rails == need.rails && filter()
     }
 
     fn admits(&self, plot: &Plot) -> bool {
@@ -109,6 +112,8 @@ pub(crate) struct Ground {
     largest_pod: u32,
     /// Nodes that take jobs by the GPUs that nobody holds.
     free: BTreeMap<u32, u32>,
+    /// Nodes on which others can have GPUs beside whoever holds something.
+    pub(crate) loose: BTreeSet<usize>,
 }
 
 impl Ground {
@@ -164,6 +169,11 @@ impl Ground {
         let Some(plot) = self.plots.get_mut(ix.index()) else { return true };
         let old = std::mem::replace(plot, new);
         let new = &self.plots[ix.index()];
+        if new.loose > 0 {
+            self.loose.insert(ix.index());
+        } else if old.loose > 0 {
+            self.loose.remove(&ix.index());
+        }
         if !old.is_same(new) {
             for kind in &mut self.kinds {
                 let fits = kind.admits(new);
@@ -201,6 +211,8 @@ impl Ground {
             *free.entry(plot.free).or_default() += 1;
         }
         self.free = free;
+        let plots = self.plots.iter().enumerate();
+        self.loose = plots.filter(|(_, plot)| plot.loose > 0).map(|(at, _)| at).collect();
         let plots = &self.plots;
         for kind in &mut self.kinds {
             (kind.nodes, kind.idle) = sizes(plots, &kind.fits);

@@ -20,6 +20,7 @@ mod forecast;
 mod foresee;
 mod grid;
 mod ground;
+mod lane;
 mod ledger;
 mod order;
 mod pass;

@@ -35,7 +35,7 @@ struct Row<'a> {
     queue: Option<usize>,
     /// Its jobs are in no queue.
     direct: bool,
-    jobs: Peekable<btree_map::Values<'a, (Timestamp, JobUid), Arc<Entry>>>,
+    jobs: Peekable<btree_map::Iter<'a, (Timestamp, JobUid), Arc<Entry>>>,
 }
 
 /// Share of the tenant, whether the queue has its guarantee, share of the queue, age.
@@ -92,7 +92,7 @@ impl<'a> Order<'a> {
                 tenant: at(None),
                 queue: queue.as_ref().and_then(|queue| at(Some(queue))),
                 direct: queue.is_none(),
-                jobs: jobs.values().peekable(),
+                jobs: jobs.iter().peekable(),
             };
             if let Some(rows) = order.priorities.last_mut() {
                 rows.push(row);
@@ -120,11 +120,13 @@ impl<'a> Order<'a> {
                 self.shares[*root].used += used;
             }
         }
-        for entry in book.running.values() {
-            if let Some(run) = entry.run() {
+        for (tenant, running) in &book.running_of {
+            let root = self.of.get(&(tenant, None)).copied();
+            for (entry, gpus) in running.values() {
+                let Some(run) = entry.run() else { continue };
                 let length = book.length(entry).max(now.since(run.started)).as_secs_f64();
-                let (tenant, queue) = self.places(entry);
-                self.charge(tenant, queue, entry.queue.is_none(), run.gpus(), length);
+                let queue = entry.queue.as_ref().and_then(|queue| self.of.get(&(tenant, Some(queue))));
+                self.charge(root, queue.copied(), entry.queue.is_none(), *gpus, length);
             }
         }
     }
@@ -160,15 +162,15 @@ impl<'a> Order<'a> {
             let rows = self.priorities.get_mut(self.level)?;
             let mut best: Option<(usize, Key)> = None;
             for (at, row) in rows.iter_mut().enumerate() {
-                while row.jobs.next_if(|entry| self.entitled.contains(&entry.uid)).is_some() {}
-                let Some(entry) = row.jobs.peek() else { continue };
+                while row.jobs.next_if(|((_, uid), _)| self.entitled.contains(uid)).is_some() {}
+                let Some(((turn, uid), _)) = row.jobs.peek() else { continue };
                 let share = row.tenant.map_or(0.0, |at| self.shares[at].key().1);
                 let (behind, own) = if row.direct {
                     (true, row.tenant.map_or(0.0, |at| self.direct[at]))
                 } else {
                     row.queue.map_or((true, 0.0), |at| self.shares[at].key())
                 };
-                let key = (share, behind, own, book.turn_of(entry), entry.uid);
+                let key = (share, behind, own, *turn, *uid);
                 let less = best.as_ref().is_none_or(|(_, best)| {
                     key.0
                         .total_cmp(&best.0)
@@ -187,7 +189,7 @@ impl<'a> Order<'a> {
             };
             let row = &mut rows[at];
             let (tenant, queue) = (row.tenant, row.queue);
-            let Some(entry) = row.jobs.next() else { continue };
+            let Some((_, entry)) = row.jobs.next() else { continue };
             self.count(entry, tenant, queue);
             return Some(entry);
         }

@@ -2,19 +2,22 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    rc::Rc,
     sync::Arc,
 };
 
 use controller_scheduler::{Choice, Need, NodeSet, Placer, Snapshot};
 use controller_topology::NodeIx;
-use proto_model::{Eta, JobUid, Placement, TenantName, Timestamp};
+use proto_model::{Eta, JobUid, QueueName, TenantName, Timestamp};
 
 use crate::{
     book::Book,
     defs::{Act, Budget},
     entry::Entry,
+    forecast::band,
     foresee::Foresight,
     ground::Ground,
+    lane::{Lane, Lanes},
     plan::{Plan, Wish},
     private::Privates,
     reserve::Kept,
@@ -111,6 +114,9 @@ impl Book {
     }
 }
 
+/// GPUs by tenant, and by its queues; `None`: the tenant itself.
+pub(crate) type Amounts = BTreeMap<TenantName, BTreeMap<Option<QueueName>, u64>>;
+
 /// For what the queue is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
@@ -140,7 +146,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) seen: Vec<(JobUid, Why)>,
     next: Option<Timestamp>,
     /// What was started, to be put back.
-    pub(crate) held: Vec<(TenantName, Placement)>,
+    pub(crate) held: Vec<(TenantName, Choice)>,
     pub(crate) choice: Choice,
     /// Jobs that ask alike fail alike, while nothing is freed; with the reservations that were in their way.
     pub(crate) failed: BTreeSet<(Need, usize)>,
@@ -159,9 +165,11 @@ pub(crate) struct Pass<'a> {
     /// The private clusters; what they are bound to may change.
     pub(crate) privates: Privates,
     /// GPUs of queues and tenants that running jobs hold.
-    held_before: BTreeMap<(TenantName, Option<proto_model::QueueName>), u64>,
+    held_before: Amounts,
     /// GPUs of queues and tenants that jobs that start in this pass hold.
-    pub(crate) more: BTreeMap<(TenantName, Option<proto_model::QueueName>), u64>,
+    pub(crate) more: Amounts,
+    /// What jobs of one tenant and queue have in common.
+    pub(crate) lanes: Lanes<'a>,
 }
 
 impl<'a> Pass<'a> {
@@ -203,6 +211,7 @@ impl<'a> Pass<'a> {
             yielding: BTreeSet::new(),
             held_before: held(book),
             more: BTreeMap::new(),
+            lanes: Lanes::default(),
         }
     }
 
@@ -215,7 +224,8 @@ impl<'a> Pass<'a> {
         let mut ahead = 0;
         while let Some(entry) = turn.list.get(ahead).copied() {
             // Behind the last one that could act nothing is decided any more; the first is always looked at.
-            let goes_on = self.starts < self.budget.starts && turn.goes_on(ahead, &self.plan, self.lowest);
+            let goes_on =
+                self.starts < self.budget.starts && turn.goes_on(ahead, book, &self.plan, self.lowest);
             if self.look == Look::Event && ahead > 0 && !goes_on {
                 break;
             }
@@ -255,13 +265,13 @@ impl<'a> Pass<'a> {
         if !entry.hold.is_empty() {
             why.causes.push(Cause::Held);
         }
-        let Some(path) = self.book.path(entry) else {
+        let Some(lane) = self.lane(entry) else {
             let tenant = self.book.tenants.contains_key(&entry.id.tenant);
             why.causes.push(if tenant { Cause::QueueUnknown } else { Cause::TenantUnknown });
             return false;
         };
-        let mut wish = self.wish(entry, entry.min_nodes);
-        wish.quotas = self.plan.limits(self.book, entry, &path, self.now);
+        let quotas = self.quotas(entry, &lane);
+        let mut wish = self.wish(entry, entry.min_nodes, quotas);
         wish.from = not_before.map_or(0, |time| self.plan.grid.ceil(time));
         why.causes.extend(self.plan.never(&wish).map(Cause::LimitTooSmall));
         let nodes = self.plan.class_nodes(wish.class);
@@ -296,7 +306,7 @@ impl<'a> Pass<'a> {
                     }
                 }
             }
-            _ => self.say(entry, &path, &wish, why),
+            _ => self.say(entry, &lane, &wish, why),
         }
         let planned = if self.make_room(entry, &wish, planned.map(|(step, _)| step), why) {
             self.plan.earliest(&wish)
@@ -310,7 +320,7 @@ impl<'a> Pass<'a> {
     /// Puts the job into the plan, and says when it will start.
     pub(crate) fn plan_for(
         &mut self,
-        entry: &Entry,
+        entry: &'a Entry,
         wish: &Wish,
         planned: Option<(usize, Option<usize>)>,
         why: &mut Why,
@@ -326,18 +336,18 @@ impl<'a> Pass<'a> {
         why.eta = Some(self.eta(entry, self.plan.grid.start(step)));
     }
 
-    pub(crate) fn eta(&self, entry: &Entry, start: Timestamp) -> Eta {
+    pub(crate) fn eta(&self, entry: &'a Entry, start: Timestamp) -> Eta {
         if let Some([earliest, start, latest]) = self.foreseen.get(&entry.uid).copied()
             && earliest < latest
         {
             return Eta { start, earliest, latest };
         }
         let start = self.foreseen.get(&entry.uid).map_or(start, |[_, start, _]| *start);
-        self.book.band(entry, start, self.now, self.look == Look::Forecast)
+        band(self.error(entry), start, self.now, self.look == Look::Forecast)
     }
 
     /// A job that is held: it could start when those that it waits for have come so far.
-    fn held_back(&mut self, entry: &Entry, wish: &Wish, why: &mut Why) {
+    fn held_back(&mut self, entry: &'a Entry, wish: &Wish, why: &mut Why) {
         let mut latest = None;
         for uid in &entry.after {
             let Some(other) = self.book.jobs.get(uid) else { continue };
@@ -358,7 +368,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    pub(crate) fn wish(&mut self, entry: &Entry, nodes: u32) -> Wish {
+    pub(crate) fn wish(&mut self, entry: &Entry, nodes: u32, quotas: Rc<[usize]>) -> Wish {
         let whole = self.plan.is_whole(&entry.need);
         Wish {
             nodes: nodes + entry.need.spares,
@@ -366,7 +376,7 @@ impl<'a> Pass<'a> {
             whole,
             class: self.plan.class(&entry.need, self.ground, &self.kept),
             within: entry.need.within,
-            quotas: Vec::new(),
+            quotas,
             length: if self.look == Look::Forecast {
                 self.book.predicted(entry, self.now)
             } else {
@@ -377,13 +387,13 @@ impl<'a> Pass<'a> {
     }
 
     /// Every cause for which a job does not start now.
-    fn say(&self, entry: &Entry, path: &[Option<proto_model::QueueName>], wish: &Wish, why: &mut Why) {
+    fn say(&self, entry: &Entry, lane: &Lane, wish: &Wish, why: &mut Why) {
         let before = why.causes.len();
         let tenant = &entry.id.tenant;
         let asked = entry.gpus(entry.min_nodes);
-        for queue in path {
+        for queue in &lane.path {
             let Some(limit) = self.book.limit(tenant, queue.as_ref()).map(u64::from) else { continue };
-            let held = self.held_by(tenant, queue.as_ref());
+            let held = self.held_by(tenant, queue);
             if held + asked > limit && asked <= limit {
                 why.causes.push(Cause::Limit { queue: queue.clone(), held, limit });
             }
@@ -420,9 +430,8 @@ impl<'a> Pass<'a> {
     }
 
     /// GPUs that a queue, with those below it, or a tenant holds.
-    pub(crate) fn held_by(&self, tenant: &TenantName, queue: Option<&proto_model::QueueName>) -> u64 {
-        let key = (tenant.clone(), queue.cloned());
-        let held = |map: &BTreeMap<_, u64>| map.get(&key).copied().unwrap_or(0);
+    pub(crate) fn held_by(&self, tenant: &TenantName, queue: &Option<QueueName>) -> u64 {
+        let held = |map: &Amounts| map.get(tenant).and_then(|own| own.get(queue)).copied().unwrap_or(0);
         held(&self.held_before) + held(&self.more)
     }
 
@@ -432,19 +441,19 @@ impl<'a> Pass<'a> {
 
     /// Puts the snapshot back.
     fn finish(self) -> Found {
-        for (tenant, placement) in self.held.iter().rev() {
-            self.snapshot.release(tenant, placement);
+        for (tenant, choice) in self.held.iter().rev() {
+            self.snapshot.release_choice(tenant, choice);
         }
         Found { acts: self.acts, seen: self.seen, next: self.next, privates: self.privates }
     }
 }
 
 /// GPUs that every tenant and queue, with those below it, holds.
-fn held(book: &Book) -> BTreeMap<(TenantName, Option<proto_model::QueueName>), u64> {
-    let mut held: BTreeMap<_, u64> = BTreeMap::new();
+fn held(book: &Book) -> Amounts {
+    let mut held = Amounts::new();
     for ((tenant, queue), sum) in &book.sums {
         for queue in book.path_of(tenant, queue.as_ref()).unwrap_or_else(|| vec![None]) {
-            *held.entry((tenant.clone(), queue)).or_default() += sum.gpus;
+            *held.entry(tenant.clone()).or_default().entry(queue).or_default() += sum.gpus;
         }
     }
     held

@@ -19,6 +19,8 @@ pub(crate) enum Bug {
     Started,
     /// Which nodes are kept for others.
     Reserved,
+    /// That who fits beside all that is planned could start.
+    Chances,
 }
 
 thread_local! {

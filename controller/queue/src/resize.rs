@@ -63,9 +63,9 @@ impl<'a> Pass<'a> {
 
     /// With how many nodes a running job could go on, if that is worth a restart: a quarter more at least.
     fn larger(&mut self, entry: &'a Arc<Entry>, held: u32) -> Option<u32> {
-        let path = self.book.path(entry)?;
-        let mut wish = self.wish(entry, 1);
-        wish.quotas = self.plan.limits(self.book, entry, &path, self.now);
+        let lane = self.lane(entry)?;
+        let quotas = self.quotas(entry, &lane);
+        let wish = self.wish(entry, 1, quotas);
         let most = self.plan.most(&wish).saturating_add(held).min(entry.need.nodes);
         let least = held.saturating_add(held.div_ceil(4));
         if fitting(entry, most) < least {

@@ -117,7 +117,7 @@ impl<'a> Pass<'a> {
         }
         let size = (u64::from(self.pod_size()), u64::from(self.plan.node_gpus));
         let guaranteed = crate::order::gpus_of(def.guaranteed, size.0, size.1);
-        self.held_by(tenant, Some(queue)) + entry.gpus(entry.min_nodes) <= guaranteed
+        self.held_by(tenant, &entry.queue) + entry.gpus(entry.min_nodes) <= guaranteed
     }
 
     /// Whether a queue holds more than its guarantee by what this job holds.
@@ -129,6 +129,6 @@ impl<'a> Pass<'a> {
             def.map_or(0, |def| crate::order::gpus_of(def.guaranteed, size.0, size.1))
         });
         let gpus = entry.run().map_or(0, crate::entry::Run::gpus);
-        entry.queue.is_none() || self.held_by(tenant, entry.queue.as_ref()) >= guaranteed + gpus
+        entry.queue.is_none() || self.held_by(tenant, &entry.queue) >= guaranteed + gpus
     }
 }

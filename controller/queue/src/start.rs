@@ -134,14 +134,15 @@ impl<'a> Pass<'a> {
         let spec = JobSpec::new(gang, Work::Command(work));
         let mut placement = rankmap::placement(self.snapshot, &spec, &self.choice);
         placement.reasons = vec![self.why_here(&placement)];
-        self.snapshot.hold(&entry.id.tenant, &placement);
+        self.snapshot.hold_choice(&entry.id.tenant, &self.choice);
         self.plan.occupy(picks, wish);
         self.starts += 1;
         self.begun.push(entry);
         for queue in self.book.path(entry).into_iter().flatten() {
-            *self.more.entry((entry.id.tenant.clone(), queue)).or_default() += entry.gpus(nodes);
+            let own = self.more.entry(entry.id.tenant.clone()).or_default();
+            *own.entry(queue).or_default() += entry.gpus(nodes);
         }
-        self.held.push((entry.id.tenant.clone(), placement.clone()));
+        self.held.push((entry.id.tenant.clone(), self.choice.clone()));
         self.acts.push(Act::Start { uid: entry.uid, placement });
     }
 

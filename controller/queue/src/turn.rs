@@ -52,6 +52,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) entitled: BTreeSet<JobUid>,
     /// Where in the list those are that could start or make room, and those of `new`; the rest can do nothing.
     chances: Vec<usize>,
+    /// So many of the first of them still can, as far as the plan is known.
+    left: usize,
     /// Jobs that must not start yet, and that were never told why.
     new: BTreeSet<JobUid>,
 }
@@ -85,7 +87,8 @@ impl<'a> Turn<'a> {
             let entry = list[*at];
             entitled.contains(&entry.uid) || new.contains(&entry.uid) || rates.could_act(entry)
         });
-        Self { chances: chances.collect(), list, entitled, new }
+        let chances: Vec<usize> = chances.collect();
+        Self { left: chances.len(), chances, list, entitled, new }
     }
 
     /// Nobody could start, make room, or grow.
@@ -94,22 +97,27 @@ impl<'a> Turn<'a> {
         self.chances.is_empty() && !self.list.is_empty() && !guaranteed && !book.may_grow()
     }
 
-    /// Whether somebody from a place in the list on could still start or make room, with what the plan says is free.
-    pub(crate) fn goes_on(&mut self, at: usize, plan: &Plan, lowest: i32) -> bool {
-        while let Some(last) = self.chances.last() {
-            if *last < at {
+    /// Whether somebody from a place in the list on could still start or make room. What is planned for those ahead is
+    /// taken from the plan and only then given back when somebody is stopped: who does not fit now does not fit later.
+    pub(crate) fn goes_on(&mut self, at: usize, book: &Book, plan: &Plan, lowest: i32) -> bool {
+        if plan.was_freed() {
+            self.left = self.chances.len();
+        }
+        while let Some(last) = self.left.checked_sub(1).map(|last| self.chances[last]) {
+            if last < at {
                 return false;
             }
-            let entry = self.list[*last];
-            let sure = self.entitled.contains(&entry.uid)
+            let entry = self.list[last];
+            let sure = plan.was_freed()
+                || self.entitled.contains(&entry.uid)
                 || self.new.contains(&entry.uid)
                 || entry.reservation.is_some()
                 || lowest < entry.priority
                 || entry.queue.is_some();
-            if sure || plan.could_start(entry) {
+            if sure || plan.could_start(entry, book.length(entry)) {
                 return true;
             }
-            self.chances.pop();
+            self.left -= 1;
         }
         false
     }

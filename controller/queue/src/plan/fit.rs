@@ -1,12 +1,21 @@
 //! When a job fits, and what it takes then.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
 use controller_topology::NodeIx;
 use proto_model::Within;
 
 use super::{Plan, Wish, signed};
 use crate::{entry::Entry, grid::Row};
+
+/// Nodes that are lost from the same step on, by what they are counted in.
+#[derive(Default)]
+struct Alike {
+    since: usize,
+    classes: Vec<i32>,
+    pods: BTreeMap<usize, i32>,
+    blocks: BTreeMap<usize, i32>,
+}
 
 impl Plan {
     /// Nodes that a gang could have over a time from now on, if it takes them whole.
@@ -45,7 +54,7 @@ impl Plan {
 
     /// The first step in which the job fits for its whole length, and in which place if it must stay in one.
     pub(crate) fn earliest(&mut self, wish: &Wish) -> Option<(usize, Option<usize>)> {
-        let key = (wish.class, wish.nodes, wish.gpus, wish.within, wish.quotas.clone());
+        let key = (wish.class, wish.nodes, wish.gpus, wish.within, Rc::clone(&wish.quotas));
         let hint =
             self.hints.get(&key).filter(|(length, _)| *length <= wish.length).map_or(0, |(_, step)| *step);
         let from = wish.from.max(hint);
@@ -60,6 +69,10 @@ impl Plan {
                         continue;
                     }
                     let until = best.map_or(self.grid.len(), |(step, _)| step);
+                    // Most places have too little at any time that counts.
+                    if row.most(from, until) < wish.count() {
+                        continue;
+                    }
                     if let Some(step) = self.first_fit_until(wish, from, Some(row), until) {
                         best = Some((step, Some(place)));
                         if step == from {
@@ -93,7 +106,7 @@ impl Plan {
         let mut step = from;
         while step < until {
             // Most steps ahead are full: those are passed over by a look at each.
-            if self.is_short(wish, step) || place.is_some_and(|row| row.at(step) < wish.count()) {
+            if place.is_some_and(|row| row.at(step) < wish.count()) || self.is_short(wish, step) {
                 step += 1;
                 continue;
             }
@@ -109,7 +122,7 @@ impl Plan {
     }
 
     /// Whether one step alone has too little; limits and classes aside.
-    fn is_short(&self, wish: &Wish, step: usize) -> bool {
+    pub(super) fn is_short(&self, wish: &Wish, step: usize) -> bool {
         let whole = self.whole.at(step);
         if wish.whole {
             return whole < wish.count();
@@ -193,8 +206,9 @@ impl Plan {
     }
 
     /// These nodes are held for a range of steps, longer than was thought so far.
-    pub(super) fn hold(&mut self, picks: &[(NodeIx, u32)], whole: bool, from: usize, end: usize) {
+    fn hold(&mut self, picks: &[(NodeIx, u32)], whole: bool, from: usize, end: usize) {
         let mut idle = 0;
+        let mut alike = Alike { classes: vec![0; self.classes.len()], ..Alike::default() };
         for (ix, gpus) in picks {
             let Some(node) = self.nodes.get_mut(ix.index()) else { continue };
             let was = node.whole_at;
@@ -208,26 +222,47 @@ impl Plan {
                 self.whole.add(since, end, -1);
                 self.loose.add(since, end, left);
             }
-            for class in &mut self.classes {
-                if let Some(row) = &mut class.rest
-                    && class.kind.fits.get(ix.index()) == Some(&true)
-                {
-                    row.add(since, end, -1);
-                }
+            if alike.since != since {
+                self.lose(&mut alike, end);
+                alike.since = since;
             }
-            let places = [(&mut self.pods, node.pod), (&mut self.blocks, node.block)];
-            for (places, at) in places {
-                if let Some(row) = places.as_mut().and_then(|places| places.rows.get_mut(at as usize)) {
-                    row.add(since, end, -1);
+            for (class, count) in self.classes.iter().zip(&mut alike.classes) {
+                *count += i32::from(class.rest.is_some() && class.kind.fits.get(ix.index()) == Some(&true));
+            }
+            for (places, at, counts) in
+                [(&self.pods, node.pod, &mut alike.pods), (&self.blocks, node.block, &mut alike.blocks)]
+            {
+                if places.is_some() {
+                    *counts.entry(at as usize).or_default() += 1;
                 }
             }
         }
+        self.lose(&mut alike, end);
         self.whole.add(from, end, -idle);
+    }
+
+    /// Nodes that are lost from the same step on leave the rows of their classes and places together.
+    fn lose(&mut self, alike: &mut Alike, end: usize) {
+        let since = alike.since;
+        for (class, count) in self.classes.iter_mut().zip(&mut alike.classes) {
+            let count = std::mem::take(count);
+            if let Some(row) = class.rest.as_mut().filter(|_| count > 0) {
+                row.add(since, end, -count);
+            }
+        }
+        for (places, counts) in [(&mut self.pods, &mut alike.pods), (&mut self.blocks, &mut alike.blocks)] {
+            for (at, count) in std::mem::take(counts) {
+                if let Some(row) = places.as_mut().and_then(|places| places.rows.get_mut(at)) {
+                    row.add(since, end, -count);
+                }
+            }
+        }
     }
 
     /// Nodes come free earlier than was thought, from a step on.
     pub(crate) fn free(&mut self, nodes: impl Iterator<Item = NodeIx>, from: usize) {
         for ix in nodes {
+            self.freed = true;
             let Some(node) = self.nodes.get_mut(ix.index()).filter(|node| node.open) else { continue };
             let was = std::mem::replace(&mut node.whole_at, from);
             let node = *node;
@@ -249,17 +284,36 @@ impl Plan {
         self.hints.clear();
     }
 
-    /// False only if a job surely cannot start now, with the least that it takes.
-    pub(crate) fn could_start(&self, entry: &Entry) -> bool {
-        let (need, nodes) = (&entry.need, entry.min_nodes + entry.need.spares);
-        let (whole, loose) = self.free_now();
+    /// Whether anything that was counted as held has been counted as free since.
+    pub(crate) fn was_freed(&self) -> bool {
+        self.freed
+    }
+
+    /// False only if a job that takes so long surely cannot start now, with the least that it takes.
+    pub(crate) fn could_start(&self, entry: &Entry, length: Duration) -> bool {
+        #[cfg(test)]
+        if crate::plant::is(crate::plant::Bug::Chances) {
+            return false;
+        }
+        let (need, nodes) = (&entry.need, entry.min_nodes.saturating_add(entry.need.spares));
+        let end = self.grid.end_now(length);
         if !self.is_whole(need) {
-            let amount = signed(nodes).saturating_mul(signed(need.gpus));
-            return whole.saturating_mul(signed(self.node_gpus)).saturating_add(loose) >= amount;
+            let (amount, gpus) = (signed(nodes).saturating_mul(signed(need.gpus)), signed(self.node_gpus));
+            let here = |step| self.whole.at(step).saturating_mul(gpus).saturating_add(self.loose.at(step));
+            return (0..end.min(self.whole.len())).all(|step| here(step) >= amount);
+        }
+        let count = signed(nodes);
+        if self.whole.at(0) < count || self.whole.least(0, end) < count {
+            return false;
         }
         let class = self.classes.iter().find(|class| class.kind.is_of(need));
-        let rest = class.and_then(|class| class.rest.as_ref()).map_or(whole, |row| row.at(0).min(whole));
-        rest >= signed(nodes)
+        if let Some(row) = class.and_then(|class| class.rest.as_ref())
+            && row.least(0, end) < count
+        {
+            return false;
+        }
+        let fits = |row: &Row| row.at(0) >= count && row.least(0, end) >= count;
+        self.places(need.within).is_none_or(|places| places.rows.iter().any(fits))
     }
 
     /// What is free now.

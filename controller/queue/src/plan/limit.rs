@@ -1,8 +1,6 @@
 //! Limits of tenants, queues and arrays over time.
 
-use std::time::Duration;
-
-use proto_model::{QueueName, Timestamp};
+use proto_model::{QueueName, TenantName, Timestamp};
 
 use super::{Limited, NEVER, Plan, Quota, Wish};
 #[cfg(test)]
@@ -10,15 +8,14 @@ use crate::plant::{self, Bug};
 use crate::{book::Book, entry::Entry, grid::Row};
 
 impl Plan {
-    /// The limits that concern a job, and whether one of them forbids it for ever.
+    /// The limits that concern all jobs of a tenant in one of its queues.
     pub(crate) fn limits(
         &mut self,
         book: &Book,
-        entry: &Entry,
+        tenant: &TenantName,
         path: &[Option<QueueName>],
         now: Timestamp,
     ) -> Vec<usize> {
-        let tenant = &entry.id.tenant;
         let mut list = Vec::new();
         for queue in path {
             // One that can never be reached need not be planned for.
@@ -36,13 +33,16 @@ impl Plan {
         if let Some(jobs) = jobs {
             list.push(self.limit(book, Limited::Jobs(tenant.clone()), u64::from(jobs), now));
         }
+        list
+    }
+
+    /// The limit of the array that a job is an element of.
+    pub(crate) fn array_limit(&mut self, book: &Book, entry: &Entry, now: Timestamp) -> Option<usize> {
         let group = entry.array.as_ref().filter(|group| group.at_once > 0);
         #[cfg(test)]
         let group = group.filter(|_| !plant::is(Bug::ArrayLimit));
-        if let Some(group) = group {
-            list.push(self.limit(book, Limited::Array(group.array.clone()), u64::from(group.at_once), now));
-        }
-        list
+        group
+            .map(|group| self.limit(book, Limited::Array(group.array.clone()), u64::from(group.at_once), now))
     }
 
     pub(super) fn limit(&mut self, book: &Book, whose: Limited, limit: u64, now: Timestamp) -> usize {
@@ -52,14 +52,13 @@ impl Plan {
         let gpus = matches!(whose, Limited::Queue(..));
         let mut left = Row::filled(0, self.grid.len());
         left.note(0, NEVER, i32::try_from(limit).unwrap_or(i32::MAX));
-        for entry in book.running.values() {
-            let Some(run) = entry.run() else { continue };
+        for (entry, held) in book.running_of(whose.tenant()) {
             #[cfg(test)]
             if plant::is(Bug::Running) {
                 continue;
             }
             if whose.counts(book, entry) {
-                let amount = if gpus { run.gpus() } else { 1 };
+                let amount = if gpus { *held } else { 1 };
                 let end = self.held_until(book, entry, now);
                 left.note(0, end, -i32::try_from(amount).unwrap_or(i32::MAX));
             }
@@ -92,6 +91,7 @@ impl Plan {
             }
         }
         self.hints.clear();
+        self.freed = true;
     }
 
     pub(super) fn share(&self, quota: usize, wish: &Wish) -> i32 {
@@ -110,8 +110,9 @@ impl Plan {
     pub(crate) fn room(&self, wish: &Wish) -> (bool, bool) {
         let quota =
             wish.quotas.iter().all(|quota| self.quotas[*quota].left.at(0) >= self.share(*quota, wish));
-        let alone = Wish { quotas: Vec::new(), length: Duration::ZERO, ..wish.clone() };
-        (quota, self.last_miss(&alone, 0, 1).is_none())
+        let class = self.classes[wish.class].rest.as_ref().filter(|_| wish.whole);
+        let room = !self.is_short(wish, 0) && class.is_none_or(|row| row.at(0) >= wish.count());
+        (quota, room)
     }
 
     pub(crate) fn take_quota(&mut self, wish: &Wish, step: usize, end: usize) {
@@ -119,7 +120,7 @@ impl Plan {
         if plant::is(Bug::Started) {
             return;
         }
-        for at in &wish.quotas {
+        for at in wish.quotas.iter() {
             let share = self.share(*at, wish);
             self.quotas[*at].left.add(step, end, -share);
         }
@@ -127,6 +128,14 @@ impl Plan {
 }
 
 impl Limited {
+    /// Whose jobs alone count here.
+    fn tenant(&self) -> &TenantName {
+        match self {
+            Self::Queue(tenant, _) | Self::Jobs(tenant) => tenant,
+            Self::Array(array) => &array.tenant,
+        }
+    }
+
     /// Whether what a job holds counts here.
     pub(crate) fn counts(&self, book: &Book, entry: &Entry) -> bool {
         match self {

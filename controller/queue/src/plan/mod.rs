@@ -7,7 +7,7 @@
 mod fit;
 mod limit;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
 use controller_scheduler::{Need, Within};
 use controller_topology::NodeIx;
@@ -78,7 +78,7 @@ pub(crate) struct Wish {
     pub(crate) whole: bool,
     pub(crate) class: usize,
     pub(crate) within: Within,
-    pub(crate) quotas: Vec<usize>,
+    pub(crate) quotas: Rc<[usize]>,
     pub(crate) length: Duration,
     /// Not before this step.
     pub(crate) from: usize,
@@ -95,7 +95,7 @@ impl Wish {
 }
 
 /// Who asks alike cannot start earlier than the one before: where the search may begin.
-type Hint = BTreeMap<(usize, u32, u32, Within, Vec<usize>), (Duration, usize)>;
+type Hint = BTreeMap<(usize, u32, u32, Within, Rc<[usize]>), (Duration, usize)>;
 
 /// The profile.
 #[derive(Debug, Clone)]
@@ -118,6 +118,8 @@ pub(crate) struct Plan {
     quotas: Vec<Quota>,
     quota_of: BTreeMap<Limited, usize>,
     hints: Hint,
+    /// Something that was held has been counted as free.
+    freed: bool,
 }
 
 /// What a job runs on, with the end of it as a step.
@@ -150,8 +152,12 @@ impl Plan {
         let mut most_gpus = ground.gpus;
         let mut runs = Vec::with_capacity(ends.len());
         for (end, entry, nodes) in ends {
-            let known = nodes.map_or(0, |nodes| nodes.iter().map(|(_, gpus)| u64::from(*gpus)).sum());
-            most_gpus += entry.run().map_or(0, crate::entry::Run::gpus).saturating_sub(known);
+            let known = nodes.unwrap_or_default();
+            // A placement is long: it is gone through only where some of its nodes are gone.
+            if let Some(run) = entry.run().filter(|run| run.nodes() > known.len()) {
+                let here = known.iter().map(|(_, gpus)| u64::from(*gpus)).sum();
+                most_gpus += run.gpus().saturating_sub(here);
+            }
             if let Some(nodes) = nodes {
                 runs.push(Held { nodes, end: grid.floor(end) });
             }
@@ -172,6 +178,7 @@ impl Plan {
             quotas: Vec::new(),
             quota_of: BTreeMap::new(),
             hints: BTreeMap::new(),
+            freed: false,
         };
         plan.fill(&runs, ground, kept);
         plan
@@ -193,13 +200,16 @@ impl Plan {
                 }
             }
         }
+        for at in &ground.loose {
+            if let Some((node, plot)) =
+                self.nodes.get(*at).zip(ground.plots.get(*at)).filter(|(node, _)| node.open)
+            {
+                self.loose.note(0, node.whole_at, signed(plot.loose));
+            }
+        }
         let mut row = std::mem::take(&mut self.whole);
         let windows = !kept.rows.is_empty();
         for (at, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.open) {
-            let loose = ground.plots.get(at).map_or(0, |plot| plot.loose);
-            if loose > 0 {
-                self.loose.note(0, node.whole_at, signed(loose));
-            }
             if windows {
                 self.note_node(at, node.whole_at, kept, &mut row);
             } else {
@@ -271,9 +281,14 @@ impl Plan {
         }
         let place = |node: &Node| if within == Within::Pod { node.pod } else { node.block } as usize;
         let count = self.nodes.iter().map(|node| place(node) + 1).max().unwrap_or(0);
+        let windows = !kept.rows.is_empty();
         let mut places = Places { rows: vec![Row::filled(0, self.grid.len()); count], most: vec![0; count] };
         for (at, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.open) {
-            self.note_node(at, node.whole_at, kept, &mut places.rows[place(node)]);
+            if windows {
+                self.note_node(at, node.whole_at, kept, &mut places.rows[place(node)]);
+            } else {
+                places.rows[place(node)].note(node.whole_at, NEVER, 1);
+            }
             places.most[place(node)] += 1;
         }
         places.rows.iter_mut().for_each(Row::sum_up);

@@ -1,0 +1,58 @@
+//! What waiting jobs of one tenant and queue have in common within one pass: looked up once.
+
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
+
+use proto_model::{QueueName, TenantName};
+
+use crate::{entry::Entry, pass::Pass};
+
+/// Jobs of one tenant in one of its queues, or in none.
+pub(crate) struct Lane {
+    /// The queue with those above it, up to the tenant.
+    pub(crate) path: Vec<Option<QueueName>>,
+    /// The limits that concern all of them, by their numbers in the plan.
+    quotas: Rc<[usize]>,
+}
+
+/// Of a tenant, and a queue of it.
+type Key<'a> = (&'a TenantName, Option<&'a QueueName>);
+
+/// What a pass has looked up so far.
+#[derive(Default)]
+pub(crate) struct Lanes<'a> {
+    /// `None`: a queue or the tenant is not known.
+    lanes: BTreeMap<Key<'a>, Option<Rc<Lane>>>,
+    /// What estimates turned out to be, by tenant and doublings of GPUs.
+    errors: RefCell<BTreeMap<(&'a TenantName, u32), [u32; 3]>>,
+}
+
+impl<'a> Pass<'a> {
+    /// The lane of a job; `None` if its queue, one above it or its tenant is not known.
+    pub(crate) fn lane(&mut self, entry: &'a Entry) -> Option<Rc<Lane>> {
+        let key = (&entry.id.tenant, entry.queue.as_ref());
+        if let Some(lane) = self.lanes.lanes.get(&key) {
+            return lane.clone();
+        }
+        let lane = self.book.path(entry).map(|path| {
+            let quotas = self.plan.limits(self.book, &entry.id.tenant, &path, self.now).into();
+            Rc::new(Lane { path, quotas })
+        });
+        self.lanes.lanes.insert(key, lane.clone());
+        lane
+    }
+
+    /// The limits that concern a job of a lane.
+    pub(crate) fn quotas(&mut self, entry: &Entry, lane: &Lane) -> Rc<[usize]> {
+        match self.plan.array_limit(self.book, entry, self.now) {
+            None => Rc::clone(&lane.quotas),
+            Some(array) => lane.quotas.iter().copied().chain([array]).collect(),
+        }
+    }
+
+    /// What estimates of jobs like this one turned out to be.
+    pub(crate) fn error(&self, entry: &'a Entry) -> [u32; 3] {
+        let size = entry.gpus(entry.need.nodes).max(1).ilog2();
+        let mut errors = self.lanes.errors.borrow_mut();
+        *errors.entry((&entry.id.tenant, size)).or_insert_with(|| self.book.error(entry))
+    }
+}
