@@ -11,6 +11,7 @@ mod keep;
 mod op;
 mod post;
 mod receive;
+mod rest;
 mod scratch;
 mod transmit;
 mod view;
@@ -32,6 +33,7 @@ use keep::Keep;
 use op::{Member, Op};
 use post::{Gathering, Half, RankState};
 use receive::{Early, Incoming};
+use rest::Pace;
 use scratch::{Slot, Slots};
 pub use view::{LinkView, RailState, RailView};
 
@@ -147,6 +149,7 @@ pub struct Machine {
     shape: u32,
     window: usize,
     links: Links,
+    pace: Pace,
     incoming: BTreeMap<(Rail, Node), Incoming>,
     peers: Vec<Peer>,
     slots: Slots,
@@ -199,6 +202,7 @@ impl Machine {
             shape: config.shape(),
             window: config.scratch_layout().window,
             links: Links::new(config.nodes, config.rails, config.windows(), config.tuning.rate_noise),
+            pace: Pace::default(),
             incoming: BTreeMap::new(),
             peers: (0..config.nodes).map(|_| Peer::default()).collect(),
             slots: Slots::new(&config),

@@ -109,6 +109,10 @@ impl<M: Memory> Sink for Bridge<'_, M> {
     fn sleeps(&mut self, asleep: bool) {
         self.callers.sleeps(asleep);
     }
+
+    fn rest(&self) -> Duration {
+        self.machine.rest()
+    }
 }
 
 /// Has the transport do what the machine asks of it.

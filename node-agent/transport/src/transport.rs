@@ -56,6 +56,12 @@ pub trait Sink {
     /// The transport is about to sleep, or awake again. Whoever hands in work while it sleeps makes an event of it; what was
     /// handed in before shows in [`Sink::is_called`], which the transport asks after this and before it sleeps.
     fn sleeps(&mut self, _asleep: bool) {}
+
+    /// How long what comes in may gather before the transport reads it, so that it wakes once for several frames. A transport
+    /// whose waits cost nothing need not care.
+    fn rest(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// Bytes and frames of one link since its start, headers included.

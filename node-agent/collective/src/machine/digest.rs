@@ -54,6 +54,7 @@ impl Machine {
             shape: _,
             window: _,
             links,
+            pace: _,
             incoming,
             peers,
             slots,

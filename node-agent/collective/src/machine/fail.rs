@@ -71,6 +71,7 @@ impl Machine {
     pub fn tick(&mut self, now: Time) {
         self.tend_rails(now);
         self.tend_plan(now);
+        self.tend_pace(now);
         if let Some((key, since)) = self.oldest()
             && now >= since + self.config.op_timeout
         {

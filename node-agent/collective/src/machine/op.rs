@@ -105,6 +105,8 @@ pub struct Op {
     pub loans: BTreeSet<u64>,
     /// Next flow of each step to be served.
     pub rotor: [usize; 2],
+    /// What is sent depends chunk by chunk on what comes in.
+    pub chained: bool,
     /// Copies done, and bytes done of the next.
     pub copied: (usize, usize),
     /// Staging slots set aside.
@@ -180,6 +182,7 @@ impl Op {
             on_way: 0,
             loans: BTreeSet::new(),
             rotor: [0; 2],
+            chained: schedule.is_chained(),
             copied: (0, 0),
             reserved: 0,
             plan_ahead: 0,

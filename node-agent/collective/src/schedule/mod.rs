@@ -250,6 +250,15 @@ impl Schedule {
         named && !self.receives.iter().any(|f| f.peer == node)
     }
 
+    /// Whether something is sent as its chunks come in: others wait for it to be handed on.
+    pub fn is_chained(&self) -> bool {
+        self.sends.iter().any(|flow| match flow.source {
+            Source::Inputs => false,
+            Source::Reduced(index) => self.reductions[index].outputs.is_empty(),
+            Source::Relayed(_) | Source::After(_) | Source::Gathered { .. } => true,
+        })
+    }
+
     /// Whether a node hears early enough that this one has made the call without being told by itself: from others, or from what
     /// will be gathered for it.
     pub fn hears_anyhow(&self, node: Node) -> bool {

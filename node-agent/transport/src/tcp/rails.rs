@@ -315,8 +315,17 @@ impl TcpRails {
         if wait == Some(Duration::ZERO) {
             return self.ask(wait);
         }
+        let rest = if sink.is_called() { Duration::ZERO } else { sink.rest() };
+        let rest = wait.map_or(rest, |wait| wait.min(rest));
+        if !rest.is_zero() {
+            std::thread::sleep(rest);
+            self.ask(Some(Duration::ZERO))?;
+            if !self.events.is_empty() {
+                return Ok(());
+            }
+        }
         let mut now = start;
-        if self.spin.begins(start) {
+        if rest.is_zero() && self.spin.begins(start) {
             loop {
                 let called = sink.is_called();
                 if called {

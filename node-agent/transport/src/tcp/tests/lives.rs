@@ -4,9 +4,9 @@ use socket2::{Domain, Socket, Type};
 
 use super::*;
 
-/// Writes down what links do, and which generation was last up.
+/// Writes down what links do, and which generation was last up; lets frames gather for so long.
 #[derive(Default)]
-struct Log(Vec<String>, u32);
+struct Log(Vec<String>, u32, Duration);
 
 impl Sink for Log {
     fn payload(&self, _: u64, _: Region) -> Option<&[u8]> {
@@ -39,6 +39,9 @@ impl Sink for Log {
     }
     fn port_up(&mut self, rail: Rail) {
         self.0.push(format!("port up {rail}"));
+    }
+    fn rest(&self) -> Duration {
+        self.2
     }
 }
 
@@ -200,4 +203,29 @@ fn a_dial_that_hangs_is_made_anew_until_somebody_answers() {
     assert!(freed.elapsed() < Duration::from_millis(900), "a kernel would have taken a second and more");
     assert!(u32::from_le_bytes(hello[24..28].try_into().unwrap()) >= 2, "a try of its own generation");
     drop((fill, first));
+}
+
+/// However long frames may gather, a wait ends when it should, and who only asks what is there does not rest.
+#[test]
+fn a_rest_is_no_longer_than_the_wait() {
+    let mut ends = Ends::new();
+    let bye = |token| Transmit {
+        rail: 0,
+        peer: 1,
+        header: Header::control(Kind::Bye, Key::Link, 7, 0),
+        payload: None,
+        token,
+    };
+    let Ends { rails: [sender, receiver], logs: [said, heard] } = &mut ends;
+    heard.2 = Duration::from_secs(3600);
+    for wait in [Duration::ZERO, Duration::from_millis(5)] {
+        (0..3).for_each(|token| sender.send(bye(token)));
+        sender.flush(said);
+        let since = Instant::now();
+        while heard.0.len() < 3 {
+            receiver.poll(Some(wait), heard).unwrap();
+            assert!(since.elapsed() < Duration::from_secs(10), "{:?}", heard.0);
+        }
+        heard.0.clear();
+    }
 }

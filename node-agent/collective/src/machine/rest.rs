@@ -1,0 +1,100 @@
+//! How long frames may gather before this node looks at them.
+//!
+//! In a large transfer a packet comes every few hundred microseconds, and to wake up for it costs more than to handle it. As
+//! adapters do with their interrupts, a node then leaves frames to gather for a while, which must cost no operation anything: every
+//! rail has been handed more than it carries in a pause, an operation that ends soon is not kept waiting, for its last chunks depend
+//! on each other, and neither is one in which parts are handed on along many nodes.
+
+use crate::machine::Machine;
+use crate::machine::op::Op;
+use crate::shape::{Rail, Time};
+
+/// Bytes that the busiest rail may carry in a pause; rails have been handed more than that.
+const GATHER: f64 = 32768.0;
+/// A shorter pause is not worth it.
+const LEAST: Time = Time::from_micros(100);
+/// The longest pause.
+const MOST: Time = Time::from_millis(2);
+/// An operation that may end within so many pauses is not kept waiting.
+const FAR: f64 = 40.0;
+/// Nodes of a ring that is not hurt: pauses add up from node to node, and eight nodes take up to a third longer with them.
+const SHORT_CHAIN: usize = 4;
+/// How long a pause that was worked out from the rails' rates is good for.
+const LASTS: Time = Time::from_millis(10);
+
+/// A rail has enough to do if it has been handed what it carries in so many pauses.
+const ENOUGH: u64 = 3;
+
+/// What rails carry, and the pause that follows from it.
+#[derive(Debug, Clone, Default)]
+pub struct Pace {
+    /// When it was worked out.
+    since: Time,
+    /// Zero: no pause.
+    pause: Time,
+    /// Bytes that all rails carry in [`FAR`] pauses.
+    far: usize,
+    /// Bytes that each carries in one.
+    carries: Vec<u64>,
+}
+
+impl Pace {
+    /// The pause for rails of these rates, in bytes per second.
+    fn of(rates: &[f64], since: Time) -> Pace {
+        let most = rates.iter().copied().fold(0.0, f64::max);
+        let pause = (GATHER / most).min(MOST.as_secs_f64());
+        if most <= 0.0 || pause < LEAST.as_secs_f64() {
+            return Pace { since, ..Pace::default() };
+        }
+        let far = (rates.iter().sum::<f64>() * FAR * pause) as usize;
+        let carries = rates.iter().map(|rate| (rate * pause) as u64).collect();
+        Pace { since, pause: Time::from_secs_f64(pause), far, carries }
+    }
+}
+
+impl Machine {
+    /// How long the frames that come in from now on may wait to be read, without delaying anything that somebody waits for; zero
+    /// if they may not. The caller looks at them earlier if it must do something else.
+    #[must_use]
+    pub fn rest(&self) -> Time {
+        let pace = &self.pace;
+        if pace.pause.is_zero() || self.ops.is_empty() || self.failure.is_some() {
+            return Time::ZERO;
+        }
+        let left = |op: &Op| op.to_receive.min(op.to_send).saturating_mul(op.schedule.chunk);
+        let suits = |op: &Op| left(op) > pace.far && (!op.chained || self.config.nodes <= SHORT_CHAIN);
+        let large = self.ops.values().all(suits);
+        let handed = |rail: Rail| {
+            self.layout.peers().map(|peer| self.links.get(rail, peer).outstanding()).sum::<u64>()
+        };
+        let busy = (0..).zip(&pace.carries).all(|(rail, carries)| handed(rail) >= ENOUGH * carries);
+        if large && busy { pace.pause } else { Time::ZERO }
+    }
+
+    /// Works the pause out anew from time to time.
+    pub(super) fn tend_pace(&mut self, now: Time) {
+        if now < self.pace.since + LASTS || self.ops.is_empty() {
+            return;
+        }
+        let links = &self.links;
+        let rate = |rail: Rail| self.layout.peers().filter_map(|p| links.get(rail, p).known_rate(now)).sum();
+        let rates: Vec<f64> = (0..self.config.rails as Rail).map(rate).collect();
+        self.pace = Pace::of(&rates, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_suit_the_busiest_rail() {
+        let pause = |rates: &[f64]| Pace::of(rates, Time::ZERO).pause;
+        assert_eq!(pause(&[]), Time::ZERO, "nothing measured");
+        assert_eq!(pause(&[0.0, 0.0]), Time::ZERO);
+        assert_eq!(pause(&[1e6; 4]), MOST);
+        assert_eq!(pause(&[32.768e6, 1e6]), Time::from_millis(1));
+        assert_eq!(pause(&[32.768e6 * 9.0]), Time::from_secs_f64(1e-3 / 9.0));
+        assert_eq!(pause(&[12.5e9; 8]), Time::ZERO, "rails of 100 Gbit/s carry as much in 5 us");
+    }
+}
