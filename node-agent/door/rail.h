@@ -119,7 +119,8 @@ int rail_barrier(const rail_t *rail);
 
 /*
  * output[i] = op over all ranks of input[i], i < count. input may equal output. Otherwise the two must not overlap, here and
- * below, but that input of rail_all_gather, or output of rail_reduce_scatter, may be this rank's block of the other one.
+ * below, but that input of rail_all_gather, or output of rail_reduce_scatter, may be this rank's block of the other one. After a
+ * call that failed, output holds anything.
  */
 int rail_all_reduce(const rail_t *rail, const void *input, void *output, size_t count, int dtype, int op);
 

@@ -33,9 +33,9 @@ pub fn reduce(
         let acc = &mut acc[..n];
         for (g, group) in groups.iter().enumerate() {
             match (g, group) {
-                (0, [one]) => acc.copy_from_slice(memory.bytes(one.part(at, n))?),
+                (0, [one]) => memory.read(one.part(at, n), acc)?,
                 (0, many) => contribution(memory, dtype, op, many, at, acc)?,
-                (_, [one]) => fold(dtype, op, acc, memory.bytes(one.part(at, n))?),
+                (_, [one]) => fold(dtype, op, acc, look(memory, one.part(at, n), &mut part)?),
                 (_, many) => {
                     contribution(memory, dtype, op, many, at, &mut part[..n])?;
                     fold(dtype, op, acc, &part[..n]);
@@ -43,11 +43,21 @@ pub fn reduce(
             }
         }
         for output in outputs {
-            memory.bytes_mut(output.part(at, n))?.copy_from_slice(acc);
+            memory.write(output.part(at, n), acc)?;
         }
         at += n;
     }
     Some(())
+}
+
+/// The bytes of a region no longer than a tile: in place, or a copy in `tile` of what can only be read.
+fn look<'a>(memory: &'a impl Memory, region: Region, tile: &'a mut [u8]) -> Option<&'a [u8]> {
+    if let Some(bytes) = memory.bytes(region) {
+        return Some(bytes);
+    }
+    let tile = &mut tile[..region.len];
+    memory.read(region, tile)?;
+    Some(tile)
 }
 
 /// One tile of one node's contribution: its ranks' inputs, half floats accumulated in f32.
@@ -63,21 +73,23 @@ fn contribution(
     let n = out.len();
     if matches!(dtype, Dtype::F16 | Dtype::Bf16) && !rest.is_empty() {
         let (mut acc, mut next) = ([0f32; BATCH], [0f32; BATCH]);
+        let mut tile = [0u8; 2 * BATCH];
         for (i, out) in out.chunks_mut(2 * BATCH).enumerate() {
             let (at, n) = (at + i * 2 * BATCH, out.len());
             let (acc, next) = (&mut acc[..n / 2], &mut next[..n / 2]);
-            widen(dtype, memory.bytes(first.part(at, n))?, acc);
+            widen(dtype, look(memory, first.part(at, n), &mut tile)?, acc);
             for rank in rest {
-                widen(dtype, memory.bytes(rank.part(at, n))?, next);
+                widen(dtype, look(memory, rank.part(at, n), &mut tile)?, next);
                 fold_wide(op, acc, next);
             }
             narrow(dtype, acc, out);
         }
         return Some(());
     }
-    out.copy_from_slice(memory.bytes(first.part(at, n))?);
+    memory.read(first.part(at, n), out)?;
+    let mut tile = [0u8; TILE];
     for rank in rest {
-        fold(dtype, op, out, memory.bytes(rank.part(at, n))?);
+        fold(dtype, op, out, look(memory, rank.part(at, n), &mut tile)?);
     }
     Some(())
 }

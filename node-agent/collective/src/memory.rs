@@ -45,14 +45,39 @@ impl Region {
     }
 }
 
-/// The caller's buffers. `None` means that the region does not exist (any more): the operation that needs it
-/// fails with [`crate::Failure::BufferGone`].
+/// The caller's buffers. `None` from [`Memory::read`] and [`Memory::write`] means that the region does not exist (any more): the
+/// operation that needs it fails with [`crate::Failure::BufferGone`].
 pub trait Memory {
-    /// The bytes of a region.
+    /// The bytes of a region, if they can be had in place: memory that others may write at any moment can only be read and
+    /// written.
     fn bytes(&self, region: Region) -> Option<&[u8]>;
 
-    /// The bytes of a region, to be written.
+    /// The bytes of a region, to be written in place.
     fn bytes_mut(&mut self, region: Region) -> Option<&mut [u8]>;
+
+    /// Copies the bytes of a region, which is as long as `to`.
+    fn read(&self, region: Region, to: &mut [u8]) -> Option<()> {
+        to.copy_from_slice(self.bytes(region)?);
+        Some(())
+    }
+
+    /// Overwrites a region, which is as long as `from`.
+    fn write(&mut self, region: Region, from: &[u8]) -> Option<()> {
+        self.bytes_mut(region)?.copy_from_slice(from);
+        Some(())
+    }
+
+    /// The CRC32C of a region after bytes whose CRC32C is `before`.
+    fn checksum(&self, region: Region, before: u32) -> Option<u32> {
+        let mut tile = [0u8; 4096];
+        let mut sum = before;
+        for at in (0..region.len).step_by(tile.len()) {
+            let tile = &mut tile[..(region.len - at).min(4096)];
+            self.read(region.part(at, tile.len()), tile)?;
+            sum = crc32c::crc32c_append(sum, tile);
+        }
+        Some(sum)
+    }
 
     /// Copies `from` to `to`, which have equal lengths and are equal or disjoint.
     fn copy(&mut self, from: Region, to: Region) -> Option<()> {
@@ -63,8 +88,8 @@ pub trait Memory {
         let mut at = 0;
         while at < from.len {
             let n = tile.len().min(from.len - at);
-            tile[..n].copy_from_slice(self.bytes(from.part(at, n))?);
-            self.bytes_mut(to.part(at, n))?.copy_from_slice(&tile[..n]);
+            self.read(from.part(at, n), &mut tile[..n])?;
+            self.write(to.part(at, n), &tile[..n])?;
             at += n;
         }
         Some(())

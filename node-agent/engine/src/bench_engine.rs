@@ -19,7 +19,7 @@ use node_agent_transport::{
 };
 use serde::Serialize;
 
-use crate::memory::Private;
+use crate::memory::Operands;
 
 /// Time that the nodes have to find each other.
 const MEET: Duration = Duration::from_secs(30);
@@ -160,7 +160,7 @@ struct Bench<'a> {
     options: &'a Options,
     node: Node,
     machine: Machine,
-    memory: Private,
+    memory: Operands,
     rails: TcpRails,
     clock: Clock,
     external: Vec<usize>,
@@ -184,7 +184,7 @@ impl<'a> Bench<'a> {
             handshake_timeout: Duration::from_secs(5),
         };
         let rails = TcpRails::bind(&config)?;
-        let mut memory = Private::default();
+        let mut memory = Operands::default();
         let mut shape = Shape {
             node,
             nodes,

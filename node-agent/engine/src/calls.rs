@@ -24,7 +24,7 @@ struct Pending {
     call: Call,
     input: Region,
     output: Region,
-    /// Where the result goes.
+    /// Where the result is copied to; none if it is there already.
     target: Option<Shared>,
     operand_bytes: u64,
     /// Its own limit, where the rank gave one.
@@ -97,7 +97,7 @@ impl Engine {
             |name, span: &Span, len| resolve(|buffer| connection.buffer(buffer), &call, name, span, len);
         let source = resolve("input", &post.input, input_len)?;
         let target = resolve("output", &post.output, output_len)?;
-        let (input, output) = self.copy_in(post, source.as_ref(), input_len, output_len)?;
+        let (input, output, target) = self.take_operands(post, source, target, (input_len, output_len))?;
 
         let now = self.clock.now();
         match self.machine.post(rank, call, input, output, now) {
@@ -119,6 +119,56 @@ impl Engine {
                 Err(self.with_lost_rank(of_call_error(&error, &self.config)))
             }
         }
+    }
+
+    /// The operands' regions, and where the result is to be copied to: where they are if they can stay there, else copies.
+    fn take_operands(
+        &mut self,
+        post: &Post,
+        source: Option<Shared>,
+        target: Option<Shared>,
+        (input_len, output_len): (usize, usize),
+    ) -> Result<(Region, Region, Option<Shared>), RankFailure> {
+        // With checksums, what is sent must be what the checksum was taken of.
+        if !self.config.checksum
+            && let Some((input, output)) =
+                self.share(post, source.as_ref(), target.as_ref(), (input_len, output_len))
+        {
+            return Ok((input, output, None));
+        }
+        let (input, output) = self.copy_in(post, source.as_ref(), input_len, output_len)?;
+        Ok((input, output, target))
+    }
+
+    /// The operands where they are; `None` if the core cannot work with them there: they overlap in a way that would have it
+    /// read what it has written already, or a broadcast's root wants a second copy.
+    fn share(
+        &mut self,
+        post: &Post,
+        source: Option<&Shared>,
+        target: Option<&Shared>,
+        (input_len, output_len): (usize, usize),
+    ) -> Option<(Region, Region)> {
+        let same = |a: &Shared, b: &Shared| Arc::ptr_eq(&a.0, &b.0);
+        let apart =
+            |(a, b): (&Shared, &Shared)| !same(a, b) || a.1 + input_len <= b.1 || b.1 + output_len <= a.1;
+        let both = source.zip(target);
+        let in_place = both.is_some_and(|(a, b)| same(a, b) && a.1 == b.1 && input_len == output_len);
+        let one = match post.call.operation {
+            Operation::AllReduce => in_place,
+            Operation::Broadcast { .. } if source.is_none() || in_place => true,
+            Operation::Broadcast { .. } => return None,
+            _ => false,
+        };
+        if !one && !both.is_none_or(apart) {
+            return None;
+        }
+        let mut take = |shared: Option<&Shared>, len| match shared {
+            Some((memory, offset)) => self.memory.share(memory, *offset, len),
+            None => Region::EMPTY,
+        };
+        let output = take(target, output_len);
+        Some((if one { output } else { take(source, input_len) }, output))
     }
 
     /// Private copies of the operands. Where input and output are the same place, one copy serves as both; for a broadcast

@@ -19,7 +19,7 @@ use tracing::{info, warn};
 use crate::board::stopping;
 use crate::calls::Calls;
 use crate::config::{Config, ConfigError};
-use crate::memory::Private;
+use crate::memory::Operands;
 use crate::rails::Watch;
 use crate::ranks::Ranks;
 use crate::supervisor::Supervisor;
@@ -95,7 +95,7 @@ pub struct Engine {
     pub(crate) local_ranks: Vec<u32>,
     pub(crate) clock: Clock,
     pub(crate) machine: Machine,
-    pub(crate) memory: Private,
+    pub(crate) memory: Operands,
     pub(crate) rails: TcpRails,
     pub(crate) ranks: Ranks,
     pub(crate) calls: Calls,
@@ -123,7 +123,7 @@ impl Engine {
             path: config.control.display().to_string(),
             source,
         })?;
-        let mut memory = Private::default();
+        let mut memory = Operands::default();
         let mut shape = machine_config(&config);
         shape.scratch = memory.take(shape.scratch_bytes());
         let mut machine = Machine::new(shape)?;

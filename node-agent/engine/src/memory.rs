@@ -1,40 +1,67 @@
-//! The engine's private copies of operands.
+//! The memory of calls: the ranks' own buffers, and private copies.
 //!
-//! The collective core reduces and sends from plain slices, which memory that a rank can write at any moment must never be.
-//! So inputs are copied from shared memory when a call is posted, and outputs are copied back when it has succeeded: one copy
-//! each, and a hostile rank can only spoil its own data. Freed copies are kept for the next call, up to a bound.
+//! Operands stay where they are, in memory that the rank can write at any moment. So there are no slices of them: the kernel moves
+//! their bytes between that memory and the rails, sums read them tile by tile, each byte once, and write results back. A hostile
+//! rank can only spoil what its own job computes. Private copies are made where the bytes must stay still in between (see
+//! `calls.rs`), and of what the core needs for itself; freed ones are kept for the next call, up to a bound.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use node_agent_collective::{BufferId, Memory, Region};
+use node_agent_local::pieces::{Source, Target};
+use node_agent_transport::Buffers;
 
 /// Bytes of freed copies that are kept: two operands of 64 MiB for each of two ranks.
 const KEEP: usize = 256 << 20;
 
-/// Private buffers by name.
+/// Memory that a rank shares.
+type Shared = Arc<node_agent_local::Region>;
+
+/// Buffers by name.
 #[derive(Debug, Default)]
-pub(crate) struct Private {
+pub(crate) struct Operands {
     live: BTreeMap<BufferId, Vec<u8>>,
+    /// The ranks' buffers, and where in them an operand begins.
+    shared: BTreeMap<BufferId, (Shared, usize)>,
     spare: BTreeMap<usize, Vec<Vec<u8>>>,
     spare_bytes: usize,
     next: u64,
 }
 
-impl Private {
+impl Operands {
+    /// An operand in memory that a rank shares: `len` bytes from `offset`, which lie within it.
+    pub(crate) fn share(&mut self, memory: &Shared, offset: usize, len: usize) -> Region {
+        let id = self.name();
+        self.shared.insert(id, (memory.clone(), offset));
+        Region::new(id, 0, len)
+    }
+
+    fn name(&mut self) -> BufferId {
+        self.next += 1;
+        BufferId(self.next - 1)
+    }
+
+    /// Where the bytes of a region are that a rank shares.
+    fn find(&self, region: Region) -> Option<(&Shared, usize)> {
+        let (memory, offset) = self.shared.get(&region.buffer)?;
+        Some((memory, offset.checked_add(region.offset)?))
+    }
+
     /// A buffer of `len` bytes with any content.
     pub(crate) fn take(&mut self, len: usize) -> Region {
         if len == 0 {
             return Region::EMPTY;
         }
         let bytes = self.reuse(len).unwrap_or_else(|| vec![0; len]);
-        let id = BufferId(self.next);
-        self.next += 1;
+        let id = self.name();
         self.live.insert(id, bytes);
         Region::new(id, 0, len)
     }
 
     /// Gives a buffer back.
     pub(crate) fn release(&mut self, region: Region) {
+        self.shared.remove(&region.buffer);
         let Some(bytes) = self.live.remove(&region.buffer) else { return };
         if self.spare_bytes + bytes.len() > KEEP {
             // Better keep the sizes in use now than those of an earlier phase.
@@ -58,7 +85,7 @@ impl Private {
     }
 }
 
-impl Memory for Private {
+impl Memory for Operands {
     fn bytes(&self, region: Region) -> Option<&[u8]> {
         if region.len == 0 {
             return Some(&[]);
@@ -72,15 +99,85 @@ impl Memory for Private {
         }
         self.live.get_mut(&region.buffer)?.get_mut(region.offset..region.offset.checked_add(region.len)?)
     }
+
+    fn read(&self, region: Region, to: &mut [u8]) -> Option<()> {
+        match self.find(region) {
+            Some((memory, offset)) => memory.read(offset, to).ok(),
+            None => {
+                to.copy_from_slice(self.bytes(region)?);
+                Some(())
+            }
+        }
+    }
+
+    fn write(&mut self, region: Region, from: &[u8]) -> Option<()> {
+        if let Some((memory, offset)) = self.find(region) {
+            return memory.write(offset, from).ok();
+        }
+        self.bytes_mut(region)?.copy_from_slice(from);
+        Some(())
+    }
+}
+
+impl Buffers for Operands {
+    fn source(&self, region: Region) -> Option<Source<'_>> {
+        match self.find(region) {
+            Some((memory, offset)) => memory.source(offset, region.len).ok(),
+            None => self.bytes(region).map(Source::from),
+        }
+    }
+
+    fn target(&mut self, region: Region) -> Option<Target<'_>> {
+        if self.shared.contains_key(&region.buffer) {
+            let (memory, offset) = self.find(region)?;
+            return memory.target(offset, region.len).ok();
+        }
+        self.bytes_mut(region).map(Target::from)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// What is shared can be read, written, sent and received into, and never be had as a slice; when it is released it is gone.
+    #[test]
+    fn shared_operands_have_no_slices() {
+        let (memory, _file) = node_agent_local::Region::create(100).unwrap();
+        let (memory, mut operands) = (Arc::new(memory), Operands::default());
+        let region = operands.share(&memory, 40, 20);
+        assert!(operands.bytes(region).is_none() && operands.bytes_mut(region).is_none());
+        operands.write(region.part(4, 3), &[7, 8, 9]).unwrap();
+        let mut seen = [0; 5];
+        memory.read(43, &mut seen).unwrap();
+        assert_eq!(seen, [0, 7, 8, 9, 0]);
+        operands.read(region.part(3, 5), &mut seen).unwrap();
+        assert_eq!(seen, [0, 7, 8, 9, 0]);
+        assert_eq!(operands.source(region.part(3, 5)).unwrap().to_vec(), seen);
+        assert_eq!(operands.target(region.part(0, 2)).unwrap().put(&[1, 2, 3]), 2);
+        assert_eq!(operands.checksum(region, 0), Some(crc32c(&memory, 40, 20)));
+        let own = operands.take(20);
+        operands.copy(region, own).unwrap();
+        assert_eq!(operands.bytes(own).unwrap()[..8], [1, 2, 0, 0, 7, 8, 9, 0]);
+        assert!(operands.source(region.part(0, 61)).is_none(), "behind the end of the memory");
+        operands.release(region);
+        assert!(operands.source(region).is_none() && operands.target(region).is_none());
+        assert_eq!(operands.read(region.part(3, 5), &mut seen), None);
+        assert_eq!(Arc::strong_count(&memory), 1);
+    }
+
+    fn crc32c(memory: &Shared, offset: usize, len: usize) -> u32 {
+        let mut bytes = vec![0; len];
+        memory.read(offset, &mut bytes).unwrap();
+        let mut private = Operands::default();
+        let region = private.take(len);
+        private.bytes_mut(region).unwrap().copy_from_slice(&bytes);
+        private.checksum(region, 0).unwrap()
+    }
+
     #[test]
     fn buffers_are_reused_and_what_is_kept_is_bounded() {
-        let mut private = Private::default();
+        let mut private = Operands::default();
         let first = private.take(1000);
         private.bytes_mut(first).unwrap().fill(7);
         private.release(first);

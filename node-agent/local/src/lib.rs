@@ -4,6 +4,7 @@
 //! processes map; calls name buffers, so payload never passes through the socket.
 //!
 //! - [`Region`]: one shared buffer, mapped; the only place with `unsafe`, apart from [`copy`].
+//! - [`pieces`]: ranges of buffers, and private memory beside them, for the kernel to read and write.
 //! - [`Request`] and [`Reply`]: the messages, pure values with a strict binary form.
 //! - [`Board`] and [`Table`]: how the ranks of one server do collectives themselves in shared memory.
 //! - [`Queues`]: calls and completions in shared memory, without a system call while both sides are awake.
@@ -16,6 +17,7 @@ mod copy;
 mod element;
 mod fold;
 mod message;
+pub mod pieces;
 mod post;
 mod queues;
 mod region;

@@ -54,7 +54,7 @@ pub enum RegionError {
 /// A shared buffer mapped into this process, unmapped on drop.
 ///
 /// Another process maps the same memory and may write it at any moment. So there is deliberately no way to get a slice:
-/// bytes are copied in and out, each touched once, atomically (see `copy.rs`).
+/// bytes are copied in and out, each touched once, atomically (see `copy.rs`), or moved by the kernel (see `pieces.rs`).
 #[derive(Debug)]
 pub struct Region {
     base: NonNull<u8>,
@@ -162,7 +162,7 @@ impl Region {
         Ok(())
     }
 
-    fn check(&self, offset: usize, bytes: usize) -> Result<(), RegionError> {
+    pub(crate) fn check(&self, offset: usize, bytes: usize) -> Result<(), RegionError> {
         match offset.checked_add(bytes) {
             Some(end) if end <= self.len => Ok(()),
             _ => Err(RegionError::OutOfBounds { offset, bytes, len: self.len }),

@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 use node_agent_collective::shape::{Node, Rail, Time};
-use node_agent_collective::{Command, FrameError, Header, Landing, Machine, Memory, RailCause, Region};
+use node_agent_collective::{
+    Arena, Command, FrameError, Header, Landing, Machine, Memory, RailCause, Region,
+};
+use node_agent_local::pieces::{Source, Target};
 
 use crate::transport::{Sink, Transport, TransportError};
 
@@ -44,6 +47,22 @@ impl Callers for () {
     fn sleeps(&self, _asleep: bool) {}
 }
 
+/// A machine's buffers that rails send from and receive into. Those of which the machine can have the bytes in place need no
+/// more; others give the kernel its way to them.
+pub trait Buffers: Memory {
+    /// A region, to be sent.
+    fn source(&self, region: Region) -> Option<Source<'_>> {
+        self.bytes(region).map(Source::from)
+    }
+
+    /// A region, to be received into.
+    fn target(&mut self, region: Region) -> Option<Target<'_>> {
+        self.bytes_mut(region).map(Target::from)
+    }
+}
+
+impl Buffers for Arena {}
+
 /// Hands a transport's events to a machine and its memory's bytes to the transport.
 pub struct Bridge<'a, M> {
     /// The machine.
@@ -58,18 +77,18 @@ pub struct Bridge<'a, M> {
     pub callers: &'a dyn Callers,
 }
 
-impl<M: Memory> Sink for Bridge<'_, M> {
-    fn payload(&self, token: u64, region: Region) -> Option<&[u8]> {
-        if self.machine.withdrawn(token) { None } else { self.memory.bytes(region) }
+impl<M: Buffers> Sink for Bridge<'_, M> {
+    fn payload(&self, token: u64, region: Region) -> Option<Source<'_>> {
+        if self.machine.withdrawn(token) { None } else { self.memory.source(region) }
     }
 
     fn begin(&mut self, rail: Rail, peer: Node, header: &Header) -> Result<(), FrameError> {
         self.machine.begin(rail, peer, header, self.clock.now())
     }
 
-    fn landing(&mut self, rail: Rail, peer: Node, at: usize) -> Option<&mut [u8]> {
+    fn landing(&mut self, rail: Rail, peer: Node, at: usize) -> Option<Target<'_>> {
         match self.machine.landing(rail, peer, at) {
-            Landing::Into(region) => self.memory.bytes_mut(region),
+            Landing::Into(region) => self.memory.target(region),
             Landing::Discard => None,
         }
     }
@@ -132,7 +151,7 @@ fn obey<T: Transport + ?Sized>(machine: &mut Machine, transport: &mut T) {
 ///
 /// # Errors
 /// The transport cannot go on.
-pub fn drive<M: Memory, T: Transport + ?Sized>(
+pub fn drive<M: Buffers, T: Transport + ?Sized>(
     bridge: &mut Bridge<'_, M>,
     transport: &mut T,
     timeout: Duration,

@@ -9,7 +9,7 @@ pub mod memory;
 pub mod tcp;
 pub mod transport;
 
-pub use drive::{Bridge, Callers, Clock, drive};
+pub use drive::{Bridge, Buffers, Callers, Clock, drive};
 pub use memory::{Fault, MemoryNet, MemoryRails};
 pub use tcp::{JobKey, Missing, Refusals, SetupError, TcpConfig, TcpRails, Wiring};
 pub use transport::{Counters, Sink, Transport, TransportError, Waker};

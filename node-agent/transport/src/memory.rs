@@ -187,11 +187,9 @@ impl MemoryRails {
             sink.begin(rail, peer, &header)?;
             let mut at = 0;
             while at < packet.payload.len()
-                && let Some(to) = sink.landing(rail, peer, at)
+                && let Some(mut to) = sink.landing(rail, peer, at)
             {
-                let n = to.len().min(packet.payload.len() - at);
-                to[..n].copy_from_slice(&packet.payload[at..at + n]);
-                at += n;
+                at += to.put(&packet.payload[at..]);
             }
             sink.received(rail, peer)
         });

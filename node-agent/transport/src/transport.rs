@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use node_agent_collective::shape::{Node, Rail};
 use node_agent_collective::{FrameError, Header, RailCause, Region, Transmit};
+use node_agent_local::pieces::{Source, Target};
 
 /// Who takes what comes in and gives the bytes that go out. [`crate::Bridge`] is the one for a machine.
 pub trait Sink {
     /// The payload of a frame that is going out; `None` if it was withdrawn.
-    fn payload(&self, token: u64, region: Region) -> Option<&[u8]>;
+    fn payload(&self, token: u64, region: Region) -> Option<Source<'_>>;
 
     /// A header came in.
     ///
@@ -19,7 +20,7 @@ pub trait Sink {
     fn begin(&mut self, rail: Rail, peer: Node, header: &Header) -> Result<(), FrameError>;
 
     /// The bytes to be filled by the payload of the frame that is coming in, from `at` on (perhaps not all the rest); `None` if they are to be thrown away.
-    fn landing(&mut self, rail: Rail, peer: Node, at: usize) -> Option<&mut [u8]>;
+    fn landing(&mut self, rail: Rail, peer: Node, at: usize) -> Option<Target<'_>>;
 
     /// The frame that began is complete.
     ///

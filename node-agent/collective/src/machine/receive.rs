@@ -191,9 +191,7 @@ impl Machine {
         let length = header.length as usize;
         let mut found = 0;
         let mut add = |region: Region| {
-            if let Some(bytes) = memory.bytes(region) {
-                found = crc32c::crc32c_append(found, bytes);
-            }
+            found = memory.checksum(region, found).unwrap_or(found);
         };
         match target {
             Target::Nothing | Target::Again => return Ok(()),

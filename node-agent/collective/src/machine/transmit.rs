@@ -246,7 +246,7 @@ impl Machine {
             _ => op.plan_ahead,
         };
         let checksum = match self.config.checksum {
-            true => memory.bytes(payload).map_or(0, crc32c::crc32c),
+            true => memory.checksum(payload, 0).unwrap_or(0),
             false => 0,
         };
         let header = Header { length: payload.len as u32, checksum, plan, ..self.control(kind, key, call) };

@@ -11,5 +11,6 @@ mod board;
 mod collectives;
 mod drain;
 mod loss;
+mod operands;
 mod processes;
 mod world;

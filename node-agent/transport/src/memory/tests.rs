@@ -8,6 +8,7 @@ use node_agent_collective::{
     Arena, BufferId, Call, Completion, Config, Dtype, Failure, FrameError, Machine, Memory, Operation,
     ReduceOp, Region,
 };
+use node_agent_local::pieces::{Source, Target};
 
 const COUNT: usize = 50_000;
 
@@ -105,14 +106,14 @@ fn a_node_that_is_cut_off_is_lost_to_all() {
 struct Log(Vec<String>);
 
 impl Sink for Log {
-    fn payload(&self, _: u64, _: Region) -> Option<&[u8]> {
+    fn payload(&self, _: u64, _: Region) -> Option<Source<'_>> {
         None
     }
     fn begin(&mut self, rail: Rail, peer: Node, header: &Header) -> Result<(), FrameError> {
         self.0.push(format!("frame {} {rail} {peer}", header.value));
         Ok(())
     }
-    fn landing(&mut self, _: Rail, _: Node, _: usize) -> Option<&mut [u8]> {
+    fn landing(&mut self, _: Rail, _: Node, _: usize) -> Option<Target<'_>> {
         None
     }
     fn received(&mut self, _: Rail, _: Node) -> Result<(), FrameError> {

@@ -2,10 +2,11 @@
 //! give bytes in any pieces.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::io;
 
 use node_agent_collective::shape::{Node, Rail};
 use node_agent_collective::{HEADER_BYTES, Header, RailCause, Transmit};
+use node_agent_local::pieces::{self, Source, Target};
 
 use crate::transport::{Counters, Sink};
 
@@ -18,6 +19,25 @@ const LARGE: usize = 4 << 10;
 const TURN: usize = 1 << 20;
 /// Pieces of one vectored write.
 const PIECES: usize = 32;
+
+/// A connection's stream of bytes, which the kernel moves from and to pieces of memory. Neither call blocks.
+pub trait Stream {
+    /// Sends from the pieces, in order; gives how many bytes went.
+    fn send(&mut self, pieces: &[Source<'_>]) -> io::Result<usize>;
+
+    /// Fills the pieces, in order; gives how many bytes came.
+    fn receive(&mut self, pieces: &mut [Target<'_>]) -> io::Result<usize>;
+}
+
+impl Stream for mio::net::TcpStream {
+    fn send(&mut self, pieces: &[Source<'_>]) -> io::Result<usize> {
+        pieces::write(&*self, pieces)
+    }
+
+    fn receive(&mut self, pieces: &mut [Target<'_>]) -> io::Result<usize> {
+        pieces::read(&*self, pieces)
+    }
+}
 
 /// What a turn came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +77,7 @@ impl Receiver {
     /// the end is known to be near (`closing`): no event would follow for an end that was there at the last one.
     pub fn read(
         &mut self,
-        stream: &mut impl Read,
+        stream: &mut impl Stream,
         closing: bool,
         place: &mut Place<'_>,
     ) -> Result<Turn, RailCause> {
@@ -87,7 +107,7 @@ impl Receiver {
 
     /// One read: the rest of the payload right where it belongs, and what follows it into the read-ahead, which is
     /// empty but for part of a header. Also gives how much was asked for.
-    fn fill(&mut self, stream: &mut impl Read, place: &mut Place<'_>) -> (io::Result<usize>, usize) {
+    fn fill(&mut self, stream: &mut impl Stream, place: &mut Place<'_>) -> (io::Result<usize>, usize) {
         if self.start > 0 {
             self.ahead.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
@@ -96,7 +116,7 @@ impl Receiver {
             let most = if self.large { HEADER_BYTES } else { AHEAD };
             let free = &mut self.ahead[self.end..most];
             let wanted = free.len();
-            let result = stream.read(free);
+            let result = stream.receive(&mut [Target::from(free)]);
             self.end += result.as_ref().map_or(0, |&n| n);
             return (result, wanted);
         };
@@ -106,16 +126,16 @@ impl Receiver {
         let (result, first, wanted) = match place.sink.landing(place.rail, place.peer, *at) {
             Some(landing) => {
                 let first = landing.len().min(left);
-                let landing = &mut landing[..first];
+                let landing = landing.first(first);
                 // What follows may be read too only if this is the end of the payload.
                 let most = if self.large { HEADER_BYTES } else { ahead.len() };
                 let follow = if first == left { most } else { 0 };
-                let mut slices = [IoSliceMut::new(landing), IoSliceMut::new(&mut ahead[..follow])];
-                (stream.read_vectored(&mut slices), first, first + follow)
+                let mut pieces = [landing, Target::from(&mut ahead[..follow])];
+                (stream.receive(&mut pieces), first, first + follow)
             }
             None => {
                 let first = left.min(ahead.len());
-                let result = stream.read(&mut ahead[..first]);
+                let result = stream.receive(&mut [Target::from(&mut ahead[..first])]);
                 let n = result.as_ref().map_or(0, |&n| n);
                 *at += n;
                 return (result, first);
@@ -135,11 +155,7 @@ impl Receiver {
                 while *at < length && self.start < self.end {
                     let have = (self.end - self.start).min(length - *at);
                     let landing = place.sink.landing(place.rail, place.peer, *at);
-                    let n = landing.map_or(have, |to| {
-                        let n = have.min(to.len());
-                        to[..n].copy_from_slice(&self.ahead[self.start..self.start + n]);
-                        n
-                    });
+                    let n = landing.map_or(have, |mut to| to.put(&self.ahead[self.start..self.start + have]));
                     *at += n;
                     self.start += n;
                 }
@@ -195,7 +211,7 @@ impl Sender {
     }
 
     /// Writes what the stream takes, and reports frames that are gone.
-    pub fn write(&mut self, stream: &mut impl Write, place: &mut Place<'_>) -> Result<(), RailCause> {
+    pub fn write(&mut self, stream: &mut impl Stream, place: &mut Place<'_>) -> Result<(), RailCause> {
         while self.wants() {
             let (result, offered) = self.offer(stream, place)?;
             match result {
@@ -215,7 +231,7 @@ impl Sender {
     /// One vectored write of as many frames as fit into it.
     fn offer(
         &mut self,
-        stream: &mut impl Write,
+        stream: &mut impl Stream,
         place: &mut Place<'_>,
     ) -> Result<(io::Result<usize>, usize), RailCause> {
         let sink: &dyn Sink = place.sink;
@@ -225,15 +241,16 @@ impl Sender {
             return Err(RailCause::Withdrawn);
         }
         self.queue.retain(|out| out.at > 0 || !withdrawn(out));
-        let mut slices = [IoSlice::new(&[]); PIECES];
+        let nothing = Source::from(&[][..]);
+        let mut pieces = [nothing; PIECES];
         let (mut used, mut offered) = (0, 0);
         for out in self.queue.iter().take(PIECES / 2) {
-            let payload = out.frame.payload.and_then(|r| sink.payload(out.frame.token, r)).unwrap_or(&[]);
-            let header = &out.header[out.at.min(HEADER_BYTES)..];
-            let payload = &payload[out.at.saturating_sub(HEADER_BYTES)..];
+            let payload = out.frame.payload.and_then(|r| sink.payload(out.frame.token, r)).unwrap_or(nothing);
+            let header = Source::from(&out.header[out.at.min(HEADER_BYTES)..]);
+            let payload = payload.after(out.at.saturating_sub(HEADER_BYTES));
             for piece in [header, payload] {
                 if !piece.is_empty() {
-                    slices[used] = IoSlice::new(piece);
+                    pieces[used] = piece;
                     used += 1;
                     offered += piece.len();
                 }
@@ -242,7 +259,7 @@ impl Sender {
         if offered == 0 {
             return Ok((Ok(0), 0));
         }
-        Ok((stream.write_vectored(&slices[..used]), offered))
+        Ok((stream.send(&pieces[..used]), offered))
     }
 
     fn advance(&mut self, mut n: usize, place: &mut Place<'_>) {
@@ -292,17 +309,17 @@ mod tests {
     }
 
     impl Sink for Desk {
-        fn payload(&self, token: u64, region: Region) -> Option<&[u8]> {
-            (!self.withdrawn.contains(&token)).then(|| &self.out[region.buffer.0 as usize][..])
+        fn payload(&self, token: u64, region: Region) -> Option<Source<'_>> {
+            (!self.withdrawn.contains(&token)).then(|| Source::from(&self.out[region.buffer.0 as usize][..]))
         }
         fn begin(&mut self, _: Rail, _: Node, header: &Header) -> Result<(), FrameError> {
             assert_eq!(self.header.replace(*header), None);
             self.current = vec![0; header.length as usize];
             Ok(())
         }
-        fn landing(&mut self, _: Rail, _: Node, at: usize) -> Option<&mut [u8]> {
+        fn landing(&mut self, _: Rail, _: Node, at: usize) -> Option<Target<'_>> {
             let end = (at + self.piece.max(1)).min(self.current.len());
-            if self.discard { None } else { Some(&mut self.current[at..end]) }
+            if self.discard { None } else { Some(Target::from(&mut self.current[at..end])) }
         }
         fn received(&mut self, _: Rail, _: Node) -> Result<(), FrameError> {
             self.got.push((self.header.take().unwrap(), std::mem::take(&mut self.current)));
@@ -335,29 +352,49 @@ mod tests {
         }
     }
 
-    impl Write for Pipe {
-        fn write(&mut self, from: &[u8]) -> io::Result<usize> {
-            let n = self.size().min(from.len());
+    impl Stream for Pipe {
+        fn send(&mut self, pieces: &[Source<'_>]) -> io::Result<usize> {
+            let offered: Vec<u8> = pieces.iter().flat_map(Source::to_vec).collect();
+            let n = self.size().min(offered.len());
             if n == 0 {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            self.bytes.extend(&from[..n]);
+            self.bytes.extend(&offered[..n]);
             Ok(n)
         }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
+
+        fn receive(&mut self, pieces: &mut [Target<'_>]) -> io::Result<usize> {
+            let wanted: usize = pieces.iter().map(Target::len).sum();
+            let n = self.size().min(wanted).min(self.bytes.len());
+            if n == 0 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let bytes: Vec<u8> = self.bytes.drain(..n).collect();
+            let mut at = 0;
+            pieces.iter_mut().for_each(|piece| at += piece.put(&bytes[at..]));
+            Ok(n)
         }
     }
 
-    impl Read for Pipe {
-        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-            let n = self.size().min(to.len()).min(self.bytes.len());
-            if n == 0 {
-                return Err(io::ErrorKind::WouldBlock.into());
+    /// Takes everything; gives what is left, and then its end.
+    #[derive(Default)]
+    struct Closed(VecDeque<u8>);
+
+    impl Stream for Closed {
+        fn send(&mut self, pieces: &[Source<'_>]) -> io::Result<usize> {
+            pieces.iter().for_each(|piece| self.0.extend(piece.to_vec()));
+            Ok(pieces.iter().map(Source::len).sum())
+        }
+
+        fn receive(&mut self, pieces: &mut [Target<'_>]) -> io::Result<usize> {
+            let mut bytes = self.0.make_contiguous();
+            let before = bytes.len();
+            for piece in pieces {
+                let n = piece.put(bytes);
+                bytes = &mut bytes[n..];
             }
-            for (to, from) in to.iter_mut().zip(self.bytes.drain(..n)) {
-                *to = from;
-            }
+            let n = before - bytes.len();
+            self.0.drain(..n);
             Ok(n)
         }
     }
@@ -413,11 +450,11 @@ mod tests {
             let mut desk = Desk { out: vec![vec![1; 1000]], piece: 1000, ..Desk::default() };
             let mut counters = Counters::default();
             let mut place = Place { rail: 0, peer: 1, counters: &mut counters, sink: &mut desk };
-            let (mut sender, mut bytes) = (Sender::default(), Vec::new());
+            let (mut sender, mut bytes) = (Sender::default(), Closed::default());
             sender.push(frame(0, 1000));
             sender.write(&mut bytes, &mut place).unwrap();
-            // A slice gives what is left, then 0: the data and the end are there together.
-            let result = Receiver::new().read(&mut &bytes[..], closing, &mut place);
+            // The data and the end are there together.
+            let result = Receiver::new().read(&mut bytes, closing, &mut place);
             assert_eq!(result, if closing { Err(RailCause::Closed) } else { Ok(Turn::Drained) });
             assert_eq!(desk.got.len(), 1, "what came before the end is taken");
         }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use node_agent_collective::shape::{Node, Rail};
 use node_agent_collective::{FrameError, Header, RailCause, Region};
+use node_agent_local::pieces::{Source, Target};
 use node_agent_transport::{JobKey, Sink, TcpConfig, TcpRails, Transport, Wiring};
 
 /// Set in the process that runs inside the namespace.
@@ -24,13 +25,13 @@ impl Log {
 }
 
 impl Sink for Log {
-    fn payload(&self, _: u64, _: Region) -> Option<&[u8]> {
+    fn payload(&self, _: u64, _: Region) -> Option<Source<'_>> {
         None
     }
     fn begin(&mut self, _: Rail, _: Node, _: &Header) -> Result<(), FrameError> {
         Ok(())
     }
-    fn landing(&mut self, _: Rail, _: Node, _: usize) -> Option<&mut [u8]> {
+    fn landing(&mut self, _: Rail, _: Node, _: usize) -> Option<Target<'_>> {
         None
     }
     fn received(&mut self, _: Rail, _: Node) -> Result<(), FrameError> {

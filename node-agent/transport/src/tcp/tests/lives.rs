@@ -1,5 +1,6 @@
 //! Lives of links: generations, ports, dials that hang.
 
+use node_agent_local::pieces::{Source, Target};
 use socket2::{Domain, Socket, Type};
 
 use super::*;
@@ -9,13 +10,13 @@ use super::*;
 struct Log(Vec<String>, u32, Duration);
 
 impl Sink for Log {
-    fn payload(&self, _: u64, _: Region) -> Option<&[u8]> {
-        Some(&[7; 1 << 20])
+    fn payload(&self, _: u64, _: Region) -> Option<Source<'_>> {
+        Some(Source::from(&[7; 1 << 20][..]))
     }
     fn begin(&mut self, _: Rail, _: Node, _: &Header) -> Result<(), FrameError> {
         Ok(())
     }
-    fn landing(&mut self, _: Rail, _: Node, _: usize) -> Option<&mut [u8]> {
+    fn landing(&mut self, _: Rail, _: Node, _: usize) -> Option<Target<'_>> {
         None
     }
     fn received(&mut self, rail: Rail, peer: Node) -> Result<(), FrameError> {
