@@ -227,7 +227,7 @@ fn until_settled(
     thread::sleep(Duration::from_millis(1800));
     change()?;
     let changed = report::monotonic_ns();
-    let outcome = group.end(&running)?;
+    let outcome = group.end(running)?;
     if let Some(error) = outcome.errors().first() {
         return Err(error.clone());
     }

@@ -107,7 +107,7 @@ fn one_cut(
         thread::sleep(Duration::from_millis(100 + random.next(200)));
         let at = monotonic_ns();
         lab.cut(host, rail, how)?;
-        Ok((at, group.end(&running)?))
+        Ok((at, group.end(running)?))
     };
     let done = bench.with(key, run);
     lab.mend(host, rail, how)?;
@@ -210,7 +210,7 @@ fn peers_in_an_outage(bench: &Bench, lab: &Lab) -> Result<Value, String> {
             lab.cut(1, 2, Cut::Carrier)?;
             thread::sleep(OUTAGE);
             lab.mend(1, 2, Cut::Carrier)?;
-            Ok((at, group.end(&running)?))
+            Ok((at, group.end(running)?))
         });
         lab.mend(1, 2, Cut::Carrier)?;
         let said = match done {
@@ -345,7 +345,7 @@ fn returns(bench: &Bench, lab: &Lab, how: Cut) -> Result<(Vec<f64>, f64), String
             let running = group.begin(&Task { warmup: 10, ..Task::of(STEP, 250) })?;
             thread::sleep(Duration::from_millis(700));
             lab.mend(host, rail, how)?;
-            Ok((monotonic_ns(), group.end(&running)?))
+            Ok((monotonic_ns(), group.end(running)?))
         };
         let done = bench.with(key, run);
         lab.mend(host, rail, how)?;
@@ -383,7 +383,7 @@ fn flaps(row: &Row, bench: &Bench, lab: &Lab) -> Result<(), String> {
             let task = Task { verify: true, ..Task::of(STEP, 40) };
             let outcome = bench.with(key, |group| {
                 let running = group.begin(&task)?;
-                group.end(&running)
+                group.end(running)
             });
             match outcome {
                 Ok(outcome) => {

@@ -12,6 +12,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 
+use super::meter::Meter;
 use crate::report::Cpu;
 
 /// Longest time until all ranks of a program are there: torch imports for many seconds on a busy machine.
@@ -44,6 +45,11 @@ impl Task {
     pub fn of(bytes: u64, iterations: u32) -> Self {
         let limit = Duration::from_secs(60);
         Self { bytes, iterations, warmup: 1, verify: false, split: 1, staged: false, limit }
+    }
+
+    /// How often the processor time is looked at: often enough for few operations, seldom enough not to disturb small ones.
+    fn look_every(&self) -> Duration {
+        Duration::from_millis(if self.bytes >= 1 << 20 { 20 } else { 100 })
     }
 
     /// In place, as a training step does.
@@ -132,12 +138,17 @@ impl Outcome {
         (0..self.operations()).map(span).collect()
     }
 
+    /// First start and last end.
+    fn span(&self) -> Option<(u64, u64)> {
+        let first = self.answers.iter().filter_map(|answer| answer.start.first()).min()?;
+        let last = self.answers.iter().filter_map(|answer| answer.end.last()).max()?;
+        Some((*first, *last))
+    }
+
     /// Seconds from the first start to the last end, over the repetitions.
     pub fn mean_s(&self) -> f64 {
-        let first = self.answers.iter().filter_map(|answer| answer.start.first()).min();
-        let last = self.answers.iter().filter_map(|answer| answer.end.last()).max();
-        let (Some(first), Some(last)) = (first, last) else { return f64::NAN };
-        last.saturating_sub(*first) as f64 / 1e9 / self.operations() as f64
+        let Some((first, last)) = self.span() else { return f64::NAN };
+        last.saturating_sub(first) as f64 / 1e9 / self.operations() as f64
     }
 
     /// Median over the repetitions of what one took, mean over ranks, in microseconds.
@@ -270,14 +281,14 @@ impl Group {
             task: *task,
             deadline: Instant::now() + task.limit,
             cpu: Cpu::start(),
-            used: self.used(),
+            meter: (!self.counted.is_empty()).then(|| Meter::start(self.counted.clone(), task.look_every())),
         };
         self.tell(&task.line())?;
         Ok(running)
     }
 
     /// Waits for all answers. Errors of ranks are part of the outcome; an error here means that the set is lost.
-    pub fn end(&mut self, running: &Running) -> Result<Outcome, String> {
+    pub fn end(&mut self, running: Running) -> Result<Outcome, String> {
         let lines = self.hear(running.deadline)?;
         let busy = running.cpu.cores();
         let parse = |line: &String| {
@@ -285,27 +296,17 @@ impl Group {
         };
         let answers: Vec<Answer> = lines.iter().map(parse).collect::<Result<_, _>>()?;
         let own = answers.iter().map(|answer| answer.cpu_ns as f64 / 1e9).sum();
-        let Task { iterations, warmup, .. } = running.task;
-        // What is read from outside includes the repetitions before the timed ones.
-        let timed = f64::from(iterations) / f64::from(iterations + warmup);
-        let cpu_s = if self.counted.is_empty() { own } else { (self.used() - running.used) * timed };
-        Ok(Outcome { answers, bytes: running.task.bytes, cpu_s, busy })
+        let mut outcome = Outcome { answers, bytes: running.task.bytes, cpu_s: own, busy };
+        if let (Some(meter), Some((start, end))) = (running.meter, outcome.span()) {
+            outcome.cpu_s = meter.between(start, end);
+        }
+        Ok(outcome)
     }
 
     /// A task from start to end; wrong results and errors of ranks are errors here.
     pub fn run(&mut self, task: &Task) -> Result<Outcome, String> {
         let running = self.begin(task)?;
-        self.end(&running)?.checked()
-    }
-
-    /// Processor seconds so far of the counted processes' threads.
-    fn used(&self) -> f64 {
-        let threads = |id: &u32| fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
-        let nanoseconds = |thread: fs::DirEntry| -> Option<f64> {
-            let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-            text.split_whitespace().next()?.parse().ok()
-        };
-        self.counted.iter().flat_map(threads).filter_map(nanoseconds).sum::<f64>() / 1e9
+        self.end(running)?.checked()
     }
 }
 
@@ -328,5 +329,5 @@ pub struct Running {
     task: Task,
     deadline: Instant,
     cpu: Cpu,
-    used: f64,
+    meter: Option<Meter>,
 }

@@ -9,6 +9,7 @@ mod faults;
 mod group;
 mod lab;
 mod latency;
+mod meter;
 mod ours;
 mod peers;
 mod plot;
