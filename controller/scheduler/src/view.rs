@@ -146,10 +146,10 @@ impl View {
                     bits &= planes.get(*rail as usize).copied().unwrap_or(0);
                 }
             }
-            if let RailNeed::Any(count) = profile.rails {
-                bits &= any(planes, count);
-            }
             bits &= self.admitted(at);
+            if let RailNeed::Any(count) = profile.rails {
+                bits = any(bits, planes, count);
+            }
         }
         self.put(yard, at, bits);
     }
@@ -182,8 +182,12 @@ impl View {
                 let mut changed = std::mem::take(&mut self.changed);
                 words.for_each(|word| changed[word as usize / 64] |= 1 << (word % 64));
                 for (first, words) in (0..).step_by(64).zip(&mut changed) {
+                    // Words without a free GPU offer nothing, and mostly did not before.
+                    let some = if profile.gpus == 0 { u64::MAX } else { yard.some(first / 64) };
                     for bit in bits(std::mem::take(words)) {
-                        self.look(yard, profile, first + bit);
+                        if some >> bit & 1 == 1 || self.bits[(first + bit) as usize] != 0 {
+                            self.look(yard, profile, first + bit);
+                        }
                     }
                 }
                 self.changed = changed;
@@ -233,16 +237,23 @@ fn admitted(yard: &Yard, classes: &[u64], word: u32) -> u64 {
     yard.kinds(word).iter().filter(|(class, _)| admitted(*class)).fold(0, |set, (_, mask)| set | mask)
 }
 
-/// The nodes with at least `count` free rails: the planes are added up in binary, for all nodes at once.
-fn any(planes: &[u64], count: u32) -> u64 {
+/// Of some nodes those with at least `count` free rails: the planes are added up in binary, for all nodes at once.
+fn any(nodes: u64, planes: &[u64], count: u32) -> u64 {
+    // Often all of them have every rail.
+    if planes.len() >= count as usize && planes.iter().all(|plane| plane & nodes == nodes) {
+        return nodes;
+    }
     let mut digits = [0_u64; 7];
     for plane in planes {
-        let mut carry = *plane;
+        let mut carry = plane & nodes;
         for digit in &mut digits {
+            if carry == 0 {
+                break;
+            }
             (*digit, carry) = (*digit ^ carry, *digit & carry);
         }
     }
-    at_least(&digits, count)
+    nodes & at_least(&digits, count)
 }
 
 /// The views of profiles that were asked for lately. Only what can be had again from the yard: it may be thrown away,
