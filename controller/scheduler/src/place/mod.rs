@@ -232,7 +232,7 @@ impl Placer {
         let mut views = std::mem::take(&mut self.views);
         let mut found = false;
         // One node: rather a node that is broken into already, the one with the least left.
-        if need.nodes == 1 && !need.exclusive && need.spares == 0 {
+        if need.nodes == 1 && !need.exclusive && need.spares == 0 && yard.has_broken(need.gpus) {
             profile.idle = Idle::Never;
             found = match need.rails {
                 RailNeed::Exactly(_) => self.tightest(attempt, &mut views, profile.clone(), choice),

@@ -253,8 +253,16 @@ impl Yard {
         }
     }
 
-    /// So many nodes offer other rails than before.
+    /// So many nodes offer something else than before.
     fn offer(&mut self, old: Value, new: Value, nodes: usize) {
+        for (value, more) in [(old, false), (new, true)] {
+            if value.open
+                && !value.idle
+                && let Some(count) = self.broken.get_mut(value.free as usize)
+            {
+                *count = if more { *count + nodes } else { count.saturating_sub(nodes) };
+            }
+        }
         if (old.open, old.rails) == (new.open, new.rails) {
             return;
         }

@@ -28,7 +28,7 @@ use word::Word;
 
 #[cfg(test)]
 use crate::plant::{self, Bug};
-use crate::snapshot::Held;
+use crate::snapshot::{GPUS_MAX, Held};
 
 /// What the yard knows of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,6 +147,8 @@ pub struct Yard {
     classes: Classes,
     /// Which free rails nodes that take jobs offer, with how many do.
     offers: BTreeMap<RailSet, usize>,
+    /// How many nodes that take jobs and hold something have so many GPUs free.
+    broken: [usize; GPUS_MAX as usize + 1],
     /// Nodes outside the document, in name order.
     outside: Vec<(NodeName, NodeIx)>,
     /// The rails whose leaves do not all reach one another, with a number per block: blocks of one number do.
@@ -208,6 +210,7 @@ impl Yard {
             records: Vec::new(),
             classes: Classes::default(),
             offers: BTreeMap::new(),
+            broken: [0; GPUS_MAX as usize + 1],
             outside: Vec::new(),
             splits: Vec::new(),
             load: vec![0; layout.blocks.len()],
@@ -282,6 +285,11 @@ impl Yard {
     /// Which free rails nodes that take jobs offer, with how many do.
     pub(crate) fn offers(&self) -> impl Iterator<Item = (RailSet, usize)> {
         self.offers.iter().map(|(rails, nodes)| (*rails, *nodes))
+    }
+
+    /// Whether a node that takes jobs and holds something has so many GPUs free.
+    pub(crate) fn has_broken(&self, gpus: u32) -> bool {
+        self.broken.iter().skip(gpus as usize).any(|nodes| *nodes > 0)
     }
 
     pub(crate) fn layout(&self) -> &Layout {
