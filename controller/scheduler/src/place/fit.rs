@@ -7,7 +7,8 @@
 use std::cmp::Reverse;
 
 use super::{
-    cut::{ACROSS_LEAVES, ACROSS_PODS, cut},
+    bound::{least_cut, least_in_pod},
+    cut::cut,
     groups::Groups,
     need::{Arrange, Pattern, Within},
 };
@@ -56,6 +57,8 @@ pub(crate) struct Ask {
     pub(crate) pattern: Pattern,
     /// Spare nodes for which room near the gang is welcome.
     pub(crate) spares: u32,
+    /// In one pod only a layout that cuts less is of use; none in more pods is.
+    pub(crate) beat: Option<u64>,
 }
 
 /// How a gang would lie.
@@ -77,10 +80,11 @@ pub(crate) struct Fitter {
     pool: Vec<(u32, u32)>,
     order: Vec<u32>,
     set: Vec<u32>,
+    counts: Vec<u32>,
     groups: Groups,
 }
 
-fn whole(nodes: u32, unit: u32) -> u32 {
+pub(crate) fn whole(nodes: u32, unit: u32) -> u32 {
     if unit > 1 { nodes - nodes % unit } else { nodes }
 }
 
@@ -107,7 +111,7 @@ impl Fitter {
                 return found;
             }
         }
-        if ask.within == Within::Fabric { self.several(yard, view, ask) } else { None }
+        if ask.within == Within::Fabric && ask.beat.is_none() { self.several(yard, view, ask) } else { None }
     }
 
     fn one_block(&mut self, yard: &Yard, view: &View, ask: &Ask, wanted: u32) -> bool {
@@ -125,7 +129,9 @@ impl Fitter {
         let least = least_cut(ask, view.blocks().most(), 1);
         let mut best = None;
         for pod in view.pods().at_least(wanted).take(LOOKS) {
-            if !self.lay(yard, view, &[pod], ask) {
+            let bound = least_in_pod(yard, view, pod, ask, &mut self.counts);
+            let worse = best.is_some_and(|best| (bound, view.pods().count(pod), pod) > best);
+            if worse || ask.beat.is_some_and(|beat| bound >= beat) || !self.lay(yard, view, &[pod], ask) {
                 continue;
             }
             let found = (cut(yard.layout(), &self.takes, ask.pattern), view.pods().count(pod), pod);
@@ -468,23 +474,5 @@ impl Fitter {
             rest -= size;
         }
         false
-    }
-}
-
-/// What a gang in so many pods cuts at least, if no block takes more than `most`.
-fn least_cut(ask: &Ask, most: u32, pods: usize) -> u64 {
-    let (nodes, most, pods) = (u64::from(ask.nodes), u64::from(most.max(1)), pods as u64);
-    let blocks = nodes.div_ceil(most).max(pods);
-    let pairs = |nodes: u64| nodes * nodes.saturating_sub(1) / 2;
-    match ask.pattern {
-        Pattern::Ring if pods == 1 => blocks * ACROSS_LEAVES,
-        Pattern::Ring => pods * ACROSS_PODS + (blocks - pods) * ACROSS_LEAVES,
-        Pattern::AllToAll if pods == 1 => {
-            (pairs(nodes) - nodes / most * pairs(most) - pairs(nodes % most)) * ACROSS_LEAVES
-        }
-        Pattern::AllToAll => 0,
-        Pattern::Pipeline(size) => {
-            u64::from(size) * ((pods - 1) * ACROSS_PODS + (blocks - pods) * ACROSS_LEAVES)
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! The decision where a gang goes: a pure function of the yard and of what is asked.
 
+mod bound;
 mod cut;
 mod fit;
 mod groups;
@@ -136,7 +137,7 @@ impl Placer {
             self.hidden.0.extend_from_slice(&hidden.0);
         }
         self.hidden.add(yard, need.exclude.iter().copied());
-        let attempt = Attempt { yard, need, rails: need.rails, time };
+        let attempt = Attempt { yard, need, rails: need.rails, time, beat: None };
         match need.rails {
             RailNeed::Exactly(_) => self.attempt(&attempt, choice),
             RailNeed::Any(count) => {
@@ -197,7 +198,10 @@ impl Placer {
         // The larger the gang, the less it matters, and the longer a look takes.
         let tries = if any.need.nodes > LARGE { FEW } else { masks.sets().len() };
         for (rails, _) in masks.sets().iter().take(tries) {
-            if !self.attempt(&Attempt { rails: RailNeed::Exactly(*rails), ..*any }, choice) {
+            // Room for spares comes before the cut: what has it is not known by the cut alone.
+            let packed = any.need.arrange == Arrange::Pack && any.need.spares == 0;
+            let beat = best.filter(|((pods, _), _)| packed && *pods == 1).map(|((_, cut), _)| cut);
+            if !self.attempt(&Attempt { rails: RailNeed::Exactly(*rails), beat, ..*any }, choice) {
                 continue;
             }
             let found = order(any.need, choice.pods, choice.cut);
@@ -213,7 +217,7 @@ impl Placer {
     }
 
     fn attempt(&mut self, attempt: &Attempt<'_>, choice: &mut Choice) -> bool {
-        let Attempt { yard, need, rails, time } = *attempt;
+        let Attempt { yard, need, rails, time, .. } = *attempt;
         let idle = if need.exclusive { Idle::Only } else { Idle::Either };
         let mut profile =
             Profile { gpus: need.gpus, rails, idle, filter: std::sync::Arc::clone(&need.filter) };
@@ -307,11 +311,11 @@ impl Placer {
     }
 
     fn on_all(&mut self, attempt: &Attempt<'_>, view: &mut View, choice: &mut Choice) -> bool {
-        let Attempt { yard, need, rails, time } = *attempt;
+        let Attempt { yard, need, rails, time, beat } = *attempt;
         let Self { fitter, picker, hidden, undo, .. } = self;
         view.hide(yard, &hidden.0, undo);
         let enough = view.pods().total() >= u64::from(need.nodes) + u64::from(need.spares);
-        let fit = enough.then(|| fitter.fit(yard, view, &ask(need))).flatten();
+        let fit = enough.then(|| fitter.fit(yard, view, &Ask { beat, ..ask(need) })).flatten();
         if let Some(fit) = fit {
             (choice.pods, choice.cut, choice.exclusive) = (fit.pods, fit.cut, need.exclusive);
             choice.rails = RailSet::EMPTY;
@@ -332,6 +336,8 @@ struct Attempt<'a> {
     need: &'a Need,
     rails: RailNeed,
     time: Time,
+    /// What it must cut less than in one pod to be of use, if anything was found in one.
+    beat: Option<u64>,
 }
 
 /// What is better is less: fewer pods, or more where the gang wants to lie apart; then the cut.
@@ -357,5 +363,6 @@ fn ask(need: &Need) -> Ask {
         arrange: need.arrange,
         pattern: need.pattern,
         spares: need.spares,
+        beat: None,
     }
 }
