@@ -118,7 +118,7 @@ fn who_writes_operands_meanwhile_spoils_only_results() {
             std::thread::scope(|scope| {
                 let scribbler = (client.rank() == 0).then(|| {
                     scope.spawn(|| {
-                        for round in 0u8.. {
+                        for round in (0..=u8::MAX).cycle() {
                             buffer.write_bytes(0, &[round; 4 * COUNT]).unwrap();
                             if stop.load(Ordering::Relaxed) {
                                 return;
