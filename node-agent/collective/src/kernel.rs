@@ -35,10 +35,10 @@ pub fn reduce(
             match (g, group) {
                 (0, [one]) => memory.read(one.part(at, n), acc)?,
                 (0, many) => contribution(memory, dtype, op, many, at, acc)?,
-                (_, [one]) => fold(dtype, op, acc, look(memory, one.part(at, n), &mut part)?),
+                (_, [one]) => memory.fold(dtype, op, acc, look(memory, one.part(at, n), &mut part)?),
                 (_, many) => {
                     contribution(memory, dtype, op, many, at, &mut part[..n])?;
-                    fold(dtype, op, acc, &part[..n]);
+                    memory.fold(dtype, op, acc, &part[..n]);
                 }
             }
         }
@@ -89,7 +89,7 @@ fn contribution(
     memory.read(first.part(at, n), out)?;
     let mut tile = [0u8; TILE];
     for rank in rest {
-        fold(dtype, op, out, look(memory, rank.part(at, n), &mut tile)?);
+        memory.fold(dtype, op, out, look(memory, rank.part(at, n), &mut tile)?);
     }
     Some(())
 }

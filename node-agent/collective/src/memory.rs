@@ -3,6 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::call::{Dtype, ReduceOp};
+use crate::kernel;
+
 /// Names a buffer of the caller's [`Memory`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BufferId(pub u64);
@@ -77,6 +80,11 @@ pub trait Memory {
             sum = crc32c::crc32c_append(sum, tile);
         }
         Some(sum)
+    }
+
+    /// [`kernel::fold`], to the bit; a caller that knows its processor may have a faster one.
+    fn fold(&self, dtype: Dtype, op: ReduceOp, acc: &mut [u8], src: &[u8]) {
+        kernel::fold(dtype, op, acc, src);
     }
 
     /// Copies `from` to `to`, which have equal lengths and are equal or disjoint.

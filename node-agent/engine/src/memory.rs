@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use node_agent_collective::{BufferId, Memory, Region};
+use node_agent_collective::{BufferId, Dtype, Memory, ReduceOp, Region};
 use node_agent_local::pieces::{Source, Target};
 use node_agent_transport::Buffers;
 
@@ -116,6 +116,10 @@ impl Memory for Operands {
         }
         self.bytes_mut(region)?.copy_from_slice(from);
         Some(())
+    }
+
+    fn fold(&self, dtype: Dtype, op: ReduceOp, acc: &mut [u8], src: &[u8]) {
+        node_agent_local::fold(dtype, op, acc, src);
     }
 }
 
