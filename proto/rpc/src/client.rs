@@ -12,6 +12,7 @@ use axum::http::{HeaderValue, Request, Response, Uri, header};
 use rustls::{AlertDescription, CertificateError};
 use std::error::Error;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tonic::body::Body;
@@ -30,16 +31,19 @@ pub struct ClientOptions {
     pub keepalive_interval: Duration,
     /// The connection ends if the ping is not answered in this time.
     pub keepalive_timeout: Duration,
+    /// Whether there are pings while no call is at work. Some servers (etcd) take them for an attack.
+    pub keepalive_while_idle: bool,
 }
 
 impl Default for ClientOptions {
-    /// 5 s to connect, 30 s for a call, a ping every 20 s that is answered within 10 s.
+    /// 5 s to connect, 30 s for a call, a ping every 20 s, calls or not, that is answered within 10 s.
     fn default() -> Self {
         ClientOptions {
             connect_timeout: Duration::from_secs(5),
             timeout: Some(Duration::from_secs(30)),
             keepalive_interval: Duration::from_secs(20),
             keepalive_timeout: Duration::from_secs(10),
+            keepalive_while_idle: true,
         }
     }
 }
@@ -80,29 +84,26 @@ impl Client {
         credentials: &Credentials,
         options: &ClientOptions,
     ) -> Result<Self, ClientError> {
-        let first = endpoints.first().ok_or(ClientError::NoEndpoint)?;
-        let bad = |detail: String| ClientError::BadEndpoint { endpoint: first.clone(), detail };
-        let connector = Connector::new(endpoints, credentials.tls()?, options.connect_timeout);
-        let last_error = connector.last_error();
-        let origin: Uri = format!("https://{}", first.authority())
-            .parse()
-            .map_err(|error: axum::http::uri::InvalidUri| bad(error.to_string()))?;
-        // The connector speaks TLS itself; tonic must not try to.
-        let channel = Channel::from_shared(format!("http://{}", first.authority()))
-            .map_err(|error| bad(error.to_string()))?
-            .origin(origin)
-            .user_agent(concat!("railyard/", env!("CARGO_PKG_VERSION")))
-            .map_err(|error| bad(error.to_string()))?
-            .http2_keep_alive_interval(options.keepalive_interval)
-            .keep_alive_timeout(options.keepalive_timeout)
-            .keep_alive_while_idle(true)
-            .connect_with_connector_lazy(connector);
+        let (channel, last_error) = Dial { endpoints, tls: Some(credentials.tls()?), options }.channel()?;
         let authorization = credentials.token().and_then(|token| {
             let mut value = HeaderValue::from_str(&format!("Bearer {}", token.reveal())).ok()?;
             value.set_sensitive(true);
             Some(value)
         });
         Ok(Client { channel, authorization, timeout: options.timeout, last_error })
+    }
+
+    /// A client of a server that is not ours (etcd), at one address: by the credentials' CA and certificate, or without
+    /// TLS where there are none. Must be called inside a tokio runtime.
+    pub fn of_others(
+        endpoint: &Endpoint,
+        credentials: Option<&Credentials>,
+        options: &ClientOptions,
+    ) -> Result<Self, ClientError> {
+        let tls = credentials.map(Credentials::tls).transpose()?;
+        let endpoints = std::slice::from_ref(endpoint);
+        let (channel, last_error) = Dial { endpoints, tls, options }.channel()?;
+        Ok(Client { channel, authorization: None, timeout: options.timeout, last_error })
     }
 
     /// The same connection for streams that live long: calls have no deadline unless they say one.
@@ -115,6 +116,38 @@ impl Client {
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Self {
         Client { timeout: Some(timeout), ..self.clone() }
+    }
+}
+
+/// What a channel is made of.
+struct Dial<'a> {
+    endpoints: &'a [Endpoint],
+    tls: Option<Arc<rustls::ClientConfig>>,
+    options: &'a ClientOptions,
+}
+
+impl Dial<'_> {
+    fn channel(self) -> Result<(Channel, LastTlsError), ClientError> {
+        let Dial { endpoints, tls, options } = self;
+        let first = endpoints.first().ok_or(ClientError::NoEndpoint)?;
+        let bad = |detail: String| ClientError::BadEndpoint { endpoint: first.clone(), detail };
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let connector = Connector::new(endpoints, tls, options.connect_timeout);
+        let last_error = connector.last_error();
+        let origin: Uri = format!("{scheme}://{}", first.authority())
+            .parse()
+            .map_err(|error: axum::http::uri::InvalidUri| bad(error.to_string()))?;
+        // The connector speaks TLS itself; tonic must not try to.
+        let channel = Channel::from_shared(format!("http://{}", first.authority()))
+            .map_err(|error| bad(error.to_string()))?
+            .origin(origin)
+            .user_agent(concat!("railyard/", env!("CARGO_PKG_VERSION")))
+            .map_err(|error| bad(error.to_string()))?
+            .http2_keep_alive_interval(options.keepalive_interval)
+            .keep_alive_timeout(options.keepalive_timeout)
+            .keep_alive_while_idle(options.keepalive_while_idle)
+            .connect_with_connector_lazy(connector);
+        Ok((channel, last_error))
     }
 }
 

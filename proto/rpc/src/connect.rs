@@ -14,7 +14,6 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 use tower::Service;
 
 /// Why one address could not be reached.
@@ -82,7 +81,7 @@ impl LastTlsError {
 
 /// A connection that notes the TLS error it ends with.
 pub(crate) struct Watched {
-    stream: TlsStream<BoxedStream>,
+    stream: BoxedStream,
     last: LastTlsError,
 }
 
@@ -124,17 +123,22 @@ impl AsyncWrite for Watched {
 #[derive(Clone)]
 pub(crate) struct Connector {
     endpoints: Arc<[Endpoint]>,
-    tls: TlsConnector,
+    tls: Option<TlsConnector>,
     timeout: Duration,
     last_good: Arc<AtomicUsize>,
     last_error: LastTlsError,
 }
 
 impl Connector {
-    pub(crate) fn new(endpoints: &[Endpoint], tls: Arc<rustls::ClientConfig>, timeout: Duration) -> Self {
+    /// `tls` is `None` only for a server of others on this machine; ours all speak TLS.
+    pub(crate) fn new(
+        endpoints: &[Endpoint],
+        tls: Option<Arc<rustls::ClientConfig>>,
+        timeout: Duration,
+    ) -> Self {
         Connector {
             endpoints: endpoints.into(),
-            tls: TlsConnector::from(tls),
+            tls: tls.map(TlsConnector::from),
             timeout,
             last_good: Arc::default(),
             last_error: LastTlsError::default(),
@@ -152,7 +156,7 @@ impl Connector {
         let mut tried = Vec::with_capacity(count);
         for index in (first..first + count).map(|index| index % count) {
             let endpoint = &self.endpoints[index];
-            let reached = tokio::time::timeout(self.timeout, reach(endpoint, &self.tls)).await;
+            let reached = tokio::time::timeout(self.timeout, reach(endpoint, self.tls.as_ref())).await;
             match reached.unwrap_or(Err(ReachError::Timeout(self.timeout))) {
                 Ok(stream) => {
                     self.last_good.store(index, Ordering::Relaxed);
@@ -165,7 +169,7 @@ impl Connector {
     }
 }
 
-async fn reach(endpoint: &Endpoint, tls: &TlsConnector) -> Result<TlsStream<BoxedStream>, ReachError> {
+async fn reach(endpoint: &Endpoint, tls: Option<&TlsConnector>) -> Result<BoxedStream, ReachError> {
     let name = endpoint.server_name()?;
     let stream: BoxedStream = match endpoint {
         Endpoint::Tcp { host, port } => {
@@ -176,7 +180,8 @@ async fn reach(endpoint: &Endpoint, tls: &TlsConnector) -> Result<TlsStream<Boxe
         }
         Endpoint::Unix { path } => Box::new(UnixStream::connect(path).await.map_err(ReachError::Connect)?),
     };
-    tls.connect(name, stream).await.map_err(ReachError::Tls)
+    let Some(tls) = tls else { return Ok(stream) };
+    Ok(Box::new(tls.connect(name, stream).await.map_err(ReachError::Tls)?))
 }
 
 impl Service<Uri> for Connector {
