@@ -107,11 +107,50 @@ pub enum StoreError {
         /// What the disk said.
         cause: String,
     },
-    /// The disk failed so late that it is not known whether the transaction is stored. Read before trying again.
-    #[error("the store's disk failed at the end of a commit, the outcome is unknown: {cause}")]
+    /// The disk failed so late, or the network, that it is not known whether the transaction is stored. Read before trying
+    /// again: what is read then is final.
+    #[error("it is not known whether the commit was stored: {cause}")]
     Unknown {
-        /// What the disk said.
+        /// What the disk or the network said.
         cause: String,
+    },
+    /// The store is elsewhere and does not answer. Nothing of the transaction was stored.
+    #[error("the store does not answer, nothing was stored: {cause}")]
+    Unavailable {
+        /// What happened at the last attempt.
+        cause: String,
+    },
+    /// The store is elsewhere and does not let us in, or we must not trust it.
+    #[error("the store refuses us: {cause}")]
+    Denied {
+        /// What it said and what to look at.
+        cause: String,
+    },
+    /// The store refused the call for another reason; nothing was stored.
+    #[error("the store refused: {cause}")]
+    Refused {
+        /// What it said.
+        cause: String,
+    },
+    /// There is no store.
+    #[error("there is no store of Railyard at {place}")]
+    Missing {
+        /// Where it was looked for.
+        place: String,
+    },
+    /// There is something already where a restore, a migration or a backup was to be written.
+    #[error("{place} exists and was not overwritten; look at it, then move it away or say --force")]
+    Exists {
+        /// What exists.
+        place: String,
+    },
+    /// A restore or a migration into the store began and did not end.
+    #[error(
+        "{place} was being filled by a restore or a migration that did not end; run it again with --force"
+    )]
+    HalfFilled {
+        /// Where the store is.
+        place: String,
     },
     /// A stored item does not decode or its checksum is wrong. Nothing was overwritten.
     #[error("{place} is corrupt at {key}: {reason}; nothing was overwritten, restore from a backup")]
@@ -169,6 +208,7 @@ impl StoreError {
                 | Self::Io { .. }
                 | Self::Unknown { .. }
                 | Self::Overloaded { .. }
+                | Self::Unavailable { .. }
                 | Self::Lagged { .. }
         )
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::task::{Context, Poll, Waker};
 
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tokio_stream::Stream;
 
 use crate::error::StoreError;
-use crate::state::{Delta, State};
+use crate::state::{Delta, LogEntry, State};
 use crate::types::{Event, History, KeyValue, Limits, RangeRequest, RangeResult, StoreStatus, WatchBatch};
 
 /// Revisions looked through in one poll, so that a far watcher does not hold the state for long.
@@ -27,6 +27,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct Hub {
     state: RwLock<State>,
     watches: Mutex<Watches>,
+    /// How often the state was replaced by a snapshot; watches of before cannot go on.
+    generation: AtomicU64,
     closed: AtomicBool,
     pub limits: Limits,
     pub history: History,
@@ -53,6 +55,7 @@ impl Hub {
         Arc::new(Self {
             state: RwLock::new(state),
             watches: Mutex::default(),
+            generation: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             limits,
             history,
@@ -93,11 +96,44 @@ impl Hub {
     /// Ends all watches and refuses new ones.
     pub fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
+        self.wake_all();
+    }
+
+    fn wake_all(&self) {
         let open = |watches: &Watches| {
             watches.open.values().filter_map(|(_, slot)| lock(slot).waker.take()).collect()
         };
         let wakers: Vec<Waker> = open(&lock(&self.watches));
         wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// For a test: another state, and nobody is told.
+    #[cfg(test)]
+    pub fn swap(&self, state: State) {
+        *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+
+    /// A state from elsewhere takes the place of this one: what happened in between is not known, so every open watch
+    /// ends with `Compacted`.
+    pub fn replace(&self, state: State) {
+        {
+            let mut now = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            *now = state;
+            self.generation.fetch_add(1, Ordering::SeqCst);
+        }
+        self.wake_all();
+    }
+
+    /// Adds history from before the state was read: everything after `floor` and up to the state's revision.
+    pub fn remember(&self, floor: u64, log: Vec<(u64, LogEntry)>) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        state.compact_revision = floor.min(state.compact_revision);
+        for (revision, entry) in log {
+            state.log_bytes += entry.bytes;
+            state.log.insert(revision, entry);
+        }
+        let floor = state.history_floor(&[], &self.history);
+        state.forget_history(floor);
     }
 
     pub fn get(&self, key: &Bytes) -> Option<KeyValue> {
@@ -119,7 +155,8 @@ impl Hub {
         let id = watches.next_id;
         watches.next_id += 1;
         watches.open.insert(id, (prefix.clone(), slot.clone()));
-        Ok(Watch { hub: self.clone(), id, prefix, slot, ended: false })
+        let generation = self.generation.load(Ordering::SeqCst);
+        Ok(Watch { hub: self.clone(), id, prefix, slot, generation, ended: false })
     }
 
     /// What the state itself knows about its size.
@@ -145,6 +182,7 @@ pub(crate) struct Watch {
     id: u64,
     prefix: Bytes,
     slot: Arc<Mutex<Slot>>,
+    generation: u64,
     ended: bool,
 }
 
@@ -152,7 +190,8 @@ impl Watch {
     fn step(&self, cx: &Context<'_>) -> Poll<Result<WatchBatch, StoreError>> {
         let state = self.hub.state();
         let mut slot = lock(&self.slot);
-        if slot.seen < state.compact_revision {
+        let replaced = self.generation != self.hub.generation.load(Ordering::SeqCst);
+        if replaced || slot.seen < state.compact_revision {
             return Poll::Ready(Err(StoreError::Compacted { compact_revision: state.compact_revision }));
         }
         let behind = state.revision.saturating_sub(slot.seen.max(slot.head_at_poll));

@@ -9,6 +9,9 @@ use bytes::Bytes;
 use crate::error::StoreError;
 use crate::types::{Event, History, KeyValue, LeaseId, Limits, RangeRequest, RangeResult};
 
+/// As in etcd: an empty store stands at revision 1, so 0 can mean "absent" and "from now on".
+pub(crate) const FIRST_REVISION: u64 = 1;
+
 /// Keys with their state; `None` says that the key does not exist.
 pub(crate) type Overlay = BTreeMap<Bytes, Option<KeyValue>>;
 
@@ -72,8 +75,7 @@ impl Default for State {
             kv: BTreeMap::new(),
             log: BTreeMap::new(),
             leases: BTreeMap::new(),
-            // As in etcd: an empty store stands at revision 1, so 0 can mean "absent" and "from now on".
-            revision: 1,
+            revision: FIRST_REVISION,
             compact_revision: 0,
             next_lease: 1,
             bytes: 0,

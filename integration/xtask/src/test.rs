@@ -139,6 +139,10 @@ fn tests(args: &Args, tally: &mut Tally) -> Result<()> {
         Ok(python) => _ = cargo.env("RAIL_TEST_TORCH", python),
         Err(error) => println!("    without PyTorch: {error}"),
     }
+    match tools::etcd() {
+        Ok(program) => _ = cargo.env("RAIL_TEST_ETCD", program),
+        Err(error) => println!("    without etcd: {error}"),
+    }
     cargo.env("RAIL_BIN_DIR", process::target_dir()?.join("debug"));
     cargo.arg("--").arg("--show-output").args(&args.filter);
     let log = process::target_dir()?.join("test.log");

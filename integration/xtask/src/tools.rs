@@ -39,6 +39,30 @@ pub fn cargo_fuzz() -> Result<PathBuf> {
     installed("cargo-fuzz", CARGO_FUZZ)
 }
 
+/// etcd: from the PATH, or Debian's package unpacked into the target directory, which needs no root. An error says why it
+/// cannot be had.
+pub fn etcd() -> Result<PathBuf> {
+    if answers("etcd") {
+        return Ok("etcd".into());
+    }
+    let folder = process::target_dir()?.join("tools/etcd");
+    let program = folder.join("usr/bin/etcd");
+    if answers(&program) {
+        return Ok(program);
+    }
+    std::fs::create_dir_all(&folder)?;
+    let mut download = Command::new("apt-get");
+    download.args(["-q", "-o", "Acquire::http::Timeout=20", "-o", "Acquire::Retries=0", "download"]);
+    quiet(download.arg("etcd-server").current_dir(&folder))?;
+    let is_package = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "deb");
+    let package =
+        std::fs::read_dir(&folder)?.filter_map(|entry| entry.ok().map(|entry| entry.path())).find(is_package);
+    let package = package.ok_or("apt-get downloaded no package")?;
+    quiet(Command::new("dpkg-deb").arg("-x").arg(&package).arg(&folder))?;
+    std::fs::remove_file(package)?;
+    if answers(&program) { Ok(program) } else { Err("the package etcd-server has no etcd that runs".into()) }
+}
+
 fn installed(name: &str, version: &str) -> Result<PathBuf> {
     if answers(name) {
         return Ok(name.into());

@@ -10,11 +10,15 @@ use crate::error::StoreError;
 
 /// Held as long as the store is open; the system releases it when the process dies, however it dies.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub struct Lock {
     _file: File,
 }
 
-pub(crate) fn acquire(path: &Path) -> Result<Lock, StoreError> {
+/// Takes the lock at `path`, a file that is made if it is not there.
+///
+/// # Errors
+/// [`StoreError::InUse`] names the process that has it.
+pub fn acquire(path: &Path) -> Result<Lock, StoreError> {
     let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
     let mut file = open.map_err(|error| at(path, &error))?;
     match file.try_lock() {

@@ -4,7 +4,7 @@
 #[doc(hidden)]
 pub mod codec;
 pub(crate) mod disk;
-mod lock;
+pub mod lock;
 pub(crate) mod tables;
 mod writer;
 
@@ -29,14 +29,15 @@ use crate::error::StoreError;
 use crate::hub::{Hub, lock as locked};
 use crate::memory::{expect_lease, expect_txn, millis};
 use crate::staged::{Command, Reply, check_key, check_txn};
+use crate::state::FIRST_REVISION;
 use crate::store::{Store, WatchStream};
 use crate::types::{
     History, KeyValue, LeaseGrant, LeaseId, Limits, RangeRequest, RangeResult, StoreStatus, Txn, TxnOutcome,
 };
 
-const FILE: &str = "state.db";
+pub(crate) const FILE: &str = "state.db";
 const NEW_FILE: &str = "state.db.new";
-const LOCK_FILE: &str = "lock";
+pub(crate) const LOCK_FILE: &str = "lock";
 /// Granule of the queue's byte budget: also a small request takes this much, which bounds their number.
 const GRANULE: usize = 16 * 1024;
 
@@ -97,13 +98,21 @@ impl EmbeddedStore {
     /// [`StoreError::InUse`], [`StoreError::Foreign`], [`StoreError::NewerFormat`], [`StoreError::Corrupt`],
     /// [`StoreError::Full`], [`StoreError::Io`]; in every case the file is left as it was.
     pub fn open(options: EmbeddedOptions) -> Result<Self, StoreError> {
+        Self::open_at(options, FIRST_REVISION)
+    }
+
+    /// Opens the store; one that is created stands at `revision`, so that it goes on where another one ended.
+    ///
+    /// # Errors
+    /// As for [`EmbeddedStore::open`].
+    pub fn open_at(options: EmbeddedOptions, revision: u64) -> Result<Self, StoreError> {
         let dir = &options.dir;
         let make = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
         make.map_err(|error| at(dir, &error))?;
         let lock = lock::acquire(&dir.join(LOCK_FILE))?;
         let path = dir.join(FILE);
         if !path.try_exists().map_err(|error| at(&path, &error))? {
-            create(dir, options.cache_bytes)?;
+            create(dir, options.cache_bytes, revision)?;
         }
         Self::start(Arc::new(FileMedium { path }), Some(lock), &options)
     }
@@ -176,7 +185,7 @@ impl Drop for EmbeddedStore {
 }
 
 /// Makes an empty store under another name and moves it into place whole.
-fn create(dir: &Path, cache_bytes: usize) -> Result<(), StoreError> {
+fn create(dir: &Path, cache_bytes: usize, revision: u64) -> Result<(), StoreError> {
     let new = dir.join(NEW_FILE);
     let failed = |error: std::io::Error| at(&new, &error);
     match fs::remove_file(&new) {
@@ -186,7 +195,7 @@ fn create(dir: &Path, cache_bytes: usize) -> Result<(), StoreError> {
     }
     let disk = disk::create_file(&new).map_err(failed)?;
     disk::write_header(disk.as_ref()).map_err(failed)?;
-    Tables::open(disk, cache_bytes)?.initialise()?;
+    Tables::open(disk, cache_bytes)?.initialise(revision)?;
     fs::rename(&new, dir.join(FILE)).map_err(failed)?;
     // The name itself is durable only when its directory is.
     fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)

@@ -8,7 +8,7 @@ use redb::{Builder, Database, ReadableDatabase, ReadableTable, TableDefinition, 
 use super::codec::{decode_events, decode_kv, encode_events, encode_kv};
 use super::disk::{Backend, Disk, FORMAT, Fault};
 use crate::error::StoreError;
-use crate::state::{Delta, LeaseState, LogEntry, State};
+use crate::state::{Delta, FIRST_REVISION, LeaseState, LogEntry, State};
 use crate::types::LeaseId;
 
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
@@ -49,9 +49,10 @@ impl Tables {
         self.disk.len().unwrap_or(0)
     }
 
-    /// Writes the tables of an empty store.
-    pub fn initialise(&self) -> Result<(), StoreError> {
-        let state = State::default();
+    /// Writes the tables of an empty store that stands at `revision`.
+    pub fn initialise(&self, revision: u64) -> Result<(), StoreError> {
+        let compact_revision = if revision == FIRST_REVISION { 0 } else { revision };
+        let state = State { revision, compact_revision, ..State::default() };
         guarded(&self.fault, || {
             let txn = self.db.begin_write()?;
             txn.open_table(META)?.insert("format", u64::from(FORMAT))?;

@@ -48,7 +48,7 @@ impl SickDisk {
     pub fn with_store() -> Arc<Self> {
         let disk = Arc::new(Self { content: Mutex::default(), illness: Mutex::new(Illness::None) });
         write_header(&*disk).unwrap();
-        Tables::open(disk.clone(), 1 << 20).unwrap().initialise().unwrap();
+        Tables::open(disk.clone(), 1 << 20).unwrap().initialise(1).unwrap();
         disk
     }
 

@@ -1,0 +1,427 @@
+//! One watch on all keys, and everybody's watches on what it brought.
+//!
+//! The mirror knows every key with its revisions but without its value, and the events of the last while. It goes on from
+//! the revision that it has whenever the connection is lost. When etcd has compacted that revision, and when a listing
+//! shows that an event never came, it starts anew from a snapshot: every watcher is told `Compacted`, reads a snapshot too,
+//! and goes on from there. A watch is only a hint; no watcher can be left behind for good.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::sync::{OnceCell, mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+
+use super::failure::{Failure, Kind};
+use super::space::end_of;
+use super::{Inner, plan, wire};
+use crate::error::StoreError;
+use crate::hub::Hub;
+use crate::state::{Delta, LogEntry, Overlay, State};
+use crate::store::WatchStream;
+use crate::types::{Event, KeyValue, StoreStatus};
+
+/// Revisions of the past that are fetched at the beginning, for watchers of before a restart.
+const PAST: i64 = 10_000;
+/// Wait before the watch is opened again.
+const AGAIN_FIRST: Duration = Duration::from_millis(50);
+const AGAIN_LONGEST: Duration = Duration::from_secs(2);
+/// What a listing shows and the watch has not brought by then was missed.
+const LATE: Duration = Duration::from_secs(5);
+/// Keys in a page of a listing.
+const LISTING: i64 = 10_000;
+
+/// The mirror; made when somebody watches first.
+#[derive(Debug, Default)]
+pub(crate) struct Mirror {
+    hub: OnceCell<Arc<Hub>>,
+    /// History up to here was compacted through this store, and is not served from memory either.
+    floor: AtomicU64,
+    /// How often it started anew.
+    pub mended: AtomicU64,
+}
+
+impl Mirror {
+    /// What it knows; `None` before anybody watched.
+    pub fn status(&self) -> Option<StoreStatus> {
+        self.hub.get().map(|hub| hub.status())
+    }
+
+    #[cfg(test)]
+    pub fn lose_sight_of(&self, key: &Bytes) {
+        if let Some(hub) = self.hub.get() {
+            let mut state = hub.state().clone();
+            state.set(key.clone(), None);
+            hub.swap(state);
+        }
+    }
+
+    /// The history up to `revision` was compacted by this process.
+    pub fn forget(&self, revision: u64) {
+        self.floor.fetch_max(revision, Ordering::SeqCst);
+    }
+}
+
+/// The first message of a watch.
+pub(super) fn create(create: wire::WatchCreateRequest) -> wire::WatchRequest {
+    wire::WatchRequest { request_union: Some(wire::watch_request::RequestUnion::CreateRequest(create)) }
+}
+
+/// Why the watch ended.
+enum End {
+    /// Open it again at the next revision.
+    Lost(Failure),
+    /// Its history is gone, up to this revision of etcd's.
+    Compacted(i64),
+}
+
+impl Inner {
+    pub(super) async fn watch(
+        self: &Arc<Self>,
+        prefix: Bytes,
+        start_revision: u64,
+    ) -> Result<WatchStream, StoreError> {
+        let hub = self.mirror.hub.get_or_try_init(|| self.reflect()).await.map_err(Failure::into_error)?;
+        // "From now on" is from what is committed now, which the mirror may not have seen yet.
+        let start = match start_revision {
+            0 => self.space.revision(self.newest().await.map_err(Failure::into_error)?) + 1,
+            start => start,
+        };
+        let floor = self.mirror.floor.load(Ordering::SeqCst);
+        if start <= floor {
+            return Err(StoreError::Compacted { compact_revision: floor });
+        }
+        Ok(Box::pin(hub.watch(prefix, start)?))
+    }
+
+    /// The first snapshot with a little of the past, and the task that follows.
+    async fn reflect(self: &Arc<Self>) -> Result<Arc<Hub>, Failure> {
+        let state = self.snapshot().await?;
+        let hub = Hub::new(state, self.limits, self.options.history);
+        let newest = self.space.etcd_revision(hub.state().revision);
+        match self.past((newest - PAST).max(1), newest).await {
+            Ok((floor, log)) => hub.remember(floor, log),
+            Err(failure) => tracing::warn!(
+                cause = failure.text,
+                "the past of etcd's keys cannot be read; watchers of before start anew"
+            ),
+        }
+        tokio::spawn(follow(Arc::clone(self), Arc::clone(&hub)));
+        Ok(hub)
+    }
+
+    /// All keys without their values, as of one revision.
+    async fn snapshot(&self) -> Result<State, Failure> {
+        let mut state = State { kv: BTreeMap::new(), ..State::default() };
+        let revision = self.list(0, |kv| {
+            let kv = bare(self.space.key_value(kv));
+            state.set(kv.key.clone(), Some(kv));
+        });
+        state.revision = self.space.revision(revision.await?);
+        state.compact_revision = state.revision;
+        Ok(state)
+    }
+
+    /// Lists all keys at one revision, page by page; answers the revision.
+    async fn list(&self, revision: i64, mut each: impl FnMut(&wire::KeyValue)) -> Result<i64, Failure> {
+        let (mut key, range_end) = plan::prefix_range(&self.space, b"");
+        let mut revision = revision;
+        loop {
+            let ask = wire::RangeRequest {
+                key: key.clone(),
+                range_end: range_end.clone(),
+                limit: LISTING,
+                revision,
+                keys_only: true,
+                ..wire::RangeRequest::default()
+            };
+            let page = self.range_of(ask).await?;
+            if revision == 0 {
+                revision = page.header.map_or(0, |header| header.revision);
+            }
+            page.kvs.iter().for_each(&mut each);
+            match page.kvs.last() {
+                Some(last) if page.more => key = super::space::after(&last.key),
+                _ => return Ok(revision),
+            }
+        }
+    }
+
+    /// Events of etcd's revisions from `from` to `to`, and the revision before the first of them that is known.
+    ///
+    /// The newest of these revisions need not be one of ours. If it does not come soon, a key of this process is written:
+    /// when the watch shows that, it has shown everything before.
+    async fn past(&self, from: i64, to: i64) -> Result<(u64, Vec<(u64, LogEntry)>), Failure> {
+        let mut from = from;
+        for _ in 0..3 {
+            match tokio::time::timeout(LATE, self.past_since(from, to)).await {
+                Ok(Ok(log)) => return Ok((self.space.revision(from - 1), log)),
+                Ok(Err(End::Compacted(revision))) => from = from.max(revision + 1),
+                Ok(Err(End::Lost(failure))) => return Err(failure),
+                Err(_) => return Err(Failure::unreachable("the past did not come in time")),
+            }
+        }
+        Err(Failure::unreachable("the past is compacted again and again"))
+    }
+
+    async fn past_since(&self, from: i64, to: i64) -> Result<Vec<(u64, LogEntry)>, End> {
+        let everything = (Bytes::from(self.space.root.clone()), end_of(self.space.root.as_bytes()));
+        let mut watch = self.open_watch(everything, from).await.map_err(End::Lost)?;
+        let (mut log, mut last, mut written) = (Vec::new(), to, false);
+        loop {
+            let answer = match tokio::time::timeout(AGAIN_FIRST * 6, self.next(&mut watch.answers)).await {
+                Ok(answer) => answer?,
+                Err(_) if !written => {
+                    let slot = self.slots.make(&self.link, &self.space).await.map_err(End::Lost)?;
+                    last = slot.revision();
+                    self.slots.put_back(slot);
+                    written = true;
+                    continue;
+                }
+                Err(_) => continue,
+            };
+            let newest = answer.events.last().and_then(|event| event.kv.as_ref()).map(|kv| kv.mod_revision);
+            let known = |(revision, _): &(u64, _)| *revision <= self.space.revision(to);
+            let batches = self.batches(answer).into_iter().filter(known);
+            log.extend(batches.map(|(revision, events)| (revision, LogEntry::new(events.into()))));
+            if newest.is_some_and(|newest| newest >= last) {
+                return Ok(log);
+            }
+        }
+    }
+
+    async fn open_watch(&self, (key, range_end): (Bytes, Bytes), from: i64) -> Result<Watch, Failure> {
+        let ask = wire::WatchCreateRequest {
+            key,
+            range_end,
+            start_revision: from,
+            progress_notify: true,
+            prev_kv: true,
+            ..wire::WatchCreateRequest::default()
+        };
+        let opened = self.link.call(|session| {
+            let first = create(ask.clone());
+            async move {
+                // The sender is kept: etcd ends a watch whose asking side has ended.
+                let (asks, stream) = mpsc::channel(4);
+                let _ = asks.send(first).await;
+                let request = session.ask(ReceiverStream::new(stream));
+                let mut open = session.watch();
+                let late = |_| tonic::Status::unavailable("a watch was not opened in time");
+                let answers = tokio::time::timeout(LATE, open.watch(request)).await.map_err(late)??;
+                Ok(Watch { _asks: asks, answers: answers.into_inner() })
+            }
+        });
+        opened.await
+    }
+
+    async fn next(&self, answers: &mut Streaming<wire::WatchResponse>) -> Result<wire::WatchResponse, End> {
+        let lost = |status: &tonic::Status| End::Lost(Failure::of(status, "watch"));
+        let answer = answers.message().await.map_err(|status| lost(&status))?;
+        let answer = answer.ok_or_else(|| End::Lost(Failure::unreachable("the watch ended")))?;
+        if answer.compact_revision > 0 {
+            return Err(End::Compacted(answer.compact_revision));
+        }
+        if answer.canceled {
+            let cause = format!("etcd ended the watch: {}", answer.cancel_reason);
+            return Err(End::Lost(Failure::unreachable(cause)));
+        }
+        Ok(answer)
+    }
+
+    /// The events of an answer, revision by revision. etcd never splits a revision.
+    fn batches(&self, answer: wire::WatchResponse) -> Vec<(u64, Vec<Event>)> {
+        let mut batches: Vec<(u64, Vec<Event>)> = Vec::new();
+        for event in answer.events {
+            let Some(kv) = event.kv.as_ref().filter(|kv| kv.key.starts_with(self.space.data.as_bytes()))
+            else {
+                continue;
+            };
+            let revision = self.space.revision(kv.mod_revision);
+            let prev = event.prev_kv.as_ref().map(|kv| owned(self.space.key_value(kv)));
+            let made = if event.r#type == wire::event::EventType::Delete as i32 {
+                Event::Delete { key: self.space.outside(&kv.key), revision, prev }
+            } else {
+                Event::Put { kv: owned(self.space.key_value(kv)), prev }
+            };
+            match batches.last_mut() {
+                Some((last, events)) if *last == revision => events.push(made),
+                _ => batches.push((revision, vec![made])),
+            }
+        }
+        batches
+    }
+
+    /// Follows until the watch ends.
+    async fn follow_once(&self, hub: &Hub) -> End {
+        let from = self.space.etcd_revision(hub.state().revision) + 1;
+        let mut watch = match self.open_watch(plan::prefix_range(&self.space, b""), from).await {
+            Ok(watch) => watch,
+            Err(failure) => return End::Lost(failure),
+        };
+        loop {
+            match self.next(&mut watch.answers).await {
+                Ok(answer) => {
+                    for (revision, events) in self.batches(answer) {
+                        publish(hub, revision, events);
+                    }
+                }
+                Err(end) => return end,
+            }
+        }
+    }
+
+    /// Compares what the watch has brought with what etcd holds; true when something was missed.
+    async fn missed(&self, hub: &Hub) -> Result<bool, Failure> {
+        let begin = Instant::now();
+        let odd = self.odd(hub).await?;
+        if odd.is_empty() {
+            return Ok(false);
+        }
+        // Most of it is only on its way.
+        tokio::time::sleep(LATE.saturating_sub(begin.elapsed())).await;
+        let still = self.odd(hub).await?;
+        let missed: Vec<_> = odd.iter().filter(|(key, at)| still.get(*key) == Some(at)).collect();
+        if let Some((key, _)) = missed.first() {
+            tracing::error!(
+                count = missed.len(),
+                first = %key.escape_ascii(),
+                "etcd's watch missed changes; all watchers start anew from a snapshot"
+            );
+        }
+        Ok(!missed.is_empty())
+    }
+
+    /// Keys that differ, with the revision that etcd has (0: none).
+    async fn odd(&self, hub: &Hub) -> Result<BTreeMap<Bytes, u64>, Failure> {
+        let mut listed = BTreeMap::new();
+        let revision = self.list(0, |kv| {
+            listed.insert(self.space.outside(&kv.key), self.space.revision(kv.mod_revision));
+        });
+        let revision = self.space.revision(revision.await?);
+        let state = hub.state();
+        let mut odd = BTreeMap::new();
+        for (key, at) in &listed {
+            let ours = state.kv.get(key).map(|kv| kv.mod_revision);
+            // Ours may be newer, or gone after the listing.
+            let newer = |ours: u64| ours > revision;
+            let gone = || ours.is_none() && changed_after(&state, revision, key);
+            if ours != Some(*at) && !ours.is_some_and(newer) && !gone() {
+                odd.insert(key.clone(), *at);
+            }
+        }
+        for (key, kv) in &state.kv {
+            if kv.mod_revision <= revision && !listed.contains_key(key) {
+                odd.insert(key.clone(), 0);
+            }
+        }
+        Ok(odd)
+    }
+
+    /// A new snapshot; every watcher is told.
+    async fn start_anew(&self, hub: &Hub) -> Result<(), Failure> {
+        let state = self.snapshot().await?;
+        self.mirror.mended.fetch_add(1, Ordering::Relaxed);
+        hub.replace(state);
+        Ok(())
+    }
+}
+
+/// Whether the mirror has seen a change of the key after a revision.
+fn changed_after(state: &State, revision: u64, key: &Bytes) -> bool {
+    state.log.range(revision + 1..).any(|(_, entry)| entry.events.iter().any(|event| event.key() == key))
+}
+
+/// One watch; it ends when the asking side is dropped.
+struct Watch {
+    _asks: mpsc::Sender<wire::WatchRequest>,
+    answers: Streaming<wire::WatchResponse>,
+}
+
+/// Values are not kept, keys are copied out of the answer that they came in.
+fn bare(kv: KeyValue) -> KeyValue {
+    KeyValue { value: Bytes::new(), ..kv }
+}
+
+/// Values copied out of the answer, so that one event does not hold all of it.
+fn owned(kv: KeyValue) -> KeyValue {
+    KeyValue { value: Bytes::copy_from_slice(&kv.value), ..kv }
+}
+
+fn publish(hub: &Hub, revision: u64, events: Vec<Event>) {
+    let mut kv = Overlay::new();
+    for event in &events {
+        let now = match event {
+            Event::Put { kv, .. } => Some(bare(kv.clone())),
+            Event::Delete { .. } => None,
+        };
+        kv.insert(event.key().clone(), now);
+    }
+    let log = vec![(revision, LogEntry::new(events.into()))];
+    let (floor, next_lease, known) = {
+        let state = hub.state();
+        (state.history_floor(&log, &hub.history), state.next_lease, state.revision)
+    };
+    if revision <= known {
+        // Said twice; the first time counted.
+        return;
+    }
+    let leases = BTreeMap::new();
+    hub.publish(Delta { kv, log, leases, revision, compact_revision: floor, next_lease });
+}
+
+/// Follows etcd for as long as the store is open.
+async fn follow(inner: Arc<Inner>, hub: Arc<Hub>) {
+    let mut wait = AGAIN_FIRST;
+    let mut checked = Instant::now();
+    loop {
+        let begin = Instant::now();
+        let followed = tokio::select! {
+            () = inner.stop.cancelled() => return hub.close(),
+            followed = follow_and_check(&inner, &hub, &mut checked) => followed,
+        };
+        if begin.elapsed() > AGAIN_LONGEST {
+            wait = AGAIN_FIRST;
+        }
+        if let Err(failure) = followed {
+            tracing::warn!(cause = failure.text, "the watch on etcd was lost; it is opened again");
+        }
+        tokio::select! {
+            () = inner.stop.cancelled() => return hub.close(),
+            () = tokio::time::sleep(wait) => {}
+        }
+        wait = (wait * 2).min(AGAIN_LONGEST);
+    }
+}
+
+/// Follows and checks until the watch ends or starts anew.
+async fn follow_and_check(inner: &Arc<Inner>, hub: &Hub, checked: &mut Instant) -> Result<(), Failure> {
+    let check_every = inner.options.check_every;
+    let following = inner.follow_once(hub);
+    let checking = async {
+        loop {
+            tokio::time::sleep(check_every.saturating_sub(checked.elapsed())).await;
+            *checked = Instant::now();
+            if inner.missed(hub).await? {
+                return Ok::<(), Failure>(());
+            }
+        }
+    };
+    tokio::select! {
+        end = following => match end {
+            End::Lost(failure) if failure.kind == Kind::Compacted => inner.start_anew(hub).await,
+            End::Lost(failure) => Err(failure),
+            End::Compacted(revision) => {
+                tracing::warn!(revision, "etcd has compacted what the watch had not seen; it starts anew");
+                inner.start_anew(hub).await
+            }
+        },
+        found = checking => {
+            found?;
+            inner.start_anew(hub).await
+        }
+    }
+}

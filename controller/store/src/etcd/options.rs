@@ -1,0 +1,154 @@
+//! How to reach an etcd, as whom, and what of it is ours.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use proto_rpc::Endpoint;
+
+use crate::types::History;
+
+/// etcd's port for clients.
+const PORT: u16 = 2379;
+
+/// One member of an etcd cluster: `https://host:2379`, or `http://` for one on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EtcdEndpoint {
+    /// Host and port.
+    pub at: Endpoint,
+    /// Whether it speaks TLS.
+    pub tls: bool,
+}
+
+impl EtcdEndpoint {
+    /// Whether the address is on this machine.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        let Endpoint::Tcp { host, .. } = &self.at else { return true };
+        host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    }
+}
+
+impl fmt::Display for EtcdEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", if self.tls { "https" } else { "http" }, self.at.authority())
+    }
+}
+
+impl FromStr for EtcdEndpoint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (tls, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
+            (Some(rest), _) => (true, rest),
+            (_, Some(rest)) => (false, rest),
+            _ => return Err(format!("`{text}` is not an address of etcd; write https://host:{PORT}")),
+        };
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        let bare = rest.rsplit_once(']').map_or(rest, |(_, after)| after);
+        let with_port = if bare.contains(':') { rest.to_owned() } else { format!("{rest}:{PORT}") };
+        let at = format!("https://{with_port}").parse::<Endpoint>().map_err(|error| error.to_string())?;
+        Ok(Self { at, tls })
+    }
+}
+
+/// Files of certificates. They are read again while the store is open, so that a new certificate needs no restart.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EtcdTls {
+    /// The CA that signed etcd's certificates, PEM. Needed for `https://`.
+    pub ca: Option<PathBuf>,
+    /// Our certificate, PEM.
+    pub certificate: Option<PathBuf>,
+    /// Its key, PEM.
+    pub key: Option<PathBuf>,
+}
+
+/// An etcd user; its password never shows in a log.
+#[derive(Clone, PartialEq, Eq)]
+pub struct EtcdLogin {
+    /// The user.
+    pub user: String,
+    /// The password.
+    pub password: String,
+}
+
+impl fmt::Debug for EtcdLogin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EtcdLogin({})", self.user)
+    }
+}
+
+/// How to open an [`EtcdStore`](crate::EtcdStore).
+#[derive(Debug, Clone)]
+pub struct EtcdOptions {
+    /// The members, at least one; whichever answers is used.
+    pub endpoints: Vec<EtcdEndpoint>,
+    /// Everything of ours is under it: two clusters may share an etcd under two prefixes.
+    pub prefix: String,
+    /// Certificates.
+    pub tls: EtcdTls,
+    /// The user, where etcd asks for one; a client certificate may name it too.
+    pub login: Option<EtcdLogin>,
+    /// `http://` to another machine is refused unless this is set: the store holds job keys and hashes of tokens.
+    pub plaintext: bool,
+    /// Longest wait for the answer to one call.
+    pub deadline: Duration,
+    /// Longest time that one operation is tried again while no member answers.
+    pub patience: Duration,
+    /// History that is older is compacted; `None`: somebody else does that.
+    pub keep_history: Option<Duration>,
+    /// How often what the watch brought is compared with what etcd holds.
+    pub check_every: Duration,
+    /// etcd's `--max-request-bytes`.
+    pub max_request_bytes: usize,
+    /// What is kept of events in memory, for watches.
+    pub history: History,
+    /// Whether an empty prefix is made ours; otherwise opening one is an error.
+    pub create: bool,
+}
+
+impl EtcdOptions {
+    /// Defaults, for an etcd with its own defaults.
+    #[must_use]
+    pub fn new(endpoints: Vec<EtcdEndpoint>) -> Self {
+        Self {
+            endpoints,
+            prefix: "/railyard".to_owned(),
+            tls: EtcdTls::default(),
+            login: None,
+            plaintext: false,
+            deadline: Duration::from_secs(2),
+            patience: Duration::from_secs(6),
+            keep_history: Some(Duration::from_secs(300)),
+            check_every: Duration::from_secs(600),
+            max_request_bytes: 1536 * 1024,
+            history: History::default(),
+            create: true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_members() {
+        for (text, shown, local) in [
+            ("http://127.0.0.1:1", "http://127.0.0.1:1", true),
+            ("https://etcd-0/", "https://etcd-0:2379", false),
+            ("https://[::1]", "https://[::1]:2379", true),
+            ("http://localhost", "http://localhost:2379", true),
+            ("http://10.0.0.1:2379", "http://10.0.0.1:2379", false),
+        ] {
+            let endpoint: EtcdEndpoint = text.parse().unwrap();
+            assert_eq!((endpoint.to_string().as_str(), endpoint.is_local()), (shown, local));
+        }
+        for bad in ["", "etcd-0:2379", "https://", "http://h:0", "unix:/x", "https://a b"] {
+            assert!(bad.parse::<EtcdEndpoint>().is_err(), "{bad}");
+        }
+        let login = EtcdLogin { user: "rail".into(), password: "hush".into() };
+        assert!(!format!("{login:?}").contains("hush"));
+    }
+}

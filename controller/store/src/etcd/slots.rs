@@ -1,0 +1,280 @@
+//! What became of a transaction whose answer did not come: found out, never guessed.
+//!
+//! Each transaction that writes goes through a *slot*: a key of this process. It runs only while the slot's revision is the
+//! one that this process knows (the guard), and writes its number there (the mark). Each slot carries one transaction at
+//! a time. When an answer is missing, a *barrier* deletes the slot if it still has that revision. Then either
+//!
+//! - the barrier held: the transaction had not run, and never will, because its guard cannot hold any more; or
+//! - it did not hold, and the mark in the slot says that it ran, at which revision, and which branch.
+//!
+//! A deletion needs no space, so this works in a full etcd too. As long as no barrier got through, nobody is told
+//! anything of the store: what is read or written next waits for the barrier first.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+
+use super::failure::{Failure, Kind};
+use super::link::{Link, Trying};
+use super::plan::{self, Guard};
+use super::space::{Space, end_of};
+use super::wire::{self, response_op};
+use crate::hub::lock;
+
+/// Slots that nobody used for so long belong to processes that are gone.
+const FORGOTTEN_S: u64 = 24 * 3600;
+
+/// One slot between two transactions.
+#[derive(Debug, Clone)]
+pub(crate) struct Slot {
+    key: Bytes,
+    revision: i64,
+    number: u64,
+}
+
+impl Slot {
+    /// The guard of the next transaction.
+    pub fn guard(&mut self) -> Guard {
+        self.number += 1;
+        let now = unix_seconds();
+        Guard {
+            key: self.key.clone(),
+            revision: self.revision,
+            then: format!("{} then {now}", self.number).into(),
+            otherwise: format!("{} else {now}", self.number).into(),
+        }
+    }
+
+    /// etcd's revision of it.
+    pub fn revision(&self) -> i64 {
+        self.revision
+    }
+
+    /// The transaction's mark was written.
+    pub fn marked(&mut self, revision: i64) {
+        self.revision = revision;
+    }
+}
+
+/// A transaction whose outcome is not known yet.
+#[derive(Debug, Clone)]
+pub(crate) struct Pending {
+    pub slot: Slot,
+    /// A barrier was sent, so the slot may be gone because of us.
+    barred: bool,
+}
+
+impl Pending {
+    pub fn new(slot: Slot) -> Self {
+        Self { slot, barred: false }
+    }
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub(crate) enum Settled {
+    /// It ran.
+    Ran { slot: Slot, revision: i64, succeeded: bool },
+    /// It did not run and never will, or it changed nothing.
+    Not,
+    /// The slot is gone and not by us: nobody can know.
+    Lost,
+}
+
+/// The slots of this process.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    writer: String,
+    next: AtomicU64,
+    idle: Mutex<Vec<Slot>>,
+    unsettled: Mutex<Vec<Pending>>,
+    /// Length of `unsettled`, to be looked at without the lock.
+    open: AtomicUsize,
+    /// One at a time settles what is unsettled.
+    settling: tokio::sync::Mutex<()>,
+}
+
+impl Slots {
+    pub fn new(writer: String) -> Self {
+        Self {
+            writer,
+            next: AtomicU64::new(0),
+            idle: Mutex::default(),
+            unsettled: Mutex::default(),
+            open: AtomicUsize::new(0),
+            settling: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// An idle slot, or a new one.
+    pub async fn take(&self, link: &Link, space: &Space) -> Result<Slot, Failure> {
+        let idle = lock(&self.idle).pop();
+        match idle {
+            Some(slot) => Ok(slot),
+            None => self.make(link, space).await,
+        }
+    }
+
+    /// A new slot.
+    pub async fn make(&self, link: &Link, space: &Space) -> Result<Slot, Failure> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let key: Bytes = format!("{}{}-{number}", space.writers(), self.writer).into();
+        let value: Bytes = format!("0 new {}", unix_seconds()).into();
+        // Further in, where etcd's quota does not look: deletions need a slot too, also in a full etcd.
+        let put = plan::group(&[plan::put(key.clone(), value, 0)]);
+        let make = wire::TxnRequest { success: vec![put], ..wire::TxnRequest::default() };
+        // Repeating it does no harm: the key is nobody else's, and the last answer counts.
+        let made = link.call(|session| {
+            let make = make.clone();
+            async move { session.kv().txn(session.ask(make)).await }
+        });
+        let revision = made.await?.into_inner().header.map_or(0, |header| header.revision);
+        Ok(Slot { key, revision, number: 0 })
+    }
+
+    /// Gives a slot back.
+    pub fn put_back(&self, slot: Slot) {
+        lock(&self.idle).push(slot);
+    }
+
+    /// Keeps what could not be settled, for [`Slots::settle_all`].
+    pub fn keep(&self, pending: Pending) {
+        let mut unsettled = lock(&self.unsettled);
+        unsettled.push(pending);
+        self.open.store(unsettled.len(), Ordering::SeqCst);
+    }
+
+    /// Settles what earlier transactions left open. Their callers were told that they do not know.
+    pub async fn settle_all(&self, link: &Link) -> Result<(), Failure> {
+        if self.open.load(Ordering::SeqCst) == 0 {
+            return Ok(());
+        }
+        let _one = self.settling.lock().await;
+        loop {
+            let Some(mut pending) = lock(&self.unsettled).last().cloned() else { return Ok(()) };
+            let settled = self.settle(link, &mut pending).await;
+            let mut unsettled = lock(&self.unsettled);
+            unsettled.pop();
+            match settled {
+                Ok(Settled::Ran { slot, .. }) => self.put_back(slot),
+                Ok(Settled::Not | Settled::Lost) => {}
+                Err(failure) => {
+                    unsettled.push(pending);
+                    return Err(failure);
+                }
+            }
+            self.open.store(unsettled.len(), Ordering::SeqCst);
+        }
+    }
+
+    /// Finds out what became of a transaction, for as long as our patience lasts.
+    pub async fn settle(&self, link: &Link, pending: &mut Pending) -> Result<Settled, Failure> {
+        let mut trying = Trying::new(link);
+        loop {
+            match barrier(link, pending).await {
+                Ok(settled) => return Ok(settled),
+                Err(failure) => trying.again(link, failure).await?,
+            }
+        }
+    }
+
+    /// Removes slots of processes that are long gone.
+    pub async fn sweep(&self, link: &Link, space: &Space) -> Result<usize, Failure> {
+        let writers = space.writers();
+        let ask = wire::RangeRequest {
+            key: Bytes::from(writers.clone()),
+            range_end: end_of(writers.as_bytes()),
+            limit: 1000,
+            ..wire::RangeRequest::default()
+        };
+        let found = link.call(|session| {
+            let ask = ask.clone();
+            async move { session.kv().range(session.ask(ask)).await }
+        });
+        let now = unix_seconds();
+        let mut swept = 0;
+        for kv in found.await?.into_inner().kvs {
+            let forgotten = mark(&kv.value).is_none_or(|mark| mark.at.saturating_add(FORGOTTEN_S) < now);
+            if !forgotten {
+                continue;
+            }
+            let guard =
+                Guard { key: kv.key, revision: kv.mod_revision, then: Bytes::new(), otherwise: Bytes::new() };
+            let sweep = bar(&guard);
+            let done = link.call(|session| {
+                let sweep = sweep.clone();
+                async move { session.kv().txn(session.ask(sweep)).await }
+            });
+            swept += usize::from(done.await?.into_inner().succeeded);
+        }
+        Ok(swept)
+    }
+}
+
+/// Deletes the slot if it is as it was; else reads it.
+fn bar(guard: &Guard) -> wire::TxnRequest {
+    wire::TxnRequest {
+        compare: vec![plan::untouched(guard)],
+        success: vec![plan::delete(guard.key.clone(), Bytes::new())],
+        failure: vec![plan::get(guard.key.clone())],
+    }
+}
+
+async fn barrier(link: &Link, pending: &mut Pending) -> Result<Settled, Failure> {
+    let slot = &pending.slot;
+    let guard =
+        Guard { key: slot.key.clone(), revision: slot.revision, then: Bytes::new(), otherwise: Bytes::new() };
+    let request = bar(&guard);
+    let answer = link.once(|session| {
+        let request = request.clone();
+        async move { session.kv().txn(session.ask(request)).await }
+    });
+    let answer = match answer.await {
+        Ok(answer) => answer.into_inner(),
+        Err(failure) => {
+            pending.barred |= failure.doubt;
+            // A quota that is used up does not hinder deletions, and nothing else may hold up a barrier for good.
+            let kind = if failure.kind == Kind::NoSpace { Kind::Unreachable } else { failure.kind };
+            return Err(Failure { kind, ..failure });
+        }
+    };
+    if answer.succeeded {
+        return Ok(Settled::Not);
+    }
+    let found = answer.responses.into_iter().next().and_then(|response| match response.response {
+        Some(response_op::Response::ResponseRange(range)) => range.kvs.into_iter().next(),
+        _ => None,
+    });
+    Ok(match found {
+        None if pending.barred => Settled::Not,
+        None => Settled::Lost,
+        Some(kv) => match mark(&kv.value) {
+            Some(mark) if mark.number == slot.number => {
+                let revision = kv.mod_revision;
+                let slot = Slot { revision, ..slot.clone() };
+                Settled::Ran { slot, revision, succeeded: mark.succeeded }
+            }
+            _ => Settled::Lost,
+        },
+    })
+}
+
+/// What a slot says.
+struct Mark {
+    number: u64,
+    succeeded: bool,
+    at: u64,
+}
+
+fn mark(value: &[u8]) -> Option<Mark> {
+    let text = std::str::from_utf8(value).ok()?;
+    let mut words = text.split(' ');
+    let (number, branch, at) = (words.next()?, words.next()?, words.next()?);
+    Some(Mark { number: number.parse().ok()?, succeeded: branch == "then", at: at.parse().ok()? })
+}
+
+fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
