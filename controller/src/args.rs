@@ -5,6 +5,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use clap::{Parser, Subcommand};
 use proto_rpc::{Listen, telemetry::LogFormat};
 
+use crate::store_args::{Kind, StoreArgs};
+
 /// The brain of a Railyard cluster: API, scheduler, state.
 #[derive(Debug, Parser)]
 #[command(name = "rail-controller", version, about, propagate_version = true)]
@@ -21,6 +23,8 @@ pub enum Command {
     Run(Run),
     /// Makes the cluster's certificate authority and its first administrator; works once.
     Init(Init),
+    /// Looks after the cluster's store while no controller runs on it: backup, restore, migrate, verify.
+    Store(StoreCommand),
 }
 
 /// Where the cluster's state is.
@@ -55,6 +59,72 @@ pub struct Init {
     pub logs: Logs,
 }
 
+/// `store`.
+#[derive(Debug, clap::Args)]
+pub struct StoreCommand {
+    /// What to do with it.
+    #[command(subcommand)]
+    pub action: StoreAction,
+}
+
+/// What to do with the store.
+#[derive(Debug, Subcommand)]
+pub enum StoreAction {
+    /// Writes all of it, as of one revision, to one file with checksums. In etcd also while a controller runs.
+    Backup {
+        /// Which.
+        #[command(flatten)]
+        which: Which,
+        /// The file; it must not be there. It holds secrets.
+        #[arg(long)]
+        out: PathBuf,
+    },
+    /// Fills a store from a backup; a store that is there is refused.
+    Restore {
+        /// Which.
+        #[command(flatten)]
+        which: Which,
+        /// The backup.
+        #[arg(long)]
+        from: PathBuf,
+        /// Replace the store that is there. An embedded one is kept beside it; what etcd has under the prefix is deleted.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Copies the store from the data folder to etcd, or from etcd to the data folder, and compares.
+    Migrate {
+        /// The data folder and etcd.
+        #[command(flatten)]
+        which: Which,
+        /// Where to.
+        #[arg(long, value_enum)]
+        to: Kind,
+        /// Replace the store that is there.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Reads and decodes everything, as a starting controller would, and lists what is wrong.
+    Verify {
+        /// Which.
+        #[command(flatten)]
+        which: Which,
+        /// A backup instead of the store.
+        #[arg(long)]
+        file: Option<PathBuf>,
+    },
+}
+
+/// The store that is meant.
+#[derive(Debug, clap::Args)]
+pub struct Which {
+    /// Folder of the controller's state; not needed for etcd alone.
+    #[arg(long, env = "RAIL_CONTROLLER_DATA_DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Its store.
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
 /// How logs are written.
 #[derive(Debug, clap::Args)]
 pub struct Logs {
@@ -72,6 +142,9 @@ pub struct Run {
     /// The cluster.
     #[command(flatten)]
     pub cluster: Cluster,
+    /// Its store.
+    #[command(flatten)]
+    pub store: StoreArgs,
     /// Where to serve: IP:port (port 0 takes a free one), https://IP:port, or unix:/path. May be repeated.
     #[arg(long, env = "RAIL_CONTROLLER_LISTEN", value_delimiter = ',', default_value = "127.0.0.1:7443",
           value_parser = listen)]
@@ -108,7 +181,7 @@ pub struct Run {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wait(pub Option<Duration>);
 
-fn duration_or_never(text: &str) -> Result<Wait, String> {
+pub(crate) fn duration_or_never(text: &str) -> Result<Wait, String> {
     if text == "never" { Ok(Wait(None)) } else { duration(text).map(|time| Wait(Some(time))) }
 }
 
@@ -126,7 +199,7 @@ fn log_format(text: &str) -> Result<LogFormat, String> {
     text.parse::<LogFormat>().map_err(|error| error.to_string())
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("'{text}' is not a duration; write for example 500ms, 10s or 2m");
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

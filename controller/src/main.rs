@@ -1,10 +1,12 @@
-//! rail-controller: wiring only. `run` serves a cluster, `init` makes its first administrator.
+//! rail-controller: wiring only. `run` serves a cluster, `init` makes its first administrator, `store` looks after its store.
 
 mod args;
 mod certificates;
 mod init;
+mod keep;
 mod ready;
 mod run;
+mod store_args;
 
 use std::process::ExitCode;
 
@@ -17,6 +19,7 @@ fn main() -> ExitCode {
     let result = match &args.command {
         Command::Run(run) => run::run(run),
         Command::Init(init) => init::init(init),
+        Command::Store(store) => keep::run(&store.action),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

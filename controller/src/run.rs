@@ -7,7 +7,7 @@ use std::{
 
 use controller_api::{Api, Context};
 use controller_reconciler::{Ended, Handle, LoopMetrics, Options};
-use controller_store::{EmbeddedOptions, EmbeddedStore, Limits as StoreLimits, Store};
+use controller_store::Lock;
 use proto_rpc::{
     Listen, Metrics,
     server::{Limits, Server, ServerMetrics, ServerTls},
@@ -38,18 +38,6 @@ pub enum RunError {
     /// A defect.
     #[error("the leader loop broke: {0}")]
     Broken(String),
-}
-
-/// Limits of the embedded store: transactions are as large as a batch of the loop, values as large as the placement of
-/// the largest gang. (A store in a network of its own keeps its own, smaller limits; the loop splits by them.)
-fn store_limits() -> StoreLimits {
-    StoreLimits {
-        value_bytes: 16 << 20,
-        txn_bytes: 64 << 20,
-        txn_ops: 65_536,
-        total_bytes: 8 << 30,
-        ..StoreLimits::default()
-    }
 }
 
 /// Serves until SIGTERM or SIGINT.
@@ -128,10 +116,8 @@ async fn lead(
     metrics: &Metrics,
     stop: &Stop,
 ) -> Result<(Handle, JoinHandle<Ended>), Box<dyn std::error::Error>> {
-    let mut options = EmbeddedOptions::new(run.cluster.data_dir.join("store"));
-    options.limits = store_limits();
-    let store: Arc<dyn Store> =
-        Arc::new(tokio::task::spawn_blocking(|| EmbeddedStore::open(options)).await??);
+    let (store, lock) = run.store.open(&run.cluster.data_dir).await?;
+    stop.keep(lock);
     // Only now is it sure that no other process serves from this folder.
     ready::clear(&run.cluster.data_dir)?;
     let mut options = Options::new(holder(), stop.state.clone());
@@ -164,6 +150,14 @@ struct Stop {
     streams: CancellationToken,
     calls: CancellationToken,
     state: CancellationToken,
+    /// Held to the end of the process.
+    lock: std::sync::Mutex<Option<Lock>>,
+}
+
+impl Stop {
+    fn keep(&self, lock: Option<Lock>) {
+        *self.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = lock;
+    }
 }
 
 async fn asked_to_stop() -> std::io::Result<()> {

@@ -92,7 +92,8 @@ pub async fn load(
     build(config, epoch, now, stored)
 }
 
-fn sort_in(kv: &KeyValue, stored: &mut Stored) -> Result<(), StartError> {
+/// Decodes one stored key.
+pub(crate) fn sort_in(kv: &KeyValue, stored: &mut Stored) -> Result<(), StartError> {
     let revision = kv.mod_revision;
     let under = |prefix: &str| kv.key.starts_with(prefix.as_bytes());
     let is = |key: &str| kv.key == key.as_bytes();

@@ -6,6 +6,9 @@
     reason = "a test that cannot go on shall say where"
 )]
 
+mod etcd;
+mod keep;
+
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
@@ -45,10 +48,15 @@ struct Running {
 
 impl Running {
     fn start(dir: &Path) -> Self {
+        Self::start_with(dir, &[])
+    }
+
+    fn start_with(dir: &Path, more: &[&str]) -> Self {
         let log = fs::File::create(dir.join("log")).unwrap();
         let mut command = program();
         command.args(["run", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--log-format", "json"]);
         command.arg("--data-dir").arg(dir).arg("--listen").arg(format!("unix:{}", dir.join("s").display()));
+        command.args(more);
         let mut child = command.stdin(Stdio::null()).stderr(log).spawn().unwrap();
         let (path, begin) = (dir.join("controller.json"), Instant::now());
         loop {
@@ -198,14 +206,19 @@ fn options_that_cannot_be_are_named() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_submitted_job_outlives_kill_9_and_carries_the_trace_of_its_submit() {
+    let (_keep, dir) = folder();
+    a_submitted_job_outlives(&dir, &[]).await;
+}
+
+/// Submits a job, kills the controller, starts it again, and finds the job as it was.
+async fn a_submitted_job_outlives(dir: &Path, store: &[&str]) {
     use proto_wire::v1::{
         enroll_service_client::EnrollServiceClient, job_service_client::JobServiceClient,
         node_service_client::NodeServiceClient,
     };
-    let (_keep, dir) = folder();
-    assert!(init(&dir, &[]).status.success());
-    let running = Running::start(&dir);
-    let client = running.client(&dir, 0);
+    assert!(init(dir, &[]).status.success());
+    let running = Running::start_with(dir, store);
+    let client = running.client(dir, 0);
     let ask = v1::CreateJoinTokenRequest { node: "n0".into(), lifetime: None };
     let token =
         NodeServiceClient::new(client.clone()).create_join_token(ask).await.unwrap().into_inner().token;
@@ -232,8 +245,8 @@ async fn a_submitted_job_outlives_kill_9_and_carries_the_trace_of_its_submit() {
     assert!(carried.contains(trace) && carried != parent, "a child of the caller's span: {carried:?}");
     drop(running);
 
-    let running = Running::start(&dir);
-    let mut jobs = JobServiceClient::new(running.client(&dir, 0));
+    let running = Running::start_with(dir, store);
+    let mut jobs = JobServiceClient::new(running.client(dir, 0));
     let found = jobs.get_job(v1::GetJobRequest { name, tenant: String::new() }).await.unwrap().into_inner();
     assert_eq!(found, made);
 }

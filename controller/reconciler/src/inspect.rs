@@ -1,0 +1,92 @@
+//! Looking through a store without leading it: every value decoded, every key known, the whole sound. For `verify`.
+
+use std::collections::BTreeMap;
+
+use controller_core::{Config, Stored};
+use controller_store::{RangeRequest, Store, StoreError};
+use proto_model::Timestamp;
+
+use crate::{keys, leader};
+
+/// Faults that are listed one by one; more are only counted.
+const LISTED: usize = 100;
+/// What keys are, by their prefix.
+const KINDS: [(&str, &str); 13] = [
+    (keys::JOBS, "jobs"),
+    (keys::ATTEMPTS, "attempts"),
+    (keys::NODES, "nodes"),
+    (keys::TENANTS, "tenants"),
+    (keys::QUEUES, "queues"),
+    (keys::RESERVATIONS, "reservations"),
+    (keys::REQUESTS, "request ids"),
+    (keys::JOIN_TOKENS, "join tokens"),
+    (keys::USER_TOKENS, "API tokens"),
+    (keys::FABRIC, "fabric"),
+    (keys::DRAINS, "drains"),
+    (keys::DECISIONS, "decisions"),
+    (keys::BOOTSTRAP, "bootstrap"),
+];
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Inspection {
+    /// The revision that was looked at.
+    pub revision: u64,
+    /// How many keys there are of each kind.
+    pub counts: BTreeMap<&'static str, u64>,
+    /// What is wrong, in words that name the key.
+    pub faults: Vec<String>,
+    /// How much else is wrong.
+    pub more_faults: u64,
+}
+
+impl Inspection {
+    /// Whether a controller would start on it.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    fn fault(&mut self, what: String) {
+        if self.faults.len() < LISTED { self.faults.push(what) } else { self.more_faults += 1 }
+    }
+}
+
+/// Whether a key says who leads or whether writes are taken: of no use in another store.
+#[must_use]
+pub fn is_of_the_process(key: &[u8]) -> bool {
+    key == keys::LEADER.as_bytes() || key == keys::PROBE.as_bytes()
+}
+
+/// Reads and decodes everything, as a controller would that starts.
+///
+/// # Errors
+/// The store cannot be read; what is wrong with its content is in the answer.
+pub async fn inspect(store: &dyn Store, now: Timestamp) -> Result<Inspection, StoreError> {
+    let (mut found, mut stored) = (Inspection::default(), Stored::default());
+    let mut request = RangeRequest::default();
+    loop {
+        let page = store.range(request.clone()).await?;
+        for kv in &page.items {
+            let kind = KINDS.iter().find(|(prefix, _)| kv.key.starts_with(prefix.as_bytes()));
+            if let Some((_, kind)) = kind {
+                *found.counts.entry(kind).or_default() += 1;
+            }
+            if let Err(error) = leader::sort_in(kv, &mut stored) {
+                found.fault(error.to_string());
+            }
+        }
+        found.revision = page.revision;
+        if !page.more {
+            break;
+        }
+        request.revision = Some(page.revision);
+        request.after = page.items.last().map(|kv| kv.key.clone());
+    }
+    if found.is_sound()
+        && let Err(error) = leader::build(&Config::default(), found.revision + 1, now, stored)
+    {
+        found.fault(error.to_string());
+    }
+    Ok(found)
+}
