@@ -9,14 +9,14 @@ use node_agent_core::{self as core, Action, Key, Record, Recovered, Report};
 use proto_model::{Gpu, Inventory, Nic, NodeName};
 
 use crate::{
-    config::Bug,
     network::{Connection, ToController},
+    plant::Bug,
     process::Supervised,
     world::{Event, World},
 };
 
 /// How often an agent speaks.
-const HEARTBEAT_MS: u64 = 5000;
+const HEARTBEAT_MS: u64 = 30_000;
 
 /// A server.
 pub struct Node {
@@ -50,6 +50,10 @@ pub struct Node {
     pub spawned: BTreeSet<Key>,
     /// It has a certificate that the controller takes.
     pub joined: bool,
+    /// Nothing can be written to its disk until this time.
+    pub disk_full_until: u64,
+    /// The highest epoch that it has ever obeyed.
+    pub obeyed: u64,
 }
 
 impl Node {
@@ -72,6 +76,8 @@ impl Node {
             supervised: BTreeMap::new(),
             spawned: BTreeSet::new(),
             joined: true,
+            disk_full_until: 0,
+            obeyed: 0,
         }
     }
 
@@ -109,6 +115,7 @@ impl Node {
 impl World {
     /// An agent's process starts and reads its disk.
     pub fn agent_start(&mut self, node: usize) {
+        let bug = self.config.bug;
         let server = &mut self.nodes[node];
         if !server.powered || server.agent.is_some() {
             return;
@@ -122,7 +129,8 @@ impl World {
                 if let Some(supervised) = supervised {
                     record.seen.merge(supervised.durable.clone());
                 }
-                Recovered { record, alive: supervised.is_some_and(|s| s.alive), ran: supervised.is_some() }
+                let alive = supervised.is_some_and(|s| s.alive) && bug != Some(Bug::ReapLiving);
+                Recovered { record, alive, ran: supervised.is_some() && bug != Some(Bug::StartAgain) }
             })
             .collect();
         let reports: Vec<(Key, Report)> = server
@@ -177,8 +185,7 @@ impl World {
         let mut controller = self.leader();
         if self.rng.chance(200) {
             // A replaced controller that does not know it yet still answers.
-            let older = self.controllers.iter().rposition(|old| old.state.is_some());
-            controller = self.controllers.iter().position(|old| old.state.is_some()).or(older);
+            controller = self.controllers.iter().position(|old| old.state.is_some());
         }
         let away = self.now < self.nodes[node].cut_until || !self.nodes[node].joined;
         let Some(controller) = controller.filter(|_| !away) else {
@@ -212,25 +219,63 @@ impl World {
     /// Something happens to an agent: its core decides, the shell does it, and may die at any point of that.
     pub fn agent_event(&mut self, node: usize, event: core::Event) {
         let now = self.time();
+        let full = self.now < self.nodes[node].disk_full_until;
         let Some(agent) = &mut self.nodes[node].agent else { return };
+        let raises = matches!(&event, core::Event::Command { epoch, .. } if *epoch > agent.epoch());
+        let before = (full && raises).then(|| agent.clone());
         let actions = core::step(agent, event, now);
-        for action in actions {
-            if !self.calm && self.rng.below(4000) == 0 {
+        if let (Some(before), Some(Action::PersistEpoch(_))) = (before, actions.first()) {
+            // An epoch that cannot be kept cannot be obeyed.
+            self.nodes[node].agent = Some(before);
+            if let Some(connection) = self.nodes[node].connection {
+                self.cut(connection);
+            }
+            return;
+        }
+        let mut actions = actions.into_iter();
+        while let Some(action) = actions.next() {
+            if self.config.noise && !self.calm && self.rng.below(2000) == 0 {
                 let restart = self.rng.range(100..8000);
                 self.agent_dies(node, Some(restart));
             }
             if self.nodes[node].agent.is_none() {
                 return;
             }
+            if full && matches!(action, Action::PersistRecord(_)) {
+                return self.cannot_persist(node, actions);
+            }
             self.agent_acts(node, action);
+        }
+    }
+
+    /// What would have been started fails; what stops still stops.
+    fn cannot_persist(&mut self, node: usize, rest: impl Iterator<Item = Action>) {
+        self.tell(|| format!("n{node}: a record cannot be kept"));
+        for action in rest {
+            match action {
+                Action::SpawnSupervisor(assignment) => {
+                    let report = Report::SpawnFailed { message: "no space left".to_owned() };
+                    self.after(1, Event::FromSupervisor(node, Key::of(&assignment), Box::new(report)));
+                }
+                Action::TellSupervisor { order: core::Order::Stop { .. }, .. } | Action::Reap(_) => {
+                    self.agent_acts(node, action);
+                }
+                _ => {}
+            }
         }
     }
 
     fn agent_acts(&mut self, node: usize, action: Action) {
         match action {
-            Action::PersistEpoch(epoch) => self.nodes[node].epoch = epoch,
+            Action::PersistEpoch(epoch) => {
+                if !self.bug(Bug::ForgetEpoch) {
+                    self.nodes[node].epoch = epoch;
+                }
+            }
             Action::PersistRecord(record) => {
-                if self.config.bug != Some(Bug::ForgetRecords) {
+                if self.bug(Bug::PersistLate) {
+                    self.after(400, Event::PersistLate(node, self.nodes[node].life, record));
+                } else if !self.bug(Bug::ForgetRecords) {
                     self.nodes[node].records.insert(record.key, *record);
                 }
             }
@@ -238,12 +283,23 @@ impl World {
             Action::TellSupervisor { key, order } => {
                 if matches!(order, core::Order::Stop { .. }) {
                     self.check_stop(node, key);
+                    if self.bug(Bug::EndedWhenTold) {
+                        let snapshot =
+                            core::Snapshot { state: proto_model::Observed::Ended, ..Default::default() };
+                        self.after(2, Event::FromSupervisor(node, key, Box::new(Report::State(snapshot))));
+                    }
                 }
                 let wait = self.rng.range(1..8);
                 self.after(wait, Event::Supervisor(node, key, core::supervisor::Event::Order(order)));
             }
-            Action::Reap(key) => self.reap(node, key),
+            Action::Reap(key) => {
+                if self.nodes[node].supervised.get(&key).is_some_and(|supervised| supervised.alive) {
+                    self.violated(format!("n{node} reaps {key}, whose supervisor lives"));
+                }
+                self.reap(node, key);
+            }
             Action::Send(message) => self.agent_says(node, message),
+            Action::RemoveRecord(_) if self.bug(Bug::KeepRecords) => {}
             Action::RemoveRecord(key) => {
                 let server = &mut self.nodes[node];
                 server.records.remove(&key);
@@ -251,6 +307,13 @@ impl World {
                     self.violated(format!("n{node} forgets {key} while its processes live"));
                 }
             }
+        }
+    }
+
+    /// A planted bug: a record is persisted long after what it is of has begun.
+    pub fn persist_late(&mut self, node: usize, life: u64, record: Record) {
+        if self.lives(node, life) && !self.nodes[node].spawned.is_empty() {
+            self.nodes[node].records.insert(record.key, record);
         }
     }
 }

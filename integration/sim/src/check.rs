@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use controller_core::{Key, State, Transition, Write};
+use controller_core::{CoreError, Event as Core, Key, Push, Reply, State, ToNode, Transition, Write};
 use node_agent_core::Key as Try;
-use proto_model::{Job, JobId, JobUid, NodeName, Observed, Phase, Replace, TenantName};
+use proto_model::{Job, JobId, JobUid, NodeName, Observed, Phase, Replace, TenantName, Wish};
 
-use crate::world::World;
+use crate::{client::Want, etcd::Body, world::World};
 
 /// What was seen so far.
 #[derive(Debug, Default)]
@@ -23,18 +23,19 @@ pub struct Checks {
     given_up: BTreeSet<(Try, NodeName)>,
     /// GPUs that tenants hold.
     used: BTreeMap<TenantName, u64>,
-    /// GPUs that they may hold.
-    pub quotas: BTreeMap<TenantName, u64>,
+    /// GPUs that they may hold, when nobody has lowered that.
+    pub quotas: BTreeMap<TenantName, u32>,
+    /// Tries that were stored at any time, and jobs of which a try has ended.
+    tries: BTreeSet<(JobUid, u32)>,
+    ended: BTreeSet<JobUid>,
     /// Names of jobs by identity.
     ids: BTreeMap<JobUid, JobId>,
-    /// Epoch of the last write.
-    epoch: u64,
     /// When the faults ended.
     pub calm_since: u64,
 }
 
 /// Nothing fails by itself any more so many milliseconds after the last fault: deadlines that it missed have passed.
-const AFTERMATH_MS: u64 = 90_000;
+const AFTERMATH_MS: u64 = 120_000;
 /// Causes that only a fault can bring.
 const FAULTS: [&str; 8] = [
     "PrepareTimeout",
@@ -75,40 +76,43 @@ fn holdings(job: &Job) -> impl Iterator<Item = (NodeName, bool, u32)> {
 }
 
 impl World {
-    /// A transaction was done: compares what was with what is.
-    pub fn check_commit(
-        &mut self,
-        epoch: u64,
-        before: &BTreeMap<Key, Write>,
-        writes: &BTreeMap<Key, Write>,
-        transitions: &[Transition],
-    ) {
-        if epoch < self.checks.epoch {
-            self.violated(format!(
-                "a controller of epoch {epoch} wrote after one of epoch {}",
-                self.checks.epoch
-            ));
+    /// A transaction was done: compares what was with what is. `replaced` are the jobs that were there before, by the place
+    /// of their write in the transaction.
+    pub fn check_commit(&mut self, body: &Body, replaced: &[(usize, Option<Write>)]) {
+        if !self.etcd.leads(body.epoch) {
+            let now = self.etcd.leader.map_or(0, |leader| leader.created);
+            self.violated(format!("epoch {} wrote while the leader key is of epoch {now}", body.epoch));
         }
-        self.checks.epoch = epoch;
-        let changed: Vec<(&Key, Option<&Job>, Option<&Job>)> = writes
-            .iter()
-            .filter(|(key, _)| matches!(key, Key::Job(_)))
-            .map(|(key, write)| (key, job(before.get(key)), job(Some(write))))
-            .collect();
-        for (_, old, _) in &changed {
-            if let Some(old) = old {
+        for (_, write) in &body.writes {
+            match write {
+                Write::PutAttempt(attempt) => drop(self.checks.tries.insert((attempt.uid, attempt.attempt))),
+                Write::DeleteAttempt(uid) => drop(self.checks.ended.insert(*uid)),
+                _ => {}
+            }
+        }
+        for (_, old) in replaced {
+            if let Some(old) = job(old.as_ref()) {
                 self.give_back(old);
             }
         }
-        for (key, old, new) in changed {
+        for (at, old) in replaced {
+            let ((key, write), old) = (&body.writes[*at], job(old.as_ref()));
             let Key::Job(id) = key else { continue };
-            match new {
+            match job(Some(write)) {
                 Some(new) => {
-                    self.check_job(old, new, transitions);
+                    self.check_job(old, new, &body.transitions);
                     self.check_calm(old, new);
-                    self.take(new);
+                    let held = old.is_some_and(|old| {
+                        old.uid == new.uid
+                            && old.status.phase.holds()
+                            && old.status.attempt == new.status.attempt
+                    });
+                    // What was placed before the quota was lowered in the same transaction was placed rightly.
+                    let tenant = Key::Tenant(new.id.tenant.clone());
+                    let lowered = body.writes.iter().any(|(key, _)| *key == tenant);
+                    self.take(new, !held && !lowered);
                 }
-                None => self.check_deleted(id, old, transitions),
+                None => self.check_deleted(id, old, &body.transitions),
             }
         }
     }
@@ -125,7 +129,7 @@ impl World {
         }
     }
 
-    fn take(&mut self, new: &Job) {
+    fn take(&mut self, new: &Job, fresh: bool) {
         for held in holdings(new) {
             if !held.1 {
                 *self.checks.used.entry(new.id.tenant.clone()).or_default() += 1;
@@ -137,8 +141,8 @@ impl World {
             }
         }
         let used = self.checks.used.get(&new.id.tenant).copied().unwrap_or(0);
-        let quota = self.checks.quotas.get(&new.id.tenant).copied().unwrap_or(0);
-        if used > quota {
+        let quota = self.stored_quota(&new.id.tenant);
+        if fresh && new.status.phase.holds() && used > quota {
             self.violated(format!("tenant {} holds {used} of {quota} GPUs", new.id.tenant));
         }
         let status = &new.status;
@@ -148,7 +152,7 @@ impl World {
             if placed > gang.nodes as usize || placed < gang.min_nodes as usize {
                 self.violated(format!("job {} holds {placed} nodes of a gang of {gang:?}", new.id));
             }
-            if !self.store.has_attempt(new.uid) {
+            if self.etcd.attempt(new.uid).is_none() {
                 self.violated(format!("job {} is placed without a record of its try", new.id));
             }
         }
@@ -258,8 +262,18 @@ impl World {
         }
     }
 
-    /// A new controller has loaded the store.
-    pub fn check_loaded(&mut self, state: &State) {
+    fn stored_quota(&self, tenant: &TenantName) -> u64 {
+        match self.etcd.rows.get(&Key::Tenant(tenant.clone())) {
+            Some((Write::PutTenant(tenant), _)) => u64::from(tenant.quota.gpus),
+            _ => 0,
+        }
+    }
+
+    /// A new leader has read the store. One that was replaced already may not know everything.
+    pub fn check_loaded(&mut self, controller: usize, state: &State) {
+        if !self.etcd.leads(self.controllers[controller].epoch) {
+            return;
+        }
         let lost: Vec<JobId> = self
             .checks
             .acked
@@ -283,10 +297,74 @@ impl World {
         if self.checks.acked.insert(id.clone(), uid).is_none() {
             self.report.acknowledged += 1;
         }
-        let stored = self.store.job(&id).is_some_and(|job| job.uid == uid);
+        let stored = self.etcd.job(&id).is_some_and(|job| job.uid == uid);
         if !stored && !self.checks.deleting.contains(&id) {
             self.violated(format!("job {id} was acknowledged and is not stored"));
         }
+    }
+
+    /// A controller answers: what it says must be stored.
+    pub fn check_answer(
+        &mut self,
+        controller: usize,
+        client: usize,
+        want: &Want,
+        reply: &Result<Reply, CoreError>,
+    ) {
+        let id = self.clients[client].id.clone();
+        let job = self.etcd.job(&id);
+        let wrong = match (want, reply) {
+            (Want::Submit(_), Ok(Reply::Job { job: told, .. })) => {
+                job.is_none_or(|job| job.uid != told.uid) && !self.checks.deleting.contains(&id)
+            }
+            (Want::Cancel, Ok(_)) => job.is_some_and(|job| {
+                let ending = self.etcd.attempt(job.uid).is_some_and(|attempt| attempt.ending.is_some());
+                !job.status.phase.is_terminal() && !ending
+            }),
+            (Want::Delete, Ok(_)) => job.is_some(),
+            (Want::Admin(event), Ok(_)) => match &**event {
+                Core::ApplyTenant { name, quota, .. } => self.stored_quota(name) != u64::from(quota.gpus),
+                Core::DrainRail { .. } => !self.etcd.rows.keys().any(|key| matches!(key, Key::Drain(_))),
+                _ => false,
+            },
+            _ => false,
+        };
+        // What one that was replaced meanwhile has said truly may be otherwise by now.
+        if wrong && self.etcd.leads(self.controllers[controller].epoch) {
+            self.violated(format!("{} is acknowledged and not stored", want.words(&id)));
+        }
+    }
+
+    /// A controller that leads tells an agent something: it must be stored.
+    pub fn check_push(&mut self, push: &Push) {
+        let one;
+        let all = match &push.message {
+            ToNode::Assignment(assignment) => {
+                one = [(**assignment).clone()];
+                &one[..]
+            }
+            ToNode::Welcome { assignments, .. } => assignments,
+            _ => return,
+        };
+        for assignment in all {
+            let starts = !matches!(assignment.wish, Wish::Stopped { .. });
+            // What begins and ends in one transaction is told in order: to start, then to forget.
+            let key = (assignment.uid, assignment.attempt);
+            let known = self.checks.tries.contains(&key) || self.checks.ended.contains(&key.0);
+            if starts && !known {
+                let (node, uid, attempt) = (&push.node, assignment.uid, assignment.attempt);
+                self.violated(format!("{node} is told to start {uid}.{attempt}, which was never stored"));
+            }
+        }
+    }
+
+    /// An agent obeys a command of an epoch.
+    pub fn check_obeyed(&mut self, node: usize, epoch: u64) {
+        let obeyed = self.nodes[node].obeyed;
+        if epoch < obeyed {
+            self.violated(format!("n{node} obeys epoch {epoch} after epoch {obeyed}"));
+        }
+        self.nodes[node].obeyed = obeyed.max(epoch);
     }
 
     /// A client was told that its job does not exist.
@@ -300,7 +378,7 @@ impl World {
     }
 
     fn stored_try(&self, key: Try) -> Option<&Job> {
-        let job = self.store.job(self.checks.ids.get(&key.uid)?)?;
+        let job = self.etcd.job(self.checks.ids.get(&key.uid)?)?;
         (job.uid == key.uid && job.status.attempt == key.attempt && job.status.phase.holds()).then_some(job)
     }
 
@@ -331,9 +409,13 @@ impl World {
         }
     }
 
+    fn is_ending(&self, key: Try) -> bool {
+        self.etcd.attempt(key.uid).is_some_and(|attempt| attempt.ending.is_some())
+    }
+
     /// An agent ends a try: the controller must have decided that.
     pub fn check_stop(&mut self, node: usize, key: Try) {
-        if self.stored_try(key).is_some() && !self.store.is_ending(key.uid) {
+        if self.stored_try(key).is_some() && !self.is_ending(key) {
             self.violated(format!("n{node} ends {key}, which should run"));
         }
     }

@@ -25,12 +25,27 @@ const PATIENCE_MS: u64 = 3000;
 pub enum Want {
     /// Its job submitted.
     Submit(Box<Submit>),
+    /// Another job submitted by the same request id; that must be refused.
+    Reuse(Box<Submit>),
     /// Its job cancelled.
     Cancel,
     /// Its job removed.
     Delete,
     /// What an administrator asks for.
     Admin(Box<Core>),
+}
+
+impl Want {
+    /// What is wanted, in words.
+    #[must_use]
+    pub fn words(&self, id: &JobId) -> String {
+        match self {
+            Self::Submit(_) | Self::Reuse(_) => format!("submit of {id}"),
+            Self::Cancel => format!("cancel of {id}"),
+            Self::Delete => format!("deletion of {id}"),
+            Self::Admin(event) => format!("{event:?}"),
+        }
+    }
 }
 
 /// A client.
@@ -88,10 +103,11 @@ impl World {
         sizes: (u64, u32, u32),
     ) -> Client {
         let (nodes, gpus, rails) = sizes;
-        let now = self.now;
+        let (now, skewed) = (self.now, self.skewed);
         let rng = &mut self.rng;
         let small = |value: u64| u32::try_from(value).unwrap_or(0);
-        let run_ms = rng.range(200..8000);
+        let long = rng.chance(400);
+        let run_ms = if long { rng.range(8000..60_000) } else { rng.range(200..8000) };
         let wanted = 1 + small(rng.range(0..nodes));
         let gpus_per_node = small(rng.range(0..u64::from(gpus) + 1));
         let mut gang = Gang::new(wanted, gpus_per_node, 1 + small(rng.range(0..2)));
@@ -128,11 +144,11 @@ impl World {
             placement: PlacementRequest { spares, exclusive: rng.chance(100), ..PlacementRequest::default() },
             // Perhaps on one that there is not (yet): then it is refused.
             after: if rng.chance(200) { after(rng.range(0..at + 1), rng.below(4)) } else { Vec::new() },
-            begin: rng.chance(100).then(|| Timestamp(now + rng.range(0..30_000))),
+            // A time of the day means little to clocks that are an hour off.
+            begin: (rng.chance(100) && !skewed).then(|| Timestamp(now + rng.range(0..300_000))),
             ..JobSpec::new(gang, work)
         };
-        let mut wants = VecDeque::new();
-        wants.push_back(Want::Submit(Box::new(Submit {
+        let submit = Submit {
             tenant: tenant.clone(),
             name: Naming::Name(name.clone()),
             labels: BTreeMap::new(),
@@ -140,7 +156,15 @@ impl World {
             request: RequestId::new(&format!("request-{at}")),
             digest: [u8::try_from(at % 251).unwrap_or(0); 32],
             trace_parent: String::new(),
-        })));
+        };
+        let mut wants = VecDeque::from([Want::Submit(Box::new(submit.clone()))]);
+        // Later, and perhaps to another controller, the same again: the same answer.
+        if rng.chance(300) {
+            wants.push_back(Want::Submit(Box::new(submit.clone())));
+        }
+        if rng.chance(150) {
+            wants.push_back(Want::Reuse(Box::new(Submit { digest: [252; 32], ..submit })));
+        }
         if rng.chance(250) {
             wants.push_back(Want::Cancel);
         }
@@ -168,7 +192,7 @@ impl World {
         let Some(want) = this.wants.front().cloned() else { return };
         this.waiting = Some(number);
         let event = match &want {
-            Want::Submit(submit) => Core::Submit(submit.clone()),
+            Want::Submit(submit) | Want::Reuse(submit) => Core::Submit(submit.clone()),
             Want::Cancel => Core::Cancel { indices: Vec::new(), id: this.id.clone(), grace: None },
             Want::Delete => Core::DeleteJob { indices: Vec::new(), id: this.id.clone() },
             Want::Admin(event) => (**event).clone(),
@@ -177,7 +201,7 @@ impl World {
             self.checks.deleting.insert(self.clients[client].id.clone());
         }
         self.requests.insert(number, Request { want, event });
-        let copies = if !self.calm && self.rng.chance(50) { self.rng.range(0..3) } else { 1 };
+        let copies = if self.stormy() && self.rng.chance(300) { self.rng.range(0..3) } else { 1 };
         for _ in 0..copies {
             let wait = self.latency();
             self.after(wait, Event::Request(client, number));
@@ -193,6 +217,10 @@ impl World {
         }
         let Some(request) = self.requests.get(&number) else { return };
         let event = request.event.clone();
+        if matches!(request.want, Want::Admin(_)) && self.clients[client].waiting != Some(number) {
+            // A late copy: the administrator has gone on, and the transport drops what nobody waits for.
+            return;
+        }
         if let Core::DeleteNode { name, .. } = &event
             && self.nodes.iter().any(|server| server.name == *name && server.joined)
         {
@@ -204,13 +232,19 @@ impl World {
         }
     }
 
-    /// A controller answers; now and then the answer is lost.
-    pub fn send_answer(&mut self, client: usize, number: u64, answer: Answer) {
-        if !self.calm && self.rng.chance(30) {
+    /// A controller answers; the answer may be lost.
+    pub fn send_answer(&mut self, controller: usize, client: usize, number: u64, answer: Answer) {
+        if let Answer::Done(reply) = &answer
+            && let Some(request) = self.requests.get(&number)
+        {
+            let want = request.want.clone();
+            self.check_answer(controller, client, &want, reply);
+        }
+        if self.stormy() && self.rng.chance(200) {
             return;
         }
         let wait = self.latency();
-        self.after(wait, Event::Answer(client, number, answer));
+        self.after(wait, Event::Answer(client, number, Box::new(answer)));
     }
 
     /// An answer reaches a client.
@@ -225,6 +259,7 @@ impl World {
                 true
             }
             (Want::Submit(_), Err(error)) => self.submit_refused(client, &error),
+            (Want::Reuse(_), reply) => self.reused(client, &reply),
             (Want::Cancel, Err(CoreError::JobNotFound { .. })) => {
                 self.check_gone(client);
                 true
@@ -274,6 +309,18 @@ impl World {
                 true
             }
         }
+    }
+
+    /// A request id was used for another body. True: it is never asked again.
+    fn reused(&mut self, client: usize, reply: &Result<Reply, CoreError>) -> bool {
+        let known = self.clients[client].uid.is_some();
+        if known && !matches!(reply, Err(CoreError::RequestIdReused { .. })) {
+            let id = self.clients[client].id.clone();
+            self.violated(format!(
+                "another body with the request id of {id} is not refused as that: {reply:?}"
+            ));
+        }
+        true
     }
 
     fn administered(&mut self, event: &Core, reply: &Result<Reply, CoreError>) {

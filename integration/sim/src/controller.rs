@@ -2,17 +2,20 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    sync::Arc,
     time::Duration,
 };
 
 use controller_core::{
-    Config as CoreConfig, CoreError, Event as Core, Key, Output, State, ToNode, Write, step,
+    Config as CoreConfig, CoreError, Event as Core, Key, Output, State, ToNode, Write, lead::Candidate,
+    mirror::Mirror, step,
 };
 
 use crate::{
+    calls::{Call, Cut, Outcome},
     client::Answer,
-    config::Bug,
-    store::Refused,
+    etcd::Body,
+    plant::Bug,
     world::{Event, World},
 };
 
@@ -39,17 +42,54 @@ pub struct Inbound {
     pub from: From,
 }
 
-struct Batch {
-    steps: Vec<(Inbound, Output)>,
-    writes: BTreeMap<Key, Write>,
+/// A step that waits for its transaction.
+pub(crate) struct Stepped {
+    /// What agents said is said again if it cannot be stored.
+    again: Option<Core>,
+    pub(crate) from: From,
+    pub(crate) out: Output,
 }
 
-/// A controller's process.
+struct Batch {
+    number: u64,
+    steps: Vec<Stepped>,
+    body: Arc<Body>,
+}
+
+/// One life of a controller's process.
 pub struct Controller {
-    /// Its epoch.
+    /// Its place among the processes.
+    pub slot: usize,
+    /// Its process lives.
+    pub alive: bool,
+    /// Its epoch, once it has led.
     pub epoch: u64,
-    /// Its memory; gone when it has crashed.
-    pub state: Option<State>,
+    /// Its memory while it leads.
+    pub state: Option<Box<State>>,
+    /// Whom it believes to lead.
+    pub candidate: Candidate,
+    /// The leader that it follows.
+    pub follows: u64,
+    /// The candidate's question under way.
+    pub asked: Option<u64>,
+    /// It has the leader key, and waits until its copy is complete.
+    pub won: Option<u64>,
+    /// What it knows of the store while it does not lead.
+    pub mirror: Mirror<Key, Write>,
+    /// Its watch, and what that has delivered.
+    pub watch: Option<u64>,
+    /// The watch has something to deliver.
+    pub watch_due: bool,
+    /// The list under way.
+    pub listing: Option<u64>,
+    /// Its watch lags until this time.
+    pub lag_until: u64,
+    /// It does not reach etcd until this time.
+    pub cut_until: u64,
+    /// In which direction.
+    pub cut: Cut,
+    /// Its clock: what it shows beyond the world's, less an hour; its pace in a thousandth; since when.
+    pub clock: (u64, u64, u64),
     inbox: VecDeque<Inbound>,
     scheduled: bool,
     busy: Option<Batch>,
@@ -59,22 +99,61 @@ pub struct Controller {
     pub frozen_until: u64,
     /// It could not write; it tries again then.
     pause_until: u64,
-    /// It crashes at its next transaction: before it, or after it and before anybody is told.
+    /// It crashes at its next transaction: before it is sent, or after it was done and before anybody is told.
     pub crash_at_commit: Option<bool>,
 }
 
 impl Controller {
+    /// A process that has just started.
+    #[must_use]
+    pub fn new(slot: usize, candidate: Candidate, clock: (u64, u64, u64)) -> Self {
+        Self {
+            slot,
+            alive: true,
+            epoch: 0,
+            state: None,
+            candidate,
+            follows: 0,
+            asked: None,
+            won: None,
+            mirror: Mirror::default(),
+            watch: None,
+            watch_due: false,
+            listing: None,
+            lag_until: 0,
+            cut_until: 0,
+            cut: Cut::default(),
+            clock,
+            inbox: VecDeque::new(),
+            scheduled: false,
+            busy: None,
+            tick_at: None,
+            ticking: false,
+            frozen_until: 0,
+            pause_until: 0,
+            crash_at_commit: None,
+        }
+    }
+
     /// Whether it has nothing to do.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.inbox.is_empty() && self.busy.is_none()
     }
+
+    /// The transaction under way.
+    #[must_use]
+    pub fn commits(&self) -> Option<u64> {
+        self.busy.as_ref().map(|batch| batch.number)
+    }
 }
 
-fn core_config() -> CoreConfig {
+/// How the core is configured here.
+#[must_use]
+pub fn core_config() -> CoreConfig {
     CoreConfig {
-        heartbeat_interval: Duration::from_secs(5),
-        heartbeat_limit: Duration::from_secs(15),
+        heartbeat_interval: Duration::from_secs(30),
+        heartbeat_limit: Duration::from_secs(75),
         prepare_timeout: Duration::from_secs(20),
         start_timeout: Duration::from_secs(20),
         // Small, so that passes are cut and continued.
@@ -88,61 +167,31 @@ fn core_config() -> CoreConfig {
 }
 
 impl World {
-    /// The present controller, if it lives.
-    #[must_use]
-    pub fn leader(&self) -> Option<usize> {
-        let last = self.controllers.len().checked_sub(1)?;
-        self.controllers[last].state.is_some().then_some(last)
-    }
-
-    /// A controller starts: the next epoch, everything from the store.
-    pub fn controller_start(&mut self) {
-        if self.leader().is_some() && !self.replacing {
-            return;
-        }
-        self.replacing = false;
-        self.store.epoch += 1;
-        let epoch = self.store.epoch;
-        let mut stored = self.store.load();
-        if self.config.bug == Some(Bug::LoseJobsOnLoad) {
-            stored.jobs.retain(|(job, _)| !job.status.phase.holds());
-            stored.attempts.clear();
-        }
-        self.tell(|| format!("controller starts with epoch {epoch}, {} jobs", stored.jobs.len()));
-        let state = match State::load(core_config(), epoch, self.time(), stored) {
-            Ok(state) => Some(state),
-            Err(error) => {
-                self.violated(format!("a new controller cannot start: {error}"));
-                None
-            }
-        };
-        if let Some(state) = &state {
-            self.check_loaded(state);
-        }
-        self.controllers.push(Controller {
-            epoch,
-            state,
-            inbox: VecDeque::new(),
-            scheduled: false,
-            busy: None,
-            tick_at: None,
-            ticking: false,
-            frozen_until: 0,
-            pause_until: 0,
-            crash_at_commit: None,
-        });
-        self.arm(self.controllers.len() - 1);
-    }
-
     /// A controller's process is gone, with all that was not in the store.
     pub fn controller_dies(&mut self, controller: usize, restart: Option<u64>) {
-        if self.controllers[controller].state.take().is_none() {
+        if !std::mem::take(&mut self.controllers[controller].alive) {
             return;
         }
         self.tell(|| format!("controller {controller} dies"));
-        let dead = &mut self.controllers[controller];
-        dead.inbox.clear();
-        dead.busy = None;
+        let epoch = self.controllers[controller].epoch;
+        self.stop_serving(controller);
+        self.raise_evidence(epoch, 400);
+        if let Some(wait) = restart {
+            self.after(wait, Event::ControllerStart(self.controllers[controller].slot));
+        }
+    }
+
+    /// A controller ends: another one leads. Its process is started again.
+    pub fn controller_ends(&mut self, controller: usize) {
+        let restart = self.rng.range(200..4000);
+        self.controller_dies(controller, Some(restart));
+    }
+
+    /// A controller leads no more: memory, inbox and streams are gone.
+    pub fn stop_serving(&mut self, controller: usize) {
+        let this = &mut self.controllers[controller];
+        (this.state, this.busy, this.ticking) = (None, None, false);
+        this.inbox.clear();
         let open: Vec<u64> = self
             .connections
             .iter()
@@ -150,14 +199,7 @@ impl World {
             .map(|(connection, _)| *connection)
             .collect();
         for connection in open {
-            if let Some(stream) = self.connections.get_mut(&connection) {
-                stream.controller_open = false;
-            }
-            let wait = self.rng.range(1..800);
-            self.after(wait, Event::Lost(connection, true));
-        }
-        if let Some(wait) = restart {
-            self.after(wait, Event::ControllerStart);
+            self.close(connection);
         }
     }
 
@@ -188,132 +230,108 @@ impl World {
         }
         let Some(mut state) = self.controllers[controller].state.take() else { return };
         let mut steps = Vec::new();
-        let mut writes = BTreeMap::new();
-        let now = self.time();
+        let mut writes = Vec::new();
+        let now = self.time_of(controller);
         while steps.len() < BATCH_MAX {
             let Some(mut inbound) = self.controllers[controller].inbox.pop_front() else { break };
             if inbound.from == From::Timer {
                 self.controllers[controller].ticking = false;
             }
-            if self.config.bug == Some(Bug::FreeOnUnknown) {
-                self.free_on_unknown(&mut state, &mut inbound);
-            }
+            self.spoil_inbound(&state, &mut inbound);
+            let told = self.config.story.then(|| inbound.clone());
+            let again = matches!(inbound.from, From::Agent(_)).then(|| inbound.event.clone());
             let rng = &mut self.rng;
-            let mut out = step(&mut state, inbound.event.clone(), now, &mut |buffer| rng.fill(buffer));
-            if self.config.bug == Some(Bug::ForgetRequests) {
-                out.writes.retain(|write| !matches!(write, Write::PutRequest(_)));
-            }
-            writes.extend(out.writes.iter().map(|write| (write.key(), write.clone())));
-            if self.config.story {
+            let mut out = step(&mut state, inbound.event, now, &mut |buffer| rng.fill(buffer));
+            if let Some(inbound) = told {
                 self.tell_step(controller, &inbound, &out);
             }
-            steps.push((inbound, out));
+            writes.append(&mut out.writes);
+            steps.push(Stepped { again, from: inbound.from, out });
         }
         self.controllers[controller].state = Some(state);
-        if self.config.bug == Some(Bug::ReplyBeforeCommit) {
-            for (inbound, out) in &mut steps {
-                self.answer(controller, inbound.from, out.reply.take());
-            }
+        self.spoil_steps(controller, &mut steps);
+        if !writes.is_empty() {
+            return self.begin_commit(controller, steps, writes);
         }
-        if self.config.bug == Some(Bug::PushBeforeCommit) {
-            for (_, out) in &mut steps {
-                std::mem::take(&mut out.pushes).into_iter().for_each(|push| self.send_to_agent(push));
-            }
-        }
-        if writes.is_empty() {
-            // A refusal, too, is only as good as the leadership of who gives it: it is confirmed before it is told.
-            let clients = steps.iter().any(|(inbound, _)| matches!(inbound.from, From::Client(..)));
-            let replaced = self.controllers[controller].epoch != self.store.epoch;
-            if clients && replaced && self.config.bug != Some(Bug::NoFence) {
-                self.controller_dies(controller, None);
-                return;
-            }
-            let revision = self.store.revision;
-            if let Some(state) = &mut self.controllers[controller].state {
-                state.commit(revision);
-            }
-            self.release(controller, steps);
-            self.wake(controller, 1);
-            self.arm(controller);
-        } else {
-            self.controllers[controller].busy = Some(Batch { steps, writes });
-            let slow = self.now < self.slow_until;
-            let wait = if slow { self.rng.range(50..900) } else { self.rng.range(1..4) };
-            self.after(wait, Event::Commit(controller));
-        }
-    }
-
-    /// The planted bug: jobs of a node whose stream has ended are taken to have ended there.
-    fn free_on_unknown(&mut self, state: &mut State, inbound: &mut Inbound) {
-        let Core::AgentDisconnected { node, session } = &inbound.event else { return };
-        let (node, session) = (node.clone(), *session);
-        let Some(hold) = state.holds(&node).into_iter().next() else { return };
-        let Some(job) = state.job_by_uid(&hold.uid) else { return };
-        let observation = Box::new(proto_model::Observation {
-            uid: hold.uid,
-            attempt: job.status.attempt,
-            state: proto_model::Observed::Ended,
-            endpoints: Vec::new(),
-            exits: Vec::new(),
-            cause: None,
-            result: None,
-            rails: Vec::new(),
-            reports: Vec::new(),
-            choices: Vec::new(),
-        });
-        inbound.event = Core::AgentObserved { node, session, observation };
-    }
-
-    /// A transaction reaches the store.
-    pub fn commit(&mut self, controller: usize) {
-        if self.controllers[controller].state.is_none() {
+        // A refusal, too, is only as good as the leadership of who gives it: it is confirmed before it is told.
+        if steps.iter().any(|step| matches!(step.from, From::Client(..))) && !self.bug(Bug::RefuseUnconfirmed)
+        {
+            let number = self.call(controller, Call::Confirm(self.controllers[controller].epoch));
+            let body = Arc::new(Body::default());
+            self.controllers[controller].busy = Some(Batch { number, steps, body });
             return;
         }
+        let revision = self.etcd.revision;
+        if let Some(state) = &mut self.controllers[controller].state {
+            state.commit(revision);
+        }
+        self.release(controller, steps);
+        self.wake(controller, 1);
+        self.arm(controller);
+    }
+
+    fn begin_commit(&mut self, controller: usize, mut steps: Vec<Stepped>, writes: Vec<Write>) {
+        if self.controllers[controller].crash_at_commit == Some(false) {
+            return self.controller_ends(controller);
+        }
+        let mut last: BTreeMap<Key, Write> = BTreeMap::new();
+        for write in writes {
+            last.insert(write.key(), write);
+        }
+        let transitions =
+            steps.iter_mut().flat_map(|step| std::mem::take(&mut step.out.transitions)).collect();
+        let epoch = self.controllers[controller].epoch;
+        let mut body = Body { epoch, from: controller, writes: last.into_iter().collect(), transitions };
+        self.spoil_body(controller, &mut body);
+        let body = Arc::new(body);
+        let number = self.call(controller, Call::Commit(Arc::clone(&body)));
+        self.controllers[controller].busy = Some(Batch { number, steps, body });
+    }
+
+    /// A transaction was answered, or was not.
+    pub fn committed(&mut self, controller: usize, outcome: &Outcome) {
         let Some(batch) = self.controllers[controller].busy.take() else { return };
-        let crash = self.controllers[controller].crash_at_commit.take();
-        let restart = self.rng.range(100..4000);
-        if crash == Some(false) {
-            self.controller_dies(controller, Some(restart));
-            return;
-        }
-        let before: BTreeMap<Key, Write> = batch
-            .writes
-            .keys()
-            .filter_map(|key| Some((key.clone(), self.store.rows.get(key)?.0.clone())))
-            .collect();
-        let (epoch, fence) = (self.controllers[controller].epoch, self.config.bug != Some(Bug::NoFence));
-        match self.store.commit(epoch, fence, self.now, &batch.writes) {
-            Ok(revision) => {
-                let transitions: Vec<_> =
-                    batch.steps.iter().flat_map(|(_, out)| out.transitions.iter().copied()).collect();
-                self.check_commit(epoch, &before, &batch.writes, &transitions);
-                if crash == Some(true) {
-                    self.controller_dies(controller, Some(restart));
-                    return;
+        match outcome {
+            Outcome::Done(revision) => {
+                if self.controllers[controller].crash_at_commit == Some(true) {
+                    return self.controller_ends(controller);
                 }
                 if let Some(state) = &mut self.controllers[controller].state {
-                    state.commit(revision);
+                    state.commit(*revision);
                 }
                 self.release(controller, batch.steps);
             }
-            Err(Refused::Full) => self.not_committed(controller, batch),
-            Err(Refused::Fenced) => {
+            Outcome::Fenced => {
                 self.tell(|| format!("controller {controller} is fenced off"));
-                self.controller_dies(controller, None);
-                return;
+                return self.controller_ends(controller);
             }
+            Outcome::Unknown if !batch.body.writes.is_empty() && !self.spoil_unknown() => {
+                self.tell(|| format!("controller {controller} does not know what became of its transaction"));
+                return self.doubt(controller);
+            }
+            Outcome::Unknown if self.bug(Bug::UnknownIsDone) => self.release_as_done(controller, batch),
+            _ if self.bug(Bug::ErrorIsDone) => self.release_as_done(controller, batch),
+            _ => self.not_committed(controller, batch),
         }
         self.wake(controller, 1);
         self.arm(controller);
     }
 
-    /// The disk is full: memory goes back, clients are told, agents' words are heard again later.
+    fn release_as_done(&mut self, controller: usize, batch: Batch) {
+        let revision = self.etcd.revision;
+        if let Some(state) = &mut self.controllers[controller].state {
+            state.commit(revision);
+        }
+        self.release(controller, batch.steps);
+    }
+
+    /// Nothing was stored: memory goes back, clients are told, agents' words are heard again later.
     fn not_committed(&mut self, controller: usize, batch: Batch) {
         self.tell(|| format!("controller {controller} could not write"));
-        let revision = self.store.revision;
-        let bug = self.config.bug == Some(Bug::NoRollback);
+        let (revision, alarm) = (self.etcd.revision, self.etcd.alarm);
+        let keeps = self.bug(Bug::NoRollback);
         if let Some(state) = &mut self.controllers[controller].state {
-            if bug {
+            if keeps {
                 state.commit(revision);
             } else {
                 state.rollback();
@@ -321,13 +339,18 @@ impl World {
         }
         let again = self.rng.chance(500);
         let mut kept = VecDeque::new();
-        for (inbound, _) in batch.steps {
-            match inbound.from {
-                From::Client(client, number) => self.send_answer(client, number, Answer::Unavailable),
-                From::Agent(_) if again => kept.push_back(inbound),
-                From::Agent(connection) => self.cut(connection),
-                From::Timer => {}
+        for step in batch.steps {
+            match (step.from, step.again) {
+                (From::Client(client, number), _) => {
+                    self.send_answer(controller, client, number, Answer::Unavailable)
+                }
+                (from @ From::Agent(_), Some(event)) if again => kept.push_back(Inbound { event, from }),
+                (From::Agent(connection), _) => self.cut(connection),
+                (From::Timer, _) => {}
             }
+        }
+        if alarm && !self.bug(Bug::NeverCompact) {
+            self.call(controller, Call::Compact(revision.saturating_sub(8)));
         }
         let pause = self.now + self.rng.range(100..1000);
         let this = &mut self.controllers[controller];
@@ -336,20 +359,21 @@ impl World {
         this.inbox = kept;
     }
 
-    fn release(&mut self, controller: usize, steps: Vec<(Inbound, Output)>) {
-        for (inbound, out) in steps {
-            self.answer(controller, inbound.from, out.reply);
+    fn release(&mut self, controller: usize, steps: Vec<Stepped>) {
+        for Stepped { from, out, .. } in steps {
+            self.answer(controller, from, out.reply);
             for push in out.pushes {
                 if matches!(push.message, ToNode::Close { .. }) {
                     self.close(push.session);
                 } else {
-                    self.send_to_agent(push);
+                    self.send_to_agent(controller, push);
                 }
             }
         }
     }
 
-    fn answer(
+    /// An answer goes to whoever waits for it.
+    pub fn answer(
         &mut self,
         controller: usize,
         from: From,
@@ -357,16 +381,18 @@ impl World {
     ) {
         match (from, reply) {
             (From::Client(client, number), Some(reply)) => {
-                self.send_answer(client, number, Answer::Done(Box::new(reply)));
+                self.send_answer(controller, client, number, Answer::Done(Box::new(reply)));
             }
-            (From::Agent(_), Some(Err(CoreError::Fenced { .. }))) => self.controller_dies(controller, None),
+            (From::Agent(_), Some(Err(CoreError::Fenced { .. }))) => {
+                self.controller_ends(controller);
+            }
             (From::Agent(connection), Some(Err(CoreError::NodeNotFound { .. }))) => self.close(connection),
             _ => {}
         }
     }
 
     /// A controller ends a stream.
-    fn close(&mut self, connection: u64) {
+    pub fn close(&mut self, connection: u64) {
         if let Some(stream) = self.connections.get_mut(&connection) {
             stream.controller_open = false;
             let wait = self.rng.range(1..300);
@@ -375,11 +401,12 @@ impl World {
     }
 
     /// Sets a controller's timer.
-    fn arm(&mut self, controller: usize) {
+    pub fn arm(&mut self, controller: usize) {
         let this = &self.controllers[controller];
-        let Some(next) = this.state.as_ref().and_then(State::next_tick) else { return };
-        let at = next.0.max(self.now + 1);
-        if this.tick_at.is_none_or(|armed| at < armed || armed <= self.now) {
+        let Some(next) = this.state.as_ref().and_then(|state| state.next_tick()) else { return };
+        let armed = this.tick_at;
+        let at = self.when(controller, next).max(self.now + 1);
+        if armed.is_none_or(|armed| at < armed || armed <= self.now) {
             self.controllers[controller].tick_at = Some(at);
             self.at(at, Event::ControllerTick(controller));
         }
@@ -387,16 +414,16 @@ impl World {
 
     /// A controller's timer rings.
     pub fn controller_tick(&mut self, controller: usize) {
-        let now = self.time();
+        let (now, time) = (self.now, self.time_of(controller));
         let this = &mut self.controllers[controller];
-        if this.tick_at.is_some_and(|at| at <= now.0) {
+        if this.tick_at.is_some_and(|at| at <= now) {
             this.tick_at = None;
         }
-        let due = this.state.as_ref().and_then(State::next_tick).is_some_and(|next| next <= now);
+        let due = this.state.as_ref().and_then(|state| state.next_tick()).is_some_and(|next| next <= time);
         if due && !this.ticking {
             this.ticking = true;
             self.deliver(controller, Inbound { event: Core::Tick, from: From::Timer });
-        } else {
+        } else if !this.ticking {
             self.arm(controller);
         }
     }
@@ -404,6 +431,7 @@ impl World {
     fn tell_step(&mut self, controller: usize, inbound: &Inbound, out: &Output) {
         let name = match &inbound.event {
             Core::AgentHeartbeat { .. } => return,
+            Core::Tick if out.writes.is_empty() => return,
             Core::Submit(submit) => format!("submit {:?} {:?}", submit.name, submit.spec.gang),
             Core::AgentConnected(register) => format!(
                 "connected {} epoch {} {:?}",

@@ -5,8 +5,8 @@ use node_agent_core::{Command, Key, Message};
 use proto_model::Observation;
 
 use crate::{
-    config::Bug,
     controller::{From, Inbound},
+    plant::Bug,
     world::{Event, World},
 };
 
@@ -63,21 +63,28 @@ impl Connection {
 }
 
 impl World {
+    /// Whether messages are lost, late and doubled at the moment.
+    #[must_use]
+    pub fn stormy(&self) -> bool {
+        self.now < self.storm_until
+    }
+
     /// How long a message takes.
     pub fn latency(&mut self) -> u64 {
-        if !self.calm && self.rng.chance(20) { self.rng.range(50..3000) } else { self.rng.range(1..6) }
+        if self.stormy() && self.rng.chance(150) { self.rng.range(50..3000) } else { self.rng.range(1..6) }
     }
 
     /// An agent speaks.
     pub fn send_to_controller(&mut self, connection: u64, message: ToController) {
-        let latency = self.latency();
+        let (latency, stormy) = (self.latency(), self.stormy());
         let now = self.now;
         let Some(stream) = self.connections.get_mut(&connection).filter(|stream| stream.agent_open) else {
             return;
         };
         let at = (now + latency).max(stream.last_to_controller + 1);
         stream.last_to_controller = at;
-        if matches!(message, ToController::Observation(_)) && !self.calm && self.rng.chance(20) {
+        let message = Box::new(message);
+        if stormy && matches!(*message, ToController::Observation(_)) && self.rng.chance(150) {
             let late = at + self.rng.range(1..4000);
             self.at(late, Event::ToController(connection, message.clone()));
             if self.rng.chance(300) {
@@ -88,16 +95,21 @@ impl World {
     }
 
     /// A controller speaks.
-    pub fn send_to_agent(&mut self, push: Push) {
-        let latency = self.latency();
+    pub fn send_to_agent(&mut self, controller: usize, mut push: Push) {
+        if self.leader() == Some(controller) {
+            self.check_push(&push);
+        }
+        self.spoil_push(&mut push);
+        let (latency, stormy) = (self.latency(), self.stormy());
         let (now, session) = (self.now, push.session);
         let Some(stream) = self.connections.get_mut(&session).filter(|stream| stream.controller_open) else {
             return;
         };
         let at = (now + latency).max(stream.last_to_agent + 1);
         stream.last_to_agent = at;
-        if !self.calm && self.rng.chance(60) {
-            let late = self.rng.range(500..12_000);
+        // Something on the way may keep a copy for long.
+        if !self.calm && self.rng.chance(if stormy { 300 } else { 30 }) {
+            let late = self.rng.range(500..20_000);
             self.after(late, Event::ToAgent(session, ToAgent(Box::new(push.clone()), true)));
         }
         self.at(at, Event::ToAgent(session, ToAgent(Box::new(push), false)));
@@ -162,14 +174,11 @@ impl World {
         let server = &self.nodes[node];
         let Some(agent) = &server.agent else { return };
         let present = open && server.life == life && !late;
-        if !present && (push.epoch >= agent.epoch() || self.calm) {
+        // One life of a controller numbers its streams: a copy for another stream of its own is dropped by the transport.
+        if !present && (push.epoch >= server.obeyed || self.calm) {
             return;
         }
-        let epoch = if self.config.bug == Some(Bug::IgnoreEpoch) {
-            agent.epoch().max(push.epoch)
-        } else {
-            push.epoch
-        };
+        let epoch = if self.bug(Bug::IgnoreEpoch) { agent.epoch().max(push.epoch) } else { push.epoch };
         let command = match push.message {
             controller_core::ToNode::Welcome { assignments, drained, .. } => {
                 // One message, two commands: what begins now begins with the right rails.
@@ -184,6 +193,9 @@ impl World {
         };
         self.tell(|| format!("n{node} hears {}", describe(epoch, &command)));
         self.agent_event(node, node_agent_core::Event::Command { epoch, command });
+        if self.nodes[node].agent.as_ref().is_some_and(|agent| agent.epoch() == epoch) {
+            self.check_obeyed(node, push.epoch);
+        }
     }
 
     /// The agent's own words, on its present stream.

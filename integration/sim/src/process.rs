@@ -94,7 +94,7 @@ impl World {
             self.violated(format!("n{node} spawns {key} without a Prepared wish"));
             return;
         };
-        if !self.calm && self.rng.chance(10) {
+        if self.noisy() && self.rng.chance(10) {
             let report = Report::SpawnFailed { message: "fork: out of memory".to_owned() };
             self.after(5, Event::FromSupervisor(node, key, Box::new(report)));
             return;
@@ -214,11 +214,11 @@ impl World {
         let Some(supervised) = self.supervised(node, key) else { return };
         supervised.engine = Engine { up: true, number, ..Engine::default() };
         self.check_use(node, key);
-        if !self.calm && self.rng.chance(15) {
+        if self.noisy() && self.rng.chance(15) {
             self.end_engine_later(node, key, 30, false);
             return;
         }
-        let slow = !self.calm && self.rng.chance(20);
+        let slow = self.noisy() && self.rng.chance(20);
         let wait = if slow { self.rng.range(5_000..25_000) } else { self.rng.range(20..250) };
         let Some(supervised) = self.supervised(node, key) else { return };
         let port = |rail: u32| {
@@ -333,7 +333,7 @@ impl World {
         let (run_ms, failing) = (supervised.run_ms, supervised.failing);
         self.check_use(node, key);
         for rank in ranks {
-            if !self.calm && self.rng.chance(3) {
+            if self.noisy() && self.rng.chance(3) {
                 if let Some(supervised) = self.supervised(node, key) {
                     supervised.ranks.insert(rank, false);
                 }
@@ -401,6 +401,18 @@ impl World {
     pub fn reap(&mut self, node: usize, key: Key) {
         let wait = self.rng.range(5..300);
         self.after(wait, Event::Fault(crate::faults::Fault::Reap(node, key)));
+    }
+
+    /// Whether a little goes wrong at any time.
+    fn noisy(&self) -> bool {
+        self.config.noise && !self.calm
+    }
+
+    /// A planted bug: what a lost supervisor had left is reported ended, and lives.
+    pub fn reaped_nothing(&mut self, node: usize, key: Key) {
+        let Some(supervised) = self.supervised(node, key) else { return };
+        let durable = supervised.durable.clone();
+        self.after(1, Event::FromSupervisor(node, key, Box::new(Report::Reaped(durable))));
     }
 
     /// All that a lost supervisor had left is killed.

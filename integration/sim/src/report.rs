@@ -32,8 +32,12 @@ pub struct Report {
     pub digest: u64,
     /// The first violation; the run ends with it.
     pub violation: Option<Violation>,
+    /// Times that a controller began to lead.
+    pub take_overs: u64,
     /// Every event as a line, if asked for.
     pub story: Vec<String>,
+    /// Every row that was stored in the end, if the story was asked for.
+    pub rows: Vec<String>,
 }
 
 impl fmt::Display for Report {
@@ -42,13 +46,14 @@ impl fmt::Display for Report {
         write!(
             f,
             "seed {}: {} events, {} s simulated, {} faults, {} jobs acknowledged ({completed} completed, {failed} failed, \
-             {cancelled} cancelled, {} restarts), digest {:016x}",
+             {cancelled} cancelled, {} restarts), {} times a new leader, digest {:016x}",
             self.seed,
             self.events,
             self.simulated_ms / 1000,
             self.faults,
             self.acknowledged,
             self.restarts,
+            self.take_overs,
             self.digest
         )?;
         match &self.violation {

@@ -3,6 +3,7 @@
 use std::{
     cmp::{Ordering, Reverse},
     collections::{BTreeMap, BinaryHeap},
+    sync::Arc,
 };
 
 use node_agent_core::{Key, Report as SupervisorReport, supervisor};
@@ -10,15 +11,16 @@ use proto_model::Timestamp;
 
 use crate::{
     agent::Node,
+    calls::{Outcome, Sent},
     check::Checks,
     client::{Client, Request},
     config::Config,
     controller::Controller,
-    faults::Fault,
+    etcd::{Body, Etcd},
+    faults::{Fault, Planned},
     network::{Connection, ToAgent, ToController},
     report::{Report, Violation},
     rng::Rng,
-    store::Store,
 };
 
 /// Midnight of the simulated world, so that no time is zero.
@@ -27,16 +29,32 @@ pub const START_MS: u64 = 1_700_000_000_000;
 /// What can happen. Numbers are indices into the world's lists.
 #[derive(Debug)]
 pub enum Event {
-    /// A controller starts.
-    ControllerStart,
+    /// A controller's process starts in a place.
+    ControllerStart(usize),
     /// A controller takes what is in its inbox.
     Batch(usize),
-    /// A controller's transaction reaches the store.
-    Commit(usize),
+    /// A call reaches etcd.
+    Etcd(Box<Sent>),
+    /// An answer of etcd reaches a controller.
+    Told(usize, u64, Box<Outcome>),
+    /// A controller asks again what could not be asked.
+    AskAgain(usize),
+    /// A standby's watch delivers.
+    Watch(usize),
+    /// A controller's timer for its lease, and for looking who leads.
+    Look(usize),
+    /// The lease of a controller may have ended.
+    LeaseEnds(usize),
+    /// A controller gets evidence that the leader of an epoch is gone.
+    Evidence(usize, u64),
+    /// A planted bug writes something late.
+    Apart(usize, Arc<Body>),
+    /// A planted bug persists something late.
+    PersistLate(usize, u64, Box<node_agent_core::Record>),
     /// A controller's timer.
     ControllerTick(usize),
     /// A message reaches a controller.
-    ToController(u64, ToController),
+    ToController(u64, Box<ToController>),
     /// A message reaches an agent.
     ToAgent(u64, ToAgent),
     /// One end of a connection notices that it is gone; true: the agent's.
@@ -60,11 +78,11 @@ pub enum Event {
     /// A request reaches a controller.
     Request(usize, u64),
     /// An answer reaches a client.
-    Answer(usize, u64, crate::client::Answer),
-    /// A fault.
+    Answer(usize, u64, Box<crate::client::Answer>),
+    /// A fault, or the end of one.
     Fault(Fault),
-    /// The next fault is drawn.
-    DrawFault,
+    /// A fault of the plan.
+    Planned(usize),
 }
 
 struct Queued {
@@ -101,9 +119,13 @@ pub struct World {
     queue: BinaryHeap<Reverse<Queued>>,
     order: u64,
     /// What is durable for controllers.
-    pub store: Store,
-    /// All controllers that ever were; the last one is the present one.
+    pub etcd: Etcd,
+    /// All lives of controllers.
     pub controllers: Vec<Controller>,
+    /// Places for controllers' processes.
+    pub slots: usize,
+    /// Controllers' clocks may be an hour off and a tenth too fast or slow.
+    pub skewed: bool,
     /// The servers.
     pub nodes: Vec<Node>,
     /// The clients, one per job, and the administrator last.
@@ -118,10 +140,10 @@ pub struct World {
     pub checks: Checks,
     /// No more faults, delays are short.
     pub calm: bool,
-    /// The next controller replaces one that still lives.
-    pub replacing: bool,
-    /// Until when the store is slow.
-    pub slow_until: u64,
+    /// The faults that come.
+    pub plan: Vec<Planned>,
+    /// Until when messages are lost, late and doubled.
+    pub storm_until: u64,
     /// What was found.
     pub report: Report,
 }
@@ -173,9 +195,13 @@ impl World {
     /// Until when the process that the event is for is stopped.
     fn frozen(&self, event: &Event) -> u64 {
         match event {
-            Event::Batch(controller) | Event::Commit(controller) | Event::ControllerTick(controller) => {
-                self.controllers[*controller].frozen_until
-            }
+            Event::Batch(controller)
+            | Event::Told(controller, ..)
+            | Event::AskAgain(controller)
+            | Event::Watch(controller)
+            | Event::Look(controller)
+            | Event::Evidence(controller, _)
+            | Event::ControllerTick(controller) => self.controllers[*controller].frozen_until,
             Event::AgentTick(node, _) | Event::AgentConnect(node, _) | Event::FromSupervisor(node, ..) => {
                 self.nodes[*node].frozen_until
             }
@@ -194,11 +220,19 @@ impl World {
             return;
         }
         match event {
-            Event::ControllerStart => self.controller_start(),
+            Event::ControllerStart(slot) => self.controller_start(slot),
             Event::Batch(controller) => self.batch(controller),
-            Event::Commit(controller) => self.commit(controller),
+            Event::Etcd(sent) => self.etcd_hears(sent),
+            Event::Told(controller, number, outcome) => self.told(controller, number, *outcome),
+            Event::AskAgain(controller) => self.ask_again(controller),
+            Event::Watch(controller) => self.watch_delivers(controller),
+            Event::Look(controller) => self.look(controller),
+            Event::LeaseEnds(controller) => self.lease_ends(controller),
+            Event::Evidence(controller, epoch) => self.evidence(controller, epoch),
+            Event::Apart(controller, body) => self.write_apart(controller, body),
+            Event::PersistLate(node, life, record) => self.persist_late(node, life, *record),
             Event::ControllerTick(controller) => self.controller_tick(controller),
-            Event::ToController(connection, message) => self.controller_hears(connection, message),
+            Event::ToController(connection, message) => self.controller_hears(connection, *message),
             Event::ToAgent(connection, message) => self.agent_hears(connection, message),
             Event::Lost(connection, agent) => self.connection_lost(connection, agent),
             Event::AgentStart(node) => self.agent_start(node),
@@ -210,17 +244,17 @@ impl World {
             Event::EngineLooks(node, key) => self.engine_looks(node, key),
             Event::Client(client) => self.client_acts(client),
             Event::Request(client, number) => self.request_arrives(client, number),
-            Event::Answer(client, number, answer) => self.answer_arrives(client, number, answer),
+            Event::Answer(client, number, answer) => self.answer_arrives(client, number, *answer),
             Event::Fault(fault) => self.fault(fault),
-            Event::DrawFault => self.draw_fault(),
+            Event::Planned(at) => self.strike(at),
         }
     }
 
     fn kind(event: &Event) -> u64 {
         match event {
-            Event::ControllerStart => 1,
+            Event::ControllerStart(_) => 1,
             Event::Batch(_) => 2,
-            Event::Commit(_) => 3,
+            Event::Etcd(_) => 3,
             Event::ControllerTick(_) => 4,
             Event::ToController(..) => 5,
             Event::ToAgent(..) => 6,
@@ -236,7 +270,15 @@ impl World {
             Event::Request(..) => 16,
             Event::Answer(..) => 17,
             Event::Fault(_) => 18,
-            Event::DrawFault => 19,
+            Event::Planned(_) => 19,
+            Event::Told(..) => 20,
+            Event::AskAgain(_) => 21,
+            Event::Watch(_) => 22,
+            Event::Look(_) => 23,
+            Event::LeaseEnds(_) => 24,
+            Event::Evidence(..) => 25,
+            Event::Apart(..) => 26,
+            Event::PersistLate(..) => 27,
         }
     }
 
@@ -271,10 +313,12 @@ pub fn run(seed: u64, config: &Config) -> Report {
         config: config.clone(),
         now: START_MS,
         rng: Rng::new(seed),
-        queue: BinaryHeap::new(),
+        queue: BinaryHeap::with_capacity(128),
         order: 0,
-        store: Store::default(),
+        etcd: Etcd::default(),
         controllers: Vec::new(),
+        slots: 1,
+        skewed: false,
         nodes: Vec::new(),
         clients: Vec::new(),
         requests: BTreeMap::new(),
@@ -282,8 +326,8 @@ pub fn run(seed: u64, config: &Config) -> Report {
         numbers: 0,
         checks: Checks::default(),
         calm: false,
-        replacing: false,
-        slow_until: 0,
+        plan: Vec::new(),
+        storm_until: 0,
         report: Report { seed, digest: seed, ..Report::default() },
     };
     world.furnish();
@@ -298,6 +342,7 @@ pub fn run(seed: u64, config: &Config) -> Report {
             config.settle_ms / 1000
         ));
     }
+    world.run_until(START_MS + config.run_ms, false);
     world.finish_report();
     world.report
 }

@@ -1,0 +1,160 @@
+//! A standby's copy of what is stored: a list at a revision, then every change after it. No clock, no IO.
+//!
+//! A watch is a hint. It may break, repeat itself, or come back when the history that it needs is gone; then it goes on
+//! from the revision after the last one seen, or the whole is listed again. Lists may be late: one that is older than
+//! what is known changes nothing. Now and then a list is compared with the copy ([`Mirror::differs`]).
+
+use std::collections::BTreeMap;
+
+/// What the shell is to do so that the copy stays fresh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Nothing.
+    Nothing,
+    /// List everything.
+    List,
+    /// Watch everything from this revision on.
+    Watch(u64),
+}
+
+/// A copy, with the revision of each row's last change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mirror<K, V> {
+    rows: BTreeMap<K, (V, u64)>,
+    at: Option<u64>,
+}
+
+impl<K, V> Default for Mirror<K, V> {
+    fn default() -> Self {
+        Self { rows: BTreeMap::new(), at: None }
+    }
+}
+
+impl<K: Ord + Clone, V> Mirror<K, V> {
+    /// The revision that the copy is of; `None` before the first list.
+    #[must_use]
+    pub fn at(&self) -> Option<u64> {
+        self.at
+    }
+
+    /// The copy.
+    #[must_use]
+    pub fn rows(&self) -> &BTreeMap<K, (V, u64)> {
+        &self.rows
+    }
+
+    /// What is needed when there is no watch, or no more.
+    #[must_use]
+    pub fn broken(&self) -> Need {
+        self.at.map_or(Need::List, |at| Need::Watch(at + 1))
+    }
+
+    /// The history that the watch needs is gone.
+    #[must_use]
+    pub fn compacted(&self) -> Need {
+        Need::List
+    }
+
+    /// Everything, as it was at a revision. Never goes back in time.
+    pub fn listed(&mut self, revision: u64, rows: BTreeMap<K, (V, u64)>) -> Need {
+        if self.at.is_none_or(|at| at < revision) {
+            (self.rows, self.at) = (rows, Some(revision));
+        }
+        self.broken()
+    }
+
+    /// All changes of one revision, `None` for a deletion. One that is known already changes nothing.
+    pub fn changed(&mut self, revision: u64, changes: impl IntoIterator<Item = (K, Option<V>)>) -> Need {
+        let Some(at) = self.at else { return Need::List };
+        if revision > at {
+            for (key, value) in changes {
+                match value {
+                    Some(value) => drop(self.rows.insert(key, (value, revision))),
+                    None => drop(self.rows.remove(&key)),
+                }
+            }
+            self.at = Some(revision);
+        }
+        Need::Nothing
+    }
+
+    /// Nothing was changed up to this revision that was not told.
+    pub fn progressed(&mut self, revision: u64) {
+        self.at = self.at.map(|at| at.max(revision));
+    }
+
+    /// Keys in which the copy contradicts a list of any revision. The list must be as good as the store, of whatever age.
+    pub fn differs(&self, revision: u64, list: &BTreeMap<K, (V, u64)>) -> Vec<K> {
+        let Some(at) = self.at else { return Vec::new() };
+        let mut wrong = Vec::new();
+        for (key, (_, changed)) in list.iter().filter(|(_, (_, changed))| *changed <= at) {
+            let gone = at > revision;
+            if self.rows.get(key).map_or(!gone, |(_, mine)| mine < changed) {
+                wrong.push(key.clone());
+            }
+        }
+        for (key, (_, changed)) in self.rows.iter().filter(|(_, (_, changed))| *changed <= revision) {
+            let gone = revision > at;
+            if list.get(key).map_or(!gone, |(_, theirs)| theirs < changed) {
+                wrong.push(key.clone());
+            }
+        }
+        wrong
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows<const N: usize>(rows: [(u8, char, u64); N]) -> BTreeMap<u8, (char, u64)> {
+        rows.into_iter().map(|(key, value, at)| (key, (value, at))).collect()
+    }
+
+    #[test]
+    fn a_list_then_changes_then_the_same_again() {
+        let mut mirror = Mirror::default();
+        assert_eq!(mirror.broken(), Need::List);
+        assert_eq!(
+            mirror.changed(9, [(1, Some('x'))]),
+            Need::List,
+            "changes of the unknown are worth nothing"
+        );
+        assert_eq!(mirror.listed(7, rows([(1, 'a', 3), (2, 'b', 7)])), Need::Watch(8));
+        mirror.changed(8, [(1, None), (3, Some('c'))]);
+        mirror.changed(8, [(1, Some('z'))]);
+        mirror.changed(7, [(2, None)]);
+        assert_eq!(*mirror.rows(), rows([(2, 'b', 7), (3, 'c', 8)]));
+        assert_eq!(mirror.broken(), Need::Watch(9));
+        mirror.progressed(12);
+        mirror.progressed(11);
+        assert_eq!(mirror.broken(), Need::Watch(13));
+        assert_eq!(mirror.compacted(), Need::List);
+    }
+
+    #[test]
+    fn a_late_list_does_not_go_back_in_time() {
+        let mut mirror = Mirror::default();
+        mirror.listed(7, rows([(1, 'a', 7)]));
+        mirror.changed(9, [(1, Some('b'))]);
+        assert_eq!(mirror.listed(8, rows([(1, 'a', 7)])), Need::Watch(10));
+        assert_eq!(*mirror.rows(), rows([(1, 'b', 9)]));
+    }
+
+    #[test]
+    fn contradictions_are_named_and_ages_are_none() {
+        let mut mirror = Mirror::default();
+        mirror.listed(7, rows([(1, 'a', 3), (2, 'b', 7)]));
+        mirror.changed(9, [(2, None), (4, Some('d'))]);
+        assert_eq!(mirror.differs(9, &rows([(1, 'a', 3), (4, 'd', 9)])), [0_u8; 0]);
+        assert_eq!(mirror.differs(8, &rows([(1, 'a', 3), (2, 'b', 7)])), [0_u8; 0], "the list is older");
+        assert_eq!(mirror.differs(11, &rows([(1, 'x', 10), (4, 'd', 9)])), [0_u8; 0], "the list is newer");
+        assert_eq!(
+            mirror.differs(9, &rows([(1, 'a', 3), (2, 'b', 7), (4, 'd', 9)])),
+            [2],
+            "it missed no deletion"
+        );
+        assert_eq!(mirror.differs(9, &rows([(1, 'y', 8), (4, 'd', 9)])), [1], "it missed a change");
+        assert_eq!(mirror.differs(9, &rows([(4, 'd', 9)])), [1], "it missed a deletion");
+    }
+}

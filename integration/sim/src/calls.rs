@@ -1,0 +1,170 @@
+//! Calls of controllers to etcd: late, lost, answered or not.
+
+use std::sync::Arc;
+
+use crate::{
+    etcd::{Body, LEASE_MS, Refused, Rows},
+    plant::Bug,
+    world::{Event, World},
+};
+
+/// A controller waits so many milliseconds for an answer of etcd.
+pub const TIMEOUT_MS: u64 = 2000;
+
+/// What a controller asks of etcd.
+#[derive(Debug, Clone)]
+pub enum Call {
+    /// A fenced transaction.
+    Commit(Arc<Body>),
+    /// Whether this epoch still leads.
+    Confirm(u64),
+    /// The leader key.
+    Read,
+    /// The leader key away, if it was created then.
+    Remove(u64),
+    /// The leader key, if it is absent.
+    Claim,
+    /// Everything.
+    List,
+    /// The history up to this revision away, and the alarm taken back.
+    Compact(u64),
+}
+
+/// A call under way.
+#[derive(Debug)]
+pub struct Sent {
+    /// The life of a controller that sent it.
+    pub from: usize,
+    number: u64,
+    at: u64,
+    call: Call,
+}
+
+/// What etcd answers.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Done, at this revision.
+    Done(u64),
+    /// Another one leads.
+    Fenced,
+    /// There is no room; nothing was done.
+    NoSpace,
+    /// Nobody leads the members; nothing was done.
+    Unavailable,
+    /// No answer: it was done, or was not, or will be.
+    Unknown,
+    /// The leader key: creation revision, holder, and whether its lease lives.
+    Key(Option<(u64, usize, bool)>),
+    /// Whether the leader key was removed.
+    Removed(bool),
+    /// The revision of the claim, if it was free.
+    Claimed(Option<u64>),
+    /// Everything at a revision.
+    Rows(u64, Rows),
+}
+
+/// How a controller is cut off from etcd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Cut {
+    /// Nothing arrives; some of it does when the cut is over.
+    #[default]
+    Requests,
+    /// All arrives, no answer comes back.
+    Replies,
+}
+
+impl World {
+    /// Sends a call to etcd; gives its number.
+    pub fn call(&mut self, controller: usize, call: Call) -> u64 {
+        let number = self.number();
+        let slow = self.now < self.etcd.slow_until;
+        let mut wait = if slow { self.rng.range(20..900) } else { self.rng.range(1..3) };
+        if slow && self.rng.chance(100) {
+            wait = self.rng.range(1500..6000);
+        }
+        let this = &self.controllers[controller];
+        let cut = (self.now < this.cut_until).then_some(this.cut);
+        let mut lost = wait > TIMEOUT_MS;
+        if cut == Some(Cut::Requests) {
+            lost = true;
+            wait = this.cut_until - self.now + self.rng.range(1..40);
+            if self.rng.chance(500) {
+                self.after(TIMEOUT_MS, Event::Told(controller, number, Box::new(Outcome::Unknown)));
+                return number;
+            }
+        }
+        if lost || cut == Some(Cut::Replies) {
+            self.after(TIMEOUT_MS, Event::Told(controller, number, Box::new(Outcome::Unknown)));
+        }
+        let sent = Sent { from: controller, number, at: self.now, call };
+        self.after(wait, Event::Etcd(Box::new(sent)));
+        number
+    }
+
+    /// A call reaches etcd.
+    pub fn etcd_hears(&mut self, sent: Box<Sent>) {
+        if self.now < self.etcd.down_until {
+            let at = self.etcd.down_until + self.rng.range(1..60);
+            if self.rng.chance(400) {
+                return self.etcd_says(&sent, Outcome::Unavailable);
+            }
+            if at > sent.at + TIMEOUT_MS {
+                let unknown = Event::Told(sent.from, sent.number, Box::new(Outcome::Unknown));
+                self.at((sent.at + TIMEOUT_MS).max(self.now), unknown);
+            }
+            return self.at(at, Event::Etcd(sent));
+        }
+        let revision = self.etcd.revision;
+        let outcome = match &sent.call {
+            Call::Commit(body) => self.etcd_commits(&Arc::clone(body)),
+            Call::Confirm(epoch) if self.etcd.leads(*epoch) => Outcome::Done(revision),
+            Call::Confirm(_) => Outcome::Fenced,
+            Call::Read => Outcome::Key(
+                self.etcd
+                    .leader
+                    .map(|key| (key.created, key.holder, self.etcd.leases.contains_key(&key.holder))),
+            ),
+            Call::Remove(epoch) => Outcome::Removed(self.etcd.remove_leader(*epoch)),
+            Call::Claim => {
+                let claimed = self.etcd.claim(sent.from);
+                if claimed.is_some() {
+                    self.etcd.leases.insert(sent.from, self.now + LEASE_MS);
+                    self.after(LEASE_MS, Event::LeaseEnds(sent.from));
+                }
+                Outcome::Claimed(claimed)
+            }
+            Call::List => Outcome::Rows(revision, self.etcd.rows.clone()),
+            Call::Compact(revision) => {
+                self.etcd.compact(*revision);
+                self.etcd.alarm &= self.bug(Bug::KeepAlarm);
+                Outcome::Done(*revision)
+            }
+        };
+        if self.etcd.revision > revision {
+            self.wake_watchers();
+        }
+        self.etcd_says(&sent, outcome);
+    }
+
+    fn etcd_commits(&mut self, body: &Arc<Body>) -> Outcome {
+        let fence = self.fences(body);
+        match self.etcd.commit(body, fence) {
+            Ok((revision, replaced)) => {
+                self.check_commit(body, &replaced);
+                Outcome::Done(revision)
+            }
+            Err(Refused::Fenced) => Outcome::Fenced,
+            Err(Refused::NoSpace) => Outcome::NoSpace,
+        }
+    }
+
+    fn etcd_says(&mut self, sent: &Sent, outcome: Outcome) {
+        let this = &self.controllers[sent.from];
+        if self.now < this.cut_until && this.cut == Cut::Replies {
+            let at = (sent.at + TIMEOUT_MS).max(self.now);
+            return self.at(at, Event::Told(sent.from, sent.number, Box::new(Outcome::Unknown)));
+        }
+        let wait = self.rng.range(1..3);
+        self.after(wait, Event::Told(sent.from, sent.number, Box::new(outcome)));
+    }
+}

@@ -1,0 +1,215 @@
+//! A model of etcd: one revision for all, transactions with compares, a history for watches that is compacted, leases,
+//! times without a leader, and the alarm that nothing more fits.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use controller_core::{Attempt, Key, Stored, Transition, Write};
+use proto_model::{Job, JobId, JobUid};
+
+/// History and rows together at most; beyond it the alarm is raised and nothing is written until it is taken back.
+pub const SPACE: usize = 600;
+/// A lease lives so many milliseconds without being renewed.
+pub const LEASE_MS: u64 = 10_000;
+
+/// A row with the revision of its last change.
+pub type Rows = BTreeMap<Key, (Write, u64)>;
+
+/// What a transaction replaced, by the place of the write in it.
+pub type Replaced = Vec<(usize, Option<Write>)>;
+
+/// The leader key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaderKey {
+    /// Its creation revision: the epoch.
+    pub created: u64,
+    /// The life of a controller that wrote it.
+    pub holder: usize,
+}
+
+/// What one transaction writes.
+#[derive(Debug, Default)]
+pub struct Body {
+    /// The epoch that is compared.
+    pub epoch: u64,
+    /// The life of a controller that sent it.
+    pub from: usize,
+    /// What is written; each key once.
+    pub writes: Vec<(Key, Write)>,
+    /// What it means, for the checks.
+    pub transitions: Vec<Transition>,
+}
+
+/// Why a transaction was not done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// There is no room.
+    NoSpace,
+    /// The compare did not hold.
+    Fenced,
+}
+
+/// What a revision changed; the leader key is not among the rows.
+#[derive(Debug)]
+struct Change {
+    revision: u64,
+    body: Option<Arc<Body>>,
+}
+
+/// What is durable.
+#[derive(Debug, Default)]
+pub struct Etcd {
+    /// The rows.
+    pub rows: Rows,
+    /// The newest revision.
+    pub revision: u64,
+    /// The leader key.
+    pub leader: Option<LeaderKey>,
+    /// Until when the lease of a life of a controller lives; none once it has ended.
+    pub leases: BTreeMap<usize, u64>,
+    history: Vec<Change>,
+    /// The history up to and including this revision is gone.
+    pub compacted: u64,
+    /// Nobody leads the members until this time.
+    pub down_until: u64,
+    /// Its disk is slow until this time.
+    pub slow_until: u64,
+    /// There was no room; somebody must take the alarm back.
+    pub alarm: bool,
+    /// Room that somebody else's history takes.
+    pub foreign: usize,
+}
+
+impl Etcd {
+    fn next(&mut self, body: Option<Arc<Body>>) -> u64 {
+        self.revision += 1;
+        self.history.push(Change { revision: self.revision, body });
+        self.revision
+    }
+
+    /// Whether a transaction's compare holds.
+    #[must_use]
+    pub fn leads(&self, epoch: u64) -> bool {
+        self.leader.is_some_and(|leader| leader.created == epoch)
+    }
+
+    /// Does a transaction. Gives its revision, and the jobs that it replaced, by their place in the transaction.
+    ///
+    /// # Errors
+    /// It was not done, nothing changed.
+    pub fn commit(&mut self, body: &Arc<Body>, fence: bool) -> Result<(u64, Replaced), Refused> {
+        if fence && !self.leads(body.epoch) {
+            return Err(Refused::Fenced);
+        }
+        if self.history.len() + self.rows.len() + self.foreign >= SPACE {
+            self.alarm = true;
+        }
+        if self.alarm {
+            return Err(Refused::NoSpace);
+        }
+        let revision = self.next(Some(Arc::clone(body)));
+        let mut replaced = Vec::new();
+        for (at, (key, write)) in body.writes.iter().enumerate() {
+            let old = if write.is_delete() {
+                self.rows.remove(key)
+            } else {
+                self.rows.insert(key.clone(), (write.clone(), revision))
+            };
+            if matches!(key, Key::Job(_)) {
+                replaced.push((at, old.map(|(write, _)| write)));
+            }
+        }
+        Ok((revision, replaced))
+    }
+
+    /// Deletes the leader key if it was created then.
+    pub fn remove_leader(&mut self, created: u64) -> bool {
+        let is = self.leads(created);
+        if is {
+            self.leader = None;
+            self.next(None);
+        }
+        is
+    }
+
+    /// Writes the leader key if it is absent.
+    pub fn claim(&mut self, holder: usize) -> Option<u64> {
+        self.leader.is_none().then(|| {
+            let created = self.next(None);
+            self.leader = Some(LeaderKey { created, holder });
+            created
+        })
+    }
+
+    /// The changes after a revision; `None` if they are gone.
+    pub fn since(&self, after: u64) -> Option<impl Iterator<Item = (u64, &[(Key, Write)])>> {
+        (after >= self.compacted).then(|| {
+            let from = self.history.partition_point(|change| change.revision <= after);
+            self.history[from..].iter().map(|change| {
+                (change.revision, change.body.as_ref().map_or(&[][..], |body| &body.writes[..]))
+            })
+        })
+    }
+
+    /// Forgets the history up to a revision.
+    pub fn compact(&mut self, revision: u64) {
+        self.compacted = self.compacted.max(revision.min(self.revision));
+        let keep = self.history.partition_point(|change| change.revision <= self.compacted);
+        self.history.drain(..keep);
+        self.foreign = 0;
+    }
+
+    /// Changes that are kept.
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        self.history.len()
+    }
+
+    /// A stored job.
+    #[must_use]
+    pub fn job(&self, id: &JobId) -> Option<&Job> {
+        match self.rows.get(&Key::Job(id.clone())) {
+            Some((Write::PutJob(job), _)) => Some(job),
+            _ => None,
+        }
+    }
+
+    /// All stored jobs.
+    pub fn jobs(&self) -> impl Iterator<Item = &Job> {
+        self.rows.values().filter_map(|(write, _)| match write {
+            Write::PutJob(job) => Some(&**job),
+            _ => None,
+        })
+    }
+
+    /// The stored record of a job's try.
+    #[must_use]
+    pub fn attempt(&self, uid: JobUid) -> Option<&Attempt> {
+        match self.rows.get(&Key::Attempt(uid)) {
+            Some((Write::PutAttempt(attempt), _)) => Some(attempt),
+            _ => None,
+        }
+    }
+}
+
+/// Rows as a new leader takes them over.
+#[must_use]
+pub fn stored(rows: &Rows) -> Stored {
+    let mut stored = Stored::default();
+    for (write, version) in rows.values() {
+        match write {
+            Write::PutJob(job) => stored.jobs.push(((**job).clone(), *version)),
+            Write::PutAttempt(attempt) => stored.attempts.push((**attempt).clone()),
+            Write::PutNode(node) => stored.nodes.push(((**node).clone(), *version)),
+            Write::PutTenant(tenant) => stored.tenants.push(((**tenant).clone(), *version)),
+            Write::PutFabric(fabric) => stored.fabric = Some(((**fabric).clone(), *version)),
+            Write::PutQueue(queue) => stored.queues.push(((**queue).clone(), *version)),
+            Write::PutReservation(row) => stored.reservations.push(((**row).clone(), *version)),
+            Write::PutDrain(drain) => stored.drains.push((**drain).clone()),
+            Write::PutRequest(record) => stored.requests.push((**record).clone()),
+            Write::PutDecisions(row) => stored.decisions.push((**row).clone()),
+            Write::PutToken(record) => stored.tokens.push((**record).clone()),
+            _ => {}
+        }
+    }
+    stored
+}

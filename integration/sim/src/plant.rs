@@ -1,0 +1,314 @@
+//! Bugs that can be planted, each at run time and in the simulator's shells only: production code does not know of them.
+//! A test expects each to be found; `--bug NAME` plants one by hand.
+
+use std::sync::Arc;
+
+use controller_core::{Event as Core, Push, State, Stored, ToNode, Write};
+use proto_model::{Observation, Observed, Phase, Wish};
+
+use crate::{
+    controller::{From, Inbound, Stepped},
+    etcd::Body,
+    world::{Event, World},
+};
+
+macro_rules! bugs {
+    ($($(#[doc = $doc:literal])+ $name:ident),+ $(,)?) => {
+        /// A planted bug.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Bug { $($(#[doc = $doc])+ $name),+ }
+
+        impl Bug {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// What it is, in words.
+            #[must_use]
+            pub fn words(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),+).trim_ascii_start()),+ }
+            }
+        }
+    };
+}
+
+bugs! {
+    // What the leader writes and tells.
+    /// The controller answers clients before its transaction is done.
+    ReplyBeforeCommit,
+    /// The controller tells agents before its transaction is done.
+    PushBeforeCommit,
+    /// A transaction that was refused is not undone in memory.
+    NoRollback,
+    /// A transaction that etcd refused counts as done.
+    ErrorIsDone,
+    /// A transaction that was not answered counts as done.
+    UnknownIsDone,
+    /// A transaction that was not answered counts as not done.
+    UnknownIsFailure,
+    /// After a transaction that was not answered, the leader reads everything but keeps its epoch.
+    KeepEpochInDoubt,
+    /// Request ids are not written.
+    ForgetRequests,
+    /// Request ids are written in a transaction of their own, later.
+    RequestsApart,
+    /// Records of tries are written in a transaction of their own, later.
+    AttemptsApart,
+    /// That a try is being ended is not written.
+    ForgetEndings,
+    /// Deletions of jobs are not written.
+    ForgetDeletions,
+    /// Quotas that administrators change are not written.
+    ForgetQuotas,
+    /// What is drained is not written.
+    ForgetDrains,
+    /// Of two jobs that are placed in one transaction the second gets the place of the first.
+    DoublePlacement,
+    /// The same submit counts as another one each time.
+    IgnoreRequestIds,
+    /// Of a repeated request id only the id is compared.
+    IgnoreDigests,
+    /// A refusal is told without asking who leads.
+    RefuseUnconfirmed,
+    /// Quotas that administrators change are written in a transaction of their own, later.
+    QuotaApart,
+    // Fencing and the lead.
+    /// The store takes writes of a controller that was replaced.
+    NoFence,
+    /// Writes compare who holds the leader key, not when it was created.
+    FenceByHolder,
+    /// The lease is the guard: as long as its own is not over, a controller writes without a compare.
+    FenceByLease,
+    /// A claim that was not answered counts as won, with a guessed epoch.
+    GuessEpoch,
+    /// A new process in the same place takes the leader key of the former for its own.
+    HolderByPlace,
+    /// A leader that has nothing to write never asks whether it still leads.
+    NeverAsk,
+    /// Standbys believe no evidence that the leader is gone.
+    NoEvidence,
+    // Standbys and what is read.
+    /// A watch that broke is resumed one revision too far.
+    ResumeTooFar,
+    /// A watch whose history is gone goes on with the present.
+    IgnoreCompaction,
+    /// A standby's copy takes no deletions.
+    DropDeletes,
+    /// A new leader begins before its copy is complete.
+    LeadBehind,
+    /// A new leader does not find the jobs that hold something.
+    LoseJobsOnLoad,
+    /// A new leader does not find request ids.
+    LoseRequestsOnLoad,
+    /// A new leader does not find that tries are being ended.
+    LoseEndingsOnLoad,
+    /// A new leader takes placed jobs that do not run yet for waiting ones.
+    RequeueOnLoad,
+    /// A new leader does not find quotas.
+    LoseQuotasOnLoad,
+    /// History is never compacted.
+    NeverCompact,
+    /// The alarm that there is no room is never taken back.
+    KeepAlarm,
+    // What the controller concludes from silence.
+    /// What a node holds whose stream has ended counts as ended.
+    FreeOnUnknown,
+    /// A node that does not know a running try counts as running it.
+    AssumeRunning,
+    /// A job is told to run before all its nodes are ready.
+    RunWhenPlaced,
+    /// Agents that connect are told of no jobs.
+    WelcomeEmpty,
+    // Agents.
+    /// Agents obey commands of a controller that was replaced.
+    IgnoreEpoch,
+    /// Agents do not persist the epoch.
+    ForgetEpoch,
+    /// Agents do not persist records before they start processes.
+    ForgetRecords,
+    /// Agents persist records a while after they have started processes.
+    PersistLate,
+    /// Agents that start do not find the supervisors that live.
+    ReapLiving,
+    /// Agents that start take a try whose supervisor has died for one that never began.
+    StartAgain,
+    /// What a lost supervisor has left is not killed before it is reported ended.
+    ReapNothing,
+    /// An agent that is told to stop a try reports its end at once.
+    EndedWhenTold,
+    /// Records of tries that have ended are kept for ever.
+    KeepRecords,
+}
+
+impl World {
+    /// Whether a bug is planted.
+    #[must_use]
+    pub fn bug(&self, bug: Bug) -> bool {
+        self.config.bug == Some(bug)
+    }
+
+    /// Whether etcd compares what a transaction asks it to.
+    pub(crate) fn fences(&self, body: &Body) -> bool {
+        let Some(leader) = self.etcd.leader else { return self.config.bug != Some(Bug::NoFence) };
+        let place = |life: usize| self.controllers[life].slot;
+        match self.config.bug {
+            Some(Bug::NoFence) => false,
+            Some(Bug::FenceByHolder) => place(leader.holder) != place(body.from),
+            Some(Bug::FenceByLease) => !self.etcd.leases.contains_key(&body.from),
+            _ => true,
+        }
+    }
+
+    /// What a new leader reads.
+    pub(crate) fn spoil_loaded(&self, stored: &mut Stored) {
+        match self.config.bug {
+            Some(Bug::LoseJobsOnLoad) => {
+                stored.jobs.retain(|(job, _)| !job.status.phase.holds());
+                stored.attempts.clear();
+            }
+            Some(Bug::LoseRequestsOnLoad) => stored.requests.clear(),
+            Some(Bug::LoseEndingsOnLoad) => {
+                stored.attempts.iter_mut().for_each(|attempt| attempt.ending = None);
+            }
+            Some(Bug::RequeueOnLoad) => {
+                let early = |phase| matches!(phase, Phase::Reserved | Phase::Preparing);
+                for (job, _) in stored.jobs.iter_mut().filter(|(job, _)| early(job.status.phase)) {
+                    job.status.phase = Phase::Pending;
+                    job.status.placement = None;
+                    stored.attempts.retain(|attempt| attempt.uid != job.uid);
+                }
+            }
+            Some(Bug::LoseQuotasOnLoad) => {
+                stored.tenants.iter_mut().for_each(|(tenant, _)| tenant.quota.gpus = 1000);
+            }
+            _ => {}
+        }
+    }
+
+    /// What reaches the core.
+    pub(crate) fn spoil_inbound(&self, state: &State, inbound: &mut Inbound) {
+        match (self.config.bug, &mut inbound.event) {
+            (Some(Bug::FreeOnUnknown), Core::AgentDisconnected { node, session }) => {
+                let (node, session) = (node.clone(), *session);
+                let Some(hold) = state.holds(&node).into_iter().next() else { return };
+                let Some(job) = state.job_by_uid(&hold.uid) else { return };
+                let observation = Box::new(bare(hold.uid, job.status.attempt, Observed::Ended));
+                inbound.event = Core::AgentObserved { node, session, observation };
+            }
+            (Some(Bug::AssumeRunning), Core::AgentConnected(register)) => {
+                for hold in state.holds(&register.node) {
+                    let known = register.observations.iter().any(|seen| seen.uid == hold.uid);
+                    if let Some(job) = state.job_by_uid(&hold.uid).filter(|_| !known) {
+                        register.observations.push(bare(hold.uid, job.status.attempt, Observed::Running));
+                    }
+                }
+            }
+            (Some(Bug::IgnoreRequestIds), Core::Submit(submit)) => submit.request = None,
+            (Some(Bug::IgnoreDigests), Core::Submit(submit)) => submit.digest = [0; 32],
+            _ => {}
+        }
+    }
+
+    /// What leaves before its transaction is done.
+    pub(crate) fn spoil_steps(&mut self, controller: usize, steps: &mut [Stepped]) {
+        if self.bug(Bug::ReplyBeforeCommit) {
+            for step in steps.iter_mut().filter(|step| matches!(step.from, From::Client(..))) {
+                self.answer(controller, step.from, step.out.reply.take());
+            }
+        }
+        if self.bug(Bug::PushBeforeCommit) {
+            for step in steps {
+                std::mem::take(&mut step.out.pushes)
+                    .into_iter()
+                    .for_each(|push| self.send_to_agent(controller, push));
+            }
+        }
+    }
+
+    /// What is written.
+    pub(crate) fn spoil_body(&mut self, controller: usize, body: &mut Body) {
+        let Some(bug) = self.config.bug else { return };
+        let lost = |write: &Write| match bug {
+            Bug::ForgetRequests | Bug::RequestsApart => matches!(write, Write::PutRequest(_)),
+            Bug::AttemptsApart => matches!(write, Write::PutAttempt(_)),
+            Bug::ForgetEndings => {
+                matches!(write, Write::PutAttempt(attempt) if attempt.ending.is_some())
+            }
+            Bug::ForgetDeletions => matches!(write, Write::DeleteJob(_)),
+            Bug::ForgetQuotas | Bug::QuotaApart => matches!(write, Write::PutTenant(_)),
+            Bug::ForgetDrains => matches!(write, Write::PutDrain(_)),
+            _ => false,
+        };
+        let (apart, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut body.writes).into_iter().partition(|(_, write)| lost(write));
+        body.writes = kept;
+        if matches!(bug, Bug::RequestsApart | Bug::AttemptsApart | Bug::QuotaApart) && !apart.is_empty() {
+            let late = Body { epoch: body.epoch, from: controller, writes: apart, transitions: Vec::new() };
+            self.after(300, Event::Apart(controller, Arc::new(late)));
+        }
+        if bug == Bug::DoublePlacement {
+            double_placement(body);
+        }
+    }
+
+    /// A part of a transaction that a planted bug wrote apart.
+    pub(crate) fn write_apart(&mut self, controller: usize, body: Arc<Body>) {
+        if self.controllers[controller].alive {
+            self.call(controller, crate::calls::Call::Commit(body));
+        }
+    }
+
+    /// Whether an unknown outcome is treated as something else than that.
+    pub(crate) fn spoil_unknown(&self) -> bool {
+        matches!(self.config.bug, Some(Bug::UnknownIsDone | Bug::UnknownIsFailure | Bug::ErrorIsDone))
+    }
+
+    /// What an agent is told.
+    pub(crate) fn spoil_push(&self, push: &mut Push) {
+        match (self.config.bug, &mut push.message) {
+            (Some(Bug::WelcomeEmpty), ToNode::Welcome { assignments, .. }) => assignments.clear(),
+            (Some(Bug::RunWhenPlaced), ToNode::Assignment(assignment)) => {
+                if let Wish::Prepared { spec, placement, key } = &assignment.wish
+                    && placement.nodes.len() > 1
+                {
+                    assignment.wish = Wish::Running {
+                        spec: spec.clone(),
+                        placement: placement.clone(),
+                        key: *key,
+                        peers: Vec::new(),
+                    };
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn bare(uid: proto_model::JobUid, attempt: u32, state: Observed) -> Observation {
+    Observation {
+        uid,
+        attempt,
+        state,
+        endpoints: Vec::new(),
+        exits: Vec::new(),
+        cause: None,
+        result: None,
+        rails: Vec::new(),
+        reports: Vec::new(),
+        choices: Vec::new(),
+    }
+}
+
+/// Two jobs that are placed in one transaction get the place of the first.
+fn double_placement(body: &mut Body) {
+    let mut first = None;
+    for (_, write) in &mut body.writes {
+        let Write::PutJob(job) = write else { continue };
+        if job.status.phase != Phase::Reserved {
+            continue;
+        }
+        match &first {
+            None => first.clone_from(&job.status.placement),
+            Some(_) => Arc::make_mut(job).status.placement.clone_from(&first),
+        }
+    }
+}
