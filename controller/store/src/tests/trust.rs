@@ -1,13 +1,78 @@
-//! Who may: users with rights on one prefix; and what a prefix must not hold.
+//! Who may: TLS with certificates of a CA, users with rights on one prefix; and what a prefix must not hold.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
+use proto_rpc::{Ca, Identity, KeyRequest};
 use tokio_stream::StreamExt;
 
 use crate::real_etcd::RealEtcd;
-use crate::{EtcdLogin, EtcdOptions, EtcdStore, Op, Store, StoreError, Txn};
+use crate::{EtcdLogin, EtcdOptions, EtcdStore, EtcdTls, Op, Store, StoreError, Txn};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn file(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn certificates_are_checked_on_both_sides() {
+    let folder = tempfile::tempdir().unwrap();
+    let now = SystemTime::now();
+    for name in ["ca", "other"] {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    let ca = Ca::load_or_create(&folder.path().join("ca"), "lab", now).unwrap();
+    let other = Ca::load_or_create(&folder.path().join("other"), "elsewhere", now).unwrap();
+    let server = ca.issue_server(&["127.0.0.1".to_owned()], HOUR, now).unwrap();
+    let cert = file(folder.path(), "server.pem", &server.issued.chain_pem);
+    let key = file(folder.path(), "server.key", &server.key_pem);
+    let trusted = file(folder.path(), "ca.pem", ca.certificate_pem());
+    let text = |path: &PathBuf| path.to_str().unwrap().to_owned();
+    let args = [
+        format!("--cert-file={}", text(&cert)),
+        format!("--key-file={}", text(&key)),
+        format!("--trusted-ca-file={}", text(&trusted)),
+        "--client-cert-auth".to_owned(),
+    ];
+    let Some(etcd) = RealEtcd::start(&args.each_ref().map(String::as_str)) else { return };
+    let client = |ca: &Ca, name: &str| {
+        let request = KeyRequest::generate().unwrap();
+        let issued = ca.issue(&request.csr_pem, &Identity::admin("rail").unwrap(), HOUR, now).unwrap();
+        let certificate = file(folder.path(), &format!("{name}.pem"), &issued.chain_pem);
+        (Some(certificate), Some(file(folder.path(), &format!("{name}.key"), &request.key_pem)))
+    };
+    let with = |ca: Option<PathBuf>, (certificate, key): (Option<PathBuf>, Option<PathBuf>)| {
+        let mut options = etcd.options();
+        options.tls = EtcdTls { ca, certificate, key };
+        options.patience = Duration::from_secs(1);
+        options
+    };
+    let good = client(&ca, "good");
+    let store = EtcdStore::open(with(Some(trusted.clone()), good.clone())).await.unwrap();
+    let mut watch = store.watch("k".into(), 0).await.unwrap();
+    let revision = store.put("k".into(), "v".into()).await.unwrap();
+    assert_eq!(watch.next().await.unwrap().unwrap().revision, revision);
+    let wrong_ca = file(folder.path(), "other.pem", other.certificate_pem());
+    for (options, named) in [
+        (with(Some(wrong_ca), good.clone()), "not from the CA"),
+        (with(Some(trusted.clone()), (None, None)), "certificate"),
+        (with(Some(trusted), client(&other, "bad")), "certificate"),
+        (with(None, good), "the CA that signed"),
+    ] {
+        let error = EtcdStore::open(options).await.unwrap_err();
+        assert!(matches!(&error, StoreError::Denied { cause } if cause.contains(named)), "{named}: {error}");
+    }
+    assert_eq!(
+        store.get("k".into()).await.unwrap().unwrap().mod_revision,
+        revision,
+        "nothing was overwritten"
+    );
+}
 
 /// etcd's own REST, for what the store never asks.
 fn post(etcd: &RealEtcd, path: &str, body: &str) {
