@@ -8,6 +8,9 @@ const SETS_MAX: usize = 4096;
 /// Of so many rails all choices of any number are at most [`SETS_MAX`].
 const FEW_RAILS: u32 = 14;
 
+/// Of rails below this one all sets are counted at once, in a table.
+const TABLE_RAILS: u32 = 9;
+
 /// Sets that are tried for one gang at most.
 const TRIED_MAX: usize = 64;
 
@@ -18,6 +21,8 @@ pub(crate) struct Masks {
     masks: Vec<(RailSet, usize)>,
     sets: Vec<(RailSet, usize)>,
     digests: Vec<(u64, RailSet, usize)>,
+    /// Per set of rails, as a bitmap, a digest of who offers it and how many do.
+    table: Vec<(u64, usize)>,
 }
 
 impl Masks {
@@ -46,18 +51,10 @@ impl Masks {
             self.sets.dedup();
         }
         self.digests.clear();
-        for (set, _) in &self.sets {
-            let (mut digest, mut offers) = (0_u64, 0);
-            for (at, (mask, nodes)) in self.masks.iter().enumerate() {
-                if mask.covers(*set) {
-                    digest = digest
-                        .wrapping_add((at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17));
-                    offers += nodes;
-                }
-            }
-            if offers > 0 {
-                self.digests.push((digest, *set, offers));
-            }
+        if all.iter().all(|rail| rail < TABLE_RAILS) {
+            self.count_in_table();
+        } else {
+            self.count_each();
         }
         self.digests.sort_unstable();
         self.digests.dedup_by_key(|(digest, ..)| *digest);
@@ -68,10 +65,58 @@ impl Masks {
         self.sets.truncate(TRIED_MAX);
     }
 
+    /// Looks at all that is offered for each set.
+    fn count_each(&mut self) {
+        for (set, _) in &self.sets {
+            let (mut digest, mut offers) = (0_u64, 0);
+            for (at, (mask, nodes)) in self.masks.iter().enumerate() {
+                if mask.covers(*set) {
+                    digest = digest.wrapping_add(salt(at));
+                    offers += nodes;
+                }
+            }
+            if offers > 0 {
+                self.digests.push((digest, *set, offers));
+            }
+        }
+    }
+
+    /// The same for few rails: what is offered goes down to all of its subsets, one rail after the other.
+    fn count_in_table(&mut self) {
+        self.table.clear();
+        self.table.resize(1 << TABLE_RAILS, (0, 0));
+        for (at, (mask, nodes)) in self.masks.iter().enumerate() {
+            self.table[place(*mask)] = (salt(at), *nodes);
+        }
+        for rail in 0..TABLE_RAILS {
+            for pair in self.table.chunks_exact_mut(2 << rail) {
+                let (without, with) = pair.split_at_mut(1 << rail);
+                for (without, with) in without.iter_mut().zip(with) {
+                    *without = (without.0.wrapping_add(with.0), without.1 + with.1);
+                }
+            }
+        }
+        for (set, _) in &self.sets {
+            let (digest, offers) = self.table[place(*set)];
+            if offers > 0 {
+                self.digests.push((digest, *set, offers));
+            }
+        }
+    }
+
     /// The sets, the most common first.
     pub(crate) fn sets(&self) -> &[(RailSet, usize)] {
         &self.sets
     }
+}
+
+/// Tells apart what is offered.
+fn salt(at: usize) -> u64 {
+    (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17)
+}
+
+fn place(set: RailSet) -> usize {
+    set.iter().fold(0, |bits, rail| bits | 1 << rail)
 }
 
 fn subsets(rails: RailSet, count: u32, so_far: RailSet, sets: &mut Vec<(RailSet, usize)>) {
@@ -87,5 +132,33 @@ fn subsets(rails: RailSet, count: u32, so_far: RailSet, sets: &mut Vec<(RailSet,
         let Some(rail) = rest.iter().next() else { return };
         rest = rest.without(RailSet::EMPTY.with(rail));
         subsets(rest, count - 1, so_far.with(rail), sets);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Masks, RailSet};
+
+    #[test]
+    fn the_table_counts_as_one_by_one() {
+        let set = |bits: u32| (0..9).filter(|rail| bits >> rail & 1 == 1).collect::<RailSet>();
+        let mut masks = Masks::default();
+        for count in 1..=8 {
+            masks.candidates(count, (1..60).map(|at| (set(at * 7919 % 512), at as usize % 5)));
+            masks.sets.clear();
+            masks.sets.extend((0..512).map(|bits| (set(bits), 0)));
+            let mut counted = [Vec::new(), Vec::new()];
+            for (each, counted) in [true, false].into_iter().zip(&mut counted) {
+                masks.digests.clear();
+                if each {
+                    masks.count_each()
+                } else {
+                    masks.count_in_table()
+                }
+                counted.clone_from(&masks.digests);
+            }
+            assert!(!counted[0].is_empty());
+            assert_eq!(counted[0], counted[1], "{count}");
+        }
     }
 }
