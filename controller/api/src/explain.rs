@@ -5,7 +5,7 @@ use controller_core::{
     decisions::Past,
     explain::{Change, Relaxation, term_text},
 };
-use proto_model::{JobId, TenantName, Within};
+use proto_model::{JobId, TenantName, Within, many};
 use proto_wire::{convert::time_to_wire, v1};
 
 use crate::views::{node_rails, reasons};
@@ -100,14 +100,17 @@ fn change(change: &Change) -> v1::relaxation::Change {
         message,
     };
     let number = |field: &str, from: u32, to: u32, what: &str| {
-        make(field, from.to_string(), to.to_string(), format!("{to} {what} in place of {from}"))
+        make(field, from.to_string(), to.to_string(), format!("{what} in place of {from}"))
     };
     let text = str::to_owned;
     match change {
-        Change::Nodes { from, to } => number("spec.gang.nodes", *from, *to, "nodes"),
-        Change::Gpus { from, to } => number("spec.gang.gpusPerNode", *from, *to, "GPUs on each node"),
+        Change::Nodes { from, to } => number("spec.gang.nodes", *from, *to, &many(to, "node")),
+        Change::Gpus { from, to } => {
+            number("spec.gang.gpusPerNode", *from, *to, &format!("{} on each node", many(to, "GPU")))
+        }
         Change::Rails { from, to } => {
-            let message = format!("any {to} rails (required: {to}, allowPartial: true) in place of {from}");
+            let message =
+                format!("any {} (required: {to}, allowPartial: true) in place of {from}", many(to, "rail"));
             make("spec.rails", from.to_string(), to.to_string(), message)
         }
         Change::Within { from, to } => {
@@ -115,7 +118,7 @@ fn change(change: &Change) -> v1::relaxation::Change {
             make("spec.placement.within", text(from), text(to), format!("within {to} in place of {from}"))
         }
         Change::Split(group) => {
-            let message = format!("groups of {} nodes may be split (required: false)", group.size);
+            let message = format!("groups of {} may be split (required: false)", many(group.size, "node"));
             make("spec.placement.groups", text("required"), text("preferred"), message)
         }
         Change::Share => {
@@ -137,9 +140,9 @@ fn change(change: &Change) -> v1::relaxation::Change {
             let message = text("allow the nodes that it excludes");
             make("spec.placement.exclude", text("set"), String::new(), message)
         }
-        Change::Spares { from, to } => number("spec.placement.spares", *from, *to, "spares"),
+        Change::Spares { from, to } => number("spec.placement.spares", *from, *to, &many(to, "spare")),
         Change::Quota { more } => {
-            let message = format!("{more} GPUs more in the tenant's quota");
+            let message = format!("{} more in the tenant's quota", many(more, "GPU"));
             make("tenant.spec.quota.gpus", String::new(), format!("+{more}"), message)
         }
     }

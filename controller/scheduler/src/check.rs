@@ -11,7 +11,7 @@ use crate::snapshot::Snapshot;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Violation {
     /// Not the whole gang, or more than it.
-    #[error("{placed} nodes are placed, the gang has {asked}")]
+    #[error("nodes placed: {placed}, asked for: {asked}")]
     Gang {
         /// Placed.
         placed: usize,
@@ -19,7 +19,7 @@ pub enum Violation {
         asked: usize,
     },
     /// Not as many idle nodes as were asked for.
-    #[error("{placed} spare nodes are placed, {asked} were asked for")]
+    #[error("spare nodes placed: {placed}, asked for: {asked}")]
     Spares {
         /// Placed.
         placed: usize,
@@ -39,7 +39,7 @@ pub enum Violation {
     #[error("node '{0}' takes no new jobs")]
     NodeClosed(NodeName),
     /// Not the number of GPUs that was asked for.
-    #[error("node '{node}' gives {placed} distinct GPUs, {asked} were asked for")]
+    #[error("distinct GPUs of node '{node}': {placed}, asked for: {asked}")]
     GpuCount {
         /// Where.
         node: NodeName,
@@ -80,7 +80,7 @@ pub enum Violation {
         why: &'static str,
     },
     /// The number of pods is wrong.
-    #[error("{said} pods are said, {counted} are used")]
+    #[error("pods said: {said}, used: {counted}")]
     Pods {
         /// Said.
         said: u32,

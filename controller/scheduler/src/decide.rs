@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use proto_model::{JobId, JobSpec, JobUid, Placement, Reason, TenantName, Timestamp};
+use proto_model::{JobId, JobSpec, JobUid, Placement, Reason, TenantName, Timestamp, many};
 
 use crate::{
     place::{Choice, Hidden, Need, Placer, Time},
@@ -230,15 +230,19 @@ impl Pass {
             return;
         }
         if asked > u64::from(quota) {
-            let message =
-                format!("the job asks for {asked} GPUs in all, the quota of tenant '{tenant}' is {quota}");
+            let message = format!(
+                "the job asks for {} in all, the quota of tenant '{tenant}' is {quota}",
+                many(asked, "GPU")
+            );
             wait.never(Reason::new("QuotaTooSmall", message).scope(scope()));
         } else if used.held + asked > u64::from(quota) {
             wait.quota = true;
             let count = usize::try_from(used.held + asked - u64::from(quota)).unwrap_or(usize::MAX);
             let held = used.held;
-            let message =
-                || format!("tenant '{tenant}' holds {held} of its {quota} GPUs, the job asks for {asked}");
+            let message = || {
+                let quota = many(quota, "GPU");
+                format!("tenant '{tenant}' holds {held} of its {quota}, the job asks for {asked}")
+            };
             self.say(wait, || Reason::new("QuotaExceeded", message()).count(count).scope(scope()));
         } else if let Some((_, ahead)) = self.blocked.tenants.get(tenant).filter(|(key, _)| *key < ask.key) {
             wait.quota = true;
@@ -295,16 +299,17 @@ fn why(snapshot: &Snapshot, need: &Need, placement: &Placement, candidates: usiz
     let pods: std::collections::BTreeSet<&str> =
         placement.nodes.iter().map(|node| node.pod.as_str()).collect();
     let rails: controller_topology::RailSet = placement.rails.iter().copied().collect();
-    let nodes = if need.nodes == 1 { "node" } else { "nodes" };
     let place = if snapshot.topology().has_document() {
         format!("in the fewest pods possible: {}", pods.into_iter().collect::<Vec<_>>().join(", "))
     } else {
         "in the one pod of a cluster without fabric document".to_owned()
     };
-    let message = format!(
-        "{} of {candidates} free {nodes}, {place}; every node has a NIC that is up on each of rails {rails}",
-        need.nodes
-    );
+    let nics = match rails.len() {
+        0 => "the job asks for no rails".to_owned(),
+        1 => format!("every node has a NIC that is up on rail {rails}"),
+        _ => format!("every node has a NIC that is up on each of rails {rails}"),
+    };
+    let message = format!("{} of {}, {place}; {nics}", need.nodes, many(candidates, "free node"));
     vec![Reason::new("BestFit", message).count(candidates)]
 }
 

@@ -48,7 +48,7 @@ pub struct Seen<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Flaw {
     /// Not the whole gang, or more than it.
-    #[error("{placed} nodes are placed, {asked} were asked for")]
+    #[error("nodes placed: {placed}, asked for: {asked}")]
     Gang {
         /// Placed, spares too.
         placed: usize,
@@ -106,7 +106,7 @@ pub enum Flaw {
         within: Within,
     },
     /// The number of pods is wrong.
-    #[error("{said} pods are said, {counted} are used")]
+    #[error("pods said: {said}, used: {counted}")]
     Pods {
         /// Said.
         said: u32,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use controller_topology::{RailSet, Server};
-use proto_model::{JobId, Reason, Term, Toleration};
+use proto_model::{JobId, Reason, Term, Toleration, many};
 
 use crate::{
     explain::{Blocker, Cause, Kept, brief},
@@ -24,12 +24,12 @@ pub fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) -> Vec<
         return reasons;
     }
     if wanted > nodes {
-        let message = format!("the job asks for {wanted} nodes, the cluster has {nodes}");
+        let message = format!("the job asks for {}, the cluster has {nodes}", many(wanted, "node"));
         reasons.push(Reason::new("NodeCount", message).count(wanted - nodes));
     }
     let asked = need.rail_count();
     if asked > rails {
-        let message = format!("the job asks for {asked} rails, the fabric has {rails}");
+        let message = format!("the job asks for {}, the fabric has {rails}", many(asked, "rail"));
         reasons.push(Reason::new("RailCount", message).count((asked - rails) as usize));
     }
     if need.nodes > 1 && asked == 0 {
@@ -41,20 +41,22 @@ pub fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) -> Vec<
     let wanted = wanted.min(nodes);
     if asked <= rails && shapes.with_rails < wanted {
         let what = match need.rails {
+            RailNeed::Exactly(set) if set.len() == 1 => format!("a cabled NIC on rail {set}"),
             RailNeed::Exactly(set) => format!("a cabled NIC on each of rails {set}"),
-            RailNeed::Any(count) => format!("cabled NICs on {count} rails"),
+            RailNeed::Any(count) => format!("cabled NICs on {}", many(count, "rail")),
         };
         let with = shapes.with_rails;
-        let message =
-            format!("the job asks for {} nodes with {what}, {with} of {nodes} nodes have that", need.nodes);
+        let asked = many(need.nodes, "node");
+        let message = format!("the job asks for {asked} with {what}, {} that", of_nodes(with, nodes));
         reasons.push(Reason::new("RailShape", message).count(nodes - with));
         reasons.extend(dead_rails(snapshot, need, |server| server.present));
     }
     labels(snapshot, need, nodes, &mut reasons);
     for size in need.uneven_groups() {
         let message = format!(
-            "groups of {size} nodes do not divide the gang of {} nodes and one another without rest",
-            need.nodes
+            "groups of {} do not divide the gang of {} and one another without rest",
+            many(size, "node"),
+            many(need.nodes, "node")
         );
         reasons.push(Reason::new("GroupSize", message).count(size as usize));
     }
@@ -70,6 +72,11 @@ pub fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) -> Vec<
     reasons
 }
 
+/// How many of all nodes have something.
+fn of_nodes(with: usize, nodes: usize) -> String {
+    format!("{with} of {} {}", many(nodes, "node"), if with == 1 { "has" } else { "have" })
+}
+
 /// The gang as a whole does not fit, although there are nodes enough: what of it is too much.
 fn misfits(
     need: &Need,
@@ -77,10 +84,10 @@ fn misfits(
     fits: &mut impl FnMut(&Need) -> bool,
     reasons: &mut Vec<Reason>,
 ) {
-    let (asked, nodes) = (need.rail_count(), need.nodes);
+    let (asked, nodes) = (need.rail_count(), many(need.nodes, "node"));
     let mut without = |less: Need, code: &'static str, message: String| {
         if less != *need && fits(&less) {
-            reasons.push(Reason::new(code, message).count(nodes as usize));
+            reasons.push(Reason::new(code, message).count(need.nodes as usize));
         }
     };
     let inside = match need.within {
@@ -88,26 +95,36 @@ fn misfits(
         Within::Pod => "in one pod",
         Within::Fabric => "in the fabric",
     };
-    let message = format!("no place has {nodes} nodes that would do {inside}; allow a wider one (within)");
+    let message = format!("no place has {nodes} that would do {inside}; allow a wider one (within)");
     without(Need { within: Within::Fabric, ..need.clone() }, "PlaceShape", message);
     let mut split = need.clone();
     split.groups.iter_mut().for_each(|group| group.required = false);
     let message = "the gang's groups cannot all lie together; let them be split (required: false)".to_owned();
     without(split, "GroupShape", message);
-    let message = format!("the job asks for {nodes} nodes and {} spares, there are not so many", need.spares);
+    let spares = many(need.spares, "spare");
+    let message = format!("the job asks for {nodes} and {spares}, there are not so many");
     without(Need { spares: 0, ..need.clone() }, "SpareShape", message);
-    let message = format!("without the {} nodes that the job excludes there are too few", need.exclude.len());
+    let excluded = match need.exclude.len() {
+        1 => "the node".to_owned(),
+        more => format!("the {more} nodes"),
+    };
+    let message = format!("without {excluded} that the job excludes there are too few");
     without(Need { exclude: Vec::new(), ..need.clone() }, "ExcludedNodes", message);
     if reasons.is_empty() {
         let both = shapes.both;
-        let message = if both < nodes as usize {
-            format!("the job asks for {nodes} nodes with both its GPUs and its rails, {both} nodes have both")
+        let message = if both < need.nodes as usize {
+            let have = if both == 1 { "has" } else { "have" };
+            let both = many(both, "node");
+            format!("the job asks for {nodes} with both its GPUs and its rails, {both} {have} both")
         } else if need.within == Within::Fabric && need.groups.is_empty() {
-            format!("no {asked} rails are common to {nodes} nodes")
+            let rails = if asked == 1 { "no rail is".to_owned() } else { format!("no {asked} rails are") };
+            format!("{rails} common to {nodes}")
+        } else if need.nodes == 1 {
+            "no node fulfils all that the job asks of its place".to_owned()
         } else {
-            format!("no {nodes} nodes fulfil together all that the job asks of its place")
+            format!("no {nodes} fulfil together all that the job asks of its place")
         };
-        reasons.push(Reason::new("GangShape", message).count(nodes as usize));
+        reasons.push(Reason::new("GangShape", message).count(need.nodes as usize));
     }
 }
 
@@ -126,18 +143,16 @@ fn labels(snapshot: &Snapshot, need: &Need, nodes: usize, reasons: &mut Vec<Reas
     let wanted = (need.nodes as usize).min(nodes);
     let before = reasons.len();
     for (term, with) in selector.iter().zip(&with).filter(|(_, with)| **with < wanted) {
-        let message = format!(
-            "the job asks for {wanted} nodes with label {}, {with} of {nodes} have it",
-            term_text(term)
-        );
+        let (asked, have) = (many(wanted, "node"), of_nodes(*with, nodes));
+        let message = format!("the job asks for {asked} with label {}, {have} it", term_text(term));
         reasons.push(
             Reason::new("LabelShape", message).count(nodes - with).scope(format!("label/{}", term.key())),
         );
     }
     let all = with[selector.len()];
     if reasons.len() == before && all < wanted {
-        let message =
-            format!("the job asks for {wanted} nodes with all of its labels, {all} of {nodes} have them");
+        let (asked, have) = (many(wanted, "node"), of_nodes(all, nodes));
+        let message = format!("the job asks for {asked} with all of its labels, {have} them");
         reasons.push(Reason::new("LabelShape", message).count(nodes - all));
     }
 }
@@ -181,18 +196,15 @@ impl<'a> Shapes<'a> {
     }
 
     fn gpus(&self, need: &Need, nodes: usize, reasons: &mut Vec<Reason>) {
-        let asked = need.gpus;
+        let (asked, gpus) = (need.gpus, many(need.gpus, "GPU"));
         if let Some((most, server)) = self.largest.filter(|(most, _)| *most < asked) {
             let name = &server.name;
-            let message =
-                format!("the job asks for {asked} GPUs per node, the largest node has {most} ({name})");
+            let message = format!("the job asks for {gpus} per node, the largest node has {most} ({name})");
             reasons.push(Reason::new("GpuShape", message).count(nodes).scope(format!("node/{name}")));
         } else if self.with_gpus < (need.nodes as usize).min(nodes) {
             let with = self.with_gpus;
-            let message = format!(
-                "the job asks for {} nodes with {asked} GPUs, {with} of {nodes} nodes have so many",
-                need.nodes
-            );
+            let (asked, have) = (many(need.nodes, "node"), of_nodes(with, nodes));
+            let message = format!("the job asks for {asked} with {gpus}, {have} so many");
             reasons.push(Reason::new("GpuShape", message).count(nodes - with));
         }
     }
@@ -229,9 +241,10 @@ fn dead_rails(snapshot: &Snapshot, need: &Need, of: impl Fn(&Server) -> RailSet)
         return None;
     }
     let (rails, work) = if dead.len() == 1 { ("rail", "works") } else { ("rails", "work") };
+    let living = if left == 1 { "the one that works" } else { "those that work" };
     let message = format!(
         "{rails} {dead} {work} on no node, and a job never starts on fewer rails than it requires ({asked}); to start on \
-         those that work, write rails: {{required: {left}, allowPartial: true}}"
+         {living}, write rails: {{required: {left}, allowPartial: true}}"
     );
     Some(Reason::new("RailDead", message).count(dead.len() as usize))
 }
@@ -242,9 +255,10 @@ pub fn capacity(need: &Need, nodes: u32, free: u32, reach: u32) -> Reason {
     let missing = need.nodes.saturating_sub(reach);
     let together =
         if reach < free.min(need.nodes) { format!(", {reach} of them as one gang") } else { String::new() };
-    let spares = if need.spares > 0 { format!(" and {} spares", need.spares) } else { String::new() };
+    let spares = if need.spares > 0 { format!(" and {}", many(need.spares, "spare")) } else { String::new() };
     let message = format!(
-        "{free} of {nodes} nodes could be had now{together}; the job needs {}{spares}, {missing} more must become free",
+        "{free} of {} could be had now{together}; the job needs {}{spares}, {missing} more must become free",
+        many(nodes, "node"),
         need.nodes
     );
     Reason::new("GangCapacity", message).count(missing as usize)
@@ -258,12 +272,19 @@ pub fn reason(need: &Need, blocker: &Blocker) -> Reason {
     let (nodes, have, are) = if *lost == 1 { ("node", "has", "is") } else { ("nodes", "have", "are") };
     let what = what.replacen("HAVE", have, 1).replacen("ARE", are, 1);
     let message = match cause {
-        Cause::Quota => format!("{lost} GPUs more than {what}"),
+        Cause::Quota => format!("{} more than {what}", many(lost, "GPU")),
         cause if cause.is_of_gang() => format!("{what}: {lost} {nodes} fewer for the gang"),
         _ if alone == lost => format!("{lost} {nodes} {what}"),
-        _ => format!("{lost} {nodes} {what}; for {alone} of them that is all"),
+        _ if *lost == 1 => format!("1 node {what}; it has other causes too"),
+        _ if *alone == 0 => format!("{lost} nodes {what}; each of them has other causes too"),
+        _ => format!("{lost} nodes {what}; for {alone} of them that is the only cause"),
     };
     Reason::new(code, message).count(*lost as usize).scope(scope)
+}
+
+/// Fewer things than are asked for.
+fn fewer(asked: u32, what: &str) -> String {
+    if asked == 1 { format!("no {what}") } else { format!("fewer than {asked} {what}s") }
 }
 
 fn words(need: &Need, cause: &Cause) -> (&'static str, String, String) {
@@ -276,9 +297,9 @@ fn words(need: &Need, cause: &Cause) -> (&'static str, String, String) {
     let text = str::to_owned;
     match cause {
         Cause::GpuShape => {
-            ("GpuShape", String::new(), format!("HAVE fewer than {gpus} GPUs, even when idle"))
+            ("GpuShape", String::new(), format!("HAVE {}, even when idle", fewer(gpus, "GPU")))
         }
-        Cause::GpusHeld => ("GpuCapacity", String::new(), format!("HAVE fewer than {gpus} GPUs free")),
+        Cause::GpusHeld => ("GpuCapacity", String::new(), format!("HAVE {} free", fewer(gpus, "GPU"))),
         Cause::HeldAlone => {
             ("NodeExclusive", String::new(), text("ARE held by a job that wants nobody beside it"))
         }
@@ -286,14 +307,15 @@ fn words(need: &Need, cause: &Cause) -> (&'static str, String, String) {
             ("NodeShared", String::new(), text("ARE held in part, and the job wants nobody beside it"))
         }
         Cause::RailMissing(at) => {
-            ("RailMissing", rail(at), nics(at, "no cabled NIC on", format!("fewer than {rails} cabled NICs")))
+            ("RailMissing", rail(at), nics(at, "no cabled NIC on", fewer(rails, "cabled NIC")))
         }
         Cause::RailDown(at) => match at {
             Some(one) => ("RailDown", rail(at), format!("HAVE the NIC of rail {one} down")),
-            None => ("RailDown", rail(at), format!("HAVE fewer than {rails} NICs up")),
+            None => ("RailDown", rail(at), format!("HAVE {} up", fewer(rails, "NIC"))),
         },
         Cause::RailHeld(at) => match at {
             Some(one) => ("RailBusy", rail(at), format!("HAVE the NIC of rail {one} held by another job")),
+            None if rails == 1 => ("RailBusy", rail(at), text("HAVE every NIC held by other jobs")),
             None => ("RailBusy", rail(at), format!("HAVE fewer than {rails} NICs that no job holds")),
         },
         Cause::Unschedulable => {
@@ -340,16 +362,21 @@ fn gang_words(need: &Need, cause: &Cause) -> (&'static str, String, String) {
             (
                 "GroupCapacity",
                 format!("group/{}", group.size),
-                format!("groups of {} nodes must stay {place}", group.size),
+                format!("groups of {} must stay {place}", many(group.size, "node")),
             )
         }
         Cause::Aligned => (
             "RailAlignment",
             String::new(),
-            format!("all nodes must share {rails} rails that reach one another"),
+            match rails {
+                1 => text("all nodes must share a rail that joins them"),
+                _ => format!("all nodes must share {rails} rails that join them"),
+            },
         ),
         Cause::Spares => {
-            ("SpareCapacity", String::new(), format!("{} spares are to idle beside it", need.spares))
+            let are = if need.spares == 1 { "is" } else { "are" };
+            let spares = many(need.spares, "spare");
+            ("SpareCapacity", String::new(), format!("{spares} {are} to idle beside it"))
         }
         _ => ("QuotaExceeded", String::new(), text("the tenant may take now")),
     }

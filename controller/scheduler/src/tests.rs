@@ -11,6 +11,7 @@ use proto_model::{
 
 mod holding;
 mod planted;
+mod wording;
 
 use crate::{
     Ask, Blocked, Decision, Gate, Pass, QueueKey, Snapshot, Wait, check_placement, solve,
@@ -237,7 +238,7 @@ fn the_checker_finds_what_is_planted() {
     assert_eq!(check_placement(&snapshot, &tenant(), &spec, &good), Ok(()));
     type Plant = fn(&mut proto_model::Placement);
     let plants: [(Plant, &str); 10] = [
-        (|p| p.nodes.truncate(1), "the gang has 2"),
+        (|p| p.nodes.truncate(1), "nodes placed: 1, asked for: 2"),
         (|p| p.nodes[1] = p.nodes[0].clone(), "placed twice"),
         (|p| p.nodes[0].node = NodeName::new("zz").unwrap(), "not in the cluster"),
         (|p| p.nodes[0].gpus = vec![1, 1], "distinct GPUs"),
@@ -245,7 +246,7 @@ fn the_checker_finds_what_is_planted() {
         (|p| p.rails = vec![0, 1, 3], "not as many"),
         (|p| drop(p.nodes[0].nics.pop()), "exactly the rails"),
         (|p| p.nodes[0].nics[1].device = "mlx5_0".into(), "cannot serve rail 1"),
-        (|p| p.pods = 2, "2 pods are said"),
+        (|p| p.pods = 2, "pods said: 2"),
         (|p| p.ranks.swap(0, 3), "order of the nodes"),
     ];
     for (plant, text) in plants {

@@ -46,7 +46,7 @@ pub use placement::{NicPlace, NodePlace, Placement, RankPlace};
 pub use policy::{Dependency, DependencyWhen, Eta, FailurePolicy, Preemption, RailLoss, Replace, Requeue};
 pub use queue::{Queue, Shape};
 pub use rails::{AlgorithmChoice, Drain, DrainTarget, RailReport, RailState};
-pub use reason::Reason;
+pub use reason::{Reason, many};
 pub use request::{Arrange, Group, Pattern, PlacementRequest, Taint, Term, Toleration, Within};
 pub use reservation::{Reservation, ReservationNodes};
 pub use tenant::{Quota, Role, Tenant};

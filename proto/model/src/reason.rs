@@ -52,3 +52,21 @@ impl fmt::Display for Reason {
         write!(f, "{}: {}", self.code, self.message)
     }
 }
+
+/// A number of things in words: `1 node`, `3 nodes`.
+#[must_use]
+pub fn many(count: impl fmt::Display, what: &str) -> String {
+    let count = count.to_string();
+    let ending = if count == "1" { "" } else { "s" };
+    format!("{count} {what}{ending}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::many;
+
+    #[test]
+    fn one_thing_has_no_ending() {
+        assert_eq!([many(0, "node"), many(1_u64, "node"), many(11, "GPU")], ["0 nodes", "1 node", "11 GPUs"]);
+    }
+}

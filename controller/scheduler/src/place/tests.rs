@@ -336,7 +336,7 @@ fn the_proof_finds_what_is_planted() {
     assert_eq!((prove(&ledger, &need, &good), good.pods), (Ok(()), 1));
     type Plant = fn(&mut Choice, &[NodeIx]);
     let plants: [(Plant, &str); 9] = [
-        (|choice, _| choice.nodes.truncate(3), "3 nodes are placed, 4 were asked for"),
+        (|choice, _| choice.nodes.truncate(3), "nodes placed: 3, asked for: 4"),
         (|choice, _| choice.nodes[1] = choice.nodes[0], "placed twice"),
         (|choice, _| choice.nodes[0].node = NodeIx::at(99), "is not there"),
         (|choice, _| choice.nodes[0].gpus = 0b10001, "cannot give GPUs"),
@@ -344,7 +344,7 @@ fn the_proof_finds_what_is_planted() {
         (|choice, nodes| choice.nodes[0].node = nodes[4], "cannot give rails 2"),
         (|choice, nodes| choice.nodes[0].node = nodes[5], "has a taint"),
         (|choice, _| choice.nodes.swap(1, 2), "not in one place"),
-        (|choice, _| choice.pods = 2, "2 pods are said, 1 are used"),
+        (|choice, _| choice.pods = 2, "pods said: 2, used: 1"),
     ];
     for (plant, text) in plants {
         let mut bad = good.clone();

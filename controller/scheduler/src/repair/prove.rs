@@ -16,7 +16,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RepairFlaw {
     /// The gang has another size.
-    #[error("{now} nodes where there were {before}")]
+    #[error("nodes now: {now}, before: {before}")]
     Size {
         /// Before.
         before: usize,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use controller_topology::{NodeIx, RailSet};
-use proto_model::Reason;
+use proto_model::{Reason, many};
 
 use super::{Gang, Wound, part};
 use crate::{
@@ -158,8 +158,8 @@ impl Stock {
         let from = match (wound.sources.spares, wound.sources.free) {
             (false, false) => "; the job lets none be replaced".to_owned(),
             (true, false) => format!("; {spares} of its spares can stand in, and it lets no others"),
-            (false, true) => format!("; {free} free nodes can stand in"),
-            (true, true) => format!("; {spares} of its spares and {free} free nodes can stand in"),
+            (false, true) => format!("; {} can stand in", many(free, "free node")),
+            (true, true) => format!("; {spares} of its spares and {} can stand in", many(free, "free node")),
         };
         let nodes = if lost == 1 { "node is" } else { "nodes are" };
         let message = format!("{lost} {nodes} to be replaced{from}");
@@ -184,7 +184,8 @@ impl Stock {
             let other = ["GangCapacity", "RailAlignment", "RailDead"];
             reasons.extend(causes.filter(|cause| !other.contains(&&*cause.code)));
             if !kept.is_empty() {
-                let message = format!("{} nodes are kept for others", kept.len());
+                let are = if kept.len() == 1 { "is" } else { "are" };
+                let message = format!("{} {are} kept for others", many(kept.len(), "node"));
                 reasons.push(Reason::new("Reserved", message).count(kept.len()));
             }
         }
