@@ -110,9 +110,12 @@ impl Masks {
     }
 }
 
-/// Tells apart what is offered.
+/// Tells apart what is offered: sums of different ones differ, so each is mixed well (splitmix64).
 fn salt(at: usize) -> u64 {
-    (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17)
+    let mut z = (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
 }
 
 fn place(set: RailSet) -> usize {
@@ -138,6 +141,26 @@ fn subsets(rails: RailSet, count: u32, so_far: RailSet, sets: &mut Vec<(RailSet,
 #[cfg(test)]
 mod tests {
     use super::{Masks, RailSet};
+
+    /// What four kinds of nodes offer: none of these sets is offered by the same nodes as another.
+    #[test]
+    fn no_set_is_taken_for_another() {
+        let set = |rails: &[u32]| rails.iter().copied().collect::<RailSet>();
+        for kinds in 2..40_u32 {
+            // Of each two pairs of kinds with equal sums one is offered rail 0, the other rail 1.
+            let offers = (0..kinds).map(|kind| {
+                let own = [2 + kind % 4, 6 + kind / 4 % 4, 10 + kind / 16];
+                let pair = u32::from(kind % 3 == 1 || kind % 3 == 2 && kind % 2 == 0);
+                (set(&[&own[..], &[pair][..]].concat()), 1)
+            });
+            let mut masks = Masks::default();
+            masks.candidates(1, offers.clone());
+            let who = |rail: u32| offers.clone().map(|(mask, _)| mask.has(rail)).collect::<Vec<bool>>();
+            let different: std::collections::BTreeSet<Vec<bool>> =
+                (0..13).map(who).filter(|who| who.contains(&true)).collect();
+            assert_eq!(masks.sets().len(), different.len(), "{kinds}");
+        }
+    }
 
     #[test]
     fn the_table_counts_as_one_by_one() {
