@@ -80,7 +80,7 @@ pub(crate) struct Fitter {
     pool: Vec<(u32, u32)>,
     order: Vec<u32>,
     set: Vec<u32>,
-    pub(super) counts: Vec<u32>,
+    counts: Vec<u32>,
     groups: Groups,
 }
 
@@ -92,7 +92,7 @@ impl Fitter {
     /// The best layout, in `takes`; `None` if there is none.
     pub(crate) fn fit(&mut self, yard: &Yard, view: &View, ask: &Ask) -> Option<Fit> {
         self.takes.clear();
-        self.begin(ask);
+        self.groups.begin(ask.nodes);
         if view.pods().total() < u64::from(ask.nodes) {
             return None;
         }
@@ -112,16 +112,6 @@ impl Fitter {
             }
         }
         if ask.within == Within::Fabric && ask.beat.is_none() { self.several(yard, view, ask) } else { None }
-    }
-
-    /// Another gang, or other rails: what searches may take begins anew.
-    pub(super) fn begin(&mut self, ask: &Ask) {
-        self.groups.begin(ask.nodes);
-    }
-
-    /// Exchanges the layout at hand and the best one so far.
-    pub(super) fn keep(&mut self) {
-        std::mem::swap(&mut self.takes, &mut self.best);
     }
 
     fn one_block(&mut self, yard: &Yard, view: &View, ask: &Ask, wanted: u32) -> bool {
@@ -146,7 +136,7 @@ impl Fitter {
             }
             let found = (cut(yard.layout(), &self.takes, ask.pattern), view.pods().count(pod), pod);
             if best.is_none_or(|best| found < best) {
-                self.keep();
+                std::mem::swap(&mut self.takes, &mut self.best);
                 best = Some(found);
             }
             if found.0 <= least {
@@ -154,18 +144,12 @@ impl Fitter {
             }
         }
         let (cut, _, pod) = best?;
-        self.keep();
+        std::mem::swap(&mut self.takes, &mut self.best);
         let cut = if cut > least { self.polish(yard, view, &[pod], ask, cut) } else { cut };
         Some(Fit { pods: 1, cut })
     }
 
     fn several(&mut self, yard: &Yard, view: &View, ask: &Ask) -> Option<Fit> {
-        let (_, ask) = self.plan(yard, view, ask)?;
-        self.settle(yard, view, &ask)
-    }
-
-    /// The fewest pods that will do, as a first set; and what is asked of them: whole groups, where that takes no more.
-    pub(super) fn plan(&mut self, yard: &Yard, view: &View, ask: &Ask) -> Option<(usize, Ask)> {
         let flat = yard.layout().is_flat();
         let unit = if flat { ask.pod_unit.max(ask.leaf_unit) } else { ask.pod_unit };
         let pods = if !flat && ask.leaf_unit > 1 {
@@ -185,29 +169,18 @@ impl Fitter {
         self.set.clear();
         self.set.extend(self.pool[..pods].iter().map(|(_, pod)| *pod));
         self.tighten(yard, view, &ask);
-        Some((pods, ask))
-    }
-
-    /// The pods that the plan has looked at.
-    pub(super) fn planned(&self) -> impl Iterator<Item = u32> {
-        self.pool.iter().map(|(_, pod)| *pod).chain(self.set.iter().copied())
-    }
-
-    /// Lays the gang out over the planned pods, or over others as many that are better.
-    pub(super) fn settle(&mut self, yard: &Yard, view: &View, ask: &Ask) -> Option<Fit> {
-        let (flat, pods) = (yard.layout().is_flat(), self.set.len());
         let set = std::mem::take(&mut self.set);
-        let laid = self.lay(yard, view, &set, ask);
+        let laid = self.lay(yard, view, &set, &ask);
         self.set = set;
         if !laid {
             return None;
         }
         let mut least = cut(yard.layout(), &self.takes, ask.pattern);
         let other = !flat || matches!(ask.pattern, Pattern::Pipeline(_));
-        if other && pods <= SWAPPED && least > least_cut(ask, view.blocks().most(), pods) {
-            least = self.swap(yard, view, ask, least);
+        if other && pods <= SWAPPED && least > least_cut(&ask, view.blocks().most(), pods) {
+            least = self.swap(yard, view, &ask, least);
             let set = std::mem::take(&mut self.set);
-            least = self.polish(yard, view, &set, ask, least);
+            least = self.polish(yard, view, &set, &ask, least);
             self.set = set;
         }
         Some(Fit { pods: u32::try_from(pods).unwrap_or(u32::MAX), cut: least })
@@ -286,7 +259,7 @@ impl Fitter {
 
     /// Tries other sets of as many pods; what the best one cuts.
     fn swap(&mut self, yard: &Yard, view: &View, ask: &Ask, mut least: u64) -> u64 {
-        self.keep();
+        std::mem::swap(&mut self.takes, &mut self.best);
         let mut set = std::mem::take(&mut self.set);
         let most = self.pool.len().min(set.len() + SWAPS);
         let mut trials = TRIALS[usize::from(ask.nodes > SMALL)];
@@ -306,7 +279,7 @@ impl Fitter {
                         if found < least {
                             least = found;
                             better = Some((at, pod));
-                            self.keep();
+                            std::mem::swap(&mut self.takes, &mut self.best);
                         }
                     }
                 }
@@ -318,12 +291,12 @@ impl Fitter {
             }
         }
         self.set = set;
-        self.keep();
+        std::mem::swap(&mut self.takes, &mut self.best);
         least
     }
 
     /// The last touch to a small gang on its set of pods; what it cuts then.
-    pub(super) fn polish(&mut self, yard: &Yard, view: &View, set: &[u32], ask: &Ask, least: u64) -> u64 {
+    fn polish(&mut self, yard: &Yard, view: &View, set: &[u32], ask: &Ask, least: u64) -> u64 {
         if ask.nodes > SMALL {
             return least;
         }
@@ -339,7 +312,7 @@ impl Fitter {
                     if found < least {
                         return found;
                     }
-                    self.keep();
+                    std::mem::swap(&mut self.takes, &mut self.best);
                 }
                 least
             }
@@ -349,7 +322,7 @@ impl Fitter {
 
     /// Lets each pod in turn be the one that is not filled.
     fn turn(&mut self, yard: &Yard, view: &View, set: &[u32], ask: &Ask, mut least: u64) -> u64 {
-        self.keep();
+        std::mem::swap(&mut self.takes, &mut self.best);
         for last in 0..set.len() {
             self.order.clear();
             self.order.extend(set.iter().copied().filter(|pod| *pod != set[last]));
@@ -358,16 +331,16 @@ impl Fitter {
                 let found = cut(yard.layout(), &self.takes, ask.pattern);
                 if found < least {
                     least = found;
-                    self.keep();
+                    std::mem::swap(&mut self.takes, &mut self.best);
                 }
             }
         }
-        self.keep();
+        std::mem::swap(&mut self.takes, &mut self.best);
         least
     }
 
     /// Lays the gang out over a set of pods, in `takes`. False if they are too small.
-    pub(super) fn lay(&mut self, yard: &Yard, view: &View, set: &[u32], ask: &Ask) -> bool {
+    fn lay(&mut self, yard: &Yard, view: &View, set: &[u32], ask: &Ask) -> bool {
         self.takes.clear();
         let apart = set.len() > 1 && (ask.pod_unit > 1 || ask.pattern == Pattern::AllToAll);
         if !apart {

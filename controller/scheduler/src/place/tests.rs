@@ -12,8 +12,6 @@ use crate::{
     yard::{Facts, Filter, Pick, Taint, Term, Toleration, Traits, Yard},
 };
 
-mod any;
-
 const RAILS: u32 = 3;
 
 #[derive(Debug, Clone)]
