@@ -113,7 +113,7 @@ pub struct Link {
     acked: u64,
     on_way: VecDeque<OnWay>,
     last_ack: Time,
-    /// Longest time lately in which the link owed an acknowledgement and none came.
+    /// Longest time lately, in this life and the one before, in which the link owed an acknowledgement and none came.
     gap: Time,
     received: u64,
     told: u64,
@@ -203,6 +203,7 @@ impl Link {
             flaps: self.flaps,
             cause: self.cause.take(),
             since: now,
+            gap: self.gap,
             ..Link::default()
         };
         true
@@ -360,6 +361,11 @@ impl Link {
         self.rate.filter(|(_, at)| now.saturating_sub(*at) < RATE_AGE).map(|(rate, _)| rate)
     }
 
+    /// Whether its rate is too old to be known, and was less than this.
+    pub(crate) fn was_slow(&self, than: f64, now: Time) -> bool {
+        self.known_rate(now).is_none() && self.rate.is_some_and(|(rate, _)| rate < than)
+    }
+
     /// Bytes per second over so many samples that processor noise has gone from it.
     pub(crate) fn steady_rate(&self) -> Option<f64> {
         (f64::from(self.steady.1) * STEADY >= 1.0).then_some(self.steady.0)
@@ -393,6 +399,12 @@ impl Link {
     /// Whether so many bytes may be handed to a link that came back and has yet to show what it can.
     pub(crate) fn allows(&self, bytes: u64) -> bool {
         self.allowance.is_none_or(|allowance| self.outstanding() + bytes <= allowance)
+    }
+
+    /// This link, or another over the same port, was given up after so long a silence, and may have been no more than slow: it
+    /// is given more time from now on, until acknowledgements come sooner for a while.
+    pub fn bear_with(&mut self, silence: Time) {
+        self.gap = self.gap.max(silence);
     }
 
     /// How long the link has owed an acknowledgement.

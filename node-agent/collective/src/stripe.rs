@@ -6,9 +6,10 @@
 //! chunk's time varies by on a busy processor) differences may be noise: then, of the rails with room, the one that has carried
 //! least to this peer takes the chunk, so that not only the sender's ports but also the receiver's are loaded equally. While they
 //! differ, the chunk goes to the rail that finishes it first, by bytes on their way and measured rate; but it waits for a better
-//! rail if that rail would end it before, and the slow one after, everything else that is to go there: so a slow rail never holds
-//! the tail. A rate that is old counts as unknown, and an unknown rate as the best known: that is the probe by
-//! which a rail that was slow is found to be fast again. A frame that is overdue lowers its link's rate before it is acknowledged.
+//! rail if that rail would end it before, and the slow one would need a good part of the time for everything that is to go there:
+//! so a slow rail never holds the tail. A rate that is old counts as unknown, and an unknown rate as the best known: that is the probe by
+//! which a rail that was slow is found to be fast again, a single frame. A frame that is overdue lowers its link's rate before it
+//! is acknowledged.
 
 use crate::link::Link;
 use crate::shape::{Node, Rail, Time};
@@ -21,6 +22,9 @@ const FAST: Time = Time::from_millis(4);
 /// A link has no more on its way than it carries in this time, even if its share is more: what is on a slow rail cannot
 /// go over another.
 const SLOW: Time = Time::from_millis(40);
+/// A chunk goes to a slow rail only if that ends it within this part of the time for everything that is to go to the peer: other
+/// nodes' work depends on it, and what is handed on from there has a way to go.
+const HOLDS: f64 = 3.0;
 /// A rail that carried less than others catches up on so many bytes at most.
 const DEBT: u64 = 2 << 20;
 /// Bytes of a chunk that rails are compared by.
@@ -129,7 +133,7 @@ impl Links {
         // What the slowest rail needs longer for a chunk than the fastest.
         let lag = |least: f64, best: f64| REFERENCE.max(bytes as f64) * (1.0 / least - 1.0 / best);
         let alike = best <= least * ALIKE || lag(least, best) <= self.noise;
-        let open = self.up(peer).filter(|&rail| self.has_room(rail, peer, bytes, now));
+        let open = self.up(peer).filter(|&rail| self.has_room(rail, peer, bytes, best, now));
         if alike || self.up(peer).count() == 1 {
             let carried = |rail: Rail| self.carried[usize::from(rail)];
             let by_link = |rail: Rail| self.by_link[self.index(rail, peer)];
@@ -144,11 +148,14 @@ impl Links {
         let waiting: u64 =
             self.up(peer).map(|rail| self.get(rail, peer).outstanding()).sum::<u64>() + bytes + backlog;
         let all = waiting as f64 / self.up(peer).map(rate).sum::<f64>();
-        (finish(open) <= earliest.max(all)).then_some(open)
+        (finish(open) <= earliest.max(all / HOLDS)).then_some(open)
     }
 
-    fn has_room(&self, rail: Rail, peer: Node, bytes: u64, now: Time) -> bool {
+    fn has_room(&self, rail: Rail, peer: Node, bytes: u64, best: f64, now: Time) -> bool {
         let (link, Windows { floor, rail: whole, most }) = (self.get(rail, peer), self.windows);
+        if link.was_slow(best / ALIKE, now) {
+            return link.outstanding() == 0;
+        }
         let share = (whole / self.fan).min(most);
         let window = link.known_rate(now).map_or(share, |rate| {
             let carries = |time: Time| (rate * time.as_secs_f64()) as u64;

@@ -299,6 +299,9 @@ impl Machine {
                 self.links.get_mut(rail, peer).doubt = Some((number, Some(now)));
             }
             Some((_, Some(known))) if silence >= patience && now >= known + READ => {
+                for at in 0..self.layout.nodes() {
+                    self.links.get_mut(rail, at as Node).bear_with(silence);
+                }
                 self.lose_and_close(rail, peer, RailCause::Silent(silence), now);
             }
             Some(_) => {}
