@@ -18,7 +18,8 @@
 //! * *Control frames* need no permission. For each operation and peer there is one announcement, and one grant for a quarter
 //!   of a window; acknowledgements ride on other frames or stand for 48 KiB or two milliseconds.
 //!
-//! **Progress.** Consider the oldest operation that is not complete on some node. All nodes will start it: their ranks
+//! **Progress.** Consider the oldest operation that is not complete on some node. All nodes will start it (a long one when they have
+//! heard that node 0 has, which waits for none of them): their ranks
 //! post it (else its deadline ends it with an error that names the missing), operations start in order, and the staging
 //! it needs is free because older ones are complete. Its announcements go out, as control frames always can.
 //! A chunk that is sent arrives and frees its link's window by an acknowledgement that needs no permission.

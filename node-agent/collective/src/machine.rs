@@ -254,7 +254,7 @@ impl Machine {
         self.stats
     }
 
-    /// The newest plan that this node knows; operations follow it about four later.
+    /// The newest plan that this node knows; short operations follow it about four later.
     #[must_use]
     pub fn plan(&self) -> &Plan {
         self.agreement.newest()

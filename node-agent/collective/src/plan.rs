@@ -153,6 +153,14 @@ pub struct Choice {
     pub candidates: Vec<Candidate>,
 }
 
+impl Choice {
+    /// Predicted time of the algorithm that was chosen, in nanoseconds.
+    #[must_use]
+    pub fn predicted(&self) -> Option<u64> {
+        self.candidates.iter().find(|c| c.algorithm == self.algorithm)?.predicted.ok()
+    }
+}
+
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let how = if self.forced { "forced" } else { "predicted fastest" };

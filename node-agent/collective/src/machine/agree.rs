@@ -1,18 +1,25 @@
 //! How the nodes of a job agree on a [`Plan`], while operations run.
 //!
 //! Every node reports to node 0 what is left of its capacity and what it measures. Node 0 makes a plan of that, tells it to
-//! all, and when all have it, puts it in force: **each of its announcements of operation t names the plan of operation t + 4**
-//! ([`MAX_ACTIVE`]). A node starts operation s only after operation s - 4 is complete there, for which it must have heard node 0's
-//! announcement of it: so it knows the plan of s, and nobody has to wait or to ask. The first four operations follow version 0.
+//! all, and when all have it, each of its announcements of an operation names it from then on.
+//!
+//! **Operation s follows the plan that node 0's announcement of operation s - 4 named** ([`MAX_ACTIVE`]). A node starts it only
+//! after operation s - 4 is complete there, for which it must have heard that announcement: so it knows the plan, and nobody has
+//! to wait or to ask. The first four operations follow version 0.
+//!
+//! Four operations of a second each would follow a plan that is seconds old. So where that plan predicts that operation s takes
+//! [`LONG`] or more, all wait for node 0's announcement of s itself, and follow what it names: that costs a trip. Node 0
+//! waits for nobody, so it announces s as soon as its own ranks have posted it; the others could not complete s before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::call::Call;
 use crate::error::FrameError;
 use crate::header::{Header, Key, Kind};
 use crate::link::Link;
 use crate::machine::Machine;
 use crate::machine::burden::Burden;
-use crate::plan::{FULL, Plan};
+use crate::plan::{Choice, FULL, Plan, choose};
 use crate::shape::{MAX_ACTIVE, Node, Rail, Time};
 
 /// The node that makes plans.
@@ -31,6 +38,9 @@ const LOOKS: u32 = 4;
 const CALM: Time = Time::from_millis(250);
 /// Versions that operations under way may need at once; with more, no new one is made.
 const VERSIONS: usize = 4;
+/// An operation that is predicted to take so long waits for a trip to learn the newest plan: four that are shorter are over
+/// before the rates are looked at again.
+const LONG: Time = Time::from_millis(25);
 /// Weak nodes that a plan names; with more, all count as equal.
 const MOST_WEAK: usize = 64;
 
@@ -74,8 +84,8 @@ struct Parts {
 pub struct Agreement {
     /// By version; the last few.
     plans: BTreeMap<u32, Plan>,
-    /// Which version (its low byte) the operations follow that are under way or soon will be.
-    in_force: BTreeMap<u64, u8>,
+    /// Which version (its low byte) the maker's announcements named, by operation: of those under way and some before.
+    named: BTreeMap<u64, u8>,
     parts: BTreeMap<u32, Parts>,
     /// What this node reported last, how often, and when it looks again.
     told: (Option<Report>, u64),
@@ -102,7 +112,7 @@ impl Agreement {
         let healthy = Report { capacity: FULL, ..Report::default() };
         Agreement {
             plans: BTreeMap::from([(0, Plan::default())]),
-            in_force: BTreeMap::new(),
+            named: BTreeMap::new(),
             parts: BTreeMap::new(),
             told: (None, 0),
             look: Time::ZERO,
@@ -145,9 +155,9 @@ impl Agreement {
         self.plans.insert(0, Plan { version: 0, ..plan });
     }
 
-    /// The plan of an operation that starts.
-    pub fn plan(&self, seq: u64) -> Plan {
-        let code = self.in_force.get(&seq).copied().unwrap_or(0);
+    /// The plan that the maker's announcement of an operation named; version 0 where there was none.
+    fn named(&self, seq: Option<u64>) -> Plan {
+        let code = seq.and_then(|seq| self.named.get(&seq)).copied().unwrap_or(0);
         let known = self.plans.values().rev().find(|p| p.version as u8 == code);
         known.cloned().unwrap_or_default()
     }
@@ -158,15 +168,15 @@ impl Agreement {
         self.plans.values().next_back().unwrap_or(&NONE)
     }
 
-    /// What the maker said with operation `seq`, as far as it is known: which plan the operation four later follows.
+    /// Which plan the maker's announcement of operation `seq` named, as far as it is known.
     pub fn ahead(&self, seq: u64) -> u8 {
-        self.in_force.get(&(seq + MAX_ACTIVE)).copied().unwrap_or(0)
+        self.named.get(&seq).copied().unwrap_or(0)
     }
 
     /// A frame that answers for the maker says what that said.
     pub fn learn_by(&mut self, answered: &[Node], header: &Header) {
         if let (Key::Collective { seq }, true) = (header.key, answered.contains(&MAKER)) {
-            self.in_force.insert(seq + MAX_ACTIVE, header.plan);
+            self.named.insert(seq, header.plan);
         }
     }
 
@@ -179,25 +189,50 @@ impl Agreement {
 }
 
 impl Machine {
-    /// An operation starts here: on the maker that settles the plan of the one that is four later.
-    pub(super) fn settle_plan(&mut self, seq: u64) -> u8 {
-        let next = seq + MAX_ACTIVE;
+    /// The plan of the operation that is to start next, what it chooses, and whether it is long; `None` while the maker has
+    /// not named the plan.
+    pub(super) fn plan_of(&mut self, seq: u64, call: &Call) -> Option<(Plan, Choice, bool)> {
         if self.layout.node == MAKER {
-            self.agreement.in_force.insert(next, self.agreement.latest as u8);
+            self.agreement.named.insert(seq, self.agreement.latest as u8);
         }
-        let old = seq.saturating_sub(2 * MAX_ACTIVE);
-        self.agreement.in_force = self.agreement.in_force.split_off(&old);
-        self.agreement.in_force.get(&next).copied().unwrap_or(0)
+        let plan = self.agreement.named(seq.checked_sub(MAX_ACTIVE));
+        let choice = choose(call, &self.layout, &self.config, &plan);
+        if choice.predicted().is_none_or(|ns| Time::from_nanos(ns) < LONG) {
+            return Some((plan, choice, false));
+        }
+        // One that has left names nothing any more: the operation is to fail at once.
+        if !self.agreement.named.contains_key(&seq) && !self.peers[usize::from(MAKER)].left {
+            return None;
+        }
+        let plan = self.agreement.named(Some(seq));
+        let choice = choose(call, &self.layout, &self.config, &plan);
+        Some((plan, choice, true))
     }
 
-    /// The maker's announcement of an operation names the plan of the one that is four later.
+    /// An operation has started here. Gives what its announcements name.
+    pub(super) fn settle_plan(&mut self, seq: u64) -> u8 {
+        let old = seq.saturating_sub(3 * MAX_ACTIVE);
+        self.agreement.named = self.agreement.named.split_off(&old);
+        self.agreement.ahead(seq)
+    }
+
+    /// Nodes that an operation waits for before it can start: it is long, and the maker has not named its plan.
+    pub(super) fn waits_for_plan(&self, seq: u64) -> Option<Node> {
+        let known = self.layout.node == MAKER || self.agreement.named.contains_key(&seq);
+        (seq == self.next_start && !known).then_some(MAKER)
+    }
+
+    /// The maker's announcement of an operation names a plan.
     pub(super) fn learn_plan(&mut self, peer: Node, header: &Header) {
         if let Key::Collective { seq } = header.key
             && peer == MAKER
             && header.call.is_some()
             && seq < self.next_start + MAX_ACTIVE
         {
-            self.agreement.in_force.insert(seq + MAX_ACTIVE, header.plan);
+            self.agreement.named.insert(seq, header.plan);
+            if seq == self.next_start && !self.gathering.is_empty() {
+                self.start_next();
+            }
         }
     }
 
@@ -300,7 +335,7 @@ impl Machine {
     /// Makes a new plan if the reports ask for one and the last one has gone its way.
     fn propose(&mut self) {
         let agreement = &self.agreement;
-        let mut needed: BTreeSet<u8> = agreement.in_force.values().copied().collect();
+        let mut needed: BTreeSet<u8> = agreement.named.values().copied().collect();
         needed.insert(agreement.latest as u8);
         let Some(base) = agreement.plans.get(&agreement.latest) else { return };
         if agreement.proposed.is_some() || needed.len() >= VERSIONS {

@@ -112,6 +112,9 @@ impl Machine {
         } else if let Some(gathering) = self.gathering.get(&key.seq()) {
             let missing = self.layout.local().iter().zip(&gathering.members).filter(|(_, m)| m.is_none());
             waiting.ranks = missing.map(|(&rank, _)| rank).collect();
+            if waiting.ranks.is_empty() {
+                waiting.nodes.extend(self.waits_for_plan(key.seq()));
+            }
             gathering.call
         } else {
             crate::call::Call::BARRIER

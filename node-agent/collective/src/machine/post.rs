@@ -8,7 +8,6 @@ use crate::header::Key;
 use crate::machine::op::{Member, Op};
 use crate::machine::{Machine, Ticket};
 use crate::memory::Region;
-use crate::plan::choose;
 use crate::schedule::{Copy, Place, Schedule, Side};
 use crate::shape::{MAX_ACTIVE, MAX_OUTSTANDING, MAX_PAIRS, Node, Rank, Time};
 
@@ -138,8 +137,7 @@ impl Machine {
                 return;
             }
             let call = gathering.call;
-            let plan = self.agreement.plan(seq);
-            let choice = choose(&call, &self.layout, &self.config, &plan);
+            let Some((plan, choice, long)) = self.plan_of(seq, &call) else { return };
             let schedule = Schedule::by(choice.algorithm, &call, &self.layout, &self.config, &plan);
             let reserved = Op::stage_slots(&schedule, self.window);
             if !self.slots.reserve(reserved) {
@@ -152,7 +150,7 @@ impl Machine {
             let key = Key::Collective { seq };
             let mut op =
                 Op::new(key, gathering.call, gathering.since, members, schedule, self.window, &self.layout);
-            op.reserved = reserved;
+            (op.reserved, op.long) = (reserved, long);
             op.plan_ahead = self.settle_plan(seq);
             self.start(op);
             if let Some(gone) = self.layout.peers().find(|&p| self.peers[usize::from(p)].left) {

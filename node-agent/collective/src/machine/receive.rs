@@ -162,7 +162,10 @@ impl Machine {
             }
             Kind::PlanPart { .. } => self.plan_part(peer, header.kind)?,
             Kind::PlanTaken { version } => self.plan_taken(peer, version),
-            Kind::Bye => self.peers[usize::from(peer)].left = true,
+            Kind::Bye => {
+                self.peers[usize::from(peer)].left = true;
+                self.start_next();
+            }
             Kind::Abort(cause) => self.fail(Failure::Remote { node: peer, cause }),
             Kind::Grant => self.granted(peer, &header)?,
             Kind::Ready => self.announced(peer, &header)?,

@@ -30,6 +30,9 @@ impl Machine {
             return Some(frame);
         }
         if self.failure.is_none() {
+            if let Some(frame) = self.first_announcement(now) {
+                return Some(frame);
+            }
             for at in 0..self.ages.len() {
                 let key = self.ages[at];
                 if let Some(frame) = self.next_chunk(key, memory, now) {
@@ -133,6 +136,26 @@ impl Machine {
         None
     }
 
+    /// A long operation is announced before its data: others wait for the word, and behind the data it would be late.
+    fn first_announcement(&mut self, now: Time) -> Option<Transmit> {
+        let untold = |key: &&Key| self.ops.get(key).is_some_and(|op| op.long && !op.tell.is_empty());
+        let key = *self.ages.iter().find(untold)?;
+        self.announce(key, now)
+    }
+
+    /// "I have started", to one of those who are to be told.
+    fn announce(&mut self, key: Key, now: Time) -> Option<Transmit> {
+        let op = self.ops.get_mut(&key)?;
+        let reachable = |&peer: &Node| self.links.quickest(peer).is_some();
+        let at = op.tell.iter().position(reachable)?;
+        let peer = op.tell.remove(at);
+        let (call, plan) = (Some(op.call), op.plan_ahead);
+        let header = Header { plan, ..self.control(Kind::Ready, key, call) };
+        let rail = self.links.quickest(peer)?;
+        self.woken.push(key);
+        self.frame(rail, peer, header, now)
+    }
+
     /// "I have started" to those who could not be told by data, and grants that are due.
     fn next_announcement(&mut self, now: Time) -> Option<Transmit> {
         for at in 0..self.ages.len() {
@@ -141,15 +164,10 @@ impl Machine {
             if !op.tell_late.is_empty() && now >= op.since + LATE {
                 op.tell.append(&mut op.tell_late);
             }
-            let reachable = |&peer: &Node| self.links.quickest(peer).is_some();
-            if let Some(at) = op.tell.iter().position(reachable) {
-                let peer = op.tell.remove(at);
-                let (call, plan) = (Some(op.call), op.plan_ahead);
-                let header = Header { plan, ..self.control(Kind::Ready, key, call) };
-                let rail = self.links.quickest(peer)?;
-                self.woken.push(key);
-                return self.frame(rail, peer, header, now);
+            if let Some(frame) = self.announce(key, now) {
+                return Some(frame);
             }
+            let Some(op) = self.ops.get_mut(&key) else { continue };
             if let Some((index, source, chunks)) = op.due_grant() {
                 let plan = &op.schedule.reductions[index];
                 let (peer, value) = (plan.sources[source], grant_value(plan.block, chunks));

@@ -288,6 +288,28 @@ fn a_frame_too_far_ahead_is_refused() {
     assert_eq!(machine.begin(0, 1, &other, Time::ZERO), Err(FrameError::Field { field: "epoch", value: 6 }));
 }
 
+/// A long operation begins when node 0 has announced it: if that never does, it is named; if it has left, nobody waits.
+#[test]
+fn a_long_call_that_node_0_never_makes_is_ended() {
+    const LONG: u64 = 1 << 20;
+    let world = world(&[0, 1, 2]);
+    let mut net = Net::new(&world, 5);
+    [1, 2].into_iter().for_each(|rank| post(&mut net, &world, rank, sum(LONG)));
+    net.run(2);
+    let failures = failures(&net, 2);
+    let timeout = failures.iter().find_map(|failure| match failure {
+        Failure::Timeout { waiting, .. } => Some(waiting),
+        _ => None,
+    });
+    assert_eq!(timeout.map(|waiting| &waiting.nodes[..]), Some(&[0][..]), "{failures:?}");
+    let mut net = Net::new(&world, 5);
+    post(&mut net, &world, 1, sum(LONG));
+    net.hosts[0].machine.leave();
+    net.run(1);
+    assert_eq!(net.hosts[1].machine.failure(), Some(&Failure::PeerLeft(0)));
+    assert!(net.now < Time::from_secs(1), "{:?}", net.now);
+}
+
 /// Whom it could not tell that it came, it names too, although nothing is missing from there.
 #[test]
 fn a_node_that_cannot_be_told_is_named() {
