@@ -129,6 +129,10 @@ impl<M: Buffers> Sink for Bridge<'_, M> {
         self.callers.sleeps(asleep);
     }
 
+    fn is_brief(&self) -> bool {
+        self.machine.is_brief()
+    }
+
     fn rest(&self) -> Duration {
         self.machine.rest()
     }

@@ -58,6 +58,11 @@ pub trait Sink {
     /// handed in before shows in [`Sink::is_called`], which the transport asks after this and before it sleeps.
     fn sleeps(&mut self, _asleep: bool) {}
 
+    /// Whether only operations are under way that are done in a fraction of a millisecond, so that whatever comes next comes soon.
+    fn is_brief(&self) -> bool {
+        false
+    }
+
     /// How long what comes in may gather before the transport reads it, so that it wakes once for several frames. A transport
     /// whose waits cost nothing need not care.
     fn rest(&self) -> Duration {

@@ -90,6 +90,8 @@ pub struct Op {
     pub tell: Vec<Node>,
     /// Those that will hear of it anyhow, and are told so only if that takes long.
     pub tell_late: Vec<Node>,
+    /// Time that it was predicted to take, if it was.
+    pub predicted: Option<Time>,
     /// It takes so long that its start is announced before any data.
     pub long: bool,
     pub sends: Vec<SendState>,
@@ -175,6 +177,7 @@ impl Op {
             started: BTreeSet::new(),
             tell,
             tell_late,
+            predicted: None,
             long: false,
             to_receive: schedule.receives.iter().map(|f| f.chunks).sum(),
             to_send: schedule.sends.iter().map(|f| f.chunks).sum(),

@@ -145,12 +145,13 @@ impl Machine {
             }
             let Some(gathering) = self.gathering.remove(&seq) else { return };
             self.next_start += 1;
+            let predicted = choice.predicted().map(Time::from_nanos);
             self.choices.insert((call.operation.kind(), size_class(&call)), choice);
             let members = gathering.members.into_iter().flatten().collect();
             let key = Key::Collective { seq };
             let mut op =
                 Op::new(key, gathering.call, gathering.since, members, schedule, self.window, &self.layout);
-            (op.reserved, op.long) = (reserved, long);
+            (op.reserved, op.long, op.predicted) = (reserved, long, predicted);
             op.plan_ahead = self.settle_plan(seq);
             self.start(op);
             if let Some(gone) = self.layout.peers().find(|&p| self.peers[usize::from(p)].left) {

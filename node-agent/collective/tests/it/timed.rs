@@ -339,6 +339,25 @@ fn frames_gather_at_no_cost() {
     }
 }
 
+/// Waiting asleep would take as long as a small operation does; for a large one, and for callers, nobody need stay awake.
+#[test]
+fn only_small_operations_are_brief() {
+    for (bytes, brief) in [(1 << 10, true), (16 << 20, false)] {
+        let mut fabric = Fabric::new(4, 4, Tuning::default(), &Plan::default(), &[]);
+        assert!(!fabric.hosts[0].machine.is_brief(), "nothing is under way");
+        let call = Call {
+            operation: Operation::AllReduce,
+            dtype: Dtype::F32,
+            reduce: ReduceOp::Sum,
+            count: bytes / 4,
+        };
+        let host = &mut fabric.hosts[0];
+        let buffer = host.memory.insert(vec![0; bytes as usize]);
+        host.machine.post(0, call, buffer, buffer, Time::ZERO).unwrap();
+        assert_eq!(host.machine.is_brief(), brief, "{bytes} bytes");
+    }
+}
+
 /// Equal rails carry equally much, whatever the algorithm.
 #[test]
 fn equal_rails_carry_the_same() {

@@ -17,7 +17,7 @@ use super::handshake::{Handshake, Party};
 use super::marks::Marks;
 use super::port::Watch;
 use super::quiet::Quiet;
-use super::spin::{Lap, Spin};
+use super::spin::{BRIEF, Lap, SHORT, Spin};
 use super::wire_up::Dial;
 use super::{EXTERNAL_TOKENS, Refusals, SetupError, TcpConfig, Wiring, ports, socket};
 use crate::transport::{Counters, Sink, Transport, TransportError, Waker};
@@ -325,7 +325,8 @@ impl TcpRails {
             }
         }
         let mut now = start;
-        if rest.is_zero() && self.spin.begins(start) {
+        let limit = if sink.is_brief() { BRIEF } else { SHORT };
+        if rest.is_zero() && self.spin.begins(start, limit) {
             loop {
                 let called = sink.is_called();
                 if called {

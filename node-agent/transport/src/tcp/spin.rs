@@ -1,7 +1,9 @@
 //! Whether to wait for events by asking again and again for a moment before sleeping. No IO, no clock.
 //!
 //! To be woken costs a thread some 20 us, and a processor that slept more; while nodes exchange small messages that is most
-//! of an operation's time, so a thread that expects the next event within [`SHORT`] asks for that long. What it expects it
+//! of an operation's time, so a thread that expects the next event within [`SHORT`] asks for that long, and where only operations
+//! are under way that are done soon, for [`BRIEF`]: among more nodes than processors each waits for the turns of others, and
+//! who then goes to sleep makes them wait for long, until all sleep, which is as stable as that all spin and twice as slow. What it expects it
 //! takes from the waits before: long waits ([`LONG`]) are pauses between operations and say nothing of the waits within one;
 //! of the others most must have been short. Where spinning turns out not to be answered in time it pauses, so that a
 //! transfer, whose waits look short now and then, pays for a few spins in a hundred milliseconds.
@@ -16,8 +18,11 @@ use std::time::{Duration, Instant};
 
 /// A wait that is worth spinning for.
 pub const SHORT: Duration = Duration::from_micros(100);
-/// A wait that ended by being woken counts as short up to here: it holds the time to wake, its own and that of others.
-const WOKEN_SHORT: Duration = Duration::from_micros(200);
+/// The same where only small operations are under way.
+pub const BRIEF: Duration = Duration::from_micros(400);
+/// A wait that ended by being woken counts as short although it took so much longer: it holds the time to wake, its own and
+/// that of others.
+const TO_WAKE: Duration = Duration::from_micros(100);
 /// A wait that was no part of an exchange.
 const LONG: Duration = Duration::from_millis(1);
 /// Longest time between two asks of a thread that has a processor for itself, or shares it with others that spin: these do
@@ -41,6 +46,8 @@ pub struct Spin {
     short: f32,
     /// When the wait began in which it spins.
     spins: Option<Instant>,
+    /// Longest wait that is worth it: [`SHORT`] or [`BRIEF`].
+    limit: Duration,
     /// No spinning before.
     until: Option<Instant>,
     rest: Duration,
@@ -58,9 +65,9 @@ pub enum Lap {
 }
 
 impl Spin {
-    /// Whether to spin in the wait that begins now.
-    pub fn begins(&mut self, now: Instant) -> bool {
-        self.spins = None;
+    /// Whether to spin in the wait that begins now, and is worth it up to `limit`.
+    pub fn begins(&mut self, now: Instant, limit: Duration) -> bool {
+        (self.spins, self.limit) = (None, limit);
         if self.short < WORTH || self.until.is_some_and(|until| now < until) {
             return false;
         }
@@ -76,7 +83,7 @@ impl Spin {
             self.well = 0;
             return Lap::Stop;
         }
-        if now.saturating_duration_since(start) > SHORT { Lap::Stop } else { Lap::Go }
+        if now.saturating_duration_since(start) > self.limit { Lap::Stop } else { Lap::Go }
     }
 
     /// A wait ended with an event after this time; `slept` if it ended by being woken.
@@ -85,7 +92,7 @@ impl Spin {
         if after > LONG {
             return;
         }
-        let limit = if slept && spun.is_none() { WOKEN_SHORT } else { SHORT };
+        let limit = self.limit + if slept && spun.is_none() { TO_WAKE } else { Duration::ZERO };
         let before = self.short;
         self.short += (f32::from(u8::from(after <= limit)) - before) * WEIGHT;
         let Some(start) = spun else { return };
@@ -110,7 +117,7 @@ mod tests {
     const US: fn(u64) -> Duration = Duration::from_micros;
 
     fn trained() -> Spin {
-        let mut spin = Spin::default();
+        let mut spin = Spin { limit: SHORT, ..Spin::default() };
         (0..40).for_each(|_| spin.ended(US(60), true));
         spin
     }
@@ -120,7 +127,7 @@ mod tests {
         let (mut now, mut spins, mut spent) = (start, 0, Duration::ZERO);
         for &wait in waits {
             let wait = US(wait);
-            if spin.begins(now) {
+            if spin.begins(now, SHORT) {
                 spins += 1;
                 spent += wait.min(SHORT);
                 spin.ended(wait, wait > SHORT);
@@ -136,18 +143,32 @@ mod tests {
     fn it_spins_only_after_many_short_waits_and_pauses_do_not_count() {
         let (now, mut spin) = (Instant::now(), Spin::default());
         let mut waits = 0;
-        while !spin.begins(now) {
+        while !spin.begins(now, SHORT) {
             spin.ended(US(60), true);
             waits += 1;
         }
         assert!((10..40).contains(&waits), "{waits}");
         (0..100).for_each(|_| spin.ended(US(5000), true));
-        assert!(spin.begins(now));
+        assert!(spin.begins(now, SHORT));
         // A transfer: a few short waits among long ones.
         for wait in [300, 300, 20, 300].repeat(10) {
             spin.ended(US(wait), true);
         }
-        assert!(!spin.begins(now));
+        assert!(!spin.begins(now, SHORT));
+    }
+
+    /// Among more nodes than processors waits are as long as others' turns: that is worth it for small operations only.
+    #[test]
+    fn brief_operations_are_waited_for_longer() {
+        for (limit, spins) in [(BRIEF, true), (SHORT, false)] {
+            let (now, mut spin) = (Instant::now(), Spin::default());
+            for turn in 0..100 {
+                let began = spin.begins(now + US(turn * 300), limit);
+                spin.ended(US(300), !began);
+            }
+            assert_eq!(spin.begins(now + US(30_000), limit), spins, "{limit:?}");
+            assert_eq!(spin.lap(now, now + US(299), now + US(300)) == Lap::Go, spins);
+        }
     }
 
     /// Nodes that all sleep wait long for each other; that must not keep them from ever trying.
@@ -171,32 +192,32 @@ mod tests {
         let (spins, _, end) = live(&mut spin, end, &[40; 10_000]);
         assert!(spins > 7000, "{spins}");
         assert_eq!(spin.pause, Duration::ZERO);
-        assert!(spin.begins(end));
+        assert!(spin.begins(end, SHORT));
     }
 
     #[test]
     fn a_spin_ends_in_time_and_those_who_compute_go_first() {
         let (now, mut spin) = (Instant::now(), trained());
-        assert!(spin.begins(now));
+        assert!(spin.begins(now, SHORT));
         assert_eq!(spin.lap(now, now, now + US(1)), Lap::Go);
         assert_eq!(spin.lap(now, now + US(100), now + US(101)), Lap::Stop);
-        assert!(spin.begins(now), "in vain, but not for others");
+        assert!(spin.begins(now, SHORT), "in vain, but not for others");
         let mut rests = Vec::new();
         let mut at = now;
         for _ in 0..10 {
             assert_eq!(spin.lap(at, at, at + US(3000)), Lap::Stop);
             let back = at + US(3000);
-            let rest = (0..2000).map(Duration::from_millis).find(|&r| spin.begins(back + r)).unwrap();
+            let rest = (0..2000).map(Duration::from_millis).find(|&r| spin.begins(back + r, SHORT)).unwrap();
             rests.push(rest);
             at = back + rest;
         }
         assert_eq!(rests[..3], [10, 20, 40].map(Duration::from_millis));
         assert_eq!(rests[9], REST.1);
         for _ in 0..WELL {
-            spin.begins(at);
+            spin.begins(at, SHORT);
             spin.ended(US(5), false);
         }
         spin.lap(at, at, at + US(3000));
-        assert!(spin.begins(at + US(3000) + REST.0), "forgotten");
+        assert!(spin.begins(at + US(3000) + REST.0, SHORT), "forgotten");
     }
 }
