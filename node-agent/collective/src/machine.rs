@@ -11,6 +11,7 @@ mod keep;
 mod op;
 mod post;
 mod receive;
+mod report;
 mod rest;
 mod scratch;
 mod transmit;

@@ -101,6 +101,10 @@ impl<M: Buffers> Sink for Bridge<'_, M> {
         self.machine.sent(rail, peer, token, self.clock.now());
     }
 
+    fn handed(&mut self, took: Duration) {
+        self.machine.handed(took);
+    }
+
     fn rail_up(&mut self, rail: Rail, peer: Node, generation: u32) {
         self.machine.rail_up(rail, peer, generation, self.clock.now());
     }

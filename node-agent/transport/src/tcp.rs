@@ -15,6 +15,7 @@ mod quiet;
 mod rails;
 mod socket;
 mod spin;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod wire_up;

@@ -31,6 +31,9 @@ pub trait Sink {
     /// All bytes of a frame were handed to the rail.
     fn sent(&mut self, rail: Rail, peer: Node, token: u64);
 
+    /// A frame of a few kilobytes at most was handed to the rail alone, in this time.
+    fn handed(&mut self, _took: Duration) {}
+
     /// A link is connected and authenticated. `generation` names this life of it, equally at both ends; it rises with
     /// every try, so a later life of the same link has a greater one.
     fn rail_up(&mut self, rail: Rail, peer: Node, generation: u32);

@@ -19,15 +19,12 @@ use crate::header::{Header, Key, Kind};
 use crate::link::Link;
 use crate::machine::Machine;
 use crate::machine::burden::Burden;
+use crate::machine::report::{Measured, Report, STEP, is_far};
 use crate::plan::{Choice, FULL, Plan, choose};
 use crate::shape::{MAX_ACTIVE, Node, Rail, Time};
 
 /// The node that makes plans.
 const MAKER: Node = 0;
-/// Capacities that differ by no more than this (of 1024) are equal.
-const STEP: u16 = 40;
-/// Answers from which on the least time of a trip is known: the first ones come from threads that sleep.
-const TRIPS: u32 = 32;
 /// Pause between two looks at the measured rates.
 const LOOK: Time = Time::from_millis(100);
 /// Looks in a row at which a node's rails must have seemed slow before it says so: rates are rough when a job begins, and
@@ -43,34 +40,6 @@ const VERSIONS: usize = 4;
 const LONG: Time = Time::from_millis(25);
 /// Weak nodes that a plan names; with more, all count as equal.
 const MOST_WEAK: usize = 64;
-
-/// What a node says of itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Report {
-    /// What is left of its capacity, of 1024.
-    pub capacity: u16,
-    /// Time of a trip, in nanoseconds; 0: not known.
-    pub alpha_ns: u32,
-    /// Time of a byte on one rail, in picoseconds; 0: not known.
-    pub beta_ps: u32,
-}
-
-/// Whether one is more than half as much again as the other. Peers may say any number.
-fn is_far(a: u32, b: u32) -> bool {
-    let half_more = |n: u32| u64::from(n) * 3 / 2;
-    u64::from(a) > half_more(b) || u64::from(b) > half_more(a)
-}
-
-impl Report {
-    /// Whether another plan would come of it.
-    fn differs(self, other: Report) -> bool {
-        let far = |a: u32, b: u32| a != b && (a == 0 || b == 0 || is_far(a, b));
-        self.capacity.abs_diff(other.capacity) > STEP
-            || (self.capacity == FULL) != (other.capacity == FULL)
-            || far(self.alpha_ns, other.alpha_ns)
-            || far(self.beta_ps, other.beta_ps)
-    }
-}
 
 /// A plan that comes in, piece by piece.
 #[derive(Debug, Clone, Default)]
@@ -94,8 +63,8 @@ pub struct Agreement {
     slow: u32,
     /// What the rails carried between the last looks.
     burden: Burden,
-    /// Least time that a probe took to come back, and how many did.
-    pub round_trip: Option<(Time, u32)>,
+    /// What it measures for that.
+    pub measured: Measured,
     /// The link that was asked last to learn it.
     asked: (Rail, Node),
     // Of the maker only:
@@ -118,7 +87,7 @@ impl Agreement {
             look: Time::ZERO,
             slow: 0,
             burden: Burden::default(),
-            round_trip: None,
+            measured: Measured::default(),
             asked: (0, 0),
             reports: vec![(healthy, 0); nodes],
             seen: (Vec::new(), Time::ZERO),
@@ -136,18 +105,6 @@ impl Agreement {
         // What is left is a whole number of rails, if none of them is slow.
         let whole = |r: &Report| (u32::from(r.capacity) * rails + rails) % u32::from(FULL) <= 2 * rails;
         now >= seen.1 + CALM || seen.0.iter().all(whole)
-    }
-
-    /// A probe came back after this time.
-    pub fn timed(&mut self, trip: Time) {
-        let (least, trips) = self.round_trip.unwrap_or((trip, 0));
-        self.round_trip = Some((least.min(trip), trips.saturating_add(1)));
-    }
-
-    /// Time of a trip in nanoseconds; 0: not known yet.
-    fn alpha_ns(&self) -> u32 {
-        let known = self.round_trip.filter(|(_, trips)| *trips >= TRIPS);
-        known.map_or(0, |(trip, _)| u32::try_from(trip.as_nanos() / 2).unwrap_or(u32::MAX))
     }
 
     /// The plan of version 0.
@@ -254,8 +211,7 @@ impl Machine {
             let slow = self.capacity(true) < self.capacity(false);
             self.agreement.slow = if slow { self.agreement.slow.saturating_add(1) } else { 0 };
         }
-        let trips = self.agreement.round_trip.map_or(0, |(_, trips)| trips);
-        if looks || trips < TRIPS && !self.ops.is_empty() {
+        if looks || !self.agreement.measured.knows_trips() && !self.ops.is_empty() {
             self.time_a_trip(now);
         }
         if changed || looks {
@@ -269,7 +225,7 @@ impl Machine {
     fn report(&mut self, now: Time) {
         let report = Report {
             capacity: self.capacity(self.agreement.slow >= LOOKS),
-            alpha_ns: self.agreement.alpha_ns(),
+            alpha_ns: self.agreement.measured.alpha_ns(self.agreement.named(None).overhead_ns),
             beta_ps: self.beta(now),
         };
         let last = self.agreement.told.0;
@@ -380,11 +336,7 @@ impl Machine {
         };
         Plan {
             capacity,
-            // A probe's trip holds the time to hand it over and to take it.
-            alpha_ns: match most(|r| r.alpha_ns, 0) {
-                0 => base.alpha_ns,
-                trip => trip.saturating_sub(base.overhead_ns).max(trip / 8),
-            },
+            alpha_ns: most(|r| r.alpha_ns, base.alpha_ns),
             beta_ps_per_byte: most(|r| r.beta_ps, base.beta_ps_per_byte),
             ..base.clone()
         }

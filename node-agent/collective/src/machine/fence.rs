@@ -412,7 +412,7 @@ impl Machine {
         let sent = self.links.get(rail, peer).proof;
         if sent.number == number {
             let trip = now.saturating_sub(sent.since);
-            self.agreement.timed(trip);
+            self.agreement.measured.timed(trip);
         }
         let echoed = &mut self.peers[usize::from(peer)].echoed;
         if number > echoed.0 && number <= self.probes {

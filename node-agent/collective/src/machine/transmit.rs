@@ -62,6 +62,11 @@ impl Machine {
         self.grounded(&[token]);
     }
 
+    /// A frame of a few kilobytes at most was handed to a rail alone, in this time.
+    pub fn handed(&mut self, took: Time) {
+        self.agreement.measured.handed(took);
+    }
+
     /// Completes a header that has no count.
     fn uncounted(&mut self, rail: Rail, peer: Node, mut header: Header) -> Transmit {
         let link = self.links.get_mut(rail, peer);

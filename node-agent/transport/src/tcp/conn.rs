@@ -3,11 +3,13 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::time::Instant;
 
 use node_agent_collective::shape::{Node, Rail};
 use node_agent_collective::{HEADER_BYTES, Header, RailCause, Transmit};
-use node_agent_local::pieces::{self, Source, Target};
+use node_agent_local::pieces::{Source, Target};
 
+use super::stream::Stream;
 use crate::transport::{Counters, Sink};
 
 /// Bytes read ahead of what a payload needs: headers and small payloads that follow.
@@ -17,27 +19,10 @@ const AHEAD: usize = 8 << 10;
 const LARGE: usize = 4 << 10;
 /// Bytes that one link may read in one turn, so that no link waits long for another.
 const TURN: usize = 1 << 20;
+/// A write of so many bytes at most tells how long it takes to hand over a frame.
+const SMALL: usize = 4 << 10;
 /// Pieces of one vectored write.
 const PIECES: usize = 32;
-
-/// A connection's stream of bytes, which the kernel moves from and to pieces of memory. Neither call blocks.
-pub trait Stream {
-    /// Sends from the pieces, in order; gives how many bytes went.
-    fn send(&mut self, pieces: &[Source<'_>]) -> io::Result<usize>;
-
-    /// Fills the pieces, in order; gives how many bytes came.
-    fn receive(&mut self, pieces: &mut [Target<'_>]) -> io::Result<usize>;
-}
-
-impl Stream for mio::net::TcpStream {
-    fn send(&mut self, pieces: &[Source<'_>]) -> io::Result<usize> {
-        pieces::write(&*self, pieces)
-    }
-
-    fn receive(&mut self, pieces: &mut [Target<'_>]) -> io::Result<usize> {
-        pieces::read(&*self, pieces)
-    }
-}
 
 /// What a turn came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -259,7 +244,16 @@ impl Sender {
         if offered == 0 {
             return Ok((Ok(0), 0));
         }
-        Ok((stream.send(&pieces[..used]), offered))
+        if offered > SMALL {
+            return Ok((stream.send(&pieces[..used]), offered));
+        }
+        let start = Instant::now();
+        let sent = stream.send(&pieces[..used]);
+        let took = start.elapsed();
+        if sent.as_ref().is_ok_and(|n| *n == offered) {
+            place.sink.handed(took);
+        }
+        Ok((sent, offered))
     }
 
     fn advance(&mut self, mut n: usize, place: &mut Place<'_>) {

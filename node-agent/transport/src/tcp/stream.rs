@@ -1,0 +1,24 @@
+//! A connection as a stream of bytes, so that tests can stand in for the kernel.
+
+use std::io;
+
+use node_agent_local::pieces::{self, Source, Target};
+
+/// A connection's stream of bytes, which the kernel moves from and to pieces of memory. Neither call blocks.
+pub trait Stream {
+    /// Sends from the pieces, in order; gives how many bytes went.
+    fn send(&mut self, pieces: &[Source<'_>]) -> io::Result<usize>;
+
+    /// Fills the pieces, in order; gives how many bytes came.
+    fn receive(&mut self, pieces: &mut [Target<'_>]) -> io::Result<usize>;
+}
+
+impl Stream for mio::net::TcpStream {
+    fn send(&mut self, pieces: &[Source<'_>]) -> io::Result<usize> {
+        pieces::write(&*self, pieces)
+    }
+
+    fn receive(&mut self, pieces: &mut [Target<'_>]) -> io::Result<usize> {
+        pieces::read(&*self, pieces)
+    }
+}
