@@ -210,9 +210,8 @@ impl View {
         self.pods.as_ref().unwrap_or(&self.blocks)
     }
 
-    /// Leaves nodes out; what is given back puts them in again.
+    /// Leaves nodes out; what is added to `undo` puts them in again.
     pub(crate) fn hide(&mut self, yard: &Yard, hidden: &[(u32, u64)], undo: &mut Vec<(u32, u64)>) {
-        undo.clear();
         for (word, mask) in hidden {
             let bits = self.bits[*word as usize];
             if bits & mask != 0 {

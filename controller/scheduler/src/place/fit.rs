@@ -29,11 +29,8 @@ const SMALL: u32 = 64;
 /// Pipelines of so many nodes get a last touch.
 const PIPELINE: u32 = 32;
 
-/// Blocks of a ring that are thought of one by one at most.
-const RING: usize = 63;
-
 /// Pods of a gang for which other sets are tried at most: of more, one does not count for much.
-const SWAPPED: usize = 8;
+pub(super) const SWAPPED: usize = 8;
 
 /// Nodes of one block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,12 +72,12 @@ pub(crate) struct Fitter {
     pub(crate) takes: Vec<Take>,
     best: Vec<Take>,
     /// Blocks with what they offer.
-    parts: Vec<(u32, u32)>,
+    pub(super) parts: Vec<(u32, u32)>,
     /// Pods with what they can take in whole units, the largest first.
     pool: Vec<(u32, u32)>,
     order: Vec<u32>,
     set: Vec<u32>,
-    counts: Vec<u32>,
+    pub(super) counts: Vec<u32>,
     groups: Groups,
 }
 
@@ -92,7 +89,7 @@ impl Fitter {
     /// The best layout, in `takes`; `None` if there is none.
     pub(crate) fn fit(&mut self, yard: &Yard, view: &View, ask: &Ask) -> Option<Fit> {
         self.takes.clear();
-        self.groups.begin(ask.nodes);
+        self.begin(ask);
         if view.pods().total() < u64::from(ask.nodes) {
             return None;
         }
@@ -112,6 +109,16 @@ impl Fitter {
             }
         }
         if ask.within == Within::Fabric && ask.beat.is_none() { self.several(yard, view, ask) } else { None }
+    }
+
+    /// Another gang, or other rails: what searches may take begins anew.
+    pub(super) fn begin(&mut self, ask: &Ask) {
+        self.groups.begin(ask.nodes);
+    }
+
+    /// Exchanges the layout at hand and the best one so far.
+    pub(super) fn keep(&mut self) {
+        std::mem::swap(&mut self.takes, &mut self.best);
     }
 
     fn one_block(&mut self, yard: &Yard, view: &View, ask: &Ask, wanted: u32) -> bool {
@@ -136,7 +143,7 @@ impl Fitter {
             }
             let found = (cut(yard.layout(), &self.takes, ask.pattern), view.pods().count(pod), pod);
             if best.is_none_or(|best| found < best) {
-                std::mem::swap(&mut self.takes, &mut self.best);
+                self.keep();
                 best = Some(found);
             }
             if found.0 <= least {
@@ -144,12 +151,18 @@ impl Fitter {
             }
         }
         let (cut, _, pod) = best?;
-        std::mem::swap(&mut self.takes, &mut self.best);
+        self.keep();
         let cut = if cut > least { self.polish(yard, view, &[pod], ask, cut) } else { cut };
         Some(Fit { pods: 1, cut })
     }
 
     fn several(&mut self, yard: &Yard, view: &View, ask: &Ask) -> Option<Fit> {
+        let (_, ask) = self.plan(yard, view, ask)?;
+        self.settle(yard, view, &ask)
+    }
+
+    /// The fewest pods that will do, as a first set; and what is asked of them: whole groups, where that takes no more.
+    pub(super) fn plan(&mut self, yard: &Yard, view: &View, ask: &Ask) -> Option<(usize, Ask)> {
         let flat = yard.layout().is_flat();
         let unit = if flat { ask.pod_unit.max(ask.leaf_unit) } else { ask.pod_unit };
         let pods = if !flat && ask.leaf_unit > 1 {
@@ -169,18 +182,29 @@ impl Fitter {
         self.set.clear();
         self.set.extend(self.pool[..pods].iter().map(|(_, pod)| *pod));
         self.tighten(yard, view, &ask);
+        Some((pods, ask))
+    }
+
+    /// The pods that the plan has looked at.
+    pub(super) fn planned(&self) -> impl Iterator<Item = u32> {
+        self.pool.iter().map(|(_, pod)| *pod).chain(self.set.iter().copied())
+    }
+
+    /// Lays the gang out over the planned pods, or over others as many that are better.
+    pub(super) fn settle(&mut self, yard: &Yard, view: &View, ask: &Ask) -> Option<Fit> {
+        let (flat, pods) = (yard.layout().is_flat(), self.set.len());
         let set = std::mem::take(&mut self.set);
-        let laid = self.lay(yard, view, &set, &ask);
+        let laid = self.lay(yard, view, &set, ask);
         self.set = set;
         if !laid {
             return None;
         }
         let mut least = cut(yard.layout(), &self.takes, ask.pattern);
         let other = !flat || matches!(ask.pattern, Pattern::Pipeline(_));
-        if other && pods <= SWAPPED && least > least_cut(&ask, view.blocks().most(), pods) {
-            least = self.swap(yard, view, &ask, least);
+        if other && pods <= SWAPPED && least > least_cut(ask, view.blocks().most(), pods) {
+            least = self.swap(yard, view, ask, least);
             let set = std::mem::take(&mut self.set);
-            least = self.polish(yard, view, &set, &ask, least);
+            least = self.polish(yard, view, &set, ask, least);
             self.set = set;
         }
         Some(Fit { pods: u32::try_from(pods).unwrap_or(u32::MAX), cut: least })
@@ -259,7 +283,7 @@ impl Fitter {
 
     /// Tries other sets of as many pods; what the best one cuts.
     fn swap(&mut self, yard: &Yard, view: &View, ask: &Ask, mut least: u64) -> u64 {
-        std::mem::swap(&mut self.takes, &mut self.best);
+        self.keep();
         let mut set = std::mem::take(&mut self.set);
         let most = self.pool.len().min(set.len() + SWAPS);
         let mut trials = TRIALS[usize::from(ask.nodes > SMALL)];
@@ -279,7 +303,7 @@ impl Fitter {
                         if found < least {
                             least = found;
                             better = Some((at, pod));
-                            std::mem::swap(&mut self.takes, &mut self.best);
+                            self.keep();
                         }
                     }
                 }
@@ -291,12 +315,12 @@ impl Fitter {
             }
         }
         self.set = set;
-        std::mem::swap(&mut self.takes, &mut self.best);
+        self.keep();
         least
     }
 
     /// The last touch to a small gang on its set of pods; what it cuts then.
-    fn polish(&mut self, yard: &Yard, view: &View, set: &[u32], ask: &Ask, least: u64) -> u64 {
+    pub(super) fn polish(&mut self, yard: &Yard, view: &View, set: &[u32], ask: &Ask, least: u64) -> u64 {
         if ask.nodes > SMALL {
             return least;
         }
@@ -312,7 +336,7 @@ impl Fitter {
                     if found < least {
                         return found;
                     }
-                    std::mem::swap(&mut self.takes, &mut self.best);
+                    self.keep();
                 }
                 least
             }
@@ -322,7 +346,7 @@ impl Fitter {
 
     /// Lets each pod in turn be the one that is not filled.
     fn turn(&mut self, yard: &Yard, view: &View, set: &[u32], ask: &Ask, mut least: u64) -> u64 {
-        std::mem::swap(&mut self.takes, &mut self.best);
+        self.keep();
         for last in 0..set.len() {
             self.order.clear();
             self.order.extend(set.iter().copied().filter(|pod| *pod != set[last]));
@@ -331,16 +355,16 @@ impl Fitter {
                 let found = cut(yard.layout(), &self.takes, ask.pattern);
                 if found < least {
                     least = found;
-                    std::mem::swap(&mut self.takes, &mut self.best);
+                    self.keep();
                 }
             }
         }
-        std::mem::swap(&mut self.takes, &mut self.best);
+        self.keep();
         least
     }
 
     /// Lays the gang out over a set of pods, in `takes`. False if they are too small.
-    fn lay(&mut self, yard: &Yard, view: &View, set: &[u32], ask: &Ask) -> bool {
+    pub(super) fn lay(&mut self, yard: &Yard, view: &View, set: &[u32], ask: &Ask) -> bool {
         self.takes.clear();
         let apart = set.len() > 1 && (ask.pod_unit > 1 || ask.pattern == Pattern::AllToAll);
         if !apart {
@@ -382,48 +406,8 @@ impl Fitter {
         fits && rest == 0
     }
 
-    /// A ring over pods that take whole units: as few blocks as can be, found by how many nodes so many blocks take.
-    fn lay_ring(&mut self, yard: &Yard, view: &View, set: &[u32], ask: &Ask) -> bool {
-        // Per pod and number of blocks so far the most nodes, and how many of the blocks are the pod's.
-        let mut most = [[(0_u32, 0_u8); RING + 1]; SWAPPED + 1];
-        for (at, pod) in set.iter().enumerate() {
-            self.gather(yard, view, &[*pod]);
-            let mut sum = 0;
-            let (before, now) = most.split_at_mut(at + 1);
-            let (before, now) = (&before[at], &mut now[0]);
-            for (used, (count, _)) in (1..).zip(self.parts.iter().take(RING)) {
-                sum += whole(*count, ask.leaf_unit);
-                let here = whole(sum, ask.pod_unit);
-                for total in usize::from(used)..=RING {
-                    let first = before[total - usize::from(used)].0;
-                    if (first > 0 || at == 0 && total == usize::from(used))
-                        && here > 0
-                        && first + here > now[total].0
-                    {
-                        now[total] = (first + here, used);
-                    }
-                }
-            }
-        }
-        let last = &most[set.len()];
-        let Some(mut total) = (1..=RING).find(|total| last[*total].0 >= ask.nodes) else { return false };
-        let mut spare = last[total].0 - ask.nodes;
-        for at in (1..=set.len()).rev() {
-            let (nodes, used) = most[at][total];
-            total -= usize::from(used);
-            let here = nodes - most[at - 1][total].0;
-            // What is too much is left out where it is, but for one unit: the pod is needed.
-            let less = whole(spare.min(here - ask.pod_unit), ask.pod_unit);
-            spare -= less;
-            if !self.pour(yard, view, &set[at - 1..at], here - less, ask) {
-                return false;
-            }
-        }
-        spare == 0
-    }
-
     /// Takes nodes from the blocks of some pods: from as few as can be, the last one the tightest.
-    fn pour(&mut self, yard: &Yard, view: &View, set: &[u32], nodes: u32, ask: &Ask) -> bool {
+    pub(super) fn pour(&mut self, yard: &Yard, view: &View, set: &[u32], nodes: u32, ask: &Ask) -> bool {
         if let Pattern::Pipeline(size) = ask.pattern
             && size > 1
             && size.is_multiple_of(ask.leaf_unit)
@@ -433,8 +417,10 @@ impl Fitter {
         self.gather(yard, view, set);
         let layout = yard.layout();
         let start = self.takes.len();
+        // What is wished must not split what must stay whole: a pipeline's groups may be of any size beside those.
         let wish = ask.leaf_wish;
-        let wished = wish > ask.leaf_unit && nodes.is_multiple_of(wish) && self.fill(start, nodes, wish);
+        let sound = wish > ask.leaf_unit && wish.is_multiple_of(ask.leaf_unit);
+        let wished = sound && nodes.is_multiple_of(wish) && self.fill(start, nodes, wish);
         if !wished && !self.fill(start, nodes, ask.leaf_unit) {
             return false;
         }
@@ -443,7 +429,7 @@ impl Fitter {
     }
 
     /// The blocks of some pods that offer anything, the largest first; into `parts`.
-    fn gather(&mut self, yard: &Yard, view: &View, set: &[u32]) {
+    pub(super) fn gather(&mut self, yard: &Yard, view: &View, set: &[u32]) {
         let layout = yard.layout();
         self.parts.clear();
         for pod in set {

@@ -1,5 +1,6 @@
 //! The decision where a gang goes: a pure function of the yard and of what is asked.
 
+mod any;
 mod bound;
 mod cut;
 mod fit;
@@ -8,6 +9,8 @@ mod improve;
 mod need;
 mod pick;
 mod rails;
+mod ring;
+mod sieve;
 mod spread;
 #[cfg(test)]
 mod tests;
@@ -22,6 +25,7 @@ use crate::{
     view::{Idle, Profile, View, Views},
     yard::{Pick, Record, WORD, Yard},
 };
+use any::Search;
 #[cfg(test)]
 pub(crate) use cut::cut;
 pub(crate) use fit::Take;
@@ -94,6 +98,12 @@ pub struct Placer {
     fitter: Fitter,
     picker: pick::Picker,
     masks: rails::Masks,
+    any: any::AnyRails,
+    /// Whether the last try for any rails has found the best ones itself.
+    settled: bool,
+    /// Any rails are looked for one set at a time, for comparison.
+    #[cfg(test)]
+    one_by_one: bool,
     hidden: Hidden,
     undo: Vec<(u32, u64)>,
 }
@@ -169,6 +179,7 @@ impl Placer {
         let view = self.views.of(yard, &Profile { gpus: need.gpus, rails: need.rails, idle, filter });
         let mut hidden = hidden.cloned().unwrap_or_default();
         hidden.add(yard, need.exclude.iter().copied());
+        self.undo.clear();
         view.hide(yard, &hidden.0, &mut self.undo);
         show(view);
         let free = view.pods().total();
@@ -180,8 +191,12 @@ impl Placer {
     /// offer; then the lowest.
     fn best_rails(&mut self, any: &Attempt<'_>, count: u32, choice: &mut Choice) -> Option<RailSet> {
         // Nodes with enough rails of any kind: no set of rails can do better than on all of those.
+        self.settled = false;
         if !self.attempt(any, choice) {
             return None;
+        }
+        if self.settled {
+            return Some(choice.rails);
         }
         let least = order(any.need, choice.pods, choice.cut + choice.cut / NEAR);
         let Attempt { yard, time, .. } = *any;
@@ -312,16 +327,34 @@ impl Placer {
 
     fn on_all(&mut self, attempt: &Attempt<'_>, view: &mut View, choice: &mut Choice) -> bool {
         let Attempt { yard, need, rails, time, beat } = *attempt;
-        let Self { fitter, picker, hidden, undo, .. } = self;
+        let Self { fitter, picker, masks, any, settled, hidden, undo, .. } = self;
+        undo.clear();
         view.hide(yard, &hidden.0, undo);
         let enough = view.pods().total() >= u64::from(need.nodes) + u64::from(need.spares);
-        let fit = enough.then(|| fitter.fit(yard, view, &Ask { beat, ..ask(need) })).flatten();
+        let ask = Ask { beat, ..ask(need) };
+        let fit = enough.then(|| fitter.fit(yard, view, &ask)).flatten();
         if let Some(fit) = fit {
             (choice.pods, choice.cut, choice.exclusive) = (fit.pods, fit.cut, need.exclusive);
             choice.rails = RailSet::EMPTY;
             if let RailNeed::Exactly(rails) = rails {
                 choice.rails = rails;
                 picker.pick(yard, view, need, time, &fitter.takes, choice);
+            } else if let RailNeed::Any(count) = rails
+                && time == Time::Now
+            {
+                #[cfg(test)]
+                if self.one_by_one {
+                    view.show(yard, undo);
+                    return true;
+                }
+                masks.candidates(count, yard.offers());
+                let search = Search { yard, ask: &ask, sets: masks.sets(), least: fit };
+                if let Some((rails, fit)) = any.settle(&search, view, fitter) {
+                    (choice.rails, choice.pods, choice.cut, *settled) = (rails, fit.pods, fit.cut, true);
+                    any.hide(yard, view, &fitter.takes, rails);
+                    picker.pick(yard, view, need, time, &fitter.takes, choice);
+                    any.show(yard, view);
+                }
             }
         }
         view.show(yard, undo);

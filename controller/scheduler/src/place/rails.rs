@@ -8,6 +8,9 @@ const SETS_MAX: usize = 4096;
 /// Of so many rails all choices of any number are at most [`SETS_MAX`].
 const FEW_RAILS: u32 = 14;
 
+/// Of rails below this one all sets are counted at once, in a table.
+const TABLE_RAILS: u32 = 9;
+
 /// Sets that are tried for one gang at most.
 const TRIED_MAX: usize = 64;
 
@@ -18,6 +21,8 @@ pub(crate) struct Masks {
     masks: Vec<(RailSet, usize)>,
     sets: Vec<(RailSet, usize)>,
     digests: Vec<(u64, RailSet, usize)>,
+    /// Per set of rails, as a bitmap, a digest of who offers it and how many do.
+    table: Vec<(u64, usize)>,
 }
 
 impl Masks {
@@ -46,6 +51,22 @@ impl Masks {
             self.sets.dedup();
         }
         self.digests.clear();
+        if all.iter().all(|rail| rail < TABLE_RAILS) {
+            self.count_in_table();
+        } else {
+            self.count_each();
+        }
+        self.digests.sort_unstable();
+        self.digests.dedup_by_key(|(digest, ..)| *digest);
+        self.sets.clear();
+        self.sets.extend(self.digests.iter().map(|(_, set, offers)| (*set, *offers)));
+        // Those that most nodes offer are certain to be among those that are tried.
+        self.sets.sort_unstable_by_key(|(set, offers)| (std::cmp::Reverse(*offers), *set));
+        self.sets.truncate(TRIED_MAX);
+    }
+
+    /// Looks at all that is offered for each set.
+    fn count_each(&mut self) {
         for (set, _) in &self.sets {
             let (mut digest, mut offers) = (0_u64, 0);
             for (at, (mask, nodes)) in self.masks.iter().enumerate() {
@@ -58,13 +79,29 @@ impl Masks {
                 self.digests.push((digest, *set, offers));
             }
         }
-        self.digests.sort_unstable();
-        self.digests.dedup_by_key(|(digest, ..)| *digest);
-        self.sets.clear();
-        self.sets.extend(self.digests.iter().map(|(_, set, offers)| (*set, *offers)));
-        // Those that most nodes offer are certain to be among those that are tried.
-        self.sets.sort_unstable_by_key(|(set, offers)| (std::cmp::Reverse(*offers), *set));
-        self.sets.truncate(TRIED_MAX);
+    }
+
+    /// The same for few rails: what is offered goes down to all of its subsets, one rail after the other.
+    fn count_in_table(&mut self) {
+        self.table.clear();
+        self.table.resize(1 << TABLE_RAILS, (0, 0));
+        for (at, (mask, nodes)) in self.masks.iter().enumerate() {
+            self.table[place(*mask)] = (salt(at), *nodes);
+        }
+        for rail in 0..TABLE_RAILS {
+            for pair in self.table.chunks_exact_mut(2 << rail) {
+                let (without, with) = pair.split_at_mut(1 << rail);
+                for (without, with) in without.iter_mut().zip(with) {
+                    *without = (without.0.wrapping_add(with.0), without.1 + with.1);
+                }
+            }
+        }
+        for (set, _) in &self.sets {
+            let (digest, offers) = self.table[place(*set)];
+            if offers > 0 {
+                self.digests.push((digest, *set, offers));
+            }
+        }
     }
 
     /// The sets, the most common first.
@@ -79,6 +116,10 @@ fn salt(at: usize) -> u64 {
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ z >> 31
+}
+
+fn place(set: RailSet) -> usize {
+    set.iter().fold(0, |bits, rail| bits | 1 << rail)
 }
 
 fn subsets(rails: RailSet, count: u32, so_far: RailSet, sets: &mut Vec<(RailSet, usize)>) {
@@ -117,6 +158,29 @@ mod tests {
             let different: std::collections::BTreeSet<Vec<bool>> =
                 (0..13).map(who).filter(|who| who.contains(&true)).collect();
             assert_eq!(masks.sets().len(), different.len(), "{kinds}");
+        }
+    }
+
+    #[test]
+    fn the_table_counts_as_one_by_one() {
+        let set = |bits: u32| (0..9).filter(|rail| bits >> rail & 1 == 1).collect::<RailSet>();
+        let mut masks = Masks::default();
+        for count in 1..=8 {
+            masks.candidates(count, (1..60).map(|at| (set(at * 7919 % 512), at as usize % 5)));
+            masks.sets.clear();
+            masks.sets.extend((0..512).map(|bits| (set(bits), 0)));
+            let mut counted = [Vec::new(), Vec::new()];
+            for (each, counted) in [true, false].into_iter().zip(&mut counted) {
+                masks.digests.clear();
+                if each {
+                    masks.count_each()
+                } else {
+                    masks.count_in_table()
+                }
+                counted.clone_from(&masks.digests);
+            }
+            assert!(!counted[0].is_empty());
+            assert_eq!(counted[0], counted[1], "{count}");
         }
     }
 }

@@ -12,6 +12,9 @@ use crate::{
     yard::{Facts, Filter, Pick, Taint, Term, Toleration, Traits, Yard},
 };
 
+mod any;
+mod groups;
+
 const RAILS: u32 = 3;
 
 #[derive(Debug, Clone)]
@@ -415,46 +418,4 @@ fn pipelines_come_close_to_the_optimum() {
             "{pods:?}: {here:?}, the optimum is {best:?}"
         );
     }
-}
-
-/// Groups that must stay together do in gangs of every pattern, however the room is parted.
-#[test]
-fn required_groups_stay_together_in_small_pipelines() {
-    let mut state = 1_u32;
-    let mut below = |end: u32| {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 8) % end
-    };
-    let mut placed = 0;
-    for round in 0..400 {
-        let site = |pod, block| Site {
-            pod,
-            block,
-            gpus: 4,
-            missing: 0,
-            down: 0,
-            open: true,
-            zone: true,
-            taint: false,
-        };
-        let mut sites = Vec::new();
-        for (pod, block) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-            sites.extend((0..below(8)).map(|_| site(pod, block)));
-        }
-        if sites.is_empty() {
-            continue;
-        }
-        let size = [2, 4, 8][below(3) as usize];
-        let mut need = Need::plain(size * (1 + below(3)), 4, RailNeed::Exactly(RailSet::first(RAILS)));
-        need.pattern = [Pattern::Pipeline(size), Pattern::Pipeline(4), Pattern::AllToAll][below(3) as usize];
-        let within = [Within::Pod, Within::Leaves][below(2) as usize];
-        need.groups = vec![Group { size, within, required: true }];
-        let ledger = Ledger::new(&sites);
-        let mut choice = Choice::default();
-        if Placer::default().choose(ledger.snapshot.yard(), &need, None, &mut choice) {
-            placed += 1;
-            assert_eq!(prove(&ledger, &need, &choice), Ok(()), "round {round}: {need:?}");
-        }
-    }
-    assert!(placed > 100, "{placed}");
 }
