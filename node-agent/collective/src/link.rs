@@ -113,8 +113,10 @@ pub struct Link {
     acked: u64,
     on_way: VecDeque<OnWay>,
     last_ack: Time,
-    /// Longest time lately, in this life and the one before, in which the link owed an acknowledgement and none came.
+    /// Longest time lately in which the link owed an acknowledgement and none came.
     gap: Time,
+    /// The silence after which this link's last life, or another link over the same port, was given up: it is borne for a while.
+    borne: Time,
     received: u64,
     told: u64,
     unacked_since: Option<Time>,
@@ -203,7 +205,7 @@ impl Link {
             flaps: self.flaps,
             cause: self.cause.take(),
             since: now,
-            gap: self.gap,
+            borne: self.borne,
             ..Link::default()
         };
         true
@@ -312,6 +314,9 @@ impl Link {
         // the time between the two acknowledgements is the rail's. Any other frame's time holds the way too.
         let mut bytes = 0;
         while let Some(frame) = self.on_way.front().copied().filter(|f| f.end <= acked) {
+            if frame.bytes >= MEASURED_FROM {
+                self.borne = self.borne * 3 / 4;
+            }
             if frame.bytes >= MEASURED_FROM && frame.since < self.last_ack {
                 bytes += frame.bytes;
             } else if frame.bytes >= MEASURED_FROM {
@@ -402,9 +407,9 @@ impl Link {
     }
 
     /// This link, or another over the same port, was given up after so long a silence, and may have been no more than slow: it
-    /// is given more time from now on, until acknowledgements come sooner for a while.
+    /// is given more time, until some large frames have been acknowledged. What is slow has shown by then how long that takes.
     pub fn bear_with(&mut self, silence: Time) {
-        self.gap = self.gap.max(silence);
+        self.borne = self.borne.max(silence);
     }
 
     /// How long the link has owed an acknowledgement.
@@ -424,6 +429,6 @@ impl Link {
     /// before and went on.
     #[must_use]
     pub fn patience(&self, floor: Time) -> Time {
-        floor.max(2 * self.gap).min(MOST_PATIENCE.max(floor))
+        floor.max(2 * self.gap.max(self.borne)).min(MOST_PATIENCE.max(floor))
     }
 }
