@@ -157,9 +157,13 @@ impl Step<'_> {
         }
     }
 
-    /// The next try begins, where the last one was healthy and where it was replaced.
+    /// The next try begins, where the last one was healthy and where it was replaced; not if the tenant's quota was lowered below
+    /// that while the job ran: then it waits in the queue, which says so.
     pub(crate) fn start_repaired(&mut self, uid: JobUid, repaired: Repaired) {
         let Repaired { mut placement, swaps, rails_dropped, .. } = repaired;
+        if self.state.is_over_quota(uid, &placement) {
+            return;
+        }
         let shown: Vec<String> = swaps
             .iter()
             .take(NAMED)

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use controller_queue::{Act, Budget};
-use controller_scheduler::{Need, check_placement, choice_of, prove};
+use controller_scheduler::{Need, Violation, check_placement, choice_of, prove};
 use proto_model::{Job, JobKey, JobUid, Phase, Placement, Reason};
 
 use crate::{
@@ -171,6 +171,14 @@ impl State {
     pub(crate) fn note_marks(&mut self) {
         let marks = self.index.book.marks();
         self.journal.undo.push(Undo::Marks(Box::new(marks)));
+    }
+
+    /// Whether nothing speaks against a placement but the quota of the job's tenant.
+    pub(crate) fn is_over_quota(&self, uid: JobUid, placement: &Placement) -> bool {
+        let Some(entry) = self.base.jobs.get(&uid) else { return false };
+        let (tenant, spec) = (&entry.job.id.tenant, &entry.job.spec);
+        let checked = check_placement(&self.index.snapshot, tenant, spec, placement);
+        checked.is_err_and(|found| found.iter().all(|flaw| matches!(flaw, Violation::Quota { .. })))
     }
 
     /// What two independent checkers say against a placement. One that was repaired has its own proof for the nodes that

@@ -90,6 +90,33 @@ fn a_failed_node_is_replaced_by_the_spare_and_the_others_keep_their_ranks() {
     assert_eq!(w.phase("a"), Phase::Running);
 }
 
+/// Found by the simulator (seeds 13506 and 49779): the checker refused what a repair had chosen.
+#[test]
+fn a_gang_that_its_tenant_may_not_hold_any_more_waits_for_that() {
+    let mut w = World::new();
+    w.submit("a", replacing(3, 1, Replace::Spares));
+    w.run("a");
+    let set = |quota| Event::ApplyTenant {
+        name: tenant("red"),
+        description: String::new(),
+        quota: Quota::new(quota, 0),
+        dry_run: false,
+    };
+    w.ok(set(8));
+    assert_eq!(w.phase("a"), Phase::Running, "what runs may go on");
+    let (before, broken) = (w.nodes("a"), w.nodes("a")[1]);
+    w.report(broken, lost(&w, "a", broken));
+    for n in before {
+        w.report(n, w.seen("a", n, Observed::Ended));
+    }
+    assert_eq!(w.phase("a"), Phase::Pending);
+    let codes = w.codes("a");
+    assert!(!codes.iter().any(|code| code == "PlacementRefused"), "{codes:?}");
+    assert!(codes.iter().any(|code| code.contains("Quota")), "{codes:?}");
+    w.ok(set(64));
+    assert_eq!((w.phase("a"), w.job("a").status.attempt), (Phase::Reserved, 2));
+}
+
 #[test]
 fn without_a_spare_the_policy_of_failures_decides() {
     let mut w = World::new();
