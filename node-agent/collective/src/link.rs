@@ -24,6 +24,9 @@ const MEASURED_FROM: u64 = 16 << 10;
 const SAMPLE: u64 = 256 << 10;
 /// See [`SAMPLE`].
 const SAMPLE_TIME: Time = Time::from_millis(10);
+/// Of the longest silence of a link's life, so much counts for the next: what was dark and is dark again soon must not keep others
+/// waiting for long.
+const INHERITED: Time = Time::from_millis(45);
 /// Longest silence that a link which owes an acknowledgement is given, however slow it was before.
 const MOST_PATIENCE: Time = Time::from_secs(2);
 
@@ -115,8 +118,6 @@ pub struct Link {
     last_ack: Time,
     /// Longest time lately in which the link owed an acknowledgement and none came.
     gap: Time,
-    /// The silence after which this link's last life, or another link over the same port, was given up: it is borne for a while.
-    borne: Time,
     received: u64,
     told: u64,
     unacked_since: Option<Time>,
@@ -205,7 +206,7 @@ impl Link {
             flaps: self.flaps,
             cause: self.cause.take(),
             since: now,
-            borne: self.borne,
+            gap: self.gap.min(INHERITED),
             ..Link::default()
         };
         true
@@ -219,6 +220,10 @@ impl Link {
             // A life that was never up here carried nothing, and an older one may still be waiting for the peer's word.
             let first = self.numbers.0 - tokens.len() as u32 + 1;
             self.grave = Some(Grave { generation: self.generation, first, tokens, ask: (now, Time::ZERO) });
+        }
+        if let (RailCause::Silent(silence), true) = (&cause, self.is_up()) {
+            // It may have been no more than slow.
+            self.gap = self.gap.max(*silence);
         }
         self.state = State::Down;
         (self.handed, self.taken) = (self.acked, self.acked);
@@ -314,9 +319,6 @@ impl Link {
         // the time between the two acknowledgements is the rail's. Any other frame's time holds the way too.
         let mut bytes = 0;
         while let Some(frame) = self.on_way.front().copied().filter(|f| f.end <= acked) {
-            if frame.bytes >= MEASURED_FROM {
-                self.borne = self.borne * 3 / 4;
-            }
             if frame.bytes >= MEASURED_FROM && frame.since < self.last_ack {
                 bytes += frame.bytes;
             } else if frame.bytes >= MEASURED_FROM {
@@ -406,10 +408,10 @@ impl Link {
         self.allowance.is_none_or(|allowance| self.outstanding() + bytes <= allowance)
     }
 
-    /// This link, or another over the same port, was given up after so long a silence, and may have been no more than slow: it
-    /// is given more time, until some large frames have been acknowledged. What is slow has shown by then how long that takes.
-    pub fn bear_with(&mut self, silence: Time) {
-        self.borne = self.borne.max(silence);
+    /// A probe of a link that came back took so long. One that was dark answers at once now; one that is slow takes long because of
+    /// what waits in its port, and so will acknowledgements.
+    pub fn bear_with(&mut self, trip: Time) {
+        self.gap = self.gap.max(trip);
     }
 
     /// How long the link has owed an acknowledgement.
@@ -429,6 +431,6 @@ impl Link {
     /// before and went on.
     #[must_use]
     pub fn patience(&self, floor: Time) -> Time {
-        floor.max(2 * self.gap.max(self.borne)).min(MOST_PATIENCE.max(floor))
+        floor.max(2 * self.gap).min(MOST_PATIENCE.max(floor))
     }
 }

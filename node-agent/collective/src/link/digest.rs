@@ -8,7 +8,7 @@ impl Link {
     /// Tokens are named by `rank`. Rates are left out: no frame of the model is large enough to be measured.
     pub fn digest(&self, canon: &mut Canon, now: Time, rank: &dyn Fn(u64) -> u64) {
         let Link { state, generation, over, relic, numbers, grave, proof, drained, doubt, flaps, .. } = self;
-        let Link { handed, acked, on_way, gap, borne, received, told, unacked_since, allowance, .. } = self;
+        let Link { handed, acked, on_way, gap, received, told, unacked_since, allowance, .. } = self;
         assert!(
             self.rate.is_none() && self.steady.1 == 0 && self.sample_bytes == 0,
             "the model's frames are small"
@@ -56,9 +56,7 @@ impl Link {
         }
         canon.age(self.owes_since().unwrap_or(now), now);
         // Half of the least patience and less gives the same patience.
-        for time in [*gap, *borne] {
-            canon.time(if time > Time::from_millis(30) { time } else { Time::ZERO });
-        }
+        canon.time(if *gap > Time::from_millis(30) { *gap } else { Time::ZERO });
         canon.put(unacked_since.is_some());
         canon.age(unacked_since.unwrap_or(now), now);
     }

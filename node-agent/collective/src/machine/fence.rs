@@ -299,9 +299,6 @@ impl Machine {
                 self.links.get_mut(rail, peer).doubt = Some((number, Some(now)));
             }
             Some((_, Some(known))) if silence >= patience && now >= known + READ => {
-                for at in 0..self.layout.nodes() {
-                    self.links.get_mut(rail, at as Node).bear_with(silence);
-                }
                 self.lose_and_close(rail, peer, RailCause::Silent(silence), now);
             }
             Some(_) => {}
@@ -420,6 +417,9 @@ impl Machine {
         }
         let link = self.links.get_mut(rail, peer);
         let proving = link.state() == State::Proving;
+        if proving && number == link.proof.number {
+            link.bear_with(now.saturating_sub(link.proof.since));
+        }
         let proof = &mut link.proof;
         if number == proof.number {
             // The row is never longer than it needs to be; once it is whole, the limit counts from the last answer.
