@@ -94,6 +94,8 @@ pub struct Op {
     pub predicted: Option<Time>,
     /// It takes so long that its start is announced before any data.
     pub long: bool,
+    /// It is long, and all nodes that it sends to have been heard of.
+    pub met: bool,
     pub sends: Vec<SendState>,
     pub receives: Vec<ReceiveState>,
     /// By the schedule's reductions.
@@ -179,6 +181,7 @@ impl Op {
             tell_late,
             predicted: None,
             long: false,
+            met: false,
             to_receive: schedule.receives.iter().map(|f| f.chunks).sum(),
             to_send: schedule.sends.iter().map(|f| f.chunks).sum(),
             sends,

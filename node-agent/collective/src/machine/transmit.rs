@@ -200,7 +200,15 @@ impl Machine {
     /// or relayed; within each, the peers in turn. The other way round a node that is ahead gathers while others wait
     /// for its contributions, and the rails idle at the end.
     fn next_chunk(&mut self, key: Key, memory: &mut impl Memory, now: Time) -> Option<Transmit> {
-        let flows = self.ops.get(&key)?.schedule.sends.len();
+        let op = self.ops.get_mut(&key)?;
+        let flows = op.schedule.sends.len();
+        if op.long && !op.met {
+            // All at once: else whoever is heard of first is sent everything that the rails take.
+            op.met = op.schedule.sends.iter().all(|flow| op.started.contains(&flow.peer));
+            if !op.met {
+                return None;
+            }
+        }
         for step in [FIRST, SECOND] {
             for turn in 0..flows {
                 let op = self.ops.get(&key)?;

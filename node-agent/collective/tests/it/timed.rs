@@ -74,6 +74,8 @@ struct Fabric {
     unsent: f64,
     /// Links that were given up, by the time when they are connected again: both ends, rail and the new life.
     dials: BTreeMap<(Time, u64), (Node, Node, Rail, u32)>,
+    /// Whether there are any: else what is given up stays so.
+    redials: bool,
 }
 
 type Frame = (Node, Node, Rail, Header, Vec<u8>);
@@ -143,6 +145,7 @@ impl Fabric {
             gathers: true,
             unsent: 65536.0,
             dials: BTreeMap::new(),
+            redials: true,
         }
     }
 
@@ -153,6 +156,9 @@ impl Fabric {
 
     /// Ends the lives of links that a machine gives up, at both ends, and begins those whose time has come.
     fn dial(&mut self) {
+        if !self.redials {
+            return;
+        }
         for node in 0..self.hosts.len() {
             while let Some(command) = self.hosts[node].machine.poll_command() {
                 let Command::Close { rail, peer, generation, .. } = command else { continue };
@@ -319,7 +325,7 @@ fn frames_gather_at_no_cost() {
     for (nodes, bytes, cost, wakes) in [
         (2, 32 << 20, 1.001, 0.45),
         (2, 16 << 20, 1.001, 0.6),
-        (4, 32 << 20, 1.003, 0.35),
+        (4, 32 << 20, 1.001, 0.35),
         (4, 16 << 20, 1.001, 0.5),
         (8, 16 << 20, 1.0, 1.0),
         (2, 1 << 20, 1.0, 1.0),
@@ -382,7 +388,7 @@ fn shares_by_capacity_spare_the_weak_node() {
     let even = first.as_secs_f64() / ideal(4, 4, 16 << 20);
     let fair = slowdown(4, Algorithm::Direct, 16 << 20, &weak, &dead);
     assert!((1.25..1.5).contains(&even), "even shares: {even:.3} times the ideal");
-    assert!(fair < 1.11, "shares by capacity: {fair:.3} times the ideal");
+    assert!(fair < 1.1, "shares by capacity: {fair:.3} times the ideal");
 }
 
 /// One rail of node 1 falls to a tenth while a ring runs, in which each node sends to one peer only: the plan that comes of it
@@ -392,6 +398,8 @@ fn who_sends_to_a_slow_node_is_not_taken_for_it() {
     const BYTES: usize = 4 << 20;
     for rail in [0, 2] {
         let mut fabric = Fabric::new(4, 4, Tuning::default(), &Plan::default(), &[]);
+        // A frame on the slow rail takes a fifth of such an operation: the plan is looked at, not how often links are given up.
+        fabric.redials = false;
         for _ in 0..20 {
             fabric.once(BYTES);
         }
@@ -399,12 +407,15 @@ fn who_sends_to_a_slow_node_is_not_taken_for_it() {
         fabric.slow.insert((1, rail), RATE / 10.0);
         let mut weak_for = 0;
         while weak_for < 16 {
-            fabric.once(BYTES);
+            let took = fabric.once(BYTES);
             assert!(fabric.now < Time::from_secs(20), "nobody was found weak");
             let capacity = fabric.hosts[0].machine.plan().capacity.clone();
             let weak: Vec<usize> = (0..capacity.len()).filter(|&n| capacity[n] < 1024).collect();
             assert!(weak.is_empty() || weak == [1], "rail {rail}: {capacity:?}");
             weak_for = if weak.is_empty() { 0 } else { weak_for + 1 };
+            // With shares by capacity 1.066 of the healthy time; with even ones 1.29.
+            let times = took.as_secs_f64() / ideal(4, 4, BYTES);
+            assert!(weak_for < 12 || times < 1.25, "rail {rail}: {times:.3} times the ideal");
         }
     }
 }
@@ -439,7 +450,7 @@ fn long_operations_follow_a_change_at_once() {
         (settled, losses) = ([settled, vec![fell, rose]].concat(), lost);
     }
     assert!(settled.iter().all(|operations| *operations <= 3), "{settled:?}");
-    assert!(losses <= 110, "given up {losses} times, at either end");
+    assert!(losses <= 80, "given up {losses} times, at either end");
 }
 
 /// What the model says of these rails is what they take, for operations that are not so large that queues matter.
