@@ -53,7 +53,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         "==> building {} target(s) with the address sanitizer (the first time takes minutes)",
         targets.len()
     );
-    let mut build = nightly(&cargo_fuzz);
+    let mut build = process::nightly(&cargo_fuzz);
     build.args(["fuzz", "build", "--fuzz-dir"]).arg(&dir).arg("--target-dir").arg(&out).args(&args.target);
     process::run_quiet(&mut build)?;
     println!(
@@ -107,16 +107,6 @@ fn need_nightly() -> Result<()> {
         )
         .into()),
     }
-}
-
-/// A command that sees the nightly toolchain, whatever toolchain runs this one.
-fn nightly(program: &Path) -> Command {
-    let mut command = Command::new("rustup");
-    command.args(["run", "nightly"]).arg(program).current_dir(process::root());
-    for name in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN", "RUSTFLAGS"] {
-        command.env_remove(name);
-    }
-    command
 }
 
 fn fuzz(target: &str, dir: &Path, out: &Path, seconds: u32) -> Result<Outcome> {

@@ -6,6 +6,7 @@ mod fuzz;
 mod map;
 mod peers;
 mod process;
+mod sound;
 mod test;
 mod tools;
 mod torch;

@@ -24,6 +24,16 @@ pub fn cargo<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(args: I) -> Command {
     command
 }
 
+/// A program that sees the nightly toolchain, whatever toolchain runs this one, in the repository's root.
+pub fn nightly(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("rustup");
+    command.args(["run", "nightly"]).arg(program).current_dir(root());
+    for name in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN", "RUSTFLAGS"] {
+        command.env_remove(name);
+    }
+    command
+}
+
 /// Where cargo puts what it builds.
 pub fn target_dir() -> Result<PathBuf> {
     let output =

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     process::{self, Result},
-    tools, torch,
+    sound, tools, torch,
 };
 
 /// Options of `cargo xtask test`.
@@ -28,6 +28,8 @@ struct Tally {
     failed: u64,
     skipped: Vec<String>,
     failures: Vec<String>,
+    /// The lines that follow name failed tests.
+    naming: bool,
 }
 
 impl Tally {
@@ -51,12 +53,23 @@ impl Tally {
             };
             self.passed += count(" passed");
             self.failed += count(" failed");
+            self.naming = false;
+        } else if line == "failures:" {
+            self.naming = true;
+        } else if let Some(name) = line.strip_prefix("    ").filter(|name| self.naming && is_path(name)) {
+            let name = format!("test {name}");
+            if !self.failures.contains(&name) {
+                self.failures.push(name);
+            }
         } else if let Some(reason) = line.trim_start().strip_prefix("skipped: ") {
             self.skipped.push(reason.to_owned());
-        } else if line.starts_with("test ") && line.ends_with("FAILED") {
-            self.failures.push(line.to_owned());
         }
     }
+}
+
+/// Whether a line is nothing but the path of a test in a module.
+fn is_path(line: &str) -> bool {
+    line.contains("::") && line.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == ':')
 }
 
 /// Runs everything and prints one closing line with the counts.
@@ -71,8 +84,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     heading("tests", begin);
     tests(args, &mut tally)?;
     if !args.quick && args.filter.is_none() {
-        heading("shared memory under Miri", begin);
-        miri(&mut tally);
+        heading("shared memory under an interpreter and sanitizers", begin);
+        let mut skipped = Vec::new();
+        sound::run(|name, outcome| tally.step(name, outcome), |reason| skipped.push(reason));
+        tally.skipped.extend(skipped);
     }
     summary(&tally, begin);
     Ok(if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -95,37 +110,6 @@ fn house(tally: &mut Tally) {
         }
         Err(error) => tally.skipped.push(format!("cargo deny: {error}")),
     }
-}
-
-/// The code that shares memory with other processes, on an interpreter that reports every access that is not sound.
-fn miri(tally: &mut Tally) {
-    let nightly = |arguments: &[&str]| {
-        // Through rustup, whose choice of toolchain the variables of this run would overrule.
-        let mut command = Command::new("rustup");
-        command.args(["run", "nightly", "cargo", "miri"]).args(arguments).current_dir(process::root());
-        command.env_remove("RUSTUP_TOOLCHAIN").env("MIRIFLAGS", "-Zmiri-permissive-provenance");
-        command
-    };
-    let mut ask = nightly(&["--version"]);
-    if !ask.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
-        tally.skipped.push("miri: no nightly toolchain with the component miri".into());
-        return;
-    }
-    let test = [
-        "test",
-        "--quiet",
-        "-p",
-        "node-agent-local",
-        "--lib",
-        "--",
-        "copy",
-        "fold",
-        "element",
-        "board",
-        "queues",
-    ];
-    let miri = nightly(&test);
-    tally.step("cargo miri", process::run(miri));
 }
 
 fn tests(args: &Args, tally: &mut Tally) -> Result<()> {
@@ -179,4 +163,40 @@ fn summary(tally: &Tally, begin: Instant) {
         println!("    {failure}");
     }
     println!("{} passed, {} failed, {} skipped", tally.passed, tally.failed, tally.skipped.len());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cargo_test_prints_is_counted_and_failures_are_named() {
+        let printed = "\
+successes:
+
+---- one::passes stdout ----
+skipped: no etcd
+
+successes:
+    one::passes
+
+failures:
+
+---- two::fails stdout ----
+thread 'two::fails' panicked at a.rs:1:1:
+    an indented line that is no name
+    left
+
+failures:
+    two::fails
+
+test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+    three
+test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+";
+        let mut tally = Tally::default();
+        printed.lines().for_each(|line| tally.line(line));
+        assert_eq!((tally.passed, tally.failed, tally.skipped), (3, 1, vec!["no etcd".to_owned()]));
+        assert_eq!(tally.failures, ["test two::fails"]);
+    }
 }
