@@ -370,6 +370,9 @@ async fn logs_are_of_the_asked_ranks_with_tail_and_follow() {
     let all = "rank 1 line 1\nrank 1 line 2\nrank 1 line 3\n";
     let follower = controller.ask_logs(&job, &[1], true, 0).await;
     controller.logs(&follower, |text, over| text == all && !over).await;
+    // Ranks write at their own pace: what is asked for once must be there.
+    let other = controller.ask_logs(&job, &[2], true, 0).await;
+    controller.logs(&other, |text, over| text == all.replace("rank 1", "rank 2") && !over).await;
     let tail = controller.ask_logs(&job, &[1, 2], false, 1).await;
     let chunks = controller.logs(&tail, |_, over| over).await;
     let texts: Vec<_> =
