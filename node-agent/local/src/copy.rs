@@ -53,6 +53,36 @@ pub(crate) unsafe fn to_shared(from: &[u8], to: *mut u8) {
     }
 }
 
+/// As [`to_shared`], past the caches: for bytes that nobody reads before much else has been written. Lines that are to be
+/// overwritten as a whole need not be read first then, which is a third of what an ordinary write moves. What others are
+/// told after such a copy must come after [`settle`].
+///
+/// # Safety
+/// As [`to_shared`].
+#[inline]
+pub(crate) unsafe fn to_shared_far(from: &[u8], to: *mut u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: the caller vouches for the shared range; `from` is borrowed and as long.
+    unsafe {
+        assembly::copy_far(from.as_ptr(), to, from.len());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    // SAFETY: passed on to the caller.
+    unsafe {
+        words::to_shared(from, to);
+    }
+}
+
+/// What was copied past the caches so far is seen by others before whatever this thread stores next.
+#[inline]
+pub fn settle() {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: the fence orders stores and does nothing else; every x86-64 has it.
+    unsafe {
+        std::arch::asm!("sfence", options(nostack, preserves_flags));
+    }
+}
+
 /// Asks the processor to bring shared memory near. It has no other effect, whatever the address.
 #[inline]
 pub(crate) fn prefetch(from: *const u8, bytes: usize) {
@@ -76,6 +106,9 @@ mod assembly {
     /// Bytes that one turn of the vector loop moves.
     const TURN: usize = 128;
 
+    /// Bytes of a line of the caches.
+    const LINE: usize = 64;
+
     /// Copies `bytes` bytes, each by one access.
     ///
     /// # Safety
@@ -90,6 +123,58 @@ mod assembly {
         if whole < bytes {
             // SAFETY: the rest of the range.
             unsafe { string(from.add(whole), to.add(whole), bytes - whole) };
+        }
+    }
+
+    /// As [`copy`], but what is aligned in `to` goes past the caches.
+    ///
+    /// # Safety
+    /// As [`copy`].
+    #[inline]
+    pub(super) unsafe fn copy_far(from: *const u8, to: *mut u8, bytes: usize) {
+        let head = (to.addr().next_multiple_of(LINE) - to.addr()).min(bytes);
+        let has_avx = std::arch::is_x86_feature_detected!("avx");
+        let whole = if has_avx { (bytes - head) / TURN * TURN } else { 0 };
+        // SAFETY: the three parts are the range that the caller vouches for; the middle one is a multiple of TURN, begins in
+        // `to` at a multiple of the width of a vector, and the processor has AVX if it is not empty.
+        unsafe {
+            string(from, to, head);
+            if whole > 0 {
+                vectors_far(from.add(head), to.add(head), whole);
+            }
+            string(from.add(head + whole), to.add(head + whole), bytes - head - whole);
+        }
+    }
+
+    /// # Safety
+    /// As [`vectors`]; `to` is a multiple of 32.
+    unsafe fn vectors_far(from: *const u8, to: *mut u8, bytes: usize) {
+        // SAFETY: as in `vectors`; `vmovntdq` asks for aligned addresses, which the caller vouches for.
+        unsafe {
+            asm!(
+                "2:",
+                "vmovdqu ymm0, [{from}]",
+                "vmovdqu ymm1, [{from} + 32]",
+                "vmovdqu ymm2, [{from} + 64]",
+                "vmovdqu ymm3, [{from} + 96]",
+                "vmovntdq [{to}], ymm0",
+                "vmovntdq [{to} + 32], ymm1",
+                "vmovntdq [{to} + 64], ymm2",
+                "vmovntdq [{to} + 96], ymm3",
+                "add {from}, 128",
+                "add {to}, 128",
+                "sub {left}, 128",
+                "jnz 2b",
+                "vzeroupper",
+                from = inout(reg) from => _,
+                to = inout(reg) to => _,
+                left = inout(reg) bytes => _,
+                out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _,
+                out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+                out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+                options(nostack),
+            );
         }
     }
 
@@ -246,6 +331,11 @@ mod tests {
     fn both_ways_copy_exactly_the_asked_bytes() {
         copies_exactly_the_asked_bytes(from_shared, to_shared);
         copies_exactly_the_asked_bytes(words::from_shared, words::to_shared);
+        copies_exactly_the_asked_bytes(from_shared, |from, to| {
+            // SAFETY: passed on to the caller.
+            unsafe { to_shared_far(from, to) };
+            settle();
+        });
     }
 
     /// Two threads stand for two processes; Miri reports any access that is not atomic.

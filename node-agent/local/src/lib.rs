@@ -28,6 +28,7 @@ pub use board::{
     WINDOW, WORDS,
 };
 pub use codec::ProtocolError;
+pub use copy::settle;
 pub use element::Element;
 pub use fold::fold;
 pub use message::{Failure, FailureCode, RailBytes, Reply, Request, Welcome};

@@ -140,6 +140,15 @@ impl Region {
         Ok(())
     }
 
+    /// As [`Self::write`], past the caches: for what nobody reads soon. Whoever then tells others that it is there calls
+    /// [`crate::settle`] first.
+    pub fn write_far(&self, offset: usize, from: &[u8]) -> Result<(), RegionError> {
+        self.check(offset, from.len())?;
+        // SAFETY: as in `write`.
+        unsafe { copy::to_shared_far(from, self.base.as_ptr().add(offset)) };
+        Ok(())
+    }
+
     /// Asks the processor to bring a range near that is going to be read. Bytes outside the buffer do not matter.
     pub fn prefetch(&self, offset: usize, bytes: usize) {
         copy::prefetch(self.base.as_ptr().wrapping_add(offset), bytes);

@@ -11,6 +11,10 @@ use super::plan::{Block, Plan, Tile};
 /// the first-level cache.
 const STEP: usize = 4096;
 
+/// Bytes of all operands of an operation from which on its results are written past the caches: what the last cache of a
+/// usual server holds.
+const FAR: usize = 32 << 20;
+
 /// Where one rank's operands are, as found on the board.
 #[derive(Debug)]
 pub(super) struct Peer {
@@ -129,8 +133,7 @@ impl Workplace {
         if single && targets.is_empty() || self.is_taken(tile.item) {
             return Ok(());
         }
-        let mut acc = [0; STEP];
-        let mut next = [0; STEP];
+        let (mut acc, mut next, far) = ([0; STEP], [0; STEP], self.is_far());
         for at in (tile.at..tile.at + tile.len).step_by(STEP) {
             let len = STEP.min(tile.at + tile.len - at);
             let (acc, next) = (&mut acc[..len], &mut next[..len]);
@@ -145,13 +148,26 @@ impl Workplace {
                 if single && self.input(board, from, tile.piece, at)?.is(spot) {
                     continue;
                 }
-                spot.region.write(spot.offset, acc)?;
+                if far {
+                    spot.region.write_far(spot.offset, acc)?;
+                } else {
+                    spot.region.write(spot.offset, acc)?;
+                }
             }
             if !single && let Some(home) = self.home(board, tile.item, tile.piece, at) {
                 home.region.write(home.offset, acc)?;
             }
         }
+        if far {
+            node_agent_local::settle();
+        }
         Ok(())
+    }
+
+    /// Whether results are gone from the caches before anybody can look at them.
+    fn is_far(&self) -> bool {
+        let blocks = self.plan.input_blocks + self.plan.output_blocks;
+        self.peers.len() * blocks * self.plan.block >= FAR
     }
 
     /// Has the memory bring the next step while this one is computed.
