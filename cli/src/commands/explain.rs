@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use proto_model::many;
 use proto_wire::v1;
 
 use crate::{
@@ -34,7 +35,8 @@ fn words(job: &str, answer: &v1::ExplainJobResponse) -> String {
     let phase = render::job_phase(answer.phase);
     let mut out = format!("job {job} is {phase}");
     if answer.decisions.is_empty() && answer.phase() == v1::job_status::Phase::Pending {
-        let _ = write!(out, "; {} jobs are ahead of it", answer.queue_position);
+        let verb = if answer.queue_position == 1 { "is" } else { "are" };
+        let _ = write!(out, "; {} {verb} ahead of it", many(answer.queue_position, "job"));
     }
     out.push('\n');
     if answer.infeasible {
@@ -44,8 +46,10 @@ fn words(job: &str, answer: &v1::ExplainJobResponse) -> String {
     if answer.nodes_total > 0 {
         let _ = writeln!(
             out,
-            "{} of {} nodes could be had now, {} of them as one gang of this kind",
-            answer.nodes_free, answer.nodes_total, answer.nodes_reach
+            "{} of {} could be had now, {} of them as one gang of this kind",
+            answer.nodes_free,
+            many(answer.nodes_total, "node"),
+            answer.nodes_reach
         );
     }
     out.push_str(&causes(&answer.reasons));
@@ -78,7 +82,7 @@ pub fn holders(holders: &[v1::Holder], omitted: u32, what: &str) -> String {
         let nodes = if holder.nodes == 0 { String::new() } else { holder.nodes.to_string() };
         table.row([job, nodes, holder.until.as_ref().map(ToString::to_string).unwrap_or_default()]);
     }
-    let more = if omitted > 0 { format!("and {omitted} more jobs\n") } else { String::new() };
+    let more = if omitted > 0 { format!("and {}\n", many(omitted, "more job")) } else { String::new() };
     format!("\nwho holds what it {what}:\n{}{more}", table.render(""))
 }
 
@@ -183,7 +187,7 @@ GpuCapacity  3      -      3 of 4 nodes are full
             ..Default::default()
         };
         let expected = "\
-job nlp/a is Pending; 1 jobs are ahead of it
+job nlp/a is Pending; 1 job is ahead of it
 it will probably start at 1970-01-01T00:01:00Z, between 1970-01-01T00:00:30Z and 1970-01-01T00:02:00Z
 7 of 10 nodes could be had now, 6 of them as one gang of this kind
 no causes are recorded

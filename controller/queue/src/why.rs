@@ -1,6 +1,6 @@
 //! Why a job waits: every cause that the queue knows. Causes about single nodes are the scheduler's to tell.
 
-use proto_model::{Eta, JobUid, QueueName, Reason, ReservationName, Timestamp};
+use proto_model::{Eta, JobUid, QueueName, Reason, ReservationName, Timestamp, many};
 
 use crate::{book::Book, defs::ReservationDef, entry::Entry};
 
@@ -117,74 +117,121 @@ impl Cause {
 
     /// About one job.
     fn reason(&self, book: &Book, entry: &Entry, looked: Timestamp) -> Reason {
-        let tenant = &entry.id.tenant;
-        let (nodes, gpus) = (entry.min_nodes, entry.gpus(entry.min_nodes));
-        let queue = entry.queue.as_ref().map_or("", |queue| queue.as_str());
-        let ahead = |time: &Timestamp| time.since(looked).as_secs();
-        let reason = |message: String| Reason::new(self.code(), message);
-        let of_tenant = |reason: Reason| reason.scope(format!("tenant/{tenant}"));
-        match self {
-            Self::Held => reason("the job is held".to_owned()),
-            Self::NotBefore(time) => reason(format!("the job is not to start within the next {} s", ahead(time))),
-            Self::TenantUnknown => of_tenant(reason(format!("there is no tenant '{tenant}'"))),
-            Self::QueueUnknown => of_tenant(reason(format!(
-                "queue '{queue}' of tenant '{tenant}', or one that it is part of, does not exist"
-            ))),
-            Self::LimitTooSmall(limit) => of_tenant(reason(format!(
-                "the job asks for {gpus} GPUs in all, its tenant or queue may hold {limit}"
-            ))),
-            Self::Limit { queue, held, limit } => {
-                let scope = queue.as_ref().map_or_else(|| format!("tenant/{tenant}"), |name| format!("queue/{tenant}/{name}"));
-                let missing = usize::try_from((held + gpus).saturating_sub(*limit)).unwrap_or(usize::MAX);
-                reason(format!("{scope} holds {held} of its {limit} GPUs, the job asks for {gpus}"))
-                    .count(missing)
-                    .scope(scope)
-            }
-            Self::Jobs(limit) => of_tenant(reason(format!("{limit} jobs of tenant '{tenant}' run, more may not"))),
-            Self::AtOnce(limit) => {
-                let scope = entry.array.as_ref().map_or(String::new(), |group| format!("job/{}", group.array));
-                reason(format!("{limit} elements of the array run, more may not at a time")).scope(scope)
-            }
-            Self::LimitAhead => of_tenant(reason(
-                "jobs ahead of it in the same queue will use what the queue may still hold".to_owned(),
-            )),
-            Self::Shape(have) => reason(format!(
-                "the job asks for {nodes} nodes, {have} nodes that take jobs have what it asks of each"
-            ))
-            .count(nodes.saturating_sub(*have) as usize),
-            Self::Capacity { nodes: free, gpus: loose } => reason(format!(
-                "the job asks for {nodes} nodes with {} GPUs, {free} nodes are free as a whole and {loose} GPUs on others",
-                entry.need.gpus
-            ))
-            .count(nodes.saturating_sub(*free) as usize),
-            Self::Planned => reason(
-                "there is room, but jobs ahead of it are planned to start there before it would end".to_owned(),
-            ),
-            Self::Scattered => reason(
-                "enough is free, but not near enough together or not on the same rails".to_owned(),
-            ),
-            Self::Reserved(name) => {
-                // What it is for is told to those that it is for, and of a maintenance.
-                let told = |def: &&ReservationDef| def.maintenance || def.tenants.contains(tenant);
-                let def = book.reservations.get(name).filter(told);
-                let what = def.map_or(String::new(), |def| format!(" ({})", def.reason));
-                reason(format!("the job would run into reservation '{name}'{what}"))
-                    .scope(format!("reservation/{name}"))
-            }
-            Self::ReservationUnknown => reason("there is no such reservation".to_owned()),
-            Self::ReservationAhead(start) => {
-                reason(format!("the job's reservation begins in {} s", ahead(start)))
-            }
-            Self::ReservationClosed => {
-                reason("the job's reservation is not for its tenant, or is over".to_owned())
-            }
-            Self::Yielding(victims) => {
-                reason(format!("{} jobs are being stopped for it", victims.len())).count(victims.len())
-            }
-            Self::Later => reason("the job's turn comes with the next look at the queue".to_owned()),
-            Self::Refused(why) => reason(why.clone()),
+        let reason = Reason::new(self.code(), self.message(book, entry, looked)).count(self.count(entry));
+        match self.scope(entry) {
+            Some(scope) => reason.scope(scope),
+            None => reason,
         }
     }
+
+    /// How many objects it concerns; 0 where counting makes no sense.
+    fn count(&self, entry: &Entry) -> usize {
+        match self {
+            Self::Limit { held, limit, .. } => {
+                let missing = (held + entry.gpus(entry.min_nodes)).saturating_sub(*limit);
+                usize::try_from(missing).unwrap_or(usize::MAX)
+            }
+            Self::Shape(nodes) | Self::Capacity { nodes, .. } => {
+                entry.min_nodes.saturating_sub(*nodes) as usize
+            }
+            Self::Yielding(victims) => victims.len(),
+            _ => 0,
+        }
+    }
+
+    /// What it is about, where that is not the job itself.
+    fn scope(&self, entry: &Entry) -> Option<String> {
+        let tenant = &entry.id.tenant;
+        match self {
+            Self::TenantUnknown
+            | Self::QueueUnknown
+            | Self::LimitTooSmall(_)
+            | Self::Jobs(_)
+            | Self::LimitAhead
+            | Self::Limit { queue: None, .. } => Some(format!("tenant/{tenant}")),
+            Self::Limit { queue: Some(queue), .. } => Some(format!("queue/{tenant}/{queue}")),
+            Self::AtOnce(_) => entry.array.as_ref().map(|group| format!("job/{}", group.array)),
+            Self::Reserved(name) => Some(format!("reservation/{name}")),
+            _ => None,
+        }
+    }
+
+    /// In one sentence.
+    fn message(&self, book: &Book, entry: &Entry, looked: Timestamp) -> String {
+        let (tenant, nodes) = (&entry.id.tenant, many(entry.min_nodes, "node"));
+        let gpus = entry.gpus(entry.min_nodes);
+        let ahead = |time: &Timestamp| time.since(looked).as_secs();
+        match self {
+            Self::Held => "the job is held".to_owned(),
+            Self::NotBefore(time) => {
+                format!("the job is not to start within the next {} s", ahead(time))
+            }
+            Self::TenantUnknown => format!("there is no tenant '{tenant}'"),
+            Self::QueueUnknown => {
+                let queue = entry.queue.as_ref().map_or("", |queue| queue.as_str());
+                format!("queue '{queue}' of tenant '{tenant}', or one that it is part of, does not exist")
+            }
+            Self::LimitTooSmall(limit) => {
+                let gpus = many(gpus, "GPU");
+                format!("the job asks for {gpus} in all, its tenant or queue may hold {limit}")
+            }
+            Self::Limit { held, limit, .. } => {
+                let (scope, limit) = (self.scope(entry).unwrap_or_default(), many(*limit, "GPU"));
+                format!("{scope} holds {held} of its {limit}, the job asks for {gpus}")
+            }
+            Self::Jobs(limit) => {
+                format!("running of tenant '{tenant}': {}, more may not", many(*limit, "job"))
+            }
+            Self::AtOnce(limit) => {
+                format!("running of the array: {}, more may not at a time", many(*limit, "element"))
+            }
+            Self::LimitAhead => {
+                "jobs ahead of it in the same queue will use what the queue may still hold".to_owned()
+            }
+            Self::Shape(have) => {
+                let verb = if *have == 1 { "has" } else { "have" };
+                format!(
+                    "the job asks for {nodes}, of those that take jobs {have} {verb} what it asks of each"
+                )
+            }
+            Self::Capacity { nodes: free, gpus: loose } => {
+                let (each, free) = (many(entry.need.gpus, "GPU"), many(*free, "node"));
+                let loose = many(*loose, "GPU");
+                format!(
+                    "the job asks for {nodes} with {each}; free: {free} as a whole, and {loose} on others"
+                )
+            }
+            Self::Yielding(victims) => {
+                format!("being stopped for it: {}", many(victims.len(), "job"))
+            }
+            Self::Reserved(name) => in_the_way(book, entry, name),
+            Self::ReservationAhead(start) => format!("the job's reservation begins in {} s", ahead(start)),
+            Self::Refused(why) => why.clone(),
+            other => other.fixed().to_owned(),
+        }
+    }
+
+    /// What needs no figures.
+    fn fixed(&self) -> &'static str {
+        match self {
+            Self::Planned => {
+                "there is room, but jobs ahead of it are planned to start there before it would end"
+            }
+            Self::Scattered => "enough is free, but not near enough together or not on the same rails",
+            Self::ReservationUnknown => "there is no such reservation",
+            Self::ReservationClosed => "the job's reservation is not for its tenant, or is over",
+            Self::Later => "the job's turn comes with the next look at the queue",
+            other => other.code(),
+        }
+    }
+}
+
+/// What a reservation is for is told to those that it is for, and of a maintenance.
+fn in_the_way(book: &Book, entry: &Entry, name: &ReservationName) -> String {
+    let told = |def: &&ReservationDef| def.maintenance || def.tenants.contains(&entry.id.tenant);
+    let what = book.reservations.get(name).filter(told);
+    let what = what.map_or(String::new(), |def| format!(" ({})", def.reason));
+    format!("the job would run into reservation '{name}'{what}")
 }
 
 impl Why {

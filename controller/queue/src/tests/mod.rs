@@ -6,5 +6,6 @@ mod order;
 mod planted;
 mod safety;
 mod special;
+mod wording;
 mod world;
 mod yielding;

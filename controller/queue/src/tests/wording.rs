@@ -1,0 +1,48 @@
+//! Causes in words, with one and with several of everything.
+
+use super::world::{job_of, nodes, part, policy, uid};
+use crate::{Book, Cause, Why};
+
+/// The messages of causes about a job.
+fn said(entry: &crate::Entry, causes: Vec<Cause>) -> Vec<String> {
+    let why = Why { causes, ..Why::default() };
+    why.reasons(&Book::new(policy()), entry).into_iter().map(|reason| reason.message).collect()
+}
+
+#[test]
+fn one_is_one_and_several_are_several() {
+    let one = job_of("a", 1, part(1), 0, 5).entry;
+    let causes = vec![
+        Cause::Jobs(1),
+        Cause::AtOnce(1),
+        Cause::Shape(1),
+        Cause::Capacity { nodes: 1, gpus: 1 },
+        Cause::Yielding(vec![uid(1)]),
+        Cause::Limit { queue: None, held: 1, limit: 1 },
+    ];
+    let gpus = if one.need.gpus == 1 { "1 GPU".to_owned() } else { format!("{} GPUs", one.need.gpus) };
+    let expected = [
+        "running of tenant 'a': 1 job, more may not".to_owned(),
+        "running of the array: 1 element, more may not at a time".to_owned(),
+        "the job asks for 1 node, of those that take jobs 1 has what it asks of each".to_owned(),
+        format!("the job asks for 1 node with {gpus}; free: 1 node as a whole, and 1 GPU on others"),
+        "being stopped for it: 1 job".to_owned(),
+        format!("tenant/a holds 1 of its 1 GPU, the job asks for {}", one.need.gpus),
+    ];
+    assert_eq!(said(&one, causes), expected);
+    let many = job_of("a", 2, nodes(3), 0, 5).entry;
+    let causes = vec![
+        Cause::LimitTooSmall(8),
+        Cause::Shape(2),
+        Cause::Capacity { nodes: 0, gpus: 0 },
+        Cause::Yielding(vec![uid(1), uid(2)]),
+    ];
+    let (each, all) = (many.need.gpus, many.gpus(3));
+    let expected = [
+        format!("the job asks for {all} GPUs in all, its tenant or queue may hold 8"),
+        "the job asks for 3 nodes, of those that take jobs 2 have what it asks of each".to_owned(),
+        format!("the job asks for 3 nodes with {each} GPUs; free: 0 nodes as a whole, and 0 GPUs on others"),
+        "being stopped for it: 2 jobs".to_owned(),
+    ];
+    assert_eq!(said(&many, causes), expected);
+}
