@@ -153,13 +153,13 @@ impl TcpRails {
         }
     }
 
-    /// Drops every connection on a rail that is not a link yet.
+    /// Drops every connection on a rail whose port is dark that is not a link yet.
     pub(super) fn give_up_meetings(&mut self, rail: Rail) {
         for at in 0..self.conns.len() {
             if let Some(Conn { rail: r, stream, state: State::Meeting { .. }, .. }) = &self.conns[at]
                 && *r == rail
             {
-                socket::reset_at_end(stream);
+                socket::end_in_the_dark(stream);
                 self.drop_conn(at);
             }
         }
@@ -269,6 +269,9 @@ impl TcpRails {
                 let slow = u64::from(miss == Miss::Slow);
                 self.refuse(at, |r| r.slow += slow, miss, why, now);
             }
+        }
+        for (rail, peer) in self.dial.knocks(now) {
+            socket::knock(self.config.rails[usize::from(rail)], peer);
         }
         for Target { rail, peer, endpoint, generation, patience } in self.dial.due(now) {
             let Some(nonce) = self.nonce() else {

@@ -8,9 +8,9 @@ use mio::unix::SourceFd;
 use node_agent_collective::RailCause;
 use node_agent_collective::shape::{Node, Rail};
 
+use super::TcpConfig;
 use super::port::Watch;
 use super::rails::{Change, PORTS, TcpRails};
-use super::{TcpConfig, socket};
 
 /// Opens the watch on the ports, if there may be one. Without it a rail's end is known by its silence.
 pub(super) fn watch(config: &TcpConfig, registry: &mio::Registry) -> Option<Watch> {
@@ -63,8 +63,6 @@ impl TcpRails {
             for peer in self.dial.port_up(rail, now) {
                 self.give_up_try(rail, peer);
             }
-            let own = self.config.rails[usize::from(rail)];
-            self.dial.awaited(rail).for_each(|peer| socket::knock(own, peer));
             return;
         }
         tracing::warn!(rail, "port down");

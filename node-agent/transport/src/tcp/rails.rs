@@ -233,7 +233,11 @@ impl TcpRails {
     pub(super) fn end(&mut self, rail: Rail, peer: Node, cause: RailCause, now: Instant) {
         let Some(at) = self.links.remove(&(rail, peer)) else { return };
         if let Some(Conn { stream, state: State::Open { generation, .. }, .. }) = &self.conns[at] {
-            socket::reset_at_end(stream);
+            if self.dark.contains(&rail) {
+                socket::end_in_the_dark(stream);
+            } else {
+                socket::reset_at_end(stream);
+            }
             tracing::debug!(rail, peer, generation, %cause, "rail down");
             self.changes.push_back(Change::Down(rail, peer, *generation, cause));
         }

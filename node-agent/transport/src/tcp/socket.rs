@@ -73,6 +73,15 @@ pub fn reset_at_end(stream: &TcpStream) {
     let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
 }
 
+/// As [`reset_at_end`], of a connection over a port that is dark: nothing of it is sent there any more. A reset would make
+/// the kernel ask for the peer's hardware address, in vain and again every second (`retrans_time_ms` of its neighbours);
+/// when the port is back, whoever wants to send waits for the next of these questions.
+pub fn end_in_the_dark(stream: &TcpStream) {
+    reset_at_end(stream);
+    // Bound to the loopback interface its last packet goes nowhere. Kernels before 5.7 allow that to root only.
+    let _ = SockRef::from(stream).bind_device(Some(b"lo"));
+}
+
 /// Sets what a rail's connection needs: no delay of small frames, and the end of a connection whose peer is silent for
 /// `dead_after`. Buffers are left to the kernel, which grows them to what the path needs; what is on its
 /// way is bounded by the machine's windows, and what waits for its turn by [`UNSENT`].

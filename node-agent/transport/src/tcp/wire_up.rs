@@ -31,6 +31,10 @@ const YOUNG: Duration = Duration::from_secs(1);
 const SOUND: Duration = Duration::from_secs(5);
 /// Greatest pause of a link that flaps.
 const DAMPED: Duration = Duration::from_secs(10);
+/// So long after its own port is back a rail is left alone. The other end of the cable may not forward yet, and a question
+/// for a hardware address that is lost there is not repeated for a second (`retrans_time_ms` of the kernel's neighbours).
+/// A port that was asked how it is can even be up before the kernel has told the bridge at its other end.
+pub const SETTLE: Duration = Duration::from_millis(20);
 /// Flaps after which even the return of the own port does not shorten the pause.
 const FLAPS: u32 = 2;
 
@@ -90,6 +94,8 @@ pub struct Dial {
     deadline: Option<Instant>,
     /// Rails whose own port is down: nothing is dialed there.
     dark: BTreeSet<Rail>,
+    /// When peers who dial this node are to be shown the way, on rails whose own port came back.
+    knocks: BTreeMap<Rail, Instant>,
 }
 
 impl Dial {
@@ -147,7 +153,7 @@ impl Dial {
     pub fn next(&self, now: Instant) -> Option<Instant> {
         let deadline = self.deadline.filter(|&d| d > now && self.wanted.values().any(|w| !w.ever_up));
         let lit = self.wanted.iter().filter(|((rail, _), _)| !self.dark.contains(rail));
-        lit.filter_map(|(_, w)| w.next).chain(deadline).min()
+        lit.filter_map(|(_, w)| w.next).chain(self.knocks.values().copied()).chain(deadline).min()
     }
 
     /// A try failed.
@@ -189,25 +195,29 @@ impl Dial {
         }
     }
 
-    /// Wants a link that is down now. Says whether a try may run that is to be given up for a new one.
+    /// Wants a link that is down now, or once its own port has settled. Says whether a try may run that is to be given up
+    /// for a new one.
     pub fn hurry(&mut self, rail: Rail, peer: Node, now: Instant) -> bool {
         let Some(wanted) = self.wanted.get_mut(&(rail, peer)).filter(|w| w.dials && w.up.is_none()) else {
             return false;
         };
         let runs = wanted.next.is_none();
-        (wanted.next, wanted.pause, wanted.flaps) = (Some(now), PAUSE.0, 0);
+        let settled = self.knocks.get(&rail).copied().unwrap_or(now);
+        (wanted.next, wanted.pause, wanted.flaps) = (Some(settled), PAUSE.0, 0);
         runs
     }
 
     /// The own port on a rail is gone: nothing is dialed there until it is back.
     pub fn port_down(&mut self, rail: Rail) {
         self.dark.insert(rail);
+        self.knocks.remove(&rail);
     }
 
-    /// The own port on a rail is back: its links are dialed now, but for those that flap. Gives those whose try, if one
+    /// The own port on a rail is back: its links are dialed once it has settled, but for those that flap. Gives those whose try, if one
     /// runs, is to be given up for a new one.
     pub fn port_up(&mut self, rail: Rail, now: Instant) -> Vec<Node> {
         self.dark.remove(&rail);
+        self.knocks.insert(rail, now + SETTLE);
         let mut runs = Vec::new();
         for (&(_, peer), wanted) in self.wanted.range_mut((rail, Node::MIN)..=(rail, Node::MAX)) {
             if !wanted.dials || wanted.up.is_some() || wanted.flaps >= FLAPS {
@@ -216,15 +226,23 @@ impl Dial {
             if wanted.next.is_none() {
                 runs.push(peer);
             }
-            (wanted.next, wanted.pause) = (Some(now), PAUSE.0);
+            (wanted.next, wanted.pause) = (Some(now + SETTLE), PAUSE.0);
         }
         runs
     }
 
-    /// Where those peers are on a rail who dial this node and are not linked.
-    pub fn awaited(&self, rail: Rail) -> impl Iterator<Item = IpAddr> {
-        let wanted = self.wanted.range((rail, Node::MIN)..=(rail, Node::MAX));
-        wanted.filter(|(_, w)| !w.dials && w.up.is_none()).map(|(_, w)| w.endpoint.ip())
+    /// Takes who is to be shown the way now: peers who dial this node and are not linked, with their rail.
+    pub fn knocks(&mut self, now: Instant) -> Vec<(Rail, IpAddr)> {
+        let due: Vec<Rail> =
+            self.knocks.iter().filter(|(_, time)| **time <= now).map(|(rail, _)| *rail).collect();
+        let mut awaited = Vec::new();
+        for rail in due {
+            self.knocks.remove(&rail);
+            let wanted = self.wanted.range((rail, Node::MIN)..=(rail, Node::MAX));
+            let waiting = wanted.filter(|(_, w)| !w.dials && w.up.is_none());
+            awaited.extend(waiting.map(|(_, w)| (rail, w.endpoint.ip())));
+        }
+        awaited
     }
 
     /// How far the wire-up is.
@@ -322,28 +340,41 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_is_back_is_dialed_at_once_unless_it_flaps() {
+    fn a_port_that_is_back_is_dialed_once_it_has_settled_unless_it_flaps() {
         let now = Instant::now();
         let mut dial = dial(now);
         assert_eq!(dial.due(now).len(), 2);
         dial.up(0, 0, now);
         dial.up(1, 0, now);
         let down = now + MS(6000);
-        assert_eq!(dial.awaited(0).count(), 1);
         dial.port_down(0);
         dial.down(0, 0, down);
-        assert_eq!(dial.awaited(0).count(), 1, "the peer that this node dials waits for no knock");
         assert!(dial.due(down + MS(60_000)).is_empty() && dial.next(down + MS(60_000)).is_none());
-        assert_eq!(dial.port_up(0, down + MS(100)), Vec::<Node>::new());
-        assert_eq!(dial.due(down + MS(100)).len(), 1);
-        // A try runs: the next return gives it up for a new one.
+        let back = down + MS(100);
+        assert_eq!(dial.port_up(0, back), Vec::<Node>::new());
+        assert!(dial.due(back).is_empty() && dial.knocks(back).is_empty());
+        assert!(!dial.hurry(0, 0, back), "nor if somebody asks for it");
+        assert!(dial.due(back).is_empty());
+        assert_eq!(dial.next(back), Some(back + SETTLE));
+        assert_eq!(dial.due(back + SETTLE).len(), 1);
+        let shown = dial.knocks(back + SETTLE);
+        assert_eq!(
+            shown,
+            [(0, IpAddr::from([127, 0, 0, 1]))],
+            "the peer that this node dials waits for no knock"
+        );
+        assert!(dial.knocks(back + SETTLE).is_empty(), "once");
+        // A try runs: the next return gives it up for a new one. A port that goes again shows nobody the way.
         assert_eq!(dial.port_up(0, down + MS(200)), [0]);
+        dial.port_down(0);
+        assert!(dial.knocks(down + MS(300)).is_empty());
         for _ in 0..FLAPS {
             dial.up(0, 0, down);
             dial.down(0, 0, down);
         }
         dial.port_up(0, down);
-        assert!(dial.due(down).is_empty(), "damped");
+        assert!(dial.due(down + SETTLE).is_empty(), "damped");
+        assert_eq!(dial.knocks(down + SETTLE).len(), 1);
         assert!(!dial.hurry(0, 0, down), "no try runs");
         assert_eq!(dial.due(down).len(), 1, "asked for");
         assert!(dial.hurry(0, 0, down), "a try runs");
