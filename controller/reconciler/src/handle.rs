@@ -9,7 +9,7 @@ use std::{
 };
 
 use controller_core::{Event, Register, Reply, State};
-use controller_store::{Compare, Op, Store, StoreError, Txn, TxnOutcome};
+use controller_store::{Compare, Op, OpResult, Store, StoreError, Txn, TxnOutcome};
 use proto_model::{NodeName, Timestamp};
 use proto_wire::v1;
 use tokio::sync::{mpsc, oneshot};
@@ -140,21 +140,33 @@ impl Handle {
     /// The store's refusal, or [`Refusal::Stopped`] when another controller leads. A compare of the caller's that does
     /// not hold is no error: see `succeeded`.
     pub async fn fenced(&self, compares: Vec<Compare>, ops: Vec<Op>) -> Result<TxnOutcome, Refusal> {
-        let fence = leader::fence(self.epoch());
-        let mut txn = Txn::new().when(fence.clone()).otherwise(Op::get(fence.key.clone()));
-        txn.compares.extend(compares);
-        txn.success = ops;
-        let outcome = self.store.txn(txn).await.map_err(|error| refusal(&error))?;
-        if !outcome.succeeded {
+        let mut epoch = self.epoch();
+        loop {
+            let fence = leader::fence(epoch);
+            let mut txn = Txn::new().when(fence.clone()).otherwise(Op::get(fence.key.clone()));
+            txn.compares.extend(compares.iter().cloned());
+            txn.success.clone_from(&ops);
+            let outcome = self.store.txn(txn).await.map_err(|error| refusal(&error))?;
             let leads = outcome.results.iter().any(|result| match result {
-                controller_store::OpResult::Got(found) => fence.holds(found.as_ref()),
+                OpResult::Got(found) => fence.holds(found.as_ref()),
                 _ => false,
             });
-            if !leads {
-                return Err(Refusal::Stopped { cause: "another controller leads" });
+            if outcome.succeeded || leads {
+                return Ok(outcome);
+            }
+            // This controller may have taken the lead anew meanwhile, or be about to.
+            let before = std::mem::replace(&mut epoch, self.epoch());
+            if before == epoch {
+                return Err(self.does_not_lead());
             }
         }
-        Ok(outcome)
+    }
+
+    fn does_not_lead(&self) -> Refusal {
+        let cause = self.shared.cause.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        cause.map_or(Refusal::Stopped { cause: "another controller leads" }, |cause| Refusal::Unwritable {
+            cause,
+        })
     }
 
     /// The store, for reads and watches.

@@ -1,9 +1,11 @@
-//! Taking the lead and reading everything that is stored.
+//! Taking the lead, also anew, and reading everything that is stored. Who leads is decided by `controller_core::lead`.
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use controller_core::{Config, State, Stored};
+use controller_core::{
+    Config, State, Stored,
+    lead::{Ask, Candidate, Told},
+};
 use controller_store::{Compare, KeyValue, Op, RangeRequest, Store, StoreError, Txn};
 use prost::Message;
 use proto_model::Timestamp;
@@ -14,31 +16,117 @@ use crate::{codec, error::StartError, keys, records};
 const TRIES: u32 = 8;
 /// Wait between two tries.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Questions to the store until it is settled who leads; more only while others fight for the key.
+const STEPS: u32 = 16;
 
-/// Takes the leader key and answers its create revision: the epoch.
+/// How it stands with the lead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stand {
+    /// This process leads, with this epoch.
+    Leads(u64),
+    /// Another one does.
+    Follows(u64),
+    /// Others fight for it.
+    Open,
+}
+
+/// This process as a candidate: carries its questions to the store.
+pub(crate) struct Lead {
+    candidate: Candidate,
+    ask: Ask,
+    /// Who this is, for people.
+    holder: String,
+    /// What tells this life of the process from every other one.
+    life: [u8; 16],
+}
+
+impl Lead {
+    /// A candidate that has asked nothing yet. `life`: 16 random bytes.
+    pub fn new(holder: &str, life: [u8; 16]) -> Self {
+        let (candidate, ask) = Candidate::begin();
+        Self { candidate, ask, holder: holder.to_owned(), life }
+    }
+
+    /// The epoch with which it leads, unless that is in doubt.
+    pub fn leads(&self) -> Option<u64> {
+        self.candidate.leads()
+    }
+
+    /// Something that is no answer of the store.
+    pub fn tell(&mut self, told: Told) {
+        self.ask = self.candidate.step(told);
+    }
+
+    /// Asks the store until it is known who leads. `now` is written into the key, for people.
+    ///
+    /// # Errors
+    /// The store's own; called again, it goes on with reading the key.
+    pub async fn settle(&mut self, store: &dyn Store, now: Timestamp) -> Result<Stand, StoreError> {
+        for _ in 0..STEPS {
+            let answer = match self.ask {
+                Ask::Lead(epoch) => return Ok(Stand::Leads(epoch)),
+                Ask::Follow(epoch) => return Ok(Stand::Follows(epoch)),
+                Ask::Read => self.read(store).await,
+                Ask::Remove(epoch) => remove(store, epoch).await,
+                Ask::Claim => self.claim(store, now).await,
+            };
+            match answer {
+                Ok(told) => self.tell(told),
+                Err(error) => {
+                    self.tell(Told::Failed);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(Stand::Open)
+    }
+
+    async fn read(&self, store: &dyn Store) -> Result<Told, StoreError> {
+        let found = store.get(keys::LEADER.into()).await?;
+        Ok(Told::Key(found.map(|kv| (kv.create_revision, self.wrote(&kv)))))
+    }
+
+    async fn claim(&self, store: &dyn Store, now: Timestamp) -> Result<Told, StoreError> {
+        let (holder, life) = (self.holder.clone(), self.life.to_vec());
+        let record = records::Leader { holder, since_ms: now.0, life }.encode_to_vec();
+        let claim = Txn::new().when(Compare::absent(keys::LEADER)).then(Op::put(keys::LEADER, record));
+        let outcome = store.txn(claim).await?;
+        Ok(Told::Claimed(outcome.succeeded.then_some(outcome.revision)))
+    }
+
+    /// Whether the leader key is from this life of this process.
+    fn wrote(&self, kv: &KeyValue) -> bool {
+        codec::decode::<records::Leader>(kv).is_ok_and(|record| record.life == self.life)
+    }
+}
+
+async fn remove(store: &dyn Store, epoch: u64) -> Result<Told, StoreError> {
+    let outcome = store.txn(Txn::new().when(fence(epoch)).then(Op::delete(keys::LEADER))).await?;
+    Ok(Told::Removed(outcome.succeeded))
+}
+
+/// Takes the leader key at the start of the process and answers its create revision: the epoch.
 ///
-/// For a store that one process has for itself (the embedded store holds a lock on its directory): a key that is
-/// there was left by a process that is gone, so it is replaced. The fence is the revision, never the key's presence.
+/// That this process was started is the evidence that the holder of a key that is there is gone or is to go: in the
+/// embedded store, which holds a lock on its directory, it is gone for sure. The fence is the revision, never the
+/// key's presence.
 ///
 /// # Errors
 /// [`StartError::Taken`] if another process keeps taking it, and the store's own errors.
-pub async fn take(store: &dyn Store, holder: &str, now: Timestamp) -> Result<u64, StartError> {
-    let record = records::Leader { holder: holder.to_owned(), since_ms: now.0 }.encode_to_vec();
-    let key = Bytes::from_static(keys::LEADER.as_bytes());
+pub async fn take(store: &dyn Store, lead: &mut Lead, now: Timestamp) -> Result<u64, StartError> {
     let mut seen = 0;
-    for _ in 0..TRIES {
-        if let Some(old) = store.get(key.clone()).await? {
-            seen = old.create_revision;
-            let drop_old =
-                Txn::new().when(Compare::create_revision(key.clone(), seen)).then(Op::delete(key.clone()));
-            store.txn(drop_old).await?;
+    for again in 0..TRIES {
+        if again > 1 {
+            tokio::time::sleep(PAUSE).await;
         }
-        let claim = Txn::new().when(Compare::absent(key.clone())).then(Op::put(key.clone(), record.clone()));
-        let outcome = store.txn(claim).await?;
-        if outcome.succeeded {
-            return Ok(outcome.revision);
+        match lead.settle(store, now).await? {
+            Stand::Leads(epoch) => return Ok(epoch),
+            Stand::Follows(epoch) => {
+                seen = epoch;
+                lead.tell(Told::Gone(epoch));
+            }
+            Stand::Open => {}
         }
-        tokio::time::sleep(PAUSE).await;
     }
     Err(StartError::Taken { epoch: seen })
 }
@@ -78,7 +166,7 @@ pub fn build(config: &Config, epoch: u64, now: Timestamp, stored: Stored) -> Res
     State::load(config.clone(), epoch, now, stored).map_err(|error| StartError::Unsound(error.to_string()))
 }
 
-/// Reads all and builds the state of it.
+/// Reads all and builds the state of it; answers also the revision that it is valid at.
 ///
 /// # Errors
 /// As for [`read`] and [`build`].
@@ -87,9 +175,9 @@ pub async fn load(
     config: &Config,
     epoch: u64,
     now: Timestamp,
-) -> Result<State, StartError> {
-    let (stored, _) = read(store.as_ref()).await?;
-    build(config, epoch, now, stored)
+) -> Result<(State, u64), StartError> {
+    let (stored, revision) = read(store.as_ref()).await?;
+    Ok((build(config, epoch, now, stored)?, revision))
 }
 
 /// Decodes one stored key.

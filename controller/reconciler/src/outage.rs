@@ -1,5 +1,8 @@
 //! While the store takes no writes: clients are refused with the cause, what agents say is kept, and the loop finds out
 //! by itself when it is over.
+//!
+//! Where the last commit's outcome is not known, the write may still come, and the fence of its epoch would let it in. So
+//! the epoch ends first; the lead is taken anew, and only then what is stored is read.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -9,7 +12,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use controller_core::Event;
+use controller_core::{Event, lead::Told};
 use controller_store::{Op, StoreError, Txn};
 use proto_model::NodeName;
 
@@ -18,7 +21,8 @@ use crate::{
     drive::{Loop, answer_with},
     error::Refusal,
     handle::{Answer, Request},
-    keys, leader,
+    keys,
+    leader::{self, Stand},
 };
 
 /// First and longest wait between attempts to write again.
@@ -47,6 +51,9 @@ impl Loop {
         self.shared.set_cause(Some(cause));
         self.metrics.writable.set(0);
         let reload = !leader::surely_not_stored(error);
+        if reload {
+            self.lead.tell(Told::Doubt);
+        }
         let next_probe = Instant::now() + PROBE_FIRST;
         let (held, beats, overflow) = (VecDeque::new(), BTreeMap::new(), false);
         self.outage = Some(Outage { next_probe, wait: PROBE_FIRST, reload, held, beats, overflow });
@@ -89,7 +96,7 @@ impl Loop {
         if self.outage.as_ref().is_none_or(|outage| outage.next_probe > Instant::now()) {
             return ControlFlow::Continue(());
         }
-        if !self.write_probe().await? || !self.reload_if_unknown().await {
+        if !self.lead_again().await? || !self.write_probe().await? || !self.reload_if_unknown().await {
             if let Some(outage) = self.outage.as_mut() {
                 outage.wait = (outage.wait * 2).min(PROBE_LONGEST);
                 outage.next_probe = Instant::now() + outage.wait;
@@ -130,13 +137,40 @@ impl Loop {
         }
     }
 
+    /// Takes the lead anew where its own epoch was ended; false: not yet.
+    async fn lead_again(&mut self) -> ControlFlow<(), bool> {
+        if self.lead.leads() == Some(self.epoch) {
+            return ControlFlow::Continue(true);
+        }
+        match self.lead.settle(self.store.as_ref(), self.clock.now()).await {
+            Ok(Stand::Leads(epoch)) => {
+                tracing::info!(epoch, ended = self.epoch, "leading again, with a new epoch");
+                self.epoch = epoch;
+                self.shared.epoch.store(epoch, Ordering::Relaxed);
+                self.metrics.epoch.set(i64::try_from(epoch).unwrap_or(i64::MAX));
+                ControlFlow::Continue(true)
+            }
+            Ok(Stand::Follows(leader)) => {
+                tracing::error!(epoch = self.epoch, leader, "another controller leads: this one stops");
+                ControlFlow::Break(())
+            }
+            Ok(Stand::Open) => ControlFlow::Continue(false),
+            Err(error) => {
+                tracing::debug!(%error, "the lead cannot be taken anew");
+                self.shared.set_cause(Some(error.to_string()));
+                ControlFlow::Continue(false)
+            }
+        }
+    }
+
     async fn reload_if_unknown(&mut self) -> bool {
         if !self.outage.as_ref().is_some_and(|outage| outage.reload) {
             return true;
         }
         match leader::load(&self.store, &self.config, self.epoch, self.clock.now()).await {
-            Ok(state) => {
+            Ok((state, revision)) => {
                 self.state = state;
+                self.shared.revision.store(revision, Ordering::Relaxed);
                 true
             }
             Err(error) => {

@@ -13,6 +13,9 @@ pub struct Leader {
     /// Milliseconds since 1970.
     #[prost(uint64, tag = "2")]
     pub since_ms: u64,
+    /// 16 random bytes of one life of one process, by which it knows a key of its own again.
+    #[prost(bytes = "vec", tag = "3")]
+    pub life: Vec<u8>,
 }
 
 /// [`controller_core::Attempt`].

@@ -6,7 +6,10 @@ use controller_core::{Config, Event};
 use controller_store::{Compare, Op, Store};
 use prost::Message;
 use proto_model::{Quota, TenantName};
-use rand_chacha::{ChaCha20Rng, rand_core::SeedableRng};
+use rand_chacha::{
+    ChaCha20Rng,
+    rand_core::{Rng as _, SeedableRng},
+};
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
@@ -15,7 +18,8 @@ use crate::{
     drive::{Ended, Loop, Parts},
     error::{Refusal, StartError},
     handle::{Handle, Shared},
-    keys, leader,
+    keys,
+    leader::{self, Lead},
     logs::LogBroker,
     metrics::LoopMetrics,
     records,
@@ -64,15 +68,18 @@ pub async fn start(
     metrics: LoopMetrics,
 ) -> Result<(Handle, JoinHandle<Ended>), StartError> {
     let clock = Clock::start();
-    let rng = ChaCha20Rng::from_seed(seed()?);
+    let mut rng = ChaCha20Rng::from_seed(seed()?);
+    let mut life = [0; 16];
+    rng.fill_bytes(&mut life);
+    let mut lead = Lead::new(&options.holder, life);
     // Read before leading: a store that cannot be read must not be written, not even its leader key.
     let (stored, read_at) = leader::read(store.as_ref()).await?;
-    let epoch = leader::take(store.as_ref(), &options.holder, clock.now()).await?;
+    let epoch = leader::take(store.as_ref(), &mut lead, clock.now()).await?;
     let state = if epoch <= read_at + TAKE_OVER_REVISIONS {
         leader::build(&options.config, epoch, clock.now(), stored)?
     } else {
         // Somebody else wrote between the reading and the taking.
-        leader::load(&store, &options.config, epoch, clock.now()).await?
+        leader::load(&store, &options.config, epoch, clock.now()).await?.0
     };
     tracing::info!(epoch, jobs = state.jobs(None).count(), nodes = state.nodes(None).count(), "leading");
     let shared = Arc::new(Shared::default());
@@ -95,6 +102,7 @@ pub async fn start(
         state,
         config: options.config,
         epoch,
+        lead,
         store,
         clients: client_requests,
         agents: agent_requests,

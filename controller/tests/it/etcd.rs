@@ -64,7 +64,8 @@ async fn a_silent_etcd_is_told_and_writes_work_again_by_themselves() {
         "{names:?}"
     );
     let after = health.get_health(v1::GetHealthRequest {}).await.unwrap().into_inner();
-    assert_eq!(after.epoch, epoch, "the same controller leads on");
+    // The same controller leads on, but what became of the refused one was not known when its epoch ended.
+    assert!(after.epoch > epoch, "{} after {epoch}", after.epoch);
     assert_eq!(running.terminate(), Some(0));
 }
 

@@ -1,4 +1,4 @@
-//! The leader loop over a store that misbehaves on command.
+//! The leader loop over a store that misbehaves on command, and over a real etcd.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -6,6 +6,7 @@
     reason = "a test that cannot go on shall say where"
 )]
 
+mod etcd;
 mod lead;
 mod limits;
 mod outage;

@@ -3,7 +3,7 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use controller_core::{Event, Register};
-use controller_reconciler::Refusal;
+use controller_reconciler::{Ended, Refusal, keys};
 use controller_store::Store;
 use proto_model::Inventory;
 
@@ -49,6 +49,45 @@ async fn an_unknown_outcome_is_read_back_and_the_repeated_submit_is_the_same_job
     let again = world.handle.apply(submit("maybe", Some("once"))).await.unwrap();
     let controller_core::Reply::Job { existed, .. } = again.reply else { panic!("no job") };
     assert!(existed);
+}
+
+#[tokio::test]
+async fn a_write_that_comes_after_what_is_stored_was_read_changes_nothing() {
+    let store = Moody::new(128);
+    let world = World::start(store.clone()).await;
+    world.join("n0").await;
+    let epoch = world.handle.epoch();
+    store.set(Mood::Late);
+    let refused = world.handle.apply(submit("maybe", Some("once"))).await.unwrap_err();
+    assert!(matches!(refused, Refusal::Unknown { .. }), "{refused}");
+    store.set(Mood::Well);
+    world.until("the store is writable", |handle| handle.store_health().writable).await;
+    let late = store.come_late().await;
+    assert!(!late.is_empty() && late.iter().all(|outcome| !outcome.succeeded), "{late:?}");
+    assert!(world.handle.epoch() > epoch, "it has ended its own epoch");
+    assert!(world.metrics.encode().contains(&format!("rail_epoch {}", world.handle.epoch())));
+    let stored = store.range_all(keys::JOBS.into()).await.unwrap();
+    assert_eq!((stored.items.len(), world.jobs().await), (0, 0));
+    let again = world.handle.apply(submit("maybe", Some("once"))).await.unwrap();
+    let controller_core::Reply::Job { existed, .. } = again.reply else { panic!("no job") };
+    assert!(!existed);
+    // What is written beside the core has the new epoch too.
+    let op = controller_store::Op::put("/rail/v1/tokens/user/x", "y");
+    assert!(world.handle.fenced(Vec::new(), vec![op]).await.unwrap().succeeded);
+}
+
+#[tokio::test]
+async fn who_was_replaced_while_an_outcome_was_not_known_reads_nothing_and_stops() {
+    let store = Moody::new(128);
+    let old = World::start(store.clone()).await;
+    old.join("n0").await;
+    store.set(Mood::Late);
+    old.handle.apply(submit("maybe", None)).await.unwrap_err();
+    store.set(Mood::Well);
+    let new = World::start(store.clone()).await;
+    assert_eq!(tokio::time::timeout(PATIENCE, old.running).await.unwrap().unwrap(), Ended::Deposed);
+    assert!(store.come_late().await.iter().all(|outcome| !outcome.succeeded));
+    new.handle.apply(submit("whole", None)).await.unwrap();
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! A memory store that can fail its transactions, hold them, or do them and say that it does not know.
+//! A memory store that can fail its transactions, hold them, do them late, or do them and say that it does not know.
 
 use std::{
     sync::{
@@ -22,6 +22,8 @@ pub enum Mood {
     Full,
     /// Done, but said to be unknown.
     Unknown,
+    /// Said to be unknown, and done by `come_late`.
+    Late,
     /// Takes no value that is larger.
     Narrow(usize),
     /// Waits until `release`.
@@ -32,6 +34,7 @@ pub struct Moody {
     inner: MemoryStore,
     mood: Mutex<Mood>,
     gate: Semaphore,
+    late: Mutex<Vec<Txn>>,
     pub txns: AtomicUsize,
     pub largest: AtomicUsize,
 }
@@ -46,6 +49,7 @@ impl Moody {
             inner: MemoryStore::new(Arc::new(SystemClock::default()), limits, History::default()),
             mood: Mutex::new(Mood::Well),
             gate: Semaphore::new(0),
+            late: Mutex::default(),
             txns: AtomicUsize::new(0),
             largest: AtomicUsize::new(0),
         })
@@ -53,6 +57,16 @@ impl Moody {
 
     pub fn set(&self, mood: Mood) {
         *self.mood.lock().unwrap() = mood;
+    }
+
+    /// The transactions that were put off come now.
+    pub async fn come_late(&self) -> Vec<TxnOutcome> {
+        let late = std::mem::take(&mut *self.late.lock().unwrap());
+        let mut outcomes = Vec::new();
+        for txn in late {
+            outcomes.push(self.inner.txn(txn).await.unwrap());
+        }
+        outcomes
     }
 
     pub fn release(&self) {
@@ -91,6 +105,10 @@ impl Store for Moody {
             Mood::Full => Err(StoreError::Full { cause }),
             Mood::Unknown => {
                 self.inner.txn(txn).await?;
+                Err(StoreError::Unknown { cause })
+            }
+            Mood::Late => {
+                self.late.lock().unwrap().push(txn);
                 Err(StoreError::Unknown { cause })
             }
             Mood::Held => {

@@ -27,12 +27,11 @@ impl World {
         Self::start_with(store, |_| {}).await
     }
 
-    pub async fn start_with(store: Arc<Moody>, change: impl FnOnce(&mut Options)) -> Self {
+    pub async fn start_with(store: Arc<dyn Store>, change: impl FnOnce(&mut Options)) -> Self {
         let metrics = Metrics::new("test", "0", std::time::SystemTime::UNIX_EPOCH);
         let stop = CancellationToken::new();
         let mut options = Options::new("test", stop.clone());
         change(&mut options);
-        let store: Arc<dyn Store> = store;
         let (handle, running) =
             controller_reconciler::start(store, options, LoopMetrics::new(&metrics)).await.unwrap();
         controller_reconciler::bootstrap(&handle, "0").await.unwrap();
