@@ -20,7 +20,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Serves a cluster until SIGTERM or SIGINT.
-    Run(Run),
+    Run(Box<Run>),
     /// Makes the cluster's certificate authority and its first administrator; works once.
     Init(Init),
     /// Looks after the cluster's store while no controller runs on it: backup, restore, migrate, verify.
@@ -164,6 +164,9 @@ pub struct Run {
     /// A node that was silent for longer is not ready.
     #[arg(long, env = "RAIL_CONTROLLER_HEARTBEAT_LIMIT", default_value = "10s", value_parser = duration)]
     pub heartbeat_limit: Duration,
+    /// A controller that writes nothing looks so often whether it still leads, and ends when it does not.
+    #[arg(long, env = "RAIL_CONTROLLER_LEAD_CHECK", default_value = "2s", value_parser = duration)]
+    pub lead_check: Duration,
     /// An elastic job that has run for so long may be stopped to go on with more nodes when nobody waits, or with fewer
     /// when a job of the same priority does; `never`: only a higher priority makes it yield.
     #[arg(long, env = "RAIL_CONTROLLER_RESIZE_AFTER", default_value = "30m", value_parser = duration_or_never)]
@@ -237,6 +240,8 @@ mod tests {
             "127.0.0.1:0",
             "--heartbeat-limit",
             "500ms",
+            "--lead-check",
+            "300ms",
             "--resize-after",
             "never",
             "--head-start",
@@ -245,6 +250,7 @@ mod tests {
         let Command::Run(run) = args.unwrap().command else { panic!("not run") };
         assert_eq!(run.listen.len(), 2);
         assert_eq!(run.heartbeat_limit, Duration::from_millis(500));
+        assert_eq!(run.lead_check, Duration::from_millis(300));
         assert_eq!(run.resize_after, Wait(None));
         assert_eq!(run.head_start, Wait(Some(Duration::from_secs(12 * 3600))));
         for bad in ["", "s", "1", "1h", "0s", "-1s", "99999999999999999999s"] {

@@ -121,6 +121,7 @@ async fn lead(
     // Only now is it sure that no other process serves from this folder.
     ready::clear(&run.cluster.data_dir)?;
     let mut options = Options::new(holder(), stop.state.clone());
+    options.lead_check = run.lead_check;
     options.config.heartbeat_interval = run.heartbeat_interval;
     options.config.heartbeat_limit = run.heartbeat_limit;
     options.config.resize_after = run.resize_after.0;

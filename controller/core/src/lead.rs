@@ -39,6 +39,8 @@ pub enum Told {
     Failed,
     /// This controller leads, and the outcome of a write of its own is not known.
     Doubt,
+    /// A write of this leader was refused, because the key is not of its epoch any more.
+    Fenced,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +85,10 @@ impl Candidate {
     /// What follows. Total: late and repeated answers do no harm.
     pub fn step(&mut self, told: Told) -> Ask {
         let (at, ask) = match (self.at, told) {
+            // Read before its own claim.
+            (At::Leading(epoch), Told::Key(Some((read, _)))) if read < epoch => {
+                (At::Leading(epoch), Ask::Lead(epoch))
+            }
             // A claim of this process whose answer was lost; but what it has ended, it ends for good.
             (_, Told::Key(Some((epoch, true)))) if epoch > self.ended => {
                 (At::Leading(epoch), Ask::Lead(epoch))
@@ -99,6 +105,10 @@ impl Candidate {
             (At::Leading(epoch), Told::Doubt) => {
                 self.ended = epoch;
                 (At::Removing, Ask::Remove(epoch))
+            }
+            (At::Leading(epoch), Told::Fenced) => {
+                self.ended = epoch;
+                (At::Looking, Ask::Read)
             }
             (At::Leading(epoch), _) => (At::Leading(epoch), Ask::Lead(epoch)),
             _ => (At::Looking, Ask::Read),
@@ -212,5 +222,38 @@ mod tests {
         a.step(Told::Key(Some((4, true))));
         let ask = a.step(Told::Doubt);
         assert_eq!(store.settle(0, &mut a, ask), Ask::Follow(8));
+    }
+
+    #[test]
+    fn a_leader_that_looks_finds_what_is() {
+        let mut store = Store::default();
+        let (mut a, ask) = Candidate::begin();
+        store.settle(0, &mut a, ask);
+        assert_eq!(a.step(store.answer(0, Ask::Read)), Ask::Lead(1), "still its own");
+        // Somebody removed the key and nobody has claimed it: it is taken anew, with another epoch.
+        store.answer(9, Ask::Remove(1));
+        let ask = a.step(store.answer(0, Ask::Read));
+        assert_eq!(store.settle(0, &mut a, ask), Ask::Lead(3));
+        assert_eq!(a.step(Told::Key(Some((2, false)))), Ask::Lead(3), "read before it was claimed anew");
+        store.answer(9, Ask::Remove(3));
+        store.answer(9, Ask::Claim);
+        assert_eq!(a.step(store.answer(0, Ask::Read)), Ask::Follow(5));
+        assert_eq!(a.leads(), None);
+    }
+
+    #[test]
+    fn a_leader_whose_write_was_refused_asks_who_leads() {
+        for (replaced, expected) in [(true, Ask::Follow(3)), (false, Ask::Lead(3))] {
+            let mut store = Store::default();
+            let (mut a, ask) = Candidate::begin();
+            store.settle(0, &mut a, ask);
+            store.answer(9, Ask::Remove(1));
+            if replaced {
+                store.answer(9, Ask::Claim);
+            }
+            let ask = a.step(Told::Fenced);
+            assert_eq!((ask, a.leads()), (Ask::Read, None));
+            assert_eq!(store.settle(0, &mut a, ask), expected);
+        }
     }
 }

@@ -25,6 +25,7 @@
 mod admin;
 mod agents;
 mod arrays;
+pub mod assurance;
 mod attempt;
 pub mod bench;
 mod cancel;

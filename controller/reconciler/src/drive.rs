@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use controller_core::{Config, CoreError, Event, Key, Reply, State, step};
+use controller_core::{Config, CoreError, Event, Key, Reply, State, assurance::Assurance, lead::Told, step};
 use controller_store::{Limits, Store, StoreError, Txn};
 use proto_model::Timestamp;
 use rand_chacha::{ChaCha20Rng, rand_core::Rng as _};
@@ -23,6 +23,7 @@ use crate::{
     error::Refusal,
     handle::{Answer, Applied, Request, Shared, refusal},
     leader::{self, Lead},
+    look::{Found, Look},
     metrics::LoopMetrics,
     outage::Outage,
     push,
@@ -56,6 +57,7 @@ pub(crate) struct Loop {
     pub config: Config,
     pub epoch: u64,
     pub lead: Lead,
+    pub assurance: Assurance,
     pub store: Arc<dyn Store>,
     pub clients: mpsc::Receiver<Request>,
     pub agents: mpsc::Receiver<Request>,
@@ -66,6 +68,9 @@ pub(crate) struct Loop {
     pub rng: ChaCha20Rng,
     pub stop: CancellationToken,
     pub(crate) outage: Option<Outage>,
+    pub(crate) look: Look,
+    /// What the last look has brought.
+    pub(crate) found: Option<Found>,
     counted: Instant,
     gone: Vec<Event>,
     challenged: bool,
@@ -83,6 +88,7 @@ pub(crate) struct Parts {
     pub config: Config,
     pub epoch: u64,
     pub lead: Lead,
+    pub assurance: Assurance,
     pub store: Arc<dyn Store>,
     pub clients: mpsc::Receiver<Request>,
     pub agents: mpsc::Receiver<Request>,
@@ -101,6 +107,7 @@ impl Loop {
             config,
             epoch,
             lead,
+            assurance,
             store,
             clients,
             agents,
@@ -120,6 +127,7 @@ impl Loop {
             config,
             epoch,
             lead,
+            assurance,
             store,
             clients,
             agents,
@@ -130,6 +138,8 @@ impl Loop {
             rng,
             stop,
             outage,
+            look: Look::default(),
+            found: None,
             counted,
             gone,
             challenged: false,
@@ -151,12 +161,13 @@ impl Loop {
             if self.outage.is_some() && self.probe().await.is_break() {
                 break Ended::Deposed;
             }
-            if self.round(&mut round).await.is_break() {
+            if self.hear_of_the_lead().await.is_break() || self.round(&mut round).await.is_break() {
                 break Ended::Deposed;
             }
             if std::mem::take(&mut self.challenged) && self.answer_challenge().await.is_break() {
                 break Ended::Deposed;
             }
+            self.look_if_due();
         };
         self.end(round);
         ended
@@ -183,6 +194,7 @@ impl Loop {
         tokio::select! {
             biased;
             () = self.stop.cancelled() => return false,
+            found = self.look.answer() => self.found = Some(found),
             Some(request) = self.agents.recv() => round.push(request),
             Some(request) = self.clients.recv() => round.push(request),
             () = tokio::time::sleep(wait) => {}
@@ -209,7 +221,8 @@ impl Loop {
         if let Some(outage) = &self.outage {
             return outage.next_probe.saturating_duration_since(Instant::now());
         }
-        self.next_tick().map_or(LONGEST_SLEEP, |at| self.clock.until(at).min(LONGEST_SLEEP))
+        let next = self.next_tick().into_iter().chain(self.assurance.due()).min();
+        next.map_or(LONGEST_SLEEP, |at| self.clock.until(at).min(LONGEST_SLEEP))
     }
 
     fn next_tick(&self) -> Option<Timestamp> {
@@ -225,6 +238,7 @@ impl Loop {
             match request {
                 Request::Query(question) => question(&self.state, now),
                 Request::Event(event, answer) => events.push((*event, answer)),
+                Request::Look => self.assurance.hurry(),
             }
         }
         if self.outage.is_some() {
@@ -281,18 +295,19 @@ impl Loop {
         if exceeds(&txn, &self.store.limits()) && events > 1 {
             return self.one_by_one(batch).await;
         }
-        let begin = Instant::now();
+        let (begin, begun) = (Instant::now(), self.clock.now());
         let outcome = self.store.txn(txn).await;
         self.metrics.commit_seconds.observe(begin.elapsed().as_secs_f64());
         match outcome {
             Ok(outcome) if outcome.succeeded => {
                 self.state.commit(outcome.revision);
+                self.assurance.wrote(begun);
                 self.shared.revision.store(outcome.revision, Ordering::Relaxed);
                 self.metrics.commits.inc();
                 self.metrics.events.inc_by(events as u64);
                 self.release(batch)
             }
-            Ok(_) => self.deposed(batch),
+            Ok(_) => self.fenced_off(batch).await,
             Err(error) if matches!(refusal(&error), Refusal::TooLarge { .. }) => {
                 self.too_large(batch, &error).await
             }
@@ -436,18 +451,18 @@ impl Loop {
         }
     }
 
-    fn deposed(&mut self, batch: Batch) -> ControlFlow<()> {
-        tracing::error!(
-            epoch = self.epoch,
-            "another controller leads: this one stops without having written"
-        );
-        for stepped in batch.stepped {
-            if let Some(answer) = stepped.answer {
-                // The caller may have gone away.
-                let _ = answer.send(Err(Refusal::Stopped { cause: "another controller leads" }));
-            }
-        }
-        ControlFlow::Break(())
+    /// The fence did not hold, so nothing of the batch was written.
+    async fn fenced_off(&mut self, batch: Batch) -> ControlFlow<()> {
+        self.state.rollback();
+        self.lead.tell(Told::Fenced);
+        let flow = self.lost_the_key().await;
+        let refused = if flow.is_break() {
+            Refusal::Stopped { cause: "another controller leads" }
+        } else {
+            self.unwritable()
+        };
+        self.undone(batch, &refused);
+        flow
     }
 
     /// Nothing of the batch is durable, as far as is known.
@@ -456,13 +471,18 @@ impl Loop {
         let refused = refusal(error);
         self.metrics.failures.inc([if error.is_transient() { "transient" } else { "other" }]);
         self.open_outage(error);
+        self.undone(batch, &refused);
+        ControlFlow::Continue(())
+    }
+
+    /// Clients are told why; what agents said is said again later.
+    fn undone(&mut self, batch: Batch, refused: &Refusal) {
         for Stepped { event, answer, .. } in batch.stepped {
             match answer {
-                Some(answer) => answer_with(Some(answer), &refused),
+                Some(answer) => answer_with(Some(answer), refused),
                 None => self.while_unwritable(event, None),
             }
         }
-        ControlFlow::Continue(())
     }
 
     fn count_jobs(&mut self) {

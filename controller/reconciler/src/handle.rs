@@ -39,6 +39,8 @@ pub(crate) enum Request {
     Event(Box<Event>, Option<Answer>),
     /// A read of the committed state.
     Query(Question),
+    /// Something speaks against it that this controller leads: it shall look.
+    Look,
 }
 
 /// How the store is, for health.
@@ -163,6 +165,8 @@ impl Handle {
     }
 
     fn does_not_lead(&self) -> Refusal {
+        // A loop that is too busy looks in its time, or has ended.
+        let _ = self.clients.try_send(Request::Look);
         let cause = self.shared.cause.lock().unwrap_or_else(PoisonError::into_inner).clone();
         cause.map_or(Refusal::Stopped { cause: "another controller leads" }, |cause| Refusal::Unwritable {
             cause,

@@ -36,6 +36,8 @@ pub(crate) struct Lead {
     ask: Ask,
     /// Who this is, for people.
     holder: String,
+    /// Who held the key when it was read last, for people.
+    seen: String,
     /// What tells this life of the process from every other one.
     life: [u8; 16],
 }
@@ -44,12 +46,25 @@ impl Lead {
     /// A candidate that has asked nothing yet. `life`: 16 random bytes.
     pub fn new(holder: &str, life: [u8; 16]) -> Self {
         let (candidate, ask) = Candidate::begin();
-        Self { candidate, ask, holder: holder.to_owned(), life }
+        Self { candidate, ask, holder: holder.to_owned(), seen: String::new(), life }
     }
 
     /// The epoch with which it leads, unless that is in doubt.
     pub fn leads(&self) -> Option<u64> {
         self.candidate.leads()
+    }
+
+    /// Who held the leader key when it was read last, for people.
+    pub fn seen(&self) -> &str {
+        &self.seen
+    }
+
+    /// The leader key as it was read, whoever asked for it.
+    pub fn found(&mut self, found: Option<&KeyValue>) {
+        let record = found.map(|kv| codec::decode::<records::Leader>(kv).unwrap_or_default());
+        let own = record.as_ref().is_some_and(|record| record.life == self.life);
+        self.seen = record.map(|record| record.holder).unwrap_or_default();
+        self.tell(Told::Key(found.map(|kv| (kv.create_revision, own))));
     }
 
     /// Something that is no answer of the store.
@@ -66,43 +81,32 @@ impl Lead {
             let answer = match self.ask {
                 Ask::Lead(epoch) => return Ok(Stand::Leads(epoch)),
                 Ask::Follow(epoch) => return Ok(Stand::Follows(epoch)),
-                Ask::Read => self.read(store).await,
-                Ask::Remove(epoch) => remove(store, epoch).await,
+                Ask::Read => store.get(keys::LEADER.into()).await.map(|found| self.found(found.as_ref())),
+                Ask::Remove(epoch) => self.remove(store, epoch).await,
                 Ask::Claim => self.claim(store, now).await,
             };
-            match answer {
-                Ok(told) => self.tell(told),
-                Err(error) => {
-                    self.tell(Told::Failed);
-                    return Err(error);
-                }
+            if let Err(error) = answer {
+                self.tell(Told::Failed);
+                return Err(error);
             }
         }
         Ok(Stand::Open)
     }
 
-    async fn read(&self, store: &dyn Store) -> Result<Told, StoreError> {
-        let found = store.get(keys::LEADER.into()).await?;
-        Ok(Told::Key(found.map(|kv| (kv.create_revision, self.wrote(&kv)))))
+    async fn remove(&mut self, store: &dyn Store, epoch: u64) -> Result<(), StoreError> {
+        let outcome = store.txn(Txn::new().when(fence(epoch)).then(Op::delete(keys::LEADER))).await?;
+        self.tell(Told::Removed(outcome.succeeded));
+        Ok(())
     }
 
-    async fn claim(&self, store: &dyn Store, now: Timestamp) -> Result<Told, StoreError> {
+    async fn claim(&mut self, store: &dyn Store, now: Timestamp) -> Result<(), StoreError> {
         let (holder, life) = (self.holder.clone(), self.life.to_vec());
         let record = records::Leader { holder, since_ms: now.0, life }.encode_to_vec();
         let claim = Txn::new().when(Compare::absent(keys::LEADER)).then(Op::put(keys::LEADER, record));
         let outcome = store.txn(claim).await?;
-        Ok(Told::Claimed(outcome.succeeded.then_some(outcome.revision)))
+        self.tell(Told::Claimed(outcome.succeeded.then_some(outcome.revision)));
+        Ok(())
     }
-
-    /// Whether the leader key is from this life of this process.
-    fn wrote(&self, kv: &KeyValue) -> bool {
-        codec::decode::<records::Leader>(kv).is_ok_and(|record| record.life == self.life)
-    }
-}
-
-async fn remove(store: &dyn Store, epoch: u64) -> Result<Told, StoreError> {
-    let outcome = store.txn(Txn::new().when(fence(epoch)).then(Op::delete(keys::LEADER))).await?;
-    Ok(Told::Removed(outcome.succeeded))
 }
 
 /// Takes the leader key at the start of the process and answers its create revision: the epoch.

@@ -13,6 +13,7 @@ mod inspect;
 pub mod keys;
 mod leader;
 mod logs;
+mod look;
 mod metrics;
 mod outage;
 mod push;

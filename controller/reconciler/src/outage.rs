@@ -46,25 +46,54 @@ pub(crate) struct Outage {
 
 impl Loop {
     pub(crate) fn open_outage(&mut self, error: &StoreError) {
-        let cause = error.to_string();
-        tracing::error!(%cause, "the store takes no writes: submits are refused, running jobs go on");
-        self.shared.set_cause(Some(cause));
-        self.metrics.writable.set(0);
         let reload = !leader::surely_not_stored(error);
         if reload {
             self.lead.tell(Told::Doubt);
         }
-        let next_probe = Instant::now() + PROBE_FIRST;
+        self.begin_outage(error.to_string(), reload, PROBE_FIRST);
+    }
+
+    /// The store does not say who leads, so nothing is decided until it takes writes.
+    pub(crate) fn look_failed(&mut self, error: &StoreError) {
+        self.begin_outage(error.to_string(), false, PROBE_FIRST);
+    }
+
+    fn begin_outage(&mut self, cause: String, reload: bool, first: Duration) {
+        tracing::error!(%cause, "the store takes no writes: submits are refused, running jobs go on");
+        self.shared.set_cause(Some(cause));
+        self.metrics.writable.set(0);
+        self.look.forget();
+        self.assurance.forget();
+        let next_probe = Instant::now() + first;
         let (held, beats, overflow) = (VecDeque::new(), BTreeMap::new(), false);
         self.outage = Some(Outage { next_probe, wait: PROBE_FIRST, reload, held, beats, overflow });
+    }
+
+    /// The leader key is not of this epoch any more: ends where another controller leads. Where nobody does, the lead is
+    /// taken anew, and everything read again.
+    pub(crate) async fn lost_the_key(&mut self) -> ControlFlow<()> {
+        self.lead_again().await?;
+        if let Some(outage) = self.outage.as_mut() {
+            outage.reload = true;
+            return ControlFlow::Continue(());
+        }
+        let cause =
+            "this controller's leader key is gone; it reads everything again before it goes on".to_owned();
+        self.begin_outage(cause, true, Duration::ZERO);
+        ControlFlow::Continue(())
+    }
+
+    /// Refused, with the cause.
+    pub(crate) fn unwritable(&self) -> Refusal {
+        let cause = self.shared.cause.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Refusal::Unwritable { cause: cause.unwrap_or_default() }
     }
 
     /// An event while the store takes no writes.
     pub(crate) fn while_unwritable(&mut self, event: Event, answer: Option<Answer>) {
         if let Some(answer) = answer {
-            let cause = self.shared.cause.lock().unwrap_or_else(PoisonError::into_inner).clone();
             self.metrics.refused.inc(["unwritable"]);
-            answer_with(Some(answer), &Refusal::Unwritable { cause: cause.unwrap_or_default() });
+            answer_with(Some(answer), &self.unwritable());
             return;
         }
         if let Event::AgentHeartbeat { node, session } = &event {
@@ -120,11 +149,16 @@ impl Loop {
     pub(crate) async fn write_probe(&mut self) -> ControlFlow<(), bool> {
         let value = Bytes::copy_from_slice(&self.epoch.to_be_bytes());
         let txn = Txn::new().when(leader::fence(self.epoch)).then(Op::put(keys::PROBE, value));
+        let begun = self.clock.now();
         match self.store.txn(txn).await {
-            Ok(outcome) if outcome.succeeded => ControlFlow::Continue(true),
+            Ok(outcome) if outcome.succeeded => {
+                self.assurance.wrote(begun);
+                ControlFlow::Continue(true)
+            }
             Ok(_) => {
-                tracing::error!(epoch = self.epoch, "another controller leads: this one stops");
-                ControlFlow::Break(())
+                self.lead.tell(Told::Fenced);
+                self.lost_the_key().await?;
+                ControlFlow::Continue(false)
             }
             Err(error) => {
                 tracing::debug!(%error, "the store takes no writes");
@@ -151,7 +185,8 @@ impl Loop {
                 ControlFlow::Continue(true)
             }
             Ok(Stand::Follows(leader)) => {
-                tracing::error!(epoch = self.epoch, leader, "another controller leads: this one stops");
+                let (epoch, holder) = (self.epoch, self.lead.seen());
+                tracing::error!(epoch, leader, holder, "another controller leads: this one stops");
                 ControlFlow::Break(())
             }
             Ok(Stand::Open) => ControlFlow::Continue(false),

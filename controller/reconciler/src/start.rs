@@ -1,8 +1,11 @@
 //! Starting the loop: lead, load, run, and what a new cluster needs.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
-use controller_core::{Config, Event};
+use controller_core::{Config, Event, assurance::Assurance};
 use controller_store::{Compare, Op, Store};
 use prost::Message;
 use proto_model::{Quota, TenantName};
@@ -34,6 +37,9 @@ pub const DEFAULT_TENANT_GPUS: u32 = 65_536;
 /// Revisions that a take-over itself makes: the old key goes, the new one comes.
 const TAKE_OVER_REVISIONS: u64 = 2;
 
+/// A leader that writes nothing looks so often whether it still leads.
+const LEAD_CHECK: Duration = Duration::from_secs(2);
+
 /// How the loop behaves.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -45,6 +51,8 @@ pub struct Options {
     pub client_queue: usize,
     /// Agents' messages that may wait; then agents wait.
     pub agent_queue: usize,
+    /// How often a leader that writes nothing looks whether it still leads.
+    pub lead_check: Duration,
     /// Stops the loop.
     pub stop: CancellationToken,
 }
@@ -54,7 +62,7 @@ impl Options {
     #[must_use]
     pub fn new(holder: impl Into<String>, stop: CancellationToken) -> Self {
         let (config, holder) = (Config::default(), holder.into());
-        Self { config, holder, client_queue: 4096, agent_queue: 8192, stop }
+        Self { config, holder, client_queue: 4096, agent_queue: 8192, lead_check: LEAD_CHECK, stop }
     }
 }
 
@@ -103,6 +111,7 @@ pub async fn start(
         config: options.config,
         epoch,
         lead,
+        assurance: Assurance::new(clock.now(), options.lead_check),
         store,
         clients: client_requests,
         agents: agent_requests,

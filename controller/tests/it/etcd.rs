@@ -88,6 +88,35 @@ async fn a_second_controller_takes_over_and_the_first_one_stops() {
     assert_eq!(names, ["default", "kept"]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replaced_controller_that_nobody_asks_anything_stops_too() {
+    let Some(etcd) = RealEtcd::start(&[]) else { return };
+    let (_keep_one, one) = folder();
+    let (_keep_two, two) = folder();
+    assert!(init(&one, &[]).status.success() && init(&two, &[]).status.success());
+    let flags = flags(&etcd);
+    let looks = [texts(&flags), vec!["--lead-check", "100ms"]].concat();
+    let mut first = Running::start_with(&one, &looks);
+    let second = Running::start_with(&two, &texts(&flags));
+    let begin = Instant::now();
+    let ended = loop {
+        if let Some(ended) = first.child.try_wait().unwrap() {
+            break ended;
+        }
+        assert!(begin.elapsed() < PATIENCE, "it never hears of it");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert_eq!(ended.code(), Some(1));
+    assert!(!one.join("controller.json").exists());
+    let log = std::fs::read_to_string(one.join("log")).unwrap();
+    let said = log.lines().filter(|line| line.contains("another controller leads: this one stops"));
+    let said: Vec<_> = said.collect();
+    let holder = format!(":{}\"", second.child.id());
+    assert!(said.len() == 1 && said[0].contains(&holder), "once, and who it is: {log}");
+    assert!(log.contains("rail-controller: another controller leads; this one has stopped"), "{log}");
+    assert_eq!(second.terminate(), Some(0));
+}
+
 #[test]
 fn options_of_etcd_that_cannot_be_are_named() {
     let (_keep, dir) = folder();

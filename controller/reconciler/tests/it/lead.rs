@@ -2,7 +2,7 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use controller_reconciler::{Ended, Refusal, keys};
+use controller_reconciler::{Ended, Options, Refusal, keys};
 use controller_store::Store;
 
 use crate::{
@@ -126,4 +126,62 @@ async fn who_lost_the_lead_writes_nothing_more_and_stops() {
     assert!(matches!(beside, Err(Refusal::Stopped { .. })));
     assert_eq!(store.status().await.unwrap().revision, revision);
     new.handle.apply(submit("whole", None)).await.unwrap();
+}
+
+/// Looks often, and has nothing to write of a node that is silent.
+fn watchful(options: &mut Options) {
+    options.lead_check = Duration::from_millis(20);
+    options.config.heartbeat_limit = PATIENCE * 10;
+}
+
+#[tokio::test]
+async fn who_lost_the_lead_hears_of_it_without_writing() {
+    let store = Moody::new(128);
+    let old = World::start_with(store.clone(), watchful).await;
+    let mut session = {
+        old.join("n0").await;
+        old.connect("n0").await
+    };
+    let mut messages = session.messages().unwrap();
+    let new = World::start_with(store.clone(), watchful).await;
+    let revision = store.status().await.unwrap().revision;
+    assert_eq!(tokio::time::timeout(PATIENCE, old.running).await.unwrap().unwrap(), Ended::Deposed);
+    assert_eq!(store.status().await.unwrap().revision, revision, "nothing was written for it");
+    while messages.recv().await.is_some() {}
+    let late = old.handle.query(|state, _| state.jobs(None).count()).await.unwrap_err();
+    assert!(matches!(late, Refusal::Stopped { .. }), "{late}");
+    new.handle.apply(submit("whole", None)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_refused_token_makes_it_look_at_once() {
+    let store = Moody::new(128);
+    let old = World::start_with(store.clone(), |options| options.lead_check = PATIENCE * 10).await;
+    let _new = World::start(store.clone()).await;
+    let op = controller_store::Op::put("/rail/v1/tokens/user/x", "y");
+    let refused = old.handle.fenced(Vec::new(), vec![op]).await;
+    assert!(matches!(refused, Err(Refusal::Stopped { .. })));
+    assert_eq!(tokio::time::timeout(PATIENCE, old.running).await.unwrap().unwrap(), Ended::Deposed);
+}
+
+#[tokio::test]
+async fn a_leader_key_that_was_removed_is_taken_anew() {
+    let store = Moody::new(128);
+    for check in [Duration::from_millis(20), PATIENCE * 10] {
+        let world = World::start_with(store.clone(), |options| options.lead_check = check).await;
+        let epoch = world.handle.epoch();
+        store.delete(keys::LEADER.into()).await.unwrap();
+        if check > PATIENCE {
+            // It does not look, but its next write does not hold.
+            let refused = world.handle.apply(submit("refused", None)).await.unwrap_err();
+            assert!(matches!(refused, Refusal::Unwritable { .. }), "{refused}");
+        }
+        world.until("a new epoch", |handle| handle.epoch() > epoch && handle.store_health().writable).await;
+        world.join(&format!("n{epoch}")).await;
+        world.handle.apply(submit(&format!("j{epoch}"), None)).await.unwrap();
+        let stored = store.range_all(keys::JOBS.into()).await.unwrap().items.len();
+        assert_eq!(world.jobs().await, stored);
+        world.stop.cancel();
+        assert_eq!(tokio::time::timeout(PATIENCE, world.running).await.unwrap().unwrap(), Ended::Asked);
+    }
 }

@@ -52,6 +52,22 @@ async fn an_unknown_outcome_is_read_back_and_the_repeated_submit_is_the_same_job
 }
 
 #[tokio::test]
+async fn a_store_that_falls_silent_is_told_although_nobody_writes() {
+    let store = Moody::new(128);
+    let often = Duration::from_millis(20);
+    let world = World::start_with(store.clone(), |options| options.lead_check = often).await;
+    let epoch = world.handle.epoch();
+    store.set(Mood::Silent);
+    world.until("it is told", |handle| !handle.store_health().writable).await;
+    let cause = world.handle.store_health().cause.unwrap();
+    assert!(cause.contains("nobody answers"), "{cause}");
+    assert_eq!(world.jobs().await, 0, "reads go on");
+    store.set(Mood::Well);
+    world.until("the store is writable", |handle| handle.store_health().writable).await;
+    assert_eq!(world.handle.epoch(), epoch, "nothing was in doubt");
+}
+
+#[tokio::test]
 async fn a_write_that_comes_after_what_is_stored_was_read_changes_nothing() {
     let store = Moody::new(128);
     let world = World::start(store.clone()).await;

@@ -1,4 +1,5 @@
-//! A memory store that can fail its transactions, hold them, do them late, or do them and say that it does not know.
+//! A memory store that can fail its transactions, hold them, do them late, or do them and say that it does not know; and
+//! that can fall silent.
 
 use std::{
     sync::{
@@ -22,6 +23,8 @@ pub enum Mood {
     Full,
     /// Done, but said to be unknown.
     Unknown,
+    /// Neither reads nor transactions are answered.
+    Silent,
     /// Said to be unknown, and done by `come_late`.
     Late,
     /// Takes no value that is larger.
@@ -75,10 +78,15 @@ impl Moody {
     }
 }
 
+fn silent() -> StoreError {
+    StoreError::Unavailable { cause: "nobody answers".to_owned() }
+}
+
 #[async_trait::async_trait]
 impl Store for Moody {
     async fn get(&self, key: Bytes) -> Result<Option<KeyValue>, StoreError> {
-        self.inner.get(key).await
+        let mood = *self.mood.lock().unwrap();
+        if mood == Mood::Silent { Err(silent()) } else { self.inner.get(key).await }
     }
     async fn range(&self, request: RangeRequest) -> Result<RangeResult, StoreError> {
         self.inner.range(request).await
@@ -103,6 +111,7 @@ impl Store for Moody {
                 }
             }
             Mood::Full => Err(StoreError::Full { cause }),
+            Mood::Silent => Err(silent()),
             Mood::Unknown => {
                 self.inner.txn(txn).await?;
                 Err(StoreError::Unknown { cause })
