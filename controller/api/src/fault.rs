@@ -22,6 +22,8 @@ pub fn refused(refusal: &Refusal) -> RpcError {
         }
         Refusal::Unwritable { .. } => RpcError::new(ErrorClass::Unavailable, "STORE_UNWRITABLE", text)
             .with_retry_after(UNWRITABLE_RETRY),
+        Refusal::Unconfirmed { .. } => RpcError::new(ErrorClass::Unavailable, "LEAD_UNCONFIRMED", text)
+            .with_retry_after(UNWRITABLE_RETRY),
         Refusal::Unknown { .. } => RpcError::new(ErrorClass::Unavailable, "OUTCOME_UNKNOWN", text),
         Refusal::TooLarge { .. } => RpcError::new(ErrorClass::TooLarge, "TRANSACTION_TOO_LARGE", text),
         Refusal::Unreadable { .. } => RpcError::new(ErrorClass::Unavailable, "STORE_UNREADABLE", text),

@@ -23,7 +23,7 @@ use crate::{
     error::Refusal,
     handle::{Answer, Applied, Request, Shared, refusal},
     leader::{self, Lead},
-    look::{Found, Look},
+    look::{Found, Held, Look, tell},
     metrics::LoopMetrics,
     outage::Outage,
     push,
@@ -57,7 +57,7 @@ pub(crate) struct Loop {
     pub config: Config,
     pub epoch: u64,
     pub lead: Lead,
-    pub assurance: Assurance,
+    pub assurance: Assurance<Held>,
     pub store: Arc<dyn Store>,
     pub clients: mpsc::Receiver<Request>,
     pub agents: mpsc::Receiver<Request>,
@@ -88,7 +88,7 @@ pub(crate) struct Parts {
     pub config: Config,
     pub epoch: u64,
     pub lead: Lead,
-    pub assurance: Assurance,
+    pub assurance: Assurance<Held>,
     pub store: Arc<dyn Store>,
     pub clients: mpsc::Receiver<Request>,
     pub agents: mpsc::Receiver<Request>,
@@ -177,12 +177,14 @@ impl Loop {
     fn end(mut self, round: Vec<Request>) {
         self.clients.close();
         self.agents.close();
+        let stopped = Refusal::Stopped { cause: "the controller is ending" };
+        self.refuse_held(&stopped);
         let waiting =
             std::iter::from_fn(|| self.clients.try_recv().ok().or_else(|| self.agents.try_recv().ok()));
         for request in round.into_iter().chain(waiting.collect::<Vec<_>>()) {
             if let Request::Event(_, Some(answer)) = request {
                 // The caller may have gone away.
-                let _ = answer.send(Err(Refusal::Stopped { cause: "the controller is ending" }));
+                let _ = answer.send(Err(stopped.clone()));
             }
         }
         self.sessions.close_all();
@@ -289,7 +291,7 @@ impl Loop {
         let events = batch.stepped.len();
         if batch.writes.is_empty() {
             self.state.commit(self.shared.revision.load(Ordering::Relaxed));
-            return self.release(batch);
+            return self.release(batch, false);
         }
         let txn = self.transaction(&batch);
         if exceeds(&txn, &self.store.limits()) && events > 1 {
@@ -301,11 +303,11 @@ impl Loop {
         match outcome {
             Ok(outcome) if outcome.succeeded => {
                 self.state.commit(outcome.revision);
-                self.assurance.wrote(begun);
+                tell(self.assurance.wrote(begun));
                 self.shared.revision.store(outcome.revision, Ordering::Relaxed);
                 self.metrics.commits.inc();
                 self.metrics.events.inc_by(events as u64);
-                self.release(batch)
+                self.release(batch, true)
             }
             Ok(_) => self.fenced_off(batch).await,
             Err(error) if matches!(refusal(&error), Refusal::TooLarge { .. }) => {
@@ -393,8 +395,9 @@ impl Loop {
         ControlFlow::Continue(())
     }
 
-    /// Everything of the batch is durable.
-    fn release(&mut self, batch: Batch) -> ControlFlow<()> {
+    /// Everything of the batch is durable. What was decided without a write is told when it is sure that this controller
+    /// still leads.
+    fn release(&mut self, batch: Batch, wrote: bool) -> ControlFlow<()> {
         for Stepped { reply, answer, .. } in batch.stepped {
             self.challenged |= matches!(reply, Some(Err(CoreError::Fenced { .. })));
             let Some(answer) = answer else { continue };
@@ -403,8 +406,12 @@ impl Loop {
                 Some(Err(error)) => Err(Refusal::Core(error)),
                 None => Ok(Applied { reply: Reply::Done, version: 0 }),
             };
-            // The caller may have gone away; what it asked for is done all the same.
-            let _ = answer.send(result);
+            if wrote {
+                // The caller may have gone away; what it asked for is done all the same.
+                let _ = answer.send(result);
+            } else {
+                self.hold((answer, result));
+            }
         }
         for transition in &batch.transitions {
             push::record_transition(&self.state, transition);

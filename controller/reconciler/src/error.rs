@@ -45,6 +45,12 @@ pub enum Refusal {
         /// What the store said.
         cause: String,
     },
+    /// It is decided without a write, and the store does not say whether this controller still leads.
+    #[error("nothing was stored, and it is not sure that this controller still leads: {cause}; try again")]
+    Unconfirmed {
+        /// What the store said.
+        cause: String,
+    },
     /// The store failed so late that it is not known whether the request was stored.
     #[error("it is not known whether the request was stored: {cause}; repeat it with the same request id")]
     Unknown {

@@ -1,11 +1,21 @@
-//! Looking at the leader key beside the loop's work, so that nothing waits for it.
+//! Looking at the leader key beside the loop's work, so that nothing waits for it but the answers that hang on it.
 
 use std::{ops::ControlFlow, sync::Arc};
 
 use controller_store::{KeyValue, Store, StoreError};
 use tokio::task::JoinHandle;
 
-use crate::{drive::Loop, keys};
+use crate::{
+    drive::{Loop, answer_with},
+    error::Refusal,
+    handle::{Answer, Applied},
+    keys,
+};
+
+/// Answers that may wait until it is sure that this controller leads.
+const HELD: usize = 4096;
+/// A client's answer that was decided without a write.
+pub(crate) type Held = (Answer, Result<Applied, Refusal>);
 
 /// The leader key, or why it cannot be read.
 pub(crate) type Found = Result<Option<KeyValue>, StoreError>;
@@ -46,7 +56,7 @@ impl Loop {
                 if self.lead.leads() != Some(self.epoch) {
                     return self.lost_the_key().await;
                 }
-                self.assurance.confirmed();
+                tell(self.assurance.confirmed());
             }
             Some(Err(error)) => self.look_failed(&error),
             None => {}
@@ -61,5 +71,28 @@ impl Loop {
             self.assurance.ask(now);
             self.look.begin(&self.store);
         }
+    }
+
+    /// Keeps an answer that was decided without a write until it is sure that this controller still leads.
+    pub(crate) fn hold(&mut self, held: Held) {
+        if self.assurance.held() < HELD {
+            return self.assurance.hold(held);
+        }
+        let cause = format!("{HELD} others wait to hear it");
+        answer_with(Some(held.0), &Refusal::Unconfirmed { cause });
+    }
+
+    /// What was decided without a write is not told.
+    pub(crate) fn refuse_held(&mut self, refused: &Refusal) {
+        for (answer, _) in self.assurance.give_up() {
+            answer_with(Some(answer), refused);
+        }
+    }
+}
+
+pub(crate) fn tell(held: Vec<Held>) {
+    for (answer, result) in held {
+        // The caller may have gone away.
+        let _ = answer.send(result);
     }
 }

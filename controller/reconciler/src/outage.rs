@@ -23,6 +23,7 @@ use crate::{
     handle::{Answer, Request},
     keys,
     leader::{self, Stand},
+    look::tell,
 };
 
 /// First and longest wait between attempts to write again.
@@ -60,10 +61,10 @@ impl Loop {
 
     fn begin_outage(&mut self, cause: String, reload: bool, first: Duration) {
         tracing::error!(%cause, "the store takes no writes: submits are refused, running jobs go on");
+        self.look.forget();
+        self.refuse_held(&Refusal::Unconfirmed { cause: cause.clone() });
         self.shared.set_cause(Some(cause));
         self.metrics.writable.set(0);
-        self.look.forget();
-        self.assurance.forget();
         let next_probe = Instant::now() + first;
         let (held, beats, overflow) = (VecDeque::new(), BTreeMap::new(), false);
         self.outage = Some(Outage { next_probe, wait: PROBE_FIRST, reload, held, beats, overflow });
@@ -152,7 +153,7 @@ impl Loop {
         let begun = self.clock.now();
         match self.store.txn(txn).await {
             Ok(outcome) if outcome.succeeded => {
-                self.assurance.wrote(begun);
+                tell(self.assurance.wrote(begun));
                 ControlFlow::Continue(true)
             }
             Ok(_) => {
@@ -187,6 +188,7 @@ impl Loop {
             Ok(Stand::Follows(leader)) => {
                 let (epoch, holder) = (self.epoch, self.lead.seen());
                 tracing::error!(epoch, leader, holder, "another controller leads: this one stops");
+                self.refuse_held(&Refusal::Stopped { cause: "another controller leads" });
                 ControlFlow::Break(())
             }
             Ok(Stand::Open) => ControlFlow::Continue(false),

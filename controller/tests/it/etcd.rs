@@ -117,6 +117,29 @@ async fn a_replaced_controller_that_nobody_asks_anything_stops_too() {
     assert_eq!(second.terminate(), Some(0));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_replaced_controller_does_not_know_it_does_not_call_unknown() {
+    let Some(etcd) = RealEtcd::start(&[]) else { return };
+    let (_keep_one, one) = folder();
+    let (_keep_two, two) = folder();
+    assert!(init(&one, &[]).status.success() && init(&two, &[]).status.success());
+    let flags = flags(&etcd);
+    let rarely = [texts(&flags), vec!["--lead-check", "60m"]].concat();
+    let mut first = Running::start_with(&one, &rarely);
+    let mut late = TenantServiceClient::new(first.client(&one, 0));
+    let delete = |name: &str| v1::DeleteTenantRequest { name: name.to_owned() };
+    let refused = late.delete_tenant(delete("fresh")).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::NotFound, "{refused}");
+    let second = Running::start_with(&two, &texts(&flags));
+    let mut tenants = TenantServiceClient::new(second.client(&two, 0));
+    tenants.apply_tenant(tenant("fresh")).await.unwrap();
+    let refused = late.delete_tenant(delete("fresh")).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::Unavailable, "{refused}");
+    let ended = tokio::task::spawn_blocking(move || first.child.wait().unwrap()).await.unwrap();
+    assert_eq!(ended.code(), Some(1));
+    tenants.delete_tenant(delete("fresh")).await.unwrap();
+}
+
 #[test]
 fn options_of_etcd_that_cannot_be_are_named() {
     let (_keep, dir) = folder();

@@ -2,12 +2,13 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
+use controller_core::{CoreError, Event};
 use controller_reconciler::{Ended, Options, Refusal, keys};
 use controller_store::Store;
 
 use crate::{
     store::{Mood, Moody},
-    world::{PATIENCE, World, submit},
+    world::{PATIENCE, World, delete, submit},
 };
 
 #[tokio::test]
@@ -184,4 +185,50 @@ async fn a_leader_key_that_was_removed_is_taken_anew() {
         world.stop.cancel();
         assert_eq!(tokio::time::timeout(PATIENCE, world.running).await.unwrap().unwrap(), Ended::Asked);
     }
+}
+
+#[tokio::test]
+async fn a_deposed_leader_refuses_nothing_by_what_it_knew() {
+    let store = Moody::new(128);
+    let old = World::start_with(store.clone(), |options| options.lead_check = PATIENCE * 10).await;
+    let new = World::start(store.clone()).await;
+    new.join("n0").await;
+    new.handle.apply(submit("fresh", None)).await.unwrap();
+    // It knows no such job, and is not to say so.
+    let refused = old.handle.apply(delete("fresh")).await.unwrap_err();
+    assert!(matches!(refused, Refusal::Stopped { cause: "another controller leads" }), "{refused}");
+    assert_eq!(tokio::time::timeout(PATIENCE, old.running).await.unwrap().unwrap(), Ended::Deposed);
+    let refused = new.handle.apply(delete("stale")).await.unwrap_err();
+    assert!(matches!(&refused, Refusal::Core(CoreError::JobNotFound { .. })), "{refused}");
+}
+
+#[tokio::test]
+async fn refusals_share_a_look_and_need_none_beside_a_write() {
+    let store = Moody::new(4096);
+    let world = World::start_with(store.clone(), |options| options.lead_check = PATIENCE * 10).await;
+    world.join("n0").await;
+    let ask = |event: Event| {
+        let handle = world.handle.clone();
+        tokio::spawn(async move { handle.apply(event).await })
+    };
+    let before = store.gets.load(Ordering::Relaxed);
+    let asked: Vec<_> = (0..100).map(|n| ask(delete(&format!("j{n}")))).collect();
+    for refused in asked {
+        let refused = refused.await.unwrap().unwrap_err();
+        assert!(matches!(&refused, Refusal::Core(CoreError::JobNotFound { .. })), "{refused}");
+    }
+    let looks = store.gets.load(Ordering::Relaxed) - before;
+    assert!((1..=10).contains(&looks), "{looks} looks for 100 refusals");
+    // Whatever waits while a transaction is held is decided in one batch, with one write among it.
+    store.set(Mood::Held);
+    let (txns, gets) = (store.txns.load(Ordering::Relaxed), store.gets.load(Ordering::Relaxed));
+    let first = ask(submit("first", None));
+    world.until("a transaction is held", |_| store.txns.load(Ordering::Relaxed) > txns).await;
+    let (second, refused) = (ask(submit("second", None)), ask(delete("nothing")));
+    tokio::task::yield_now().await;
+    store.release();
+    first.await.unwrap().unwrap();
+    second.await.unwrap().unwrap();
+    refused.await.unwrap().unwrap_err();
+    assert_eq!(store.gets.load(Ordering::Relaxed), gets);
 }

@@ -3,13 +3,13 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use controller_core::{Event, Register};
-use controller_reconciler::{Ended, Refusal, keys};
+use controller_reconciler::{Ended, Options, Refusal, keys};
 use controller_store::Store;
 use proto_model::Inventory;
 
 use crate::{
     store::{Mood, Moody},
-    world::{PATIENCE, World, submit},
+    world::{PATIENCE, World, delete, submit},
 };
 
 #[tokio::test]
@@ -65,6 +65,26 @@ async fn a_store_that_falls_silent_is_told_although_nobody_writes() {
     store.set(Mood::Well);
     world.until("the store is writable", |handle| handle.store_health().writable).await;
     assert_eq!(world.handle.epoch(), epoch, "nothing was in doubt");
+}
+
+#[tokio::test]
+async fn where_it_is_not_sure_who_leads_a_refusal_says_so() {
+    let store = Moody::new(128);
+    let rarely = |options: &mut Options| options.lead_check = PATIENCE * 10;
+    let world = World::start_with(store.clone(), rarely).await;
+    store.set(Mood::Silent);
+    let refused = world.handle.apply(delete("none")).await.unwrap_err();
+    assert!(
+        matches!(&refused, Refusal::Unconfirmed { cause } if cause.contains("nobody answers")),
+        "{refused}"
+    );
+    assert!(!world.handle.store_health().writable);
+    let refused = world.handle.apply(delete("none")).await.unwrap_err();
+    assert!(matches!(refused, Refusal::Unwritable { .. }), "{refused}");
+    store.set(Mood::Well);
+    world.until("the store is writable", |handle| handle.store_health().writable).await;
+    let refused = world.handle.apply(delete("none")).await.unwrap_err();
+    assert!(matches!(refused, Refusal::Core(_)), "{refused}");
 }
 
 #[tokio::test]

@@ -39,6 +39,7 @@ pub struct Moody {
     gate: Semaphore,
     late: Mutex<Vec<Txn>>,
     pub txns: AtomicUsize,
+    pub gets: AtomicUsize,
     pub largest: AtomicUsize,
 }
 
@@ -54,6 +55,7 @@ impl Moody {
             gate: Semaphore::new(0),
             late: Mutex::default(),
             txns: AtomicUsize::new(0),
+            gets: AtomicUsize::new(0),
             largest: AtomicUsize::new(0),
         })
     }
@@ -86,6 +88,7 @@ fn silent() -> StoreError {
 impl Store for Moody {
     async fn get(&self, key: Bytes) -> Result<Option<KeyValue>, StoreError> {
         let mood = *self.mood.lock().unwrap();
+        self.gets.fetch_add(1, Ordering::Relaxed);
         if mood == Mood::Silent { Err(silent()) } else { self.inner.get(key).await }
     }
     async fn range(&self, request: RangeRequest) -> Result<RangeResult, StoreError> {

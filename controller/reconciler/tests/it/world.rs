@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use controller_core::{Event, Naming, Register, Submit};
 use controller_reconciler::{Ended, Handle, LoopMetrics, Options, Session};
 use controller_store::Store;
-use proto_model::{CommandSpec, Gang, Inventory, JobName, JobSpec, NodeName, RequestId, TenantName, Work};
+use proto_model::{
+    CommandSpec, Gang, Inventory, JobId, JobName, JobSpec, NodeName, RequestId, TenantName, Work,
+};
 use proto_rpc::Metrics;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -70,6 +72,12 @@ impl World {
         };
         tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("{what}"));
     }
+}
+
+/// Deletes a job of the default tenant.
+pub fn delete(name: &str) -> Event {
+    let (tenant, name) = (TenantName::new("default").unwrap(), JobName::new(name).unwrap());
+    Event::DeleteJob { id: JobId { tenant, name }, indices: Vec::new() }
 }
 
 pub fn submit(name: &str, request: Option<&str>) -> Event {
