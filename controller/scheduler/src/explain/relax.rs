@@ -96,6 +96,32 @@ pub(crate) fn asked(need: &Need) -> u64 {
     (u64::from(need.nodes) + u64::from(need.spares)) * u64::from(need.gpus)
 }
 
+/// Amounts in a unit of which all shares are multiples: sums are exact, and rounded once. A node less and what the quota
+/// needs less for it weigh the same; with each rounded for itself one set of equal ones would look smaller.
+pub(super) struct Scale {
+    /// A constraint given up as a whole.
+    whole: u128,
+}
+
+impl Scale {
+    pub(super) fn of(need: &Need) -> Self {
+        // Beyond any cluster the shares are rounded down.
+        const MOST: u128 = u128::MAX >> 16;
+        let counts = [need.nodes, need.gpus, need.rail_count(), need.spares].map(u64::from);
+        let counts = counts.into_iter().chain([asked(need)]).map(|count| u128::from(count.max(1)));
+        Self { whole: counts.fold(1000, u128::saturating_mul).min(MOST) }
+    }
+
+    /// A part of what was asked of one kind.
+    pub(super) fn share(&self, part: u64, of: u64) -> u128 {
+        u128::from(part).saturating_mul(self.whole / u128::from(of.max(1)))
+    }
+
+    pub(super) fn thousandths(&self, amount: u128) -> u64 {
+        u64::try_from(amount.div_ceil(self.whole / 1000)).unwrap_or(u64::MAX)
+    }
+}
+
 /// One constraint that can be relaxed, in steps from the smallest on.
 #[derive(Debug, Clone)]
 enum Knob {
@@ -166,21 +192,21 @@ impl Knob {
         }
     }
 
-    /// What so many steps give up, in thousandths.
-    fn amount(&self, steps: u32, need: &Need, short: u64) -> u64 {
-        let share = |part: u64, of: u64| (part * 1000).div_ceil(of.max(1));
+    /// What so many steps give up.
+    fn amount(&self, steps: u32, need: &Need, short: u64, scale: &Scale) -> u128 {
+        let share = |part: u64, of: u64| scale.share(part, of);
         match self {
             Self::Nodes { unit } => share(u64::from(steps * unit), need.nodes.into()),
             Self::Gpus => share(steps.into(), need.gpus.into()),
             Self::Rails => {
                 // That any will do is the smallest of steps.
                 let any = u32::from(matches!(need.rails, RailNeed::Exactly(_)));
-                share((steps - any).into(), need.rail_count().into()) + u64::from(any)
+                share((steps - any).into(), need.rail_count().into()) + share(any.into(), 1000)
             }
             Self::Spares => share(steps.into(), need.spares.into()),
-            Self::Within => 1000 * u64::from(steps),
+            Self::Within => share(steps.into(), 1),
             Self::Quota => share(short, asked(need)),
-            _ => 1000,
+            _ => share(1, 1),
         }
     }
 
@@ -262,6 +288,7 @@ struct Search<'a> {
     need: &'a Need,
     facts: &'a QueueFacts<'a>,
     hidden: &'a Hidden,
+    scale: Scale,
     knobs: Vec<Knob>,
     counted: usize,
     /// What was counted of needs that ask alike of a node.
@@ -278,8 +305,8 @@ pub(crate) fn relaxations(
     census: &Census,
 ) -> Vec<Relaxation> {
     let knobs = knobs(snapshot, need, facts, census);
-    let fields = BTreeMap::new();
-    let mut search = Search { snapshot, placer, need, facts, hidden, knobs, counted: 0, fields };
+    let (scale, fields) = (Scale::of(need), BTreeMap::new());
+    let mut search = Search { snapshot, placer, need, facts, hidden, scale, knobs, counted: 0, fields };
     let mut found: Vec<(Relaxation, Need)> = Vec::new();
     for size in 1..=TOGETHER.min(search.knobs.len()) {
         let mut sets = Vec::new();
@@ -366,7 +393,7 @@ impl Search<'_> {
         }
         // The one with the most steps is the one that is halved.
         let halved = (0..set.len()).max_by_key(|at| most[*at])?;
-        let mut best: Option<(u64, Vec<u32>)> = None;
+        let mut best: Option<(u128, Vec<u32>)> = None;
         let mut steps = vec![1; set.len()];
         loop {
             steps[halved] = most[halved];
@@ -396,11 +423,13 @@ impl Search<'_> {
         let short = self.short(&need);
         let pairs = set.iter().zip(&steps);
         let changes = pairs.map(|(knob, steps)| self.knobs[*knob].change(*steps, self.need, short)).collect();
-        Some((Relaxation { amount, changes }, need))
+        Some((Relaxation { amount: self.scale.thousandths(amount), changes }, need))
     }
 
-    fn amount(&self, set: &[usize], steps: &[u32]) -> u64 {
+    fn amount(&self, set: &[usize], steps: &[u32]) -> u128 {
         let short = self.short(&self.turned(set, steps));
-        set.iter().zip(steps).map(|(knob, steps)| self.knobs[*knob].amount(*steps, self.need, short)).sum()
+        let amount =
+            |(knob, steps): (&usize, &u32)| self.knobs[*knob].amount(*steps, self.need, short, &self.scale);
+        set.iter().zip(steps).map(amount).fold(0, u128::saturating_add)
     }
 }

@@ -267,12 +267,26 @@ pub fn reach_without(spots: &[Spot], need: &Need, gone: &BTreeSet<&Cause>) -> u3
 }
 
 /// One step list per constraint that can be relaxed: amount and the changed need; more quota is `None`.
-type Steps = Vec<(u64, Option<Need>)>;
+type Steps = Vec<(u128, Option<Need>)>;
+
+/// What all amounts are multiples of one over: the product of all that is counted, so that nothing is rounded.
+fn whole(need: &Need) -> u128 {
+    let gpus = (need.nodes + need.spares) * need.gpus;
+    let counts = [1000, need.nodes, need.gpus, rail_count(need), need.spares, gpus];
+    counts.into_iter().map(|count| u128::from(count.max(1))).product()
+}
+
+fn rail_count(need: &Need) -> u32 {
+    match need.rails {
+        RailNeed::Any(count) => count,
+        RailNeed::Exactly(set) => set.len(),
+    }
+}
 
 fn knobs(case: &Case) -> Vec<(&'static str, Steps)> {
-    let need = &case.need;
+    let (need, whole) = (&case.need, whole(&case.need));
     let unit = need.groups.iter().map(|group| group.size).max().unwrap_or(1);
-    let share = |part: u32, of: u32| (u64::from(part) * 1000).div_ceil(u64::from(of.max(1)));
+    let share = |part: u32, of: u32| u128::from(part) * whole / u128::from(of.max(1));
     let with = |change: &dyn Fn(&mut Need)| {
         let mut less = need.clone();
         change(&mut less);
@@ -294,17 +308,14 @@ fn knobs(case: &Case) -> Vec<(&'static str, Steps)> {
                 .collect(),
         ),
     ];
-    let count = match need.rails {
-        RailNeed::Any(count) => count,
-        RailNeed::Exactly(set) => set.len(),
-    };
-    let any = u64::from(matches!(need.rails, RailNeed::Exactly(_)));
+    let count = rail_count(need);
+    let any = u32::from(matches!(need.rails, RailNeed::Exactly(_)));
     let least = u32::from(need.nodes > 1);
     all.push((
         "rails",
         (least..=count)
             .filter(|c| *c < count || any == 1)
-            .map(|c| (share(count - c, count) + any, with(&|l| l.rails = RailNeed::Any(c))))
+            .map(|c| (share(count - c, count) + share(any, 1000), with(&|l| l.rails = RailNeed::Any(c))))
             .collect(),
     ));
     let wider: &[Within] = match need.within {
@@ -312,12 +323,15 @@ fn knobs(case: &Case) -> Vec<(&'static str, Steps)> {
         Within::Pod => &[Within::Fabric],
         Within::Fabric => &[],
     };
-    all.push(("within", (1..).zip(wider).map(|(step, w)| (1000 * step, with(&|l| l.within = *w))).collect()));
+    all.push((
+        "within",
+        (1..).zip(wider).map(|(step, w)| (whole * step, with(&|l| l.within = *w))).collect(),
+    ));
     for (at, label) in (0..need.groups.len()).zip(["group0", "group1"]) {
-        all.push((label, vec![(1000, with(&|l| l.groups[at].required = false))]));
+        all.push((label, vec![(whole, with(&|l| l.groups[at].required = false))]));
     }
     if need.exclusive {
-        all.push(("share", vec![(1000, with(&|l| l.exclusive = false))]));
+        all.push(("share", vec![(whole, with(&|l| l.exclusive = false))]));
     }
     for key in ["slow", "old"] {
         let more = |l: &mut Need| {
@@ -325,15 +339,15 @@ fn knobs(case: &Case) -> Vec<(&'static str, Steps)> {
             filter.tolerations.push(crate::Toleration { key: Some(key.into()), value: None });
             l.filter = Arc::new(filter);
         };
-        all.push((key, vec![(1000, with(&more))]));
+        all.push((key, vec![(whole, with(&more))]));
     }
     if !need.filter.selector.is_empty() {
         let drop = |l: &mut Need| {
             l.filter = Arc::new(Filter { selector: Vec::new(), tolerations: l.filter.tolerations.clone() })
         };
-        all.push(("label", vec![(1000, with(&drop))]));
+        all.push(("label", vec![(whole, with(&drop))]));
     }
-    all.push(("include", vec![(1000, with(&|l| l.exclude.clear()))]));
+    all.push(("include", vec![(whole, with(&|l| l.exclude.clear()))]));
     all.push(("quota", vec![(0, None)]));
     all.retain(|(_, steps)| !steps.is_empty());
     all
@@ -370,7 +384,11 @@ pub fn brute_relaxations(case: &Case) -> BTreeMap<BTreeSet<&'static str>, u64> {
     let (need, knobs) = (&case.need, knobs(case));
     let gpus = |need: &Need| u64::from(need.nodes + need.spares) * u64::from(need.gpus);
     let mut memo: BTreeMap<Need, bool> = BTreeMap::new();
-    let mut found: BTreeMap<BTreeSet<&'static str>, u64> = BTreeMap::new();
+    let mut found: BTreeMap<BTreeSet<&'static str>, u128> = BTreeMap::new();
+    let whole = whole(need);
+    let thousandths = |found: BTreeMap<BTreeSet<&'static str>, u128>| {
+        found.into_iter().map(|(names, amount)| (names, (amount * 1000).div_ceil(whole) as u64)).collect()
+    };
     for size in 1..=4_u32 {
         for set in (1_u32..1 << knobs.len()).filter(|set| set.count_ones() == size) {
             let chosen: Vec<_> =
@@ -388,7 +406,7 @@ pub fn brute_relaxations(case: &Case) -> BTreeMap<BTreeSet<&'static str>, u64> {
                 }
                 let short = case.quota.map_or(0, |left| gpus(&less).saturating_sub(left));
                 if quota {
-                    amount += (short * 1000).div_ceil(gpus(need).max(1));
+                    amount += u128::from(short) * whole / u128::from(gpus(need).max(1));
                 }
                 // A change that is not needed makes a set of fewer.
                 if short == 0 || quota {
@@ -414,8 +432,8 @@ pub fn brute_relaxations(case: &Case) -> BTreeMap<BTreeSet<&'static str>, u64> {
             }
         }
         if !found.is_empty() {
-            return found;
+            return thousandths(found);
         }
     }
-    found
+    thousandths(found)
 }

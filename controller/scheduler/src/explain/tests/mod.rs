@@ -294,6 +294,25 @@ fn check_ways(
     Ok(())
 }
 
+/// Two nodes less and quota for four weigh as much as three less and quota for three; each rounded up they did not.
+#[test]
+fn amounts_that_are_equal_look_equal() {
+    let spot = |pod| Spot {
+        place: (pod, 0),
+        gpus: 2,
+        missing: 0,
+        down: 0,
+        zone: false,
+        taints: BTreeSet::new(),
+        gate: Gate::default(),
+        held: None,
+        excluded: false,
+        kept: false,
+    };
+    let need = Need::plain(6, 2, RailNeed::Exactly(RailSet::first(1)));
+    check(Case { spots: [0, 1, 1, 0].map(spot).into(), need, quota: Some(0) }).unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
