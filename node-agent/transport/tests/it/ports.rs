@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
-use std::process::Command;
+use std::io::{BufRead, BufReader, Read};
+use std::net::{IpAddr, SocketAddr};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use node_agent_collective::shape::{Node, Rail};
@@ -78,12 +79,11 @@ fn settled(port: &str, state: &str) {
     }
 }
 
-fn rails(node: Node, cables: [u8; 2]) -> TcpRails {
-    let address = |number: u8| IpAddr::from([10, 9, number, 1]);
+fn rails(node: Node, addresses: &[[u8; 4]]) -> TcpRails {
     let config = TcpConfig {
         node,
         nodes: 2,
-        rails: cables.map(address).to_vec(),
+        rails: addresses.iter().map(|address| IpAddr::from(*address)).collect(),
         job_uid: "uid".into(),
         attempt: 1,
         epoch: 1,
@@ -125,8 +125,9 @@ impl World {
     }
 }
 
-#[test]
-fn rails_follow_their_ports() {
+/// Runs a test in a network namespace of its own.
+#[track_caller]
+fn in_a_namespace(test: &str, inside: fn()) {
     if std::env::var_os(INSIDE).is_some() {
         return inside();
     }
@@ -138,15 +139,27 @@ fn rails_follow_their_ports() {
         println!("skipped: network namespaces with virtual cables need root, unshare and ip");
         return;
     }
-    let output = Command::new("unshare")
-        .arg("--net")
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "ports::rails_follow_their_ports", "--nocapture"])
-        .env(INSIDE, "1")
-        .output()
-        .unwrap();
+    let output = namespaced(test).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
+}
+
+/// This program with one test, in a network namespace of its own.
+fn namespaced(test: &str) -> Command {
+    let mut command = Command::new("unshare");
+    command.arg("--net").arg(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture"]).env(INSIDE, "1");
+    command
+}
+
+#[test]
+fn rails_follow_their_ports() {
+    in_a_namespace("ports::rails_follow_their_ports", inside);
+}
+
+#[test]
+fn what_ends_on_a_dark_port_asks_nobody_there() {
+    in_a_namespace("ports::what_ends_on_a_dark_port_asks_nobody_there", in_the_dark);
 }
 
 fn inside() {
@@ -156,7 +169,7 @@ fn inside() {
     ip("link set q2 down");
     ["p1", "p3", "p4"].iter().for_each(|port| settled(port, "UP"));
     settled("p2", "LOWERLAYERDOWN");
-    let mut ends = [rails(0, [1, 2]), rails(1, [3, 4])];
+    let mut ends = [rails(0, &[[10, 9, 1, 1], [10, 9, 2, 1]]), rails(1, &[[10, 9, 3, 1], [10, 9, 4, 1]])];
     let endpoints: Vec<_> = ends.iter().map(TcpRails::endpoints).collect();
     for (node, end) in ends.iter_mut().enumerate() {
         let peer = BTreeMap::from([(1 - node as Node, endpoints[1 - node].clone())]);
@@ -188,4 +201,71 @@ fn inside() {
     world.ends[1].close(0, 0, generation, RailCause::Fenced);
     world.after(|| (), [&[], &["down 0 0: given up by the peer"]]);
     world.after(|| cable(1), up);
+}
+
+/// Where the rail of the other namespace's end is to dial; set in the process that is that end.
+const PEER_OF: &str = "RAIL_TEST_PEER_OF";
+
+/// Cable 1 goes to another namespace, so that the kernel needs the hardware address of whoever is there. When the port is
+/// dark, the end of the connection must not leave a question for it that nobody can answer: what is sent once the port is
+/// back would wait for that question's next turn, a second later.
+fn in_the_dark() {
+    if let Ok(peer) = std::env::var(PEER_OF) {
+        return other_end(peer.parse().unwrap());
+    }
+    ip("link set lo up");
+    cable(1);
+    let mut end = rails(0, &[[10, 9, 1, 1]]);
+    let mut peer = namespaced("ports::what_ends_on_a_dark_port_asks_nobody_there");
+    peer.env(PEER_OF, end.endpoints()[0].to_string()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut peer = peer.spawn().unwrap();
+    let mut lines = BufReader::new(peer.stdout.take().unwrap()).lines();
+    let mut told = |what: &str| {
+        let line = lines.by_ref().map(Result::unwrap).find_map(|l| l.strip_prefix(what).map(str::to_owned));
+        line.unwrap()
+    };
+    told("in its namespace");
+    ip(&format!("link set q1 netns {}", peer.id()));
+    let endpoint: SocketAddr = told("listens at ").parse().unwrap();
+    end.connect(&BTreeMap::from([(1, vec![endpoint])]), Instant::now() + Duration::from_secs(60)).unwrap();
+    let mut log = Log::default();
+    let mut until = |what: &str| {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !log.0.iter().any(|(text, _)| text == what) {
+            assert!(Instant::now() < deadline, "{:?} without {what}", log.0);
+            end.poll(Some(Duration::from_millis(2)), &mut log).unwrap();
+        }
+    };
+    until("up 0 1");
+    let down = Command::new("nsenter")
+        .args(["--net", "--target", &peer.id().to_string(), "ip", "link", "set", "q1", "down"])
+        .status();
+    assert!(down.unwrap().success());
+    until("down 0 1: the own port has no carrier");
+    let asked = Command::new("ip").args(["neigh", "show", "dev", "p1"]).output().unwrap();
+    let asked = String::from_utf8(asked.stdout).unwrap();
+    assert!(!asked.contains("10.9.1.2"), "{asked}");
+    drop(peer.stdin.take());
+    assert!(peer.wait().unwrap().success());
+}
+
+/// The other end of cable 1, until it is told to go.
+fn other_end(peer: SocketAddr) {
+    println!("in its namespace");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !Command::new("ip").args(["link", "show", "q1"]).output().unwrap().status.success() {
+        assert!(Instant::now() < deadline, "no cable");
+    }
+    ip("link set lo up");
+    ip("addr add 10.9.1.2/24 dev q1");
+    ip("link set q1 up");
+    settled("q1", "UP");
+    let mut end = rails(1, &[[10, 9, 1, 2]]);
+    end.connect(&BTreeMap::from([(0, vec![peer])]), Instant::now() + Duration::from_secs(60)).unwrap();
+    println!("listens at {}", end.endpoints()[0]);
+    let told = std::thread::spawn(|| std::io::stdin().read(&mut [0]));
+    let mut log = Log::default();
+    while !told.is_finished() {
+        end.poll(Some(Duration::from_millis(2)), &mut log).unwrap();
+    }
 }
