@@ -1,5 +1,6 @@
 //! The code that shares memory with other processes and speaks C: its tests on an interpreter that reports every access
-//! that is not sound, and under the compiler's own checks of addresses and of races.
+//! that is not sound, under the compiler's own checks of addresses and of races, and on a machine in software that sees
+//! what assembly does, which the compiler does not.
 
 use std::{
     fs,
@@ -10,6 +11,10 @@ use crate::process::{self, Result};
 
 /// Tests that the interpreter can follow: no files, no sockets, no processes.
 const INTERPRETED: [&str; 5] = ["copy", "fold", "element", "board", "queues"];
+
+/// Tests on the machine in software, and what is left out of them: loom switches stacks by itself.
+const EMULATED: [&str; 8] = ["copy", "fold", "element", "board", "queues", "region", "pieces", "post"];
+const NOT_EMULATED: &str = "loom";
 
 /// A check that the compiler puts into what it builds.
 struct Check {
@@ -38,6 +43,11 @@ const NOT_OURS: &str = "race:test::\nrace:std::sync::mpmc\nrace:std::thread\n";
 
 /// Runs all of them; each step's name and outcome goes to `step`, what cannot run to `skipped`.
 pub fn run(mut step: impl FnMut(&str, Result<()>), mut skipped: impl FnMut(String)) {
+    if starts(Command::new("valgrind").arg("--version")) {
+        step("memcheck", memcheck());
+    } else {
+        skipped("memcheck: no valgrind (Debian: apt install valgrind)".into());
+    }
     if !starts(process::nightly("cargo").arg("--version")) {
         skipped("miri, sanitizers: no nightly toolchain".into());
         return;
@@ -61,6 +71,19 @@ fn miri() -> Command {
     command.args(["miri", "test", "--quiet", "-p", "node-agent-local", "--lib", "--"]).args(INTERPRETED);
     command.env("MIRIFLAGS", "-Zmiri-permissive-provenance");
     command
+}
+
+/// Every access to memory that was not given out, also by assembly; a program that makes one ends with an error.
+fn memcheck() -> Result<()> {
+    let mut build = process::cargo(["test", "--quiet", "--package", "node-agent-local", "--lib", "--no-run"]);
+    build.args(["--message-format", "json"]);
+    let built = String::from_utf8(process::capture(build)?.stdout)?;
+    let programs = built.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let program = programs.filter_map(|line| line["executable"].as_str().map(str::to_owned)).next_back();
+    let mut command = Command::new("valgrind");
+    command.args(["--quiet", "--error-exitcode=9"]).arg(program.ok_or("cargo names no test program")?);
+    command.args(EMULATED).args(["--quiet", "--skip", NOT_EMULATED]);
+    process::run(command)
 }
 
 fn sanitizer(check: &Check) -> Result<()> {

@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     heading("tests", begin);
     tests(args, &mut tally)?;
     if !args.quick && args.filter.is_none() {
-        heading("shared memory under an interpreter and sanitizers", begin);
+        heading("shared memory under an interpreter, sanitizers and memcheck", begin);
         let mut skipped = Vec::new();
         sound::run(|name, outcome| tally.step(name, outcome), |reason| skipped.push(reason));
         tally.skipped.extend(skipped);
