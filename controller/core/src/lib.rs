@@ -54,6 +54,7 @@ mod submit;
 mod tables;
 #[cfg(test)]
 mod tests;
+pub mod witness;
 
 pub use config::Config;
 pub use decisions::{DecisionRecord, DecisionRow};
