@@ -40,6 +40,8 @@ const COUNT_EVERY: Duration = Duration::from_secs(2);
 const PACES: [(usize, usize); 2] = [(1, 1), (1, 0)];
 /// The core's timers rest so long after a step that could not be stored whole.
 const TICK_REST: Duration = Duration::from_secs(5);
+/// Longest wait for the store when the lead is let go.
+const LONGEST_RELEASE: Duration = Duration::from_secs(2);
 /// When a deadline whose writes cannot be stored is looked at again.
 const POSTPONED: Duration = Duration::from_secs(60);
 
@@ -66,6 +68,8 @@ pub(crate) struct Loop {
     pub metrics: LoopMetrics,
     pub clock: Clock,
     pub rng: ChaCha20Rng,
+    /// The lead is let go at the end.
+    pub release: bool,
     pub stop: CancellationToken,
     pub(crate) outage: Option<Outage>,
     pub(crate) look: Look,
@@ -97,6 +101,7 @@ pub(crate) struct Parts {
     pub metrics: LoopMetrics,
     pub clock: Clock,
     pub rng: ChaCha20Rng,
+    pub release: bool,
     pub stop: CancellationToken,
 }
 
@@ -116,6 +121,7 @@ impl Loop {
             metrics,
             clock,
             rng,
+            release,
             stop,
         } = parts;
         let (outage, gone) = (None, Vec::new());
@@ -136,6 +142,7 @@ impl Loop {
             metrics,
             clock,
             rng,
+            release,
             stop,
             outage,
             look: Look::default(),
@@ -169,8 +176,22 @@ impl Loop {
             }
             self.look_if_due();
         };
+        if ended == Ended::Asked && self.release {
+            self.let_go().await;
+        }
         self.end(round);
         ended
+    }
+
+    /// Nothing is written any more: another controller may lead at once.
+    async fn let_go(&mut self) {
+        match tokio::time::timeout(LONGEST_RELEASE, self.lead.release(self.store.as_ref())).await {
+            Ok(Ok(())) => tracing::info!(epoch = self.epoch, "the lead is let go"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the lead could not be let go; others wait for evidence")
+            }
+            Err(_) => tracing::warn!("the lead could not be let go in time; others wait for evidence"),
+        }
     }
 
     /// Whoever still waits is told; agents' streams end, so that they look for the next leader.

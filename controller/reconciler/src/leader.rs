@@ -10,7 +10,7 @@ use controller_store::{Compare, KeyValue, Op, RangeRequest, Store, StoreError, T
 use prost::Message;
 use proto_model::Timestamp;
 
-use crate::{codec, error::StartError, keys, records};
+use crate::{codec, error::StartError, keys, records, start::Options};
 
 /// How often a take-over tries again when the leader key changes under it.
 const TRIES: u32 = 8;
@@ -34,19 +34,34 @@ pub(crate) enum Stand {
 pub(crate) struct Lead {
     candidate: Candidate,
     ask: Ask,
-    /// Who this is, for people.
-    holder: String,
-    /// Who held the key when it was read last, for people.
-    seen: String,
-    /// What tells this life of the process from every other one.
-    life: [u8; 16],
+    /// What it writes into the key; `since_ms` is of the writing.
+    own: records::Leader,
+    /// What the key held when it was read last.
+    seen: records::Leader,
 }
 
 impl Lead {
-    /// A candidate that has asked nothing yet. `life`: 16 random bytes.
-    pub fn new(holder: &str, life: [u8; 16]) -> Self {
+    /// A candidate that has asked nothing yet. `life`, 16 random bytes, tells this life of the process from every other one.
+    pub fn new(options: &Options, life: [u8; 16]) -> Self {
         let (candidate, ask) = Candidate::begin();
-        Self { candidate, ask, holder: holder.to_owned(), seen: String::new(), life }
+        let own = records::Leader {
+            holder: options.holder.clone(),
+            since_ms: 0,
+            life: life.to_vec(),
+            endpoints: options.endpoints.clone(),
+            place: options.place.clone(),
+        };
+        Self { candidate, ask, own, seen: records::Leader::default() }
+    }
+
+    /// The holder of the key as it was read last.
+    pub fn of_whom(&self) -> &records::Leader {
+        &self.seen
+    }
+
+    /// Whether that holder is a former life in this process's own data folder, which is gone for sure.
+    pub fn was_here(&self) -> bool {
+        !self.own.place.is_empty() && self.seen.place == self.own.place && self.seen.life != self.own.life
     }
 
     /// The epoch with which it leads, unless that is in doubt.
@@ -56,14 +71,14 @@ impl Lead {
 
     /// Who held the leader key when it was read last, for people.
     pub fn seen(&self) -> &str {
-        &self.seen
+        &self.seen.holder
     }
 
     /// The leader key as it was read, whoever asked for it.
     pub fn found(&mut self, found: Option<&KeyValue>) {
         let record = found.map(|kv| codec::decode::<records::Leader>(kv).unwrap_or_default());
-        let own = record.as_ref().is_some_and(|record| record.life == self.life);
-        self.seen = record.map(|record| record.holder).unwrap_or_default();
+        let own = record.as_ref().is_some_and(|record| record.life == self.own.life);
+        self.seen = record.unwrap_or_default();
         self.tell(Told::Key(found.map(|kv| (kv.create_revision, own))));
     }
 
@@ -93,6 +108,16 @@ impl Lead {
         Ok(Stand::Open)
     }
 
+    /// Lets the lead go, for whoever comes next.
+    ///
+    /// # Errors
+    /// The store's own; the key may be there still.
+    pub async fn release(&mut self, store: &dyn Store) -> Result<(), StoreError> {
+        let Some(epoch) = self.leads() else { return Ok(()) };
+        self.tell(Told::Doubt);
+        self.remove(store, epoch).await
+    }
+
     async fn remove(&mut self, store: &dyn Store, epoch: u64) -> Result<(), StoreError> {
         let outcome = store.txn(Txn::new().when(fence(epoch)).then(Op::delete(keys::LEADER))).await?;
         self.tell(Told::Removed(outcome.succeeded));
@@ -100,8 +125,7 @@ impl Lead {
     }
 
     async fn claim(&mut self, store: &dyn Store, now: Timestamp) -> Result<(), StoreError> {
-        let (holder, life) = (self.holder.clone(), self.life.to_vec());
-        let record = records::Leader { holder, since_ms: now.0, life }.encode_to_vec();
+        let record = records::Leader { since_ms: now.0, ..self.own.clone() }.encode_to_vec();
         let claim = Txn::new().when(Compare::absent(keys::LEADER)).then(Op::put(keys::LEADER, record));
         let outcome = store.txn(claim).await?;
         self.tell(Told::Claimed(outcome.succeeded.then_some(outcome.revision)));

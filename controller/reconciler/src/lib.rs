@@ -19,6 +19,7 @@ mod outage;
 mod push;
 pub mod records;
 mod sessions;
+mod standby;
 mod start;
 mod tokens;
 
@@ -30,5 +31,6 @@ pub use inspect::{Inspection, inspect, is_of_the_process};
 pub use logs::{CHUNKS, LogBroker, NoUpload, Opening};
 pub use metrics::LoopMetrics;
 pub use sessions::{Delivery, Sessions};
+pub use standby::{Gone, Leader, SharedStore, Standby, leader as who_leads, takes_writes};
 pub use start::{DEFAULT_TENANT, DEFAULT_TENANT_GPUS, Options, bootstrap, start};
 pub use tokens::UserTokenError;

@@ -16,6 +16,12 @@ pub struct Leader {
     /// 16 random bytes of one life of one process, by which it knows a key of its own again.
     #[prost(bytes = "vec", tag = "3")]
     pub life: Vec<u8>,
+    /// Where other controllers reach it.
+    #[prost(string, repeated, tag = "4")]
+    pub endpoints: Vec<String>,
+    /// What names one data folder of one machine: at most one process runs on it.
+    #[prost(bytes = "vec", tag = "5")]
+    pub place: Vec<u8>,
 }
 
 /// [`controller_core::Attempt`].

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use controller_core::{Config, Event, assurance::Assurance};
+use controller_core::{Config, Event, State, assurance::Assurance};
 use controller_store::{Compare, Op, Store};
 use prost::Message;
 use proto_model::{Quota, TenantName};
@@ -53,6 +53,12 @@ pub struct Options {
     pub agent_queue: usize,
     /// How often a leader that writes nothing looks whether it still leads.
     pub lead_check: Duration,
+    /// Where other controllers reach this one, `https://host:port`.
+    pub endpoints: Vec<String>,
+    /// What names this data folder of this machine, on which at most one process runs; empty: it is not known.
+    pub place: Vec<u8>,
+    /// A loop that is asked to end lets the lead go, so that a standby need not wait for evidence.
+    pub release: bool,
     /// Stops the loop.
     pub stop: CancellationToken,
 }
@@ -62,7 +68,9 @@ impl Options {
     #[must_use]
     pub fn new(holder: impl Into<String>, stop: CancellationToken) -> Self {
         let (config, holder) = (Config::default(), holder.into());
-        Self { config, holder, client_queue: 4096, agent_queue: 8192, lead_check: LEAD_CHECK, stop }
+        let (endpoints, place, release) = (Vec::new(), Vec::new(), false);
+        let (client_queue, agent_queue, lead_check) = (4096, 8192, LEAD_CHECK);
+        Self { config, holder, client_queue, agent_queue, lead_check, endpoints, place, release, stop }
     }
 }
 
@@ -77,9 +85,7 @@ pub async fn start(
 ) -> Result<(Handle, JoinHandle<Ended>), StartError> {
     let clock = Clock::start();
     let mut rng = ChaCha20Rng::from_seed(seed()?);
-    let mut life = [0; 16];
-    rng.fill_bytes(&mut life);
-    let mut lead = Lead::new(&options.holder, life);
+    let mut lead = Lead::new(&options, life(&mut rng));
     // Read before leading: a store that cannot be read must not be written, not even its leader key.
     let (stored, read_at) = leader::read(store.as_ref()).await?;
     let epoch = leader::take(store.as_ref(), &mut lead, clock.now()).await?;
@@ -89,10 +95,37 @@ pub async fn start(
         // Somebody else wrote between the reading and the taking.
         leader::load(&store, &options.config, epoch, clock.now()).await?.0
     };
+    Ok(launch(Begin { state, epoch, revision: epoch, lead, store, options, metrics, clock, rng }))
+}
+
+/// What tells one life of a process from every other one.
+pub(crate) fn life(rng: &mut ChaCha20Rng) -> [u8; 16] {
+    let mut life = [0; 16];
+    rng.fill_bytes(&mut life);
+    life
+}
+
+/// All that a leader begins with.
+pub(crate) struct Begin {
+    pub state: State,
+    pub epoch: u64,
+    /// What the state is of.
+    pub revision: u64,
+    pub lead: Lead,
+    pub store: Arc<dyn Store>,
+    pub options: Options,
+    pub metrics: LoopMetrics,
+    pub clock: Clock,
+    pub rng: ChaCha20Rng,
+}
+
+/// Starts the loop of a leader.
+pub(crate) fn launch(begin: Begin) -> (Handle, JoinHandle<Ended>) {
+    let Begin { state, epoch, revision, lead, store, options, metrics, clock, rng } = begin;
     tracing::info!(epoch, jobs = state.jobs(None).count(), nodes = state.nodes(None).count(), "leading");
     let shared = Arc::new(Shared::default());
     shared.epoch.store(epoch, Ordering::Relaxed);
-    shared.revision.store(epoch, Ordering::Relaxed);
+    shared.revision.store(revision, Ordering::Relaxed);
     let (clients, client_requests) = mpsc::channel(options.client_queue);
     let (agents, agent_requests) = mpsc::channel(options.agent_queue);
     let sessions = Sessions::new(metrics.clone());
@@ -120,13 +153,13 @@ pub async fn start(
         metrics,
         clock,
         rng,
+        release: options.release,
         stop: options.stop,
     };
-    let running = tokio::spawn(Loop::new(parts).run());
-    Ok((handle, running))
+    (handle, tokio::spawn(Loop::new(parts).run()))
 }
 
-fn seed() -> Result<[u8; 32], StartError> {
+pub(crate) fn seed() -> Result<[u8; 32], StartError> {
     let mut seed = [0; 32];
     aws_lc_rs::rand::fill(&mut seed).map_err(|_| StartError::NoRandom)?;
     Ok(seed)

@@ -10,5 +10,6 @@ mod etcd;
 mod lead;
 mod limits;
 mod outage;
+mod standby;
 mod store;
 mod world;

@@ -1,0 +1,323 @@
+//! A controller that does not lead: it keeps a copy of what is stored, follows the leader key, and takes the lead when it is
+//! told that the leader is gone. What tells it is evidence, the guard is the fence ([`controller_core::lead`]).
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use controller_core::{
+    Stored,
+    lead::Told,
+    mirror::{Mirror, Need},
+};
+use controller_store::{Event, KeyValue, Op, RangeResult, Store, StoreError, Txn, WatchBatch, WatchStream};
+use rand_chacha::{ChaCha20Rng, rand_core::SeedableRng};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinHandle,
+    time::Instant,
+};
+use tokio_stream::StreamExt as _;
+
+use crate::{
+    clock::Clock,
+    codec,
+    drive::Ended,
+    error::StartError,
+    handle::Handle,
+    keys,
+    leader::{self, Lead, Stand},
+    metrics::LoopMetrics,
+    records,
+    start::{Begin, Options, launch, life, seed},
+};
+
+/// A leader that removes its own key mostly takes it anew at once: so long nobody else does.
+const ABSENT: Duration = Duration::from_millis(150);
+/// Wait after the store did not answer, and while several fight for the key.
+const PAUSE: Duration = Duration::from_millis(100);
+/// A watch may miss what it should tell: the leader key is read so often, and the copy compared with all that is stored.
+const READ_EVERY: Duration = Duration::from_secs(2);
+const COMPARE_EVERY: Duration = Duration::from_secs(300);
+/// Longest wait for a watch to bring what was stored before the lead was taken; then everything is listed.
+const CATCH_UP: Duration = Duration::from_millis(500);
+/// Longest wait for a write that is only to find out whether writes are taken.
+const PROBE_TIME: Duration = Duration::from_millis(500);
+
+/// The leader as the store names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leader {
+    /// Its epoch.
+    pub epoch: u64,
+    /// Host and process, for people.
+    pub holder: String,
+    /// Where it is reached, `https://host:port`.
+    pub endpoints: Vec<String>,
+}
+
+/// The leader of this epoch is gone, as far as somebody can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gone(pub u64);
+
+/// A store as all parts of a controller share it.
+pub type SharedStore = Arc<dyn Store>;
+
+/// Who leads, as the store says.
+///
+/// # Errors
+/// The store's own, and a value that cannot be read.
+pub async fn leader(store: &dyn Store) -> Result<Option<Leader>, StartError> {
+    let Some(kv) = store.get(keys::LEADER.into()).await? else { return Ok(None) };
+    let record: records::Leader = codec::decode(&kv)?;
+    let (holder, endpoints) = (record.holder, record.endpoints);
+    Ok(Some(Leader { epoch: kv.create_revision, holder, endpoints }))
+}
+
+/// Whether the store takes writes of somebody who is not the leader, who leads on with this epoch meanwhile.
+pub async fn takes_writes(store: &SharedStore, epoch: u64) -> bool {
+    let value = Bytes::copy_from_slice(&epoch.to_be_bytes());
+    let txn = Txn::new().when(leader::fence(epoch)).then(Op::put(keys::PROBE, value));
+    let tried = tokio::time::timeout(PROBE_TIME, store.txn(txn)).await;
+    matches!(tried, Ok(Ok(outcome)) if outcome.succeeded)
+}
+
+type Copy = Mirror<Bytes, KeyValue>;
+
+/// A standby.
+pub struct Standby {
+    store: Arc<dyn Store>,
+    options: Options,
+    metrics: LoopMetrics,
+    clock: Clock,
+    rng: ChaCha20Rng,
+    lead: Lead,
+    copy: Copy,
+    changes: Option<WatchStream>,
+}
+
+impl Standby {
+    /// Reads everything that is stored.
+    ///
+    /// # Errors
+    /// As a leader's start: whatever this release cannot read is named, and nothing was written.
+    pub async fn begin(
+        store: Arc<dyn Store>,
+        options: Options,
+        metrics: LoopMetrics,
+    ) -> Result<Self, StartError> {
+        let clock = Clock::start();
+        let mut rng = ChaCha20Rng::from_seed(seed()?);
+        let lead = Lead::new(&options, life(&mut rng));
+        let mut standby =
+            Self { store, options, metrics, clock, rng, lead, copy: Copy::default(), changes: None };
+        standby.list().await?;
+        standby.stored()?;
+        Ok(standby)
+    }
+
+    /// Follows until it leads. `seen` gets every leader that is not this one; `gone` brings evidence.
+    ///
+    /// Dropping it between two polls loses nothing but the copy.
+    ///
+    /// # Errors
+    /// What is stored cannot be read, or is not sound. Failures of the store are waited out.
+    pub async fn lead(
+        mut self,
+        seen: &watch::Sender<Option<Leader>>,
+        gone: &mut mpsc::Receiver<Gone>,
+    ) -> Result<(Handle, JoinHandle<Ended>), StartError> {
+        let mut silent = false;
+        loop {
+            match self.lead.settle(self.store.as_ref(), self.clock.now()).await {
+                Ok(Stand::Leads(epoch)) => return self.take_up(epoch).await,
+                Ok(Stand::Follows(epoch)) if self.lead.was_here() => self.lead.tell(Told::Gone(epoch)),
+                Ok(Stand::Follows(epoch)) => {
+                    let now = self.leader(epoch);
+                    seen.send_if_modified(|before| {
+                        let other = before.as_ref() != Some(&now);
+                        if other {
+                            *before = Some(now);
+                        }
+                        other
+                    });
+                    self.follow(epoch, gone).await;
+                }
+                Ok(Stand::Open) => tokio::time::sleep(PAUSE).await,
+                Err(error) => {
+                    if !std::mem::replace(&mut silent, true) {
+                        tracing::warn!(%error, "the store does not say who leads; trying again");
+                    }
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+            }
+            silent = false;
+        }
+    }
+
+    fn leader(&self, epoch: u64) -> Leader {
+        let record = self.lead.of_whom();
+        Leader { epoch, holder: record.holder.clone(), endpoints: record.endpoints.clone() }
+    }
+
+    /// Keeps the copy fresh until there is something new about who leads.
+    async fn follow(&mut self, epoch: u64, gone: &mut mpsc::Receiver<Gone>) {
+        let mut read_at = Instant::now() + READ_EVERY;
+        let mut compare_at = Instant::now() + COMPARE_EVERY;
+        let mut absent_at = None;
+        loop {
+            let wake = absent_at.into_iter().chain([read_at, compare_at]).min().unwrap_or(read_at);
+            tokio::select! {
+                biased;
+                evidence = gone.recv() => match evidence {
+                    Some(Gone(of)) if of == epoch => return self.lead.tell(Told::Gone(epoch)),
+                    Some(_) => {}
+                    // Nobody brings evidence any more; what the store tells is still followed.
+                    None => tokio::time::sleep_until(read_at).await,
+                },
+                batch = next(&mut self.changes) => {
+                    let Some(batch) = batch else { self.watch_again().await; continue };
+                    match self.apply(batch) {
+                        Some(Some(kv)) => return self.lead.found(Some(&kv)),
+                        // Whoever leaves in good order says so besides.
+                        Some(None) => absent_at = Some(Instant::now() + ABSENT),
+                        None => {}
+                    }
+                }
+                () = tokio::time::sleep_until(wake) => {
+                    if absent_at.is_some_and(|at| at <= wake) {
+                        return self.lead.found(None);
+                    }
+                    if compare_at <= wake {
+                        compare_at = Instant::now() + COMPARE_EVERY;
+                        self.compare().await;
+                    }
+                    if read_at <= wake {
+                        read_at = Instant::now() + READ_EVERY;
+                        match self.store.get(keys::LEADER.into()).await {
+                            Ok(Some(kv)) if kv.create_revision == epoch => {}
+                            Ok(found) => return self.lead.found(found.as_ref()),
+                            // It is told where the lead hangs on it.
+                            Err(error) => tracing::debug!(%error, "the leader key cannot be read"),
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes in one revision; answers what it says of the leader key.
+    fn apply(&mut self, batch: WatchBatch) -> Option<Option<KeyValue>> {
+        let mut leader = None;
+        let rows = batch.events.into_iter().map(|event| {
+            let (key, value) = match event {
+                Event::Put { kv, .. } => (kv.key.clone(), Some(kv)),
+                Event::Delete { key, .. } => (key, None),
+            };
+            if key == keys::LEADER.as_bytes() {
+                leader = Some(value.clone());
+            }
+            (key, value)
+        });
+        self.copy.changed(batch.revision, rows);
+        leader
+    }
+
+    /// There is no watch, or no more.
+    async fn watch_again(&mut self) {
+        let begun = match self.copy.broken() {
+            Need::Watch(from) => self.store.watch(keys::ROOT.into(), from).await,
+            Need::List | Need::Nothing => Err(StoreError::Compacted { compact_revision: 0 }),
+        };
+        match begun {
+            Ok(changes) => self.changes = Some(changes),
+            Err(StoreError::Compacted { .. }) => {
+                if let Err(error) = self.list().await {
+                    tracing::debug!(%error, "the store cannot be listed; trying again");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the store cannot be watched; trying again");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    async fn list(&mut self) -> Result<(), StoreError> {
+        self.changes = None;
+        let all = self.store.range_all(keys::ROOT.into()).await?;
+        self.copy.listed(all.revision, rows(all));
+        Ok(())
+    }
+
+    /// A watch is a hint: what it did not tell is found here.
+    async fn compare(&mut self) {
+        let Ok(all) = self.store.range_all(keys::ROOT.into()).await else { return };
+        let (revision, list) = (all.revision, rows(all));
+        let wrong = self.copy.differs(revision, &list);
+        if let Some(first) = wrong.first() {
+            let (key, count) = (first.escape_ascii(), wrong.len());
+            tracing::error!(%key, count, "the watch of the store was wrong; everything is read anew");
+            self.copy = Copy::default();
+            self.copy.listed(revision, list);
+            self.changes = None;
+        }
+    }
+
+    /// What is stored, by the copy.
+    fn stored(&self) -> Result<Stored, StartError> {
+        let mut stored = Stored::default();
+        for (kv, _) in self.copy.rows().values() {
+            leader::sort_in(kv, &mut stored)?;
+        }
+        Ok(stored)
+    }
+
+    /// The leader key is this process's: nobody else writes any more, so the copy is whole once it has the key.
+    async fn take_up(mut self, epoch: u64) -> Result<(Handle, JoinHandle<Ended>), StartError> {
+        let until = Instant::now() + CATCH_UP;
+        while self.copy.at().is_none_or(|at| at < epoch) {
+            match tokio::time::timeout_at(until, next(&mut self.changes)).await {
+                Ok(Some(batch)) => _ = self.apply(batch),
+                Ok(None) if Instant::now() < until => self.watch_again().await,
+                Ok(None) | Err(_) => match self.list().await {
+                    Ok(()) => {}
+                    Err(error) => {
+                        tracing::warn!(%error, "the store cannot be read; trying again");
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                },
+            }
+        }
+        let revision = self.copy.at().unwrap_or(epoch);
+        let state = leader::build(&self.options.config, epoch, self.clock.now(), self.stored()?)?;
+        let Self { store, options, metrics, clock, rng, lead, .. } = self;
+        Ok(launch(Begin { state, epoch, revision, lead, store, options, metrics, clock, rng }))
+    }
+}
+
+/// The next revision of a watch; `None` when there is none, and from then on.
+async fn next(changes: &mut Option<WatchStream>) -> Option<WatchBatch> {
+    match changes.as_mut()?.next().await {
+        Some(Ok(batch)) => Some(batch),
+        Some(Err(error)) => {
+            tracing::debug!(%error, "the watch of the store has ended");
+            *changes = None;
+            None
+        }
+        None => {
+            *changes = None;
+            None
+        }
+    }
+}
+
+fn rows(all: RangeResult) -> BTreeMap<Bytes, (KeyValue, u64)> {
+    all.items
+        .into_iter()
+        .map(|kv| {
+            let revision = kv.mod_revision;
+            (kv.key.clone(), (kv, revision))
+        })
+        .collect()
+}
