@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand};
-use proto_rpc::{Listen, telemetry::LogFormat};
+use proto_rpc::{Endpoint, Listen, telemetry::LogFormat};
 
 use crate::store_args::{Kind, StoreArgs};
 
@@ -158,6 +158,13 @@ pub struct Run {
     /// A further DNS name or IP address under which the controller is reached. May be repeated.
     #[arg(long, env = "RAIL_CONTROLLER_SERVER_NAME", value_delimiter = ',')]
     pub server_name: Vec<String>,
+    /// Where other controllers of the cluster reach this one, https://host:port; default: the addresses that it listens at,
+    /// or this machine's name where it listens at all. With `--store etcd` only. May be repeated.
+    #[arg(long, env = "RAIL_CONTROLLER_ADVERTISE", value_delimiter = ',', value_parser = advertised)]
+    pub advertise: Vec<Endpoint>,
+    /// With `--store etcd`: another controller takes over from a leader that is silent for longer.
+    #[arg(long, env = "RAIL_CONTROLLER_LEADER_SILENCE", default_value = "1s", value_parser = duration)]
+    pub leader_silence: Duration,
     /// How often agents speak.
     #[arg(long, env = "RAIL_CONTROLLER_HEARTBEAT_INTERVAL", default_value = "1s", value_parser = duration)]
     pub heartbeat_interval: Duration,
@@ -196,6 +203,14 @@ fn listen(text: &str) -> Result<Listen, String> {
     // The form that clients write is taken too.
     let text = text.strip_prefix("https://").unwrap_or(text);
     text.parse::<Listen>().map_err(|error| error.to_string())
+}
+
+fn advertised(text: &str) -> Result<Endpoint, String> {
+    match text.parse::<Endpoint>() {
+        Ok(endpoint @ Endpoint::Tcp { .. }) => Ok(endpoint),
+        Ok(_) => Err(format!("'{text}' is not reached from other machines; write https://host:port")),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 fn log_format(text: &str) -> Result<LogFormat, String> {

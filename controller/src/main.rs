@@ -6,6 +6,7 @@ mod init;
 mod keep;
 mod ready;
 mod run;
+mod several;
 mod store_args;
 
 use std::process::ExitCode;

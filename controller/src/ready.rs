@@ -64,6 +64,14 @@ pub fn announce(
     Ok(Ready { path })
 }
 
+impl Ready {
+    /// Says it no more.
+    pub fn withdraw(&self) {
+        // Dropping it does the same, and the next start.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
 impl Drop for Ready {
     fn drop(&mut self) {
         // The next start removes it too.

@@ -5,12 +5,13 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use controller_api::{Api, Context};
-use controller_reconciler::{Ended, Handle, LoopMetrics, Options};
+use axum::Router;
+use controller_api::{Api, ApiMetrics, Context};
+use controller_reconciler::{Ended, Handle, LoopMetrics, Options, Refusal};
 use controller_store::Lock;
 use proto_rpc::{
-    Listen, Metrics,
-    server::{Limits, Server, ServerMetrics, ServerTls},
+    Ca, CertificateSlot, Endpoint, Listen, Metrics,
+    server::{Limits, Server, ServerError, ServerMetrics, ServerTls},
 };
 use thiserror::Error;
 use tokio::{
@@ -19,13 +20,13 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{args::Run, certificates, init, ready};
+use crate::{args::Run, certificates, init, ready, several, store_args::Kind};
 
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Time for calls to end.
 const DRAIN: Duration = Duration::from_secs(5);
 /// Time for the loop to end after the servers.
-const LOOP_END: Duration = Duration::from_secs(10);
+pub(crate) const LOOP_END: Duration = Duration::from_secs(10);
 /// How often expired tokens are removed.
 const TOKEN_PURGE: Duration = Duration::from_secs(3600);
 
@@ -56,58 +57,144 @@ pub fn run(run: &Run) -> Result<(), Box<dyn std::error::Error>> {
 async fn serve(run: &Run) -> Result<(), Box<dyn std::error::Error>> {
     let data_dir = &run.cluster.data_dir;
     init::folder(data_dir)?;
+    if run.store.store == Kind::Etcd {
+        return several::serve(run).await;
+    }
     let ca = Arc::new(init::authority(&run.cluster)?);
     let metrics = Metrics::new("rail-controller", VERSION, SystemTime::now());
     let stop = Stop::default();
     let (handle, mut running) = lead(run, &metrics, &stop).await?;
+    let opened = Opened::bind(run, &ca, &metrics).await?;
 
-    let mut listen = run.listen.clone();
-    listen.extend(run.listen_unix.clone().map(Listen::Unix));
-    let names = certificates::names(&listen, &run.server_name);
-    let slot = certificates::first(&ca, &names)?;
-    let tls = ServerTls {
-        ca_pem: ca.certificate_pem().to_owned(),
-        cluster: ca.cluster().to_owned(),
-        slot: slot.clone(),
-    };
-    let limits = Limits { drain: DRAIN, ..Limits::default() };
-    let server_metrics = ServerMetrics::new(&metrics);
-    let server = Server::bind(&listen, &tls, limits, server_metrics.clone()).await?;
-    let plain = Server::bind_plain(run.metrics, limits, server_metrics).await?;
-    let (serving, scraped) = (server.addresses()?, plain.addresses()?);
-
-    let guard = controller_api::guard(&handle, ca.cluster(), &metrics);
+    let counts = ApiMetrics::new(&metrics);
+    let guard = controller_api::guard(&handle, ca.cluster(), &counts);
     let ending = stop.streams.clone();
     let context = Context { handle: handle.clone(), ca: Arc::clone(&ca), guard, version: VERSION, ending };
-    let api = Api::new(context, &metrics).await?;
-    let servers = tokio::spawn(server.serve(api.router.clone(), stop.calls.clone()));
-    let scraper = tokio::spawn(plain.serve(metrics.router(), stop.state.clone()));
-    tokio::spawn(certificates::renew(Arc::clone(&ca), names, slot, stop.calls.clone()));
+    let api = Api::new(context, &counts).await?;
+    let served = opened.serve(run, &ca, api.router.clone(), metrics.router(), &stop)?;
     tokio::spawn(purge_tokens(handle.clone(), stop.calls.clone()));
-    let announced = ready::announce(data_dir, &serving, &scraped, ca.cluster(), &ca.pin().to_string())?;
-    let addresses: Vec<String> = serving.iter().map(ToString::to_string).collect();
-    tracing::info!(addresses = addresses.join(", "), epoch = handle.epoch(), version = VERSION, "serving");
+    tracing::info!(epoch = handle.epoch(), "this controller leads");
 
     let ended = tokio::select! {
         asked = asked_to_stop() => { asked?; None }
         ended = &mut running => Some(ended),
     };
-    drop(announced);
+    served.goes();
     tracing::info!("ending: calls are let to their end, streams are closed");
     api.set_serving(false).await;
     stop.streams.cancel();
     handle.end_streams();
     stop.calls.cancel();
-    let cut = servers.await.unwrap_or(0);
+    let cut = served.servers.await.unwrap_or(0);
     stop.state.cancel();
     let ended = match ended {
         Some(ended) => Some(ended),
         None => tokio::time::timeout(LOOP_END, running).await.ok(),
     };
     // Nobody reads metrics of a process that is gone.
-    let _ = scraper.await;
+    let _ = served.scraper.await;
     tracing::info!(connections_cut = cut, "ended");
     verdict(ended).map_err(Into::into)
+}
+
+/// Sockets that are bound, with the certificate that they show.
+pub(crate) struct Opened {
+    server: Server,
+    plain: Server,
+    pub slot: CertificateSlot,
+    names: Vec<String>,
+}
+
+/// Sockets that serve.
+pub(crate) struct Served {
+    announced: ready::Ready,
+    pub servers: JoinHandle<usize>,
+    pub scraper: JoinHandle<usize>,
+}
+
+impl Served {
+    /// Who waits for this controller to be there is not told any more that it is.
+    pub fn goes(&self) {
+        self.announced.withdraw();
+    }
+}
+
+impl Opened {
+    /// Binds everything.
+    pub async fn bind(run: &Run, ca: &Ca, metrics: &Metrics) -> Result<Self, Box<dyn std::error::Error>> {
+        let mut listen = run.listen.clone();
+        listen.extend(run.listen_unix.clone().map(Listen::Unix));
+        let mut further = run.server_name.clone();
+        let anywhere =
+            |listen: &Listen| matches!(listen, Listen::Tcp(address) if address.ip().is_unspecified());
+        if listen.iter().any(anywhere) && run.store.store == Kind::Etcd {
+            // The name under which others reach it, unless it is told another.
+            further.extend(host().filter(|_| run.advertise.is_empty()));
+        }
+        further.extend(run.advertise.iter().filter_map(|endpoint| match endpoint {
+            Endpoint::Tcp { host, .. } => Some(host.clone()),
+            Endpoint::Unix { .. } => None,
+        }));
+        let names = certificates::names(&listen, &further);
+        let slot = certificates::first(ca, &names)?;
+        let tls = ServerTls {
+            ca_pem: ca.certificate_pem().to_owned(),
+            cluster: ca.cluster().to_owned(),
+            slot: slot.clone(),
+        };
+        let limits = Limits { drain: DRAIN, ..Limits::default() };
+        let server_metrics = ServerMetrics::new(metrics);
+        let server = Server::bind(&listen, &tls, limits, server_metrics.clone()).await?;
+        let plain = Server::bind_plain(run.metrics, limits, server_metrics).await?;
+        Ok(Self { server, plain, slot, names })
+    }
+
+    /// The addresses in use.
+    pub fn addresses(&self) -> Result<Vec<Listen>, ServerError> {
+        self.server.addresses()
+    }
+
+    /// Serves until `stop.calls`, and says so to who waits for it.
+    pub fn serve(
+        self,
+        run: &Run,
+        ca: &Arc<Ca>,
+        router: Router,
+        scraped: Router,
+        stop: &Stop,
+    ) -> Result<Served, Box<dyn std::error::Error>> {
+        let (serving, scraping) = (self.server.addresses()?, self.plain.addresses()?);
+        let servers = tokio::spawn(self.server.serve(router, stop.calls.clone()));
+        let scraper = tokio::spawn(self.plain.serve(scraped, stop.state.clone()));
+        tokio::spawn(certificates::renew(Arc::clone(ca), self.names, self.slot, stop.calls.clone()));
+        let (data_dir, pin) = (&run.cluster.data_dir, ca.pin().to_string());
+        let announced = ready::announce(data_dir, &serving, &scraping, ca.cluster(), &pin)?;
+        let addresses: Vec<String> = serving.iter().map(ToString::to_string).collect();
+        tracing::info!(addresses = addresses.join(", "), version = VERSION, "serving");
+        Ok(Served { announced, servers, scraper })
+    }
+}
+
+/// How the loop is to behave.
+pub(crate) fn options(run: &Run, stop: CancellationToken) -> Options {
+    let mut options = Options::new(holder(), stop);
+    options.lead_check = run.lead_check;
+    options.config.heartbeat_interval = run.heartbeat_interval;
+    options.config.heartbeat_limit = run.heartbeat_limit;
+    options.config.resize_after = run.resize_after.0;
+    options.config.head_start = run.head_start.0.unwrap_or_default();
+    options
+}
+
+/// What a new cluster needs.
+pub(crate) async fn bootstrap(handle: &Handle) -> Result<(), Refusal> {
+    if controller_reconciler::bootstrap(handle, VERSION).await? {
+        tracing::info!(
+            tenant = controller_reconciler::DEFAULT_TENANT,
+            "new cluster: the default tenant was made"
+        );
+    }
+    Ok(())
 }
 
 /// Opens the store, takes the lead, and makes what a new cluster needs.
@@ -120,19 +207,9 @@ async fn lead(
     stop.keep(lock);
     // Only now is it sure that no other process serves from this folder.
     ready::clear(&run.cluster.data_dir)?;
-    let mut options = Options::new(holder(), stop.state.clone());
-    options.lead_check = run.lead_check;
-    options.config.heartbeat_interval = run.heartbeat_interval;
-    options.config.heartbeat_limit = run.heartbeat_limit;
-    options.config.resize_after = run.resize_after.0;
-    options.config.head_start = run.head_start.0.unwrap_or_default();
+    let options = options(run, stop.state.clone());
     let (handle, running) = controller_reconciler::start(store, options, LoopMetrics::new(metrics)).await?;
-    if controller_reconciler::bootstrap(&handle, VERSION).await? {
-        tracing::info!(
-            tenant = controller_reconciler::DEFAULT_TENANT,
-            "new cluster: the default tenant was made"
-        );
-    }
+    bootstrap(&handle).await?;
     Ok((handle, running))
 }
 
@@ -147,21 +224,21 @@ fn verdict(ended: Option<Result<Ended, JoinError>>) -> Result<(), RunError> {
 
 /// What ends when: long streams first, then calls, then the state under them.
 #[derive(Default)]
-struct Stop {
-    streams: CancellationToken,
-    calls: CancellationToken,
-    state: CancellationToken,
+pub(crate) struct Stop {
+    pub streams: CancellationToken,
+    pub calls: CancellationToken,
+    pub state: CancellationToken,
     /// Held to the end of the process.
     lock: std::sync::Mutex<Option<Lock>>,
 }
 
 impl Stop {
-    fn keep(&self, lock: Option<Lock>) {
+    pub fn keep(&self, lock: Option<Lock>) {
         *self.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = lock;
     }
 }
 
-async fn asked_to_stop() -> std::io::Result<()> {
+pub(crate) async fn asked_to_stop() -> std::io::Result<()> {
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tokio::select! {
         _ = term.recv() => {}
@@ -170,7 +247,7 @@ async fn asked_to_stop() -> std::io::Result<()> {
     Ok(())
 }
 
-async fn purge_tokens(handle: Handle, stop: CancellationToken) {
+pub(crate) async fn purge_tokens(handle: Handle, stop: CancellationToken) {
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -185,7 +262,12 @@ async fn purge_tokens(handle: Handle, stop: CancellationToken) {
 }
 
 /// Who leads, for people who look into the store.
-fn holder() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("{}:{}", host.trim(), std::process::id())
+pub(crate) fn holder() -> String {
+    format!("{}:{}", host().unwrap_or_default(), std::process::id())
+}
+
+/// This machine's name.
+pub(crate) fn host() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }

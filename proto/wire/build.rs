@@ -4,8 +4,8 @@ use std::{env, fs, path::PathBuf};
 
 use prost::Message as _;
 
-const FILES: [&str; 10] =
-    ["common", "fabric", "node", "tenant", "rail", "job", "health", "agent", "queue", "reservation"];
+const FILES: [&str; 11] =
+    ["common", "fabric", "node", "tenant", "rail", "job", "health", "agent", "queue", "reservation", "controller"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = PathBuf::from("..");

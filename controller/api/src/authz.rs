@@ -9,6 +9,9 @@ use proto_rpc::{ErrorClass, Identity, Role, RpcError};
 pub enum Access {
     /// Anybody who reaches the port: the caller has no identity yet, or the answer says nothing.
     Anybody,
+    /// The cluster's own controllers, and nobody else. Answered before the table is asked, since also one that does not lead
+    /// answers.
+    Controllers,
     /// Callers with one of these roles.
     Roles(&'static [Role]),
 }
@@ -83,6 +86,7 @@ rpcs! {
     Connect = "/rail.v1.AgentService/Connect",
     UploadLogs = "/rail.v1.AgentService/UploadLogs",
     RenewCertificate = "/rail.v1.AgentService/RenewCertificate",
+    Follow = "/rail.v1.ControllerService/Follow",
     HealthCheck = "/grpc.health.v1.Health/Check",
     HealthWatch = "/grpc.health.v1.Health/Watch",
     Reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
@@ -147,6 +151,7 @@ impl Rpc {
             | Self::ReflectionAlpha
             | Self::OpenApi => Access::Roles(PEOPLE),
             Self::Connect | Self::UploadLogs | Self::RenewCertificate => Access::Roles(NODE),
+            Self::Follow => Access::Controllers,
             // A token buys the first certificate; liveness is for probes that have none.
             Self::Join | Self::HealthCheck | Self::HealthWatch => Access::Anybody,
         }
@@ -157,6 +162,7 @@ impl Rpc {
     pub fn admits(self, roles: &BTreeSet<Role>) -> bool {
         match self.access() {
             Access::Anybody => true,
+            Access::Controllers => false,
             Access::Roles(allowed) => allowed.iter().any(|role| roles.contains(role)),
         }
     }

@@ -14,7 +14,10 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use proto_model::{NodeName, TenantName};
 use proto_rpc::{
-    ErrorClass, Identity, Metrics, PeerInfo, Role, RpcError, Token, TokenKind, metrics::CounterBy, router,
+    ErrorClass, Identity, Metrics, PeerInfo, Role, RpcError, Token, TokenKind,
+    deadline::DeadlinePolicy,
+    metrics::CounterBy,
+    router::{self, CallLayers},
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -41,15 +44,31 @@ pub struct Caller {
     pub identity: Identity,
 }
 
-impl Guard {
-    /// Registers `rail_refusals_total{rpc,role,reason}`; once per process.
+/// What the API counts; once per process, whatever leads and follows in it. Clones share it.
+#[derive(Debug, Clone)]
+pub struct ApiMetrics {
+    refusals: CounterBy<3>,
+    pub(crate) layers: CallLayers,
+}
+
+impl ApiMetrics {
+    /// Registers `rail_refusals_total{rpc,role,reason}` and what [`CallLayers`] counts.
     #[must_use]
-    pub fn new(handle: Handle, cluster: &str, metrics: &Metrics) -> Self {
+    pub fn new(metrics: &Metrics) -> Self {
         let refusals = metrics.counter_by(
             "refusals",
             "Calls that the table of roles or a scope refused",
             ["rpc", "role", "reason"],
         );
+        Self { refusals, layers: CallLayers::new(metrics, DeadlinePolicy::default()) }
+    }
+}
+
+impl Guard {
+    /// A door to one life of the loop.
+    #[must_use]
+    pub fn new(handle: Handle, cluster: &str, metrics: &ApiMetrics) -> Self {
+        let refusals = metrics.refusals.clone();
         Self { shared: Arc::new(Shared { handle, cluster: cluster.to_owned(), refusals }) }
     }
 

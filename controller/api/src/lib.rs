@@ -26,5 +26,5 @@ mod views;
 mod watch;
 
 pub use context::Context;
-pub use guard::{Caller, Guard};
+pub use guard::{ApiMetrics, Caller, Guard};
 pub use server::{Api, ReflectionError, guard};

@@ -1,11 +1,7 @@
 //! All services on one router: gRPC, REST, health and reflection, with the door before every one of them.
 
 use axum::{Router, middleware::from_fn_with_state};
-use proto_rpc::{
-    MAX_MESSAGE_BYTES, Metrics,
-    deadline::DeadlinePolicy,
-    router::{self, CallLayers},
-};
+use proto_rpc::{MAX_MESSAGE_BYTES, router};
 use proto_wire::{
     FILE_DESCRIPTOR_SET,
     v1::{
@@ -24,7 +20,7 @@ use crate::{
     context::Context,
     enroll::Enroll,
     fabric::Fabrics,
-    guard::{Guard, at_the_door},
+    guard::{ApiMetrics, Guard, at_the_door},
     health::Health,
     job::Jobs,
     node::Nodes,
@@ -52,7 +48,7 @@ impl Api {
     ///
     /// # Errors
     /// [`ReflectionError`].
-    pub async fn new(context: Context, metrics: &Metrics) -> Result<Self, ReflectionError> {
+    pub async fn new(context: Context, metrics: &ApiMetrics) -> Result<Self, ReflectionError> {
         let guard = context.guard.clone();
         let version = context.version;
         let (health, health_service) = tonic_health::server::health_reporter();
@@ -79,8 +75,7 @@ impl Api {
         let grpc = routes.routes().into_axum_router().reset_fallback();
         let grpc = grpc.layer(from_fn_with_state(guard.clone(), at_the_door));
         let rest = rest::router(grpc.clone(), guard, version);
-        let layers = CallLayers::new(metrics, DeadlinePolicy::default());
-        let api = Self { router: router::merge(Routes::from(grpc), rest, &layers), health };
+        let api = Self { router: router::merge(Routes::from(grpc), rest, &metrics.layers), health };
         api.set_serving(true).await;
         Ok(api)
     }
@@ -103,6 +98,6 @@ fn reflection() -> tonic_reflection::server::Builder<'static> {
 
 /// The door of a router, with its metrics.
 #[must_use]
-pub fn guard(handle: &controller_reconciler::Handle, cluster: &str, metrics: &Metrics) -> Guard {
+pub fn guard(handle: &controller_reconciler::Handle, cluster: &str, metrics: &ApiMetrics) -> Guard {
     Guard::new(handle.clone(), cluster, metrics)
 }

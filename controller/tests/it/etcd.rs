@@ -10,12 +10,12 @@ use proto_wire::v1::{
 use crate::{PATIENCE, Running, a_submitted_job_outlives, folder, init, program, tenant};
 
 /// Options for a store in it, as a user gives them.
-fn flags(etcd: &RealEtcd) -> Vec<String> {
+pub fn flags(etcd: &RealEtcd) -> Vec<String> {
     let endpoint = etcd.endpoint().to_string();
     ["--store", "etcd", "--etcd-deadline", "400ms", "--etcd-endpoints", &endpoint].map(str::to_owned).to_vec()
 }
 
-fn texts(flags: &[String]) -> Vec<&str> {
+pub fn texts(flags: &[String]) -> Vec<&str> {
     flags.iter().map(String::as_str).collect()
 }
 
@@ -67,77 +67,6 @@ async fn a_silent_etcd_is_told_and_writes_work_again_by_themselves() {
     // The same controller leads on, but what became of the refused one was not known when its epoch ended.
     assert!(after.epoch > epoch, "{} after {epoch}", after.epoch);
     assert_eq!(running.terminate(), Some(0));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_second_controller_takes_over_and_the_first_one_stops() {
-    let Some(etcd) = RealEtcd::start(&[]) else { return };
-    let (_keep_one, one) = folder();
-    let (_keep_two, two) = folder();
-    assert!(init(&one, &[]).status.success() && init(&two, &[]).status.success());
-    let mut first = Running::start_with(&one, &texts(&flags(&etcd)));
-    TenantServiceClient::new(first.client(&one, 0)).apply_tenant(tenant("kept")).await.unwrap();
-    let second = Running::start_with(&two, &texts(&flags(&etcd)));
-    let mut late = TenantServiceClient::new(first.client(&one, 0));
-    assert!(late.apply_tenant(tenant("late")).await.is_err(), "it leads no more");
-    let ended = tokio::task::spawn_blocking(move || first.child.wait().unwrap()).await.unwrap();
-    assert_eq!(ended.code(), Some(1));
-    let mut tenants = TenantServiceClient::new(second.client(&two, 0));
-    let list = tenants.list_tenants(v1::ListTenantsRequest::default()).await.unwrap().into_inner();
-    let names: Vec<_> = list.tenants.into_iter().map(|tenant| tenant.metadata.unwrap().name).collect();
-    assert_eq!(names, ["default", "kept"]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_replaced_controller_that_nobody_asks_anything_stops_too() {
-    let Some(etcd) = RealEtcd::start(&[]) else { return };
-    let (_keep_one, one) = folder();
-    let (_keep_two, two) = folder();
-    assert!(init(&one, &[]).status.success() && init(&two, &[]).status.success());
-    let flags = flags(&etcd);
-    let looks = [texts(&flags), vec!["--lead-check", "100ms"]].concat();
-    let mut first = Running::start_with(&one, &looks);
-    let second = Running::start_with(&two, &texts(&flags));
-    let begin = Instant::now();
-    let ended = loop {
-        if let Some(ended) = first.child.try_wait().unwrap() {
-            break ended;
-        }
-        assert!(begin.elapsed() < PATIENCE, "it never hears of it");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    };
-    assert_eq!(ended.code(), Some(1));
-    assert!(!one.join("controller.json").exists());
-    let log = std::fs::read_to_string(one.join("log")).unwrap();
-    let said = log.lines().filter(|line| line.contains("another controller leads: this one stops"));
-    let said: Vec<_> = said.collect();
-    let holder = format!(":{}\"", second.child.id());
-    assert!(said.len() == 1 && said[0].contains(&holder), "once, and who it is: {log}");
-    assert!(log.contains("rail-controller: another controller leads; this one has stopped"), "{log}");
-    assert_eq!(second.terminate(), Some(0));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_a_replaced_controller_does_not_know_it_does_not_call_unknown() {
-    let Some(etcd) = RealEtcd::start(&[]) else { return };
-    let (_keep_one, one) = folder();
-    let (_keep_two, two) = folder();
-    assert!(init(&one, &[]).status.success() && init(&two, &[]).status.success());
-    let flags = flags(&etcd);
-    let rarely = [texts(&flags), vec!["--lead-check", "60m"]].concat();
-    let mut first = Running::start_with(&one, &rarely);
-    let mut late = TenantServiceClient::new(first.client(&one, 0));
-    let delete = |name: &str| v1::DeleteTenantRequest { name: name.to_owned() };
-    let refused = late.delete_tenant(delete("fresh")).await.unwrap_err();
-    assert_eq!(refused.code(), tonic::Code::NotFound, "{refused}");
-    let second = Running::start_with(&two, &texts(&flags));
-    let mut tenants = TenantServiceClient::new(second.client(&two, 0));
-    tenants.apply_tenant(tenant("fresh")).await.unwrap();
-    let refused = late.delete_tenant(delete("fresh")).await.unwrap_err();
-    assert_eq!(refused.code(), tonic::Code::Unavailable, "{refused}");
-    let ended = tokio::task::spawn_blocking(move || first.child.wait().unwrap()).await.unwrap();
-    assert_eq!(ended.code(), Some(1));
-    tenants.delete_tenant(delete("fresh")).await.unwrap();
 }
 
 #[test]

@@ -8,6 +8,7 @@
 
 mod etcd;
 mod keep;
+mod several;
 
 use std::{
     fs,

@@ -207,7 +207,7 @@ fn explain(error: &tonic::transport::Error, last: &LastTlsError) -> Status {
     }
     match last.get() {
         Some(tls) => explain_tls(&tls, "the connection was refused"),
-        None => unavailable(text),
+        None => RpcError::new(ErrorClass::Unavailable, "CONNECTION_LOST", text).into(),
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use controller_api::{Api, Context};
+use controller_api::{Api, ApiMetrics, Context};
 use controller_core::Event;
 use controller_reconciler::{Handle, LoopMetrics, Options, keys};
 use controller_store::{
@@ -110,10 +110,11 @@ impl World {
         let listen: Vec<Listen> = vec!["127.0.0.1:0".parse().unwrap()];
         let server = Server::bind(&listen, &tls, limits, ServerMetrics::new(&metrics)).await.unwrap();
         let endpoint = format!("https://{}", server.addresses().unwrap()[0]).parse().unwrap();
-        let guard = controller_api::guard(&handle, CLUSTER, &metrics);
+        let counts = ApiMetrics::new(&metrics);
+        let guard = controller_api::guard(&handle, CLUSTER, &counts);
         let ending = stop.clone();
         let context = Context { handle: handle.clone(), ca: ca.clone(), guard, version: "0.0.0", ending };
-        let api = Api::new(context, &metrics).await.unwrap();
+        let api = Api::new(context, &counts).await.unwrap();
         let serving = server.serve(api.router, stop.clone());
         let tasks = vec![
             tokio::spawn(async move {

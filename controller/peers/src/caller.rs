@@ -1,0 +1,32 @@
+//! Who calls, told by the controller that was asked to the one that leads. Believed only of a controller's certificate.
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use proto_rpc::{Identity, PeerInfo};
+
+const CALLER: HeaderName = HeaderName::from_static("rail-caller");
+
+/// Nobody's own word counts: takes the header out, and believes it only of a controller of this cluster. `None`: a
+/// controller says what is no identity, a defect.
+pub(crate) fn believe(headers: &mut HeaderMap, peer: &mut PeerInfo, cluster: &str) -> Option<()> {
+    let told = headers.remove(&CALLER);
+    if peer.identity != Identity::Controller {
+        return Some(());
+    }
+    let Some(told) = told else { return Some(()) };
+    peer.identity = match told.to_str().ok()? {
+        "" => Identity::Anonymous,
+        uri => Identity::from_uri(uri, cluster).ok()?,
+    };
+    peer.certificate = None;
+    Some(())
+}
+
+/// Tells it.
+pub(crate) fn tell(headers: &mut HeaderMap, caller: &Identity, cluster: &str) -> Option<()> {
+    let uri = match caller {
+        Identity::Anonymous => String::new(),
+        known => known.to_uri(cluster).ok()?,
+    };
+    headers.insert(CALLER, HeaderValue::from_str(&uri).ok()?);
+    Some(())
+}

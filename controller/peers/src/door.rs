@@ -1,0 +1,276 @@
+//! The outermost door of a controller that may lead or not: calls are answered here, handed on to the leader, or wait for one.
+//!
+//! What was not begun may be begun again elsewhere; what may have been done is told as such, unless it only reads.
+
+use std::time::Duration;
+
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::{Request, State},
+    http::{HeaderName, Method, StatusCode, Version, header, request::Parts},
+    response::Response,
+    routing::any,
+};
+use http_body_util::{BodyExt as _, Limited};
+use prost_reflect::MethodDescriptor;
+use proto_rpc::{
+    Client, ErrorClass, MAX_MESSAGE_BYTES, PeerInfo, RpcError,
+    deadline::{self, DeadlinePolicy},
+    router::{is_grpc, refuse},
+};
+use proto_wire::v1::controller_service_server::ControllerServiceServer;
+use tokio::time::Instant;
+use tonic::{Status, service::Routes};
+use tower::{Service as _, ServiceExt as _};
+
+use crate::{
+    beats::Beats,
+    caller,
+    stand::{Route, Stands, Way},
+};
+
+/// Longest wait for a leader.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Before a call that was turned away is tried again while the stand is the same.
+const AGAIN: Duration = Duration::from_millis(20);
+/// How long a controller that leads no more may still answer what it was given: changes, and what only reads.
+const LEFT: Duration = Duration::from_secs(3);
+const LEFT_READ: Duration = Duration::from_millis(500);
+/// Bytes before a gRPC message.
+const PREFIX: usize = 5;
+/// Longest body of a refusal that is looked into.
+const REFUSAL: usize = 16 * 1024;
+/// What concerns one connection only.
+const HOP_BY_HOP: [HeaderName; 6] = [
+    header::CONNECTION,
+    header::HOST,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+];
+
+#[derive(Clone)]
+struct Door {
+    stands: Stands,
+    cluster: String,
+}
+
+/// The router of a controller of several.
+pub fn router(stands: Stands, cluster: &str, beats: Beats) -> Router {
+    let service = ControllerServiceServer::new(beats).max_decoding_message_size(MAX_MESSAGE_BYTES);
+    let own = Routes::new(service).into_axum_router().reset_fallback();
+    let door = Door { stands, cluster: cluster.to_owned() };
+    // Only the service among controllers is answered whether or not this one leads.
+    Router::new().fallback(any(enter)).with_state(door).merge(own)
+}
+
+async fn enter(State(door): State<Door>, mut request: Request) -> Response {
+    let grpc = is_grpc(request.headers());
+    let mut peer = request.extensions_mut().remove::<PeerInfo>();
+    if let Some(peer) = &mut peer
+        && caller::believe(request.headers_mut(), peer, &door.cluster).is_none()
+    {
+        let text = "a controller hands on a call of nobody";
+        return refuse(grpc, &RpcError::new(ErrorClass::Denied, "BAD_CALLER", text));
+    }
+    if let Some(peer) = peer {
+        request.extensions_mut().insert(peer);
+    }
+    match Call::read(request).await {
+        Ok(call) => door.answer(call).await.unwrap_or_else(|error| refuse(grpc, &error)),
+        Err(error) => refuse(grpc, &error),
+    }
+}
+
+/// A call as it came, to be made once or, if its whole body is known, again.
+struct Call {
+    parts: Parts,
+    body: Kept,
+    grpc: bool,
+    /// It changes nothing.
+    reads: bool,
+}
+
+enum Kept {
+    Whole(Bytes),
+    Once(Option<Body>),
+}
+
+impl Call {
+    async fn read(request: Request) -> Result<Self, RpcError> {
+        let (parts, body) = request.into_parts();
+        let grpc = is_grpc(&parts.headers);
+        let method = if grpc { method(parts.uri.path()) } else { None };
+        let reads = match &method {
+            Some(method) => is_read(method.name()),
+            None => !grpc && parts.method == Method::GET,
+        };
+        let streams = grpc && method.is_none_or(|method| method.is_client_streaming());
+        let body = if streams {
+            Kept::Once(Some(body))
+        } else {
+            let limited = Limited::new(body, MAX_MESSAGE_BYTES + PREFIX).collect().await;
+            let whole = limited.map_err(|error| {
+                let text = format!(
+                    "the request's body is cut off or longer than {MAX_MESSAGE_BYTES} bytes: {error}"
+                );
+                RpcError::new(ErrorClass::TooLarge, "BODY_TOO_LARGE", text)
+            })?;
+            Kept::Whole(whole.to_bytes())
+        };
+        Ok(Self { parts, body, grpc, reads })
+    }
+
+    /// The call, to be made; `None` where it was made and cannot be repeated.
+    fn make(&mut self) -> Option<Request> {
+        let body = match &mut self.body {
+            Kept::Whole(bytes) => Body::from(bytes.clone()),
+            Kept::Once(body) => body.take()?,
+        };
+        Some(Request::from_parts(self.parts.clone(), body))
+    }
+
+    /// Nobody waits for an answer after it.
+    fn until(&self) -> Instant {
+        let policy = DeadlinePolicy::default();
+        let asked = self.parts.headers.get(deadline::GRPC_TIMEOUT).and_then(|value| value.to_str().ok());
+        let asked = asked.and_then(deadline::parse).unwrap_or(policy.default);
+        Instant::now() + asked.min(PATIENCE)
+    }
+}
+
+fn method(path: &str) -> Option<MethodDescriptor> {
+    let (service, name) = path.strip_prefix('/')?.split_once('/')?;
+    proto_wire::descriptor_pool().get_service_by_name(service)?.methods().find(|method| method.name() == name)
+}
+
+fn is_read(name: &str) -> bool {
+    ["Get", "List", "Watch", "Explain", "Plan", "Stream", "WhoAmI"].iter().any(|word| name.starts_with(word))
+}
+
+impl Door {
+    async fn answer(&self, mut call: Call) -> Result<Response, RpcError> {
+        let until = call.until();
+        let mut route = self.stands.route();
+        loop {
+            let nobody = || {
+                let text = "no controller leads at the moment; nothing was done";
+                RpcError::new(ErrorClass::Unavailable, "NO_LEADER", text)
+                    .with_retry_after(Duration::from_millis(500))
+            };
+            let way = tokio::time::timeout_at(until, route.now()).await.ok().flatten().ok_or_else(nobody)?;
+            let made = match way {
+                Way::Here(mut router, at_work) => {
+                    let request = call.make().ok_or_else(nobody)?;
+                    let Ok(response) = router.call(request).await;
+                    drop(at_work);
+                    Ok(response)
+                }
+                Way::There(epoch, client) => {
+                    let request = call.make().ok_or_else(nobody)?;
+                    self.hand_on(call.reads, client, request, &mut route)
+                        .await
+                        .map_err(|error| (epoch, error))
+                }
+            };
+            let error = match made {
+                Ok(response) => match turned_away(call.grpc, response).await {
+                    Away::No(response) => return Ok(response),
+                    Away::Yes(_) if matches!(call.body, Kept::Whole(_)) && Instant::now() < until => None,
+                    Away::Yes(response) => return Ok(response),
+                },
+                Err((epoch, error)) => {
+                    tracing::debug!(epoch, %error.message, "a call could not be handed on");
+                    Some(error)
+                }
+            };
+            if let Some(error) = error {
+                let begun = error.reason != "UNREACHABLE";
+                if (begun && !call.reads) || matches!(call.body, Kept::Once(None)) || Instant::now() >= until
+                {
+                    return Err(error);
+                }
+            }
+            // Another leader may be known already; the one that is known may also be about to be.
+            let _ = tokio::time::timeout(AGAIN, route.changed()).await;
+        }
+    }
+
+    async fn hand_on(
+        &self,
+        reads: bool,
+        mut client: Client,
+        request: Request,
+        route: &mut Route,
+    ) -> Result<Response, RpcError> {
+        let (mut parts, body) = request.into_parts();
+        let identity = parts.extensions.get::<PeerInfo>().map(|peer| peer.identity.clone());
+        parts.extensions.clear();
+        HOP_BY_HOP.iter().for_each(|name| _ = parts.headers.remove(name));
+        parts.version = Version::HTTP_2;
+        let told = identity.and_then(|identity| caller::tell(&mut parts.headers, &identity, &self.cluster));
+        if told.is_none() {
+            let text = "the caller's identity cannot be handed on";
+            return Err(RpcError::new(ErrorClass::Internal, "NO_CALLER", text));
+        }
+        let request = axum::http::Request::from_parts(parts, tonic::body::Body::new(body));
+        let ready = client.ready().await.map_err(|status| RpcError::from_status(&status))?;
+        let lost = || {
+            let text = "the leader was lost while it worked at the call; it is not known whether it was done: repeat it with the same request id";
+            RpcError::new(ErrorClass::Unavailable, "OUTCOME_UNKNOWN", text)
+        };
+        let given_up = async {
+            route.changed().await;
+            // A leader that ends in good order sees to it that what it was given is answered.
+            tokio::time::sleep(if reads { LEFT_READ } else { LEFT }).await;
+        };
+        let answer = tokio::select! {
+            answer = ready.call(request) => answer,
+            () = given_up => return Err(lost()),
+        };
+        match answer {
+            Ok(response) => {
+                let mut response = response.map(Body::new);
+                *response.version_mut() = Version::default();
+                Ok(response)
+            }
+            Err(status) => {
+                let error = RpcError::from_status(&status);
+                let not_begun = error.reason == "UNREACHABLE";
+                Err(if not_begun || reads { error } else { lost() })
+            }
+        }
+    }
+}
+
+/// Whether a controller that leads no more has turned a call away without doing anything.
+enum Away {
+    No(Response),
+    Yes(Response),
+}
+
+async fn turned_away(grpc: bool, response: Response) -> Away {
+    if grpc {
+        let status = Status::from_header_map(response.headers());
+        let is = status.is_some_and(|status| RpcError::from_status(&status).reason == "NOT_LEADING");
+        return if is { Away::Yes(response) } else { Away::No(response) };
+    }
+    if response.status() != StatusCode::SERVICE_UNAVAILABLE {
+        return Away::No(response);
+    }
+    let (parts, body) = response.into_parts();
+    match Limited::new(body, REFUSAL).collect().await {
+        Ok(body) => {
+            let bytes = body.to_bytes();
+            let is = String::from_utf8_lossy(&bytes).contains("\"NOT_LEADING\"");
+            let response = Response::from_parts(parts, Body::from(bytes));
+            if is { Away::Yes(response) } else { Away::No(response) }
+        }
+        Err(_) => {
+            let text = "the answer was cut off";
+            Away::No(refuse(false, &RpcError::new(ErrorClass::Unavailable, "CONNECTION_LOST", text)))
+        }
+    }
+}
