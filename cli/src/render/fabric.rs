@@ -107,7 +107,10 @@ pub fn health(health: &v1::ClusterHealth) -> String {
     let rows = [
         (
             "controller",
-            format!("{}, epoch {}, revision {}", health.version, health.epoch, health.store_revision),
+            format!(
+                "{} leads, {}, epoch {}, revision {}",
+                health.leader, health.version, health.epoch, health.store_revision
+            ),
         ),
         ("store", store.to_owned()),
         ("nodes", format!("{} of {} ready", health.nodes_ready, health.nodes_total)),

@@ -32,6 +32,7 @@ impl HealthService for Health {
         let store = self.context.handle.store_health();
         health.version = self.context.version.to_owned();
         health.epoch = self.context.handle.epoch();
+        health.leader = self.context.handle.holder().to_owned();
         let newest = self.context.handle.store().status().await;
         health.store_revision = newest.map_or(store.revision, |status| status.revision);
         health.store_writable = store.writable;

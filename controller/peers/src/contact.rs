@@ -12,6 +12,7 @@ use tokio::{
     time::Instant,
 };
 use tokio_util::task::AbortOnDropHandle;
+use tonic::Code;
 
 use crate::stand::{Stand, Stands};
 
@@ -169,21 +170,19 @@ async fn listen(contact: Arc<Contact>, epoch: u64, endpoints: Vec<Endpoint>, to:
                 }
                 None
             }
-            Err(status) => match RpcError::from_status(&status).reason.as_str() {
-                "NOT_LEADING" => Some(Heard::Refused),
-                // It is there, whoever it is.
-                "SERVER_NOT_TRUSTED" | "CERTIFICATE_REFUSED" | "NOT_A_CONTROLLER" | "TOO_MANY_FOLLOWERS" => {
-                    if told.is_none_or(|at| at.elapsed() > TELL_EVERY) {
-                        told = Some(Instant::now());
-                        tracing::error!(
-                            leader = ?endpoints, error = status.message(),
-                            "the leader cannot be followed; all controllers of a cluster need the same ca.pem and ca.key"
-                        );
-                    }
-                    Some(Heard::Beat { writable: true })
+            Err(status) if RpcError::from_status(&status).reason == "NOT_LEADING" => Some(Heard::Refused),
+            // It is there, whoever it is.
+            Err(status) if refuses(status.code()) => {
+                if told.is_none_or(|at| at.elapsed() > TELL_EVERY) {
+                    told = Some(Instant::now());
+                    tracing::error!(
+                        leader = ?endpoints, error = status.message(),
+                        "the leader cannot be followed; all controllers of a cluster need the same ca.pem and ca.key"
+                    );
                 }
-                _ => None,
-            },
+                Some(Heard::Beat { writable: true })
+            }
+            Err(_) => None,
         };
         let heard = match heard {
             None if nobody_listens(&endpoints, contact.silence).await => Some(Heard::Refused),
@@ -196,6 +195,11 @@ async fn listen(contact: Arc<Contact>, epoch: u64, endpoints: Vec<Endpoint>, to:
         }
         tokio::time::sleep(PACE).await;
     }
+}
+
+/// Whether somebody answers who does not let us in.
+fn refuses(code: Code) -> bool {
+    matches!(code, Code::Unauthenticated | Code::PermissionDenied | Code::ResourceExhausted)
 }
 
 /// Whether a living machine says at each address that nobody listens there.

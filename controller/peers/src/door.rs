@@ -1,6 +1,7 @@
 //! The outermost door of a controller that may lead or not: calls are answered here, handed on to the leader, or wait for one.
 //!
-//! What was not begun may be begun again elsewhere; what may have been done is told as such, unless it only reads.
+//! What was not begun may be begun again elsewhere; what may have been done is told as such, unless it only reads or names
+//! itself by a request id.
 
 use std::time::Duration;
 
@@ -13,13 +14,14 @@ use axum::{
     routing::any,
 };
 use http_body_util::{BodyExt as _, Limited};
+use prost::Message as _;
 use prost_reflect::MethodDescriptor;
 use proto_rpc::{
     Client, ErrorClass, MAX_MESSAGE_BYTES, PeerInfo, RpcError,
     deadline::{self, DeadlinePolicy},
     router::{is_grpc, refuse},
 };
-use proto_wire::v1::controller_service_server::ControllerServiceServer;
+use proto_wire::v1::{self, controller_service_server::ControllerServiceServer};
 use tokio::time::Instant;
 use tonic::{Status, service::Routes};
 use tower::{Service as _, ServiceExt as _};
@@ -34,9 +36,11 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Before a call that was turned away is tried again while the stand is the same.
 const AGAIN: Duration = Duration::from_millis(20);
-/// How long a controller that leads no more may still answer what it was given: changes, and what only reads.
+/// How long a controller that leads no more may still answer what it was given: what may not be repeated, and what may.
 const LEFT: Duration = Duration::from_secs(3);
-const LEFT_READ: Duration = Duration::from_millis(500);
+const LEFT_REPEATS: Duration = Duration::from_millis(500);
+/// The call that makes a job.
+const SUBMIT: &str = "CreateJob";
 /// Bytes before a gRPC message.
 const PREFIX: usize = 5;
 /// Longest body of a refusal that is looked into.
@@ -89,8 +93,8 @@ struct Call {
     parts: Parts,
     body: Kept,
     grpc: bool,
-    /// It changes nothing.
-    reads: bool,
+    /// Done twice it is the same as done once: it only reads, or names itself by a request id.
+    repeats: bool,
 }
 
 enum Kept {
@@ -107,6 +111,7 @@ impl Call {
             Some(method) => is_read(method.name()),
             None => !grpc && parts.method == Method::GET,
         };
+        let submits = method.as_ref().is_some_and(|method| method.name() == SUBMIT);
         let streams = grpc && method.is_none_or(|method| method.is_client_streaming());
         let body = if streams {
             Kept::Once(Some(body))
@@ -120,7 +125,8 @@ impl Call {
             })?;
             Kept::Whole(whole.to_bytes())
         };
-        Ok(Self { parts, body, grpc, reads })
+        let repeats = reads || (submits && matches!(&body, Kept::Whole(bytes) if names_itself(bytes)));
+        Ok(Self { parts, body, grpc, repeats })
     }
 
     /// The call, to be made; `None` where it was made and cannot be repeated.
@@ -150,6 +156,13 @@ fn is_read(name: &str) -> bool {
     ["Get", "List", "Watch", "Explain", "Plan", "Stream", "WhoAmI"].iter().any(|word| name.starts_with(word))
 }
 
+/// Whether a submit has a request id, by which the leader knows it again.
+fn names_itself(body: &[u8]) -> bool {
+    let message = body.get(PREFIX..).and_then(|message| v1::CreateJobRequest::decode(message).ok());
+    // One that is compressed says nothing here.
+    body.first() == Some(&0) && message.is_some_and(|submit| !submit.request_id.is_empty())
+}
+
 impl Door {
     async fn answer(&self, mut call: Call) -> Result<Response, RpcError> {
         let until = call.until();
@@ -170,7 +183,7 @@ impl Door {
                 }
                 Way::There(epoch, client) => {
                     let request = call.make().ok_or_else(nobody)?;
-                    self.hand_on(call.reads, client, request, &mut route)
+                    self.hand_on(call.repeats, client, request, &mut route)
                         .await
                         .map_err(|error| (epoch, error))
                 }
@@ -188,7 +201,9 @@ impl Door {
             };
             if let Some(error) = error {
                 let begun = error.reason != "UNREACHABLE";
-                if (begun && !call.reads) || matches!(call.body, Kept::Once(None)) || Instant::now() >= until
+                if (begun && !call.repeats)
+                    || matches!(call.body, Kept::Once(None))
+                    || Instant::now() >= until
                 {
                     return Err(error);
                 }
@@ -200,7 +215,7 @@ impl Door {
 
     async fn hand_on(
         &self,
-        reads: bool,
+        repeats: bool,
         mut client: Client,
         request: Request,
         route: &mut Route,
@@ -224,7 +239,7 @@ impl Door {
         let given_up = async {
             route.changed().await;
             // A leader that ends in good order sees to it that what it was given is answered.
-            tokio::time::sleep(if reads { LEFT_READ } else { LEFT }).await;
+            tokio::time::sleep(if repeats { LEFT_REPEATS } else { LEFT }).await;
         };
         let answer = tokio::select! {
             answer = ready.call(request) => answer,
@@ -239,7 +254,7 @@ impl Door {
             Err(status) => {
                 let error = RpcError::from_status(&status);
                 let not_begun = error.reason == "UNREACHABLE";
-                Err(if not_begun || reads { error } else { lost() })
+                Err(if not_begun || repeats { error } else { lost() })
             }
         }
     }
@@ -272,5 +287,46 @@ async fn turned_away(grpc: bool, response: Response) -> Away {
             let text = "the answer was cut off";
             Away::No(refuse(false, &RpcError::new(ErrorClass::Unavailable, "CONNECTION_LOST", text)))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(request_id: &str) -> Vec<u8> {
+        let message = v1::CreateJobRequest { request_id: request_id.to_owned(), ..Default::default() };
+        let mut body = vec![0; PREFIX];
+        body.extend(message.encode_to_vec());
+        body
+    }
+
+    #[test]
+    fn only_a_submit_with_a_request_id_names_itself() {
+        assert!(names_itself(&frame("r1")));
+        assert!(!names_itself(&frame("")));
+        let mut compressed = frame("r1");
+        compressed[0] = 1;
+        for nothing in [&compressed[..], &[], &[0; PREFIX], &[0, 0, 0, 0, 1, 0xff, 0xff]] {
+            assert!(!names_itself(nothing), "{nothing:?}");
+        }
+    }
+
+    #[test]
+    fn every_method_of_the_schema_is_known_and_those_that_write_are_no_reads() {
+        for path in
+            ["/rail.v1.JobService/GetJob", "/rail.v1.JobService/WatchJobs", "/rail.v1.TenantService/WhoAmI"]
+        {
+            assert!(is_read(method(path).unwrap().name()), "{path}");
+        }
+        for path in [
+            "/rail.v1.JobService/CreateJob",
+            "/rail.v1.TenantService/ApplyTenant",
+            "/rail.v1.EnrollService/Join",
+        ] {
+            assert!(!is_read(method(path).unwrap().name()), "{path}");
+        }
+        assert!(method("/rail.v1.JobService/None").is_none() && method("x").is_none());
+        assert!(method("/rail.v1.AgentService/Connect").unwrap().is_client_streaming());
     }
 }

@@ -81,9 +81,16 @@ pub struct Handle {
     pub(crate) logs: LogBroker,
     pub(crate) metrics: LoopMetrics,
     pub(crate) clock: Clock,
+    pub(crate) holder: Arc<str>,
 }
 
 impl Handle {
+    /// Who leads by this loop, for people: host and process.
+    #[must_use]
+    pub fn holder(&self) -> &str {
+        &self.holder
+    }
+
     /// Carries a client's event to the core; answers when its effects are durable.
     ///
     /// # Errors

@@ -138,6 +138,7 @@ pub(crate) fn launch(begin: Begin) -> (Handle, JoinHandle<Ended>) {
         logs: LogBroker::default(),
         metrics: metrics.clone(),
         clock,
+        holder: options.holder.as_str().into(),
     };
     let parts = Parts {
         state,
