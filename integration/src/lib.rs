@@ -6,9 +6,13 @@
 pub mod access;
 pub mod binaries;
 pub mod cluster;
+pub mod controllers;
+pub mod etcd;
 pub mod procfs;
 pub mod wait;
 
 pub use access::Access;
 pub use cluster::{Answer, Cluster, Shape};
+pub use controllers::Controllers;
+pub use etcd::Etcd;
 pub use wait::{Deadline, eventually};

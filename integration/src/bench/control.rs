@@ -12,21 +12,30 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 use tokio_stream::StreamExt as _;
 
-use crate::report::{self, Cpu, Goal, Line, Sample};
+use crate::{
+    report::{self, Cpu, Goal, Line, Sample},
+    survival,
+};
 
 /// Measures one row.
 pub type Row = fn(&report::Row<'_>, bool) -> Result<(), String>;
 
 /// The rows of this bench.
-pub const ROWS: [(&str, Row); 3] = [("A1", start_latency), ("A2", submit_rate), ("A3", shaped_all_reduce)];
+pub const ROWS: [(&str, Row); 5] = [
+    ("A1", start_latency),
+    ("A2", submit_rate),
+    ("A3", shaped_all_reduce),
+    ("D5", survival::leader_loss),
+    ("D6", survival::etcd_leader_loss),
+];
 
 type Jobs = JobServiceClient<Client>;
 
-fn text(error: impl std::fmt::Display) -> String {
+pub fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-fn command_job(name: &str, nodes: u32, argv: &[&str]) -> v1::Job {
+pub fn command_job(name: &str, nodes: u32, argv: &[&str]) -> v1::Job {
     v1::Job {
         metadata: Some(v1::Metadata { name: name.to_owned(), ..Default::default() }),
         spec: Some(v1::JobSpec {

@@ -7,6 +7,7 @@ mod control;
 mod engine;
 mod report;
 mod scheduler;
+mod survival;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -24,7 +25,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Bench {
-    /// The main job: submit, start, first all-reduce.
+    /// The main job: submit, start, first all-reduce; and what survives: leaders and etcd members that die.
     Control(Options),
     /// Collectives on shaped rails, side by side with other libraries.
     Engine {

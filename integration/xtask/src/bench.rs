@@ -8,6 +8,7 @@ use std::{
 use crate::{
     peers,
     process::{self, Result},
+    tools,
 };
 
 /// Options of `cargo xtask bench`.
@@ -55,6 +56,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         && let Some(folder) = &args.traces
     {
         bench.arg("--traces").arg(std::path::absolute(folder)?);
+    }
+    if args.name == "control" {
+        match tools::etcd() {
+            Ok(etcd) => _ = bench.env("RAIL_TEST_ETCD", etcd),
+            Err(error) => eprintln!("absent: etcd: {error}"),
+        }
     }
     if args.name == "engine" {
         let program =
