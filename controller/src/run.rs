@@ -10,7 +10,7 @@ use controller_api::{Api, ApiMetrics, Context};
 use controller_reconciler::{Ended, Handle, LoopMetrics, Options, Refusal};
 use controller_store::Lock;
 use proto_rpc::{
-    Ca, CertificateSlot, Endpoint, Listen, Metrics,
+    Ca, CertificateSlot, Endpoint, Listen, Metrics, Revocations,
     server::{Limits, Server, ServerError, ServerMetrics, ServerTls},
 };
 use thiserror::Error;
@@ -27,7 +27,7 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 const DRAIN: Duration = Duration::from_secs(5);
 /// Time for the loop to end after the servers.
 pub(crate) const LOOP_END: Duration = Duration::from_secs(10);
-/// How often expired tokens are removed.
+/// How often expired tokens and revocations are removed.
 const TOKEN_PURGE: Duration = Duration::from_secs(3600);
 
 /// Why the controller ended although nobody asked it to.
@@ -64,7 +64,7 @@ async fn serve(run: &Run) -> Result<(), Box<dyn std::error::Error>> {
     let metrics = Metrics::new("rail-controller", VERSION, SystemTime::now());
     let stop = Stop::default();
     let (handle, mut running) = lead(run, &metrics, &stop).await?;
-    let opened = Opened::bind(run, &ca, &metrics).await?;
+    let opened = Opened::bind(run, &ca, &metrics, handle.revoked()).await?;
 
     let counts = ApiMetrics::new(&metrics);
     let guard = controller_api::guard(&handle, ca.cluster(), &counts);
@@ -121,7 +121,12 @@ impl Served {
 
 impl Opened {
     /// Binds everything.
-    pub async fn bind(run: &Run, ca: &Ca, metrics: &Metrics) -> Result<Self, Box<dyn std::error::Error>> {
+    pub async fn bind(
+        run: &Run,
+        ca: &Ca,
+        metrics: &Metrics,
+        revocations: &Revocations,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
         let mut listen = run.listen.clone();
         listen.extend(run.listen_unix.clone().map(Listen::Unix));
         let mut further = run.server_name.clone();
@@ -141,6 +146,7 @@ impl Opened {
             ca_pem: ca.certificate_pem().to_owned(),
             cluster: ca.cluster().to_owned(),
             slot: slot.clone(),
+            revocations: revocations.clone(),
         };
         let limits = Limits { drain: DRAIN, ..Limits::default() };
         let server_metrics = ServerMetrics::new(metrics);
@@ -252,6 +258,9 @@ pub(crate) async fn purge_tokens(handle: Handle, stop: CancellationToken) {
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(TOKEN_PURGE) => {}
+        }
+        if let Err(error) = handle.drop_expired_revocations().await {
+            tracing::warn!(%error, "revocations whose time is over could not be removed");
         }
         match handle.drop_expired_tokens().await {
             Ok(0) => {}

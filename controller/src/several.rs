@@ -10,7 +10,9 @@ use std::{
 use aws_lc_rs::rand;
 use controller_api::{Api, ApiMetrics, Context};
 use controller_peers::{Beats, Contact, Contacts, Stand, Stands, contacts, stands};
-use controller_reconciler::{Ended, Handle, LoopMetrics, Options, SharedStore, Standby, who_leads};
+use controller_reconciler::{
+    Ended, Handle, LoopMetrics, Options, SharedStore, Standby, follow_revocations, who_leads,
+};
 use proto_rpc::{Ca, Credentials, Endpoint, Listen, Metrics, files, tls::Trust};
 use tokio::{
     sync::{mpsc, watch},
@@ -67,8 +69,9 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
     stop.keep(lock);
     // Only now is it sure that no other process serves from this folder.
     ready::clear(data_dir)?;
-    let opened = Opened::bind(run, &ca, &metrics).await?;
     let mut options = options(run, stop.state.clone());
+    follow_revocations(&store, &options.revocations, stop.calls.clone()).await?;
+    let opened = Opened::bind(run, &ca, &metrics, &options.revocations).await?;
     options.place = place(data_dir)?;
     options.endpoints = advertised(run, &opened.addresses()?);
     options.release = true;

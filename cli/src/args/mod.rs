@@ -6,6 +6,7 @@ mod fabric;
 mod jobs;
 mod rails;
 mod resources;
+mod revoke;
 mod sharing;
 mod simulate;
 mod values;
@@ -16,6 +17,7 @@ pub use fabric::{DocumentFormat, ExportFormat, FabricCommand, Generate, Show, To
 pub use jobs::{Cancel, Explain, Logs, Plan, Submit};
 pub use rails::{Drain, RailCommand};
 pub use resources::{Apply, Delete, DeleteNoun, Describe, DescribeNoun, Get, GetNoun, PhaseArg};
+pub use revoke::RevokeCommand;
 pub use sharing::{Reserve, ReserveCommand};
 pub use simulate::{PolicyArg, ReplayLog, Simulate, SimulationOutput, WithinArg};
 pub use values::{Moment, Output, Rate, parse_duration, parse_label, parse_moment, parse_ranks, parse_speed};
@@ -109,6 +111,9 @@ pub enum Command {
     /// Show the rails, and take them out of use and back
     #[command(subcommand)]
     Rail(RailCommand),
+    /// Take back certificates and tokens before their end
+    #[command(subcommand)]
+    Revoke(RevokeCommand),
     /// Show how the cluster is
     Health {
         /// How to print it

@@ -14,6 +14,7 @@ mod plan;
 mod queue;
 mod rail;
 mod reserve;
+mod revoke;
 mod shell;
 mod simulate;
 mod submit;
@@ -79,6 +80,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Tenant(command) => tenant::run(command, &api()?, &cli.global, &env).await,
         Command::Node(command) => node::run(command, &api()?).await,
         Command::Reserve(command) => reserve::run(command, &api()?).await,
+        Command::Revoke(command) => revoke::run(command, &api()?).await,
         Command::Rail(command) => rail::run(command, &api()?).await,
         Command::Topology(command) => topology::run(command, api).await,
         Command::Health { output } => health(*output, &api()?).await,

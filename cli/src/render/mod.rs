@@ -24,7 +24,7 @@ pub use nodes::nodes;
 pub use rails::{choices, node_rails, rail_names, rails};
 pub use sharing::{queues, reservations};
 pub use table::Table;
-pub use tenants::tenants;
+pub use tenants::{revocations, tenants};
 pub use words::{job_phase, role, seconds};
 
 use crate::{args::Output, error::Error};

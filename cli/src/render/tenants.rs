@@ -1,8 +1,8 @@
-//! Lists of tenants.
+//! Lists of tenants, and of what was taken back from their users and others.
 
 use proto_wire::v1;
 
-use super::Table;
+use super::{Table, sharing::stamp};
 
 /// A list of tenants.
 #[must_use]
@@ -20,6 +20,22 @@ pub fn tenants(list: &[v1::Tenant]) -> String {
             jobs,
             status.jobs_active.to_string(),
             spec.description,
+        ]);
+    }
+    table.render("")
+}
+
+/// A list of revocations.
+#[must_use]
+pub fn revocations(list: &[v1::Revocation]) -> String {
+    let mut table = Table::new(["REVOKED", "AT", "UNTIL", "BY", "REASON"]);
+    for one in list {
+        table.row([
+            one.subject.clone(),
+            stamp(one.revoked.as_ref()),
+            stamp(one.expires.as_ref()),
+            one.revoked_by.clone(),
+            one.reason.clone(),
         ]);
     }
     table.render("")
@@ -43,5 +59,20 @@ mod tests {
         let expected =
             "TENANT  GPUS  USED  JOBS    ACTIVE  DESCRIPTION\nnlp     16    4     server  1       -\n";
         assert_eq!(tenants(&[tenant]), expected);
+    }
+
+    #[test]
+    fn a_table_of_revocations() {
+        let time = |seconds| Some(prost_types::Timestamp { seconds, nanos: 0 });
+        let one = v1::Revocation {
+            subject: "node/n0".into(),
+            reason: String::new(),
+            revoked_by: "admin/root".into(),
+            revoked: time(0),
+            expires: time(86_400),
+        };
+        let expected = "REVOKED  AT                    UNTIL                 BY          REASON\n\
+                        node/n0  1970-01-01T00:00:00Z  1970-01-02T00:00:00Z  admin/root  -\n";
+        assert_eq!(revocations(&[one]), expected);
     }
 }

@@ -10,12 +10,12 @@ use std::{
 use controller_core::{CoreError, Event, Register};
 use controller_reconciler::{Refusal, Session};
 use proto_model::{Inventory, NodeName, Observation};
-use proto_rpc::{ErrorClass, Identity, RpcError, ca::NODE_LIFETIME};
+use proto_rpc::{ErrorClass, Identity, PeerInfo, RpcError, ca::NODE_LIFETIME};
 use proto_wire::v1::{self, agent_message::Body, agent_service_server::AgentService};
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::{authz::Rpc, context::Context, enroll, fault, guard::Caller, logs};
+use crate::{authz::Rpc, context::Context, enroll, fault, guard::Caller, logs, revocation};
 
 /// How long an agent may take to say who it is, and an upload to say what it answers.
 const FIRST_MESSAGE: Duration = Duration::from_secs(10);
@@ -192,14 +192,23 @@ impl AgentService for Agents {
     ) -> Result<Response<v1::JoinResponse>, Status> {
         let caller = Caller::of(request.extensions())?;
         let node = caller.node()?;
-        let name = node.clone();
-        if !self.context.query(move |state, _| state.node(&name).is_some()).await? {
-            return Err(self.context.guard.note(Rpc::RenewCertificate, &caller, deleted(&node)).into());
+        // Read before it is decided: what is revoked meanwhile was issued before.
+        let now = SystemTime::now();
+        let shown = request.extensions().get::<PeerInfo>().and_then(|peer| peer.certificate.as_ref());
+        let shown = shown.map_or(SystemTime::UNIX_EPOCH, |certificate| certificate.issued);
+        let refused = match self.context.handle.may_renew(&node, shown).await {
+            Err(refusal) => return Err(fault::refused(&refusal).into()),
+            Ok(None) => Some(deleted(&node)),
+            Ok(Some(false)) => Some(revocation::refusal(&caller.identity)),
+            Ok(Some(true)) => None,
+        };
+        if let Some(refused) = refused {
+            return Err(self.context.guard.note(Rpc::RenewCertificate, &caller, refused).into());
         }
         let csr = request.into_inner().csr_pem;
         let identity = Identity::node(node.as_str())
             .map_err(|error| RpcError::new(ErrorClass::Denied, "NOT_A_NODE", error.to_string()))?;
-        let issued = self.context.ca.issue(&csr, &identity, NODE_LIFETIME, SystemTime::now());
+        let issued = self.context.ca.issue(&csr, &identity, NODE_LIFETIME, now);
         let issued = issued.map_err(|error| fault::ca(&error))?;
         tracing::info!(%node, serial = issued.serial, "node certificate renewed");
         Ok(Response::new(enroll::join_response(&self.context, &issued)))

@@ -71,6 +71,8 @@ rpcs! {
     DeleteTenant = "/rail.v1.TenantService/DeleteTenant",
     IssueCertificate = "/rail.v1.TenantService/IssueCertificate",
     IssueToken = "/rail.v1.TenantService/IssueToken",
+    Revoke = "/rail.v1.TenantService/Revoke",
+    ListRevocations = "/rail.v1.TenantService/ListRevocations",
     WhoAmI = "/rail.v1.TenantService/WhoAmI",
     CreateJob = "/rail.v1.JobService/CreateJob",
     GetJob = "/rail.v1.JobService/GetJob",
@@ -123,9 +125,12 @@ impl Rpc {
             | Self::DeleteReservation
             | Self::ApplyTenant
             | Self::DeleteTenant => Access::Roles(ADMIN),
-            Self::IssueCertificate | Self::IssueToken | Self::ApplyQueue | Self::DeleteQueue => {
-                Access::Roles(MANAGERS)
-            }
+            Self::IssueCertificate
+            | Self::IssueToken
+            | Self::Revoke
+            | Self::ListRevocations
+            | Self::ApplyQueue
+            | Self::DeleteQueue => Access::Roles(MANAGERS),
             Self::CreateJob | Self::CancelJob | Self::DeleteJob => Access::Roles(SUBMITTERS),
             Self::GetFabric
             | Self::GetTopology
@@ -155,6 +160,15 @@ impl Rpc {
             // A token buys the first certificate; liveness is for probes that have none.
             Self::Join | Self::HealthCheck | Self::HealthWatch => Access::Anybody,
         }
+    }
+
+    /// Whether its answer goes on for as long as the caller wants.
+    #[must_use]
+    pub fn is_stream(self) -> bool {
+        matches!(
+            self,
+            Self::WatchNodes | Self::WatchJobs | Self::StreamLogs | Self::Connect | Self::UploadLogs
+        )
     }
 
     /// Whether the table lets a caller with these roles in.

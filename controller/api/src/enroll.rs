@@ -59,7 +59,8 @@ impl EnrollService for Enroll {
             .map_err(|error| self.context.guard.note(Rpc::Join, &caller, bad(error.to_string())))?;
         let identity = Identity::node(node.as_str()).map_err(|error| fault::field("node", error))?;
         // Signed before the token is spent: a faulty request must not cost the token. It leaves only after.
-        let issued = self.context.ca.issue(&wire.csr_pem, &identity, NODE_LIFETIME, SystemTime::now());
+        let now = self.context.handle.revoked().get().issue_time(&identity, SystemTime::now());
+        let issued = self.context.ca.issue(&wire.csr_pem, &identity, NODE_LIFETIME, now);
         let issued = issued.map_err(|error| fault::ca(&error))?;
         let mut csr = [0; 32];
         csr.copy_from_slice(digest::digest(&digest::SHA256, wire.csr_pem.as_bytes()).as_ref());

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use controller_core::{CoreError, ErrorKind};
-use controller_reconciler::{Refusal, UserTokenError};
+use controller_reconciler::{Refusal, RevokeError, UserTokenError};
 use controller_store::StoreError;
-use proto_rpc::{ErrorClass, RpcError, ca::CaError};
+use proto_rpc::{ErrorClass, RpcError, ca::CaError, client::REVOKED};
 use proto_wire::FieldErrors;
 
 /// Told to callers whom a store without space turned away.
@@ -127,8 +127,21 @@ pub fn token(error: &UserTokenError) -> RpcError {
         UserTokenError::Token(_) | UserTokenError::Invalid | UserTokenError::Identity(_) => {
             RpcError::new(ErrorClass::Unauthenticated, "BAD_TOKEN", "the bearer token is not valid")
         }
+        UserTokenError::Revoked => RpcError::new(ErrorClass::Unauthenticated, REVOKED, error.to_string()),
         UserTokenError::Expired => {
             RpcError::new(ErrorClass::Unauthenticated, "TOKEN_EXPIRED", error.to_string())
         }
+    }
+}
+
+/// Why nothing was revoked.
+#[must_use]
+pub fn revoke(error: &RevokeError) -> RpcError {
+    match error {
+        RevokeError::Refused(refusal) => refused(refusal),
+        RevokeError::TooMany { .. } => {
+            RpcError::new(ErrorClass::Overloaded, "TOO_MANY_REVOCATIONS", error.to_string())
+        }
+        RevokeError::Tokens(cause) => token(cause),
     }
 }

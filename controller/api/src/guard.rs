@@ -1,6 +1,6 @@
 //! At the door of every call: who is it, and does the table let them in.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc, time::SystemTime};
 
 use axum::{
     body::{Body, Bytes},
@@ -23,7 +23,10 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use crate::authz::{Rpc, authorise};
+use crate::{
+    authz::{Rpc, authorise},
+    revocation,
+};
 
 /// What the door needs; clones share it.
 #[derive(Clone)]
@@ -100,7 +103,11 @@ impl Guard {
 
     /// A certificate counts before a token: whoever holds a node's certificate is that node, whatever else it shows.
     async fn identify(&self, extensions: &Extensions, headers: &HeaderMap) -> Result<Identity, RpcError> {
-        let peer = extensions.get::<PeerInfo>().map_or(Identity::Anonymous, |peer| peer.identity.clone());
+        let shown = extensions.get::<PeerInfo>();
+        let peer = shown.map_or(Identity::Anonymous, |peer| peer.identity.clone());
+        if shown.is_some_and(|peer| revocation::refuses(self.shared.handle.revoked(), peer)) {
+            return Err(revocation::refusal(&peer));
+        }
         let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(peer) };
         if peer != Identity::Anonymous {
             return Ok(peer);
@@ -135,11 +142,19 @@ pub async fn at_the_door(State(guard): State<Guard>, mut request: Request, next:
         return router::refuse(true, &RpcError::new(ErrorClass::Unimplemented, "UNKNOWN_METHOD", text));
     };
     let (parts, body) = request.into_parts();
+    let (peer, since) = (parts.extensions.get::<PeerInfo>().cloned(), SystemTime::now());
     match guard.admit(rpc, &parts.extensions, &parts.headers).await {
         Ok(caller) => {
             request = Request::from_parts(parts, body);
+            let identity = caller.identity.clone();
             request.extensions_mut().insert(caller);
-            if rpc == Rpc::UploadLogs { long_upload(request, next) } else { next.run(request).await }
+            let response =
+                if rpc == Rpc::UploadLogs { long_upload(request, next) } else { next.run(request).await };
+            if !rpc.is_stream() {
+                return response;
+            }
+            let revocations = guard.shared.handle.revoked().clone();
+            revocation::bounded(response, revocations, identity, peer.as_ref(), since)
         }
         Err(error) => router::refuse(true, &error),
     }

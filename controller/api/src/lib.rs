@@ -20,6 +20,7 @@ mod queue;
 mod rail;
 mod reservation;
 pub mod rest;
+mod revocation;
 mod server;
 mod tenant;
 mod views;

@@ -16,11 +16,11 @@ use proto_wire::{
 };
 use tonic::{Request, Response, Status};
 
-use crate::{authz::Rpc, context::Context, fault, guard::Caller, node, page, views};
+use crate::{authz::Rpc, context::Context, fault, guard::Caller, node, page, revocation, views};
 
 /// How long a credential lives: by default, and at most.
 const LIFETIME: Duration = Duration::from_secs(12 * 3600);
-const LONGEST_LIFETIME: Duration = Duration::from_secs(30 * 86_400);
+pub(crate) const LONGEST_LIFETIME: Duration = Duration::from_secs(30 * 86_400);
 
 /// The handlers.
 #[derive(Clone)]
@@ -184,7 +184,8 @@ impl TenantService for Tenants {
         let rpc = Rpc::IssueCertificate;
         let identity = self.grantee(rpc, &caller, &wire.tenant, &wire.user, wire.role).await?;
         let lifetime = lifetime(wire.lifetime)?;
-        let issued = self.context.ca.issue(&wire.csr_pem, &identity, lifetime, SystemTime::now());
+        let now = self.context.handle.revoked().get().issue_time(&identity, SystemTime::now());
+        let issued = self.context.ca.issue(&wire.csr_pem, &identity, lifetime, now);
         let issued = issued.map_err(|error| fault::ca(&error))?;
         tracing::info!(%identity, serial = issued.serial, by = %caller.identity, "certificate issued");
         Ok(Response::new(v1::IssueCertificateResponse {
@@ -210,6 +211,19 @@ impl TenantService for Tenants {
             token: token.reveal(),
             expires: Some(time_to_wire(expires)),
         }))
+    }
+
+    async fn revoke(&self, request: Request<v1::RevokeRequest>) -> Result<Response<v1::Revocation>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        Ok(Response::new(revocation::revoke(&self.context, &caller, request.into_inner()).await?))
+    }
+
+    async fn list_revocations(
+        &self,
+        request: Request<v1::ListRevocationsRequest>,
+    ) -> Result<Response<v1::ListRevocationsResponse>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        Ok(Response::new(revocation::list(&self.context, &caller).await?))
     }
 
     async fn who_am_i(

@@ -11,6 +11,7 @@ use std::{
 use controller_core::{Event, Register, Reply, State};
 use controller_store::{Compare, Op, OpResult, Store, StoreError, Txn, TxnOutcome};
 use proto_model::{NodeName, Timestamp};
+use proto_rpc::Revocations;
 use proto_wire::v1;
 use tokio::sync::{mpsc, oneshot};
 
@@ -82,6 +83,7 @@ pub struct Handle {
     pub(crate) metrics: LoopMetrics,
     pub(crate) clock: Clock,
     pub(crate) holder: Arc<str>,
+    pub(crate) revocations: Revocations,
 }
 
 impl Handle {

@@ -11,7 +11,7 @@ use crate::{keys, leader};
 /// Faults that are listed one by one; more are only counted.
 const LISTED: usize = 100;
 /// What keys are, by their prefix.
-const KINDS: [(&str, &str); 13] = [
+const KINDS: [(&str, &str); 14] = [
     (keys::JOBS, "jobs"),
     (keys::ATTEMPTS, "attempts"),
     (keys::NODES, "nodes"),
@@ -21,6 +21,7 @@ const KINDS: [(&str, &str); 13] = [
     (keys::REQUESTS, "request ids"),
     (keys::JOIN_TOKENS, "join tokens"),
     (keys::USER_TOKENS, "API tokens"),
+    (keys::REVOCATIONS, "revocations"),
     (keys::FABRIC, "fabric"),
     (keys::DRAINS, "drains"),
     (keys::DECISIONS, "decisions"),

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use controller_core::Key;
 use proto_model::{JobId, NodeName, QueueName, ReservationName, TenantName};
+use proto_rpc::Subject;
 
 /// Everything of ours is under this.
 pub const ROOT: &str = "/rail/v1/";
@@ -30,6 +31,8 @@ pub const REQUESTS: &str = "/rail/v1/requests/";
 pub const JOIN_TOKENS: &str = "/rail/v1/tokens/join/";
 /// API tokens, `<id>`.
 pub const USER_TOKENS: &str = "/rail/v1/tokens/user/";
+/// What was taken back before its end, `node/<name>`, `tenant/<tenant>/user/<user>`, `admin/<user>` or `serial/<hex>`.
+pub const REVOCATIONS: &str = "/rail/v1/revocations/";
 /// Set once the first start has made what a new cluster needs.
 pub const BOOTSTRAP: &str = "/rail/v1/bootstrap";
 /// The decision log, one row per step, by number.
@@ -103,6 +106,12 @@ pub fn user_token(id: &str) -> Bytes {
     format!("{USER_TOKENS}{id}").into()
 }
 
+/// The key of a revocation.
+#[must_use]
+pub fn revocation(subject: &Subject) -> Bytes {
+    format!("{REVOCATIONS}{subject}").into()
+}
+
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
@@ -131,6 +140,7 @@ mod tests {
             REQUESTS,
             JOIN_TOKENS,
             USER_TOKENS,
+            REVOCATIONS,
             BOOTSTRAP,
             PROBE,
             DECISIONS,

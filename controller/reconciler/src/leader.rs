@@ -10,7 +10,7 @@ use controller_store::{Compare, KeyValue, Op, RangeRequest, Store, StoreError, T
 use prost::Message;
 use proto_model::Timestamp;
 
-use crate::{codec, error::StartError, keys, records, start::Options};
+use crate::{codec, error::StartError, keys, records, revocations, start::Options};
 
 /// How often a take-over tries again when the leader key changes under it.
 const TRIES: u32 = 8;
@@ -237,6 +237,8 @@ pub(crate) fn sort_in(kv: &KeyValue, stored: &mut Stored) -> Result<(), StartErr
         stored.decisions.push(codec::decisions(kv)?);
     } else if under(keys::USER_TOKENS) {
         codec::decode::<records::UserToken>(kv)?;
+    } else if under(keys::REVOCATIONS) {
+        revocations::check(kv)?;
     } else if is(keys::BOOTSTRAP) {
         codec::decode::<records::Bootstrap>(kv)?;
     } else if !is(keys::LEADER) && !is(keys::PROBE) {

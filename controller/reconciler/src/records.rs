@@ -122,6 +122,26 @@ pub struct UserToken {
     /// Who had it made.
     #[prost(string, tag = "4")]
     pub issued_by: String,
+    /// When, in milliseconds since 1970; 0 if an older release made it.
+    #[prost(uint64, tag = "5")]
+    pub issued_ms: u64,
+}
+
+/// What was taken back before its end. Whose it is stands in the key.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Revocation {
+    /// What was issued up to then is refused; milliseconds since 1970.
+    #[prost(uint64, tag = "1")]
+    pub revoked_ms: u64,
+    /// Nothing that it takes back could be valid any more then; milliseconds since 1970.
+    #[prost(uint64, tag = "2")]
+    pub expires_ms: u64,
+    /// Why, for people.
+    #[prost(string, tag = "3")]
+    pub reason: String,
+    /// Who did it.
+    #[prost(string, tag = "4")]
+    pub revoked_by: String,
 }
 
 /// What the first start of a cluster has made.

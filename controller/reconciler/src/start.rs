@@ -9,6 +9,7 @@ use controller_core::{Config, Event, State, assurance::Assurance};
 use controller_store::{Compare, Op, Store};
 use prost::Message;
 use proto_model::{Quota, TenantName};
+use proto_rpc::Revocations;
 use rand_chacha::{
     ChaCha20Rng,
     rand_core::{Rng as _, SeedableRng},
@@ -26,6 +27,7 @@ use crate::{
     logs::LogBroker,
     metrics::LoopMetrics,
     records,
+    revocations::follow_revocations,
     sessions::Sessions,
 };
 
@@ -59,6 +61,8 @@ pub struct Options {
     pub place: Vec<u8>,
     /// A loop that is asked to end lets the lead go, so that a standby need not wait for evidence.
     pub release: bool,
+    /// What is revoked; shared with whoever lets callers in.
+    pub revocations: Revocations,
     /// Stops the loop.
     pub stop: CancellationToken,
 }
@@ -70,7 +74,18 @@ impl Options {
         let (config, holder) = (Config::default(), holder.into());
         let (endpoints, place, release) = (Vec::new(), Vec::new(), false);
         let (client_queue, agent_queue, lead_check) = (4096, 8192, LEAD_CHECK);
-        Self { config, holder, client_queue, agent_queue, lead_check, endpoints, place, release, stop }
+        Self {
+            config,
+            holder,
+            client_queue,
+            agent_queue,
+            lead_check,
+            endpoints,
+            place,
+            release,
+            revocations: Revocations::default(),
+            stop,
+        }
     }
 }
 
@@ -95,6 +110,7 @@ pub async fn start(
         // Somebody else wrote between the reading and the taking.
         leader::load(&store, &options.config, epoch, clock.now()).await?.0
     };
+    follow_revocations(&store, &options.revocations, options.stop.clone()).await?;
     Ok(launch(Begin { state, epoch, revision: epoch, lead, store, options, metrics, clock, rng }))
 }
 
@@ -139,6 +155,7 @@ pub(crate) fn launch(begin: Begin) -> (Handle, JoinHandle<Ended>) {
         metrics: metrics.clone(),
         clock,
         holder: options.holder.as_str().into(),
+        revocations: options.revocations,
     };
     let parts = Parts {
         state,

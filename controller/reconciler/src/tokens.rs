@@ -3,10 +3,16 @@
 use controller_store::{Compare, Op};
 use prost::Message;
 use proto_model::Timestamp;
-use proto_rpc::{Identity, Token, TokenHash, TokenKind, token::TokenError};
+use proto_rpc::{Identity, Subject, Token, TokenHash, TokenKind, token::TokenError};
 use thiserror::Error;
 
-use crate::{codec, error::Refusal, handle::Handle, keys, records};
+use crate::{
+    codec,
+    error::Refusal,
+    handle::Handle,
+    keys, records,
+    revocations::{stamp, time},
+};
 
 /// Why a token was not made or not taken.
 #[derive(Debug, Error)]
@@ -26,6 +32,9 @@ pub enum UserTokenError {
     /// Its time is over.
     #[error("the token has expired; have a new one issued")]
     Expired,
+    /// An administrator took it back.
+    #[error("the token was revoked; have a new one issued")]
+    Revoked,
 }
 
 impl Handle {
@@ -46,6 +55,7 @@ impl Handle {
             identity: identity.to_uri(cluster)?,
             expires_ms: expires.0,
             issued_by: issued_by.to_owned(),
+            issued_ms: stamp(self.revoked().get().issue_time(identity, time(self.now()))).0,
         };
         let key = keys::user_token(token.id());
         self.fenced(vec![Compare::absent(key.clone())], vec![Op::put(key, record.encode_to_vec())]).await?;
@@ -67,7 +77,11 @@ impl Handle {
         if record.expires_ms <= self.now().0 {
             return Err(UserTokenError::Expired);
         }
-        Ok(Identity::from_uri(&record.identity, cluster)?)
+        let identity = Identity::from_uri(&record.identity, cluster)?;
+        if self.revoked().get().refuses_since(&identity, time(Timestamp(record.issued_ms))) {
+            return Err(UserTokenError::Revoked);
+        }
+        Ok(identity)
     }
 }
 
@@ -80,6 +94,24 @@ impl Handle {
         self.drop_tokens(|record| {
             let identity = Identity::from_uri(&record.identity, cluster);
             identity.is_ok_and(|identity| identity.tenant() == Some(tenant))
+        })
+        .await
+    }
+
+    /// Removes every token that `subject` was given until `at`.
+    ///
+    /// # Errors
+    /// As above.
+    pub async fn drop_tokens_given(
+        &self,
+        subject: &Subject,
+        at: Timestamp,
+        cluster: &str,
+    ) -> Result<usize, UserTokenError> {
+        self.drop_tokens(|record| {
+            let identity = Identity::from_uri(&record.identity, cluster).ok();
+            record.issued_ms <= at.0
+                && identity.and_then(|identity| Subject::of(&identity)).as_ref() == Some(subject)
         })
         .await
     }

@@ -203,6 +203,24 @@ async fn join(setup: &Setup, token: &str, pin: CaPin, at: &Files) -> Result<(), 
     Ok(())
 }
 
+/// The controllers refuse this server's certificate: the next start must not take it again, but join anew. Told once.
+pub(crate) fn set_aside(setup: &Setup) {
+    let at = paths(setup);
+    let aside = at.dir.join("node.revoked.pem");
+    match std::fs::rename(&at.certificate, &aside) {
+        Ok(()) => tracing::error!(
+            certificate = %aside.display(),
+            "this server's certificate was revoked; jobs go on, but nothing new begins here: to bring it back, start the agent anew with the --join-token and --ca-pin that `railctl node token {}` prints",
+            setup.node
+        ),
+        // It was told before.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => {
+            tracing::error!(%error, "the revoked certificate cannot be put aside; remove {}", at.certificate.display())
+        }
+    }
+}
+
 /// Renews at half the certificate's life, for ever.
 pub(crate) async fn keep(setup: Arc<Setup>, slot: CertificateSlot, client: Client) {
     let mut jitter = Jitter::from_os();

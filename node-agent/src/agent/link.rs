@@ -4,13 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use node_agent_core::{Command, Event, Key};
 use proto_model::Assignment;
-use proto_rpc::{Client, Jitter, RetryPolicy, RpcError};
+use proto_rpc::{Client, Jitter, RetryPolicy, RpcError, client::REVOKED};
 use proto_wire::v1::{self, agent_message, agent_service_client::AgentServiceClient, controller_message};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{Setup, upload};
+use crate::agent::{Setup, identity, upload};
 
 /// Messages that wait for the controller; more than that is a controller that does not read, and the stream is ended.
 pub const OUTGOING: usize = 1024;
@@ -62,6 +62,12 @@ pub async fn keep(setup: Arc<Setup>, client: Client, events: mpsc::Sender<LinkEv
         failures = if held { 1 } else { failures.saturating_add(1) };
         let ceiling = policy.backoff_ceiling(failures);
         let wait = ceiling / 2 + jitter.up_to(ceiling / 2);
+        // A stream ends also when the certificate with which it was opened is revoked, and a newer one is here; that one
+        // is refused only where the stream cannot be opened again.
+        let reason = result.as_ref().err().map(|status| RpcError::from_status(status).reason);
+        if failures > 1 && reason.as_deref() == Some(REVOKED) {
+            identity::set_aside(&setup);
+        }
         match result {
             Ok(()) => tracing::info!(?wait, "the controller ended the stream; connecting again, jobs go on"),
             // The 1st, 2nd, 4th, 8th ... in a row: a controller that is away for a day fills no disk.

@@ -400,6 +400,33 @@ async fn a_pair_that_does_not_fit_is_replaced_for_a_new_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_revoked_agent_says_what_to_do_keeps_its_jobs_and_joins_anew() {
+    let mut controller = Controller::start().await;
+    let mut server = Server::new(&controller);
+    controller.registered().await;
+    controller.welcome(&[]).await;
+    let job = assignment(1, shell(WAIT, &[]));
+    let further = run(&mut controller, &job).await;
+    let rank = process_in(&work(&server, &job, "own"));
+    controller.revoke();
+    let identity = server.data().join("identity");
+    eventually("the certificate is put aside", || identity.join("node.revoked.pem").exists().then_some(()));
+    eventually("it says what to do", || {
+        let log = fs::read_to_string(server.log()).unwrap();
+        (log.contains("was revoked") && log.contains("railctl node token")).then_some(())
+    });
+    assert!(rank.is_alive());
+    server.kill();
+    controller.renew_token();
+    server.start();
+    controller.registered().await;
+    assert_eq!(controller.joins(), 2);
+    controller.welcome(&[&further]).await;
+    fs::write(work(&server, &job, "go"), "").unwrap();
+    controller.observed(&job, Observed::Ended).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_is_renewed_at_half_its_life() {
     let mut controller = Controller::with_leaves_of(Duration::from_secs(4)).await;
     let _server = Server::new(&controller);

@@ -10,8 +10,8 @@ use std::{
 
 use proto_model::{Assignment, Observation, Observed};
 use proto_rpc::{
-    Ca, CertificateSlot, Identity, Limits, Listen, MAX_MESSAGE_BYTES, Metrics, PeerInfo, Server, Token,
-    TokenKind,
+    Ca, CertificateSlot, Identity, Limits, Listen, MAX_MESSAGE_BYTES, Metrics, PeerInfo, Revocations,
+    Revoked, Server, Subject, Token, TokenKind,
     ca::CA_LIFETIME,
     deadline::DeadlinePolicy,
     router::{CallLayers, merge},
@@ -42,6 +42,7 @@ struct Shared {
     stream: Mutex<Option<Outgoing>>,
     heard: mpsc::UnboundedSender<Body>,
     logs: Mutex<BTreeMap<String, (Vec<v1::LogChunk>, bool)>>,
+    revocations: Revocations,
 }
 
 pub struct Controller {
@@ -61,7 +62,8 @@ struct Service(Arc<Shared>);
 impl Service {
     fn issue(&self, csr: &str, node: &str) -> Result<Response<v1::JoinResponse>, Status> {
         let identity = Identity::node(node).unwrap();
-        let issued = self.0.ca.issue(csr, &identity, self.0.leaf_lifetime, SystemTime::now()).unwrap();
+        let now = self.0.revocations.get().issue_time(&identity, SystemTime::now());
+        let issued = self.0.ca.issue(csr, &identity, self.0.leaf_lifetime, now).unwrap();
         Ok(Response::new(v1::JoinResponse {
             certificate_pem: issued.chain_pem,
             ca_pem: self.0.ca.certificate_pem().to_owned(),
@@ -154,6 +156,7 @@ impl Controller {
             stream: Mutex::default(),
             heard: sender,
             logs: Mutex::default(),
+            revocations: Revocations::default(),
         });
         let socket = room.path().join("controller.sock");
         let (server, epoch, logs_asked) = (None, 1, 0);
@@ -169,6 +172,7 @@ impl Controller {
             ca_pem: self.shared.ca.certificate_pem().to_owned(),
             cluster: "test".to_owned(),
             slot: CertificateSlot::new(&leaf.issued.chain_pem, &leaf.key_pem).unwrap(),
+            revocations: self.shared.revocations.clone(),
         };
         let registry = Metrics::new("test", "0", SystemTime::now());
         let limits = Limits { drain: Duration::from_millis(50), ..Limits::default() };
@@ -196,6 +200,13 @@ impl Controller {
 
     pub fn joins(&self) -> u32 {
         *self.shared.joins.lock().unwrap()
+    }
+
+    /// Takes back what the node was given until now.
+    pub fn revoke(&self) {
+        let mut revoked = Revoked::default();
+        revoked.insert(Subject::Node(crate::support::NODE.to_owned()), SystemTime::now());
+        self.shared.revocations.set(1, revoked);
     }
 
     /// The token is good once more.

@@ -31,8 +31,7 @@ pub const CA_LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 pub const LEAF_LIFETIME: Duration = Duration::from_secs(3600);
 /// How long a node's certificate lives: 30 days; it too is renewed at half of it. A node can renew only while a
 /// controller answers and its certificate is still valid, so this bounds how long a controller may be away before every
-/// node must join anew by hand. Nothing revokes a certificate yet (a deleted node is refused by the state); a leaf of
-/// hours is worth its price only together with revocation and a way back in, and comes with them.
+/// node must join anew by hand: 15 days at the least. A certificate that must end before is revoked.
 pub const NODE_LIFETIME: Duration = Duration::from_secs(30 * 24 * 3600);
 const MAX_CSR_BYTES: usize = 16 * 1024;
 const CA_CERT_FILE: &str = "ca.pem";

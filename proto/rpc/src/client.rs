@@ -20,6 +20,12 @@ use tonic::transport::Channel;
 use tonic::{Status, TimeoutExpired};
 use tower::Service;
 
+/// The reason of an error whose cause is that the caller's certificate or token was revoked.
+pub const REVOKED: &str = "CERTIFICATE_REVOKED";
+/// What its owner can do.
+pub const REVOKED_ADVICE: &str = "a server joins anew with a new token (`railctl node token NAME`), \
+    a person has a new certificate or token issued";
+
 /// How a client behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientOptions {
@@ -228,12 +234,14 @@ fn explain_tls(error: &rustls::Error, where_: &str) -> Status {
             "CERTIFICATE_EXPIRED",
             "the server says that our certificate has expired (is this machine's clock right?)".to_owned(),
         ),
+        rustls::Error::AlertReceived(AlertDescription::CertificateRevoked) => {
+            untrusted(REVOKED, format!("our certificate was revoked; {REVOKED_ADVICE}"))
+        }
         rustls::Error::AlertReceived(
             alert @ (AlertDescription::UnknownCA
             | AlertDescription::BadCertificate
             | AlertDescription::AccessDenied
             | AlertDescription::CertificateUnknown
-            | AlertDescription::CertificateRevoked
             | AlertDescription::DecryptError
             | AlertDescription::CertificateRequired),
         ) => untrusted("CERTIFICATE_REFUSED", format!("the server refused our certificate ({alert:?})")),

@@ -6,6 +6,7 @@ pub use crate::caps::{Limits, ServerMetrics};
 use crate::caps::{Open, Place};
 use crate::identity::Identity;
 use crate::listen::{BoxedStream, Listen, ListenError, Listener, PeerAddress};
+use crate::revocation::Revocations;
 use crate::tls::{CertificateSlot, PeerCertificate, TlsError, peer_identity, server_config};
 use axum::Router;
 use axum::extract::Request;
@@ -27,6 +28,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long, and for how many bytes, a refused peer is listened to so that it can read why.
 const LINGER: Duration = Duration::from_millis(500);
 const LINGER_BYTES: u64 = 64 * 1024;
+/// How long the calls of a revoked peer may take to tell it so; then its connection is cut.
+const PARTING: Duration = Duration::from_millis(500);
 
 /// Who sent a request; in its extensions. For gRPC: `request.extensions().get::<PeerInfo>()`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +65,8 @@ pub struct ServerTls {
     pub cluster: String,
     /// The server's own certificate; swap it to rotate.
     pub slot: CertificateSlot,
+    /// Clients that are refused although their certificates have not ended; their connections end too.
+    pub revocations: Revocations,
 }
 
 /// Bound sockets, ready to serve.
@@ -76,6 +81,7 @@ pub struct Server {
 struct Acceptor {
     tls: TlsAcceptor,
     cluster: String,
+    revocations: Revocations,
 }
 
 impl std::fmt::Debug for Acceptor {
@@ -92,8 +98,12 @@ impl Server {
         limits: Limits,
         metrics: ServerMetrics,
     ) -> Result<Self, ServerError> {
-        let config = server_config(&tls.ca_pem, &tls.cluster, &tls.slot)?;
-        let acceptor = Acceptor { tls: TlsAcceptor::from(config), cluster: tls.cluster.clone() };
+        let config = server_config(&tls.ca_pem, &tls.cluster, &tls.slot, &tls.revocations)?;
+        let acceptor = Acceptor {
+            tls: TlsAcceptor::from(config),
+            cluster: tls.cluster.clone(),
+            revocations: tls.revocations.clone(),
+        };
         let mut listeners = Vec::with_capacity(listens.len());
         for listen in listens {
             listeners.push(Listener::bind(listen).await?);
@@ -216,7 +226,8 @@ async fn connection(shared: Arc<Shared>, stream: BoxedStream, address: PeerAddre
             Some(acceptor) => encrypted(&shared, acceptor, stream, address).await,
             None => {
                 let peer = PeerInfo { identity: Identity::Anonymous, address, certificate: None };
-                http(&shared, &shared.http.http1, TokioIo::new(stream), peer).await;
+                let never = std::future::pending();
+                http(&shared, &shared.http.http1, TokioIo::new(stream), peer, never).await;
                 Ok(())
             }
         }
@@ -298,7 +309,9 @@ async fn encrypted(
     if !spoke {
         return Err(Refusal::Silent);
     }
-    http(shared, builder, TokioIo::new(stream), PeerInfo { identity, address, certificate }).await;
+    let peer = PeerInfo { identity, address, certificate };
+    let revoked = revoked(acceptor.revocations.clone(), peer.clone());
+    http(shared, builder, TokioIo::new(stream), peer, revoked).await;
     Ok(())
 }
 
@@ -313,8 +326,21 @@ async fn linger(mut stream: BoxedStream) {
     let _ = tokio::time::timeout(LINGER, end).await;
 }
 
-async fn http<I>(shared: &Shared, builder: &auto::Builder<TokioExecutor>, io: I, peer: PeerInfo)
-where
+/// Returns when the peer's certificate is revoked; a peer without one is not.
+async fn revoked(revocations: Revocations, peer: PeerInfo) {
+    match peer.certificate {
+        None => std::future::pending().await,
+        Some(certificate) => revocations.until(|now| now.refuses(&peer.identity, &certificate)).await,
+    }
+}
+
+async fn http<I>(
+    shared: &Shared,
+    builder: &auto::Builder<TokioExecutor>,
+    io: I,
+    peer: PeerInfo,
+    revoked: impl Future<Output = ()>,
+) where
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
     let router = shared.router.clone();
@@ -331,6 +357,12 @@ where
         () = shared.stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
+        }
+        () = revoked => {
+            shared.metrics.refused.inc(["revoked"]);
+            tracing::info!(%address, "connection ended: its certificate was revoked");
+            connection.as_mut().graceful_shutdown();
+            tokio::time::timeout(PARTING, connection).await.unwrap_or(Ok(()))
         }
     };
     if let Err(error) = result {

@@ -1,9 +1,10 @@
 //! rustls configurations: TLS 1.3 only, aws-lc-rs named explicitly, certificates that can be swapped live.
 
-use crate::ca::only_uri;
+use crate::ca::{CLOCK_SKEW, only_uri};
 use crate::identity::{Identity, IdentityError};
 use crate::pin::CaPin;
 use crate::retry::Jitter;
+use crate::revocation::Revocations;
 use crate::verify::{IdentityVerifier, PinVerifier};
 use rustls::client::{ResolvesClientCert, Resumption, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
@@ -121,6 +122,8 @@ impl ResolvesClientCert for CertificateSlot {
 pub struct PeerCertificate {
     /// Serial number, hex: what a revocation names.
     pub serial: String,
+    /// When it was issued: its validity begins [`CLOCK_SKEW`] before.
+    pub issued: SystemTime,
     /// When it ends.
     pub not_after: SystemTime,
 }
@@ -130,13 +133,16 @@ impl PeerCertificate {
     pub fn read(der: &[u8]) -> Result<Self, TlsError> {
         let (_, certificate) =
             x509_parser::parse_x509_certificate(der).map_err(|_| TlsError::BadCertificate)?;
-        let end = u64::try_from(certificate.validity().not_after.timestamp())
-            .map_err(|_| TlsError::BadCertificate)?;
+        let time = |seconds: i64| {
+            let since = Duration::from_secs(u64::try_from(seconds).ok()?);
+            SystemTime::UNIX_EPOCH.checked_add(since)
+        };
+        let validity = certificate.validity();
+        let begin = time(validity.not_before.timestamp()).ok_or(TlsError::BadCertificate)?;
         Ok(PeerCertificate {
             serial: crate::hex::to_hex(certificate.raw_serial()),
-            not_after: SystemTime::UNIX_EPOCH
-                .checked_add(Duration::from_secs(end))
-                .ok_or(TlsError::BadCertificate)?,
+            issued: begin.checked_add(CLOCK_SKEW).ok_or(TlsError::BadCertificate)?,
+            not_after: time(validity.not_after.timestamp()).ok_or(TlsError::BadCertificate)?,
         })
     }
 }
@@ -150,18 +156,20 @@ pub enum Trust {
     Pin(CaPin),
 }
 
-/// The server's side: our certificate from `slot`; clients' certificates, where they have one, from our CA and
-/// with an identity of `cluster`.
+/// The server's side: our certificate from `slot`; clients' certificates, where they have one, from our CA, with an
+/// identity of `cluster`, and not among the `revocations`.
 pub fn server_config(
     ca_pem: &str,
     cluster: &str,
     slot: &CertificateSlot,
+    revocations: &Revocations,
 ) -> Result<Arc<ServerConfig>, TlsError> {
     let chain = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(ca_pem)?), provider())
         .allow_unauthenticated()
         .build()
         .map_err(|error| TlsError::Config(error.to_string()))?;
-    let verifier = IdentityVerifier { chain, cluster: cluster.to_owned() };
+    let revocations = revocations.clone();
+    let verifier = IdentityVerifier { chain, cluster: cluster.to_owned(), revocations };
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|error| TlsError::Config(error.to_string()))?

@@ -2,7 +2,8 @@
 
 use crate::identity::Identity;
 use crate::pin::CaPin;
-use crate::tls::peer_identity;
+use crate::revocation::Revocations;
+use crate::tls::{PeerCertificate, peer_identity};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls13_signature};
@@ -14,12 +15,13 @@ use rustls::{
 };
 use std::sync::Arc;
 
-/// Verifies a client's chain against the CA and then that its identity is one of this cluster. A client
-/// without a certificate passes: it is anonymous, and the API decides what anonymous may do.
+/// Verifies a client's chain against the CA, then that its identity is one of this cluster, then that nobody took the
+/// certificate back. A client without a certificate passes: it is anonymous, and the API decides what anonymous may do.
 #[derive(Debug)]
 pub(crate) struct IdentityVerifier {
     pub(crate) chain: Arc<dyn ClientCertVerifier>,
     pub(crate) cluster: String,
+    pub(crate) revocations: Revocations,
 }
 
 impl ClientCertVerifier for IdentityVerifier {
@@ -38,12 +40,16 @@ impl ClientCertVerifier for IdentityVerifier {
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
         let verified = self.chain.verify_client_cert(end_entity, intermediates, now)?;
-        match peer_identity(end_entity, &self.cluster) {
-            Ok(Identity::Anonymous) | Err(_) => {
-                Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
-            }
-            Ok(_) => Ok(verified),
+        let refused = || Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure);
+        let identity = peer_identity(end_entity, &self.cluster).map_err(|_| refused())?;
+        let certificate = PeerCertificate::read(end_entity).map_err(|_| refused())?;
+        if identity == Identity::Anonymous {
+            return Err(refused());
         }
+        if self.revocations.get().refuses(&identity, &certificate) {
+            return Err(Error::InvalidCertificate(CertificateError::Revoked));
+        }
+        Ok(verified)
     }
 
     fn verify_tls12_signature(

@@ -67,6 +67,8 @@ pub const ROUTES: &[Route] = &[
     route(Method::DELETE, "/v1/reservations/{name}", Rpc::DeleteReservation, Body::None),
     route(Method::POST, "/v1/certificates", Rpc::IssueCertificate, Body::Whole),
     route(Method::POST, "/v1/tokens", Rpc::IssueToken, Body::Whole),
+    route(Method::POST, "/v1/revocations", Rpc::Revoke, Body::Whole),
+    route(Method::GET, "/v1/revocations", Rpc::ListRevocations, Body::None),
     route(Method::GET, "/v1/whoami", Rpc::WhoAmI, Body::None),
     route(Method::POST, "/v1/jobs", Rpc::CreateJob, Body::Field("job")),
     route(Method::GET, "/v1/jobs", Rpc::ListJobs, Body::None),

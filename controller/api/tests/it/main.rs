@@ -14,6 +14,7 @@ mod logs;
 mod people;
 mod rails;
 mod rest;
+mod revoked;
 mod roles;
 mod tenants;
 mod world;

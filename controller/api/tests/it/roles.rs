@@ -43,6 +43,8 @@ ListTenants          . . x x x x
 DeleteTenant         . . . . . x
 IssueCertificate     . . . . x x
 IssueToken           . . . . x x
+Revoke               . . . . x x
+ListRevocations      . . . . x x
 WhoAmI               . . x x x x
 CreateJob            . . . x x x
 GetJob               . . x x x x

@@ -105,7 +105,12 @@ impl World {
         let leaf =
             ca.issue_server(&["127.0.0.1".into()], Duration::from_secs(3600), SystemTime::now()).unwrap();
         let slot = CertificateSlot::new(&leaf.issued.chain_pem, &leaf.key_pem).unwrap();
-        let tls = ServerTls { ca_pem: ca.certificate_pem().to_owned(), cluster: CLUSTER.to_owned(), slot };
+        let tls = ServerTls {
+            ca_pem: ca.certificate_pem().to_owned(),
+            cluster: CLUSTER.to_owned(),
+            slot,
+            revocations: handle.revoked().clone(),
+        };
         let limits = Limits { drain: Duration::from_millis(500), ..Limits::default() };
         let listen: Vec<Listen> = vec!["127.0.0.1:0".parse().unwrap()];
         let server = Server::bind(&listen, &tls, limits, ServerMetrics::new(&metrics)).await.unwrap();
@@ -157,11 +162,16 @@ impl World {
         if *identity == Identity::Anonymous {
             return self.client_with(&self.credentials());
         }
+        self.client_with(&self.credentials_of(identity))
+    }
+
+    /// A certificate of this identity.
+    pub fn credentials_of(&self, identity: &Identity) -> Credentials {
         let request = KeyRequest::generate().unwrap();
         let issued =
             self.ca.issue(&request.csr_pem, identity, Duration::from_secs(600), SystemTime::now()).unwrap();
         let slot = CertificateSlot::new(&issued.chain_pem, &request.key_pem).unwrap();
-        self.client_with(&self.credentials().with_certificate(slot))
+        self.credentials().with_certificate(slot)
     }
 
     pub fn admin(&self) -> Client {

@@ -6,4 +6,5 @@ mod calls;
 mod handshake;
 mod hostile;
 mod lifecycle;
+mod revoked;
 mod support;

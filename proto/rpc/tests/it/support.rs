@@ -10,7 +10,7 @@ use proto_rpc::server::{ServerMetrics, ServerTls};
 use proto_rpc::tls::Trust;
 use proto_rpc::{
     Ca, CertificateSlot, Client, ClientOptions, Credentials, Endpoint, ErrorClass, Identity, KeyRequest,
-    Limits, Listen, MAX_MESSAGE_BYTES, Metrics, PeerInfo, RpcError, Server, trace,
+    Limits, Listen, MAX_MESSAGE_BYTES, Metrics, PeerInfo, Revocations, RpcError, Server, trace,
 };
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -105,6 +105,7 @@ pub struct World {
     pub ca: Ca,
     pub probe: Arc<Probe>,
     pub slot: CertificateSlot,
+    pub revocations: Revocations,
     pub metrics: ServerMetrics,
     pub endpoints: Vec<Endpoint>,
     pub stop: CancellationToken,
@@ -138,10 +139,12 @@ pub async fn world_with(limits: Limits, expected: &str) -> World {
     let folder = tempfile::tempdir().unwrap();
     let listens =
         [Listen::Tcp("127.0.0.1:0".parse().unwrap()), Listen::Unix(folder.path().join("controller.sock"))];
+    let revocations = Revocations::default();
     let tls = ServerTls {
         ca_pem: ca.certificate_pem().to_owned(),
         cluster: expected.to_owned(),
         slot: slot.clone(),
+        revocations: revocations.clone(),
     };
     let registry = Metrics::new("test", "0", now);
     let metrics = ServerMetrics::new(&registry);
@@ -149,7 +152,7 @@ pub async fn world_with(limits: Limits, expected: &str) -> World {
     let endpoints = server.addresses().unwrap().iter().map(endpoint).collect();
     let (probe, stop) = (Arc::new(Probe::default()), CancellationToken::new());
     let task = tokio::spawn(server.serve(router(&probe, &registry), stop.clone()));
-    World { ca, probe, slot, metrics, endpoints, stop, task, _folder: folder }
+    World { ca, probe, slot, revocations, metrics, endpoints, stop, task, _folder: folder }
 }
 
 pub fn endpoint(listen: &Listen) -> Endpoint {

@@ -1,0 +1,280 @@
+//! Revoked credentials: stored in a bounded list beside the core, known in memory to whoever lets callers in.
+//!
+//! The store is the truth. This process reads the list again whenever it changes, whoever changed it.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use controller_store::{Compare, KeyValue, Op, OpResult, Store, StoreError};
+use prost::Message;
+use proto_model::{NodeName, Timestamp};
+use proto_rpc::{Identity, Revocations, Revoked, Subject, revocation::next_second};
+use thiserror::Error;
+use tokio_stream::StreamExt;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    codec,
+    error::{CorruptError, Refusal, StartError},
+    handle::Handle,
+    keys, records,
+    tokens::UserTokenError,
+};
+
+/// Entries at a time; each goes when nothing that it takes back could still be valid.
+pub const MAX_REVOCATIONS: usize = 4096;
+/// How often a write that met another one is tried.
+const TRIES: u32 = 8;
+/// Wait before the list is followed again after the store failed.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What was taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revocation {
+    /// Whose credentials, or which certificate.
+    pub subject: Subject,
+    /// What was issued up to then is refused.
+    pub at: Timestamp,
+    /// The entry goes then.
+    pub expires: Timestamp,
+    /// Why, for people.
+    pub reason: String,
+    /// Who did it.
+    pub by: String,
+}
+
+/// Why nothing was revoked.
+#[derive(Debug, Error)]
+pub enum RevokeError {
+    /// The store or the loop.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The list is full.
+    #[error(
+        "{MAX_REVOCATIONS} revocations are in force, the most that are kept; the first ends at {first_ends_ms} ms"
+    )]
+    TooMany {
+        /// When there is room again, in milliseconds since 1970.
+        first_ends_ms: u64,
+    },
+    /// The tokens of a user could not be removed. They are refused all the same.
+    #[error("revoked, but tokens were left in the store: {0}")]
+    Tokens(#[from] UserTokenError),
+}
+
+fn decode(kv: &KeyValue) -> Result<Revocation, CorruptError> {
+    let record: records::Revocation = codec::decode(kv)?;
+    let name = String::from_utf8_lossy(&kv.key);
+    let subject = name.strip_prefix(keys::REVOCATIONS).unwrap_or_default().parse();
+    Ok(Revocation {
+        subject: subject.map_err(|error| CorruptError::new(&kv.key, error))?,
+        at: Timestamp(record.revoked_ms),
+        expires: Timestamp(record.expires_ms),
+        reason: record.reason,
+        by: record.revoked_by,
+    })
+}
+
+/// Whether a stored entry can be read; for whoever reads all that is stored.
+pub(crate) fn check(kv: &KeyValue) -> Result<(), CorruptError> {
+    decode(kv).map(drop)
+}
+
+/// A time of the loop as a time of certificates.
+pub(crate) fn time(at: Timestamp) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_millis(at.0)
+}
+
+/// Reads the list and lets everybody know.
+pub(crate) async fn refresh(store: &dyn Store, known: &Revocations) -> Result<Vec<Revocation>, StartError> {
+    let found = store.range_all(keys::REVOCATIONS.into()).await?;
+    let list = found.items.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
+    let mut revoked = Revoked::default();
+    list.iter().for_each(|entry| revoked.insert(entry.subject.clone(), time(entry.at)));
+    known.set(found.revision, revoked);
+    Ok(list)
+}
+
+/// Reads the list, and follows it until `stop`: another controller may write it.
+///
+/// # Errors
+/// It cannot be read now.
+pub async fn follow_revocations(
+    store: &Arc<dyn Store>,
+    known: &Revocations,
+    stop: CancellationToken,
+) -> Result<(), StartError> {
+    refresh(store.as_ref(), known).await?;
+    tokio::spawn(follow(Arc::clone(store), known.clone(), stop));
+    Ok(())
+}
+
+async fn follow(store: Arc<dyn Store>, known: Revocations, stop: CancellationToken) {
+    let following = async {
+        loop {
+            if let Err(error) = follow_once(store.as_ref(), &known).await {
+                tracing::warn!(%error, "revocations by other controllers are not heard of; trying again");
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = following => {}
+    }
+}
+
+async fn follow_once(store: &dyn Store, known: &Revocations) -> Result<(), StartError> {
+    // Opened before the list is read, so that no change falls between the two.
+    let mut changes = store.watch(keys::REVOCATIONS.into(), 0).await?;
+    loop {
+        refresh(store, known).await?;
+        match changes.next().await {
+            Some(batch) => drop(batch?),
+            None => return Err(StoreError::Closed.into()),
+        }
+    }
+}
+
+impl Handle {
+    /// What is revoked, for whoever lets callers in.
+    #[must_use]
+    pub fn revoked(&self) -> &Revocations {
+        &self.revocations
+    }
+
+    /// What is in force, by subject.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn list_revocations(&self) -> Result<Vec<Revocation>, Refusal> {
+        let now = self.now();
+        let list = refresh(self.store().as_ref(), &self.revocations).await.map_err(unreadable)?;
+        Ok(list.into_iter().filter(|entry| entry.expires > now).collect())
+    }
+
+    /// Takes back all that `subject` was given until now: its certificates, and its tokens. `keep`: how long something
+    /// that was issued now could be valid. When this returns, this process refuses them.
+    ///
+    /// # Errors
+    /// [`RevokeError`].
+    pub async fn revoke(
+        &self,
+        subject: &Subject,
+        reason: &str,
+        by: &str,
+        keep: Duration,
+        cluster: &str,
+    ) -> Result<Revocation, RevokeError> {
+        let entry = self.store_revocation(subject, reason, by, keep).await?;
+        refresh(self.store().as_ref(), &self.revocations).await.map_err(unreadable)?;
+        if !matches!(subject, Subject::Node(_) | Subject::Serial(_)) {
+            self.drop_tokens_given(subject, entry.at, cluster).await?;
+        }
+        Ok(entry)
+    }
+
+    async fn store_revocation(
+        &self,
+        subject: &Subject,
+        reason: &str,
+        by: &str,
+        keep: Duration,
+    ) -> Result<Revocation, RevokeError> {
+        let key = keys::revocation(subject);
+        for _ in 0..TRIES {
+            let found = self.store().range_all(keys::REVOCATIONS.into()).await;
+            let found = found.map_err(|error| Refusal::read(&error))?;
+            let list = found.items.iter().map(decode).collect::<Result<Vec<_>, _>>();
+            let list = list.map_err(Refusal::Corrupt)?;
+            let before = found.items.iter().zip(&list).find(|(kv, _)| kv.key == key);
+            // Certificates are issued by the wall clock, which may run ahead of the loop's.
+            let now = self.now().max(stamp(SystemTime::now()));
+            if before.is_none() && list.len() >= MAX_REVOCATIONS {
+                self.drop_expired_revocations().await?;
+                let first = list.iter().map(|entry| entry.expires.0).min().unwrap_or_default();
+                if first > now.0 {
+                    return Err(RevokeError::TooMany { first_ends_ms: first });
+                }
+            }
+            // Behind whatever was issued in the second of the last revocation.
+            let at = before.map_or(now, |(_, entry)| now.max(stamp(next_second(time(entry.at)))));
+            let expires = at.plus(keep).max(before.map_or(Timestamp(0), |(_, entry)| entry.expires));
+            let entry = Revocation {
+                subject: subject.clone(),
+                at,
+                expires,
+                reason: reason.to_owned(),
+                by: by.to_owned(),
+            };
+            let compare = match before {
+                Some((kv, _)) => Compare::mod_revision(key.clone(), kv.mod_revision),
+                None => Compare::absent(key.clone()),
+            };
+            let record = records::Revocation {
+                revoked_ms: at.0,
+                expires_ms: expires.0,
+                reason: entry.reason.clone(),
+                revoked_by: entry.by.clone(),
+            };
+            let put = Op::put(key.clone(), record.encode_to_vec());
+            if self.fenced(vec![compare], vec![put]).await?.succeeded {
+                return Ok(entry);
+            }
+        }
+        let cause = "others revoke the same all the time".to_owned();
+        Err(Refusal::Unwritable { cause }.into())
+    }
+
+    /// Removes entries whose time is over; answers how many.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn drop_expired_revocations(&self) -> Result<usize, Refusal> {
+        let now = self.now();
+        let found = self.store().range_all(keys::REVOCATIONS.into()).await;
+        let mut count = 0;
+        for kv in found.map_err(|error| Refusal::read(&error))?.items {
+            if decode(&kv).map_err(Refusal::Corrupt)?.expires > now {
+                continue;
+            }
+            let same = Compare::mod_revision(kv.key.clone(), kv.mod_revision);
+            count += usize::from(self.fenced(vec![same], vec![Op::delete(kv.key)]).await?.succeeded);
+        }
+        Ok(count)
+    }
+
+    /// Whether a node that was issued its certificate at `issued` may have a new one: decided by what is stored, in a
+    /// transaction that only the leader's fence lets through. `None`: the node is not known (any more).
+    ///
+    /// # Errors
+    /// The store's, and [`Refusal::Stopped`] where another controller leads.
+    pub async fn may_renew(&self, node: &NodeName, issued: SystemTime) -> Result<Option<bool>, Refusal> {
+        let identity = Identity::Node { name: node.to_string() };
+        let revocation = keys::revocation(&Subject::Node(node.to_string()));
+        let known = Compare::exists(keys::node(node));
+        let outcome = self.fenced(vec![known], vec![Op::get(revocation)]).await?;
+        if !outcome.succeeded {
+            return Ok(None);
+        }
+        let Some(OpResult::Got(Some(kv))) = outcome.results.first() else { return Ok(Some(true)) };
+        let entry = decode(kv).map_err(Refusal::Corrupt)?;
+        let mut revoked = Revoked::default();
+        revoked.insert(entry.subject, time(entry.at));
+        Ok(Some(!revoked.refuses_since(&identity, issued)))
+    }
+}
+
+/// The other way round.
+pub(crate) fn stamp(at: SystemTime) -> Timestamp {
+    Timestamp(0).plus(at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
+}
+
+fn unreadable(error: StartError) -> Refusal {
+    match error {
+        StartError::Corrupt(error) => Refusal::Corrupt(error),
+        other => Refusal::Unreadable { cause: other.to_string() },
+    }
+}
