@@ -5,7 +5,10 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use clap::{Parser, Subcommand};
 use proto_rpc::{Endpoint, Listen, telemetry::LogFormat};
 
-use crate::store_args::{Kind, StoreArgs};
+use crate::{
+    limit_args::LimitArgs,
+    store_args::{Kind, StoreArgs},
+};
 
 /// The brain of a Railyard cluster: API, scheduler, state.
 #[derive(Debug, Parser)]
@@ -182,6 +185,9 @@ pub struct Run {
     /// earlier, by this for every doubling of its GPUs; `none`: only age counts.
     #[arg(long, env = "RAIL_CONTROLLER_HEAD_START", default_value = "none", value_parser = duration_or_none)]
     pub head_start: Wait,
+    /// What callers may use.
+    #[command(flatten)]
+    pub limits: LimitArgs,
     /// Logs.
     #[command(flatten)]
     pub logs: Logs,

@@ -4,6 +4,7 @@ mod args;
 mod certificates;
 mod init;
 mod keep;
+mod limit_args;
 mod ready;
 mod run;
 mod several;

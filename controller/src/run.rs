@@ -66,7 +66,7 @@ async fn serve(run: &Run) -> Result<(), Box<dyn std::error::Error>> {
     let (handle, mut running) = lead(run, &metrics, &stop).await?;
     let opened = Opened::bind(run, &ca, &metrics, handle.revoked()).await?;
 
-    let counts = ApiMetrics::new(&metrics);
+    let counts = ApiMetrics::new(&metrics, run.limits.fair());
     let guard = controller_api::guard(&handle, ca.cluster(), &counts);
     let ending = stop.streams.clone();
     let context = Context { handle: handle.clone(), ca: Arc::clone(&ca), guard, version: VERSION, ending };
@@ -148,7 +148,7 @@ impl Opened {
             slot: slot.clone(),
             revocations: revocations.clone(),
         };
-        let limits = Limits { drain: DRAIN, ..Limits::default() };
+        let limits = Limits { drain: DRAIN, ..run.limits.connections() };
         let server_metrics = ServerMetrics::new(metrics);
         let server = Server::bind(&listen, &tls, limits, server_metrics.clone()).await?;
         let plain = Server::bind_plain(run.metrics, limits, server_metrics).await?;

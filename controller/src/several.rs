@@ -84,7 +84,7 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
         options,
         ca: Arc::clone(&ca),
         credentials,
-        counts: ApiMetrics::new(&metrics),
+        counts: ApiMetrics::new(&metrics, run.limits.fair()),
         loop_metrics: LoopMetrics::new(&metrics),
         stands: stands(),
         leading,

@@ -25,6 +25,7 @@ use tonic::Status;
 
 use crate::{
     authz::{Rpc, authorise},
+    fair::{FairLimits, Gate},
     revocation,
 };
 
@@ -32,6 +33,7 @@ use crate::{
 #[derive(Clone)]
 pub struct Guard {
     shared: Arc<Shared>,
+    gate: Gate,
 }
 
 struct Shared {
@@ -47,23 +49,25 @@ pub struct Caller {
     pub identity: Identity,
 }
 
-/// What the API counts; once per process, whatever leads and follows in it. Clones share it.
+/// What the API counts, and what lets its callers take turns; once per process, however often it leads. Clones share it.
 #[derive(Debug, Clone)]
 pub struct ApiMetrics {
     refusals: CounterBy<3>,
+    gate: Gate,
     pub(crate) layers: CallLayers,
 }
 
 impl ApiMetrics {
     /// Registers `rail_refusals_total{rpc,role,reason}` and what [`CallLayers`] counts.
     #[must_use]
-    pub fn new(metrics: &Metrics) -> Self {
+    pub fn new(metrics: &Metrics, limits: FairLimits) -> Self {
         let refusals = metrics.counter_by(
             "refusals",
             "Calls that the table of roles or a scope refused",
             ["rpc", "role", "reason"],
         );
-        Self { refusals, layers: CallLayers::new(metrics, DeadlinePolicy::default()) }
+        let gate = Gate::new(limits, metrics);
+        Self { refusals, gate, layers: CallLayers::new(metrics, DeadlinePolicy::default()) }
     }
 }
 
@@ -71,8 +75,8 @@ impl Guard {
     /// A door to one life of the loop.
     #[must_use]
     pub fn new(handle: Handle, cluster: &str, metrics: &ApiMetrics) -> Self {
-        let refusals = metrics.refusals.clone();
-        Self { shared: Arc::new(Shared { handle, cluster: cluster.to_owned(), refusals }) }
+        let (refusals, gate) = (metrics.refusals.clone(), metrics.gate.clone());
+        Self { shared: Arc::new(Shared { handle, cluster: cluster.to_owned(), refusals }), gate }
     }
 
     /// Finds out who calls and asks the table.
@@ -147,14 +151,20 @@ pub async fn at_the_door(State(guard): State<Guard>, mut request: Request, next:
         Ok(caller) => {
             request = Request::from_parts(parts, body);
             let identity = caller.identity.clone();
+            // In turn: one tenant's storm must not hold up another.
+            let (seat, place) = match guard.gate.turn(rpc, &identity).await {
+                Ok(turn) => turn,
+                Err(error) => return router::refuse(true, &error),
+            };
             request.extensions_mut().insert(caller);
             let response =
                 if rpc == Rpc::UploadLogs { long_upload(request, next) } else { next.run(request).await };
+            drop(seat);
             if !rpc.is_stream() {
                 return response;
             }
             let revocations = guard.shared.handle.revoked().clone();
-            revocation::bounded(response, revocations, identity, peer.as_ref(), since)
+            revocation::bounded(response, revocations, identity, peer.as_ref(), since, place)
         }
         Err(error) => router::refuse(true, &error),
     }

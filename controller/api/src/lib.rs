@@ -9,6 +9,7 @@ mod context;
 mod enroll;
 mod explain;
 mod fabric;
+pub mod fair;
 mod fault;
 mod guard;
 mod health;

@@ -21,7 +21,9 @@ use proto_rpc::{
 use proto_wire::{convert::time_to_wire, v1};
 use tonic::Status;
 
-use crate::{authz::Rpc, context::Context, fault, guard::Caller, tenant::LONGEST_LIFETIME};
+use crate::{
+    authz::Rpc, context::Context, fair::StreamPlace, fault, guard::Caller, tenant::LONGEST_LIFETIME,
+};
 
 /// Bytes of a reason.
 const MAX_REASON: usize = 256;
@@ -114,6 +116,7 @@ pub(crate) fn bounded(
     identity: Identity,
     peer: Option<&PeerInfo>,
     since: SystemTime,
+    place: Option<StreamPlace>,
 ) -> Response {
     let told = refusal(&identity);
     let certificate = peer.and_then(|peer| peer.certificate.clone());
@@ -121,7 +124,8 @@ pub(crate) fn bounded(
         Some(certificate) => now.refuses(&identity, certificate),
         None => now.refuses_since(&identity, since),
     });
-    response.map(|inner| Body::new(Bounded { inner, revoked: Some(Box::pin(revoked)), told: told.into() }))
+    let revoked = Some(Box::pin(revoked) as Pin<Box<_>>);
+    response.map(|inner| Body::new(Bounded { inner, revoked, told: told.into(), _place: place }))
 }
 
 struct Bounded {
@@ -129,6 +133,8 @@ struct Bounded {
     /// None once it has ended.
     revoked: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     told: Status,
+    /// Among the streams of its tenant.
+    _place: Option<StreamPlace>,
 }
 
 impl HttpBody for Bounded {

@@ -7,12 +7,16 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What a server allows. Every field is set explicitly: the libraries' defaults are partly "no limit".
+/// What a server allows of connections. Every field is set explicitly: the libraries' defaults are partly "no limit".
+///
+/// Beside them: a message has at most [`crate::MAX_MESSAGE_BYTES`], a call the deadlines of
+/// [`crate::deadline::DeadlinePolicy`], and a connection ends with the certificate of its peer. What tenants may use of
+/// calls and streams is the API's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections in all.
+    /// Connections in all; each needs a file descriptor. Room for 10,000 servers, their users, and who holds some open.
     pub connections: usize,
-    /// Connections of one IPv4 address or IPv6 /64.
+    /// Connections of one IPv4 address or IPv6 /64, so that one host cannot take them all.
     pub connections_per_ip: usize,
     /// From accept to the end of the TLS handshake, and from there to the first byte.
     pub handshake: Duration,
@@ -39,7 +43,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Limits {
-            connections: 8192,
+            connections: 32_768,
             connections_per_ip: 2048,
             handshake: Duration::from_secs(5),
             streams: 256,
@@ -75,7 +79,8 @@ impl ServerMetrics {
         }
     }
 
-    /// Refusals so far for a cause: `total`, `per-ip`, `handshake-timeout`, `handshake`, `silent`, `accept`.
+    /// Refusals so far for a cause: `total`, `per-ip`, `handshake-timeout`, `handshake`, `silent`, `accept`, `revoked`,
+    /// `expired`.
     #[must_use]
     pub fn refused(&self, cause: &str) -> u64 {
         self.refused.get([cause])

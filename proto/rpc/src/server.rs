@@ -16,7 +16,7 @@ use hyper_util::server::conn::auto;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -28,7 +28,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long, and for how many bytes, a refused peer is listened to so that it can read why.
 const LINGER: Duration = Duration::from_millis(500);
 const LINGER_BYTES: u64 = 64 * 1024;
-/// How long the calls of a revoked peer may take to tell it so; then its connection is cut.
+/// How long the calls of a peer whose certificate is not good any more may take to tell it so; then it is cut.
 const PARTING: Duration = Duration::from_millis(500);
 
 /// Who sent a request; in its extensions. For gRPC: `request.extensions().get::<PeerInfo>()`.
@@ -310,8 +310,8 @@ async fn encrypted(
         return Err(Refusal::Silent);
     }
     let peer = PeerInfo { identity, address, certificate };
-    let revoked = revoked(acceptor.revocations.clone(), peer.clone());
-    http(shared, builder, TokioIo::new(stream), peer, revoked).await;
+    let over = over(acceptor.revocations.clone(), peer.clone());
+    http(shared, builder, TokioIo::new(stream), peer, over).await;
     Ok(())
 }
 
@@ -326,11 +326,13 @@ async fn linger(mut stream: BoxedStream) {
     let _ = tokio::time::timeout(LINGER, end).await;
 }
 
-/// Returns when the peer's certificate is revoked; a peer without one is not.
-async fn revoked(revocations: Revocations, peer: PeerInfo) {
-    match peer.certificate {
-        None => std::future::pending().await,
-        Some(certificate) => revocations.until(|now| now.refuses(&peer.identity, &certificate)).await,
+/// Returns when the peer's certificate is revoked or ends, and says which; a peer without one may stay.
+async fn over(revocations: Revocations, peer: PeerInfo) -> &'static str {
+    let Some(certificate) = peer.certificate else { return std::future::pending().await };
+    let left = certificate.not_after.duration_since(SystemTime::now()).unwrap_or_default();
+    tokio::select! {
+        () = revocations.until(|now| now.refuses(&peer.identity, &certificate)) => "revoked",
+        () = tokio::time::sleep(left) => "expired",
     }
 }
 
@@ -339,7 +341,7 @@ async fn http<I>(
     builder: &auto::Builder<TokioExecutor>,
     io: I,
     peer: PeerInfo,
-    revoked: impl Future<Output = ()>,
+    over: impl Future<Output = &'static str>,
 ) where
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
@@ -358,9 +360,9 @@ async fn http<I>(
             connection.as_mut().graceful_shutdown();
             connection.await
         }
-        () = revoked => {
-            shared.metrics.refused.inc(["revoked"]);
-            tracing::info!(%address, "connection ended: its certificate was revoked");
+        cause = over => {
+            shared.metrics.refused.inc([cause]);
+            tracing::info!(%address, cause, "connection ended: its certificate is not good any more");
             connection.as_mut().graceful_shutdown();
             tokio::time::timeout(PARTING, connection).await.unwrap_or(Ok(()))
         }
@@ -401,7 +403,6 @@ mod tests {
     use super::*;
     use crate::metrics::Metrics;
     use std::sync::atomic::AtomicU32;
-    use std::time::SystemTime;
     use tokio::net::{TcpListener, TcpStream};
 
     #[tokio::test]

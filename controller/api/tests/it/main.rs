@@ -9,6 +9,7 @@
 mod agent;
 mod bad;
 mod disk;
+mod fair;
 mod jobs;
 mod logs;
 mod people;

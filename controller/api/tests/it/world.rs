@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use controller_api::{Api, ApiMetrics, Context};
+use controller_api::{Api, ApiMetrics, Context, fair::FairLimits};
 use controller_core::Event;
 use controller_reconciler::{Handle, LoopMetrics, Options, keys};
 use controller_store::{
@@ -94,6 +94,11 @@ impl World {
 
     /// As `start`, on a store of any kind.
     pub async fn start_on(dir: &Path, inner: Arc<dyn Store>) -> Self {
+        Self::start_with(dir, inner, FairLimits::default()).await
+    }
+
+    /// As `start_on`, with other limits between tenants.
+    pub async fn start_with(dir: &Path, inner: Arc<dyn Store>, fair: FairLimits) -> Self {
         let ca = Arc::new(Ca::load_or_create(dir, CLUSTER, SystemTime::now()).unwrap());
         let store = Arc::new(Fickle { inner, full: AtomicBool::new(false) });
         let metrics = Metrics::new("test", "0.0.0", SystemTime::now());
@@ -115,7 +120,7 @@ impl World {
         let listen: Vec<Listen> = vec!["127.0.0.1:0".parse().unwrap()];
         let server = Server::bind(&listen, &tls, limits, ServerMetrics::new(&metrics)).await.unwrap();
         let endpoint = format!("https://{}", server.addresses().unwrap()[0]).parse().unwrap();
-        let counts = ApiMetrics::new(&metrics);
+        let counts = ApiMetrics::new(&metrics, fair);
         let guard = controller_api::guard(&handle, CLUSTER, &counts);
         let ending = stop.clone();
         let context = Context { handle: handle.clone(), ca: ca.clone(), guard, version: "0.0.0", ending };

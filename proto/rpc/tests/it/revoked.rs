@@ -46,6 +46,19 @@ async fn a_live_connection_ends_and_the_next_is_refused_by_name() {
 }
 
 #[tokio::test]
+async fn a_connection_ends_with_its_certificate() {
+    let world = world().await;
+    let then = SystemTime::now() + Duration::from_secs(2) - proto_rpc::ca::LEAF_LIFETIME;
+    let slot = issue(&world.ca, &node(), then);
+    let ends = slot.certificate().unwrap().not_after;
+    let credentials = proto_rpc::Credentials::new(world.trust()).with_certificate(slot);
+    let mut open = watch(&client(&[world.tcp()], &credentials)).await;
+    assert!(tokio::time::timeout(Duration::from_secs(5), open.message()).await.unwrap().is_err());
+    assert!(SystemTime::now() >= ends, "not before its end");
+    counted(&world.metrics, "expired", 1).await;
+}
+
+#[tokio::test]
 async fn one_certificate_is_taken_back_by_its_serial_number() {
     let world = world().await;
     let (credentials, other) = (world.credentials(&node()), world.credentials(&node()));
