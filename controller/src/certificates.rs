@@ -1,21 +1,14 @@
 //! The controller's own certificate: short-lived, renewed at half its life, swapped without dropping a call.
 
-use std::{
-    net::IpAddr,
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{net::IpAddr, sync::Arc, time::SystemTime};
 
 use proto_rpc::{
-    Ca, CertificateSlot, Jitter, Listen,
+    Ca, CertificateSlot, Jitter, Listen, Renewal,
     ca::{CaError, LEAF_LIFETIME},
     tls::TlsError,
 };
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
-
-/// Wait before another try after a failed renewal.
-const AGAIN: Duration = Duration::from_secs(30);
 
 /// Why there is no certificate.
 #[derive(Debug, Error)]
@@ -58,24 +51,25 @@ pub fn first(ca: &Ca, names: &[String]) -> Result<CertificateSlot, CertificateEr
 /// Renews it at half of its life, a little earlier or later, until `stop`.
 pub async fn renew(ca: Arc<Ca>, names: Vec<String>, slot: CertificateSlot, stop: CancellationToken) {
     let mut jitter = Jitter::from_os();
-    let mut wait = LEAF_LIFETIME / 2;
     loop {
-        let spread = jitter.up_to(LEAF_LIFETIME / 10);
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(wait.saturating_sub(spread)) => {}
+        // What was just made can be read.
+        let Ok(shown) = slot.certificate() else { return };
+        let mut plan = Renewal::of(&shown, &mut jitter);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = plan.until_due() => {}
+            }
+            let renewed = ca.issue_server(&names, LEAF_LIFETIME, SystemTime::now());
+            let swapped = renewed.map_err(CertificateError::Ca);
+            match swapped.and_then(|leaf| Ok(slot.swap(&leaf.issued.chain_pem, &leaf.key_pem)?)) {
+                Ok(()) => break,
+                Err(error) => {
+                    plan.failed(SystemTime::now(), &mut jitter);
+                    tracing::error!(%error, "the controller's certificate could not be renewed; trying again");
+                }
+            }
         }
-        let renewed = ca.issue_server(&names, LEAF_LIFETIME, SystemTime::now()).map_err(CertificateError::Ca);
-        let swapped = renewed.and_then(|leaf| Ok(slot.swap(&leaf.issued.chain_pem, &leaf.key_pem)?));
-        wait = match swapped {
-            Ok(()) => {
-                tracing::info!("the controller's certificate was renewed");
-                LEAF_LIFETIME / 2
-            }
-            Err(error) => {
-                tracing::error!(%error, "the controller's certificate could not be renewed; trying again");
-                AGAIN + LEAF_LIFETIME / 10
-            }
-        };
+        tracing::info!("the controller's certificate was renewed");
     }
 }

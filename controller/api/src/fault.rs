@@ -5,7 +5,7 @@ use std::time::Duration;
 use controller_core::{CoreError, ErrorKind};
 use controller_reconciler::{Refusal, RevokeError, UserTokenError};
 use controller_store::StoreError;
-use proto_rpc::{ErrorClass, RpcError, ca::CaError, client::REVOKED};
+use proto_rpc::{ErrorClass, REVOKED, RpcError, ca::CaError};
 use proto_wire::FieldErrors;
 
 /// Told to callers whom a store without space turned away.

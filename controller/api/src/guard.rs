@@ -50,7 +50,7 @@ pub struct Caller {
 }
 
 /// What the API counts, and what lets its callers take turns; once per process, however often it leads. Clones share it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ApiMetrics {
     refusals: CounterBy<3>,
     gate: Gate,

@@ -14,9 +14,8 @@ use axum::{
 use controller_reconciler::Revocation;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use proto_rpc::{
-    ErrorClass, Identity, PeerInfo, Revocations, RpcError, Subject,
+    ErrorClass, Identity, PeerInfo, REVOKED, REVOKED_ADVICE, Revocations, RpcError, Subject,
     ca::{CA_LIFETIME, NODE_LIFETIME},
-    client::{REVOKED, REVOKED_ADVICE},
 };
 use proto_wire::{convert::time_to_wire, v1};
 use tonic::Status;

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration, time::SystemTime};
 
 use proto_rpc::{
     CaPin, CertificateSlot, Client, ClientOptions, CredentialFiles, Credentials, Jitter, KeyRequest,
-    MAX_MESSAGE_BYTES, RetryPolicy, RpcError, ca::CaError, client::ClientError,
+    MAX_MESSAGE_BYTES, Renewal, RetryPolicy, RpcError, ca::CaError, client::ClientError,
     credentials::CredentialsError, files, files::FileError, retry, tls::TlsError, tls::Trust,
 };
 use proto_wire::v1::{
@@ -17,8 +17,6 @@ use crate::{agent::Setup, cli::RunArguments};
 
 /// Joining is tried for this long while the controller cannot be reached.
 const JOIN_LIMIT: Duration = Duration::from_secs(120);
-/// A renewal that failed is tried again after at most this.
-const RENEW_AGAIN: Duration = Duration::from_secs(60);
 
 /// Why there is no certificate.
 #[derive(Debug, Error)]
@@ -57,6 +55,14 @@ pub enum IdentityError {
         controller: String,
         /// What it said.
         source: RpcError,
+    },
+    /// As above, for a new certificate in place of the one that is here.
+    #[error("cannot renew at {controller}: {source}")]
+    Renew {
+        /// Where.
+        controller: String,
+        /// What it said.
+        source: Box<RpcError>,
     },
     /// A file.
     #[error(transparent)]
@@ -221,20 +227,33 @@ pub(crate) fn set_aside(setup: &Setup) {
     }
 }
 
-/// Renews at half the certificate's life, for ever.
+/// Renews at half the certificate's life, for ever. No outage of the controllers that ends before the certificate does
+/// can cost the identity.
 pub(crate) async fn keep(setup: Arc<Setup>, slot: CertificateSlot, client: Client) {
     let mut jitter = Jitter::from_os();
     let at = paths(&setup);
-    loop {
-        let wait = slot.renew_in(SystemTime::now(), &mut jitter).unwrap_or_default();
-        tokio::time::sleep(wait).await;
-        match renew(&setup, &slot, &client, &at).await {
-            Ok(()) => tracing::info!("certificate renewed"),
-            Err(error) => {
-                tracing::warn!(%error, "the certificate could not be renewed; trying again");
-                tokio::time::sleep(RENEW_AGAIN / 2 + jitter.up_to(RENEW_AGAIN / 2)).await;
+    // What was just loaded can be read.
+    while let Ok(shown) = slot.certificate() {
+        let mut plan = Renewal::of(&shown, &mut jitter);
+        loop {
+            plan.until_due().await;
+            let Err(error) = renew(&setup, &slot, &client, &at).await else { break };
+            plan.failed(SystemTime::now(), &mut jitter);
+            // The 1st, 2nd, 4th, 8th ... in a row.
+            if !plan.failures().is_power_of_two() {
+                continue;
+            }
+            match shown.not_after.duration_since(SystemTime::now()) {
+                Ok(left) => {
+                    let left = Duration::from_secs(left.as_secs());
+                    tracing::warn!(%error, ?left, "the certificate could not be renewed; trying again before it ends");
+                }
+                Err(_) => {
+                    tracing::error!(%error, "the certificate could not be renewed and {}", IdentityError::Expired)
+                }
             }
         }
+        tracing::info!("certificate renewed");
     }
 }
 
@@ -249,7 +268,7 @@ async fn renew(
     let request = v1::RenewCertificateRequest { csr_pem: key.csr_pem.clone() };
     let answer = agent.renew_certificate(request).await.map_err(|status| {
         let controller = setup.controller.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        IdentityError::Join { controller, source: RpcError::from_status(&status) }
+        IdentityError::Renew { controller, source: Box::new(RpcError::from_status(&status)) }
     })?;
     store(at, setup.node.as_str(), &key.key_pem, answer.get_ref())?;
     slot.swap(&answer.get_ref().certificate_pem, &key.key_pem)?;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use node_agent_core::{Command, Event, Key};
 use proto_model::Assignment;
-use proto_rpc::{Client, Jitter, RetryPolicy, RpcError, client::REVOKED};
+use proto_rpc::{Client, Jitter, REVOKED, RetryPolicy, RpcError};
 use proto_wire::v1::{self, agent_message, agent_service_client::AgentServiceClient, controller_message};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tokio_stream::wrappers::ReceiverStream;

@@ -6,10 +6,10 @@ use crate::credentials::Credentials;
 use crate::deadline;
 use crate::endpoint::Endpoint;
 use crate::status::{ErrorClass, RpcError};
-use crate::tls::TlsError;
+use crate::tls::{CertificateSlot, TlsError};
 use crate::trace;
+use crate::untrusted;
 use axum::http::{HeaderValue, Request, Response, Uri, header};
-use rustls::{AlertDescription, CertificateError};
 use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,12 +19,6 @@ use tonic::body::Body;
 use tonic::transport::Channel;
 use tonic::{Status, TimeoutExpired};
 use tower::Service;
-
-/// The reason of an error whose cause is that the caller's certificate or token was revoked.
-pub const REVOKED: &str = "CERTIFICATE_REVOKED";
-/// What its owner can do.
-pub const REVOKED_ADVICE: &str = "a server joins anew with a new token (`railctl node token NAME`), \
-    a person has a new certificate or token issued";
 
 /// How a client behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +74,7 @@ pub struct Client {
     authorization: Option<HeaderValue>,
     timeout: Option<Duration>,
     last_error: LastTlsError,
+    slot: Option<CertificateSlot>,
 }
 
 impl Client {
@@ -96,7 +91,8 @@ impl Client {
             value.set_sensitive(true);
             Some(value)
         });
-        Ok(Client { channel, authorization, timeout: options.timeout, last_error })
+        let slot = credentials.slot().cloned();
+        Ok(Client { channel, authorization, timeout: options.timeout, last_error, slot })
     }
 
     /// A client of a server that is not ours (etcd), at one address: by the credentials' CA and certificate, or without
@@ -109,7 +105,8 @@ impl Client {
         let tls = credentials.map(Credentials::tls).transpose()?;
         let endpoints = std::slice::from_ref(endpoint);
         let (channel, last_error) = Dial { endpoints, tls, options }.channel()?;
-        Ok(Client { channel, authorization: None, timeout: options.timeout, last_error })
+        let slot = credentials.and_then(Credentials::slot).cloned();
+        Ok(Client { channel, authorization: None, timeout: options.timeout, last_error, slot })
     }
 
     /// The same connection for streams that live long: calls have no deadline unless they say one.
@@ -163,7 +160,9 @@ impl Service<Request<Body>> for Client {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.channel.poll_ready(context).map_err(|error| explain(&error, &self.last_error))
+        self.channel
+            .poll_ready(context)
+            .map_err(|error| explain(&error, &self.last_error, self.slot.as_ref()))
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
@@ -180,8 +179,8 @@ impl Service<Request<Body>> for Client {
             .and_then(|value| value.to_str().ok())
             .and_then(deadline::parse);
         let answer = self.channel.call(request);
-        let last_error = self.last_error.clone();
-        let explain = move |error| explain(&error, &last_error);
+        let (last_error, slot) = (self.last_error.clone(), self.slot.clone());
+        let explain = move |error| explain(&error, &last_error, slot.as_ref());
         Box::pin(async move {
             let Some(timeout) = timeout else { return answer.await.map_err(explain) };
             match tokio::time::timeout(timeout, answer).await {
@@ -194,13 +193,13 @@ impl Service<Request<Body>> for Client {
 
 /// Turns a transport error into a Status that says what is wrong. A peer that is not trusted is not "unavailable":
 /// trying again would not help.
-fn explain(error: &tonic::transport::Error, last: &LastTlsError) -> Status {
+fn explain(error: &tonic::transport::Error, last: &LastTlsError, ours: Option<&CertificateSlot>) -> Status {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
         if let Some(connect) = cause.downcast_ref::<ConnectError>() {
             return match connect.tls() {
-                Some(tls) => explain_tls(tls, &connect.to_string()),
+                Some(tls) => untrusted::explain(tls, &connect.to_string(), ours),
                 None => unavailable(connect.to_string()),
             };
         }
@@ -212,7 +211,7 @@ fn explain(error: &tonic::transport::Error, last: &LastTlsError) -> Status {
         source = cause.source();
     }
     match last.get() {
-        Some(tls) => explain_tls(&tls, "the connection was refused"),
+        Some(tls) => untrusted::explain(&tls, "the connection was refused", ours),
         None => RpcError::new(ErrorClass::Unavailable, "CONNECTION_LOST", text).into(),
     }
 }
@@ -221,35 +220,6 @@ fn expired() -> Status {
     RpcError::new(ErrorClass::Timeout, "DEADLINE_EXCEEDED", "no answer from the server in time").into()
 }
 
-fn unavailable(message: String) -> Status {
+pub(crate) fn unavailable(message: String) -> Status {
     RpcError::new(ErrorClass::Unavailable, "UNREACHABLE", message).into()
-}
-
-fn explain_tls(error: &rustls::Error, where_: &str) -> Status {
-    let untrusted = |reason: &str, detail: String| {
-        RpcError::new(ErrorClass::Unauthenticated, reason, format!("{where_}: {detail}")).into()
-    };
-    match error {
-        rustls::Error::AlertReceived(AlertDescription::CertificateExpired) => untrusted(
-            "CERTIFICATE_EXPIRED",
-            "the server says that our certificate has expired (is this machine's clock right?)".to_owned(),
-        ),
-        rustls::Error::AlertReceived(AlertDescription::CertificateRevoked) => {
-            untrusted(REVOKED, format!("our certificate was revoked; {REVOKED_ADVICE}"))
-        }
-        rustls::Error::AlertReceived(
-            alert @ (AlertDescription::UnknownCA
-            | AlertDescription::BadCertificate
-            | AlertDescription::AccessDenied
-            | AlertDescription::CertificateUnknown
-            | AlertDescription::DecryptError
-            | AlertDescription::CertificateRequired),
-        ) => untrusted("CERTIFICATE_REFUSED", format!("the server refused our certificate ({alert:?})")),
-        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => untrusted(
-            "SERVER_NOT_TRUSTED",
-            "its certificate is not from the CA (or of the pin) that we trust".to_owned(),
-        ),
-        rustls::Error::InvalidCertificate(detail) => untrusted("SERVER_NOT_TRUSTED", detail.to_string()),
-        other => unavailable(format!("{where_}: TLS: {other}")),
-    }
 }

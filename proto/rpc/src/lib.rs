@@ -14,6 +14,7 @@ pub mod identity;
 pub mod listen;
 pub mod metrics;
 pub mod pin;
+pub mod renewal;
 pub mod retry;
 pub mod revocation;
 pub mod router;
@@ -23,6 +24,7 @@ pub mod telemetry;
 pub mod tls;
 pub mod token;
 pub mod trace;
+mod untrusted;
 mod verify;
 
 pub use ca::{Ca, KeyRequest};
@@ -33,12 +35,14 @@ pub use identity::{Identity, Role};
 pub use listen::Listen;
 pub use metrics::Metrics;
 pub use pin::CaPin;
+pub use renewal::Renewal;
 pub use retry::{Jitter, RetryPolicy, retry};
 pub use revocation::{Revocations, Revoked, Subject};
 pub use server::{Limits, PeerInfo, Server};
 pub use status::{ErrorClass, RpcError, Violation};
 pub use tls::CertificateSlot;
 pub use token::{Token, TokenHash, TokenKind};
+pub use untrusted::{REVOKED, REVOKED_ADVICE};
 
 /// The largest message that a server or client of ours decodes, in bytes (tonic's default would be 4 MiB).
 /// Give it to `max_decoding_message_size` of every generated service and client.

@@ -3,7 +3,6 @@
 use crate::ca::{CLOCK_SKEW, only_uri};
 use crate::identity::{Identity, IdentityError};
 use crate::pin::CaPin;
-use crate::retry::Jitter;
 use crate::revocation::Revocations;
 use crate::verify::{IdentityVerifier, PinVerifier};
 use rustls::client::{ResolvesClientCert, Resumption, WebPkiServerVerifier};
@@ -80,14 +79,6 @@ impl CertificateSlot {
     pub fn certificate(&self) -> Result<PeerCertificate, TlsError> {
         let current = self.get();
         PeerCertificate::read(current.cert.first().ok_or(TlsError::NoCertificate)?)
-    }
-
-    /// How long to wait before the certificate is renewed: half of what is left, less up to a tenth of that so that
-    /// many peers do not come at once; zero when it has ended.
-    pub fn renew_in(&self, now: SystemTime, jitter: &mut Jitter) -> Result<Duration, TlsError> {
-        let left = self.certificate()?.not_after.duration_since(now).unwrap_or_default();
-        let half = left / 2;
-        Ok(half.saturating_sub(jitter.up_to(half / 10)))
     }
 
     fn get(&self) -> Arc<CertifiedKey> {
@@ -239,22 +230,6 @@ fn certified_key(chain_pem: &str, key_pem: &str) -> Result<Arc<CertifiedKey>, Tl
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ca::{CA_LIFETIME, Ca, LEAF_LIFETIME};
-
-    #[test]
-    fn renewal_comes_at_about_half_of_the_life() {
-        let now = SystemTime::now();
-        let leaf =
-            Ca::create("dev", now, CA_LIFETIME).unwrap().issue_server(&[], LEAF_LIFETIME, now).unwrap();
-        let slot = CertificateSlot::new(&leaf.issued.chain_pem, &leaf.key_pem).unwrap();
-        for seed in 0..50 {
-            let wait = slot.renew_in(now, &mut Jitter::seeded(seed)).unwrap();
-            let (least, most) = (LEAF_LIFETIME * 44 / 100, LEAF_LIFETIME / 2);
-            assert!(wait >= least && wait <= most, "seed {seed}: {wait:?}");
-        }
-        let late = slot.renew_in(now + LEAF_LIFETIME * 2, &mut Jitter::seeded(0)).unwrap();
-        assert_eq!(late, Duration::ZERO);
-    }
 
     #[test]
     fn rubbish_is_named() {

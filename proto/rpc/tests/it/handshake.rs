@@ -61,6 +61,40 @@ async fn an_expired_certificate_is_refused_and_named() {
     assert_eq!(error.exit_code(), 4);
 }
 
+/// What a client whose own certificate was issued so long ago (or will be) is told.
+async fn told_of_ours(world: &World, issued: SystemTime) -> proto_rpc::RpcError {
+    let credentials = Credentials::new(world.trust()).with_certificate(issue(&world.ca, &node(), issued));
+    check(&client(&[world.tcp()], &credentials), "").await.unwrap_err()
+}
+
+#[tokio::test]
+async fn each_kind_of_being_out_of_time_is_named_with_what_to_do() {
+    let world = world().await;
+    let (now, hour) = (SystemTime::now(), Duration::from_secs(3600));
+    let ended = told_of_ours(&world, now - 2 * hour).await;
+    assert!(
+        ended.message.contains("our certificate ended at 2") && ended.message.contains("issued"),
+        "{ended}"
+    );
+    let early = told_of_ours(&world, now + hour).await;
+    assert_eq!(early.reason, "CERTIFICATE_EXPIRED");
+    assert!(early.message.contains("set the clock"), "{early}");
+    // The controller's clock is an hour ahead, or two behind.
+    for (issued, reason, words) in [
+        (now + hour, "SERVER_CERTIFICATE_NOT_YET_VALID", "begins at"),
+        (now - 2 * hour, "SERVER_CERTIFICATE_EXPIRED", "ended at"),
+    ] {
+        let leaf = world.ca.issue_server(&["127.0.0.1".to_owned()], LEAF_LIFETIME, issued).unwrap();
+        world.slot.swap(&leaf.issued.chain_pem, &leaf.key_pem).unwrap();
+        let error = check(&client(&[world.tcp()], &Credentials::new(world.trust())), "").await.unwrap_err();
+        assert_eq!((error.class, error.reason.as_str()), (ErrorClass::Unauthenticated, reason));
+        assert!(
+            error.message.contains(words) && error.message.contains("this machine's clock says"),
+            "{error}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn an_identity_of_another_cluster_is_refused() {
     let world = world_with(limits(), "other").await;
@@ -123,6 +157,11 @@ async fn a_swap_reaches_new_handshakes_and_leaves_old_connections_alone() {
         .unwrap()
         .into_inner();
     assert!(watch.message().await.unwrap().is_some());
+    let in_flight = tokio::spawn({
+        let old = old.clone();
+        async move { check(&old, "wait").await }
+    });
+    world.probe.entered.notified().await;
     let before = server_certificate(&world).await;
 
     let next = world.ca.issue_server(&["127.0.0.1".to_owned()], LEAF_LIFETIME, SystemTime::now()).unwrap();
@@ -133,8 +172,21 @@ async fn a_swap_reaches_new_handshakes_and_leaves_old_connections_alone() {
 
     assert!(world.slot.swap("", "").is_err());
     assert_eq!(server_certificate(&world).await.serial, next.issued.serial, "a bad swap changes nothing");
-    world.probe.go_on.notify_one();
-    assert!(watch.message().await.unwrap().is_some(), "the old stream lives");
+    // The call and the stream may go on, whichever hears it first.
+    let both = async {
+        in_flight.await.unwrap().unwrap();
+        assert!(watch.message().await.unwrap().is_some(), "the old stream lives");
+    };
+    let go_on = async {
+        loop {
+            world.probe.go_on.notify_one();
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        () = both => {}
+        () = go_on => {}
+    }
     check(&old, "").await.unwrap();
 }
 
