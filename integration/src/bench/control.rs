@@ -1,4 +1,5 @@
-//! The main job's figures: A1 submit to all ranks started, A2 durable submits per second, A3 all-reduce on shaped rails.
+//! The main job's figures: A1 submit to all ranks started, A2 durable submits per second, A3 all-reduce on shaped rails;
+//! and D9, what callers notice of bad company, in `overload`.
 
 use std::{
     sync::Arc,
@@ -13,6 +14,7 @@ use tokio::runtime::Runtime;
 use tokio_stream::StreamExt as _;
 
 use crate::{
+    overload,
     report::{self, Cpu, Goal, Line, Sample},
     survival,
 };
@@ -21,12 +23,13 @@ use crate::{
 pub type Row = fn(&report::Row<'_>, bool) -> Result<(), String>;
 
 /// The rows of this bench.
-pub const ROWS: [(&str, Row); 5] = [
+pub const ROWS: [(&str, Row); 6] = [
     ("A1", start_latency),
     ("A2", submit_rate),
     ("A3", shaped_all_reduce),
     ("D5", survival::leader_loss),
     ("D6", survival::etcd_leader_loss),
+    ("D9", overload::measure),
 ];
 
 type Jobs = JobServiceClient<Client>;
@@ -35,6 +38,7 @@ pub fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
+/// A job of one command.
 pub fn command_job(name: &str, nodes: u32, argv: &[&str]) -> v1::Job {
     v1::Job {
         metadata: Some(v1::Metadata { name: name.to_owned(), ..Default::default() }),

@@ -5,6 +5,7 @@
 
 mod control;
 mod engine;
+mod overload;
 mod report;
 mod scheduler;
 mod survival;
@@ -25,7 +26,8 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Bench {
-    /// The main job: submit, start, first all-reduce; and what survives: leaders and etcd members that die.
+    /// The main job: submit, start, first all-reduce; what survives: leaders and etcd members that die; and what callers notice
+    /// of bad company.
     Control(Options),
     /// Collectives on shaped rails, side by side with other libraries.
     Engine {
@@ -49,6 +51,9 @@ enum Bench {
         #[arg(long, value_name = "DIR", default_value = "../shared/traces")]
         traces: PathBuf,
     },
+    /// One load of row D9.
+    #[command(hide = true)]
+    OverloadLoad(overload::Load),
     #[command(flatten)]
     Helper(engine::Helper),
 }
@@ -93,6 +98,7 @@ fn main() -> ExitCode {
             });
             each(&report, options.row.as_deref(), rows)
         }
+        Bench::OverloadLoad(load) => load.run(),
         Bench::Helper(helper) => helper.run(),
     };
     match done {
