@@ -226,6 +226,13 @@ impl Step<'_> {
         Ok(Reply::Token(record))
     }
 
+    pub(crate) fn withdraw_tokens(&mut self, node: &NodeName) -> Reply {
+        let tokens = self.state.base.tokens.iter();
+        let hashes: Vec<_> = tokens.filter(|(_, token)| token.node == *node).map(|(hash, _)| *hash).collect();
+        hashes.into_iter().for_each(|hash| self.state.set_token(hash, None));
+        Reply::Done
+    }
+
     pub(crate) fn join(&mut self, node: NodeName, hash: [u8; 32], csr: [u8; 32]) -> Result<Reply, CoreError> {
         let record = self.state.base.tokens.get(&hash).filter(|record| record.expires > self.now).cloned();
         let record = record.ok_or_else(|| CoreError::TokenInvalid { node: node.clone() })?;

@@ -137,6 +137,11 @@ pub enum Event {
         /// `None` is the longest allowed.
         lifetime: Option<Duration>,
     },
+    /// A node's join tokens, used or not, are good no more. Idempotent. Reply: [`Reply::Done`].
+    WithdrawTokens {
+        /// The node, known or not.
+        node: NodeName,
+    },
     /// A server shows a join token. Reply: [`Reply::Node`]; the shell then signs its certificate.
     Join {
         /// The server.

@@ -93,6 +93,7 @@ impl Step<'_> {
             Event::DrainRail { target, reason, by, force } => self.drain_rail(&target, reason, by, force),
             Event::UndrainRail { target } => self.undrain_rail(&target),
             Event::CreateToken { node, hash, lifetime } => self.create_token(node, hash, lifetime),
+            Event::WithdrawTokens { node } => Ok(self.withdraw_tokens(&node)),
             Event::Join { node, hash, csr } => self.join(node, hash, csr),
             Event::AgentConnected(register) => self.connected(*register),
             Event::AgentHeartbeat { node, session } => self.hear(&node, session),

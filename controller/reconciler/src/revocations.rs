@@ -7,6 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use controller_core::Event;
 use controller_store::{Compare, KeyValue, Op, OpResult, Store, StoreError};
 use prost::Message;
 use proto_model::{NodeName, Timestamp};
@@ -155,7 +156,7 @@ impl Handle {
         Ok(list.into_iter().filter(|entry| entry.expires > now).collect())
     }
 
-    /// Takes back all that `subject` was given until now: its certificates, and its tokens. `keep`: how long something
+    /// Takes back all that `subject` was given until now: its certificates, and its tokens, a node's to join among them. `keep`: how long something
     /// that was issued now could be valid. When this returns, this process refuses them.
     ///
     /// # Errors
@@ -168,6 +169,12 @@ impl Handle {
         keep: Duration,
         cluster: &str,
     ) -> Result<Revocation, RevokeError> {
+        if let Subject::Node(name) = subject
+            && let Ok(node) = NodeName::new(name)
+        {
+            // Before: what a token bought until now is taken back with the rest, and nothing is bought by it later.
+            self.apply(Event::WithdrawTokens { node }).await?;
+        }
         let entry = self.store_revocation(subject, reason, by, keep).await?;
         refresh(self.store().as_ref(), &self.revocations).await.map_err(unreadable)?;
         if !matches!(subject, Subject::Node(_) | Subject::Serial(_)) {

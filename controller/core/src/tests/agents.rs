@@ -224,6 +224,23 @@ fn old_connections_and_newer_controllers() {
 }
 
 #[test]
+fn withdrawn_tokens_buy_nothing_and_others_are_untouched() {
+    let mut w = World::new();
+    for (n, hash) in [(7, 50), (7, 51), (8, 52)] {
+        w.ok(Event::CreateToken { node: name(n), hash: [hash; 32], lifetime: None });
+    }
+    let join = |n, hash, csr| Event::Join { node: name(n), hash: [hash; 32], csr: [csr; 32] };
+    w.ok(join(7, 50, 1));
+    w.ok(Event::WithdrawTokens { node: name(7) });
+    // Not even the answer that was lost is given again.
+    for (hash, csr) in [(50, 1), (51, 2)] {
+        assert!(matches!(w.refused(join(7, hash, csr)), CoreError::TokenInvalid { .. }));
+    }
+    w.ok(join(8, 52, 3));
+    w.ok(Event::WithdrawTokens { node: name(7) });
+}
+
+#[test]
 fn a_token_works_once() {
     let mut w = World::new();
     let node = NodeName::new("new").unwrap();
