@@ -68,6 +68,12 @@ impl Controllers {
         fs::read_to_string(self.folder(which).join("log")).unwrap_or_default()
     }
 
+    /// All their addresses, as options name them.
+    #[must_use]
+    pub fn addresses(&self) -> String {
+        self.endpoints.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    }
+
     /// How many there are.
     #[must_use]
     pub fn count(&self) -> usize {

@@ -32,7 +32,8 @@ struct Member {
 }
 
 /// A command whose process dies with the thread that starts it, also when that is killed.
-pub(crate) fn tied(program: &Path) -> Command {
+#[must_use]
+pub fn tied(program: &Path) -> Command {
     let tied = Command::new("setpriv").args(["--pdeathsig", "KILL", "true"]).status();
     if tied.is_ok_and(|status| status.success()) {
         let mut command = Command::new("setpriv");

@@ -21,4 +21,5 @@ mod rails;
 mod resizing;
 mod rest;
 mod scheduling;
+mod several;
 mod trace;
