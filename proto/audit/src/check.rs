@@ -1,0 +1,191 @@
+//! Checking a chain: record by record, in order; the first that is wrong is named.
+
+use thiserror::Error;
+
+use crate::{
+    record::{Content, Hash, Record, START},
+    seal::Claim,
+};
+
+/// What is wrong with a record.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Fault {
+    /// It does not follow the one before.
+    #[error("record {expected} is missing before it")]
+    Missing {
+        /// What should be here.
+        expected: u64,
+    },
+    /// It is of before, or a second one.
+    #[error("record {expected} should be here")]
+    OutOfOrder {
+        /// What should be here.
+        expected: u64,
+    },
+    /// Its hash is not of what it says.
+    #[error("what it says does not have its hash: it was changed")]
+    Changed,
+    /// It does not carry the hash of the one before.
+    #[error("the record before it is not the one that it followed")]
+    Unlinked,
+    /// The chain was found broken by the controller itself.
+    #[error("the chain was broken before it, and a controller noticed that: {cause}")]
+    Resumed {
+        /// What the controller found.
+        cause: String,
+    },
+    /// The first record of all names one before it.
+    #[error("it is the first record, and names one before it")]
+    NotTheStart,
+    /// No checkpoint says that what is missing before the first record was dropped.
+    #[error("what came before it is missing, and no signed checkpoint says that it was dropped")]
+    NotAnchored,
+    /// The signature is not of the cluster's authority.
+    #[error("the checkpoint's signature is not by the key of this certificate")]
+    Forged,
+    /// Records at the end are not signed.
+    #[error("it and what follows to the end is not signed by a checkpoint: more may have been cut off")]
+    Unsigned,
+}
+
+/// The first record that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("record {seq}: {fault}")]
+pub struct Broken {
+    /// Its number.
+    pub seq: u64,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+/// What was checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Summary {
+    /// Records, checkpoints among them.
+    pub records: u64,
+    /// Checkpoints.
+    pub checkpoints: u64,
+    /// The first record's number.
+    pub first: u64,
+    /// The last record's number.
+    pub last: u64,
+    /// When the last one was made, in milliseconds since 1970.
+    pub last_ms: u64,
+    /// Records after the last checkpoint.
+    pub unsigned: u64,
+}
+
+/// Checks one record after the other. `signed` says whether a message has a good signature.
+pub struct Verifier<F> {
+    signed: F,
+    sum: Summary,
+    head: Hash,
+    /// What the first record has for the one before, until a checkpoint vouches for it.
+    anchor: Option<Hash>,
+    /// The first record after the last checkpoint.
+    since: u64,
+}
+
+impl<F: FnMut(&[u8], &[u8]) -> bool> Verifier<F> {
+    /// Nothing was seen yet.
+    pub fn new(signed: F) -> Self {
+        Self { signed, sum: Summary::default(), head: START, anchor: None, since: 0 }
+    }
+
+    /// The next record.
+    ///
+    /// # Errors
+    /// What is wrong with it; nothing that follows is worth a look then.
+    pub fn take(&mut self, record: &Record) -> Result<(), Broken> {
+        let broken = |fault| Broken { seq: record.seq, fault };
+        if self.sum.records == 0 {
+            self.first(record).map_err(broken)?;
+        } else {
+            self.follows(record).map_err(broken)?;
+        }
+        if record.computed() != record.hash {
+            return Err(broken(Fault::Changed));
+        }
+        if let Some((claim, signature)) = Claim::of(record) {
+            if !(self.signed)(&claim.message(), signature) {
+                return Err(broken(Fault::Forged));
+            }
+            if claim.oldest == self.sum.first && self.anchor == Some(claim.anchor) {
+                self.anchor = None;
+            }
+            self.sum.checkpoints += 1;
+            self.sum.unsigned = 0;
+        } else {
+            if self.sum.unsigned == 0 {
+                self.since = record.seq;
+            }
+            self.sum.unsigned += 1;
+        }
+        self.sum.records += 1;
+        (self.sum.last, self.sum.last_ms, self.head) = (record.seq, record.time_ms, record.hash);
+        Ok(())
+    }
+
+    fn first(&mut self, record: &Record) -> Result<(), Fault> {
+        self.sum.first = record.seq;
+        if record.seq > 1 {
+            self.anchor = Some(record.previous);
+        } else if record.seq == 0 || record.previous != START {
+            return Err(Fault::NotTheStart);
+        }
+        Ok(())
+    }
+
+    fn follows(&self, record: &Record) -> Result<(), Fault> {
+        let expected = self.sum.last + 1;
+        let linked = record.seq == expected && record.previous == self.head;
+        match &record.content {
+            Content::Resumed { cause } if !linked => Err(Fault::Resumed { cause: cause.clone() }),
+            _ if record.seq > expected => Err(Fault::Missing { expected }),
+            _ if record.seq < expected => Err(Fault::OutOfOrder { expected }),
+            _ if !linked => Err(Fault::Unlinked),
+            _ => Ok(()),
+        }
+    }
+
+    /// What was checked so far.
+    #[must_use]
+    pub fn so_far(&self) -> Summary {
+        self.sum
+    }
+
+    /// All was seen, and the end is to be a checkpoint, as that of every export is.
+    ///
+    /// # Errors
+    /// The beginning or the end is not vouched for by a checkpoint.
+    pub fn finish(self) -> Result<Summary, Broken> {
+        if self.sum.unsigned > 0 {
+            return Err(Broken { seq: self.since, fault: Fault::Unsigned });
+        }
+        self.finish_open()
+    }
+
+    /// As `finish`, where the end need not be signed (yet).
+    ///
+    /// # Errors
+    /// The beginning is not vouched for by a checkpoint.
+    pub fn finish_open(self) -> Result<Summary, Broken> {
+        match self.anchor {
+            Some(_) => Err(Broken { seq: self.sum.first, fault: Fault::NotAnchored }),
+            None => Ok(self.sum),
+        }
+    }
+}
+
+/// Checks an export as a whole.
+///
+/// # Errors
+/// The first record that is wrong.
+pub fn verify<'a>(
+    records: impl IntoIterator<Item = &'a Record>,
+    signed: impl FnMut(&[u8], &[u8]) -> bool,
+) -> Result<Summary, Broken> {
+    let mut verifier = Verifier::new(signed);
+    records.into_iter().try_for_each(|record| verifier.take(record))?;
+    verifier.finish()
+}

@@ -1,0 +1,213 @@
+//! Records, and the bytes that their hashes are of.
+
+use std::sync::Arc;
+
+use aws_lc_rs::digest;
+
+use crate::seal::Checkpoint;
+
+/// A SHA-256.
+pub type Hash = [u8; 32];
+/// What the first record of a chain has for the hash of the one before.
+pub const START: Hash = [0; 32];
+
+const DOMAIN: &[u8] = b"railyard audit record 1";
+
+/// Who asked, by which way.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Actor {
+    /// The identity's URI; `anonymous` for who has shown none.
+    pub who: String,
+    /// The identity's roles, separated by commas.
+    pub roles: String,
+    /// The tenant that the identity belongs to; empty for others.
+    pub tenant: String,
+    /// The address at the other end of the connection.
+    pub source: String,
+    /// The call's name.
+    pub rpc: String,
+    /// The caller's id for the request, where it gave one.
+    pub request: String,
+    /// The trace's id, 32 hex digits; empty without one.
+    pub trace: String,
+}
+
+/// What was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Object {
+    /// For example `job`.
+    pub kind: String,
+    /// Its name within the tenant.
+    pub name: String,
+    /// Whose it is; empty where it is the cluster's.
+    pub tenant: String,
+    /// The store's revision of its last change before this one; 0 where there was none, or it is not known.
+    pub version: u64,
+}
+
+/// An authorised change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// By whom.
+    pub actor: Arc<Actor>,
+    /// Of what.
+    pub object: Object,
+}
+
+/// A call, or several alike, that was refused for want of authority.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denial {
+    /// Whose call.
+    pub actor: Arc<Actor>,
+    /// The stable word for programs.
+    pub reason: String,
+    /// The cause, in words; of the first call where there are several.
+    pub detail: String,
+    /// How many calls of this caller, call and reason the record stands for.
+    pub count: u64,
+}
+
+/// What a record tells of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// An authorised change.
+    Change(Change),
+    /// A denial.
+    Denial(Denial),
+    /// The chain up to here, signed.
+    Checkpoint(Checkpoint),
+    /// What is stored of the chain was found broken; it goes on here.
+    Resumed {
+        /// What was found.
+        cause: String,
+    },
+}
+
+/// One record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Counts records from 1.
+    pub seq: u64,
+    /// Milliseconds since 1970, by the leader's clock.
+    pub time_ms: u64,
+    /// The hash of the record before.
+    pub previous: Hash,
+    /// What it tells of.
+    pub content: Content,
+    /// Of all of the above.
+    pub hash: Hash,
+}
+
+impl Record {
+    /// The record that follows the one with the hash `previous`.
+    #[must_use]
+    pub fn new(seq: u64, time_ms: u64, previous: Hash, content: Content) -> Self {
+        let mut record = Self { seq, time_ms, previous, content, hash: START };
+        record.hash = record.computed();
+        record
+    }
+
+    /// The hash that the record should have.
+    #[must_use]
+    pub fn computed(&self) -> Hash {
+        let mut digest = Digest::new(DOMAIN);
+        digest.bytes(&self.previous);
+        digest.number(self.seq);
+        digest.number(self.time_ms);
+        match &self.content {
+            Content::Change(change) => {
+                digest.number(1);
+                digest.actor(&change.actor);
+                let Object { kind, name, tenant, version } = &change.object;
+                [kind, name, tenant].iter().for_each(|text| digest.bytes(text.as_bytes()));
+                digest.number(*version);
+            }
+            Content::Denial(denial) => {
+                digest.number(2);
+                digest.actor(&denial.actor);
+                [&denial.reason, &denial.detail].iter().for_each(|text| digest.bytes(text.as_bytes()));
+                digest.number(denial.count);
+            }
+            Content::Checkpoint(checkpoint) => {
+                let Checkpoint { epoch, oldest, anchor, signature } = checkpoint;
+                digest.number(3);
+                digest.number(*epoch);
+                digest.number(*oldest);
+                digest.bytes(anchor);
+                digest.bytes(signature);
+            }
+            Content::Resumed { cause } => {
+                digest.number(4);
+                digest.bytes(cause.as_bytes());
+            }
+        }
+        digest.finish()
+    }
+
+    /// About as many bytes as it takes when it is stored.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let actor = |actor: &Actor| {
+            let Actor { who, roles, tenant, source, rpc, request, trace } = actor;
+            [who, roles, tenant, source, rpc, request, trace].iter().map(|text| text.len() + 2).sum::<usize>()
+        };
+        96 + match &self.content {
+            Content::Change(Change { actor: by, object }) => {
+                actor(by) + object.kind.len() + object.name.len() + object.tenant.len()
+            }
+            Content::Denial(denial) => actor(&denial.actor) + denial.reason.len() + denial.detail.len(),
+            Content::Checkpoint(checkpoint) => 48 + checkpoint.signature.len(),
+            Content::Resumed { cause } => cause.len(),
+        }
+    }
+
+    /// The tenant that it concerns: that of what was changed, else the caller's; empty where it is none's.
+    #[must_use]
+    pub fn tenant(&self) -> &str {
+        match &self.content {
+            Content::Change(change) if !change.object.tenant.is_empty() => &change.object.tenant,
+            Content::Change(Change { actor, .. }) | Content::Denial(Denial { actor, .. }) => &actor.tenant,
+            Content::Checkpoint(_) | Content::Resumed { .. } => "",
+        }
+    }
+
+    /// Who asked; nobody for the chain's own records.
+    #[must_use]
+    pub fn actor(&self) -> Option<&Actor> {
+        match &self.content {
+            Content::Change(Change { actor, .. }) | Content::Denial(Denial { actor, .. }) => Some(actor),
+            Content::Checkpoint(_) | Content::Resumed { .. } => None,
+        }
+    }
+}
+
+/// SHA-256 over parts, each with its length.
+pub(crate) struct Digest(digest::Context);
+
+impl Digest {
+    pub(crate) fn new(domain: &[u8]) -> Self {
+        let mut digest = Self(digest::Context::new(&digest::SHA256));
+        digest.bytes(domain);
+        digest
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.0.update(&(bytes.len() as u64).to_be_bytes());
+        self.0.update(bytes);
+    }
+
+    pub(crate) fn number(&mut self, number: u64) {
+        self.0.update(&number.to_be_bytes());
+    }
+
+    fn actor(&mut self, actor: &Actor) {
+        let Actor { who, roles, tenant, source, rpc, request, trace } = actor;
+        [who, roles, tenant, source, rpc, request, trace].iter().for_each(|text| self.bytes(text.as_bytes()));
+    }
+
+    pub(crate) fn finish(self) -> Hash {
+        let mut hash = START;
+        hash.copy_from_slice(self.0.finish().as_ref());
+        hash
+    }
+}

@@ -1,0 +1,171 @@
+//! Whatever is done to an export is found.
+
+use std::sync::Arc;
+
+use aws_lc_rs::digest;
+use proptest::prelude::*;
+
+use crate::{Actor, Broken, Change, Claim, Content, Denial, Fault, Object, Record, START, verify};
+
+/// Stands for the authority's key.
+fn sign(message: &[u8]) -> Vec<u8> {
+    digest::digest(&digest::SHA256, &[b"a secret", message].concat()).as_ref().to_vec()
+}
+
+fn check<'a>(records: impl IntoIterator<Item = &'a Record>) -> Result<(), Broken> {
+    verify(records, |message, signature| sign(message) == signature).map(|_| ())
+}
+
+fn content() -> impl Strategy<Value = Content> {
+    let text = || "[a-z/:0-9]{0,12}";
+    let actor = (text(), text(), text(), text(), text()).prop_map(|(who, tenant, source, rpc, trace)| {
+        let (roles, request) = ("admin".to_owned(), String::new());
+        Arc::new(Actor { who, roles, tenant, source, rpc, request, trace })
+    });
+    let change = (actor.clone(), text(), text(), any::<u64>()).prop_map(|(actor, kind, name, version)| {
+        Content::Change(Change { actor, object: Object { kind, name, tenant: String::new(), version } })
+    });
+    let denial = (actor, text(), text(), 1..1000_u64)
+        .prop_map(|(actor, reason, detail, count)| Content::Denial(Denial { actor, reason, detail, count }));
+    prop_oneof![change, denial]
+}
+
+/// A chain of these contents, a checkpoint after every so many and at the end, all before `kept` dropped.
+fn export(contents: Vec<Content>, every: usize, dropped: usize) -> Vec<Record> {
+    let mut records: Vec<Record> = Vec::new();
+    let head = |records: &[Record]| records.last().map_or((1, START), |last| (last.seq + 1, last.hash));
+    let count = contents.len();
+    for (at, content) in contents.into_iter().enumerate() {
+        let (seq, previous) = head(&records);
+        records.push(Record::new(seq, 1000 + seq, previous, content));
+        if at % every == every - 1 || at == count - 1 {
+            let (seq, head) = head(&records);
+            let first = if at == count - 1 { dropped } else { 0 };
+            let (oldest, anchor) = (records[first].seq, records[first].previous);
+            let claim = Claim { seq, time_ms: 1000 + seq, head, epoch: 7, oldest, anchor };
+            records.push(claim.record(sign(&claim.message())));
+        }
+    }
+    records.drain(..dropped);
+    records
+}
+
+fn exports() -> impl Strategy<Value = Vec<Record>> {
+    (prop::collection::vec(content(), 2..24), 2..6_usize, 0..24_usize).prop_map(
+        |(contents, every, dropped)| {
+            let dropped = dropped % contents.len();
+            export(contents, every, dropped)
+        },
+    )
+}
+
+/// One changed field of a record; as good as any hash that was made to fit.
+fn changed(record: &mut Record, which: usize, rehash: bool) {
+    match (&mut record.content, which % 4) {
+        (_, 0) => record.time_ms += 1,
+        (_, 1) if !rehash => record.hash[0] ^= 1,
+        (Content::Change(change), 2) => change.object.version ^= 1,
+        (Content::Change(change), _) => change.object.name.push('x'),
+        (Content::Denial(denial), 2) => denial.count += 1,
+        (Content::Denial(denial), _) => denial.reason.push('x'),
+        (Content::Checkpoint(checkpoint), 2) => checkpoint.oldest += 1,
+        (Content::Checkpoint(checkpoint), _) => checkpoint.anchor[5] ^= 4,
+        (Content::Resumed { cause }, _) => cause.push('x'),
+    }
+    if rehash {
+        record.hash = record.computed();
+    }
+}
+
+/// Makes hashes and links fit from a record on, as somebody without the key could.
+fn relink(records: &mut [Record], from: usize) {
+    for at in from.max(1)..records.len() {
+        records[at].previous = records[at - 1].hash;
+        records[at].seq = records[at - 1].seq + 1;
+        records[at].hash = records[at].computed();
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_was_exported_is_sound(records in exports()) {
+        prop_assert_eq!(check(&records), Ok(()));
+    }
+
+    #[test]
+    fn a_change_is_found(mut records in exports(), at: prop::sample::Index, which: usize, rehash: bool, all: bool) {
+        let at = at.index(records.len());
+        changed(&mut records[at], which, rehash);
+        if all {
+            relink(&mut records, at + 1);
+        }
+        prop_assert!(check(&records).is_err());
+    }
+
+    #[test]
+    fn a_drop_is_found(mut records in exports(), at: prop::sample::Index, all: bool) {
+        let at = at.index(records.len());
+        records.remove(at);
+        if all {
+            relink(&mut records, at);
+        }
+        prop_assert!(check(&records).is_err());
+    }
+
+    #[test]
+    fn a_swap_is_found(mut records in exports(), a: prop::sample::Index, b: prop::sample::Index, all: bool) {
+        let (a, b) = (a.index(records.len()), b.index(records.len()));
+        prop_assume!(a != b);
+        records.swap(a, b);
+        if all {
+            relink(&mut records, a.min(b));
+        }
+        prop_assert!(check(&records).is_err());
+    }
+
+    #[test]
+    fn an_insertion_is_found(mut records in exports(), at: prop::sample::Index, new in content(), all: bool) {
+        let at = at.index(records.len());
+        let (seq, previous) = (records[at].seq, records[at].previous);
+        records.insert(at, Record::new(seq, 1, previous, new));
+        if all {
+            relink(&mut records, at + 1);
+        }
+        prop_assert!(check(&records).is_err());
+    }
+}
+
+#[test]
+fn the_first_that_is_wrong_is_named() {
+    let actor = Arc::new(Actor::default());
+    let one = |n: u64| {
+        let object = Object { version: n, ..Object::default() };
+        Content::Change(Change { actor: Arc::clone(&actor), object })
+    };
+    let records = export((0..9).map(one).collect(), 3, 0);
+    let fault = |change: fn(&mut Vec<Record>)| {
+        let mut records = records.clone();
+        change(&mut records);
+        let broken = check(&records).unwrap_err();
+        (broken.seq, broken.fault)
+    };
+    assert_eq!(fault(|records| records[4].time_ms += 1), (5, Fault::Changed));
+    assert_eq!(fault(|records| drop(records.remove(4))), (6, Fault::Missing { expected: 5 }));
+    assert_eq!(
+        fault(|records| records.insert(4, records[1].clone())),
+        (2, Fault::OutOfOrder { expected: 5 })
+    );
+    assert_eq!(fault(|records| drop(records.drain(..4))), (5, Fault::NotAnchored));
+    assert_eq!(fault(|records| drop(records.pop())), (9, Fault::Unsigned));
+    assert_eq!(fault(|records| relink_from(records, 1)), (4, Fault::Forged));
+    let resumed = |records: &mut Vec<Record>| {
+        let cause = "record 5 is missing".to_owned();
+        records[5] = Record::new(6, 1, START, Content::Resumed { cause });
+    };
+    assert!(matches!(fault(resumed), (6, Fault::Resumed { .. })));
+}
+
+fn relink_from(records: &mut [Record], at: usize) {
+    changed(&mut records[at], 2, true);
+    relink(records, at + 1);
+}
