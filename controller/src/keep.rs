@@ -277,6 +277,9 @@ async fn verify(which: &Which, file: Option<&Path>) -> Result<(), KeepError> {
         println!("{count:>10} {kind}");
     }
     sound(&inspection, &place)?;
+    if let Some(cause) = &inspection.audit {
+        return Err(KeepError::Unsound(format!("{place} is sound but for its audit log: {cause}")));
+    }
     println!("{place} is sound at revision {}", inspection.revision);
     Ok(())
 }
@@ -294,8 +297,12 @@ async fn inspect_backup(from: &Path) -> Result<Inspection, KeepError> {
     Ok(inspect(&store, Timestamp(unix_ms())).await?)
 }
 
+/// Whether a controller would start on it. A broken audit log is only told: it must not keep anybody from a restore.
 fn sound(inspection: &Inspection, place: &str) -> Result<(), KeepError> {
     if inspection.is_sound() {
+        if let Some(cause) = &inspection.audit {
+            eprintln!("the audit log of {place} is broken: {cause}");
+        }
         return Ok(());
     }
     let count = inspection.faults.len() as u64 + inspection.more_faults;

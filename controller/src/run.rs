@@ -7,7 +7,7 @@ use std::{
 
 use axum::Router;
 use controller_api::{Api, ApiMetrics, Context};
-use controller_reconciler::{Ended, Handle, LoopMetrics, Options, Refusal};
+use controller_reconciler::{Ended, Handle, LoopMetrics, Options, Refusal, Seal};
 use controller_store::Lock;
 use proto_rpc::{
     Ca, CertificateSlot, Endpoint, Listen, Metrics, Revocations,
@@ -63,7 +63,7 @@ async fn serve(run: &Run) -> Result<(), Box<dyn std::error::Error>> {
     let ca = Arc::new(init::authority(&run.cluster)?);
     let metrics = Metrics::new("rail-controller", VERSION, SystemTime::now());
     let stop = Stop::default();
-    let (handle, mut running) = lead(run, &metrics, &stop).await?;
+    let (handle, mut running) = lead(run, &ca, &metrics, &stop).await?;
     let opened = Opened::bind(run, &ca, &metrics, handle.revoked()).await?;
 
     let counts = ApiMetrics::new(&metrics, run.limits.fair());
@@ -182,13 +182,20 @@ impl Opened {
 }
 
 /// How the loop is to behave.
-pub(crate) fn options(run: &Run, stop: CancellationToken) -> Options {
+pub(crate) fn options(run: &Run, ca: &Arc<Ca>, stop: CancellationToken) -> Options {
     let mut options = Options::new(holder(), stop);
     options.lead_check = run.lead_check;
     options.config.heartbeat_interval = run.heartbeat_interval;
     options.config.heartbeat_limit = run.heartbeat_limit;
     options.config.resize_after = run.resize_after.0;
     options.config.head_start = run.head_start.0.unwrap_or_default();
+    options.config.max_audit = run.audit_records;
+    options.config.max_audit_bytes = run.audit_mib << 20;
+    let signer = Arc::clone(ca);
+    options.seal = Some(Seal::new(move |message| {
+        let signed = signer.sign_message(message);
+        signed.inspect_err(|error| tracing::error!(%error, "the authority's key does not sign")).ok()
+    }));
     options
 }
 
@@ -206,6 +213,7 @@ pub(crate) async fn bootstrap(handle: &Handle) -> Result<(), Refusal> {
 /// Opens the store, takes the lead, and makes what a new cluster needs.
 async fn lead(
     run: &Run,
+    ca: &Arc<Ca>,
     metrics: &Metrics,
     stop: &Stop,
 ) -> Result<(Handle, JoinHandle<Ended>), Box<dyn std::error::Error>> {
@@ -213,7 +221,7 @@ async fn lead(
     stop.keep(lock);
     // Only now is it sure that no other process serves from this folder.
     ready::clear(&run.cluster.data_dir)?;
-    let options = options(run, stop.state.clone());
+    let options = options(run, ca, stop.state.clone());
     let (handle, running) = controller_reconciler::start(store, options, LoopMetrics::new(metrics)).await?;
     bootstrap(&handle).await?;
     Ok((handle, running))

@@ -210,6 +210,9 @@ impl AgentService for Agents {
             .map_err(|error| RpcError::new(ErrorClass::Denied, "NOT_A_NODE", error.to_string()))?;
         let issued = self.context.ca.issue(&csr, &identity, NODE_LIFETIME, now);
         let issued = issued.map_err(|error| fault::ca(&error))?;
+        let name = format!("{identity}, serial {}", issued.serial);
+        let noted = self.context.handle.note(&caller.actor, "certificate", name, "").await;
+        noted.map_err(|refusal| fault::refused(&refusal))?;
         tracing::info!(%node, serial = issued.serial, "node certificate renewed");
         Ok(Response::new(enroll::join_response(&self.context, &issued)))
     }

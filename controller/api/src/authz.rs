@@ -83,6 +83,8 @@ rpcs! {
     PlanJob = "/rail.v1.JobService/PlanJob",
     ExplainJob = "/rail.v1.JobService/ExplainJob",
     StreamLogs = "/rail.v1.JobService/StreamLogs",
+    ListAuditRecords = "/rail.v1.AuditService/ListAuditRecords",
+    ExportAuditRecords = "/rail.v1.AuditService/ExportAuditRecords",
     GetHealth = "/rail.v1.HealthService/GetHealth",
     Join = "/rail.v1.EnrollService/Join",
     Connect = "/rail.v1.AgentService/Connect",
@@ -124,13 +126,15 @@ impl Rpc {
             | Self::ApplyReservation
             | Self::DeleteReservation
             | Self::ApplyTenant
-            | Self::DeleteTenant => Access::Roles(ADMIN),
+            | Self::DeleteTenant
+            | Self::ExportAuditRecords => Access::Roles(ADMIN),
             Self::IssueCertificate
             | Self::IssueToken
             | Self::Revoke
             | Self::ListRevocations
             | Self::ApplyQueue
-            | Self::DeleteQueue => Access::Roles(MANAGERS),
+            | Self::DeleteQueue
+            | Self::ListAuditRecords => Access::Roles(MANAGERS),
             Self::CreateJob | Self::CancelJob | Self::DeleteJob => Access::Roles(SUBMITTERS),
             Self::GetFabric
             | Self::GetTopology

@@ -65,7 +65,8 @@ impl EnrollService for Enroll {
         let mut csr = [0; 32];
         csr.copy_from_slice(digest::digest(&digest::SHA256, wire.csr_pem.as_bytes()).as_ref());
         let hash = token_digest(&token.hash());
-        let joined = self.context.handle.apply(Event::Join { node: node.clone(), hash, csr }).await;
+        let joined =
+            self.context.handle.apply(&caller.actor, Event::Join { node: node.clone(), hash, csr }).await;
         if let Err(refusal) = joined {
             let error = fault::refused(&refusal);
             if error.reason == "TOKEN_USED" {

@@ -6,7 +6,7 @@ use proto_rpc::{ErrorClass, RpcError};
 use proto_wire::v1::{self, fabric_service_server::FabricService};
 use tonic::{Request, Response, Status};
 
-use crate::{context::Context, fault, views};
+use crate::{context::Context, fault, guard::Caller, views};
 
 /// The handlers.
 #[derive(Clone)]
@@ -28,11 +28,17 @@ impl FabricService for Fabrics {
         &self,
         request: Request<v1::ApplyFabricRequest>,
     ) -> Result<Response<v1::Fabric>, Status> {
+        let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
         let document = wire.fabric.ok_or_else(|| fault::field("fabric", "is required"))?;
         let fabric = Fabric::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
         let event = Event::ApplyFabric { fabric: Box::new(fabric), dry_run: wire.dry_run };
-        let applied = self.context.handle.apply(event).await.map_err(|refusal| fault::refused(&refusal))?;
+        let applied = self
+            .context
+            .handle
+            .apply(&caller.actor, event)
+            .await
+            .map_err(|refusal| fault::refused(&refusal))?;
         match applied.reply {
             Reply::Fabric { fabric, findings } => {
                 let nodes = views::cabled(&fabric);
@@ -53,9 +59,14 @@ impl FabricService for Fabrics {
 
     async fn delete_fabric(
         &self,
-        _: Request<v1::DeleteFabricRequest>,
+        request: Request<v1::DeleteFabricRequest>,
     ) -> Result<Response<v1::DeleteFabricResponse>, Status> {
-        self.context.handle.apply(Event::DeleteFabric).await.map_err(|refusal| fault::refused(&refusal))?;
+        let caller = Caller::of(request.extensions())?;
+        self.context
+            .handle
+            .apply(&caller.actor, Event::DeleteFabric)
+            .await
+            .map_err(|refusal| fault::refused(&refusal))?;
         Ok(Response::new(v1::DeleteFabricResponse {}))
     }
 

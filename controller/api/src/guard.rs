@@ -12,22 +12,27 @@ use axum::{
 use controller_reconciler::Handle;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
+use proto_audit::Actor;
 use proto_model::{NodeName, TenantName};
 use proto_rpc::{
     ErrorClass, Identity, Metrics, PeerInfo, Role, RpcError, Token, TokenKind,
     deadline::DeadlinePolicy,
     metrics::CounterBy,
     router::{self, CallLayers},
+    trace,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::Status;
+use tonic::{Code, Status};
 
 use crate::{
     authz::{Rpc, authorise},
     fair::{FairLimits, Gate},
     revocation,
 };
+
+/// The caller's own id of a request, where it has no place in the message.
+pub(crate) const REQUEST_ID: &str = "x-request-id";
 
 /// What the door needs; clones share it.
 #[derive(Clone)]
@@ -47,6 +52,8 @@ struct Shared {
 pub struct Caller {
     /// From the certificate, or from the bearer token.
     pub identity: Identity,
+    /// The same and the way of the call, for the audit log.
+    pub actor: Arc<Actor>,
 }
 
 /// What the API counts, and what lets its callers take turns; once per process, however often it leads. Clones share it.
@@ -89,19 +96,43 @@ impl Guard {
         extensions: &Extensions,
         headers: &HeaderMap,
     ) -> Result<Caller, RpcError> {
-        let caller = match self.identify(extensions, headers).await {
-            Ok(identity) => Caller { identity },
-            Err(error) => {
-                self.refuse(rpc, &Identity::Anonymous, &error);
-                return Err(error);
-            }
+        let (identity, found) = match self.identify(extensions, headers).await {
+            Ok(identity) => (identity, Ok(())),
+            Err(error) => (Identity::Anonymous, Err(error)),
         };
-        match authorise(rpc, &caller.identity) {
-            Ok(()) => Ok(caller),
-            Err(error) => {
-                self.refuse(rpc, &caller.identity, &error);
-                Err(error)
+        let actor = Arc::new(self.actor(rpc, &identity, extensions, headers));
+        match found.and_then(|()| authorise(rpc, &identity)) {
+            Ok(()) => Ok(Caller { identity, actor }),
+            Err(error) if is_denial(&error) => {
+                self.refuse(rpc, &identity, &error);
+                Err(self.record(&actor, error).await)
             }
+            // Nothing was decided: the token's record could not be read.
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Who calls, and by which way, as the audit log tells it.
+    fn actor(&self, rpc: Rpc, identity: &Identity, extensions: &Extensions, headers: &HeaderMap) -> Actor {
+        let anonymous = |_| "anonymous".to_owned();
+        let source = extensions.get::<PeerInfo>().map(|peer| peer.address.to_string());
+        let roles: Vec<&str> = identity.roles().iter().map(|role| role.as_str()).collect();
+        Actor {
+            who: identity.to_uri(&self.shared.cluster).unwrap_or_else(anonymous),
+            roles: roles.join(","),
+            tenant: identity.tenant().unwrap_or_default().to_owned(),
+            source: source.unwrap_or_default(),
+            rpc: rpc.name().to_owned(),
+            request: header_text(headers, REQUEST_ID).unwrap_or_default(),
+            trace: trace::current_trace_id().or_else(|| trace_id(headers)).unwrap_or_default(),
+        }
+    }
+
+    /// Records a denial; answers what the caller is told: the denial, or that it could not be recorded.
+    async fn record(&self, actor: &Arc<Actor>, denial: RpcError) -> RpcError {
+        match self.shared.handle.deny(actor, &denial.reason, &denial.message).await {
+            Ok(()) => denial,
+            Err(refusal) => crate::fault::refused(&refusal),
         }
     }
 
@@ -129,9 +160,9 @@ impl Guard {
         tracing::info!(%rpc, caller = %identity, reason = error.reason, "call refused: {}", error.message);
     }
 
-    /// Notes a refusal that a handler decided: a foreign tenant, another node's record.
+    /// Counts a refusal that a handler decided: a foreign tenant, another node's record. The door records it.
     pub fn note(&self, rpc: Rpc, caller: &Caller, error: RpcError) -> RpcError {
-        if matches!(error.class, ErrorClass::Denied | ErrorClass::Unauthenticated) {
+        if is_denial(&error) {
             self.refuse(rpc, &caller.identity, &error);
         }
         error
@@ -149,6 +180,7 @@ pub async fn at_the_door(State(guard): State<Guard>, mut request: Request, next:
     let (peer, since) = (parts.extensions.get::<PeerInfo>().cloned(), SystemTime::now());
     match guard.admit(rpc, &parts.extensions, &parts.headers).await {
         Ok(caller) => {
+            let actor = Arc::clone(&caller.actor);
             request = Request::from_parts(parts, body);
             let identity = caller.identity.clone();
             // In turn: one tenant's storm must not hold up another.
@@ -160,6 +192,10 @@ pub async fn at_the_door(State(guard): State<Guard>, mut request: Request, next:
             let response =
                 if rpc == Rpc::UploadLogs { long_upload(request, next) } else { next.run(request).await };
             drop(seat);
+            let response = match denial_in(&response) {
+                Some(denial) => router::refuse(true, &guard.record(&actor, denial).await),
+                None => response,
+            };
             if !rpc.is_stream() {
                 return response;
             }
@@ -168,6 +204,31 @@ pub async fn at_the_door(State(guard): State<Guard>, mut request: Request, next:
         }
         Err(error) => router::refuse(true, &error),
     }
+}
+
+/// Whether somebody is refused for want of authority: that leaves a record.
+fn is_denial(error: &RpcError) -> bool {
+    matches!(error.class, ErrorClass::Denied | ErrorClass::Unauthenticated)
+}
+
+/// What a handler, or the core, has refused for want of authority.
+fn denial_in(response: &Response) -> Option<RpcError> {
+    let status = Status::from_header_map(response.headers())?;
+    let error = (status.code() != Code::Ok).then(|| RpcError::from_status(&status))?;
+    is_denial(&error).then_some(error)
+}
+
+/// A header of printable text that is not long.
+fn header_text(headers: &HeaderMap, name: &str) -> Option<String> {
+    let text = headers.get(name)?.to_str().ok()?;
+    (text.len() <= 128).then(|| text.to_owned())
+}
+
+/// The trace's id in `00-<32 hex digits>-...`, for a process without telemetry.
+fn trace_id(headers: &HeaderMap) -> Option<String> {
+    let text = header_text(headers, trace::TRACEPARENT)?;
+    let id = text.split('-').nth(1)?;
+    (id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| id.to_owned())
 }
 
 /// A call's deadline bounds the time to the head of its answer, but an upload that follows a job is answered when the
@@ -204,6 +265,16 @@ impl Caller {
     pub fn of(extensions: &tonic::Extensions) -> Result<Self, RpcError> {
         let missing = || RpcError::new(ErrorClass::Internal, "NO_CALLER", "the call did not pass the door");
         extensions.get::<Self>().cloned().ok_or_else(missing)
+    }
+
+    /// The caller with its id of this request, where the message has one.
+    #[must_use]
+    pub fn asking(mut self, request: &str) -> Self {
+        if !request.is_empty() {
+            let request = request.chars().take(128).collect();
+            self.actor = Arc::new(Actor { request, ..(*self.actor).clone() });
+        }
+        self
     }
 
     /// Whether the caller runs the cluster.

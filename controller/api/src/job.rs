@@ -60,8 +60,8 @@ impl Jobs {
         shown(&kv)
     }
 
-    async fn apply(&self, event: Event) -> Result<Applied, RpcError> {
-        self.context.handle.apply(event).await.map_err(|refusal| fault::refused(&refusal))
+    async fn apply(&self, caller: &Caller, event: Event) -> Result<Applied, RpcError> {
+        self.context.handle.apply(&caller.actor, event).await.map_err(|refusal| fault::refused(&refusal))
     }
 
     /// The tenant of a submit; what the body says may only confirm it.
@@ -216,6 +216,7 @@ impl JobService for Jobs {
         header(&job)?;
         let metadata = job.metadata.clone().unwrap_or_default();
         let name = naming(&metadata)?;
+        let caller = caller.asking(&wire.request_id);
         let span = tracing::Span::current();
         span.record("tenant", tenant.as_str());
         span.record("job", metadata.name.as_str());
@@ -229,7 +230,7 @@ impl JobService for Jobs {
             request: request_id(&wire.request_id)?,
             trace_parent: trace::current_traceparent().unwrap_or_default(),
         };
-        job_reply(self.apply(Event::Submit(Box::new(submit))).await?)
+        job_reply(self.apply(&caller, Event::Submit(Box::new(submit))).await?)
     }
 
     async fn get_job(&self, request: Request<v1::GetJobRequest>) -> Result<Response<v1::Job>, Status> {
@@ -311,7 +312,7 @@ impl JobService for Jobs {
         let id = self.id(Rpc::CancelJob, &caller, &wire.tenant, &wire.name)?;
         let grace = wire.grace_period.map(duration_from_wire).transpose();
         let grace = grace.map_err(|errors| fault::fields(errors, "gracePeriod"))?;
-        job_reply(self.apply(Event::Cancel { indices: elements(&wire.elements)?, id, grace }).await?)
+        job_reply(self.apply(&caller, Event::Cancel { indices: elements(&wire.elements)?, id, grace }).await?)
     }
 
     async fn delete_job(
@@ -321,7 +322,7 @@ impl JobService for Jobs {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
         let id = self.id(Rpc::DeleteJob, &caller, &wire.tenant, &wire.name)?;
-        self.apply(Event::DeleteJob { indices: elements(&wire.elements)?, id }).await?;
+        self.apply(&caller, Event::DeleteJob { indices: elements(&wire.elements)?, id }).await?;
         Ok(Response::new(v1::DeleteJobResponse {}))
     }
 

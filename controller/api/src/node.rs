@@ -47,8 +47,13 @@ impl Nodes {
         complete(&self.context, nodes, only).await
     }
 
-    async fn changed(&self, event: Event) -> Result<Response<v1::Node>, Status> {
-        let applied = self.context.handle.apply(event).await.map_err(|refusal| fault::refused(&refusal))?;
+    async fn changed(&self, caller: &Caller, event: Event) -> Result<Response<v1::Node>, Status> {
+        let applied = self
+            .context
+            .handle
+            .apply(&caller.actor, event)
+            .await
+            .map_err(|refusal| fault::refused(&refusal))?;
         let Reply::Node(node) = applied.reply else { return Err(crate::context::unexpected()) };
         let mut wire = v1::Node::from(node.as_ref());
         wire.metadata.get_or_insert_default().resource_version = applied.version;
@@ -160,6 +165,7 @@ impl NodeService for Nodes {
         &self,
         request: Request<v1::UpdateNodeRequest>,
     ) -> Result<Response<v1::Node>, Status> {
+        let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
         let spec = wire.spec.unwrap_or_default();
         if spec.reason.len() > MAX_REASON || spec.reason.chars().any(char::is_control) {
@@ -169,21 +175,23 @@ impl NodeService for Nodes {
         let change = change(spec, &wire.parts)?;
         let event =
             Event::UpdateNode { name: name(&wire.name)?, change, if_version: wire.if_resource_version };
-        self.changed(event).await
+        self.changed(&caller, event).await
     }
 
     async fn return_node(
         &self,
         request: Request<v1::ReturnNodeRequest>,
     ) -> Result<Response<v1::Node>, Status> {
+        let caller = Caller::of(request.extensions())?;
         let event = Event::ReturnNode { name: name(&request.into_inner().name)? };
-        self.changed(event).await
+        self.changed(&caller, event).await
     }
 
     async fn delete_node(
         &self,
         request: Request<v1::DeleteNodeRequest>,
     ) -> Result<Response<v1::DeleteNodeResponse>, Status> {
+        let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
         let name = name(&wire.name)?;
         let uid = (!wire.uid.is_empty()).then_some(wire.uid);
@@ -195,7 +203,7 @@ impl NodeService for Nodes {
             .into());
         }
         let event = Event::DeleteNode { name, force: wire.force, uid };
-        self.context.handle.apply(event).await.map_err(|refusal| fault::refused(&refusal))?;
+        self.context.handle.apply(&caller.actor, event).await.map_err(|refusal| fault::refused(&refusal))?;
         Ok(Response::new(v1::DeleteNodeResponse {}))
     }
 
@@ -211,7 +219,12 @@ impl NodeService for Nodes {
             .map_err(|error| RpcError::new(ErrorClass::Internal, "NO_RANDOM", error.to_string()))?;
         let hash = enroll::token_digest(&token.hash());
         let event = Event::CreateToken { node: node.clone(), hash, lifetime };
-        let applied = self.context.handle.apply(event).await.map_err(|refusal| fault::refused(&refusal))?;
+        let applied = self
+            .context
+            .handle
+            .apply(&caller.actor, event)
+            .await
+            .map_err(|refusal| fault::refused(&refusal))?;
         let Reply::Token(record) = applied.reply else { return Err(crate::context::unexpected()) };
         tracing::info!(%node, token = token.id(), by = %caller.identity, "join token made");
         Ok(Response::new(v1::CreateJoinTokenResponse {

@@ -125,7 +125,12 @@ impl RailService for Rails {
             by: caller.identity.to_string(),
             force: wire.force,
         };
-        let applied = self.context.handle.apply(event).await.map_err(|refusal| fault::refused(&refusal))?;
+        let applied = self
+            .context
+            .handle
+            .apply(&caller.actor, event)
+            .await
+            .map_err(|refusal| fault::refused(&refusal))?;
         let Reply::Drained { drain, changed } = applied.reply else {
             return Err(crate::context::unexpected());
         };
@@ -148,7 +153,12 @@ impl RailService for Rails {
     ) -> Result<Response<v1::UndrainRailResponse>, Status> {
         let caller = Caller::of(request.extensions())?;
         let event = Event::UndrainRail { target: target(request.into_inner().target, true)? };
-        let applied = self.context.handle.apply(event).await.map_err(|refusal| fault::refused(&refusal))?;
+        let applied = self
+            .context
+            .handle
+            .apply(&caller.actor, event)
+            .await
+            .map_err(|refusal| fault::refused(&refusal))?;
         let Reply::Undrained { target, changed, remaining } = applied.reply else {
             return Err(crate::context::unexpected());
         };

@@ -60,11 +60,17 @@ impl ReservationService for Reservations {
         &self,
         request: Request<v1::ApplyReservationRequest>,
     ) -> Result<Response<v1::Reservation>, Status> {
+        let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
         let document = wire.reservation.ok_or_else(|| fault::field("reservation", "is required"))?;
         let reservation = Reservation::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
         let event = Event::ApplyReservation { reservation: Box::new(reservation), dry_run: wire.dry_run };
-        let applied = self.context.handle.apply(event).await.map_err(|refusal| fault::refused(&refusal))?;
+        let applied = self
+            .context
+            .handle
+            .apply(&caller.actor, event)
+            .await
+            .map_err(|refusal| fault::refused(&refusal))?;
         let Reply::Reservation(reservation) = applied.reply else { return Err(crate::context::unexpected()) };
         Ok(Response::new(self.complete(&reservation, applied.version)))
     }
@@ -105,9 +111,10 @@ impl ReservationService for Reservations {
         &self,
         request: Request<v1::DeleteReservationRequest>,
     ) -> Result<Response<v1::DeleteReservationResponse>, Status> {
+        let caller = Caller::of(request.extensions())?;
         let name = name(&request.into_inner().name)?;
         let event = Event::DeleteReservation { name };
-        self.context.handle.apply(event).await.map_err(|refusal| fault::refused(&refusal))?;
+        self.context.handle.apply(&caller.actor, event).await.map_err(|refusal| fault::refused(&refusal))?;
         Ok(Response::new(v1::DeleteReservationResponse {}))
     }
 }

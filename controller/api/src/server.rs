@@ -5,11 +5,12 @@ use proto_rpc::{MAX_MESSAGE_BYTES, router};
 use proto_wire::{
     FILE_DESCRIPTOR_SET,
     v1::{
-        agent_service_server::AgentServiceServer, enroll_service_server::EnrollServiceServer,
-        fabric_service_server::FabricServiceServer, health_service_server::HealthServiceServer,
-        job_service_server::JobServiceServer, node_service_server::NodeServiceServer,
-        queue_service_server::QueueServiceServer, rail_service_server::RailServiceServer,
-        reservation_service_server::ReservationServiceServer, tenant_service_server::TenantServiceServer,
+        agent_service_server::AgentServiceServer, audit_service_server::AuditServiceServer,
+        enroll_service_server::EnrollServiceServer, fabric_service_server::FabricServiceServer,
+        health_service_server::HealthServiceServer, job_service_server::JobServiceServer,
+        node_service_server::NodeServiceServer, queue_service_server::QueueServiceServer,
+        rail_service_server::RailServiceServer, reservation_service_server::ReservationServiceServer,
+        tenant_service_server::TenantServiceServer,
     },
 };
 use tonic::service::Routes;
@@ -17,6 +18,7 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 
 use crate::{
     agent::Agents,
+    audit::Audit,
     context::Context,
     enroll::Enroll,
     fabric::Fabrics,
@@ -66,6 +68,7 @@ impl Api {
         serve!(ReservationServiceServer, Reservations::new(context.clone()));
         serve!(TenantServiceServer, Tenants::new(context.clone()));
         serve!(JobServiceServer, Jobs::new(context.clone()));
+        serve!(AuditServiceServer, Audit::new(context.clone()));
         serve!(HealthServiceServer, Health::new(context.clone()));
         serve!(EnrollServiceServer, Enroll::new(context.clone()));
         serve!(AgentServiceServer, Agents::new(context));

@@ -106,12 +106,18 @@ impl TenantService for Tenants {
         &self,
         request: Request<v1::ApplyTenantRequest>,
     ) -> Result<Response<v1::Tenant>, Status> {
+        let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
         let document = wire.tenant.ok_or_else(|| fault::field("tenant", "is required"))?;
         let tenant = Tenant::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
         let Tenant { name, description, quota, .. } = tenant;
         let event = Event::ApplyTenant { name, description, quota, dry_run: wire.dry_run };
-        let applied = self.context.handle.apply(event).await.map_err(|refusal| fault::refused(&refusal))?;
+        let applied = self
+            .context
+            .handle
+            .apply(&caller.actor, event)
+            .await
+            .map_err(|refusal| fault::refused(&refusal))?;
         let Reply::Tenant(tenant) = applied.reply else { return Err(crate::context::unexpected()) };
         let mut wire = v1::Tenant::from(tenant.as_ref());
         wire.metadata.get_or_insert_default().resource_version = applied.version;
@@ -161,14 +167,16 @@ impl TenantService for Tenants {
         &self,
         request: Request<v1::DeleteTenantRequest>,
     ) -> Result<Response<v1::DeleteTenantResponse>, Status> {
+        let caller = Caller::of(request.extensions())?;
         let name = TenantName::new(request.into_inner().name).map_err(|error| fault::field("name", error))?;
         let event = Event::DeleteTenant { name: name.clone() };
-        let deleted = self.context.handle.apply(event).await;
+        let deleted = self.context.handle.apply(&caller.actor, event).await;
         let gone = matches!(&deleted, Ok(_) | Err(Refusal::Core(CoreError::TenantUnknown { .. })));
         if gone {
             // Tokens of the tenant must not come to life again with a later tenant of the same name. Where that failed
             // once, the tenant is unknown already when the call is repeated.
-            let dropped = self.context.handle.drop_tokens_of(name.as_str(), &self.cluster).await;
+            let dropped =
+                self.context.handle.drop_tokens_of(&caller.actor, name.as_str(), &self.cluster).await;
             dropped.map_err(|error| fault::token(&error))?;
         }
         deleted.map_err(|refusal| fault::refused(&refusal))?;
@@ -187,6 +195,10 @@ impl TenantService for Tenants {
         let now = self.context.handle.revoked().get().issue_time(&identity, SystemTime::now());
         let issued = self.context.ca.issue(&wire.csr_pem, &identity, lifetime, now);
         let issued = issued.map_err(|error| fault::ca(&error))?;
+        let name = format!("{identity}, serial {}", issued.serial);
+        let tenant = identity.tenant().unwrap_or_default();
+        let noted = self.context.handle.note(&caller.actor, "certificate", name, tenant).await;
+        noted.map_err(|refusal| fault::refused(&refusal))?;
         tracing::info!(%identity, serial = issued.serial, by = %caller.identity, "certificate issued");
         Ok(Response::new(v1::IssueCertificateResponse {
             certificate_pem: issued.chain_pem,
@@ -204,7 +216,7 @@ impl TenantService for Tenants {
         let identity = self.grantee(Rpc::IssueToken, &caller, &wire.tenant, &wire.user, wire.role).await?;
         let expires = self.context.handle.now().plus(lifetime(wire.lifetime)?);
         let by = caller.identity.to_string();
-        let issued = self.context.handle.issue_token(&identity, &self.cluster, &by, expires).await;
+        let issued = self.context.handle.issue_token(&caller.actor, &identity, &self.cluster, expires).await;
         let token = issued.map_err(|error| fault::token(&error))?;
         tracing::info!(%identity, token = token.id(), by, "token issued");
         Ok(Response::new(v1::IssueTokenResponse {

@@ -49,6 +49,14 @@ pub struct Config {
     pub max_decisions: usize,
     /// How long they are kept at most.
     pub decision_retention: Duration,
+    /// Most records of the audit log; older ones are dropped behind a checkpoint.
+    pub max_audit: u64,
+    /// Most bytes of them.
+    pub max_audit_bytes: u64,
+    /// Records after which the head of the audit log is to be signed.
+    pub seal_every: u64,
+    /// Time after which it is.
+    pub seal_within: Duration,
     /// Most remembered request ids.
     pub max_requests: usize,
     /// Most ranks of one job. The smallest bound of all parts rules: the engine takes 65,536, but a stored value holds at
@@ -95,6 +103,10 @@ impl Default for Config {
             max_drains: 4096,
             max_decisions: 50_000,
             decision_retention: Duration::from_secs(14 * 24 * 3600),
+            max_audit: 200_000,
+            max_audit_bytes: 128 << 20,
+            seal_every: 1000,
+            seal_within: Duration::from_secs(300),
             max_requests: 2_000_000,
             max_ranks: 8192,
             max_gang_nodes: 1024,

@@ -27,6 +27,9 @@ pub enum ErrorKind {
 /// Why an event was refused.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum CoreError {
+    /// A change that nobody asks for: it could not be recorded whose it is.
+    #[error("the change names nobody who asks for it; nothing was changed: a defect of the controller")]
+    Unattributed,
     /// A field holds what it may not.
     #[error("{field}: {message}")]
     Invalid {
@@ -350,7 +353,8 @@ impl CoreError {
             | Self::LastRail { .. }
             | Self::StaleSession { .. }
             | Self::NoFreeName { .. }
-            | Self::Fenced { .. } => ErrorKind::Precondition,
+            | Self::Fenced { .. }
+            | Self::Unattributed => ErrorKind::Precondition,
             Self::QuotaExceeded { .. } | Self::Full { .. } => ErrorKind::Exhausted,
             Self::Infeasible { .. } => ErrorKind::Infeasible,
         }
@@ -360,6 +364,7 @@ impl CoreError {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
+            Self::Unattributed => "UNATTRIBUTED",
             Self::Invalid { .. } => "INVALID_FIELD",
             Self::NameTaken { .. } => "NAME_TAKEN",
             Self::JobNotFound { .. } => "JOB_NOT_FOUND",

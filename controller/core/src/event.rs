@@ -12,7 +12,10 @@ use proto_model::{
     Tenant, TenantName, Timestamp,
 };
 
+use proto_audit::{Actor, Claim};
+
 use crate::{
+    audit::AuditRow,
     error::CoreError,
     records::{Attempt, RequestRecord, TokenRecord},
 };
@@ -194,6 +197,67 @@ pub enum Event {
     },
     /// Time has passed; see `State::next_tick`.
     Tick,
+    /// Somebody asks for a change. Every change by authority comes so: alone, its event is refused. What changes
+    /// something leaves a record in the same transaction. Reply: that of the event.
+    By(Box<By>),
+    /// Something was done beside the core, or is with the writes that go along. Leaves a record. Reply: [`Reply::Done`].
+    Noted(Noted),
+    /// A call was refused for want of authority. Leaves a record. Reply: [`Reply::Done`].
+    Denied(Denied),
+    /// The audit log's head, signed; `None` changes nothing. Reply: [`Reply::Done`].
+    Sealed(Option<Box<(Claim, Vec<u8>)>>),
+    /// The audit log that was found broken goes on. Reply: [`Reply::Done`].
+    AuditResumed,
+}
+
+/// An event that somebody asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct By {
+    /// Who, and by which way.
+    pub actor: Arc<Actor>,
+    /// What is written with it where the core knows of no such thing.
+    pub beside: Vec<Beside>,
+    /// What.
+    pub event: Event,
+}
+
+impl Event {
+    /// The event, asked for by somebody.
+    #[must_use]
+    pub fn by(self, actor: &Arc<Actor>) -> Self {
+        Self::By(Box::new(By { actor: Arc::clone(actor), beside: Vec::new(), event: self }))
+    }
+}
+
+/// A write that the core carries and does not look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Beside {
+    /// The store's key.
+    pub key: Arc<str>,
+    /// Its value; `None` removes it.
+    pub value: Option<Arc<[u8]>>,
+}
+
+/// What was done beside the core.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Noted {
+    /// To what kind of thing.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+    /// Whose it is; empty where it is the cluster's.
+    pub tenant: String,
+}
+
+/// One call that was refused for want of authority, or several alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denied {
+    /// The stable word for programs.
+    pub reason: String,
+    /// The cause, in words.
+    pub detail: String,
+    /// How many calls.
+    pub count: u64,
 }
 
 /// What of a node's spec is changed; the rest stays as it is.
@@ -430,6 +494,12 @@ pub enum Write {
     PutDecisions(Arc<crate::DecisionRow>),
     /// They are too old.
     DeleteDecisions(u64),
+    /// Records of the audit log.
+    PutAudit(Arc<AuditRow>),
+    /// They were dropped behind a checkpoint.
+    DeleteAudit(u64),
+    /// What the core only carries.
+    Beside(Beside),
 }
 
 /// What a [`Write`] writes; the shell makes its store key of it.
@@ -457,6 +527,10 @@ pub enum Key {
     Token([u8; 32]),
     /// A row of the decision log.
     Decisions(u64),
+    /// A row of the audit log, by its first record.
+    Audit(u64),
+    /// What the core only carries, by the store's key.
+    Beside(Arc<str>),
 }
 
 impl Write {
@@ -485,6 +559,9 @@ impl Write {
             Self::DeleteToken(hash) => Key::Token(*hash),
             Self::PutDecisions(row) => Key::Decisions(row.seq),
             Self::DeleteDecisions(seq) => Key::Decisions(*seq),
+            Self::PutAudit(row) => Key::Audit(row.first()),
+            Self::DeleteAudit(first) => Key::Audit(*first),
+            Self::Beside(beside) => Key::Beside(Arc::clone(&beside.key)),
         }
     }
 
@@ -504,6 +581,8 @@ impl Write {
                 | Self::DeleteRequest(..)
                 | Self::DeleteToken(_)
                 | Self::DeleteDecisions(_)
+                | Self::DeleteAudit(_)
+                | Self::Beside(Beside { value: None, .. })
         )
     }
 }
@@ -533,6 +612,8 @@ pub struct Stored {
     pub tokens: Vec<TokenRecord>,
     /// The decision log.
     pub decisions: Vec<crate::DecisionRow>,
+    /// The audit log; rows that cannot be read by the number of their first record, with the cause.
+    pub audit: Vec<Result<AuditRow, (u64, String)>>,
 }
 
 /// When something is due; `None` if nothing is.

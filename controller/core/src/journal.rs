@@ -9,6 +9,7 @@ use proto_model::{
 };
 
 use crate::{
+    audit::{Chain, Kept},
     decisions::DecisionRow,
     event::Key,
     records::{RequestRecord, TokenRecord},
@@ -31,6 +32,9 @@ pub(crate) enum Undo {
     Reservation(ReservationName, Option<Arc<Reservation>>),
     Schedule(Box<Schedule>),
     Decisions(u64, Option<Arc<DecisionRow>>),
+    /// The head of the audit log, and its rows.
+    Chain(Box<Chain>),
+    Audit(u64, Option<Kept>),
     /// What the policy remembers of past jobs.
     Marks(Box<Marks>),
 }
@@ -54,7 +58,11 @@ impl State {
     /// The writes of all steps since the last commit are durable, at this revision of the store.
     pub fn commit(&mut self, revision: u64) {
         self.journal.undo.clear();
+        self.base.chain.open = None;
         for (key, deleted) in self.journal.written.drain(..) {
+            if matches!(key, Key::Audit(_) | Key::Beside(_)) {
+                continue;
+            }
             if deleted {
                 self.versions.remove(&key);
             } else {
@@ -91,6 +99,8 @@ impl State {
                 Some(Undo::Queue(key, old)) => drop(self.swap_queue(key, old)),
                 Some(Undo::Reservation(name, old)) => drop(self.swap_reservation(&name, old)),
                 Some(Undo::Decisions(seq, old)) => drop(self.swap_decisions(seq, old)),
+                Some(Undo::Chain(old)) => self.base.chain = *old,
+                Some(Undo::Audit(first, old)) => drop(self.swap_audit(first, old)),
                 Some(Undo::Schedule(old)) => self.base.schedule = *old,
                 None => return,
             }

@@ -7,6 +7,7 @@
 //! state.commit(revision: u64)      // the writes of all steps since the last commit are durable at this store revision
 //! state.rollback()                 // they are not: the state is again as at the last commit
 //! state.next_tick() -> Option<Timestamp>
+//! state.seal_due() -> Option<Timestamp>; state.claim(now) -> Option<Claim>   // sign it, step Event::Sealed
 //! // Reading, always of the present state:
 //! state.epoch(), config(), version(&Key) -> Option<u64>
 //! state.job(&JobId) -> Option<&Arc<Job>>, job_by_uid(&JobUid), jobs(after) / jobs_of(&TenantName, after) -> in name order
@@ -27,10 +28,12 @@ mod agents;
 mod arrays;
 pub mod assurance;
 mod attempt;
+pub mod audit;
 pub mod bench;
 mod cancel;
 pub mod config;
 pub mod decisions;
+pub mod denials;
 mod depend;
 mod documents;
 mod drain;
@@ -56,13 +59,14 @@ mod tables;
 mod tests;
 pub mod witness;
 
+pub use audit::AuditRow;
 pub use config::Config;
 pub use decisions::{DecisionRecord, DecisionRow};
 pub use documents::QueueUsage;
 pub use error::{CoreError, ErrorKind};
 pub use event::{
-    Event, Key, Naming, NextTick, NodeChange, Output, Push, Register, Reply, Stored, Submit, ToNode,
-    Transition, Write,
+    Beside, By, Denied, Event, Key, Naming, NextTick, NodeChange, Noted, Output, Push, Register, Reply,
+    Stored, Submit, ToNode, Transition, Write,
 };
 pub use explain::{Detail, Holding};
 pub use load::LoadError;

@@ -76,6 +76,7 @@ impl State {
         for row in stored.decisions {
             state.swap_decisions(row.seq, Some(Arc::new(row)));
         }
+        state.load_audit(stored.audit);
         for record in stored.requests {
             state.swap_request((record.tenant.clone(), record.request.clone()), Some(Arc::new(record)));
         }

@@ -16,6 +16,7 @@ use proto_model::{
 
 use crate::{
     arrays::Elements,
+    audit::{Chain, Kept},
     config::Config,
     decisions::DecisionRow,
     event::Key,
@@ -50,6 +51,9 @@ pub(crate) struct Base {
     pub(crate) requests: BTreeMap<(TenantName, RequestId), Arc<RequestRecord>>,
     pub(crate) tokens: BTreeMap<[u8; 32], Arc<TokenRecord>>,
     pub(crate) decisions: BTreeMap<u64, Arc<DecisionRow>>,
+    pub(crate) chain: Chain,
+    /// Rows of the audit log by their first record; what they say stays in the store.
+    pub(crate) audit: BTreeMap<u64, Kept>,
     /// Not stored: connections.
     pub(crate) links: BTreeMap<NodeName, Link>,
     /// Not stored: what each node of a gang has reported, by position in the gang.

@@ -5,8 +5,9 @@ use std::{collections::BTreeSet, sync::Arc};
 use proto_model::{Job, JobStatus, JobUid, Phase, Timestamp};
 
 use crate::{
+    audit::unwrap,
     error::CoreError,
-    event::{Event, Output, Push, Reply, ToNode, Transition},
+    event::{Event, Output, Push, Reply, ToNode, Transition, Write},
     state::{JobEntry, State},
 };
 
@@ -25,6 +26,7 @@ pub fn step(state: &mut State, event: Event, now: Timestamp, rng: &mut Rng<'_>) 
         moved: BTreeSet::new(),
         later: false,
     };
+    let (about, beside, event) = unwrap(step.state, event);
     let asked = !matches!(
         event,
         Event::AgentHeartbeat { .. }
@@ -33,7 +35,10 @@ pub fn step(state: &mut State, event: Event, now: Timestamp, rng: &mut Rng<'_>) 
             | Event::AgentDisconnected { .. }
             | Event::Tick
     );
-    let reply = step.handle(event);
+    let reply = match about {
+        Ok(mut about) => step.handle(event).inspect(|reply| step.audit(mark, &mut about, reply)),
+        Err(error) => Err(error),
+    };
     if reply.is_ok() {
         step.wake_dependents();
         step.schedule();
@@ -44,6 +49,9 @@ pub fn step(state: &mut State, event: Event, now: Timestamp, rng: &mut Rng<'_>) 
     }
     let mut out = step.out;
     out.writes = state.writes_since(mark);
+    if reply.is_ok() {
+        out.writes.extend(beside.into_iter().map(Write::Beside));
+    }
     state.journal.written.extend(out.writes.iter().map(|write| (write.key(), write.is_delete())));
     // A reply shows the job as it is after the whole step: it may have been placed already.
     let fresh = |reply: Reply| match reply {
@@ -104,6 +112,11 @@ impl Step<'_> {
             Event::AgentRefusedEpoch { node, current } => self.refused_epoch(node, current),
             Event::AgentDisconnected { node, session } => self.disconnected(&node, session),
             Event::Tick => self.tick(),
+            // Taken off by `unwrap`; one within another has nobody who may ask so.
+            Event::By(_) => Err(CoreError::Unattributed),
+            Event::Noted(_) | Event::Denied(_) => Ok(Reply::Done),
+            Event::Sealed(sealed) => Ok(self.sealed(sealed)),
+            Event::AuditResumed => Ok(self.audit_resumed()),
         }
     }
 

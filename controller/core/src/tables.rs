@@ -408,6 +408,7 @@ impl State {
         let (mut requests, mut tokens, mut fabric) = (BTreeSet::new(), BTreeSet::new(), false);
         let (mut drains, mut rows) = (BTreeSet::new(), BTreeSet::new());
         let (mut queues, mut reservations) = (BTreeSet::new(), BTreeSet::new());
+        let mut audit = BTreeSet::new();
         for undo in &self.journal.undo[mark..] {
             match undo {
                 Undo::Job(uid, old) if jobs.insert(*uid) => {
@@ -429,6 +430,9 @@ impl State {
                     None if old.is_some() => writes.push(Write::DeleteDecisions(*seq)),
                     None => {}
                 },
+                Undo::Audit(first, old) if audit.insert(*first) => {
+                    writes.extend(self.audit_write(*first, old.is_some()));
+                }
                 Undo::Request(key, old) if requests.insert(key) => match self.base.requests.get(key) {
                     Some(record) => writes.push(Write::PutRequest(Arc::clone(record))),
                     None if old.is_some() => writes.push(Write::DeleteRequest(key.0.clone(), key.1.clone())),

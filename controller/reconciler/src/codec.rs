@@ -4,10 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use controller_core::{
-    Attempt, DecisionRecord, DecisionRow, Ending, Outcome, RequestRecord, TokenRecord, Write,
+    Attempt, AuditRow, Beside, DecisionRecord, DecisionRow, Ending, Outcome, RequestRecord, TokenRecord,
+    Write,
 };
 use controller_store::{KeyValue, Op};
 use prost::Message;
+use proto_audit::Record;
 use proto_model::{
     Drain, Fabric, Job, JobId, JobKey, JobName, Node, NodeEndpoints, NodeName, Phase, Queue, Reason,
     RequestId, Reservation, Tenant, TenantName, Timestamp,
@@ -32,7 +34,14 @@ pub fn op(write: &Write) -> Op {
         Write::PutRequest(record) => Op::put(key, request_record(record).encode_to_vec()),
         Write::PutToken(record) => Op::put(key, token_record(record).encode_to_vec()),
         Write::PutDecisions(row) => Op::put(key, decision_record(row).encode_to_vec()),
-        Write::DeleteJob(_)
+        Write::PutAudit(row) => {
+            let records = row.records.iter().map(|record| v1::AuditRecord::from(record.as_ref())).collect();
+            Op::put(key, records::Audit { records }.encode_to_vec())
+        }
+        Write::Beside(Beside { value: Some(value), .. }) => Op::put(key, value.to_vec()),
+        Write::Beside(Beside { value: None, .. })
+        | Write::DeleteAudit(_)
+        | Write::DeleteJob(_)
         | Write::DeleteAttempt(_)
         | Write::DeleteNode(_)
         | Write::DeleteTenant(_)
@@ -275,6 +284,25 @@ pub fn decisions(kv: &KeyValue) -> Result<DecisionRow, CorruptError> {
     };
     let records = row.records.into_iter().map(record).collect::<Result<_, CorruptError>>()?;
     Ok(DecisionRow { seq: row.seq, time: Timestamp(row.time_ms), records, omitted: row.omitted })
+}
+
+/// A stored row of the audit log. Whether the hashes are right is another question.
+pub fn audit(kv: &KeyValue) -> Result<AuditRow, CorruptError> {
+    let row: records::Audit = decode(kv)?;
+    let records = row.records.into_iter().map(|record| Record::try_from(record).map(Arc::new));
+    let records = records.collect::<Result<Vec<_>, _>>();
+    let row = AuditRow { records: records.map_err(|error| CorruptError::new(&kv.key, error))? };
+    at_home(kv, &keys::audit(row.first()))?;
+    Ok(row)
+}
+
+/// As `audit`, for a controller that starts: what cannot be read is told, and does not keep it from leading.
+pub(crate) fn audit_or_fault(kv: &KeyValue) -> Result<AuditRow, (u64, String)> {
+    audit(kv).map_err(|error| {
+        let number = kv.key.strip_prefix(keys::AUDIT.as_bytes()).map(String::from_utf8_lossy);
+        let first = number.and_then(|number| u64::from_str_radix(&number, 16).ok());
+        (first.unwrap_or(0), error.to_string())
+    })
 }
 
 fn array(bytes: Vec<u8>) -> Option<[u8; 32]> {

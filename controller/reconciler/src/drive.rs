@@ -9,7 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use controller_core::{Config, CoreError, Event, Key, Reply, State, assurance::Assurance, lead::Told, step};
+use controller_core::{
+    Config, CoreError, Event, Key, Reply, State, assurance::Assurance, denials::Denials, lead::Told, step,
+};
 use controller_store::{Limits, Store, StoreError, Txn};
 use proto_model::Timestamp;
 use rand_chacha::{ChaCha20Rng, rand_core::Rng as _};
@@ -17,11 +19,12 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    audit::Seal,
     batch::{Batch, Stepped},
     clock::Clock,
     codec,
     error::Refusal,
-    handle::{Answer, Applied, Request, Shared, refusal},
+    handle::{Answer, Applied, Refused, Request, Shared, refusal},
     leader::{self, Lead},
     look::{Found, Held, Look, tell},
     metrics::LoopMetrics,
@@ -63,6 +66,8 @@ pub(crate) struct Loop {
     pub store: Arc<dyn Store>,
     pub clients: mpsc::Receiver<Request>,
     pub agents: mpsc::Receiver<Request>,
+    pub denials: mpsc::Receiver<Refused>,
+    pub seal: Option<Seal>,
     pub shared: Arc<Shared>,
     pub sessions: Sessions,
     pub metrics: LoopMetrics,
@@ -84,6 +89,10 @@ pub(crate) struct Loop {
     cut_short: bool,
     /// No Tick before.
     tick_after: Option<Timestamp>,
+    /// Denials that wait for a record.
+    pub(crate) flood: Denials<Answer>,
+    /// The head of the audit log is not signed before.
+    pub(crate) seal_after: Timestamp,
 }
 
 /// What the loop is made of.
@@ -96,6 +105,8 @@ pub(crate) struct Parts {
     pub store: Arc<dyn Store>,
     pub clients: mpsc::Receiver<Request>,
     pub agents: mpsc::Receiver<Request>,
+    pub denials: mpsc::Receiver<Refused>,
+    pub seal: Option<Seal>,
     pub shared: Arc<Shared>,
     pub sessions: Sessions,
     pub metrics: LoopMetrics,
@@ -116,6 +127,8 @@ impl Loop {
             store,
             clients,
             agents,
+            denials,
+            seal,
             shared,
             sessions,
             metrics,
@@ -137,6 +150,8 @@ impl Loop {
             store,
             clients,
             agents,
+            denials,
+            seal,
             shared,
             sessions,
             metrics,
@@ -153,6 +168,8 @@ impl Loop {
             pace: 0,
             cut_short: false,
             tick_after: None,
+            flood: Denials::default(),
+            seal_after: Timestamp::default(),
         };
         made.count_jobs();
         made
@@ -204,10 +221,10 @@ impl Loop {
             std::iter::from_fn(|| self.clients.try_recv().ok().or_else(|| self.agents.try_recv().ok()));
         for request in round.into_iter().chain(waiting.collect::<Vec<_>>()) {
             if let Request::Event(_, Some(answer)) = request {
-                // The caller may have gone away.
-                let _ = answer.send(Err(stopped.clone()));
+                answer.send(&Err(stopped.clone()));
             }
         }
+        self.refuse_denials(&stopped);
         self.sessions.close_all();
     }
 
@@ -220,6 +237,7 @@ impl Loop {
             found = self.look.answer() => self.found = Some(found),
             Some(request) = self.agents.recv() => round.push(request),
             Some(request) = self.clients.recv() => round.push(request),
+            Some(refused) = self.denials.recv() => self.denied(refused, round),
             () = tokio::time::sleep(wait) => {}
         }
         // Both queues get their share, so that neither can starve the other.
@@ -231,6 +249,7 @@ impl Loop {
                 }
             }
         }
+        self.gather_denials(ROUND, round);
         for (name, queue) in [("agents", &self.agents), ("clients", &self.clients)] {
             self.metrics.queue.set([name], i64::try_from(queue.len()).unwrap_or(i64::MAX));
         }
@@ -244,7 +263,8 @@ impl Loop {
         if let Some(outage) = &self.outage {
             return outage.next_probe.saturating_duration_since(Instant::now());
         }
-        let next = self.next_tick().into_iter().chain(self.assurance.due()).min();
+        let audit = self.flood.due().into_iter().chain(self.next_seal());
+        let next = self.next_tick().into_iter().chain(self.assurance.due()).chain(audit).min();
         next.map_or(LONGEST_SLEEP, |at| self.clock.until(at).min(LONGEST_SLEEP))
     }
 
@@ -256,6 +276,7 @@ impl Loop {
     pub(crate) async fn round(&mut self, round: &mut Vec<Request>) -> ControlFlow<()> {
         let now = self.clock.now();
         let mut events = Vec::with_capacity(round.len() + 1);
+        events.extend(self.audit_due(now).map(|event| (event, None)));
         events.extend(self.gone.drain(..).map(|event| (event, None)));
         for request in round.drain(..) {
             match request {
@@ -295,6 +316,7 @@ impl Loop {
 
     pub(crate) fn step_into(&mut self, batch: &mut Batch, event: Event, answer: Option<Answer>) {
         let now = self.clock.now();
+        let event = self.signed(event, now);
         let output = {
             let span = push::decide_span(&event);
             let _inside = span.enter();
@@ -428,8 +450,8 @@ impl Loop {
                 None => Ok(Applied { reply: Reply::Done, version: 0 }),
             };
             if wrote {
-                // The caller may have gone away; what it asked for is done all the same.
-                let _ = answer.send(result);
+                // A caller that has gone away has what it asked for all the same.
+                answer.send(&result);
             } else {
                 self.hold((answer, result));
             }
@@ -525,8 +547,7 @@ impl Loop {
 
 pub(crate) fn answer_with(answer: Option<Answer>, refused: &Refusal) {
     if let Some(answer) = answer {
-        // The caller may have gone away.
-        let _ = answer.send(Err(refused.clone()));
+        answer.send(&Err(refused.clone()));
     }
 }
 

@@ -8,8 +8,9 @@ use std::{
     time::Duration,
 };
 
-use controller_core::{Event, Register, Reply, State};
+use controller_core::{Beside, By, Denied, Event, Noted, Register, Reply, State};
 use controller_store::{Compare, Op, OpResult, Store, StoreError, Txn, TxnOutcome};
+use proto_audit::Actor;
 use proto_model::{NodeName, Timestamp};
 use proto_rpc::Revocations;
 use proto_wire::v1;
@@ -31,7 +32,31 @@ pub struct Applied {
     pub version: u64,
 }
 
-pub(crate) type Answer = oneshot::Sender<Result<Applied, Refusal>>;
+/// Who waits for an answer: one, or all whose denials one record stands for.
+pub(crate) struct Answer(Vec<oneshot::Sender<Result<Applied, Refusal>>>);
+
+impl Answer {
+    pub fn all(answers: Vec<Self>) -> Self {
+        Self(answers.into_iter().flat_map(|answer| answer.0).collect())
+    }
+
+    /// Who has gone away meanwhile is not told.
+    pub fn send(self, result: &Result<Applied, Refusal>) {
+        for sender in self.0 {
+            let _ = sender.send(result.clone());
+        }
+    }
+}
+
+impl From<oneshot::Sender<Result<Applied, Refusal>>> for Answer {
+    fn from(sender: oneshot::Sender<Result<Applied, Refusal>>) -> Self {
+        Self(vec![sender])
+    }
+}
+
+/// A denial on its way into the audit log.
+pub(crate) type Refused = (Arc<Actor>, Denied, Answer);
+
 type Question = Box<dyn FnOnce(&State, Timestamp) + Send>;
 
 /// What travels to the loop.
@@ -76,6 +101,7 @@ impl Shared {
 pub struct Handle {
     pub(crate) clients: mpsc::Sender<Request>,
     pub(crate) agents: mpsc::Sender<Request>,
+    pub(crate) denials: mpsc::Sender<Refused>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) sessions: Sessions,
@@ -93,14 +119,74 @@ impl Handle {
         &self.holder
     }
 
-    /// Carries a client's event to the core; answers when its effects are durable.
+    /// Carries what somebody asks for to the core; answers when its effects, and the record of it, are durable.
     ///
     /// # Errors
     /// [`Refusal`]; nothing was stored then, except for [`Refusal::Unknown`].
-    pub async fn apply(&self, event: Event) -> Result<Applied, Refusal> {
+    pub async fn apply(&self, actor: &Arc<Actor>, event: Event) -> Result<Applied, Refusal> {
+        self.apply_with(actor, Vec::new(), event).await
+    }
+
+    /// As `apply`, with writes that the core only carries.
+    ///
+    /// # Errors
+    /// As `apply`.
+    pub async fn apply_with(
+        &self,
+        actor: &Arc<Actor>,
+        beside: Vec<Beside>,
+        event: Event,
+    ) -> Result<Applied, Refusal> {
+        let by = Event::By(Box::new(By { actor: Arc::clone(actor), beside, event }));
+        self.ask(by).await
+    }
+
+    async fn ask(&self, event: Event) -> Result<Applied, Refusal> {
         let (sender, answer) = oneshot::channel();
-        self.offer(Request::Event(Box::new(event), Some(sender)))?;
+        self.offer(Request::Event(Box::new(event), Some(sender.into())))?;
         answer.await.unwrap_or(Err(Refusal::Stopped { cause: "the controller is ending" }))
+    }
+
+    /// Records what is done beside the core, before it is done.
+    ///
+    /// # Errors
+    /// As `apply`: it must not be done then.
+    pub async fn note(
+        &self,
+        actor: &Arc<Actor>,
+        kind: &'static str,
+        name: String,
+        tenant: &str,
+    ) -> Result<(), Refusal> {
+        let noted = Noted { kind, name, tenant: tenant.to_owned() };
+        self.apply(actor, Event::Noted(noted)).await.map(|_| ())
+    }
+
+    /// Records that a call was refused for want of authority. Where many alike come at once they wait for one record.
+    ///
+    /// # Errors
+    /// It could not be recorded: the caller is told that instead of the denial.
+    pub async fn deny(&self, actor: &Arc<Actor>, reason: &str, detail: &str) -> Result<(), Refusal> {
+        let denied = Denied { reason: reason.to_owned(), detail: detail.to_owned(), count: 1 };
+        let (sender, answer) = oneshot::channel();
+        let refused = (Arc::clone(actor), denied, sender.into());
+        self.denials.try_send(refused).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => {
+                self.metrics.refused.inc(["denials-full"]);
+                Refusal::Busy { waiting: self.denials.max_capacity(), retry_after: RETRY_AFTER }
+            }
+            mpsc::error::TrySendError::Closed(_) => Refusal::Stopped { cause: "the controller is ending" },
+        })?;
+        let told = answer.await.unwrap_or(Err(Refusal::Stopped { cause: "the controller is ending" }));
+        told.map(|_| ())
+    }
+
+    /// Signs the head of the audit log, where it is not signed yet and there is a key.
+    ///
+    /// # Errors
+    /// As `apply`.
+    pub async fn seal(&self) -> Result<(), Refusal> {
+        self.ask(Event::Sealed(None)).await.map(|_| ())
     }
 
     /// Reads the committed state.
@@ -140,7 +226,7 @@ impl Handle {
         let session = Session { handle: self.clone(), node, number, messages: Some(messages), told: false };
         let (sender, answer) = oneshot::channel();
         let event = Event::AgentConnected(Box::new(register));
-        session.push_in(Request::Event(Box::new(event), Some(sender))).await?;
+        session.push_in(Request::Event(Box::new(event), Some(sender.into()))).await?;
         answer.await.unwrap_or(Err(Refusal::Stopped { cause: "the controller is ending" }))?;
         Ok(session)
     }

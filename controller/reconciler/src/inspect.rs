@@ -25,6 +25,7 @@ const KINDS: [(&str, &str); 14] = [
     (keys::FABRIC, "fabric"),
     (keys::DRAINS, "drains"),
     (keys::DECISIONS, "decisions"),
+    (keys::AUDIT, "audit rows"),
     (keys::BOOTSTRAP, "bootstrap"),
 ];
 
@@ -39,6 +40,8 @@ pub struct Inspection {
     pub faults: Vec<String>,
     /// How much else is wrong.
     pub more_faults: u64,
+    /// What is wrong with the audit log. A controller starts all the same, and goes on with it.
+    pub audit: Option<String>,
 }
 
 impl Inspection {
@@ -84,10 +87,11 @@ pub async fn inspect(store: &dyn Store, now: Timestamp) -> Result<Inspection, St
         request.revision = Some(page.revision);
         request.after = page.items.last().map(|kv| kv.key.clone());
     }
-    if found.is_sound()
-        && let Err(error) = leader::build(&Config::default(), found.revision + 1, now, stored)
-    {
-        found.fault(error.to_string());
+    if found.is_sound() {
+        match leader::build(&Config::default(), found.revision + 1, now, stored) {
+            Ok(state) => found.audit = state.audit_fault().map(str::to_owned),
+            Err(error) => found.fault(error.to_string()),
+        }
     }
     Ok(found)
 }

@@ -37,6 +37,8 @@ pub const REVOCATIONS: &str = "/rail/v1/revocations/";
 pub const BOOTSTRAP: &str = "/rail/v1/bootstrap";
 /// The decision log, one row per step, by number.
 pub const DECISIONS: &str = "/rail/v1/decisions/";
+/// The audit log, one row of records under the number of its first one.
+pub const AUDIT: &str = "/rail/v1/audit/";
 /// Written to find out whether the store takes writes again.
 pub const PROBE: &str = "/rail/v1/probe";
 
@@ -54,6 +56,8 @@ pub fn of(key: &Key) -> Bytes {
         Key::Drain(target) => format!("{DRAINS}{target}").into(),
         Key::Request(tenant, request) => format!("{REQUESTS}{tenant}/{request}").into(),
         Key::Decisions(seq) => format!("{DECISIONS}{seq:016x}").into(),
+        Key::Audit(first) => audit(*first),
+        Key::Beside(key) => Bytes::copy_from_slice(key.as_bytes()),
         Key::Token(hash) => format!("{JOIN_TOKENS}{}", hex(hash)).into(),
     }
 }
@@ -92,6 +96,12 @@ pub fn queue(tenant: &TenantName, name: &QueueName) -> Bytes {
 #[must_use]
 pub fn queues_of(tenant: Option<&TenantName>) -> Bytes {
     tenant.map_or_else(|| QUEUES.into(), |tenant| format!("{QUEUES}{tenant}/").into())
+}
+
+/// The key of a row of the audit log by its first record.
+#[must_use]
+pub fn audit(first: u64) -> Bytes {
+    format!("{AUDIT}{first:016x}").into()
 }
 
 /// A reservation's key.
@@ -144,6 +154,7 @@ mod tests {
             BOOTSTRAP,
             PROBE,
             DECISIONS,
+            AUDIT,
         ];
         for (at, one) in all.iter().enumerate() {
             assert!(one.starts_with(ROOT));

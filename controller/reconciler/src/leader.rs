@@ -235,6 +235,8 @@ pub(crate) fn sort_in(kv: &KeyValue, stored: &mut Stored) -> Result<(), StartErr
         stored.drains.push(codec::drain(kv)?);
     } else if under(keys::DECISIONS) {
         stored.decisions.push(codec::decisions(kv)?);
+    } else if under(keys::AUDIT) {
+        stored.audit.push(codec::audit_or_fault(kv));
     } else if under(keys::USER_TOKENS) {
         codec::decode::<records::UserToken>(kv)?;
     } else if under(keys::REVOCATIONS) {

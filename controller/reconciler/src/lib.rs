@@ -3,6 +3,7 @@
 //! It must never let an effect leave before its writes are durable, hold state that the store does not have, or
 //! overwrite a stored value that it cannot read.
 
+mod audit;
 mod batch;
 mod clock;
 pub mod codec;
@@ -24,6 +25,7 @@ mod standby;
 mod start;
 mod tokens;
 
+pub use audit::Seal;
 pub use clock::Clock;
 pub use drive::Ended;
 pub use error::{CorruptError, Refusal, StartError};

@@ -92,7 +92,6 @@ impl Loop {
 
 pub(crate) fn tell(held: Vec<Held>) {
     for (answer, result) in held {
-        // The caller may have gone away.
-        let _ = answer.send(result);
+        answer.send(&result);
     }
 }

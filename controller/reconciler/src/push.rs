@@ -13,6 +13,7 @@ use crate::sessions::{Delivery, Sessions};
 
 /// The span of deciding on one event; a submit's continues the submit's trace.
 pub(crate) fn decide_span(event: &Event) -> Span {
+    let event = if let Event::By(by) = event { &by.event } else { event };
     let Event::Submit(submit) = event else { return Span::none() };
     if submit.trace_parent.is_empty() {
         return Span::none();

@@ -200,3 +200,11 @@ pub struct DecisionRecord {
     #[prost(fixed64, tag = "8")]
     pub digest: u64,
 }
+
+/// [`controller_core::AuditRow`].
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Audit {
+    /// The records, in order.
+    #[prost(message, repeated, tag = "1")]
+    pub records: Vec<v1::AuditRecord>,
+}

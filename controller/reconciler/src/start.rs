@@ -5,9 +5,10 @@ use std::{
     time::Duration,
 };
 
-use controller_core::{Config, Event, State, assurance::Assurance};
-use controller_store::{Compare, Op, Store};
+use controller_core::{Beside, Config, Event, Noted, State, assurance::Assurance};
+use controller_store::Store;
 use prost::Message;
+use proto_audit::Actor;
 use proto_model::{Quota, TenantName};
 use proto_rpc::Revocations;
 use rand_chacha::{
@@ -18,6 +19,7 @@ use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    audit::Seal,
     clock::Clock,
     drive::{Ended, Loop, Parts},
     error::{Refusal, StartError},
@@ -53,6 +55,10 @@ pub struct Options {
     pub client_queue: usize,
     /// Agents' messages that may wait; then agents wait.
     pub agent_queue: usize,
+    /// Denials that may wait for the loop.
+    pub denial_queue: usize,
+    /// Signs the head of the audit log; without it nothing is signed, and nothing old is dropped.
+    pub seal: Option<Seal>,
     /// How often a leader that writes nothing looks whether it still leads.
     pub lead_check: Duration,
     /// Where other controllers reach this one, `https://host:port`.
@@ -72,17 +78,17 @@ impl Options {
     #[must_use]
     pub fn new(holder: impl Into<String>, stop: CancellationToken) -> Self {
         let (config, holder) = (Config::default(), holder.into());
-        let (endpoints, place, release) = (Vec::new(), Vec::new(), false);
-        let (client_queue, agent_queue, lead_check) = (4096, 8192, LEAD_CHECK);
         Self {
             config,
             holder,
-            client_queue,
-            agent_queue,
-            lead_check,
-            endpoints,
-            place,
-            release,
+            client_queue: 4096,
+            agent_queue: 8192,
+            denial_queue: 1024,
+            seal: None,
+            lead_check: LEAD_CHECK,
+            endpoints: Vec::new(),
+            place: Vec::new(),
+            release: false,
             revocations: Revocations::default(),
             stop,
         }
@@ -144,10 +150,12 @@ pub(crate) fn launch(begin: Begin) -> (Handle, JoinHandle<Ended>) {
     shared.revision.store(revision, Ordering::Relaxed);
     let (clients, client_requests) = mpsc::channel(options.client_queue);
     let (agents, agent_requests) = mpsc::channel(options.agent_queue);
+    let (denials, denied) = mpsc::channel(options.denial_queue);
     let sessions = Sessions::new(metrics.clone());
     let handle = Handle {
         clients,
         agents,
+        denials,
         store: Arc::clone(&store),
         shared: Arc::clone(&shared),
         sessions: sessions.clone(),
@@ -166,6 +174,8 @@ pub(crate) fn launch(begin: Begin) -> (Handle, JoinHandle<Ended>) {
         store,
         clients: client_requests,
         agents: agent_requests,
+        denials: denied,
+        seal: options.seal,
         shared,
         sessions,
         metrics,
@@ -195,13 +205,11 @@ pub async fn bootstrap(handle: &Handle, version: &str) -> Result<bool, Refusal> 
     let Ok(name) = TenantName::new(DEFAULT_TENANT) else { return Ok(false) };
     let description = "Made with the cluster; for sites that need no other tenant.".to_owned();
     let quota = Quota::new(DEFAULT_TENANT_GPUS, 0);
-    handle.apply(Event::ApplyTenant { name, description, quota, dry_run: false }).await?;
+    let actor = Arc::new(Actor { who: "controller".into(), rpc: "Bootstrap".into(), ..Actor::default() });
+    handle.apply(&actor, Event::ApplyTenant { name, description, quota, dry_run: false }).await?;
     let record = records::Bootstrap { time_ms: handle.now().0, version: version.to_owned() };
-    let outcome = handle
-        .fenced(
-            vec![Compare::absent(keys::BOOTSTRAP)],
-            vec![Op::put(keys::BOOTSTRAP, record.encode_to_vec())],
-        )
-        .await?;
-    Ok(outcome.succeeded)
+    let beside = Beside { key: keys::BOOTSTRAP.into(), value: Some(record.encode_to_vec().into()) };
+    let noted = Noted { kind: "cluster", name: "bootstrap".into(), tenant: String::new() };
+    handle.apply_with(&actor, vec![beside], Event::Noted(noted)).await?;
+    Ok(true)
 }

@@ -1,7 +1,12 @@
 //! API tokens: made once, stored as hashes, looked up by their public id. Join tokens are the core's.
 
-use controller_store::{Compare, Op};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use controller_core::{Beside, Event, Noted};
+use controller_store::Op;
 use prost::Message;
+use proto_audit::Actor;
 use proto_model::Timestamp;
 use proto_rpc::{Identity, Subject, Token, TokenHash, TokenKind, token::TokenError};
 use thiserror::Error;
@@ -44,9 +49,9 @@ impl Handle {
     /// [`UserTokenError`].
     pub async fn issue_token(
         &self,
+        actor: &Arc<Actor>,
         identity: &Identity,
         cluster: &str,
-        issued_by: &str,
         expires: Timestamp,
     ) -> Result<Token, UserTokenError> {
         let token = Token::generate(TokenKind::User)?;
@@ -54,11 +59,15 @@ impl Handle {
             hash: token.hash().to_string(),
             identity: identity.to_uri(cluster)?,
             expires_ms: expires.0,
-            issued_by: issued_by.to_owned(),
+            issued_by: actor.who.clone(),
             issued_ms: stamp(self.revoked().get().issue_time(identity, time(self.now()))).0,
         };
-        let key = keys::user_token(token.id());
-        self.fenced(vec![Compare::absent(key.clone())], vec![Op::put(key, record.encode_to_vec())]).await?;
+        let key = format!("{}{}", keys::USER_TOKENS, token.id()).into();
+        let beside = Beside { key, value: Some(record.encode_to_vec().into()) };
+        let name = format!("{} for {}", token.id(), record.identity);
+        let tenant = identity.tenant().unwrap_or_default().to_owned();
+        let noted = Event::Noted(Noted { kind: "api-token", name, tenant });
+        self.apply_with(actor, vec![beside], noted).await?;
         Ok(token)
     }
 
@@ -86,16 +95,23 @@ impl Handle {
 }
 
 impl Handle {
-    /// Removes every token that speaks for somebody of `tenant`; answers how many.
+    /// Removes every token that speaks for somebody of `tenant`; answers how many. Each transaction has its record.
     ///
     /// # Errors
     /// [`UserTokenError`]; some may be gone then, and the call may be repeated.
-    pub async fn drop_tokens_of(&self, tenant: &str, cluster: &str) -> Result<usize, UserTokenError> {
-        self.drop_tokens(|record| {
+    pub async fn drop_tokens_of(
+        &self,
+        actor: &Arc<Actor>,
+        tenant: &str,
+        cluster: &str,
+    ) -> Result<usize, UserTokenError> {
+        let doomed = self.doomed_tokens(|record| {
             let identity = Identity::from_uri(&record.identity, cluster);
             identity.is_ok_and(|identity| identity.tenant() == Some(tenant))
-        })
-        .await
+        });
+        let doomed = doomed.await?;
+        self.remove_tokens(actor, &doomed, "removed with the tenant", tenant).await?;
+        Ok(doomed.len())
     }
 
     /// Removes every token that `subject` was given until `at`.
@@ -104,45 +120,68 @@ impl Handle {
     /// As above.
     pub async fn drop_tokens_given(
         &self,
+        actor: &Arc<Actor>,
         subject: &Subject,
         at: Timestamp,
         cluster: &str,
     ) -> Result<usize, UserTokenError> {
-        self.drop_tokens(|record| {
+        let doomed = self.doomed_tokens(|record| {
             let identity = Identity::from_uri(&record.identity, cluster).ok();
             record.issued_ms <= at.0
                 && identity.and_then(|identity| Subject::of(&identity)).as_ref() == Some(subject)
-        })
-        .await
+        });
+        let doomed = doomed.await?;
+        self.remove_tokens(actor, &doomed, "revoked", "").await?;
+        Ok(doomed.len())
     }
 
-    /// Removes tokens whose time is over; answers how many.
+    /// Removes these, with a record for each transaction.
+    async fn remove_tokens(
+        &self,
+        actor: &Arc<Actor>,
+        doomed: &[Bytes],
+        why: &str,
+        tenant: &str,
+    ) -> Result<(), UserTokenError> {
+        for some in doomed.chunks(self.at_once()) {
+            let gone = |key: &Bytes| Beside { key: String::from_utf8_lossy(key).into(), value: None };
+            let name = format!("{} {why}", some.len());
+            let noted = Event::Noted(Noted { kind: "api-token", name, tenant: tenant.to_owned() });
+            self.apply_with(actor, some.iter().map(gone).collect(), noted).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes tokens whose time is over; answers how many. That is nobody's wish, and leaves no record.
     ///
     /// # Errors
     /// As above.
     pub async fn drop_expired_tokens(&self) -> Result<usize, UserTokenError> {
         let now = self.now().0;
-        self.drop_tokens(|record| record.expires_ms <= now).await
+        let doomed = self.doomed_tokens(|record| record.expires_ms <= now).await?;
+        for some in doomed.chunks(self.at_once()) {
+            self.fenced(Vec::new(), some.iter().cloned().map(Op::delete).collect()).await?;
+        }
+        Ok(doomed.len())
     }
 
-    async fn drop_tokens(
+    /// Operations of one transaction, with room for a record.
+    fn at_once(&self) -> usize {
+        self.store().limits().txn_ops.saturating_sub(4).clamp(1, 100)
+    }
+
+    async fn doomed_tokens(
         &self,
         doomed: impl Fn(&records::UserToken) -> bool,
-    ) -> Result<usize, UserTokenError> {
+    ) -> Result<Vec<Bytes>, UserTokenError> {
         let found = self.store().range_all(keys::USER_TOKENS.into()).await;
         let found = found.map_err(|error| Refusal::read(&error))?;
-        let mut ops = Vec::new();
+        let mut keys = Vec::new();
         for kv in found.items {
             if doomed(&codec::decode(&kv).map_err(Refusal::Corrupt)?) {
-                ops.push(Op::delete(kv.key));
+                keys.push(kv.key);
             }
         }
-        let count = ops.len();
-        let at_once = self.store().limits().txn_ops.max(1);
-        while !ops.is_empty() {
-            let rest = ops.split_off(ops.len().min(at_once));
-            self.fenced(Vec::new(), std::mem::replace(&mut ops, rest)).await?;
-        }
-        Ok(count)
+        Ok(keys)
     }
 }

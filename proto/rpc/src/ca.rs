@@ -282,6 +282,12 @@ impl Ca {
         Ok(Leaf { issued, key_pem: key.serialize_pem() })
     }
 
+    /// Signs a message of ours, which must not be what a certificate's content could be: ECDSA P-256 with SHA-256, ASN.1.
+    /// Whoever has the CA's certificate checks it with [`crate::seal::CaKey`].
+    pub fn sign_message(&self, message: &[u8]) -> Result<Vec<u8>, CaError> {
+        Ok(rcgen::SigningKey::sign(self.issuer.key(), message)?)
+    }
+
     fn sign(
         &self,
         key: &impl rcgen::PublicKeyData,

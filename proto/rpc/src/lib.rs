@@ -18,6 +18,7 @@ pub mod renewal;
 pub mod retry;
 pub mod revocation;
 pub mod router;
+pub mod seal;
 pub mod server;
 pub mod status;
 pub mod telemetry;

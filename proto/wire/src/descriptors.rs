@@ -26,6 +26,7 @@ mod tests {
         names.sort();
         let expected = [
             "AgentService",
+            "AuditService",
             "EnrollService",
             "FabricService",
             "HealthService",

@@ -45,7 +45,8 @@ pub async fn call(
     let headers = request.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     headers.insert(header::TE, HeaderValue::from_static("trailers"));
-    for name in [header::AUTHORIZATION, header::HeaderName::from_static("traceparent")] {
+    let further = ["traceparent", crate::guard::REQUEST_ID].map(header::HeaderName::from_static);
+    for name in further.into_iter().chain([header::AUTHORIZATION]) {
         if let Some(value) = parts.headers.get(&name) {
             headers.insert(name, value.clone());
         }

@@ -7,6 +7,7 @@
 )]
 
 mod agent;
+mod audit;
 mod bad;
 mod disk;
 mod fair;

@@ -88,7 +88,11 @@ async fn deleting_a_tenant_again_removes_the_tokens_that_were_left() {
     // What is left when the controller ended between the tenant's removal and that of its tokens.
     let identity = Identity::user("ghost", "eve", [Role::User]).unwrap();
     let expires = world.handle.now().plus(Duration::from_secs(3600));
-    let token = world.handle.issue_token(&identity, crate::world::CLUSTER, "root", expires).await.unwrap();
+    let token = world
+        .handle
+        .issue_token(&crate::world::who(), &identity, crate::world::CLUSTER, expires)
+        .await
+        .unwrap();
     world.handle.identify(&token, crate::world::CLUSTER).await.unwrap();
     let mut admin = TenantServiceClient::new(world.admin());
     let again = error(admin.delete_tenant(v1::DeleteTenantRequest { name: "ghost".into() }).await);

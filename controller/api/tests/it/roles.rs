@@ -55,6 +55,8 @@ DeleteJob            . . . x x x
 PlanJob              . . x x x x
 ExplainJob           . . x x x x
 StreamLogs           . . x x x x
+ListAuditRecords     . . . . x x
+ExportAuditRecords   . . . . . x
 GetHealth            . . x x x x
 Join                 x x x x x x
 Connect              . x . . . .
@@ -66,7 +68,7 @@ ServerReflectionInfo . . x x x x
 openapi.json         . . x x x x
 ";
 
-fn callers() -> [Identity; 6] {
+pub fn callers() -> [Identity; 6] {
     let user = |role| Identity::user("default", "someone", [role]).unwrap();
     [
         Identity::Anonymous,
@@ -89,7 +91,7 @@ fn refused(error: &RpcError) -> bool {
 }
 
 /// Calls a path with an empty message; gives the status of the answer's head or end.
-async fn bare(client: &mut Client, path: &'static str, body: Vec<u8>) -> Result<(), RpcError> {
+pub async fn bare(client: &mut Client, path: &'static str, body: Vec<u8>) -> Result<(), RpcError> {
     let request = axum::http::Request::post(path)
         .header("content-type", "application/grpc")
         .header("te", "trailers")

@@ -28,7 +28,7 @@ fn queue(tenant: &str, name: &str) -> v1::ApplyQueueRequest {
     v1::ApplyQueueRequest { queue: Some(queue), ..v1::ApplyQueueRequest::default() }
 }
 
-fn reservation(name: &str, node: &str, tenants: &[&str]) -> v1::ApplyReservationRequest {
+pub fn reservation(name: &str, node: &str, tenants: &[&str]) -> v1::ApplyReservationRequest {
     let spec = v1::ReservationSpec {
         nodes: vec![node.to_owned()],
         start: Some(SystemTime::now().into()),

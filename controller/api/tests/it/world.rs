@@ -12,11 +12,12 @@ use std::{
 use bytes::Bytes;
 use controller_api::{Api, ApiMetrics, Context, fair::FairLimits};
 use controller_core::Event;
-use controller_reconciler::{Handle, LoopMetrics, Options, keys};
+use controller_reconciler::{Handle, LoopMetrics, Options, Seal, keys};
 use controller_store::{
     EmbeddedOptions, EmbeddedStore, KeyValue, LeaseGrant, LeaseId, Limits as StoreLimits, RangeRequest,
     RangeResult, Store, StoreError, StoreStatus, Txn, TxnOutcome, WatchStream,
 };
+use proto_audit::Actor;
 use proto_model::NodeName;
 use proto_rpc::{
     Ca, CertificateSlot, Client, ClientOptions, Credentials, Endpoint, Identity, KeyRequest, Listen, Metrics,
@@ -72,6 +73,11 @@ impl Store for Fickle {
     }
 }
 
+/// Who does what a test needs done.
+pub fn who() -> Arc<Actor> {
+    Arc::new(Actor { who: "test".to_owned(), rpc: "Test".to_owned(), ..Actor::default() })
+}
+
 /// A running controller.
 pub struct World {
     pub ca: Arc<Ca>,
@@ -103,7 +109,9 @@ impl World {
         let store = Arc::new(Fickle { inner, full: AtomicBool::new(false) });
         let metrics = Metrics::new("test", "0.0.0", SystemTime::now());
         let stop = CancellationToken::new();
-        let options = Options::new("test", stop.clone());
+        let mut options = Options::new("test", stop.clone());
+        let signer = ca.clone();
+        options.seal = Some(Seal::new(move |message| signer.sign_message(message).ok()));
         let (handle, running) =
             controller_reconciler::start(store.clone(), options, LoopMetrics::new(&metrics)).await.unwrap();
         controller_reconciler::bootstrap(&handle, "0.0.0").await.unwrap();
@@ -194,8 +202,8 @@ impl World {
             let mut hash = [0; 32];
             hash[..name.len()].copy_from_slice(name.as_bytes());
             let token = Event::CreateToken { node: node.clone(), hash, lifetime: None };
-            self.handle.apply(token).await.unwrap();
-            self.handle.apply(Event::Join { node, hash, csr: hash }).await.unwrap();
+            self.handle.apply(&who(), token).await.unwrap();
+            self.handle.apply(&who(), Event::Join { node, hash, csr: hash }).await.unwrap();
         }
         self.client(&Identity::node(name).unwrap())
     }

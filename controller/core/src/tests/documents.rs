@@ -19,6 +19,7 @@ fn kept(w: &World) {
     assert!(again.base.nodes.values().map(marks).eq(base.nodes.values().map(marks)));
     let mut other = w.state.clone();
     for event in [queue("z", None, 0, 0), apply(reservation("z", &[3], w.now.plus(9 * HOUR)))] {
+        let event = super::attributed(&other, event);
         let out = step(&mut other, event, w.now, &mut |bytes| bytes.fill(7));
         assert!(out.reply.unwrap().is_ok() && !out.writes.is_empty());
     }

@@ -2,6 +2,7 @@
 
 mod agents;
 mod arrays;
+mod audit;
 mod documents;
 mod drains;
 mod elastic;
@@ -95,6 +96,14 @@ pub(crate) struct World {
     random: u64,
 }
 
+/// What is audited is asked for by somebody.
+pub(crate) fn attributed(state: &State, event: Event) -> Event {
+    let actor =
+        Arc::new(proto_audit::Actor { who: "admin/root".to_owned(), ..proto_audit::Actor::default() });
+    let named = matches!(event, Event::By(_));
+    if !named && crate::audit::concerned(state, &event).is_some() { event.by(&actor) } else { event }
+}
+
 /// A weak but seeded stream of bytes.
 pub(crate) fn fill(random: &mut u64, buffer: &mut [u8]) {
     for byte in buffer {
@@ -138,6 +147,7 @@ impl World {
     }
 
     pub(crate) fn step(&mut self, event: Event) -> Output {
+        let event = attributed(&self.state, event);
         let random = &mut self.random;
         let out = step(&mut self.state, event, self.now, &mut |buffer| fill(random, buffer));
         self.revision += 1;
@@ -314,6 +324,7 @@ pub(crate) fn stored(rows: &BTreeMap<Key, Write>) -> Stored {
             Write::PutDrain(drain) => stored.drains.push((*drain).clone()),
             Write::PutDecisions(row) => stored.decisions.push((*row).clone()),
             Write::PutToken(record) => stored.tokens.push((*record).clone()),
+            Write::PutAudit(row) => stored.audit.push(Ok((*row).clone())),
             other => panic!("{other:?}"),
         }
     }

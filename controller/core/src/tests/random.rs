@@ -254,6 +254,7 @@ proptest! {
             let Some(event) = event(&mut w, act) else { continue };
             let before = w.state.clone();
             let mut random = 5;
+            let event = super::attributed(&w.state, event);
             if fail {
                 // A transaction that fails: exactly as before, whatever the step did.
                 for _ in 0..2 {
@@ -270,6 +271,7 @@ proptest! {
             if matches!(out.reply, Some(Err(_))) {
                 prop_assert!(w.state.same(&before), "a refusal changed something: {event:?}");
             }
+            prop_assert_eq!(w.reload(7).base.chain, w.state.base.chain.clone());
             invariants(&w, &out.transitions, &mut phases);
             let after = w.state.usage(&tenant("red")).gpus_used;
             prop_assert!(after <= held || after <= u64::from(quota.max(w.state.tenant(&tenant("red")).unwrap().quota.gpus)));

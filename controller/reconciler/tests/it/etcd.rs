@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use controller_reconciler::{Refusal, keys};
 use controller_store::{Compare, EtcdOptions, EtcdStore, Op, Store, Txn, real_etcd::RealEtcd};
 
-use crate::world::{World, submit};
+use crate::world::{World, submit, who};
 
 async fn open(etcd: &RealEtcd) -> Arc<EtcdStore> {
     let (deadline, patience) = (Duration::from_millis(300), Duration::from_millis(600));
@@ -25,10 +25,10 @@ async fn an_epoch_ends_with_a_write_whose_outcome_is_not_known() {
     let store = open(&etcd).await;
     let world = World::start_with(store.clone(), |_| {}).await;
     world.join("n0").await;
-    world.handle.apply(submit("before", None)).await.unwrap();
+    world.handle.apply(&who(), submit("before", None)).await.unwrap();
     let epoch = world.handle.epoch();
     etcd.pause();
-    let refused = world.handle.apply(submit("maybe", Some("once"))).await.unwrap_err();
+    let refused = world.handle.apply(&who(), submit("maybe", Some("once"))).await.unwrap_err();
     assert!(matches!(refused, Refusal::Unknown { .. }), "{refused}");
     etcd.resume();
     world.until("the store is writable", |handle| handle.store_health().writable).await;
@@ -39,6 +39,6 @@ async fn an_epoch_ends_with_a_write_whose_outcome_is_not_known() {
     // The state is what is stored, whatever became of the write; and the write is there once.
     let stored = store.range_all(keys::JOBS.into()).await.unwrap().items.len();
     assert_eq!(world.jobs().await, stored);
-    world.handle.apply(submit("maybe", Some("once"))).await.unwrap();
+    world.handle.apply(&who(), submit("maybe", Some("once"))).await.unwrap();
     assert_eq!(store.range_all(keys::JOBS.into()).await.unwrap().items.len(), 2);
 }

@@ -8,7 +8,7 @@ use controller_store::Store;
 
 use crate::{
     store::{Mood, Moody},
-    world::{PATIENCE, World, delete, submit},
+    world::{PATIENCE, World, delete, submit, who},
 };
 
 #[tokio::test]
@@ -21,11 +21,11 @@ async fn each_life_has_a_higher_epoch_and_finds_everything() {
         if life == 0 {
             world.join("n0").await;
         }
-        world.handle.apply(submit(&format!("job-{life}"), None)).await.unwrap();
+        world.handle.apply(&who(), submit(&format!("job-{life}"), None)).await.unwrap();
         epochs.push(world.handle.epoch());
         world.stop.cancel();
         assert_eq!(tokio::time::timeout(PATIENCE, world.running).await.unwrap().unwrap(), Ended::Asked);
-        let late = world.handle.apply(submit("late", None)).await.unwrap_err();
+        let late = world.handle.apply(&who(), submit("late", None)).await.unwrap_err();
         assert!(matches!(late, Refusal::Stopped { .. }), "{late}");
     }
     assert!(epochs.is_sorted_by(|a, b| a < b), "{epochs:?}");
@@ -40,7 +40,9 @@ async fn whatever_waits_while_the_store_syncs_shares_the_next_transaction() {
     let submits: Vec<_> = (0..100)
         .map(|n| {
             let handle = world.handle.clone();
-            tokio::spawn(async move { handle.apply(submit(&format!("j{n}"), Some(&format!("r{n}")))).await })
+            tokio::spawn(async move {
+                handle.apply(&who(), submit(&format!("j{n}"), Some(&format!("r{n}")))).await
+            })
         })
         .collect();
     let before = store.txns.load(Ordering::Relaxed);
@@ -63,7 +65,9 @@ async fn a_store_with_small_transactions_gets_small_transactions() {
     let submits: Vec<_> = (0..50)
         .map(|n| {
             let handle = world.handle.clone();
-            tokio::spawn(async move { handle.apply(submit(&format!("j{n}"), Some(&format!("r{n}")))).await })
+            tokio::spawn(async move {
+                handle.apply(&who(), submit(&format!("j{n}"), Some(&format!("r{n}")))).await
+            })
         })
         .collect();
     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -98,7 +102,8 @@ async fn a_full_queue_turns_away_with_a_time_to_come_again() {
     let refused = loop {
         let n = waiting.len();
         let handle = world.handle.clone();
-        let mut asked = tokio::spawn(async move { handle.apply(submit(&format!("j{n}"), None)).await });
+        let mut asked =
+            tokio::spawn(async move { handle.apply(&who(), submit(&format!("j{n}"), None)).await });
         match tokio::time::timeout(Duration::from_millis(20), &mut asked).await {
             Ok(answer) => break answer.unwrap().unwrap_err(),
             Err(_) => waiting.push(asked),
@@ -119,14 +124,14 @@ async fn who_lost_the_lead_writes_nothing_more_and_stops() {
     let new = World::start(store.clone()).await;
     assert!(new.handle.epoch() > old.handle.epoch());
     let revision = store.status().await.unwrap().revision;
-    let refused = old.handle.apply(submit("split", None)).await.unwrap_err();
+    let refused = old.handle.apply(&who(), submit("split", None)).await.unwrap_err();
     assert!(matches!(refused, Refusal::Stopped { .. }), "{refused}");
     assert_eq!(tokio::time::timeout(PATIENCE, old.running).await.unwrap().unwrap(), Ended::Deposed);
     let beside =
         old.handle.fenced(Vec::new(), vec![controller_store::Op::put("/rail/v1/tokens/user/x", "y")]).await;
     assert!(matches!(beside, Err(Refusal::Stopped { .. })));
     assert_eq!(store.status().await.unwrap().revision, revision);
-    new.handle.apply(submit("whole", None)).await.unwrap();
+    new.handle.apply(&who(), submit("whole", None)).await.unwrap();
 }
 
 /// Looks often, and has nothing to write of a node that is silent.
@@ -151,7 +156,7 @@ async fn who_lost_the_lead_hears_of_it_without_writing() {
     while messages.recv().await.is_some() {}
     let late = old.handle.query(|state, _| state.jobs(None).count()).await.unwrap_err();
     assert!(matches!(late, Refusal::Stopped { .. }), "{late}");
-    new.handle.apply(submit("whole", None)).await.unwrap();
+    new.handle.apply(&who(), submit("whole", None)).await.unwrap();
 }
 
 #[tokio::test]
@@ -174,12 +179,12 @@ async fn a_leader_key_that_was_removed_is_taken_anew() {
         store.delete(keys::LEADER.into()).await.unwrap();
         if check > PATIENCE {
             // It does not look, but its next write does not hold.
-            let refused = world.handle.apply(submit("refused", None)).await.unwrap_err();
+            let refused = world.handle.apply(&who(), submit("refused", None)).await.unwrap_err();
             assert!(matches!(refused, Refusal::Unwritable { .. }), "{refused}");
         }
         world.until("a new epoch", |handle| handle.epoch() > epoch && handle.store_health().writable).await;
         world.join(&format!("n{epoch}")).await;
-        world.handle.apply(submit(&format!("j{epoch}"), None)).await.unwrap();
+        world.handle.apply(&who(), submit(&format!("j{epoch}"), None)).await.unwrap();
         let stored = store.range_all(keys::JOBS.into()).await.unwrap().items.len();
         assert_eq!(world.jobs().await, stored);
         world.stop.cancel();
@@ -193,12 +198,12 @@ async fn a_deposed_leader_refuses_nothing_by_what_it_knew() {
     let old = World::start_with(store.clone(), |options| options.lead_check = PATIENCE * 10).await;
     let new = World::start(store.clone()).await;
     new.join("n0").await;
-    new.handle.apply(submit("fresh", None)).await.unwrap();
+    new.handle.apply(&who(), submit("fresh", None)).await.unwrap();
     // It knows no such job, and is not to say so.
-    let refused = old.handle.apply(delete("fresh")).await.unwrap_err();
+    let refused = old.handle.apply(&who(), delete("fresh")).await.unwrap_err();
     assert!(matches!(refused, Refusal::Stopped { cause: "another controller leads" }), "{refused}");
     assert_eq!(tokio::time::timeout(PATIENCE, old.running).await.unwrap().unwrap(), Ended::Deposed);
-    let refused = new.handle.apply(delete("stale")).await.unwrap_err();
+    let refused = new.handle.apply(&who(), delete("stale")).await.unwrap_err();
     assert!(matches!(&refused, Refusal::Core(CoreError::JobNotFound { .. })), "{refused}");
 }
 
@@ -209,7 +214,7 @@ async fn refusals_share_a_look_and_need_none_beside_a_write() {
     world.join("n0").await;
     let ask = |event: Event| {
         let handle = world.handle.clone();
-        tokio::spawn(async move { handle.apply(event).await })
+        tokio::spawn(async move { handle.apply(&who(), event).await })
     };
     let before = store.gets.load(Ordering::Relaxed);
     let asked: Vec<_> = (0..100).map(|n| ask(delete(&format!("j{n}")))).collect();

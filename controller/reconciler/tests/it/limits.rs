@@ -15,7 +15,7 @@ use proto_wire::{convert::LIMITS, v1};
 
 use crate::{
     store::{Mood, Moody},
-    world::{PATIENCE, World, submit},
+    world::{PATIENCE, World, submit, who},
 };
 
 /// As long as names are at sites that spell out room, row, rack and slot.
@@ -124,7 +124,7 @@ async fn one_event_that_is_too_large_does_not_take_the_others_along() {
             {
                 command.argv.push("x".repeat(5000));
             }
-            tokio::spawn(async move { handle.apply(event).await })
+            tokio::spawn(async move { handle.apply(&who(), event).await })
         })
         .collect();
     let before = store.txns.load(Ordering::Relaxed);
@@ -154,8 +154,12 @@ async fn a_deadline_that_cannot_be_stored_neither_loops_nor_keeps_up_others() {
     for (name, gpus) in [("n0", 64), ("n1", 0), ("n2", 0)] {
         let node: NodeName = name.parse().unwrap();
         let hash = [name.as_bytes()[1]; 32];
-        world.handle.apply(Event::CreateToken { node: node.clone(), hash, lifetime: None }).await.unwrap();
-        world.handle.apply(Event::Join { node: node.clone(), hash, csr: hash }).await.unwrap();
+        world
+            .handle
+            .apply(&who(), Event::CreateToken { node: node.clone(), hash, lifetime: None })
+            .await
+            .unwrap();
+        world.handle.apply(&who(), Event::Join { node: node.clone(), hash, csr: hash }).await.unwrap();
         let gpu = |index| Gpu {
             index,
             uuid: "x".repeat(60),

@@ -9,7 +9,7 @@ use proto_model::Inventory;
 
 use crate::{
     store::{Mood, Moody},
-    world::{PATIENCE, World, delete, submit},
+    world::{PATIENCE, World, delete, submit, who},
 };
 
 #[tokio::test]
@@ -17,11 +17,11 @@ async fn a_refused_submit_leaves_no_trace_and_writes_work_again_by_themselves() 
     let store = Moody::new(128);
     let world = World::start(store.clone()).await;
     world.join("n0").await;
-    world.handle.apply(submit("before", None)).await.unwrap();
+    world.handle.apply(&who(), submit("before", None)).await.unwrap();
     store.set(Mood::Full);
     let revision = store.status().await.unwrap().revision;
     for name in ["a", "b"] {
-        let refused = world.handle.apply(submit(name, Some(name))).await.unwrap_err();
+        let refused = world.handle.apply(&who(), submit(name, Some(name))).await.unwrap_err();
         assert!(
             matches!(&refused, Refusal::Unwritable { cause } if cause.contains("No space left")),
             "{refused}"
@@ -31,7 +31,7 @@ async fn a_refused_submit_leaves_no_trace_and_writes_work_again_by_themselves() 
     assert_eq!((world.jobs().await, store.status().await.unwrap().revision), (1, revision));
     store.set(Mood::Well);
     world.until("the store is writable", |handle| handle.store_health().writable).await;
-    world.handle.apply(submit("a", Some("a"))).await.unwrap();
+    world.handle.apply(&who(), submit("a", Some("a"))).await.unwrap();
     assert_eq!(world.jobs().await, 2);
 }
 
@@ -41,12 +41,12 @@ async fn an_unknown_outcome_is_read_back_and_the_repeated_submit_is_the_same_job
     let world = World::start(store.clone()).await;
     world.join("n0").await;
     store.set(Mood::Unknown);
-    let refused = world.handle.apply(submit("maybe", Some("once"))).await.unwrap_err();
+    let refused = world.handle.apply(&who(), submit("maybe", Some("once"))).await.unwrap_err();
     assert!(matches!(refused, Refusal::Unknown { .. }), "{refused}");
     store.set(Mood::Well);
     world.until("the store is writable", |handle| handle.store_health().writable).await;
     assert_eq!(world.jobs().await, 1, "it was stored after all");
-    let again = world.handle.apply(submit("maybe", Some("once"))).await.unwrap();
+    let again = world.handle.apply(&who(), submit("maybe", Some("once"))).await.unwrap();
     let controller_core::Reply::Job { existed, .. } = again.reply else { panic!("no job") };
     assert!(existed);
 }
@@ -73,17 +73,17 @@ async fn where_it_is_not_sure_who_leads_a_refusal_says_so() {
     let rarely = |options: &mut Options| options.lead_check = PATIENCE * 10;
     let world = World::start_with(store.clone(), rarely).await;
     store.set(Mood::Silent);
-    let refused = world.handle.apply(delete("none")).await.unwrap_err();
+    let refused = world.handle.apply(&who(), delete("none")).await.unwrap_err();
     assert!(
         matches!(&refused, Refusal::Unconfirmed { cause } if cause.contains("nobody answers")),
         "{refused}"
     );
     assert!(!world.handle.store_health().writable);
-    let refused = world.handle.apply(delete("none")).await.unwrap_err();
+    let refused = world.handle.apply(&who(), delete("none")).await.unwrap_err();
     assert!(matches!(refused, Refusal::Unwritable { .. }), "{refused}");
     store.set(Mood::Well);
     world.until("the store is writable", |handle| handle.store_health().writable).await;
-    let refused = world.handle.apply(delete("none")).await.unwrap_err();
+    let refused = world.handle.apply(&who(), delete("none")).await.unwrap_err();
     assert!(matches!(refused, Refusal::Core(_)), "{refused}");
 }
 
@@ -94,7 +94,7 @@ async fn a_write_that_comes_after_what_is_stored_was_read_changes_nothing() {
     world.join("n0").await;
     let epoch = world.handle.epoch();
     store.set(Mood::Late);
-    let refused = world.handle.apply(submit("maybe", Some("once"))).await.unwrap_err();
+    let refused = world.handle.apply(&who(), submit("maybe", Some("once"))).await.unwrap_err();
     assert!(matches!(refused, Refusal::Unknown { .. }), "{refused}");
     store.set(Mood::Well);
     world.until("the store is writable", |handle| handle.store_health().writable).await;
@@ -104,7 +104,7 @@ async fn a_write_that_comes_after_what_is_stored_was_read_changes_nothing() {
     assert!(world.metrics.encode().contains(&format!("rail_epoch {}", world.handle.epoch())));
     let stored = store.range_all(keys::JOBS.into()).await.unwrap();
     assert_eq!((stored.items.len(), world.jobs().await), (0, 0));
-    let again = world.handle.apply(submit("maybe", Some("once"))).await.unwrap();
+    let again = world.handle.apply(&who(), submit("maybe", Some("once"))).await.unwrap();
     let controller_core::Reply::Job { existed, .. } = again.reply else { panic!("no job") };
     assert!(!existed);
     // What is written beside the core has the new epoch too.
@@ -118,12 +118,12 @@ async fn who_was_replaced_while_an_outcome_was_not_known_reads_nothing_and_stops
     let old = World::start(store.clone()).await;
     old.join("n0").await;
     store.set(Mood::Late);
-    old.handle.apply(submit("maybe", None)).await.unwrap_err();
+    old.handle.apply(&who(), submit("maybe", None)).await.unwrap_err();
     store.set(Mood::Well);
     let new = World::start(store.clone()).await;
     assert_eq!(tokio::time::timeout(PATIENCE, old.running).await.unwrap().unwrap(), Ended::Deposed);
     assert!(store.come_late().await.iter().all(|outcome| !outcome.succeeded));
-    new.handle.apply(submit("whole", None)).await.unwrap();
+    new.handle.apply(&who(), submit("whole", None)).await.unwrap();
 }
 
 #[tokio::test]
@@ -135,7 +135,7 @@ async fn what_an_agent_said_is_said_again_and_its_stream_lives_on() {
     let mut messages = session.messages().unwrap();
     assert!(messages.recv().await.is_some(), "the Welcome");
     store.set(Mood::Full);
-    world.handle.apply(submit("refused", None)).await.unwrap_err();
+    world.handle.apply(&who(), submit("refused", None)).await.unwrap_err();
     let inventory = Inventory { cpus: 99, ..Inventory::default() };
     let node = session.node().clone();
     let said = Event::AgentInventory { node, session: session.number(), inventory: Box::new(inventory) };
@@ -192,7 +192,7 @@ async fn nodes_that_were_heard_during_a_long_outage_are_ready_after_it() {
     let session = world.connect("n0").await;
     let revision = |world: &World| world.handle.store_health().revision;
     store.set(Mood::Full);
-    world.handle.apply(submit("refused", None)).await.unwrap_err();
+    world.handle.apply(&who(), submit("refused", None)).await.unwrap_err();
     let (begin, stored) = (std::time::Instant::now(), revision(&world));
     while begin.elapsed() < limit * 2 {
         session.hint(Event::AgentHeartbeat { node: session.node().clone(), session: session.number() });

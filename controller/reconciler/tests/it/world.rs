@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use controller_core::{Event, Naming, Register, Submit};
 use controller_reconciler::{Ended, Handle, LoopMetrics, Options, Session};
 use controller_store::Store;
+use proto_audit::Actor;
 use proto_model::{
     CommandSpec, Gang, Inventory, JobId, JobName, JobSpec, NodeName, RequestId, TenantName, Work,
 };
@@ -43,8 +44,11 @@ impl World {
     pub async fn join(&self, name: &str) {
         let node: NodeName = name.parse().unwrap();
         let hash = [7; 32];
-        self.handle.apply(Event::CreateToken { node: node.clone(), hash, lifetime: None }).await.unwrap();
-        self.handle.apply(Event::Join { node, hash, csr: hash }).await.unwrap();
+        self.handle
+            .apply(&who(), Event::CreateToken { node: node.clone(), hash, lifetime: None })
+            .await
+            .unwrap();
+        self.handle.apply(&who(), Event::Join { node, hash, csr: hash }).await.unwrap();
     }
 
     pub async fn connect(&self, name: &str) -> Session {
@@ -72,6 +76,11 @@ impl World {
         };
         tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("{what}"));
     }
+}
+
+/// Who asks.
+pub fn who() -> Arc<Actor> {
+    Arc::new(Actor { who: "admin/root".to_owned(), rpc: "Test".to_owned(), ..Actor::default() })
 }
 
 /// Deletes a job of the default tenant.

@@ -3,6 +3,7 @@
 //! Into the domain: `TryFrom`, with every wrong field named at once. Out of it: `From`, which cannot fail.
 
 mod agent;
+mod audit;
 mod common;
 mod fabric;
 mod fabric_lists;

@@ -1,0 +1,462 @@
+//! The audit log: one record of every change by authority and of every denial, in the transaction of what it tells of.
+//!
+//! Which events leave one is a table ([`about`]): what people, and servers with a token, ask for does, if it changes
+//! something; joining and what is done beside the core does always. What agents report, time and placing leave none: that is
+//! told by the decision log and the jobs themselves. Records are chained (`proto_audit`); the head goes back with
+//! everything else when a batch cannot be stored. All records of a batch share few rows. Rows are kept up to a number of
+//! records and of bytes; older ones go with a signed checkpoint that says so, a few with each.
+
+use std::sync::Arc;
+
+use proto_audit::{Actor, Change, Claim, Content, Denial, Hash, Object, Record, START};
+use proto_model::{JobId, Timestamp};
+
+use crate::{
+    error::CoreError,
+    event::{Beside, By, Event, Key, Naming, Reply, Write},
+    journal::Undo,
+    state::State,
+    step::Step,
+};
+
+/// Records of one row at most.
+const ROW: usize = 32;
+/// Rows that one checkpoint drops at most.
+const DROPPED: usize = 48;
+/// Longest text of a record that a caller can choose, in bytes.
+const TEXT: usize = 256;
+
+/// Records that are stored under one key, in order; never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditRow {
+    /// The records.
+    pub records: Vec<Arc<Record>>,
+}
+
+impl AuditRow {
+    /// The first record's number.
+    #[must_use]
+    pub fn first(&self) -> u64 {
+        self.records.first().map_or(0, |record| record.seq)
+    }
+}
+
+/// The head of the chain.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Chain {
+    /// The number and the hash of the last record; 0 and [`START`] before the first.
+    pub(crate) last: u64,
+    pub(crate) head: Hash,
+    /// Since the last checkpoint: how many, and the time of the first.
+    pub(crate) unsigned: u64,
+    pub(crate) since: Timestamp,
+    /// Who led at the last checkpoint.
+    pub(crate) signed_by: u64,
+    /// What is kept.
+    pub(crate) records: u64,
+    pub(crate) bytes: u64,
+    /// What was found broken at the start, until a record tells of it.
+    pub(crate) broken: Option<String>,
+    /// The row that further records of the same transaction go into.
+    pub(crate) open: Option<Arc<AuditRow>>,
+}
+
+/// What is remembered of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) last: u64,
+    /// The hash of the last record before the row.
+    pub(crate) before: Hash,
+    pub(crate) bytes: u64,
+    /// Of the first and the last record.
+    pub(crate) times: (Timestamp, Timestamp),
+}
+
+impl Kept {
+    fn of(row: &AuditRow) -> Option<Self> {
+        let (first, last) = row.records.first().zip(row.records.last())?;
+        Some(Self {
+            last: last.seq,
+            before: first.previous,
+            bytes: row.records.iter().map(|record| record.size() as u64).sum(),
+            times: (Timestamp(first.time_ms), Timestamp(last.time_ms)),
+        })
+    }
+}
+
+/// What a record is to tell of.
+pub(crate) enum About {
+    /// A change, where the event changes something; `always`: also where the core has nothing to change.
+    Change {
+        actor: Arc<Actor>,
+        object: Object,
+        always: bool,
+    },
+    Denial(Denial),
+    Nothing,
+}
+
+fn short(text: &str) -> String {
+    let end = text.char_indices().map(|(at, _)| at).take_while(|at| *at <= TEXT).last().unwrap_or(0);
+    if text.len() <= TEXT { text.to_owned() } else { text[..end].to_owned() }
+}
+
+fn object(kind: &str, tenant: impl ToString, name: impl ToString) -> Object {
+    Object { kind: kind.to_owned(), name: name.to_string(), tenant: tenant.to_string(), version: 0 }
+}
+
+fn of_job(state: &State, id: &JobId, indices: &[u32]) -> Object {
+    let mut object = object("job", &id.tenant, &id.name);
+    object.version = state.version(&Key::Job(id.clone())).unwrap_or(0);
+    if let Some(first) = indices.first() {
+        object.name = format!("{}[{first}{}]", id.name, if indices.len() > 1 { ",..." } else { "" });
+    }
+    object
+}
+
+/// What an event changes by somebody's authority, and whether that is to be told in any case; `None`: it is nobody's
+/// wish. The table of what is audited.
+pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> {
+    let versioned = |object: Object, key: &Key| Object { version: state.version(key).unwrap_or(0), ..object };
+    let object = match event {
+        Event::Submit(submit) => match &submit.name {
+            Naming::Name(name) => object("job", &submit.tenant, name),
+            Naming::Generate(_) => object("job", &submit.tenant, ""),
+        },
+        Event::Cancel { id, indices, .. } | Event::DeleteJob { id, indices } => of_job(state, id, indices),
+        Event::ApplyTenant { name, .. } | Event::DeleteTenant { name } => {
+            versioned(object("tenant", name, name), &Key::Tenant(name.clone()))
+        }
+        Event::ApplyQueue { queue, .. } => {
+            let key = Key::Queue(queue.tenant.clone(), queue.name.clone());
+            versioned(object("queue", &queue.tenant, &queue.name), &key)
+        }
+        Event::DeleteQueue { tenant, name } => {
+            versioned(object("queue", tenant, name), &Key::Queue(tenant.clone(), name.clone()))
+        }
+        Event::ApplyReservation { reservation, .. } => {
+            let name = &reservation.name;
+            versioned(object("reservation", "", name), &Key::Reservation(name.clone()))
+        }
+        Event::DeleteReservation { name } => {
+            versioned(object("reservation", "", name), &Key::Reservation(name.clone()))
+        }
+        Event::ApplyFabric { .. } | Event::DeleteFabric => versioned(object("fabric", "", ""), &Key::Fabric),
+        Event::UpdateNode { name, .. } | Event::ReturnNode { name } | Event::DeleteNode { name, .. } => {
+            versioned(object("node", "", name), &Key::Node(name.clone()))
+        }
+        Event::DrainRail { target, .. } | Event::UndrainRail { target } => object("drain", "", short(target)),
+        Event::CreateToken { node, .. } => object("join-token", "", node),
+        // Each time a certificate leaves, also where the node was known.
+        Event::Join { node, .. } => {
+            return Some((versioned(object("node", "", node), &Key::Node(node.clone())), true));
+        }
+        Event::Noted(noted) => return Some((object(noted.kind, &noted.tenant, short(&noted.name)), true)),
+        Event::Denied(_) => return Some((Object::default(), true)),
+        Event::AgentConnected(_)
+        | Event::AgentHeartbeat { .. }
+        | Event::AgentInventory { .. }
+        | Event::AgentObserved { .. }
+        | Event::AgentRefusedEpoch { .. }
+        | Event::AgentDisconnected { .. }
+        | Event::Tick
+        | Event::By(_)
+        | Event::Sealed(_)
+        | Event::AuditResumed => return None,
+    };
+    Some((object, false))
+}
+
+/// Takes off who asks. A change by authority that names nobody is refused: it could not be recorded.
+pub(crate) fn unwrap(state: &State, event: Event) -> (Result<About, CoreError>, Vec<Beside>, Event) {
+    let (actor, beside, event) = match event {
+        Event::By(by) => {
+            let By { actor, beside, event } = *by;
+            (Some(actor), beside, event)
+        }
+        event => (None, Vec::new(), event),
+    };
+    let about = match (concerned(state, &event), actor) {
+        (None, _) => Ok(About::Nothing),
+        (Some(_), None) => Err(CoreError::Unattributed),
+        (Some((object, always)), Some(actor)) => Ok(match &event {
+            Event::Denied(denied) => About::Denial(Denial {
+                actor,
+                reason: short(&denied.reason),
+                detail: short(&denied.detail),
+                count: denied.count.max(1),
+            }),
+            _ => About::Change { actor, object, always },
+        }),
+    };
+    (about, beside, event)
+}
+
+/// Whether a step has changed something that is stored.
+fn changed(state: &State, undo: &Undo) -> bool {
+    let same = |a: Option<*const ()>, b: Option<*const ()>| a == b;
+    fn at<T>(arc: Option<&Arc<T>>) -> Option<*const ()> {
+        arc.map(|arc| Arc::as_ptr(arc).cast())
+    }
+    let base = &state.base;
+    match undo {
+        Undo::Fabric(old) => !same(at(old.as_ref()), at(base.fabric.as_ref())),
+        Undo::Drain(target, old) => !same(at(old.as_ref()), at(base.drains.get(target))),
+        Undo::Node(name, old) => !same(at(old.as_ref()), at(base.nodes.get(name))),
+        Undo::Tenant(name, old) => !same(at(old.as_ref()), at(base.tenants.get(name))),
+        Undo::Queue(key, old) => !same(at(old.as_ref()), at(base.queues.get(key))),
+        Undo::Reservation(name, old) => !same(at(old.as_ref()), at(base.reservations.get(name))),
+        Undo::Request(key, old) => !same(at(old.as_ref()), at(base.requests.get(key))),
+        Undo::Token(hash, old) => !same(at(old.as_ref()), at(base.tokens.get(hash))),
+        Undo::Job(uid, old) => {
+            let new = base.jobs.get(uid);
+            let attempt = |entry: &crate::state::JobEntry| at(entry.attempt.as_ref());
+            at(old.as_ref().map(|old| &old.job)) != at(new.map(|new| &new.job))
+                || old.as_deref().and_then(attempt) != new.and_then(attempt)
+        }
+        Undo::Link(..)
+        | Undo::View(..)
+        | Undo::Schedule(_)
+        | Undo::Decisions(..)
+        | Undo::Marks(_)
+        | Undo::Chain(_)
+        | Undo::Audit(..) => false,
+    }
+}
+
+impl Step<'_> {
+    /// Records what the event has done, as far as the step has come; called before anything follows from it.
+    pub(crate) fn audit(&mut self, mark: usize, about: &mut About, reply: &Reply) {
+        match std::mem::replace(about, About::Nothing) {
+            About::Change { actor, mut object, always } => {
+                let done = always || self.state.journal.undo[mark..].iter().any(|u| changed(self.state, u));
+                if let (true, Reply::Job { job, .. }) = (object.name.is_empty(), reply) {
+                    let array = job.status.array.as_ref();
+                    object.name =
+                        array.map_or_else(|| job.id.name.to_string(), |place| place.array.to_string());
+                }
+                if done {
+                    self.record(Content::Change(Change { actor, object }));
+                }
+            }
+            About::Denial(denial) => self.record(Content::Denial(denial)),
+            About::Nothing => {}
+        }
+    }
+
+    fn record(&mut self, content: Content) {
+        if self.state.base.chain.broken.is_some() {
+            self.audit_resumed();
+        }
+        let chain = &self.state.base.chain;
+        self.append(Record::new(chain.last + 1, self.now.0, chain.head, content), false);
+    }
+
+    /// `more`: the step appends another one, which must fit into the same row.
+    fn append(&mut self, record: Record, more: bool) {
+        let old = self.state.base.chain.clone();
+        let mut chain = old.clone();
+        let signed = match &record.content {
+            Content::Checkpoint(checkpoint) => Some(checkpoint.epoch),
+            _ => None,
+        };
+        match signed {
+            Some(epoch) => (chain.unsigned, chain.signed_by) = (0, epoch),
+            None => {
+                if chain.unsigned == 0 {
+                    chain.since = Timestamp(record.time_ms);
+                }
+                chain.unsigned += 1;
+            }
+        }
+        (chain.last, chain.head) = (record.seq, record.hash);
+        let mut row = match chain.open.take() {
+            Some(row) if row.records.len() + usize::from(more) < ROW => row,
+            _ => Arc::new(AuditRow { records: Vec::new() }),
+        };
+        Arc::make_mut(&mut row).records.push(Arc::new(record));
+        let (first, kept) = (row.first(), Kept::of(&row));
+        chain.open = Some(row);
+        self.state.journal.undo.push(Undo::Chain(Box::new(old)));
+        self.state.base.chain = chain;
+        self.state.set_audit(first, kept);
+    }
+
+    /// The head is signed: the checkpoint is recorded, and what it says was dropped goes.
+    pub(crate) fn sealed(&mut self, sealed: Option<Box<(Claim, Vec<u8>)>>) -> Reply {
+        let Some((claim, signature)) = sealed.map(|sealed| *sealed) else { return Reply::Done };
+        let chain = &self.state.base.chain;
+        // Signed for another head: it says nothing of this one.
+        if (claim.seq, claim.head) != (chain.last + 1, chain.head) {
+            return Reply::Done;
+        }
+        let oldest = claim.oldest;
+        self.append(claim.record(signature), false);
+        let doomed: Vec<u64> = self.state.base.audit.range(..oldest).map(|(first, _)| *first).collect();
+        doomed.into_iter().for_each(|first| self.state.set_audit(first, None));
+        Reply::Done
+    }
+
+    /// What was found broken is told, and the chain goes on from what is there.
+    pub(crate) fn audit_resumed(&mut self) -> Reply {
+        let Some(cause) = self.state.base.chain.broken.clone() else { return Reply::Done };
+        let mut chain = self.state.base.chain.clone();
+        self.state.journal.undo.push(Undo::Chain(Box::new(chain.clone())));
+        chain.broken = None;
+        let (seq, head) = (chain.last + 1, chain.head);
+        self.state.base.chain = chain;
+        self.append(Record::new(seq, self.now.0, head, Content::Resumed { cause: short(&cause) }), true);
+        Reply::Done
+    }
+}
+
+impl State {
+    fn set_audit(&mut self, first: u64, new: Option<Kept>) {
+        // What is counted belongs to the row, and goes back with it.
+        let old = self.swap_audit(first, new);
+        self.journal.undo.push(Undo::Audit(first, old));
+    }
+
+    pub(crate) fn swap_audit(&mut self, first: u64, new: Option<Kept>) -> Option<Kept> {
+        let old = self.base.audit.remove(&first);
+        let chain = &mut self.base.chain;
+        if let Some(old) = &old {
+            chain.records = chain.records.saturating_sub(old.last + 1 - first);
+            chain.bytes = chain.bytes.saturating_sub(old.bytes);
+        }
+        if let Some(new) = new {
+            chain.records += new.last + 1 - first;
+            chain.bytes += new.bytes;
+            self.base.audit.insert(first, new);
+        }
+        old
+    }
+
+    pub(crate) fn audit_write(&self, first: u64, was: bool) -> Option<Write> {
+        let open = self.base.chain.open.as_ref().filter(|row| row.first() == first);
+        match (self.base.audit.contains_key(&first), open) {
+            (true, Some(row)) => Some(Write::PutAudit(Arc::clone(row))),
+            // A step writes into one row only.
+            (true, None) => None,
+            (false, _) => was.then_some(Write::DeleteAudit(first)),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let (chain, config) = (&self.base.chain, &self.config);
+        chain.records > config.max_audit || chain.bytes > config.max_audit_bytes
+    }
+
+    /// When the head of the audit log is to be signed; `None` where it is, or nothing is recorded.
+    #[must_use]
+    pub fn seal_due(&self) -> Option<Timestamp> {
+        let chain = &self.base.chain;
+        if chain.broken.is_some() {
+            return Some(Timestamp::default());
+        }
+        let config = &self.config;
+        let now = chain.unsigned >= config.seal_every || chain.signed_by != self.epoch || self.is_over();
+        let due = if now { chain.since } else { chain.since.plus(config.seal_within) };
+        (chain.unsigned > 0).then_some(due)
+    }
+
+    /// What a checkpoint would say now; `None` where the head is one.
+    #[must_use]
+    pub fn claim(&self, now: Timestamp) -> Option<Claim> {
+        let chain = &self.base.chain;
+        if chain.unsigned == 0 || chain.broken.is_some() {
+            return None;
+        }
+        let (oldest, anchor) = self.oldest()?;
+        let (seq, time_ms, head) = (chain.last + 1, now.0, chain.head);
+        Some(Claim { seq, time_ms, head, epoch: self.epoch, oldest, anchor })
+    }
+
+    /// The oldest record that is to be kept, and the hash before it.
+    fn oldest(&self) -> Option<(u64, Hash)> {
+        let (chain, config) = (&self.base.chain, &self.config);
+        // A little more than must go, so that not every record needs a checkpoint.
+        let bound = |most: u64| if self.is_over() { most - most / 16 } else { most };
+        let (mut records, mut bytes) = (chain.records, chain.bytes);
+        let mut rows = self.base.audit.iter();
+        let mut oldest = rows.next()?;
+        for next in rows.take(DROPPED) {
+            // What this transaction has written stays.
+            let open = chain.open.as_ref().is_some_and(|row| row.first() <= *next.0);
+            if open || (records <= bound(config.max_audit) && bytes <= bound(config.max_audit_bytes)) {
+                break;
+            }
+            records -= (oldest.1.last + 1 - oldest.0).min(records);
+            bytes -= oldest.1.bytes.min(bytes);
+            oldest = next;
+        }
+        Some((*oldest.0, oldest.1.before))
+    }
+
+    /// What was found broken in the audit log, until a record tells of it.
+    #[must_use]
+    pub fn audit_fault(&self) -> Option<&str> {
+        self.base.chain.broken.as_deref()
+    }
+
+    /// Rows of the audit log that may have records before number `before` of this time: the newest first.
+    pub fn audit_rows(
+        &self,
+        before: u64,
+        since: Timestamp,
+        until: Timestamp,
+    ) -> impl Iterator<Item = u64> + '_ {
+        let rows = self.base.audit.range(..before).rev();
+        rows.filter(move |(_, kept)| kept.times.0 <= until && kept.times.1 >= since).map(|(first, _)| *first)
+    }
+
+    /// Takes in what is stored, links checked. What is broken does not keep a controller from leading.
+    pub(crate) fn load_audit(&mut self, mut rows: Vec<Result<AuditRow, (u64, String)>>) {
+        let first = |row: &Result<AuditRow, (u64, String)>| match row {
+            Ok(row) => row.first(),
+            Err((first, _)) => *first,
+        };
+        rows.sort_by_key(first);
+        let mut faults: Vec<String> = Vec::new();
+        let mut expected: Option<(u64, Hash)> = None;
+        for row in rows {
+            let at = first(&row);
+            let Ok(row) = row else {
+                faults.extend(row.err().map(|(_, cause)| cause));
+                // It may have been full.
+                self.base.chain.last = self.base.chain.last.max(at + ROW as u64);
+                (self.base.chain.head, expected) = (START, None);
+                let times = (Timestamp::default(), Timestamp::default());
+                self.swap_audit(at, Some(Kept { last: at, before: START, bytes: 0, times }));
+                continue;
+            };
+            for record in &row.records {
+                if expected.is_some_and(|expected| expected != (record.seq, record.previous)) {
+                    faults.push(format!("audit record {} does not follow the one before it", record.seq));
+                }
+                if record.computed() != record.hash {
+                    faults.push(format!("audit record {} was changed", record.seq));
+                }
+                expected = Some((record.seq + 1, record.hash));
+                self.count(record);
+            }
+            let kept = Kept::of(&row);
+            self.swap_audit(row.first(), kept);
+        }
+        if let Some(cause) = faults.first() {
+            self.base.chain.broken = Some(format!("{cause} ({} faults)", faults.len()));
+        }
+    }
+
+    fn count(&mut self, record: &Record) {
+        let chain = &mut self.base.chain;
+        (chain.last, chain.head) = (record.seq, record.hash);
+        match &record.content {
+            Content::Checkpoint(checkpoint) => {
+                (chain.unsigned, chain.signed_by) = (0, checkpoint.epoch);
+            }
+            _ if chain.unsigned == 0 => (chain.unsigned, chain.since) = (1, Timestamp(record.time_ms)),
+            _ => chain.unsigned += 1,
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! The audit log: what leaves a record and what does not, batches that fail, what is dropped, and what was broken.
+
+use std::{sync::Arc, time::Duration};
+
+use proto_audit::{Actor, Content, Fault, Record, Verifier};
+use proto_model::{Quota, Timestamp};
+
+use super::{World, fill, id, name, spec, stored, submit, tenant};
+use crate::{
+    AuditRow, Beside, By, Config, Denied, Event, Naming, NodeChange, Noted, State, Write, event::Key, step,
+};
+
+/// What is stored, as it is read.
+type Rows = Vec<Result<AuditRow, (u64, String)>>;
+
+fn sign(message: &[u8]) -> Vec<u8> {
+    message.iter().rev().map(|byte| byte ^ 0x5a).collect()
+}
+
+impl World {
+    fn seal(&mut self) -> bool {
+        let Some(claim) = self.state.claim(self.now) else { return false };
+        let signature = sign(&claim.message());
+        self.step(Event::Sealed(Some(Box::new((claim, signature)))));
+        true
+    }
+
+    fn rows(&self) -> Vec<Arc<AuditRow>> {
+        let rows = self.stored.values().filter_map(|write| match write {
+            Write::PutAudit(row) => Some(Arc::clone(row)),
+            _ => None,
+        });
+        rows.collect()
+    }
+
+    fn records(&self) -> Vec<Arc<Record>> {
+        self.rows().iter().flat_map(|row| row.records.clone()).collect()
+    }
+
+    fn check(&self) -> Result<u64, Fault> {
+        let mut verifier = Verifier::new(|message: &[u8], signature: &[u8]| sign(message) == signature);
+        for record in self.records() {
+            verifier.take(&record).map_err(|broken| broken.fault)?;
+        }
+        verifier.finish_open().map(|sum| sum.records).map_err(|broken| broken.fault)
+    }
+}
+
+fn denied(count: u64) -> Event {
+    Event::Denied(Denied { reason: "ROLE_NOT_ALLOWED".into(), detail: "no".into(), count })
+}
+
+fn quota(text: &str, gpus: u32, dry_run: bool) -> Event {
+    let (name, description) = (tenant(text), String::new());
+    Event::ApplyTenant { name, description, quota: Quota::new(gpus, 0), dry_run }
+}
+
+/// What the last record tells of, if there is a new one.
+fn told(world: &mut World, event: Event) -> Option<String> {
+    let before = world.records().len();
+    let _ = world.step(event);
+    let records = world.records();
+    assert!(records.len() <= before + 1, "one event, one record");
+    records.get(before).map(|record| match &record.content {
+        Content::Change(change) => format!("{} {}", change.object.kind, change.object.name),
+        Content::Denial(denial) => format!("{} x{}", denial.reason, denial.count),
+        other => panic!("{other:?}"),
+    })
+}
+
+#[test]
+fn every_change_by_authority_has_one_record_and_nothing_else_has() {
+    let mut world = World::new();
+    let world = &mut world;
+    let session = world.state.session(&name(0)).unwrap();
+    let generated = match submit("x", spec(1, 1)) {
+        Event::Submit(mut submit) => {
+            submit.name = Naming::Generate("gen-".to_owned());
+            Event::Submit(submit)
+        }
+        other => other,
+    };
+    let cordon = NodeChange::unschedulable(true, "");
+    let change = |change: NodeChange| Event::UpdateNode { name: name(3), change, if_version: 0 };
+    let noted = Noted { kind: "certificate", name: "admin/x".into(), tenant: String::new() };
+    let drain = |reason: &str| Event::DrainRail {
+        target: "node/n1:0".into(),
+        reason: reason.into(),
+        by: "root".into(),
+        force: false,
+    };
+    let undrain = || Event::UndrainRail { target: "node/n1:0".into() };
+    let cancel = || Event::Cancel { id: id("a"), indices: Vec::new(), grace: None };
+    let table: Vec<(Event, Option<&str>)> = vec![
+        (submit("a", spec(1, 4)), Some("job a")),
+        (submit("a", spec(1, 4)), None),
+        (quota("red", 12, true), None),
+        (quota("red", 12, false), Some("tenant red")),
+        (quota("red", 12, false), None),
+        (change(cordon.clone()), Some("node n3")),
+        (change(cordon), None),
+        (drain("broken"), Some("drain node/n1:0")),
+        (drain("broken"), None),
+        (undrain(), Some("drain node/n1:0")),
+        (undrain(), None),
+        (Event::ReturnNode { name: name(1) }, None),
+        (cancel(), Some("job a")),
+        (cancel(), None),
+        (Event::DeleteJob { id: id("nobody"), indices: Vec::new() }, None),
+        (Event::CreateToken { node: name(9), hash: [9; 32], lifetime: None }, Some("join-token n9")),
+        (Event::Join { node: name(9), hash: [8; 32], csr: [1; 32] }, None),
+        (Event::Join { node: name(9), hash: [9; 32], csr: [1; 32] }, Some("node n9")),
+        (Event::Join { node: name(9), hash: [9; 32], csr: [1; 32] }, Some("node n9")),
+        (Event::Noted(noted), Some("certificate admin/x")),
+        (denied(3), Some("ROLE_NOT_ALLOWED x3")),
+        (Event::DeleteNode { name: name(9), force: false, uid: None }, Some("node n9")),
+        (Event::DeleteTenant { name: tenant("blue") }, Some("tenant blue")),
+        (Event::AgentHeartbeat { node: name(0), session }, None),
+        (Event::Tick, None),
+        (Event::AgentDisconnected { node: name(0), session }, None),
+    ];
+    for (event, expected) in table {
+        let what = format!("{event:?}");
+        assert_eq!(told(world, event).as_deref(), expected, "{what}");
+    }
+    let made = told(world, generated).unwrap();
+    assert!(made.starts_with("job gen-"), "{made}");
+    let versions: Vec<u64> = world
+        .records()
+        .iter()
+        .filter_map(|record| match &record.content {
+            Content::Change(change) if change.object.name == "red" => Some(change.object.version),
+            _ => None,
+        })
+        .collect();
+    assert!(matches!(versions[..], [0, before] if before > 0), "{versions:?}");
+    world.check().unwrap();
+}
+
+#[test]
+fn who_asks_for_nothing_by_name_changes_nothing() {
+    let mut world = World::new();
+    let before = world.state.clone();
+    let random = &mut 1;
+    let out = step(&mut world.state, submit("a", spec(1, 1)), world.now, &mut |buffer| fill(random, buffer));
+    assert_eq!(out.reply.unwrap().unwrap_err().code(), "UNATTRIBUTED");
+    assert!(out.writes.is_empty() && world.state.same(&before));
+}
+
+#[test]
+fn what_is_only_carried_is_written_with_its_record_or_not_at_all() {
+    let mut world = World::new();
+    let beside = vec![Beside { key: "/k".into(), value: Some(Arc::from(*b"v")) }];
+    let actor = Arc::new(Actor::default());
+    let by = |event| Event::By(Box::new(By { actor: Arc::clone(&actor), beside: beside.clone(), event }));
+    let writes = |event, world: &mut World| -> Vec<Key> {
+        let out = step(&mut world.state, event, world.now, &mut |buffer| buffer.fill(1));
+        out.writes.iter().map(Write::key).collect()
+    };
+    let noted = Event::Noted(Noted { kind: "api-token", name: "t".into(), tenant: "red".into() });
+    let keys = writes(by(noted), &mut world);
+    assert!(matches!(&keys[..], [Key::Audit(_), Key::Beside(key)] if **key == *"/k"), "{keys:?}");
+    let refused = Event::DeleteJob { id: id("nobody"), indices: Vec::new() };
+    assert!(writes(by(refused), &mut world).is_empty());
+}
+
+#[test]
+fn a_batch_shares_rows_and_one_that_fails_leaves_no_trace() {
+    let mut world = World::new();
+    let (before, random) = (world.state.clone(), &mut 5);
+    let actor = Arc::new(Actor::default());
+    let mut batch = |world: &mut World, count: usize| -> Vec<Write> {
+        let mut last = std::collections::BTreeMap::new();
+        for n in 0..count {
+            let event = quota(&format!("t{n}"), 1, false).by(&actor);
+            let out = step(&mut world.state, event, world.now, &mut |buffer| fill(random, buffer));
+            last.extend(out.writes.into_iter().map(|write| (write.key(), write)));
+        }
+        last.into_values().collect()
+    };
+    batch(&mut world, 70);
+    world.state.rollback();
+    assert!(world.state.same(&before), "the chain goes back with the rest");
+    let writes = batch(&mut world, 70);
+    let rows: Vec<usize> = writes
+        .iter()
+        .filter_map(|write| match write {
+            Write::PutAudit(row) => Some(row.records.len()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(rows, [32, 32, 6]);
+    world.stored.extend(writes.into_iter().map(|write| (write.key(), write)));
+    world.state.commit(99);
+    assert!(world.check().unwrap() > 70);
+    assert!(told(&mut world, quota("later", 1, false)).is_some());
+    assert_eq!(world.rows().last().unwrap().records.len(), 1, "a row is written by one transaction");
+    assert_eq!(world.reload(8).audit_fault(), None);
+}
+
+#[test]
+fn old_records_go_behind_a_checkpoint_and_the_rest_is_proved() {
+    let mut world = World::new();
+    world.state.config.max_audit = 40;
+    world.state.config.seal_every = 10;
+    let (mut seals, mut most) = (0, 0);
+    for n in 0..400_u32 {
+        world.ok(quota("red", 16 + n, false));
+        if world.state.seal_due().is_some_and(|due| due <= world.now) {
+            assert!(world.seal());
+            assert!(world.state.claim(world.now).is_none(), "the head is a checkpoint");
+            seals += 1;
+        }
+        most = most.max(world.records().len());
+        world.check().unwrap();
+    }
+    assert!(most <= 45, "{most}");
+    assert!((40..=200).contains(&seals), "{seals}");
+    assert!(world.records()[0].seq > 300);
+    // A new leader signs once it has something to say, and goes on where the former has ended.
+    world.seal();
+    world.state = world.reload(8);
+    assert_eq!(world.state.seal_due(), None);
+    world.ok(quota("red", 1, false));
+    assert!(world.state.seal_due().is_some_and(|due| due <= world.now), "the first of an epoch");
+    assert!(world.seal());
+    world.check().unwrap();
+    // Then time is enough.
+    world.ok(quota("red", 2, false));
+    let within = Config::default().seal_within;
+    assert_eq!(world.state.seal_due(), Some(world.now.plus(within)));
+    world.now = world.now.plus(within + Duration::from_secs(1));
+    let stale = world.state.claim(world.now).unwrap();
+    world.ok(quota("red", 3, false));
+    let before = world.records().len();
+    world.step(Event::Sealed(Some(Box::new((stale, Vec::new())))));
+    assert_eq!(world.records().len(), before, "a claim of another head changes nothing");
+}
+
+#[test]
+fn what_was_broken_is_told_by_the_next_record_and_keeps_nobody_from_leading() {
+    let mut world = World::new();
+    for n in 0..80 {
+        world.ok(quota("red", 16 + n, false));
+    }
+    let rows = world.stored.clone();
+    let last = world.records().last().unwrap().seq;
+    let load = |audit: &dyn Fn(&mut Rows)| {
+        let mut stored = stored(&rows);
+        audit(&mut stored.audit);
+        State::load(Config::default(), 9, Timestamp(2_000_000), stored).unwrap()
+    };
+    assert_eq!(load(&|_| {}).audit_fault(), None);
+    let missing = load(&|audit| drop(audit.remove(10)));
+    assert!(
+        missing.audit_fault().unwrap().contains("record 12 does not follow"),
+        "{:?}",
+        missing.audit_fault()
+    );
+    let changed = load(&|audit| {
+        let row = audit[10].as_mut().unwrap();
+        Arc::make_mut(&mut row.records[0]).time_ms += 1;
+    });
+    assert!(changed.audit_fault().unwrap().contains("record 11 was changed"), "{:?}", changed.audit_fault());
+    let unreadable = load(&|audit| {
+        let first = audit.last().unwrap().as_ref().unwrap().first();
+        *audit.last_mut().unwrap() = Err((first, "/rail/v1/audit/x cannot be read".to_owned()));
+    });
+    for (mut state, next) in [(missing, last + 1), (changed, last + 1), (unreadable, last + 33)] {
+        let actor = Arc::new(Actor::default());
+        let event = quota("red", 1, false).by(&actor);
+        let out = step(&mut state, event, Timestamp(3_000_000), &mut |buffer| buffer.fill(1));
+        let row = out.writes.iter().find_map(|write| match write {
+            Write::PutAudit(row) => Some(Arc::clone(row)),
+            _ => None,
+        });
+        let records = row.unwrap().records.clone();
+        assert_eq!((records.len(), records[0].seq), (2, next));
+        assert!(matches!(&records[0].content, Content::Resumed { cause } if !cause.is_empty()));
+        state.commit(5);
+        assert_eq!(state.audit_fault(), None);
+        assert!(state.claim(Timestamp(3_000_000)).is_some());
+    }
+}

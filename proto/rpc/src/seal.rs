@@ -1,0 +1,56 @@
+//! Messages that the cluster's authority has signed, checked with its certificate alone.
+
+use crate::ca::CaError;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+
+/// The public key of a CA.
+#[derive(Debug, Clone)]
+pub struct CaKey {
+    key: UnparsedPublicKey<Vec<u8>>,
+}
+
+impl CaKey {
+    /// The key of a CA's certificate. Its end does not matter: what was signed before is still so.
+    pub fn of_pem(certificate_pem: &str) -> Result<Self, CaError> {
+        let bad = |detail: &str| CaError::BadCa { detail: detail.to_owned() };
+        let der = CertificateDer::from_pem_slice(certificate_pem.as_bytes())
+            .map_err(|_| bad("no certificate in PEM form was found"))?;
+        let (_, parsed) =
+            x509_parser::parse_x509_certificate(&der).map_err(|_| bad("cannot be read as X.509"))?;
+        if !parsed.is_ca() {
+            return Err(bad("is not the certificate of a CA"));
+        }
+        let key = parsed.public_key().subject_public_key.data.to_vec();
+        Ok(Self { key: UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, key) })
+    }
+
+    /// Whether the CA has signed the message.
+    #[must_use]
+    pub fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
+        self.key.verify(message, signature).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Ca;
+    use std::time::{Duration, SystemTime};
+
+    #[test]
+    fn what_the_authority_signs_is_checked_with_its_certificate() {
+        let make = || Ca::create("c", SystemTime::now(), Duration::from_secs(60)).unwrap();
+        let (ca, other) = (make(), make());
+        let signature = ca.sign_message(b"message").unwrap();
+        let key = CaKey::of_pem(ca.certificate_pem()).unwrap();
+        assert!(key.has_signed(b"message", &signature));
+        assert!(!key.has_signed(b"messagf", &signature));
+        assert!(!key.has_signed(b"message", b""));
+        assert!(!CaKey::of_pem(other.certificate_pem()).unwrap().has_signed(b"message", &signature));
+        let leaf = ca.issue_server(&[], Duration::from_secs(60), SystemTime::now()).unwrap();
+        assert!(CaKey::of_pem(&leaf.issued.chain_pem).is_err());
+        assert!(CaKey::of_pem("garbage").is_err());
+    }
+}
