@@ -6,7 +6,7 @@ use controller_core::{CoreError, Event as Core, Key, Push, Reply, State, ToNode,
 use node_agent_core::Key as Try;
 use proto_model::{Job, JobId, JobUid, NodeName, Observed, Phase, Replace, TenantName, Wish};
 
-use crate::{client::Want, etcd::Body, world::World};
+use crate::{audit::Recorded, client::Want, etcd::Body, world::World};
 
 /// What was seen so far.
 #[derive(Debug, Default)]
@@ -30,6 +30,8 @@ pub struct Checks {
     ended: BTreeSet<JobUid>,
     /// Names of jobs by identity.
     ids: BTreeMap<JobUid, JobId>,
+    /// What the audit log says.
+    pub recorded: Recorded,
     /// When the faults ended.
     pub calm_since: u64,
 }
@@ -90,6 +92,7 @@ impl World {
                 _ => {}
             }
         }
+        self.check_audit(body, replaced);
         for (_, old) in replaced {
             if let Some(old) = job(old.as_ref()) {
                 self.give_back(old);

@@ -31,6 +31,8 @@ pub enum Want {
     Cancel,
     /// Its job removed.
     Delete,
+    /// What the client may not do.
+    Denied,
     /// What an administrator asks for.
     Admin(Box<Core>),
 }
@@ -43,6 +45,7 @@ impl Want {
             Self::Submit(_) | Self::Reuse(_) => format!("submit of {id}"),
             Self::Cancel => format!("cancel of {id}"),
             Self::Delete => format!("deletion of {id}"),
+            Self::Denied => format!("what the client of {id} may not do"),
             Self::Admin(event) => format!("{event:?}"),
         }
     }
@@ -171,6 +174,7 @@ impl World {
         if rng.chance(250) {
             wants.push_back(Want::Delete);
         }
+        wants.extend((at % 7 == 3).then_some(Want::Denied));
         let pause = rng.range(50..15_000);
         Client { id: JobId { tenant: tenant.clone(), name }, wants, uid: None, waiting: None, pause }
     }
@@ -195,6 +199,7 @@ impl World {
             Want::Submit(submit) | Want::Reuse(submit) => Core::Submit(submit.clone()),
             Want::Cancel => Core::Cancel { indices: Vec::new(), id: this.id.clone(), grace: None },
             Want::Delete => Core::DeleteJob { indices: Vec::new(), id: this.id.clone() },
+            Want::Denied => crate::audit::denied(),
             Want::Admin(event) => (**event).clone(),
         };
         if want == Want::Delete {

@@ -12,6 +12,7 @@ use controller_core::{
 };
 
 use crate::{
+    audit::{self, Kind},
     calls::{Call, Cut, Outcome},
     client::Answer,
     etcd::Body,
@@ -48,6 +49,9 @@ pub(crate) struct Stepped {
     again: Option<Core>,
     pub(crate) from: From,
     pub(crate) out: Output,
+    /// The number of the call in the audit log, and what it asks for.
+    pub(crate) call: u64,
+    pub(crate) kind: Kind,
 }
 
 struct Batch {
@@ -101,6 +105,8 @@ pub struct Controller {
     pause_until: u64,
     /// It crashes at its next transaction: before it is sent, or after it was done and before anybody is told.
     pub crash_at_commit: Option<bool>,
+    /// For a planted bug: the head of the audit log that was not stored.
+    pub(crate) lost_head: Option<proto_audit::Hash>,
 }
 
 impl Controller {
@@ -132,6 +138,7 @@ impl Controller {
             frozen_until: 0,
             pause_until: 0,
             crash_at_commit: None,
+            lost_head: None,
         }
     }
 
@@ -162,6 +169,8 @@ pub fn core_config() -> CoreConfig {
         reason_writes: 2,
         due_limit: 3,
         resize_after: Some(Duration::from_secs(2)),
+        max_audit: 40,
+        seal_every: 15,
         ..CoreConfig::default()
     }
 }
@@ -232,6 +241,9 @@ impl World {
         let mut steps = Vec::new();
         let mut writes = Vec::new();
         let now = self.time_of(controller);
+        if let Some(event) = audit::checkpoint(&state, now) {
+            writes.append(&mut step(&mut state, event, now, &mut |_| {}).writes);
+        }
         while steps.len() < BATCH_MAX {
             let Some(mut inbound) = self.controllers[controller].inbox.pop_front() else { break };
             if inbound.from == From::Timer {
@@ -240,13 +252,19 @@ impl World {
             self.spoil_inbound(&state, &mut inbound);
             let told = self.config.story.then(|| inbound.clone());
             let again = matches!(inbound.from, From::Agent(_)).then(|| inbound.event.clone());
+            let (kind, mut call) = (Kind::of(&inbound.event), 0);
+            if let From::Client(client, _) = inbound.from {
+                call = self.number();
+                inbound.event = audit::by(inbound.event, format!("client {client}"), call);
+            }
             let rng = &mut self.rng;
             let mut out = step(&mut state, inbound.event, now, &mut |buffer| rng.fill(buffer));
+            self.spoil_denial(kind, &mut out);
             if let Some(inbound) = told {
                 self.tell_step(controller, &inbound, &out);
             }
             writes.append(&mut out.writes);
-            steps.push(Stepped { again, from: inbound.from, out });
+            steps.push(Stepped { again, from: inbound.from, out, call, kind });
         }
         self.controllers[controller].state = Some(state);
         self.spoil_steps(controller, &mut steps);
@@ -330,6 +348,7 @@ impl World {
         self.tell(|| format!("controller {controller} could not write"));
         let (revision, alarm) = (self.etcd.revision, self.etcd.alarm);
         let keeps = self.bug(Bug::NoRollback);
+        self.keep_head(controller, &batch.body);
         if let Some(state) = &mut self.controllers[controller].state {
             if keeps {
                 state.commit(revision);
@@ -360,9 +379,9 @@ impl World {
     }
 
     fn release(&mut self, controller: usize, steps: Vec<Stepped>) {
-        for Stepped { from, out, .. } in steps {
-            self.answer(controller, from, out.reply);
-            for push in out.pushes {
+        for mut step in steps {
+            self.tell_client(controller, &mut step);
+            for push in step.out.pushes {
                 if matches!(push.message, ToNode::Close { .. }) {
                     self.close(push.session);
                 } else {

@@ -7,7 +7,7 @@ use controller_core::{Attempt, Key, Stored, Transition, Write};
 use proto_model::{Job, JobId, JobUid};
 
 /// History and rows together at most; beyond it the alarm is raised and nothing is written until it is taken back.
-pub const SPACE: usize = 600;
+pub const SPACE: usize = 640;
 /// A lease lives so many milliseconds without being renewed.
 pub const LEASE_MS: u64 = 10_000;
 
@@ -208,6 +208,7 @@ pub fn stored(rows: &Rows) -> Stored {
             Write::PutRequest(record) => stored.requests.push((**record).clone()),
             Write::PutDecisions(row) => stored.decisions.push((**row).clone()),
             Write::PutToken(record) => stored.tokens.push((**record).clone()),
+            Write::PutAudit(row) => stored.audit.push(Ok((**row).clone())),
             _ => {}
         }
     }

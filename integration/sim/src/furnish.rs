@@ -90,12 +90,14 @@ impl World {
         let mut body = Body::default();
         for event in events {
             let rng = &mut self.rng;
+            let event = crate::audit::by(event, "founder".to_owned(), 0);
             let out = controller_core::step(&mut state, event, now, &mut |buffer| rng.fill(buffer));
             body.writes.extend(out.writes.into_iter().map(|write| (write.key(), write)));
             if let Some(Err(error)) = out.reply {
                 self.violated(format!("furnishing: {error}"));
             }
         }
+        self.check_audit(&body, &[]);
         if let Err(refused) = self.etcd.commit(&Arc::new(body), false) {
             self.violated(format!("furnishing: {refused:?}"));
         }

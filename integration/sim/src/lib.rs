@@ -14,6 +14,7 @@
 //! without being asked for, or left behind (A1, A2, A6); nothing is freed while a process of the try lives (A4).
 
 pub mod agent;
+mod audit;
 pub mod calls;
 pub mod check;
 pub mod cli;

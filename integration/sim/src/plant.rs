@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
-use controller_core::{Event as Core, Push, State, Stored, ToNode, Write};
+use controller_core::{Event as Core, Output, Push, State, Stored, ToNode, Write};
+use proto_audit::{Content, Record};
 use proto_model::{Observation, Observed, Phase, Wish};
 
 use crate::{
+    audit::Kind,
     controller::{From, Inbound, Stepped},
     etcd::Body,
     world::{Event, World},
@@ -71,6 +73,16 @@ bugs! {
     RefuseUnconfirmed,
     /// Quotas that administrators change are written in a transaction of their own, later.
     QuotaApart,
+    /// Denials are told and not recorded.
+    DenyUnrecorded,
+    /// Denials are told before their records are stored.
+    DenyBeforeCommit,
+    /// Audit records are written in a transaction of their own, later.
+    AuditApart,
+    /// The head of the audit log does not go back when a batch could not be stored.
+    KeepAuditHead,
+    /// Old audit records are dropped, and the checkpoint that says so is not written.
+    DropUnsigned,
     // Fencing and the lead.
     /// The store takes writes of a controller that was replaced.
     NoFence,
@@ -103,6 +115,8 @@ bugs! {
     LoseEndingsOnLoad,
     /// A new leader takes placed jobs that do not run yet for waiting ones.
     RequeueOnLoad,
+    /// A new leader does not find the audit log.
+    LoseAuditOnLoad,
     /// A new leader does not find quotas.
     LoseQuotasOnLoad,
     /// History is never compacted.
@@ -165,6 +179,7 @@ impl World {
                 stored.jobs.retain(|(job, _)| !job.status.phase.holds());
                 stored.attempts.clear();
             }
+            Some(Bug::LoseAuditOnLoad) => stored.audit.clear(),
             Some(Bug::LoseRequestsOnLoad) => stored.requests.clear(),
             Some(Bug::LoseEndingsOnLoad) => {
                 stored.attempts.iter_mut().for_each(|attempt| attempt.ending = None);
@@ -208,11 +223,23 @@ impl World {
         }
     }
 
+    /// A denial that is not recorded.
+    pub(crate) fn spoil_denial(&self, kind: Kind, out: &mut Output) {
+        if self.bug(Bug::DenyUnrecorded) && kind == Kind::Denied {
+            out.writes.clear();
+        }
+    }
+
     /// What leaves before its transaction is done.
     pub(crate) fn spoil_steps(&mut self, controller: usize, steps: &mut [Stepped]) {
         if self.bug(Bug::ReplyBeforeCommit) {
             for step in steps.iter_mut().filter(|step| matches!(step.from, From::Client(..))) {
-                self.answer(controller, step.from, step.out.reply.take());
+                self.tell_client(controller, step);
+            }
+        }
+        if self.bug(Bug::DenyBeforeCommit) {
+            for step in steps.iter_mut().filter(|step| step.kind == Kind::Denied) {
+                self.tell_client(controller, step);
             }
         }
         if self.bug(Bug::PushBeforeCommit) {
@@ -229,6 +256,7 @@ impl World {
         let Some(bug) = self.config.bug else { return };
         let lost = |write: &Write| match bug {
             Bug::ForgetRequests | Bug::RequestsApart => matches!(write, Write::PutRequest(_)),
+            Bug::AuditApart => matches!(write, Write::PutAudit(_)),
             Bug::AttemptsApart => matches!(write, Write::PutAttempt(_)),
             Bug::ForgetEndings => {
                 matches!(write, Write::PutAttempt(attempt) if attempt.ending.is_some())
@@ -241,9 +269,16 @@ impl World {
         let (apart, kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut body.writes).into_iter().partition(|(_, write)| lost(write));
         body.writes = kept;
-        if matches!(bug, Bug::RequestsApart | Bug::AttemptsApart | Bug::QuotaApart) && !apart.is_empty() {
+        let late = matches!(bug, Bug::RequestsApart | Bug::AttemptsApart | Bug::QuotaApart | Bug::AuditApart);
+        if late && !apart.is_empty() {
             let late = Body { epoch: body.epoch, from: controller, writes: apart, transitions: Vec::new() };
             self.after(300, Event::Apart(controller, Arc::new(late)));
+        }
+        if bug == Bug::KeepAuditHead {
+            self.spoil_head(controller, body);
+        }
+        if bug == Bug::DropUnsigned {
+            drop_unsigned(body);
         }
         if bug == Bug::DoublePlacement {
             double_placement(body);
@@ -310,5 +345,17 @@ fn double_placement(body: &mut Body) {
             None => first.clone_from(&job.status.placement),
             Some(_) => Arc::make_mut(job).status.placement.clone_from(&first),
         }
+    }
+}
+
+/// The checkpoint is left out, and what it drops is dropped all the same.
+fn drop_unsigned(body: &mut Body) {
+    if !body.writes.iter().any(|(_, write)| matches!(write, Write::DeleteAudit(_))) {
+        return;
+    }
+    for (_, write) in &mut body.writes {
+        let Write::PutAudit(row) = write else { continue };
+        let unsigned = |record: &Arc<Record>| !matches!(record.content, Content::Checkpoint(_));
+        Arc::make_mut(row).records.retain(unsigned);
     }
 }
