@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use proto_rpc::{Client, ClientOptions, Jitter, RetryPolicy, retry};
 use proto_wire::v1::{
-    self, fabric_service_client::FabricServiceClient, health_service_client::HealthServiceClient,
-    job_service_client::JobServiceClient, node_service_client::NodeServiceClient,
-    queue_service_client::QueueServiceClient, rail_service_client::RailServiceClient,
-    reservation_service_client::ReservationServiceClient, tenant_service_client::TenantServiceClient,
+    self, audit_service_client::AuditServiceClient, fabric_service_client::FabricServiceClient,
+    health_service_client::HealthServiceClient, job_service_client::JobServiceClient,
+    node_service_client::NodeServiceClient, queue_service_client::QueueServiceClient,
+    rail_service_client::RailServiceClient, reservation_service_client::ReservationServiceClient,
+    tenant_service_client::TenantServiceClient,
 };
 use tonic::{Response, Status};
 
@@ -54,6 +55,7 @@ impl Api {
     }
 
     clients!(
+        audit: AuditServiceClient,
         fabrics: FabricServiceClient,
         health: HealthServiceClient,
         jobs: JobServiceClient,

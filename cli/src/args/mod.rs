@@ -1,5 +1,6 @@
 //! What can be said on the command line: one file per noun, nothing but shapes.
 
+mod audit;
 mod cluster;
 mod dev;
 mod fabric;
@@ -11,6 +12,7 @@ mod sharing;
 mod simulate;
 mod values;
 
+pub use audit::{AuditCommand, AuditList, Decision};
 pub use cluster::{ConfigCommand, NodeCommand, RoleArg, TenantCommand};
 pub use dev::{DevCommand, DevGuard, DevLaunch, DevTarget, DevUp};
 pub use fabric::{DocumentFormat, ExportFormat, FabricCommand, Generate, Show, TopologyCommand, Verify};
@@ -114,6 +116,9 @@ pub enum Command {
     /// Take back certificates and tokens before their end
     #[command(subcommand)]
     Revoke(RevokeCommand),
+    /// Show who changed what and who was refused, and check the log of it
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Show how the cluster is
     Health {
         /// How to print it

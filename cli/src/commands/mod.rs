@@ -1,6 +1,7 @@
 //! What each command does: one file per group, thin over `client`, `documents` and `render`.
 
 mod apply;
+mod audit;
 mod cancel;
 mod configuration;
 mod delete;
@@ -82,6 +83,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Reserve(command) => reserve::run(command, &api()?).await,
         Command::Revoke(command) => revoke::run(command, &api()?).await,
         Command::Rail(command) => rail::run(command, &api()?).await,
+        Command::Audit(command) => audit::run(command, &cli.global, &env, api).await,
         Command::Topology(command) => topology::run(command, api).await,
         Command::Health { output } => health(*output, &api()?).await,
         Command::Whoami { output } => whoami(*output, &api()?).await,

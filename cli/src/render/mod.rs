@@ -1,5 +1,6 @@
 //! Answers as people and programs read them: tables, canonical JSON, YAML, names.
 
+mod audit;
 mod cabling;
 mod canonical;
 mod describe;
@@ -12,6 +13,7 @@ mod table;
 mod tenants;
 mod words;
 
+pub use audit::{audit, time};
 pub use cabling::{differences, drawn_topology, picture, verdict};
 pub use canonical::{to_json, to_value, to_yaml};
 pub use describe::{

@@ -65,7 +65,7 @@ pub(crate) async fn revoke(
     }
     let by = caller.identity.to_string();
     let (keep, cluster) = (keep(&subject), context.ca.cluster());
-    let revoked = context.handle.revoke(&subject, &wire.reason, &by, keep, cluster).await;
+    let revoked = context.handle.revoke(&caller.actor, &subject, &wire.reason, keep, cluster).await;
     let revoked = revoked.map_err(|error| fault::revoke(&error))?;
     tracing::info!(%subject, by, reason = wire.reason, "credentials revoked");
     Ok(shown(revoked))

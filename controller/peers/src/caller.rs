@@ -1,14 +1,16 @@
 //! Who calls, told by the controller that was asked to the one that leads. Believed only of a controller's certificate.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use proto_rpc::{Identity, PeerInfo};
+use proto_rpc::{Identity, PeerInfo, listen::PeerAddress};
 
 const CALLER: HeaderName = HeaderName::from_static("rail-caller");
+/// Where the caller is, for the audit log.
+const ADDRESS: HeaderName = HeaderName::from_static("rail-caller-address");
 
 /// Nobody's own word counts: takes the header out, and believes it only of a controller of this cluster. `None`: a
 /// controller says what is no identity, a defect.
 pub(crate) fn believe(headers: &mut HeaderMap, peer: &mut PeerInfo, cluster: &str) -> Option<()> {
-    let told = headers.remove(&CALLER);
+    let (told, address) = (headers.remove(&CALLER), headers.remove(&ADDRESS));
     if peer.identity != Identity::Controller {
         return Some(());
     }
@@ -18,15 +20,21 @@ pub(crate) fn believe(headers: &mut HeaderMap, peer: &mut PeerInfo, cluster: &st
         uri => Identity::from_uri(uri, cluster).ok()?,
     };
     peer.certificate = None;
+    if let Some(address) = address {
+        peer.address = PeerAddress::Tcp(address.to_str().ok()?.parse().ok()?);
+    }
     Some(())
 }
 
 /// Tells it.
-pub(crate) fn tell(headers: &mut HeaderMap, caller: &Identity, cluster: &str) -> Option<()> {
-    let uri = match caller {
+pub(crate) fn tell(headers: &mut HeaderMap, peer: &PeerInfo, cluster: &str) -> Option<()> {
+    let uri = match &peer.identity {
         Identity::Anonymous => String::new(),
         known => known.to_uri(cluster).ok()?,
     };
     headers.insert(CALLER, HeaderValue::from_str(&uri).ok()?);
+    if let PeerAddress::Tcp(address) = &peer.address {
+        headers.insert(ADDRESS, HeaderValue::from_str(&address.to_string()).ok()?);
+    }
     Some(())
 }

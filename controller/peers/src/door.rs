@@ -221,11 +221,11 @@ impl Door {
         route: &mut Route,
     ) -> Result<Response, RpcError> {
         let (mut parts, body) = request.into_parts();
-        let identity = parts.extensions.get::<PeerInfo>().map(|peer| peer.identity.clone());
+        let peer = parts.extensions.get::<PeerInfo>().cloned();
         parts.extensions.clear();
         HOP_BY_HOP.iter().for_each(|name| _ = parts.headers.remove(name));
         parts.version = Version::HTTP_2;
-        let told = identity.and_then(|identity| caller::tell(&mut parts.headers, &identity, &self.cluster));
+        let told = peer.and_then(|peer| caller::tell(&mut parts.headers, &peer, &self.cluster));
         if told.is_none() {
             let text = "the caller's identity cannot be handed on";
             return Err(RpcError::new(ErrorClass::Internal, "NO_CALLER", text));

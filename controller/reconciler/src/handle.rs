@@ -110,6 +110,8 @@ pub struct Handle {
     pub(crate) clock: Clock,
     pub(crate) holder: Arc<str>,
     pub(crate) revocations: Revocations,
+    /// One at a time reads the list of revocations and writes to it.
+    pub(crate) revoking: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Handle {

@@ -7,8 +7,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use controller_core::Event;
+use controller_core::{Beside, Event, Noted};
 use controller_store::{Compare, KeyValue, Op, OpResult, Store, StoreError};
+use proto_audit::Actor;
 use prost::Message;
 use proto_model::{NodeName, Timestamp};
 use proto_rpc::{Identity, Revocations, Revoked, Subject, revocation::next_second};
@@ -26,8 +27,6 @@ use crate::{
 
 /// Entries at a time; each goes when nothing that it takes back could still be valid.
 pub const MAX_REVOCATIONS: usize = 4096;
-/// How often a write that met another one is tried.
-const TRIES: u32 = 8;
 /// Wait before the list is followed again after the store failed.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -156,83 +155,77 @@ impl Handle {
         Ok(list.into_iter().filter(|entry| entry.expires > now).collect())
     }
 
-    /// Takes back all that `subject` was given until now: its certificates, and its tokens, a node's to join among them. `keep`: how long something
-    /// that was issued now could be valid. When this returns, this process refuses them.
+    /// Takes back all that `subject` was given until now: its certificates, and its tokens, a node's to join among them.
+    /// `keep`: how long something that was issued now could be valid. The record of it is in the same transaction. When
+    /// this returns, this process refuses them.
     ///
     /// # Errors
     /// [`RevokeError`].
     pub async fn revoke(
         &self,
+        actor: &Arc<Actor>,
         subject: &Subject,
         reason: &str,
-        by: &str,
         keep: Duration,
         cluster: &str,
     ) -> Result<Revocation, RevokeError> {
-        if let Subject::Node(name) = subject
-            && let Ok(node) = NodeName::new(name)
-        {
-            // Before: what a token bought until now is taken back with the rest, and nothing is bought by it later.
-            self.apply(Event::WithdrawTokens { node }).await?;
-        }
-        let entry = self.store_revocation(subject, reason, by, keep).await?;
+        let entry = self.store_revocation(actor, subject, reason, keep).await?;
         refresh(self.store().as_ref(), &self.revocations).await.map_err(unreadable)?;
         if !matches!(subject, Subject::Node(_) | Subject::Serial(_)) {
-            self.drop_tokens_given(subject, entry.at, cluster).await?;
+            self.drop_tokens_given(actor, subject, entry.at, cluster).await?;
         }
         Ok(entry)
     }
 
     async fn store_revocation(
         &self,
+        actor: &Arc<Actor>,
         subject: &Subject,
         reason: &str,
-        by: &str,
         keep: Duration,
     ) -> Result<Revocation, RevokeError> {
-        let key = keys::revocation(subject);
-        for _ in 0..TRIES {
-            let found = self.store().range_all(keys::REVOCATIONS.into()).await;
-            let found = found.map_err(|error| Refusal::read(&error))?;
-            let list = found.items.iter().map(decode).collect::<Result<Vec<_>, _>>();
-            let list = list.map_err(Refusal::Corrupt)?;
-            let before = found.items.iter().zip(&list).find(|(kv, _)| kv.key == key);
-            // Certificates are issued by the wall clock, which may run ahead of the loop's.
-            let now = self.now().max(stamp(SystemTime::now()));
-            if before.is_none() && list.len() >= MAX_REVOCATIONS {
-                self.drop_expired_revocations().await?;
-                let first = list.iter().map(|entry| entry.expires.0).min().unwrap_or_default();
-                if first > now.0 {
-                    return Err(RevokeError::TooMany { first_ends_ms: first });
-                }
-            }
-            // Behind whatever was issued in the second of the last revocation.
-            let at = before.map_or(now, |(_, entry)| now.max(stamp(next_second(time(entry.at)))));
-            let expires = at.plus(keep).max(before.map_or(Timestamp(0), |(_, entry)| entry.expires));
-            let entry = Revocation {
-                subject: subject.clone(),
-                at,
-                expires,
-                reason: reason.to_owned(),
-                by: by.to_owned(),
-            };
-            let compare = match before {
-                Some((kv, _)) => Compare::mod_revision(key.clone(), kv.mod_revision),
-                None => Compare::absent(key.clone()),
-            };
-            let record = records::Revocation {
-                revoked_ms: at.0,
-                expires_ms: expires.0,
-                reason: entry.reason.clone(),
-                revoked_by: entry.by.clone(),
-            };
-            let put = Op::put(key.clone(), record.encode_to_vec());
-            if self.fenced(vec![compare], vec![put]).await?.succeeded {
-                return Ok(entry);
+        // Only the leader writes, and in it one at a time: what is read here is not changed before it is written.
+        let _alone = self.revoking.lock().await;
+        let found = self.store().range_all(keys::REVOCATIONS.into()).await;
+        let found = found.map_err(|error| Refusal::read(&error))?;
+        let list = found.items.iter().map(decode).collect::<Result<Vec<_>, _>>().map_err(Refusal::Corrupt)?;
+        let before = list.iter().find(|entry| entry.subject == *subject);
+        // Certificates are issued by the wall clock, which may run ahead of the loop's.
+        let now = self.now().max(stamp(SystemTime::now()));
+        if before.is_none() && list.len() >= MAX_REVOCATIONS {
+            self.drop_expired_revocations().await?;
+            let first = list.iter().map(|entry| entry.expires.0).min().unwrap_or_default();
+            if first > now.0 {
+                return Err(RevokeError::TooMany { first_ends_ms: first });
             }
         }
-        let cause = "others revoke the same all the time".to_owned();
-        Err(Refusal::Unwritable { cause }.into())
+        // Behind whatever was issued in the second of the last revocation.
+        let at = before.map_or(now, |entry| now.max(stamp(next_second(time(entry.at)))));
+        let expires = at.plus(keep).max(before.map_or(Timestamp(0), |entry| entry.expires));
+        let (reason, by) = (reason.to_owned(), actor.who.clone());
+        let entry = Revocation { subject: subject.clone(), at, expires, reason, by };
+        let record = records::Revocation {
+            revoked_ms: at.0,
+            expires_ms: expires.0,
+            reason: entry.reason.clone(),
+            revoked_by: entry.by.clone(),
+        };
+        let key = String::from_utf8_lossy(&keys::revocation(subject)).into();
+        let beside = Beside { key, value: Some(record.encode_to_vec().into()) };
+        let node = match subject {
+            Subject::Node(name) => NodeName::new(name).ok(),
+            _ => None,
+        };
+        let event = match node {
+            // What a token bought until now is taken back with the rest, and nothing is bought by it later.
+            Some(node) => Event::WithdrawTokens { node },
+            None => {
+                let tenant = subject.tenant().unwrap_or_default().to_owned();
+                Event::Noted(Noted { kind: "revocation", name: subject.to_string(), tenant })
+            }
+        };
+        self.apply_with(actor, vec![beside], event).await?;
+        Ok(entry)
     }
 
     /// Removes entries whose time is over; answers how many.

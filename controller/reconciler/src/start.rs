@@ -164,6 +164,7 @@ pub(crate) fn launch(begin: Begin) -> (Handle, JoinHandle<Ended>) {
         clock,
         holder: options.holder.as_str().into(),
         revocations: options.revocations,
+        revoking: Arc::default(),
     };
     let parts = Parts {
         state,

@@ -3,6 +3,7 @@
 //! Text becomes a tree of located nodes (`yaml`, `json`) within hard limits; the tree is checked against a message
 //! descriptor (`check`); every error found is a [`Finding`] that says where, what, and the nearest right thing.
 
+mod audit;
 mod check;
 mod finding;
 mod json;
@@ -16,6 +17,7 @@ mod wellknown;
 mod write;
 mod yaml;
 
+pub use audit::{LineError, MAX_LINE, read_audit_line, write_audit_line};
 pub use finding::{Finding, Findings, MAX_FINDINGS, Position};
 pub use registry::{Document, Registry, Resource, read_message};
 pub use tree::{Format, MAX_DEPTH, MAX_NODES, MAX_TEXT};
