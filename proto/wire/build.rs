@@ -4,8 +4,20 @@ use std::{env, fs, path::PathBuf};
 
 use prost::Message as _;
 
-const FILES: [&str; 12] =
-    ["common", "fabric", "node", "tenant", "rail", "job", "health", "agent", "queue", "reservation", "audit", "controller"];
+const FILES: [&str; 12] = [
+    "common",
+    "fabric",
+    "node",
+    "tenant",
+    "rail",
+    "job",
+    "health",
+    "agent",
+    "queue",
+    "reservation",
+    "audit",
+    "controller",
+];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = PathBuf::from("..");

@@ -148,7 +148,9 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
         Event::DrainRail { target, .. } | Event::UndrainRail { target } => object("drain", "", short(target)),
         Event::CreateToken { node, .. } => object("join-token", "", node),
         // It carries a revocation, also where there is no token.
-        Event::WithdrawTokens { node } => return Some((object("revocation", "", format!("node/{node}")), true)),
+        Event::WithdrawTokens { node } => {
+            return Some((object("revocation", "", format!("node/{node}")), true));
+        }
         // Each time a certificate leaves, also where the node was known.
         Event::Join { node, .. } => {
             return Some((versioned(object("node", "", node), &Key::Node(node.clone())), true));

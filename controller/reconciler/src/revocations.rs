@@ -9,8 +9,8 @@ use std::{
 
 use controller_core::{Beside, Event, Noted};
 use controller_store::{Compare, KeyValue, Op, OpResult, Store, StoreError};
-use proto_audit::Actor;
 use prost::Message;
+use proto_audit::Actor;
 use proto_model::{NodeName, Timestamp};
 use proto_rpc::{Identity, Revocations, Revoked, Subject, revocation::next_second};
 use thiserror::Error;

@@ -49,6 +49,7 @@ fn leaves(rpc: Rpc) -> Leaves {
         | Rpc::DeleteTenant
         | Rpc::IssueCertificate
         | Rpc::IssueToken
+        | Rpc::Revoke
         | Rpc::CreateJob
         | Rpc::CancelJob
         | Rpc::DeleteJob
@@ -73,6 +74,9 @@ fn leaves(rpc: Rpc) -> Leaves {
         | Rpc::PlanJob
         | Rpc::ExplainJob
         | Rpc::StreamLogs
+        | Rpc::ListRevocations
+        // Of controllers among themselves, before this door.
+        | Rpc::Follow
         | Rpc::ListAuditRecords
         | Rpc::ExportAuditRecords
         | Rpc::GetHealth
@@ -157,6 +161,12 @@ async fn change_everything(world: &World) -> Vec<Rpc> {
     let mut calls = change_tenants(world).await.to_vec();
     calls.extend(change_nodes(world).await);
     calls.extend(change_jobs(world).await);
+    let mut tenants = TenantServiceClient::new(world.admin());
+    for subject in ["tenant/red/user/bob", "node/n7"] {
+        let revoke = v1::RevokeRequest { subject: subject.into(), reason: "lost".into() };
+        tenants.revoke(revoke).await.unwrap();
+        calls.push(Rpc::Revoke);
+    }
     let mut nodes = NodeServiceClient::new(world.admin());
     nodes.delete_node(v1::DeleteNodeRequest { name: "n7".into(), ..Default::default() }).await.unwrap();
     calls.push(Rpc::DeleteNode);

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     store::Moody,
-    world::{PATIENCE, World, submit},
+    world::{PATIENCE, World, submit, who},
 };
 
 /// A standby at work.
@@ -58,21 +58,21 @@ async fn on_evidence_it_leads_with_everything_and_the_former_leader_is_fenced_of
     let epoch = world.handle.epoch();
     follows.follows(epoch).await;
     for n in 0..20 {
-        world.handle.apply(submit(&format!("j{n}"), None)).await.unwrap();
+        world.handle.apply(&who(), submit(&format!("j{n}"), None)).await.unwrap();
     }
     // Of another leader it says nothing, however often.
     for other in [0, epoch - 1, epoch + 1] {
         follows.gone.send(Gone(other)).await.unwrap();
     }
-    world.handle.apply(submit("more", None)).await.unwrap();
+    world.handle.apply(&who(), submit("more", None)).await.unwrap();
     assert_eq!(world.handle.epoch(), epoch);
     follows.gone.send(Gone(epoch)).await.unwrap();
     let handle = follows.leads().await;
     assert!(handle.epoch() > epoch);
     assert_eq!(jobs(&handle).await, 21);
-    world.handle.apply(submit("late", None)).await.unwrap_err();
+    world.handle.apply(&who(), submit("late", None)).await.unwrap_err();
     assert_eq!(tokio::time::timeout(PATIENCE, world.running).await.unwrap().unwrap(), Ended::Deposed);
-    handle.apply(submit("next", None)).await.unwrap();
+    handle.apply(&who(), submit("next", None)).await.unwrap();
     let leader = who_leads(store.as_ref()).await.unwrap().unwrap();
     assert_eq!(
         (leader.epoch, &leader.endpoints[..]),
@@ -99,7 +99,7 @@ async fn of_two_with_the_same_evidence_one_leads_and_the_other_follows_it() {
     let loser = if first { &mut other } else { &mut one };
     loser.follows(handle.epoch()).await;
     assert!(!loser.leads.is_finished());
-    handle.apply(submit("one", None)).await.unwrap();
+    handle.apply(&who(), submit("one", None)).await.unwrap();
 }
 
 #[tokio::test]
@@ -107,7 +107,7 @@ async fn a_lead_that_is_let_go_is_taken_without_evidence() {
     let store = Moody::new(128);
     let world = World::start_with(store.clone(), |options| options.release = true).await;
     world.join("n0").await;
-    world.handle.apply(submit("kept", None)).await.unwrap();
+    world.handle.apply(&who(), submit("kept", None)).await.unwrap();
     let mut follows = Follows::begin(&store, b"").await;
     follows.follows(world.handle.epoch()).await;
     world.stop.cancel();
@@ -120,7 +120,7 @@ async fn a_former_life_in_the_same_folder_is_gone_for_sure() {
     let store = Moody::new(128);
     let world = World::start_with(store.clone(), |options| options.place = b"here".to_vec()).await;
     world.join("n0").await;
-    world.handle.apply(submit("kept", None)).await.unwrap();
+    world.handle.apply(&who(), submit("kept", None)).await.unwrap();
     let epoch = world.handle.epoch();
     let mut elsewhere = Follows::begin(&store, b"there").await;
     elsewhere.follows(epoch).await;
