@@ -174,7 +174,7 @@ impl World {
         if rng.chance(250) {
             wants.push_back(Want::Delete);
         }
-        wants.extend((at % 7 == 3).then_some(Want::Denied));
+        wants.extend((at % 4 == 1).then_some(Want::Denied));
         let pause = rng.range(50..15_000);
         Client { id: JobId { tenant: tenant.clone(), name }, wants, uid: None, waiting: None, pause }
     }

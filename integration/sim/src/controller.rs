@@ -242,7 +242,10 @@ impl World {
         let mut writes = Vec::new();
         let now = self.time_of(controller);
         if let Some(event) = audit::checkpoint(&state, now) {
-            writes.append(&mut step(&mut state, event, now, &mut |_| {}).writes);
+            let rng = &mut self.rng;
+            let mut out = step(&mut state, event, now, &mut |buffer| rng.fill(buffer));
+            writes.append(&mut out.writes);
+            steps.push(Stepped { again: None, from: From::Timer, out, call: 0, kind: Kind::Other });
         }
         while steps.len() < BATCH_MAX {
             let Some(mut inbound) = self.controllers[controller].inbox.pop_front() else { break };
