@@ -4,6 +4,7 @@
 //! One file per target; `targets/` only ties them to libFuzzer. A test of `integration` includes this file and
 //! replays the seeds with the stable compiler.
 
+pub mod audit;
 pub mod cabling;
 pub mod engine;
 pub mod frames;
@@ -27,7 +28,8 @@ pub mod yaml;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target; each name is also that of its seeds' folder.
-pub const TARGETS: [Target; 16] = [
+pub const TARGETS: [Target; 17] = [
+    ("audit", audit::run),
     ("cabling", cabling::run),
     ("engine", engine::run),
     ("frames", frames::run),
