@@ -27,6 +27,7 @@ mod tests {
         let expected = [
             "AgentService",
             "AuditService",
+            "ControllerService",
             "EnrollService",
             "FabricService",
             "HealthService",

@@ -291,7 +291,7 @@ async fn what_is_listed_is_what_was_asked_for_and_ones_own() {
     let ask = v1::ListAuditRecordsRequest::default;
     let own = list(manager.clone(), ask()).await;
     let calls: Vec<String> = own.iter().map(|record| actor(record).rpc).collect();
-    assert_eq!(calls, ["GetJob", "IssueToken", "IssueCertificate", "ApplyTenant"]);
+    assert_eq!(calls, ["GetJob", "Revoke", "IssueToken", "IssueCertificate", "ApplyTenant"]);
     let foreign = v1::ListAuditRecordsRequest { tenant: "default".into(), ..ask() };
     let refused = AuditServiceClient::new(manager).list_audit_records(foreign).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::PermissionDenied);
