@@ -25,6 +25,8 @@ use crate::{
 
 /// Raft timers for members that are near each other; the least with which etcd 3.4 was steady.
 const NEAR: [&str; 4] = ["--heartbeat-interval", "20", "--election-timeout", "200"];
+/// With them: a member that has lost the leader answers late, so each attempt is given up in time for another.
+const NEAR_DEADLINE: [&str; 2] = ["--etcd-deadline", "500ms"];
 /// A take-over that takes longer is told in detail.
 const SLOW_MS: f64 = 250.0;
 /// A caller that is lost without an answer gives up then.
@@ -82,10 +84,10 @@ fn store_flags(etcd: &Etcd) -> Vec<String> {
     ["--store", "etcd", "--etcd-endpoints", &etcd.endpoints()].map(str::to_owned).to_vec()
 }
 
-fn world(members: usize, controllers: usize) -> Result<(Etcd, Controllers), String> {
+fn world(members: usize, controllers: usize, more: &[&str]) -> Result<(Etcd, Controllers), String> {
     let etcd = Etcd::start(members, &NEAR)?;
     let flags = store_flags(&etcd);
-    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let flags: Vec<&str> = flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
     let controllers = Controllers::start(controllers, &flags)?;
     Ok((etcd, controllers))
 }
@@ -105,7 +107,7 @@ fn tell(controllers: &Controllers, kill: u32, killed: usize, taken: f64) {
 /// another controller; and calls that fail while leaders are told to end.
 pub fn leader_loss(row: &Row<'_>, quick: bool) -> Result<(), String> {
     let (kills, overs) = if quick { (10, 3) } else { (100, 20) };
-    let (_etcd, mut controllers) = world(1, 3)?;
+    let (_etcd, mut controllers) = world(1, 3, &[])?;
     let runtime = Runtime::new().map_err(text)?;
     let cpu = Cpu::start();
     let (mut by_leader, mut by_other) = (Vec::new(), Vec::new());
@@ -217,7 +219,7 @@ fn hand_over(
 /// Submits one after the other, each with a deadline of two seconds, while the leader of a three-member etcd is killed.
 pub fn etcd_leader_loss(row: &Row<'_>, quick: bool) -> Result<(), String> {
     let kills = if quick { 3 } else { 20 };
-    let (mut etcd, controllers) = world(3, 1)?;
+    let (mut etcd, controllers) = world(3, 1, &NEAR_DEADLINE)?;
     let runtime = Runtime::new().map_err(text)?;
     let cpu = Cpu::start();
     let (mut slowest, mut failed, mut made) = (Vec::new(), Vec::new(), 0_u64);
