@@ -20,6 +20,8 @@ use tonic::{Request, Response, Status};
 const INTERVALS: (u64, u64) = (20, 1000);
 /// Beats that wait for a standby that does not read; further ones are left out.
 const WAITING: usize = 4;
+/// A controller that has the leader key leads after so long at most, or does not.
+const BEGINS: Duration = Duration::from_millis(500);
 /// Standbys that may follow at a time.
 const FOLLOWERS: usize = 64;
 
@@ -107,6 +109,11 @@ impl ControllerService for Beats {
         }
         let request = request.into_inner();
         let epoch = request.epoch;
+        // Standbys see the key of a new leader before that leader has read what it needs to begin.
+        let mut leading = self.leading.clone();
+        let begun = leading.wait_for(|now| now.as_ref().is_some_and(|handle| handle.epoch() >= epoch));
+        // In time or not: what holds then is told.
+        drop(tokio::time::timeout(BEGINS, begun).await);
         if self.beat(epoch).is_none() {
             let text = format!("this controller does not lead with epoch {epoch}");
             return Err(RpcError::new(ErrorClass::Conflict, "NOT_LEADING", text).into());

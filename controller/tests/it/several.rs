@@ -172,6 +172,10 @@ async fn a_leader_that_is_killed_is_followed_by_a_standby_at_once() {
     let client = cluster.client(&running.iter().collect::<Vec<_>>());
     let names = tenants(&client).await;
     assert_eq!(names.len(), 7, "nothing that was acknowledged is lost: {names:?}");
+    for n in 0..3 {
+        // Another standby must not take one that only begins to lead for one that is gone.
+        assert!(!cluster.log(n).contains("this controller leads no more"), "{}", cluster.log(n));
+    }
 }
 
 /// Whether a controller is the one that leads, by its log.
