@@ -17,7 +17,7 @@ use http_body_util::{BodyExt as _, Limited};
 use prost::Message as _;
 use prost_reflect::MethodDescriptor;
 use proto_rpc::{
-    Client, ErrorClass, MAX_MESSAGE_BYTES, PeerInfo, RpcError,
+    Client, ErrorClass, Identity, MAX_MESSAGE_BYTES, PeerInfo, RpcError,
     deadline::{self, DeadlinePolicy},
     router::{is_grpc, refuse},
 };
@@ -43,6 +43,8 @@ const LEFT_REPEATS: Duration = Duration::from_millis(500);
 const SUBMIT: &str = "CreateJob";
 /// Bytes before a gRPC message.
 const PREFIX: usize = 5;
+/// Longest body of a caller who shows nothing.
+const NOBODYS: usize = 64 * 1024;
 /// Longest body of a refusal that is looked into.
 const REFUSAL: usize = 16 * 1024;
 /// What concerns one connection only.
@@ -116,11 +118,14 @@ impl Call {
         let body = if streams {
             Kept::Once(Some(body))
         } else {
-            let limited = Limited::new(body, MAX_MESSAGE_BYTES + PREFIX).collect().await;
-            let whole = limited.map_err(|error| {
-                let text = format!(
-                    "the request's body is cut off or longer than {MAX_MESSAGE_BYTES} bytes: {error}"
-                );
+            let limit = most_bytes(&parts);
+            let limited = tokio::time::timeout(asked(&parts), Limited::new(body, limit).collect()).await;
+            let late = |_| {
+                let text = "the request's body did not come to its end in time";
+                RpcError::new(ErrorClass::Timeout, "DEADLINE_EXCEEDED", text)
+            };
+            let whole = limited.map_err(late)?.map_err(|error| {
+                let text = format!("the request's body is cut off or longer than {limit} bytes: {error}");
                 RpcError::new(ErrorClass::TooLarge, "BODY_TOO_LARGE", text)
             })?;
             Kept::Whole(whole.to_bytes())
@@ -140,11 +145,23 @@ impl Call {
 
     /// Nobody waits for an answer after it.
     fn until(&self) -> Instant {
-        let policy = DeadlinePolicy::default();
-        let asked = self.parts.headers.get(deadline::GRPC_TIMEOUT).and_then(|value| value.to_str().ok());
-        let asked = asked.and_then(deadline::parse).unwrap_or(policy.default);
-        Instant::now() + asked.min(PATIENCE)
+        Instant::now() + asked(&self.parts).min(PATIENCE)
     }
+}
+
+/// How long the caller waits.
+fn asked(parts: &Parts) -> Duration {
+    let policy = DeadlinePolicy::default();
+    let asked = parts.headers.get(deadline::GRPC_TIMEOUT).and_then(|value| value.to_str().ok());
+    asked.and_then(deadline::parse).unwrap_or(policy.default).min(policy.longest)
+}
+
+/// The longest body that is kept before it is known whether the caller may call: of nobody only as much as a server needs to
+/// join.
+fn most_bytes(parts: &Parts) -> usize {
+    let known = parts.extensions.get::<PeerInfo>().is_some_and(|peer| peer.identity != Identity::Anonymous);
+    let shows = parts.headers.contains_key(header::AUTHORIZATION);
+    if known || shows { MAX_MESSAGE_BYTES + PREFIX } else { NOBODYS }
 }
 
 fn method(path: &str) -> Option<MethodDescriptor> {
@@ -291,6 +308,7 @@ async fn turned_away(grpc: bool, response: Response) -> Away {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on shall say where")]
 mod tests {
     use super::*;
 
@@ -299,6 +317,23 @@ mod tests {
         let mut body = vec![0; PREFIX];
         body.extend(message.encode_to_vec());
         body
+    }
+
+    #[tokio::test]
+    async fn a_body_that_does_not_end_is_not_waited_for_and_one_of_nobody_is_short() {
+        let request = |body: Body| Request::post("/rail.v1.JobService/CreateJob").body(body).unwrap();
+        let mut endless =
+            request(Body::from_stream(tokio_stream::pending::<Result<Vec<u8>, std::io::Error>>()));
+        endless.headers_mut().insert(header::CONTENT_TYPE, "application/grpc".parse().unwrap());
+        endless.headers_mut().insert(deadline::GRPC_TIMEOUT, "20m".parse().unwrap());
+        let Err(error) = Call::read(endless).await else { panic!("it was read") };
+        assert_eq!(error.reason, "DEADLINE_EXCEEDED");
+        let long = || Body::from(vec![0; NOBODYS + 1]);
+        let Err(error) = Call::read(request(long())).await else { panic!("it was read") };
+        assert_eq!(error.reason, "BODY_TOO_LARGE");
+        let mut known = request(long());
+        known.headers_mut().insert(header::AUTHORIZATION, "Bearer x".parse().unwrap());
+        assert!(Call::read(known).await.is_ok());
     }
 
     #[test]
