@@ -22,6 +22,8 @@ pub struct Limits {
     pub handshake: Duration,
     /// Calls at a time on one connection.
     pub streams: u32,
+    /// The same where another controller is at the other end: it hands on the calls and streams of all that it serves.
+    pub controller_streams: u32,
     /// Header bytes of one request.
     pub header_bytes: u32,
     /// A ping after so much silence.
@@ -47,6 +49,7 @@ impl Default for Limits {
             connections_per_ip: 2048,
             handshake: Duration::from_secs(5),
             streams: 256,
+            controller_streams: 65_536,
             header_bytes: 16 * 1024,
             keepalive_interval: Duration::from_secs(20),
             keepalive_timeout: Duration::from_secs(10),

@@ -1,7 +1,7 @@
 //! A channel to a server for any generated client: our TLS, keepalive, a deadline and a trace context on every
 //! call, the bearer token where there is one, and errors that say what is wrong between the peers.
 
-use crate::connect::{ConnectError, Connector, LastTlsError};
+use crate::connect::{ConnectError, Connector, Dial, sockets};
 use crate::credentials::Credentials;
 use crate::deadline;
 use crate::endpoint::Endpoint;
@@ -9,6 +9,7 @@ use crate::status::{ErrorClass, RpcError};
 use crate::tls::{CertificateSlot, TlsError};
 use crate::trace;
 use crate::untrusted;
+use crate::watched::LastTlsError;
 use axum::http::{HeaderValue, Request, Response, Uri, header};
 use std::error::Error;
 use std::pin::Pin;
@@ -85,7 +86,8 @@ impl Client {
         credentials: &Credentials,
         options: &ClientOptions,
     ) -> Result<Self, ClientError> {
-        let (channel, last_error) = Dial { endpoints, tls: Some(credentials.tls()?), options }.channel()?;
+        let (dial, tls) = (credentials.dial(), credentials.tls()?);
+        let (channel, last_error) = Way { endpoints, dial, tls, options }.channel()?;
         let authorization = credentials.token().and_then(|token| {
             let mut value = HeaderValue::from_str(&format!("Bearer {}", token.reveal())).ok()?;
             value.set_sensitive(true);
@@ -102,9 +104,10 @@ impl Client {
         credentials: Option<&Credentials>,
         options: &ClientOptions,
     ) -> Result<Self, ClientError> {
-        let tls = credentials.map(Credentials::tls).transpose()?;
+        let dial = credentials.map_or(sockets as Dial, Credentials::dial);
+        let tls = credentials.map(Credentials::tls).transpose()?.flatten();
         let endpoints = std::slice::from_ref(endpoint);
-        let (channel, last_error) = Dial { endpoints, tls, options }.channel()?;
+        let (channel, last_error) = Way { endpoints, dial, tls, options }.channel()?;
         let slot = credentials.and_then(Credentials::slot).cloned();
         Ok(Client { channel, authorization: None, timeout: options.timeout, last_error, slot })
     }
@@ -123,19 +126,20 @@ impl Client {
 }
 
 /// What a channel is made of.
-struct Dial<'a> {
+struct Way<'a> {
     endpoints: &'a [Endpoint],
+    dial: Dial,
     tls: Option<Arc<rustls::ClientConfig>>,
     options: &'a ClientOptions,
 }
 
-impl Dial<'_> {
+impl Way<'_> {
     fn channel(self) -> Result<(Channel, LastTlsError), ClientError> {
-        let Dial { endpoints, tls, options } = self;
+        let Way { endpoints, dial, tls, options } = self;
         let first = endpoints.first().ok_or(ClientError::NoEndpoint)?;
         let bad = |detail: String| ClientError::BadEndpoint { endpoint: first.clone(), detail };
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let connector = Connector::new(endpoints, tls, options.connect_timeout);
+        let connector = Connector::new(endpoints, dial, tls, options.connect_timeout);
         let last_error = connector.last_error();
         let origin: Uri = format!("{scheme}://{}", first.authority())
             .parse()

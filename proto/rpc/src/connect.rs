@@ -2,19 +2,40 @@
 
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::listen::BoxedStream;
+use crate::watched::{LastTlsError, Watched, tls_error};
 use axum::http::Uri;
 use hyper_util::rt::TokioIo;
 use std::fmt;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tower::Service;
+
+/// Opens the way to an address. Another one than the system's sockets is a simulation's; see [`Credentials::over`].
+///
+/// [`Credentials::over`]: crate::Credentials::over
+pub type Dial = fn(Endpoint) -> Pin<Box<dyn Future<Output = io::Result<BoxedStream>> + Send>>;
+
+/// By the system's sockets.
+pub(crate) fn sockets(endpoint: Endpoint) -> Pin<Box<dyn Future<Output = io::Result<BoxedStream>> + Send>> {
+    Box::pin(async move {
+        let stream: BoxedStream = match endpoint {
+            Endpoint::Tcp { host, port } => {
+                let stream = TcpStream::connect((host.as_str(), port)).await?;
+                // Small calls must not wait for Nagle; failing to say so costs only time.
+                let _ = stream.set_nodelay(true);
+                Box::new(stream)
+            }
+            Endpoint::Unix { path } => Box::new(UnixStream::connect(path).await?),
+        };
+        Ok(stream)
+    })
+}
 
 /// Why one address could not be reached.
 #[derive(Debug, thiserror::Error)]
@@ -60,69 +81,11 @@ impl ConnectError {
     }
 }
 
-fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
-    error.get_ref()?.downcast_ref::<rustls::Error>()
-}
-
-/// The TLS error that ended the newest connection. In TLS 1.3 a client learns only after its own handshake that
-/// the server refused its certificate, and HTTP/2 keeps no more than the text of such an error.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct LastTlsError(Arc<Mutex<Option<rustls::Error>>>);
-
-impl LastTlsError {
-    pub(crate) fn get(&self) -> Option<rustls::Error> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn set(&self, error: Option<rustls::Error>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = error;
-    }
-}
-
-/// A connection that notes the TLS error it ends with.
-pub(crate) struct Watched {
-    stream: BoxedStream,
-    last: LastTlsError,
-}
-
-impl AsyncRead for Watched {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let result = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if let Poll::Ready(Err(error)) = &result
-            && let Some(tls) = tls_error(error)
-        {
-            self.last.set(Some(tls.clone()));
-        }
-        result
-    }
-}
-
-impl AsyncWrite for Watched {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-}
-
 /// Makes connections for a channel. Remembers the address that worked last and begins there.
 #[derive(Clone)]
 pub(crate) struct Connector {
     endpoints: Arc<[Endpoint]>,
+    dial: Dial,
     tls: Option<TlsConnector>,
     timeout: Duration,
     last_good: Arc<AtomicUsize>,
@@ -130,14 +93,16 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// `tls` is `None` only for a server of others on this machine; ours all speak TLS.
+    /// `tls` is `None` only for a server of others on this machine, and in a simulation; ours all speak TLS.
     pub(crate) fn new(
         endpoints: &[Endpoint],
+        dial: Dial,
         tls: Option<Arc<rustls::ClientConfig>>,
         timeout: Duration,
     ) -> Self {
         Connector {
             endpoints: endpoints.into(),
+            dial,
             tls: tls.map(TlsConnector::from),
             timeout,
             last_good: Arc::default(),
@@ -156,11 +121,12 @@ impl Connector {
         let mut tried = Vec::with_capacity(count);
         for index in (first..first + count).map(|index| index % count) {
             let endpoint = &self.endpoints[index];
-            let reached = tokio::time::timeout(self.timeout, reach(endpoint, self.tls.as_ref())).await;
+            let reached =
+                tokio::time::timeout(self.timeout, reach(endpoint, self.dial, self.tls.as_ref())).await;
             match reached.unwrap_or(Err(ReachError::Timeout(self.timeout))) {
                 Ok(stream) => {
                     self.last_good.store(index, Ordering::Relaxed);
-                    return Ok(TokioIo::new(Watched { stream, last: self.last_error }));
+                    return Ok(TokioIo::new(Watched::new(stream, self.last_error)));
                 }
                 Err(error) => tried.push((endpoint.clone(), error)),
             }
@@ -169,17 +135,13 @@ impl Connector {
     }
 }
 
-async fn reach(endpoint: &Endpoint, tls: Option<&TlsConnector>) -> Result<BoxedStream, ReachError> {
+async fn reach(
+    endpoint: &Endpoint,
+    dial: Dial,
+    tls: Option<&TlsConnector>,
+) -> Result<BoxedStream, ReachError> {
     let name = endpoint.server_name()?;
-    let stream: BoxedStream = match endpoint {
-        Endpoint::Tcp { host, port } => {
-            let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(ReachError::Connect)?;
-            // Small calls must not wait for Nagle; failing to say so costs only time.
-            let _ = stream.set_nodelay(true);
-            Box::new(stream)
-        }
-        Endpoint::Unix { path } => Box::new(UnixStream::connect(path).await.map_err(ReachError::Connect)?),
-    };
+    let stream = dial(endpoint.clone()).await.map_err(ReachError::Connect)?;
     let Some(tls) = tls else { return Ok(stream) };
     Ok(Box::new(tls.connect(name, stream).await.map_err(ReachError::Tls)?))
 }

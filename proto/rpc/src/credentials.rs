@@ -1,9 +1,12 @@
 //! What a client shows and trusts: a CA or its pin, a certificate of its own, a bearer token.
 
+use crate::connect::{Dial, sockets};
+use crate::endpoint::Endpoint;
 use crate::files::{self, FileError};
 use crate::pin::{BadPin, CaPin};
 use crate::tls::{CertificateSlot, TlsError, Trust, client_config};
 use crate::token::{Token, TokenError, TokenKind};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -65,7 +68,9 @@ pub struct CredentialFiles {
 /// every channel.
 #[derive(Debug, Clone)]
 pub struct Credentials {
-    trust: Trust,
+    /// `None`: what `dial` opens is trusted as it is.
+    trust: Option<Trust>,
+    dial: Dial,
     slot: Option<CertificateSlot>,
     token: Option<Token>,
 }
@@ -74,7 +79,13 @@ impl Credentials {
     /// Trusts a CA and shows nothing.
     #[must_use]
     pub fn new(trust: Trust) -> Self {
-        Credentials { trust, slot: None, token: None }
+        Credentials { trust: Some(trust), dial: sockets, slot: None, token: None }
+    }
+
+    /// For a simulation: streams are opened by `dial`, and trusted as it hands them over, without TLS.
+    #[must_use]
+    pub fn over(dial: Dial) -> Self {
+        Credentials { trust: None, dial, slot: None, token: None }
     }
 
     /// Shows this certificate.
@@ -120,7 +131,7 @@ impl Credentials {
             ),
             None => None,
         };
-        Ok(Credentials { trust, slot, token })
+        Ok(Credentials { trust: Some(trust), dial: sockets, slot, token })
     }
 
     /// The slot of the certificate that is shown, for renewal and for its end.
@@ -135,9 +146,21 @@ impl Credentials {
         self.token.as_ref()
     }
 
+    /// Opens a connection and ends it before anything is said.
+    ///
+    /// # Errors
+    /// What the other side, or the way to it, says.
+    pub async fn knock(&self, endpoint: &Endpoint) -> io::Result<()> {
+        (self.dial)(endpoint.clone()).await.map(drop)
+    }
+
+    pub(crate) fn dial(&self) -> Dial {
+        self.dial
+    }
+
     /// The rustls side of it.
-    pub(crate) fn tls(&self) -> Result<Arc<rustls::ClientConfig>, TlsError> {
-        client_config(&self.trust, self.slot.as_ref())
+    pub(crate) fn tls(&self) -> Result<Option<Arc<rustls::ClientConfig>>, TlsError> {
+        self.trust.as_ref().map(|trust| client_config(trust, self.slot.as_ref())).transpose()
     }
 }
 

@@ -27,9 +27,11 @@ pub mod token;
 pub mod trace;
 mod untrusted;
 mod verify;
+mod watched;
 
 pub use ca::{Ca, KeyRequest};
 pub use client::{Client, ClientOptions};
+pub use connect::Dial;
 pub use credentials::{CredentialFiles, Credentials};
 pub use endpoint::Endpoint;
 pub use identity::{Identity, Role};

@@ -117,9 +117,10 @@ impl fmt::Display for PeerAddress {
 }
 
 /// Any byte stream between two processes.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
-pub(crate) type BoxedStream = Box<dyn Stream>;
+/// One of them.
+pub type BoxedStream = Box<dyn Stream>;
 
 /// A bound socket.
 #[derive(Debug)]

@@ -25,6 +25,8 @@ use tower::Service;
 
 /// How long the loop rests after the system had no room for a connection (file descriptors, memory).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Bytes that another controller may send before any is read: thousands of streams share its connection.
+const CONTROLLERS_WINDOW: u32 = 16 << 20;
 /// How long, and for how many bytes, a refused peer is listened to so that it can read why.
 const LINGER: Duration = Duration::from_millis(500);
 const LINGER_BYTES: u64 = 64 * 1024;
@@ -296,8 +298,11 @@ async fn encrypted(
             Some(PeerCertificate::read(der).map_err(Refusal::Certificate)?),
         ),
     };
-    let builder =
-        if session.alpn_protocol() == Some(b"h2") { &shared.http.http2 } else { &shared.http.http1 };
+    let builder = match (session.alpn_protocol(), &identity) {
+        (Some(b"h2"), Identity::Controller) => &shared.http.controllers,
+        (Some(b"h2"), _) => &shared.http.http2,
+        _ => &shared.http.http1,
+    };
     // A peer that says nothing after its handshake holds a place for nothing: hyper itself would wait for ever
     // for an HTTP/2 preface.
     let mut stream = BufReader::new(stream);
@@ -377,6 +382,8 @@ async fn http<I>(
 struct Builders {
     http1: auto::Builder<TokioExecutor>,
     http2: auto::Builder<TokioExecutor>,
+    /// HTTP/2 with many calls at a time on one connection.
+    controllers: auto::Builder<TokioExecutor>,
 }
 
 fn builders(limits: &Limits) -> Builders {
@@ -395,7 +402,16 @@ fn builders(limits: &Limits) -> Builders {
         .max_pending_accept_reset_streams(limits.pending_resets)
         .max_local_error_reset_streams(limits.local_resets)
         .max_send_buf_size(limits.send_buffer);
-    Builders { http1: base.clone().http1_only(), http2: base.http2_only() }
+    let mut controllers = base.clone();
+    controllers
+        .http2()
+        .max_concurrent_streams(limits.controller_streams)
+        .initial_connection_window_size(CONTROLLERS_WINDOW);
+    Builders {
+        http1: base.clone().http1_only(),
+        http2: base.http2_only(),
+        controllers: controllers.http2_only(),
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::support::*;
 use proto_rpc::server::ServerMetrics;
 use proto_rpc::tls::client_config;
-use proto_rpc::{ErrorClass, Limits, MAX_MESSAGE_BYTES, Metrics, Server};
+use proto_rpc::{Client, ErrorClass, Identity, Limits, MAX_MESSAGE_BYTES, Metrics, Server};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -166,6 +166,31 @@ async fn connections_are_capped_in_all_and_per_address() {
         while check(&world.client(&node()), "").await.is_err() {
             assert!(begin.elapsed() < Duration::from_secs(5), "places are not given back");
         }
+    }
+}
+
+#[tokio::test]
+async fn calls_of_one_connection_are_capped_and_controllers_have_more() {
+    let world = world_with(Limits { streams: 4, controller_streams: 40, ..limits() }, CLUSTER).await;
+    let watch = |client: &Client| {
+        let mut health = HealthClient::new(client.without_timeout());
+        async move {
+            let mut stream = health.watch(HealthCheckRequest::default()).await.unwrap().into_inner();
+            stream.message().await.unwrap().unwrap();
+            stream
+        }
+    };
+    for (identity, most) in [(node(), 4), (Identity::Controller, 40)] {
+        let client = world.client(&identity);
+        let mut open = Vec::new();
+        for _ in 0..most {
+            open.push(watch(&client).await);
+        }
+        let mut one_more = tokio::spawn(watch(&client));
+        let short = tokio::time::timeout(Duration::from_millis(200), &mut one_more).await;
+        assert!(short.is_err(), "{identity} has more than {most}");
+        open.pop();
+        one_more.await.unwrap();
     }
 }
 
