@@ -78,7 +78,7 @@ pub enum StoreAction {
         /// Which.
         #[command(flatten)]
         which: Which,
-        /// The file; it must not be there. It holds secrets.
+        /// The file; it must not be there. It holds secrets, sealed where the store's are (--store-keys).
         #[arg(long)]
         out: PathBuf,
     },
@@ -105,6 +105,20 @@ pub enum StoreAction {
         /// Replace the store that is there.
         #[arg(long)]
         force: bool,
+    },
+    /// Makes a file of keys for --store-keys, or puts a new key in front of its keys; those behind it still open.
+    Key {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Writes every secret value anew with the first key of --store-keys, while no controller runs on the store.
+    Reseal {
+        /// Which.
+        #[command(flatten)]
+        which: Which,
+        /// Write them as they are, so that no keys are needed any more.
+        #[arg(long)]
+        plain: bool,
     },
     /// Reads and decodes everything, as a starting controller would, and lists what is wrong.
     Verify {

@@ -1,4 +1,4 @@
-//! `store`: backup, restore, migrate, verify. Each reads everything before it writes anything, and says what it did.
+//! `store`: backup, restore, migrate, verify; keys and sealing are in `reseal`. Each reads everything before it writes anything, and says what it did.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,8 +9,8 @@ use std::{
 use aws_lc_rs::digest::{Context, SHA256};
 use controller_reconciler::{Inspection, inspect, is_of_the_process, keys};
 use controller_store::{
-    EmbeddedStore, EtcdStore, Filling, History, KeyValue, Limits, MemoryStore, Op, REVISION_GAP,
-    RangeRequest, Store, StoreError, SystemClock, Txn,
+    EmbeddedStore, EtcdStore, Filling, History, KeyRingError, KeyValue, Limits, MemoryStore, Op,
+    REVISION_GAP, RangeRequest, Store, StoreError, SystemClock, Txn,
     backup::{BackupReader, BackupWriter},
 };
 use proto_model::Timestamp;
@@ -19,6 +19,7 @@ use thiserror::Error;
 
 use crate::{
     args::{StoreAction, Which},
+    reseal,
     store_args::{Kind, StoreArgsError, embedded},
 };
 
@@ -43,6 +44,19 @@ pub enum KeepError {
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The keys.
+    #[error("--store-keys: {0}")]
+    Keys(#[from] KeyRingError),
+    /// Nothing to seal with.
+    #[error(
+        "--store-keys is needed: the first key in it seals (--plain, with the keys that open, ends the sealing)"
+    )]
+    NoKeys,
+    /// A controller writes to it.
+    #[error(
+        "a controller leads on this store; stop all of them first (one that was killed leads for some seconds more, until its lease ends)"
+    )]
+    Led,
     /// Options.
     #[error(transparent)]
     Args(#[from] StoreArgsError),
@@ -62,6 +76,8 @@ pub fn run(action: &StoreAction) -> Result<(), Box<dyn std::error::Error>> {
             StoreAction::Backup { which, out } => backup(which, out).await,
             StoreAction::Restore { which, from, force } => restore(which, from, *force).await,
             StoreAction::Migrate { which, to, force } => migrate(which, *to, *force).await,
+            StoreAction::Key { file } => reseal::key(file),
+            StoreAction::Reseal { which, plain } => reseal::reseal(which, *plain).await,
             StoreAction::Verify { which, file } => verify(which, file.as_deref()).await,
         }
     });
@@ -69,7 +85,7 @@ pub fn run(action: &StoreAction) -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// A store to read.
-async fn source(which: &Which, kind: Kind) -> Result<Arc<dyn Store>, KeepError> {
+pub(crate) async fn source(which: &Which, kind: Kind) -> Result<Arc<dyn Store>, KeepError> {
     match kind {
         Kind::Embedded => {
             let folder = which.data_dir.as_deref().ok_or(KeepError::NoDataDir)?;
@@ -198,7 +214,7 @@ async fn backup(which: &Which, out: &Path) -> Result<(), KeepError> {
 async fn restore(which: &Which, from: &Path, force: bool) -> Result<(), KeepError> {
     // All of it first: a damaged backup must not cost the store that is there.
     let summary = BackupReader::check(from)?;
-    let inspection = inspect_backup(from).await?;
+    let inspection = inspect_backup(which, from).await?;
     sound(&inspection, &from.display().to_string())?;
     let mut filling = target(which, which.store.store, summary.revision + REVISION_GAP, force).await?;
     let (mut reader, mut digesting) = (BackupReader::open(from)?, Digesting::new());
@@ -221,7 +237,7 @@ async fn migrate(which: &Which, to: Kind, force: bool) -> Result<(), KeepError> 
     };
     let store = source(which, from).await?;
     let now = Timestamp(unix_ms());
-    sound(&inspect(store.as_ref(), now).await?, "the source")?;
+    sound(&inspect(which.store.opened(Arc::clone(&store))?.as_ref(), now).await?, "the source")?;
     if from == Kind::Etcd {
         // A controller that still runs there cannot write any more.
         store.txn(Txn::new().then(Op::delete(keys::LEADER))).await?;
@@ -265,12 +281,12 @@ async fn verify(which: &Which, file: Option<&Path>) -> Result<(), KeepError> {
         Some(file) => {
             let summary = BackupReader::check(file)?;
             println!("{}: {} keys, SHA-256 {} is right", file.display(), summary.keys, summary.sha256);
-            (file.display().to_string(), inspect_backup(file).await?)
+            (file.display().to_string(), inspect_backup(which, file).await?)
         }
         None => {
             let store = source(which, which.store.store).await?;
             let place = format!("the {} store", name(which.store.store));
-            (place, inspect(store.as_ref(), Timestamp(unix_ms())).await?)
+            (place, inspect(which.store.opened(store)?.as_ref(), Timestamp(unix_ms())).await?)
         }
     };
     for (kind, count) in &inspection.counts {
@@ -285,7 +301,7 @@ async fn verify(which: &Which, file: Option<&Path>) -> Result<(), KeepError> {
 }
 
 /// A backup as a store in memory, so that the same eyes look at it.
-async fn inspect_backup(from: &Path) -> Result<Inspection, KeepError> {
+async fn inspect_backup(which: &Which, from: &Path) -> Result<Inspection, KeepError> {
     let limits =
         Limits { value_bytes: usize::MAX, txn_bytes: usize::MAX, total_bytes: u64::MAX, ..Limits::default() };
     let history = History { revisions: 10, bytes: 0, ..History::default() };
@@ -294,7 +310,7 @@ async fn inspect_backup(from: &Path) -> Result<Inspection, KeepError> {
     while let Some((key, value)) = reader.next()? {
         store.put(key, value).await?;
     }
-    Ok(inspect(&store, Timestamp(unix_ms())).await?)
+    Ok(inspect(which.store.opened(Arc::new(store))?.as_ref(), Timestamp(unix_ms())).await?)
 }
 
 /// Whether a controller would start on it. A broken audit log is only told: it must not keep anybody from a restore.

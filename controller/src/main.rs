@@ -6,6 +6,7 @@ mod init;
 mod keep;
 mod limit_args;
 mod ready;
+mod reseal;
 mod run;
 mod several;
 mod store_args;

@@ -8,10 +8,11 @@ use std::{
 };
 
 use aws_lc_rs::rand;
+use axum::Router;
 use controller_api::{Api, ApiMetrics, Context};
 use controller_peers::{Beats, Contact, Contacts, Stand, Stands, contacts, stands};
 use controller_reconciler::{
-    Ended, Handle, LoopMetrics, Options, SharedStore, Standby, follow_revocations, who_leads,
+    Ended, Handle, LoopMetrics, Options, SharedStore, Standby, bootstrap_later, follow_revocations, who_leads,
 };
 use proto_rpc::{Ca, Credentials, Endpoint, Listen, Metrics, files, tls::Trust};
 use tokio::{
@@ -93,7 +94,9 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
     let mut contacts = several.contacts(run.leader_silence);
     // What cannot be read is told before anything is served.
     let mut standby = Some(several.standby().await?);
-    let router = controller_peers::router(several.stands.clone(), ca.cluster(), several.beats.clone());
+    let reads = several.reads(stop.streams.clone()).await?;
+    let router =
+        controller_peers::router(several.stands.clone(), ca.cluster(), several.beats.clone(), Some(reads));
     let served = opened.serve(run, &ca, router, metrics.router(), &stop)?;
     let asked = CancellationToken::new();
     let asks = tokio::spawn({
@@ -147,6 +150,14 @@ impl Several {
         Ok(Standby::begin(store, options, self.loop_metrics.clone()).await?)
     }
 
+    /// What this controller answers while it does not lead.
+    async fn reads(&self, ending: CancellationToken) -> Result<Router, Error> {
+        let handle = Handle::without_loop(Arc::clone(&self.store), &self.options, &self.loop_metrics);
+        let guard = controller_api::guard(&handle, self.ca.cluster(), &self.counts);
+        let context = Context { handle, ca: Arc::clone(&self.ca), guard, version: VERSION, ending };
+        Ok(Api::new(context, &self.counts).await?.router)
+    }
+
     /// Follows until this controller leads; `None`: it was asked to end.
     async fn follow(
         &self,
@@ -164,7 +175,8 @@ impl Several {
         contacts.led();
         if let Err(error) = bootstrap(&handle).await {
             // A store without space: what there is is served all the same.
-            tracing::error!(%error, "what a new cluster needs could not be made");
+            tracing::error!(%error, "what a new cluster needs could not be made; it is tried again");
+            tokio::spawn(bootstrap_later(handle.clone(), VERSION));
         }
         let streams = CancellationToken::new();
         let guard = controller_api::guard(&handle, self.ca.cluster(), &self.counts);

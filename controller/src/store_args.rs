@@ -6,9 +6,10 @@ use std::{
     time::Duration,
 };
 
+use controller_reconciler::keys;
 use controller_store::{
-    EmbeddedOptions, EmbeddedStore, EtcdEndpoint, EtcdLogin, EtcdOptions, EtcdStore, EtcdTls, Limits, Lock,
-    Store, StoreError, lock_file,
+    EmbeddedOptions, EmbeddedStore, EtcdEndpoint, EtcdLogin, EtcdOptions, EtcdStore, EtcdTls, KeyRing,
+    KeyRingError, Limits, Lock, SealedStore, Store, StoreError, lock_file,
 };
 use proto_rpc::files::{self, FileError};
 use thiserror::Error;
@@ -33,6 +34,10 @@ pub struct StoreArgs {
     /// What keeps the state.
     #[arg(long, env = "RAIL_CONTROLLER_STORE", default_value = "embedded", value_enum)]
     pub store: Kind,
+    /// A file of keys that seal secret values in the store (`rail-controller store key` makes one); every controller of
+    /// the cluster needs it. Without it they are stored as they are.
+    #[arg(long, env = "RAIL_CONTROLLER_STORE_KEYS")]
+    pub store_keys: Option<PathBuf>,
     /// etcd.
     #[command(flatten)]
     pub etcd: EtcdArgs,
@@ -87,6 +92,9 @@ pub enum StoreArgsError {
     /// The password.
     #[error(transparent)]
     File(#[from] FileError),
+    /// The keys.
+    #[error("--store-keys: {0}")]
+    Keys(#[from] KeyRingError),
     /// The store itself.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -148,6 +156,22 @@ impl EtcdArgs {
 }
 
 impl StoreArgs {
+    /// The keys that secret values are sealed with; an empty ring where none are given.
+    ///
+    /// # Errors
+    /// The file cannot be read or is no file of keys.
+    pub fn ring(&self) -> Result<KeyRing, KeyRingError> {
+        self.store_keys.as_deref().map_or_else(|| Ok(KeyRing::empty()), KeyRing::open)
+    }
+
+    /// A store as a controller sees it: secret values in the plain.
+    ///
+    /// # Errors
+    /// As [`ring`](Self::ring).
+    pub fn opened(&self, store: Arc<dyn Store>) -> Result<Arc<dyn Store>, KeyRingError> {
+        Ok(Arc::new(SealedStore::new(store, self.ring()?, keys::SECRET)))
+    }
+
     /// Opens the store. The lock keeps a second process out of the data folder; the embedded store has its own.
     ///
     /// # Errors
@@ -158,7 +182,8 @@ impl StoreArgs {
             Kind::Embedded => {
                 let options = embedded(data_dir);
                 let opened = tokio::task::spawn_blocking(|| EmbeddedStore::open(options)).await;
-                Ok((Arc::new(opened.map_err(|_| StoreError::Closed)??), None))
+                let store = Arc::new(opened.map_err(|_| StoreError::Closed)??);
+                Ok((self.opened(store)?, None))
             }
             Kind::Etcd => {
                 let lock = lock_file(&data_dir.join("lock"))?;
@@ -170,7 +195,7 @@ impl StoreArgs {
                     prefix = self.etcd.etcd_prefix,
                     "the state is in etcd"
                 );
-                Ok((Arc::new(store), Some(lock)))
+                Ok((self.opened(Arc::new(store))?, Some(lock)))
             }
         }
     }

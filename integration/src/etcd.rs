@@ -107,6 +107,12 @@ impl Etcd {
         self.members.iter().position(|member| member.child.is_some() && leads(member))
     }
 
+    /// The process of a member that runs.
+    #[must_use]
+    pub fn pid(&self, member: usize) -> Option<u32> {
+        self.members[member].child.as_ref().map(Child::id)
+    }
+
     /// SIGKILL, as a machine that dies.
     pub fn kill(&mut self, member: usize) {
         if let Some(mut child) = self.members[member].child.take() {

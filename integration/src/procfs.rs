@@ -32,6 +32,24 @@ pub fn lives(id: i32) -> bool {
     Path::new(&format!("/proc/{id}")).exists() && !is_zombie(id)
 }
 
+/// Memory of a process that is not swapped out, in MiB; 0 if it is not there.
+#[must_use]
+pub fn rss_mib(id: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or_default() / 1024
+}
+
+/// Seconds that a process has been at work, as the kernel counts them (hundredths, USER_HZ); 0 if it is not there.
+#[must_use]
+pub fn cpu_seconds(id: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    // After the name: state is the first, user and system time the 12th and 13th.
+    fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
+}
+
 /// Ends a process at once, as a crash would.
 ///
 /// # Errors

@@ -4,6 +4,7 @@
 
 use std::{
     pin::Pin,
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -70,7 +71,7 @@ fn register(node: &NodeName, wire: v1::Register) -> Result<Register, RpcError> {
         node: node.clone(),
         session: 0,
         agent_version: wire.agent_version.chars().take(64).collect(),
-        inventory,
+        inventory: Arc::new(inventory),
         observations: observations.map_err(|errors| fault::fields(errors, "register.observations"))?,
         epoch: wire.epoch,
     })
@@ -83,7 +84,7 @@ fn event(session: &Session, body: Body) -> Result<Event, RpcError> {
         Body::Heartbeat(_) => Event::AgentHeartbeat { node, session: number },
         Body::Inventory(wire) => {
             let inventory = Inventory::try_from(wire).map_err(|errors| fault::fields(errors, "inventory"))?;
-            Event::AgentInventory { node, session: number, inventory: Box::new(inventory) }
+            Event::AgentInventory { node, session: number, inventory: Arc::new(inventory) }
         }
         Body::Observation(wire) => {
             let observation =

@@ -111,6 +111,23 @@ impl Rpc {
         self.path().rsplit('/').next().unwrap_or_default()
     }
 
+    /// Whether its answer comes from the store alone, and states the revision that it is of: any controller answers it.
+    #[must_use]
+    pub fn reads_the_store(self) -> bool {
+        matches!(
+            self,
+            Self::GetJob
+                | Self::ListJobs
+                | Self::WatchJobs
+                | Self::GetNode
+                | Self::ListNodes
+                | Self::WatchNodes
+                | Self::GetReservation
+                | Self::ListReservations
+                | Self::WhoAmI
+        )
+    }
+
     /// The table.
     #[must_use]
     pub fn access(self) -> Access {

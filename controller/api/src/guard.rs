@@ -9,7 +9,7 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use controller_reconciler::Handle;
+use controller_reconciler::{Handle, Refusal};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use proto_audit::Actor;
@@ -176,6 +176,12 @@ pub async fn at_the_door(State(guard): State<Guard>, mut request: Request, next:
         let text = format!("there is no method {path} here");
         return router::refuse(true, &RpcError::new(ErrorClass::Unimplemented, "UNKNOWN_METHOD", text));
     };
+    if !guard.shared.handle.has_loop() && !rpc.reads_the_store() {
+        return router::refuse(
+            true,
+            &crate::fault::refused(&Refusal::Stopped { cause: "it follows another one" }),
+        );
+    }
     let (parts, body) = request.into_parts();
     let (peer, since) = (parts.extensions.get::<PeerInfo>().cloned(), SystemTime::now());
     match guard.admit(rpc, &parts.extensions, &parts.headers).await {

@@ -1,5 +1,7 @@
 //! All services on one router: gRPC, REST, health and reflection, with the door before every one of them.
 
+use std::sync::OnceLock;
+
 use axum::{Router, middleware::from_fn_with_state};
 use proto_rpc::{MAX_MESSAGE_BYTES, router};
 use proto_wire::{
@@ -73,9 +75,7 @@ impl Api {
         serve!(EnrollServiceServer, Enroll::new(context.clone()));
         serve!(AgentServiceServer, Agents::new(context));
         routes.add_service(health_service.max_decoding_message_size(MAX_MESSAGE_BYTES));
-        routes.add_service(reflection().build_v1()?.max_decoding_message_size(MAX_MESSAGE_BYTES));
-        routes.add_service(reflection().build_v1alpha()?.max_decoding_message_size(MAX_MESSAGE_BYTES));
-        let grpc = routes.routes().into_axum_router().reset_fallback();
+        let grpc = routes.routes().into_axum_router().reset_fallback().merge(reflection()?);
         let grpc = grpc.layer(from_fn_with_state(guard.clone(), at_the_door));
         let rest = rest::router(grpc.clone(), guard, version);
         let api = Self { router: router::merge(Routes::from(grpc), rest, &metrics.layers), health };
@@ -93,10 +93,21 @@ impl Api {
     }
 }
 
-fn reflection() -> tonic_reflection::server::Builder<'static> {
-    tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+/// The schema, served by reflection. Made once in a process, however often it leads: to read all of it takes a while.
+fn reflection() -> Result<Router, ReflectionError> {
+    static MADE: OnceLock<Router> = OnceLock::new();
+    if let Some(made) = MADE.get() {
+        return Ok(made.clone());
+    }
+    let builder = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let v1 = builder().build_v1()?.max_decoding_message_size(MAX_MESSAGE_BYTES);
+    let v1alpha = builder().build_v1alpha()?.max_decoding_message_size(MAX_MESSAGE_BYTES);
+    let made = Routes::new(v1).add_service(v1alpha).into_axum_router().reset_fallback();
+    Ok(MADE.get_or_init(|| made).clone())
 }
 
 /// The door of a router, with its metrics.

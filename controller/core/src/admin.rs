@@ -6,9 +6,7 @@ use std::{
     time::Duration,
 };
 
-use proto_model::{
-    Fabric, Health, Inventory, Node, NodeName, Observed, QueueName, Quota, Reason, Tenant, TenantName,
-};
+use proto_model::{Fabric, Health, Node, NodeName, Observed, QueueName, Quota, Reason, Tenant, TenantName};
 
 use crate::{
     attempt::Blame,
@@ -265,7 +263,7 @@ impl Step<'_> {
             taints: BTreeSet::new(),
             benched: None,
             strikes: Vec::new(),
-            inventory: Inventory::default(),
+            inventory: Arc::default(),
             health: Health::NotReady,
             health_since: self.now,
             reasons: vec![Reason::new("NotHeard", "the node has joined; its agent has not connected yet")],

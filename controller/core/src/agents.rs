@@ -34,7 +34,7 @@ impl Step<'_> {
         self.state.set_link(&name, Some(link));
         let returned = node.health == Health::NotReady;
         let wanted = Node {
-            inventory: sane(inventory),
+            inventory: known_or(&node.inventory, sane(inventory)),
             health: Health::Ready,
             health_since: if returned { self.now } else { node.health_since },
             reasons: Vec::new(),
@@ -141,7 +141,7 @@ impl Step<'_> {
         &mut self,
         name: &NodeName,
         session: u64,
-        inventory: Inventory,
+        inventory: Arc<Inventory>,
     ) -> Result<Reply, CoreError> {
         self.hear(name, session)?;
         let inventory = sane(inventory);
@@ -209,12 +209,23 @@ impl Step<'_> {
     }
 }
 
+/// The one that is known if it says the same: then the rest need not be compared again.
+fn known_or(known: &Arc<Inventory>, told: Arc<Inventory>) -> Arc<Inventory> {
+    if *known == told { Arc::clone(known) } else { told }
+}
+
 /// An inventory whose GPUs and NICs have distinct identities: of two alike, the first counts.
-fn sane(mut inventory: Inventory) -> Inventory {
+fn sane(inventory: Arc<Inventory>) -> Arc<Inventory> {
+    let mut devices = BTreeSet::new();
+    let distinct = inventory.nics.iter().all(|nic| devices.insert(nic.device.as_str()));
+    if distinct && inventory.gpus.is_sorted_by(|a, b| a.index < b.index) {
+        return inventory;
+    }
+    let mut inventory = Arc::unwrap_or_clone(inventory);
     let mut gpus = BTreeSet::new();
     inventory.gpus.retain(|gpu| gpus.insert(gpu.index));
     inventory.gpus.sort_by_key(|gpu| gpu.index);
     let mut nics = BTreeSet::new();
     inventory.nics.retain(|nic| nics.insert(nic.device.clone()));
-    inventory
+    Arc::new(inventory)
 }

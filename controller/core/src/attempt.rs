@@ -52,8 +52,8 @@ impl State {
         if view.is_some_and(|view| view.state == Observed::Ended) {
             return None;
         }
-        let placement = || Box::new(job.status.placement.clone().unwrap_or_default());
-        let spec = || Box::new(job.spec.clone());
+        let placement = || job.status.placement.clone().unwrap_or_default();
+        let spec = || Arc::clone(&job.spec);
         let wish = match &attempt.ending {
             Some(ending) => {
                 let causes: Vec<&str> = ending.causes.iter().map(|cause| cause.message.as_str()).collect();

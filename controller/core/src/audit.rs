@@ -415,8 +415,8 @@ impl State {
     }
 
     /// Takes in what is stored, links checked. What is broken does not keep a controller from leading.
-    pub(crate) fn load_audit(&mut self, mut rows: Vec<Result<AuditRow, (u64, String)>>) {
-        let first = |row: &Result<AuditRow, (u64, String)>| match row {
+    pub(crate) fn load_audit(&mut self, mut rows: Vec<Result<Arc<AuditRow>, (u64, String)>>) {
+        let first = |row: &Result<Arc<AuditRow>, (u64, String)>| match row {
             Ok(row) => row.first(),
             Err((first, _)) => *first,
         };

@@ -94,7 +94,7 @@ impl Default for Config {
             resize_after: Some(Duration::from_secs(1800)),
             head_start: Duration::ZERO,
             max_queued: 200_000,
-            max_jobs: 1_000_000,
+            max_jobs: 1_200_000,
             tenant_jobs: 100_000,
             max_array: 10_000,
             max_nodes: 200_000,

@@ -87,7 +87,7 @@ fn decided(old: Option<&JobEntry>, new: &JobEntry) -> bool {
     if Arc::ptr_eq(&old.job, &new.job) {
         return false;
     }
-    let nodes = |entry: &JobEntry| entry.job.status.placement.as_ref().map_or(0, digest);
+    let nodes = |entry: &JobEntry| entry.job.status.placement.as_deref().map_or(0, digest);
     stage(old) != stage(new)
         || (new.job.status.phase == Phase::Pending && kinds(old) != kinds(new))
         || (new.job.status.phase.holds() && nodes(old) != nodes(new))
@@ -116,7 +116,7 @@ pub fn digest(placement: &Placement) -> u64 {
 
 fn record(entry: &JobEntry) -> DecisionRecord {
     let status = &entry.job.status;
-    let placement = status.placement.as_ref().filter(|_| status.phase.holds());
+    let placement = status.placement.as_deref().filter(|_| status.phase.holds());
     DecisionRecord {
         id: entry.job.id.clone(),
         uid: entry.job.uid,

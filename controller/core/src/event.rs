@@ -170,7 +170,7 @@ pub enum Event {
         /// The connection.
         session: u64,
         /// All of it.
-        inventory: Box<Inventory>,
+        inventory: Arc<Inventory>,
     },
     /// An agent sees a job.
     AgentObserved {
@@ -317,7 +317,7 @@ pub struct Register {
     /// The agent's version.
     pub agent_version: String,
     /// What the node has.
-    pub inventory: Inventory,
+    pub inventory: Arc<Inventory>,
     /// Everything that the agent knows of jobs there.
     pub observations: Vec<Observation>,
     /// The highest epoch that it has obeyed.
@@ -591,29 +591,29 @@ impl Write {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Stored {
     /// The fabric.
-    pub fabric: Option<(Fabric, u64)>,
+    pub fabric: Option<(Arc<Fabric>, u64)>,
     /// The nodes.
-    pub nodes: Vec<(Node, u64)>,
+    pub nodes: Vec<(Arc<Node>, u64)>,
     /// The tenants.
-    pub tenants: Vec<(Tenant, u64)>,
+    pub tenants: Vec<(Arc<Tenant>, u64)>,
     /// The queues.
-    pub queues: Vec<(Queue, u64)>,
+    pub queues: Vec<(Arc<Queue>, u64)>,
     /// The reservations.
-    pub reservations: Vec<(Reservation, u64)>,
+    pub reservations: Vec<(Arc<Reservation>, u64)>,
     /// The jobs.
-    pub jobs: Vec<(Job, u64)>,
+    pub jobs: Vec<(Arc<Job>, u64)>,
     /// The private records.
-    pub attempts: Vec<Attempt>,
+    pub attempts: Vec<Arc<Attempt>>,
     /// The request ids.
-    pub requests: Vec<RequestRecord>,
+    pub requests: Vec<Arc<RequestRecord>>,
     /// The drains.
-    pub drains: Vec<Drain>,
+    pub drains: Vec<Arc<Drain>>,
     /// The join tokens.
-    pub tokens: Vec<TokenRecord>,
+    pub tokens: Vec<Arc<TokenRecord>>,
     /// The decision log.
-    pub decisions: Vec<crate::DecisionRow>,
+    pub decisions: Vec<Arc<crate::DecisionRow>>,
     /// The audit log; rows that cannot be read by the number of their first record, with the cause.
-    pub audit: Vec<Result<AuditRow, (u64, String)>>,
+    pub audit: Vec<Result<Arc<AuditRow>, (u64, String)>>,
 }
 
 /// When something is due; `None` if nothing is.

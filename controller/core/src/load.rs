@@ -45,55 +45,55 @@ impl State {
         let mut findings = Vec::new();
         if let Some((fabric, version)) = stored.fabric {
             state.versions.insert(Key::Fabric, version);
-            state.swap_fabric(Some(Arc::new(fabric)));
+            state.swap_fabric(Some(fabric));
         }
         for drain in stored.drains {
-            state.swap_drain(drain.target.clone(), Some(Arc::new(drain)));
+            state.swap_drain(drain.target.clone(), Some(drain));
         }
         for (node, version) in stored.nodes {
             let name = node.name.clone();
             let due = (node.health == Health::Ready).then(|| now.plus(state.config.heartbeat_limit));
             state.versions.insert(Key::Node(name.clone()), version);
-            state.swap_node(&name, Some(Arc::new(node)));
+            state.swap_node(&name, Some(node));
             state.swap_link(&name, Some(Link::absent(now, due)));
         }
         for (tenant, version) in stored.tenants {
             let name = tenant.name.clone();
             state.versions.insert(Key::Tenant(name.clone()), version);
-            state.swap_tenant(&name, Some(Arc::new(tenant)));
+            state.swap_tenant(&name, Some(tenant));
         }
         for (queue, version) in stored.queues {
             let key = (queue.tenant.clone(), queue.name.clone());
             state.versions.insert(Key::Queue(key.0.clone(), key.1.clone()), version);
-            state.swap_queue(key, Some(Arc::new(queue)));
+            state.swap_queue(key, Some(queue));
         }
         for (reservation, version) in stored.reservations {
             let name = reservation.name.clone();
             state.versions.insert(Key::Reservation(name.clone()), version);
-            state.swap_reservation(&name, Some(Arc::new(reservation)));
+            state.swap_reservation(&name, Some(reservation));
         }
         state.load_jobs(stored.jobs, stored.attempts, now, &mut findings);
         for row in stored.decisions {
-            state.swap_decisions(row.seq, Some(Arc::new(row)));
+            state.swap_decisions(row.seq, Some(row));
         }
         state.load_audit(stored.audit);
         for record in stored.requests {
-            state.swap_request((record.tenant.clone(), record.request.clone()), Some(Arc::new(record)));
+            state.swap_request((record.tenant.clone(), record.request.clone()), Some(record));
         }
         for token in stored.tokens {
-            state.swap_token(token.hash, Some(Arc::new(token)));
+            state.swap_token(token.hash, Some(token));
         }
         if findings.is_empty() { Ok(state) } else { Err(LoadError { findings }) }
     }
 
     fn load_jobs(
         &mut self,
-        jobs: Vec<(Job, u64)>,
-        attempts: Vec<Attempt>,
+        jobs: Vec<(Arc<Job>, u64)>,
+        attempts: Vec<Arc<Attempt>>,
         now: Timestamp,
         findings: &mut Vec<String>,
     ) {
-        let mut attempts: BTreeMap<JobUid, Attempt> =
+        let mut attempts: BTreeMap<JobUid, Arc<Attempt>> =
             attempts.into_iter().map(|attempt| (attempt.uid, attempt)).collect();
         let mut gpus: BTreeSet<(NodeName, u32)> = BTreeSet::new();
         let mut rails: BTreeSet<(NodeName, u32)> = BTreeSet::new();
@@ -102,7 +102,7 @@ impl State {
             let mut attempt = attempts.remove(&uid);
             if let Some(attempt) = attempt.as_mut().filter(|attempt| attempt.since == Timestamp::default()) {
                 // Stored by a release that did not say.
-                attempt.since = status.started.unwrap_or(status.submitted);
+                Arc::make_mut(attempt).since = status.started.unwrap_or(status.submitted);
             }
             let mut find = |what: &str| findings.push(format!("job '{id}': {what}"));
             if self.base.jobs.contains_key(&uid) || self.index.names.contains_key(id) {
@@ -135,16 +135,9 @@ impl State {
             } else if attempt.is_some() {
                 find("it holds nothing, and there is a record of a try");
             }
-            let due = due_at_start(&job, attempt.as_ref(), &self.config, now);
+            let due = due_at_start(&job, attempt.as_deref(), &self.config, now);
             self.versions.insert(Key::Job(id.clone()), version);
-            let entry = JobEntry {
-                job: Arc::new(job),
-                attempt: attempt.map(Arc::new),
-                due,
-                held: false,
-                cap: None,
-                tally: Tally::default(),
-            };
+            let entry = JobEntry { job, attempt, due, held: false, cap: None, tally: Tally::default() };
             self.swap_job(uid, Some(entry));
         }
         self.remember_ended();

@@ -43,6 +43,19 @@ impl<K: Ord + Clone, V> Mirror<K, V> {
         &self.rows
     }
 
+    /// The copy, and nothing else.
+    #[must_use]
+    pub fn into_rows(self) -> BTreeMap<K, (V, u64)> {
+        self.rows
+    }
+
+    /// Takes the first row out that is `such`.
+    pub fn take_first(&mut self, such: impl Fn(&V) -> bool) -> Option<V> {
+        let (key, _) = self.rows.iter().find(|(_, (row, _))| such(row))?;
+        let key = key.clone();
+        self.rows.remove(&key).map(|(row, _)| row)
+    }
+
     /// What is needed when there is no watch, or no more.
     #[must_use]
     pub fn broken(&self) -> Need {
@@ -84,7 +97,7 @@ impl<K: Ord + Clone, V> Mirror<K, V> {
     }
 
     /// Keys in which the copy contradicts a list of any revision. The list must be as good as the store, of whatever age.
-    pub fn differs(&self, revision: u64, list: &BTreeMap<K, (V, u64)>) -> Vec<K> {
+    pub fn differs<W>(&self, revision: u64, list: &BTreeMap<K, (W, u64)>) -> Vec<K> {
         let Some(at) = self.at else { return Vec::new() };
         let mut wrong = Vec::new();
         for (key, (_, changed)) in list.iter().filter(|(_, (_, changed))| *changed <= at) {

@@ -158,6 +158,12 @@ impl State {
         self.base.jobs.get(uid).map(|entry| &entry.job)
     }
 
+    /// How many jobs are in each phase, in the order of [`Phase::ALL`].
+    #[must_use]
+    pub fn phases(&self) -> [i64; Phase::ALL.len()] {
+        self.index.phases
+    }
+
     /// All jobs, by tenant and name, after the given one.
     pub fn jobs(&self, after: Option<&JobId>) -> impl Iterator<Item = &Arc<Job>> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);

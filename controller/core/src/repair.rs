@@ -161,9 +161,6 @@ impl Step<'_> {
     /// that while the job ran: then it waits in the queue, which says so.
     pub(crate) fn start_repaired(&mut self, uid: JobUid, repaired: Repaired) {
         let Repaired { mut placement, swaps, rails_dropped, .. } = repaired;
-        if self.state.is_over_quota(uid, &placement) {
-            return;
-        }
         let shown: Vec<String> = swaps
             .iter()
             .take(NAMED)
@@ -182,7 +179,8 @@ impl Step<'_> {
             message = format!("goes on without rails {rails_dropped}; {message}");
         }
         placement.reasons = vec![Reason::new(REPAIRED, message).count(swaps.len()).since(self.now)];
-        if !self.place(uid, placement) {
+        // After its reasons: the checker allows a repaired one fewer rails.
+        if self.state.is_over_quota(uid, &placement) || !self.place(uid, placement) {
             return;
         }
         if let Some(mut entry) = self.entry(uid).filter(|entry| self.state.replaces(entry)) {

@@ -131,7 +131,7 @@ impl Step<'_> {
         self.enter(&mut entry, Phase::Reserved);
         self.change(&mut entry, |status| {
             status.reasons.clone_from(&placement.reasons);
-            status.placement = Some(placement);
+            status.placement = Some(Arc::new(placement));
             status.exits = Vec::new();
             (status.started, status.result) = (None, None);
         });

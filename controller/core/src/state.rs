@@ -9,7 +9,7 @@ use controller_queue::Book;
 use controller_scheduler::{Placer, QueueKey, Snapshot};
 use controller_topology::RailSet;
 use proto_model::{
-    AlgorithmChoice, Drain, DrainTarget, Fabric, Job, JobId, JobUid, Node, NodeName, Observed, Queue,
+    AlgorithmChoice, Drain, DrainTarget, Fabric, Job, JobId, JobUid, Node, NodeName, Observed, Phase, Queue,
     QueueName, RailBytes, RailEndpoint, RailReport, RankExit, Reason, RequestId, Reservation,
     ReservationName, RunResult, Tenant, TenantName, Timestamp,
 };
@@ -77,6 +77,8 @@ pub(crate) struct Index {
     pub(crate) queue: BTreeSet<QueueKey>,
     /// Jobs that wait, held ones included.
     pub(crate) waiting: usize,
+    /// Jobs in each phase, in the order of life.
+    pub(crate) phases: [i64; Phase::ALL.len()],
     pub(crate) arrays: BTreeMap<JobId, Elements>,
     /// Per job or array those that wait for it.
     pub(crate) dependents: BTreeMap<JobId, BTreeSet<JobUid>>,

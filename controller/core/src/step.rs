@@ -105,7 +105,7 @@ impl Step<'_> {
             Event::Join { node, hash, csr } => self.join(node, hash, csr),
             Event::AgentConnected(register) => self.connected(*register),
             Event::AgentHeartbeat { node, session } => self.hear(&node, session),
-            Event::AgentInventory { node, session, inventory } => self.inventory(&node, session, *inventory),
+            Event::AgentInventory { node, session, inventory } => self.inventory(&node, session, inventory),
             Event::AgentObserved { node, session, observation } => {
                 self.observed(&node, session, *observation)
             }

@@ -238,33 +238,16 @@ impl State {
 
     /// Refuses what could never start on this cluster as it is described now. An elastic job may be small.
     pub(crate) fn feasible(&self, id: &JobId, spec: &JobSpec, now: Timestamp) -> Result<(), CoreError> {
-        match self.alone(id, spec, None, now) {
-            Decision::Wait(wait) if wait.infeasible => {
-                Err(CoreError::Infeasible { reasons: wait.reasons[..wait.never].to_vec() })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// What would become of a job if nobody else waited.
-    fn alone(&self, id: &JobId, spec: &JobSpec, not_before: Option<Timestamp>, now: Timestamp) -> Decision {
-        let small = (spec.gang.min_nodes < spec.gang.nodes).then(|| {
-            let gang = Gang { nodes: spec.gang.min_nodes, ..spec.gang };
-            JobSpec { gang, ..spec.clone() }
-        });
-        let key = QueueKey {
-            priority: std::cmp::Reverse(spec.priority),
-            submitted: now,
-            uid: JobUid::from_random([u8::MAX; 16]),
-        };
-        let ask = Ask { key, id, spec: small.as_ref().unwrap_or(spec), not_before };
-        Pass::default().decide(&self.index.snapshot, &ask, now)
+        let reasons =
+            asked_alone(id, spec, None, now, |ask| Pass::default().never(&self.index.snapshot, ask));
+        if reasons.is_empty() { Ok(()) } else { Err(CoreError::Infeasible { reasons }) }
     }
 
     /// Why a job waits: what is amiss with nodes and quota for it alone, and what the queue's policy adds.
     pub(crate) fn waits(&self, book: &Book, entry: &JobEntry, now: Timestamp) -> Wait {
         let job = &entry.job;
-        let mut wait = match self.alone(&job.id, &job.spec, entry.due, now) {
+        let decide = |ask: &Ask<'_>| Pass::default().decide(&self.index.snapshot, ask, now);
+        let mut wait = match asked_alone(&job.id, &job.spec, entry.due, now, decide) {
             Decision::Wait(wait) => wait,
             Decision::Place(_) => Wait::default(),
         };
@@ -341,6 +324,26 @@ impl State {
     }
 }
 
+/// What a job asks for if nobody else waited: an elastic one as little as it can do with.
+fn asked_alone<T>(
+    id: &JobId,
+    spec: &JobSpec,
+    not_before: Option<Timestamp>,
+    now: Timestamp,
+    look: impl FnOnce(&Ask<'_>) -> T,
+) -> T {
+    let small = (spec.gang.min_nodes < spec.gang.nodes).then(|| {
+        let gang = Gang { nodes: spec.gang.min_nodes, ..spec.gang };
+        JobSpec { gang, ..spec.clone() }
+    });
+    let key = QueueKey {
+        priority: std::cmp::Reverse(spec.priority),
+        submitted: now,
+        uid: JobUid::from_random([u8::MAX; 16]),
+    };
+    look(&Ask { key, id, spec: small.as_ref().unwrap_or(spec), not_before })
+}
+
 /// What would become of a job.
 pub(crate) struct Planned {
     pub(crate) decision: Decision,
@@ -366,7 +369,14 @@ fn fresh_entry(
     labels: BTreeMap<String, String>,
     trace_parent: String,
 ) -> JobEntry {
-    let job = Arc::new(Job { id, uid, labels, generation: 1, spec, status: fresh_status(now, trace_parent) });
+    let job = Arc::new(Job {
+        id,
+        uid,
+        labels,
+        generation: 1,
+        spec: Arc::new(spec),
+        status: fresh_status(now, trace_parent),
+    });
     JobEntry { job, attempt: None, due: None, held: false, cap: None, tally: Tally::default() }
 }
 

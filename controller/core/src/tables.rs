@@ -23,10 +23,13 @@ use crate::{
 };
 
 /// Replaces a row, and says what it was.
-fn swap<K: Ord, V>(table: &mut BTreeMap<K, V>, key: K, new: Option<V>) -> Option<V> {
+fn swap<K: Ord + Clone, V>(table: &mut BTreeMap<K, V>, key: &K, new: Option<V>) -> Option<V> {
     match new {
-        Some(new) => table.insert(key, new),
-        None => table.remove(&key),
+        Some(new) => match table.get_mut(key) {
+            Some(row) => Some(std::mem::replace(row, new)),
+            None => table.insert(key.clone(), new),
+        },
+        None => table.remove(key),
     }
 }
 
@@ -134,11 +137,11 @@ impl State {
     }
 
     pub(crate) fn swap_drain(&mut self, target: DrainTarget, new: Option<Arc<Drain>>) -> Option<Arc<Drain>> {
-        swap(&mut self.base.drains, target, new)
+        swap(&mut self.base.drains, &target, new)
     }
 
     pub(crate) fn swap_node(&mut self, name: &NodeName, new: Option<Arc<Node>>) -> Option<Arc<Node>> {
-        let old = swap(&mut self.base.nodes, name.clone(), new.clone());
+        let old = swap(&mut self.base.nodes, name, new.clone());
         let gate = self.gate(name);
         let rails = self.index.snapshot.topology().rails();
         let moved = old.is_some() != new.is_some();
@@ -147,8 +150,7 @@ impl State {
                 self.index.snapshot.set_gate(name, gate);
             }
             Some(node) => {
-                let inventory = Arc::new(node.inventory.clone());
-                self.index.snapshot.set_labelled(name, &inventory, gate, &node.labels, &taints(&node));
+                self.index.snapshot.set_labelled(name, &node.inventory, gate, &node.labels, &taints(&node));
             }
             None => self.index.snapshot.remove_node(name),
         }
@@ -161,7 +163,7 @@ impl State {
     pub(crate) fn swap_tenant(&mut self, name: &TenantName, new: Option<Arc<Tenant>>) -> Option<Arc<Tenant>> {
         self.index.book.set_tenant(name, new.as_deref().map(TenantDef::of));
         self.index.snapshot.set_quota(name, new.as_ref().map(|tenant| tenant.quota.gpus));
-        swap(&mut self.base.tenants, name.clone(), new)
+        swap(&mut self.base.tenants, name, new)
     }
 
     pub(crate) fn swap_request(
@@ -176,7 +178,7 @@ impl State {
         if let Some(record) = self.base.requests.get(&key).filter(|_| new.is_none()) {
             self.index.request_times.remove(&at(record));
         }
-        swap(&mut self.base.requests, key, new)
+        swap(&mut self.base.requests, &key, new)
     }
 
     pub(crate) fn swap_token(
@@ -184,7 +186,7 @@ impl State {
         hash: [u8; 32],
         new: Option<Arc<TokenRecord>>,
     ) -> Option<Arc<TokenRecord>> {
-        let old = swap(&mut self.base.tokens, hash, new.clone());
+        let old = swap(&mut self.base.tokens, &hash, new.clone());
         if let Some(old) = &old {
             self.index.token_times.remove(&(old.expires, hash));
         }
@@ -195,18 +197,26 @@ impl State {
     }
 
     pub(crate) fn swap_link(&mut self, name: &NodeName, new: Option<Link>) -> Option<Link> {
-        let due = new.as_ref().and_then(|link| link.due);
-        let old = swap(&mut self.base.links, name.clone(), new);
-        self.swap_due(&Due::Node(name.clone()), old.as_ref().and_then(|link| link.due), due);
-        let gate = self.gate(name);
-        self.index.snapshot.set_gate(name, gate);
+        let due = |link: &Option<Link>| link.as_ref().and_then(|link| link.due);
+        // What the gate is made of.
+        let open =
+            |link: &Option<Link>| link.as_ref().map(|link| (link.session.is_some(), link.foreign.is_empty()));
+        let (due_then, open_then) = (due(&new), open(&new));
+        let old = swap(&mut self.base.links, name, new);
+        if due(&old) != due_then {
+            self.swap_due(&Due::Node(name.clone()), due(&old), due_then);
+        }
+        if open(&old) != open_then {
+            let gate = self.gate(name);
+            self.index.snapshot.set_gate(name, gate);
+        }
         old
     }
 
     pub(crate) fn swap_view(&mut self, key: (JobUid, u32), new: Option<NodeView>) -> Option<NodeView> {
         let tally = |view: Option<&NodeView>| view.map_or(Tally::default(), NodeView::tally);
         let after = tally(new.as_ref());
-        let old = swap(&mut self.base.views, key, new);
+        let old = swap(&mut self.base.views, &key, new);
         let before = tally(old.as_ref());
         if let Some(entry) = self.base.jobs.get_mut(&key.0) {
             let change = |count: u32, pick: fn(&Tally) -> u32| count + pick(&after) - pick(&before);
@@ -317,6 +327,7 @@ impl State {
         let jobs = self.index.tenants.entry(job.id.tenant.clone()).or_default();
         jobs.all += 1;
         jobs.active += u32::from(!status.phase.is_terminal());
+        self.index.phases[status.phase as usize] += 1;
         if status.phase == proto_model::Phase::Pending {
             self.index.waiting += 1;
             if !entry.held {
@@ -349,6 +360,7 @@ impl State {
         let job = &entry.job;
         let status = &job.status;
         self.index.names.remove(&job.id);
+        self.index.phases[status.phase as usize] -= 1;
         if let Some(jobs) = self.index.tenants.get_mut(&job.id.tenant) {
             jobs.all -= 1;
             jobs.active -= u32::from(!status.phase.is_terminal());

@@ -7,7 +7,6 @@ use controller_reconciler::{Clock, Gone, Leader, takes_writes};
 use proto_rpc::{Client, ClientOptions, Credentials, Endpoint, RpcError};
 use proto_wire::v1::{self, controller_service_client::ControllerServiceClient};
 use tokio::{
-    net::TcpStream,
     sync::{mpsc, watch},
     time::Instant,
 };
@@ -185,7 +184,7 @@ async fn listen(contact: Arc<Contact>, epoch: u64, endpoints: Vec<Endpoint>, to:
             Err(_) => None,
         };
         let heard = match heard {
-            None if nobody_listens(&endpoints, contact.silence).await => Some(Heard::Refused),
+            None if nobody_listens(&contact, &endpoints).await => Some(Heard::Refused),
             heard => heard,
         };
         if let Some(heard) = heard
@@ -203,10 +202,10 @@ fn refuses(code: Code) -> bool {
 }
 
 /// Whether a living machine says at each address that nobody listens there.
-async fn nobody_listens(endpoints: &[Endpoint], longest: Duration) -> bool {
+async fn nobody_listens(contact: &Contact, endpoints: &[Endpoint]) -> bool {
     for endpoint in endpoints {
-        let Endpoint::Tcp { host, port } = endpoint else { return false };
-        let tried = tokio::time::timeout(longest, TcpStream::connect((host.as_str(), *port))).await;
+        let Endpoint::Tcp { .. } = endpoint else { return false };
+        let tried = tokio::time::timeout(contact.silence, contact.credentials.knock(endpoint)).await;
         let refused = matches!(tried, Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused);
         if !refused {
             return false;

@@ -23,7 +23,7 @@ use proto_rpc::{
 };
 use proto_wire::v1::{self, controller_service_server::ControllerServiceServer};
 use tokio::time::Instant;
-use tonic::{Status, service::Routes};
+use tonic::{Code, Status, service::Routes};
 use tower::{Service as _, ServiceExt as _};
 
 use crate::{
@@ -61,13 +61,15 @@ const HOP_BY_HOP: [HeaderName; 6] = [
 struct Door {
     stands: Stands,
     cluster: String,
+    /// Answers calls that only read the store, whoever leads.
+    reads: Option<Router>,
 }
 
-/// The router of a controller of several.
-pub fn router(stands: Stands, cluster: &str, beats: Beats) -> Router {
+/// The router of a controller of several; `reads` answers what only reads the store while another one leads, or nobody.
+pub fn router(stands: Stands, cluster: &str, beats: Beats, reads: Option<Router>) -> Router {
     let service = ControllerServiceServer::new(beats).max_decoding_message_size(MAX_MESSAGE_BYTES);
     let own = Routes::new(service).into_axum_router().reset_fallback();
-    let door = Door { stands, cluster: cluster.to_owned() };
+    let door = Door { stands, cluster: cluster.to_owned(), reads };
     // Only the service among controllers is answered whether or not this one leads.
     Router::new().fallback(any(enter)).with_state(door).merge(own)
 }
@@ -95,6 +97,7 @@ struct Call {
     parts: Parts,
     body: Kept,
     grpc: bool,
+    reads: bool,
     /// Done twice it is the same as done once: it only reads, or names itself by a request id.
     repeats: bool,
 }
@@ -131,7 +134,7 @@ impl Call {
             Kept::Whole(whole.to_bytes())
         };
         let repeats = reads || (submits && matches!(&body, Kept::Whole(bytes) if names_itself(bytes)));
-        Ok(Self { parts, body, grpc, repeats })
+        Ok(Self { parts, body, grpc, reads, repeats })
     }
 
     /// The call, to be made; `None` where it was made and cannot be repeated.
@@ -182,6 +185,9 @@ fn names_itself(body: &[u8]) -> bool {
 
 impl Door {
     async fn answer(&self, mut call: Call) -> Result<Response, RpcError> {
+        if let Some(response) = self.read_here(&mut call).await {
+            return Ok(response);
+        }
         let until = call.until();
         let mut route = self.stands.route();
         loop {
@@ -228,6 +234,22 @@ impl Door {
             // Another leader may be known already; the one that is known may also be about to be.
             let _ = tokio::time::timeout(AGAIN, route.changed()).await;
         }
+    }
+
+    /// The answer to what can be read here; `None` where the leader is to be asked: it needs more than the store, its denial
+    /// is to be recorded, or the store is out of this controller's reach.
+    async fn read_here(&self, call: &mut Call) -> Option<Response> {
+        let mut reads = self.reads.clone().filter(|_| call.reads && !self.stands.is_here())?;
+        if matches!(call.body, Kept::Once(_)) {
+            return None;
+        }
+        let Ok(response) = reads.call(call.make()?).await;
+        let refused = match call.grpc {
+            true => Status::from_header_map(response.headers())
+                .is_some_and(|status| status.code() == Code::Unavailable),
+            false => response.status() == StatusCode::SERVICE_UNAVAILABLE,
+        };
+        (!refused).then_some(response)
     }
 
     async fn hand_on(

@@ -69,6 +69,10 @@ impl Stands {
         }
     }
 
+    pub(crate) fn is_here(&self) -> bool {
+        matches!(*self.0.borrow(), Stand::Here(..))
+    }
+
     pub(crate) fn route(&self) -> Route {
         Route(self.0.subscribe())
     }

@@ -89,7 +89,7 @@ impl Entry {
         let (spec, status) = (&job.spec, &job.status);
         let state = match &status.placement {
             Some(placement) if status.phase.holds() => State::Running(Run {
-                placement: Arc::new(placement.clone()),
+                placement: Arc::clone(placement),
                 started: status.started.unwrap_or(status.submitted),
                 ending: None,
                 saved: None,

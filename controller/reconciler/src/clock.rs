@@ -2,9 +2,10 @@
 //!
 //! A wall clock that is set back or forward while the controller runs must neither expire nodes nor freeze limits.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use proto_model::Timestamp;
+use tokio::time::Instant;
 
 /// Milliseconds that only grow.
 #[derive(Debug, Clone, Copy)]
@@ -17,7 +18,13 @@ impl Clock {
     /// Begins with the system's wall clock.
     #[must_use]
     pub fn start() -> Self {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self::start_at(SystemTime::now())
+    }
+
+    /// Begins now, which people call `wall`.
+    #[must_use]
+    pub fn start_at(wall: SystemTime) -> Self {
+        let since = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Self { wall: Timestamp(0).plus(since), start: Instant::now() }
     }
 

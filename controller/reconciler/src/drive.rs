@@ -6,7 +6,7 @@
 use std::{
     ops::ControlFlow,
     sync::{Arc, atomic::Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use controller_core::{
@@ -15,7 +15,7 @@ use controller_core::{
 use controller_store::{Limits, Store, StoreError, Txn};
 use proto_model::Timestamp;
 use rand_chacha::{ChaCha20Rng, rand_core::Rng as _};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -536,11 +536,7 @@ impl Loop {
     }
 
     fn count_jobs(&mut self) {
-        let mut counts = [0; 8];
-        for job in self.state.jobs(None) {
-            counts[job.status.phase as usize] += 1;
-        }
-        self.metrics.set_jobs(&counts);
+        self.metrics.set_jobs(&self.state.phases());
         self.counted = Instant::now();
     }
 }

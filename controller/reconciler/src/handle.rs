@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     clock::Clock, error::Refusal, leader, logs::LogBroker, metrics::LoopMetrics, sessions::Sessions,
+    start::Options,
 };
 
 /// Told to callers whom the full queue turned away.
@@ -115,6 +116,35 @@ pub struct Handle {
 }
 
 impl Handle {
+    /// For a controller that does not lead: reads of the store, which are as new as the leader's own. Whatever needs the
+    /// loop is refused as [`Refusal::Stopped`].
+    #[must_use]
+    pub fn without_loop(store: Arc<dyn Store>, options: &Options, metrics: &LoopMetrics) -> Self {
+        // Nobody holds the other ends.
+        let ((clients, _), (agents, _), (denials, _)) =
+            (mpsc::channel(1), mpsc::channel(1), mpsc::channel(1));
+        Self {
+            clients,
+            agents,
+            denials,
+            store,
+            shared: Arc::default(),
+            sessions: Sessions::new(metrics.clone()),
+            logs: LogBroker::default(),
+            metrics: metrics.clone(),
+            clock: Clock::start(),
+            holder: options.holder.as_str().into(),
+            revocations: options.revocations.clone(),
+            revoking: Arc::default(),
+        }
+    }
+
+    /// Whether this controller may lead by it: there is a loop, or was.
+    #[must_use]
+    pub fn has_loop(&self) -> bool {
+        self.epoch() != 0
+    }
+
     /// Who leads by this loop, for people: host and process.
     #[must_use]
     pub fn holder(&self) -> &str {

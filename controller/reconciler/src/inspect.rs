@@ -6,7 +6,7 @@ use controller_core::{Config, Stored};
 use controller_store::{RangeRequest, Store, StoreError};
 use proto_model::Timestamp;
 
-use crate::{keys, leader};
+use crate::{keys, leader, rows::Row};
 
 /// Faults that are listed one by one; more are only counted.
 const LISTED: usize = 100;
@@ -76,7 +76,7 @@ pub async fn inspect(store: &dyn Store, now: Timestamp) -> Result<Inspection, St
             if let Some((_, kind)) = kind {
                 *found.counts.entry(kind).or_default() += 1;
             }
-            if let Err(error) = leader::sort_in(kv, &mut stored) {
+            if let Err(error) = Row::of(kv).sort_in(kv.mod_revision, &mut stored) {
                 found.fault(error.to_string());
             }
         }

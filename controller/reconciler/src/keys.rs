@@ -39,6 +39,8 @@ pub const BOOTSTRAP: &str = "/rail/v1/bootstrap";
 pub const DECISIONS: &str = "/rail/v1/decisions/";
 /// The audit log, one row of records under the number of its first one.
 pub const AUDIT: &str = "/rail/v1/audit/";
+/// What is under these holds secrets: keys of engines, and what tenants put into a job's environment.
+pub const SECRET: [&str; 2] = [JOBS, ATTEMPTS];
 /// Written to find out whether the store takes writes again.
 pub const PROBE: &str = "/rail/v1/probe";
 

@@ -6,11 +6,11 @@ use controller_core::{
     Config, State, Stored,
     lead::{Ask, Candidate, Told},
 };
-use controller_store::{Compare, KeyValue, Op, RangeRequest, Store, StoreError, Txn};
+use controller_store::{Compare, KeyValue, Op, Store, StoreError, Txn};
 use prost::Message;
 use proto_model::Timestamp;
 
-use crate::{codec, error::StartError, keys, records, revocations, start::Options};
+use crate::{codec, error::StartError, keys, records, rows, start::Options};
 
 /// How often a take-over tries again when the leader key changes under it.
 const TRIES: u32 = 8;
@@ -170,20 +170,13 @@ pub fn fence(epoch: u64) -> Compare {
 /// # Errors
 /// A value that cannot be read, a key that nobody of ours wrote, a contradiction: each names the key. Nothing is
 /// ever overwritten then.
-pub async fn read(store: &dyn Store) -> Result<(Stored, u64), StartError> {
+pub async fn read(store: &Arc<dyn Store>) -> Result<(Stored, u64), StartError> {
+    let (rows, revision) = rows::all(store).await?;
     let mut stored = Stored::default();
-    let mut request = RangeRequest::prefix(keys::ROOT);
-    loop {
-        let page = store.range(request.clone()).await?;
-        for kv in &page.items {
-            sort_in(kv, &mut stored)?;
-        }
-        if !page.more {
-            return Ok((stored, page.revision));
-        }
-        request.revision = Some(page.revision);
-        request.after = page.items.last().map(|kv| kv.key.clone());
+    for (_, (row, changed)) in rows {
+        row.sort_in(changed, &mut stored)?;
     }
+    Ok((stored, revision))
 }
 
 /// The core's state of what is stored.
@@ -204,49 +197,8 @@ pub async fn load(
     epoch: u64,
     now: Timestamp,
 ) -> Result<(State, u64), StartError> {
-    let (stored, revision) = read(store.as_ref()).await?;
+    let (stored, revision) = read(store).await?;
     Ok((build(config, epoch, now, stored)?, revision))
-}
-
-/// Decodes one stored key.
-pub(crate) fn sort_in(kv: &KeyValue, stored: &mut Stored) -> Result<(), StartError> {
-    let revision = kv.mod_revision;
-    let under = |prefix: &str| kv.key.starts_with(prefix.as_bytes());
-    let is = |key: &str| kv.key == key.as_bytes();
-    if under(keys::JOBS) {
-        stored.jobs.push((codec::job(kv)?, revision));
-    } else if under(keys::ATTEMPTS) {
-        stored.attempts.push(codec::attempt(kv)?);
-    } else if under(keys::NODES) {
-        stored.nodes.push((codec::node(kv)?, revision));
-    } else if under(keys::TENANTS) {
-        stored.tenants.push((codec::tenant(kv)?, revision));
-    } else if under(keys::QUEUES) {
-        stored.queues.push((codec::queue(kv)?, revision));
-    } else if under(keys::RESERVATIONS) {
-        stored.reservations.push((codec::reservation(kv)?, revision));
-    } else if under(keys::REQUESTS) {
-        stored.requests.push(codec::request(kv)?);
-    } else if under(keys::JOIN_TOKENS) {
-        stored.tokens.push(codec::join_token(kv)?);
-    } else if is(keys::FABRIC) {
-        stored.fabric = Some((codec::fabric(kv)?, revision));
-    } else if under(keys::DRAINS) {
-        stored.drains.push(codec::drain(kv)?);
-    } else if under(keys::DECISIONS) {
-        stored.decisions.push(codec::decisions(kv)?);
-    } else if under(keys::AUDIT) {
-        stored.audit.push(codec::audit_or_fault(kv));
-    } else if under(keys::USER_TOKENS) {
-        codec::decode::<records::UserToken>(kv)?;
-    } else if under(keys::REVOCATIONS) {
-        revocations::check(kv)?;
-    } else if is(keys::BOOTSTRAP) {
-        codec::decode::<records::Bootstrap>(kv)?;
-    } else if !is(keys::LEADER) && !is(keys::PROBE) {
-        return Err(StartError::ForeignKey { key: kv.key.escape_ascii().to_string() });
-    }
-    Ok(())
 }
 
 /// Whether nothing of a failed transaction was stored for sure.

@@ -8,13 +8,14 @@ use std::{
     collections::{BTreeMap, VecDeque},
     ops::ControlFlow,
     sync::{PoisonError, atomic::Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use controller_core::{Event, lead::Told};
 use controller_store::{Op, StoreError, Txn};
 use proto_model::NodeName;
+use tokio::time::Instant;
 
 use crate::{
     batch::{Batch, is_agents},

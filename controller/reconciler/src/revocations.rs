@@ -121,6 +121,7 @@ async fn follow(store: Arc<dyn Store>, known: Revocations, stop: CancellationTok
         }
     };
     tokio::select! {
+        biased;
         () = stop.cancelled() => {}
         () = following => {}
     }

@@ -1,7 +1,7 @@
-//! A controller that does not lead: it keeps a copy of what is stored, follows the leader key, and takes the lead when it is
-//! told that the leader is gone. What tells it is evidence, the guard is the fence ([`controller_core::lead`]).
+//! A controller that does not lead: it keeps a copy of what is stored, decoded, follows the leader key, and takes the lead when
+//! it is told that the leader is gone. What tells it is evidence, the guard is the fence ([`controller_core::lead`]).
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use controller_core::{
@@ -9,11 +9,11 @@ use controller_core::{
     lead::Told,
     mirror::{Mirror, Need},
 };
-use controller_store::{Event, KeyValue, Op, RangeResult, Store, StoreError, Txn, WatchBatch, WatchStream};
+use controller_store::{Event, KeyValue, Op, Store, StoreError, Txn, WatchBatch, WatchStream};
 use rand_chacha::{ChaCha20Rng, rand_core::SeedableRng};
 use tokio::{
     sync::{mpsc, watch},
-    task::JoinHandle,
+    task::{JoinHandle, spawn_blocking},
     time::Instant,
 };
 use tokio_stream::StreamExt as _;
@@ -28,6 +28,7 @@ use crate::{
     leader::{self, Lead, Stand},
     metrics::LoopMetrics,
     records,
+    rows::{self, Row},
     start::{Begin, Options, launch, life, seed},
 };
 
@@ -38,7 +39,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A watch may miss what it should tell: the leader key is read so often, and the copy compared with all that is stored.
 const READ_EVERY: Duration = Duration::from_secs(2);
 const COMPARE_EVERY: Duration = Duration::from_secs(300);
-/// Longest wait for a watch to bring what was stored before the lead was taken; then everything is listed.
+/// Wait for a watch to bring what was stored before the lead was taken; then everything is listed, unless that takes longer.
 const CATCH_UP: Duration = Duration::from_millis(500);
 /// Longest wait for a write that is only to find out whether writes are taken.
 const PROBE_TIME: Duration = Duration::from_millis(500);
@@ -80,7 +81,7 @@ pub async fn takes_writes(store: &SharedStore, epoch: u64) -> bool {
     matches!(tried, Ok(Ok(outcome)) if outcome.succeeded)
 }
 
-type Copy = Mirror<Bytes, KeyValue>;
+type Copy = Mirror<Bytes, Row>;
 
 /// A standby.
 pub struct Standby {
@@ -92,6 +93,8 @@ pub struct Standby {
     lead: Lead,
     copy: Copy,
     changes: Option<WatchStream>,
+    /// How long the last listing took.
+    listing: Duration,
 }
 
 impl Standby {
@@ -104,14 +107,16 @@ impl Standby {
         options: Options,
         metrics: LoopMetrics,
     ) -> Result<Self, StartError> {
-        let clock = Clock::start();
-        let mut rng = ChaCha20Rng::from_seed(seed()?);
+        let clock = Clock::start_at(options.source.wall());
+        let mut rng = ChaCha20Rng::from_seed(seed(options.source.as_ref())?);
         let lead = Lead::new(&options, life(&mut rng));
-        let mut standby =
-            Self { store, options, metrics, clock, rng, lead, copy: Copy::default(), changes: None };
+        let (copy, changes, listing) = (Copy::default(), None, Duration::ZERO);
+        let mut standby = Self { store, options, metrics, clock, rng, lead, copy, changes, listing };
         standby.list().await?;
-        standby.stored()?;
-        Ok(standby)
+        match standby.copy.take_first(|row| matches!(row, Row::Bad(_))) {
+            Some(Row::Bad(error)) => Err(*error),
+            _ => Ok(standby),
+        }
     }
 
     /// Follows until it leads. `seen` gets every leader that is not this one; `gone` brings evidence.
@@ -213,10 +218,15 @@ impl Standby {
                 Event::Put { kv, .. } => (kv.key.clone(), Some(kv)),
                 Event::Delete { key, .. } => (key, None),
             };
-            if key == keys::LEADER.as_bytes() {
-                leader = Some(value.clone());
+            let row = value.as_ref().map(Row::of);
+            if let Some(Row::Bad(error)) = &row {
+                // It ends a controller that is to lead on it.
+                tracing::error!(%error, "the leader has stored what this release cannot read");
             }
-            (key, value)
+            if key == keys::LEADER.as_bytes() {
+                leader = Some(value);
+            }
+            (key, row)
         });
         self.copy.changed(batch.revision, rows);
         leader
@@ -245,37 +255,28 @@ impl Standby {
 
     async fn list(&mut self) -> Result<(), StoreError> {
         self.changes = None;
-        let all = self.store.range_all(keys::ROOT.into()).await?;
-        self.copy.listed(all.revision, rows(all));
+        let begin = Instant::now();
+        let (rows, revision) = rows::all(&self.store).await?;
+        self.listing = begin.elapsed();
+        self.copy.listed(revision, rows.into_iter().collect());
         Ok(())
     }
 
     /// A watch is a hint: what it did not tell is found here.
     async fn compare(&mut self) {
-        let Ok(all) = self.store.range_all(keys::ROOT.into()).await else { return };
-        let (revision, list) = (all.revision, rows(all));
+        let Ok((list, revision)) = rows::revisions(&self.store).await else { return };
         let wrong = self.copy.differs(revision, &list);
         if let Some(first) = wrong.first() {
             let (key, count) = (first.escape_ascii(), wrong.len());
             tracing::error!(%key, count, "the watch of the store was wrong; everything is read anew");
             self.copy = Copy::default();
-            self.copy.listed(revision, list);
             self.changes = None;
         }
     }
 
-    /// What is stored, by the copy.
-    fn stored(&self) -> Result<Stored, StartError> {
-        let mut stored = Stored::default();
-        for (kv, _) in self.copy.rows().values() {
-            leader::sort_in(kv, &mut stored)?;
-        }
-        Ok(stored)
-    }
-
     /// The leader key is this process's: nobody else writes any more, so the copy is whole once it has the key.
     async fn take_up(mut self, epoch: u64) -> Result<(Handle, JoinHandle<Ended>), StartError> {
-        let until = Instant::now() + CATCH_UP;
+        let until = Instant::now() + CATCH_UP.max(self.listing);
         while self.copy.at().is_none_or(|at| at < epoch) {
             match tokio::time::timeout_at(until, next(&mut self.changes)).await {
                 Ok(Some(batch)) => _ = self.apply(batch),
@@ -289,9 +290,19 @@ impl Standby {
                 },
             }
         }
-        let revision = self.copy.at().unwrap_or(epoch);
-        let state = leader::build(&self.options.config, epoch, self.clock.now(), self.stored()?)?;
-        let Self { store, options, metrics, clock, rng, lead, .. } = self;
+        let Self { store, options, metrics, clock, rng, lead, copy, .. } = self;
+        let revision = copy.at().unwrap_or(epoch);
+        let (config, now) = (options.config.clone(), clock.now());
+        let few = copy.rows().len() <= rows::FEW;
+        let build = move || {
+            let mut stored = Stored::default();
+            for (row, changed) in copy.into_rows().into_values() {
+                row.sort_in(changed, &mut stored)?;
+            }
+            leader::build(&config, epoch, now, stored)
+        };
+        let state =
+            if few { build()? } else { spawn_blocking(build).await.map_err(|_| StoreError::Closed)?? };
         Ok(launch(Begin { state, epoch, revision, lead, store, options, metrics, clock, rng }))
     }
 }
@@ -310,14 +321,4 @@ async fn next(changes: &mut Option<WatchStream>) -> Option<WatchBatch> {
             None
         }
     }
-}
-
-fn rows(all: RangeResult) -> BTreeMap<Bytes, (KeyValue, u64)> {
-    all.items
-        .into_iter()
-        .map(|kv| {
-            let revision = kv.mod_revision;
-            (kv.key.clone(), (kv, revision))
-        })
-        .collect()
 }

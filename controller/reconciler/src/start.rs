@@ -6,7 +6,7 @@ use std::{
 };
 
 use controller_core::{Beside, Config, Event, Noted, State, assurance::Assurance};
-use controller_store::Store;
+use controller_store::{Source, Store, SystemSource};
 use prost::Message;
 use proto_audit::Actor;
 use proto_model::{Quota, TenantName};
@@ -37,6 +37,9 @@ use crate::{
 pub const DEFAULT_TENANT: &str = "default";
 /// Its quota of GPUs: more than a site without tenants has.
 pub const DEFAULT_TENANT_GPUS: u32 = 65_536;
+
+/// Before it is tried again to make what a new cluster needs.
+const BOOTSTRAP_AGAIN: Duration = Duration::from_secs(1);
 
 /// Revisions that a take-over itself makes: the old key goes, the new one comes.
 const TAKE_OVER_REVISIONS: u64 = 2;
@@ -69,6 +72,8 @@ pub struct Options {
     pub release: bool,
     /// What is revoked; shared with whoever lets callers in.
     pub revocations: Revocations,
+    /// Wall time and random bytes.
+    pub source: Arc<dyn Source>,
     /// Stops the loop.
     pub stop: CancellationToken,
 }
@@ -90,6 +95,7 @@ impl Options {
             place: Vec::new(),
             release: false,
             revocations: Revocations::default(),
+            source: Arc::new(SystemSource),
             stop,
         }
     }
@@ -104,11 +110,11 @@ pub async fn start(
     options: Options,
     metrics: LoopMetrics,
 ) -> Result<(Handle, JoinHandle<Ended>), StartError> {
-    let clock = Clock::start();
-    let mut rng = ChaCha20Rng::from_seed(seed()?);
+    let clock = Clock::start_at(options.source.wall());
+    let mut rng = ChaCha20Rng::from_seed(seed(options.source.as_ref())?);
     let mut lead = Lead::new(&options, life(&mut rng));
     // Read before leading: a store that cannot be read must not be written, not even its leader key.
-    let (stored, read_at) = leader::read(store.as_ref()).await?;
+    let (stored, read_at) = leader::read(&store).await?;
     let epoch = leader::take(store.as_ref(), &mut lead, clock.now()).await?;
     let state = if epoch <= read_at + TAKE_OVER_REVISIONS {
         leader::build(&options.config, epoch, clock.now(), stored)?
@@ -144,7 +150,8 @@ pub(crate) struct Begin {
 /// Starts the loop of a leader.
 pub(crate) fn launch(begin: Begin) -> (Handle, JoinHandle<Ended>) {
     let Begin { state, epoch, revision, lead, store, options, metrics, clock, rng } = begin;
-    tracing::info!(epoch, jobs = state.jobs(None).count(), nodes = state.nodes(None).count(), "leading");
+    let jobs = state.phases().iter().sum::<i64>();
+    tracing::info!(epoch, jobs, nodes = state.nodes(None).count(), "leading");
     let shared = Arc::new(Shared::default());
     shared.epoch.store(epoch, Ordering::Relaxed);
     shared.revision.store(revision, Ordering::Relaxed);
@@ -188,10 +195,9 @@ pub(crate) fn launch(begin: Begin) -> (Handle, JoinHandle<Ended>) {
     (handle, tokio::spawn(Loop::new(parts).run()))
 }
 
-pub(crate) fn seed() -> Result<[u8; 32], StartError> {
+pub(crate) fn seed(source: &dyn Source) -> Result<[u8; 32], StartError> {
     let mut seed = [0; 32];
-    aws_lc_rs::rand::fill(&mut seed).map_err(|_| StartError::NoRandom)?;
-    Ok(seed)
+    if source.fill(&mut seed) { Ok(seed) } else { Err(StartError::NoRandom) }
 }
 
 /// Makes what a new cluster needs, once in its life: the default tenant.
@@ -213,4 +219,15 @@ pub async fn bootstrap(handle: &Handle, version: &str) -> Result<bool, Refusal> 
     let noted = Noted { kind: "cluster", name: "bootstrap".into(), tenant: String::new() };
     handle.apply_with(&actor, vec![beside], Event::Noted(noted)).await?;
     Ok(true)
+}
+
+/// As [`bootstrap`], where the store took no writes: again and again, until it is made or the loop has ended.
+pub async fn bootstrap_later(handle: Handle, version: &'static str) {
+    loop {
+        tokio::time::sleep(BOOTSTRAP_AGAIN).await;
+        match bootstrap(&handle, version).await {
+            Ok(_) | Err(Refusal::Stopped { .. }) => return,
+            Err(error) => tracing::debug!(%error, "what a new cluster needs still cannot be made"),
+        }
+    }
 }

@@ -185,6 +185,18 @@ impl Pass {
         Decision::Wait(wait)
     }
 
+    /// Why one job could never start, whoever else is there; empty if it could.
+    pub fn never(&mut self, snapshot: &Snapshot, ask: &Ask<'_>) -> Vec<Reason> {
+        let mut wait = Wait::default();
+        self.quota(snapshot, ask, &mut wait);
+        wait.reasons.truncate(wait.never);
+        let need = Need::of(ask.spec, snapshot.topology());
+        if !self.choose(snapshot, &need, true) {
+            wait.reasons.extend(infeasible(snapshot, &need, &mut self.placer));
+        }
+        wait.reasons
+    }
+
     /// Whether there is a gang now, in `choice`.
     fn choose(&mut self, snapshot: &Snapshot, need: &Need, in_order: bool) -> bool {
         let yard = snapshot.yard();

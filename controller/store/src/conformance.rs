@@ -213,6 +213,15 @@ pub async fn pages_are_one_revision(rig: &dyn Rig) {
     assert!(found.windows(2).all(|pair| pair[0].key < pair[1].key));
     let all = store.range_all(Bytes::from("page/")).await.unwrap();
     assert_eq!((all.items.len(), all.more), (10, false));
+    let (mut pages, mut paged) = (Arc::clone(&store).pages("page/".into()), Vec::new());
+    let mut more = true;
+    while let Some(page) = pages.recv().await {
+        let page = page.unwrap();
+        assert_eq!(page.revision, all.revision);
+        paged.extend(page.items);
+        more = page.more;
+    }
+    assert_eq!((paged, more), (all.items, false));
     let future = RangeRequest { revision: Some(all.revision + 1_000_000), ..RangeRequest::prefix("page/") };
     assert!(matches!(store.range(future).await, Err(StoreError::FutureRevision { .. })));
 }

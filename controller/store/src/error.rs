@@ -162,6 +162,14 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A secret value that cannot be opened. Nothing was overwritten.
+    #[error("{key} cannot be read: {reason}")]
+    Sealed {
+        /// The row.
+        key: String,
+        /// Which key is missing, or what else is wrong.
+        reason: String,
+    },
     /// The store was written by a newer release. Nothing was overwritten.
     #[error("{} has format {found}, this release reads up to {supported}; run the newer release, nothing was overwritten", path.display())]
     NewerFormat {

@@ -124,6 +124,24 @@ impl Hub {
         self.wake_all();
     }
 
+    /// Takes keys that were listed at a revision of before, as far as they have not changed since. False: what has changed
+    /// since is not known any more.
+    pub fn underlay(&self, mut listed: State) -> bool {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if state.compact_revision > listed.revision {
+            return false;
+        }
+        for event in state.log.range(listed.revision + 1..).flat_map(|(_, entry)| entry.events.iter()) {
+            let now = match event {
+                Event::Put { kv, .. } => state.kv.get(&kv.key).cloned(),
+                Event::Delete { .. } => None,
+            };
+            listed.set(event.key().clone(), now);
+        }
+        (state.kv, state.bytes) = (listed.kv, listed.bytes);
+        true
+    }
+
     /// Adds history from before the state was read: everything after `floor` and up to the state's revision.
     pub fn remember(&self, floor: u64, log: Vec<(u64, LogEntry)>) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
@@ -199,18 +217,22 @@ impl Watch {
             return Poll::Ready(Err(StoreError::Lagged { resume_revision: slot.seen + 1 }));
         }
         slot.head_at_poll = state.revision;
+        let mut scanned = 0;
         for (revision, entry) in state.log.range(slot.seen + 1..).take(SCAN_PER_POLL) {
             slot.seen = *revision;
+            scanned += 1;
             let ours = |event: &&Event| event.key().starts_with(&self.prefix);
             let events: Vec<Event> = entry.events.iter().filter(ours).cloned().collect();
             if !events.is_empty() {
                 return Poll::Ready(Ok(WatchBatch { revision: *revision, events }));
             }
         }
-        if slot.seen < state.revision {
+        if scanned == SCAN_PER_POLL {
             // The scan stopped half way: let others run, then go on.
             cx.waker().wake_by_ref();
         } else {
+            // Not every revision is in the log: etcd counts changes of keys that are nobody's here too.
+            slot.seen = slot.seen.max(state.revision);
             slot.waker = Some(cx.waker().clone());
         }
         // Looked at with the slot held: either `close` finds the waker, or it was here first and this sees it.
@@ -242,5 +264,52 @@ impl Stream for Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         lock(&self.hub.watches).open.remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+    use crate::state::Overlay;
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl std::task::Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_watch_that_has_seen_all_rests_though_newer_revisions_are_not_in_the_log() {
+        let state = State { revision: 10, compact_revision: 5, ..State::default() };
+        let hub = Hub::new(state, Limits::default(), History::default());
+        let mut watch = hub.watch(Bytes::new(), 8).unwrap();
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        for _ in 0..3 {
+            assert!(Pin::new(&mut watch).poll_next(&mut context).is_pending());
+        }
+        assert_eq!(woken.0.load(Ordering::SeqCst), 0, "it asks to be looked at again and again");
+        let entry = LogEntry::new([Event::Delete { key: "k".into(), revision: 11, prev: None }].into());
+        let kv = Overlay::from([(Bytes::from("k"), None)]);
+        let log = vec![(11, entry)];
+        hub.publish(Delta {
+            kv,
+            log,
+            leases: BTreeMap::new(),
+            revision: 11,
+            compact_revision: 5,
+            next_lease: 0,
+        });
+        assert_eq!(woken.0.load(Ordering::SeqCst), 1);
+        let Poll::Ready(Some(Ok(batch))) = Pin::new(&mut watch).poll_next(&mut context) else {
+            panic!("nothing")
+        };
+        assert_eq!(batch.revision, 11);
     }
 }

@@ -12,6 +12,8 @@ mod hub;
 mod memory;
 #[cfg(any(test, feature = "conformance"))]
 pub mod real_etcd;
+mod sealed;
+mod source;
 mod staged;
 mod state;
 mod store;
@@ -29,7 +31,9 @@ pub use etcd::EtcdStore;
 pub use etcd::options::{EtcdEndpoint, EtcdLogin, EtcdOptions, EtcdTls};
 pub use fill::{Filling, REVISION_GAP};
 pub use memory::MemoryStore;
-pub use store::{Store, WatchStream};
+pub use sealed::{KeyId, KeyRing, KeyRingError, SealedStore};
+pub use source::{Source, SystemSource};
+pub use store::{Pages, Store, WatchStream};
 pub use types::{
     Compare, CompareOp, Event, History, KeyValue, LeaseGrant, LeaseId, Limits, Op, OpResult, RangeRequest,
     RangeResult, StoreStatus, Target, Txn, TxnOutcome, WatchBatch,

@@ -1,10 +1,12 @@
 //! The trait that every store implements: the embedded one, the memory one, and later etcd.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use tokio::sync::mpsc;
 use tokio_stream::Stream;
 
 use crate::error::StoreError;
@@ -15,6 +17,23 @@ use crate::types::{
 
 /// Batches of events in revision order, each exactly once. The first error ends the stream.
 pub type WatchStream = Pin<Box<dyn Stream<Item = Result<WatchBatch, StoreError>> + Send>>;
+
+/// Pages of one revision in the order of their keys. The first error ends them; whoever hears of no last page has not all.
+pub type Pages = mpsc::Receiver<Result<RangeResult, StoreError>>;
+
+/// Pages that are fetched before somebody asks for them.
+const AHEAD: usize = 2;
+
+/// Runs `fetch` beside whoever takes the pages that it brings.
+pub(crate) fn pages_ahead<F, Fut>(fetch: F) -> Pages
+where
+    F: FnOnce(mpsc::Sender<Result<RangeResult, StoreError>>) -> Fut,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    let (put, pages) = mpsc::channel(AHEAD);
+    tokio::spawn(fetch(put));
+    pages
+}
 
 /// A strictly serializable key-value store with one global revision.
 ///
@@ -60,6 +79,31 @@ pub trait Store: Send + Sync + 'static {
     /// Deletes one key unconditionally; answers the newest revision.
     async fn delete(&self, key: Bytes) -> Result<u64, StoreError> {
         Ok(self.txn(Txn::new().then(Op::delete(key))).await?.revision)
+    }
+
+    /// All keys under a prefix as of one revision; further pages are fetched while one is looked at.
+    fn pages(self: Arc<Self>, prefix: Bytes) -> Pages {
+        pages_ahead(async move |pages| {
+            let mut request = RangeRequest::prefix(prefix);
+            loop {
+                let page = self.range(request.clone()).await;
+                let next = page.as_ref().ok().filter(|page| page.more).and_then(|page| {
+                    let after = page.items.last().map(|kv| kv.key.clone())?;
+                    Some(RangeRequest {
+                        revision: Some(page.revision),
+                        after: Some(after),
+                        ..request.clone()
+                    })
+                });
+                if pages.send(page).await.is_err() {
+                    return;
+                }
+                match next {
+                    Some(next) => request = next,
+                    None => return,
+                }
+            }
+        })
     }
 
     /// All keys under a prefix as of one revision, page by page. The caller answers for the memory.

@@ -9,12 +9,12 @@ use proto_wire::v1::{
 
 use crate::{Running, folder, init, program, tenant};
 
-fn store(args: &[&str], dir: &Path) -> Output {
+pub fn store(args: &[&str], dir: &Path) -> Output {
     program().arg("store").args(args).arg("--data-dir").arg(dir).output().unwrap()
 }
 
 /// What it said; it must have gone well, or not.
-fn told(output: &Output, well: bool) -> String {
+pub fn told(output: &Output, well: bool) -> String {
     let text =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.success(), well, "{text}");

@@ -8,6 +8,7 @@
 
 mod etcd;
 mod keep;
+mod sealed;
 mod several;
 
 use std::{
@@ -211,22 +212,19 @@ async fn a_submitted_job_outlives_kill_9_and_carries_the_trace_of_its_submit() {
     a_submitted_job_outlives(&dir, &[]).await;
 }
 
-/// Submits a job, kills the controller, starts it again, and finds the job as it was.
-async fn a_submitted_job_outlives(dir: &Path, store: &[&str]) {
+/// A job of one node, which is joined so that there is one; with an environment.
+async fn some_job(client: &Client, env: &[(&str, &str)]) -> v1::CreateJobRequest {
     use proto_wire::v1::{
-        enroll_service_client::EnrollServiceClient, job_service_client::JobServiceClient,
-        node_service_client::NodeServiceClient,
+        enroll_service_client::EnrollServiceClient, node_service_client::NodeServiceClient,
     };
-    assert!(init(dir, &[]).status.success());
-    let running = Running::start_with(dir, store);
-    let client = running.client(dir, 0);
     let ask = v1::CreateJoinTokenRequest { node: "n0".into(), lifetime: None };
     let token =
         NodeServiceClient::new(client.clone()).create_join_token(ask).await.unwrap().into_inner().token;
     let csr_pem = proto_rpc::KeyRequest::generate().unwrap().csr_pem;
     let join = v1::JoinRequest { token, node: "n0".into(), csr_pem };
     EnrollServiceClient::new(client.clone()).join(join).await.unwrap();
-    let command = v1::Command { argv: vec!["true".into()], ..v1::Command::default() };
+    let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let command = v1::Command { argv: vec!["true".into()], env, ..v1::Command::default() };
     let spec = v1::JobSpec {
         gang: Some(v1::Gang { nodes: 1, ..v1::Gang::default() }),
         work: Some(v1::job_spec::Work::Command(command)),
@@ -234,8 +232,16 @@ async fn a_submitted_job_outlives(dir: &Path, store: &[&str]) {
     };
     let metadata = v1::Metadata { generate_name: "waits-".into(), ..v1::Metadata::default() };
     let job = v1::Job { metadata: Some(metadata), spec: Some(spec), ..v1::Job::default() };
-    let submit = v1::CreateJobRequest { job: Some(job), ..v1::CreateJobRequest::default() };
-    let mut submit = tonic::Request::new(submit);
+    v1::CreateJobRequest { job: Some(job), ..v1::CreateJobRequest::default() }
+}
+
+/// Submits a job, kills the controller, starts it again, and finds the job as it was.
+async fn a_submitted_job_outlives(dir: &Path, store: &[&str]) {
+    use proto_wire::v1::job_service_client::JobServiceClient;
+    assert!(init(dir, &[]).status.success());
+    let running = Running::start_with(dir, store);
+    let client = running.client(dir, 0);
+    let mut submit = tonic::Request::new(some_job(&client, &[]).await);
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
     let parent = format!("00-{trace}-00f067aa0ba902b7-01");
     submit.metadata_mut().insert("traceparent", parent.parse().unwrap());

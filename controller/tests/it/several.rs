@@ -13,13 +13,14 @@ use std::{
 use controller_store::real_etcd::RealEtcd;
 use proto_rpc::{Client, ClientOptions, CredentialFiles, Credentials, Endpoint, Jitter, RetryPolicy, retry};
 use proto_wire::v1::{
-    self, health_service_client::HealthServiceClient, tenant_service_client::TenantServiceClient,
+    self, audit_service_client::AuditServiceClient, health_service_client::HealthServiceClient,
+    job_service_client::JobServiceClient, tenant_service_client::TenantServiceClient,
 };
 
 use crate::{
     PATIENCE, Running,
     etcd::{flags, texts},
-    folder, init, tenant,
+    folder, init, some_job, tenant,
 };
 
 /// Folders of so many controllers with one authority, and options of each.
@@ -144,6 +145,56 @@ async fn who_follows_hands_calls_on_with_their_callers() {
     let missing = v1::DeleteTenantRequest { name: "nothing".to_owned() };
     let refused = TenantServiceClient::new(client).delete_tenant(missing).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::NotFound, "{refused}");
+    assert_eq!(second.terminate(), Some(0));
+    assert_eq!(first.terminate(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_follows_reads_by_itself_what_the_leader_wrote() {
+    let Some(etcd) = RealEtcd::start(&[]) else { return };
+    let cluster = Cluster::new(&etcd, 2);
+    let first = cluster.start(0);
+    let leader = cluster.client(&[&first]);
+    let second = cluster.start_with(1, &["--leader-silence", "10m"]);
+    let standby = cluster.client(&[&second]);
+    let (mut writes, mut reads) =
+        (JobServiceClient::new(leader.clone()), JobServiceClient::new(standby.clone()));
+    let mut job = some_job(&leader, &[]).await;
+    let mut watch = reads.watch_jobs(v1::WatchJobsRequest::default()).await.unwrap().into_inner();
+    for _ in 0..50 {
+        job.job.as_mut().unwrap().metadata.as_mut().unwrap().generate_name = "read-".to_owned();
+        let made = writes.create_job(job.clone()).await.unwrap().into_inner();
+        let metadata = made.metadata.as_ref().unwrap();
+        let ask = v1::GetJobRequest { name: metadata.name.clone(), tenant: String::new() };
+        let read = reads.get_job(ask).await.unwrap().into_inner().metadata.unwrap();
+        assert!(read.resource_version >= metadata.resource_version, "{read:?} is older than {metadata:?}");
+    }
+    // A denial needs a record, which only the leader can make.
+    let anonymous =
+        CredentialFiles { ca: Some(cluster.dirs[0].join("ca.pem")), ..CredentialFiles::default() };
+    let endpoint: Endpoint = second.json["endpoints"][0].as_str().unwrap().parse().unwrap();
+    let nobody =
+        Client::new(&[endpoint], &Credentials::load(&anonymous).unwrap(), &ClientOptions::default()).unwrap();
+    let refused = JobServiceClient::new(nobody).list_jobs(v1::ListJobsRequest::default()).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::Unauthenticated, "{refused}");
+    let denied = v1::ListAuditRecordsRequest {
+        rpc: "ListJobs".to_owned(),
+        decision: "denied".to_owned(),
+        ..v1::ListAuditRecordsRequest::default()
+    };
+    let records = AuditServiceClient::new(standby.clone()).list_audit_records(denied).await.unwrap();
+    assert_eq!(records.into_inner().records.len(), 1);
+
+    // A leader that hangs: what only reads goes on, and states the revision that it is of.
+    signal(&first, "-STOP");
+    let list = reads.list_jobs(v1::ListJobsRequest::default()).await.unwrap().into_inner();
+    assert!(list.jobs.len() == 50 && list.revision > 0);
+    signal(&first, "-CONT");
+    let mut seen = std::collections::BTreeSet::new();
+    while seen.len() < 50 {
+        let event = tokio::time::timeout(PATIENCE, watch.message()).await.unwrap().unwrap().unwrap();
+        seen.extend(event.job.and_then(|job| job.metadata).map(|metadata| metadata.name));
+    }
     assert_eq!(second.terminate(), Some(0));
     assert_eq!(first.terminate(), Some(0));
 }

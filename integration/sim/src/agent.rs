@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::{IpAddr, Ipv4Addr},
+    sync::Arc,
 };
 
 use node_agent_core::{self as core, Action, Key, Record, Recovered, Report};
@@ -28,6 +29,8 @@ pub struct Node {
     pub rails: u32,
     /// Rails whose NIC is down, as a bitmap.
     pub down: u64,
+    /// What its agent has found last, and with what down.
+    found: Option<(u64, Arc<Inventory>)>,
     /// It has power.
     pub powered: bool,
     /// Its agent's process.
@@ -65,6 +68,7 @@ impl Node {
             gpus,
             rails,
             down: 0,
+            found: None,
             powered: true,
             agent: None,
             life: 0,
@@ -82,8 +86,13 @@ impl Node {
     }
 
     /// What its agent finds.
-    #[must_use]
-    pub fn inventory(&self) -> Inventory {
+    pub fn inventory(&mut self) -> Arc<Inventory> {
+        let found = self.found.take().filter(|(down, _)| *down == self.down);
+        let (_, inventory) = self.found.insert(found.unwrap_or_else(|| (self.down, Arc::new(self.look()))));
+        Arc::clone(inventory)
+    }
+
+    fn look(&self) -> Inventory {
         let gpu = |index| Gpu {
             index,
             uuid: String::new(),

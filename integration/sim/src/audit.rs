@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use controller_core::{Denied, Event as Core, Key, Reply, State, Write};
+use controller_core::{CoreError, Denied, Event as Core, Key, Naming, Reply, State, Submit, Write};
 use proto_audit::{Actor, Content, Hash, Record};
 use proto_model::JobId;
 
@@ -47,7 +47,7 @@ pub fn checkpoint(state: &State, now: proto_model::Timestamp) -> Option<Core> {
 fn expected(step: &Stepped) -> Option<u32> {
     match (step.kind, step.out.reply.as_ref()?) {
         (Kind::Denied, _) | (Kind::Delete, Ok(_)) | (_, Ok(Reply::Job { existed: false, .. })) => Some(1),
-        (Kind::Submit, Ok(_)) | (_, Err(_)) => Some(0),
+        (Kind::Submit | Kind::Repeated, Ok(_)) | (_, Err(_)) => Some(0),
         _ => None,
     }
 }
@@ -56,20 +56,28 @@ fn expected(step: &Stepped) -> Option<u32> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Submit,
+    /// Submit of a job that the controller has.
+    Repeated,
     Delete,
     Denied,
     Other,
 }
 
 impl Kind {
-    pub(crate) fn of(event: &Core) -> Self {
+    pub(crate) fn of(event: &Core, state: &State) -> Self {
         match event {
+            Core::Submit(submit) if has(state, submit) => Self::Repeated,
             Core::Submit(_) => Self::Submit,
             Core::DeleteJob { .. } => Self::Delete,
             Core::Denied(_) => Self::Denied,
             _ => Self::Other,
         }
     }
+}
+
+fn has(state: &State, submit: &Submit) -> bool {
+    let Naming::Name(name) = &submit.name else { return false };
+    state.job(&JobId { tenant: submit.tenant.clone(), name: name.clone() }).is_some()
 }
 
 fn tells_of(record: &Record, id: &JobId) -> bool {
@@ -126,6 +134,15 @@ impl World {
         if let Some(expected) = expected.filter(|expected| *expected != found) {
             let kind = step.kind;
             self.violated(format!("a {kind:?} is told with {found} audit records instead of {expected}"));
+        }
+        let same = |error: &CoreError| {
+            // What else comes of it is for its client to judge.
+            matches!(error, CoreError::NameTaken { .. } | CoreError::RequestIdReused { .. })
+        };
+        if let (Kind::Repeated, Some(Err(error))) = (step.kind, &step.out.reply)
+            && !same(error)
+        {
+            self.violated(format!("a repeated submit of a job that is there is refused: {error}"));
         }
         self.answer(controller, step.from, step.out.reply.take());
     }

@@ -1,10 +1,13 @@
 //! The invariants. Each is checked when something that it speaks of changes, so that after every event all hold.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use controller_core::{CoreError, Event as Core, Key, Push, Reply, State, ToNode, Transition, Write};
 use node_agent_core::Key as Try;
-use proto_model::{Job, JobId, JobUid, NodeName, Observed, Phase, Replace, TenantName, Wish};
+use proto_model::{Assignment, Job, JobId, JobUid, NodeName, Observed, Phase, Replace, TenantName, Wish};
 
 use crate::{audit::Recorded, client::Want, etcd::Body, world::World};
 
@@ -17,6 +20,8 @@ pub struct Checks {
     pub deleting: BTreeSet<JobId>,
     /// Tries that were stored as Running.
     running: BTreeSet<(JobUid, u32)>,
+    /// Tries that came to be Running, also where one transaction has taken them further.
+    ran: BTreeSet<(JobUid, u32)>,
     /// GPUs (false) and rails (true) of nodes, as stored jobs hold them.
     held: BTreeMap<(NodeName, bool, u32), JobUid>,
     /// Tries of which a job has given up its part on a silent node.
@@ -67,6 +72,21 @@ fn gives_up(job: &Job, node: &NodeName) -> bool {
     job.spec.failure.replace != Replace::Never && (lost || elsewhere)
 }
 
+/// Whether a job holds what it held.
+fn stays(old: &Job, new: Option<&Job>) -> bool {
+    let place =
+        |job: &Job| job.status.placement.as_ref().filter(|_| job.status.phase.holds()).map(Arc::as_ptr);
+    new.is_some_and(|new| old.uid == new.uid && place(old).is_some() && place(old) == place(new))
+}
+
+fn assignments(message: &ToNode) -> &[Assignment] {
+    match message {
+        ToNode::Assignment(assignment) => std::slice::from_ref(&**assignment),
+        ToNode::Welcome { assignments, .. } => assignments,
+        _ => &[],
+    }
+}
+
 fn holdings(job: &Job) -> impl Iterator<Item = (NodeName, bool, u32)> {
     let placement = job.status.placement.iter().filter(|_| job.status.phase.holds());
     let places = placement.flat_map(|placement| placement.nodes.iter().chain(&placement.spares));
@@ -92,9 +112,20 @@ impl World {
                 _ => {}
             }
         }
+        // One transaction may take a job through several tries.
+        for step in &body.transitions {
+            let key = (step.uid, step.attempt);
+            match step.to {
+                Phase::Reserved => drop(self.checks.tries.insert(key)),
+                Phase::Running => drop(self.checks.ran.insert(key)),
+                _ => {}
+            }
+        }
         self.check_audit(body, replaced);
-        for (_, old) in replaced {
-            if let Some(old) = job(old.as_ref()) {
+        for (at, old) in replaced {
+            if let Some(old) = job(old.as_ref())
+                && !stays(old, job(Some(&body.writes[*at].1)))
+            {
                 self.give_back(old);
             }
         }
@@ -113,7 +144,10 @@ impl World {
                     // What was placed before the quota was lowered in the same transaction was placed rightly.
                     let tenant = Key::Tenant(new.id.tenant.clone());
                     let lowered = body.writes.iter().any(|(key, _)| *key == tenant);
-                    self.take(new, !held && !lowered);
+                    if !old.is_some_and(|old| stays(old, Some(new))) {
+                        self.take(new);
+                    }
+                    self.check_holding(new, !held && !lowered);
                 }
                 None => self.check_deleted(id, old, &body.transitions),
             }
@@ -132,7 +166,7 @@ impl World {
         }
     }
 
-    fn take(&mut self, new: &Job, fresh: bool) {
+    fn take(&mut self, new: &Job) {
         for held in holdings(new) {
             if !held.1 {
                 *self.checks.used.entry(new.id.tenant.clone()).or_default() += 1;
@@ -143,6 +177,10 @@ impl World {
                 self.violated(format!("{held:?} is held by job {other} and by job {}", new.uid));
             }
         }
+    }
+
+    /// What is stored of a job agrees with what it holds.
+    fn check_holding(&mut self, new: &Job, fresh: bool) {
         let used = self.checks.used.get(&new.id.tenant).copied().unwrap_or(0);
         let quota = self.stored_quota(&new.id.tenant);
         if fresh && new.status.phase.holds() && used > quota {
@@ -325,6 +363,8 @@ impl World {
                 !job.status.phase.is_terminal() && !ending
             }),
             (Want::Delete, Ok(_)) => job.is_some(),
+            // A late answer to a repeated request: the administrator has asked for something else since, perhaps for the opposite.
+            (Want::Admin(_), _) if self.clients[client].wants.front() != Some(want) => false,
             (Want::Admin(event), Ok(_)) => match &**event {
                 Core::ApplyTenant { name, quota, .. } => self.stored_quota(name) != u64::from(quota.gpus),
                 Core::DrainRail { .. } => !self.etcd.rows.keys().any(|key| matches!(key, Key::Drain(_))),
@@ -340,16 +380,7 @@ impl World {
 
     /// A controller that leads tells an agent something: it must be stored.
     pub fn check_push(&mut self, push: &Push) {
-        let one;
-        let all = match &push.message {
-            ToNode::Assignment(assignment) => {
-                one = [(**assignment).clone()];
-                &one[..]
-            }
-            ToNode::Welcome { assignments, .. } => assignments,
-            _ => return,
-        };
-        for assignment in all {
+        for assignment in assignments(&push.message) {
             let starts = !matches!(assignment.wish, Wish::Stopped { .. });
             // What begins and ends in one transaction is told in order: to start, then to forget.
             let key = (assignment.uid, assignment.attempt);
@@ -357,6 +388,17 @@ impl World {
             if starts && !known {
                 let (node, uid, attempt) = (&push.node, assignment.uid, assignment.attempt);
                 self.violated(format!("{node} is told to start {uid}.{attempt}, which was never stored"));
+            }
+        }
+    }
+
+    /// An agent is told something: to run what has come to be Running only, for then every node was ready.
+    pub fn check_told(&mut self, push: &Push) {
+        for assignment in assignments(&push.message) {
+            let (uid, attempt) = (assignment.uid, assignment.attempt);
+            let runs = matches!(assignment.wish, Wish::Running { .. });
+            if runs && !self.checks.ran.contains(&(uid, attempt)) {
+                self.violated(format!("{} is told to run {uid}.{attempt}, which is not Running", push.node));
             }
         }
     }

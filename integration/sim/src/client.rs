@@ -305,10 +305,9 @@ impl World {
             }
             CoreError::Full { .. } => false,
             _ => {
+                // Acknowledged: this was refused before, when it could not start, and comes late.
                 let this = &mut self.clients[client];
-                if let Some(uid) = this.uid {
-                    self.violated(format!("job {uid} was acknowledged, then refused: {error}"));
-                } else {
+                if this.uid.is_none() {
                     this.wants.truncate(1);
                 }
                 true
@@ -329,10 +328,15 @@ impl World {
     }
 
     fn administered(&mut self, event: &Core, reply: &Result<Reply, CoreError>) {
-        if let (Core::Join { node, .. }, Ok(_)) = (event, reply)
-            && let Some(server) = self.nodes.iter_mut().find(|server| server.name == *node)
-        {
-            server.joined = true;
+        let Core::Join { node: name, .. } = event else { return };
+        let Some(node) = self.nodes.iter().position(|server| server.name == *name) else { return };
+        match reply {
+            Ok(_) => self.nodes[node].joined = true,
+            // Another leader's clock is further on: a new one is made, as it says.
+            Err(CoreError::TokenInvalid { .. }) if !self.nodes[node].joined => {
+                self.join_events(node, name).into_iter().for_each(|event| self.administrator(event));
+            }
+            Err(_) => {}
         }
     }
 

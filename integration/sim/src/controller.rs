@@ -1,10 +1,6 @@
 //! The controller's shell: an inbox, batches, transactions, and only then replies and pushes. It can crash anywhere.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use controller_core::{
     Config as CoreConfig, CoreError, Event as Core, Key, Output, State, ToNode, Write, lead::Candidate,
@@ -238,7 +234,7 @@ impl World {
             return;
         }
         let Some(mut state) = self.controllers[controller].state.take() else { return };
-        let mut steps = Vec::new();
+        let mut steps = std::mem::take(&mut self.spare_steps);
         let mut writes = Vec::new();
         let now = self.time_of(controller);
         if let Some(event) = audit::checkpoint(&state, now) {
@@ -255,7 +251,7 @@ impl World {
             self.spoil_inbound(&state, &mut inbound);
             let told = self.config.story.then(|| inbound.clone());
             let again = matches!(inbound.from, From::Agent(_)).then(|| inbound.event.clone());
-            let (kind, mut call) = (Kind::of(&inbound.event), 0);
+            let (kind, mut call) = (Kind::of(&inbound.event, &state), 0);
             if let From::Client(client, _) = inbound.from {
                 call = self.number();
                 inbound.event = audit::by(inbound.event, format!("client {client}"), call);
@@ -295,14 +291,15 @@ impl World {
         if self.controllers[controller].crash_at_commit == Some(false) {
             return self.controller_ends(controller);
         }
-        let mut last: BTreeMap<Key, Write> = BTreeMap::new();
-        for write in writes {
-            last.insert(write.key(), write);
-        }
+        // Of each key the last one, in the order of keys.
+        let mut last: Vec<(Key, Write)> =
+            writes.into_iter().rev().map(|write| (write.key(), write)).collect();
+        last.sort_by(|(a, _), (b, _)| a.cmp(b));
+        last.dedup_by(|(a, _), (b, _)| a == b);
         let transitions =
             steps.iter_mut().flat_map(|step| std::mem::take(&mut step.out.transitions)).collect();
         let epoch = self.controllers[controller].epoch;
-        let mut body = Body { epoch, from: controller, writes: last.into_iter().collect(), transitions };
+        let mut body = Body { epoch, from: controller, writes: last, transitions };
         self.spoil_body(controller, &mut body);
         let body = Arc::new(body);
         let number = self.call(controller, Call::Commit(Arc::clone(&body)));
@@ -381,8 +378,8 @@ impl World {
         this.inbox = kept;
     }
 
-    fn release(&mut self, controller: usize, steps: Vec<Stepped>) {
-        for mut step in steps {
+    fn release(&mut self, controller: usize, mut steps: Vec<Stepped>) {
+        for mut step in steps.drain(..) {
             self.tell_client(controller, &mut step);
             for push in step.out.pushes {
                 if matches!(push.message, ToNode::Close { .. }) {
@@ -392,6 +389,7 @@ impl World {
                 }
             }
         }
+        self.spare_steps = steps;
     }
 
     /// An answer goes to whoever waits for it.

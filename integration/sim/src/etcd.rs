@@ -197,18 +197,18 @@ pub fn stored(rows: &Rows) -> Stored {
     let mut stored = Stored::default();
     for (write, version) in rows.values() {
         match write {
-            Write::PutJob(job) => stored.jobs.push(((**job).clone(), *version)),
-            Write::PutAttempt(attempt) => stored.attempts.push((**attempt).clone()),
-            Write::PutNode(node) => stored.nodes.push(((**node).clone(), *version)),
-            Write::PutTenant(tenant) => stored.tenants.push(((**tenant).clone(), *version)),
-            Write::PutFabric(fabric) => stored.fabric = Some(((**fabric).clone(), *version)),
-            Write::PutQueue(queue) => stored.queues.push(((**queue).clone(), *version)),
-            Write::PutReservation(row) => stored.reservations.push(((**row).clone(), *version)),
-            Write::PutDrain(drain) => stored.drains.push((**drain).clone()),
-            Write::PutRequest(record) => stored.requests.push((**record).clone()),
-            Write::PutDecisions(row) => stored.decisions.push((**row).clone()),
-            Write::PutToken(record) => stored.tokens.push((**record).clone()),
-            Write::PutAudit(row) => stored.audit.push(Ok((**row).clone())),
+            Write::PutJob(job) => stored.jobs.push((Arc::clone(job), *version)),
+            Write::PutAttempt(attempt) => stored.attempts.push(Arc::clone(attempt)),
+            Write::PutNode(node) => stored.nodes.push((Arc::clone(node), *version)),
+            Write::PutTenant(tenant) => stored.tenants.push((Arc::clone(tenant), *version)),
+            Write::PutFabric(fabric) => stored.fabric = Some((Arc::clone(fabric), *version)),
+            Write::PutQueue(queue) => stored.queues.push((Arc::clone(queue), *version)),
+            Write::PutReservation(row) => stored.reservations.push((Arc::clone(row), *version)),
+            Write::PutDrain(drain) => stored.drains.push(Arc::clone(drain)),
+            Write::PutRequest(record) => stored.requests.push(Arc::clone(record)),
+            Write::PutDecisions(row) => stored.decisions.push(Arc::clone(row)),
+            Write::PutToken(record) => stored.tokens.push(Arc::clone(record)),
+            Write::PutAudit(row) => stored.audit.push(Ok(Arc::clone(row))),
             _ => {}
         }
     }

@@ -62,7 +62,7 @@ impl World {
     /// Tenants, servers that have joined, and perhaps a fabric, written by nobody that is here any more.
     fn found(&mut self, count: u64, rails: u32) -> Vec<TenantName> {
         let mut tenants = Vec::new();
-        let mut events = Vec::new();
+        let mut events = Vec::with_capacity(3 + 2 * usize::try_from(count).unwrap_or(0));
         for text in ["red", "blue"] {
             let Ok(name) = TenantName::new(text) else { continue };
             let quota = u32::try_from(self.rng.range(count * 2..count * 4 + 1)).unwrap_or(4);
@@ -71,6 +71,7 @@ impl World {
             events.push(Core::ApplyTenant { name: name.clone(), description, quota, dry_run: false });
             tenants.push(name);
         }
+        self.nodes.reserve(usize::try_from(count).unwrap_or(0));
         for node in 0..usize::try_from(count).unwrap_or(2) {
             let Some(name) = name(node) else { continue };
             events.extend(self.join_events(node, &name));

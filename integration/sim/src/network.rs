@@ -145,7 +145,7 @@ impl World {
             return;
         };
         let (controller, session) = (stream.controller, connection);
-        let server = &self.nodes[stream.node];
+        let server = &mut self.nodes[stream.node];
         let node = server.name.clone();
         let event = match message {
             ToController::Register(epoch, observations) => Core::AgentConnected(Box::new(Register {
@@ -157,9 +157,7 @@ impl World {
                 epoch,
             })),
             ToController::Heartbeat => Core::AgentHeartbeat { node, session },
-            ToController::Inventory => {
-                Core::AgentInventory { node, session, inventory: Box::new(server.inventory()) }
-            }
+            ToController::Inventory => Core::AgentInventory { node, session, inventory: server.inventory() },
             ToController::Observation(observation) => Core::AgentObserved { node, session, observation },
             ToController::StaleEpoch(current) => Core::AgentRefusedEpoch { node, current },
         };
@@ -179,6 +177,7 @@ impl World {
             return;
         }
         let epoch = if self.bug(Bug::IgnoreEpoch) { agent.epoch().max(push.epoch) } else { push.epoch };
+        self.check_told(&push);
         let command = match push.message {
             controller_core::ToNode::Welcome { assignments, drained, .. } => {
                 // One message, two commands: what begins now begins with the right rails.

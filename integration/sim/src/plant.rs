@@ -182,18 +182,18 @@ impl World {
             Some(Bug::LoseAuditOnLoad) => stored.audit.clear(),
             Some(Bug::LoseRequestsOnLoad) => stored.requests.clear(),
             Some(Bug::LoseEndingsOnLoad) => {
-                stored.attempts.iter_mut().for_each(|attempt| attempt.ending = None);
+                stored.attempts.iter_mut().for_each(|attempt| Arc::make_mut(attempt).ending = None);
             }
             Some(Bug::RequeueOnLoad) => {
                 let early = |phase| matches!(phase, Phase::Reserved | Phase::Preparing);
                 for (job, _) in stored.jobs.iter_mut().filter(|(job, _)| early(job.status.phase)) {
-                    job.status.phase = Phase::Pending;
-                    job.status.placement = None;
+                    let job = Arc::make_mut(job);
+                    (job.status.phase, job.status.placement) = (Phase::Pending, None);
                     stored.attempts.retain(|attempt| attempt.uid != job.uid);
                 }
             }
             Some(Bug::LoseQuotasOnLoad) => {
-                stored.tenants.iter_mut().for_each(|(tenant, _)| tenant.quota.gpus = 1000);
+                stored.tenants.iter_mut().for_each(|(tenant, _)| Arc::make_mut(tenant).quota.gpus = 1000);
             }
             _ => {}
         }

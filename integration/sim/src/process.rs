@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
 };
 
 use node_agent_core::{
@@ -56,7 +57,7 @@ pub struct Supervised {
     /// Its ranks' processes: living or ended.
     pub ranks: BTreeMap<u32, bool>,
     state: supervisor::State,
-    placement: Placement,
+    placement: Arc<Placement>,
     run_ms: u64,
     failing: Option<(u32, i32)>,
     ticking: bool,
@@ -118,7 +119,7 @@ impl World {
             engine: Engine::default(),
             ranks: BTreeMap::new(),
             state: supervisor::State::new(ranks).with_drained(drained),
-            placement: *placement,
+            placement,
             run_ms,
             failing,
             ticking: false,

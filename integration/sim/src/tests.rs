@@ -30,6 +30,17 @@ fn larger_worlds() {
     hold(0..100, &config);
 }
 
+/// Seeds that once failed: a quota lowered below what a job holds, then a node or a rail of it lost; answers to requests
+/// repeated while the leader was stopped, in one batch with one for the opposite; a submit that was refused, then
+/// acknowledged, the answers out of order; a token to join that has expired by the clock of another leader; a
+/// job that one transaction takes through several tries.
+#[test]
+fn what_failed_once_holds() {
+    for seed in [13_506, 49_779, 60_182, 123_705, 158_510, 189_678] {
+        hold(seed..seed + 1, &Config::default());
+    }
+}
+
 #[test]
 fn a_seed_is_its_run() {
     let config = Config::default();

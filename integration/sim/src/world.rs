@@ -1,10 +1,6 @@
 //! The world: its parts, its queue of events, its end.
 
-use std::{
-    cmp::{Ordering, Reverse},
-    collections::{BTreeMap, BinaryHeap},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use node_agent_core::{Key, Report as SupervisorReport, supervisor};
 use proto_model::Timestamp;
@@ -15,10 +11,11 @@ use crate::{
     check::Checks,
     client::{Client, Request},
     config::Config,
-    controller::Controller,
+    controller::{Controller, Stepped},
     etcd::{Body, Etcd},
     faults::{Fault, Planned},
     network::{Connection, ToAgent, ToController},
+    queue::Queue,
     report::{Report, Violation},
     rng::Rng,
 };
@@ -85,29 +82,6 @@ pub enum Event {
     Planned(usize),
 }
 
-struct Queued {
-    time: u64,
-    order: u64,
-    event: Event,
-}
-
-impl PartialEq for Queued {
-    fn eq(&self, other: &Self) -> bool {
-        (self.time, self.order) == (other.time, other.order)
-    }
-}
-impl Eq for Queued {}
-impl PartialOrd for Queued {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Queued {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.time, self.order).cmp(&(other.time, other.order))
-    }
-}
-
 /// Everything.
 pub struct World {
     /// The run's size.
@@ -116,8 +90,7 @@ pub struct World {
     pub now: u64,
     /// The one source of chance.
     pub rng: Rng,
-    queue: BinaryHeap<Reverse<Queued>>,
-    order: u64,
+    queue: Queue,
     /// What is durable for controllers.
     pub etcd: Etcd,
     /// All lives of controllers.
@@ -146,6 +119,8 @@ pub struct World {
     pub storm_until: u64,
     /// What was found.
     pub report: Report,
+    /// Used again by each batch.
+    pub(crate) spare_steps: Vec<Stepped>,
 }
 
 impl World {
@@ -156,8 +131,7 @@ impl World {
 
     /// Puts an event into the queue.
     pub fn at(&mut self, time: u64, event: Event) {
-        self.order += 1;
-        self.queue.push(Reverse(Queued { time, order: self.order, event }));
+        self.queue.push(time, event);
     }
 
     /// The time as the cores see it.
@@ -286,11 +260,7 @@ impl World {
     fn run_until(&mut self, until: u64, settled: bool) -> bool {
         let mut looked = self.now;
         while self.report.violation.is_none() {
-            match self.queue.peek() {
-                Some(Reverse(next)) if next.time <= until => {}
-                _ => break,
-            }
-            let Some(Reverse(Queued { time, event, .. })) = self.queue.pop() else { break };
+            let Some((time, event)) = self.queue.pop(until) else { break };
             self.now = self.now.max(time);
             self.report.events += 1;
             self.digest(time << 8 | Self::kind(&event));
@@ -313,8 +283,7 @@ pub fn run(seed: u64, config: &Config) -> Report {
         config: config.clone(),
         now: START_MS,
         rng: Rng::new(seed),
-        queue: BinaryHeap::with_capacity(128),
-        order: 0,
+        queue: Queue::default(),
         etcd: Etcd::default(),
         controllers: Vec::new(),
         slots: 1,
@@ -329,6 +298,7 @@ pub fn run(seed: u64, config: &Config) -> Report {
         plan: Vec::new(),
         storm_until: 0,
         report: Report { seed, digest: seed, ..Report::default() },
+        spare_steps: Vec::new(),
     };
     world.furnish();
     let end = START_MS + config.chaos_ms;

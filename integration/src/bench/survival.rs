@@ -55,7 +55,7 @@ async fn submit(client: &Client, name: &str, policy: &RetryPolicy) -> Result<u32
 }
 
 /// A node that has joined and never speaks, so that jobs can wait for it.
-async fn join(client: &Client) -> Result<(), String> {
+pub async fn join(client: &Client) -> Result<(), String> {
     let token = v1::CreateJoinTokenRequest { node: "n0".to_owned(), ..v1::CreateJoinTokenRequest::default() };
     let token = NodeServiceClient::new(client.clone())
         .create_join_token(token)

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -22,9 +23,9 @@ fn key(job: u8, attempt: u32) -> Key {
     Key { uid: JobUid::from_random([job; 16]), attempt }
 }
 
-fn spec() -> Box<JobSpec> {
+fn spec() -> Arc<JobSpec> {
     let command = CommandSpec { argv: vec!["true".into()], env: BTreeMap::new(), working_dir: String::new() };
-    Box::new(JobSpec::new(Gang::new(1, 0, 1), Work::Command(command)))
+    Arc::new(JobSpec::new(Gang::new(1, 0, 1), Work::Command(command)))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -35,7 +36,7 @@ enum W {
 }
 
 fn wish(key: Key, w: W) -> Assignment {
-    let (spec, placement, secret) = (spec(), Box::new(Placement::default()), JobKey::new([1; 32]));
+    let (spec, placement, secret) = (spec(), Arc::new(Placement::default()), JobKey::new([1; 32]));
     let wish = match w {
         W::P => Wish::Prepared { spec, placement, key: secret },
         W::R => Wish::Running { spec, placement, key: secret, peers: Vec::new() },

@@ -6,6 +6,7 @@ use std::{
     os::unix::net::UnixStream,
     path::Path,
     process::{Child, Command, Stdio},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -212,7 +213,7 @@ fn pair_with(work: Work, options: EngineOptions) -> [Supervised; 2] {
     let nodes = [NODE, "n1"];
     let mut task = gang(&nodes, 2, work);
     if let Wish::Prepared { spec, .. } = &mut task.wish {
-        spec.engine = options;
+        Arc::make_mut(spec).engine = options;
     }
     let mut both = nodes.map(|node| Supervised::with(&task, &Brief { node: node.into(), ..brief() }));
     let peers: Vec<NodeEndpoints> = nodes
@@ -471,7 +472,7 @@ fn an_engine_that_does_not_come_up_is_a_cause_with_its_last_words() {
     let mut other = assignment(1, shell("true", &[]));
     if let Wish::Prepared { placement, .. } = &mut other.wish {
         // TEST-NET-1 (RFC 5737): no machine has it.
-        placement.nodes[0].nics[0].address = Some([192, 0, 2, 1].into());
+        Arc::make_mut(placement).nodes[0].nics[0].address = Some([192, 0, 2, 1].into());
     }
     let seen = Supervised::with(&other, &brief()).ended();
     assert_eq!(cause(&seen).0, "EngineFailed");

@@ -5,7 +5,7 @@ use std::{
     net::IpAddr,
     path::{Path, PathBuf},
     process::Command,
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -103,8 +103,8 @@ pub fn gang(nodes: &[&str], per_node: u32, work: Work) -> Assignment {
     let uid = JobUid::from_random(*uuid::Uuid::new_v4().as_bytes());
     let id = JobId { tenant: TenantName::new("nlp").unwrap(), name: JobName::new("train").unwrap() };
     let wish = Wish::Prepared {
-        spec: Box::new(spec),
-        placement: Box::new(placement),
+        spec: Arc::new(spec),
+        placement: Arc::new(placement),
         key: JobKey::new(std::array::from_fn(|at| at as u8 + 0xa0)),
     };
     Assignment { uid, attempt: 1, id, wish, trace_parent: String::new() }

@@ -50,6 +50,26 @@ fn export(contents: Vec<Content>, every: usize, dropped: usize) -> Vec<Record> {
     records
 }
 
+/// What a hash is made of is part of what is stored: each text with its length before it, numbers in eight bytes.
+#[test]
+fn a_hash_is_what_it_was_in_every_release() {
+    let text = str::to_owned;
+    let actor = Actor {
+        who: text("user/ada"),
+        roles: text("submitter"),
+        tenant: text("red"),
+        source: text("192.0.2.1"),
+        rpc: text("CreateJob"),
+        request: text("r1"),
+        trace: String::new(),
+    };
+    let object = Object { kind: text("job"), name: text("train"), tenant: text("red"), version: 7 };
+    let content = Content::Change(Change { actor: Arc::new(actor), object });
+    let hex: String =
+        Record::new(1, 1000, START, content).hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(hex, "68e8909f4d24e03f00926d8c989c07f76a83acde939a54c1caf0e4161add38c6");
+}
+
 fn exports() -> impl Strategy<Value = Vec<Record>> {
     (prop::collection::vec(content(), 2..24), 2..6_usize, 0..24_usize).prop_map(
         |(contents, every, dropped)| {

@@ -1,6 +1,6 @@
 //! What a controller wishes of one server, and what that server sees. Level-triggered: both sides repeat the whole.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use crate::{
     AlgorithmChoice, JobId, JobKey, JobSpec, JobUid, NodeName, Placement, RailBytes, RailReport, RankExit,
@@ -28,18 +28,18 @@ pub enum Wish {
     /// Engine up and listening on every rail.
     Prepared {
         /// What to run.
-        spec: Box<JobSpec>,
+        spec: Arc<JobSpec>,
         /// Where everybody runs.
-        placement: Box<Placement>,
+        placement: Arc<Placement>,
         /// The engines' secret.
         key: JobKey,
     },
     /// Engine connected, ranks started.
     Running {
         /// As for `Prepared`, so that a wish stands alone.
-        spec: Box<JobSpec>,
+        spec: Arc<JobSpec>,
         /// As for `Prepared`.
-        placement: Box<Placement>,
+        placement: Arc<Placement>,
         /// As for `Prepared`.
         key: JobKey,
         /// Where every node's engine listens.

@@ -1,6 +1,6 @@
 //! Jobs.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
     ArrayPlace, ArraySpec, Dependency, Eta, FailurePolicy, JobId, JobUid, Phase, Placement, PlacementRequest,
@@ -18,8 +18,8 @@ pub struct Job {
     pub labels: BTreeMap<String, String>,
     /// Counts changes of `spec`.
     pub generation: u64,
-    /// Asked.
-    pub spec: JobSpec,
+    /// Asked; whatever becomes of the job shares it.
+    pub spec: Arc<JobSpec>,
     /// Seen.
     pub status: JobStatus,
 }
@@ -258,7 +258,7 @@ pub struct JobStatus {
     /// Every cause of that.
     pub reasons: Vec<Reason>,
     /// Where it runs; present exactly in phases that hold, and kept after the end.
-    pub placement: Option<Placement>,
+    pub placement: Option<Arc<Placement>>,
     /// 1 for the first try.
     pub attempt: u32,
     /// When it was accepted.

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    sync::Arc,
 };
 
 use crate::{JobUid, NodeName, Reason, Taint, Timestamp};
@@ -31,7 +32,7 @@ pub struct Node {
     /// Tries that failed by it lately; a few of them bench it.
     pub strikes: Vec<Strike>,
     /// What it has.
-    pub inventory: Inventory,
+    pub inventory: Arc<Inventory>,
     /// Whether its agent is heard.
     pub health: Health,
     /// Since when `health` is so.

@@ -5,7 +5,10 @@ mod params;
 pub mod routes;
 mod transcode;
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+};
 
 use axum::{
     Router,
@@ -40,19 +43,20 @@ const NDJSON: &str = "application/x-ndjson";
 struct Rest {
     grpc: Router,
     guard: Guard,
-    document: Bytes,
+    version: &'static str,
+    /// Made when somebody asks for it first: a controller that takes the lead has no time for it.
+    document: Arc<OnceLock<Bytes>>,
 }
 
 /// The routes over a gRPC router that has its door already.
-pub fn router(grpc: Router, guard: Guard, version: &str) -> Router {
-    let document = document(version).to_string().into();
+pub fn router(grpc: Router, guard: Guard, version: &'static str) -> Router {
     // Several routes may share a path, each with its own name for what the path carries; the table knows which.
     let mounts: BTreeSet<String> = ROUTES.iter().map(|route| plain(route.mount())).collect();
     let mut router = Router::new().route(OPENAPI, any(describe));
     for mount in mounts {
         router = router.route(&mount, any(serve));
     }
-    router.with_state(Rest { grpc, guard, document })
+    router.with_state(Rest { grpc, guard, version, document: Arc::default() })
 }
 
 /// The path with one name for all parameters.
@@ -67,7 +71,10 @@ async fn describe(State(rest): State<Rest>, request: Request) -> Response {
         return not_allowed(&[Method::GET]);
     }
     match rest.guard.admit(Rpc::OpenApi, &parts.extensions, &parts.headers).await {
-        Ok(_) => ([(header::CONTENT_TYPE, "application/json")], rest.document).into_response(),
+        Ok(_) => {
+            let document = rest.document.get_or_init(|| document(rest.version).to_string().into()).clone();
+            ([(header::CONTENT_TYPE, "application/json")], document).into_response()
+        }
         Err(error) => error.into_response(),
     }
 }

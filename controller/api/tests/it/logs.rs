@@ -118,7 +118,7 @@ async fn an_upload_lives_longer_than_a_call_s_deadline() {
         node: name.clone(),
         session: 0,
         agent_version: String::new(),
-        inventory: proto_model::Inventory::default(),
+        inventory: std::sync::Arc::default(),
         observations: Vec::new(),
         epoch: 0,
     };

@@ -114,7 +114,7 @@ fn an_administrator_vouches_for_a_dead_node() {
         node: name(x),
         session: 99,
         agent_version: String::new(),
-        inventory: inventory(4, 2),
+        inventory: Arc::new(inventory(4, 2)),
         observations: Vec::new(),
         epoch: 7,
     };
@@ -194,7 +194,7 @@ fn old_connections_and_newer_controllers() {
         node: name(0),
         session: w.session,
         agent_version: "1".into(),
-        inventory: inventory(4, 2),
+        inventory: Arc::new(inventory(4, 2)),
         observations: Vec::new(),
         epoch: 7,
     };

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// What is stored, as it is read.
-type Rows = Vec<Result<AuditRow, (u64, String)>>;
+type Rows = Vec<Result<Arc<AuditRow>, (u64, String)>>;
 
 fn sign(message: &[u8]) -> Vec<u8> {
     message.iter().rev().map(|byte| byte ^ 0x5a).collect()
@@ -258,7 +258,7 @@ fn what_was_broken_is_told_by_the_next_record_and_keeps_nobody_from_leading() {
         missing.audit_fault()
     );
     let changed = load(&|audit| {
-        let row = audit[10].as_mut().unwrap();
+        let row = Arc::make_mut(audit[10].as_mut().unwrap());
         Arc::make_mut(&mut row.records[0]).time_ms += 1;
     });
     assert!(changed.audit_fault().unwrap().contains("record 11 was changed"), "{:?}", changed.audit_fault());

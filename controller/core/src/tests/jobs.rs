@@ -260,7 +260,7 @@ fn a_plan_is_what_a_submit_does() {
     for (n, size) in [2, 1, 3, 1, 1].into_iter().enumerate() {
         let plan = w.state.plan(&tenant("red"), &spec(size, 4), w.now).unwrap();
         let job = w.submit(&format!("j{n}"), spec(size, 4));
-        assert_eq!(plan.placement, job.status.placement);
+        assert_eq!(plan.placement.as_ref(), job.status.placement.as_deref());
         if plan.placement.is_none() {
             let codes: Vec<_> = plan.reasons.iter().map(|reason| reason.code.to_string()).collect();
             assert_eq!(codes, w.codes(&format!("j{n}")));

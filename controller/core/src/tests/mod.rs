@@ -207,7 +207,7 @@ impl World {
             node: name(n),
             session: self.session,
             agent_version: "1".into(),
-            inventory: inventory(4, 2),
+            inventory: Arc::new(inventory(4, 2)),
             observations,
             epoch: 7,
         };
@@ -313,18 +313,18 @@ pub(crate) fn stored(rows: &BTreeMap<Key, Write>) -> Stored {
     let mut stored = Stored::default();
     for write in rows.values().cloned() {
         match write {
-            Write::PutJob(job) => stored.jobs.push(((*job).clone(), 1)),
-            Write::PutAttempt(attempt) => stored.attempts.push((*attempt).clone()),
-            Write::PutNode(node) => stored.nodes.push(((*node).clone(), 1)),
-            Write::PutTenant(tenant) => stored.tenants.push(((*tenant).clone(), 1)),
-            Write::PutFabric(fabric) => stored.fabric = Some(((*fabric).clone(), 1)),
-            Write::PutQueue(queue) => stored.queues.push(((*queue).clone(), 1)),
-            Write::PutReservation(reservation) => stored.reservations.push(((*reservation).clone(), 1)),
-            Write::PutRequest(record) => stored.requests.push((*record).clone()),
-            Write::PutDrain(drain) => stored.drains.push((*drain).clone()),
-            Write::PutDecisions(row) => stored.decisions.push((*row).clone()),
-            Write::PutToken(record) => stored.tokens.push((*record).clone()),
-            Write::PutAudit(row) => stored.audit.push(Ok((*row).clone())),
+            Write::PutJob(job) => stored.jobs.push((job, 1)),
+            Write::PutAttempt(attempt) => stored.attempts.push(attempt),
+            Write::PutNode(node) => stored.nodes.push((node, 1)),
+            Write::PutTenant(tenant) => stored.tenants.push((tenant, 1)),
+            Write::PutFabric(fabric) => stored.fabric = Some((fabric, 1)),
+            Write::PutQueue(queue) => stored.queues.push((queue, 1)),
+            Write::PutReservation(reservation) => stored.reservations.push((reservation, 1)),
+            Write::PutRequest(record) => stored.requests.push(record),
+            Write::PutDrain(drain) => stored.drains.push(drain),
+            Write::PutDecisions(row) => stored.decisions.push(row),
+            Write::PutToken(record) => stored.tokens.push(record),
+            Write::PutAudit(row) => stored.audit.push(Ok(row)),
             other => panic!("{other:?}"),
         }
     }

@@ -97,7 +97,7 @@ fn event(w: &mut World, act: &Act) -> Option<Event> {
                 node: name(*node),
                 session: w.session,
                 agent_version: String::new(),
-                inventory: inventory(4, 2),
+                inventory: Arc::new(inventory(4, 2)),
                 observations,
                 epoch: 7,
             }))
@@ -151,7 +151,7 @@ fn event_of_the_rest(w: &mut World, act: &Act) -> Option<Event> {
             let session = w.state.session(&name(*node))?;
             let mut inventory = inventory(4, 2);
             inventory.nics[1].up = !down;
-            Event::AgentInventory { node: name(*node), session, inventory: Box::new(inventory) }
+            Event::AgentInventory { node: name(*node), session, inventory: Arc::new(inventory) }
         }
         _ => return None,
     })

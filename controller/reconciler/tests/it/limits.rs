@@ -173,7 +173,7 @@ async fn a_deadline_that_cannot_be_stored_neither_loops_nor_keeps_up_others() {
             node,
             session: 0,
             agent_version: "test".into(),
-            inventory,
+            inventory: inventory.into(),
             observations: Vec::new(),
             epoch: 0,
         };

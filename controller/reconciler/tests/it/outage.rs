@@ -1,6 +1,9 @@
 //! The store takes no writes for a while.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use controller_core::{Event, Register};
 use controller_reconciler::{Ended, Options, Refusal, keys};
@@ -138,7 +141,7 @@ async fn what_an_agent_said_is_said_again_and_its_stream_lives_on() {
     world.handle.apply(&who(), submit("refused", None)).await.unwrap_err();
     let inventory = Inventory { cpus: 99, ..Inventory::default() };
     let node = session.node().clone();
-    let said = Event::AgentInventory { node, session: session.number(), inventory: Box::new(inventory) };
+    let said = Event::AgentInventory { node, session: session.number(), inventory: Arc::new(inventory) };
     session.say(said).await.unwrap();
     session.hint(Event::AgentHeartbeat { node: session.node().clone(), session: session.number() });
     store.set(Mood::Well);
@@ -170,7 +173,7 @@ async fn a_failed_probe_outside_of_an_outage_leaves_no_cause_behind() {
         node: "n0".parse().unwrap(),
         session: 0,
         agent_version: String::new(),
-        inventory: Inventory::default(),
+        inventory: Arc::default(),
         observations: Vec::new(),
         epoch: u64::MAX,
     };
@@ -204,4 +207,26 @@ async fn nodes_that_were_heard_during_a_long_outage_are_ready_after_it() {
     let health = world.handle.query(move |state, _| state.node(&node).map(|node| node.health)).await;
     assert_eq!(health.unwrap(), Some(proto_model::Health::Ready));
     assert_eq!(revision(&world), stored, "not even for a moment was it anything else");
+}
+
+#[tokio::test]
+async fn a_new_cluster_that_cannot_be_written_yet_gets_what_it_needs_later() {
+    let store = Moody::new(128);
+    let metrics = proto_rpc::Metrics::new("test", "0", std::time::SystemTime::UNIX_EPOCH);
+    let stop = tokio_util::sync::CancellationToken::new();
+    let options = Options::new("test", stop.clone());
+    let metrics = controller_reconciler::LoopMetrics::new(&metrics);
+    let (handle, running) = controller_reconciler::start(store.clone(), options, metrics).await.unwrap();
+    store.set(Mood::Full);
+    controller_reconciler::bootstrap(&handle, "0").await.unwrap_err();
+    let later = tokio::spawn(controller_reconciler::bootstrap_later(handle.clone(), "0"));
+    store.set(Mood::Well);
+    tokio::time::timeout(PATIENCE, later).await.unwrap().unwrap();
+    assert!(store.get(keys::BOOTSTRAP.into()).await.unwrap().is_some());
+    handle.apply(&who(), submit("early", None)).await.unwrap_err();
+    assert_eq!(handle.query(|state, _| state.tenants(None).count()).await.unwrap(), 1);
+    // One that has nothing to wait for ends with the loop.
+    stop.cancel();
+    assert_eq!(tokio::time::timeout(PATIENCE, running).await.unwrap().unwrap(), Ended::Asked);
+    tokio::time::timeout(PATIENCE, controller_reconciler::bootstrap_later(handle, "0")).await.unwrap();
 }

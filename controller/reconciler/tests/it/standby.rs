@@ -89,6 +89,8 @@ async fn of_two_with_the_same_evidence_one_leads_and_the_other_follows_it() {
     let (mut one, mut other) = (Follows::begin(&store, b"").await, Follows::begin(&store, b"").await);
     for follows in [&mut one, &mut other] {
         follows.follows(epoch).await;
+    }
+    for follows in [&one, &other] {
         follows.gone.send(Gone(epoch)).await.unwrap();
     }
     let done = async {

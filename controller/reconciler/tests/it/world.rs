@@ -6,9 +6,7 @@ use controller_core::{Event, Naming, Register, Submit};
 use controller_reconciler::{Ended, Handle, LoopMetrics, Options, Session};
 use controller_store::Store;
 use proto_audit::Actor;
-use proto_model::{
-    CommandSpec, Gang, Inventory, JobId, JobName, JobSpec, NodeName, RequestId, TenantName, Work,
-};
+use proto_model::{CommandSpec, Gang, JobId, JobName, JobSpec, NodeName, RequestId, TenantName, Work};
 use proto_rpc::Metrics;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -56,7 +54,7 @@ impl World {
             node: name.parse().unwrap(),
             session: 0,
             agent_version: "test".into(),
-            inventory: Inventory::default(),
+            inventory: Arc::default(),
             observations: Vec::new(),
             epoch: 0,
         };

@@ -9,7 +9,10 @@ const KEPT: usize = 8192;
 pub(crate) struct Log {
     total: u64,
     digest: u64,
+    /// A ring, once it is full: where a count stands follows from `first`.
     kept: Vec<(u32, u64)>,
+    /// The count of the first change that was kept since the last cut.
+    first: u64,
 }
 
 /// A place in the history.
@@ -30,7 +33,7 @@ impl Eq for Log {}
 
 impl Log {
     pub(crate) fn new(salt: u64) -> Self {
-        Self { total: 1, digest: mix(0x9e37_79b9_7f4a_7c15, salt), kept: Vec::new() }
+        Self { total: 1, digest: mix(0x9e37_79b9_7f4a_7c15, salt), kept: Vec::new(), first: 2 }
     }
 
     /// A word has changed, to what `content` is a digest of.
@@ -38,10 +41,11 @@ impl Log {
         self.total += 1;
         self.digest = mix(self.digest, content ^ u64::from(word) << 40);
         if self.kept.len() < KEPT {
-            // Filled in order of the count, so that the place of a count never changes.
-            self.kept.resize(KEPT, (u32::MAX, 0));
+            self.kept.push((word, self.digest));
+        } else {
+            let place = self.place(self.total);
+            self.kept[place] = (word, self.digest);
         }
-        self.kept[place(self.total)] = (word, self.digest);
     }
 
     /// Nothing derived before is of use.
@@ -49,6 +53,7 @@ impl Log {
         self.total += KEPT as u64 + 1;
         self.digest = mix(self.digest, content);
         self.kept.clear();
+        self.first = self.total + 1;
     }
 
     pub(crate) fn mark(&self) -> Mark {
@@ -61,16 +66,17 @@ impl Log {
             mark.digest == self.digest
         } else {
             mark.total < self.total
-                && self.total - mark.total < KEPT as u64
-                && self.kept.get(place(mark.total)).is_some_and(|(_, digest)| *digest == mark.digest)
+                && self.total - mark.total < self.kept.len() as u64
+                && self.kept[self.place(mark.total)].1 == mark.digest
         };
         let more = if known { (self.total - mark.total) as usize } else { 0 };
-        known.then(|| (1..more + 1).map(move |ahead| self.kept[place(mark.total + ahead as u64)].0))
+        known.then(|| (1..more + 1).map(move |ahead| self.kept[self.place(mark.total + ahead as u64)].0))
     }
-}
 
-fn place(count: u64) -> usize {
-    (count % KEPT as u64) as usize
+    /// Where a count stands; it must be one of those that are kept.
+    fn place(&self, count: u64) -> usize {
+        ((count - self.first) % KEPT as u64) as usize
+    }
 }
 
 /// One round of a multiplicative hash.

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::failure::Failure;
 use super::{Inner, wire};
@@ -50,10 +52,12 @@ pub(super) async fn run(inner: Arc<Inner>) {
     let stop = inner.stop.clone();
     loop {
         tokio::select! {
+            biased;
             () = stop.cancelled() => return,
             () = tokio::time::sleep(ROUND) => {}
         }
         tokio::select! {
+            biased;
             () = stop.cancelled() => return,
             () = round(&inner, &mut due) => {}
         }

@@ -9,6 +9,7 @@ use super::{Inner, plan, wire};
 use crate::error::StoreError;
 use crate::hub::lock;
 use crate::memory::millis;
+use crate::source::random_id;
 use crate::types::{LeaseGrant, LeaseId, Op, StoreStatus, Txn};
 
 impl Inner {
@@ -19,7 +20,8 @@ impl Inner {
             return Err(StoreError::LeaseTtl { ttl_ms, limit_ms });
         }
         // The number is ours, so that an answer that was lost leaves no second lease.
-        let id = (uuid::Uuid::new_v4().as_u64_pair().0 >> 1).max(1).cast_signed();
+        let random = random_id(self.options.source.as_ref()).ok_or_else(super::no_random)?;
+        let id = (random.as_u64_pair().0 >> 1).max(1).cast_signed();
         let ask = wire::LeaseGrantRequest { ttl: seconds(ttl_ms), id };
         let granted =
             self.link.call(|session| async move { session.lease().lease_grant(session.ask(ask)).await });
@@ -141,9 +143,13 @@ impl Inner {
 
     pub(super) async fn status(&self) -> Result<StoreStatus, StoreError> {
         let (revision, seen) = match self.mirror.status() {
-            Some(seen) => (self.newest().await.map_err(Failure::into_error)?, seen),
+            Some((seen, true)) => (self.newest().await.map_err(Failure::into_error)?, seen),
             // etcd looks at every key to count them.
-            None => self.counted().await.map_err(Failure::into_error)?,
+            seen => {
+                let (revision, counted) = self.counted().await.map_err(Failure::into_error)?;
+                let seen = seen.map_or_else(StoreStatus::default, |(seen, _)| seen);
+                (revision, StoreStatus { keys: counted.keys, ..seen })
+            }
         };
         // Rights on a prefix need not include this; then the size stays unknown.
         let size = self.link.call(|session| async move {

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use proto_rpc::{Client, ClientOptions, CredentialFiles, Credentials, files};
+use tokio::time::Instant;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::{Request, Status};
 
@@ -19,9 +20,6 @@ use crate::hub::lock;
 
 /// Largest answer that is decoded: a page of a range, or all events of one revision.
 const LARGEST_ANSWER: usize = 1 << 30;
-/// etcd takes more than one ping in 5 s for an attack, and any while no call is at work.
-const PING_EVERY: Duration = Duration::from_secs(6);
-const PONG_WITHIN: Duration = Duration::from_secs(4);
 /// First and longest wait before an operation is tried again.
 const AGAIN_FIRST: Duration = Duration::from_millis(20);
 const AGAIN_LONGEST: Duration = Duration::from_millis(400);
@@ -128,13 +126,13 @@ impl Link {
         let calls = ClientOptions {
             connect_timeout: options.deadline,
             timeout: Some(options.deadline),
-            keepalive_interval: PING_EVERY,
-            keepalive_timeout: PONG_WITHIN,
+            keepalive_interval: options.ping_every,
+            keepalive_timeout: options.pong_within,
             keepalive_while_idle: false,
         };
         let member = |endpoint: &super::options::EtcdEndpoint| {
-            let trust = credentials.as_ref().filter(|_| endpoint.tls);
-            let client = Client::of_others(&endpoint.at, trust, &calls);
+            let trust = credentials.clone().filter(|_| endpoint.tls).or(options.dial.map(Credentials::over));
+            let client = Client::of_others(&endpoint.at, trust.as_ref(), &calls);
             let client = client.map_err(|error| denied(format!("{endpoint}: {error}")))?;
             Ok(Member { name: endpoint.to_string(), client })
         };

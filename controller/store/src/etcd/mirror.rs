@@ -1,22 +1,24 @@
 //! One watch on all keys, and everybody's watches on what it brought.
 //!
-//! The mirror knows every key with its revisions but without its value, and the events of the last while. It goes on from
-//! the revision that it has whenever the connection is lost. When etcd has compacted that revision, and when a listing
+//! The mirror knows the events of the last while, and soon after its beginning every key with its revisions but without its
+//! value: a process that starts has more urgent things to read. It goes on from the revision that it has whenever the connection is lost. When etcd has compacted that revision, and when a listing
 //! shows that an event never came, it starts anew from a snapshot: every watcher is told `Compacted`, reads a snapshot too,
 //! and goes on from there. A watch is only a hint; no watcher can be left behind for good.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{OnceCell, mpsc};
+use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
 use super::failure::{Failure, Kind};
 use super::space::end_of;
+use super::walk::Reading;
 use super::{Inner, plan, wire};
 use crate::error::StoreError;
 use crate::hub::Hub;
@@ -31,13 +33,16 @@ const AGAIN_FIRST: Duration = Duration::from_millis(50);
 const AGAIN_LONGEST: Duration = Duration::from_secs(2);
 /// What a listing shows and the watch has not brought by then was missed.
 const LATE: Duration = Duration::from_secs(5);
-/// Keys in a page of a listing.
-const LISTING: i64 = 10_000;
+
+/// Keys are listed first so long after the mirror was made.
+const SETTLED: Duration = Duration::from_secs(60);
 
 /// The mirror; made when somebody watches first.
 #[derive(Debug, Default)]
 pub(crate) struct Mirror {
     hub: OnceCell<Arc<Hub>>,
+    /// It knows all keys, and not only those that changed since it was made.
+    whole: AtomicBool,
     /// History up to here was compacted through this store, and is not served from memory either.
     floor: AtomicU64,
     /// How often it started anew.
@@ -45,18 +50,19 @@ pub(crate) struct Mirror {
 }
 
 impl Mirror {
-    /// What it knows; `None` before anybody watched.
-    pub fn status(&self) -> Option<StoreStatus> {
-        self.hub.get().map(|hub| hub.status())
+    /// What it knows, and whether that is all keys; `None` before anybody watched.
+    pub fn status(&self) -> Option<(StoreStatus, bool)> {
+        self.hub.get().map(|hub| (hub.status(), self.whole.load(Ordering::SeqCst)))
     }
 
+    /// False while it does not know all keys.
     #[cfg(test)]
-    pub fn lose_sight_of(&self, key: &Bytes) {
-        if let Some(hub) = self.hub.get() {
-            let mut state = hub.state().clone();
-            state.set(key.clone(), None);
-            hub.swap(state);
-        }
+    pub fn lose_sight_of(&self, key: &Bytes) -> bool {
+        let Some(hub) = self.hub.get().filter(|_| self.whole.load(Ordering::SeqCst)) else { return false };
+        let mut state = hub.state().clone();
+        state.set(key.clone(), None);
+        hub.swap(state);
+        true
     }
 
     /// The history up to `revision` was compacted by this process.
@@ -97,11 +103,12 @@ impl Inner {
         Ok(Box::pin(hub.watch(prefix, start)?))
     }
 
-    /// The first snapshot with a little of the past, and the task that follows.
+    /// A little of the past, and the task that follows.
     async fn reflect(self: &Arc<Self>) -> Result<Arc<Hub>, Failure> {
-        let state = self.snapshot().await?;
+        let newest = self.newest().await?;
+        let revision = self.space.revision(newest);
+        let state = State { revision, compact_revision: revision, ..State::default() };
         let hub = Hub::new(state, self.limits, self.options.history);
-        let newest = self.space.etcd_revision(hub.state().revision);
         match self.past((newest - PAST).max(1), newest).await {
             Ok((floor, log)) => hub.remember(floor, log),
             Err(failure) => tracing::warn!(
@@ -113,10 +120,10 @@ impl Inner {
         Ok(hub)
     }
 
-    /// All keys without their values, as of one revision.
-    async fn snapshot(&self) -> Result<State, Failure> {
-        let mut state = State { kv: BTreeMap::new(), ..State::default() };
-        let revision = self.list(0, |kv| {
+    /// All keys without their values, as of one of etcd's revisions (0: the newest).
+    async fn snapshot(&self, revision: i64) -> Result<State, Failure> {
+        let mut state = State::default();
+        let revision = self.list(revision, |kv| {
             let kv = bare(self.space.key_value(kv));
             state.set(kv.key.clone(), Some(kv));
         });
@@ -125,29 +132,24 @@ impl Inner {
         Ok(state)
     }
 
-    /// Lists all keys at one revision, page by page; answers the revision.
-    async fn list(&self, revision: i64, mut each: impl FnMut(&wire::KeyValue)) -> Result<i64, Failure> {
-        let (mut key, range_end) = plan::prefix_range(&self.space, b"");
-        let mut revision = revision;
-        loop {
-            let ask = wire::RangeRequest {
-                key: key.clone(),
-                range_end: range_end.clone(),
-                limit: LISTING,
-                revision,
-                keys_only: true,
-                ..wire::RangeRequest::default()
-            };
-            let page = self.range_of(ask).await?;
-            if revision == 0 {
-                revision = page.header.map_or(0, |header| header.revision);
-            }
-            page.kvs.iter().for_each(&mut each);
-            match page.kvs.last() {
-                Some(last) if page.more => key = super::space::after(&last.key),
-                _ => return Ok(revision),
-            }
+    /// Lists the keys that the mirror was made without, if that was not done yet.
+    async fn make_whole(&self, hub: &Hub) -> Result<(), Failure> {
+        while !self.mirror.whole.load(Ordering::SeqCst) {
+            tokio::time::sleep(SETTLED.min(self.options.check_every)).await;
+            let revision = hub.state().revision;
+            let listed = self.snapshot(self.space.etcd_revision(revision)).await?;
+            self.mirror.whole.store(hub.underlay(listed), Ordering::SeqCst);
         }
+        Ok(())
+    }
+
+    /// Lists all keys at one revision (0: the newest), page by page; answers the revision.
+    async fn list(&self, revision: i64, mut each: impl FnMut(&wire::KeyValue)) -> Result<i64, Failure> {
+        let mut reading = Reading::new(self.space.inside(b""), revision, true);
+        while let Some(kvs) = self.page(&mut reading).await? {
+            kvs.iter().for_each(&mut each);
+        }
+        Ok(reading.revision)
     }
 
     /// Events of etcd's revisions from `from` to `to`, and the revision before the first of them that is known.
@@ -323,7 +325,8 @@ impl Inner {
 
     /// A new snapshot; every watcher is told.
     async fn start_anew(&self, hub: &Hub) -> Result<(), Failure> {
-        let state = self.snapshot().await?;
+        let state = self.snapshot(0).await?;
+        self.mirror.whole.store(true, Ordering::SeqCst);
         self.mirror.mended.fetch_add(1, Ordering::Relaxed);
         hub.replace(state);
         Ok(())
@@ -380,6 +383,7 @@ async fn follow(inner: Arc<Inner>, hub: Arc<Hub>) {
     loop {
         let begin = Instant::now();
         let followed = tokio::select! {
+            biased;
             () = inner.stop.cancelled() => return hub.close(),
             followed = follow_and_check(&inner, &hub, &mut checked) => followed,
         };
@@ -390,6 +394,7 @@ async fn follow(inner: Arc<Inner>, hub: Arc<Hub>) {
             tracing::warn!(cause = failure.text, "the watch on etcd was lost; it is opened again");
         }
         tokio::select! {
+            biased;
             () = inner.stop.cancelled() => return hub.close(),
             () = tokio::time::sleep(wait) => {}
         }
@@ -402,6 +407,7 @@ async fn follow_and_check(inner: &Arc<Inner>, hub: &Hub, checked: &mut Instant) 
     let check_every = inner.options.check_every;
     let following = inner.follow_once(hub);
     let checking = async {
+        inner.make_whole(hub).await?;
         loop {
             tokio::time::sleep(check_every.saturating_sub(checked.elapsed())).await;
             *checked = Instant::now();
@@ -411,6 +417,7 @@ async fn follow_and_check(inner: &Arc<Inner>, hub: &Hub, checked: &mut Instant) 
         }
     };
     tokio::select! {
+            biased;
         end = following => match end {
             End::Lost(failure) if failure.kind == Kind::Compacted => inner.start_anew(hub).await,
             End::Lost(failure) => Err(failure),

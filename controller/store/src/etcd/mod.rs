@@ -3,6 +3,7 @@
 //! - `link` calls whichever member answers, with a deadline on every call; `failure` says what etcd's refusals mean.
 //! - `space` keeps everything under one prefix; `format` says what is there.
 //! - `plan` makes one etcd transaction of each of ours; `slots` finds out what became of one whose answer did not come.
+//! - `walk` reads all keys in questions that are cheap to answer.
 //! - `mirror` follows all keys with one watch and serves all watchers; a listing from time to time mends what the watch
 //!   may have missed.
 //! - `keeper` compacts, frees space, reads certificates again.
@@ -18,6 +19,7 @@ pub(crate) mod plan;
 mod rebuild;
 pub(crate) mod slots;
 pub(crate) mod space;
+mod walk;
 pub(crate) mod wire;
 
 use std::sync::Arc;
@@ -26,6 +28,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::failure::{Failure, Kind};
@@ -35,15 +38,17 @@ use self::mirror::Mirror;
 use self::options::EtcdOptions;
 use self::slots::{Pending, Settled, Slots};
 use self::space::{Space, after};
+use self::walk::{Answer, Reading};
 use crate::error::StoreError;
+use crate::source::random_id;
 use crate::staged::{check_key, check_txn};
-use crate::store::{Store, WatchStream};
+use crate::store::{Pages, Store, WatchStream, pages_ahead};
 use crate::types::{
     KeyValue, LeaseGrant, LeaseId, Limits, RangeRequest, RangeResult, StoreStatus, Txn, TxnOutcome,
 };
 
 /// Keys in a page where the caller names no number; fewer where they are large.
-const PAGE: usize = 4000;
+pub(crate) const PAGE: usize = 4000;
 /// Room in a request for what is not the value.
 const BESIDE_VALUE: usize = 16 * 1024;
 
@@ -106,7 +111,7 @@ impl EtcdStore {
         if format.filling {
             return Err(StoreError::HalfFilled { place: format::place(&opened.link, &opened.space) });
         }
-        let store = Self::start(opened, format, options);
+        let store = Self::start(opened, format, options)?;
         if !store.inner.options.create {
             return Ok(store);
         }
@@ -134,7 +139,7 @@ impl EtcdStore {
         let base = revision.max(opened.format.map_or(0, |format| format.base));
         let format = Format { base, filling: true };
         format::clear(&opened.link, &opened.space, format).await?;
-        Ok(Self::start(opened, format, options))
+        Self::start(opened, format, options)
     }
 
     /// Now it is a store.
@@ -143,20 +148,21 @@ impl EtcdStore {
         format::replace(&self.inner.link, &self.inner.space, format).await
     }
 
-    /// For a test: as if etcd's watch had never told of a key.
+    /// For a test: as if etcd's watch had never told of a key. False: that cannot be missed yet.
     #[cfg(test)]
-    pub(crate) fn lose_sight_of(&self, key: &Bytes) {
-        self.inner.mirror.lose_sight_of(key);
+    pub(crate) fn lose_sight_of(&self, key: &Bytes) -> bool {
+        self.inner.mirror.lose_sight_of(key)
     }
 
     /// Runs the store whatever its state.
-    fn start(opened: Opened, format: Format, options: EtcdOptions) -> Self {
+    fn start(opened: Opened, format: Format, options: EtcdOptions) -> Result<Self, StoreError> {
         let stop = CancellationToken::new();
         let limits = limits(options.max_request_bytes);
+        let writer = random_id(options.source.as_ref()).ok_or_else(no_random)?;
         let inner = Arc::new(Inner {
             link: opened.link,
             space: Space { base: format.base, ..opened.space },
-            slots: Slots::new(uuid::Uuid::new_v4().simple().to_string()),
+            slots: Slots::new(writer.simple().to_string(), Arc::clone(&options.source)),
             mirror: Mirror::default(),
             limits,
             full: AtomicBool::new(false),
@@ -167,8 +173,12 @@ impl EtcdStore {
             stop: stop.clone(),
         });
         tokio::spawn(keeper::run(Arc::clone(&inner)));
-        Self { inner, _stop: stop.drop_guard() }
+        Ok(Self { inner, _stop: stop.drop_guard() })
     }
+}
+
+pub(crate) fn no_random() -> StoreError {
+    StoreError::Unavailable { cause: "the system gave no random bytes".to_owned() }
 }
 
 /// A prefix that was looked at.
@@ -253,6 +263,58 @@ impl Inner {
         }
     }
 
+    /// The next page of a reading of etcd's keys, at the reading's revision; `None` behind the last one.
+    pub async fn page(&self, reading: &mut Reading) -> Result<Option<Vec<wire::KeyValue>>, Failure> {
+        while let Some((key, range_end)) = reading.walk.next() {
+            let ask = wire::RangeRequest {
+                key,
+                range_end,
+                limit: i64::try_from(reading.limit).unwrap_or(i64::MAX),
+                revision: reading.revision,
+                keys_only: reading.keys_only,
+                ..wire::RangeRequest::default()
+            };
+            let answer = match self.range_of(ask).await {
+                // A page of very large values: a smaller one.
+                Err(failure) if failure.kind == Kind::Oversize && reading.limit > 1 => {
+                    reading.limit = (reading.limit / 4).max(1);
+                    continue;
+                }
+                answer => answer?,
+            };
+            if reading.revision == 0 {
+                reading.revision = answer.header.map_or(0, |header| header.revision);
+            }
+            let ends = answer.kvs.first().zip(answer.kvs.last());
+            let keys = ends.map(|(first, last)| (first.key.as_ref(), last.key.as_ref()));
+            let count = usize::try_from(answer.count).unwrap_or(0);
+            reading.walk.answered(&Answer { keys, more: answer.more, count, limit: reading.limit });
+            if !answer.kvs.is_empty() {
+                return Ok(Some(answer.kvs));
+            }
+        }
+        Ok(None)
+    }
+
+    /// All keys of ours under `prefix`, for whoever takes pages.
+    async fn send_pages(&self, prefix: &[u8], pages: &mpsc::Sender<Result<RangeResult, StoreError>>) {
+        let mut reading = Reading::new(self.space.inside(prefix), 0, false);
+        loop {
+            let page = match self.page(&mut reading).await {
+                Ok(kvs) => {
+                    let (more, revision) = (kvs.is_some(), self.space.revision(reading.revision));
+                    let items = kvs.iter().flatten().map(|kv| self.space.key_value(kv)).collect();
+                    Ok(RangeResult { revision, items, more })
+                }
+                Err(failure) => Err(self.range_error(failure, None).await),
+            };
+            let more = page.as_ref().is_ok_and(|page| page.more);
+            if pages.send(page).await.is_err() || !more {
+                return;
+            }
+        }
+    }
+
     async fn range_error(&self, failure: Failure, requested: Option<u64>) -> StoreError {
         match (failure.kind, requested) {
             (Kind::Future, Some(requested)) => match self.newest().await {
@@ -308,7 +370,7 @@ impl Inner {
             Ok(slot) => slot,
             Err(failure) => return Ok(Err(self.noticed(failure))),
         };
-        let guard = slot.guard();
+        let guard = slot.guard(self.slots.now());
         let request = match plan::request(&self.space, txn, Some(&guard), self.options.max_request_bytes) {
             Ok(request) => request,
             Err(error) => {
@@ -413,6 +475,11 @@ impl Store for EtcdStore {
 
     async fn range(&self, request: RangeRequest) -> Result<RangeResult, StoreError> {
         self.inner.range(&request).await
+    }
+
+    fn pages(self: Arc<Self>, prefix: Bytes) -> Pages {
+        let inner = Arc::clone(&self.inner);
+        pages_ahead(async move |pages| inner.send_pages(&prefix, &pages).await)
     }
 
     async fn txn(&self, txn: Txn) -> Result<TxnOutcome, StoreError> {

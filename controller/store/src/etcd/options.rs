@@ -3,14 +3,19 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use proto_rpc::Endpoint;
+use proto_rpc::{Dial, Endpoint};
 
+use crate::source::{Source, SystemSource};
 use crate::types::History;
 
 /// etcd's port for clients.
 const PORT: u16 = 2379;
+/// etcd takes more than one ping in 5 s for an attack, and any while no call is at work.
+const PING_EVERY: Duration = Duration::from_secs(6);
+const PONG_WITHIN: Duration = Duration::from_secs(4);
 
 /// One member of an etcd cluster: `https://host:2379`, or `http://` for one on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +101,10 @@ pub struct EtcdOptions {
     pub deadline: Duration,
     /// Longest time that one operation is tried again while no member answers.
     pub patience: Duration,
+    /// A ping after so much silence while a call is at work, and the longest wait for its answer.
+    pub ping_every: Duration,
+    /// See `ping_every`.
+    pub pong_within: Duration,
     /// History that is older is compacted; `None`: somebody else does that.
     pub keep_history: Option<Duration>,
     /// How often what the watch brought is compared with what etcd holds.
@@ -106,6 +115,10 @@ pub struct EtcdOptions {
     pub history: History,
     /// Whether an empty prefix is made ours; otherwise opening one is an error.
     pub create: bool,
+    /// Wall time and random bytes.
+    pub source: Arc<dyn Source>,
+    /// A simulation's network instead of sockets.
+    pub dial: Option<Dial>,
 }
 
 impl EtcdOptions {
@@ -120,11 +133,15 @@ impl EtcdOptions {
             plaintext: false,
             deadline: Duration::from_secs(2),
             patience: Duration::from_secs(6),
+            ping_every: PING_EVERY,
+            pong_within: PONG_WITHIN,
             keep_history: Some(Duration::from_secs(300)),
             check_every: Duration::from_secs(600),
             max_request_bytes: 1536 * 1024,
             history: History::default(),
             create: true,
+            source: Arc::new(SystemSource),
+            dial: None,
         }
     }
 }

@@ -10,9 +10,8 @@
 //! A deletion needs no space, so this works in a full etcd too. As long as no barrier got through, nobody is told
 //! anything of the store: what is read or written next waits for the barrier first.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 
@@ -22,6 +21,7 @@ use super::plan::{self, Guard};
 use super::space::{Space, end_of};
 use super::wire::{self, response_op};
 use crate::hub::lock;
+use crate::source::{Source, unix_seconds};
 
 /// Slots that nobody used for so long belong to processes that are gone.
 const FORGOTTEN_S: u64 = 24 * 3600;
@@ -35,10 +35,9 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// The guard of the next transaction.
-    pub fn guard(&mut self) -> Guard {
+    /// The guard of the next transaction. `now`: seconds since 1970.
+    pub fn guard(&mut self, now: u64) -> Guard {
         self.number += 1;
-        let now = unix_seconds();
         Guard {
             key: self.key.clone(),
             revision: self.revision,
@@ -87,6 +86,7 @@ pub(crate) enum Settled {
 #[derive(Debug)]
 pub(crate) struct Slots {
     writer: String,
+    source: Arc<dyn Source>,
     next: AtomicU64,
     idle: Mutex<Vec<Slot>>,
     unsettled: Mutex<Vec<Pending>>,
@@ -97,15 +97,21 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    pub fn new(writer: String) -> Self {
+    pub fn new(writer: String, source: Arc<dyn Source>) -> Self {
         Self {
             writer,
+            source,
             next: AtomicU64::new(0),
             idle: Mutex::default(),
             unsettled: Mutex::default(),
             open: AtomicUsize::new(0),
             settling: tokio::sync::Mutex::default(),
         }
+    }
+
+    /// Seconds since 1970.
+    pub fn now(&self) -> u64 {
+        unix_seconds(self.source.as_ref())
     }
 
     /// An idle slot, or a new one.
@@ -121,7 +127,7 @@ impl Slots {
     pub async fn make(&self, link: &Link, space: &Space) -> Result<Slot, Failure> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let key: Bytes = format!("{}{}-{number}", space.writers(), self.writer).into();
-        let value: Bytes = format!("0 new {}", unix_seconds()).into();
+        let value: Bytes = format!("0 new {}", self.now()).into();
         // Further in, where etcd's quota does not look: deletions need a slot too, also in a full etcd.
         let put = plan::group(&[plan::put(key.clone(), value, 0)]);
         let make = wire::TxnRequest { success: vec![put], ..wire::TxnRequest::default() };
@@ -193,7 +199,7 @@ impl Slots {
             let ask = ask.clone();
             async move { session.kv().range(session.ask(ask)).await }
         });
-        let now = unix_seconds();
+        let now = self.now();
         let mut swept = 0;
         for kv in found.await?.into_inner().kvs {
             let forgotten = mark(&kv.value).is_none_or(|mark| mark.at.saturating_add(FORGOTTEN_S) < now);
@@ -273,8 +279,4 @@ fn mark(value: &[u8]) -> Option<Mark> {
     let mut words = text.split(' ');
     let (number, branch, at) = (words.next()?, words.next()?, words.next()?);
     Some(Mark { number: number.parse().ok()?, succeeded: branch == "then", at: at.parse().ok()? })
-}
-
-fn unix_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -187,7 +187,9 @@ async fn what_a_watch_missed_is_found_by_a_listing() {
     store.put("m/1".into(), "".into()).await.unwrap();
     let mut watch = store.watch("m/".into(), 0).await.unwrap();
     // As if etcd had never sent it.
-    store.lose_sight_of(&"m/1".into());
+    while !store.lose_sight_of(&"m/1".into()) {
+        tokio::task::yield_now().await;
+    }
     let told = next(&mut watch).await.unwrap_err();
     assert!(matches!(told, StoreError::Compacted { .. }), "{told}");
     let now = store.range_all("m/".into()).await.unwrap();

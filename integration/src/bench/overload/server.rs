@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use integration::binaries;
+use integration::{binaries, procfs};
 use proto_rpc::{Client, KeyRequest, files};
 use proto_wire::v1::{
     self, job_service_client::JobServiceClient, tenant_service_client::TenantServiceClient,
@@ -133,10 +133,7 @@ impl Server {
 
     /// Memory of the controller now.
     pub fn rss_mib(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").trim().parse::<u64>().ok());
-        kib.unwrap_or_default() / 1024
+        procfs::rss_mib(self.child.id())
     }
 }
 

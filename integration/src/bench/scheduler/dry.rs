@@ -96,7 +96,7 @@ impl Site {
                     node: node.clone(),
                     session: 1 + at as u64,
                     agent_version: "1".into(),
-                    inventory: inventory(dice),
+                    inventory: inventory(dice).into(),
                     observations: Vec::new(),
                     epoch: 0,
                 })))
@@ -196,7 +196,10 @@ fn same(site: &Site, tenant: &TenantName, spec: &JobSpec) -> Result<(bool, bool)
     Ok(match (planned, done) {
         (Ok(plan), Ok(id)) => {
             let job = real.state.job(&id).ok_or("the submitted job is gone")?;
-            (!plan.infeasible && plan.placement == job.status.placement, plan.placement.is_some())
+            (
+                !plan.infeasible && plan.placement.as_ref() == job.status.placement.as_deref(),
+                plan.placement.is_some(),
+            )
         }
         (Ok(plan), Err(CoreError::Infeasible { reasons })) => {
             (plan.infeasible && plan.reasons == reasons, false)

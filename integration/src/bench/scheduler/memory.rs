@@ -152,7 +152,7 @@ fn records(jobs: u32) -> Result<BTreeMap<JobUid, Arc<Job>>, String> {
             uid,
             labels: BTreeMap::from([("team".to_owned(), "nlp".to_owned())]),
             generation: 1,
-            spec: spec(1 + at % 64),
+            spec: spec(1 + at % 64).into(),
             status: JobStatus {
                 phase: Phase::Pending,
                 reasons: vec![

@@ -10,7 +10,7 @@ mod philly;
 mod random;
 mod repair;
 mod sharing;
-mod site;
+pub mod site;
 
 use crate::report;
 

@@ -130,12 +130,13 @@ fn spines(plan: &Plan, fabric: &mut Fabric) {
     }
 }
 
-fn node_name(at: u32) -> String {
+/// The name of a server.
+pub fn node_name(at: u32) -> String {
     format!("gpu{at:06}")
 }
 
 /// Eight GPUs, eight NICs, two NUMA nodes; the NICs of `down` are down.
-fn inventory(down: u32) -> Inventory {
+pub fn inventory(down: u32) -> Inventory {
     let gpu = |index: u32| Gpu {
         index,
         uuid: String::new(),

@@ -1,5 +1,7 @@
 //! What controller and agents tell each other.
 
+use std::sync::Arc;
+
 use proto_model::{
     Assignment, JobId, JobKey, JobName, NodeEndpoints, NodeName, Observation, Observed, RailEndpoint,
     TenantName, Wish,
@@ -86,7 +88,7 @@ fn wish(fields: &mut Fields, wire: v1::Assignment) -> Option<Wish> {
         .and_then(|wire| fields.nest("placement", wire.try_into()));
     let key: Result<[u8; 32], _> = wire.job_key.try_into();
     let key = fields.take("jobKey", key.map_err(|_| "must be 32 bytes"));
-    let (spec, placement, key) = (Box::new(spec?), Box::new(placement?), JobKey::new(key?));
+    let (spec, placement, key) = (Arc::new(spec?), Arc::new(placement?), JobKey::new(key?));
     match kind {
         Some(v1::assignment::Wish::Prepared) => Some(Wish::Prepared { spec, placement, key }),
         Some(v1::assignment::Wish::Running) => {

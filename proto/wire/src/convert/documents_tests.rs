@@ -262,7 +262,7 @@ proptest! {
         let status = JobStatus {
             phase: Phase::Running,
             reasons: Vec::new(),
-            placement: Some(placement),
+            placement: Some(placement.into()),
             attempt: 2,
             submitted: Timestamp(1000),
             started: None,
@@ -282,7 +282,7 @@ proptest! {
             uid: JobUid::from_random([7; 16]),
             labels: Default::default(),
             generation: 1,
-            spec,
+            spec: spec.into(),
             status,
         };
         let bytes = v1::Job::from(&job).encode_to_vec();

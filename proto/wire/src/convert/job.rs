@@ -1,6 +1,6 @@
 //! Jobs: the spec with its defaults and limits, and the status.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use prost::Message as _;
 use proto_model::{
@@ -111,9 +111,9 @@ fn engine_to_wire(engine: EngineOptions) -> Option<v1::EngineOptions> {
     })
 }
 
-fn text(fields: &mut Fields, field: &str, text: &str) {
+fn text(fields: &mut Fields, field: impl FnOnce() -> String, text: &str) {
     if text.contains('\0') {
-        fields.fail(field, "must not contain a NUL byte");
+        fields.fail(&field(), "must not contain a NUL byte");
     }
 }
 
@@ -122,15 +122,15 @@ fn command(fields: &mut Fields, wire: v1::Command) -> CommandSpec {
         fields.fail("command.argv", "must name a program");
     }
     for (index, argument) in wire.argv.iter().enumerate() {
-        text(fields, &format!("command.argv[{index}]"), argument);
+        text(fields, || format!("command.argv[{index}]"), argument);
     }
     for (key, value) in &wire.env {
-        text(fields, &format!("command.env.{}", key.escape_debug()), value);
+        text(fields, || format!("command.env.{}", key.escape_debug()), value);
         if key.is_empty() || key.contains(['=', '\0']) {
             fields.fail("command.env", format!("{key:?} cannot be the name of a variable"));
         }
     }
-    text(fields, "command.workingDir", &wire.working_dir);
+    text(fields, || "command.workingDir".to_owned(), &wire.working_dir);
     let size: usize = wire.argv.iter().map(String::len).sum::<usize>()
         + wire.env.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
     if size > LIMITS.command_bytes || wire.env.len() > LIMITS.entries || wire.argv.len() > LIMITS.entries {
@@ -414,7 +414,7 @@ impl From<&Job> for v1::Job {
                 create_time: Some(time_to_wire(job.status.submitted)),
                 ..v1::Metadata::default()
             }),
-            spec: Some((&job.spec).into()),
+            spec: Some(job.spec.as_ref().into()),
             status: Some((&job.status).into()),
         }
     }
@@ -440,7 +440,7 @@ impl TryFrom<v1::Job> for Job {
                 uid,
                 labels: metadata.labels.into_iter().collect(),
                 generation: metadata.generation,
-                spec,
+                spec: Arc::new(spec),
                 status,
             }),
             _ => None,

@@ -1,5 +1,7 @@
 //! Jobs: what was seen of them.
 
+use std::sync::Arc;
+
 use proto_model::{JobStatus, Phase, RailBytes, RankExit, RunResult};
 
 use super::{FieldErrors, Fields, common, time_from_wire, time_to_wire};
@@ -102,7 +104,7 @@ impl From<&JobStatus> for v1::JobStatus {
         Self {
             phase: phase_to_wire(status.phase).into(),
             reasons: common::reasons(&status.reasons),
-            placement: status.placement.as_ref().map(Into::into),
+            placement: status.placement.as_deref().map(Into::into),
             attempt: status.attempt,
             submit_time: Some(time_to_wire(status.submitted)),
             start_time: status.started.map(time_to_wire),
@@ -137,7 +139,7 @@ impl TryFrom<v1::JobStatus> for JobStatus {
         let status = phase.zip(submitted).map(|(phase, submitted)| Self {
             phase,
             reasons,
-            placement,
+            placement: placement.map(Arc::new),
             attempt: wire.attempt,
             submitted,
             started,

@@ -112,10 +112,12 @@ impl Fields {
 
     /// Converts every element of a list, its index in the path.
     fn list<W, T: TryFrom<W, Error = FieldErrors>>(&mut self, field: &str, wire: Vec<W>) -> Vec<T> {
-        wire.into_iter()
-            .enumerate()
-            .filter_map(|(index, item)| self.nest(&format!("{field}[{index}]"), T::try_from(item)))
-            .collect()
+        let convert = |(index, item)| match T::try_from(item) {
+            Ok(value) => Some(value),
+            // Lists are long and mostly right: paths are made for what is wrong only.
+            Err(errors) => self.nest(&format!("{field}[{index}]"), Err(errors)),
+        };
+        wire.into_iter().enumerate().filter_map(convert).collect()
     }
 
     /// A message that must be there.

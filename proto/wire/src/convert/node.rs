@@ -1,6 +1,9 @@
 //! Servers and their inventories.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use proto_model::{
     Gpu, Health, Inventory, Job, JobUid, Neighbor, Nic, Node, NodeName, NodePlace, Strike, Taint,
@@ -171,8 +174,10 @@ pub fn labels(wire: HashMap<String, String>) -> Result<BTreeMap<String, String>,
     let labels: BTreeMap<String, String> = wire.into_iter().collect();
     for (key, value) in &labels {
         fields.take("labels", check_key(key));
-        let shown: String = key.chars().take(64).collect();
-        fields.take(&format!("labels.{}", shown.escape_debug()), check_value(value));
+        if let Err(error) = check_value(value) {
+            let shown: String = key.chars().take(64).collect();
+            fields.fail(&format!("labels.{}", shown.escape_debug()), error.to_string());
+        }
     }
     fields.finish(Some(labels))
 }
@@ -238,7 +243,7 @@ impl From<&Node> for v1::Node {
             status: Some(v1::NodeStatus {
                 phase: node_status_phase(node.health).into(),
                 last_heartbeat: Some(time_to_wire(node.health_since)),
-                inventory: Some((&node.inventory).into()),
+                inventory: Some(node.inventory.as_ref().into()),
                 holds: Vec::new(),
                 reasons: common::reasons(&node.reasons),
                 agent_version: node.agent_version.clone(),
@@ -286,7 +291,7 @@ impl TryFrom<v1::Node> for Node {
                 taints,
                 benched,
                 strikes,
-                inventory,
+                inventory: Arc::new(inventory),
                 health,
                 health_since,
                 reasons,

@@ -76,22 +76,22 @@ impl TryFrom<v1::NodePlace> for NodePlace {
     }
 }
 
-impl TryFrom<v1::RankPlace> for RankPlace {
-    type Error = FieldErrors;
-
-    fn try_from(wire: v1::RankPlace) -> Result<Self, FieldErrors> {
-        let mut fields = Fields::default();
-        let node = fields.take("node", NodeName::new(&wire.node));
-        fields.finish(node.map(|node| Self {
-            rank: wire.rank,
-            node,
-            local_rank: wire.local_rank,
-            gpus: wire.gpus,
-            nic: wire.nic,
-            rail: wire.rail,
-            leaf: wire.leaf,
-        }))
-    }
+/// Ranks of one server share its name: large gangs have many, and there may be a million of them.
+fn rank(wire: v1::RankPlace, last: Option<&NodeName>) -> Result<RankPlace, FieldErrors> {
+    let mut fields = Fields::default();
+    let node = match last.filter(|last| last.as_str() == wire.node) {
+        Some(last) => Some(last.clone()),
+        None => fields.take("node", NodeName::new(&wire.node)),
+    };
+    fields.finish(node.map(|node| RankPlace {
+        rank: wire.rank,
+        node,
+        local_rank: wire.local_rank,
+        gpus: wire.gpus,
+        nic: wire.nic,
+        rail: wire.rail,
+        leaf: wire.leaf,
+    }))
 }
 
 impl TryFrom<v1::Placement> for Placement {
@@ -99,9 +99,17 @@ impl TryFrom<v1::Placement> for Placement {
 
     fn try_from(wire: v1::Placement) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
+        let nodes = fields.list("nodes", wire.nodes);
+        let mut ranks: Vec<RankPlace> = Vec::with_capacity(wire.ranks.len());
+        for (index, wire) in wire.ranks.into_iter().enumerate() {
+            match rank(wire, ranks.last().map(|last| &last.node)) {
+                Ok(rank) => ranks.push(rank),
+                Err(errors) => drop(fields.nest::<RankPlace>(&format!("ranks[{index}]"), Err(errors))),
+            }
+        }
         let placement = Self {
-            nodes: fields.list("nodes", wire.nodes),
-            ranks: fields.list("ranks", wire.ranks),
+            nodes,
+            ranks,
             rails: wire.rails,
             pods: wire.pods,
             reasons: fields.list("reasons", wire.reasons),

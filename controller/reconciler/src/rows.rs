@@ -1,0 +1,198 @@
+//! Stored rows, decoded: what a leader is built from, and what a standby keeps so that it need not decode when it is to lead.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use controller_core::{Attempt, AuditRow, DecisionRow, RequestRecord, Stored, TokenRecord};
+use controller_store::{KeyValue, RangeResult, Store, StoreError};
+use proto_model::{Drain, Fabric, Job, Node, Queue, Reservation, Tenant};
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use crate::{codec, error::StartError, keys, records, revocations};
+
+/// Pages that are decoded while more are fetched.
+const DECODED_AT_ONCE: usize = 4;
+
+/// Up to so many rows are worked at where they are: another thread would cost more, and a simulation could not be repeated.
+pub(crate) const FEW: usize = 512;
+
+/// One row. Small, because there may be millions.
+#[derive(Debug)]
+pub(crate) enum Row {
+    Job(Arc<Job>),
+    Node(Arc<Node>),
+    Request(Arc<RequestRecord>),
+    Attempt(Arc<Attempt>),
+    /// What there is little of.
+    Other(Box<Other>),
+    /// Nothing that the core knows of.
+    Beside,
+    /// It cannot be read.
+    Bad(Box<StartError>),
+}
+
+/// A row of which there are few.
+#[derive(Debug)]
+pub(crate) enum Other {
+    Fabric(Arc<Fabric>),
+    Tenant(Arc<Tenant>),
+    Queue(Arc<Queue>),
+    Reservation(Arc<Reservation>),
+    Drain(Arc<Drain>),
+    Token(Arc<TokenRecord>),
+    Decisions(Arc<DecisionRow>),
+    Audit(Result<Arc<AuditRow>, (u64, String)>),
+}
+
+impl Row {
+    /// Decodes one stored key.
+    pub fn of(kv: &KeyValue) -> Self {
+        read(kv).unwrap_or_else(|error| Self::Bad(Box::new(error)))
+    }
+
+    /// Puts it where a state is built from; `revision` is that of its last change.
+    ///
+    /// # Errors
+    /// What could not be read.
+    pub fn sort_in(self, revision: u64, stored: &mut Stored) -> Result<(), StartError> {
+        match self {
+            Self::Job(job) => stored.jobs.push((job, revision)),
+            Self::Node(node) => stored.nodes.push((node, revision)),
+            Self::Request(request) => stored.requests.push(request),
+            Self::Attempt(attempt) => stored.attempts.push(attempt),
+            Self::Other(other) => match *other {
+                Other::Fabric(fabric) => stored.fabric = Some((fabric, revision)),
+                Other::Tenant(tenant) => stored.tenants.push((tenant, revision)),
+                Other::Queue(queue) => stored.queues.push((queue, revision)),
+                Other::Reservation(reservation) => stored.reservations.push((reservation, revision)),
+                Other::Drain(drain) => stored.drains.push(drain),
+                Other::Token(token) => stored.tokens.push(token),
+                Other::Decisions(row) => stored.decisions.push(row),
+                Other::Audit(row) => stored.audit.push(row),
+            },
+            Self::Beside => {}
+            Self::Bad(error) => return Err(*error),
+        }
+        Ok(())
+    }
+}
+
+fn read(kv: &KeyValue) -> Result<Row, StartError> {
+    let under = |prefix: &str| kv.key.starts_with(prefix.as_bytes());
+    let is = |key: &str| kv.key == key.as_bytes();
+    let other = if under(keys::JOBS) {
+        return Ok(Row::Job(Arc::new(codec::job(kv)?)));
+    } else if under(keys::NODES) {
+        return Ok(Row::Node(Arc::new(codec::node(kv)?)));
+    } else if under(keys::REQUESTS) {
+        return Ok(Row::Request(Arc::new(codec::request(kv)?)));
+    } else if under(keys::ATTEMPTS) {
+        return Ok(Row::Attempt(Arc::new(codec::attempt(kv)?)));
+    } else if under(keys::TENANTS) {
+        Other::Tenant(Arc::new(codec::tenant(kv)?))
+    } else if under(keys::QUEUES) {
+        Other::Queue(Arc::new(codec::queue(kv)?))
+    } else if under(keys::RESERVATIONS) {
+        Other::Reservation(Arc::new(codec::reservation(kv)?))
+    } else if under(keys::JOIN_TOKENS) {
+        Other::Token(Arc::new(codec::join_token(kv)?))
+    } else if is(keys::FABRIC) {
+        Other::Fabric(Arc::new(codec::fabric(kv)?))
+    } else if under(keys::DRAINS) {
+        Other::Drain(Arc::new(codec::drain(kv)?))
+    } else if under(keys::DECISIONS) {
+        Other::Decisions(Arc::new(codec::decisions(kv)?))
+    } else if under(keys::AUDIT) {
+        Other::Audit(codec::audit_or_fault(kv).map(Arc::new))
+    } else {
+        beside(kv)?;
+        return Ok(Row::Beside);
+    };
+    Ok(Row::Other(Box::new(other)))
+}
+
+/// What the core does not keep must be readable all the same.
+fn beside(kv: &KeyValue) -> Result<(), StartError> {
+    let under = |prefix: &str| kv.key.starts_with(prefix.as_bytes());
+    let is = |key: &str| kv.key == key.as_bytes();
+    if under(keys::USER_TOKENS) {
+        codec::decode::<records::UserToken>(kv)?;
+    } else if under(keys::REVOCATIONS) {
+        revocations::check(kv)?;
+    } else if is(keys::BOOTSTRAP) {
+        codec::decode::<records::Bootstrap>(kv)?;
+    } else if !is(keys::LEADER) && !is(keys::PROBE) {
+        return Err(StartError::ForeignKey { key: kv.key.escape_ascii().to_string() });
+    }
+    Ok(())
+}
+
+/// A row with its key and the revision of its last change.
+pub(crate) type Keyed = (Bytes, (Row, u64));
+
+/// All rows of ours in the order of their keys, and the revision that they are of. Pages are decoded beside each other while
+/// more of them are fetched.
+///
+/// # Errors
+/// The store's; a row that cannot be read is a row.
+pub(crate) async fn all(store: &Arc<dyn Store>) -> Result<(Vec<Keyed>, u64), StoreError> {
+    let mut pages = Arc::clone(store).pages(keys::ROOT.into());
+    let (mut rows, mut decoding) = (Vec::new(), VecDeque::new());
+    let (mut revision, mut more) = (0, true);
+    while let Some(page) = pages.recv().await {
+        let page = page?;
+        (revision, more) = (page.revision, page.more);
+        decoding.push_back(if page.items.len() <= FEW {
+            Decoding::Done(decode(page))
+        } else {
+            Decoding::Beside(spawn_blocking(|| decode(page)))
+        });
+        if decoding.len() > DECODED_AT_ONCE {
+            take_first(&mut decoding, &mut rows).await?;
+        }
+    }
+    while !decoding.is_empty() {
+        take_first(&mut decoding, &mut rows).await?;
+    }
+    // The pages end with the last one or with an error, unless the store is closed.
+    if more { Err(StoreError::Closed) } else { Ok((rows, revision)) }
+}
+
+/// All keys of ours with the revisions of their last changes, and the revision that they are of.
+///
+/// # Errors
+/// The store's.
+pub(crate) async fn revisions(
+    store: &Arc<dyn Store>,
+) -> Result<(BTreeMap<Bytes, ((), u64)>, u64), StoreError> {
+    let mut pages = Arc::clone(store).pages(keys::ROOT.into());
+    let (mut rows, mut revision, mut more) = (BTreeMap::new(), 0, true);
+    while let Some(page) = pages.recv().await {
+        let page = page?;
+        (revision, more) = (page.revision, page.more);
+        rows.extend(page.items.into_iter().map(|kv| (kv.key, ((), kv.mod_revision))));
+    }
+    if more { Err(StoreError::Closed) } else { Ok((rows, revision)) }
+}
+
+/// A page on its way.
+enum Decoding {
+    Done(Vec<Keyed>),
+    Beside(JoinHandle<Vec<Keyed>>),
+}
+
+fn decode(page: RangeResult) -> Vec<Keyed> {
+    page.items.into_iter().map(|kv| (kv.key.clone(), (Row::of(&kv), kv.mod_revision))).collect()
+}
+
+async fn take_first(decoding: &mut VecDeque<Decoding>, rows: &mut Vec<Keyed>) -> Result<(), StoreError> {
+    match decoding.pop_front() {
+        Some(Decoding::Done(mut first)) => rows.append(&mut first),
+        Some(Decoding::Beside(first)) => rows.append(&mut first.await.map_err(|_| StoreError::Closed)?),
+        None => {}
+    }
+    Ok(())
+}
