@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 use tokio_stream::StreamExt as _;
 
 use crate::{
-    overload,
+    agents, durable, overload, reload,
     report::{self, Cpu, Goal, Line, Sample},
     survival,
 };
@@ -23,13 +23,16 @@ use crate::{
 pub type Row = fn(&report::Row<'_>, bool) -> Result<(), String>;
 
 /// The rows of this bench.
-pub const ROWS: [(&str, Row); 6] = [
+pub const ROWS: [(&str, Row); 9] = [
     ("A1", start_latency),
     ("A2", submit_rate),
     ("A3", shaped_all_reduce),
     ("D5", survival::leader_loss),
     ("D6", survival::etcd_leader_loss),
+    ("D7", durable::measure),
+    ("D8", agents::measure),
     ("D9", overload::measure),
+    ("D10", reload::measure),
 ];
 
 type Jobs = JobServiceClient<Client>;

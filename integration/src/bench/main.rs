@@ -3,9 +3,12 @@
 //! A bench asserts nothing: it prints what it saw, and whether the goal held. `void` says that this machine cannot
 //! tell, and why.
 
+mod agents;
 mod control;
+mod durable;
 mod engine;
 mod overload;
+mod reload;
 mod report;
 mod scheduler;
 mod survival;
@@ -54,6 +57,12 @@ enum Bench {
     /// One load of row D9.
     #[command(hide = true)]
     OverloadLoad(overload::Load),
+    /// Some of the agents of row D8.
+    #[command(hide = true)]
+    AgentsLoad(agents::Load),
+    /// Fills a store as row D10 does, for a controller that is profiled by hand.
+    #[command(hide = true)]
+    ReloadFill(reload::Fill),
     #[command(flatten)]
     Helper(engine::Helper),
 }
@@ -99,6 +108,8 @@ fn main() -> ExitCode {
             each(&report, options.row.as_deref(), rows)
         }
         Bench::OverloadLoad(load) => load.run(),
+        Bench::AgentsLoad(load) => load.run(),
+        Bench::ReloadFill(fill) => fill.run(),
         Bench::Helper(helper) => helper.run(),
     };
     match done {

@@ -8,6 +8,7 @@
 )]
 
 mod architecture;
+mod chaos;
 mod compatibility;
 mod corpus;
 mod faults;

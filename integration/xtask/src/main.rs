@@ -1,12 +1,14 @@
 //! `cargo xtask`: the project's commands. Each is a file; this one only chooses.
 
 mod bench;
+mod chaos;
 mod demo;
 mod fuzz;
 mod map;
 mod peers;
 mod process;
 mod sound;
+mod stack;
 mod test;
 mod tools;
 mod torch;
@@ -32,11 +34,15 @@ enum Command {
     Test(test::Args),
     /// Measure; one JSON object a line with --json.
     Bench(bench::Args),
+    /// Real controllers, agents and etcd under faults from a seed, and a judge of what happened; needs root.
+    Chaos(chaos::Args),
     /// Feed every decoder hostile bytes; needs a nightly compiler.
     Fuzz(fuzz::Args),
     /// Replay seeds of the control-plane simulator: `sim --seed 17`; or of the engine's, rows B9 and B11 of the benchmark: `sim
     /// engine [--row b9|b11] [--seeds N] [--seed S] [--json]`
     Sim(SimArgs),
+    /// Replay seeds of the simulator of the whole stack, real gRPC and HTTP/2 included: `stack --seed 17 --story`
+    Stack(stack::Args),
     /// Build the Python package with librail.so in it.
     Wheel(wheel::Args),
     /// Write ARCHITECTURE.md's map from what cargo sees.
@@ -55,8 +61,10 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Test(args) => test::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Chaos(args) => chaos::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Sim(args) => sim(&args),
+        Command::Stack(args) => stack::run(&args),
         Command::Wheel(args) => wheel::run(&args),
         Command::Map(args) => map::run(&args),
     };

@@ -7,8 +7,9 @@ use std::{
 };
 
 use crate::{
+    chaos,
     process::{self, Result},
-    sound, tools, torch,
+    sound, stack, tools, torch,
 };
 
 /// Options of `cargo xtask test`.
@@ -84,6 +85,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     heading("tests", begin);
     tests(args, &mut tally)?;
     if !args.quick && args.filter.is_none() {
+        heading("seeds of the whole stack, each twice", begin);
+        tally.step("cargo xtask stack", stack::test());
         heading("shared memory under an interpreter, sanitizers and memcheck", begin);
         let mut skipped = Vec::new();
         sound::run(|name, outcome| tally.step(name, outcome), |reason| skipped.push(reason));
@@ -123,10 +126,7 @@ fn tests(args: &Args, tally: &mut Tally) -> Result<()> {
         Ok(python) => _ = cargo.env("RAIL_TEST_TORCH", python),
         Err(error) => println!("    without PyTorch: {error}"),
     }
-    match tools::etcd() {
-        Ok(program) => _ = cargo.env("RAIL_TEST_ETCD", program),
-        Err(error) => println!("    without etcd: {error}"),
-    }
+    chaos::lend(&mut cargo);
     cargo.env("RAIL_BIN_DIR", process::target_dir()?.join("debug"));
     cargo.arg("--").arg("--show-output").args(&args.filter);
     let log = process::target_dir()?.join("test.log");

@@ -1,6 +1,7 @@
 //! Tools that the tests need and a fresh machine lacks: kept in the target directory, never in the system.
 
 use std::{
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -45,22 +46,74 @@ pub fn etcd() -> Result<PathBuf> {
     if answers("etcd") {
         return Ok("etcd".into());
     }
-    let folder = process::target_dir()?.join("tools/etcd");
-    let program = folder.join("usr/bin/etcd");
-    if answers(&program) {
-        return Ok(program);
+    let program = process::target_dir()?.join("tools/etcd/usr/bin/etcd");
+    if !answers(&program) {
+        debian("etcd", &["etcd-server"])?;
     }
+    if answers(&program) { Ok(program) } else { Err("the package etcd-server has no etcd that runs".into()) }
+}
+
+/// nft, in the same way. What it links is unpacked beside it.
+pub fn nft() -> Result<PathBuf> {
+    const PACKAGES: [&str; 10] = [
+        "nftables",
+        "libnftables1",
+        "libnftnl11",
+        "libjansson4",
+        "libmnl0",
+        "libxtables12",
+        "libedit2",
+        "libbsd0",
+        "libmd0",
+        "libtinfo6",
+    ];
+    if answers("nft") {
+        return Ok("nft".into());
+    }
+    let folder = process::target_dir()?.join("tools/nft");
+    let program = folder.join("run");
+    if !answers(&program) {
+        debian("nft", &PACKAGES)?;
+        let libraries = format!("{0}/usr/lib/{1}:{0}/lib/{1}", folder.display(), "$(uname -m)-linux-gnu");
+        let nft = folder.join("usr/sbin/nft");
+        let script = format!("#!/bin/sh\nLD_LIBRARY_PATH={libraries} exec {} \"$@\"\n", nft.display());
+        std::fs::write(&program, script)?;
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))?;
+    }
+    if answers(&program) { Ok(program) } else { Err("the package nftables has no nft that runs".into()) }
+}
+
+/// The library that moves the clock of one process, in the same way.
+pub fn faketime() -> Result<PathBuf> {
+    const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
+    let unpacked = process::target_dir()?.join("tools/faketime");
+    let find = || {
+        let places = ["/usr/lib".into(), unpacked.join("usr/lib")];
+        let below = places.into_iter().filter_map(|place| std::fs::read_dir(place).ok());
+        let libraries = below.flatten().flatten().map(|entry| entry.path().join(LIBRARY));
+        libraries.into_iter().find(|library| library.exists())
+    };
+    if let Some(library) = find() {
+        return Ok(library);
+    }
+    debian("faketime", &["libfaketime"])?;
+    find().ok_or_else(|| "the package libfaketime has no library".into())
+}
+
+/// Downloads packages and unpacks them into a folder of the target directory.
+fn debian(name: &str, packages: &[&str]) -> Result<()> {
+    let folder = process::target_dir()?.join("tools").join(name);
     std::fs::create_dir_all(&folder)?;
     let mut download = Command::new("apt-get");
     download.args(["-q", "-o", "Acquire::http::Timeout=20", "-o", "Acquire::Retries=0", "download"]);
-    quiet(download.arg("etcd-server").current_dir(&folder))?;
-    let is_package = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "deb");
-    let package =
-        std::fs::read_dir(&folder)?.filter_map(|entry| entry.ok().map(|entry| entry.path())).find(is_package);
-    let package = package.ok_or("apt-get downloaded no package")?;
-    quiet(Command::new("dpkg-deb").arg("-x").arg(&package).arg(&folder))?;
-    std::fs::remove_file(package)?;
-    if answers(&program) { Ok(program) } else { Err("the package etcd-server has no etcd that runs".into()) }
+    quiet(download.args(packages).current_dir(&folder))?;
+    let entries = std::fs::read_dir(&folder)?.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    let downloaded = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "deb");
+    for package in entries.filter(downloaded).collect::<Vec<_>>() {
+        quiet(Command::new("dpkg-deb").arg("-x").arg(&package).arg(&folder))?;
+        std::fs::remove_file(package)?;
+    }
+    Ok(())
 }
 
 fn installed(name: &str, version: &str) -> Result<PathBuf> {

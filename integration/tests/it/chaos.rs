@@ -1,0 +1,24 @@
+//! Tier R for a minute: real controllers, agents and etcd under faults of every kind. `cargo xtask chaos` goes on for longer.
+
+use std::{path::Path, process::Command};
+
+use integration::binaries;
+
+#[test]
+fn a_minute_of_faults_loses_nothing_and_doubles_nothing() {
+    let mut chaos = Command::new(env!("CARGO_BIN_EXE_rail-chaos"));
+    chaos.args(["run", "--seconds", "60", "--agents", "8", "--seed", "1", "--json"]);
+    chaos.env("RAIL_BIN_DIR", binaries::directory().unwrap());
+    let output = chaos.output().unwrap();
+    let (told, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if let Some(reason) = told.lines().find(|line| line.starts_with("skipped: ")) {
+        println!("{reason}");
+        return;
+    }
+    let places = said.lines().filter_map(|line| line.split_once("files in ")).map(|(_, place)| place);
+    assert!(output.status.success(), "{told}\n{said}");
+    assert!(told.lines().count() > 10, "{told}");
+    for place in places {
+        assert!(!Path::new(place).exists(), "{place} is left behind");
+    }
+}
