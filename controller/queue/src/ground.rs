@@ -18,6 +18,8 @@ pub(crate) struct Plot {
     pub(crate) gpus: u32,
     /// GPUs that nobody holds.
     pub(crate) free: u32,
+    /// GPUs that are held and that the node does not tell of any more: it joined anew, or one broke.
+    lost: u32,
     /// Those of them that others can have beside whoever holds something here; 0 where nobody does.
     pub(crate) loose: u32,
     pub(crate) usable: RailSet,
@@ -42,6 +44,7 @@ impl Plot {
         Self {
             gpus: capacity.gpus.count_ones(),
             free,
+            lost: (capacity.held.gpus & !capacity.gpus).count_ones(),
             loose: if beside { free } else { 0 },
             usable: server.usable,
             pod,
@@ -108,6 +111,8 @@ pub(crate) struct Ground {
     pub(crate) open: u32,
     /// GPUs of all nodes, whether they take jobs or not.
     pub(crate) gpus: u64,
+    /// GPUs that are held where no node tells of them any more.
+    lost: u64,
     /// Nodes with GPUs of the largest pod.
     largest_pod: u32,
     /// Nodes that take jobs by the GPUs that nobody holds.
@@ -169,6 +174,7 @@ impl Ground {
         let Some(plot) = self.plots.get_mut(ix.index()) else { return true };
         let old = std::mem::replace(plot, new);
         let new = &self.plots[ix.index()];
+        self.lost = self.lost - u64::from(old.lost) + u64::from(new.lost);
         if new.loose > 0 {
             self.loose.insert(ix.index());
         } else if old.loose > 0 {
@@ -201,6 +207,7 @@ impl Ground {
         self.node_gpus = self.plots.iter().map(|plot| plot.gpus).max().unwrap_or(0).max(1);
         self.open = number(open().count());
         self.gpus = self.plots.iter().map(|plot| u64::from(plot.gpus)).sum();
+        self.lost = self.plots.iter().map(|plot| u64::from(plot.lost)).sum();
         let mut pods: BTreeMap<u32, u32> = BTreeMap::new();
         for plot in self.plots.iter().filter(|plot| plot.gpus > 0) {
             *pods.entry(plot.pod).or_default() += 1;
@@ -238,6 +245,11 @@ impl Ground {
         (kind.nodes, kind.idle) = sizes(&self.plots, &fits);
         kind.fits = Arc::new(fits);
         kind
+    }
+
+    /// GPUs that can be held at most: those there are, and those that are held and gone.
+    pub(crate) fn most_gpus(&self) -> u64 {
+        self.gpus + self.lost
     }
 
     /// Nodes with GPUs of the largest pod.

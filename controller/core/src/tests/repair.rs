@@ -290,6 +290,24 @@ fn finds(w: &mut World, n: usize, inventory: Inventory) {
     w.step(Event::AgentInventory { node: name(n), session, inventory: Arc::new(inventory) });
 }
 
+/// Found by the simulator (seed 410118): a node that joins anew has told of nothing yet, and what is held there still counts
+/// towards the tenant's limit.
+#[test]
+fn gpus_that_a_node_tells_of_no_more_count_towards_the_limit() {
+    let mut w = World::new();
+    w.submit("a", spec(3, 4));
+    w.run("a");
+    for n in w.nodes("a").into_iter().take(2) {
+        finds(&mut w, n, inventory(0, 2));
+    }
+    assert_eq!(w.phase("a"), Phase::Running);
+    w.ok(quota(12));
+    w.submit("b", spec(1, 4));
+    assert_eq!((w.phase("b"), w.codes("b")), (Phase::Pending, vec!["QuotaExceeded".to_owned()]));
+    w.ok(quota(16));
+    assert_eq!(w.phase("b"), Phase::Reserved);
+}
+
 /// Engines that come up see links down that nobody has lost; and of two nobody knows whose it is.
 #[test]
 fn what_engines_see_before_all_are_up_is_no_loss() {

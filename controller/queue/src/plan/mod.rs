@@ -149,7 +149,7 @@ impl Plan {
             Node { gpus: plot.gpus, whole_at, pod: plot.pod, block: plot.block, open: plot.open }
         };
         let nodes = ground.plots.iter().map(node).collect();
-        let mut most_gpus = ground.gpus;
+        let mut most_gpus = ground.most_gpus();
         let mut runs = Vec::with_capacity(ends.len());
         for (end, entry, nodes) in ends {
             let known = nodes.unwrap_or_default();
