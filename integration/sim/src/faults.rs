@@ -164,6 +164,14 @@ impl Kind {
     }
 }
 
+/// A process stops for so long. One that is stopped stays so until it was to go on: what came for it waits for that moment, and
+/// another would let what comes later in before it.
+fn stop(frozen_until: &mut u64, now: u64, pause: u64) {
+    if *frozen_until <= now {
+        *frozen_until = now + pause;
+    }
+}
+
 impl World {
     /// A fault of the plan happens.
     pub fn strike(&mut self, at: usize) {
@@ -178,7 +186,7 @@ impl World {
                 let wait = if long { rng.range(5_000..60_000) } else { rng.range(100..5000) };
                 self.agent_dies(node, Some(wait));
             }
-            Kind::PauseAgent => self.nodes[node].frozen_until = self.now + rng.range(200..60_000),
+            Kind::PauseAgent => stop(&mut self.nodes[node].frozen_until, self.now, rng.range(200..60_000)),
             Kind::CutAgent => {
                 if let Some(connection) = self.nodes[node].connection {
                     self.cut(connection);
@@ -236,14 +244,14 @@ impl World {
             }
             (Kind::PauseLeader, Some(leader), _) => {
                 let pause = rng.range(100..60_000);
-                self.controllers[leader].frozen_until = self.now + pause;
+                stop(&mut self.controllers[leader].frozen_until, self.now, pause);
                 if pause > 5000 {
                     self.raise_evidence(self.controllers[leader].epoch, 5000);
                 }
             }
             (Kind::ReplacePaused | Kind::FalseEvidence, Some(leader), _) => {
                 if kind == Kind::ReplacePaused {
-                    self.controllers[leader].frozen_until = self.now + rng.range(100..15_000);
+                    stop(&mut self.controllers[leader].frozen_until, self.now, rng.range(100..15_000));
                 }
                 self.raise_evidence(self.controllers[leader].epoch, 500);
             }
