@@ -9,7 +9,7 @@ use std::{
 };
 
 use controller_core::{CoreError, Event, Register};
-use controller_reconciler::{Refusal, Session};
+use controller_reconciler::{Messages, Refusal, Session};
 use proto_model::{Inventory, NodeName, Observation};
 use proto_rpc::{ErrorClass, Identity, PeerInfo, RpcError, ca::NODE_LIFETIME};
 use proto_wire::v1::{self, agent_message::Body, agent_service_server::AgentService};
@@ -139,17 +139,17 @@ impl AgentService for Agents {
         })?;
         let messages = session.messages().ok_or_else(crate::context::unexpected)?;
         tracing::info!(%node, session = session.number(), "agent connected");
-        let (broken, breaks) = tokio::sync::mpsc::channel(1);
+        let (broken, breaks) = tokio::sync::oneshot::channel();
         tokio::spawn(async move {
             if let Err(error) = listen(&session, &mut stream).await {
                 tracing::info!(node = %session.node(), session = session.number(), %error, "agent's stream broke");
                 // The agent may be gone already.
-                let _ = broken.send(Err(Status::from(error))).await;
+                let _ = broken.send(Status::from(error));
             }
             session.end().await;
         });
         // What breaks the rules ends the answer too, with the reason; so does the end of the session's queue.
-        Ok(Response::new(Box::pin(UntilBroken { out: messages, breaks, ended: false })))
+        Ok(Response::new(Box::pin(UntilBroken { out: messages, breaks: Some(breaks), ended: false })))
     }
 
     async fn upload_logs(
@@ -221,8 +221,9 @@ impl AgentService for Agents {
 
 /// The session's messages, until the agent breaks the rules or the session ends.
 struct UntilBroken {
-    out: tokio::sync::mpsc::Receiver<v1::ControllerMessage>,
-    breaks: tokio::sync::mpsc::Receiver<Result<v1::ControllerMessage, Status>>,
+    out: Messages,
+    /// `None` once nothing can come of it any more.
+    breaks: Option<tokio::sync::oneshot::Receiver<Status>>,
     ended: bool,
 }
 
@@ -237,11 +238,16 @@ impl Stream for UntilBroken {
         if self.ended {
             return Poll::Ready(None);
         }
-        if let Poll::Ready(Some(broken)) = self.breaks.poll_recv(context) {
-            self.ended = true;
-            return Poll::Ready(Some(broken));
+        if let Some(breaks) = &mut self.breaks
+            && let Poll::Ready(broken) = Pin::new(breaks).poll(context)
+        {
+            self.breaks = None;
+            if let Ok(broken) = broken {
+                self.ended = true;
+                return Poll::Ready(Some(Err(broken)));
+            }
         }
-        let next = self.out.poll_recv(context).map(|message| message.map(Ok));
+        let next = self.out.poll_recv(context).map(|message| message.map(|message| Ok(*message)));
         self.ended = matches!(next, Poll::Ready(None));
         next
     }

@@ -13,11 +13,15 @@ use controller_store::{Compare, Op, OpResult, Store, StoreError, Txn, TxnOutcome
 use proto_audit::Actor;
 use proto_model::{NodeName, Timestamp};
 use proto_rpc::Revocations;
-use proto_wire::v1;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    clock::Clock, error::Refusal, leader, logs::LogBroker, metrics::LoopMetrics, sessions::Sessions,
+    clock::Clock,
+    error::Refusal,
+    leader,
+    logs::LogBroker,
+    metrics::LoopMetrics,
+    sessions::{Messages, Sessions},
     start::Options,
 };
 
@@ -367,7 +371,7 @@ pub struct Session {
     handle: Handle,
     node: NodeName,
     number: u64,
-    messages: Option<mpsc::Receiver<v1::ControllerMessage>>,
+    messages: Option<Messages>,
     told: bool,
 }
 
@@ -385,7 +389,7 @@ impl Session {
     }
 
     /// What is to be sent; once. It ends when the connection is replaced, too slow, or the controller ends.
-    pub fn messages(&mut self) -> Option<mpsc::Receiver<v1::ControllerMessage>> {
+    pub fn messages(&mut self) -> Option<Messages> {
         self.messages.take()
     }
 

@@ -17,6 +17,10 @@ use crate::metrics::LoopMetrics;
 /// Messages that may wait for one agent. Each job of a node has at most a few wishes on the way.
 const QUEUE: usize = 1024;
 
+/// What waits to be sent to one agent. A queue sets room aside for 32 messages at once: boxed ones, for a message is large, agents
+/// are many, and nearly all of them wait for nothing.
+pub type Messages = mpsc::Receiver<Box<v1::ControllerMessage>>;
+
 /// All connected agents; clones share them.
 #[derive(Debug, Clone)]
 pub struct Sessions {
@@ -33,7 +37,7 @@ struct Shared {
 #[derive(Debug)]
 struct Open {
     session: u64,
-    sender: mpsc::Sender<v1::ControllerMessage>,
+    sender: mpsc::Sender<Box<v1::ControllerMessage>>,
 }
 
 /// What became of a message.
@@ -58,7 +62,7 @@ impl Sessions {
     }
 
     /// Opens a connection's queue; a former connection of the same node ends.
-    pub(crate) fn open(&self, node: &NodeName) -> (u64, mpsc::Receiver<v1::ControllerMessage>) {
+    pub(crate) fn open(&self, node: &NodeName) -> (u64, Messages) {
         let session = self.shared.next.fetch_add(1, Ordering::Relaxed) + 1;
         let (sender, receiver) = mpsc::channel(QUEUE);
         let mut open = self.open_map();
@@ -82,7 +86,7 @@ impl Sessions {
         let Some(entry) = open.get(node).filter(|entry| entry.session == session) else {
             return Delivery::Gone;
         };
-        match entry.sender.try_send(message) {
+        match entry.sender.try_send(Box::new(message)) {
             Ok(()) => Delivery::Queued,
             Err(mpsc::error::TrySendError::Closed(_)) => Delivery::Gone,
             Err(mpsc::error::TrySendError::Full(_)) => {
