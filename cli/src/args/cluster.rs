@@ -6,6 +6,9 @@ use clap::{Subcommand, ValueEnum};
 
 use super::{Output, parse_duration, values::parse_shape};
 
+/// The largest quota of room in the store: 1 PiB.
+const MAX_STORED_MIB: u64 = 1 << 30;
+
 /// A role that a credential can carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RoleArg {
@@ -31,6 +34,9 @@ pub enum TenantCommand {
         /// Jobs that it may have which have not ended; 0 means the server's limit
         #[arg(long, value_name = "N", default_value_t = 0)]
         jobs: u32,
+        /// Room in the controller's store for its jobs, in MiB; 0 means the server's limit
+        #[arg(long, value_name = "MIB", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=MAX_STORED_MIB))]
+        stored_mib: u64,
         /// For people
         #[arg(long, value_name = "TEXT", default_value = "")]
         description: String,
@@ -40,7 +46,7 @@ pub enum TenantCommand {
         /// Its name
         name: String,
         /// GPUs that its running jobs may hold together
-        #[arg(long, value_name = "N", required_unless_present_any = ["jobs", "guaranteed", "weight"])]
+        #[arg(long, value_name = "N", required_unless_present_any = ["jobs", "guaranteed", "weight", "stored_mib"])]
         gpus: Option<u32>,
         /// Jobs that it may have which have not ended; 0 means the server's limit
         #[arg(long, value_name = "N")]
@@ -51,6 +57,9 @@ pub enum TenantCommand {
         /// Share of what is free, against other tenants' weights
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         weight: Option<u32>,
+        /// Room in the controller's store for its jobs, in MiB; 0 means the server's limit
+        #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MAX_STORED_MIB))]
+        stored_mib: Option<u64>,
     },
     /// Make a key here and have the cluster sign a certificate for it
     IssueCert {

@@ -17,7 +17,7 @@ use crate::{
 /// `tenant create|set-quota|issue-cert|issue-token`.
 pub async fn run(command: &TenantCommand, api: &Api, flags: &Global, env: &Environment) -> Result<(), Error> {
     match command {
-        TenantCommand::Create { name, gpus, jobs, description } => {
+        TenantCommand::Create { name, gpus, jobs, stored_mib, description } => {
             let exists = api.list_tenants().await?.tenants.iter().any(|tenant| named(tenant, name));
             if exists {
                 let text =
@@ -33,19 +33,25 @@ pub async fn run(command: &TenantCommand, api: &Api, flags: &Global, env: &Envir
             }
             let spec = v1::TenantSpec {
                 description: description.clone(),
-                quota: Some(v1::Quota { gpus: *gpus, jobs: *jobs, ..v1::Quota::default() }),
+                quota: Some(v1::Quota {
+                    gpus: *gpus,
+                    jobs: *jobs,
+                    stored_bytes: stored_mib << 20,
+                    ..v1::Quota::default()
+                }),
             };
             apply(name, spec, api).await?;
             eprintln!("tenant {name} is created with {gpus} GPUs");
             Ok(())
         }
-        TenantCommand::SetQuota { name, gpus, jobs, guaranteed, weight } => {
+        TenantCommand::SetQuota { name, gpus, jobs, guaranteed, weight, stored_mib } => {
             let mut spec = get::tenant(name, api).await?.spec.unwrap_or_default();
             let quota = spec.quota.get_or_insert_default();
             quota.gpus = gpus.unwrap_or(quota.gpus);
             quota.jobs = jobs.unwrap_or(quota.jobs);
             quota.guaranteed = guaranteed.or(quota.guaranteed);
             quota.weight = weight.unwrap_or(quota.weight);
+            quota.stored_bytes = stored_mib.map_or(quota.stored_bytes, |mib| mib << 20);
             let told = format!("tenant {name} may hold {} GPUs", quota.gpus);
             apply(name, spec, api).await?;
             eprintln!("{told}");

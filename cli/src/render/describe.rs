@@ -263,6 +263,11 @@ pub fn tenant(tenant: &v1::Tenant) -> String {
     head.push(("Description", spec.description));
     head.push(("GPUs", format!("{} of {} used", status.gpus_used, quota.gpus)));
     head.push(("Jobs", format!("{} active of {jobs}", status.jobs_active)));
+    let room = match quota.stored_bytes {
+        0 => "the server's limit".to_owned(),
+        bytes => format!("{} MiB", bytes >> 20),
+    };
+    head.push(("Stored", format!("{:.1} MiB of {room}", status.stored_bytes as f64 / f64::from(1 << 20))));
     head.push(("Guaranteed", sharing::shape(quota.guaranteed)));
     head.push(("Weight", if quota.weight > 1 { quota.weight.to_string() } else { String::new() }));
     sheet(head)

@@ -53,7 +53,7 @@ mod tests {
                 description: String::new(),
                 quota: Some(v1::Quota { gpus: 16, ..v1::Quota::default() }),
             }),
-            status: Some(v1::TenantStatus { gpus_used: 4, jobs_active: 1 }),
+            status: Some(v1::TenantStatus { gpus_used: 4, jobs_active: 1, stored_bytes: 0 }),
             ..Default::default()
         };
         let expected =

@@ -39,7 +39,9 @@ fn core(error: &CoreError) -> RpcError {
         (ErrorKind::Conflict, CoreError::NameTaken { .. } | CoreError::RequestIdReused { .. }) => {
             ErrorClass::AlreadyExists
         }
-        (ErrorKind::Exhausted, CoreError::QuotaExceeded { .. }) => ErrorClass::Quota,
+        (ErrorKind::Exhausted, CoreError::QuotaExceeded { .. } | CoreError::StoredBytesExceeded { .. }) => {
+            ErrorClass::Quota
+        }
         (ErrorKind::Invalid, _) => ErrorClass::Invalid,
         (ErrorKind::NotFound, _) => ErrorClass::NotFound,
         (ErrorKind::Denied, _) => ErrorClass::Denied,

@@ -103,7 +103,11 @@ pub fn add_usage(state: &State, tenant: &mut v1::Tenant) {
     let name = tenant.metadata.as_ref().and_then(|metadata| TenantName::new(&metadata.name).ok());
     let usage = name.map(|name| state.usage(&name)).unwrap_or_default();
     let gpus_used = u32::try_from(usage.gpus_used).unwrap_or(u32::MAX);
-    tenant.status = Some(v1::TenantStatus { gpus_used, jobs_active: usage.jobs_active });
+    tenant.status = Some(v1::TenantStatus {
+        gpus_used,
+        jobs_active: usage.jobs_active,
+        stored_bytes: usage.stored_bytes,
+    });
 }
 
 /// Health, as far as the core knows it.

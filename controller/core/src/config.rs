@@ -35,6 +35,8 @@ pub struct Config {
     pub max_jobs: usize,
     /// Most jobs that have not ended, per tenant whose quota does not say.
     pub tenant_jobs: u32,
+    /// Most bytes of the store that the jobs of a tenant take, ended ones included, where its quota does not say.
+    pub tenant_bytes: u64,
     /// Most elements of one array.
     pub max_array: usize,
     /// Most nodes.
@@ -96,6 +98,7 @@ impl Default for Config {
             max_queued: 200_000,
             max_jobs: 1_200_000,
             tenant_jobs: 100_000,
+            tenant_bytes: 1 << 30,
             max_array: 10_000,
             max_nodes: 200_000,
             max_tenants: 10_000,

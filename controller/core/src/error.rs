@@ -178,6 +178,21 @@ pub enum CoreError {
         /// The limit.
         limit: u32,
     },
+    /// The tenant's jobs take as much of the store as they may.
+    #[error(
+        "the jobs of tenant '{tenant}' take {used} of {limit} bytes of the store, and this takes {more} more; delete jobs that \
+         have ended, make arguments and environment smaller, or ask for a larger quota"
+    )]
+    StoredBytesExceeded {
+        /// Which.
+        tenant: TenantName,
+        /// What its jobs take.
+        used: u64,
+        /// What this one would.
+        more: u64,
+        /// The limit.
+        limit: u64,
+    },
     /// A limit of the controller is reached.
     #[error("the controller holds {limit} {what}, its limit; {remedy}")]
     Full {
@@ -355,7 +370,9 @@ impl CoreError {
             | Self::NoFreeName { .. }
             | Self::Fenced { .. }
             | Self::Unattributed => ErrorKind::Precondition,
-            Self::QuotaExceeded { .. } | Self::Full { .. } => ErrorKind::Exhausted,
+            Self::QuotaExceeded { .. } | Self::StoredBytesExceeded { .. } | Self::Full { .. } => {
+                ErrorKind::Exhausted
+            }
             Self::Infeasible { .. } => ErrorKind::Infeasible,
         }
     }
@@ -382,6 +399,7 @@ impl CoreError {
             Self::ReservationNotFound { .. } => "RESERVATION_NOT_FOUND",
             Self::ReservationBusy { .. } => "RESERVATION_BUSY",
             Self::QuotaExceeded { .. } => "QUOTA_EXCEEDED",
+            Self::StoredBytesExceeded { .. } => "STORED_BYTES_EXCEEDED",
             Self::Full { .. } => "LIMIT_REACHED",
             Self::Infeasible { .. } => "INFEASIBLE",
             Self::JobActive { .. } => "JOB_ACTIVE",

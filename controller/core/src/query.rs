@@ -30,6 +30,8 @@ pub struct TenantUsage {
     pub gpus_used: u64,
     /// Jobs that have not ended.
     pub jobs_active: u32,
+    /// Bytes of the store that its jobs are counted with, ended ones included.
+    pub stored_bytes: u64,
 }
 
 /// What would happen if a job were submitted now.
@@ -238,9 +240,11 @@ impl State {
     /// What a tenant uses.
     #[must_use]
     pub fn usage(&self, tenant: &TenantName) -> TenantUsage {
+        let jobs = self.index.tenants.get(tenant).copied().unwrap_or_default();
         TenantUsage {
             gpus_used: self.index.snapshot.tenant(tenant).held,
-            jobs_active: self.index.tenants.get(tenant).map_or(0, |jobs| jobs.active),
+            jobs_active: jobs.active,
+            stored_bytes: jobs.bytes,
         }
     }
 

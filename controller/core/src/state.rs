@@ -108,6 +108,8 @@ pub(crate) enum Due {
 pub(crate) struct TenantJobs {
     pub(crate) active: u32,
     pub(crate) all: u32,
+    /// What they are counted with in the store.
+    pub(crate) bytes: u64,
 }
 
 /// A job with what belongs to it.

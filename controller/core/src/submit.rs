@@ -47,7 +47,9 @@ impl Step<'_> {
         check_spec(&submit.spec, &self.state.config)?;
         self.state.check_documents(&submit.tenant, &submit.spec, self.now)?;
         let indices = submit.spec.array.as_ref().map(|array| array.indices.clone());
-        self.limits(&submit.tenant, quota, indices.as_ref().map_or(1, Vec::len))?;
+        let new = indices.as_ref().map_or(1, Vec::len);
+        self.limits(&submit.tenant, quota, new)?;
+        self.stored(&submit, quota, new)?;
         let id = self.name(&submit, indices.as_deref().unwrap_or_default())?;
         let elements = indices.as_deref().unwrap_or_default();
         self.state.check_after(&id.tenant, &id.name, elements, &submit.spec.after)?;
@@ -172,6 +174,18 @@ impl Step<'_> {
         let used = self.state.index.tenants.get(tenant).map_or(0, |jobs| jobs.active);
         if u64::from(used) + new as u64 > u64::from(limit) {
             return Err(CoreError::QuotaExceeded { tenant: tenant.clone(), used, limit });
+        }
+        Ok(())
+    }
+
+    /// Whether the store has room for so many jobs more of the tenant.
+    fn stored(&self, submit: &Submit, quota: Quota, new: usize) -> Result<(), CoreError> {
+        let limit = if quota.stored_bytes == 0 { self.state.config.tenant_bytes } else { quota.stored_bytes };
+        let used = self.state.index.tenants.get(&submit.tenant).map_or(0, |jobs| jobs.bytes);
+        let more = submit.spec.footprint(&submit.labels).saturating_mul(new as u64);
+        if used.saturating_add(more) > limit {
+            let tenant = submit.tenant.clone();
+            return Err(CoreError::StoredBytesExceeded { tenant, used, more, limit });
         }
         Ok(())
     }

@@ -326,6 +326,7 @@ impl State {
         self.index.names.insert(job.id.clone(), job.uid);
         let jobs = self.index.tenants.entry(job.id.tenant.clone()).or_default();
         jobs.all += 1;
+        jobs.bytes += job.footprint();
         jobs.active += u32::from(!status.phase.is_terminal());
         self.index.phases[status.phase as usize] += 1;
         if status.phase == proto_model::Phase::Pending {
@@ -363,6 +364,7 @@ impl State {
         self.index.phases[status.phase as usize] -= 1;
         if let Some(jobs) = self.index.tenants.get_mut(&job.id.tenant) {
             jobs.all -= 1;
+            jobs.bytes -= job.footprint();
             jobs.active -= u32::from(!status.phase.is_terminal());
             if jobs.all == 0 {
                 self.index.tenants.remove(&job.id.tenant);

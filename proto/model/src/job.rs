@@ -7,6 +7,13 @@ use crate::{
     Preemption, QueueName, Reason, Requeue, ReservationName, Timestamp,
 };
 
+/// What is kept of every job beside what its user wrote: names, times, causes, the request's id.
+const JOB_BYTES: u64 = 1024;
+/// A node of a placement with its GPUs, NICs and addresses.
+const PLACE_BYTES: u64 = 256;
+/// What a string costs beside its bytes.
+const PAIR_BYTES: usize = 4;
+
 /// A job: what was asked, and what was seen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
@@ -22,6 +29,15 @@ pub struct Job {
     pub spec: Arc<JobSpec>,
     /// Seen.
     pub status: JobStatus,
+}
+
+impl Job {
+    /// Bytes of the store that it is counted with: what its user wrote, what is kept of every job, and what its placement will
+    /// take. It does not change while the job lives, so that a job that was taken never comes to be over the limit by itself.
+    #[must_use]
+    pub fn footprint(&self) -> u64 {
+        self.spec.footprint(&self.labels)
+    }
 }
 
 /// What was asked. Built by the checked conversion in `proto-wire`, with defaults filled in.
@@ -64,6 +80,23 @@ pub struct JobSpec {
 impl JobSpec {
     /// The grace period of a job that asks for none.
     pub const GRACE: Duration = Duration::from_secs(10);
+
+    /// See [`Job::footprint`]; of one element, where it asks for an array.
+    #[must_use]
+    pub fn footprint(&self, labels: &BTreeMap<String, String>) -> u64 {
+        let pairs = |pairs: &BTreeMap<String, String>| -> usize {
+            pairs.iter().map(|(key, value)| key.len() + value.len() + PAIR_BYTES).sum()
+        };
+        let work = match &self.work {
+            Work::Command(command) => {
+                let argv: usize = command.argv.iter().map(|word| word.len() + PAIR_BYTES).sum();
+                argv + pairs(&command.env) + command.working_dir.len()
+            }
+            Work::Collective(_) => 0,
+        };
+        let places = u64::from(self.gang.nodes) + u64::from(self.placement.spares);
+        JOB_BYTES + (work + pairs(labels)) as u64 + places.saturating_mul(PLACE_BYTES)
+    }
 
     /// A job that asks for nothing beyond its gang: every other field has its default.
     #[must_use]

@@ -32,13 +32,15 @@ pub struct Quota {
     pub guaranteed: Shape,
     /// Share of what is free, against other tenants' weights; at least 1.
     pub weight: u32,
+    /// Bytes of the store that its jobs may take, ended ones included; 0 means the controller's own limit.
+    pub stored_bytes: u64,
 }
 
 impl Quota {
     /// So much at most; nothing guaranteed, and the common weight.
     #[must_use]
     pub fn new(gpus: u32, jobs: u32) -> Self {
-        Self { gpus, jobs, guaranteed: Shape::default(), weight: 1 }
+        Self { gpus, jobs, guaranteed: Shape::default(), weight: 1, stored_bytes: 0 }
     }
 }
 

@@ -256,7 +256,9 @@ async fn lists_are_paged_and_tenants_see_their_own_only() {
         "{never:?}"
     );
     let usage = tenants.get_tenant(v1::GetTenantRequest { name: "nlp".into() }).await.unwrap().into_inner();
-    assert_eq!(usage.status.unwrap(), v1::TenantStatus { gpus_used: 4, jobs_active: 3 });
+    let status = usage.status.unwrap();
+    assert_eq!((status.gpus_used, status.jobs_active), (4, 3));
+    assert!((3 * 1024..3 * 4096).contains(&status.stored_bytes), "{status:?}");
     let unknown = v1::CreateJobRequest { on_behalf_of: "nlpp".into(), ..create(job("x", 1)) };
     let unknown = error(all.create_job(unknown).await);
     assert_eq!((unknown.class, unknown.message.contains("nlp")), (ErrorClass::NotFound, true), "{unknown:?}");

@@ -41,7 +41,9 @@ fn a_job_from_submit_to_completion() {
     let result = status.result.as_ref().unwrap();
     assert_eq!((result.verified, result.rails[0].tx_bytes, result.rails[0].rx_bytes), (true, 10, 12));
     assert!(status.placement.is_some() && status.ended.is_some());
-    assert_eq!(w.state.usage(&tenant("red")), TenantUsage::default());
+    let stored_bytes = job.footprint();
+    let usage = TenantUsage { stored_bytes, ..TenantUsage::default() };
+    assert_eq!(w.state.usage(&tenant("red")), usage, "what has ended is still stored");
     assert!(w.forgotten.contains(&(name(x), job.uid, 1)) && w.forgotten.contains(&(name(y), job.uid, 1)));
     assert!(w.state.base.views.is_empty());
 }

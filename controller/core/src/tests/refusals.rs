@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto_model::{Fabric, Leaf, Link, Phase, Rail};
+use proto_model::{ArraySpec, Fabric, Leaf, Link, Phase, Rail};
 
 use super::*;
 use crate::ErrorKind;
@@ -84,6 +84,42 @@ fn limits_are_typed() {
     assert!(matches!(w.refused(submit("c", spec(1, 1))), CoreError::QuotaExceeded { used: 2, limit: 2, .. }));
     w.state.config.max_queued = 0;
     assert_eq!(w.refused(submit_as("blue", "c", spec(1, 1), None)).kind(), ErrorKind::Exhausted);
+}
+
+#[test]
+fn a_tenants_jobs_take_so_much_of_the_store_and_no_more() {
+    let mut w = World::new();
+    let one = spec(1, 1).footprint(&BTreeMap::new());
+    let quota = Quota { stored_bytes: 2 * one, ..Quota::new(16, 0) };
+    let apply =
+        |quota| Event::ApplyTenant { name: tenant("red"), description: String::new(), quota, dry_run: false };
+    w.ok(apply(quota));
+    w.submit("a", spec(1, 1));
+    w.submit("b", spec(1, 1));
+    assert_eq!(w.state.usage(&tenant("red")).stored_bytes, 2 * one);
+    let error = w.refused(submit("c", spec(1, 1)));
+    assert!(matches!(&error, CoreError::StoredBytesExceeded { more, .. } if *more == one), "{error}");
+    assert_eq!((error.kind(), error.code()), (ErrorKind::Exhausted, "STORED_BYTES_EXCEEDED"));
+    // Others are not held up, and what one has ended still takes its room until it is deleted.
+    w.ok(submit_as("blue", "c", spec(1, 1), None));
+    w.ok(Event::Cancel { indices: Vec::new(), id: id("b"), grace: None });
+    let n = w.nodes("b")[0];
+    w.connect(n, Vec::new());
+    assert_eq!(w.phase("b"), Phase::Cancelled);
+    w.refused(submit("c", spec(1, 1)));
+    assert_eq!(w.reload(8).usage(&tenant("red")).stored_bytes, 2 * one, "a restart counts the same");
+    w.ok(Event::DeleteJob { indices: Vec::new(), id: id("b") });
+    // An array counts with all of its elements.
+    let array = ArraySpec { indices: vec![0, 1], at_once: 0 };
+    w.refused(submit("c", JobSpec { array: Some(array), ..spec(1, 1) }));
+    w.submit("c", spec(1, 1));
+    // A long environment is what is meant.
+    w.ok(apply(Quota { stored_bytes: 4 * one, ..Quota::new(16, 0) }));
+    let mut long = spec(1, 1);
+    let Work::Command(command) = &mut long.work else { panic!() };
+    command.env.insert("DATA".into(), "x".repeat(usize::try_from(2 * one).unwrap()));
+    w.refused(submit("d", long));
+    w.submit("d", spec(1, 1));
 }
 
 #[test]

@@ -232,8 +232,8 @@ proptest! {
     }
 
     #[test]
-    fn quotas_survive_the_wire(guaranteed in shape(), gpus in 2_u32..99, jobs in 0_u32..9, weight in 1_u32..9) {
-        let quota = Quota { gpus, jobs, guaranteed, weight };
+    fn quotas_survive_the_wire(guaranteed in shape(), gpus in 2_u32..99, (jobs, weight) in (0_u32..9, 1_u32..9), stored_bytes in 0_u64..u64::MAX) {
+        let quota = Quota { gpus, jobs, guaranteed, weight, stored_bytes };
         let tenant = Tenant {
             name: tenant("nlp"),
             uid: "t".into(),

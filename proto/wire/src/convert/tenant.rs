@@ -44,7 +44,13 @@ fn quota(fields: &mut Fields, wire: &v1::Quota) -> Quota {
     if wire.weight > MAX_WEIGHT {
         fields.fail("spec.quota.weight", format!("{} is more than {MAX_WEIGHT}", wire.weight));
     }
-    Quota { gpus: wire.gpus, jobs: wire.jobs, guaranteed, weight: wire.weight.max(1) }
+    Quota {
+        gpus: wire.gpus,
+        jobs: wire.jobs,
+        guaranteed,
+        weight: wire.weight.max(1),
+        stored_bytes: wire.stored_bytes,
+    }
 }
 
 /// Nothing that is at its default is written.
@@ -54,6 +60,7 @@ fn quota_to_wire(quota: Quota) -> v1::Quota {
         jobs: quota.jobs,
         guaranteed: shape_to_wire(quota.guaranteed),
         weight: if quota.weight == 1 { 0 } else { quota.weight },
+        stored_bytes: quota.stored_bytes,
     }
 }
 
