@@ -35,6 +35,8 @@ fn simulator<S: AsRef<std::ffi::OsStr>>(args: &[S]) -> Result<Command> {
     let mut cargo = process::cargo(program);
     cargo.args(args);
     cargo.env("RUSTFLAGS", "--cfg tokio_unstable");
+    // A second build of nearly everything: names of functions are enough for a failure's trace.
+    cargo.env("CARGO_PROFILE_RELEASE_DEBUG", "false");
     cargo.env("CARGO_TARGET_DIR", process::target_dir()?.join("stack"));
     Ok(cargo)
 }

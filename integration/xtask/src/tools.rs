@@ -131,7 +131,10 @@ fn installed(name: &str, version: &str) -> Result<PathBuf> {
             .arg(&root)
             .arg("--target-dir")
             .arg(target.join("tools-build"));
-        quiet(&mut install)?;
+        let done = quiet(&mut install);
+        // Nothing else is built of it.
+        let _ = std::fs::remove_dir_all(target.join("tools-build"));
+        done?;
     }
     Ok(program)
 }
