@@ -4,6 +4,7 @@ mod bench;
 mod chaos;
 mod demo;
 mod fuzz;
+mod lab;
 mod map;
 mod peers;
 mod process;
@@ -38,6 +39,8 @@ enum Command {
     Chaos(chaos::Args),
     /// Feed every decoder hostile bytes; needs a nightly compiler.
     Fuzz(fuzz::Args),
+    /// Real RDMA verbs in a virtual machine under emulation: two hosts, four Soft-RoCE rails.
+    Lab(lab::Args),
     /// Replay seeds of the control-plane simulator: `sim --seed 17`; or of the engine's, rows B9 and B11 of the benchmark: `sim
     /// engine [--row b9|b11] [--seeds N] [--seed S] [--json]`
     Sim(SimArgs),
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Chaos(args) => chaos::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
+        Command::Lab(args) => lab::run(&args),
         Command::Sim(args) => sim(&args),
         Command::Stack(args) => stack::run(&args),
         Command::Wheel(args) => wheel::run(&args),

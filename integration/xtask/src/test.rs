@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    chaos,
+    chaos, lab,
     process::{self, Result},
     sound, stack, tools, torch,
 };
@@ -91,6 +91,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let mut skipped = Vec::new();
         sound::run(|name, outcome| tally.step(name, outcome), |reason| skipped.push(reason));
         tally.skipped.extend(skipped);
+        heading("real RDMA verbs in an emulated machine", begin);
+        match lab::test() {
+            Ok(()) => tally.step("cargo xtask lab", Ok(())),
+            Err(lab::Trouble::Absent(why)) => tally.skipped.push(format!("cargo xtask lab: {why}")),
+            Err(lab::Trouble::Failed(why)) => tally.step("cargo xtask lab", Err(why.into())),
+        }
     }
     summary(&tally, begin);
     Ok(if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

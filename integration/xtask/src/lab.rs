@@ -1,0 +1,111 @@
+//! `cargo xtask lab`: real RDMA verbs in a virtual machine that needs no hardware, no kernel module of this machine and no
+//! KVM. Two hosts with four Soft-RoCE rails between them live in one emulated kernel; suites run in it.
+//!
+//! Debian's packages are downloaded and unpacked into the target directory; only the emulator itself is installed, where
+//! root allows. Nothing of this is in the product.
+
+mod boot;
+mod bzimage;
+mod cpio;
+mod image;
+mod modules;
+mod packages;
+mod suite;
+
+use std::{process::ExitCode, time::Duration};
+
+use crate::process::Result;
+
+pub use suite::Suite;
+
+/// Options of `cargo xtask lab`.
+#[derive(clap::Args)]
+#[command(after_help = "Exit status: 0 all passed; 1 something failed; 2 the lab cannot run here, and why.
+
+The guest is Debian's kernel under plain emulation. Its rails are veth pairs a0-b0 .. a3-b3 with a Soft-RoCE device on \
+each end; host A has 10.R.0.1 on rail R, host B 10.R.0.2. See integration/lab/rails.sh.")]
+pub struct Args {
+    /// What to run: smoke (a minute; also part of `cargo xtask test`), all of it, or one suite by its name.
+    #[arg(default_value = "smoke")]
+    what: String,
+    /// Only make the guest's image.
+    #[arg(long)]
+    prepare: bool,
+    /// End the guest after so many seconds.
+    #[arg(long, default_value_t = 240)]
+    timeout: u64,
+    /// Say what suites there are.
+    #[arg(long)]
+    list: bool,
+}
+
+/// Why the lab cannot run on this machine, or what went wrong in it.
+#[derive(Debug)]
+pub enum Trouble {
+    /// It cannot run here: a reason, not a failure.
+    Absent(String),
+    /// It ran, or should have run, and failed.
+    Failed(String),
+}
+
+impl Trouble {
+    /// As a failure, of whatever kind.
+    fn failed(error: impl std::fmt::Display) -> Self {
+        Trouble::Failed(error.to_string())
+    }
+}
+
+impl std::fmt::Display for Trouble {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Trouble::Absent(why) => write!(f, "the lab cannot run here: {why}"),
+            Trouble::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
+/// Runs what the arguments say.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    if args.list {
+        for suite in suite::ALL {
+            println!("{:<10} {}", suite.name, suite.about);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let suites = suite::named(&args.what)?;
+    let outcome = if args.prepare {
+        image::base().map(|image| println!("    {}", image.folder.display()))
+    } else {
+        suites.iter().try_for_each(|suite| one(suite, Duration::from_secs(args.timeout)))
+    };
+    match outcome {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(trouble @ Trouble::Absent(_)) => {
+            eprintln!("{trouble}");
+            Ok(ExitCode::from(2))
+        }
+        Err(Trouble::Failed(why)) => Err(why.into()),
+    }
+}
+
+/// The part of `cargo xtask test`.
+pub fn test() -> std::result::Result<(), Trouble> {
+    let smoke = suite::named("smoke").map_err(Trouble::Failed)?;
+    smoke.iter().try_for_each(|suite| one(suite, Duration::from_secs(180)))
+}
+
+/// Boots a guest that runs one suite; an error unless it passed.
+fn one(suite: &Suite, limit: Duration) -> std::result::Result<(), Trouble> {
+    let base = image::base()?;
+    let guest = image::of(&base, suite)?;
+    println!("    booting for {}: {}", suite.name, suite.about);
+    match boot::boot(&base, &guest, suite.name, limit)? {
+        boot::Verdict { status: 0, seconds } => {
+            println!("    {} passed, {seconds:.1} s", suite.name);
+            Ok(())
+        }
+        boot::Verdict { status, .. } => {
+            Err(Trouble::Failed(format!("suite {} ended with status {status} in the guest", suite.name)))
+        }
+    }
+}

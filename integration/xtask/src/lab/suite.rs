@@ -1,0 +1,48 @@
+//! What can run in the guest: scripts in `integration/lab`, each with the programs of the project that it needs.
+
+/// A suite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Suite {
+    /// Its script is `integration/lab/suite-NAME.sh`.
+    pub name: &'static str,
+    /// What it shows.
+    pub about: &'static str,
+    /// Part of the short run.
+    pub smoke: bool,
+}
+
+/// All suites.
+pub const ALL: &[Suite] = &[Suite {
+    name: "rails",
+    about: "four Soft-RoCE rails between two hosts: data flows on each, a lost link is an error and a port event",
+    smoke: true,
+}];
+
+/// The suites that a word means: `smoke`, `all`, or the name of one.
+pub fn named(word: &str) -> Result<Vec<Suite>, String> {
+    let chosen: Vec<Suite> = match word {
+        "all" => ALL.to_vec(),
+        "smoke" => ALL.iter().copied().filter(|suite| suite.smoke).collect(),
+        name => ALL.iter().copied().filter(|suite| suite.name == name).collect(),
+    };
+    if chosen.is_empty() {
+        let names: Vec<&str> = ALL.iter().map(|suite| suite.name).collect();
+        return Err(format!("the lab has no suite {word}; it has smoke, all, {}", names.join(", ")));
+    }
+    Ok(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suites_are_found_by_name_and_every_one_has_its_script() {
+        assert_eq!(named("all").unwrap().len(), ALL.len());
+        assert!(!named("smoke").unwrap().is_empty());
+        assert!(named("nothing").unwrap_err().contains("smoke, all, rails"));
+        for suite in ALL {
+            assert!(super::super::image::script(suite).exists(), "{}", suite.name);
+        }
+    }
+}
