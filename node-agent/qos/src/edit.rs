@@ -1,0 +1,370 @@
+//! One change of one port: what, by which interface, from what to what, what it does while it is made, and its undo.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    settings::{AppEntry, AppTable, Buffer, CcParam, CcSide, DcbxMode, Ets, Pause, Pfc},
+    words::{Dscp, Priority, RoceMode, Trust},
+};
+
+/// What a change does to traffic while it is made; from harmless to worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Blast {
+    /// Nothing: only what is set up afterwards is different.
+    Nothing,
+    /// Running traffic is served in another way, but none is lost.
+    Hitless,
+    /// The link goes down and comes up again.
+    LinkFlap,
+    /// Packets may be lost or leave the lossless lane, for longer than a link takes to come up or in a way that
+    /// nothing reports.
+    TrafficLoss,
+    /// It holds only after the server has been restarted.
+    Reboot,
+}
+
+impl Blast {
+    /// Whether it may be done under running jobs.
+    #[must_use]
+    pub const fn is_harmless(self) -> bool {
+        matches!(self, Self::Nothing | Self::Hitless)
+    }
+}
+
+impl fmt::Display for Blast {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nothing => "nothing",
+            Self::Hitless => "hitless",
+            Self::LinkFlap => "link flap",
+            Self::TrafficLoss => "traffic loss",
+            Self::Reboot => "reboot",
+        })
+    }
+}
+
+/// Where a file system of the kernel's own is mounted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FileRoot {
+    /// `/sys`.
+    Sysfs,
+    /// `/sys/kernel/debug`.
+    Debugfs,
+    /// `/sys/kernel/config`.
+    Configfs,
+}
+
+impl FileRoot {
+    /// Where it usually is.
+    #[must_use]
+    pub const fn usual(self) -> &'static str {
+        match self {
+            Self::Sysfs => "/sys",
+            Self::Debugfs => "/sys/kernel/debug",
+            Self::Configfs => "/sys/kernel/config",
+        }
+    }
+}
+
+/// By which interface of the kernel a change is made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Via {
+    /// `RTM_SETDCB` over NETLINK_ROUTE.
+    Dcbnl,
+    /// `ETHTOOL_MSG_PAUSE_SET`.
+    EthtoolPause,
+    /// `ETHTOOL_STUNABLE` with `ETHTOOL_PFC_PREVENTION_TOUT`.
+    EthtoolTunable,
+    /// A private flag of the driver (`ethtool --set-priv-flags`).
+    EthtoolPrivateFlag(String),
+    /// `RTM_NEWLINK` over NETLINK_ROUTE.
+    Link,
+    /// A file that takes the value of [`Change::text`].
+    File {
+        /// Which file system.
+        root: FileRoot,
+        /// Path in it, for example `mlx5/0000:18:00.0/cc_params/np_cnp_dscp`.
+        path: String,
+        /// A file beside it that takes `1` afterwards, where values hold only then.
+        apply: Option<String>,
+    },
+    /// The connection manager's configfs: make the directory of the RDMA device if it is not there, write the value
+    /// of [`Change::text`] to `ports/<port>/<file>`, remove the directory if it was made.
+    RdmaCm {
+        /// RDMA device.
+        device: String,
+        /// Its port.
+        port: u32,
+        /// `default_roce_tos` or `default_roce_mode`.
+        file: String,
+    },
+}
+
+/// One step in an application table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum AppOp {
+    /// `DCB_CMD_IEEE_SET`. An entry that is there already (`EEXIST`) is no error.
+    Set(AppEntry),
+    /// `DCB_CMD_IEEE_DEL`. An entry that is not there (`ENOENT`) is no error.
+    Delete(AppEntry),
+}
+
+/// What is changed, from what to what.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Change {
+    /// `DCB_CMD_SDCBX`.
+    Dcbx {
+        /// What is.
+        from: DcbxMode,
+        /// What it becomes.
+        to: DcbxMode,
+    },
+    /// The LLDP agent of the firmware.
+    FirmwareLldp {
+        /// What is.
+        from: bool,
+        /// What it becomes.
+        to: bool,
+    },
+    /// Global pause.
+    Pause {
+        /// What is.
+        from: Pause,
+        /// What it becomes.
+        to: Pause,
+    },
+    /// MTU of the network device.
+    Mtu {
+        /// What is.
+        from: u32,
+        /// What it becomes.
+        to: u32,
+    },
+    /// What the priority of a packet is read from, where that is set by itself.
+    Trust {
+        /// What is.
+        from: Trust,
+        /// What it becomes.
+        to: Trust,
+    },
+    /// The application table. Only `ops` are done, in this order; neighbours of one kind may share a message.
+    App {
+        /// The whole table as it is.
+        from: AppTable,
+        /// The whole table as it becomes.
+        to: AppTable,
+        /// How.
+        ops: Vec<AppOp>,
+        /// How it is undone.
+        undo_ops: Vec<AppOp>,
+    },
+    /// Transmission selection.
+    Ets {
+        /// What is.
+        from: Ets,
+        /// What it becomes.
+        to: Ets,
+    },
+    /// Greatest rates in kbit/s.
+    MaxRate {
+        /// What is.
+        from: [u64; 8],
+        /// What it becomes.
+        to: [u64; 8],
+    },
+    /// Priority-based flow control.
+    Pfc {
+        /// What is.
+        from: Pfc,
+        /// What it becomes.
+        to: Pfc,
+    },
+    /// Buffers.
+    Buffer {
+        /// What is.
+        from: Buffer,
+        /// What it becomes.
+        to: Buffer,
+    },
+    /// PFC storm prevention, ms.
+    PfcPrevention {
+        /// What is.
+        from: u16,
+        /// What it becomes.
+        to: u16,
+    },
+    /// ToS byte of RDMA connections.
+    DefaultTos {
+        /// What is.
+        from: u8,
+        /// What it becomes.
+        to: u8,
+    },
+    /// RoCE version of RDMA connections.
+    DefaultMode {
+        /// What is.
+        from: RoceMode,
+        /// What it becomes.
+        to: RoceMode,
+    },
+    /// ToS byte that all queue pairs are forced to.
+    ForcedTos {
+        /// What is.
+        from: Option<u8>,
+        /// What it becomes.
+        to: Option<u8>,
+    },
+    /// An end of congestion control on one priority.
+    CcEnable {
+        /// Which end.
+        side: CcSide,
+        /// Which priority.
+        priority: Priority,
+        /// What is.
+        from: bool,
+        /// What it becomes.
+        to: bool,
+    },
+    /// Congestion control of a device that has one switch for both ends and all priorities.
+    CcDevice {
+        /// What is.
+        from: bool,
+        /// What it becomes.
+        to: bool,
+    },
+    /// DSCP of CNPs.
+    CnpDscp {
+        /// What is.
+        from: Dscp,
+        /// What it becomes.
+        to: Dscp,
+    },
+    /// Priority of CNPs.
+    CnpPriority {
+        /// What is.
+        from: Priority,
+        /// What it becomes.
+        to: Priority,
+    },
+    /// The DSCP that the device takes for that of RDMA data.
+    RoceDscp {
+        /// What is.
+        from: Dscp,
+        /// What it becomes.
+        to: Dscp,
+    },
+    /// The priority that the device takes for that of RDMA data.
+    RocePriority {
+        /// What is.
+        from: Priority,
+        /// What it becomes.
+        to: Priority,
+    },
+    /// A parameter of congestion control.
+    CcParam {
+        /// Which.
+        param: CcParam,
+        /// What is.
+        from: u32,
+        /// What it becomes.
+        to: u32,
+    },
+}
+
+impl Change {
+    /// The change that brings back what was.
+    #[must_use]
+    pub fn inverse(&self) -> Self {
+        macro_rules! swap {
+            ($($variant:ident),+) => {
+                match self {
+                    $(Self::$variant { from, to } => Self::$variant { from: to.clone(), to: from.clone() },)+
+                    Self::App { from, to, ops, undo_ops } => Self::App {
+                        from: to.clone(),
+                        to: from.clone(),
+                        ops: undo_ops.clone(),
+                        undo_ops: ops.clone(),
+                    },
+                    Self::CcEnable { side, priority, from, to } => {
+                        Self::CcEnable { side: *side, priority: *priority, from: *to, to: *from }
+                    }
+                    Self::CcParam { param, from, to } => Self::CcParam { param: *param, from: *to, to: *from },
+                }
+            };
+        }
+        swap!(
+            Dcbx,
+            FirmwareLldp,
+            Pause,
+            Mtu,
+            Trust,
+            Ets,
+            MaxRate,
+            Pfc,
+            Buffer,
+            PfcPrevention,
+            DefaultTos,
+            DefaultMode,
+            ForcedTos,
+            CcDevice,
+            CnpDscp,
+            CnpPriority,
+            RoceDscp,
+            RocePriority
+        )
+    }
+
+    /// What a file takes for it; none for what no file takes.
+    #[must_use]
+    pub fn text(&self) -> Option<String> {
+        let switch = |on: bool| u8::from(on).to_string();
+        Some(match self {
+            Self::Trust { to, .. } => to.to_string(),
+            Self::DefaultTos { to, .. } => to.to_string(),
+            Self::DefaultMode { to, .. } => to.to_string(),
+            // The vendor's driver takes 0 for "not forced".
+            Self::ForcedTos { to, .. } => to.unwrap_or(0).to_string(),
+            Self::CcEnable { to, .. } | Self::CcDevice { to, .. } => switch(*to),
+            Self::CnpDscp { to, .. } | Self::RoceDscp { to, .. } => to.to_string(),
+            Self::CnpPriority { to, .. } | Self::RocePriority { to, .. } => to.to_string(),
+            Self::CcParam { to, .. } => to.to_string(),
+            Self::Dcbx { .. }
+            | Self::FirmwareLldp { .. }
+            | Self::Pause { .. }
+            | Self::Mtu { .. }
+            | Self::App { .. }
+            | Self::Ets { .. }
+            | Self::MaxRate { .. }
+            | Self::Pfc { .. }
+            | Self::Buffer { .. }
+            | Self::PfcPrevention { .. } => return None,
+        })
+    }
+}
+
+/// One change of one port, with all that somebody has to know before it is made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Edit {
+    /// What.
+    pub change: Change,
+    /// By which interface.
+    pub via: Via,
+    /// What it does while it is made.
+    pub blast: Blast,
+    /// Why it does that, and why it stands at its place in the order.
+    pub why: String,
+    /// The same in commands that a network engineer knows; for the eye, nothing runs them.
+    pub commands: Vec<String>,
+    /// What brings back what was.
+    pub undo: Change,
+    /// The same in commands.
+    pub undo_commands: Vec<String>,
+}

@@ -1,0 +1,366 @@
+//! What contradicts itself in a profile: every wrong field at once.
+
+use thiserror::Error;
+
+use super::ProfileSpec;
+use crate::{
+    settings::CcParam,
+    words::{Dscp, Ownership, Priority, RoceMode, Trust, Tsa},
+};
+
+/// RoCE path MTU of 4096 bytes and the headers around it: a network device has to carry this.
+pub const MTU_MIN: u32 = 4192;
+/// The largest that NICs and switches of this kind carry.
+pub const MTU_MAX: u32 = 9216;
+/// mlx5 takes cables that are shorter than 1000 m (`MLX5E_MAX_CABLE_LENGTH`).
+pub const CABLE_MAX: u16 = 999;
+/// PFC storm prevention times that drivers take, in ms.
+pub const PREVENTION: std::ops::RangeInclusive<u16> = 80..=8000;
+
+/// What is wrong with a field.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Flaw {
+    /// No name, or one that is no word.
+    #[error("name: '{0}' must be 1 to 63 letters, digits, '-', '_' or '.'")]
+    Name(String),
+    /// Data would be dropped.
+    #[error("pfc: the lossless priority {lossless} has no flow control, PFC is on for {pfc}; add {lossless}")]
+    LosslessWithoutPfc {
+        /// Of data.
+        lossless: Priority,
+        /// What has it.
+        pfc: String,
+    },
+    /// Each lossless class takes buffers from all others and is one more way into a deadlock.
+    #[error("pfc: priority {extra} has flow control but carries no RDMA data; only {lossless} should")]
+    PfcTooWide {
+        /// The other one.
+        extra: Priority,
+        /// Of data.
+        lossless: Priority,
+    },
+    /// Notifications would wait behind what they warn of.
+    #[error("cnpPriority: CNPs are on priority {0}, which is lossless; take another one, such as 6")]
+    CnpLossless(Priority),
+    /// The same DSCP twice.
+    #[error("cnpDscp: {0} is the DSCP of data as well")]
+    CnpDscpIsDatas(Dscp),
+    /// CNPs wait behind others.
+    #[error("tsa[{tc}]: the class of CNPs (priority {priority}) is '{tsa}'; it must be 'strict'")]
+    CnpNotStrict {
+        /// Of CNPs.
+        priority: Priority,
+        /// Their class.
+        tc: u8,
+        /// How it is served.
+        tsa: Tsa,
+    },
+    /// Notifications and data would share a queue.
+    #[error("prioTc: data (priority {lossless}) and CNPs (priority {cnp}) share traffic class {tc}")]
+    CnpSharesClass {
+        /// Of data.
+        lossless: Priority,
+        /// Of CNPs.
+        cnp: Priority,
+        /// Of both.
+        tc: u8,
+    },
+    /// A lossless queue that others fill too.
+    #[error(
+        "prioTc[{other}]: priority {other} shares traffic class {tc} with the lossless priority {lossless}"
+    )]
+    LosslessSharesClass {
+        /// Of data.
+        lossless: Priority,
+        /// The other one.
+        other: Priority,
+        /// Of both.
+        tc: u8,
+    },
+    /// The map says otherwise than the field.
+    #[error("dscpMap[{dscp}]: priority {found}, but {field} puts DSCP {dscp} on priority {wanted}")]
+    MapContradicts {
+        /// Which.
+        dscp: Dscp,
+        /// What the map says.
+        found: Priority,
+        /// What the field says.
+        wanted: Priority,
+        /// The field.
+        field: &'static str,
+    },
+    /// No such class.
+    #[error("prioTc[{priority}]: there is no traffic class {found}; they are numbered 0 to 7")]
+    NoSuchClass {
+        /// Whose.
+        priority: usize,
+        /// What it says.
+        found: u8,
+    },
+    /// Shares that are not a whole.
+    #[error("bandwidth: the shares of the 'ets' classes sum to {0} %, not to 100")]
+    EtsSum(u32),
+    /// A share of a class that has none.
+    #[error("bandwidth[{tc}]: {share} %, but the class is served '{tsa}', which has no share")]
+    ShareWithoutEts {
+        /// Which class.
+        tc: usize,
+        /// What it says.
+        share: u8,
+        /// How it is served.
+        tsa: Tsa,
+    },
+    /// The class of data would starve.
+    #[error("bandwidth[{0}]: the class of RDMA data has no share; it would starve")]
+    DataStarves(u8),
+    /// What no NIC serves in that way.
+    #[error("tsa[{tc}]: '{tsa}' is not served alike by all NICs; take 'strict' or 'ets'")]
+    OddTsa {
+        /// Which class.
+        tc: usize,
+        /// What it says.
+        tsa: Tsa,
+    },
+    /// Not marked, so never slowed down.
+    #[error(
+        "defaultTos: {found} has no ECT bit, switches drop where they should mark; it should be {wanted}"
+    )]
+    TosWithoutEct {
+        /// What it is.
+        found: u8,
+        /// What it should be.
+        wanted: u8,
+    },
+    /// Another lane than that of data.
+    #[error("defaultTos: {found} carries DSCP {}, data has DSCP {data}; it should be {wanted}", found >> 2)]
+    TosOtherDscp {
+        /// What it is.
+        found: u8,
+        /// Of data.
+        data: Dscp,
+        /// What it should be.
+        wanted: u8,
+    },
+    /// No DSCP in RoCE v1.
+    #[error("defaultMode: '{0}' carries no DSCP; it should be 'RoCE v2'")]
+    OldRoce(RoceMode),
+    /// Too small for the path MTU, or larger than what is carried.
+    #[error("mtu: {0} is not from {MTU_MIN} (RoCE path MTU 4096 and its headers) to {MTU_MAX}")]
+    Mtu(u32),
+    /// Both.
+    #[error("globalPause: excludes PFC, which is on for {0}")]
+    PauseWithPfc(String),
+    /// No such cable.
+    #[error("cableLength: {0} m is not from 1 to {CABLE_MAX}")]
+    Cable(u16),
+    /// Not what drivers take.
+    #[error("pfcPrevention: {0} ms is neither 0 (never) nor 65535 (automatic) nor from 80 to 8000")]
+    Prevention(u16),
+    /// CNPs that nobody heeds, or that nobody sends.
+    #[error("dcqcn: priority {priority} has only one of notification and reaction; one is of no use alone")]
+    HalfDcqcn {
+        /// Which.
+        priority: Priority,
+    },
+    /// Congestion control of what is no RDMA data.
+    #[error("dcqcn: priority {0} carries no RDMA data; only {1} does")]
+    DcqcnElsewhere(Priority, Priority),
+    /// Out of the parameter's range.
+    #[error("dcqcn.params.{param}: {found} is more than {max}")]
+    Param {
+        /// Which.
+        param: CcParam,
+        /// What it is.
+        found: u32,
+        /// The greatest.
+        max: u32,
+    },
+    /// Values that the firmware would change.
+    #[error(
+        "dcbx: 'firmware' takes what the switch says; PFC, ETS and the DSCP map of this profile would not hold"
+    )]
+    NotOwned,
+    /// The tag of packets that have none.
+    #[error("trust: 'pcp' reads VLAN tags, which routed RoCE v2 has not; take 'dscp' or remove dscpMap")]
+    PcpWithMap,
+    /// No such buffer.
+    #[error("buffer.prioBuffer[{priority}]: there is no buffer {found}; they are numbered 0 to 7")]
+    NoSuchBuffer {
+        /// Whose.
+        priority: usize,
+        /// What it says.
+        found: u8,
+    },
+    /// A buffer without room.
+    #[error("buffer.size[{0}]: priorities use this buffer, but its size is 0")]
+    NoRoom(u8),
+}
+
+/// All that is wrong with a profile.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("the profile contradicts itself: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+pub struct ProfileError(pub Vec<Flaw>);
+
+/// Every flaw, in the order of the fields.
+pub(super) fn check(spec: &ProfileSpec) -> Vec<Flaw> {
+    let mut flaws = Vec::new();
+    let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if spec.name.is_empty() || spec.name.len() > 63 || !spec.name.chars().all(fine) {
+        flaws.push(Flaw::Name(spec.name.clone()));
+    }
+    lanes(spec, &mut flaws);
+    classes(spec, &mut flaws);
+    shares(spec, &mut flaws);
+    congestion(spec, &mut flaws);
+    connection(spec, &mut flaws);
+    port(spec, &mut flaws);
+    flaws
+}
+
+/// Priorities, DSCPs and who has flow control.
+fn lanes(spec: &ProfileSpec, flaws: &mut Vec<Flaw>) {
+    let lossless = spec.lossless_priority;
+    if !spec.pfc.contains(lossless) {
+        flaws.push(Flaw::LosslessWithoutPfc { lossless, pfc: spec.pfc.to_string() });
+    }
+    let extra = spec.pfc.iter().filter(|priority| *priority != lossless && *priority != spec.cnp_priority);
+    flaws.extend(extra.map(|extra| Flaw::PfcTooWide { extra, lossless }));
+    if spec.cnp_priority == lossless || spec.pfc.contains(spec.cnp_priority) {
+        flaws.push(Flaw::CnpLossless(spec.cnp_priority));
+    }
+    if spec.cnp_dscp == spec.data_dscp {
+        flaws.push(Flaw::CnpDscpIsDatas(spec.cnp_dscp));
+    }
+    let own = [(spec.data_dscp, lossless, "dataDscp"), (spec.cnp_dscp, spec.cnp_priority, "cnpDscp")];
+    for (dscp, wanted, field) in own {
+        if let Some(found) = spec.dscp_map.get(&dscp).copied().filter(|found| *found != wanted) {
+            flaws.push(Flaw::MapContradicts { dscp, found, wanted, field });
+        }
+    }
+    if spec.trust == Trust::Pcp && !spec.dscp_map.is_empty() {
+        flaws.push(Flaw::PcpWithMap);
+    }
+}
+
+/// Traffic classes of the priorities.
+fn classes(spec: &ProfileSpec, flaws: &mut Vec<Flaw>) {
+    for (priority, found) in spec.prio_tc.into_iter().enumerate().filter(|(_, tc)| *tc > 7) {
+        flaws.push(Flaw::NoSuchClass { priority, found });
+    }
+    let (lossless, cnp) = (spec.lossless_priority, spec.cnp_priority);
+    let tc = spec.prio_tc[lossless.index()];
+    for other in Priority::all().filter(|other| *other != lossless && spec.prio_tc[other.index()] == tc) {
+        if other == cnp {
+            flaws.push(Flaw::CnpSharesClass { lossless, cnp, tc });
+        } else {
+            flaws.push(Flaw::LosslessSharesClass { lossless, other, tc });
+        }
+    }
+    let of_cnp = spec.prio_tc[cnp.index()];
+    if let Some(tsa) = spec.tsa.get(usize::from(of_cnp)).copied().filter(|tsa| *tsa != Tsa::Strict) {
+        flaws.push(Flaw::CnpNotStrict { priority: cnp, tc: of_cnp, tsa });
+    }
+}
+
+/// How classes are served.
+fn shares(spec: &ProfileSpec, flaws: &mut Vec<Flaw>) {
+    let mut sum = 0;
+    for (tc, (tsa, share)) in spec.tsa.into_iter().zip(spec.bandwidth).enumerate() {
+        match tsa {
+            Tsa::Ets => sum += u32::from(share),
+            Tsa::Strict if share == 0 => {}
+            Tsa::Strict => flaws.push(Flaw::ShareWithoutEts { tc, share, tsa }),
+            Tsa::CreditBased | Tsa::Vendor | Tsa::Other(_) => flaws.push(Flaw::OddTsa { tc, tsa }),
+        }
+    }
+    if spec.tsa.contains(&Tsa::Ets) && sum != 100 {
+        flaws.push(Flaw::EtsSum(sum));
+    }
+    let data = spec.prio_tc[spec.lossless_priority.index()];
+    let at = usize::from(data);
+    if spec.tsa.get(at) == Some(&Tsa::Ets) && spec.bandwidth.get(at) == Some(&0) {
+        flaws.push(Flaw::DataStarves(data));
+    }
+}
+
+/// Both ends of DCQCN, and its parameters.
+fn congestion(spec: &ProfileSpec, flaws: &mut Vec<Flaw>) {
+    let (np, rp) = (spec.dcqcn.notification, spec.dcqcn.reaction);
+    for priority in Priority::all() {
+        if np.contains(priority) != rp.contains(priority) {
+            flaws.push(Flaw::HalfDcqcn { priority });
+        }
+        if (np.contains(priority) || rp.contains(priority)) && priority != spec.lossless_priority {
+            flaws.push(Flaw::DcqcnElsewhere(priority, spec.lossless_priority));
+        }
+    }
+    for (param, found) in &spec.dcqcn.params {
+        let max = param_max(*param);
+        if *found > max {
+            flaws.push(Flaw::Param { param: *param, found: *found, max });
+        }
+    }
+}
+
+/// The greatest value of a parameter: that of its unit, else of its field in the device.
+const fn param_max(param: CcParam) -> u32 {
+    match param {
+        CcParam::ClampTgtRate | CcParam::ClampTgtRateAti => 1,
+        CcParam::MinDecFac => 100,
+        CcParam::DceTcpG | CcParam::InitialAlphaValue => 1023,
+        CcParam::Gd => 15,
+        CcParam::Threshold => 31,
+        CcParam::DceTcpRtt | CcParam::RateReduceMonitorPeriod | CcParam::TimeReset => 131_071,
+        CcParam::ByteReset => 32_767,
+        CcParam::MinTimeBetweenCnps => 4095,
+        CcParam::AiRate
+        | CcParam::HaiRate
+        | CcParam::MinRate
+        | CcParam::MaxRate
+        | CcParam::RateToSetOnFirstCnp => 1_600_000,
+    }
+}
+
+/// What connections get.
+fn connection(spec: &ProfileSpec, flaws: &mut Vec<Flaw>) {
+    // ECT(0), which DCQCN uses.
+    let wanted = spec.data_dscp.get() << 2 | 0b10;
+    let found = spec.default_tos;
+    if found >> 2 != spec.data_dscp.get() {
+        flaws.push(Flaw::TosOtherDscp { found, data: spec.data_dscp, wanted });
+    }
+    if !matches!(found & 0b11, 0b01 | 0b10) {
+        flaws.push(Flaw::TosWithoutEct { found, wanted });
+    }
+    if spec.default_mode != RoceMode::V2 {
+        flaws.push(Flaw::OldRoce(spec.default_mode));
+    }
+}
+
+/// The port itself.
+fn port(spec: &ProfileSpec, flaws: &mut Vec<Flaw>) {
+    if !(MTU_MIN..=MTU_MAX).contains(&spec.mtu) {
+        flaws.push(Flaw::Mtu(spec.mtu));
+    }
+    if spec.global_pause && !spec.pfc.is_empty() {
+        flaws.push(Flaw::PauseWithPfc(spec.pfc.to_string()));
+    }
+    if spec.cable_length == 0 || spec.cable_length > CABLE_MAX {
+        flaws.push(Flaw::Cable(spec.cable_length));
+    }
+    if let Some(ms) = spec.pfc_prevention.filter(|ms| *ms != 0 && *ms != u16::MAX && !PREVENTION.contains(ms))
+    {
+        flaws.push(Flaw::Prevention(ms));
+    }
+    if spec.dcbx != Ownership::Host {
+        flaws.push(Flaw::NotOwned);
+    }
+    let Some(buffer) = spec.buffer else { return };
+    for (priority, found) in buffer.prio_buffer.into_iter().enumerate() {
+        match buffer.size.get(usize::from(found)) {
+            None => flaws.push(Flaw::NoSuchBuffer { priority, found }),
+            Some(0) if !flaws.contains(&Flaw::NoRoom(found)) => flaws.push(Flaw::NoRoom(found)),
+            Some(_) => {}
+        }
+    }
+}
