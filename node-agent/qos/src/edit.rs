@@ -125,6 +125,10 @@ pub enum Change {
         from: DcbxMode,
         /// What it becomes.
         to: DcbxMode,
+        /// What is sent to get there: mlx5 hands DCBX back to its firmware by 0.
+        send: DcbxMode,
+        /// What is sent to get back.
+        undo_send: DcbxMode,
     },
     /// The LLDP agent of the firmware.
     FirmwareLldp {
@@ -286,6 +290,9 @@ impl Change {
             ($($variant:ident),+) => {
                 match self {
                     $(Self::$variant { from, to } => Self::$variant { from: to.clone(), to: from.clone() },)+
+                    Self::Dcbx { from, to, send, undo_send } => {
+                        Self::Dcbx { from: *to, to: *from, send: *undo_send, undo_send: *send }
+                    }
                     Self::App { from, to, ops, undo_ops } => Self::App {
                         from: to.clone(),
                         to: from.clone(),
@@ -300,7 +307,6 @@ impl Change {
             };
         }
         swap!(
-            Dcbx,
             FirmwareLldp,
             Pause,
             Mtu,

@@ -6,9 +6,12 @@
 
 pub mod edit;
 pub mod item;
+pub mod model;
 pub mod observed;
 pub mod profile;
 pub mod settings;
+pub mod vendor;
+pub mod wanted;
 pub mod words;
 
 pub use edit::{AppOp, Blast, Change, Edit, FileRoot, Via};

@@ -173,10 +173,10 @@ impl Pause {
     /// Neither sent nor obeyed.
     pub const OFF: Self = Self { autoneg: false, rx: false, tx: false };
 
-    /// Whether frames are sent or obeyed, or may come to be by negotiation.
+    /// Whether frames are neither sent nor obeyed. What is negotiated does not count where nothing is offered.
     #[must_use]
     pub const fn is_off(self) -> bool {
-        !(self.autoneg || self.rx || self.tx)
+        !(self.rx || self.tx)
     }
 }
 

@@ -1,0 +1,345 @@
+//! What the drivers can do, by which interface, and what it does to traffic: tables, not branches.
+//!
+//! Each table names its sources. What a table says of the order of steps inside a driver was read in the driver.
+
+mod bnxt;
+mod ice;
+mod mlx5;
+mod other;
+
+use crate::{
+    edit::{Blast, FileRoot},
+    item::Item,
+    observed::Observed,
+};
+
+/// One thing that a table has a row for. Parts of one kernel object have rows of their own where they differ in what
+/// they do to traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Aspect {
+    /// Who negotiates.
+    Dcbx,
+    /// The LLDP agent of the firmware.
+    FirmwareLldp,
+    /// Global pause.
+    Pause,
+    /// MTU.
+    Mtu,
+    /// Trust set by itself.
+    Trust,
+    /// Trust that follows from the first or last DSCP entry.
+    TrustSwitch,
+    /// A DSCP entry among others.
+    DscpEntry,
+    /// An entry for RoCE v2's port.
+    RocePort,
+    /// TSA, shares and willingness.
+    EtsShares,
+    /// Traffic classes of priorities.
+    EtsMap,
+    /// Greatest rates.
+    MaxRate,
+    /// Priorities with flow control.
+    PfcMask,
+    /// Length of the cable.
+    PfcDelay,
+    /// Buffers.
+    Buffer,
+    /// PFC storm prevention.
+    PfcPrevention,
+    /// Connection manager's ToS.
+    DefaultTos,
+    /// Connection manager's RoCE version.
+    DefaultMode,
+    /// ToS of all queue pairs.
+    ForcedTos,
+    /// Congestion control of one end and priority.
+    CcEnable,
+    /// DSCP of CNPs.
+    CnpDscp,
+    /// Priority of CNPs.
+    CnpPriority,
+    /// What the device takes for RDMA data's DSCP.
+    RoceDscp,
+    /// What the device takes for RDMA data's priority.
+    RocePriority,
+    /// Parameters of congestion control.
+    CcParam,
+}
+
+/// By which interface; `{pci}`, `{rdma}`, `{netdev}`, `{port}`, `{priority}`, `{end}` and `{param}` are filled in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// DCB over netlink.
+    Dcbnl,
+    /// Pause over ethtool netlink.
+    EthtoolPause,
+    /// The ethtool tunable of storm prevention.
+    EthtoolTunable,
+    /// A private flag.
+    PrivateFlag(&'static str),
+    /// A link's attribute over netlink.
+    Link,
+    /// A file, and another one that makes it hold.
+    File(FileRoot, &'static str, Option<&'static str>),
+    /// A file of the connection manager's configfs.
+    RdmaCm(&'static str),
+}
+
+/// Whether it matters that something cannot be set or read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weight {
+    /// RDMA traffic may suffer, and somebody has to look.
+    Matters,
+    /// Nothing is lost by it.
+    Harmless,
+}
+
+/// What can be done about one aspect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// It can be set.
+    Set {
+        /// By this interface.
+        by: By,
+        /// Doing this to traffic.
+        blast: Blast,
+        /// For this reason.
+        why: &'static str,
+    },
+    /// It cannot.
+    Never {
+        /// For this reason, and what helps.
+        why: &'static str,
+        /// Whether that matters.
+        weight: Weight,
+    },
+}
+
+/// A row of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// Of what.
+    pub aspect: Aspect,
+    /// What can be done.
+    pub how: How,
+    /// What it is before anybody sets it; empty if nobody says.
+    pub factory: &'static str,
+}
+
+/// How the driver takes a new entry for a DSCP that has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AppStyle {
+    /// It replaces the one that the hardware follows.
+    Replaces,
+    /// Both are there until the old one is deleted, and the higher priority counts (as the standard has it).
+    AddThenDelete,
+    /// The old one has to go first.
+    DeleteThenAdd,
+}
+
+/// Where trust comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TrustStyle {
+    /// The first DSCP entry switches to DSCP, the last one that goes switches back.
+    FollowsEntries,
+    /// The same, and each switch puts ETS and PFC back to the driver's defaults.
+    FollowsEntriesAndResets,
+    /// It is set by itself.
+    Own,
+    /// There is no such switch: entries hold whenever they are there.
+    None,
+}
+
+/// How DCBX is taken and given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DcbxStyle {
+    /// The versions that were announced are kept; otherwise IEEE alone is.
+    pub keeps_versions: bool,
+    /// Handing it back is by sending 0.
+    pub zero_returns: bool,
+    /// Why it cannot be taken from the firmware at run time; none if it can.
+    pub firmwares_for_good: Option<&'static str>,
+    /// Stopping the firmware's LLDP agent gives DCBX to the host.
+    pub follows_firmware_lldp: bool,
+}
+
+/// What `ieee_pfc.delay` is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DelayMeaning {
+    /// Length of the cable in metres.
+    Metres,
+    /// The driver does nothing with it.
+    Nothing,
+}
+
+/// The tool that its users know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// `dcb` of iproute2.
+    Dcb,
+    /// `mlnx_qos`.
+    MlnxQos,
+}
+
+/// How a driver's version is told from another's of the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// Any.
+    Any,
+    /// Begins so.
+    Begins(&'static str),
+    /// Has so many numbers before the first dash, and two dots after it: `24.10-1.1.4`.
+    Package(usize),
+}
+
+/// A driver.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Vendor {
+    /// Its name here.
+    pub name: &'static str,
+    /// Network drivers that it is; any if there is none.
+    pub drivers: &'static [&'static str],
+    /// Which of them.
+    pub version: Version,
+    /// RDMA in software on any network device.
+    pub software: bool,
+    /// The tool for commands.
+    pub tool: Tool,
+    /// How entries are replaced.
+    pub app: AppStyle,
+    /// Where trust comes from.
+    pub trust: TrustStyle,
+    /// How DCBX is taken.
+    pub dcbx: DcbxStyle,
+    /// What the delay is.
+    pub delay: DelayMeaning,
+    /// Where DSCP is trusted, the "priority" of an entry is a traffic class, and priorities are classes.
+    pub lanes_are_classes: bool,
+    /// Congestion control has one switch for both ends and all priorities.
+    pub one_cc_switch: bool,
+    /// The RDMA driver finds its lane by an entry for RoCE v2's port.
+    pub roce_port_entry: bool,
+    /// What users have to know and no row says.
+    pub quirks: &'static [&'static str],
+    /// The rows.
+    pub rows: &'static [Row],
+}
+
+/// All tables; the first that matches counts.
+pub static VENDORS: [&Vendor; 7] = [
+    &other::RXE,
+    &mlx5::PACKAGE,
+    &mlx5::KERNEL,
+    &bnxt::PACKAGE,
+    &bnxt::KERNEL,
+    &ice::KERNEL,
+    &other::UNKNOWN,
+];
+
+/// The table of a NIC.
+#[must_use]
+pub fn of(observed: &Observed) -> &'static Vendor {
+    VENDORS.into_iter().find(|vendor| vendor.matches(observed)).unwrap_or(&other::UNKNOWN)
+}
+
+/// The table of this name.
+#[must_use]
+pub fn named(name: &str) -> Option<&'static Vendor> {
+    VENDORS.into_iter().find(|vendor| vendor.name == name)
+}
+
+impl Vendor {
+    /// The row of `aspect`; every table has one for each.
+    #[must_use]
+    pub fn row(&self, aspect: Aspect) -> Row {
+        let none = How::Never { why: "nothing is known of it", weight: Weight::Matters };
+        let found = self.rows.iter().find(|row| row.aspect == aspect).copied();
+        found.unwrap_or(Row { aspect, how: none, factory: "" })
+    }
+
+    fn matches(&self, observed: &Observed) -> bool {
+        let device = &observed.device;
+        let soft = device.pci.is_none() && device.rdma.is_some();
+        if self.software {
+            return soft;
+        }
+        let driver = self.drivers.is_empty() || self.drivers.contains(&device.driver.as_str());
+        driver && self.version.matches(&device.driver_version)
+    }
+}
+
+impl Version {
+    fn matches(self, text: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Begins(start) => text.starts_with(start),
+            Self::Package(numbers) => text.split_once('-').is_some_and(|(head, tail)| {
+                let dotted = |text: &str, parts: usize| {
+                    let all: Vec<&str> = text.split('.').collect();
+                    let number = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+                    all.len() == parts && all.iter().all(number)
+                };
+                dotted(head, numbers) && dotted(tail, 3)
+            }),
+        }
+    }
+}
+
+/// The aspect that an item belongs to.
+#[must_use]
+pub const fn aspect(item: Item) -> Aspect {
+    match item {
+        Item::Dcbx => Aspect::Dcbx,
+        Item::FirmwareLldp => Aspect::FirmwareLldp,
+        Item::GlobalPause => Aspect::Pause,
+        Item::Mtu => Aspect::Mtu,
+        Item::Trust => Aspect::Trust,
+        Item::Dscp(_) => Aspect::DscpEntry,
+        Item::RocePort => Aspect::RocePort,
+        Item::EtsWilling | Item::Tsa(_) | Item::Bandwidth(_) => Aspect::EtsShares,
+        Item::PrioTc(_) => Aspect::EtsMap,
+        Item::MaxRate(_) => Aspect::MaxRate,
+        Item::Pfc => Aspect::PfcMask,
+        Item::CableLength => Aspect::PfcDelay,
+        Item::Buffer => Aspect::Buffer,
+        Item::PfcPrevention => Aspect::PfcPrevention,
+        Item::DefaultTos => Aspect::DefaultTos,
+        Item::DefaultMode => Aspect::DefaultMode,
+        Item::ForcedTos => Aspect::ForcedTos,
+        Item::Dcqcn(..) => Aspect::CcEnable,
+        Item::CnpDscp => Aspect::CnpDscp,
+        Item::CnpPriority => Aspect::CnpPriority,
+        Item::RoceDscp => Aspect::RoceDscp,
+        Item::RocePriority => Aspect::RocePriority,
+        Item::CcParam(_) => Aspect::CcParam,
+    }
+}
+
+const fn set(aspect: Aspect, by: By, blast: Blast, why: &'static str, factory: &'static str) -> Row {
+    Row { aspect, how: How::Set { by, blast, why }, factory }
+}
+
+const fn never(aspect: Aspect, weight: Weight, why: &'static str) -> Row {
+    Row { aspect, how: How::Never { why, weight }, factory: "" }
+}
+
+const fn tos(by_default: &'static str) -> Row {
+    set(
+        Aspect::DefaultTos,
+        By::RdmaCm("default_roce_tos"),
+        Blast::Nothing,
+        "only connections that are made afterwards get it",
+        by_default,
+    )
+}
+
+const fn mode() -> Row {
+    set(
+        Aspect::DefaultMode,
+        By::RdmaCm("default_roce_mode"),
+        Blast::Nothing,
+        "only connections that are made afterwards get it",
+        "RoCE v2 where the device has it",
+    )
+}

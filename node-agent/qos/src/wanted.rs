@@ -1,0 +1,95 @@
+//! What a profile comes to on a driver: where the drivers differ in what a number means, the meaning is kept.
+
+use crate::{
+    profile::QosProfile,
+    settings::{AppEntry, AppTable, DcbxMode, Ets, Pause},
+    vendor::{DelayMeaning, TrustStyle, Vendor},
+    words::{Priority, PrioritySet, Trust},
+};
+
+/// The values that a port of this driver should have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// What the priority of a packet is read from.
+    pub trust: Trust,
+    /// DSCP entries.
+    pub dscp: AppTable,
+    /// The entry for RoCE v2's port, where the driver needs one.
+    pub roce_port: Option<AppEntry>,
+    /// Transmission selection.
+    pub ets: Ets,
+    /// Priorities with flow control.
+    pub pfc: PrioritySet,
+    /// The length of the cable, where the driver takes it.
+    pub delay: Option<u16>,
+}
+
+impl Wanted {
+    /// Of `profile` on `vendor`.
+    #[must_use]
+    pub fn of(profile: &QosProfile, vendor: &Vendor) -> Self {
+        let spec = profile.spec();
+        let mut ets = profile.ets();
+        let classes = vendor.lanes_are_classes && spec.trust == Trust::Dscp;
+        // Where priorities are classes, the class takes the priority's place.
+        let lane = |priority: Priority| {
+            if classes { Priority::of(spec.prio_tc[priority.index()]) } else { priority }
+        };
+        if classes {
+            ets.prio_tc = [0, 1, 2, 3, 4, 5, 6, 7];
+        }
+        let entry =
+            |found: &AppEntry| AppEntry { priority: lane(Priority::of(found.priority)).get(), ..*found };
+        let pfc = spec.pfc.iter().fold(PrioritySet::EMPTY, |set, priority| set.with(lane(priority)));
+        Self {
+            trust: spec.trust,
+            dscp: profile.dscp_entries().iter().map(entry).collect(),
+            roce_port: vendor.roce_port_entry.then(|| AppEntry::roce_port(spec.lossless_priority)),
+            ets,
+            pfc,
+            delay: (vendor.delay == DelayMeaning::Metres).then_some(spec.cable_length),
+        }
+    }
+}
+
+/// The mode in which the host owns DCBX, from `found`.
+#[must_use]
+pub const fn host_mode(found: DcbxMode, vendor: &Vendor) -> DcbxMode {
+    if vendor.dcbx.keeps_versions {
+        return DcbxMode(found.0 & !DcbxMode::LLD_MANAGED | DcbxMode::HOST | DcbxMode::VER_IEEE);
+    }
+    DcbxMode(DcbxMode::HOST_IEEE.0 | found.0 & DcbxMode::STATIC)
+}
+
+/// Global pause as it should be, from `found`: what is negotiated is left to the link's settings.
+#[must_use]
+pub const fn pause(found: Pause, profile: &QosProfile) -> Pause {
+    let wanted = profile.pause();
+    Pause { autoneg: found.autoneg, rx: wanted.rx, tx: wanted.tx }
+}
+
+/// ETS as the driver has it when it is told to trust the VLAN tag; for those that put it back.
+pub const RESET_TO_PCP: Ets = Ets {
+    willing: true,
+    tsa: {
+        let mut tsa = [crate::words::Tsa::Strict; 8];
+        tsa[0] = crate::words::Tsa::Ets;
+        tsa
+    },
+    bandwidth: [100, 0, 0, 0, 0, 0, 0, 0],
+    prio_tc: [0; 8],
+};
+
+/// ETS as the driver has it when it is told to trust DSCPs; for those that put it back.
+pub const RESET_TO_DSCP: Ets = Ets {
+    willing: false,
+    tsa: [crate::words::Tsa::Ets; 8],
+    bandwidth: [100, 0, 0, 0, 0, 0, 0, 0],
+    prio_tc: [0, 1, 2, 3, 4, 5, 6, 7],
+};
+
+/// Whether entries switch trust on this driver.
+#[must_use]
+pub const fn trust_follows(vendor: &Vendor) -> bool {
+    matches!(vendor.trust, TrustStyle::FollowsEntries | TrustStyle::FollowsEntriesAndResets)
+}
