@@ -24,3 +24,4 @@ pub use plan::{Options, Plan, PlanRefusal, Withheld, plan};
 pub use profile::{Dcqcn, Flaw, ProfileError, ProfileSpec, QosProfile};
 #[cfg(test)]
 mod tests;
+pub mod trial;

@@ -140,13 +140,12 @@ fn lanes(wanted: &Wanted, set: &Settings, vendor: &Vendor, all: &mut Vec<Compare
         }
     } else if !one_word {
         for dscp in Dscp::all() {
-            let of = |entry: &&AppEntry| entry.is_dscp() && entry.protocol == u16::from(dscp.get());
-            one_key(Item::Dscp(dscp), &wanted.dscp, table, set, all, of);
+            one_key(Item::Dscp(dscp), &of_dscp(&wanted.dscp, dscp), &of_dscp(table, dscp), set, all);
         }
     }
     if let Some(entry) = wanted.roce_port {
-        let only = AppTable::from([entry]);
-        one_key(Item::RocePort, &only, table, set, all, |entry| entry.is_roce_port());
+        let found: Vec<AppEntry> = table.iter().filter(|entry| entry.is_roce_port()).copied().collect();
+        one_key(Item::RocePort, &[entry], &found, set, all);
     }
 }
 
@@ -154,18 +153,15 @@ fn first(set: PrioritySet) -> Option<u8> {
     set.iter().next().map(Priority::get)
 }
 
+/// The entries of one DSCP. The table is in order, so they are one range of it.
+fn of_dscp(table: &AppTable, dscp: Dscp) -> Vec<AppEntry> {
+    let end = |priority| AppEntry { selector: AppEntry::DSCP, protocol: u16::from(dscp.get()), priority };
+    table.range(end(0)..=end(u8::MAX)).copied().collect()
+}
+
 /// The entries of one key: exactly those that are wanted.
-fn one_key(
-    item: Item,
-    wanted: &AppTable,
-    table: &AppTable,
-    set: &Settings,
-    all: &mut Vec<Compared>,
-    of: impl Fn(&&AppEntry) -> bool,
-) {
-    let wanted: Vec<&AppEntry> = wanted.iter().filter(&of).collect();
-    let found: Vec<&AppEntry> = table.iter().filter(&of).collect();
-    let list = |entries: &[&AppEntry]| match entries {
+fn one_key(item: Item, wanted: &[AppEntry], found: &[AppEntry], set: &Settings, all: &mut Vec<Compared>) {
+    let list = |entries: &[AppEntry]| match entries {
         [] => "no entry".to_owned(),
         [one] => format!("priority {}", one.priority),
         many => {
@@ -173,7 +169,11 @@ fn one_key(
             format!("{} entries: priorities {}", many.len(), each.join(" and "))
         }
     };
-    shown(all, item, &set.app, wanted == found, &list(&wanted), list(&found));
+    if wanted == found {
+        all.push(Compared { item, state: State::Same });
+        return;
+    }
+    shown(all, item, &set.app, false, &list(wanted), list(found));
 }
 
 /// ETS. The share of a class that is not served by share means nothing, and drivers report what they like there.

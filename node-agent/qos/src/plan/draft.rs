@@ -133,13 +133,19 @@ pub fn owner_missing(profile: &QosProfile, observed: &Observed, vendor: &Vendor)
     (differs && mode.has(DcbxMode::LLD_MANAGED)).then(|| format!("it needs DCBX: {for_good}"))
 }
 
-/// The changes of one object; none if nothing of it deviates.
-pub fn of(knob: Knob, profile: &QosProfile, set: &crate::observed::Settings, vendor: &Vendor) -> Vec<Draft> {
-    let differing: Vec<Item> = all(profile, set, vendor)
-        .into_iter()
-        .filter(Compared::differs)
-        .map(|compared| compared.item)
-        .collect();
+/// The items that are known to be otherwise than wanted.
+pub fn differing(profile: &QosProfile, set: &crate::observed::Settings, vendor: &Vendor) -> Vec<Item> {
+    all(profile, set, vendor).into_iter().filter(Compared::differs).map(|compared| compared.item).collect()
+}
+
+/// The changes of one object; none if nothing of it is among `differing`.
+pub fn of(
+    knob: Knob,
+    differing: &[Item],
+    profile: &QosProfile,
+    set: &crate::observed::Settings,
+    vendor: &Vendor,
+) -> Vec<Draft> {
     let differs = |item: Item| differing.contains(&item);
     let one = |change: Option<Change>, aspect: Aspect| {
         change.map(|change| Draft::new(change, &[aspect])).into_iter().collect::<Vec<_>>()
@@ -164,13 +170,13 @@ pub fn of(knob: Knob, profile: &QosProfile, set: &crate::observed::Settings, ven
             let found = set.trust.known().filter(|_| differs(Item::Trust) && vendor.trust == TrustStyle::Own);
             one(found.map(|from| Change::Trust { from: *from, to: spec.trust }), Aspect::Trust)
         }
-        Knob::App => app::drafts(profile, set, vendor, &differing),
-        Knob::Ets => ets(&differing, profile, set, vendor),
-        Knob::Pfc => pfc(&differing, profile, set, vendor),
-        Knob::MaxRate | Knob::Buffer | Knob::PfcPrevention => limits(knob, &differing, profile, set),
-        Knob::RoceLane | Knob::Cnp => marks(knob, &differing, profile, set),
-        Knob::CcParam | Knob::CcEnable => congestion(knob, &differing, profile, set, vendor),
-        Knob::ForcedTos | Knob::DefaultMode | Knob::DefaultTos => connections(knob, &differing, profile, set),
+        Knob::App => app::drafts(profile, set, vendor, differing),
+        Knob::Ets => ets(differing, profile, set, vendor),
+        Knob::Pfc => pfc(differing, profile, set, vendor),
+        Knob::MaxRate | Knob::Buffer | Knob::PfcPrevention => limits(knob, differing, profile, set),
+        Knob::RoceLane | Knob::Cnp => marks(knob, differing, profile, set),
+        Knob::CcParam | Knob::CcEnable => congestion(knob, differing, profile, set, vendor),
+        Knob::ForcedTos | Knob::DefaultMode | Knob::DefaultTos => connections(knob, differing, profile, set),
     }
 }
 

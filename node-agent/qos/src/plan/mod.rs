@@ -134,12 +134,16 @@ pub fn plan(
 fn drafts(profile: &QosProfile, observed: &Observed, vendor: &Vendor) -> Vec<(Knob, Edit)> {
     let mut at = observed.clone();
     let mut all = Vec::new();
+    let mut differing = draft::differing(profile, &at.settings, vendor);
     for (knob, _) in ORDER {
-        // What one edit leaves may ask for the next of its kind; two are the most that any needs.
-        for Draft { change, undo, aspects } in draft::of(*knob, profile, &at.settings, vendor) {
+        let before = all.len();
+        for Draft { change, undo, aspects } in draft::of(*knob, &differing, profile, &at.settings, vendor) {
             let Some(edit) = draft::edit(*knob, change, undo, &aspects, &at, vendor) else { continue };
             at = model::apply(&at, &edit.change, vendor);
             all.push((*knob, edit));
+        }
+        if all.len() > before {
+            differing = draft::differing(profile, &at.settings, vendor);
         }
     }
     all

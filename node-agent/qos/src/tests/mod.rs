@@ -1,3 +1,4 @@
 //! Tests, data first.
 
+mod plan;
 mod profile;
