@@ -63,7 +63,7 @@ fn directions_that_must_never_be_are_not_there() {
     let pure = |name: &str| -> Option<&[&str]> {
         Some(match name {
             "proto-model" | "proto-audit" | "node-agent-collective" => &[],
-            "controller-topology" | "node-agent-core" => &["proto-model"],
+            "controller-topology" | "node-agent-core" | "node-agent-health" => &["proto-model"],
             "controller-scheduler" | "controller-fabric" => &["proto-model", "controller-topology"],
             "controller-simulator" => {
                 &["proto-model", "controller-topology", "controller-scheduler", "controller-queue"]
@@ -121,6 +121,7 @@ fn pure_rooms_use_small_leaves_only() {
         "controller-simulator",
         "controller-core",
         "node-agent-core",
+        "node-agent-health",
         "node-agent-collective",
     ];
     for package in metadata()["packages"].as_array().unwrap() {

@@ -1,0 +1,150 @@
+//! The conditions of one port: raised at once, over only after proof.
+
+use std::time::Duration;
+
+use proto_model::Timestamp;
+
+use crate::{
+    condition::{Condition, Evidence, Fact, Finding, Look, Severity},
+    limits::Limits,
+};
+
+/// Within this time conditions add up.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// A look says nothing about more time than this, however long the last one is ago.
+const LOOK_MAX_MS: u64 = 5000;
+/// Episodes that are remembered.
+const EPISODES: usize = 8;
+
+static EPISODES_FACT: Fact = Fact {
+    id: "TooOften",
+    what: "conditions within a day",
+    unit: "",
+    source: "NVSentinel: 5 that are not fatal in 24 h",
+    hint: "the rail recovers, but not for long; see what it had before, and replace its cable or its optics",
+};
+
+/// A condition that holds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Held {
+    /// The worst that it has been.
+    pub severity: Severity,
+    /// Since when.
+    pub since: Timestamp,
+    /// When there was a sign of it last.
+    pub last_sign: Timestamp,
+    /// What showed it last.
+    pub evidence: Evidence,
+    /// Time without a sign in which there could have been one, in milliseconds.
+    pub quiet_ms: u64,
+    /// Bytes carried in that time.
+    pub bytes: u64,
+}
+
+/// What became of a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// It holds now.
+    Raised,
+    /// It is worse.
+    Worse,
+    /// It is proved to be over.
+    Cleared,
+}
+
+/// All conditions of one port.
+#[derive(Debug, Clone, Default)]
+pub struct Board {
+    held: [Option<Held>; Condition::COUNT],
+    /// When conditions of the rail that are not fatal began, newest last.
+    episodes: [Option<Timestamp>; EPISODES],
+    probed: Option<Timestamp>,
+}
+
+impl Board {
+    /// All that hold.
+    pub fn held(&self) -> impl Iterator<Item = (Condition, &Held)> {
+        Condition::ALL
+            .into_iter()
+            .zip(&self.held)
+            .filter_map(|(condition, held)| Some((condition, held.as_ref()?)))
+    }
+
+    /// The worst severity of all that hold.
+    #[must_use]
+    pub fn worst(&self) -> Option<Severity> {
+        self.held().map(|(_, held)| held.severity).max()
+    }
+
+    /// One that holds.
+    #[must_use]
+    pub fn get(&self, condition: Condition) -> Option<&Held> {
+        self.held[condition.index()].as_ref()
+    }
+
+    /// Takes over what another one had seen.
+    pub fn restore(&mut self, condition: Condition, held: Held) {
+        self.held[condition.index()] = Some(held);
+    }
+
+    /// A probe of the rail passed.
+    pub fn probed(&mut self, now: Timestamp) {
+        self.probed = Some(now);
+    }
+
+    /// Drops a condition whose cause is gone without proof: a job that had it has left.
+    pub fn drop_of(&mut self, condition: Condition) -> Option<(Change, Held)> {
+        self.held[condition.index()].take().map(|held| (Change::Cleared, held))
+    }
+
+    /// What one look says of one condition; what changed.
+    pub fn take(
+        &mut self,
+        condition: Condition,
+        look: Look,
+        (elapsed_ms, bytes): (u64, u64),
+        now: Timestamp,
+        limits: &Limits,
+    ) -> Option<(Change, Held)> {
+        match (look, &mut self.held[condition.index()]) {
+            (Look::Unknown, _) | (Look::Good, None) => None,
+            (Look::Bad(finding), None) => Some((Change::Raised, self.raise(condition, finding, now, limits))),
+            (Look::Bad(finding), Some(held)) => {
+                let worse = finding.severity > held.severity;
+                if finding.severity >= held.severity {
+                    (held.severity, held.evidence) = (finding.severity, finding.evidence);
+                }
+                (held.last_sign, held.quiet_ms, held.bytes) = (now, 0, 0);
+                worse.then_some((Change::Worse, *held))
+            }
+            (Look::Good, Some(held)) => {
+                held.quiet_ms = held.quiet_ms.saturating_add(elapsed_ms.min(LOOK_MAX_MS));
+                held.bytes = held.bytes.saturating_add(bytes);
+                let proof = condition.proof();
+                let quiet = Duration::from_millis(held.quiet_ms);
+                let probed = proof.probed.is_some_and(|least| {
+                    quiet >= least && self.probed.is_some_and(|probed| probed > held.last_sign)
+                });
+                let over = probed || quiet >= proof.quiet && held.bytes >= proof.bytes;
+                over.then(|| self.drop_of(condition)).flatten()
+            }
+        }
+    }
+
+    fn raise(&mut self, condition: Condition, finding: Finding, now: Timestamp, limits: &Limits) -> Held {
+        let Finding { mut severity, mut evidence } = finding;
+        if severity == Severity::Degraded && condition.is_of_rail() {
+            self.episodes.rotate_left(1);
+            self.episodes[EPISODES - 1] = Some(now);
+            let recent = self.episodes.iter().flatten().filter(|began| now.since(**began) <= DAY).count();
+            if recent >= limits.episodes {
+                severity = Severity::Drain;
+                let (value, limit) = (recent as f64, limits.episodes as f64 - 1.0);
+                evidence = Evidence { fact: &EPISODES_FACT, value, limit, over: DAY };
+            }
+        }
+        let held = Held { severity, since: now, last_sign: now, evidence, quiet_ms: 0, bytes: 0 };
+        self.held[condition.index()] = Some(held);
+        held
+    }
+}

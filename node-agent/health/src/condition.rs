@@ -1,0 +1,269 @@
+//! What can be wrong with a rail, how bad it is, what shows it, and what proves that it is over.
+
+use std::{fmt, time::Duration};
+
+/// What is wrong with one NIC or its rail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Condition {
+    /// The link is down.
+    LinkDown,
+    /// The device is not there.
+    Gone,
+    /// Its counters cannot be read: nothing is known.
+    Unreadable,
+    /// The link went down and came back.
+    Flapping,
+    /// Pauses that do not end.
+    Storm,
+    /// A job's bytes are outside its priority.
+    WrongLane,
+    /// It carries less than its peers under the same load.
+    Slow,
+    /// Its cable leads to another rail.
+    Swapped,
+    /// It loses packets.
+    Lossy,
+    /// What comes in is damaged.
+    Corrupt,
+    /// It drops packets.
+    Dropping,
+    /// The host holds it up.
+    HostStalled,
+    /// Receivers post too slowly.
+    NotReady,
+    /// Queue pairs gave up.
+    QpDied,
+    /// Congestion is marked, but nobody slows down.
+    RateControlOff,
+}
+
+impl Condition {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 15] = [
+        Self::LinkDown,
+        Self::Gone,
+        Self::Unreadable,
+        Self::Flapping,
+        Self::Storm,
+        Self::WrongLane,
+        Self::Slow,
+        Self::Swapped,
+        Self::Lossy,
+        Self::Corrupt,
+        Self::Dropping,
+        Self::HostStalled,
+        Self::NotReady,
+        Self::QpDied,
+        Self::RateControlOff,
+    ];
+    /// How many there are.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// Its place in [`Condition::ALL`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// UpperCamelCase, stable: the code of a reason.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::LinkDown => "LinkDown",
+            Self::Gone => "Gone",
+            Self::Unreadable => "Unreadable",
+            Self::Flapping => "Flapping",
+            Self::Storm => "Storm",
+            Self::WrongLane => "WrongLane",
+            Self::Slow => "Slow",
+            Self::Swapped => "Swapped",
+            Self::Lossy => "Lossy",
+            Self::Corrupt => "Corrupt",
+            Self::Dropping => "Dropping",
+            Self::HostStalled => "HostStalled",
+            Self::NotReady => "NotReady",
+            Self::QpDied => "QpDied",
+            Self::RateControlOff => "RateControlOff",
+        }
+    }
+
+    /// The condition of a code.
+    #[must_use]
+    pub fn of_code(code: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.code() == code)
+    }
+
+    /// What must be seen before it is over.
+    #[must_use]
+    pub fn proof(self) -> Proof {
+        let seconds = Duration::from_secs;
+        let proof = |quiet, bytes, probed| Proof { quiet, bytes, probed };
+        match self {
+            // The state itself is seen; it must last.
+            Self::LinkDown | Self::Gone | Self::Swapped => proof(seconds(30), 0, None),
+            Self::Unreadable => proof(seconds(10), 0, None),
+            // OCI's grace after a boot, the longest time that anybody lets a link settle.
+            Self::Flapping => proof(seconds(1800), 0, Some(seconds(120))),
+            Self::Storm => proof(seconds(60), GIB, Some(seconds(30))),
+            Self::WrongLane => proof(seconds(30), GIB, None),
+            Self::Slow => proof(seconds(60), GIB, Some(seconds(10))),
+            Self::Lossy | Self::Corrupt | Self::Dropping => proof(seconds(300), 10 * GIB, Some(seconds(30))),
+            Self::HostStalled => proof(seconds(120), GIB, Some(seconds(30))),
+            Self::NotReady | Self::QpDied => proof(seconds(60), 0, None),
+            Self::RateControlOff => proof(seconds(120), GIB, Some(seconds(30))),
+        }
+    }
+
+    /// Whether it counts towards those that together make a rail unfit: what an application or a configuration does, and
+    /// what is not known, does not.
+    #[must_use]
+    pub const fn is_of_rail(self) -> bool {
+        !matches!(
+            self,
+            Self::WrongLane
+                | Self::NotReady
+                | Self::QpDied
+                | Self::RateControlOff
+                | Self::Unreadable
+                | Self::Slow
+        )
+    }
+
+    /// Whether this host can be what is wrong, rather than its cable or the network.
+    #[must_use]
+    pub const fn is_of_host(self) -> bool {
+        matches!(self, Self::Gone | Self::HostStalled | Self::Storm)
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+/// 2^30 bytes.
+const GIB: u64 = 1 << 30;
+
+/// What must be seen, from the last sign of a condition on, before the condition is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Proof {
+    /// So long without a sign, while it could have been seen.
+    pub quiet: Duration,
+    /// So many bytes carried in that time.
+    pub bytes: u64,
+    /// In place of both: a probe that passed, and so long without a sign.
+    pub probed: Option<Duration>,
+}
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Good to know.
+    Note,
+    /// Jobs suffer, but run.
+    Degraded,
+    /// No new job should use the rail.
+    Drain,
+}
+
+impl Severity {
+    /// As people and programs write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Degraded => "degraded",
+            Self::Drain => "drain",
+        }
+    }
+}
+
+/// What a piece of evidence is about.
+#[derive(Debug, PartialEq)]
+pub struct Fact {
+    /// Stable name of the rule.
+    pub id: &'static str,
+    /// The counter, word or state that it looks at.
+    pub what: &'static str,
+    /// Unit of the value and the limit.
+    pub unit: &'static str,
+    /// Who published the limit, or how it was chosen.
+    pub source: &'static str,
+    /// What is the likely cause, and what to do.
+    pub hint: &'static str,
+}
+
+/// What shows a condition.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Evidence {
+    /// Which rule.
+    pub fact: &'static Fact,
+    /// What was seen.
+    pub value: f64,
+    /// What it must not pass.
+    pub limit: f64,
+    /// Over which time.
+    pub over: Duration,
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Fact { what, unit, source, hint, .. } = self.fact;
+        write!(f, "{what}: {}{unit}", Plain(self.value))?;
+        if !self.over.is_zero() {
+            write!(f, " over {} s", self.over.as_secs().max(1))?;
+        }
+        write!(f, ", limit {}{unit} ({source}); {hint}", Plain(self.limit))
+    }
+}
+
+/// A number with as many digits as mean something.
+struct Plain(f64);
+
+impl fmt::Display for Plain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.0;
+        if value.fract() == 0.0 || value.abs() >= 100.0 {
+            write!(f, "{value:.0}")
+        } else if value.abs() >= 1.0 {
+            write!(f, "{value:.1}")
+        } else {
+            write!(f, "{value:.4}")
+        }
+    }
+}
+
+/// A condition that a look at a port found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Finding {
+    /// How bad.
+    pub severity: Severity,
+    /// What shows it.
+    pub evidence: Evidence,
+}
+
+/// What a look at a port says of one condition.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Look {
+    /// Nothing: what it would take could not be seen.
+    #[default]
+    Unknown,
+    /// Not so.
+    Good,
+    /// So.
+    Bad(Finding),
+}
+
+impl Look {
+    /// Both: the worse of two findings; good only where nothing is bad.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Bad(one), Self::Bad(two)) if one.severity >= two.severity => Self::Bad(one),
+            (_, Self::Bad(one)) | (Self::Bad(one), _) => Self::Bad(one),
+            (Self::Good, _) | (_, Self::Good) => Self::Good,
+            (Self::Unknown, Self::Unknown) => Self::Unknown,
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Bytes of a job outside its priority: where nobody sees them the job runs in a lossy class, and hangs one day.
+//!
+//! What the network stack sends itself is not RDMA and is taken off, where the device lets the stack count only its own.
+
+use std::time::Duration;
+
+use crate::{
+    condition::{Evidence, Fact, Finding, Look, Severity},
+    judge::Step,
+    layout::Lanes,
+    limits::Limits,
+};
+
+const SOURCE: &str = "0.1 % of a job's bytes";
+static ALL_OUT: Fact = Fact {
+    id: "WrongLaneSent",
+    what: "share of bytes sent outside the job's priority",
+    unit: "",
+    source: SOURCE,
+    hint: "its queue pairs have no traffic class (NCCL_IB_TC unset, or queue pairs made by a device, which no default \
+           reaches)",
+};
+static SOME_OUT: Fact = Fact {
+    id: "WrongLaneControl",
+    what: "share of bytes sent outside the job's priority",
+    unit: "",
+    source: SOURCE,
+    hint: "some of its queue pairs have another traffic class: control messages (NCCL_IB_FIFO_TC), or one of several \
+           libraries",
+};
+static ALL_IN: Fact = Fact {
+    id: "WrongLaneReceived",
+    what: "share of bytes received outside the job's priority",
+    unit: "",
+    source: SOURCE,
+    hint: "a peer sends them so, or the leaf maps their DSCP to another priority: compare the peers' traffic class \
+           and the leaf's map",
+};
+
+/// What two seconds are worth of, decaying.
+const TAU_MS: f64 = 2000.0;
+
+/// The bytes of the last seconds, by direction.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Lane {
+    tx: Side,
+    rx: Side,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Side {
+    inside: f64,
+    outside: f64,
+    wrong_ms: u64,
+    /// The stack's count has RDMA in it on this device, so it is of no use.
+    stack_has_all: bool,
+}
+
+/// Which priorities are a job's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// Its data.
+    pub lossless: u8,
+    /// Notifications of congestion.
+    pub cnp: u8,
+}
+
+impl Lane {
+    /// What one more look says while a job has the rail.
+    pub fn look(&mut self, step: &Step<'_>, wanted: Wanted, limits: &Limits) -> Look {
+        let facts = |share: f64| if share > 0.5 { &ALL_OUT } else { &SOME_OUT };
+        let sent = self.tx.look(step, step.layout.tx(), wanted, limits, &facts);
+        let received = self.rx.look(step, step.layout.rx(), wanted, limits, &|_| &ALL_IN);
+        sent.and(received)
+    }
+
+    /// No job has the rail: nobody's lane is wrong.
+    pub fn rest(&mut self) {
+        for side in [&mut self.tx, &mut self.rx] {
+            *side = Side { stack_has_all: side.stack_has_all, ..Side::default() };
+        }
+    }
+}
+
+impl Side {
+    fn look(
+        &mut self,
+        step: &Step<'_>,
+        lanes: &Lanes,
+        wanted: Wanted,
+        limits: &Limits,
+        fact: &dyn Fn(f64) -> &'static Fact,
+    ) -> Look {
+        let Some((inside, outside)) = self.split(step, lanes, wanted) else { return Look::Unknown };
+        let keep = (-(step.elapsed_ms as f64) / TAU_MS).exp();
+        self.inside = self.inside * keep + inside;
+        self.outside = self.outside * keep + outside;
+        let share = self.outside / (self.inside + self.outside).max(1.0);
+        let floor = limits.lane_floor * TAU_MS.max(step.elapsed_ms as f64) / 1000.0;
+        let wrong = share > limits.lane_share && self.outside > floor;
+        self.wrong_ms = if wrong { self.wrong_ms.saturating_add(step.elapsed_ms) } else { 0 };
+        if wrong && Duration::from_millis(self.wrong_ms + 250) >= limits.lane_for {
+            let over = Duration::from_millis(self.wrong_ms);
+            let evidence = Evidence { fact: fact(share), value: share, limit: limits.lane_share, over };
+            Look::Bad(Finding { severity: Severity::Degraded, evidence })
+        } else if wrong {
+            Look::Unknown
+        } else {
+            Look::Good
+        }
+    }
+
+    /// Bytes inside and outside the job's priorities.
+    fn split(&mut self, step: &Step<'_>, lanes: &Lanes, wanted: Wanted) -> Option<(f64, f64)> {
+        let (mut inside, mut outside) = (0_u64, 0_u64);
+        for (priority, place) in lanes.by_priority.iter().enumerate() {
+            let bytes = step.at((*place)?)?;
+            if priority == usize::from(wanted.lossless) {
+                inside = inside.saturating_add(bytes);
+            } else if priority != usize::from(wanted.cnp) {
+                outside = outside.saturating_add(bytes);
+            }
+        }
+        if let Some(stack) = lanes.stack.and_then(|place| step.at(place)) {
+            self.stack_has_all |= inside > 10_000_000 && stack as f64 >= inside as f64 * 0.9;
+            if !self.stack_has_all {
+                // The device counts 4 bytes of checksum a packet more than the stack does.
+                outside = outside.saturating_sub(stack.saturating_add(stack / 16));
+            }
+        }
+        Some((inside as f64, outside as f64))
+    }
+}

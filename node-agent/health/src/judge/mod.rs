@@ -1,0 +1,41 @@
+//! Detectors: each looks at one port's deltas, or at the rails of a server side by side, and says what it saw.
+
+pub mod flap;
+pub mod lane;
+pub mod rates;
+pub mod slow;
+pub mod storm;
+pub mod swap;
+
+use crate::layout::Layout;
+
+/// What changed between two looks at one port.
+#[derive(Debug, Clone, Copy)]
+pub struct Step<'a> {
+    /// Which counters.
+    pub layout: &'a Layout,
+    /// How far each went; `None` if that is not known.
+    pub deltas: &'a [Option<u64>],
+    /// In how many milliseconds; never 0.
+    pub elapsed_ms: u64,
+    /// When it was seen.
+    pub now: proto_model::Timestamp,
+}
+
+impl Step<'_> {
+    /// How far the counter at `place` went.
+    #[must_use]
+    pub fn at(&self, place: usize) -> Option<u64> {
+        self.deltas.get(place).copied().flatten()
+    }
+
+    /// The sum of what is known of the counters at `places`; `None` if nothing is known of any.
+    #[must_use]
+    pub fn sum(&self, places: &[usize]) -> Option<u64> {
+        let mut sum = None;
+        for delta in places.iter().filter_map(|place| self.at(*place)) {
+            sum = Some(sum.unwrap_or(0_u64).saturating_add(delta));
+        }
+        sum
+    }
+}

@@ -1,0 +1,158 @@
+//! Rails that carry less than their peers under the same load.
+//!
+//! The load is the same where the same jobs use the rails and most of them carry the same. What this end sees may be the
+//! other end's doing: the controller has both.
+
+use std::time::Duration;
+
+use crate::{
+    condition::{Evidence, Fact, Finding, Look, Severity},
+    judge::Step,
+    layout::Lanes,
+    limits::Limits,
+};
+
+static SLOW: Fact = Fact {
+    id: "SlowRail",
+    what: "bytes of what the middle one of its peers carries, share",
+    unit: "",
+    source: "20 % must be found; SuperBench: 5 % below a baseline",
+    hint: "it or its other end is slow: compare speed, width and PCIe of both, and measure the pair",
+};
+
+/// Looks that are kept.
+const LOOKS: usize = 12;
+/// Rails that are needed for a middle that says something.
+const RAILS_MIN: usize = 3;
+
+/// The bytes of the last looks at one port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Load {
+    looks: [(u64, u64); LOOKS],
+    next: usize,
+}
+
+impl Load {
+    /// Takes one more look.
+    pub fn take(&mut self, step: &Step<'_>) -> Option<u64> {
+        let sent = bytes(step, step.layout.tx());
+        let received = bytes(step, step.layout.rx());
+        let Some(all) = sent.zip(received).map(|(tx, rx)| tx.saturating_add(rx)) else {
+            self.forget();
+            return None;
+        };
+        self.looks[self.next % LOOKS] = (all, step.elapsed_ms);
+        self.next = (self.next + 1) % LOOKS;
+        Some(all)
+    }
+
+    /// Nothing is known any more.
+    pub fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Bytes a second over the last looks that make up `over`; `None` if they do not.
+    #[must_use]
+    pub fn rate(&self, over: Duration) -> Option<f64> {
+        let wanted = u64::try_from(over.as_millis()).unwrap_or(u64::MAX).saturating_sub(250);
+        let (mut sum, mut ms) = (0_u64, 0_u64);
+        for back in 1..=LOOKS {
+            let (bytes, elapsed) = self.looks[(self.next + LOOKS - back) % LOOKS];
+            if elapsed == 0 {
+                return None;
+            }
+            (sum, ms) = (sum.saturating_add(bytes), ms.saturating_add(elapsed));
+            if ms >= wanted {
+                return Some(sum as f64 * 1000.0 / ms as f64);
+            }
+        }
+        None
+    }
+}
+
+/// Bytes of one direction: of all priorities where each is counted, else by the device's or the stack's own count.
+fn bytes(step: &Step<'_>, lanes: &Lanes) -> Option<u64> {
+    if lanes.is_split() {
+        let add = |sum: u64, place: &Option<usize>| Some(sum.saturating_add(step.at((*place)?)?));
+        return lanes.by_priority.iter().try_fold(0, add);
+    }
+    step.at(lanes.total.or(lanes.stack)?)
+}
+
+/// One rail beside its peers.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer {
+    /// Bytes a second, by the last look.
+    pub now: f64,
+    /// The same over [`Limits::slow_over`].
+    pub mean: f64,
+    /// Its speed in bytes a second; 0 if not known.
+    pub line: f64,
+}
+
+/// How a rail compares with the middle one of its peers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Share {
+    /// By the last look.
+    pub now: f64,
+    /// Over [`Limits::slow_over`].
+    pub mean: f64,
+}
+
+/// Compares rails with the same jobs. `jobs_known` is whether anybody has said which jobs use them. Nothing where they
+/// cannot be compared: too few, too little load, or not the same load.
+pub fn compare(peers: &[Peer], jobs_known: bool, limits: &Limits, mut tell: impl FnMut(usize, Share)) {
+    if peers.len() < RAILS_MIN {
+        return;
+    }
+    let middle = |of: &dyn Fn(&Peer) -> f64| {
+        let mut rates: Vec<f64> = peers.iter().map(of).collect();
+        rates.sort_by(f64::total_cmp);
+        let middle = rates[rates.len() / 2];
+        let near = rates.iter().filter(|rate| (*rate / middle - 1.0).abs() <= limits.slow_agree).count();
+        (middle, near * 5 >= rates.len() * 3)
+    };
+    let (now, _) = middle(&|peer| peer.now);
+    let (mean, same) = middle(&|peer| peer.mean);
+    let line = peers.iter().map(|peer| peer.line).fold(0.0, f64::max);
+    // Without a known speed: 1 Gbit/s.
+    let least = if line > 0.0 { line * limits.slow_load } else { 125e6 };
+    if !same || mean < least || now < least {
+        return;
+    }
+    for (at, peer) in peers.iter().enumerate() {
+        let share = Share { now: peer.now / now, mean: peer.mean / mean };
+        // Of rails whose jobs nobody told, one that does nothing is not used.
+        if jobs_known || share.mean >= 0.5 {
+            tell(at, share);
+        }
+    }
+}
+
+/// For how long a rail has been slow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Slow {
+    slow_ms: u64,
+}
+
+impl Slow {
+    /// What one more look says. A dip of a moment is congestion; slow is what is below at each look.
+    pub fn look(&mut self, share: Option<Share>, elapsed_ms: u64, limits: &Limits) -> Look {
+        let Some(share) = share else {
+            self.slow_ms = 0;
+            return Look::Unknown;
+        };
+        let below = share.now < limits.slow_mended;
+        self.slow_ms = if below { self.slow_ms.saturating_add(elapsed_ms) } else { 0 };
+        let lasted = Duration::from_millis(self.slow_ms + 250) >= limits.slow_over;
+        if lasted && share.mean <= limits.slow_ratio {
+            let (value, limit, over) = (share.mean, limits.slow_ratio, limits.slow_over);
+            let evidence = Evidence { fact: &SLOW, value, limit, over };
+            Look::Bad(Finding { severity: Severity::Degraded, evidence })
+        } else if share.mean >= limits.slow_mended {
+            Look::Good
+        } else {
+            Look::Unknown
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Cables that lead to another rail: what a port hears (LLDP neighbour, subnet, probe) against what is planned.
+
+use std::time::Duration;
+
+use proto_model::Timestamp;
+
+use crate::{
+    condition::{Evidence, Fact, Finding, Look, Severity},
+    limits::Limits,
+};
+
+const SOURCE: &str = "the plan of the rails";
+static SWAPPED: Fact = Fact {
+    id: "SwappedRails",
+    what: "heard on rail",
+    unit: "",
+    source: SOURCE,
+    hint: "its cable and that of the NIC of that rail are exchanged: move both, or exchange both rails in the plan",
+};
+static ELSEWHERE: Fact = Fact {
+    id: "WrongRail",
+    what: "heard on rail",
+    unit: "",
+    source: SOURCE,
+    hint: "its cable leads to a leaf of another rail: move it",
+};
+
+/// What one port hears of its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Swap {
+    /// The rail of what it heard last, and the one that is planned.
+    pub heard: Option<(u32, u32)>,
+    wrong_since: Option<Timestamp>,
+}
+
+impl Swap {
+    /// What was heard now; `heard` is `None` where nobody speaks.
+    pub fn hear(&mut self, planned: u32, heard: Option<u32>, now: Timestamp) {
+        let wrong = heard.is_some_and(|rail| rail != planned);
+        self.wrong_since = if wrong { self.wrong_since.or(Some(now)) } else { None };
+        self.heard = heard.map(|rail| (rail, planned));
+    }
+
+    /// What that says. `exchanged` is whether the port of the heard rail hears this one's.
+    #[must_use]
+    pub fn look(&self, exchanged: bool, now: Timestamp, limits: &Limits) -> Look {
+        let (Some((heard, planned)), wrong) = (self.heard, self.wrong_since) else { return Look::Unknown };
+        match wrong.map(|since| now.since(since)) {
+            None => Look::Good,
+            Some(over) if over >= limits.swapped_for => {
+                let fact = if exchanged { &SWAPPED } else { &ELSEWHERE };
+                let over = Duration::from_millis(u64::try_from(over.as_millis()).unwrap_or(u64::MAX));
+                let evidence = Evidence { fact, value: f64::from(heard), limit: f64::from(planned), over };
+                Look::Bad(Finding { severity: Severity::Drain, evidence })
+            }
+            Some(_) => Look::Unknown,
+        }
+    }
+}

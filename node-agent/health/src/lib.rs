@@ -1,0 +1,37 @@
+//! Health of every rail: what counters of any vendor say, what that shows, and who should stop using what.
+//!
+//! `step(state, event, now)` takes looks at ports ([`Sample`]) and gives verdicts. A value that a device does not have is
+//! missing, which is neither zero nor proof of anything. A condition is raised as soon as its detector is sure, and is over
+//! only after proof: time without a sign, with traffic, or a probe. A rail is drained before a server is.
+
+pub mod backoff;
+pub mod board;
+pub mod condition;
+pub mod config;
+pub mod delta;
+pub mod judge;
+pub mod layout;
+pub mod limits;
+pub mod model;
+pub mod port;
+pub mod rules;
+pub mod sample;
+pub mod score;
+pub mod state;
+pub mod step;
+#[cfg(test)]
+mod tests;
+pub mod vendor;
+pub mod window;
+pub mod word;
+
+pub use board::{Change, Held};
+pub use condition::{Condition, Evidence, Severity};
+pub use config::Config;
+pub use layout::{Column, Layout};
+pub use sample::{PortKey, ReadFailure, Sample};
+pub use score::{Score, score};
+pub use state::{JobUse, State};
+pub use step::{Event, RailVerdict, Verdict, step};
+pub use vendor::{Source, Vendor};
+pub use word::Word;

@@ -1,0 +1,97 @@
+//! Faults that are put in.
+
+use super::{Random, traffic::RAILS};
+use crate::condition::Condition;
+
+/// A kind of fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A job's bytes are outside its priority.
+    WrongLane,
+    /// A storm of pause.
+    Storm,
+    /// The link goes down and comes back.
+    Flap,
+    /// Two cables are exchanged.
+    Swapped,
+    /// A rail carries 20 % less.
+    Slow,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 5] = [Self::WrongLane, Self::Storm, Self::Flap, Self::Swapped, Self::Slow];
+
+    /// As reports write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::WrongLane => "wrong lane",
+            Self::Storm => "storm",
+            Self::Flap => "flap",
+            Self::Swapped => "swapped rail",
+            Self::Slow => "slow rail (20 %)",
+        }
+    }
+
+    /// What must be found.
+    #[must_use]
+    pub fn shows(self) -> Condition {
+        match self {
+            Self::WrongLane => Condition::WrongLane,
+            Self::Storm => Condition::Storm,
+            Self::Flap => Condition::Flapping,
+            Self::Swapped => Condition::Swapped,
+            Self::Slow => Condition::Slow,
+        }
+    }
+}
+
+/// A fault.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fault {
+    /// Which kind.
+    pub kind: Kind,
+    /// The rails that have it.
+    pub rails: Vec<u32>,
+    /// Of its direction, out of this host.
+    pub outward: bool,
+    /// Of a wrong lane: the share of bytes. Of a storm: the share of time. Of a slow rail: what is left.
+    pub share: f64,
+    /// Of a flap: how often, and how long the link is down each time, in milliseconds.
+    pub bounces: u64,
+    /// See there.
+    pub down_ms: u64,
+    /// The priority that wrong bytes are in.
+    pub lane: usize,
+}
+
+impl Fault {
+    /// One of a kind, with everything else by chance.
+    #[must_use]
+    pub fn random(kind: Kind, random: &mut Random) -> Self {
+        let rail = random.within(0, u64::from(RAILS) - 1) as u32;
+        let other = (rail + random.within(1, u64::from(RAILS) - 1) as u32) % RAILS;
+        let share = match kind {
+            // From control messages only to everything.
+            Kind::WrongLane if random.once_in(2.0) => random.between(0.005, 0.1),
+            Kind::WrongLane => 1.0,
+            Kind::Storm => random.between(0.95, 1.0),
+            _ => 0.8,
+        };
+        let rails = match kind {
+            Kind::Swapped => vec![rail, other],
+            Kind::WrongLane if random.once_in(2.0) => (0..RAILS).collect(),
+            _ => vec![rail],
+        };
+        Self {
+            kind,
+            rails,
+            outward: random.once_in(2.0),
+            share,
+            bounces: random.within(1, 4),
+            down_ms: random.within(300, 3000),
+            lane: [0, 1, 2, 5][random.within(0, 3) as usize],
+        }
+    }
+}

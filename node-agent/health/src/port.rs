@@ -1,0 +1,295 @@
+//! One port: its last look, what it said, and what that shows.
+
+use std::sync::Arc;
+
+use proto_model::Timestamp;
+
+use crate::{
+    backoff::Backoff,
+    board::Board,
+    condition::{Condition, Evidence, Fact, Finding, Look, Severity},
+    config::Config,
+    delta::{Delta, delta},
+    judge::{
+        Step,
+        flap::{self, Flap},
+        lane::{Lane, Wanted},
+        rates::Gauge,
+        slow::{Load, Slow},
+        storm::Storm,
+        swap::Swap,
+    },
+    layout::Layout,
+    sample::Sample,
+    word::{PerWord, Word},
+};
+
+static MARKED: Fact = Fact {
+    id: "MarkedAlone",
+    what: "packets marked without one notification sent",
+    unit: "",
+    source: "mlx5: CE above 0 with CNP 0",
+    hint: "this end does not notify: turn the notification point on for the lossless priority",
+};
+
+/// What the looks of one round say, by condition.
+pub type Looks = [Look; Condition::COUNT];
+
+/// Everything that is known of one port.
+#[derive(Debug, Clone)]
+pub struct Port {
+    /// What it is called.
+    pub device: String,
+    /// The rail that it serves.
+    pub rail: u32,
+    /// In Mbit/s; 0 if not known.
+    pub speed_mbps: u64,
+    /// Whether its link is up, where that is known.
+    pub link: Option<bool>,
+    /// Sums since the first look, by word: they never go back.
+    pub totals: PerWord<u64>,
+    /// Its conditions.
+    pub board: Board,
+    /// Failures to read it.
+    pub backoff: Backoff,
+    /// Where its cable leads.
+    pub swap: Swap,
+    /// What it carried lately.
+    pub load: Load,
+    /// Whether it carries less than its peers.
+    pub slow: Slow,
+    /// Rules with their state.
+    pub gauges: Vec<Gauge>,
+    /// Pauses.
+    pub storm: Storm,
+    /// What the looks since the last round say.
+    pub looks: Looks,
+    /// Milliseconds and bytes that they cover; 0 if there was none.
+    pub covered: (u64, u64),
+    layout: Option<Arc<Layout>>,
+    places: flap::Places,
+    life: u64,
+    seen_at: Timestamp,
+    values: Vec<Option<(u64, Timestamp)>>,
+    deltas: Vec<Option<u64>>,
+    flap: Flap,
+    lane: Lane,
+    marked: u64,
+    has_job: bool,
+}
+
+impl Port {
+    /// One that was never seen.
+    #[must_use]
+    pub fn new(config: &Config) -> Self {
+        Self {
+            device: String::new(),
+            rail: 0,
+            speed_mbps: 0,
+            link: None,
+            totals: PerWord::default(),
+            board: Board::default(),
+            backoff: Backoff::default(),
+            swap: Swap::default(),
+            load: Load::default(),
+            slow: Slow::default(),
+            gauges: Vec::new(),
+            storm: Storm::default(),
+            looks: [Look::Unknown; Condition::COUNT],
+            covered: (0, 0),
+            layout: None,
+            places: flap::Places::default(),
+            life: 0,
+            seen_at: Timestamp::default(),
+            values: Vec::new(),
+            deltas: Vec::new(),
+            flap: Flap::new(&config.limits),
+            lane: Lane::default(),
+            marked: 0,
+            has_job: false,
+        }
+    }
+
+    /// When it was read last.
+    #[must_use]
+    pub fn seen_at(&self) -> Timestamp {
+        self.seen_at
+    }
+
+    /// The link is expected to go down and up until then.
+    pub fn excuse(&mut self, until: Timestamp) {
+        self.flap.excuse(until);
+    }
+
+    /// Says one more thing of a condition.
+    pub fn say(&mut self, condition: Condition, look: Look) {
+        let said = &mut self.looks[condition.index()];
+        *said = said.and(look);
+    }
+
+    /// Takes one look. Values beyond the layout, and looks that are not later than the last, are left alone.
+    pub fn take(&mut self, sample: &Sample<'_>, wanted: Option<Wanted>, config: &Config) {
+        let now = sample.at;
+        let elapsed_ms = now.0.saturating_sub(self.seen_at.0);
+        let known = self.layout.is_some();
+        if known && elapsed_ms == 0 {
+            return;
+        }
+        if self.device != sample.device {
+            sample.device.clone_into(&mut self.device);
+        }
+        (self.rail, self.speed_mbps, self.link) = (sample.rail, sample.speed_mbps, sample.link);
+        self.backoff.answered();
+        self.say(Condition::Gone, Look::Good);
+        self.say(Condition::Unreadable, Look::Good);
+        self.say(Condition::LinkDown, Flap::state(sample.link));
+        let begins = !known || self.life != sample.life;
+        self.adopt(sample, begins, config);
+        self.seen_at = now;
+        if begins {
+            // Nothing is known of the time between two lives.
+            self.flap.excuse(now.plus(config.limits.life_grace));
+            self.deltas.iter_mut().for_each(|delta| *delta = None);
+            self.remember(sample);
+            return;
+        }
+        self.advance(sample);
+        let deltas = std::mem::take(&mut self.deltas);
+        let step = Step { layout: sample.layout, deltas: &deltas, elapsed_ms, now };
+        self.judge(&step, wanted, config);
+        self.deltas = deltas;
+    }
+
+    /// Brings the tables into the form of the sample's layout.
+    fn adopt(&mut self, sample: &Sample<'_>, begins: bool, config: &Config) {
+        self.life = sample.life;
+        if begins {
+            self.values.iter_mut().for_each(|value| *value = None);
+            self.load.forget();
+            self.lane.rest();
+            self.flap.forget_state();
+            self.marked = 0;
+        }
+        if self.layout.as_ref().is_some_and(|layout| Arc::ptr_eq(layout, sample.layout)) {
+            return;
+        }
+        let columns = sample.layout.columns();
+        let old = self.layout.replace(sample.layout.clone());
+        if old.as_deref() == Some(&**sample.layout) {
+            return;
+        }
+        // A counter that has another name or place now goes on.
+        let place = |column| old.as_ref()?.columns().iter().position(|other| other.is_same(column));
+        self.values =
+            columns.iter().map(|column| self.values.get(place(column)?).copied().flatten()).collect();
+        self.deltas = vec![None; columns.len()];
+        self.places = flap::Places::of(sample.layout);
+        let old = std::mem::take(&mut self.gauges);
+        for (rule, test) in &config.rules {
+            let Some(mut gauge) = Gauge::new(rule, *test, sample.layout) else { continue };
+            if let Some(other) = old.iter().find(|other| std::ptr::eq(other.rule, gauge.rule)) {
+                gauge.inherit(other);
+            }
+            self.gauges.push(gauge);
+        }
+    }
+
+    fn remember(&mut self, sample: &Sample<'_>) {
+        for (value, known) in sample.values.iter().zip(&mut self.values) {
+            if let Some(value) = value {
+                *known = Some((*value, sample.at));
+            }
+        }
+    }
+
+    /// Deltas of all counters. Where one was reset, all may have been: one that seems to have wrapped perhaps has not.
+    fn advance(&mut self, sample: &Sample<'_>) {
+        let now = sample.at;
+        let (mut wrapped, mut restarted) = (false, false);
+        let each =
+            sample.layout.columns().iter().zip(sample.values).zip(&mut self.values).zip(&mut self.deltas);
+        for (((column, value), known), said) in each {
+            *said = None;
+            let Some(value) = *value else { continue };
+            let Some((old, at)) = known.replace((value, now)) else { continue };
+            match delta(old, value, column.row.bits, now.0.saturating_sub(at.0)) {
+                Delta::On(on) => *said = Some(on),
+                Delta::Wrapped(on) => (*said, wrapped) = (Some(on), true),
+                Delta::Restarted => restarted = true,
+            }
+            if let Some(on) = said.as_mut().filter(|on| **on > 0) {
+                *on = on.saturating_mul(u64::from(column.row.scale));
+            }
+        }
+        if restarted && wrapped {
+            // Of this look nothing is sure.
+            self.deltas.iter_mut().for_each(|delta| *delta = None);
+        }
+        for (column, delta) in sample.layout.columns().iter().zip(&self.deltas) {
+            if let Some(delta) = delta.filter(|delta| *delta > 0) {
+                let total = &mut self.totals[column.row.word];
+                *total = total.saturating_add(delta);
+            }
+        }
+    }
+
+    fn judge(&mut self, step: &Step<'_>, wanted: Option<Wanted>, config: &Config) {
+        let limits = &config.limits;
+        let bytes = self.load.take(step).unwrap_or(0);
+        self.covered = (self.covered.0 + step.elapsed_ms, self.covered.1.saturating_add(bytes));
+        let look = self.flap.look(step, &self.places, self.link, limits);
+        self.say(Condition::Flapping, look);
+        let look = self.storm.look(step, limits);
+        self.say(Condition::Storm, look);
+        self.has_job = wanted.is_some();
+        match wanted {
+            Some(wanted) => {
+                let look = self.lane.look(step, wanted, limits);
+                self.say(Condition::WrongLane, look);
+            }
+            None => self.lane.rest(),
+        }
+        let look = self.marked(step, limits.marked_alone);
+        self.say(Condition::RateControlOff, look);
+        for at in 0..self.gauges.len() {
+            let look = self.gauges[at].look(step);
+            let rule = self.gauges[at].rule;
+            // What most rails may share is said when all have been looked at.
+            if !rule.shared || !matches!(look, Look::Bad(_)) {
+                let condition = rule.condition;
+                self.say(condition, look);
+            }
+        }
+    }
+
+    /// Whether any job uses it.
+    #[must_use]
+    pub fn has_job(&self) -> bool {
+        self.has_job
+    }
+
+    /// Packets that came marked while no notification was sent.
+    fn marked(&mut self, step: &Step<'_>, limit: u64) -> Look {
+        let sum = |word| {
+            let mut all = None;
+            for delta in step.layout.places(word).filter_map(|place| step.at(place)) {
+                all = Some(all.unwrap_or(0_u64).saturating_add(delta));
+            }
+            all
+        };
+        let (Some(marked), Some(sent)) = (sum(Word::EcnSeen), sum(Word::CnpSent)) else {
+            return Look::Unknown;
+        };
+        if sent > 0 {
+            self.marked = 0;
+            return Look::Good;
+        }
+        self.marked = self.marked.saturating_add(marked);
+        if marked > 0 && self.marked >= limit {
+            let (value, limit) = (self.marked as f64, limit as f64);
+            let evidence = Evidence { fact: &MARKED, value, limit, over: std::time::Duration::ZERO };
+            return Look::Bad(Finding { severity: Severity::Degraded, evidence });
+        }
+        Look::Unknown
+    }
+}

@@ -1,0 +1,324 @@
+//! The decision: what follows from one event.
+
+use std::time::Duration;
+
+use proto_model::Timestamp;
+
+use crate::{
+    board::{Change, Held},
+    condition::{Condition, Evidence, Fact, Finding, Look, Severity},
+    judge::slow::{Peer, compare},
+    port::Port,
+    sample::{PortKey, ReadFailure, Sample},
+    state::{JOBS_MAX, JobUse, State},
+};
+
+/// How long most rails must have been unfit before the server is: rails are drained first.
+const NODE_SETTLE: Duration = Duration::from_secs(10);
+/// A rule that two rails broke within this time they broke together.
+const TOGETHER: Duration = Duration::from_secs(10);
+
+static ABSENT: Fact = Fact {
+    id: "Absent",
+    what: "looks without the device",
+    unit: "",
+    source: "NVSentinel: 3",
+    hint: "the device is not on its bus: look at the kernel's log, its power and its slot",
+};
+static FAILURES: Fact = Fact {
+    id: "ReadFailures",
+    what: "failures to read in a row",
+    unit: "",
+    source: "as for a device that is absent",
+    hint: "its firmware does not answer its driver; it is asked less and less, at most every 5 minutes",
+};
+
+/// What happens.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A port was read.
+    Sample(Sample<'a>),
+    /// A port could not be read.
+    Failed {
+        /// Which.
+        port: &'a PortKey,
+        /// Why.
+        why: ReadFailure,
+    },
+    /// All ports that were to be read have been: now rails are compared, and verdicts follow.
+    Round,
+    /// Which jobs are on this server now, all of them.
+    Jobs(Vec<JobUse>),
+    /// Where a port's cable leads.
+    Cabling {
+        /// Which.
+        port: &'a PortKey,
+        /// The rail that is planned.
+        planned: u32,
+        /// The rail that is heard; `None` where nobody speaks.
+        heard: Option<u32>,
+    },
+    /// A probe of a rail's whole path ended.
+    Probed {
+        /// Of which port.
+        port: &'a PortKey,
+        /// How.
+        passed: bool,
+    },
+    /// The link of a port will go down and up: its configuration is being changed.
+    Expected {
+        /// Of which port.
+        port: &'a PortKey,
+        /// Until when.
+        until: Timestamp,
+    },
+}
+
+/// What somebody should know, or do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// Of one rail.
+    Rail(RailVerdict),
+    /// Of the whole server: most of its rails are unfit, and have been drained before.
+    Node {
+        /// True: no new job should be placed here. False: it is fit again.
+        drain: bool,
+        /// Rails that are unfit.
+        unfit: u32,
+        /// All of its rails.
+        rails: u32,
+    },
+}
+
+/// What became of one condition of one rail.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RailVerdict {
+    /// Of which port.
+    pub port: PortKey,
+    /// What it is called now.
+    pub device: String,
+    /// Its rail.
+    pub rail: u32,
+    /// What.
+    pub condition: Condition,
+    /// What became of it.
+    pub change: Change,
+    /// The condition as it is, or was.
+    pub held: Held,
+    /// True: no new job should use the rail.
+    pub drain: bool,
+}
+
+/// What follows from `event`. Deterministic and total; verdicts come with [`Event::Round`] and [`Event::Jobs`] only.
+pub fn step(state: &mut State, event: &Event<'_>, now: Timestamp) -> Vec<Verdict> {
+    match event {
+        Event::Sample(sample) => {
+            let wanted = state.wanted(sample.rail);
+            let State { config, ports, .. } = state;
+            // The common case needs no copy of anything.
+            if let Some(port) = ports.get_mut(sample.port) {
+                port.take(sample, wanted, config);
+            } else if state.port_mut(sample.port).is_some() {
+                return step(state, event, now);
+            }
+        }
+        Event::Failed { port, why } => failed(state, port, *why, now),
+        Event::Round => return round(state, now),
+        Event::Jobs(jobs) => return assign(state, jobs),
+        Event::Cabling { port, planned, heard } => {
+            if let Some(port) = state.port_mut(port) {
+                port.swap.hear(*planned, *heard, now);
+            }
+        }
+        Event::Probed { port, passed } => {
+            if let Some(port) = state.port_mut(port).filter(|_| *passed) {
+                port.board.probed(now);
+            }
+        }
+        Event::Expected { port, until } => {
+            if let Some(port) = state.port_mut(port) {
+                port.excuse(*until);
+            }
+        }
+    }
+    Vec::new()
+}
+
+fn failed(state: &mut State, key: &PortKey, why: ReadFailure, now: Timestamp) {
+    let limits = (state.config.limits.absent, state.config.limits.failures);
+    let Some(port) = state.port_mut(key) else { return };
+    let (fact, condition, severity, limit) = if why == ReadFailure::Absent {
+        port.backoff.absent();
+        (&ABSENT, Condition::Gone, Severity::Drain, limits.0)
+    } else {
+        port.backoff.failed(now);
+        (&FAILURES, Condition::Unreadable, Severity::Degraded, limits.1)
+    };
+    port.load.forget();
+    let failures = port.backoff.failures;
+    if failures >= limit {
+        let (value, limit) = (f64::from(failures), f64::from(limit) - 1.0);
+        let evidence = Evidence { fact, value, limit, over: Duration::ZERO };
+        port.say(condition, Look::Bad(Finding { severity, evidence }));
+    }
+}
+
+/// Other jobs: what only a job can have is over where it has gone, and no comparison goes on.
+fn assign(state: &mut State, jobs: &[JobUse]) -> Vec<Verdict> {
+    let jobs: Vec<JobUse> = jobs.iter().take(JOBS_MAX).cloned().collect();
+    if state.jobs.as_ref() == Some(&jobs) {
+        return Vec::new();
+    }
+    state.jobs = Some(jobs);
+    let idle: Vec<PortKey> = state
+        .ports
+        .iter()
+        .filter(|(_, port)| state.wanted(port.rail).is_none())
+        .map(|(key, _)| key.clone())
+        .collect();
+    let mut verdicts = Vec::new();
+    for (key, port) in &mut state.ports {
+        port.slow = crate::judge::slow::Slow::default();
+        port.load.forget();
+        if idle.contains(key)
+            && let Some(change) = port.board.drop_of(Condition::WrongLane)
+        {
+            verdicts.push(verdict(key, port, Condition::WrongLane, change));
+        }
+    }
+    verdicts
+}
+
+fn round(state: &mut State, now: Timestamp) -> Vec<Verdict> {
+    compare_rails(state);
+    hear_shared(state, now);
+    hear_cables(state, now);
+    let State { config, ports, .. } = state;
+    let mut verdicts = Vec::new();
+    for (key, port) in ports {
+        let (covered, looks) = (std::mem::take(&mut port.covered), std::mem::take(&mut port.looks));
+        for (condition, look) in Condition::ALL.into_iter().zip(looks) {
+            if let Some(change) = port.board.take(condition, look, covered, now, &config.limits) {
+                verdicts.push(verdict(key, port, condition, change));
+            }
+        }
+    }
+    verdicts.extend(judge_node(state, now));
+    verdicts
+}
+
+fn verdict(key: &PortKey, port: &Port, condition: Condition, (change, held): (Change, Held)) -> Verdict {
+    Verdict::Rail(RailVerdict {
+        port: key.clone(),
+        device: port.device.clone(),
+        rail: port.rail,
+        condition,
+        change,
+        held,
+        drain: port.board.worst() == Some(Severity::Drain),
+    })
+}
+
+/// Compares rails that the same jobs use.
+fn compare_rails(state: &mut State) {
+    let limits = &state.config.limits;
+    let second = Duration::from_millis(500);
+    let known = state.jobs.is_some();
+    let mut all: Vec<(u64, &PortKey, Peer)> = Vec::with_capacity(state.ports.len());
+    for (key, port) in &state.ports {
+        let jobs = state.jobs_of(port.rail);
+        let carries = port.covered.0 > 0 && port.link != Some(false);
+        let fresh = carries && (jobs != 0 || !known);
+        let rates = fresh.then(|| port.load.rate(second).zip(port.load.rate(limits.slow_over))).flatten();
+        let line = port.speed_mbps as f64 * 125_000.0;
+        if let Some((now, mean)) = rates {
+            all.push((jobs, key, Peer { now, mean, line }));
+        }
+    }
+    let mut shares = Vec::with_capacity(all.len());
+    let mut groups: Vec<u64> = all.iter().map(|(jobs, ..)| *jobs).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    for group in groups {
+        let members = all.iter().filter(|(jobs, ..)| *jobs == group);
+        let (keys, peers): (Vec<&PortKey>, Vec<Peer>) = members.map(|(_, key, peer)| (*key, *peer)).unzip();
+        compare(&peers, known, limits, |at, share| shares.push((keys[at].clone(), share)));
+    }
+    let State { config, ports, .. } = state;
+    for (key, port) in ports.iter_mut().filter(|(_, port)| port.covered.0 > 0) {
+        let share = shares.iter().find(|(other, _)| other == key).map(|(_, share)| *share);
+        let look = port.slow.look(share, port.covered.0, &config.limits);
+        port.say(Condition::Slow, look);
+    }
+}
+
+/// Says what rails have shown alone; where most rails of the same jobs show it, it is no rail's doing.
+fn hear_shared(state: &mut State, now: Timestamp) {
+    let broken =
+        |port: &Port| port.gauges.iter().any(|gauge| gauge.rule.shared && gauge.broken_since.is_some());
+    if !state.ports.values().any(broken) {
+        return;
+    }
+    let settle = state.config.limits.settle;
+    let jobs: Vec<u64> = state.ports.values().map(|port| state.jobs_of(port.rail)).collect();
+    for (rule, _) in state.config.rules.iter().filter(|(rule, _)| rule.shared) {
+        let gauge = |port: &Port| {
+            let gauge = port.gauges.iter().find(|gauge| std::ptr::eq(gauge.rule, *rule))?;
+            Some((gauge.broken?, gauge.broken_since))
+        };
+        let lately: Vec<bool> = state
+            .ports
+            .values()
+            .map(|port| gauge(port).is_some_and(|((at, _), _)| now.since(at) <= TOGETHER))
+            .collect();
+        for (at, port) in state.ports.values_mut().enumerate() {
+            let peers = (0..jobs.len()).filter(|other| jobs[at] == 0 || jobs[*other] == jobs[at]);
+            let (all, together) =
+                peers.fold((0, 0), |(all, same), other| (all + 1, same + usize::from(lately[other])));
+            let alone = together < 2 || together * 2 < all;
+            let Some(((_, finding), since)) = gauge(port).filter(|_| alone) else { continue };
+            if since.is_some_and(|since| now.since(since) >= settle) {
+                port.say(rule.condition, Look::Bad(finding));
+            }
+        }
+    }
+}
+
+/// Says where cables lead; two that lead to each other's rail are exchanged.
+fn hear_cables(state: &mut State, now: Timestamp) {
+    let heard: Vec<(u32, u32)> = state.ports.values().filter_map(|port| port.swap.heard).collect();
+    let State { config, ports, .. } = state;
+    for port in ports.values_mut() {
+        let exchanged = port.swap.heard.is_some_and(|(rail, planned)| heard.contains(&(planned, rail)));
+        let look = port.swap.look(exchanged, now, &config.limits);
+        port.say(Condition::Swapped, look);
+    }
+}
+
+/// The server itself is unfit where all of its rails are, or half of them by the host's own doing, and were drained
+/// before.
+fn judge_node(state: &mut State, now: Timestamp) -> Option<Verdict> {
+    let count = |by: &dyn Fn(Condition) -> bool| {
+        let unfit = |port: &&Port| {
+            port.board.held().any(|(condition, held)| held.severity == Severity::Drain && by(condition))
+        };
+        state.ports.values().filter(unfit).count()
+    };
+    let (rails, unfit) = (state.ports.len(), count(&|_| true));
+    let of_host = count(&Condition::is_of_host);
+    let bad = rails > 0 && (unfit == rails || of_host >= 2 && of_host * 2 >= rails);
+    let tell = |drain| {
+        let number = |n| u32::try_from(n).unwrap_or(u32::MAX);
+        Some(Verdict::Node { drain, unfit: number(unfit), rails: number(rails) })
+    };
+    if !bad {
+        state.most_unfit = None;
+        return state.node_bad.take().and_then(|_| tell(false));
+    }
+    let since = *state.most_unfit.get_or_insert(now);
+    if state.node_bad.is_none() && now.since(since) >= NODE_SETTLE {
+        state.node_bad = Some(now);
+        return tell(true);
+    }
+    None
+}

@@ -1,0 +1,4 @@
+//! Tests of the whole room.
+
+mod campaign;
+mod steps;

@@ -1,0 +1,110 @@
+//! What each vendor calls what: data, no branches. A new name is a new row.
+//!
+//! Sources: the kernel's `Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst` and
+//! `drivers/infiniband/hw/{mlx5/counters.c, bnxt_re/hw_counters.c, irdma/verbs.c, ionic}`, `drivers/infiniband/sw/rxe/
+//! rxe_hw_counters.c`, `drivers/infiniband/core/sysfs.c` for the standard port counters.
+
+mod bnxt_re;
+mod common;
+mod ionic;
+mod irdma;
+mod mlx5;
+mod rxe;
+#[cfg(test)]
+mod tests;
+
+use crate::word::Word;
+
+/// Whose driver a device has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Vendor {
+    /// NVIDIA ConnectX and BlueField.
+    Mlx5,
+    /// Broadcom.
+    BnxtRe,
+    /// Intel.
+    Irdma,
+    /// The kernel's RoCE in software.
+    Rxe,
+    /// AMD Pollara.
+    Ionic,
+    /// Any other: the standard counters only.
+    Other,
+}
+
+impl Vendor {
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::Mlx5, Self::BnxtRe, Self::Irdma, Self::Rxe, Self::Ionic, Self::Other];
+
+    /// By the name of the kernel's driver (RDMA or network).
+    #[must_use]
+    pub fn of_driver(driver: &str) -> Self {
+        match driver {
+            "mlx5_core" | "mlx5_ib" | "mlx5" => Self::Mlx5,
+            "bnxt_en" | "bnxt_re" => Self::BnxtRe,
+            "ice" | "irdma" | "i40e" => Self::Irdma,
+            "rxe" | "rdma_rxe" => Self::Rxe,
+            "ionic" | "ionic_rdma" => Self::Ionic,
+            _ => Self::Other,
+        }
+    }
+
+    /// Its own rows; the standard ones come after them.
+    fn own(self) -> &'static [Row] {
+        match self {
+            Self::Mlx5 => mlx5::ROWS,
+            Self::BnxtRe => bnxt_re::ROWS,
+            Self::Irdma => irdma::ROWS,
+            Self::Rxe => rxe::ROWS,
+            Self::Ionic => ionic::ROWS,
+            Self::Other => &[],
+        }
+    }
+
+    /// All rows that hold for its devices.
+    pub fn rows(self) -> impl Iterator<Item = &'static Row> {
+        self.own().iter().chain(common::ROWS)
+    }
+}
+
+/// Where a counter is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// `class/infiniband/DEV/ports/N/counters/`.
+    Port,
+    /// `class/infiniband/DEV/ports/N/hw_counters/`.
+    Hardware,
+    /// `class/net/IF/statistics/`.
+    Netdev,
+    /// `class/net/IF/` itself.
+    Link,
+    /// Private statistics of the network device (`ethtool -S`).
+    Ethtool,
+}
+
+/// One counter, with all names that it had.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Where it is read.
+    pub source: Source,
+    /// Its names, the preferred one first: only the first that is there is read. `{p}` stands for a priority, 0 to 7.
+    pub names: &'static [&'static str],
+    /// What it says.
+    pub word: Word,
+    /// Bits after which it begins at 0 again.
+    pub bits: u8,
+    /// What one count is worth in the word's unit.
+    pub scale: u8,
+}
+
+const fn row(source: Source, names: &'static [&'static str], word: Word, bits: u8) -> Row {
+    Row { source, names, word, bits, scale: 1 }
+}
+
+const fn hardware(names: &'static [&'static str], word: Word, bits: u8) -> Row {
+    row(Source::Hardware, names, word, bits)
+}
+
+const fn ethtool(names: &'static [&'static str], word: Word) -> Row {
+    row(Source::Ethtool, names, word, 64)
+}
