@@ -88,6 +88,17 @@ impl Layout {
                 }
             }
         }
+        Self::of_columns(vendor, columns)
+    }
+
+    /// The same counters in another order: those with a lower key first.
+    #[must_use]
+    pub fn sorted_by_key<K: Ord>(mut self, key: impl Fn(&Column) -> K) -> Self {
+        self.columns.sort_by_key(key);
+        Self::of_columns(self.vendor, self.columns)
+    }
+
+    fn of_columns(vendor: Vendor, columns: Vec<Column>) -> Self {
         let (tx, rx) = (lanes(&columns, Word::TxBytes), lanes(&columns, Word::RxBytes));
         let of = |word| places(&columns, word).collect();
         let (pause_rx, pause_tx) = (of(Word::PauseRxUs), of(Word::PauseTxUs));

@@ -5,6 +5,7 @@
 
 pub mod address;
 pub mod affinity;
+pub mod counters;
 pub mod file;
 pub mod gpu;
 pub mod host;

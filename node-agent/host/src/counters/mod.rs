@@ -1,0 +1,12 @@
+//! Counters of NICs, read for `node-agent-health`: files are opened once and read in place, and nothing is allocated for a
+//! look.
+
+mod poller;
+mod port;
+mod private;
+#[cfg(test)]
+mod tests;
+
+pub use poller::Poller;
+pub use port::PortReader;
+pub use private::{FolderStatistics, NoStatistics, OpenStatistics, Statistics};

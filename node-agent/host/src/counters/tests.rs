@@ -1,0 +1,181 @@
+//! Recorded trees, and what happens to devices.
+
+use std::{fs, os::unix::fs::symlink, path::Path};
+
+use node_agent_health::{Condition, Config, Source, State, Vendor, Verdict, Word, model::full_layout};
+use proptest::prelude::*;
+use proto_model::{Nic, Timestamp};
+
+use super::{FolderStatistics, NoStatistics, Poller, PortReader, port::parse};
+use crate::sysfs::Tree;
+
+fn write(root: &Path, path: &str, text: &str) {
+    let at = root.join(path);
+    fs::create_dir_all(at.parent().unwrap()).unwrap();
+    fs::write(at, text).unwrap();
+}
+
+fn nic(rail: u32, device: &str) -> Nic {
+    Nic {
+        device: device.to_owned(),
+        netdev: format!("ens{rail}"),
+        pci_address: format!("0000:{:02x}:00.0", 0x18 + rail),
+        numa_node: None,
+        rail,
+        address: None,
+        mtu: 4200,
+        speed_mbps: 400_000,
+        up: true,
+        gid_index: None,
+    }
+}
+
+/// A NIC with every counter that mlx5 has.
+fn record(root: &Path, nic: &Nic, value: u64) {
+    let ib = format!("sys/class/infiniband/{}", nic.device);
+    let net = format!("sys/class/net/{}", nic.netdev);
+    for column in full_layout(Vendor::Mlx5).columns() {
+        let folder = match column.row.source {
+            Source::Port => format!("{ib}/ports/1/counters"),
+            Source::Hardware => format!("{ib}/ports/1/hw_counters"),
+            Source::Netdev => format!("{net}/statistics"),
+            Source::Link => net.clone(),
+            Source::Ethtool => format!("{net}/ethtool_statistics"),
+        };
+        write(root, &format!("{folder}/{}", column.name), &format!("{value}\n"));
+    }
+    write(root, &format!("{ib}/ports/1/hw_counters/lifespan"), "10\n");
+    write(root, &format!("{ib}/ports/1/state"), "4: ACTIVE\n");
+    write(root, &format!("{ib}/node_guid"), &format!("b83f:d203:00{:02x}:0001\n", nic.rail));
+    write(root, &format!("{net}/carrier"), "1\n");
+    fs::create_dir_all(root.join(format!("{ib}/device"))).unwrap();
+    fs::create_dir_all(root.join("sys/bus/pci/drivers/mlx5_core")).unwrap();
+    let driver = root.join(format!("{ib}/device/driver"));
+    if !driver.is_symlink() {
+        symlink(root.join("sys/bus/pci/drivers/mlx5_core"), driver).unwrap();
+    }
+}
+
+fn set(root: &Path, path: &str, text: &str) {
+    // In place, as the kernel does: what is open stays open.
+    fs::write(root.join(path), text).unwrap();
+}
+
+struct Rig {
+    root: tempfile::TempDir,
+    poller: Poller,
+    state: State,
+    nics: Vec<Nic>,
+    now: u64,
+}
+
+impl Rig {
+    fn new(rails: u32) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let nics: Vec<Nic> = (0..rails).map(|rail| nic(rail, &format!("mlx5_{rail}"))).collect();
+        nics.iter().for_each(|nic| record(root.path(), nic, 7));
+        let statistics = Box::new(FolderStatistics::new(root.path()));
+        let mut poller = Poller::new(Tree::new(root.path()), statistics);
+        poller.watch(&nics);
+        Self { root, poller, state: State::new(Config::default()), nics, now: 1_000_000_000 }
+    }
+
+    fn look(&mut self) -> Vec<Verdict> {
+        self.now += 1000;
+        self.poller.look(&mut self.state, Timestamp(self.now))
+    }
+
+    fn total(&self, word: Word) -> u64 {
+        self.state.ports().map(|(_, port)| port.totals[word]).sum()
+    }
+}
+
+#[test]
+fn every_known_counter_of_every_port_is_read() {
+    let mut rig = Rig::new(8);
+    assert_eq!(rig.look(), []);
+    let each = full_layout(Vendor::Mlx5).columns().len();
+    assert!(each >= 120, "{each}");
+    assert_eq!(rig.poller.counters(), 8 * each);
+    let hardware = "sys/class/infiniband/mlx5_3/ports/1/hw_counters/packet_seq_err";
+    set(rig.root.path(), hardware, "12\n");
+    set(rig.root.path(), "sys/class/net/ens3/ethtool_statistics/rx_prio3_pause_duration", "1007\n");
+    rig.look();
+    assert_eq!((rig.total(Word::LossOut), rig.total(Word::PauseRxUs)), (5, 1000));
+}
+
+#[test]
+fn without_private_statistics_the_rest_is_read() {
+    let root = tempfile::tempdir().unwrap();
+    let nic = nic(0, "mlx5_0");
+    record(root.path(), &nic, 7);
+    let mut reader = PortReader::open(&Tree::new(root.path()), &nic, &NoStatistics, 1).unwrap();
+    assert!(reader.layout().columns().iter().all(|column| column.row.source != Source::Ethtool));
+    let sample = reader.read(&nic, Timestamp(1)).unwrap();
+    assert!(sample.values.iter().all(|value| *value == Some(7)));
+    assert_eq!(sample.link, Some(true));
+    set(root.path(), "sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
+    assert_eq!(reader.read(&nic, Timestamp(2)).unwrap().link, Some(false));
+}
+
+#[test]
+fn what_is_no_number_is_missing() {
+    let mut rig = Rig::new(1);
+    rig.look();
+    set(rig.root.path(), "sys/class/infiniband/mlx5_0/ports/1/hw_counters/packet_seq_err", "N/A (no PMA)\n");
+    rig.look();
+    set(rig.root.path(), "sys/class/infiniband/mlx5_0/ports/1/hw_counters/packet_seq_err", "9\n");
+    rig.look();
+    assert_eq!(rig.total(Word::LossOut), 2);
+}
+
+#[test]
+fn a_device_that_goes_is_told_and_begins_anew_when_it_is_back() {
+    let mut rig = Rig::new(2);
+    rig.look();
+    fs::remove_dir_all(rig.root.path().join("sys/class/infiniband/mlx5_1")).unwrap();
+    fs::remove_dir_all(rig.root.path().join("sys/class/net/ens1")).unwrap();
+    let verdicts: Vec<Verdict> = (0..4).flat_map(|_| rig.look()).collect();
+    let Verdict::Rail(one) = &verdicts[0] else { panic!("{verdicts:?}") };
+    assert_eq!((verdicts.len(), one.rail, one.condition, one.drain), (1, 1, Condition::Gone, true));
+    // Its counters begin elsewhere; that is no burst.
+    record(rig.root.path(), &rig.nics[1], 1_000_000);
+    let verdicts: Vec<Verdict> = (0..40).flat_map(|_| rig.look()).collect();
+    assert!(matches!(&verdicts[..], [Verdict::Rail(one)] if !one.drain), "{verdicts:?}");
+    assert_eq!(rig.total(Word::LossOut), 0);
+}
+
+#[test]
+fn a_device_that_is_renamed_goes_on() {
+    let mut rig = Rig::new(1);
+    rig.look();
+    let class = rig.root.path().join("sys/class/infiniband");
+    fs::rename(class.join("mlx5_0"), class.join("rocep24s0")).unwrap();
+    rig.nics[0].device = "rocep24s0".to_owned();
+    rig.poller.watch(&rig.nics.clone());
+    set(rig.root.path(), "sys/class/infiniband/rocep24s0/ports/1/hw_counters/packet_seq_err", "10\n");
+    rig.look();
+    assert_eq!((rig.total(Word::LossOut), rig.state.ports().count()), (3, 1));
+    assert!(rig.poller.key_of("rocep24s0").is_some() && rig.poller.key_of("mlx5_0").is_none());
+}
+
+#[test]
+fn a_device_that_was_never_there_is_no_ones_fault() {
+    let root = tempfile::tempdir().unwrap();
+    let mut poller = Poller::new(Tree::new(root.path()), Box::new(NoStatistics));
+    poller.watch(&[nic(0, "tcp0")]);
+    let mut state = State::new(Config::default());
+    for second in 1..10 {
+        assert_eq!(poller.look(&mut state, Timestamp(second * 1000)), []);
+    }
+    assert_eq!(state.ports().count(), 0);
+}
+
+proptest! {
+    #[test]
+    fn numbers_are_read_as_the_library_reads_them(text in "[ ]{0,2}[0-9]{0,21}[\n ]{0,2}|\\PC{0,12}") {
+        let wanted: Option<u64> = text.trim_matches(|c: char| c.is_ascii_whitespace()).parse().ok();
+        let signed = text.trim().starts_with('+');
+        prop_assert_eq!(parse(text.as_bytes()), wanted.filter(|_| !signed));
+    }
+}
