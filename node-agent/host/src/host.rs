@@ -6,10 +6,10 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use node_agent_netlink::{NetlinkError, RealKernel, route::Route};
 use proto_model::Inventory;
 
 use crate::{
-    address,
     file::{InventoryFileError, from_json},
     gpu, nic,
     rails::RailRule,
@@ -92,7 +92,7 @@ impl Host for RealHost {
         let mut findings = Vec::new();
         let addresses = match &self.addresses {
             Some(recorded) => recorded.clone(),
-            None => address::by_device().unwrap_or_else(|error| {
+            None => addresses().unwrap_or_else(|error| {
                 let text = format!("the kernel does not tell the addresses of network devices: {error}");
                 findings.push(Finding::new("netlink", text));
                 nic::Addresses::new()
@@ -117,6 +117,11 @@ impl Host for RealHost {
         let (pci_paths, pci_links) = pci(tree, &inventory);
         Ok(Discovery { inventory, pci_paths, pci_links, findings })
     }
+}
+
+/// Addresses of this network namespace's devices.
+fn addresses() -> Result<nic::Addresses, NetlinkError> {
+    Route::open(&RealKernel::new())?.addresses()
 }
 
 fn numa_nodes(tree: &Tree) -> u32 {

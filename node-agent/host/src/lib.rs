@@ -1,9 +1,8 @@
 //! What is on this server: GPUs, NICs, NUMA, PCIe paths, rails; a fake host beside the real one.
 //!
-//! Reads only; edits come with QoS. Nothing here is cached: each call looks again, so that a change is seen.
+//! [`qos`] reads and changes class of service; all else only reads. Nothing here is cached: each call looks again, so that a change is seen.
 //! A part that cannot be read is a finding, not a failure: the rest of the server is still of use.
 
-pub mod address;
 pub mod affinity;
 pub mod counters;
 pub mod file;
@@ -12,6 +11,7 @@ pub mod host;
 pub mod lldp;
 pub mod nccl;
 pub mod nic;
+pub mod qos;
 pub mod rails;
 pub mod sysfs;
 #[cfg(test)]

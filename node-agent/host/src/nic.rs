@@ -2,9 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::{IpAddr, Ipv6Addr},
+    net::IpAddr,
 };
 
+use node_agent_netlink::gid;
 use proto_model::Nic;
 
 use crate::{
@@ -15,8 +16,6 @@ use crate::{
 
 /// Addresses of network devices, by device.
 pub type Addresses = BTreeMap<String, Vec<IpAddr>>;
-/// The GID table of a port is not longer on any device that is known (mlx5: 256).
-const GIDS_MAX: u32 = 1024;
 
 /// All NICs that serve a rail, by rail then device.
 pub fn discover(
@@ -73,7 +72,8 @@ fn rdma(tree: &Tree, addresses: &Addresses, device: &str, findings: &mut Vec<Fin
         return None;
     };
     let known: &[IpAddr] = addresses.get(&netdev).map_or(&[], Vec::as_slice);
-    let gid = roce_v2_gid(tree, &port, &netdev, known);
+    let table = gid::table(tree, device, 1);
+    let gid = gid::roce_v2(&table, &netdev, known).map(|gid| (gid.index, gid.address()));
     if gid.is_none() {
         let text = "no RoCE v2 GID for an address of its network device; give the device its rail's address";
         findings.push(Finding::new(device, text));
@@ -128,45 +128,6 @@ fn netdev_of(tree: &Tree, base: &str, port: &str) -> Option<String> {
         let ndevs = format!("{port}/gid_attrs/ndevs");
         tree.names(&ndevs).into_iter().find_map(|index| tree.text(&format!("{ndevs}/{index}")))
     })
-}
-
-/// The GID of type "RoCE v2" that carries an address of the network device: IPv4-mapped before IPv6, lowest index
-/// first. Found by type and address, because indices move when a link flaps.
-fn roce_v2_gid(tree: &Tree, port: &str, netdev: &str, known: &[IpAddr]) -> Option<(u32, IpAddr)> {
-    let mut best: Option<(u32, IpAddr)> = None;
-    let mut indices: Vec<u32> =
-        tree.names(&format!("{port}/gids")).iter().filter_map(|index| index.parse().ok()).collect();
-    indices.sort_unstable();
-    for index in indices.into_iter().filter(|index| *index < GIDS_MAX) {
-        let attribute = |name: &str| tree.text(&format!("{port}/{name}/{index}"));
-        if attribute("gid_attrs/types").as_deref() != Some("RoCE v2") {
-            continue;
-        }
-        if attribute("gid_attrs/ndevs").is_some_and(|ndev| ndev != netdev) {
-            continue;
-        }
-        let Some(address) = attribute("gids").and_then(|gid| gid_address(&gid)) else { continue };
-        if !known.is_empty() && !known.contains(&address) {
-            continue;
-        }
-        let better = match best {
-            None => true,
-            Some((_, held)) => held.is_ipv6() && address.is_ipv4(),
-        };
-        if better {
-            best = Some((index, address));
-        }
-    }
-    best
-}
-
-/// The address in a GID; none for an empty or a link-local one.
-fn gid_address(gid: &str) -> Option<IpAddr> {
-    let v6: Ipv6Addr = gid.parse().ok()?;
-    if v6.is_unspecified() || v6.is_unicast_link_local() {
-        return None;
-    }
-    Some(v6.to_ipv4_mapped().map_or(IpAddr::V6(v6), IpAddr::V4))
 }
 
 /// `400 Gb/sec (4X NDR)` in Mbit/s.

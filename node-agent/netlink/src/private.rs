@@ -61,7 +61,9 @@ pub enum StormLimit {
 }
 
 impl StormLimit {
-    fn decode(value: u16) -> Self {
+    /// From the kernel's number.
+    #[must_use]
+    pub fn decode(value: u16) -> Self {
         match value {
             0 => Self::Off,
             u16::MAX => Self::Automatic,
@@ -69,7 +71,9 @@ impl StormLimit {
         }
     }
 
-    fn encode(self) -> u16 {
+    /// The kernel's number.
+    #[must_use]
+    pub fn encode(self) -> u16 {
         match self {
             Self::Off => 0,
             Self::Automatic => u16::MAX,

@@ -172,7 +172,9 @@ impl Device {
                 if flags & dcbx::FIRMWARE != 0 || (flags & dcbx::HOST == 0 && *flags != 0) {
                     return Err(Errno::INVAL);
                 }
-                dcb.dcbx = *flags;
+                // mlx5 hands it to its firmware and keeps the versions.
+                let handed = style == Style::Mlx5 && *flags == 0;
+                dcb.dcbx = if handed { dcb.dcbx & !dcbx::HOST } else { *flags };
             }
         }
         Ok(false)

@@ -22,6 +22,6 @@ pub fn within(test: impl FnOnce() + Send + 'static) {
 
 /// `ip` with these arguments, in the caller's namespace.
 pub fn ip(arguments: &str) {
-    let status = Command::new("ip").args(arguments.split(' ')).status().unwrap();
-    assert!(status.success(), "ip {arguments}");
+    let done = Command::new("ip").args(arguments.split(' ')).status().is_ok_and(|status| status.success());
+    assert!(done, "ip {arguments}");
 }

@@ -1,0 +1,227 @@
+//! Keeps NICs as a profile says: looks when something happened and now and then, and mends what differs. A NIC is not in service from the
+//! first edit of an apply to the last, whatever happens to this process meanwhile.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use node_agent_netlink::{Kernel, NetlinkError, events::Events};
+use node_agent_qos::{Device, Observed, Options, Plan, PlanRefusal, QosProfile, diff, plan, vendor};
+
+use super::{
+    agents, devices,
+    journal::{Journal, Record, State, key},
+    looks::{Cause, Look, Looks, Timing},
+    observe,
+    run::{Asked, RunError, run},
+};
+
+/// What became of a look.
+#[derive(Debug)]
+pub enum Verdict {
+    /// Everything is as it should be.
+    Clean,
+    /// It differed, and was mended; the plan says what was done.
+    Mended(Box<Plan>),
+    /// It differs, and what is to be done about it is withheld; the plan says why.
+    Withheld(Box<Plan>),
+    /// Another agent would overwrite it.
+    Refused(PlanRefusal),
+    /// It could not be mended.
+    Failed(RunError),
+    /// The NIC is not there, or not all of it yet.
+    Gone,
+}
+
+/// A look and what became of it.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Which NIC.
+    pub netdev: String,
+    /// Why it was looked at.
+    pub cause: Cause,
+    /// What became of it.
+    pub verdict: Verdict,
+}
+
+/// Why a keeper cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum KeeperError {
+    /// The kernel tells no events.
+    #[error(transparent)]
+    Kernel(#[from] NetlinkError),
+    /// Whether an apply was under way is not known.
+    #[error("cannot read the journal of class of service: {0}")]
+    Journal(#[from] io::Error),
+}
+
+/// The keeper.
+pub struct Keeper {
+    kernel: Arc<dyn Kernel>,
+    journal: Box<dyn Journal>,
+    profile: QosProfile,
+    options: Options,
+    who: String,
+    events: Events,
+    looks: Looks,
+    /// The last record of each NIC, by its key.
+    records: BTreeMap<String, Record>,
+    /// The last name of each NIC that was seen, by its key.
+    names: BTreeMap<String, String>,
+    start: Instant,
+}
+
+impl std::fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keeper")
+            .field("looks", &self.looks)
+            .field("names", &self.names)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Keeper {
+    /// Begins: everything is looked at in the first turn.
+    ///
+    /// # Errors
+    /// [`KeeperError`].
+    pub fn new(
+        kernel: Arc<dyn Kernel>,
+        mut journal: Box<dyn Journal>,
+        profile: QosProfile,
+        options: Options,
+        who: &str,
+        timing: Timing,
+    ) -> Result<Self, KeeperError> {
+        // Events first: what is read afterwards is not older than what they tell.
+        let events = Events::open(&*kernel)?;
+        let records = journal.load()?.into_iter().map(|record| (record.key.clone(), record)).collect();
+        Ok(Self {
+            kernel,
+            journal,
+            profile,
+            options,
+            who: who.to_owned(),
+            events,
+            looks: Looks::new(timing, Duration::ZERO),
+            records,
+            names: BTreeMap::new(),
+            start: Instant::now(),
+        })
+    }
+
+    /// Another profile: everything is looked at again.
+    pub fn want(&mut self, profile: QosProfile, options: Options, who: &str) {
+        (self.profile, self.options, self.who) = (profile, options, who.to_owned());
+        self.looks.hear(&node_agent_netlink::events::Event::Lost, self.start.elapsed());
+    }
+
+    /// Waits until something is to be done, at most `limit`, and does it.
+    ///
+    /// # Errors
+    /// The sockets failed; a new keeper may do better.
+    pub fn turn(&mut self, limit: Duration, drained: bool) -> Result<Vec<Outcome>, NetlinkError> {
+        let mut wait = limit.min(self.looks.wait(self.start.elapsed()));
+        while let Some(event) = self.events.next(wait)? {
+            self.looks.hear(&event, self.start.elapsed());
+            wait = Duration::ZERO;
+        }
+        let now = self.start.elapsed();
+        if !self.looks.wait(now).is_zero() {
+            return Ok(Vec::new());
+        }
+        let nics = devices(&*self.kernel);
+        let names: Vec<String> = nics.iter().map(|nic| nic.netdev.clone()).collect();
+        let due = self.looks.due(&names, now);
+        let looked = due.into_iter().filter_map(|look| self.look(look, &nics, drained));
+        Ok(looked.collect())
+    }
+
+    fn look(&mut self, look: Look, nics: &[Device], drained: bool) -> Option<Outcome> {
+        let Look { netdev, cause } = look;
+        let Some(device) = nics.iter().find(|nic| nic.netdev == netdev) else {
+            // An interface that never was one of ours; or one whose RDMA device is still being made.
+            let ours = self.names.values().any(|name| *name == netdev);
+            if ours {
+                self.looks.again(&netdev, self.start.elapsed());
+            }
+            return ours.then_some(Outcome { netdev, cause, verdict: Verdict::Gone });
+        };
+        self.names.insert(key(device), netdev.clone());
+        let verdict = self.mend(device, drained);
+        match &verdict {
+            Verdict::Failed(_) | Verdict::Gone => self.looks.again(&netdev, self.start.elapsed()),
+            _ => self.looks.done(&netdev),
+        }
+        Some(Outcome { netdev, cause, verdict })
+    }
+
+    fn mend(&mut self, device: &Device, drained: bool) -> Verdict {
+        let agents = agents::find(self.kernel.files());
+        let seen = observe(&*self.kernel, device, drained, agents);
+        let vendor = vendor::of(&seen);
+        let plan = match plan(&self.profile, &seen, vendor, self.options) {
+            Ok(plan) => plan,
+            Err(refusal) => return Verdict::Refused(refusal),
+        };
+        if plan.edits.is_empty() {
+            if !plan.withheld.is_empty() {
+                return Verdict::Withheld(Box::new(plan));
+            }
+            self.settle(&seen);
+            return Verdict::Clean;
+        }
+        let asked = Asked { who: self.who.clone(), now_ms: now_ms() };
+        let result = run(&*self.kernel, &mut *self.journal, &seen, &plan, &asked);
+        self.remember();
+        match result {
+            Ok(after) if plan.withheld.is_empty() => {
+                debug_assert!(diff(&self.profile, &after, vendor).deviations.len() <= plan.deviations.len());
+                Verdict::Mended(Box::new(plan))
+            }
+            Ok(_) => Verdict::Withheld(Box::new(plan)),
+            Err(error) => Verdict::Failed(error),
+        }
+    }
+
+    /// A NIC that is as it should be is in service again, whatever was under way.
+    fn settle(&mut self, seen: &Observed) {
+        let Some(record) = self.records.get_mut(&key(&seen.device)) else { return };
+        if !record.state.in_service() {
+            record.state = State::Applied;
+            // If it cannot be kept, the next look does it.
+            let _ = self.journal.save(record);
+            self.remember();
+        }
+    }
+
+    fn remember(&mut self) {
+        if let Ok(records) = self.journal.load() {
+            self.records = records.into_iter().map(|record| (record.key.clone(), record)).collect();
+        }
+    }
+
+    /// The NICs that must not serve jobs, with the reason.
+    #[must_use]
+    pub fn out_of_service(&self) -> BTreeMap<String, String> {
+        let why = |state: &State| match state {
+            State::Applying => Some("an apply of its class of service was not completed".to_owned()),
+            State::Undoing => Some("an apply of its class of service was not wholly taken back".to_owned()),
+            State::Stuck(why) => Some(why.clone()),
+            State::Applied | State::Undone => None,
+        };
+        // By the name that the NIC has now.
+        let name = |record: &Record| self.names.get(&record.key).unwrap_or(&record.netdev).clone();
+        self.records.values().filter_map(|record| Some((name(record), why(&record.state)?))).collect()
+    }
+}
+
+/// Milliseconds since 1970.
+#[must_use]
+pub fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

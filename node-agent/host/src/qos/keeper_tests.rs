@@ -1,0 +1,273 @@
+//! The keeper on a kernel in memory: convergence, foreign changes, flaps, reloads, and an end at every step.
+
+use std::{
+    io,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use node_agent_netlink::{
+    Errno, Files,
+    dcb::{App, Change as DcbChange, Dcb, Ets, Pfc, tsa},
+    ethtool::{Ethtool, Pause},
+    fake::{FakeKernel, Style},
+    route::Route,
+};
+use node_agent_qos::{Observed, Options, QosProfile, diff, vendor};
+
+use super::{
+    AuditLine, Journal, Keeper, MemoryJournal, Record, State,
+    keeper::Verdict,
+    looks::{Cause, Timing},
+    run::{Asked, RunError, roll_back},
+    tests::{PCI, look, server},
+};
+
+const QUICK: Timing =
+    Timing { poll: Duration::from_millis(20), settle: Duration::ZERO, retry: Duration::from_millis(1) };
+const SOON: Duration = Duration::from_secs(5);
+
+/// A journal that outlives its keeper, and whose writes count as steps.
+#[derive(Clone)]
+struct Disk {
+    kernel: FakeKernel,
+    held: Arc<Mutex<MemoryJournal>>,
+}
+
+impl Disk {
+    fn new(kernel: &FakeKernel) -> Self {
+        Self { kernel: kernel.clone(), held: Arc::default() }
+    }
+
+    fn state(&self) -> Option<State> {
+        self.held.lock().unwrap().records.get(PCI).map(|record| record.state.clone())
+    }
+
+    fn lines(&self) -> Vec<AuditLine> {
+        self.held.lock().unwrap().lines.clone()
+    }
+}
+
+impl Journal for Disk {
+    fn load(&mut self) -> io::Result<Vec<Record>> {
+        self.held.lock().unwrap().load()
+    }
+
+    fn save(&mut self, record: &Record) -> io::Result<()> {
+        self.kernel.spend("journal")?;
+        self.held.lock().unwrap().save(record)
+    }
+
+    fn audit(&mut self, line: &AuditLine) -> io::Result<()> {
+        self.kernel.spend("audit")?;
+        self.held.lock().unwrap().audit(line)
+    }
+}
+
+fn keeper(kernel: &FakeKernel, disk: &Disk, timing: Timing) -> Keeper {
+    let profile = QosProfile::default();
+    let kernel = Arc::new(kernel.clone());
+    Keeper::new(kernel, Box::new(disk.clone()), profile, Options::default(), "alice", timing).unwrap()
+}
+
+fn deviations(seen: &Observed) -> usize {
+    diff(&QosProfile::default(), seen, vendor::of(seen)).deviations.len()
+}
+
+/// Turns until a look at everything finds nothing.
+fn settle(keeper: &mut Keeper) -> Vec<String> {
+    let mut told = Vec::new();
+    for _ in 0..200 {
+        let outcomes = keeper.turn(SOON, true).unwrap();
+        let clean = outcomes.iter().any(|outcome| {
+            matches!(outcome.verdict, Verdict::Clean) && matches!(outcome.cause, Cause::Poll | Cause::Lost)
+        });
+        told.extend(outcomes.iter().map(|outcome| format!("{:?}", outcome.verdict)));
+        if clean {
+            return told;
+        }
+    }
+    panic!("does not settle: {told:?}");
+}
+
+#[test]
+fn a_fresh_nic_becomes_what_the_profile_says() {
+    let kernel = server(Style::Mlx5, "6.12.0");
+    let disk = Disk::new(&kernel);
+    assert!(deviations(&look(&kernel)) > 0);
+    let mut keeper = keeper(&kernel, &disk, QUICK);
+    let first = keeper.turn(SOON, true).unwrap();
+    assert!(matches!(&first[0].verdict, Verdict::Mended(plan) if plan.edits.len() > 5), "{first:?}");
+    settle(&mut keeper);
+    let seen = look(&kernel);
+    assert_eq!(deviations(&seen), 0);
+    assert_eq!((disk.state(), keeper.out_of_service().len()), (Some(State::Applied), 0));
+    let lines = disk.lines();
+    assert_eq!((lines.len(), lines[0].who.as_str(), lines[0].result.as_str()), (1, "alice", "done"));
+    assert!(lines[0].changes.iter().any(|line| line.contains("pfc")), "{lines:?}");
+}
+
+#[test]
+fn without_a_drain_nothing_harmful_is_done() {
+    let kernel = server(Style::Mlx5, "6.12.0");
+    let disk = Disk::new(&kernel);
+    let mut keeper = keeper(&kernel, &disk, QUICK);
+    let outcome = keeper.turn(SOON, false).unwrap().remove(0);
+    let Verdict::Withheld(plan) = outcome.verdict else { panic!("{outcome:?}") };
+    assert!(plan.edits.is_empty() && plan.withheld.iter().any(|held| held.reason.contains("drain")));
+    let changes = kernel.change(|world| world.devices["eth0"].link.carrier_changes);
+    assert_eq!(changes, Some(1), "no flap");
+    assert_eq!(keeper.out_of_service().len(), 0);
+}
+
+#[test]
+fn a_running_agent_is_not_fought() {
+    let kernel = server(Style::Mlx5, "6.12.0");
+    kernel.change(|world| world.files.put("proc/77/comm", "lldpad\n"));
+    let disk = Disk::new(&kernel);
+    let mut keeper = keeper(&kernel, &disk, QUICK);
+    let outcome = keeper.turn(SOON, true).unwrap().remove(0);
+    assert!(matches!(&outcome.verdict, Verdict::Refused(why) if why.to_string().contains("lldpad (pid 77)")));
+    assert_eq!(kernel.done(), [""; 0]);
+}
+
+#[test]
+fn an_edit_that_fails_takes_all_back() {
+    let kernel = server(Style::Mlx5, "6.12.0");
+    let before = look(&kernel);
+    let disk = Disk::new(&kernel);
+    let mut keeper = keeper(&kernel, &disk, QUICK);
+    kernel.change(|world| world.devices.get_mut("eth0").unwrap().failures.insert("mtu", vec![Errno::BUSY]));
+    let outcome = keeper.turn(SOON, true).unwrap().remove(0);
+    let Verdict::Failed(RunError::TakenBack { cause, .. }) = &outcome.verdict else { panic!("{outcome:?}") };
+    assert!(cause.to_string().contains("EBUSY"), "{cause}");
+    assert_eq!((look(&kernel), disk.state()), (before, Some(State::Undone)));
+    assert!(disk.lines()[0].result.contains("everything was taken back"));
+    // The next look mends it.
+    settle(&mut keeper);
+    assert_eq!(deviations(&look(&kernel)), 0);
+}
+
+#[test]
+fn the_last_apply_can_be_taken_back() {
+    let kernel = server(Style::Mlx5, "6.12.0");
+    let before = look(&kernel);
+    let mut disk = Disk::new(&kernel);
+    settle(&mut keeper(&kernel, &disk, QUICK));
+    let asked = Asked { who: "bob".into(), now_ms: 7 };
+    let after = roll_back(&kernel, &mut disk, &look(&kernel), &asked).unwrap();
+    assert_eq!((&after, disk.state()), (&before, Some(State::Undone)));
+    assert_eq!(
+        disk.lines().last().map(|line| (line.who.clone(), line.action.clone())),
+        Some(("bob".into(), "rollback".into()))
+    );
+    let again = roll_back(&kernel, &mut disk, &after, &asked).unwrap_err();
+    assert!(matches!(again, RunError::NothingToUndo { .. }), "{again}");
+}
+
+/// The whole apply, ended after each of its steps in turn, those of the journal included.
+#[test]
+fn an_end_at_any_step_leaves_no_half_nic_in_service() {
+    let (mut steps, mut halves) = (0, 0);
+    loop {
+        let kernel = server(Style::Mlx5, "6.12.0");
+        let old = look(&kernel.foreign());
+        let disk = Disk::new(&kernel);
+        let mut first = keeper(&kernel, &disk, QUICK);
+        kernel.die_after(steps);
+        let finished = matches!(first.turn(SOON, true).as_deref(), Ok([outcome]) if matches!(outcome.verdict, Verdict::Mended(_)));
+        drop(first);
+        // What another sees now, and what the next agent finds.
+        let now = look(&kernel.foreign());
+        let whole = now == old || deviations(&now) == 0;
+        let in_service = disk.state().is_none_or(|state| state.in_service());
+        assert!(whole || !in_service, "after {steps} steps: half, and in service");
+        halves += usize::from(!whole);
+        kernel.revive();
+        let mut second = keeper(&kernel, &disk, QUICK);
+        assert_eq!(second.out_of_service().is_empty(), in_service, "after {steps} steps");
+        settle(&mut second);
+        assert_eq!(deviations(&look(&kernel)), 0, "after {steps} steps");
+        assert_eq!((second.out_of_service().len(), disk.state().is_none_or(|s| s.in_service())), (0, true));
+        if finished && halves > 0 && in_service {
+            break;
+        }
+        steps += 1;
+        assert!(steps < 500, "the apply does not end");
+    }
+    assert!(steps > 10 && halves > 5, "{steps} steps, {halves} of them in the middle of the edits");
+}
+
+#[test]
+fn flap_rename_and_reload_are_mended() {
+    let kernel = server(Style::Mlx5, "6.12.0");
+    let disk = Disk::new(&kernel);
+    let mut keeper = keeper(&kernel, &disk, QUICK);
+    settle(&mut keeper);
+    kernel.flap("eth0");
+    settle(&mut keeper);
+    // The driver is loaded anew, and its RDMA device comes back later.
+    let rdma = kernel.change(|world| std::mem::take(&mut world.rdma));
+    kernel.reload("eth0");
+    let outcome = keeper.turn(SOON, true).unwrap();
+    assert!(outcome.iter().all(|outcome| matches!(outcome.verdict, Verdict::Gone)), "{outcome:?}");
+    kernel.change(|world| world.rdma = rdma);
+    settle(&mut keeper);
+    assert_eq!(deviations(&look(&kernel)), 0);
+    kernel.rename("eth0", "rail0");
+    kernel.change(|world| {
+        world.rdma[0].ports[0].netdev = Some("rail0".into());
+        world.files.link("sys/class/net/rail0/device", PCI);
+    });
+    Route::open(&kernel.foreign()).unwrap().set_mtu("rail0", 1500).unwrap();
+    settle(&mut keeper);
+    let seen = look(&kernel);
+    assert_eq!((seen.device.netdev.as_str(), deviations(&seen)), ("rail0", 0));
+}
+
+/// A change by another tool, by this number.
+fn foreign_change(kernel: &FakeKernel, number: u64) {
+    let kernel = kernel.foreign();
+    let pick = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    let small = u8::try_from(pick >> 8 & 0x3f).unwrap();
+    let mut dcb = Dcb::open(&kernel).unwrap();
+    // A change that changes nothing, or that the driver refuses, is one too.
+    let _ = match pick % 8 {
+        0 => dcb.change("eth0", &DcbChange::Pfc(Pfc { enabled: small, delay: 7, ..Pfc::default() })),
+        1 => dcb.change("eth0", &DcbChange::AddApp(vec![App::dscp(small, small % 8)])),
+        2 => {
+            let held = dcb.read("eth0").unwrap().app.unwrap();
+            dcb.change("eth0", &DcbChange::DeleteApp(held.into_iter().skip(small.into()).take(3).collect()))
+        }
+        3 => dcb.change(
+            "eth0",
+            &DcbChange::Ets(Ets { tsa: [tsa::STRICT; 8], class_of: [small % 8; 8], ..Ets::default() }),
+        ),
+        4 => Ethtool::open(&kernel)
+            .unwrap()
+            .set_pause("eth0", Pause { rx: true, tx: small % 2 == 0, ..Pause::default() }),
+        5 => Route::open(&kernel).unwrap().set_mtu("eth0", 1500 + u32::from(small)),
+        6 => {
+            let path = format!("sys/kernel/debug/mlx5/{PCI}/cc_params/np_cnp_dscp");
+            kernel.write(&path, small.to_string().as_bytes()).unwrap();
+            Ok(())
+        }
+        _ => dcb.change("eth0", &DcbChange::Dcbx(0)),
+    };
+}
+
+#[test]
+fn changes_by_another_tool_leave_nothing_behind() {
+    let kernel = server(Style::Mlx5, "6.12.0");
+    let disk = Disk::new(&kernel);
+    let mut keeper = keeper(&kernel, &disk, QUICK);
+    settle(&mut keeper);
+    for number in 0..60 {
+        foreign_change(&kernel, number);
+        if number % 3 == 0 {
+            foreign_change(&kernel, number + 1000);
+        }
+        settle(&mut keeper);
+        assert_eq!(deviations(&look(&kernel)), 0, "after change {number}");
+    }
+}

@@ -1,0 +1,260 @@
+//! When to look at which NIC: events and a poll become "look again", soon, and once for many events. No IO, no clock: times are since some
+//! beginning.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use node_agent_netlink::events::Event;
+
+/// How long is waited for what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// Everything is looked at this often, for what no event tells: files of sysfs, debugfs and configfs. Reading some of them costs the
+    /// device a firmware command each.
+    pub poll: Duration,
+    /// After an event, for others that belong to it.
+    pub settle: Duration,
+    /// After a look that came too early, at first; each further time twice as long, up to the poll.
+    pub retry: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            poll: Duration::from_secs(5),
+            settle: Duration::from_millis(10),
+            retry: Duration::from_millis(25),
+        }
+    }
+}
+
+/// Why a NIC is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// It is time.
+    Poll,
+    /// The last look came too early, or failed.
+    Again,
+    /// Events were lost.
+    Lost,
+    /// Its link, MTU or name changed, or it came.
+    Link,
+    /// Its pause settings were changed.
+    Pause,
+    /// Its DCB state was changed.
+    Dcb,
+}
+
+/// A NIC to be looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Look {
+    /// Its name now.
+    pub netdev: String,
+    /// Why.
+    pub cause: Cause,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Seen {
+    name: String,
+    up: bool,
+    mtu: u32,
+}
+
+/// What is due.
+#[derive(Debug, Clone)]
+pub struct Looks {
+    timing: Timing,
+    links: BTreeMap<u32, Seen>,
+    due: BTreeMap<String, (Duration, Cause)>,
+    tries: BTreeMap<String, u32>,
+    polled: Duration,
+    lost: bool,
+}
+
+impl Looks {
+    /// At the beginning everything is due.
+    #[must_use]
+    pub fn new(timing: Timing, now: Duration) -> Self {
+        Self {
+            timing,
+            links: BTreeMap::new(),
+            due: BTreeMap::new(),
+            tries: BTreeMap::new(),
+            polled: now,
+            lost: true,
+        }
+    }
+
+    fn soon(&mut self, netdev: &str, at: Duration, cause: Cause) {
+        let entry = self.due.entry(netdev.to_owned()).or_insert((at, cause));
+        // The first event's time stands: a storm of them does not put the look off.
+        *entry = (entry.0.min(at), entry.1.max(cause));
+    }
+
+    /// Takes an event.
+    pub fn hear(&mut self, event: &Event, now: Duration) {
+        let at = now + self.timing.settle;
+        match event {
+            Event::Link(link) => {
+                let seen = Seen { name: link.name.clone(), up: link.up, mtu: link.mtu };
+                let old = self.links.insert(link.index, seen.clone());
+                if old.as_ref() == Some(&seen) {
+                    return;
+                }
+                if let Some(old) = old.filter(|old| old.name != seen.name) {
+                    self.due.remove(&old.name);
+                }
+                self.soon(&link.name, at, Cause::Link);
+            }
+            Event::LinkGone { index, name } => {
+                self.links.remove(index);
+                self.due.remove(name);
+                self.tries.remove(name);
+            }
+            Event::Dcb { device } => self.soon(device, at, Cause::Dcb),
+            Event::Pause { device } => self.soon(device, at, Cause::Pause),
+            Event::Lost => self.lost = true,
+        }
+    }
+
+    /// A look at a NIC came too early (its RDMA device is not there yet) or failed: look again, later each time.
+    pub fn again(&mut self, netdev: &str, now: Duration) {
+        let tries = self.tries.entry(netdev.to_owned()).or_insert(0);
+        let wait = self.timing.retry.saturating_mul(1 << (*tries).min(16)).min(self.timing.poll);
+        *tries = tries.saturating_add(1);
+        self.soon(netdev, now + wait, Cause::Again);
+    }
+
+    /// A look at a NIC found what it sought.
+    pub fn done(&mut self, netdev: &str) {
+        self.tries.remove(netdev);
+    }
+
+    /// What is due now; `nics` are those that the poll is about. What is asked for here is no longer due.
+    pub fn due(&mut self, nics: &[String], now: Duration) -> Vec<Look> {
+        let lost = std::mem::take(&mut self.lost);
+        let poll = now >= self.polled + self.timing.poll;
+        if poll {
+            self.polled = now;
+        }
+        if lost || poll {
+            let cause = if lost { Cause::Lost } else { Cause::Poll };
+            for nic in nics {
+                self.soon(nic, now, cause);
+            }
+        }
+        let ready: Vec<String> =
+            self.due.iter().filter(|(_, (at, _))| *at <= now).map(|(name, _)| name.clone()).collect();
+        let take = |netdev: String| {
+            let (_, cause) = self.due.remove(&netdev)?;
+            Some(Look { netdev, cause })
+        };
+        ready.into_iter().filter_map(take).collect()
+    }
+
+    /// How long nothing is due if nothing happens.
+    #[must_use]
+    pub fn wait(&self, now: Duration) -> Duration {
+        if self.lost {
+            return Duration::ZERO;
+        }
+        let first = self.due.values().map(|(at, _)| *at).min();
+        let poll = self.polled + self.timing.poll;
+        first.map_or(poll, |first| first.min(poll)).saturating_sub(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use node_agent_netlink::route::Link;
+    use proptest::prelude::*;
+
+    const TIMING: Timing = Timing { poll: ms(1000), settle: ms(10), retry: ms(25) };
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn link(index: u32, name: &str, up: bool) -> Event {
+        Event::Link(Link { index, name: name.into(), up, mtu: 9000, ..Link::default() })
+    }
+
+    #[test]
+    fn many_events_are_one_look_and_none_puts_it_off() {
+        let nics = ["eth0".to_owned(), "eth1".to_owned()];
+        let mut looks = Looks::new(TIMING, ms(0));
+        assert_eq!(looks.due(&nics, ms(0)).len(), 2, "everything at the beginning");
+        for at in 0..9 {
+            looks.hear(&Event::Dcb { device: "eth0".into() }, ms(100 + at));
+        }
+        assert_eq!((looks.due(&nics, ms(109)), looks.wait(ms(109))), (vec![], ms(1)));
+        let look = Look { netdev: "eth0".into(), cause: Cause::Dcb };
+        assert_eq!(looks.due(&nics, ms(110)), [look]);
+        assert_eq!((looks.due(&nics, ms(110)), looks.wait(ms(110))), (vec![], ms(890)));
+        assert_eq!(looks.due(&nics, ms(1000)).len(), 2, "the poll");
+    }
+
+    #[test]
+    fn a_link_that_says_nothing_new_is_not_looked_at() {
+        let nics = ["rail0".to_owned()];
+        let mut looks = Looks::new(TIMING, ms(0));
+        looks.due(&nics, ms(0));
+        looks.hear(&link(3, "eth0", true), ms(1));
+        looks.hear(&link(3, "rail0", true), ms(2));
+        let look = Look { netdev: "rail0".into(), cause: Cause::Link };
+        assert_eq!(looks.due(&nics, ms(20)), [look], "by its new name only");
+        looks.hear(&link(3, "rail0", true), ms(30));
+        assert_eq!(looks.due(&nics, ms(50)), []);
+        looks.hear(&link(3, "rail0", false), ms(60));
+        looks.hear(&Event::LinkGone { index: 3, name: "rail0".into() }, ms(61));
+        assert_eq!(looks.due(&nics, ms(80)), [], "there is nothing to look at");
+    }
+
+    #[test]
+    fn looks_that_came_too_early_are_made_again() {
+        let nics = ["eth0".to_owned()];
+        let mut looks = Looks::new(TIMING, ms(0));
+        looks.due(&nics, ms(0));
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            looks.again("eth0", ms(0));
+            waits.push(looks.due["eth0"].0.as_millis());
+            looks.due.clear();
+        }
+        assert_eq!(waits, [25, 50, 100, 200, 400, 800, 1000, 1000]);
+        looks.done("eth0");
+        looks.again("eth0", ms(0));
+        assert_eq!(looks.wait(ms(0)), ms(25));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_forgotten(steps in prop::collection::vec((0u8..5, 0u64..40), 1..60)) {
+            let nics = ["eth0".to_owned()];
+            let mut looks = Looks::new(TIMING, ms(0));
+            looks.due(&nics, ms(0));
+            let (mut now, mut since): (Duration, Option<Duration>) = (ms(0), None);
+            for (kind, wait) in steps {
+                now += ms(wait);
+                if looks.due(&nics, now).iter().any(|look| look.netdev == "eth0") {
+                    since = None;
+                } else {
+                    prop_assert!(since.is_none_or(|since| now < since + ms(10)), "late at {now:?}");
+                }
+                let event = match kind {
+                    0 => Event::Dcb { device: "eth0".into() },
+                    1 => Event::Pause { device: "eth0".into() },
+                    2 => link(1, "eth0", wait % 2 == 0),
+                    3 => Event::Dcb { device: "other".into() },
+                    _ => Event::Lost,
+                };
+                looks.hear(&event, now);
+                if kind < 2 || kind == 4 {
+                    since = since.or(Some(now));
+                }
+                prop_assert!(looks.wait(now) <= ms(1000));
+            }
+        }
+    }
+}
