@@ -39,7 +39,7 @@ pub enum RunError {
         /// Whose.
         netdev: String,
         /// What failed.
-        cause: ApplyError,
+        cause: Box<ApplyError>,
     },
     /// An edit failed, and so did taking back.
     #[error(
@@ -49,9 +49,9 @@ pub enum RunError {
         /// Whose.
         netdev: String,
         /// What failed.
-        cause: ApplyError,
+        cause: Box<ApplyError>,
         /// What failed after it.
-        undo: ApplyError,
+        undo: Box<ApplyError>,
     },
     /// Taking back failed; what could be taken back was.
     #[error("{netdev}: it cannot be taken back: {cause}; the NIC is out of service until this is mended")]
@@ -59,7 +59,7 @@ pub enum RunError {
         /// Whose.
         netdev: String,
         /// What failed.
-        cause: ApplyError,
+        cause: Box<ApplyError>,
     },
     /// There is no apply to be taken back.
     #[error("{netdev}: nothing was applied here that could be taken back")]
@@ -136,7 +136,7 @@ pub fn roll_back(
     record.state = if result.is_ok() { State::Undone } else { State::Stuck(text.clone()) };
     let edits = record.edits.clone();
     close(journal, &record, "rollback", &edits, asked, text);
-    result.map_err(|cause| RunError::Undo { netdev, cause })
+    result.map_err(|cause| RunError::Undo { netdev, cause: Box::new(cause) })
 }
 
 fn text_of(result: &Result<(), RunError>) -> String {
@@ -170,8 +170,8 @@ fn close(
 fn take_back(kernel: &dyn Kernel, at: &Observed, made: &[Edit], cause: ApplyError) -> RunError {
     let netdev = at.device.netdev.clone();
     match undo_all(kernel, at, made) {
-        Ok(_) => RunError::TakenBack { netdev, cause },
-        Err(undo) => RunError::Stuck { netdev, cause, undo },
+        Ok(_) => RunError::TakenBack { netdev, cause: Box::new(cause) },
+        Err(undo) => RunError::Stuck { netdev, cause: Box::new(cause), undo: Box::new(undo) },
     }
 }
 
