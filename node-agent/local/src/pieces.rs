@@ -123,6 +123,25 @@ impl Target<'_> {
         unsafe { copy::to_shared(&from[..n], self.base) };
         n
     }
+
+    /// Fills it from its byte `at` on with the first bytes of a source, as many as fit; gives how many. Both may be shared: the bytes
+    /// pass through private memory.
+    pub fn put_from(&mut self, at: usize, from: Source<'_>) -> usize {
+        let at = at.min(self.len);
+        let mut rest = Target { base: self.base.wrapping_add(at), len: self.len - at, memory: PhantomData };
+        let (mut from, mut done, mut tile) = (from, 0, [0; 4096]);
+        loop {
+            let most = tile.len().min(rest.len);
+            let n = from.copy_to(&mut tile[..most]);
+            if n == 0 {
+                return done;
+            }
+            rest.put(&tile[..n]);
+            rest = Target { base: rest.base.wrapping_add(n), len: rest.len - n, memory: PhantomData };
+            from = from.after(n);
+            done += n;
+        }
+    }
 }
 
 /// Has the kernel read from the pieces, in order, as many bytes as the file takes; only the first 64 pieces count.
@@ -236,6 +255,24 @@ mod tests {
                 private_at += if is_shared { 0 } else { len };
             }
             prop_assert_eq!(at, got);
+        }
+
+        #[test]
+        fn a_target_is_filled_from_a_source(
+            room in 0usize..20_000, at in 0usize..22_000, from in 0usize..20_000, shared in any::<bool>(),
+        ) {
+            let (into, _file) = Region::create(20_000).unwrap();
+            let (out, _file) = Region::create(20_000).unwrap();
+            let bytes: Vec<u8> = (0..from).map(|i| (i * 31 % 251) as u8 | 1).collect();
+            out.write(0, &bytes).unwrap();
+            let source = if shared { out.source(0, from).unwrap() } else { Source::from(&bytes[..]) };
+            let n = into.target(0, room).unwrap().put_from(at, source);
+            prop_assert_eq!(n, from.min(room.saturating_sub(at)));
+            let mut seen = vec![0; 20_000];
+            into.read(0, &mut seen).unwrap();
+            let start = at.min(20_000);
+            prop_assert_eq!(&seen[start..start + n], &bytes[..n]);
+            prop_assert!(seen[..start].iter().chain(&seen[start + n..]).all(|byte| *byte == 0));
         }
 
         #[test]

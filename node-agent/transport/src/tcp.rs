@@ -1,6 +1,7 @@
 //! TCP rails: one listener per rail on the rail's address, one authenticated connection per (rail, peer). The node with
 //! the higher index dials, from its own address on the rail, and dials again, less and less often, as long as it is wanted.
 
+mod carriage;
 mod conn;
 // Public for the fuzz target only.
 #[doc(hidden)]

@@ -9,6 +9,9 @@
 //! The generation names the life of the link that this try becomes. The dialer counts its tries, so it rises; a proof
 //! covers it like everything in the hello. Whether it is the latest is for the listener's owner to judge.
 //!
+//! Byte 5 of the hello says whether the dialer can carry the link by a lane; where the listener can too it says so in its welcome, and
+//! each then offers its end of the lane, sealed with the key for this conversation and this side ([`Handshake::seal`]).
+//!
 //! Both nonces are random, so an old conversation proves nothing; the labels keep a proof from being sent back.
 
 use aws_lc_rs::{digest, hmac};
@@ -20,6 +23,10 @@ const VERSION: u8 = 2;
 const WELCOME: [u8; 8] = *b"RLWELCOM";
 const NONCE: usize = 32;
 const MAC: usize = 32;
+/// "Welcome, and we go on to join a lane": where both ends can carry the link otherwise than by the connection.
+const WELCOME_LANE: [u8; 8] = *b"RLWELANE";
+/// Where a hello says whether the dialer can carry the link otherwise.
+const CARRIES: usize = 5;
 /// Where a hello holds the generation.
 const GENERATION: usize = 24;
 /// Bytes of a hello.
@@ -93,6 +100,39 @@ pub enum Refused {
     WrongKey,
 }
 
+/// Which end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    Dialer,
+    Listener,
+}
+
+impl Side {
+    /// The other end.
+    pub fn other(self) -> Self {
+        match self {
+            Side::Dialer => Side::Listener,
+            Side::Listener => Side::Dialer,
+        }
+    }
+
+    fn label(self) -> &'static [u8] {
+        match self {
+            Side::Dialer => b"dialer's offer",
+            Side::Listener => b"listener's offer",
+        }
+    }
+}
+
+/// A proof that a message was made by one end of one conversation.
+#[derive(Debug)]
+pub struct Seal(pub [u8; MAC]);
+
+impl Seal {
+    /// Bytes of it.
+    pub const BYTES: usize = MAC;
+}
+
 #[derive(Debug)]
 enum Stage {
     /// Listener: waits for the hello.
@@ -112,6 +152,8 @@ pub struct Handshake {
     rail: Rail,
     hello: [u8; HELLO],
     nonce: [u8; NONCE],
+    /// This end can carry the link by a lane; once the handshake is over: both can.
+    carries: bool,
 }
 
 /// What follows from a message.
@@ -126,7 +168,13 @@ pub struct Next {
 impl Handshake {
     /// A listener's side on a rail.
     pub fn listener(rail: Rail, nonce: [u8; NONCE]) -> Self {
-        Handshake { stage: Stage::Hello, rail, hello: [0; HELLO], nonce }
+        Handshake { stage: Stage::Hello, rail, hello: [0; HELLO], nonce, carries: false }
+    }
+
+    /// A listener that can carry the link by a lane.
+    #[must_use]
+    pub fn carrying(self) -> Self {
+        Handshake { carries: true, ..self }
     }
 
     /// A dialer's side; what it holds as hello is to be sent first.
@@ -137,8 +185,37 @@ impl Handshake {
         generation: u32,
         nonce: [u8; NONCE],
     ) -> (Self, Vec<u8>) {
-        let hello = party.hello(peer, rail, generation, &nonce);
-        (Handshake { stage: Stage::Challenge { peer }, rail, hello, nonce: [0; NONCE] }, hello.to_vec())
+        Self::dialer_that(party, peer, rail, generation, nonce, false)
+    }
+
+    /// As [`Handshake::dialer`], saying whether it can carry the link by a lane.
+    pub fn dialer_that(
+        party: &Party,
+        peer: Node,
+        rail: Rail,
+        generation: u32,
+        nonce: [u8; NONCE],
+        carries: bool,
+    ) -> (Self, Vec<u8>) {
+        let mut hello = party.hello(peer, rail, generation, &nonce);
+        hello[CARRIES] = carries.into();
+        let stage = Stage::Challenge { peer };
+        (Handshake { stage, rail, hello, nonce: [0; NONCE], carries }, hello.to_vec())
+    }
+
+    /// Once the handshake is over: whether both ends go on to join a lane.
+    pub fn carries(&self) -> bool {
+        self.carries
+    }
+
+    /// Seals a message of one end of this conversation, once the handshake is over.
+    pub fn seal(&self, party: &Party, side: Side, message: &[u8]) -> Seal {
+        Seal(party.mac(side.label(), &self.hello, &[&self.nonce, message].concat()))
+    }
+
+    /// Whether that end sealed this message.
+    pub fn is_sealed(&self, party: &Party, side: Side, message: &[u8], seal: &[u8]) -> bool {
+        party.proves(side.label(), &self.hello, &[&self.nonce, message].concat(), seal)
     }
 
     fn generation(&self) -> u32 {
@@ -160,6 +237,7 @@ impl Handshake {
     pub fn plausible(&self, start: &[u8]) -> bool {
         let expected: &[u8] = match self.stage {
             Stage::Hello => &[MAGIC[0], MAGIC[1], MAGIC[2], MAGIC[3], VERSION],
+            Stage::Welcome { .. } if self.carries && start.get(5) == Some(&WELCOME_LANE[5]) => &WELCOME_LANE,
             Stage::Welcome { .. } => &WELCOME,
             _ => &[],
         };
@@ -184,7 +262,9 @@ impl Handshake {
                     uid: party.uid,
                     key: party.key.clone(),
                 };
-                let expected = other.hello(party.node, self.rail, self.generation(), &nonce);
+                let mut expected = other.hello(party.node, self.rail, self.generation(), &nonce);
+                expected[CARRIES] = message[CARRIES] & 1;
+                self.carries &= expected[CARRIES] == 1;
                 if expected != self.hello || peer <= party.node || usize::from(peer) >= party.nodes {
                     return Err(Refused::Stranger);
                 }
@@ -198,15 +278,20 @@ impl Handshake {
                     return Err(Refused::WrongKey);
                 }
                 self.stage = Stage::Welcome { peer };
+                self.nonce = nonce.first_chunk().copied().unwrap_or_default();
                 Ok(Next { send: party.mac(b"dialer", &self.hello, nonce).to_vec(), done: None })
             }
             Stage::Proof { peer } => {
                 if !party.proves(b"dialer", &self.hello, &self.nonce, message) {
                     return Err(Refused::WrongKey);
                 }
-                Ok(Next { send: WELCOME.to_vec(), done: Some((peer, self.generation())) })
+                let welcome = if self.carries { WELCOME_LANE } else { WELCOME };
+                Ok(Next { send: welcome.to_vec(), done: Some((peer, self.generation())) })
             }
-            Stage::Welcome { peer } => Ok(Next { send: Vec::new(), done: Some((peer, self.generation())) }),
+            Stage::Welcome { peer } => {
+                self.carries = message == WELCOME_LANE;
+                Ok(Next { send: Vec::new(), done: Some((peer, self.generation())) })
+            }
         }
     }
 }
@@ -253,6 +338,53 @@ mod tests {
         ] {
             assert_eq!(meet(&other, &party(1, 9), (2, 2)), stranger);
         }
+    }
+
+    /// The whole conversation of two ends that can carry the link, or not; what both know at its end.
+    fn converse(dialer_can: bool, listener_can: bool) -> (Handshake, Handshake) {
+        let (dialer, listener) = (party(3, 9), party(1, 9));
+        let (mut d, hello) = Handshake::dialer_that(&dialer, 1, 0, 1, [1; NONCE], dialer_can);
+        let mut l = Handshake::listener(0, [2; NONCE]);
+        l.carries = listener_can;
+        let challenge = l.take(&hello, &listener).unwrap().send;
+        let proof = d.take(&challenge, &dialer).unwrap().send;
+        let welcome = l.take(&proof, &listener).unwrap().send;
+        assert!((0..8).all(|n| d.plausible(&welcome[..n])));
+        assert_eq!(d.take(&welcome, &dialer).unwrap().done, Some((1, 1)));
+        (d, l)
+    }
+
+    #[test]
+    fn a_lane_is_joined_where_both_ends_can() {
+        for (dialer, listener) in [(false, false), (true, false), (false, true), (true, true)] {
+            let (d, l) = converse(dialer, listener);
+            assert_eq!((d.carries(), l.carries()), (dialer && listener, dialer && listener));
+        }
+        // A hello that was changed on its way in this byte is known by the proof over it.
+        let (mut dialer, mut hello) = Handshake::dialer_that(&party(3, 9), 1, 0, 5, [1; NONCE], false);
+        hello[CARRIES] = 1;
+        let challenge =
+            Handshake::listener(0, [2; NONCE]).carrying().take(&hello, &party(1, 9)).unwrap().send;
+        assert_eq!(dialer.take(&challenge, &party(3, 9)), Err(Refused::WrongKey));
+        hello[CARRIES] = 2;
+        assert_eq!(Handshake::listener(0, [2; NONCE]).take(&hello, &party(1, 9)), Err(Refused::Stranger));
+        // Who cannot carry is not welcomed to a lane.
+        let (mut d, _) = Handshake::dialer(&party(3, 9), 1, 0, 1, [1; NONCE]);
+        d.stage = Stage::Welcome { peer: 1 };
+        assert_eq!(d.take(&WELCOME_LANE, &party(3, 9)), Err(Refused::Garbage));
+    }
+
+    #[test]
+    fn a_seal_is_good_for_one_side_of_one_conversation_and_one_message() {
+        let (d, l) = converse(true, true);
+        let seal = d.seal(&party(3, 9), Side::Dialer, b"offer").0;
+        assert!(l.is_sealed(&party(1, 9), Side::Dialer, b"offer", &seal));
+        assert!(!l.is_sealed(&party(1, 9), Side::Listener, b"offer", &seal));
+        assert!(!l.is_sealed(&party(1, 9), Side::Dialer, b"offes", &seal));
+        assert!(!l.is_sealed(&party(1, 8), Side::Dialer, b"offer", &seal));
+        assert!(!l.is_sealed(&party(1, 9), Side::Dialer, b"offer", &seal[1..]));
+        let other = Handshake { nonce: [7; NONCE], ..converse(true, true).1 };
+        assert!(!other.is_sealed(&party(1, 9), Side::Dialer, b"offer", &seal));
     }
 
     #[test]

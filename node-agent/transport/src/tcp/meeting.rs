@@ -10,6 +10,7 @@ use mio::{Interest, Token};
 use node_agent_collective::RailCause;
 use node_agent_collective::shape::{Node, Rail};
 
+use super::carriage::{Joining, Step};
 use super::conn::{Receiver, Sender};
 use super::handshake::{Handshake, Refused};
 use super::rails::{Change, Conn, FIRST_LISTENER, State, TcpRails};
@@ -17,8 +18,29 @@ use super::wire_up::{Miss, PATIENCE, Target};
 use super::{DEAD_AFTER, Refusals, socket};
 
 const CLOSED: &str = "closed during the handshake";
+const STALE: &str = "older than the link";
 /// Connections accepted in one turn.
 const ACCEPTS: usize = 64;
+
+/// What became of an exchange of bytes.
+enum Exchange {
+    /// More will come, or can be sent, later.
+    Waits,
+    /// The connection is gone.
+    Refused,
+    /// A whole message.
+    Heard(Vec<u8>),
+}
+
+/// What a message came to.
+enum Heard {
+    /// Others follow.
+    More,
+    /// The connection is gone.
+    Refused,
+    /// The link may begin, in this generation.
+    Met(Node, u32),
+}
 
 /// What a failed connection says about the way.
 fn miss(error: &io::Error) -> Miss {
@@ -63,7 +85,10 @@ impl TcpRails {
                 continue;
             }
             let Some(nonce) = self.nonce() else { continue };
-            let handshake = Handshake::listener(rail as Rail, nonce);
+            let mut handshake = Handshake::listener(rail as Rail, nonce);
+            if self.would_carry(rail as Rail) {
+                handshake = handshake.carrying();
+            }
             self.meet(stream, rail as Rail, handshake, Vec::new(), None, now);
         }
         self.crowd.insert(rail);
@@ -115,8 +140,9 @@ impl TcpRails {
             until,
             dialed,
             connected: dialed.is_none(),
+            joining: None,
         };
-        let conn = Some(Conn { stream, rail, state, closing: false });
+        let conn = Some(Conn { stream, rail, state, closing: false, lane: None });
         if at == self.conns.len() {
             self.conns.push(conn);
         } else {
@@ -126,7 +152,14 @@ impl TcpRails {
     }
 
     /// Ends a connection that was not authenticated.
-    fn refuse(&mut self, at: usize, count: impl FnOnce(&mut Refusals), miss: Miss, why: &str, now: Instant) {
+    pub(super) fn refuse(
+        &mut self,
+        at: usize,
+        count: impl FnOnce(&mut Refusals),
+        miss: Miss,
+        why: &str,
+        now: Instant,
+    ) {
         count(&mut self.refusals);
         if let Some(Conn { rail, stream, state: State::Meeting { dialed: Some((peer, _)), .. }, .. }) =
             &self.conns[at]
@@ -167,8 +200,8 @@ impl TcpRails {
 
     /// Carries a handshake on as far as its bytes go.
     pub(super) fn advance(&mut self, at: usize, now: Instant) {
-        let Some(Conn { stream, rail, state, .. }) = &mut self.conns[at] else { return };
-        let State::Meeting { handshake, inbox, outbox, connected, until, dialed } = state else { return };
+        let Some(Conn { stream, state, .. }) = &mut self.conns[at] else { return };
+        let State::Meeting { connected, until, dialed, .. } = state else { return };
         if !*connected {
             if let Ok(Some(error)) | Err(error) = stream.take_error() {
                 return self.refuse(at, |r| r.closed += 1, miss(&error), &error.to_string(), now);
@@ -181,60 +214,127 @@ impl TcpRails {
                 *until = now + (*patience).min(self.config.handshake_timeout);
             }
         }
-        let done = loop {
-            while !outbox.is_empty() {
-                match stream.write(outbox) {
-                    Ok(n) => drop(outbox.drain(..n)),
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                    Err(error) => {
-                        return self.refuse(at, |r| r.closed += 1, miss(&error), &error.to_string(), now);
-                    }
-                }
-            }
-            let mut buffer = [0; 256];
-            let want = handshake.expects() - inbox.len();
-            match stream.read(&mut buffer[..want]) {
-                Ok(0) => return self.refuse(at, |r| r.closed += 1, Miss::Refused, CLOSED, now),
-                Ok(n) => inbox.extend_from_slice(&buffer[..n]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => {
-                    return self.refuse(at, |r| r.closed += 1, miss(&error), &error.to_string(), now);
-                }
-            }
-            if !handshake.plausible(inbox) {
-                let why = "no answer of this protocol";
-                return self.refuse(at, |r| r.garbage += 1, Miss::Refused, why, now);
-            }
-            if inbox.len() < handshake.expects() {
-                continue;
-            }
-            match handshake.take(&std::mem::take(inbox), &self.party) {
-                Ok(next) => {
-                    outbox.extend(next.send);
-                    if let Some(met) = next.done {
-                        break met;
-                    }
-                }
-                Err(refused) => {
-                    let count = move |r: &mut Refusals| match refused {
-                        Refused::Garbage => r.garbage += 1,
-                        Refused::Stranger => r.stranger += 1,
-                        Refused::WrongKey => r.wrong_key += 1,
-                    };
-                    return self.refuse(at, count, Miss::Refused, &refused.to_string(), now);
-                }
+        let met = loop {
+            match self.exchange(at, now) {
+                Exchange::Waits => return,
+                Exchange::Refused => return,
+                Exchange::Heard(message) => match self.heard(at, &message, now) {
+                    Heard::More => {}
+                    Heard::Refused => return,
+                    Heard::Met(peer, generation) => break (peer, generation),
+                },
             }
         };
-        let (rail, (peer, generation)) = (*rail, done);
-        // A generation is up once. An older one may come late, from a try that was given up; the peer makes a newer one.
-        if self.latest.get(&(rail, peer)).is_some_and(|&latest| latest >= generation) {
-            return self.refuse(at, |r| r.stale += 1, Miss::Refused, "older than the link", now);
-        }
-        // The welcome is a few bytes into an empty socket buffer: if that does not take them, the link is no good.
+        let Some(Conn { stream, rail, state: State::Meeting { outbox, .. }, .. }) = &mut self.conns[at]
+        else {
+            return;
+        };
+        let (rail, (peer, generation)) = (*rail, met);
+        // The last message is a few bytes into an empty socket buffer: if that does not take them, the link is no good.
         if !outbox.is_empty() && !matches!(stream.write(outbox), Ok(n) if n == outbox.len()) {
             return self.refuse(at, |r| r.closed += 1, Miss::Refused, CLOSED, now);
         }
+        if self.is_stale(rail, peer, generation) {
+            return self.refuse(at, |r| r.stale += 1, Miss::Refused, STALE, now);
+        }
         self.open(at, rail, peer, generation, now);
+    }
+
+    /// A generation is up once. An older one may come late, from a try that was given up; the peer makes a newer one.
+    fn is_stale(&self, rail: Rail, peer: Node, generation: u32) -> bool {
+        self.latest.get(&(rail, peer)).is_some_and(|&latest| latest >= generation)
+    }
+
+    /// Sends what is to be sent and reads the message that is awaited.
+    fn exchange(&mut self, at: usize, now: Instant) -> Exchange {
+        let Some(Conn { stream, state, .. }) = &mut self.conns[at] else { return Exchange::Refused };
+        let State::Meeting { handshake, inbox, outbox, joining, .. } = state else {
+            return Exchange::Refused;
+        };
+        let error = loop {
+            if !outbox.is_empty() {
+                match stream.write(outbox) {
+                    Ok(n) => drop(outbox.drain(..n)),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Exchange::Waits,
+                    Err(error) => break error,
+                }
+                continue;
+            }
+            let mut buffer = [0; 256];
+            let expects = joining.as_ref().map_or(handshake.expects(), Joining::expects);
+            let want = (expects - inbox.len()).min(buffer.len());
+            match stream.read(&mut buffer[..want]) {
+                Ok(0) => {
+                    self.refuse(at, |r| r.closed += 1, Miss::Refused, CLOSED, now);
+                    return Exchange::Refused;
+                }
+                Ok(n) => inbox.extend_from_slice(&buffer[..n]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Exchange::Waits,
+                Err(error) => break error,
+            }
+            if joining.is_none() && !handshake.plausible(inbox) {
+                let why = "no answer of this protocol";
+                self.refuse(at, |r| r.garbage += 1, Miss::Refused, why, now);
+                return Exchange::Refused;
+            }
+            if inbox.len() == expects {
+                return Exchange::Heard(std::mem::take(inbox));
+            }
+        };
+        self.refuse(at, |r| r.closed += 1, miss(&error), &error.to_string(), now);
+        Exchange::Refused
+    }
+
+    /// Takes a whole message.
+    fn heard(&mut self, at: usize, message: &[u8], now: Instant) -> Heard {
+        let Some(Conn { rail, state, .. }) = &mut self.conns[at] else { return Heard::Refused };
+        let State::Meeting { handshake, outbox, joining, .. } = state else { return Heard::Refused };
+        if joining.is_some() {
+            return match self.join(at, message) {
+                Ok(Step::More) => Heard::More,
+                Ok(Step::Done(peer, generation)) => Heard::Met(peer, generation),
+                Err(why) => {
+                    self.refuse_lane(at, &why, now);
+                    Heard::Refused
+                }
+            };
+        }
+        let (rail, carries) = (*rail, handshake.take(message, &self.party));
+        let (met, carries) = match carries {
+            Ok(next) => {
+                outbox.extend(next.send);
+                let Some(met) = next.done else { return Heard::More };
+                (met, handshake.carries())
+            }
+            Err(refused) => {
+                let count = move |r: &mut Refusals| match refused {
+                    Refused::Garbage => r.garbage += 1,
+                    Refused::Stranger => r.stranger += 1,
+                    Refused::WrongKey => r.wrong_key += 1,
+                };
+                self.refuse(at, count, Miss::Refused, &refused.to_string(), now);
+                return Heard::Refused;
+            }
+        };
+        let (peer, generation) = met;
+        if self.is_stale(rail, peer, generation) {
+            self.refuse(at, |r| r.stale += 1, Miss::Refused, STALE, now);
+            return Heard::Refused;
+        }
+        if !carries && self.must_carry() {
+            self.refuse_lane(at, "only verbs are allowed here, and not both ends can carry this rail", now);
+            return Heard::Refused;
+        }
+        if !carries {
+            return Heard::Met(peer, generation);
+        }
+        match self.begin_join(at, peer, generation) {
+            Ok(()) => Heard::More,
+            Err(why) => {
+                self.refuse_lane(at, &why, now);
+                Heard::Refused
+            }
+        }
     }
 
     /// A connection is authenticated: it is the link now. One that was there before, of an older generation, is dead at
@@ -280,7 +380,9 @@ impl TcpRails {
             };
             match socket::dial(self.config.rails[usize::from(rail)], endpoint) {
                 Ok(stream) => {
-                    let (handshake, hello) = Handshake::dialer(&self.party, peer, rail, generation, nonce);
+                    let carries = self.would_carry(rail);
+                    let (handshake, hello) =
+                        Handshake::dialer_that(&self.party, peer, rail, generation, nonce, carries);
                     self.meet(stream, rail, handshake, hello, Some((peer, patience)), now);
                 }
                 Err(error) => self.dial.failed(rail, peer, miss(&error), &error.to_string(), now),

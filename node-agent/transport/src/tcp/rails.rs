@@ -12,6 +12,7 @@ use mio::{Events, Interest, Poll, Token};
 use node_agent_collective::shape::{Node, Rail};
 use node_agent_collective::{RailCause, Transmit};
 
+use super::carriage::{Carriage, Carried, Joining};
 use super::conn::{Place, Receiver, Sender, Turn};
 use super::handshake::{Handshake, Party};
 use super::marks::Marks;
@@ -20,11 +21,13 @@ use super::quiet::Quiet;
 use super::spin::{BRIEF, Lap, SHORT, Spin};
 use super::wire_up::Dial;
 use super::{EXTERNAL_TOKENS, Refusals, SetupError, TcpConfig, Wiring, ports, socket};
+use crate::carrier::Lane;
 use crate::transport::{Counters, Sink, Transport, TransportError, Waker};
 
 const WAKER: Token = Token(EXTERNAL_TOKENS);
 pub(super) const PORTS: Token = Token(EXTERNAL_TOKENS + 1);
-pub(super) const FIRST_LISTENER: usize = EXTERNAL_TOKENS + 2;
+pub(super) const CARRIER: Token = Token(EXTERNAL_TOKENS + 2);
+pub(super) const FIRST_LISTENER: usize = EXTERNAL_TOKENS + 3;
 
 /// A connection, from its first to its last byte.
 #[derive(Debug)]
@@ -34,6 +37,8 @@ pub(super) struct Conn {
     pub(super) state: State,
     /// The peer has closed its side; what it has sent before may be still to be read.
     pub(super) closing: bool,
+    /// What carries its frames in its place.
+    pub(super) lane: Option<Lane>,
 }
 
 #[derive(Debug)]
@@ -47,6 +52,8 @@ pub(super) enum State {
         /// Who was dialed, if this side dialed, and how long it may take to authenticate once connected.
         dialed: Option<(Node, Duration)>,
         connected: bool,
+        /// Authenticated: a lane is being joined.
+        joining: Option<Joining>,
     },
     /// A link.
     Open { peer: Node, generation: u32, receiver: Receiver, sender: Sender },
@@ -101,7 +108,7 @@ pub struct TcpRails {
     /// Connections that may have more to read.
     pub(super) ready: Marks,
     /// Connections that may have something to write.
-    dirty: Marks,
+    pub(super) dirty: Marks,
     /// Listeners that may have more to accept.
     pub(super) crowd: BTreeSet<usize>,
     pub(super) changes: VecDeque<Change>,
@@ -115,6 +122,8 @@ pub struct TcpRails {
     pub(super) dark: BTreeSet<Rail>,
     pub(super) refusals: Refusals,
     pub(super) dial: Dial,
+    /// What carries frames in place of connections, if something does.
+    pub(super) carriage: Option<Carriage>,
     turn: usize,
 }
 
@@ -163,6 +172,7 @@ impl TcpRails {
             dark: BTreeSet::new(),
             refusals: Refusals::default(),
             dial: Dial::default(),
+            carriage: None,
             turn: 0,
             config: config.clone(),
         };
@@ -222,6 +232,7 @@ impl TcpRails {
     }
 
     pub(super) fn drop_conn(&mut self, at: usize) {
+        self.end_lane(at);
         if let Some(mut conn) = self.conns[at].take() {
             let _ = self.poll.registry().deregister(&mut conn.stream);
         }
@@ -268,14 +279,22 @@ impl TcpRails {
 
     /// Writes what a link takes.
     fn write(&mut self, at: usize, sink: &mut dyn Sink) {
-        let Some(Conn { stream, rail, state: State::Open { peer, sender, .. }, .. }) = &mut self.conns[at]
+        let Some(Conn { stream, rail, lane, state: State::Open { peer, sender, .. }, .. }) =
+            &mut self.conns[at]
         else {
             return;
         };
         let (rail, peer) = (*rail, *peer);
         let counters = self.counters.entry((rail, peer)).or_default();
         let before = counters.tx_bytes;
-        let result = sender.write(stream, &mut Place { rail, peer, counters, sink });
+        let mut place = Place { rail, peer, counters, sink };
+        let result = match (*lane, &mut self.carriage) {
+            (Some(lane), Some(Carriage { carrier, .. })) => {
+                sender.write(&mut Carried { carrier: &mut **carrier, lane }, &mut place)
+            }
+            _ => sender.write(stream, &mut place),
+        };
+        let counters = place.counters;
         if counters.tx_bytes > before {
             self.quiet.sent(rail);
         }
@@ -287,19 +306,29 @@ impl TcpRails {
 
     /// Reads what a link has.
     fn read(&mut self, at: usize, sink: &mut dyn Sink) {
-        let Some(Conn { stream, rail, state: State::Open { peer, receiver, .. }, closing }) =
+        let Some(Conn { stream, rail, state: State::Open { peer, receiver, .. }, closing, lane }) =
             &mut self.conns[at]
         else {
             return;
         };
-        let (rail, peer) = (*rail, *peer);
+        let (rail, peer, lane) = (*rail, *peer, *lane);
         let counters = self.counters.entry((rail, peer)).or_default();
         let before = counters.rx_bytes;
-        let result = receiver.read(stream, *closing, &mut Place { rail, peer, counters, sink });
-        if counters.rx_bytes > before {
+        let mut place = Place { rail, peer, counters, sink };
+        let result = match (lane, &mut self.carriage) {
+            (Some(lane), Some(Carriage { carrier, .. })) => {
+                receiver.read(&mut Carried { carrier: &mut **carrier, lane }, false, &mut place)
+            }
+            _ => receiver.read(stream, *closing, &mut place),
+        };
+        if place.counters.rx_bytes > before {
             self.quiet.heard(rail);
+            if let (Some(lane), Some(carriage)) = (lane, &mut self.carriage) {
+                carriage.heard(rail, lane);
+            }
         }
-        match result {
+        let beside = if lane.is_some() { self.read_beside(at) } else { Ok(()) };
+        match result.and_then(|turn| beside.map(|()| turn)) {
             Ok(Turn::More) => self.ready.insert(at),
             Ok(Turn::Drained) => {}
             Err(cause) => {
@@ -324,7 +353,7 @@ impl TcpRails {
         if !rest.is_zero() {
             std::thread::sleep(rest);
             self.ask(Some(Duration::ZERO))?;
-            if !self.events.is_empty() {
+            if !self.events.is_empty() || self.is_carrying_news() {
                 return Ok(());
             }
         }
@@ -343,6 +372,10 @@ impl TcpRails {
                     self.spin.ended(now - start, false);
                     return Ok(());
                 }
+                if self.is_carrying_news() {
+                    self.spin.ended(now - start, false);
+                    return Ok(());
+                }
                 let over = wait.is_some_and(|wait| now - start >= wait);
                 if over || self.spin.lap(start, last, now) == Lap::Stop {
                     break;
@@ -351,7 +384,7 @@ impl TcpRails {
             }
         }
         sink.sleeps(true);
-        let called = sink.is_called();
+        let called = sink.is_called() || self.arm_carrier();
         let left = wait.map(|wait| wait.saturating_sub(now - start));
         let asked = self.ask(if called { Some(Duration::ZERO) } else { left });
         sink.sleeps(false);
@@ -359,6 +392,22 @@ impl TcpRails {
             self.spin.ended(start.elapsed(), true);
         }
         asked
+    }
+
+    /// Whether the carrier has something to tell.
+    fn is_carrying_news(&mut self) -> bool {
+        self.carriage.as_mut().is_some_and(|carriage| {
+            carriage.carrier.look(Instant::now(), &mut carriage.news);
+            !carriage.news.is_empty()
+        })
+    }
+
+    /// Has the carrier's next news end a sleep; true if there are some already.
+    fn arm_carrier(&mut self) -> bool {
+        if let Some(carriage) = &mut self.carriage {
+            carriage.carrier.arm();
+        }
+        self.is_carrying_news()
     }
 
     fn ask(&mut self, wait: Option<Duration>) -> Result<(), TransportError> {
@@ -374,6 +423,8 @@ impl TcpRails {
         match token {
             WAKER => {}
             PORTS => self.watched = true,
+            // What it tells is taken over in every turn.
+            CARRIER => {}
             Token(t) if t < EXTERNAL_TOKENS => sink.external(t),
             Token(t) if t < first_conn => drop(self.crowd.insert(t - FIRST_LISTENER)),
             Token(t) => {
@@ -421,7 +472,9 @@ impl Transport for TcpRails {
         self.flush(sink);
         let now = Instant::now();
         self.turn_clock(now);
-        let timers = [self.next_timer(now), self.quiet.due(now).filter(|_| self.watch.is_some())];
+        let quiet = self.quiet.due(now).filter(|_| self.watch.is_some());
+        let carrier = self.carriage.as_ref().and_then(|carriage| carriage.carrier.due());
+        let timers = [self.next_timer(now), quiet, carrier];
         let timer = timers.into_iter().flatten().min().map(|t| t.saturating_duration_since(now));
         let busy =
             self.watched || !self.ready.is_empty() || !self.crowd.is_empty() || !self.changes.is_empty();
@@ -432,6 +485,7 @@ impl Transport for TcpRails {
         seen.drain(..).for_each(|seen| self.handle(seen, sink));
         self.seen = seen;
         self.watch_ports(now);
+        self.hear_carrier(Instant::now());
         if !self.crowd.is_empty() {
             let now = Instant::now();
             self.crowd.clone().into_iter().for_each(|rail| self.accept(rail, now));

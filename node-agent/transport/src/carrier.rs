@@ -1,0 +1,88 @@
+//! What may carry the frames of links in place of the connections on which their peers proved the job's key: RDMA.
+//!
+//! A link is still dialed, accepted and authenticated as a connection, and the connection stays open beside it: its end is the
+//! link's end. Only the frames go another way, a *lane*. Both ends offer a lane over the connection once the peer has
+//! proved the key, so that nobody else learns where memory may be written.
+
+use std::fmt;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+use node_agent_collective::RailCause;
+use node_agent_collective::shape::{Node, Rail};
+use node_agent_local::pieces::{Source, Target};
+
+/// Most bytes of an offer.
+pub const MAX_OFFER: usize = 222;
+/// Bytes of entropy that a lane is made with.
+pub const ENTROPY: usize = 32;
+
+/// One life of a link that is carried. No two lanes of a carrier have the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lane(pub u32);
+
+/// What a carrier has to tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// Something came in on a lane.
+    Readable(Lane),
+    /// A lane takes more again.
+    Writable(Lane),
+    /// A lane has failed: nothing more goes out on it or comes in.
+    Broken(Lane, RailCause),
+    /// The port of a rail may have gone up or down.
+    Port(Rail, bool),
+}
+
+/// Carries lanes. Nothing here blocks.
+pub trait Carrier: fmt::Debug + Send {
+    /// What it is, for people: `verbs`.
+    fn name(&self) -> &'static str;
+
+    /// Whether links of a rail can be carried.
+    ///
+    /// # Errors
+    /// Why not.
+    fn carries(&self, rail: Rail) -> Result<(), String>;
+
+    /// Makes this node's end of a lane, and gives what the peer must know of it: at most [`MAX_OFFER`] bytes.
+    ///
+    /// # Errors
+    /// What could not be had.
+    fn open(&mut self, rail: Rail, peer: Node, entropy: &[u8; ENTROPY]) -> Result<(Lane, Vec<u8>), String>;
+
+    /// Takes what the peer offered; from now on the peer may send, and once it has said the same, this end may.
+    ///
+    /// # Errors
+    /// What is wrong with the offer, or could not be done.
+    fn join(&mut self, lane: Lane, offer: &[u8]) -> Result<(), String>;
+
+    /// Ends a lane, whatever its state: nothing is told or given of it after this, whatever its peer may still write.
+    fn end(&mut self, lane: Lane);
+
+    /// Takes bytes to be sent, in order; gives how many.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`]: [`News::Writable`] will follow. Any other: the lane has failed.
+    fn send(&mut self, lane: Lane, pieces: &[Source<'_>]) -> io::Result<usize>;
+
+    /// Gives bytes that came in, in order; says how many.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`]: [`News::Readable`] will follow. Any other: the lane has failed.
+    fn receive(&mut self, lane: Lane, pieces: &mut [Target<'_>]) -> io::Result<usize>;
+
+    /// Finds out what happened.
+    fn look(&mut self, now: Instant, news: &mut Vec<News>);
+
+    /// Has what happens from now on make one of the [`Carrier::files`] readable. What happened just before does not, so that
+    /// whoever wants to sleep looks once more.
+    fn arm(&mut self);
+
+    /// When to look although nothing became readable.
+    fn due(&self) -> Option<Instant>;
+
+    /// Files that become readable when something happened. Always the same.
+    fn files(&self) -> Vec<BorrowedFd<'_>>;
+}

@@ -1,0 +1,317 @@
+//! Links whose frames a carrier carries: joining lanes, and taking over what the carrier tells.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::time::Instant;
+
+use aws_lc_rs::rand::SecureRandom;
+use mio::Interest;
+use mio::unix::SourceFd;
+use node_agent_collective::RailCause;
+use node_agent_collective::shape::{Node, Rail};
+use node_agent_local::pieces::{Source, Target};
+
+use super::handshake::{Handshake, Seal, Side};
+use super::rails::{CARRIER, Conn, State, TcpRails};
+use super::stream::Stream;
+use super::wire_up::Miss;
+use super::{Refusals, SetupError};
+use crate::carrier::{Carrier, ENTROPY, Lane, MAX_OFFER, News};
+
+/// An offer as it is sent: its length, the offer itself, and a proof that the peer made it for this connection.
+const OFFER: usize = 2 + MAX_OFFER + Seal::BYTES;
+/// A rail on which so many lanes in a row failed before anything came in is carried by its connections, where that is allowed, until
+/// its port comes back.
+const GIVE_UP: u32 = 3;
+/// "My end of the lane takes what you send."
+const READY: [u8; 8] = *b"RLREADY!";
+
+/// A carrier, and which links it carries.
+#[derive(Debug)]
+pub(super) struct Carriage {
+    pub(super) carrier: Box<dyn Carrier>,
+    /// Whether links that cannot be carried are refused.
+    only: bool,
+    /// Times in a row that a lane could not be made, or failed before anything came in on it, by rail.
+    failures: BTreeMap<Rail, u32>,
+    /// Lanes on which nothing came in.
+    unheard: BTreeSet<Lane>,
+    /// Where the connection of each lane is.
+    lanes: BTreeMap<Lane, usize>,
+    pub(super) news: Vec<News>,
+}
+
+/// A lane that is being joined.
+#[derive(Debug)]
+pub(super) struct Joining {
+    pub(super) peer: Node,
+    pub(super) generation: u32,
+    lane: Lane,
+    side: Side,
+    joined: bool,
+}
+
+impl Joining {
+    pub(super) fn expects(&self) -> usize {
+        if self.joined { READY.len() } else { OFFER }
+    }
+}
+
+/// A lane as a stream of bytes.
+pub(super) struct Carried<'a> {
+    pub(super) carrier: &'a mut dyn Carrier,
+    pub(super) lane: Lane,
+}
+
+impl Stream for Carried<'_> {
+    fn send(&mut self, pieces: &[Source<'_>]) -> io::Result<usize> {
+        self.carrier.send(self.lane, pieces)
+    }
+
+    fn receive(&mut self, pieces: &mut [Target<'_>]) -> io::Result<usize> {
+        self.carrier.receive(self.lane, pieces)
+    }
+}
+
+/// What follows from a message of the peer.
+pub(super) enum Step {
+    /// Go on.
+    More,
+    /// The lane is joined at both ends.
+    Done(Node, u32),
+}
+
+impl Carriage {
+    fn count_failure(&mut self, rail: Rail) {
+        let failures = self.failures.entry(rail).or_default();
+        *failures += 1;
+        if *failures == GIVE_UP && !self.only {
+            tracing::warn!(
+                rail,
+                "the rail goes over TCP until its port comes back: {GIVE_UP} lanes in a row failed"
+            );
+        }
+    }
+
+    /// Something came in on a lane.
+    pub(super) fn heard(&mut self, rail: Rail, lane: Lane) {
+        if self.unheard.remove(&lane) {
+            self.failures.remove(&rail);
+        }
+    }
+}
+
+impl TcpRails {
+    /// Has a carrier carry the frames of links, wherever it can at both ends; with `only`, links that it cannot carry are
+    /// refused. To be called before [`TcpRails::connect`].
+    ///
+    /// # Errors
+    /// Its files cannot be watched.
+    pub fn carry(&mut self, carrier: Box<dyn Carrier>, only: bool) -> Result<(), SetupError> {
+        for file in carrier.files() {
+            let registry = self.poll.registry();
+            registry
+                .register(&mut SourceFd(&file.as_raw_fd()), CARRIER, Interest::READABLE)
+                .map_err(SetupError::Poll)?;
+        }
+        let (failures, unheard, lanes, news) = Default::default();
+        self.carriage = Some(Carriage { carrier, only, failures, unheard, lanes, news });
+        Ok(())
+    }
+
+    /// What carries a rail's links from this end.
+    #[must_use]
+    pub fn carried_by(&self, rail: Rail) -> &'static str {
+        match &self.carriage {
+            Some(carriage) if self.would_carry(rail) => carriage.carrier.name(),
+            _ => "tcp",
+        }
+    }
+
+    /// Whether this end can carry a rail's links.
+    pub(super) fn would_carry(&self, rail: Rail) -> bool {
+        self.carriage.as_ref().is_some_and(|carriage| {
+            let failures = carriage.failures.get(&rail).copied().unwrap_or(0);
+            (carriage.only || failures < GIVE_UP) && carriage.carrier.carries(rail).is_ok()
+        })
+    }
+
+    /// Whether a link that is not carried is refused.
+    pub(super) fn must_carry(&self) -> bool {
+        self.carriage.as_ref().is_some_and(|carriage| carriage.only)
+    }
+
+    /// The peer has proved the key and both ends can carry: offers a lane.
+    pub(super) fn begin_join(&mut self, at: usize, peer: Node, generation: u32) -> Result<(), String> {
+        let mut entropy = [0; ENTROPY];
+        self.random.fill(&mut entropy).map_err(|_| "the system gives no random numbers")?;
+        let (Some(carriage), Some(Conn { rail, lane: slot, state, .. })) =
+            (&mut self.carriage, &mut self.conns[at])
+        else {
+            return Ok(());
+        };
+        let State::Meeting { handshake, outbox, dialed, joining, .. } = state else { return Ok(()) };
+        let (lane, offer) = match carriage.carrier.open(*rail, peer, &entropy) {
+            Ok(opened) => opened,
+            Err(why) => {
+                tracing::warn!(rail, peer, why, "a link cannot be carried");
+                carriage.count_failure(*rail);
+                return Err(why);
+            }
+        };
+        *slot = Some(lane);
+        carriage.unheard.insert(lane);
+        carriage.lanes.insert(lane, at);
+        let side = if dialed.is_some() { Side::Dialer } else { Side::Listener };
+        outbox.extend(sealed(handshake, &self.party, side, &offer));
+        *joining = Some(Joining { peer, generation, lane, side, joined: false });
+        Ok(())
+    }
+
+    /// A whole message of a peer that joins a lane.
+    pub(super) fn join(&mut self, at: usize, message: &[u8]) -> Result<Step, String> {
+        let (Some(carriage), Some(Conn { state, .. })) = (&mut self.carriage, &mut self.conns[at]) else {
+            return Ok(Step::More);
+        };
+        let State::Meeting { handshake, outbox, joining: Some(joining), .. } = state else {
+            return Ok(Step::More);
+        };
+        if joining.joined {
+            if message != READY {
+                return Err("no answer of this protocol".into());
+            }
+            return Ok(Step::Done(joining.peer, joining.generation));
+        }
+        let offer = opened(handshake, &self.party, joining.side.other(), message)?;
+        carriage.carrier.join(joining.lane, offer)?;
+        joining.joined = true;
+        outbox.extend(READY);
+        Ok(Step::More)
+    }
+
+    /// Ends the lane of a connection, if it has one.
+    pub(super) fn end_lane(&mut self, at: usize) {
+        if let (Some(carriage), Some(Conn { lane, .. })) = (&mut self.carriage, &mut self.conns[at])
+            && let Some(lane) = lane.take()
+        {
+            carriage.lanes.remove(&lane);
+            carriage.unheard.remove(&lane);
+            carriage.carrier.end(lane);
+        }
+    }
+
+    /// Takes over what the carrier tells; `now` is the time.
+    pub(super) fn hear_carrier(&mut self, now: Instant) {
+        let Some(carriage) = &mut self.carriage else { return };
+        carriage.carrier.look(now, &mut carriage.news);
+        let mut news = std::mem::take(&mut carriage.news);
+        for news in news.drain(..) {
+            self.take_news(news, now);
+        }
+        if let Some(carriage) = &mut self.carriage {
+            // Kept for its memory only.
+            carriage.news = news;
+        }
+    }
+
+    fn take_news(&mut self, news: News, now: Instant) {
+        let conn_of = |lane| self.carriage.as_ref().and_then(|c| c.lanes.get(lane)).copied();
+        match &news {
+            News::Readable(lane) => {
+                if let Some(at) = conn_of(lane) {
+                    self.ready.insert(at);
+                }
+            }
+            News::Writable(lane) => {
+                if let Some(at) = conn_of(lane)
+                    && let Some(Conn { state: State::Open { sender, .. }, .. }) = &mut self.conns[at]
+                {
+                    sender.unblock();
+                    self.dirty.insert(at);
+                }
+            }
+            News::Broken(lane, cause) => {
+                if let Some(at) = conn_of(lane) {
+                    self.break_lane(at, *lane, cause.clone(), now);
+                }
+            }
+            News::Port(rail, up) => self.hear_port(*rail, *up),
+        }
+    }
+
+    fn break_lane(&mut self, at: usize, lane: Lane, cause: RailCause, now: Instant) {
+        if let (Some(carriage), Some(Conn { rail, .. })) = (&mut self.carriage, &self.conns[at])
+            && carriage.unheard.remove(&lane)
+            && cause != RailCause::NoCarrier
+        {
+            carriage.count_failure(*rail);
+        }
+        match &self.conns[at] {
+            Some(Conn { rail, state: State::Open { peer, .. }, .. }) => {
+                let (rail, peer) = (*rail, *peer);
+                self.end(rail, peer, cause, now);
+            }
+            Some(_) => self.refuse(at, |r| r.closed += 1, Miss::NoWay, &cause.to_string(), now),
+            None => {}
+        }
+    }
+
+    /// A device says that the port of a rail went up or down. Where the ports are watched, the kernel is asked: it knows of
+    /// everything that stands between the device and the interface.
+    fn hear_port(&mut self, rail: Rail, up: bool) {
+        if let Some(carriage) = self.carriage.as_mut().filter(|_| up) {
+            carriage.failures.remove(&rail);
+        }
+        match &mut self.watch {
+            Some(watch) => {
+                watch.ask_about(&[rail]);
+                self.look_at_ports();
+            }
+            None => self.set_port(rail, up),
+        }
+    }
+
+    /// The connection beside a lane has something: its end, for nothing else is ever sent on it.
+    pub(super) fn read_beside(&mut self, at: usize) -> Result<(), RailCause> {
+        let Some(Conn { stream, .. }) = &mut self.conns[at] else { return Ok(()) };
+        match stream.read(&mut [0; 64]) {
+            Ok(0) => Err(RailCause::Closed),
+            Ok(_) => Err(RailCause::Io("bytes on the connection beside a lane".into())),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                Ok(())
+            }
+            Err(error) => Err(super::conn::cause(&error)),
+        }
+    }
+
+    /// Refuses a connection that did not become a lane.
+    pub(super) fn refuse_lane(&mut self, at: usize, why: &str, now: Instant) {
+        let count = |r: &mut Refusals| r.closed += 1;
+        self.refuse(at, count, Miss::Refused, why, now);
+    }
+}
+
+fn sealed(handshake: &Handshake, party: &super::handshake::Party, side: Side, offer: &[u8]) -> Vec<u8> {
+    let mut message = vec![0; OFFER - Seal::BYTES];
+    let length = offer.len().min(MAX_OFFER);
+    message[..2].copy_from_slice(&(length as u16).to_le_bytes());
+    message[2..2 + length].copy_from_slice(&offer[..length]);
+    let seal = handshake.seal(party, side, &message);
+    message.extend(seal.0);
+    message
+}
+
+fn opened<'a>(
+    handshake: &Handshake,
+    party: &super::handshake::Party,
+    side: Side,
+    message: &'a [u8],
+) -> Result<&'a [u8], String> {
+    let (body, seal) = message.split_at(OFFER - Seal::BYTES);
+    if !handshake.is_sealed(party, side, body, seal) {
+        return Err("an offer that the peer did not make for this connection".into());
+    }
+    let length = usize::from(u16::from_le_bytes([body[0], body[1]]));
+    body[2..].get(..length).ok_or_else(|| format!("an offer of {length} bytes, {MAX_OFFER} are possible"))
+}

@@ -1,0 +1,590 @@
+//! A library that stands in for libibverbs in tests, loaded by the same loader: devices whose queue pairs are joined inside one
+//! process, with faults that no machine has on demand. It moves the same bytes between the same addresses as a device would, checks
+//! keys, ranges, states and depths, and counts what was not given back. Its own functions begin with `fake_`.
+#![allow(unsafe_code, reason = "it is a C library")]
+#![allow(clippy::missing_safety_doc, clippy::undocumented_unsafe_blocks, reason = "called as libibverbs is")]
+#![allow(clippy::unwrap_used, missing_docs, reason = "a part of tests")]
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr::null_mut;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use node_agent_verbs::ffi::*;
+
+/// Calls that can be made to fail, and kinds of objects that are counted.
+const KINDS: usize = 8;
+const CONTEXT: usize = 0;
+const PD: usize = 1;
+const MR: usize = 2;
+const CHANNEL: usize = 3;
+const CQ: usize = 4;
+const QP: usize = 5;
+
+#[derive(Default)]
+struct FakeDevice {
+    gid: Gid,
+    index: u32,
+    down: bool,
+    silent: bool,
+    duplicates: u32,
+    lose_acknowledgements: bool,
+    fail: [i32; KINDS],
+    alive: [i64; KINDS],
+    contexts: Vec<usize>,
+    path: AhAttr,
+    /// Has the addresses of all rails that tests of engines use: 127.0.R.N.
+    all: bool,
+}
+
+/// Adds that device, for programs that know nothing of this library's own functions.
+const ALL: &str = "RAIL_FAKE_VERBS_ALL";
+/// How many rails, and nodes on each.
+const RAILS: u8 = 8;
+const NODES: u8 = 16;
+
+struct FakeQp {
+    device: usize,
+    send: usize,
+    receive: usize,
+    depths: (usize, usize),
+    expected: VecDeque<u64>,
+    under_way: usize,
+    state: c_uint,
+    peer: u32,
+    failed: bool,
+}
+
+struct FakeCq {
+    channel: usize,
+    entries: usize,
+    done: VecDeque<Wc>,
+    armed: bool,
+}
+
+struct Pipe {
+    write: OwnedFd,
+    read: OwnedFd,
+    events: VecDeque<(c_uint, u64)>,
+}
+
+#[derive(Default)]
+struct World {
+    devices: Vec<FakeDevice>,
+    qps: BTreeMap<u32, FakeQp>,
+    cqs: BTreeMap<usize, FakeCq>,
+    pipes: BTreeMap<usize, Pipe>,
+    regions: BTreeMap<u32, (u64, u64, bool, usize)>,
+    next: u32,
+}
+
+static WORLD: Mutex<World> = Mutex::new(World {
+    devices: Vec::new(),
+    qps: BTreeMap::new(),
+    cqs: BTreeMap::new(),
+    pipes: BTreeMap::new(),
+    regions: BTreeMap::new(),
+    next: 1,
+});
+
+fn world() -> MutexGuard<'static, World> {
+    WORLD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn fail(errno: i32) {
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// A context as the library makes it, and which device it is of.
+#[repr(C)]
+struct Open {
+    context: Context,
+    /// Where the real one has its lock.
+    rest: [u64; 8],
+    device: usize,
+}
+
+unsafe fn device_of(context: *mut Context) -> usize {
+    unsafe { (*context.cast::<Open>()).device }
+}
+
+impl World {
+    fn pipe(&mut self, owner: usize) -> c_int {
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        let fd = read.as_raw_fd();
+        self.pipes.insert(owner, Pipe { write, read, events: VecDeque::new() });
+        fd
+    }
+
+    fn event(&mut self, owner: usize, kind: c_uint, element: u64) {
+        if let Some(pipe) = self.pipes.get_mut(&owner) {
+            pipe.events.push_back((kind, element));
+            rustix::io::write(&pipe.write, &[1]).unwrap();
+        }
+    }
+
+    /// Whether this call fails now.
+    fn fails(&mut self, device: usize, kind: usize) -> bool {
+        let errno = self.devices[device].fail[kind];
+        fail(errno);
+        errno != 0
+    }
+
+    fn alive(&mut self, device: usize, kind: usize, change: i64) {
+        self.devices[device].alive[kind] += change;
+    }
+
+    fn complete(&mut self, cq: usize, wc: Wc) {
+        let queue = self.cqs.get_mut(&cq).unwrap();
+        queue.done.push_back(wc);
+        assert!(queue.done.len() <= queue.entries, "a completion queue overflows");
+        if std::mem::take(&mut queue.armed) {
+            let channel = queue.channel;
+            self.event(channel, 0, cq as u64);
+        }
+    }
+
+    fn send_done(&mut self, number: u32, id: u64, status: c_uint) {
+        let Some(qp) = self.qps.get_mut(&number) else { return };
+        qp.failed |= status != WC_SUCCESS;
+        let cq = qp.send;
+        self.complete(cq, Wc { wr_id: id, status, opcode: 1, qp_num: number, ..Wc::default() });
+    }
+
+    /// Carries one message; gives its status, or nothing if nobody ever says.
+    unsafe fn carry(&mut self, number: u32, wr: &SendWr, bytes: &[u8]) -> Option<c_uint> {
+        let own = &self.qps[&number];
+        if own.failed {
+            return Some(WC_WR_FLUSH_ERR);
+        }
+        let (device, peer) = (own.device, own.peer);
+        if self.devices[device].silent {
+            return None;
+        }
+        if self.devices[device].down {
+            return Some(2);
+        }
+        let Some(there) = self.qps.get(&peer).filter(|there| there.state >= QPS_RTR && !there.failed) else {
+            return Some(WC_RETRY_EXC_ERR);
+        };
+        if self.devices[there.device].down || there.peer != number {
+            return Some(WC_RETRY_EXC_ERR);
+        }
+        if !bytes.is_empty() {
+            let region = self.regions.get(&wr.rkey).filter(|(address, length, remote, owner)| {
+                let end = wr.remote_addr.checked_add(bytes.len() as u64);
+                let inside = wr.remote_addr >= *address && end.is_some_and(|end| end <= address + length);
+                inside && *remote && *owner == there.device
+            });
+            if region.is_none() {
+                return Some(10);
+            }
+            unsafe { std::ptr::copy(bytes.as_ptr(), wr.remote_addr as *mut u8, bytes.len()) };
+        }
+        let twice = std::mem::take(&mut self.devices[device].duplicates);
+        for _ in 0..=u32::from(twice > 0) {
+            let there = self.qps.get_mut(&peer).unwrap();
+            let Some(id) = there.expected.pop_front() else { return Some(13) };
+            let wc = Wc {
+                wr_id: id,
+                status: WC_SUCCESS,
+                opcode: WC_RECV_RDMA_WITH_IMM,
+                byte_len: bytes.len() as u32,
+                imm_data: wr.imm_data,
+                qp_num: peer,
+                wc_flags: 2,
+                ..Wc::default()
+            };
+            let cq = there.receive;
+            self.complete(cq, wc);
+        }
+        self.devices[device].duplicates = twice.saturating_sub(1);
+        if self.devices[device].lose_acknowledgements { Some(WC_RETRY_EXC_ERR) } else { Some(WC_SUCCESS) }
+    }
+}
+
+unsafe extern "C" fn poll_cq(cq: *mut Cq, most: c_int, into: *mut Wc) -> c_int {
+    let mut world = world();
+    let queue = world.cqs.get_mut(&(cq as usize)).unwrap();
+    let n = queue.done.len().min(most as usize);
+    let taken: Vec<Wc> = queue.done.drain(..n).collect();
+    for (at, wc) in taken.iter().enumerate() {
+        unsafe { *into.add(at) = *wc };
+        if wc.opcode == 1
+            && let Some(qp) = world.qps.get_mut(&wc.qp_num)
+        {
+            qp.under_way -= 1;
+        }
+    }
+    n as c_int
+}
+
+unsafe extern "C" fn req_notify_cq(cq: *mut Cq, _: c_int) -> c_int {
+    world().cqs.get_mut(&(cq as usize)).unwrap().armed = true;
+    0
+}
+
+unsafe extern "C" fn post_send(qp: *mut Qp, wr: *mut SendWr, bad: *mut *mut SendWr) -> c_int {
+    let (wr, number) = unsafe { (&*wr, (*qp).qp_num) };
+    let mut world = world();
+    let own = world.qps.get_mut(&number).unwrap();
+    if own.state != QPS_RTS || own.under_way >= own.depths.0 {
+        unsafe { *bad = wr as *const SendWr as *mut SendWr };
+        return libc::ENOMEM;
+    }
+    own.under_way += 1;
+    let mut bytes = Vec::new();
+    if wr.num_sge == 1 {
+        let piece = unsafe { &*wr.sg_list };
+        let known = |(address, length, ..): &(u64, u64, bool, usize)| {
+            piece.addr >= *address && piece.addr + u64::from(piece.length) <= address + length
+        };
+        assert!(world.regions.get(&piece.lkey).is_some_and(known), "memory that is not registered");
+        bytes.resize(piece.length as usize, 0);
+        unsafe { std::ptr::copy(piece.addr as *const u8, bytes.as_mut_ptr(), bytes.len()) };
+    }
+    if let Some(status) = unsafe { world.carry(number, wr, &bytes) } {
+        world.send_done(number, wr.wr_id, status);
+    }
+    0
+}
+
+unsafe extern "C" fn post_recv(qp: *mut Qp, wr: *mut RecvWr, _: *mut *mut RecvWr) -> c_int {
+    let mut world = world();
+    let own = world.qps.get_mut(&unsafe { (*qp).qp_num }).unwrap();
+    if own.expected.len() >= own.depths.1 {
+        return libc::ENOMEM;
+    }
+    own.expected.push_back(unsafe { (*wr).wr_id });
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut Device {
+    let mut world = world();
+    if std::env::var_os(ALL).is_some() && !world.devices.iter().any(|device| device.all) {
+        world.devices.push(FakeDevice { all: true, ..FakeDevice::default() });
+    }
+    let devices = world.devices.len();
+    let list: Vec<*mut Device> = (1..=devices).map(|n| n as *mut Device).chain([null_mut()]).collect();
+    unsafe { *count = devices as c_int };
+    Box::into_raw(list.into_boxed_slice()).cast()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_free_device_list(_: *mut *mut Device) {}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_get_device_name(_: *mut Device) -> *const c_char {
+    c"fake".as_ptr()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_open_device(device: *mut Device) -> *mut Context {
+    let (mut world, device) = (world(), device as usize - 1);
+    if world.fails(device, CONTEXT) {
+        return null_mut();
+    }
+    world.alive(device, CONTEXT, 1);
+    let none = std::ptr::null::<c_void>();
+    let ops = ContextOps {
+        before_poll: [none; 11],
+        poll_cq: Some(poll_cq),
+        req_notify_cq: Some(req_notify_cq),
+        before_post: [none; 12],
+        post_send: Some(post_send),
+        post_recv: Some(post_recv),
+        after_post: [none; 5],
+    };
+    let context = Context { device: null_mut(), ops, cmd_fd: -1, async_fd: -1, num_comp_vectors: 1 };
+    let open = Box::into_raw(Box::new(Open { context, rest: [0; 8], device }));
+    let fd = world.pipe(open as usize);
+    unsafe { (*open).context.async_fd = fd };
+    world.devices[device].contexts.push(open as usize);
+    open.cast()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_close_device(context: *mut Context) -> c_int {
+    let (mut world, device) = (world(), unsafe { device_of(context) });
+    world.alive(device, CONTEXT, -1);
+    world.pipes.remove(&(context as usize));
+    world.devices[device].contexts.retain(|other| *other != context as usize);
+    drop(unsafe { Box::from_raw(context.cast::<Open>()) });
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_query_port(context: *mut Context, _: u8, into: *mut PortAttr) -> c_int {
+    let down = world().devices[unsafe { device_of(context) }].down;
+    let state = if down { 1 } else { PORT_ACTIVE };
+    unsafe { *into = PortAttr { state, active_mtu: 5, max_mtu: 5, ..PortAttr::default() } };
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn _ibv_query_gid_table(
+    context: *mut Context,
+    into: *mut GidEntry,
+    _: usize,
+    _: u32,
+    _: usize,
+) -> isize {
+    let world = world();
+    let device = &world.devices[unsafe { device_of(context) }];
+    if device.all {
+        for at in 0..RAILS * NODES {
+            let mut gid = [0; 16];
+            gid[10..].copy_from_slice(&[255, 255, 127, 0, at / NODES + 1, at % NODES + 1]);
+            let (gid_index, gid_type) = (u32::from(at), GID_TYPE_ROCE_V2);
+            let entry = GidEntry { gid: Gid(gid), gid_index, port_num: 1, gid_type, ndev_ifindex: 0 };
+            unsafe { *into.add(usize::from(at)) = entry };
+        }
+        return isize::from(u16::from(RAILS * NODES) as i16);
+    }
+    let entry =
+        GidEntry { gid: device.gid, gid_index: device.index, port_num: 1, gid_type: 1, ndev_ifindex: 0 };
+    unsafe { *into = entry };
+    unsafe { *into.add(1) = GidEntry { gid_type: GID_TYPE_ROCE_V2, ..entry } };
+    2
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_alloc_pd(context: *mut Context) -> *mut Pd {
+    let (mut world, device) = (world(), unsafe { device_of(context) });
+    if world.fails(device, PD) {
+        return null_mut();
+    }
+    world.alive(device, PD, 1);
+    Box::into_raw(Box::new(Pd { context, handle: 0 }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_dealloc_pd(pd: *mut Pd) -> c_int {
+    let pd = unsafe { Box::from_raw(pd) };
+    world().alive(unsafe { device_of(pd.context) }, PD, -1);
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_reg_mr(pd: *mut Pd, addr: *mut c_void, length: usize, access: c_int) -> *mut Mr {
+    let context = unsafe { (*pd).context };
+    let (mut world, device) = (world(), unsafe { device_of(context) });
+    if world.fails(device, MR) {
+        return null_mut();
+    }
+    world.alive(device, MR, 1);
+    world.next += 1;
+    let key = world.next;
+    let remote = access as c_uint & ACCESS_REMOTE_WRITE != 0;
+    world.regions.insert(key, (addr as u64, length as u64, remote, device));
+    Box::into_raw(Box::new(Mr { context, pd, addr, length, handle: 0, lkey: key, rkey: key }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_dereg_mr(mr: *mut Mr) -> c_int {
+    let (mut world, mr) = (world(), unsafe { Box::from_raw(mr) });
+    world.regions.remove(&mr.lkey);
+    world.alive(unsafe { device_of(mr.context) }, MR, -1);
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_create_comp_channel(context: *mut Context) -> *mut CompChannel {
+    let (mut world, device) = (world(), unsafe { device_of(context) });
+    if world.fails(device, CHANNEL) {
+        return null_mut();
+    }
+    world.alive(device, CHANNEL, 1);
+    let channel = Box::into_raw(Box::new(CompChannel { context, fd: -1, refcnt: 0 }));
+    let fd = world.pipe(channel as usize);
+    unsafe { (*channel).fd = fd };
+    channel
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut CompChannel) -> c_int {
+    let mut world = world();
+    world.pipes.remove(&(channel as usize));
+    let channel = unsafe { Box::from_raw(channel) };
+    world.alive(unsafe { device_of(channel.context) }, CHANNEL, -1);
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_create_cq(
+    context: *mut Context,
+    entries: c_int,
+    cq_context: *mut c_void,
+    channel: *mut CompChannel,
+    _: c_int,
+) -> *mut Cq {
+    let (mut world, device) = (world(), unsafe { device_of(context) });
+    if world.fails(device, CQ) {
+        return null_mut();
+    }
+    world.alive(device, CQ, 1);
+    let cq = Box::into_raw(Box::new(Cq { context, channel, cq_context, handle: 0, cqe: entries }));
+    let (done, armed, entries) = (VecDeque::new(), false, entries as usize);
+    world.cqs.insert(cq as usize, FakeCq { channel: channel as usize, entries, done, armed });
+    cq
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_destroy_cq(cq: *mut Cq) -> c_int {
+    let mut world = world();
+    world.cqs.remove(&(cq as usize));
+    let cq = unsafe { Box::from_raw(cq) };
+    world.alive(unsafe { device_of(cq.context) }, CQ, -1);
+    0
+}
+
+fn next_event(owner: usize) -> Option<(c_uint, u64)> {
+    let mut world = world();
+    let pipe = world.pipes.get_mut(&owner)?;
+    rustix::io::read(&pipe.read, &mut [0; 1]).ok()?;
+    pipe.events.pop_front()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_get_cq_event(
+    channel: *mut CompChannel,
+    cq: *mut *mut Cq,
+    _: *mut *mut c_void,
+) -> c_int {
+    let Some((_, element)) = next_event(channel as usize) else { return -1 };
+    unsafe { *cq = element as *mut Cq };
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_ack_cq_events(_: *mut Cq, _: c_uint) {}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_create_qp(pd: *mut Pd, init: *mut QpInitAttr) -> *mut Qp {
+    let (context, init) = unsafe { ((*pd).context, &*init) };
+    let (mut world, device) = (world(), unsafe { device_of(context) });
+    if world.fails(device, QP) {
+        return null_mut();
+    }
+    world.alive(device, QP, 1);
+    world.next += 1;
+    let number = world.next;
+    let qp = FakeQp {
+        device,
+        send: init.send_cq as usize,
+        receive: init.recv_cq as usize,
+        depths: (init.cap.max_send_wr as usize, init.cap.max_recv_wr as usize),
+        expected: VecDeque::new(),
+        under_way: 0,
+        state: 0,
+        peer: 0,
+        failed: false,
+    };
+    world.qps.insert(number, qp);
+    Box::into_raw(Box::new(Qp {
+        context,
+        qp_context: null_mut(),
+        pd,
+        send_cq: init.send_cq,
+        recv_cq: init.recv_cq,
+        srq: null_mut(),
+        handle: 0,
+        qp_num: number,
+        state: 0,
+        qp_type: QPT_RC,
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_modify_qp(qp: *mut Qp, attributes: *mut QpAttr, mask: c_int) -> c_int {
+    let (mut world, attributes) = (world(), unsafe { *attributes });
+    let number = unsafe { (*qp).qp_num };
+    let own = world.qps.get_mut(&number).unwrap();
+    // Each state follows the one before it.
+    if attributes.qp_state != own.state + 1 || mask & QP_STATE == 0 {
+        return libc::EINVAL;
+    }
+    own.state = attributes.qp_state;
+    if own.state == QPS_RTR {
+        own.peer = attributes.dest_qp_num;
+        let device = own.device;
+        if !world.devices[device].all
+            && world.devices[device].index != u32::from(attributes.ah_attr.grh.sgid_index)
+        {
+            return libc::EINVAL;
+        }
+        world.devices[device].path = attributes.ah_attr;
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_destroy_qp(qp: *mut Qp) -> c_int {
+    let (mut world, qp) = (world(), unsafe { Box::from_raw(qp) });
+    world.qps.remove(&qp.qp_num);
+    world.alive(unsafe { device_of(qp.context) }, QP, -1);
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_get_async_event(context: *mut Context, event: *mut AsyncEvent) -> c_int {
+    let Some((event_type, element)) = next_event(context as usize) else { return -1 };
+    unsafe { *event = AsyncEvent { element, event_type } };
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_ack_async_event(_: *mut AsyncEvent) {}
+
+/// A new device with this GID, at index 3; gives its number.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fake_device(gid: *const u8) -> usize {
+    let mut bytes = [0; 16];
+    unsafe { std::ptr::copy(gid, bytes.as_mut_ptr(), 16) };
+    let mut world = world();
+    world.devices.push(FakeDevice { gid: Gid(bytes), index: 3, ..FakeDevice::default() });
+    world.devices.len() - 1
+}
+
+fn tell(world: &mut World, device: usize, kind: c_uint) {
+    let contexts = world.devices[device].contexts.clone();
+    contexts.into_iter().for_each(|context| world.event(context, kind, 1));
+}
+
+/// What can happen to a device: 0 the link goes down, 1 comes up; 2 messages vanish without a word, 3 no more; 4 the next `value`
+/// messages come twice; 5 acknowledgements are lost, 6 no more; 7 the GID moves to index `value`; 100 and a kind: this call
+/// fails with the error `value`, zero for none.
+#[unsafe(no_mangle)]
+extern "C" fn fake_fault(device: usize, what: c_int, value: c_int) {
+    let world = &mut *world();
+    let own = &mut world.devices[device];
+    match what {
+        0 | 1 => {
+            own.down = what == 0;
+            tell(world, device, if what == 0 { EVENT_PORT_ERR } else { EVENT_PORT_ACTIVE });
+        }
+        2 | 3 => own.silent = what == 2,
+        4 => own.duplicates = value as u32,
+        5 | 6 => own.lose_acknowledgements = what == 5,
+        7 => {
+            own.index = value as u32;
+            tell(world, device, EVENT_GID_CHANGE);
+        }
+        kind => own.fail[kind as usize - 100] = value,
+    }
+}
+
+/// How many objects of a kind a device has.
+#[unsafe(no_mangle)]
+extern "C" fn fake_alive(device: usize, kind: usize) -> i64 {
+    world().devices[device].alive[kind]
+}
+
+/// The traffic class, flow label and GID index of the latest path.
+#[unsafe(no_mangle)]
+extern "C" fn fake_path(device: usize) -> u64 {
+    let route = world().devices[device].path.grh;
+    u64::from(route.traffic_class) << 32 | u64::from(route.sgid_index) << 40 | u64::from(route.flow_label)
+}

@@ -1,0 +1,389 @@
+//! The carrier: rails' devices, their lanes, and what happens to them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use node_agent_collective::RailCause;
+use node_agent_collective::shape::{Node, Rail};
+use node_agent_local::pieces::{Source, Target};
+use node_agent_transport::carrier::{Carrier, ENTROPY, Lane as Name, News};
+
+use crate::device::{Device, Place, open_all};
+use crate::ffi;
+use crate::gid;
+use crate::imm::MOST_SLOTS;
+use crate::lane::{Ground, Lane, Shape, lane_of};
+use crate::library::Library;
+use crate::objects::{Channel, Context, Cq, Pd, step};
+use crate::offer::Offer;
+use crate::reaper::Reaper;
+
+/// Completions taken at once.
+const BATCH: usize = 64;
+/// Slots of a ring.
+const SLOTS: u32 = 32;
+/// Greatest and least slot, bytes.
+const SLOT_BYTES: (u64, u64) = (64 << 10, 8 << 10);
+/// What all rings of an engine may have together, as far as the least slot allows.
+const RINGS: u64 = 512 << 20;
+/// Most entries of a completion queue that are asked for.
+const MOST_ENTRIES: u32 = 32_000;
+/// How often at most devices are asked for events: each time is a system call for each.
+const EVENTS: Duration = Duration::from_millis(1);
+
+/// What verbs rails must know.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// This node's own address on each rail.
+    pub rails: Vec<IpAddr>,
+    /// Number of nodes.
+    pub nodes: usize,
+    /// Queue pairs of each link, 1 to 8, equal at all nodes: more take more ways through the fabric.
+    pub pairs: usize,
+    /// The IP traffic class of all packets: DSCP times four, and two bits of ECN. 106 is DSCP 26, ECN-capable.
+    pub traffic_class: u8,
+    /// In place of the system's libibverbs.
+    pub library: Option<PathBuf>,
+}
+
+/// The port of one rail.
+#[derive(Debug)]
+struct Port {
+    device: String,
+    address: IpAddr,
+    /// Nothing while its address is on no port.
+    place: Option<Place>,
+    context: Arc<Context>,
+    pd: Arc<Pd>,
+    channel: Arc<Channel>,
+    send: Arc<Cq>,
+    receive: Arc<Cq>,
+    armed: bool,
+}
+
+/// Lanes over verbs.
+#[derive(Debug)]
+pub struct VerbsCarrier {
+    shape: Shape,
+    /// By rail; or why there is none.
+    ports: Vec<Result<Port, String>>,
+    lanes: BTreeMap<u32, Lane>,
+    next: u32,
+    /// When devices were last asked for events, and whether somebody wanted to ask since.
+    asked: Instant,
+    put_off: bool,
+    duplicates: u64,
+    reaper: Reaper<Lane>,
+}
+
+/// The rings' slots, so that all links have room and few links have much.
+fn shape(config: &Config) -> Shape {
+    let links = (config.nodes.saturating_sub(1) * config.rails.len()).max(1) as u64;
+    // Each link has two rings.
+    let fair = RINGS / (2 * links * u64::from(SLOTS));
+    let slot_bytes = fair.clamp(SLOT_BYTES.1, SLOT_BYTES.0).next_power_of_two() as u32;
+    let slot_bytes = if u64::from(slot_bytes) > fair.max(SLOT_BYTES.1) { slot_bytes / 2 } else { slot_bytes };
+    Shape {
+        pairs: config.pairs.clamp(1, crate::offer::MOST_PAIRS),
+        slots: SLOTS.min(MOST_SLOTS),
+        slot_bytes,
+        traffic_class: config.traffic_class,
+        timeout: 15,
+        retries: 6,
+    }
+}
+
+impl VerbsCarrier {
+    /// Loads the library and finds the device of each rail by its address.
+    ///
+    /// # Errors
+    /// Why no rail at all can be carried, in one line.
+    pub fn open(config: &Config) -> Result<Self, String> {
+        let library = Library::load(config.library.as_deref()).map_err(|error| error.to_string())?;
+        let devices = open_all(&Arc::new(library))?;
+        if devices.is_empty() {
+            return Err("this server has no RDMA device that can be opened".into());
+        }
+        let shape = shape(config);
+        let entries = config.nodes.saturating_sub(1).max(1) as u64 * shape.pairs as u64;
+        let entries = (entries * u64::from(2 * shape.depth())).min(u64::from(MOST_ENTRIES)) as u32;
+        let ports: Vec<_> = config.rails.iter().map(|&address| port(&devices, address, entries)).collect();
+        if let Some(why) =
+            ports.iter().all(Result::is_err).then(|| ports.iter().find_map(|p| p.as_ref().err()))
+        {
+            return Err(why.cloned().unwrap_or_else(|| "there are no rails".into()));
+        }
+        let (lanes, duplicates) = Default::default();
+        let (asked, reaper) = (Instant::now(), Reaper::new());
+        Ok(VerbsCarrier { shape, ports, lanes, next: 0, asked, put_off: false, duplicates, reaper })
+    }
+
+    /// The device of a rail, or why it has none.
+    ///
+    /// # Errors
+    /// The reason.
+    pub fn device(&self, rail: Rail) -> Result<&str, &str> {
+        match self.ports.get(usize::from(rail)) {
+            Some(Ok(port)) => Ok(&port.device),
+            Some(Err(why)) => Err(why),
+            None => Err("there is no such rail"),
+        }
+    }
+
+    /// Messages that came twice and were dropped by their number, so far.
+    #[must_use]
+    pub fn duplicates(&self) -> u64 {
+        self.duplicates + self.lanes.values().map(Lane::duplicates).sum::<u64>()
+    }
+
+    /// Takes completions of one rail.
+    fn complete(&mut self, rail: usize, now: Instant, news: &mut Vec<News>) {
+        let Some(Ok(port)) = self.ports.get(rail) else { return };
+        let mut batch = [ffi::Wc::default(); BATCH];
+        for (queue, sends) in [(&port.send, true), (&port.receive, false)] {
+            loop {
+                let count = match queue.poll(&mut batch) {
+                    Ok(count) => count,
+                    Err(error) => {
+                        let lanes = self.lanes.values_mut().filter(|lane| usize::from(lane.rail) == rail);
+                        lanes.for_each(|l| _ = l.broken.get_or_insert(RailCause::Io(error.to_string())));
+                        break;
+                    }
+                };
+                for completion in &batch[..count.min(BATCH)] {
+                    let name = lane_of(completion.wr_id);
+                    // What comes of lanes that ended is of no account.
+                    let Some(lane) = self.lanes.get_mut(&name) else { continue };
+                    if sends {
+                        lane.sent(completion, now);
+                    } else if lane.came(completion) {
+                        news.push(News::Readable(Name(name)));
+                    }
+                }
+                if count < BATCH {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Reads what happened to devices.
+    fn hear_devices(&mut self, now: Instant, news: &mut Vec<News>) {
+        self.put_off = now < self.asked + EVENTS;
+        if self.put_off {
+            return;
+        }
+        self.asked = now;
+        for rail in 0..self.ports.len() {
+            // Rails of one device share its events: the first that asks gets them for all.
+            while let Some(Ok(port)) = self.ports.get(rail)
+                && let Some((kind, number)) = port.context.event()
+            {
+                let context = Arc::clone(&port.context);
+                self.take_event(&context, kind, number, news);
+            }
+        }
+    }
+
+    fn take_event(&mut self, context: &Arc<Context>, kind: u32, number: u8, news: &mut Vec<News>) {
+        for (rail, port) in self.ports.iter_mut().enumerate() {
+            let Ok(port) = port else { continue };
+            if !Arc::ptr_eq(&port.context, context) {
+                continue;
+            }
+            let ours = port.place.is_some_and(|place| place.port == number);
+            let cause = match kind {
+                ffi::EVENT_PORT_ERR | ffi::EVENT_PORT_ACTIVE if ours => {
+                    news.push(News::Port(rail as Rail, kind == ffi::EVENT_PORT_ACTIVE));
+                    if kind == ffi::EVENT_PORT_ACTIVE {
+                        continue;
+                    }
+                    RailCause::NoCarrier
+                }
+                ffi::EVENT_GID_CHANGE => {
+                    let device = Device { name: port.device.clone(), context: Arc::clone(context) };
+                    let place = device.place(port.address);
+                    if std::mem::replace(&mut port.place, place) == place {
+                        continue;
+                    }
+                    tracing::info!(rail, device = port.device, ?place, "the rail's GID has moved");
+                    RailCause::Io("the GID has moved".into())
+                }
+                ffi::EVENT_DEVICE_FATAL => RailCause::Io("the device has failed".into()),
+                _ => continue,
+            };
+            let lanes = self.lanes.values_mut().filter(|lane| usize::from(lane.rail) == rail);
+            lanes.for_each(|lane| _ = lane.broken.get_or_insert_with(|| cause.clone()));
+        }
+    }
+
+    fn lane(&mut self, lane: Name) -> io::Result<&mut Lane> {
+        self.lanes.get_mut(&lane.0).ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+}
+
+/// The port that has a rail's address, with all that lanes on it share.
+fn port(devices: &[Device], address: IpAddr, entries: u32) -> Result<Port, String> {
+    let found = devices.iter().find_map(|device| Some((device, device.place(address)?)));
+    let Some((device, place)) = found else {
+        let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
+        return Err(format!(
+            "no RDMA device has {address} as a GID of RoCE v2 (there are {})",
+            names.join(", ")
+        ));
+    };
+    let context = &device.context;
+    let pd = Arc::new(step("a protection domain cannot be had", Pd::new(context))?);
+    let channel = Arc::new(step("a completion channel cannot be had", Channel::new(context))?);
+    let queue = || Cq::new(&channel, entries).map(Arc::new);
+    let (send, receive) = (queue(), queue());
+    Ok(Port {
+        device: device.name.clone(),
+        address,
+        place: Some(place),
+        context: Arc::clone(context),
+        pd,
+        send: step("a completion queue cannot be had", send)?,
+        receive: step("a completion queue cannot be had", receive)?,
+        channel,
+        armed: false,
+    })
+}
+
+impl Port {
+    /// What a lane is made on now.
+    fn ground(&self) -> Result<Ground<'_>, String> {
+        let place =
+            self.place.ok_or_else(|| format!("{} has no GID of {} now", self.device, self.address))?;
+        let device = Device { name: self.device.clone(), context: Arc::clone(&self.context) };
+        let (mtu, up) = device.port(place.port)?;
+        if !up {
+            return Err(format!("the port of {} is down", self.device));
+        }
+        Ok(Ground {
+            pd: &self.pd,
+            send: &self.send,
+            receive: &self.receive,
+            port: place.port,
+            gid_index: place.index,
+            gid: gid::of_address(self.address).0,
+            mtu,
+        })
+    }
+}
+
+impl Carrier for VerbsCarrier {
+    fn name(&self) -> &'static str {
+        "verbs"
+    }
+
+    fn carries(&self, rail: Rail) -> Result<(), String> {
+        self.device(rail).map(|_| ()).map_err(str::to_owned)
+    }
+
+    fn open(&mut self, rail: Rail, peer: Node, entropy: &[u8; ENTROPY]) -> Result<(Name, Vec<u8>), String> {
+        let port = self.ports.get(usize::from(rail)).ok_or("there is no such rail")?.as_ref()?;
+        let name = self.next;
+        let (lane, offer) = Lane::open((name, rail, peer), &port.ground()?, self.shape, entropy)?;
+        self.next = self.next.checked_add(1).ok_or("too many lanes")?;
+        self.lanes.insert(name, lane);
+        Ok((Name(name), offer.encode()))
+    }
+
+    fn join(&mut self, lane: Name, offer: &[u8]) -> Result<(), String> {
+        let offer = Offer::decode(offer).map_err(|error| error.to_string())?;
+        let lane = self.lanes.get_mut(&lane.0).ok_or("the lane is gone")?;
+        let port = self.ports.get(usize::from(lane.rail)).ok_or("there is no such rail")?.as_ref()?;
+        lane.join(&offer, &port.ground()?)?;
+        tracing::debug!(rail = lane.rail, peer = lane.node, device = port.device, "lane joined");
+        Ok(())
+    }
+
+    fn end(&mut self, lane: Name) {
+        if let Some(lane) = self.lanes.remove(&lane.0) {
+            self.duplicates += lane.duplicates();
+            self.reaper.take(lane);
+        }
+    }
+
+    fn send(&mut self, lane: Name, pieces: &[Source<'_>]) -> io::Result<usize> {
+        self.lane(lane)?.send(pieces, Instant::now())
+    }
+
+    fn receive(&mut self, lane: Name, pieces: &mut [Target<'_>]) -> io::Result<usize> {
+        self.lane(lane)?.receive(pieces, Instant::now())
+    }
+
+    fn look(&mut self, now: Instant, news: &mut Vec<News>) {
+        (0..self.ports.len()).for_each(|rail| self.complete(rail, now, news));
+        self.hear_devices(now, news);
+        for (&name, lane) in &mut self.lanes {
+            lane.check(now);
+            if let Some(cause) = lane.tell_broken() {
+                news.push(News::Broken(Name(name), cause));
+            } else if lane.unblocks() {
+                news.push(News::Writable(Name(name)));
+            }
+        }
+    }
+
+    fn arm(&mut self) {
+        for port in self.ports.iter_mut().flatten() {
+            if std::mem::replace(&mut port.armed, true) {
+                port.channel.drain();
+            }
+            for (queue, only_errors) in [(&port.receive, false), (&port.send, false)] {
+                if let Err(error) = queue.arm(only_errors) {
+                    tracing::warn!(device = port.device, %error, "a completion queue cannot be armed");
+                }
+            }
+        }
+    }
+
+    fn due(&self) -> Option<Instant> {
+        let events = self.put_off.then_some(self.asked + EVENTS);
+        self.lanes.values().filter_map(Lane::deadline).chain(events).min()
+    }
+
+    fn files(&self) -> Vec<BorrowedFd<'_>> {
+        let mut files = Vec::new();
+        let mut seen: Vec<&Arc<Context>> = Vec::new();
+        for port in self.ports.iter().flatten() {
+            files.push(port.channel.as_fd());
+            if !seen.iter().any(|context| Arc::ptr_eq(context, &port.context)) {
+                seen.push(&port.context);
+                files.push(port.context.events());
+            }
+        }
+        files
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_of_few_links_are_large_and_those_of_many_fit() {
+        let config = |nodes, rails| Config {
+            rails: vec!["10.0.0.1".parse().unwrap(); rails],
+            nodes,
+            pairs: 2,
+            traffic_class: 106,
+            library: None,
+        };
+        assert_eq!(shape(&config(2, 4)).slot_bytes, 64 << 10);
+        assert_eq!(shape(&config(1, 0)).slot_bytes, 64 << 10);
+        for (nodes, rails) in [(2, 1), (16, 8), (64, 8), (100, 8), (512, 8)] {
+            let shape = shape(&config(nodes, rails));
+            let all = 2 * u64::from(shape.slots) * u64::from(shape.slot_bytes) * ((nodes - 1) * rails) as u64;
+            assert!(shape.slot_bytes.is_power_of_two());
+            assert!(all <= RINGS || u64::from(shape.slot_bytes) == SLOT_BYTES.1, "{nodes} {rails}: {all}");
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! One lane: its queue pairs, the ring that the peer writes into, and the memory that it sends from.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use node_agent_collective::RailCause;
+use node_agent_collective::shape::{Node, Rail};
+use node_agent_local::Region;
+use node_agent_local::pieces::{Source, Target};
+use node_agent_transport::carrier::ENTROPY;
+
+use crate::ffi;
+use crate::imm::Imm;
+use crate::objects::{Cq, Depths, Mr, Pd, Qp, Write, step};
+use crate::offer::{MOST_PAIRS, Offer};
+use crate::ring::{Incoming, Outgoing};
+use crate::spread;
+
+/// Messages without bytes that may be under way beside those with.
+const TELLINGS: u32 = 8;
+/// So long a device may take for a message before the lane is given up. A device that works says sooner that a message failed;
+/// Soft-RoCE was seen to say nothing.
+const DEADLINE: Duration = Duration::from_secs(3);
+/// Messages of so many bytes go inline, where the device can: a header alone.
+const INLINE: u32 = 128;
+/// Hops that packets live.
+const HOPS: u8 = 64;
+
+/// The size of rings, and how queue pairs are set.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) pairs: usize,
+    pub(crate) slots: u32,
+    pub(crate) slot_bytes: u32,
+    pub(crate) traffic_class: u8,
+    /// 4.096 us * 2^timeout until an unacknowledged packet is sent again.
+    pub(crate) timeout: u8,
+    /// How many times; 7 would be for ever on Soft-RoCE.
+    pub(crate) retries: u8,
+}
+
+impl Shape {
+    /// Work requests of one queue pair in each direction.
+    pub(crate) fn depth(&self) -> u32 {
+        self.slots + 2 * TELLINGS
+    }
+}
+
+/// What a lane is made on.
+pub(crate) struct Ground<'a> {
+    pub(crate) pd: &'a Arc<Pd>,
+    pub(crate) send: &'a Arc<Cq>,
+    pub(crate) receive: &'a Arc<Cq>,
+    pub(crate) port: u8,
+    pub(crate) gid_index: u8,
+    pub(crate) gid: [u8; 16],
+    pub(crate) mtu: u8,
+}
+
+/// The peer's end.
+#[derive(Debug)]
+struct Peer {
+    address: u64,
+    rkey: u32,
+    slots: u32,
+    slot_bytes: u32,
+}
+
+/// A lane.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) rail: Rail,
+    pub(crate) node: Node,
+    name: u32,
+    shape: Shape,
+    /// Dropped before the memory: they hold it.
+    pairs: Vec<Qp>,
+    first_packets: Vec<u32>,
+    from: Arc<Mr>,
+    ring: Arc<Mr>,
+    outgoing: Option<(Peer, Outgoing)>,
+    incoming: Incoming,
+    /// Messages without bytes that the device is not done with.
+    tellings: u32,
+    /// Since when the device has said nothing although messages are under way.
+    silent_since: Option<Instant>,
+    /// The peer's ring was full when something was to be sent.
+    pub(crate) blocked: bool,
+    pub(crate) broken: Option<RailCause>,
+    /// Somebody was told that it is broken.
+    told_broken: bool,
+}
+
+/// Stands for no number.
+const NO_NUMBER: u64 = u32::MAX as u64;
+
+/// Which message of a lane a completion is about: its number, or none for messages without bytes and for what comes in.
+fn request_id(lane: u32, number: Option<u64>) -> u64 {
+    u64::from(lane) << 32 | number.map_or(NO_NUMBER, |number| number % (1 << 15))
+}
+
+/// The lane that a completion belongs to.
+pub(crate) fn lane_of(id: u64) -> u32 {
+    (id >> 32) as u32
+}
+
+impl Lane {
+    /// Makes this end; gives what the peer must know.
+    pub(crate) fn open(
+        (name, rail, node): (u32, Rail, Node),
+        ground: &Ground<'_>,
+        shape: Shape,
+        entropy: &[u8; ENTROPY],
+    ) -> Result<(Self, Offer), String> {
+        let bytes = u64::from(shape.slots) * u64::from(shape.slot_bytes);
+        let memory = |what| {
+            let (region, _file) = Region::create(bytes).map_err(|error| format!("{what}: {error}"))?;
+            Ok::<_, String>(region)
+        };
+        let register = |region, remote| {
+            Mr::new(ground.pd, region, remote).map(Arc::new).map_err(|error| {
+                format!("{bytes} bytes cannot be registered (is the limit of locked memory too low? ulimit -l): {error}")
+            })
+        };
+        let (from, ring) =
+            (register(memory("memory to send from")?, false)?, register(memory("ring")?, true)?);
+        let depths = Depths { send: shape.depth(), receive: shape.depth(), inline: INLINE };
+        let pairs = shape.pairs.clamp(1, MOST_PAIRS);
+        let pairs =
+            (0..pairs).map(|_| Qp::new(ground.pd, (ground.send, ground.receive), (&from, &ring), depths));
+        let pairs: Vec<Qp> = step("a queue pair cannot be made", pairs.collect())?;
+        let first_packets: Vec<u32> =
+            entropy.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word) & 0xff_ffff).collect();
+        let lane = Lane {
+            rail,
+            node,
+            name,
+            shape,
+            first_packets,
+            incoming: Incoming::new(shape.slots, shape.slot_bytes),
+            pairs,
+            from,
+            ring,
+            outgoing: None,
+            tellings: 0,
+            silent_since: None,
+            blocked: false,
+            broken: None,
+            told_broken: false,
+        };
+        lane.prepare(ground)?;
+        let offer = Offer {
+            mtu: ground.mtu,
+            slots: shape.slots,
+            slot_bytes: shape.slot_bytes,
+            address: lane.ring.address(),
+            rkey: lane.ring.keys().1,
+            gid: ground.gid,
+            pairs: lane.pairs.iter().map(Qp::number).zip(lane.first_packets.iter().copied()).collect(),
+        };
+        Ok((lane, offer))
+    }
+
+    /// Lets messages come in as soon as the peer is known.
+    fn prepare(&self, ground: &Ground<'_>) -> Result<(), String> {
+        let attributes = ffi::QpAttr {
+            qp_state: ffi::QPS_INIT,
+            port_num: ground.port,
+            qp_access_flags: ffi::ACCESS_REMOTE_WRITE,
+            ..Default::default()
+        };
+        let mask = ffi::QP_STATE | ffi::QP_PKEY_INDEX | ffi::QP_PORT | ffi::QP_ACCESS_FLAGS;
+        for pair in &self.pairs {
+            step("a queue pair cannot begin", pair.modify(&attributes, mask))?;
+            for _ in 0..self.shape.depth() {
+                step("a receive cannot be posted", pair.expect(request_id(self.name, None)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Joins the peer's end.
+    pub(crate) fn join(&mut self, offer: &Offer, ground: &Ground<'_>) -> Result<(), String> {
+        if offer.pairs.len() != self.pairs.len() {
+            let (here, there) = (self.pairs.len(), offer.pairs.len());
+            return Err(format!("{here} queue pairs here and {there} at the peer"));
+        }
+        let numbers: Vec<(u32, u32)> =
+            self.pairs.iter().map(Qp::number).zip(offer.pairs.iter().map(|pair| pair.0)).collect();
+        let labels = spread::labels(&numbers);
+        for (at, (pair, label)) in self.pairs.iter().zip(labels).enumerate() {
+            let (number, first) = offer.pairs[at];
+            let path = ffi::AhAttr {
+                grh: ffi::GlobalRoute {
+                    dgid: ffi::Gid(offer.gid),
+                    flow_label: label,
+                    sgid_index: ground.gid_index,
+                    hop_limit: HOPS,
+                    traffic_class: self.shape.traffic_class,
+                },
+                is_global: 1,
+                port_num: ground.port,
+                ..Default::default()
+            };
+            self.connect(pair, (number, first), (path, ground.mtu.min(offer.mtu)), self.first_packets[at])?;
+        }
+        let peer = Peer {
+            address: offer.address,
+            rkey: offer.rkey,
+            slots: offer.slots,
+            slot_bytes: offer.slot_bytes,
+        };
+        self.outgoing = Some((peer, Outgoing::new(offer.slots.min(self.shape.slots))));
+        Ok(())
+    }
+
+    fn connect(
+        &self,
+        pair: &Qp,
+        (number, first): (u32, u32),
+        (path, mtu): (ffi::AhAttr, u8),
+        own_first: u32,
+    ) -> Result<(), String> {
+        let mut attributes = ffi::QpAttr {
+            qp_state: ffi::QPS_RTR,
+            path_mtu: mtu.into(),
+            dest_qp_num: number,
+            rq_psn: first,
+            ah_attr: path,
+            min_rnr_timer: 12,
+            ..Default::default()
+        };
+        let mask = ffi::QP_STATE | ffi::QP_AV | ffi::QP_PATH_MTU | ffi::QP_DEST_QPN | ffi::QP_RQ_PSN;
+        let mask = mask | ffi::QP_MAX_DEST_RD_ATOMIC | ffi::QP_MIN_RNR_TIMER;
+        step("a queue pair cannot be made ready to receive", pair.modify(&attributes, mask))?;
+        attributes.qp_state = ffi::QPS_RTS;
+        attributes.sq_psn = own_first;
+        attributes.timeout = self.shape.timeout;
+        attributes.retry_cnt = self.shape.retries;
+        attributes.rnr_retry = self.shape.retries;
+        let mask = ffi::QP_STATE | ffi::QP_SQ_PSN | ffi::QP_TIMEOUT | ffi::QP_RETRY_CNT;
+        let mask = mask | ffi::QP_RNR_RETRY | ffi::QP_MAX_QP_RD_ATOMIC;
+        step("a queue pair cannot be made ready to send", pair.modify(&attributes, mask))
+    }
+
+    /// Takes bytes to be sent.
+    pub(crate) fn send(&mut self, pieces: &[Source<'_>], now: Instant) -> io::Result<usize> {
+        let mut pieces = pieces.iter().copied();
+        let (mut current, mut sent) = (pieces.next(), 0);
+        while current.is_some() {
+            let Some((peer, outgoing)) = &self.outgoing else { break };
+            let Some(number) = outgoing.next() else {
+                self.blocked = true;
+                break;
+            };
+            let most = peer.slot_bytes.min(self.shape.slot_bytes) as usize;
+            let slot = (number % u64::from(self.shape.slots)) as usize * self.shape.slot_bytes as usize;
+            let mut room = self.from.memory.target(slot, most).map_err(io::Error::other)?;
+            let mut length = 0;
+            while let Some(piece) = current.filter(|_| length < most) {
+                let n = room.put_from(length, piece);
+                length += n;
+                let rest = piece.after(n);
+                current = if rest.is_empty() { pieces.next() } else { Some(rest) };
+            }
+            if length == 0 {
+                break;
+            }
+            self.post(number, slot, length, now)?;
+            sent += length;
+        }
+        if sent == 0 && self.blocked { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(sent) }
+    }
+
+    fn post(&mut self, number: u64, slot: usize, length: usize, now: Instant) -> io::Result<()> {
+        let Some((peer, outgoing)) = &mut self.outgoing else { return Ok(()) };
+        let there = number % u64::from(peer.slots) * u64::from(peer.slot_bytes);
+        let write = Write {
+            id: request_id(self.name, Some(number)),
+            offset: slot,
+            length,
+            remote: peer.address + there,
+            rkey: peer.rkey,
+            imm: self.incoming.beside(Some(number)).encode(),
+        };
+        self.pairs[(number % self.pairs.len() as u64) as usize].write(&write)?;
+        outgoing.posted();
+        self.silent_since.get_or_insert(now);
+        Ok(())
+    }
+
+    /// Gives bytes that came in.
+    pub(crate) fn receive(&mut self, pieces: &mut [Target<'_>], now: Instant) -> io::Result<usize> {
+        let mut got = 0;
+        'pieces: for piece in pieces {
+            let mut at = 0;
+            while at < piece.len() {
+                let Some(bytes) = self.incoming.front() else { break 'pieces };
+                let length = bytes.length.min(piece.len() - at);
+                let source = self.ring.memory.source(bytes.offset, length).map_err(io::Error::other)?;
+                piece.put_from(at, source);
+                self.incoming.read(length);
+                at += length;
+                got += length;
+            }
+        }
+        self.tell(now)?;
+        if got == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(got) }
+    }
+
+    /// Tells the peer what was taken, if it could wait for it.
+    fn tell(&mut self, now: Instant) -> io::Result<()> {
+        let Some((peer, _)) = &self.outgoing else { return Ok(()) };
+        if !self.incoming.wants_to_tell() || self.tellings >= TELLINGS {
+            return Ok(());
+        }
+        let write = Write {
+            id: request_id(self.name, None),
+            offset: 0,
+            length: 0,
+            remote: peer.address,
+            rkey: peer.rkey,
+            imm: self.incoming.beside(None).encode(),
+        };
+        self.pairs[0].write(&write)?;
+        self.tellings += 1;
+        self.silent_since.get_or_insert(now);
+        Ok(())
+    }
+
+    /// A message is done, or failed.
+    pub(crate) fn sent(&mut self, completion: &ffi::Wc, now: Instant) {
+        if completion.status != ffi::WC_SUCCESS {
+            return self.fail(completion);
+        }
+        let Some((_, outgoing)) = &mut self.outgoing else { return };
+        match completion.wr_id & u64::from(u32::MAX) {
+            NO_NUMBER => self.tellings = self.tellings.saturating_sub(1),
+            low => outgoing.completed(low as u16),
+        }
+        let under_way = outgoing.is_under_way() || self.tellings > 0;
+        self.silent_since = under_way.then_some(now);
+        // What was taken meanwhile may have waited for this.
+        if let Err(error) = self.tell(now) {
+            self.broken.get_or_insert(RailCause::Io(error.to_string()));
+        }
+    }
+
+    /// A message came in; true if it has bytes.
+    pub(crate) fn came(&mut self, completion: &ffi::Wc) -> bool {
+        if completion.status != ffi::WC_SUCCESS {
+            self.fail(completion);
+            return false;
+        }
+        if let Some(pair) = self.pairs.iter().find(|pair| pair.number() == completion.qp_num)
+            && let Err(error) = pair.expect(request_id(self.name, None))
+        {
+            self.broken.get_or_insert(RailCause::Io(format!("a receive cannot be posted: {error}")));
+        }
+        match self.take(completion) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                self.broken.get_or_insert(RailCause::Io(format!("the peer breaks the rules: {error}")));
+                false
+            }
+        }
+    }
+
+    fn take(&mut self, completion: &ffi::Wc) -> Result<bool, crate::ring::RingError> {
+        let bits = u32::from_be(completion.imm_data);
+        let wrong = crate::ring::RingError::Immediate(bits);
+        let imm =
+            Imm::decode(bits).filter(|_| completion.opcode == ffi::WC_RECV_RDMA_WITH_IMM).ok_or(wrong)?;
+        if let Some((_, outgoing)) = &mut self.outgoing {
+            outgoing.peer_took(imm.taken)?;
+        }
+        if let Some(number) = imm.number {
+            self.incoming.arrived(number, completion.byte_len)?;
+        }
+        Ok(imm.number.is_some())
+    }
+
+    /// Whether something that waited can be sent now; says so once.
+    pub(crate) fn unblocks(&mut self) -> bool {
+        let free = self.outgoing.as_ref().is_some_and(|(_, outgoing)| outgoing.next().is_some());
+        free && std::mem::take(&mut self.blocked)
+    }
+
+    /// Why the lane is broken; says so once.
+    pub(crate) fn tell_broken(&mut self) -> Option<RailCause> {
+        let cause = self.broken.clone().filter(|_| !self.told_broken)?;
+        self.told_broken = true;
+        Some(cause)
+    }
+
+    fn fail(&mut self, completion: &ffi::Wc) {
+        // The first one says most: what follows is flushed.
+        let why = status_name(completion.status);
+        self.broken.get_or_insert_with(|| RailCause::Io(format!("{why} (status {})", completion.status)));
+    }
+
+    /// When the device has been silent for too long.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.silent_since.filter(|_| self.broken.is_none()).map(|since| since + DEADLINE)
+    }
+
+    /// Gives the lane up if the device has been silent for too long.
+    pub(crate) fn check(&mut self, now: Instant) {
+        if self.deadline().is_some_and(|deadline| deadline <= now) {
+            self.broken = Some(RailCause::Silent(DEADLINE));
+        }
+    }
+
+    /// Messages that came twice.
+    pub(crate) fn duplicates(&self) -> u64 {
+        self.incoming.duplicates
+    }
+}
+
+/// Completion statuses in words (`enum ibv_wc_status`).
+fn status_name(status: u32) -> &'static str {
+    let names: BTreeMap<u32, &str> = BTreeMap::from([
+        (2, "the device could not send"),
+        (5, "flushed: the queue pair had failed"),
+        (10, "the peer's memory may not be written so"),
+        (12, "no acknowledgement, after all retries"),
+        (13, "the peer has no receive posted, after all retries"),
+    ]);
+    names.get(&status).copied().unwrap_or("the device reports an error")
+}

@@ -1,0 +1,435 @@
+//! Owners of what libibverbs gives: each ends what it owns, and keeps alive what that needs. A context outlives its protection
+//! domains, channels and queues; a protection domain its memory regions and queue pairs; a queue pair's memory outlives it.
+//!
+//! libibverbs may be called from any thread (rdma-core, Documentation/libibverbs.md: it is "fully thread safe").
+
+use std::ffi::{c_int, c_uint};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
+
+use node_agent_local::Region;
+
+use crate::ffi;
+use crate::library::{Library, checked, last_error};
+
+/// Names of failed steps, for errors.
+pub(crate) fn step<T>(what: &'static str, result: io::Result<T>) -> Result<T, String> {
+    result.map_err(|error| format!("{what}: {error}"))
+}
+
+fn given<T>(pointer: *mut T) -> io::Result<NonNull<T>> {
+    NonNull::new(pointer).ok_or_else(last_error)
+}
+
+/// Has reads of a file say that there is nothing, in place of waiting.
+fn nonblocking(file: BorrowedFd<'_>) -> io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(file)?;
+    Ok(rustix::fs::fcntl_setfl(file, flags | rustix::fs::OFlags::NONBLOCK)?)
+}
+
+/// An open device.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) raw: NonNull<ffi::Context>,
+    pub(crate) library: Arc<Library>,
+}
+
+// SAFETY: the context belongs to the process, and the library synchronises its calls.
+unsafe impl Send for Context {}
+// SAFETY: as above; what is read here directly (`ops`, file descriptors) does not change after it was opened.
+unsafe impl Sync for Context {}
+
+impl Context {
+    /// Takes an open device over; its events will be read without waiting.
+    ///
+    /// # Safety
+    /// `raw` was given by this library's `ibv_open_device`, and nobody else will close it.
+    pub(crate) unsafe fn own(raw: NonNull<ffi::Context>, library: Arc<Library>) -> io::Result<Self> {
+        let context = Context { raw, library };
+        nonblocking(context.events())?;
+        Ok(context)
+    }
+
+    fn get(&self) -> &ffi::Context {
+        // SAFETY: the library made it with at least this layout; it lives until `self` is dropped, and its owner does not write
+        // these fields again.
+        unsafe { self.raw.as_ref() }
+    }
+
+    /// Becomes readable when something happens to the device.
+    pub(crate) fn events(&self) -> BorrowedFd<'_> {
+        // SAFETY: the descriptor is open as long as the context is.
+        unsafe { BorrowedFd::borrow_raw(self.get().async_fd) }
+    }
+
+    /// The next thing that happened, if something did: its kind, and the port, where the kind is about a port.
+    pub(crate) fn event(&self) -> Option<(c_uint, u8)> {
+        let functions = &self.library.functions;
+        let mut event = ffi::AsyncEvent { element: 0, event_type: 0 };
+        // SAFETY: the context is open and the event is ours to fill.
+        if unsafe { (functions.get_async_event)(self.raw.as_ptr(), &mut event) } != 0 {
+            return None;
+        }
+        let (kind, port) = (event.event_type, event.element as u8);
+        // SAFETY: the event was just given by the library and is acknowledged once; of objects that were destroyed it gives none.
+        unsafe { (functions.ack_async_event)(&mut event) };
+        Some((kind, port))
+    }
+
+    /// A port's attributes.
+    pub(crate) fn port(&self, port: u8) -> io::Result<ffi::PortAttr> {
+        let mut attributes = ffi::PortAttr::default();
+        // SAFETY: the context is open; the function writes at most the layout that this type has.
+        let code = unsafe { (self.library.functions.query_port)(self.raw.as_ptr(), port, &mut attributes) };
+        checked(code).map(|()| attributes)
+    }
+
+    /// All GIDs of all ports.
+    pub(crate) fn gids(&self) -> io::Result<Vec<ffi::GidEntry>> {
+        const MOST: usize = 1024;
+        let mut table = vec![ffi::GidEntry::default(); MOST];
+        let size = size_of::<ffi::GidEntry>();
+        // SAFETY: the context is open; the table has room for `MOST` entries of `size` bytes.
+        let count = unsafe {
+            (self.library.functions.query_gid_table)(self.raw.as_ptr(), table.as_mut_ptr(), MOST, 0, size)
+        };
+        // It gives the error's number, negative.
+        let count = usize::try_from(count).map_err(|_| io::Error::from_raw_os_error(-count as i32))?;
+        table.truncate(count);
+        Ok(table)
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: everything made of it holds it, so nothing of it is left. What it answers changes nothing any more.
+        let _ = unsafe { (self.library.functions.close_device)(self.raw.as_ptr()) };
+    }
+}
+
+/// A protection domain: what belongs to one job on one device.
+#[derive(Debug)]
+pub(crate) struct Pd {
+    raw: NonNull<ffi::Pd>,
+    context: Arc<Context>,
+}
+
+// SAFETY: as for `Context`.
+unsafe impl Send for Pd {}
+// SAFETY: as for `Context`; nothing of it is read here.
+unsafe impl Sync for Pd {}
+
+impl Pd {
+    pub(crate) fn new(context: &Arc<Context>) -> io::Result<Self> {
+        // SAFETY: the context is open.
+        let raw = given(unsafe { (context.library.functions.alloc_pd)(context.raw.as_ptr()) })?;
+        Ok(Pd { raw, context: Arc::clone(context) })
+    }
+}
+
+impl Drop for Pd {
+    fn drop(&mut self) {
+        // SAFETY: memory regions and queue pairs of it hold it, so none is left.
+        let _ = unsafe { (self.context.library.functions.dealloc_pd)(self.raw.as_ptr()) };
+    }
+}
+
+/// Memory that the device may use. It is reached as memory that another process may write at any moment: only copied.
+#[derive(Debug)]
+pub(crate) struct Mr {
+    raw: NonNull<ffi::Mr>,
+    pd: Arc<Pd>,
+    /// Dropped after the registration.
+    pub(crate) memory: Region,
+}
+
+// SAFETY: as for `Context`.
+unsafe impl Send for Mr {}
+// SAFETY: as for `Context`; its keys do not change.
+unsafe impl Sync for Mr {}
+
+impl Mr {
+    /// Registers all of a memory; `remote`: peers that have its key may write it. Nobody may read it from afar.
+    pub(crate) fn new(pd: &Arc<Pd>, memory: Region, remote: bool) -> io::Result<Self> {
+        let access = ffi::ACCESS_LOCAL_WRITE | if remote { ffi::ACCESS_REMOTE_WRITE } else { 0 };
+        let functions = &pd.context.library.functions;
+        // SAFETY: the range is the region's whole mapping, which lives until after the registration is undone, because `self` owns
+        // it. The device writing into it is like another process doing so, which a region allows for.
+        let raw = unsafe {
+            (functions.reg_mr)(pd.raw.as_ptr(), memory.as_ptr().cast(), memory.len(), access as c_int)
+        };
+        Ok(Mr { raw: given(raw)?, pd: Arc::clone(pd), memory })
+    }
+
+    /// The local and the remote key.
+    pub(crate) fn keys(&self) -> (u32, u32) {
+        // SAFETY: the library made it with this layout; it lives until `self` is dropped.
+        let raw = unsafe { self.raw.as_ref() };
+        (raw.lkey, raw.rkey)
+    }
+
+    /// Where the memory begins.
+    pub(crate) fn address(&self) -> u64 {
+        self.memory.as_ptr() as u64
+    }
+}
+
+impl Drop for Mr {
+    fn drop(&mut self) {
+        // SAFETY: queue pairs that may use it hold it, so none is left; the memory is unmapped after this.
+        let code = unsafe { (self.pd.context.library.functions.dereg_mr)(self.raw.as_ptr()) };
+        if code != 0 {
+            tracing::warn!(code, "a memory region could not be given back");
+        }
+    }
+}
+
+/// Becomes readable when an armed completion queue gets something.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    raw: NonNull<ffi::CompChannel>,
+    context: Arc<Context>,
+}
+
+// SAFETY: as for `Context`.
+unsafe impl Send for Channel {}
+// SAFETY: as for `Context`; its descriptor does not change.
+unsafe impl Sync for Channel {}
+
+impl Channel {
+    pub(crate) fn new(context: &Arc<Context>) -> io::Result<Self> {
+        // SAFETY: the context is open.
+        let raw = given(unsafe { (context.library.functions.create_comp_channel)(context.raw.as_ptr()) })?;
+        let channel = Channel { raw, context: Arc::clone(context) };
+        nonblocking(channel.as_fd())?;
+        Ok(channel)
+    }
+
+    /// Takes the events that are there; those who armed their queues look into them anyway.
+    pub(crate) fn drain(&self) {
+        let functions = &self.context.library.functions;
+        let (mut queue, mut private) = (null_mut(), null_mut());
+        // SAFETY: the channel is open and both places are ours. It does not wait: its file does not.
+        while unsafe { (functions.get_cq_event)(self.raw.as_ptr(), &mut queue, &mut private) } == 0 {
+            // SAFETY: the library has just named this queue, whose owner holds this channel and waits in its destruction until its
+            // events are acknowledged, so it is there.
+            unsafe { (functions.ack_cq_events)(queue, 1) };
+        }
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the library made it with this layout, and the descriptor is open as long as the channel is.
+        unsafe { BorrowedFd::borrow_raw(self.raw.as_ref().fd) }
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        // SAFETY: queues of it hold it, so none is left.
+        let _ = unsafe { (self.context.library.functions.destroy_comp_channel)(self.raw.as_ptr()) };
+    }
+}
+
+/// A completion queue.
+#[derive(Debug)]
+pub(crate) struct Cq {
+    raw: NonNull<ffi::Cq>,
+    channel: Arc<Channel>,
+}
+
+// SAFETY: as for `Context`.
+unsafe impl Send for Cq {}
+// SAFETY: as for `Context`; nothing of it is read here.
+unsafe impl Sync for Cq {}
+
+impl Cq {
+    pub(crate) fn new(channel: &Arc<Channel>, entries: u32) -> io::Result<Self> {
+        let context = &channel.context;
+        let entries = c_int::try_from(entries).unwrap_or(c_int::MAX);
+        // SAFETY: context and channel are open and belong together.
+        let raw = unsafe {
+            let create = context.library.functions.create_cq;
+            create(context.raw.as_ptr(), entries, null_mut(), channel.raw.as_ptr(), 0)
+        };
+        Ok(Cq { raw: given(raw)?, channel: Arc::clone(channel) })
+    }
+
+    /// Takes completions; gives how many. An error means that the queue is broken.
+    pub(crate) fn poll(&self, into: &mut [ffi::Wc]) -> io::Result<usize> {
+        let poll = self.channel.context.get().ops.poll_cq;
+        let poll = poll.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
+        let most = c_int::try_from(into.len()).unwrap_or(c_int::MAX);
+        // SAFETY: the queue is there, and `into` has room for `most` completions.
+        let count = unsafe { poll(self.raw.as_ptr(), most, into.as_mut_ptr()) };
+        usize::try_from(count).map_err(|_| io::Error::other("the completion queue is broken"))
+    }
+
+    /// Has the next completion make the channel readable; with `only_errors` the next that failed, where the device can tell.
+    pub(crate) fn arm(&self, only_errors: bool) -> io::Result<()> {
+        let notify = self.channel.context.get().ops.req_notify_cq;
+        let notify = notify.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
+        // SAFETY: the queue is there.
+        checked(unsafe { notify(self.raw.as_ptr(), only_errors.into()) })
+    }
+}
+
+impl Drop for Cq {
+    fn drop(&mut self) {
+        // Its destruction waits for events that nobody has acknowledged.
+        self.channel.drain();
+        // SAFETY: queue pairs of it hold it, so none is left.
+        let _ = unsafe { (self.channel.context.library.functions.destroy_cq)(self.raw.as_ptr()) };
+    }
+}
+
+/// What a queue pair is made with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Depths {
+    pub(crate) send: u32,
+    pub(crate) receive: u32,
+    pub(crate) inline: u32,
+}
+
+/// One message: bytes of the local memory, into the peer's.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Write {
+    pub(crate) id: u64,
+    /// In the local memory; inline if it is at most what the queue pair takes.
+    pub(crate) offset: usize,
+    pub(crate) length: usize,
+    /// In the peer's memory.
+    pub(crate) remote: u64,
+    pub(crate) rkey: u32,
+    pub(crate) imm: u32,
+}
+
+/// A reliable connection.
+#[derive(Debug)]
+pub(crate) struct Qp {
+    raw: NonNull<ffi::Qp>,
+    pd: Arc<Pd>,
+    _queues: [Arc<Cq>; 2],
+    /// What it sends from, and what the peer writes into: there until after it is gone.
+    local: Arc<Mr>,
+    _remote: Arc<Mr>,
+    /// Messages of so many bytes are handed over with their bytes.
+    inline: usize,
+}
+
+// SAFETY: as for `Context`.
+unsafe impl Send for Qp {}
+// SAFETY: as for `Context`; its number does not change.
+unsafe impl Sync for Qp {}
+
+impl Qp {
+    /// Makes one, of as many inline bytes as the device has up to those asked for. `local` is what it sends from.
+    pub(crate) fn new(
+        pd: &Arc<Pd>,
+        (send, receive): (&Arc<Cq>, &Arc<Cq>),
+        (local, remote): (&Arc<Mr>, &Arc<Mr>),
+        depths: Depths,
+    ) -> io::Result<Self> {
+        let mut attributes = ffi::QpInitAttr {
+            qp_context: null_mut(),
+            send_cq: send.raw.as_ptr(),
+            recv_cq: receive.raw.as_ptr(),
+            srq: null_mut(),
+            cap: ffi::QpCap {
+                max_send_wr: depths.send,
+                max_recv_wr: depths.receive,
+                max_send_sge: 1,
+                max_recv_sge: 1,
+                max_inline_data: depths.inline,
+            },
+            qp_type: ffi::QPT_RC,
+            sq_sig_all: 0,
+        };
+        let create = pd.context.library.functions.create_qp;
+        // SAFETY: protection domain and queues are there and of one context; the attributes are ours.
+        let mut raw = unsafe { create(pd.raw.as_ptr(), &mut attributes) };
+        let mut inline = depths.inline;
+        if raw.is_null() && inline > 0 {
+            inline = 0;
+            attributes.cap.max_inline_data = 0;
+            // SAFETY: as above.
+            raw = unsafe { create(pd.raw.as_ptr(), &mut attributes) };
+        }
+        Ok(Qp {
+            raw: given(raw)?,
+            pd: Arc::clone(pd),
+            _queues: [Arc::clone(send), Arc::clone(receive)],
+            local: Arc::clone(local),
+            _remote: Arc::clone(remote),
+            inline: inline as usize,
+        })
+    }
+
+    /// Its number.
+    pub(crate) fn number(&self) -> u32 {
+        // SAFETY: the library made it with this layout; it lives until `self` is dropped.
+        unsafe { self.raw.as_ref() }.qp_num
+    }
+
+    /// Changes what the mask names.
+    pub(crate) fn modify(&self, attributes: &ffi::QpAttr, mask: c_int) -> io::Result<()> {
+        let mut attributes = *attributes;
+        // SAFETY: the queue pair is there; the attributes are ours.
+        checked(unsafe {
+            (self.pd.context.library.functions.modify_qp)(self.raw.as_ptr(), &mut attributes, mask)
+        })
+    }
+
+    /// Lets one more message come in; their bytes go where their sender says, within what it may write.
+    pub(crate) fn expect(&self, id: u64) -> io::Result<()> {
+        let post = self.pd.context.get().ops.post_recv;
+        let post = post.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
+        let mut request = ffi::RecvWr { wr_id: id, next: null_mut(), sg_list: null_mut(), num_sge: 0 };
+        let mut bad = null_mut();
+        // SAFETY: the queue pair is there; the request names no memory and is only read during the call.
+        checked(unsafe { post(self.raw.as_ptr(), &mut request, &mut bad) })
+    }
+
+    /// Sends a message.
+    pub(crate) fn write(&self, write: &Write) -> io::Result<()> {
+        let memory = &self.local.memory;
+        let inside = write.offset.checked_add(write.length).is_some_and(|end| end <= memory.len());
+        let length = u32::try_from(write.length).ok().filter(|_| inside);
+        let length = length.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let post = self.pd.context.get().ops.post_send;
+        let post = post.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
+        let addr = self.local.address() + write.offset as u64;
+        let mut piece = ffi::Sge { addr, length, lkey: self.local.keys().0 };
+        let inline = write.length > 0 && write.length <= self.inline;
+        let mut request = ffi::SendWr {
+            wr_id: write.id,
+            next: null_mut(),
+            sg_list: &mut piece,
+            num_sge: (write.length > 0).into(),
+            opcode: ffi::WR_RDMA_WRITE_WITH_IMM,
+            send_flags: ffi::SEND_SIGNALED | if inline { ffi::SEND_INLINE } else { 0 },
+            imm_data: write.imm.to_be(),
+            remote_addr: write.remote,
+            rkey: write.rkey,
+            rest: [0; 9],
+        };
+        let mut bad = null_mut();
+        // SAFETY: the queue pair is there; request and piece are only read during the call. The bytes that the piece names lie in
+        // `local`, checked above, which lives until after the queue pair: the device reads them later, and for inline ones the
+        // library reads them now, as bytes of a mapping that nobody has a reference into.
+        checked(unsafe { post(self.raw.as_ptr(), &mut request, &mut bad) })
+    }
+}
+
+impl Drop for Qp {
+    fn drop(&mut self) {
+        // SAFETY: it is destroyed once; queues and memory are dropped after this.
+        let code = unsafe { (self.pd.context.library.functions.destroy_qp)(self.raw.as_ptr()) };
+        if code != 0 {
+            tracing::warn!(code, "a queue pair could not be given back");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What one end of a lane tells the other: where it may write, and whom it talks to. Fixed layout, little-endian:
+//!
+//! | bytes | field | bytes | field |
+//! |---|---|---|---|
+//! | 0 | version | 16..24 | address of the ring |
+//! | 1 | queue pairs | 24..28 | remote key of the ring |
+//! | 2 | path MTU, as the device counts it (1 to 5) | 28..32 | zero |
+//! | 3 | zero | 32..48 | GID |
+//! | 4..8 | slots of the ring | 48.. | for each queue pair: its number, and its first packet's number |
+//! | 8..12 | bytes of a slot | | |
+//! | 12..16 | zero | | |
+
+use node_agent_transport::carrier::MAX_OFFER;
+
+/// The version of this layout.
+const VERSION: u8 = 1;
+/// Bytes before the queue pairs, and of each of them.
+const FIXED: usize = 48;
+const PAIR: usize = 8;
+/// Most queue pairs of a lane.
+pub const MOST_PAIRS: usize = 8;
+/// Queue pair numbers and packet numbers have 24 bits.
+const NUMBER: u32 = 1 << 24;
+/// The greatest slot: what one message may have.
+const MOST_SLOT_BYTES: u32 = 1 << 24;
+
+const _: () = assert!(FIXED + MOST_PAIRS * PAIR <= MAX_OFFER);
+
+/// An offer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    /// Path MTU as devices count it: 1 is 256, 5 is 4096 bytes.
+    pub mtu: u8,
+    /// Slots of the ring.
+    pub slots: u32,
+    /// Bytes of a slot.
+    pub slot_bytes: u32,
+    /// Where the ring begins in the memory of its owner.
+    pub address: u64,
+    /// The key to it.
+    pub rkey: u32,
+    /// The GID of the port.
+    pub gid: [u8; 16],
+    /// Numbers of the queue pairs, and of the first packet that each sends.
+    pub pairs: Vec<(u32, u32)>,
+}
+
+/// What is wrong with an offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum OfferError {
+    /// Too short or too long for what it says.
+    #[error("an offer of {0} bytes")]
+    Length(usize),
+    /// Of another version.
+    #[error("an offer of version {0}, this is {VERSION}")]
+    Version(u8),
+    /// A field that no device can have.
+    #[error("an offer whose {0} cannot be")]
+    Field(&'static str),
+}
+
+impl Offer {
+    /// As bytes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION, self.pairs.len() as u8, self.mtu, 0];
+        out.extend(self.slots.to_le_bytes());
+        out.extend(self.slot_bytes.to_le_bytes());
+        out.extend([0; 4]);
+        out.extend(self.address.to_le_bytes());
+        out.extend(self.rkey.to_le_bytes());
+        out.extend([0; 4]);
+        out.extend(self.gid);
+        for (number, first) in &self.pairs {
+            out.extend(number.to_le_bytes());
+            out.extend(first.to_le_bytes());
+        }
+        out
+    }
+
+    /// Of bytes.
+    ///
+    /// # Errors
+    /// What is wrong with them; an offer that is taken is written back as the same bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, OfferError> {
+        let length = OfferError::Length(bytes.len());
+        let (fixed, rest) = bytes.split_first_chunk::<FIXED>().ok_or(length)?;
+        if fixed[0] != VERSION {
+            return Err(OfferError::Version(fixed[0]));
+        }
+        let (pairs, []) = rest.as_chunks::<PAIR>() else { return Err(length) };
+        if pairs.len() != usize::from(fixed[1]) {
+            return Err(length);
+        }
+        let number = |at: usize| u32::from_le_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
+        let long = |at: usize| u64::from(number(at)) | u64::from(number(at + 4)) << 32;
+        let mut gid = [0; 16];
+        gid.copy_from_slice(&fixed[32..48]);
+        let pairs = pairs.iter().map(|pair| {
+            let half = |at: usize| u32::from_le_bytes([pair[at], pair[at + 1], pair[at + 2], pair[at + 3]]);
+            (half(0), half(4))
+        });
+        let offer = Offer {
+            mtu: fixed[2],
+            slots: number(4),
+            slot_bytes: number(8),
+            address: long(16),
+            rkey: number(24),
+            gid,
+            pairs: pairs.collect(),
+        };
+        offer.check(fixed[3] == 0 && number(12) == 0 && number(28) == 0)?;
+        Ok(offer)
+    }
+
+    fn check(&self, reserved: bool) -> Result<(), OfferError> {
+        let bytes = u64::from(self.slots) * u64::from(self.slot_bytes);
+        let fields = [
+            (reserved, "reserved part"),
+            ((1..=MOST_PAIRS).contains(&self.pairs.len()), "number of queue pairs"),
+            ((1..=5).contains(&self.mtu), "MTU"),
+            ((4..=crate::imm::MOST_SLOTS).contains(&self.slots), "number of slots"),
+            ((256..=MOST_SLOT_BYTES).contains(&self.slot_bytes), "size of a slot"),
+            (self.address != 0 && self.address.checked_add(bytes).is_some(), "ring"),
+            (self.gid != [0; 16], "GID"),
+            (self.pairs.iter().all(|(n, psn)| (1..NUMBER).contains(n) && *psn < NUMBER), "queue pair"),
+        ];
+        match fields.iter().find(|(holds, _)| !holds) {
+            Some((_, name)) => Err(OfferError::Field(name)),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn offer(pairs: usize) -> Offer {
+        Offer {
+            mtu: 5,
+            slots: 32,
+            slot_bytes: 65536,
+            address: 0x7f00_0000_1000,
+            rkey: 0x1234,
+            gid: [7; 16],
+            pairs: (1..=pairs as u32).map(|n| (n, 0xff_ffff)).collect(),
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        let good = offer(2);
+        assert_eq!(Offer::decode(&good.encode()), Ok(good.clone()));
+        let changed = |change: fn(&mut Offer)| {
+            let mut offer = good.clone();
+            change(&mut offer);
+            Offer::decode(&offer.encode()).unwrap_err()
+        };
+        assert_eq!(changed(|o| o.mtu = 6), OfferError::Field("MTU"));
+        assert_eq!(changed(|o| o.slots = 0), OfferError::Field("number of slots"));
+        assert_eq!(changed(|o| o.slots = 1 << 14), OfferError::Field("number of slots"));
+        assert_eq!(changed(|o| o.slot_bytes = 1), OfferError::Field("size of a slot"));
+        assert_eq!(changed(|o| o.address = u64::MAX - 5), OfferError::Field("ring"));
+        assert_eq!(changed(|o| o.gid = [0; 16]), OfferError::Field("GID"));
+        assert_eq!(changed(|o| o.pairs[1].0 = 1 << 24), OfferError::Field("queue pair"));
+        assert_eq!(changed(|o| o.pairs.clear()), OfferError::Field("number of queue pairs"));
+        let bytes = good.encode();
+        (0..bytes.len()).for_each(|end| assert!(Offer::decode(&bytes[..end]).is_err()));
+        assert_eq!(Offer::decode(&[&[9], &bytes[1..]].concat()), Err(OfferError::Version(9)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_an_offer_or_an_error(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..130), pairs in 1usize..9, at in 0usize..112, flip in any::<u8>(),
+        ) {
+            if let Ok(offer) = Offer::decode(&bytes) {
+                prop_assert_eq!(offer.encode(), bytes);
+            }
+            bytes = offer(pairs).encode();
+            let at = at % bytes.len();
+            bytes[at] ^= flip;
+            if let Ok(offer) = Offer::decode(&bytes) {
+                prop_assert_eq!(offer.encode(), bytes);
+            }
+        }
+    }
+}

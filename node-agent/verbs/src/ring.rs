@@ -1,0 +1,250 @@
+//! Which slot of a ring is whose. Message n of a direction is written into slot n modulo the number of slots of the receiver's ring,
+//! once its receiver has taken message n minus that number out. No IO.
+
+use crate::imm::{Imm, whole};
+
+/// What came that no peer may send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum RingError {
+    /// A message that has no free slot.
+    #[error("message {0} has no slot yet")]
+    Ahead(u64),
+    /// A message of more bytes than a slot has, or of none.
+    #[error("a message of {0} bytes")]
+    Length(u32),
+    /// The peer says it took what was not sent.
+    #[error("{taken} messages taken of {sent}")]
+    Taken {
+        /// Said to be taken.
+        taken: u64,
+        /// Sent.
+        sent: u64,
+    },
+    /// Not what the bytes beside a message can be.
+    #[error("immediate data {0:#010x}")]
+    Immediate(u32),
+}
+
+/// What goes out.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    slots: u64,
+    /// Messages sent.
+    sent: u64,
+    /// Messages that the peer took out of its ring.
+    taken: u64,
+    /// Messages of which the device says that they are done: all before this one, and of those after it the ones that are marked.
+    done: u64,
+    marks: Vec<bool>,
+}
+
+impl Outgoing {
+    pub(crate) fn new(slots: u32) -> Self {
+        let slots = u64::from(slots);
+        Outgoing { slots, sent: 0, taken: 0, done: 0, marks: vec![false; slots as usize] }
+    }
+
+    /// The number of the next message, if it has a slot both here and there.
+    pub(crate) fn next(&self) -> Option<u64> {
+        (self.sent - self.taken < self.slots && self.sent - self.done < self.slots).then_some(self.sent)
+    }
+
+    /// That message was handed to the device.
+    pub(crate) fn posted(&mut self) {
+        self.sent += 1;
+    }
+
+    /// The device is done with a message, of which the number is known modulo 2^15.
+    pub(crate) fn completed(&mut self, low: u16) {
+        let Some(number) = whole(low, self.done).filter(|n| (self.done..self.sent).contains(n)) else {
+            return;
+        };
+        self.marks[(number % self.slots) as usize] = true;
+        while self.done < self.sent && std::mem::take(&mut self.marks[(self.done % self.slots) as usize]) {
+            self.done += 1;
+        }
+    }
+
+    /// Whether the device has messages that it is not done with.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.done < self.sent
+    }
+
+    /// The peer says how many it took.
+    pub(crate) fn peer_took(&mut self, low: u16) -> Result<(), RingError> {
+        let Some(taken) = whole(low, self.taken) else { return Ok(()) };
+        if taken > self.sent {
+            return Err(RingError::Taken { taken, sent: self.sent });
+        }
+        // What is older came late.
+        self.taken = self.taken.max(taken);
+        Ok(())
+    }
+}
+
+/// What comes in.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    slot_bytes: u32,
+    /// Messages taken out; the next one has this number.
+    taken: u64,
+    /// How many the peer was told.
+    told: u64,
+    /// Bytes in each slot; zero where there is no message.
+    lengths: Vec<u32>,
+    /// Bytes of the first message that were read.
+    read: u32,
+    /// Messages that came twice.
+    pub(crate) duplicates: u64,
+}
+
+/// Bytes that came in: where in the ring, and how many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bytes {
+    pub(crate) offset: usize,
+    pub(crate) length: usize,
+}
+
+impl Incoming {
+    pub(crate) fn new(slots: u32, slot_bytes: u32) -> Self {
+        let lengths = vec![0; slots as usize];
+        Incoming { slot_bytes, taken: 0, told: 0, lengths, read: 0, duplicates: 0 }
+    }
+
+    fn slots(&self) -> u64 {
+        self.lengths.len() as u64
+    }
+
+    /// A message with bytes came. One that came before is dropped, by its number.
+    pub(crate) fn arrived(&mut self, low: u16, length: u32) -> Result<(), RingError> {
+        if length == 0 || length > self.slot_bytes {
+            return Err(RingError::Length(length));
+        }
+        let number = whole(low, self.taken).filter(|&number| number >= self.taken);
+        let Some(number) = number else {
+            self.duplicates += 1;
+            return Ok(());
+        };
+        if number - self.taken >= self.slots() {
+            return Err(RingError::Ahead(number));
+        }
+        let at = (number % self.slots()) as usize;
+        if self.lengths[at] > 0 {
+            self.duplicates += 1;
+        } else {
+            self.lengths[at] = length;
+        }
+        Ok(())
+    }
+
+    /// The bytes to be read next, if there are any.
+    pub(crate) fn front(&self) -> Option<Bytes> {
+        let at = (self.taken % self.slots()) as usize;
+        let length = self.lengths[at];
+        let offset = at * self.slot_bytes as usize + self.read as usize;
+        (length > 0).then_some(Bytes { offset, length: (length - self.read) as usize })
+    }
+
+    /// Of those bytes so many were read.
+    pub(crate) fn read(&mut self, bytes: usize) {
+        let at = (self.taken % self.slots()) as usize;
+        self.read = self.read.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+        if self.lengths[at] > 0 && self.read >= self.lengths[at] {
+            self.lengths[at] = 0;
+            self.read = 0;
+            self.taken += 1;
+        }
+    }
+
+    /// Whether the peer should be told by a message of its own how many were taken: it would else wait, at the latest, for
+    /// the slots that it has not.
+    pub(crate) fn wants_to_tell(&self) -> bool {
+        self.taken - self.told >= (self.slots() / 4).max(1)
+    }
+
+    /// What a message says beside its bytes; the peer is told by it what was taken.
+    pub(crate) fn beside(&mut self, number: Option<u64>) -> Imm {
+        self.told = self.taken;
+        Imm::of(number, self.taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    #[test]
+    fn what_no_peer_may_send_is_refused() {
+        let mut incoming = Incoming::new(4, 100);
+        assert_eq!(incoming.arrived(0, 0), Err(RingError::Length(0)));
+        assert_eq!(incoming.arrived(0, 101), Err(RingError::Length(101)));
+        assert_eq!(incoming.arrived(4, 1), Err(RingError::Ahead(4)));
+        incoming.arrived(1, 7).unwrap();
+        assert_eq!(incoming.front(), None, "the one before it is not here");
+        incoming.arrived(0, 100).unwrap();
+        incoming.arrived(0, 50).unwrap();
+        assert_eq!(incoming.front(), Some(Bytes { offset: 0, length: 100 }), "the first counts");
+        incoming.read(60);
+        assert_eq!(incoming.front(), Some(Bytes { offset: 60, length: 40 }));
+        incoming.read(40);
+        assert_eq!(incoming.front(), Some(Bytes { offset: 100, length: 7 }));
+        incoming.arrived(0, 100).unwrap();
+        incoming.arrived(0x7fff, 100).unwrap();
+        assert_eq!(incoming.duplicates, 3);
+        let mut outgoing = Outgoing::new(4);
+        outgoing.posted();
+        assert_eq!(outgoing.peer_took(2), Err(RingError::Taken { taken: 2, sent: 1 }));
+        outgoing.peer_took(1).unwrap();
+        outgoing.peer_took(0).unwrap();
+        outgoing.peer_took(0x7fff).unwrap();
+        assert_eq!(outgoing.taken, 1);
+    }
+
+    proptest! {
+        /// Messages of a direction that arrive in any order within what is under way, some twice, come out whole and in order, and the
+        /// sender always gets on.
+        #[test]
+        fn messages_come_out_in_order(
+            slots in 4u32..40, steps in prop::collection::vec((0u8..5, any::<u16>()), 0..400),
+        ) {
+            let (mut outgoing, mut incoming) = (Outgoing::new(slots), Incoming::new(slots, 1000));
+            let (mut way, mut acks) = (Vec::new(), VecDeque::new());
+            let (mut sent, mut got) = (Vec::new(), Vec::new());
+            let length = |number: u64| (number % 999 + 1) as u32;
+            for &(step, which) in steps.iter().chain(std::iter::repeat_n(&(9, 0), 4000)) {
+                match step {
+                    0 | 9 => if let Some(number) = outgoing.next() && (step == 0 || sent.len() < 2000) {
+                        outgoing.posted();
+                        sent.push(length(number));
+                        way.push(number);
+                    },
+                    _ => {}
+                }
+                if matches!(step, 1 | 9) && !way.is_empty() {
+                    let number = way.swap_remove(usize::from(which) % way.len());
+                    incoming.arrived((number % (1 << 15)) as u16, length(number)).unwrap();
+                    if which % 7 == 0 {
+                        incoming.arrived((number % (1 << 15)) as u16, 1).unwrap();
+                    }
+                    outgoing.completed((number % (1 << 15)) as u16);
+                }
+                if matches!(step, 2 | 9) && let Some(bytes) = incoming.front() {
+                    prop_assert!(bytes.offset + bytes.length <= slots as usize * 1000);
+                    incoming.read(bytes.length);
+                    got.push(bytes.length as u32);
+                }
+                if matches!(step, 3 | 9) && incoming.wants_to_tell() {
+                    acks.push_back(incoming.beside(None).taken);
+                }
+                if matches!(step, 4 | 9) && let Some(taken) = acks.pop_front() {
+                    outgoing.peer_took(taken).unwrap();
+                }
+            }
+            prop_assert!(sent.len() >= 1000, "it gets on: {}", sent.len());
+            prop_assert!(got.len() + slots as usize >= sent.len());
+            prop_assert_eq!(&got[..], &sent[..got.len()]);
+        }
+    }
+}

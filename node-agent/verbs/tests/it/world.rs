@@ -1,0 +1,268 @@
+//! Nodes in one process: rails over loopback connections, carried by devices of the library that stands in.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use node_agent_collective::shape::{Node, Rail, Tuning};
+use node_agent_collective::{
+    Arena, BufferId, Call, Completion, Config, Dtype, Machine, Memory, Operation, ReduceOp, Region,
+};
+use node_agent_transport::{Bridge, Clock, JobKey, TcpConfig, TcpRails, Transport, drive};
+use node_agent_verbs::VerbsCarrier;
+
+/// Kinds of objects that the fake counts.
+pub const PD: usize = 1;
+pub const MR: usize = 2;
+pub const QP: usize = 5;
+
+/// The library's own functions.
+pub struct Fake {
+    library: libloading::Library,
+    pub path: PathBuf,
+}
+
+impl Fake {
+    fn load() -> Self {
+        let program = std::env::current_exe().unwrap();
+        let folder = program.ancestors().nth(2).unwrap().join("examples");
+        let path = folder.join("libfake_ibverbs.so");
+        // SAFETY: it was built beside this test and does nothing when it is loaded.
+        let library = unsafe { libloading::Library::new(&path) }.unwrap();
+        Fake { library, path }
+    }
+
+    fn device(&self, address: IpAddr) -> usize {
+        let IpAddr::V4(v4) = address else { unreachable!() };
+        let gid = v4.to_ipv6_mapped().octets();
+        // SAFETY: the function has this signature (examples/fake_ibverbs.rs) and reads sixteen bytes.
+        unsafe {
+            let new = self.library.get::<unsafe extern "C" fn(*const u8) -> usize>(b"fake_device").unwrap();
+            new(gid.as_ptr())
+        }
+    }
+
+    pub fn fault(&self, device: usize, what: i32, value: i32) {
+        // SAFETY: the function has this signature.
+        unsafe {
+            let fault = self.library.get::<extern "C" fn(usize, i32, i32)>(b"fake_fault").unwrap();
+            fault(device, what, value);
+        }
+    }
+
+    pub fn alive(&self, device: usize, kind: usize) -> i64 {
+        // SAFETY: the function has this signature.
+        unsafe {
+            let alive = self.library.get::<extern "C" fn(usize, usize) -> i64>(b"fake_alive").unwrap();
+            alive(device, kind)
+        }
+    }
+
+    pub fn all_alive(&self, device: usize) -> [i64; 6] {
+        std::array::from_fn(|kind| self.alive(device, kind))
+    }
+
+    pub fn path(&self, device: usize) -> u64 {
+        // SAFETY: the function has this signature.
+        unsafe {
+            let path = self.library.get::<extern "C" fn(usize) -> u64>(b"fake_path").unwrap();
+            path(device)
+        }
+    }
+}
+
+static NETS: AtomicU8 = AtomicU8::new(1);
+
+/// Nodes and rails, with a device for each pair of both.
+pub struct Net {
+    pub fake: Fake,
+    number: u8,
+    pub nodes: usize,
+    pub rails: usize,
+    pub pairs: usize,
+    devices: Vec<usize>,
+}
+
+impl Net {
+    pub fn new(nodes: usize, rails: usize) -> Self {
+        let number = NETS.fetch_add(1, Ordering::Relaxed);
+        let mut net = Net { fake: Fake::load(), number, nodes, rails, pairs: 1, devices: Vec::new() };
+        for node in 0..nodes {
+            for rail in 0..rails {
+                net.devices.push(net.fake.device(net.address(node, rail)));
+            }
+        }
+        net
+    }
+
+    fn address(&self, node: usize, rail: usize) -> IpAddr {
+        IpAddr::V4(Ipv4Addr::new(127, 100 + self.number, node as u8 + 1, rail as u8 + 1))
+    }
+
+    pub fn device(&self, node: usize, rail: usize) -> usize {
+        self.devices[node * self.rails + rail]
+    }
+
+    pub fn devices(&self) -> impl Iterator<Item = usize> {
+        self.devices.iter().copied()
+    }
+
+    pub fn carrier_config(&self, node: usize) -> node_agent_verbs::Config {
+        node_agent_verbs::Config {
+            rails: (0..self.rails).map(|rail| self.address(node, rail)).collect(),
+            nodes: self.nodes,
+            pairs: self.pairs,
+            traffic_class: 106,
+            library: Some(self.fake.path.clone()),
+        }
+    }
+
+    /// An engine without verbs.
+    pub fn plain(&self, node: usize) -> Engine {
+        Engine::new(&TcpConfig {
+            node: node as Node,
+            nodes: self.nodes,
+            rails: self.carrier_config(node).rails,
+            job_uid: "uid".into(),
+            attempt: 1,
+            epoch: 7,
+            key: JobKey::new([5; 32]),
+            handshake_timeout: Duration::from_secs(2),
+        })
+    }
+
+    /// Engines of all nodes that know each other's endpoints.
+    pub fn engines(&self, only: bool) -> Vec<Engine> {
+        let engine = |node| {
+            let mut engine = self.plain(node);
+            let carrier = VerbsCarrier::open(&self.carrier_config(node)).unwrap();
+            engine.rails.carry(Box::new(carrier), only).unwrap();
+            engine
+        };
+        self.connected((0..self.nodes).map(engine).collect())
+    }
+
+    /// Has the engines know each other's endpoints.
+    pub fn connected(&self, mut engines: Vec<Engine>) -> Vec<Engine> {
+        let endpoints: BTreeMap<Node, Vec<SocketAddr>> =
+            engines.iter().enumerate().map(|(n, e)| (n as Node, e.rails.endpoints())).collect();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        for engine in &mut engines {
+            engine.rails.connect(&endpoints, deadline).unwrap();
+        }
+        engines
+    }
+}
+
+pub struct Engine {
+    pub machine: Machine,
+    memory: Arena,
+    pub rails: TcpRails,
+    clock: Clock,
+    ended: Vec<Completion>,
+}
+
+impl Engine {
+    fn new(config: &TcpConfig) -> Self {
+        let mut memory = Arena::new();
+        let mut shape = Config {
+            node: config.node,
+            nodes: config.nodes,
+            ranks: (0..config.nodes as Node).collect(),
+            rails: config.rails.len(),
+            chunk_bytes: 64 << 10,
+            op_timeout: Duration::from_secs(30),
+            epoch: 7,
+            scratch: Region::new(BufferId(0), 0, usize::MAX / 4),
+            checksum: false,
+            tuning: Tuning::default(),
+        };
+        shape.scratch = memory.insert(vec![0; shape.scratch_bytes()]);
+        let (machine, rails) = (Machine::new(shape).unwrap(), TcpRails::bind(config).unwrap());
+        Engine { machine, memory, rails, clock: Clock::start(), ended: Vec::new() }
+    }
+
+    fn turn(&mut self, timeout: Duration) {
+        let (Engine { machine, memory, rails, clock, ended }, mut external) = (self, Vec::new());
+        let mut bridge = Bridge { machine, memory, clock: *clock, external: &mut external, callers: &() };
+        drive(&mut bridge, rails, timeout).unwrap();
+        ended.extend(std::iter::from_fn(|| machine.poll_completion()));
+    }
+
+    /// Turns until `done`, thirty seconds at most.
+    #[track_caller]
+    pub fn until(&mut self, mut done: impl FnMut(&Engine) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !done(self) {
+            assert!(Instant::now() < deadline, "not within thirty seconds: {:?}", self.rails.wiring());
+            self.turn(Duration::from_millis(20));
+        }
+    }
+
+    pub fn sent_on(&self, rail: Rail) -> u64 {
+        (0..16).map(|peer| self.rails.counters(rail, peer).tx_bytes).sum()
+    }
+
+    pub fn ups(&self, rail: Rail, peer: Node) -> u64 {
+        self.rails.counters(rail, peer).ups
+    }
+
+    /// Whether a link is in use.
+    pub fn is_up(&self, rail: Rail, peer: Node) -> bool {
+        self.machine.link(rail, peer).is_some_and(node_agent_collective::link::Link::is_up)
+    }
+}
+
+/// Runs every engine on a thread of its own; they go on until all are done.
+pub fn together<T: Send>(
+    engines: Vec<Engine>,
+    run: impl Fn(usize, &mut Engine) -> T + Sync,
+) -> Vec<(Engine, T)> {
+    let (all, done) = (engines.len() as u8, AtomicU8::new(0));
+    std::thread::scope(|scope| {
+        let (run, done) = (&run, &done);
+        let each = |(n, mut engine): (usize, Engine)| {
+            scope.spawn(move || {
+                let value = run(n, &mut engine);
+                done.fetch_add(1, Ordering::SeqCst);
+                engine.until(|_| done.load(Ordering::SeqCst) == all);
+                (engine, value)
+            })
+        };
+        let threads: Vec<_> = engines.into_iter().enumerate().map(each).collect();
+        threads.into_iter().map(|t| t.join().unwrap()).collect()
+    })
+}
+
+/// Ends in good order.
+pub fn leave(engine: &mut Engine) {
+    engine.machine.leave();
+    engine.until(|e| e.machine.is_quiet());
+    assert!(engine.machine.failure().is_none());
+}
+
+/// One all-reduce of so many floats; every one is compared.
+#[track_caller]
+pub fn all_reduce(node: usize, engine: &mut Engine, count: usize) {
+    let input: Vec<u8> = (0..count).flat_map(|i| ((i % 1000 + node) as f32).to_ne_bytes()).collect();
+    let buffer = engine.memory.insert(input);
+    let call = Call {
+        operation: Operation::AllReduce,
+        dtype: Dtype::F32,
+        reduce: ReduceOp::Sum,
+        count: count as u64,
+    };
+    let now = engine.clock.now();
+    engine.machine.post(node as u32, call, buffer, buffer, now).unwrap();
+    let before = engine.ended.len();
+    engine.until(|e| e.ended.len() > before);
+    assert_eq!(engine.ended.last().unwrap().result, Ok(()));
+    let nodes = engine.machine.layout().nodes();
+    let rest: usize = (0..nodes).sum();
+    for (i, v) in engine.memory.bytes(buffer).unwrap().as_chunks::<4>().0.iter().enumerate() {
+        assert_eq!(f32::from_ne_bytes(*v), (i % 1000 * nodes + rest) as f32, "element {i}");
+    }
+    engine.memory.remove(buffer.buffer);
+}
