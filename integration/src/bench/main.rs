@@ -8,6 +8,7 @@ mod control;
 mod durable;
 mod engine;
 mod overload;
+mod qos;
 mod reload;
 mod report;
 mod scheduler;
@@ -54,6 +55,8 @@ enum Bench {
         #[arg(long, value_name = "DIR", default_value = "../shared/traces")]
         traces: PathBuf,
     },
+    /// Class of service: what verdict and plan of a port find, name and mend.
+    Qos(Options),
     /// One load of row D9.
     #[command(hide = true)]
     OverloadLoad(overload::Load),
@@ -105,6 +108,11 @@ fn main() -> ExitCode {
                 let bench = &bench;
                 (id, move |line: &report::Row| row(line, bench))
             });
+            each(&report, options.row.as_deref(), rows)
+        }
+        Bench::Qos(options) => {
+            let report = Report::new("qos", options.json);
+            let rows = qos::ROWS.map(|(id, row)| (id, move |line: &report::Row| row(line, options.quick)));
             each(&report, options.row.as_deref(), rows)
         }
         Bench::OverloadLoad(load) => load.run(),

@@ -64,6 +64,7 @@ fn directions_that_must_never_be_are_not_there() {
         Some(match name {
             "proto-model" | "proto-audit" | "node-agent-collective" => &[],
             "controller-topology" | "node-agent-core" | "node-agent-health" => &["proto-model"],
+            "controller-topology" | "node-agent-core" | "node-agent-qos" => &["proto-model"],
             "controller-scheduler" | "controller-fabric" => &["proto-model", "controller-topology"],
             "controller-simulator" => {
                 &["proto-model", "controller-topology", "controller-scheduler", "controller-queue"]
@@ -123,6 +124,7 @@ fn pure_rooms_use_small_leaves_only() {
         "node-agent-core",
         "node-agent-health",
         "node-agent-collective",
+        "node-agent-qos",
     ];
     for package in metadata()["packages"].as_array().unwrap() {
         let name = package["name"].as_str().unwrap();
@@ -131,6 +133,8 @@ fn pure_rooms_use_small_leaves_only() {
             "controller-simulator" => &["serde", "serde_json", "png", "noto-sans-mono-bitmap"],
             // Of its many rooms the one for digests, which are functions of their bytes.
             "proto-audit" => &["aws-lc-rs"],
+            // Profiles, plans and journals are documents.
+            "node-agent-qos" => &["serde", "serde_json"],
             _ => &[],
         };
         if !pure.contains(&name) {

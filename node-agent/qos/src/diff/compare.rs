@@ -62,7 +62,7 @@ pub fn all(profile: &QosProfile, set: &Settings, vendor: &Vendor) -> Vec<Compare
     let spec = profile.spec();
     compare(&mut all, Item::GlobalPause, &set.pause, |found| pause(*found, profile), profile.pause());
     compare(&mut all, Item::Mtu, &set.mtu, |_| spec.mtu, spec.mtu);
-    lanes(&wanted, set, vendor, &mut all);
+    lanes(spec.data_dscp, &wanted, set, vendor, &mut all);
     classes(&wanted.ets, &set.ets, &mut all);
     rates(profile, set, &mut all);
     flow(profile, &wanted, set, &mut all);
@@ -124,7 +124,7 @@ fn ownership(profile: &QosProfile, set: &Settings, vendor: &Vendor, all: &mut Ve
 }
 
 /// Trust and the application table.
-fn lanes(wanted: &Wanted, set: &Settings, vendor: &Vendor, all: &mut Vec<Compared>) {
+fn lanes(data: Dscp, wanted: &Wanted, set: &Settings, vendor: &Vendor, all: &mut Vec<Compared>) {
     compare(all, Item::Trust, &set.trust, |_| wanted.trust, wanted.trust);
     let nothing = AppTable::new();
     let table = set.app.known().unwrap_or(&nothing);
@@ -132,11 +132,16 @@ fn lanes(wanted: &Wanted, set: &Settings, vendor: &Vendor, all: &mut Vec<Compare
     let follows = trust_follows(vendor) && set.trust.known().is_some_and(|trust| *trust != wanted.trust);
     let one_word = follows && (wanted.trust == Trust::Pcp || !table.iter().any(AppEntry::is_dscp));
     if set.app.known().is_none() {
-        // One finding for all of them: that for data, the first that matters.
-        let data = wanted.dscp.iter().find(|entry| Some(entry.priority) == first(wanted.pfc)).copied();
-        if let Some(entry) = data {
-            let item = Item::Dscp(Dscp::of(entry.protocol.to_le_bytes()[0]));
-            shown(all, item, &set.app, false, &format!("priority {}", entry.priority), String::new());
+        // One finding for all of them: that of RDMA data.
+        if let Some(entry) = of_dscp(&wanted.dscp, data).first() {
+            shown(
+                all,
+                Item::Dscp(data),
+                &set.app,
+                false,
+                &format!("priority {}", entry.priority),
+                String::new(),
+            );
         }
     } else if !one_word {
         for dscp in Dscp::all() {
@@ -147,10 +152,6 @@ fn lanes(wanted: &Wanted, set: &Settings, vendor: &Vendor, all: &mut Vec<Compare
         let found: Vec<AppEntry> = table.iter().filter(|entry| entry.is_roce_port()).copied().collect();
         one_key(Item::RocePort, &[entry], &found, set, all);
     }
-}
-
-fn first(set: PrioritySet) -> Option<u8> {
-    set.iter().next().map(Priority::get)
 }
 
 /// The entries of one DSCP. The table is in order, so they are one range of it.

@@ -1,4 +1,7 @@
 //! Tests, data first.
 
+mod journal;
 mod plan;
 mod profile;
+mod recorded;
+mod vendor;

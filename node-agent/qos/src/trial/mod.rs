@@ -18,7 +18,7 @@ use crate::{
 };
 
 #[cfg(test)]
-pub(crate) use mutation::names as mutation_names;
+pub(crate) use mutation::{all as mutations, names as mutation_names};
 pub use port::{profile, right_port};
 
 /// A port, its profile, and what is wrong with it.

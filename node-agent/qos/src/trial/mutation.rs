@@ -144,8 +144,9 @@ const ALL: &[Entry] = &[
         let tc = p.spec().prio_tc[p.spec().lossless_priority.index()];
         if let Some(ets) = o.settings.ets.known_mut() {
             let moved = 1 + dice.byte(29);
-            ets.bandwidth[0] += moved;
-            ets.bandwidth[usize::from(tc)] -= moved;
+            ets.bandwidth[0] = ets.bandwidth[0].saturating_add(moved);
+            let share = &mut ets.bandwidth[usize::from(tc)];
+            *share = share.saturating_sub(moved);
         }
         [Item::Bandwidth(0), Item::Bandwidth(tc)].into()
     }),
@@ -165,7 +166,7 @@ const ALL: &[Entry] = &[
         |c| c.profile.spec().buffer.is_some() && is(&c.observed.settings.buffer),
         |o, _, _, dice| {
             if let Some(buffer) = o.settings.buffer.known_mut() {
-                if dice.coin() { buffer.size[1] += 256 } else { buffer.prio_buffer[3] = 0 }
+                if dice.coin() { buffer.size[1] ^= 256 } else { buffer.prio_buffer[3] = 0 }
             }
             [Item::Buffer].into()
         },
