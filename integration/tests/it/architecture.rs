@@ -63,8 +63,9 @@ fn directions_that_must_never_be_are_not_there() {
     let pure = |name: &str| -> Option<&[&str]> {
         Some(match name {
             "proto-model" | "proto-audit" | "node-agent-collective" => &[],
-            "controller-topology" | "node-agent-core" | "node-agent-health" => &["proto-model"],
-            "controller-topology" | "node-agent-core" | "node-agent-qos" => &["proto-model"],
+            "controller-topology" | "node-agent-core" | "node-agent-health" | "node-agent-qos" => {
+                &["proto-model"]
+            }
             "controller-scheduler" | "controller-fabric" => &["proto-model", "controller-topology"],
             "controller-simulator" => {
                 &["proto-model", "controller-topology", "controller-scheduler", "controller-queue"]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use proto_model::Timestamp;
 
+use super::plan::{any, reachable};
 use crate::{
     Change, Journal, Observed,
     edit::AppOp,
@@ -141,16 +142,17 @@ impl<'a> World<'a> {
 }
 
 fn journals(count: u64) -> Vec<(trial::Case, Journal)> {
-    let cases = (0..count).map(trial::wrong);
-    cases
-        .map(|mut case| {
-            // What a driver cannot hold is not brought back exactly; the undo of that is tried elsewhere.
-            case.observed.drained = true;
-            let plan = plan(&case.profile, &case.observed, case.vendor, ANY).unwrap();
-            let journal = Journal::new(&plan, &case.observed, "ada", WINDOW);
-            (case, journal)
-        })
-        .collect()
+    let journal = |mut case: trial::Case| {
+        // What a driver cannot hold is not brought back exactly; the undo of that is tried elsewhere.
+        case.observed.drained = true;
+        let plan = plan(&case.profile, &case.observed, case.vendor, ANY).unwrap();
+        let journal = Journal::new(&plan, &case.observed, "ada", WINDOW);
+        (case, journal)
+    };
+    // One thing wrong, and several: an apply of many edits has many places to die in.
+    let several =
+        (0..400).map(any).filter(reachable).map(journal).filter(|(_, journal)| journal.edits.len() > 2);
+    (0..count).map(trial::wrong).map(journal).chain(several.take(8)).collect()
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn noise_is_no_deviation() {
 
 /// A port of any driver that the driver itself could have come to: several mutations, and no entry twice where the driver
 /// keeps one.
-fn any(seed: u64) -> Case {
+pub(super) fn any(seed: u64) -> Case {
     let mut case = trial::wrong(seed);
     let more = trial::mutations(&case);
     let mut dice = Dice::new(seed ^ 0x5eed);
@@ -68,13 +68,13 @@ fn any(seed: u64) -> Case {
 }
 
 /// Whether the driver itself could have come to this.
-fn reachable(case: &Case) -> bool {
+pub(super) fn reachable(case: &Case) -> bool {
     let set = &case.observed.settings;
     let table = set.app.known().cloned().unwrap_or_default();
     let dscps: Vec<u16> = table.iter().filter(|entry| entry.is_dscp()).map(|entry| entry.protocol).collect();
     let once = dscps.iter().collect::<BTreeSet<_>>().len() == dscps.len();
     let trust = !trust_follows(case.vendor)
-        || set.trust.known().is_none_or(|trust| (*trust == Trust::Dscp) == !dscps.is_empty());
+        || set.trust.known().is_none_or(|trust| (*trust == Trust::Dscp) != dscps.is_empty());
     let lldp = set
         .firmware_lldp
         .known()

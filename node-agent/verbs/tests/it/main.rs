@@ -1,5 +1,12 @@
 //! Rails over a library that stands in for libibverbs: real connections over loopback, real machines, and every fault of a device.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking, its helpers too"
+)]
+
 mod faults;
 mod world;
 
