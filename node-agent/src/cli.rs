@@ -7,7 +7,14 @@ use node_agent_host::RailRule;
 use proto_model::NodeName;
 use proto_rpc::{CaPin, Endpoint, telemetry::LogFormat};
 
-use crate::{agent, layout::JobDir, rank_exec, rank_user::Ids, supervisor};
+use crate::{
+    agent,
+    layout::JobDir,
+    qos::command::{self, QosArguments},
+    rank_exec,
+    rank_user::Ids,
+    supervisor,
+};
 
 /// Wrong arguments.
 const USAGE: u8 = 2;
@@ -25,6 +32,8 @@ enum Command {
     Run(Box<RunArguments>),
     /// Print this server's inventory as it would be registered, and what is odd about it
     Inventory(InventoryArguments),
+    /// Class of service of this server's NICs: plan, apply, diff, rollback, status
+    Qos(QosArguments),
     /// Hold one attempt of one job (started by `run`)
     #[command(hide = true)]
     Supervise {
@@ -94,6 +103,11 @@ pub struct RunArguments {
     /// Default: the agent's own user
     #[arg(long, env = "RAIL_RANK_USER", value_name = "USER")]
     pub rank_user: Option<String>,
+    /// Keep class of service of this server's NICs as this profile (JSON) says
+    ///
+    /// What harms traffic is left to `rail-node-agent qos apply --drained`, and logged. Default: class of service is left alone
+    #[arg(long, env = "RAIL_QOS_PROFILE", value_name = "FILE")]
+    pub qos_profile: Option<PathBuf>,
     /// Make no control groups for jobs
     #[arg(long, env = "RAIL_NO_CGROUPS")]
     pub no_cgroups: bool,
@@ -111,6 +125,7 @@ pub fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Run(arguments) => report(agent::run(*arguments)),
         Command::Inventory(arguments) => report(agent::inventory::print(&arguments)),
+        Command::Qos(arguments) => command::main(&arguments),
         Command::Supervise { dir } => match supervisor::run(&JobDir::at(dir)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {

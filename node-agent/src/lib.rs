@@ -12,6 +12,7 @@ pub mod kept;
 pub mod layout;
 pub mod logs;
 pub mod process;
+pub mod qos;
 pub mod rank_exec;
 pub mod rank_user;
 pub mod saved;

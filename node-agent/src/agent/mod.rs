@@ -16,7 +16,7 @@ use std::{
     time::SystemTime,
 };
 
-use node_agent_host::InventoryFileError;
+use node_agent_host::{InventoryFileError, qos::keeper::KeeperError};
 use proto_model::NodeName;
 use proto_rpc::{
     Endpoint, Metrics,
@@ -29,6 +29,10 @@ use crate::{
     cli::RunArguments,
     files::{self, Durability},
     layout::DataDir,
+    qos::{
+        document::{ProfileFileError, profile},
+        keep::Keeping,
+    },
     rank_user::{RankUser, RankUserError},
 };
 
@@ -61,6 +65,12 @@ pub enum AgentError {
     /// Ranks cannot run as the user that was asked for.
     #[error(transparent)]
     RankUser(#[from] RankUserError),
+    /// The profile of class of service cannot be used.
+    #[error(transparent)]
+    QosProfile(#[from] ProfileFileError),
+    /// Class of service cannot be kept.
+    #[error("cannot keep class of service: {0}")]
+    Qos(#[from] KeeperError),
     /// The metrics address cannot be used.
     #[error("cannot serve metrics: {0}")]
     Metrics(String),
@@ -73,7 +83,7 @@ impl AgentError {
     /// True where the command line is to be mended.
     #[must_use]
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::NoEngine(_) | Self::Inventory(_) | Self::RankUser(_))
+        matches!(self, Self::NoEngine(_) | Self::Inventory(_) | Self::RankUser(_) | Self::QosProfile(_))
     }
 }
 
@@ -144,6 +154,10 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
     let host = inventory::host(&arguments.inventory);
     // A file that cannot be read should be seen at once, not when the controller asks.
     let discovery = host.discover()?;
+    let _keeping = match arguments.qos_profile.as_deref() {
+        Some(path) => Some(Keeping::start(&arguments.data_dir, profile(Some(path))?)?),
+        None => None,
+    };
     let credentials = identity::obtain(&setup, &arguments).await?;
     runner::run(setup, host, discovery, credentials).await;
     Ok(())

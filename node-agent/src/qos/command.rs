@@ -1,0 +1,275 @@
+//! `rail-node-agent qos plan|apply|diff|rollback|status`: class of service of this server's own NICs, for somebody who is logged in here.
+
+use std::{io, path::PathBuf, process::ExitCode};
+
+use clap::{Args, Subcommand};
+use node_agent_host::qos::{
+    agents, device, devices,
+    keeper::now_ms,
+    observe,
+    run::{Asked, RunError, roll_back, run},
+};
+use node_agent_netlink::{Kernel, NetlinkError, RealKernel};
+use node_agent_qos::{Device, Observed, Options, Plan, PlanRefusal, QosProfile, diff, plan, vendor};
+
+use super::{
+    document::{ProfileFileError, profile},
+    journal::FileJournal,
+    show,
+};
+
+/// Something differs, or was withheld; for scripts.
+const DIFFERS: u8 = 3;
+
+/// `rail-node-agent qos`.
+#[derive(Debug, Clone, Args)]
+pub struct QosArguments {
+    #[command(subcommand)]
+    action: Action,
+    /// The profile (JSON); default: data DSCP 26 on priority 3, lossless, CNP DSCP 48, MTU 9000
+    #[arg(long, global = true, value_name = "FILE")]
+    profile: Option<PathBuf>,
+    /// Only this network device; several by commas. Default: all that have RDMA
+    #[arg(long, global = true, value_delimiter = ',')]
+    device: Vec<String>,
+    /// No job runs on this server: edits that harm traffic may be made
+    #[arg(long, global = true)]
+    drained: bool,
+    /// Make edits that harm traffic although jobs may run
+    #[arg(long, global = true)]
+    force: bool,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+    /// Where the agent keeps its journal
+    #[arg(long, global = true, env = "RAIL_DATA_DIR", default_value = "/var/lib/rail-node-agent")]
+    data_dir: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+enum Action {
+    /// Show the edits that would make each NIC what the profile says, and what they do to traffic; exit 3 if there are any
+    Plan,
+    /// Make them; each is read back, and a NIC on which one fails gets back what it had
+    Apply,
+    /// Show what differs from the profile and what that does to RDMA; exit 3 if anything does
+    Diff,
+    /// Take back the last apply of each NIC
+    Rollback,
+    /// Show the last apply of each NIC, and whether it is in service
+    Status,
+}
+
+/// Why nothing was done.
+#[derive(Debug, thiserror::Error)]
+enum QosError {
+    #[error(transparent)]
+    Profile(#[from] ProfileFileError),
+    #[error(transparent)]
+    Device(#[from] NetlinkError),
+    #[error("no NIC with RDMA is on this server; name one with --device")]
+    NoDevice,
+    #[error("the journal of class of service: {0}")]
+    Journal(#[from] io::Error),
+}
+
+/// Does what the command line says.
+#[must_use]
+pub fn main(arguments: &QosArguments) -> ExitCode {
+    match act(&RealKernel::new(), arguments) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("rail-node-agent qos: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn act(kernel: &dyn Kernel, arguments: &QosArguments) -> Result<ExitCode, QosError> {
+    if matches!(arguments.action, Action::Status) {
+        let records = FileJournal::read(&arguments.data_dir)?;
+        print(arguments.json, &records, records.iter().map(show::record));
+        let all = records.iter().all(|record| record.state.in_service());
+        return Ok(if all { ExitCode::SUCCESS } else { ExitCode::from(DIFFERS) });
+    }
+    let profile = profile(arguments.profile.as_deref())?;
+    let nics = chosen(kernel, arguments)?;
+    let seen: Vec<Observed> = nics
+        .iter()
+        .map(|nic| observe(kernel, nic, arguments.drained, agents::find(kernel.files())))
+        .collect();
+    match arguments.action {
+        Action::Diff => Ok(show_diff(&seen, &profile, arguments.json)),
+        Action::Plan => Ok(show_plan(&seen, &profile, arguments)),
+        Action::Apply => apply(kernel, &seen, &profile, arguments),
+        Action::Rollback => rollback(kernel, &seen, arguments),
+        Action::Status => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn chosen(kernel: &dyn Kernel, arguments: &QosArguments) -> Result<Vec<Device>, QosError> {
+    if !arguments.device.is_empty() {
+        let found = arguments.device.iter().map(|netdev| device::find(kernel, netdev));
+        return Ok(found.collect::<Result<_, _>>()?);
+    }
+    let found = devices(kernel);
+    if found.is_empty() { Err(QosError::NoDevice) } else { Ok(found) }
+}
+
+fn print<T: serde::Serialize>(json: bool, values: &T, texts: impl Iterator<Item = String>) {
+    if json {
+        println!("{}", serde_json::to_string_pretty(values).unwrap_or_default());
+    } else {
+        texts.for_each(|text| print!("{text}"));
+    }
+}
+
+fn code(done: bool) -> ExitCode {
+    if done { ExitCode::SUCCESS } else { ExitCode::from(DIFFERS) }
+}
+
+fn show_diff(seen: &[Observed], profile: &QosProfile, json: bool) -> ExitCode {
+    let verdicts: Vec<_> = seen.iter().map(|seen| diff(profile, seen, vendor::of(seen))).collect();
+    let texts = seen.iter().zip(&verdicts).map(|(seen, verdict)| show::verdict(seen, verdict));
+    print(json, &verdicts, texts);
+    code(verdicts.iter().all(|verdict| verdict.deviations.is_empty()))
+}
+
+fn planned(seen: &Observed, profile: &QosProfile, arguments: &QosArguments) -> Result<Plan, PlanRefusal> {
+    let options = Options { force: arguments.force, ..Options::default() };
+    plan(profile, seen, vendor::of(seen), options)
+}
+
+fn show_plan(seen: &[Observed], profile: &QosProfile, arguments: &QosArguments) -> ExitCode {
+    let mut plans = Vec::new();
+    let mut texts = Vec::new();
+    let mut refused = false;
+    for seen in seen {
+        match planned(seen, profile, arguments) {
+            Ok(plan) => {
+                texts.push(show::plan(&plan));
+                plans.push(plan);
+            }
+            Err(refusal) => {
+                refused = true;
+                eprint!("{}", show::refusal(&seen.device.netdev, &refusal));
+            }
+        }
+    }
+    print(arguments.json, &plans, texts.into_iter());
+    code(!refused && plans.iter().all(|plan| plan.edits.is_empty() && plan.withheld.is_empty()))
+}
+
+/// Who is asking, for the journal: by the login that `sudo` keeps, and the user that this process has.
+fn asked() -> Asked {
+    let uid = rustix::process::getuid().as_raw();
+    let by = std::env::var("SUDO_USER").map(|name| format!(", by sudo from {name}")).unwrap_or_default();
+    Asked { who: format!("local user {uid}{by}"), now_ms: now_ms() }
+}
+
+fn apply(
+    kernel: &dyn Kernel,
+    seen: &[Observed],
+    profile: &QosProfile,
+    arguments: &QosArguments,
+) -> Result<ExitCode, QosError> {
+    let mut journal = FileJournal::open(&arguments.data_dir)?;
+    let mut whole = true;
+    for seen in seen {
+        let plan = match planned(seen, profile, arguments) {
+            Ok(plan) => plan,
+            Err(refusal) => {
+                eprint!("{}", show::refusal(&seen.device.netdev, &refusal));
+                whole = false;
+                continue;
+            }
+        };
+        print(arguments.json, &plan, std::iter::once(show::plan(&plan)));
+        whole &= plan.withheld.is_empty();
+        if plan.edits.is_empty() {
+            continue;
+        }
+        whole &= told(run(kernel, &mut journal, seen, &plan, &asked()), &seen.device.netdev);
+    }
+    Ok(code(whole))
+}
+
+fn told(result: Result<Observed, RunError>, netdev: &str) -> bool {
+    match result {
+        Ok(_) => {
+            eprintln!("{netdev}: done, and read back");
+            true
+        }
+        Err(error) => {
+            eprintln!("rail-node-agent qos: {error}");
+            false
+        }
+    }
+}
+
+fn rollback(kernel: &dyn Kernel, seen: &[Observed], arguments: &QosArguments) -> Result<ExitCode, QosError> {
+    let mut journal = FileJournal::open(&arguments.data_dir)?;
+    let all =
+        seen.iter().map(|seen| told(roll_back(kernel, &mut journal, seen, &asked()), &seen.device.netdev));
+    Ok(code(all.fold(true, |all, one| all & one)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use node_agent_netlink::fake::{FakeKernel, Style};
+
+    fn arguments(action: Action, data_dir: &std::path::Path, drained: bool) -> QosArguments {
+        QosArguments {
+            action,
+            profile: None,
+            device: vec!["eth0".into()],
+            drained,
+            force: false,
+            json: false,
+            data_dir: data_dir.to_owned(),
+        }
+    }
+
+    #[test]
+    fn plan_apply_diff_rollback_status() {
+        let kernel = FakeKernel::new();
+        kernel.add("eth0", Style::Mlx5);
+        kernel.change(|world| world.files.put("proc/1/comm", "init\n"));
+        let room = tempfile::tempdir().unwrap();
+        let act = |action, drained| act(&kernel, &arguments(action, room.path(), drained)).unwrap();
+        let (whole, differs) = (format!("{:?}", ExitCode::SUCCESS), format!("{:?}", ExitCode::from(DIFFERS)));
+        let steps = [
+            (Action::Status, true, &whole),
+            (Action::Plan, true, &differs),
+            (Action::Diff, true, &differs),
+            (Action::Apply, false, &differs),
+            (Action::Apply, true, &whole),
+            (Action::Diff, true, &whole),
+            (Action::Plan, true, &whole),
+            (Action::Status, true, &whole),
+            (Action::Rollback, true, &whole),
+            (Action::Diff, true, &differs),
+            (Action::Rollback, true, &differs),
+        ];
+        for (number, (action, drained, expected)) in steps.into_iter().enumerate() {
+            assert_eq!(&format!("{:?}", act(action, drained)), expected, "step {number}, {action:?}");
+        }
+        let lines = std::fs::read_to_string(room.path().join("qos/audit.jsonl")).unwrap();
+        assert_eq!(lines.lines().count(), 2, "{lines}");
+        assert!(lines.contains("local user"), "{lines}");
+    }
+
+    #[test]
+    fn what_is_not_there_is_named() {
+        let kernel = FakeKernel::new();
+        let room = tempfile::tempdir().unwrap();
+        let mut asked = arguments(Action::Plan, room.path(), false);
+        let error = act(&kernel, &asked).unwrap_err().to_string();
+        assert!(error.contains("eth0: ENODEV"), "{error}");
+        asked.device.clear();
+        assert!(act(&kernel, &asked).unwrap_err().to_string().contains("--device"));
+        asked.profile = Some("/no/such/profile.json".into());
+        assert!(act(&kernel, &asked).unwrap_err().to_string().contains("/no/such/profile.json"));
+    }
+}

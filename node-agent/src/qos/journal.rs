@@ -1,0 +1,156 @@
+//! The journal of class of service on disk: a file for each NIC, replaced whole, and one that only grows with a line for each apply.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use node_agent_host::qos::{AuditLine, Journal, Record};
+
+use crate::files::{self, Durability};
+
+/// A journal that has grown to this is set aside; the one before it is dropped.
+const AUDIT_MAX: u64 = 8 * 1024 * 1024;
+
+/// The journal below the agent's data directory. While it is open no other process has it.
+#[derive(Debug)]
+pub struct FileJournal {
+    folder: PathBuf,
+    _lock: File,
+}
+
+impl FileJournal {
+    /// Opens it, or makes it.
+    ///
+    /// # Errors
+    /// Another process has it open (`WouldBlock`), or what the kernel answered.
+    pub fn open(data_dir: &Path) -> io::Result<Self> {
+        let folder = Self::folder(data_dir);
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        let lock = files::lock(&folder.join("lock"))?.ok_or_else(|| {
+            let text = format!(
+                "{} is in use by the agent; ask the controller, or stop the agent first",
+                folder.display()
+            );
+            io::Error::new(io::ErrorKind::WouldBlock, text)
+        })?;
+        Ok(Self { folder, _lock: lock })
+    }
+
+    /// What is in it, also while another process has it open; empty where there is none.
+    ///
+    /// # Errors
+    /// A file cannot be read or is no record.
+    pub fn read(data_dir: &Path) -> io::Result<Vec<Record>> {
+        read_records(&Self::folder(data_dir))
+    }
+
+    fn folder(data_dir: &Path) -> PathBuf {
+        data_dir.join("qos")
+    }
+
+    fn audit_path(&self) -> PathBuf {
+        self.folder.join("audit.jsonl")
+    }
+}
+
+/// A key in a file's name: a bus address or an interface's name; neither may have a slash, and a strange one does no harm.
+fn file_name(key: &str) -> String {
+    let safe =
+        |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | ':' | '-' | '_') { c } else { '_' };
+    format!("nic-{}.json", key.chars().map(safe).collect::<String>())
+}
+
+fn read_records(folder: &Path) -> io::Result<Vec<Record>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("nic-") && name.ends_with(".json")
+    });
+    paths.sort();
+    paths.iter().filter_map(|path| files::read_json(path).transpose()).collect()
+}
+
+impl Journal for FileJournal {
+    fn load(&mut self) -> io::Result<Vec<Record>> {
+        read_records(&self.folder)
+    }
+
+    fn save(&mut self, record: &Record) -> io::Result<()> {
+        files::write_json(&self.folder.join(file_name(&record.key)), record, Durability::Power)
+    }
+
+    fn audit(&mut self, line: &AuditLine) -> io::Result<()> {
+        let path = self.audit_path();
+        if fs::metadata(&path).is_ok_and(|meta| meta.len() > AUDIT_MAX) {
+            fs::rename(&path, self.folder.join("audit.jsonl.1"))?;
+        }
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
+        file.write_all(&text)?;
+        file.sync_data()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use node_agent_host::qos::State;
+
+    fn record(key: &str, state: State) -> Record {
+        Record {
+            key: key.into(),
+            netdev: "eth0".into(),
+            profile: "roce-lossless".into(),
+            who: "alice".into(),
+            begun_ms: 7,
+            edits: Vec::new(),
+            state,
+        }
+    }
+
+    #[test]
+    fn records_and_lines_survive_and_one_process_writes() {
+        let room = tempfile::tempdir().unwrap();
+        assert_eq!(FileJournal::read(room.path()).unwrap(), []);
+        let mut journal = FileJournal::open(room.path()).unwrap();
+        assert_eq!(journal.load().unwrap(), []);
+        let records =
+            [record("0000:18:00.0", State::Applying), record("eth/../9", State::Stuck("why".into()))];
+        for record in &records {
+            journal.save(record).unwrap();
+        }
+        journal.save(&record("0000:18:00.0", State::Applied)).unwrap();
+        let line = AuditLine {
+            time_ms: 1,
+            who: "alice".into(),
+            netdev: "eth0".into(),
+            profile: "p".into(),
+            action: "apply".into(),
+            changes: vec!["dcb pfc set".into()],
+            result: "done".into(),
+        };
+        journal.audit(&line).unwrap();
+        journal.audit(&line).unwrap();
+        let error = FileJournal::open(room.path()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}");
+        drop(journal);
+        let mut journal = FileJournal::open(room.path()).unwrap();
+        let states: Vec<State> = journal.load().unwrap().into_iter().map(|record| record.state).collect();
+        assert_eq!(states, [State::Applied, State::Stuck("why".into())]);
+        let text = fs::read_to_string(room.path().join("qos/audit.jsonl")).unwrap();
+        let lines: Vec<AuditLine> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines, [line.clone(), line]);
+        fs::write(room.path().join("qos/nic-bad.json"), "{").unwrap();
+        let error = journal.load().unwrap_err();
+        assert!(error.to_string().contains("nic-bad.json"), "{error}");
+    }
+}

@@ -1,0 +1,8 @@
+//! Class of service on this server: the journal on disk, the thread that keeps it, and `rail-node-agent qos` for somebody who is logged in
+//! here.
+
+pub mod command;
+pub mod document;
+pub mod journal;
+pub mod keep;
+mod show;
