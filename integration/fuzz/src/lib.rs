@@ -15,6 +15,7 @@ pub mod lldp;
 pub mod local;
 pub mod machine;
 mod manifest;
+pub mod netlink;
 pub mod ports;
 pub mod rpc;
 pub mod store;
@@ -28,7 +29,7 @@ pub mod yaml;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target; each name is also that of its seeds' folder.
-pub const TARGETS: [Target; 17] = [
+pub const TARGETS: [Target; 18] = [
     ("audit", audit::run),
     ("cabling", cabling::run),
     ("engine", engine::run),
@@ -39,6 +40,7 @@ pub const TARGETS: [Target; 17] = [
     ("lldp", lldp::run),
     ("local", local::run),
     ("machine", machine::run),
+    ("netlink", netlink::run),
     ("ports", ports::run),
     ("rpc", rpc::run),
     ("store", store::run),
