@@ -7,6 +7,7 @@ mod agents;
 mod control;
 mod durable;
 mod engine;
+mod heal;
 mod overload;
 mod qos;
 mod reload;
@@ -55,7 +56,7 @@ enum Bench {
         #[arg(long, value_name = "DIR", default_value = "../shared/traces")]
         traces: PathBuf,
     },
-    /// Class of service: what verdict and plan of a port find, name and mend.
+    /// Class of service: what verdict and plan of a port find, name and mend, how fast, and what an end in the middle leaves.
     Qos(Options),
     /// One load of row D9.
     #[command(hide = true)]
