@@ -57,7 +57,8 @@ struct Disk {
 
 impl Disk {
     fn with<T>(&self, act: impl FnOnce(&mut MemoryJournal) -> io::Result<T>) -> io::Result<T> {
-        act(&mut self.held.lock().map_err(|_| io::Error::other("the journal is broken"))?)
+        let mut held = self.held.lock().map_err(|_| io::Error::other("the journal is broken"))?;
+        act(&mut held)
     }
 
     fn in_service(&self) -> bool {
