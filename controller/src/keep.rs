@@ -54,7 +54,7 @@ pub enum KeepError {
     NoKeys,
     /// A controller writes to it.
     #[error(
-        "a controller leads on this store; stop all of them first (one that was killed leads for some seconds more, until its lease ends)"
+        "a controller leads on this store; stop all of them first (where the last one was killed, start one and stop it: it lets the lead go)"
     )]
     Led,
     /// Options.

@@ -12,7 +12,8 @@ use axum::Router;
 use controller_api::{Api, ApiMetrics, Context};
 use controller_peers::{Beats, Contact, Contacts, Stand, Stands, contacts, stands};
 use controller_reconciler::{
-    Ended, Handle, LoopMetrics, Options, SharedStore, Standby, bootstrap_later, follow_revocations, who_leads,
+    Ended, Handle, LoopMetrics, Options, SharedStore, Standby, bootstrap_later, follow_revocations,
+    who_leads, withdraw,
 };
 use proto_rpc::{Ca, Credentials, Endpoint, Listen, Metrics, files, tls::Trust};
 use tokio::{
@@ -34,6 +35,10 @@ const PLACE: &str = "place";
 const EVIDENCE: usize = 4;
 /// Time for calls at work to end before the lead is let go.
 const REST: Duration = Duration::from_secs(2);
+/// A question to the store that was on its way when this controller was asked to end.
+const LATE_CLAIM: Duration = Duration::from_millis(100);
+/// Longest wait for the store when a lead that was never used is let go.
+const WITHDRAWAL: Duration = Duration::from_secs(2);
 /// Longest wait for the next leader where standbys were there, and how often the store is asked.
 const SUCCESSOR: Duration = Duration::from_secs(5);
 const ASK_EVERY: Duration = Duration::from_millis(10);
@@ -150,6 +155,21 @@ impl Several {
         Ok(Standby::begin(store, options, self.loop_metrics.clone()).await?)
     }
 
+    /// No leader key is left behind that names this controller: others would wait for evidence that it is gone.
+    async fn withdraw(&self) {
+        // What was asked before it was told to end may still come.
+        tokio::time::sleep(LATE_CLAIM).await;
+        let removed = withdraw(self.store.as_ref(), &self.options.place);
+        match tokio::time::timeout(WITHDRAWAL, removed).await {
+            Ok(Ok(false)) => {}
+            Ok(Ok(true)) => tracing::info!("the lead, taken and not used any more, is let go"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the lead could not be looked after; others wait for evidence")
+            }
+            Err(_) => tracing::warn!("the store does not answer; others wait for evidence"),
+        }
+    }
+
     /// What this controller answers while it does not lead.
     async fn reads(&self, ending: CancellationToken) -> Result<Router, Error> {
         let handle = Handle::without_loop(Arc::clone(&self.store), &self.options, &self.loop_metrics);
@@ -170,7 +190,10 @@ impl Several {
         let (handle, running) = tokio::select! {
             led = standby.lead(&seen, &mut evidence) => led?,
             () = contacts.run(&self.stands, sees, gone) => return Err("nobody tells who leads: a defect".into()),
-            () = asked.cancelled() => return Ok(None),
+            () = asked.cancelled() => {
+                self.withdraw().await;
+                return Ok(None);
+            }
         };
         contacts.led();
         if let Err(error) = bootstrap(&handle).await {

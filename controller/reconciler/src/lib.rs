@@ -36,6 +36,6 @@ pub use logs::{CHUNKS, LogBroker, NoUpload, Opening};
 pub use metrics::LoopMetrics;
 pub use revocations::{MAX_REVOCATIONS, Revocation, RevokeError, follow_revocations};
 pub use sessions::{Delivery, Messages, Sessions};
-pub use standby::{Gone, Leader, SharedStore, Standby, leader as who_leads, takes_writes};
+pub use standby::{Gone, Leader, SharedStore, Standby, leader as who_leads, takes_writes, withdraw};
 pub use start::{DEFAULT_TENANT, DEFAULT_TENANT_GPUS, Options, bootstrap, bootstrap_later, start};
 pub use tokens::UserTokenError;

@@ -73,6 +73,21 @@ pub async fn leader(store: &dyn Store) -> Result<Option<Leader>, StartError> {
     Ok(Some(Leader { epoch: kv.create_revision, holder, endpoints }))
 }
 
+/// Removes a leader key that names `place`, for a process of that place that ends: it may have been told to between taking the key and
+/// leading. True if there was one.
+///
+/// # Errors
+/// The store's own, and a value that cannot be read.
+pub async fn withdraw(store: &dyn Store, place: &[u8]) -> Result<bool, StartError> {
+    let Some(kv) = store.get(keys::LEADER.into()).await? else { return Ok(false) };
+    let record: records::Leader = codec::decode(&kv)?;
+    if place.is_empty() || record.place != place {
+        return Ok(false);
+    }
+    let gone = Txn::new().when(leader::fence(kv.create_revision)).then(Op::delete(keys::LEADER));
+    Ok(store.txn(gone).await?.succeeded)
+}
+
 /// Whether the store takes writes of somebody who is not the leader, who leads on with this epoch meanwhile.
 pub async fn takes_writes(store: &SharedStore, epoch: u64) -> bool {
     let value = Bytes::copy_from_slice(&epoch.to_be_bytes());
