@@ -38,6 +38,8 @@ fn name(n: usize) -> NodeName {
 struct Ledger {
     snapshot: Snapshot,
     nodes: Vec<NodeIx>,
+    /// Of each node its pod and its block, whose nodes share their leaves on every rail.
+    places: Vec<(u8, u8)>,
     held: Vec<Held>,
 }
 
@@ -74,7 +76,7 @@ impl Ledger {
             snapshot.set_labelled(&name(at), &inventory(site), gate, &labels, &taints);
             nodes.push(snapshot.topology().index(&name(at)).unwrap());
         }
-        Self { snapshot, held: vec![Held::default(); nodes.len()], nodes }
+        Self { snapshot, held: vec![Held::default(); nodes.len()], nodes, places }
     }
 
     fn hold(&mut self, choice: &Choice) {
@@ -88,8 +90,10 @@ impl Ledger {
 
     /// The fewest pods of any right gang, by trying every set of nodes and of rails.
     fn brute(&self, need: &Need) -> Option<u32> {
-        let mut order = self.nodes.clone();
-        order.sort_by_key(|node| (self.node(*node).unwrap().pod, self.leaf(*node, 0), *node));
+        // Those of one block beside each other, also where a rail is missing: groups are taken as they stand.
+        let mut placed: Vec<_> = self.places.iter().zip(&self.nodes).collect();
+        placed.sort();
+        let order: Vec<NodeIx> = placed.into_iter().map(|(_, node)| *node).collect();
         let mut best = None;
         for rails in 0..1_u32 << RAILS {
             let rails: RailSet = (0..RAILS).filter(|rail| rails >> rail & 1 == 1).collect();
