@@ -274,7 +274,8 @@ impl Step<'_> {
         let held: RailSet = placement.iter().flat_map(|placement| &placement.rails).copied().collect();
         let topology = self.state.index.snapshot.topology();
         let server = topology.index(name).and_then(|ix| topology.server(ix));
-        let down = held.without(server.map_or(held, |server| server.usable));
+        // A rail that its agent calls unfit still works for who is there: new jobs keep off it.
+        let down = held.without(server.map_or(held, |server| server.usable.or(server.unfit)));
         let down = down.or(self.state.rails_down(&entry).get(name).copied().unwrap_or_default());
         if down.is_empty() {
             return;

@@ -215,7 +215,11 @@ fn node(
     }
     for nic in &place.nics {
         let fits = server.inventory.nics.iter().any(|have| {
-            have.device == nic.device && have.rail == nic.rail && have.up && have.address == nic.address
+            have.device == nic.device
+                && have.rail == nic.rail
+                && have.up
+                && server.inventory.is_fit(&have.device)
+                && have.address == nic.address
         });
         let cabled = !topology.has_document()
             || server.pod.is_some_and(|pod| topology.leaves_of(pod, nic.rail).any(|leaf| leaf == nic.leaf));

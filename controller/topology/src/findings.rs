@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proto_model::{Nic, NodeName, Reason};
+use proto_model::{Nic, NicCondition, NodeName, Reason, Severity};
 
 use crate::{
     RailSet, Server, Topology,
@@ -71,6 +71,14 @@ fn inventory(server: &Server, findings: &mut Vec<Reason>) {
         }
         if !up {
             find("NicDown", format!("NIC {device} of node '{name}' (rail {rail}) is down"));
+        } else if let Some(bad) = server.inventory.health.iter().find(|nic| nic.device == *device) {
+            for condition in bad.conditions.iter().filter(|one| one.severity == Severity::Drain) {
+                let NicCondition { code, message, .. } = condition;
+                let text = format!(
+                    "NIC {device} of node '{name}' (rail {rail}) takes no new job: {code}: {message}"
+                );
+                find("NicUnfit", text);
+            }
         }
     }
 }

@@ -109,6 +109,38 @@ fn every_fault_is_reported_not_only_the_first() {
 }
 
 #[test]
+fn a_rail_that_its_agent_calls_unfit_is_present_and_not_usable() {
+    let condition = |severity| proto_model::NicCondition {
+        code: "Storm".into(),
+        severity,
+        message: "0.99 of the time".into(),
+        since: proto_model::Timestamp(1),
+    };
+    let sick = |device: &str, severity| proto_model::NicHealth {
+        device: device.into(),
+        score: 0,
+        conditions: vec![condition(severity)],
+    };
+    for document in [Some(fabric(1, 1, 3)), None] {
+        let mut t = Topology::new(document.as_ref());
+        let mut all = (*inventory([(0, true), (1, true), (2, true)])).clone();
+        all.health = vec![
+            sick("mlx5_1", proto_model::Severity::Degraded),
+            sick("mlx5_2", proto_model::Severity::Drain),
+        ];
+        t.set_node(&node("n0"), &Arc::new(all.clone()));
+        let server = |t: &Topology| t.server(t.index(&node("n0")).unwrap()).unwrap().clone();
+        let one = server(&t);
+        assert_eq!((one.present, one.usable), (RailSet::first(3), RailSet::first(2)));
+        assert_eq!(one.unfit, RailSet::EMPTY.with(2));
+        assert_eq!(t.findings().iter().map(|one| one.code.as_ref()).collect::<Vec<_>>(), ["NicUnfit"]);
+        all.health.pop();
+        t.set_node(&node("n0"), &Arc::new(all));
+        assert_eq!((server(&t).usable, server(&t).unfit), (RailSet::first(3), RailSet::EMPTY));
+    }
+}
+
+#[test]
 fn the_document_and_the_inventories_are_joined() {
     let f = fabric(2, 2, 2);
     let mut t = Topology::new(Some(&f));

@@ -27,6 +27,8 @@ pub struct Server {
     pub present: RailSet,
     /// Those of `present` whose NIC is up, with a cable and a leaf that are not known to be down.
     pub usable: RailSet,
+    /// Those of `present` that would be usable, but that the agent's health rules let no new job use.
+    pub unfit: RailSet,
 }
 
 /// A server's NIC on one rail.
@@ -360,6 +362,7 @@ fn join(plan: Option<&Plan>, name: &NodeName, inventory: &Arc<Inventory>) -> Ser
         ports: Vec::new(),
         present: RailSet::EMPTY,
         usable: RailSet::EMPTY,
+        unfit: RailSet::EMPTY,
     };
     let cables = plan.and_then(|plan| plan.cables_of(name)).unwrap_or_default();
     server.pod = match plan {
@@ -376,6 +379,8 @@ fn join(plan: Option<&Plan>, name: &NodeName, inventory: &Arc<Inventory>) -> Ser
             }),
         };
         let (Some(port), rail) = (port, nic.rail as usize) else { continue };
+        let fit = inventory.is_fit(&nic.device);
+        let (is_up, port) = (port.up, Port { up: port.up && fit, ..port });
         if nic.rail >= RailSet::MAX || server.usable.has(nic.rail) {
             continue;
         }
@@ -389,8 +394,12 @@ fn join(plan: Option<&Plan>, name: &NodeName, inventory: &Arc<Inventory>) -> Ser
         server.present = server.present.with(nic.rail);
         if port.up {
             server.usable = server.usable.with(nic.rail);
+        } else if is_up {
+            server.unfit = server.unfit.with(nic.rail);
         }
     }
+    // Another NIC on the same rail may do.
+    server.unfit = server.unfit.without(server.usable);
     server
 }
 

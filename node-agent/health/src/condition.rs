@@ -2,6 +2,8 @@
 
 use std::{fmt, time::Duration};
 
+pub use proto_model::Severity;
+
 /// What is wrong with one NIC or its rail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Condition {
@@ -154,29 +156,6 @@ pub struct Proof {
     pub bytes: u64,
     /// In place of both: a probe that passed, and so long without a sign.
     pub probed: Option<Duration>,
-}
-
-/// How bad it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    /// Good to know.
-    Note,
-    /// Jobs suffer, but run.
-    Degraded,
-    /// No new job should use the rail.
-    Drain,
-}
-
-impl Severity {
-    /// As people and programs write it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Note => "note",
-            Self::Degraded => "degraded",
-            Self::Drain => "drain",
-        }
-    }
 }
 
 /// What a piece of evidence is about.

@@ -197,7 +197,7 @@ pub fn from_json(text: &str) -> Result<Inventory, InventoryFileError> {
     gpus.sort_by_key(|gpu| gpu.index);
     nics.sort_by(|a, b| (a.rail, &a.device).cmp(&(b.rail, &b.device)));
     let (numa_nodes, cpus, memory_bytes) = (file.numa_nodes, file.cpus, file.memory_bytes);
-    Ok(Inventory { gpus, nics, numa_nodes, cpus, memory_bytes, neighbors })
+    Ok(Inventory { gpus, nics, numa_nodes, cpus, memory_bytes, neighbors, health: Vec::new() })
 }
 
 fn neighbors(file: Vec<FileNeighbor>, wrong: &mut Vec<String>) -> Vec<Neighbor> {

@@ -113,6 +113,7 @@ impl Host for RealHost {
             cpus: tree.text("sys/devices/system/cpu/online").map_or(0, |text| list_len(&text)),
             memory_bytes: memory_bytes(tree).unwrap_or(0),
             neighbors: crate::lldp::discover(tree),
+            health: Vec::new(),
         };
         let (pci_paths, pci_links) = pci(tree, &inventory);
         Ok(Discovery { inventory, pci_paths, pci_links, findings })

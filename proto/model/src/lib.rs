@@ -40,7 +40,7 @@ pub use job::{
     JobStatus, RailBytes, RailRequest, RankExit, ReduceOp, RunResult, Work,
 };
 pub use names::{Names, NamesError};
-pub use node::{Gpu, Health, Inventory, Neighbor, Nic, Node, Strike};
+pub use node::{Gpu, Health, Inventory, Neighbor, Nic, NicCondition, NicHealth, Node, Severity, Strike};
 pub use phase::Phase;
 pub use placement::{NicPlace, NodePlace, Placement, RankPlace};
 pub use policy::{Dependency, DependencyWhen, Eta, FailurePolicy, Preemption, RailLoss, Replace, Requeue};

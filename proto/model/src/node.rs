@@ -80,6 +80,71 @@ pub struct Inventory {
     pub memory_bytes: u64,
     /// What it hears over LLDP, by network device.
     pub neighbors: Vec<Neighbor>,
+    /// What is wrong with its NICs, by device; one that is not named is well, or not watched.
+    pub health: Vec<NicHealth>,
+}
+
+impl Inventory {
+    /// Whether the agent's health rules let new jobs use this NIC.
+    #[must_use]
+    pub fn is_fit(&self, device: &str) -> bool {
+        self.health.iter().all(|nic| nic.device != device || nic.is_fit())
+    }
+}
+
+/// How well a NIC and its rail are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NicHealth {
+    /// The NIC's device.
+    pub device: String,
+    /// 100: nothing is known against it. 0: no new job should use it.
+    pub score: u32,
+    /// What is wrong.
+    pub conditions: Vec<NicCondition>,
+}
+
+impl NicHealth {
+    /// Whether nothing is that wrong that no new job should use it.
+    #[must_use]
+    pub fn is_fit(&self) -> bool {
+        self.conditions.iter().all(|condition| condition.severity < Severity::Drain)
+    }
+}
+
+/// One thing that is wrong with a NIC or its rail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NicCondition {
+    /// UpperCamelCase, stable; for example `Storm`.
+    pub code: String,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What was seen, against which limit and whose, and what to do.
+    pub message: String,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// How bad a condition is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Good to know.
+    Note,
+    /// Jobs suffer, but run.
+    Degraded,
+    /// No new job should use the rail.
+    Drain,
+}
+
+impl Severity {
+    /// As people and programs write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Degraded => "degraded",
+            Self::Drain => "drain",
+        }
+    }
 }
 
 /// A switch that a server hears over LLDP.

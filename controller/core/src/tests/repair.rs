@@ -308,6 +308,35 @@ fn gpus_that_a_node_tells_of_no_more_count_towards_the_limit() {
     assert_eq!(w.phase("b"), Phase::Reserved);
 }
 
+/// What is unfit for new jobs is not down for those that are there, whatever their policy.
+#[test]
+fn an_unfit_rail_ends_no_job_and_takes_none() {
+    let mut w = World::new();
+    let mut job = spec(4, 2);
+    job.failure.on_rail_loss = RailLoss::Fail;
+    w.submit("a", job);
+    w.run("a");
+    let condition = proto_model::NicCondition {
+        code: "Storm".into(),
+        severity: proto_model::Severity::Drain,
+        message: "0.99 of the time".into(),
+        since: w.now,
+    };
+    let sick = proto_model::NicHealth { device: "rail1".into(), score: 0, conditions: vec![condition] };
+    let mut unfit = inventory(4, 2);
+    unfit.health = vec![sick];
+    (0..4).for_each(|n| finds(&mut w, n, unfit.clone()));
+    assert_eq!(w.phase("a"), Phase::Running);
+    let mut w = World::new();
+    (0..4).for_each(|n| finds(&mut w, n, unfit.clone()));
+    w.submit("b", spec(1, 4));
+    assert_eq!(w.phase("b"), Phase::Pending);
+    assert!(w.codes("b").contains(&"RailDown".to_owned()), "{:?}", w.codes("b"));
+    // Proved well: placed at once.
+    finds(&mut w, 2, inventory(4, 2));
+    assert_eq!((w.phase("b"), w.nodes("b")), (Phase::Reserved, vec![2]));
+}
+
 /// Engines that come up see links down that nobody has lost; and of two nobody knows whose it is.
 #[test]
 fn what_engines_see_before_all_are_up_is_no_loss() {

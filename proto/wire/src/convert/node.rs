@@ -6,7 +6,7 @@ use std::{
 };
 
 use proto_model::{
-    Gpu, Health, Inventory, Job, JobUid, Neighbor, Nic, Node, NodeName, NodePlace, Strike, Taint,
+    Gpu, Health, Inventory, Job, JobUid, Neighbor, Nic, NicHealth, Node, NodeName, NodePlace, Strike, Taint,
     label::{MAX_LABELS, check_key, check_value},
 };
 
@@ -17,6 +17,8 @@ use crate::v1;
 
 /// Neighbours of one server at most.
 const MAX_NEIGHBORS: usize = 256;
+/// NICs of one server at most whose health is told.
+const MAX_NICS: usize = 256;
 
 fn numa(number: i32) -> Option<u32> {
     u32::try_from(number).ok()
@@ -103,7 +105,12 @@ impl TryFrom<v1::Inventory> for Inventory {
         }
         let mut neighbors: Vec<Neighbor> = fields.list("neighbors", wire.neighbors);
         neighbors.sort();
-        fields.finish(Some(Self { gpus, nics, numa_nodes, cpus, memory_bytes, neighbors }))
+        if wire.health.len() > MAX_NICS {
+            fields.fail("health", format!("{} are more than the {MAX_NICS} allowed", wire.health.len()));
+        }
+        let mut health: Vec<NicHealth> = fields.list("health", wire.health);
+        health.sort_by(|a, b| a.device.cmp(&b.device));
+        fields.finish(Some(Self { gpus, nics, numa_nodes, cpus, memory_bytes, neighbors, health }))
     }
 }
 
@@ -136,6 +143,7 @@ impl From<&Inventory> for v1::Inventory {
             cpus: inventory.cpus,
             memory_bytes: inventory.memory_bytes,
             neighbors: inventory.neighbors.iter().map(Into::into).collect(),
+            health: inventory.health.iter().map(Into::into).collect(),
         }
     }
 }

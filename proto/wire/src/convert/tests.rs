@@ -327,6 +327,39 @@ fn what_a_server_hears_survives_the_wire() {
 }
 
 #[test]
+fn what_is_wrong_with_nics_survives_the_wire() {
+    let condition = |code: &str, severity| v1::NicCondition {
+        code: code.into(),
+        severity,
+        message: "0.99 of the time".into(),
+        since: Some(crate::convert::time_to_wire(proto_model::Timestamp(1_700_000_000_123))),
+    };
+    let nic = |device: &str, conditions| v1::NicHealth { device: device.into(), score: 0, conditions };
+    let health = vec![nic("mlx5_1", vec![condition("Storm", 3)]), nic("mlx5_0", vec![condition("Lossy", 2)])];
+    let inventory = proto_model::Inventory::try_from(v1::Inventory { health, ..Default::default() }).unwrap();
+    assert_eq!(inventory.health[0].device, "mlx5_0");
+    assert!(inventory.is_fit("mlx5_0") && !inventory.is_fit("mlx5_1") && inventory.is_fit("mlx5_2"));
+    assert_eq!(proto_model::Inventory::try_from(v1::Inventory::from(&inventory)), Ok(inventory));
+    let bad = vec![
+        nic("", vec![]),
+        v1::NicHealth { score: 101, ..nic("a", vec![condition("Storm", 0), condition("no code", 1)]) },
+        nic("b", vec![v1::NicCondition { message: "two\nlines".into(), ..condition("Storm", 9) }]),
+    ];
+    let errors =
+        proto_model::Inventory::try_from(v1::Inventory { health: bad, ..Default::default() }).unwrap_err();
+    let fields: Vec<&str> = errors.0.iter().map(|error| error.field.as_str()).collect();
+    let right = [
+        "health[0].device",
+        "health[1].score",
+        "health[1].conditions[0].severity",
+        "health[1].conditions[1].code",
+        "health[2].conditions[0].severity",
+        "health[2].conditions[0].message",
+    ];
+    assert_eq!(fields, right, "{errors}");
+}
+
+#[test]
 fn lists_mean_what_single_things_mean_and_back() {
     let names = |text: &str| proto_model::Names::new(text).unwrap();
     let spec = v1::FabricSpec {
