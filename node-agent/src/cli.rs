@@ -108,6 +108,10 @@ pub struct RunArguments {
     /// What harms traffic is left to `rail-node-agent qos apply --drained`, and logged. Default: class of service is left alone
     #[arg(long, env = "RAIL_QOS_PROFILE", value_name = "FILE")]
     pub qos_profile: Option<PathBuf>,
+    /// Read counters of NICs below this folder, a recorded server, in place of /. Without it a server that an inventory
+    /// file describes is not watched
+    #[arg(long, env = "RAIL_COUNTERS", hide = true)]
+    pub counters: Option<PathBuf>,
     /// Make no control groups for jobs
     #[arg(long, env = "RAIL_NO_CGROUPS")]
     pub no_cgroups: bool,

@@ -61,6 +61,12 @@ impl DataDir {
         self.root.join("epoch")
     }
 
+    /// What is wrong with this server's NICs.
+    #[must_use]
+    pub fn health(&self) -> PathBuf {
+        self.root.join("health.json")
+    }
+
     /// Where `/metrics` is served, as a URL; for tools that let the kernel choose the port.
     #[must_use]
     pub fn metrics(&self) -> PathBuf {

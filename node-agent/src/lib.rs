@@ -16,5 +16,6 @@ pub mod qos;
 pub mod rank_exec;
 pub mod rank_user;
 pub mod saved;
+mod saved_health;
 mod saved_rails;
 pub mod supervisor;

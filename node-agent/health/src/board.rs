@@ -14,7 +14,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// A look says nothing about more time than this, however long the last one is ago.
 const LOOK_MAX_MS: u64 = 5000;
 /// Episodes that are remembered.
-const EPISODES: usize = 8;
+const KEPT: usize = 8;
 
 static EPISODES_FACT: Fact = Fact {
     id: "TooOften",
@@ -23,6 +23,8 @@ static EPISODES_FACT: Fact = Fact {
     source: "NVSentinel: 5 that are not fatal in 24 h",
     hint: "the rail recovers, but not for long; see what it had before, and replace its cable or its optics",
 };
+/// All that it says itself.
+pub(crate) const EPISODES: &Fact = &EPISODES_FACT;
 
 /// A condition that holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,7 +59,7 @@ pub enum Change {
 pub struct Board {
     held: [Option<Held>; Condition::COUNT],
     /// When conditions of the rail that are not fatal began, newest last.
-    episodes: [Option<Timestamp>; EPISODES],
+    episodes: [Option<Timestamp>; KEPT],
     probed: Option<Timestamp>,
 }
 
@@ -135,7 +137,7 @@ impl Board {
         let Finding { mut severity, mut evidence } = finding;
         if severity == Severity::Degraded && condition.is_of_rail() {
             self.episodes.rotate_left(1);
-            self.episodes[EPISODES - 1] = Some(now);
+            self.episodes[KEPT - 1] = Some(now);
             let recent = self.episodes.iter().flatten().filter(|began| now.since(**began) <= DAY).count();
             if recent >= limits.episodes {
                 severity = Severity::Drain;

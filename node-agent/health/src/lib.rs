@@ -30,8 +30,14 @@ pub use condition::{Condition, Evidence, Severity};
 pub use config::Config;
 pub use layout::{Column, Layout};
 pub use sample::{PortKey, ReadFailure, Sample};
-pub use score::{Score, score};
+pub use score::{Score, conditions_score, score};
 pub use state::{JobUse, State};
 pub use step::{Event, RailVerdict, Verdict, step};
 pub use vendor::{Source, Vendor};
 pub use word::Word;
+
+/// The words of all rules and detectors, by which what is kept finds its own again.
+pub fn facts() -> impl Iterator<Item = &'static condition::Fact> {
+    let ours = [port::MARKED_FACT, board::EPISODES];
+    rules::RULES.iter().map(|rule| &rule.fact).chain(judge::facts()).chain(step::FACTS).chain(ours)
+}

@@ -31,6 +31,8 @@ static MARKED: Fact = Fact {
     source: "mlx5: CE above 0 with CNP 0",
     hint: "this end does not notify: turn the notification point on for the lossless priority",
 };
+/// All that it says itself.
+pub(crate) const MARKED_FACT: &Fact = &MARKED;
 
 /// What the looks of one round say, by condition.
 pub type Looks = [Look; Condition::COUNT];

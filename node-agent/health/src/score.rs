@@ -38,6 +38,14 @@ const PAUSED_MOST: f64 = 20.0;
 /// A share of time paused above which points go.
 const PAUSED_FREE: f64 = 0.02;
 
+/// The score by conditions that hurt only: it changes only with them.
+#[must_use]
+pub fn conditions_score(port: &Port) -> u32 {
+    let hurts = port.board.held().filter(|(_, held)| held.severity > Severity::Note);
+    let minus = hurts.fold(0_u32, |sum, (_, held)| sum.saturating_add(points(held.severity)));
+    100_u32.saturating_sub(minus)
+}
+
 /// The score of one port.
 #[must_use]
 pub fn score(port: &Port) -> Score {

@@ -32,6 +32,8 @@ static FAILURES: Fact = Fact {
     source: "as for a device that is absent",
     hint: "its firmware does not answer its driver; it is asked less and less, at most every 5 minutes",
 };
+/// All that it says.
+pub(crate) const FACTS: [&Fact; 2] = [&ABSENT, &FAILURES];
 
 /// What happens.
 #[derive(Debug)]

@@ -28,6 +28,14 @@ pub struct AgentMetrics {
     pub exits: CounterBy<1>,
     /// `rail_agent_log_bytes_total`: sent to readers of logs.
     pub log_bytes: CounterBy<0>,
+    /// `rail_nic_score{device,rail}`: 0 to 100.
+    pub nic_score: GaugeBy<2>,
+    /// `rail_nic_unfit{device,rail}`: 1 while no new job should use it.
+    pub nic_unfit: GaugeBy<2>,
+    /// `rail_nic_condition{device,rail,condition}`: 1 note, 2 degraded, 3 drain; absent where it does not hold.
+    pub nic_condition: GaugeBy<3>,
+    /// `rail_nic_events_total{device,rail,event}`: by the words of node-agent-health; they never go back.
+    pub nic_events: CounterBy<3>,
 }
 
 impl AgentMetrics {
@@ -41,6 +49,26 @@ impl AgentMetrics {
             attempts: metrics.gauge_by("agent_attempts", "Attempts of jobs known here", ["state"]),
             exits: metrics.counter_by("agent_rank_exits", "Ranks that have ended", ["outcome"]),
             log_bytes: metrics.counter_by("agent_log_bytes", "Bytes of logs sent to readers", []),
+            nic_score: metrics.gauge_by(
+                "nic_score",
+                "How well a NIC's rail is, 0 to 100",
+                ["device", "rail"],
+            ),
+            nic_unfit: metrics.gauge_by(
+                "nic_unfit",
+                "1 while no new job should use the NIC's rail",
+                ["device", "rail"],
+            ),
+            nic_condition: metrics.gauge_by(
+                "nic_condition",
+                "What is wrong with a NIC's rail: 1 note, 2 degraded, 3 drain",
+                ["device", "rail", "condition"],
+            ),
+            nic_events: metrics.counter_by(
+                "nic_events",
+                "What a NIC's counters say, in one vocabulary for all vendors",
+                ["device", "rail", "event"],
+            ),
         }
     }
 }

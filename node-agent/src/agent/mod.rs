@@ -1,5 +1,6 @@
 //! The agent's process: one task that decides (`node-agent-core`), and tasks around it that listen and do.
 
+mod health;
 pub mod identity;
 pub mod inventory;
 mod link;
@@ -99,6 +100,8 @@ pub(crate) struct Setup {
     pub log_bytes: u64,
     pub cgroups: bool,
     pub rank_user: Option<RankUser>,
+    /// Below it are the counters of NICs; `None` where there are none.
+    pub counters: Option<PathBuf>,
     pub metrics: metrics::AgentMetrics,
 }
 
@@ -144,6 +147,10 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
         log_bytes: arguments.log_bytes,
         cgroups: !arguments.no_cgroups && say_cgroups(&arguments.node, &data),
         rank_user,
+        counters: arguments
+            .counters
+            .clone()
+            .or_else(|| arguments.inventory.inventory.is_none().then(|| PathBuf::from("/"))),
         metrics: metrics::AgentMetrics::new(&registry),
         program,
         data,

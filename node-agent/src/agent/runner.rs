@@ -7,8 +7,9 @@ use std::{
 };
 
 use node_agent_core::{Action, Event, Goal, Key, Message, Order, Record, Report, State, step};
+use node_agent_health::JobUse;
 use node_agent_host::{Discovery, Host, nccl_environment, nccl_topology};
-use proto_model::{Assignment, NodePlace, Observed, Timestamp, Wish};
+use proto_model::{Assignment, NicHealth, NodePlace, Observed, Timestamp, Wish};
 use proto_rpc::{Client, ClientOptions, Credentials, trace};
 use proto_wire::v1::{self, agent_message};
 use tokio::{
@@ -20,7 +21,9 @@ use tracing::{Instrument, Span};
 
 use crate::{
     agent::{
-        Setup, identity,
+        Setup,
+        health::{Note, Place, Watcher},
+        identity,
         link::{self, LinkEvent, Outgoing},
         recover,
         watch::{self, About},
@@ -36,6 +39,8 @@ use crate::{
 const EVENTS: usize = 1024;
 /// How often the core is told that time passes.
 const TICK: Duration = Duration::from_secs(1);
+/// The priority of data: every profile's lossless class is this one so far.
+const LOSSLESS: u8 = 3;
 /// How often the server is looked at again.
 const LOOK: Duration = Duration::from_secs(30);
 
@@ -49,6 +54,9 @@ struct Runner {
     /// `prepare` until the engine listens, then `start` until the ranks run.
     spans: BTreeMap<Key, Span>,
     exits_told: BTreeMap<Key, BTreeSet<u32>>,
+    health: Option<Watcher>,
+    /// What the health thread has been told of jobs.
+    noted: Option<Vec<JobUse>>,
 }
 
 fn now() -> Timestamp {
@@ -69,7 +77,14 @@ pub async fn run(setup: Arc<Setup>, host: Arc<dyn Host>, discovery: Discovery, c
         controller: None,
         spans: BTreeMap::new(),
         exits_told: BTreeMap::new(),
+        health: None,
+        noted: None,
     };
+    runner.health = watch_health(&setup, &runner.discovery);
+    let mut told = runner.health.as_ref().map(|health| health.told.clone());
+    if let Some(told) = &mut told {
+        runner.discovery.inventory.health.clone_from(&told.borrow_and_update());
+    }
     runner.say_findings();
     runner.recover();
     let client = match Client::new(&setup.controller, &credentials, &ClientOptions::default()) {
@@ -100,6 +115,7 @@ pub async fn run(setup: Arc<Setup>, host: Arc<dyn Host>, discovery: Discovery, c
             Some(event) = linked.recv() => runner.hear(event).await,
             _ = tick.tick() => runner.handle(Event::Tick).await,
             _ = look.tick() => runner.look(&host).await,
+            Some(sick) = changed(&mut told) => runner.hear_health(sick),
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
         }
@@ -108,7 +124,54 @@ pub async fn run(setup: Arc<Setup>, host: Arc<dyn Host>, discovery: Discovery, c
     tracing::info!(jobs, "ending; jobs go on under their supervisors");
 }
 
+/// Starts the thread that reads counters; without it nothing is known of the rails' health, and jobs go on.
+fn watch_health(setup: &Setup, discovery: &Discovery) -> Option<Watcher> {
+    let place = Place { root: setup.counters.clone()?, kept: setup.data.health() };
+    let started = Watcher::start(place, &discovery.inventory.nics, setup.metrics.clone());
+    started.inspect_err(|error| tracing::error!(%error, "no thread for the health of rails")).ok()
+}
+
+/// What is wrong with NICs, when that changes; never where nobody watches.
+async fn changed(told: &mut Option<tokio::sync::watch::Receiver<Vec<NicHealth>>>) -> Option<Vec<NicHealth>> {
+    if let Some(receiver) = told
+        && receiver.changed().await.is_ok()
+    {
+        return Some(receiver.borrow_and_update().clone());
+    }
+    std::future::pending().await
+}
+
 impl Runner {
+    fn note_nics(&self) {
+        if let Some(health) = &self.health {
+            health.note(Note::Nics(self.discovery.inventory.nics.clone()));
+        }
+    }
+
+    /// Tells the health thread which jobs use which rails, if that has changed.
+    fn note_jobs(&mut self) {
+        let Some(health) = &self.health else { return };
+        let uses = |record: &Record| {
+            let rails: BTreeSet<u32> = record.seen.endpoints.iter().map(|endpoint| endpoint.rail).collect();
+            (!record.ended() && !rails.is_empty()).then_some(JobUse {
+                job: record.key.uid,
+                rails,
+                lossless: LOSSLESS,
+            })
+        };
+        let jobs: Vec<JobUse> = self.state.records().filter_map(uses).collect();
+        if self.noted.as_ref() != Some(&jobs) && health.note(Note::Jobs(jobs.clone())) {
+            self.noted = Some(jobs);
+        }
+    }
+
+    /// What is wrong with NICs has changed: it is part of the inventory.
+    fn hear_health(&mut self, sick: Vec<NicHealth>) {
+        self.discovery.inventory.health = sick;
+        let wire = (&self.discovery.inventory).into();
+        self.send_body(agent_message::Body::Inventory(wire));
+    }
+
     fn say_findings(&self) {
         for finding in &self.discovery.findings {
             tracing::warn!(subject = finding.subject, "{}", finding.message);
@@ -178,6 +241,7 @@ impl Runner {
             return;
         }
         self.carry_out(actions).await;
+        self.note_jobs();
         self.count();
     }
 
@@ -376,17 +440,22 @@ impl Runner {
         let host = Arc::clone(host);
         let found = tokio::task::spawn_blocking(move || host.discover()).await;
         match found {
-            Ok(Ok(discovery)) if discovery != self.discovery => {
+            Ok(Ok(mut discovery)) => {
+                discovery.inventory.health.clone_from(&self.discovery.inventory.health);
+                if discovery == self.discovery {
+                    return;
+                }
                 let changed = discovery.inventory != self.discovery.inventory;
                 self.discovery = discovery;
                 self.say_findings();
                 if changed {
+                    self.note_nics();
                     let wire = (&self.discovery.inventory).into();
                     self.send_body(agent_message::Body::Inventory(wire));
                 }
             }
             Ok(Err(error)) => tracing::warn!(%error, "the inventory stays as it was"),
-            Ok(Ok(_)) | Err(_) => {}
+            Err(_) => {}
         }
     }
 

@@ -465,3 +465,36 @@ fn what_is_wrong_is_said_with_what_to_do() {
         assert!(words.iter().all(|word| text.contains(word)), "{more:?}: {text}");
     }
 }
+
+/// A link that goes down drains its rail, is told to the controller, and also by an agent that is started anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_with_a_rail_is_told_and_outlives_the_agent() {
+    let recorded = tempfile::tempdir().unwrap();
+    let at = |path: &str| recorded.path().join(path);
+    fs::create_dir_all(at("sys/class/net/lo/statistics")).unwrap();
+    fs::write(at("sys/class/net/lo/address"), "02:00:00:00:00:01\n").unwrap();
+    fs::write(at("sys/class/net/lo/statistics/tx_bytes"), "5\n").unwrap();
+    fs::write(at("sys/class/net/lo/carrier"), "1\n").unwrap();
+    let mut controller = Controller::start().await;
+    let root = recorded.path().to_str().unwrap().to_owned();
+    let mut server = Server::with(&controller, &["--counters", &root], "info");
+    let register = controller.registered().await;
+    assert_eq!(register.inventory.unwrap().health, []);
+    controller.welcome(&[]).await;
+    fs::write(at("sys/class/net/lo/carrier"), "0\n").unwrap();
+    let told = controller
+        .hear("what is wrong", |body| match body {
+            proto_wire::v1::agent_message::Body::Inventory(inventory) => Some(inventory.health.clone()),
+            _ => None,
+        })
+        .await;
+    assert_eq!((told.len(), told[0].device.as_str(), told[0].score), (1, "rail0", 0));
+    assert_eq!(told[0].conditions[0].code, "LinkDown");
+    assert!(!told[0].conditions[0].message.is_empty());
+    let unfit = "rail_nic_unfit{device=\"rail0\",rail=\"0\"} 1";
+    eventually("the series", || metrics(&server).contains(unfit).then_some(()));
+    server.kill();
+    server.start();
+    let register = controller.registered().await;
+    assert_eq!(register.inventory.unwrap().health, told);
+}

@@ -39,6 +39,8 @@ static DOWN: Fact = Fact {
     source: "the port's state",
     hint: "look at the cable, the optics and the leaf's port",
 };
+/// All that it says.
+pub(crate) const FACTS: [&Fact; 4] = [&ONCE, &OFTEN, &FAST, &DOWN];
 
 /// Where the counters of a link are in a layout.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

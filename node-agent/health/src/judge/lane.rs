@@ -36,6 +36,8 @@ static ALL_IN: Fact = Fact {
     hint: "a peer sends them so, or the leaf maps their DSCP to another priority: compare the peers' traffic class \
            and the leaf's map",
 };
+/// All that it says.
+pub(crate) const FACTS: [&Fact; 3] = [&ALL_OUT, &SOME_OUT, &ALL_IN];
 
 /// What two seconds are worth of, decaying.
 const TAU_MS: f64 = 2000.0;

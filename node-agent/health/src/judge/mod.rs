@@ -7,7 +7,12 @@ pub mod slow;
 pub mod storm;
 pub mod swap;
 
-use crate::layout::Layout;
+use crate::{condition::Fact, layout::Layout};
+
+/// The words of all detectors; those of the rules are in their table.
+pub(crate) fn facts() -> impl Iterator<Item = &'static Fact> {
+    flap::FACTS.into_iter().chain(lane::FACTS).chain(slow::FACTS).chain(storm::FACTS).chain(swap::FACTS)
+}
 
 /// What changed between two looks at one port.
 #[derive(Debug, Clone, Copy)]

@@ -24,6 +24,8 @@ static FROM_HOST: Fact = Fact {
     source: SOURCE,
     hint: "this host makes the network wait: look at its PCIe, its memory and a receiver that hangs",
 };
+/// All that it says.
+pub(crate) const FACTS: [&Fact; 2] = [&FROM_NETWORK, &FROM_HOST];
 
 /// How long the pauses have been too long, by direction.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

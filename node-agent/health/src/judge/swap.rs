@@ -24,6 +24,8 @@ static ELSEWHERE: Fact = Fact {
     source: SOURCE,
     hint: "its cable leads to a leaf of another rail: move it",
 };
+/// All that it says.
+pub(crate) const FACTS: [&Fact; 2] = [&SWAPPED, &ELSEWHERE];
 
 /// What one port hears of its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

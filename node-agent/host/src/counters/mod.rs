@@ -4,6 +4,7 @@
 mod poller;
 mod port;
 mod private;
+pub mod recorded;
 #[cfg(test)]
 mod tests;
 

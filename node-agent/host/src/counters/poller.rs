@@ -62,10 +62,9 @@ impl Poller {
         self.ports.truncate(node_agent_health::state::PORTS_MAX);
     }
 
-    /// The key of a NIC's port, where it has been seen.
-    #[must_use]
-    pub fn key_of(&self, device: &str) -> Option<&PortKey> {
-        self.ports.iter().find(|port| port.nic.device == device)?.key.as_ref()
+    /// All NICs whose port has been seen.
+    pub fn ports(&self) -> impl Iterator<Item = (&Nic, &PortKey)> {
+        self.ports.iter().filter_map(|port| Some((&port.nic, port.key.as_ref()?)))
     }
 
     /// How many counters are read at each look, of all ports.

@@ -1,19 +1,13 @@
 //! Recorded trees, and what happens to devices.
 
-use std::{fs, os::unix::fs::symlink, path::Path};
+use std::{fs, path::Path};
 
 use node_agent_health::{Condition, Config, Source, State, Vendor, Verdict, Word, model::full_layout};
 use proptest::prelude::*;
 use proto_model::{Nic, Timestamp};
 
-use super::{FolderStatistics, NoStatistics, Poller, PortReader, port::parse};
+use super::{FolderStatistics, NoStatistics, Poller, PortReader, port::parse, recorded::record};
 use crate::sysfs::Tree;
-
-fn write(root: &Path, path: &str, text: &str) {
-    let at = root.join(path);
-    fs::create_dir_all(at.parent().unwrap()).unwrap();
-    fs::write(at, text).unwrap();
-}
 
 fn nic(rail: u32, device: &str) -> Nic {
     Nic {
@@ -27,32 +21,6 @@ fn nic(rail: u32, device: &str) -> Nic {
         speed_mbps: 400_000,
         up: true,
         gid_index: None,
-    }
-}
-
-/// A NIC with every counter that mlx5 has.
-fn record(root: &Path, nic: &Nic, value: u64) {
-    let ib = format!("sys/class/infiniband/{}", nic.device);
-    let net = format!("sys/class/net/{}", nic.netdev);
-    for column in full_layout(Vendor::Mlx5).columns() {
-        let folder = match column.row.source {
-            Source::Port => format!("{ib}/ports/1/counters"),
-            Source::Hardware => format!("{ib}/ports/1/hw_counters"),
-            Source::Netdev => format!("{net}/statistics"),
-            Source::Link => net.clone(),
-            Source::Ethtool => format!("{net}/ethtool_statistics"),
-        };
-        write(root, &format!("{folder}/{}", column.name), &format!("{value}\n"));
-    }
-    write(root, &format!("{ib}/ports/1/hw_counters/lifespan"), "10\n");
-    write(root, &format!("{ib}/ports/1/state"), "4: ACTIVE\n");
-    write(root, &format!("{ib}/node_guid"), &format!("b83f:d203:00{:02x}:0001\n", nic.rail));
-    write(root, &format!("{net}/carrier"), "1\n");
-    fs::create_dir_all(root.join(format!("{ib}/device"))).unwrap();
-    fs::create_dir_all(root.join("sys/bus/pci/drivers/mlx5_core")).unwrap();
-    let driver = root.join(format!("{ib}/device/driver"));
-    if !driver.is_symlink() {
-        symlink(root.join("sys/bus/pci/drivers/mlx5_core"), driver).unwrap();
     }
 }
 
@@ -73,7 +41,7 @@ impl Rig {
     fn new(rails: u32) -> Self {
         let root = tempfile::tempdir().unwrap();
         let nics: Vec<Nic> = (0..rails).map(|rail| nic(rail, &format!("mlx5_{rail}"))).collect();
-        nics.iter().for_each(|nic| record(root.path(), nic, 7));
+        nics.iter().for_each(|nic| record(root.path(), nic, 7).unwrap());
         let statistics = Box::new(FolderStatistics::new(root.path()));
         let mut poller = Poller::new(Tree::new(root.path()), statistics);
         poller.watch(&nics);
@@ -108,7 +76,7 @@ fn every_known_counter_of_every_port_is_read() {
 fn without_private_statistics_the_rest_is_read() {
     let root = tempfile::tempdir().unwrap();
     let nic = nic(0, "mlx5_0");
-    record(root.path(), &nic, 7);
+    record(root.path(), &nic, 7).unwrap();
     let mut reader = PortReader::open(&Tree::new(root.path()), &nic, &NoStatistics, 1).unwrap();
     assert!(reader.layout().columns().iter().all(|column| column.row.source != Source::Ethtool));
     let sample = reader.read(&nic, Timestamp(1)).unwrap();
@@ -139,7 +107,7 @@ fn a_device_that_goes_is_told_and_begins_anew_when_it_is_back() {
     let Verdict::Rail(one) = &verdicts[0] else { panic!("{verdicts:?}") };
     assert_eq!((verdicts.len(), one.rail, one.condition, one.drain), (1, 1, Condition::Gone, true));
     // Its counters begin elsewhere; that is no burst.
-    record(rig.root.path(), &rig.nics[1], 1_000_000);
+    record(rig.root.path(), &rig.nics[1], 1_000_000).unwrap();
     let verdicts: Vec<Verdict> = (0..40).flat_map(|_| rig.look()).collect();
     assert!(matches!(&verdicts[..], [Verdict::Rail(one)] if !one.drain), "{verdicts:?}");
     assert_eq!(rig.total(Word::LossOut), 0);
@@ -156,7 +124,7 @@ fn a_device_that_is_renamed_goes_on() {
     set(rig.root.path(), "sys/class/infiniband/rocep24s0/ports/1/hw_counters/packet_seq_err", "10\n");
     rig.look();
     assert_eq!((rig.total(Word::LossOut), rig.state.ports().count()), (3, 1));
-    assert!(rig.poller.key_of("rocep24s0").is_some() && rig.poller.key_of("mlx5_0").is_none());
+    assert_eq!(rig.poller.ports().map(|(nic, _)| nic.device.as_str()).collect::<Vec<_>>(), ["rocep24s0"]);
 }
 
 #[test]

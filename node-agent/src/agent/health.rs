@@ -1,0 +1,241 @@
+//! The health of every rail: a thread that reads counters once a second, and what it tells.
+//!
+//! A thread of its own, because reading a counter may wait for a NIC's firmware; nothing else of the agent does.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use node_agent_health::{
+    Condition, Config, Event, Held, JobUse, PortKey, State, Verdict, Word, conditions_score, score, step,
+    word::PerWord,
+};
+use node_agent_host::{
+    counters::{FolderStatistics, NoStatistics, OpenStatistics, Poller},
+    sysfs::Tree,
+};
+use proto_model::{Nic, NicCondition, NicHealth, Severity, Timestamp};
+use tokio::sync::watch;
+
+use super::metrics::AgentMetrics;
+use crate::{
+    files::{self, Durability},
+    saved_health::{SavedCondition, kept, saved},
+};
+
+/// How often counters are read.
+const EVERY: Duration = Duration::from_secs(1);
+/// How often series for Prometheus are brought up to date: it asks every 15 s or so.
+const TELL: u32 = 5;
+/// Notes that wait for the thread.
+const NOTES: usize = 16;
+
+/// What the thread is told.
+#[derive(Debug)]
+pub enum Note {
+    /// The NICs of this server, all of them.
+    Nics(Vec<Nic>),
+    /// The jobs of this server, all of them.
+    Jobs(Vec<JobUse>),
+}
+
+/// Where counters are, and what is kept.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Below it lies `sys`; `/`, or a recorded server.
+    pub root: PathBuf,
+    /// Conditions that outlive the agent.
+    pub kept: PathBuf,
+}
+
+/// The way to the thread, and what it says.
+#[derive(Debug)]
+pub struct Watcher {
+    notes: SyncSender<Note>,
+    /// What is wrong with NICs, by device; changes only with a verdict.
+    pub told: watch::Receiver<Vec<NicHealth>>,
+}
+
+impl Watcher {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn start(place: Place, nics: &[Nic], metrics: AgentMetrics) -> std::io::Result<Self> {
+        let (notes, received) = sync_channel(NOTES);
+        let (tell, told) = watch::channel(Vec::new());
+        let mut watching = Watching::new(place, metrics, tell);
+        watching.poller.watch(nics);
+        // What was wrong before a restart still is: the first registration says so.
+        watching.tell.send_replace(watching.report());
+        thread::Builder::new().name("health".to_owned()).spawn(move || watching.run(&received))?;
+        Ok(Self { notes, told })
+    }
+
+    /// Tells the thread; false if it is behind, and should be told again later.
+    pub fn note(&self, note: Note) -> bool {
+        !matches!(self.notes.try_send(note), Err(TrySendError::Full(_)))
+    }
+}
+
+struct Watching {
+    state: State,
+    poller: Poller,
+    place: Place,
+    metrics: AgentMetrics,
+    tell: watch::Sender<Vec<NicHealth>>,
+    /// Wall clock at the start, and the clock that never steps.
+    begun: (u64, Instant),
+    /// What the series have been told already.
+    counted: BTreeMap<PortKey, PerWord<u64>>,
+}
+
+impl Watching {
+    fn new(place: Place, metrics: AgentMetrics, tell: watch::Sender<Vec<NicHealth>>) -> Self {
+        let real = place.root.as_os_str() == "/";
+        let statistics: Box<dyn OpenStatistics> =
+            if real { Box::new(NoStatistics) } else { Box::new(FolderStatistics::new(&place.root)) };
+        let poller = Poller::new(Tree::new(&place.root), statistics);
+        let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let begun = (u64::try_from(wall.as_millis()).unwrap_or(0), Instant::now());
+        let uptime = uptime(&Tree::new("/")).unwrap_or(Duration::MAX);
+        let booted = Timestamp(begun.0.saturating_sub(u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX)));
+        let mut state = State::new(Config { booted, ..Config::default() });
+        match files::read_json::<Vec<SavedCondition>>(&place.kept) {
+            Ok(Some(all)) => state.restore(kept(all)),
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%error, "what was wrong with NICs is not known any more"),
+        }
+        Self { state, poller, place, metrics, tell, begun, counted: BTreeMap::new() }
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp(
+            self.begun
+                .0
+                .saturating_add(u64::try_from(self.begun.1.elapsed().as_millis()).unwrap_or(u64::MAX)),
+        )
+    }
+
+    /// Until the agent ends.
+    fn run(mut self, notes: &Receiver<Note>) {
+        let (mut next, mut looks) = (Instant::now(), 0_u32);
+        loop {
+            match notes.recv_timeout(next.saturating_duration_since(Instant::now())) {
+                Ok(Note::Nics(nics)) => self.poller.watch(&nics),
+                Ok(Note::Jobs(jobs)) => {
+                    let now = self.now();
+                    let verdicts = step(&mut self.state, &Event::Jobs(jobs), now);
+                    self.judge(&verdicts);
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    let now = self.now();
+                    let verdicts = self.poller.look(&mut self.state, now);
+                    self.judge(&verdicts);
+                    if looks.is_multiple_of(TELL) {
+                        self.count();
+                    }
+                    looks = looks.wrapping_add(1);
+                    // A look that took long is not made up for.
+                    next = (next + EVERY).max(Instant::now());
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn judge(&mut self, verdicts: &[Verdict]) {
+        if verdicts.is_empty() {
+            return;
+        }
+        for verdict in verdicts {
+            match verdict {
+                Verdict::Rail(one) => {
+                    let (device, rail, drain) = (&one.device, one.rail, one.drain);
+                    let (condition, severity) = (one.condition.code(), one.held.severity.name());
+                    tracing::warn!(
+                        device, rail, condition, severity, drain, change = ?one.change, "{}", one.held.evidence
+                    );
+                }
+                Verdict::Node { drain, unfit, rails } => {
+                    tracing::warn!(drain, unfit, rails, "rails of this server that are unfit");
+                }
+            }
+        }
+        let told = self.report();
+        if *self.tell.borrow() == told {
+            return;
+        }
+        if let Err(error) =
+            files::write_json(&self.place.kept, &saved(self.state.kept()), Durability::Process)
+        {
+            tracing::warn!(%error, "what is wrong with NICs would be forgotten by a restart");
+        }
+        self.tell.send_replace(told);
+        self.count();
+    }
+
+    /// What is wrong, by device; scores are those of the conditions, so that they change only with them.
+    fn report(&self) -> Vec<NicHealth> {
+        let mut all: Vec<NicHealth> = self
+            .poller
+            .ports()
+            .filter_map(|(nic, key)| {
+                let port = self.state.port(key)?;
+                let condition = |(condition, held): (Condition, &Held)| NicCondition {
+                    code: condition.code().to_owned(),
+                    severity: held.severity,
+                    message: held.evidence.to_string(),
+                    since: held.since,
+                };
+                // Notes come and go with what applications do; the agent's metrics have them.
+                let hurts = port.board.held().filter(|(_, held)| held.severity > Severity::Note);
+                let conditions: Vec<NicCondition> = hurts.map(condition).collect();
+                let score = conditions_score(port);
+                (!conditions.is_empty()).then(|| NicHealth { device: nic.device.clone(), score, conditions })
+            })
+            .collect();
+        all.sort_by(|a, b| a.device.cmp(&b.device));
+        all
+    }
+
+    fn count(&mut self) {
+        let metrics = &self.metrics;
+        metrics.nic_score.clear();
+        metrics.nic_unfit.clear();
+        metrics.nic_condition.clear();
+        for (key, port) in self.state.ports().filter(|(_, port)| !port.device.is_empty()) {
+            let rail = port.rail.to_string();
+            let of = [port.device.as_str(), rail.as_str()];
+            metrics.nic_score.set(of, i64::from(score(port).value));
+            metrics.nic_unfit.set(of, i64::from(port.board.worst() == Some(Severity::Drain)));
+            for (condition, held) in port.board.held() {
+                let severity = match held.severity {
+                    Severity::Note => 1,
+                    Severity::Degraded => 2,
+                    Severity::Drain => 3,
+                };
+                metrics.nic_condition.set([of[0], of[1], condition.code()], severity);
+            }
+            let counted = self.counted.entry(key.clone()).or_default();
+            for word in Word::ALL {
+                let more = port.totals[word].saturating_sub(counted[word]);
+                // Also 0, so that a series is there before its first event.
+                metrics.nic_events.inc_by([of[0], of[1], word.name()], more);
+            }
+            *counted = port.totals;
+        }
+        self.counted.retain(|key, _| self.state.port(key).is_some());
+    }
+}
+
+/// How long the server has been up.
+fn uptime(tree: &Tree) -> Option<Duration> {
+    let text = tree.text("proc/uptime")?;
+    let seconds: f64 = text.split_whitespace().next()?.parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
