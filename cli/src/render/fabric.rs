@@ -125,8 +125,43 @@ pub fn health(health: &v1::ClusterHealth) -> String {
             .row([format!("rail {}", rail.rail), format!("{} of {} NICs up", rail.nics_up, rail.nics_total)]);
     }
     let mut out = table.render("");
+    heat(&mut out, health);
     findings(&mut out, &health.reasons);
     out
+}
+
+/// A row for each server, a column for each rail, and below them what is wrong.
+fn heat(out: &mut String, health: &v1::ClusterHealth) {
+    let rails = health.nodes.iter().flat_map(|node| &node.rails).map(|rail| rail.rail + 1).max().unwrap_or(0);
+    if rails == 0 {
+        return;
+    }
+    let head = std::iter::once("NODE".to_owned()).chain((0..rails).map(|rail| format!("RAIL {rail}")));
+    let mut table = Table::bare();
+    table.row(head);
+    let mut wrong = Vec::new();
+    for node in &health.nodes {
+        let cell = |rail: u32| {
+            let Some(one) = node.rails.iter().find(|one| one.rail == rail) else { return "-".to_owned() };
+            if one.codes.iter().any(|code| code == "Down") {
+                "down".to_owned()
+            } else {
+                one.score.to_string()
+            }
+        };
+        table.row(std::iter::once(node.node.clone()).chain((0..rails).map(cell)));
+        for rail in node.rails.iter().filter(|rail| !rail.codes.is_empty()) {
+            let use_ = if rail.usable { "" } else { "; takes no new job" };
+            wrong.push(format!("{} rail {}: {}{use_}", node.node, rail.rail, rail.codes.join(", ")));
+        }
+    }
+    let _ = write!(out, "\n{}", table.render(""));
+    if health.nodes_left_out > 0 {
+        let _ = writeln!(out, "and {} nodes more, as well as the last or better", health.nodes_left_out);
+    }
+    for line in wrong {
+        let _ = writeln!(out, "{line}");
+    }
 }
 
 #[cfg(test)]
@@ -175,5 +210,29 @@ Findings:
     fn health_says_when_the_store_refuses() {
         let text = health(&v1::ClusterHealth { nodes_ready: 3, nodes_total: 4, ..Default::default() });
         assert!(text.contains("REFUSES WRITES") && text.contains("3 of 4 ready"), "{text}");
+    }
+
+    #[test]
+    fn health_shows_a_row_of_rails_for_each_server_and_what_is_wrong() {
+        let rail = |rail, score, codes: &[&str]| v1::RailScore {
+            rail,
+            score,
+            usable: score > 0,
+            codes: codes.iter().map(|code| (*code).to_owned()).collect(),
+        };
+        let node = |name: &str, rails| v1::NodeRailHealth { node: name.into(), rails };
+        let nodes = vec![
+            node("n3", vec![rail(0, 0, &["Storm"]), rail(1, 60, &["Lossy"]), rail(3, 0, &["Down"])]),
+            node("n1", vec![rail(0, 100, &[]), rail(1, 100, &[]), rail(3, 100, &[])]),
+        ];
+        let text = health(&v1::ClusterHealth { nodes, nodes_left_out: 2, ..Default::default() });
+        let right = "NODE  RAIL 0  RAIL 1  RAIL 2  RAIL 3\n\
+                     n3    0       60      -       down\n\
+                     n1    100     100     -       100\n\
+                     and 2 nodes more, as well as the last or better\n\
+                     n3 rail 0: Storm; takes no new job\n\
+                     n3 rail 1: Lossy\n\
+                     n3 rail 3: Down; takes no new job\n";
+        assert!(text.contains(right), "{text}");
     }
 }

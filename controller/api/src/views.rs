@@ -1,6 +1,6 @@
 //! What the core knows beyond the stored resources, on the wire.
 
-use controller_core::{HealthView, Key, NodeRails, State};
+use controller_core::{HealthView, Key, NodeHeat, NodeRails, RailHeat, State};
 use proto_model::{Fabric, NodeName, Reason, TenantName};
 use proto_wire::{convert::time_to_wire, v1};
 
@@ -121,7 +121,17 @@ pub fn health(state: &State) -> v1::ClusterHealth {
         jobs_running,
         rails,
         reasons: causes,
+        nodes,
+        nodes_left_out,
     } = state.health();
+    let score = |rail: RailHeat| {
+        let RailHeat { rail, score, usable, codes } = rail;
+        v1::RailScore { rail, score, usable, codes }
+    };
+    let heat = |node: NodeHeat| v1::NodeRailHealth {
+        node: node.name,
+        rails: node.rails.into_iter().map(score).collect(),
+    };
     let rails = (0..).zip(rails);
     v1::ClusterHealth {
         nodes_ready,
@@ -134,6 +144,8 @@ pub fn health(state: &State) -> v1::ClusterHealth {
             .map(|(rail, (nics_up, nics_total))| v1::RailHealth { rail, nics_up, nics_total })
             .collect(),
         reasons: reasons(&causes),
+        nodes: nodes.into_iter().map(heat).collect(),
+        nodes_left_out,
         ..v1::ClusterHealth::default()
     }
 }

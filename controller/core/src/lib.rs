@@ -70,7 +70,9 @@ pub use event::{
 };
 pub use explain::{Detail, Holding};
 pub use load::LoadError;
-pub use query::{Explanation, HealthView, Hold, PlanResult, PodView, TenantUsage, TopologyView};
+pub use query::{
+    Explanation, HealthView, Hold, NodeHeat, PlanResult, PodView, RailHeat, TenantUsage, TopologyView,
+};
 pub use rails::{NodeRails, RailJob, RailUse, RailView, RailsView};
 pub use records::{Attempt, Ending, Outcome, RequestRecord, TokenRecord};
 pub use state::State;

@@ -141,6 +141,55 @@ pub struct HealthView {
     pub rails: Vec<(u32, u32)>,
     /// What is wrong.
     pub reasons: Vec<Reason>,
+    /// Servers and their rails, those that are least well first; not more than [`HEAT_MAX`].
+    pub nodes: Vec<NodeHeat>,
+    /// Servers that `nodes` leaves out.
+    pub nodes_left_out: u32,
+}
+
+/// Servers whose rails one answer shows.
+pub const HEAT_MAX: usize = 256;
+
+/// How well the rails of one server are.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeHeat {
+    /// Its name.
+    pub name: String,
+    /// Rails on which it has a NIC.
+    pub rails: Vec<RailHeat>,
+}
+
+/// How well one rail of one server is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RailHeat {
+    /// Which.
+    pub rail: u32,
+    /// 100: nothing is known against it. 0: down, or no new job should use it.
+    pub score: u32,
+    /// New jobs may use it.
+    pub usable: bool,
+    /// What is wrong.
+    pub codes: Vec<String>,
+}
+
+/// The rails of one server.
+fn heat(server: &controller_topology::Server) -> NodeHeat {
+    let rail = |rail: u32| {
+        let port = server.ports.get(rail as usize).copied().flatten()?;
+        let nic = server.inventory.nics.get(port.nic as usize)?;
+        let sick = server.inventory.health.iter().find(|sick| sick.device == nic.device);
+        let usable = server.usable.has(rail);
+        let mut codes: Vec<String> =
+            sick.iter().flat_map(|sick| &sick.conditions).map(|one| one.code.clone()).collect();
+        let mut score = sick.map_or(100, |sick| sick.score);
+        if !usable && !server.unfit.has(rail) {
+            codes.insert(0, "Down".to_owned());
+            score = 0;
+        }
+        Some(RailHeat { rail, score, usable, codes })
+    };
+    let rails = server.present.iter().filter_map(rail).collect();
+    NodeHeat { name: server.name.to_string(), rails }
 }
 
 fn number(count: usize) -> u32 {
@@ -384,6 +433,7 @@ impl State {
             ..HealthView::default()
         };
         for (_, server, capacity) in self.index.snapshot.nodes() {
+            health.nodes.push(heat(server));
             health.gpus_total += capacity.gpus.count_ones();
             health.gpus_held += (capacity.gpus & capacity.held.gpus).count_ones();
             for (rail, counts) in health.rails.iter_mut().enumerate() {
@@ -392,6 +442,10 @@ impl State {
                 counts.1 += u32::from(server.present.has(rail));
             }
         }
+        let least = |node: &NodeHeat| node.rails.iter().map(|rail| rail.score).min().unwrap_or(100);
+        health.nodes.sort_by(|a, b| (least(a), &a.name).cmp(&(least(b), &b.name)));
+        health.nodes_left_out = number(health.nodes.len().saturating_sub(HEAT_MAX));
+        health.nodes.truncate(HEAT_MAX);
         let ready = self.base.nodes.values().filter(|node| node.health == Health::Ready);
         health.nodes_ready = number(ready.count());
         let silent = health.nodes_total - health.nodes_ready;
