@@ -7,6 +7,7 @@
     reason = "a test that cannot go on must stop"
 )]
 
+mod alerts;
 mod architecture;
 mod chaos;
 mod compatibility;
