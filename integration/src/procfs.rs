@@ -35,10 +35,16 @@ pub fn lives(id: i32) -> bool {
 /// Memory of a process that is not swapped out, in MiB; 0 if it is not there.
 #[must_use]
 pub fn rss_mib(id: u32) -> u64 {
+    rss_kib(id) / 1024
+}
+
+/// The same in KiB.
+#[must_use]
+pub fn rss_kib(id: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or_default() / 1024
+    kib.unwrap_or_default()
 }
 
 /// Seconds that a process has been at work, as the kernel counts them (hundredths, USER_HZ); 0 if it is not there.

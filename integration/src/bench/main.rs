@@ -8,6 +8,7 @@ mod control;
 mod durable;
 mod engine;
 mod heal;
+mod health;
 mod overload;
 mod qos;
 mod reload;
@@ -45,6 +46,8 @@ enum Bench {
         #[arg(long)]
         plot: Option<PathBuf>,
     },
+    /// Health of rails: what the agent costs, what it finds.
+    Health(Options),
     /// Placement: speed, memory, proof, distance from the optimum.
     Scheduler {
         #[command(flatten)]
@@ -101,6 +104,11 @@ fn main() -> ExitCode {
             });
             let done = each(&report, options.row.as_deref(), rows);
             plot.map_or(Ok(()), |folder| engine::plot(&report, &folder)).and(done)
+        }
+        Bench::Health(options) => {
+            let report = Report::new("health", options.json);
+            let rows = health::ROWS.map(|(id, row)| (id, move |line: &report::Row| row(line, options.quick)));
+            each(&report, options.row.as_deref(), rows)
         }
         Bench::Scheduler { options, placements, traces } => {
             let report = Report::new("scheduler", options.json);

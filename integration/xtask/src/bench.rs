@@ -14,8 +14,8 @@ use crate::{
 /// Options of `cargo xtask bench`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Which bench: control, engine, qos or scheduler.
-    #[arg(value_parser = ["control", "engine", "qos", "scheduler"])]
+    /// Which bench: control, engine, health, qos or scheduler.
+    #[arg(value_parser = ["control", "engine", "health", "qos", "scheduler"])]
     name: String,
     /// Only this row, for example A1.
     #[arg(long)]
