@@ -34,7 +34,7 @@ pub fn apply(observed: &Observed, change: &Change, vendor: &Vendor) -> Observed 
         Change::Trust { to, .. } => put(&mut set.trust, *to),
         Change::App { ops, .. } => app(set, ops, vendor),
         Change::Ets { to, .. } => put(&mut set.ets, *to),
-        Change::MaxRate { to, .. } => put(&mut set.max_rate, *to),
+        Change::MaxRate { to, .. } => put(&mut set.max_rate, to.map(|rate| vendor.rate_kept(rate))),
         Change::Pfc { to, .. } => put(&mut set.pfc, *to),
         Change::Buffer { to, .. } => put(&mut set.buffer, *to),
         Change::PfcPrevention { to, .. } => put(&mut set.pfc_prevention, *to),

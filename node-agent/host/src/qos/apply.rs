@@ -9,12 +9,11 @@ use node_agent_netlink::{
     private::{self, StormLimit},
     route::Route,
 };
-use node_agent_qos::{AppOp, Change, Device, Observed, Reading, Via, settings::AppEntry, words::Trust};
+use node_agent_qos::{
+    AppOp, Change, Device, Observed, Reading, Via, settings::AppEntry, vendor, words::Trust,
+};
 
 use super::{connection, convert, paths, read::observe};
-
-/// mlx5 has steps of 1 Gbit/s for rates above 25.5 Gbit/s, and rounds up.
-const RATE_STEP: u64 = 1_000_000;
 
 /// A change that was not made, or not as asked.
 #[derive(Debug, thiserror::Error)]
@@ -279,13 +278,8 @@ fn steps(change: &Change, after: &Observed, ops: &[AppOp]) -> Result<(), ApplyEr
     Ok(())
 }
 
-/// Drivers round limits up to their own steps.
+/// Drivers keep limits in steps of their own.
 fn rates(change: &Change, after: &Observed, wanted: &[u64; 8]) -> Result<(), ApplyError> {
-    let fits = |(found, wanted): (&u64, &u64)| {
-        found == wanted || (*wanted != 0 && (*wanted..wanted.saturating_add(RATE_STEP)).contains(found))
-    };
-    match after.settings.max_rate.known() {
-        Some(found) if found.iter().zip(wanted).all(fits) => Ok(()),
-        other => Err(not_taken(change, after, format!("{other:?}"), format!("{wanted:?}"))),
-    }
+    let vendor = vendor::of(after);
+    same(change, after, &after.settings.max_rate, &wanted.map(|rate| vendor.rate_kept(rate)))
 }

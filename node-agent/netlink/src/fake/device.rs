@@ -202,12 +202,12 @@ fn set_pfc(dcb: &mut Bridging, pfc: &Pfc, style: Style) -> bool {
     toggled
 }
 
-/// mlx5 has steps of 100 Mbit/s up to 25.5 Gbit/s, of 1 Gbit/s above.
+/// mlx5 has steps of 100 Mbit/s up to 25.5 Gbit/s, of 1 Gbit/s above, and drops the rest (`mlx5e_dcbnl_ieee_setmaxrate`).
 fn rounded(rate: MaxRate, style: Style) -> MaxRate {
     let step = |rate: u64| match rate {
         0 => 0,
-        rate if rate <= 25_500_000 => rate.next_multiple_of(100_000),
-        rate => rate.next_multiple_of(1_000_000),
+        rate if rate <= 25_500_000 => (rate / 100_000).max(1) * 100_000,
+        rate => rate / 1_000_000 * 1_000_000,
     };
     if style == Style::Mlx5 { MaxRate(rate.0.map(step)) } else { rate }
 }

@@ -111,7 +111,7 @@ fn mlx5_replaces_entries_flaps_and_rounds() {
     let rates = [30_000_001, 1, 0, 0, 0, 0, 0, 0];
     dcb.change("eth0", &Change::MaxRate(crate::dcb::MaxRate(rates))).unwrap();
     let back = dcb.read("eth0").unwrap().max_rate.unwrap().0;
-    assert_eq!(back[..3], [31_000_000, 100_000, 0]);
+    assert_eq!(back[..3], [30_000_000, 100_000, 0]);
     assert!(dcb.change("eth0", &Change::Trust(vec![5])).unwrap_err().is_unsupported());
 }
 

@@ -64,7 +64,7 @@ pub fn all(profile: &QosProfile, set: &Settings, vendor: &Vendor) -> Vec<Compare
     compare(&mut all, Item::Mtu, &set.mtu, |_| spec.mtu, spec.mtu);
     lanes(spec.data_dscp, &wanted, set, vendor, &mut all);
     classes(&wanted.ets, &set.ets, &mut all);
-    rates(profile, set, &mut all);
+    rates(profile, set, vendor, &mut all);
     flow(profile, &wanted, set, &mut all);
     connections(profile, set, &mut all);
     congestion(profile, set, &mut all);
@@ -216,13 +216,14 @@ fn classes(wanted: &Ets, reading: &Reading<Ets>, all: &mut Vec<Compared>) {
     }
 }
 
-fn rates(profile: &QosProfile, set: &Settings, all: &mut Vec<Compared>) {
+fn rates(profile: &QosProfile, set: &Settings, vendor: &Vendor, all: &mut Vec<Compared>) {
     let Some(wanted) = profile.spec().max_rate else { return };
     let text = |rate: u64| if rate == 0 { "no limit".to_owned() } else { format!("{rate} kbit/s") };
     match set.max_rate.known() {
         Some(found) => {
             for (tc, (should, is)) in (0..).zip(wanted.into_iter().zip(*found)) {
-                shown(all, Item::MaxRate(tc), &set.max_rate, should == is, &text(should), text(is));
+                let same = vendor.rate_kept(should) == is;
+                shown(all, Item::MaxRate(tc), &set.max_rate, same, &text(should), text(is));
             }
         }
         None => shown(all, Item::MaxRate(0), &set.max_rate, false, &text(wanted[0]), String::new()),

@@ -20,7 +20,8 @@ pub fn profile(dice: &mut Dice) -> QosProfile {
         1 => {
             spec.name = "everything".into();
             spec.mtu = 4200;
-            spec.max_rate = Some([0, 0, 0, 0, 0, 0, 1_000_000, 0]);
+            // Neither is a multiple of any step.
+            spec.max_rate = Some([0, 0, 0, 0, 0, 50_500_000, 1_050_000, 0]);
             spec.buffer = Some(Buffer {
                 prio_buffer: [0, 0, 0, 1, 0, 0, 2, 0],
                 size: [131_072, 524_288, 65_536, 0, 0, 0, 0, 0],
@@ -93,7 +94,10 @@ pub fn right_port(profile: &QosProfile, vendor: &Vendor) -> Observed {
         app: when(dcbnl, wanted.dscp.iter().chain(&wanted.roce_port).copied().collect::<AppTable>()),
         pfc: when(can(Aspect::PfcMask), Pfc { enabled: wanted.pfc, delay: wanted.delay.unwrap_or(0) }),
         ets: when(dcbnl, wanted.ets),
-        max_rate: when(can(Aspect::MaxRate), spec.max_rate.unwrap_or_default()),
+        max_rate: when(
+            can(Aspect::MaxRate),
+            spec.max_rate.unwrap_or_default().map(|rate| vendor.rate_kept(rate)),
+        ),
         buffer: when(
             can(Aspect::Buffer),
             spec.buffer.unwrap_or(Buffer { prio_buffer: [0; 8], size: [262_144, 0, 0, 0, 0, 0, 0, 0] }),

@@ -36,6 +36,7 @@ pub(super) static KERNEL: Vendor = Vendor {
         follows_firmware_lldp: true,
     },
     delay: DelayMeaning::Nothing,
+    rates: &[],
     lanes_are_classes: true,
     one_cc_switch: false,
     roce_port_entry: false,

@@ -10,7 +10,7 @@ use super::{
         ForcedTos, MaxRate, Mtu, Pause, PfcDelay, PfcMask, PfcPrevention, RoceDscp, RocePort, RocePriority,
         Trust, TrustSwitch,
     },
-    By, DcbxStyle, DelayMeaning, Row, Tool, TrustStyle, Vendor, Version,
+    By, DcbxStyle, DelayMeaning, RateStep, Row, Tool, TrustStyle, Vendor, Version,
     Weight::{Harmless, Matters},
     mode, never, set, tos,
 };
@@ -29,6 +29,10 @@ const QUIRKS: &[&str] = &[
     "writing the priority of CNPs forces its mode to 'fixed' (np_cnp_prio_mode 0)",
     "the delay of PFC is the length of the cable in metres",
 ];
+
+/// `mlx5e_dcbnl_ieee_setmaxrate` divides and drops the rest: by 100 Mbit/s up to 255 of them, else by 1 Gbit/s.
+const RATES: &[RateStep] =
+    &[RateStep { up_to: 25_500_000, step: 100_000 }, RateStep { up_to: u64::MAX, step: 1_000_000 }];
 
 const DCBX_ROW: Row = set(
     Dcbx,
@@ -124,6 +128,7 @@ pub(super) static KERNEL: Vendor = Vendor {
     trust: TrustStyle::FollowsEntries,
     dcbx: DCBX,
     delay: DelayMeaning::Metres,
+    rates: RATES,
     lanes_are_classes: false,
     one_cc_switch: false,
     roce_port_entry: false,
@@ -184,6 +189,7 @@ pub(super) static PACKAGE: Vendor = Vendor {
     trust: TrustStyle::FollowsEntries,
     dcbx: DCBX,
     delay: DelayMeaning::Metres,
+    rates: RATES,
     lanes_are_classes: false,
     one_cc_switch: false,
     roce_port_entry: false,

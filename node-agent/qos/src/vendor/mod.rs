@@ -214,6 +214,8 @@ pub struct Vendor {
     pub dcbx: DcbxStyle,
     /// What the delay is.
     pub delay: DelayMeaning,
+    /// In which steps rates of traffic classes are kept, by how fast they are; any rate if there is none.
+    pub rates: &'static [RateStep],
     /// Where DSCP is trusted, the "priority" of an entry is a traffic class, and priorities are classes.
     pub lanes_are_classes: bool,
     /// Congestion control has one switch for both ends and all priorities.
@@ -224,6 +226,26 @@ pub struct Vendor {
     pub quirks: &'static [&'static str],
     /// The rows.
     pub rows: &'static [Row],
+}
+
+/// A driver keeps rates up to `up_to` as multiples of `step`, both in kbit/s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RateStep {
+    /// The fastest rate that is kept so.
+    pub up_to: u64,
+    /// The step.
+    pub step: u64,
+}
+
+impl Vendor {
+    /// What is read back where `rate` (kbit/s) was set: the multiple of the step below it, and one step where that is none.
+    #[must_use]
+    pub fn rate_kept(&self, rate: u64) -> u64 {
+        let Some(RateStep { step, .. }) = self.rates.iter().find(|row| rate <= row.up_to) else {
+            return rate;
+        };
+        if rate == 0 { 0 } else { (rate / step).max(1) * step }
+    }
 }
 
 /// All tables; the first that matches counts.
