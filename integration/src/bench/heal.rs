@@ -62,7 +62,7 @@ impl Disk {
     }
 
     fn in_service(&self) -> bool {
-        self.with(|held| Ok(held.records.values().all(|record| record.state.in_service()))).unwrap_or(false)
+        self.with(|held| Ok(held.records.values().all(Record::in_service))).unwrap_or(false)
     }
 }
 

@@ -1,13 +1,13 @@
-//! `rail-node-agent qos plan|apply|diff|rollback|status`: class of service of this server's own NICs, for somebody who is logged in here.
+//! `rail-node-agent qos plan|apply|confirm|diff|rollback|status`: class of service of this server's own NICs, for somebody who is logged in here.
 
-use std::{io, path::PathBuf, process::ExitCode};
+use std::{io, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{Args, Subcommand};
 use node_agent_host::qos::{
-    agents, device, devices,
-    keeper::now_ms,
+    Journal, Record, agents, device, devices,
+    journal::key,
     observe,
-    run::{Asked, RunError, roll_back, run},
+    run::{Asked, Outlook, RunError, confirm, go_on, roll_back, run},
 };
 use node_agent_netlink::{Kernel, NetlinkError, RealKernel};
 use node_agent_qos::{Device, Observed, Options, Plan, PlanRefusal, QosProfile, diff, plan, vendor};
@@ -16,6 +16,7 @@ use super::{
     document::{ProfileFileError, profile},
     journal::FileJournal,
     show,
+    trial::{self, Answers},
 };
 
 /// Something differs, or was withheld; for scripts.
@@ -51,10 +52,16 @@ enum Action {
     /// Show the edits that would make each NIC what the profile says, and what they do to traffic; exit 3 if there are any
     Plan,
     /// Make them; each is read back, and a NIC on which one fails gets back what it had
-    Apply,
+    Apply {
+        /// Take everything back after this time unless it is confirmed: by the enter key here, or by `qos confirm` from anywhere
+        #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
+        confirm_within: Option<u64>,
+    },
+    /// Keep what `apply --confirm-within` has made
+    Confirm,
     /// Show what differs from the profile and what that does to RDMA; exit 3 if anything does
     Diff,
-    /// Take back the last apply of each NIC
+    /// Take back the last apply of each NIC; where that harms traffic only with --drained or --force
     Rollback,
     /// Show the last apply of each NIC, and whether it is in service
     Status,
@@ -89,8 +96,10 @@ fn act(kernel: &dyn Kernel, arguments: &QosArguments) -> Result<ExitCode, QosErr
     if matches!(arguments.action, Action::Status) {
         let records = FileJournal::read(&arguments.data_dir)?;
         print(arguments.json, &records, records.iter().map(show::record));
-        let all = records.iter().all(|record| record.state.in_service());
-        return Ok(if all { ExitCode::SUCCESS } else { ExitCode::from(DIFFERS) });
+        return Ok(code(records.iter().all(Record::in_service)));
+    }
+    if matches!(arguments.action, Action::Confirm) {
+        return confirm_all(kernel, arguments);
     }
     let profile = profile(arguments.profile.as_deref())?;
     let nics = chosen(kernel, arguments)?;
@@ -101,9 +110,12 @@ fn act(kernel: &dyn Kernel, arguments: &QosArguments) -> Result<ExitCode, QosErr
     match arguments.action {
         Action::Diff => Ok(show_diff(&seen, &profile, arguments.json)),
         Action::Plan => Ok(show_plan(&seen, &profile, arguments)),
-        Action::Apply => apply(kernel, &seen, &profile, arguments),
+        Action::Apply { confirm_within } => {
+            let within = confirm_within.map(Duration::from_secs);
+            apply(kernel, &seen, &profile, arguments, within)
+        }
         Action::Rollback => rollback(kernel, &seen, arguments),
-        Action::Status => Ok(ExitCode::SUCCESS),
+        Action::Confirm | Action::Status => Ok(ExitCode::SUCCESS),
     }
 }
 
@@ -161,10 +173,10 @@ fn show_plan(seen: &[Observed], profile: &QosProfile, arguments: &QosArguments) 
 }
 
 /// Who is asking, for the journal: by the login that `sudo` keeps, and the user that this process has.
-fn asked() -> Asked {
+fn who() -> String {
     let uid = rustix::process::getuid().as_raw();
     let by = std::env::var("SUDO_USER").map(|name| format!(", by sudo from {name}")).unwrap_or_default();
-    Asked { who: format!("local user {uid}{by}"), now_ms: now_ms() }
+    format!("local user {uid}{by}")
 }
 
 fn apply(
@@ -172,52 +184,146 @@ fn apply(
     seen: &[Observed],
     profile: &QosProfile,
     arguments: &QosArguments,
+    confirm_within: Option<Duration>,
 ) -> Result<ExitCode, QosError> {
     let mut journal = FileJournal::open(&arguments.data_dir)?;
-    let mut whole = true;
+    let asked = Asked { who: who(), confirm_within };
+    let (mut whole, mut waits) = (true, None);
     for seen in seen {
-        let plan = match planned(seen, profile, arguments) {
-            Ok(plan) => plan,
-            Err(refusal) => {
-                eprint!("{}", show::refusal(&seen.device.netdev, &refusal));
-                whole = false;
-                continue;
-            }
-        };
-        print(arguments.json, &plan, std::iter::once(show::plan(&plan)));
-        whole &= plan.withheld.is_empty();
-        if plan.edits.is_empty() {
-            continue;
+        match apply_one(kernel, &mut journal, seen, profile, arguments, &asked)? {
+            Some(Outlook::Stays) => {}
+            Some(Outlook::Waits(until)) => waits = waits.max(Some(until)),
+            None => whole = false,
         }
-        whole &= told(run(kernel, &mut journal, seen, &plan, &asked()), &seen.device.netdev);
+    }
+    // While it waits, another process may confirm, or an agent may come up.
+    drop(journal);
+    if let Some(until) = waits {
+        eprintln!(
+            "press enter within {} s to keep this, or run `rail-node-agent qos confirm`; else everything is taken back",
+            until.since(node_agent_host::qos::run::now()).as_secs()
+        );
+        let kept = Answers::listen().and_then(|answers| trial::wait(&arguments.data_dir, until, &answers));
+        let kept = kept.unwrap_or_else(|error| {
+            eprintln!("rail-node-agent qos: cannot wait for a confirmation: {error}");
+            trial::End::Rejected
+        });
+        whole &= finish(kernel, arguments, kept)?;
     }
     Ok(code(whole))
 }
 
-fn told(result: Result<Observed, RunError>, netdev: &str) -> bool {
-    match result {
-        Ok(_) => {
-            eprintln!("{netdev}: done, and read back");
-            true
+/// `None` where it is not as the profile says afterwards.
+fn apply_one(
+    kernel: &dyn Kernel,
+    journal: &mut FileJournal,
+    seen: &Observed,
+    profile: &QosProfile,
+    arguments: &QosArguments,
+    asked: &Asked,
+) -> Result<Option<Outlook>, QosError> {
+    let netdev = &seen.device.netdev;
+    let mut now = seen.clone();
+    if let Some(record) = journal.load()?.iter().find(|record| record.key == key(&seen.device)) {
+        match go_on(kernel, journal, record, &seen.device) {
+            Ok(None) => {}
+            Ok(Some(_)) => {
+                eprintln!("{netdev}: it waits to be confirmed; `qos confirm` or `qos rollback` first");
+                return Ok(None);
+            }
+            Err(error) => {
+                told(&Err(error), netdev);
+                return Ok(None);
+            }
         }
-        Err(error) => {
-            eprintln!("rail-node-agent qos: {error}");
-            false
-        }
+        now = observe(kernel, &seen.device, seen.drained, seen.agents.clone());
     }
+    let plan = match planned(&now, profile, arguments) {
+        Ok(plan) => plan,
+        Err(refusal) => {
+            eprint!("{}", show::refusal(netdev, &refusal));
+            return Ok(None);
+        }
+    };
+    print(arguments.json, &plan, std::iter::once(show::plan(&plan)));
+    if plan.edits.is_empty() {
+        return Ok(plan.withheld.is_empty().then_some(Outlook::Stays));
+    }
+    let result = run(kernel, journal, &now, &plan, asked);
+    told(&result, netdev);
+    Ok(result.ok().filter(|outlook| plan.withheld.is_empty() || matches!(outlook, Outlook::Waits(_))))
+}
+
+fn told(result: &Result<Outlook, RunError>, netdev: &str) -> bool {
+    match result {
+        Ok(Outlook::Stays) => eprintln!("{netdev}: done, and read back"),
+        Ok(Outlook::Waits(_)) => eprintln!("{netdev}: done, and read back; it waits to be confirmed"),
+        Err(error) => eprintln!("rail-node-agent qos: {error}"),
+    }
+    result.is_ok()
+}
+
+/// The end of a trial: what waits is confirmed, or taken back where its time is over or somebody wants it so.
+fn finish(kernel: &dyn Kernel, arguments: &QosArguments, kept: trial::End) -> Result<bool, QosError> {
+    match kept {
+        trial::End::Others => {
+            eprintln!("rail-node-agent qos: another process has settled it; see `qos status`");
+            let records = FileJournal::read(&arguments.data_dir)?;
+            return Ok(records.iter().all(Record::in_service));
+        }
+        trial::End::Confirmed => return confirm_all(kernel, arguments).map(|_| true),
+        trial::End::Late | trial::End::Rejected => {}
+    }
+    let mut journal = FileJournal::open(&arguments.data_dir)?;
+    let why = if kept == trial::End::Late { None } else { Some("it was rejected by who asked for it") };
+    for record in waiting(&mut journal, arguments)? {
+        told(
+            &node_agent_host::qos::run::end_trial(kernel, &mut journal, record.clone(), why),
+            record.netdev(),
+        );
+    }
+    Ok(false)
+}
+
+/// Records that wait to be confirmed, of the chosen NICs.
+fn waiting(journal: &mut FileJournal, arguments: &QosArguments) -> Result<Vec<Record>, QosError> {
+    let chosen = |record: &Record| {
+        let device = &arguments.device;
+        device.is_empty() || device.iter().any(|name| name == record.netdev())
+    };
+    let mut all = journal.load()?;
+    all.retain(|record| record.waits_until().is_some() && chosen(record));
+    Ok(all)
+}
+
+fn confirm_all(kernel: &dyn Kernel, arguments: &QosArguments) -> Result<ExitCode, QosError> {
+    let mut journal = FileJournal::open(&arguments.data_dir)?;
+    let records = waiting(&mut journal, arguments)?;
+    if records.is_empty() {
+        eprintln!("rail-node-agent qos: nothing here waits to be confirmed");
+        return Ok(ExitCode::from(DIFFERS));
+    }
+    let one = |record: Record| {
+        let netdev = record.netdev().to_owned();
+        told(&confirm(kernel, &mut journal, record), &netdev)
+    };
+    Ok(code(records.into_iter().map(one).fold(true, |all, one| all & one)))
 }
 
 fn rollback(kernel: &dyn Kernel, seen: &[Observed], arguments: &QosArguments) -> Result<ExitCode, QosError> {
     let mut journal = FileJournal::open(&arguments.data_dir)?;
-    let all =
-        seen.iter().map(|seen| told(roll_back(kernel, &mut journal, seen, &asked()), &seen.device.netdev));
-    Ok(code(all.fold(true, |all, one| all & one)))
+    let one = |seen: &Observed| {
+        told(&roll_back(kernel, &mut journal, seen, &who(), arguments.force), &seen.device.netdev)
+    };
+    Ok(code(seen.iter().map(one).fold(true, |all, one| all & one)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use node_agent_netlink::fake::{FakeKernel, Style};
+
+    const APPLY: Action = Action::Apply { confirm_within: None };
 
     fn arguments(action: Action, data_dir: &std::path::Path, drained: bool) -> QosArguments {
         QosArguments {
@@ -243,14 +349,15 @@ mod tests {
             (Action::Status, true, &whole),
             (Action::Plan, true, &differs),
             (Action::Diff, true, &differs),
-            (Action::Apply, false, &differs),
-            (Action::Apply, true, &whole),
+            (Action::Confirm, true, &differs),
+            (APPLY, false, &differs),
+            (APPLY, true, &whole),
             (Action::Diff, true, &whole),
             (Action::Plan, true, &whole),
             (Action::Status, true, &whole),
+            (Action::Rollback, false, &differs),
             (Action::Rollback, true, &whole),
             (Action::Diff, true, &differs),
-            (Action::Rollback, true, &differs),
         ];
         for (number, (action, drained, expected)) in steps.into_iter().enumerate() {
             assert_eq!(&format!("{:?}", act(action, drained)), expected, "step {number}, {action:?}");

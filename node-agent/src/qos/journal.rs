@@ -103,18 +103,23 @@ impl Journal for FileJournal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use node_agent_host::qos::State;
+    use node_agent_host::qos::{agents, observe};
+    use node_agent_netlink::{
+        Kernel,
+        fake::{FakeKernel, Style},
+    };
+    use node_agent_qos::{Options, QosProfile, Stage, journal, plan, vendor};
 
-    fn record(key: &str, state: State) -> Record {
-        Record {
-            key: key.into(),
-            netdev: "eth0".into(),
-            profile: "roce-lossless".into(),
-            who: "alice".into(),
-            begun_ms: 7,
-            edits: Vec::new(),
-            state,
-        }
+    fn record(key: &str, stage: Stage) -> Record {
+        let kernel = FakeKernel::new();
+        kernel.add("eth0", Style::Mlx5);
+        kernel.change(|world| world.files.put("proc/1/comm", "init\n"));
+        let nic = node_agent_host::qos::device::find(&kernel, "eth0").unwrap();
+        let seen = observe(&kernel, &nic, true, agents::find(kernel.files()));
+        let plan = plan(&QosProfile::default(), &seen, vendor::of(&seen), Options::default()).unwrap();
+        let apply = journal::Journal::new(&plan, &seen, "alice", std::time::Duration::MAX);
+        let apply = journal::Journal { stage, ..apply };
+        Record { key: key.into(), profile: plan.profile, begun_ms: 7, apply }
     }
 
     #[test]
@@ -123,12 +128,13 @@ mod tests {
         assert_eq!(FileJournal::read(room.path()).unwrap(), []);
         let mut journal = FileJournal::open(room.path()).unwrap();
         assert_eq!(journal.load().unwrap(), []);
+        let stuck = Stage::Stuck { reason: "why".into() };
         let records =
-            [record("0000:18:00.0", State::Applying), record("eth/../9", State::Stuck("why".into()))];
+            [record("0000:18:00.0", Stage::Applying { edit: 3 }), record("eth/../9", stuck.clone())];
         for record in &records {
             journal.save(record).unwrap();
         }
-        journal.save(&record("0000:18:00.0", State::Applied)).unwrap();
+        journal.save(&record("0000:18:00.0", Stage::Confirmed)).unwrap();
         let line = AuditLine {
             time_ms: 1,
             who: "alice".into(),
@@ -144,8 +150,9 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}");
         drop(journal);
         let mut journal = FileJournal::open(room.path()).unwrap();
-        let states: Vec<State> = journal.load().unwrap().into_iter().map(|record| record.state).collect();
-        assert_eq!(states, [State::Applied, State::Stuck("why".into())]);
+        let read = journal.load().unwrap();
+        assert_eq!(read, [record("0000:18:00.0", Stage::Confirmed), record("eth/../9", stuck)]);
+        assert_eq!(read.iter().map(Record::in_service).collect::<Vec<_>>(), [true, false]);
         let text = fs::read_to_string(room.path().join("qos/audit.jsonl")).unwrap();
         let lines: Vec<AuditLine> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(lines, [line.clone(), line]);

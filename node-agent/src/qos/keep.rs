@@ -88,6 +88,7 @@ fn tell(outcome: &Outcome, told: &mut BTreeMap<String, String>) {
         }
         Verdict::Refused(refusal) => refusal.to_string(),
         Verdict::Failed(error) => error.to_string(),
+        Verdict::Trial(_) => "it is changed for a trial, which has to be confirmed".to_owned(),
         Verdict::Gone => "it is not there".to_owned(),
     };
     if told.get(netdev) != Some(&text) {

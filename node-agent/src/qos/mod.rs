@@ -6,3 +6,4 @@ pub mod document;
 pub mod journal;
 pub mod keep;
 mod show;
+mod trial;

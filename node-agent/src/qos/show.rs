@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use node_agent_host::qos::{Record, State};
+use node_agent_host::qos::Record;
 use node_agent_qos::{Finding, Observed, Plan, PlanRefusal, Verdict};
 
 fn head(netdev: &str, rdma: Option<&str>, rest: &str) -> String {
@@ -55,13 +55,12 @@ pub(super) fn verdict(seen: &Observed, verdict: &Verdict) -> String {
 
 /// The last apply of a NIC.
 pub(super) fn record(record: &Record) -> String {
-    let state = match &record.state {
-        State::Applying => "OUT OF SERVICE: an apply was begun and not completed".to_owned(),
-        State::Undoing => "OUT OF SERVICE: an apply was not wholly taken back".to_owned(),
-        State::Stuck(why) => format!("OUT OF SERVICE: {why}"),
-        State::Applied => "applied".to_owned(),
-        State::Undone => "taken back".to_owned(),
-    };
-    let Record { netdev, profile, who, edits, .. } = record;
-    format!("{netdev}: profile {profile}, {} edit(s), asked by {who}: {state}\n", edits.len())
+    let state = record.state();
+    let state = if record.in_service() { state } else { format!("OUT OF SERVICE: {state}") };
+    let (netdev, profile, apply) = (record.netdev(), &record.profile, &record.apply);
+    format!(
+        "{netdev}: profile {profile}, {} edit(s), asked by {}: {state}\n",
+        apply.edits.len(),
+        apply.asked_by
+    )
 }

@@ -3,32 +3,12 @@
 
 use std::{collections::BTreeMap, io};
 
-use node_agent_qos::{Device, Edit};
+use node_agent_qos::{
+    Device,
+    journal::{Journal as Apply, Service, Stage},
+};
+use proto_model::Timestamp;
 use serde::{Deserialize, Serialize};
-
-/// How far an apply has come.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum State {
-    /// Some of its edits may have been made, not known which: the NIC is not in service.
-    Applying,
-    /// It is being taken back; the NIC is not in service.
-    Undoing,
-    /// All edits were made and read back.
-    Applied,
-    /// All edits were taken back and read back.
-    Undone,
-    /// Neither could be completed, for this reason; the NIC is not in service.
-    Stuck(String),
-}
-
-impl State {
-    /// Whether the NIC may serve jobs: it is wholly in one state.
-    #[must_use]
-    pub fn in_service(&self) -> bool {
-        matches!(self, Self::Applied | Self::Undone)
-    }
-}
 
 /// The last apply of a NIC.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,18 +16,54 @@ impl State {
 pub struct Record {
     /// What does not change with the device's name: its bus address, or its name where it has none.
     pub key: String,
-    /// The name that it had.
-    pub netdev: String,
     /// Name of the profile.
     pub profile: String,
-    /// Who asked.
-    pub who: String,
     /// Milliseconds since 1970, when it began.
     pub begun_ms: u64,
-    /// In their order.
-    pub edits: Vec<Edit>,
-    /// How far it has come.
-    pub state: State,
+    /// Edits, what was before, who asked, and how far it has come.
+    pub apply: Apply,
+}
+
+impl Record {
+    /// The name that the NIC had.
+    #[must_use]
+    pub fn netdev(&self) -> &str {
+        &self.apply.before.device.netdev
+    }
+
+    /// Whether the NIC is wholly in one state, and so may serve jobs.
+    #[must_use]
+    pub fn in_service(&self) -> bool {
+        self.apply.service() != Service::No
+    }
+
+    /// Until when it waits to be confirmed, if it does.
+    #[must_use]
+    pub fn waits_until(&self) -> Option<Timestamp> {
+        match self.apply.stage {
+            Stage::AwaitConfirm { deadline } => Some(Timestamp(deadline)),
+            _ => None,
+        }
+    }
+
+    /// How far it has come, in words.
+    #[must_use]
+    pub fn state(&self) -> String {
+        let edits = self.apply.edits.len();
+        match &self.apply.stage {
+            Stage::Planned => "planned".to_owned(),
+            Stage::Applying { edit } => format!("edit {} of {edits} was begun and not completed", edit + 1),
+            Stage::ReadBack => "made, and not yet read back".to_owned(),
+            Stage::AwaitConfirm { .. } => "made; nobody has confirmed it yet".to_owned(),
+            Stage::Confirmed => "applied".to_owned(),
+            Stage::RollingBack { edit, why } => {
+                format!("edit {} of {edits} is being taken back: {why}", edit + 1)
+            }
+            Stage::ReadBackUndone { why } => format!("taken back, and not yet read back: {why}"),
+            Stage::RolledBack { why } => format!("taken back: {why}"),
+            Stage::Stuck { reason } => reason.clone(),
+        }
+    }
 }
 
 /// The key of a NIC's record.
@@ -68,7 +84,7 @@ pub struct AuditLine {
     pub netdev: String,
     /// Name of the profile.
     pub profile: String,
-    /// `apply` or `rollback`.
+    /// `apply`, `confirm`, `resume` (an apply that an agent had left) or `rollback`.
     pub action: String,
     /// What was changed, in commands that a network engineer knows.
     pub changes: Vec<String>,

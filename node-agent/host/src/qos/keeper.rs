@@ -5,18 +5,19 @@ use std::{
     collections::BTreeMap,
     io,
     sync::Arc,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
 use node_agent_netlink::{Kernel, NetlinkError, events::Events};
-use node_agent_qos::{Device, Observed, Options, Plan, PlanRefusal, QosProfile, diff, plan, vendor};
+use node_agent_qos::{Device, Observed, Options, Plan, PlanRefusal, QosProfile, Stage, plan, vendor};
+use proto_model::Timestamp;
 
 use super::{
     agents, devices,
-    journal::{Journal, Record, State, key},
+    journal::{Journal, Record, key},
     looks::{Cause, Look, Looks, Timing},
     observe,
-    run::{Asked, RunError, run},
+    run::{Asked, RunError, go_on, now, run},
 };
 
 /// What became of a look.
@@ -30,6 +31,8 @@ pub enum Verdict {
     Withheld(Box<Plan>),
     /// Another agent would overwrite it.
     Refused(PlanRefusal),
+    /// It was changed for a trial, and is left alone until that is confirmed or its time is over.
+    Trial(Timestamp),
     /// It could not be mended.
     Failed(RunError),
     /// The NIC is not there, or not all of it yet.
@@ -154,16 +157,28 @@ impl Keeper {
         let verdict = self.mend(device, drained);
         match &verdict {
             Verdict::Failed(_) | Verdict::Gone => self.looks.again(&netdev, self.start.elapsed()),
+            Verdict::Trial(until) => {
+                self.looks.done(&netdev);
+                self.looks.at(&netdev, self.start.elapsed() + until.since(now()));
+            }
             _ => self.looks.done(&netdev),
         }
         Some(Outcome { netdev, cause, verdict })
     }
 
     fn mend(&mut self, device: &Device, drained: bool) -> Verdict {
+        if let Some(record) = self.records.get(&key(device)) {
+            let went = go_on(&*self.kernel, &mut *self.journal, record, device);
+            self.remember();
+            match went {
+                Ok(None) => {}
+                Ok(Some(until)) => return Verdict::Trial(until),
+                Err(error) => return Verdict::Failed(error),
+            }
+        }
         let agents = agents::find(self.kernel.files());
         let seen = observe(&*self.kernel, device, drained, agents);
-        let vendor = vendor::of(&seen);
-        let plan = match plan(&self.profile, &seen, vendor, self.options) {
+        let plan = match plan(&self.profile, &seen, vendor::of(&seen), self.options) {
             Ok(plan) => plan,
             Err(refusal) => return Verdict::Refused(refusal),
         };
@@ -174,24 +189,23 @@ impl Keeper {
             self.settle(&seen);
             return Verdict::Clean;
         }
-        let asked = Asked { who: self.who.clone(), now_ms: now_ms() };
+        let asked = Asked { who: self.who.clone(), confirm_within: None };
         let result = run(&*self.kernel, &mut *self.journal, &seen, &plan, &asked);
         self.remember();
         match result {
-            Ok(after) if plan.withheld.is_empty() => {
-                debug_assert!(diff(&self.profile, &after, vendor).deviations.len() <= plan.deviations.len());
-                Verdict::Mended(Box::new(plan))
-            }
+            Ok(_) if plan.withheld.is_empty() => Verdict::Mended(Box::new(plan)),
             Ok(_) => Verdict::Withheld(Box::new(plan)),
             Err(error) => Verdict::Failed(error),
         }
     }
 
-    /// A NIC that is as it should be is in service again, whatever was under way.
+    /// A NIC that is as it should be is in service again, whatever was under way. What was cannot be taken back by those edits.
     fn settle(&mut self, seen: &Observed) {
         let Some(record) = self.records.get_mut(&key(&seen.device)) else { return };
-        if !record.state.in_service() {
-            record.state = State::Applied;
+        if !record.in_service() {
+            record.apply.edits.clear();
+            record.apply.before = seen.clone();
+            record.apply.stage = Stage::Confirmed;
             // If it cannot be kept, the next look does it.
             let _ = self.journal.save(record);
             self.remember();
@@ -207,21 +221,11 @@ impl Keeper {
     /// The NICs that must not serve jobs, with the reason.
     #[must_use]
     pub fn out_of_service(&self) -> BTreeMap<String, String> {
-        let why = |state: &State| match state {
-            State::Applying => Some("an apply of its class of service was not completed".to_owned()),
-            State::Undoing => Some("an apply of its class of service was not wholly taken back".to_owned()),
-            State::Stuck(why) => Some(why.clone()),
-            State::Applied | State::Undone => None,
-        };
         // By the name that the NIC has now.
-        let name = |record: &Record| self.names.get(&record.key).unwrap_or(&record.netdev).clone();
-        self.records.values().filter_map(|record| Some((name(record), why(&record.state)?))).collect()
+        let name = |record: &Record| {
+            self.names.get(&record.key).map_or_else(|| record.netdev(), String::as_str).to_owned()
+        };
+        let out = self.records.values().filter(|record| !record.in_service());
+        out.map(|record| (name(record), record.state())).collect()
     }
-}
-
-/// Milliseconds since 1970.
-#[must_use]
-pub fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

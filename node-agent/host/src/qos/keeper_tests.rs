@@ -13,13 +13,13 @@ use node_agent_netlink::{
     fake::{FakeKernel, Style},
     route::Route,
 };
-use node_agent_qos::{Observed, Options, QosProfile, diff, vendor};
+use node_agent_qos::{Observed, Options, QosProfile, Stage, diff, plan, vendor};
 
 use super::{
-    AuditLine, Journal, Keeper, MemoryJournal, Record, State,
+    AuditLine, Journal, Keeper, MemoryJournal, Record,
     keeper::Verdict,
     looks::{Cause, Timing},
-    run::{Asked, RunError, roll_back},
+    run::{Asked, Outlook, RunError, confirm, now, roll_back, run},
     tests::{PCI, look, server},
 };
 
@@ -39,8 +39,16 @@ impl Disk {
         Self { kernel: kernel.clone(), held: Arc::default() }
     }
 
-    fn state(&self) -> Option<State> {
-        self.held.lock().unwrap().records.get(PCI).map(|record| record.state.clone())
+    fn record(&self) -> Option<Record> {
+        self.held.lock().unwrap().records.get(PCI).cloned()
+    }
+
+    fn stage(&self) -> Option<Stage> {
+        self.record().map(|record| record.apply.stage)
+    }
+
+    fn in_service(&self) -> bool {
+        self.record().is_none_or(|record| record.in_service())
     }
 
     fn lines(&self) -> Vec<AuditLine> {
@@ -101,7 +109,7 @@ fn a_fresh_nic_becomes_what_the_profile_says() {
     settle(&mut keeper);
     let seen = look(&kernel);
     assert_eq!(deviations(&seen), 0);
-    assert_eq!((disk.state(), keeper.out_of_service().len()), (Some(State::Applied), 0));
+    assert_eq!((disk.stage(), keeper.out_of_service().len()), (Some(Stage::Confirmed), 0));
     let lines = disk.lines();
     assert_eq!((lines.len(), lines[0].who.as_str(), lines[0].result.as_str()), (1, "alice", "done"));
     assert!(lines[0].changes.iter().any(|line| line.contains("pfc")), "{lines:?}");
@@ -139,9 +147,10 @@ fn an_edit_that_fails_takes_all_back() {
     let mut keeper = keeper(&kernel, &disk, QUICK);
     kernel.change(|world| world.devices.get_mut("eth0").unwrap().failures.insert("mtu", vec![Errno::BUSY]));
     let outcome = keeper.turn(SOON, true).unwrap().remove(0);
-    let Verdict::Failed(RunError::TakenBack { cause, .. }) = &outcome.verdict else { panic!("{outcome:?}") };
-    assert!(cause.to_string().contains("EBUSY"), "{cause}");
-    assert_eq!((look(&kernel), disk.state()), (before, Some(State::Undone)));
+    let Verdict::Failed(RunError::TakenBack { why, .. }) = &outcome.verdict else { panic!("{outcome:?}") };
+    assert!(why.contains("EBUSY"), "{why}");
+    assert_eq!(look(&kernel), before);
+    assert!(matches!(disk.stage(), Some(Stage::RolledBack { .. })), "{:?}", disk.stage());
     assert!(disk.lines()[0].result.contains("everything was taken back"));
     // The next look mends it.
     settle(&mut keeper);
@@ -154,15 +163,73 @@ fn the_last_apply_can_be_taken_back() {
     let before = look(&kernel);
     let mut disk = Disk::new(&kernel);
     settle(&mut keeper(&kernel, &disk, QUICK));
-    let asked = Asked { who: "bob".into(), now_ms: 7 };
-    let after = roll_back(&kernel, &mut disk, &look(&kernel), &asked).unwrap();
-    assert_eq!((&after, disk.state()), (&before, Some(State::Undone)));
-    assert_eq!(
-        disk.lines().last().map(|line| (line.who.clone(), line.action.clone())),
-        Some(("bob".into(), "rollback".into()))
-    );
-    let again = roll_back(&kernel, &mut disk, &after, &asked).unwrap_err();
-    assert!(matches!(again, RunError::NothingToUndo { .. }), "{again}");
+    let now = look(&kernel);
+    let busy = Observed { drained: false, ..now.clone() };
+    let refused = roll_back(&kernel, &mut disk, &busy, "bob", false).unwrap_err();
+    assert!(matches!(refused, RunError::Harmful { .. }), "{refused}");
+    assert_eq!(look(&kernel), now);
+    roll_back(&kernel, &mut disk, &now, "bob", false).unwrap();
+    assert_eq!((look(&kernel), disk.stage()), (before, Some(Stage::Confirmed)));
+    let last = disk.lines().pop().unwrap();
+    assert_eq!((last.who.as_str(), last.action.as_str(), last.result.as_str()), ("bob", "rollback", "done"));
+    // What was taken back was an apply itself, and can be taken back.
+    roll_back(&kernel, &mut disk, &look(&kernel), "bob", false).unwrap();
+    assert_eq!(deviations(&look(&kernel)), 0);
+    disk.held.lock().unwrap().records.clear();
+    let none = roll_back(&kernel, &mut disk, &look(&kernel), "bob", false).unwrap_err();
+    assert!(matches!(none, RunError::NothingToUndo { .. }), "{none}");
+}
+
+/// An apply of the default profile that has to be confirmed within `seconds`.
+fn trial(kernel: &FakeKernel, disk: &mut Disk, seconds: u64) -> Outlook {
+    let seen = look(kernel);
+    let plan = plan(&QosProfile::default(), &seen, vendor::of(&seen), Options::default()).unwrap();
+    let asked = Asked { who: "bob".into(), confirm_within: Some(Duration::from_secs(seconds)) };
+    run(kernel, disk, &seen, &plan, &asked).unwrap()
+}
+
+fn settle_trial(kernel: &FakeKernel, disk: &mut Disk) -> Result<Outlook, RunError> {
+    let record = disk.record().unwrap();
+    confirm(kernel, disk, record)
+}
+
+#[test]
+fn a_trial_is_left_alone_and_stays_if_it_is_confirmed() {
+    let kernel = server(Style::Mlx5, "6.12.0");
+    let mut disk = Disk::new(&kernel);
+    let Outlook::Waits(until) = trial(&kernel, &mut disk, 3600) else { panic!("it does not wait") };
+    assert!(until > now() && !disk.in_service());
+    let mut first = keeper(&kernel, &disk, QUICK);
+    let made = kernel.done().len();
+    let outcome = first.turn(SOON, true).unwrap().remove(0);
+    assert!(matches!(outcome.verdict, Verdict::Trial(at) if at == until), "{outcome:?}");
+    assert_eq!((kernel.done().len(), disk.lines().len()), (made, 1), "nothing was done");
+    drop(first);
+    settle_trial(&kernel, &mut disk).unwrap();
+    assert!(disk.in_service());
+    let again = settle_trial(&kernel, &mut disk).unwrap_err();
+    assert!(matches!(again, RunError::NothingToConfirm { .. }), "{again}");
+    let actions: Vec<String> = disk.lines().into_iter().map(|line| line.action).collect();
+    assert_eq!(actions, ["apply", "confirm"]);
+}
+
+#[test]
+fn a_trial_that_nobody_confirms_is_taken_back() {
+    let kernel = server(Style::Mlx5, "6.12.0");
+    let before = look(&kernel);
+    let mut disk = Disk::new(&kernel);
+    trial(&kernel, &mut disk, 0);
+    assert_eq!(deviations(&look(&kernel)), 0);
+    let late = settle_trial(&kernel, &mut disk).unwrap_err();
+    assert!(matches!(&late, RunError::TakenBack { why, .. } if why.contains("nobody confirmed")), "{late}");
+    assert_eq!(look(&kernel), before);
+    // The same by the agent that comes up after the time is over; what it keeps is its own profile.
+    trial(&kernel, &mut disk, 0);
+    let mut keeper = keeper(&kernel, &disk, QUICK);
+    settle(&mut keeper);
+    let back: Vec<AuditLine> = disk.lines().into_iter().filter(|line| line.action == "resume").collect();
+    assert!(matches!(&back[..], [one] if one.result.contains("nobody confirmed")), "{back:?}");
+    assert!(disk.in_service() && keeper.out_of_service().is_empty());
 }
 
 /// The whole apply, ended after each of its steps in turn, those of the journal included.
@@ -180,7 +247,7 @@ fn an_end_at_any_step_leaves_no_half_nic_in_service() {
         // What another sees now, and what the next agent finds.
         let now = look(&kernel.foreign());
         let whole = now == old || deviations(&now) == 0;
-        let in_service = disk.state().is_none_or(|state| state.in_service());
+        let in_service = disk.in_service();
         assert!(whole || !in_service, "after {steps} steps: half, and in service");
         halves += usize::from(!whole);
         kernel.revive();
@@ -188,7 +255,7 @@ fn an_end_at_any_step_leaves_no_half_nic_in_service() {
         assert_eq!(second.out_of_service().is_empty(), in_service, "after {steps} steps");
         settle(&mut second);
         assert_eq!(deviations(&look(&kernel)), 0, "after {steps} steps");
-        assert_eq!((second.out_of_service().len(), disk.state().is_none_or(|s| s.in_service())), (0, true));
+        assert_eq!((second.out_of_service().len(), disk.in_service()), (0, true));
         if finished && halves > 0 && in_service {
             break;
         }

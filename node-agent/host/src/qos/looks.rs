@@ -125,6 +125,11 @@ impl Looks {
         self.soon(netdev, now + wait, Cause::Again);
     }
 
+    /// A NIC is to be looked at at this time.
+    pub fn at(&mut self, netdev: &str, when: Duration) {
+        self.soon(netdev, when, Cause::Again);
+    }
+
     /// A look at a NIC found what it sought.
     pub fn done(&mut self, netdev: &str) {
         self.tries.remove(netdev);

@@ -22,6 +22,6 @@ mod tests;
 
 pub use apply::{ApplyError, apply};
 pub use device::devices;
-pub use journal::{AuditLine, Journal, MemoryJournal, Record, State};
+pub use journal::{AuditLine, Journal, MemoryJournal, Record};
 pub use keeper::{Keeper, Outcome};
 pub use read::observe;

@@ -1,65 +1,52 @@
-//! A plan, made: the record first, then edit by edit, each read back; on a failure all of it is taken back.
-//!
-//! Between the first edit and the last the NIC's record says `Applying`, on disk: an agent that dies there finds the NIC out of service
-//! and completes what the plan of then, made anew from what is, says. No step needs a record of its own: a plan that is made after any
-//! prefix of the edits ends in the same place.
+//! A plan, made: what is to be done next is decided in `node_agent_qos::journal`; here it is saved first, then done, and what became of it is
+//! told back.
+
+use std::time::{Duration, SystemTime};
 
 use node_agent_netlink::Kernel;
-use node_agent_qos::{Edit, Observed, Plan};
+use node_agent_qos::{
+    Blast, Device, Edit, Observed, Plan,
+    journal::{Action, Event, Journal as Apply, Stage, step},
+};
+use proto_model::Timestamp;
 
 use super::{
-    ApplyError, apply,
-    journal::{AuditLine, Journal, Record, State, key},
+    agents, apply,
+    journal::{AuditLine, Journal, Record, key},
     observe,
 };
 
-/// Who wants it, and when.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
-    /// A person or the agent.
-    pub who: String,
-    /// Milliseconds since 1970.
-    pub now_ms: u64,
-}
+/// More than any apply takes: each edit, its undo, and the readings.
+const STEPS_MOST: usize = 1000;
+/// For an apply that stays as soon as it has been read back: it is confirmed at once, or by the agent after the one that died before that.
+const AT_ONCE: Duration = Duration::MAX;
 
 /// Why a plan was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// Nothing was begun: what is to be done cannot be recorded.
-    #[error("class of service of {netdev} is left as it is: the journal cannot be written: {source}")]
+    /// It was not begun, or not gone on with: what is done cannot be recorded.
+    #[error("class of service of {netdev}: nothing more is done, the journal cannot be written: {source}")]
     Journal {
         /// Whose.
         netdev: String,
         /// Why.
         source: std::io::Error,
     },
-    /// An edit failed, and all that were made before it were taken back.
-    #[error("{netdev}: {cause}; everything was taken back")]
+    /// Something failed, and everything was taken back.
+    #[error("{netdev}: {why}; everything was taken back")]
     TakenBack {
         /// Whose.
         netdev: String,
         /// What failed.
-        cause: Box<ApplyError>,
+        why: String,
     },
-    /// An edit failed, and so did taking back.
-    #[error(
-        "{netdev}: {cause}; and it cannot be taken back: {undo}; the NIC is out of service until this is mended"
-    )]
+    /// It is neither as it was nor as it should be.
+    #[error("{netdev}: {why}; the NIC is out of service until this is mended")]
     Stuck {
         /// Whose.
         netdev: String,
         /// What failed.
-        cause: Box<ApplyError>,
-        /// What failed after it.
-        undo: Box<ApplyError>,
-    },
-    /// Taking back failed; what could be taken back was.
-    #[error("{netdev}: it cannot be taken back: {cause}; the NIC is out of service until this is mended")]
-    Undo {
-        /// Whose.
-        netdev: String,
-        /// What failed.
-        cause: Box<ApplyError>,
+        why: String,
     },
     /// There is no apply to be taken back.
     #[error("{netdev}: nothing was applied here that could be taken back")]
@@ -67,6 +54,45 @@ pub enum RunError {
         /// Whose.
         netdev: String,
     },
+    /// There is no apply to be confirmed.
+    #[error("{netdev}: nothing here waits to be confirmed")]
+    NothingToConfirm {
+        /// Whose.
+        netdev: String,
+    },
+    /// Taking it back harms traffic, and jobs may run.
+    #[error("{netdev}: taking it back causes {blast}, and the server is not drained; drain it, or force")]
+    Harmful {
+        /// Whose.
+        netdev: String,
+        /// What it would do.
+        blast: Blast,
+    },
+}
+
+/// Who wants it, and for how long at first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// A person or the agent.
+    pub who: String,
+    /// It is taken back unless it is confirmed within this time; none if it stays once it was read back.
+    pub confirm_within: Option<Duration>,
+}
+
+/// What became of an apply that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outlook {
+    /// It stays.
+    Stays,
+    /// It is taken back at this time, unless it is confirmed.
+    Waits(Timestamp),
+}
+
+/// The time of the wall clock.
+#[must_use]
+pub fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Makes the plan's edits.
@@ -79,40 +105,65 @@ pub fn run(
     before: &Observed,
     plan: &Plan,
     asked: &Asked,
-) -> Result<Observed, RunError> {
-    let netdev = &before.device.netdev;
-    let mut record = Record {
-        key: key(&before.device),
-        netdev: netdev.clone(),
-        profile: plan.profile.clone(),
-        who: asked.who.clone(),
-        begun_ms: asked.now_ms,
-        edits: plan.edits.clone(),
-        state: State::Applying,
-    };
-    journal.save(&record).map_err(|source| RunError::Journal { netdev: netdev.clone(), source })?;
-    let mut at = before.clone();
-    let mut result = Ok(());
-    for (number, edit) in plan.edits.iter().enumerate() {
-        match apply(kernel, &at, &edit.change, &edit.via) {
-            Ok(after) => at = after,
-            Err(cause) => {
-                // The edit that failed may have been made in part, such as some entries of a table.
-                result = Err(take_back(kernel, &at, &plan.edits[..=number], cause));
-                break;
-            }
-        }
-    }
-    record.state = match &result {
-        Ok(()) => State::Applied,
-        Err(RunError::Stuck { .. }) => State::Stuck(text_of(&result)),
-        Err(_) => State::Undone,
-    };
-    close(journal, &record, "apply", &plan.edits, asked, text_of(&result));
-    result.map(|()| at)
+) -> Result<Outlook, RunError> {
+    let apply = Apply::new(plan, before, &asked.who, asked.confirm_within.unwrap_or(AT_ONCE));
+    let record = Record { key: key(&before.device), profile: plan.profile.clone(), begun_ms: now().0, apply };
+    let mut drive = Drive { kernel, journal, record, at_once: asked.confirm_within.is_none() };
+    drive.go("apply", Event::Start)
 }
 
-/// Takes back the NIC's last apply.
+/// Goes on with an apply that is not over, one that an agent left in the middle or a trial, by what the NIC (`device` by now) is and what
+/// the time is: until when it waits, if it does. Where neither its edits nor their undos can be completed, what the NIC is now decides,
+/// as after any change by others.
+///
+/// # Errors
+/// [`RunError::Journal`].
+pub fn go_on(
+    kernel: &dyn Kernel,
+    journal: &mut dyn Journal,
+    record: &Record,
+    device: &Device,
+) -> Result<Option<Timestamp>, RunError> {
+    if record.apply.is_over() {
+        return Ok(None);
+    }
+    let at_once = record.apply.confirm_within_ms == millis(AT_ONCE);
+    let mut record = record.clone();
+    // It may have another name by now.
+    record.apply.before.device.netdev.clone_from(&device.netdev);
+    match (Drive { kernel, journal, record, at_once }).go("resume", Event::Restarted) {
+        Ok(Outlook::Waits(until)) => Ok(Some(until)),
+        Err(error @ RunError::Journal { .. }) => Err(error),
+        Ok(Outlook::Stays) | Err(_) => Ok(None),
+    }
+}
+
+/// An apply that waits stays.
+///
+/// # Errors
+/// [`RunError`]: there is none, or it came too late.
+pub fn confirm(kernel: &dyn Kernel, journal: &mut dyn Journal, record: Record) -> Result<Outlook, RunError> {
+    if record.waits_until().is_none() {
+        return Err(RunError::NothingToConfirm { netdev: record.netdev().to_owned() });
+    }
+    Drive { kernel, journal, record, at_once: false }.go("confirm", Event::Confirm)
+}
+
+/// Ends a trial that was not confirmed: `why` says who wants that; none if its time is over.
+///
+/// # Errors
+/// [`RunError::TakenBack`], as it should be; or that it could not be.
+pub fn end_trial(
+    kernel: &dyn Kernel,
+    journal: &mut dyn Journal,
+    record: Record,
+    why: Option<&str>,
+) -> Result<Outlook, RunError> {
+    let event = why.map_or(Event::Tick, |why| Event::Reject { why: why.to_owned() });
+    Drive { kernel, journal, record, at_once: false }.go("rollback", event)
+}
+
+/// Takes back the NIC's last apply: its undos are the edits of another apply, the last first.
 ///
 /// # Errors
 /// [`RunError`]; what became of the NIC is in its record.
@@ -120,71 +171,117 @@ pub fn roll_back(
     kernel: &dyn Kernel,
     journal: &mut dyn Journal,
     before: &Observed,
-    asked: &Asked,
-) -> Result<Observed, RunError> {
+    who: &str,
+    force: bool,
+) -> Result<Outlook, RunError> {
     let netdev = before.device.netdev.clone();
     let records = journal.load().map_err(|source| RunError::Journal { netdev: netdev.clone(), source })?;
     let wanted = key(&before.device);
-    let last = records.into_iter().find(|record| record.key == wanted && record.state != State::Undone);
-    let Some(mut record) = last.filter(|record| !record.edits.is_empty()) else {
+    let last = records.into_iter().find(|record| record.key == wanted);
+    let made = |record: &Record| matches!(record.apply.stage, Stage::Confirmed | Stage::AwaitConfirm { .. });
+    let Some(last) = last.filter(|record| made(record) && !record.apply.edits.is_empty()) else {
         return Err(RunError::NothingToUndo { netdev });
     };
-    record.state = State::Undoing;
-    journal.save(&record).map_err(|source| RunError::Journal { netdev: netdev.clone(), source })?;
-    let result = undo_all(kernel, before, &record.edits);
-    let text = result.as_ref().map_or_else(ToString::to_string, |_| "done".to_owned());
-    record.state = if result.is_ok() { State::Undone } else { State::Stuck(text.clone()) };
-    let edits = record.edits.clone();
-    close(journal, &record, "rollback", &edits, asked, text);
-    result.map_err(|cause| RunError::Undo { netdev, cause: Box::new(cause) })
-}
-
-fn text_of(result: &Result<(), RunError>) -> String {
-    result.as_ref().map_or_else(ToString::to_string, |()| "done".to_owned())
-}
-
-/// The record's end and its line. A record that cannot be written leaves the NIC out of service after the next start, which looks again.
-fn close(
-    journal: &mut dyn Journal,
-    record: &Record,
-    action: &str,
-    edits: &[Edit],
-    asked: &Asked,
-    result: String,
-) {
-    let undone = action == "rollback";
-    let commands = |edit: &Edit| if undone { edit.undo_commands.clone() } else { edit.commands.clone() };
-    let line = AuditLine {
-        time_ms: asked.now_ms,
-        who: asked.who.clone(),
-        netdev: record.netdev.clone(),
-        profile: record.profile.clone(),
-        action: action.to_owned(),
-        changes: edits.iter().flat_map(commands).collect(),
-        result,
-    };
-    let _ = journal.audit(&line);
-    let _ = journal.save(record);
-}
-
-fn take_back(kernel: &dyn Kernel, at: &Observed, made: &[Edit], cause: ApplyError) -> RunError {
-    let netdev = at.device.netdev.clone();
-    match undo_all(kernel, at, made) {
-        Ok(_) => RunError::TakenBack { netdev, cause: Box::new(cause) },
-        Err(undo) => RunError::Stuck { netdev, cause: Box::new(cause), undo: Box::new(undo) },
+    let blast = last.apply.edits.iter().map(|edit| edit.blast).max().unwrap_or(Blast::Nothing);
+    if !blast.is_harmless() && !before.drained && !force {
+        return Err(RunError::Harmful { netdev, blast });
     }
+    let back = |edit: &Edit| Edit {
+        change: edit.undo.clone(),
+        commands: edit.undo_commands.clone(),
+        undo: edit.change.clone(),
+        undo_commands: edit.commands.clone(),
+        ..edit.clone()
+    };
+    let apply = Apply {
+        asked_by: who.to_owned(),
+        edits: last.apply.edits.iter().rev().map(back).collect(),
+        before: before.clone(),
+        confirm_within_ms: millis(AT_ONCE),
+        stage: Stage::Planned,
+        ..last.apply
+    };
+    let record = Record { begun_ms: now().0, apply, ..last };
+    Drive { kernel, journal, record, at_once: true }.go("rollback", Event::Start)
 }
 
-/// Undoes edits from the last to the first. One that was never made is undone by asking for what is.
-fn undo_all(kernel: &dyn Kernel, at: &Observed, made: &[Edit]) -> Result<Observed, ApplyError> {
-    let mut at = observe(kernel, &at.device, at.drained, at.agents.clone());
-    let mut first_error = None;
-    for edit in made.iter().rev() {
-        match apply(kernel, &at, &edit.undo, &edit.via) {
-            Ok(after) => at = after,
-            // The others are taken back nevertheless: less of a half is better than more.
-            Err(error) => first_error = first_error.or(Some(error)),
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// An apply under way.
+struct Drive<'a> {
+    kernel: &'a dyn Kernel,
+    journal: &'a mut dyn Journal,
+    record: Record,
+    /// It is confirmed as soon as it has been read back.
+    at_once: bool,
+}
+
+impl Drive<'_> {
+    /// Saves, does, tells; until it is over or waits for somebody.
+    fn go(&mut self, action: &str, first: Event) -> Result<Outlook, RunError> {
+        let netdev = self.record.netdev().to_owned();
+        let from = self.record.apply.stage.clone();
+        let mut next = Some(first);
+        for _ in 0..STEPS_MOST {
+            let Some(event) = next.take() else { break };
+            let (apply, actions) = step(&self.record.apply, &event, now());
+            if apply != self.record.apply {
+                self.record.apply = apply;
+                let saved = self.journal.save(&self.record);
+                saved.map_err(|source| RunError::Journal { netdev: netdev.clone(), source })?;
+            }
+            next = actions.into_iter().find_map(|action| self.act(action));
+            if next.is_none() && self.at_once && self.record.waits_until().is_some() {
+                next = Some(Event::Confirm);
+            }
+        }
+        let result = match &self.record.apply.stage {
+            Stage::Confirmed => Ok(Outlook::Stays),
+            Stage::AwaitConfirm { deadline } => Ok(Outlook::Waits(Timestamp(*deadline))),
+            Stage::RolledBack { why } => Err(RunError::TakenBack { netdev, why: why.clone() }),
+            _ => Err(RunError::Stuck { netdev, why: self.record.state() }),
+        };
+        if self.record.apply.stage != from {
+            self.tell(action, &result);
+        }
+        result
+    }
+
+    fn tell(&mut self, action: &str, result: &Result<Outlook, RunError>) {
+        let apply = &self.record.apply;
+        let line = AuditLine {
+            time_ms: now().0,
+            who: apply.asked_by.clone(),
+            netdev: self.record.netdev().to_owned(),
+            profile: self.record.profile.clone(),
+            action: action.to_owned(),
+            changes: apply.edits.iter().flat_map(|edit| edit.commands.clone()).collect(),
+            result: match result {
+                Ok(Outlook::Stays) => "done".to_owned(),
+                Ok(Outlook::Waits(_)) => "done; it waits to be confirmed".to_owned(),
+                Err(error) => error.to_string(),
+            },
+        };
+        // The record tells who asked for the last apply; a line that is lost is one of those before it at most.
+        let _ = self.journal.audit(&line);
+    }
+
+    /// Does one action; what is to be told of it.
+    fn act(&self, action: Action) -> Option<Event> {
+        let before = &self.record.apply.before;
+        match action {
+            Action::Make { change, via } => Some(match apply(self.kernel, before, &change, &via) {
+                Ok(_) => Event::Made,
+                Err(error) => Event::Failed { error: error.to_string() },
+            }),
+            Action::Read => {
+                let agents = agents::find(self.kernel.files());
+                let seen = observe(self.kernel, &before.device, before.drained, agents);
+                Some(Event::Read(Box::new(seen)))
+            }
+            Action::Wake(_) | Action::Over => None,
         }
     }
-    first_error.map_or(Ok(at), Err)
 }
