@@ -10,29 +10,11 @@ use crate::types::{Event, KeyValue, LeaseId};
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
 
-/// CRC-32 (IEEE 802.3), one table lookup per byte.
-const CRC_TABLE: [u32; 256] = {
-    let mut table = [0u32; 256];
-    let mut i = 0;
-    while i < 256 {
-        let mut crc = i as u32;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = if crc & 1 == 1 { (crc >> 1) ^ 0xEDB8_8320 } else { crc >> 1 };
-            bit += 1;
-        }
-        table[i] = crc;
-        i += 1;
-    }
-    table
-};
-
+/// CRC-32 (IEEE 802.3).
 pub fn crc32(parts: &[&[u8]]) -> u32 {
-    let mut crc = u32::MAX;
-    for byte in parts.iter().flat_map(|part| part.iter()) {
-        crc = CRC_TABLE[((crc ^ u32::from(*byte)) & 0xFF) as usize] ^ (crc >> 8);
-    }
-    !crc
+    let mut crc = crc32fast::Hasher::new();
+    parts.iter().for_each(|part| crc.update(part));
+    crc.finalize()
 }
 
 /// Why an item could not be decoded.

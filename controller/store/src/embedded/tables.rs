@@ -8,7 +8,7 @@ use redb::{Builder, Database, ReadableDatabase, ReadableTable, TableDefinition, 
 use super::codec::{decode_events, decode_kv, encode_events, encode_kv};
 use super::disk::{Backend, Disk, FORMAT, Fault};
 use crate::error::StoreError;
-use crate::state::{Delta, FIRST_REVISION, LeaseState, LogEntry, State};
+use crate::state::{Delta, FIRST_REVISION, LeaseState, LogEntry, State, kv_bytes};
 use crate::types::LeaseId;
 
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
@@ -194,6 +194,7 @@ fn load_leases(txn: &redb::ReadTransaction, state: &mut State) -> Anything<()> {
 }
 
 fn load_keys(txn: &redb::ReadTransaction, state: &mut State) -> Anything<Option<StoreError>> {
+    let mut all = Vec::new();
     for item in txn.open_table(KEYS)?.iter()? {
         let (key, stored) = item?;
         let bad = |reason| Ok(Some(corrupt("keys", &key.value().escape_ascii().to_string(), reason)));
@@ -207,8 +208,14 @@ fn load_keys(txn: &redb::ReadTransaction, state: &mut State) -> Anything<Option<
         if kv.lease.is_some_and(|lease| !state.leases.contains_key(&lease)) {
             return bad("its lease does not exist");
         }
-        state.set(kv.key.clone(), Some(kv));
+        if let Some(lease) = kv.lease.and_then(|id| state.leases.get_mut(&id)) {
+            lease.keys.insert(kv.key.clone());
+        }
+        state.bytes += kv_bytes(&kv);
+        all.push((kv.key.clone(), kv));
     }
+    // They come in order, so the tree is built at once.
+    state.kv = all.into_iter().collect();
     Ok(None)
 }
 
