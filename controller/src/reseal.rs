@@ -31,7 +31,7 @@ pub async fn reseal(which: &Which, plain: bool) -> Result<(), KeepError> {
     let store = source(which, which.store.store).await?;
     // The embedded store is open once; what is in etcd may be led from elsewhere.
     let unled = (which.store.store == Kind::Etcd).then(|| Compare::absent(keys::LEADER));
-    let (mut rows, mut written) = (0_u64, 0_u64);
+    let (mut rows, mut written, mut changed) = (0_u64, 0_u64, 0_u64);
     for prefix in keys::SECRET {
         let mut request = RangeRequest::prefix(prefix);
         loop {
@@ -42,10 +42,13 @@ pub async fn reseal(which: &Which, plain: bool) -> Result<(), KeepError> {
                 let same = Compare::mod_revision(kv.key.clone(), kv.mod_revision);
                 let mut txn = Txn::new().when(same).then(Op::put(kv.key.clone(), value));
                 txn.compares.extend(unled.clone());
-                if !store.txn(txn).await?.succeeded {
+                if store.txn(txn).await?.succeeded {
+                    written += 1;
+                } else if unled.is_some() && store.get(keys::LEADER.into()).await?.is_some() {
                     return Err(KeepError::Led);
+                } else {
+                    changed += 1;
                 }
-                written += 1;
             }
             if !page.more {
                 break;
@@ -55,7 +58,10 @@ pub async fn reseal(which: &Which, plain: bool) -> Result<(), KeepError> {
         }
     }
     let how = if plain { "plain" } else { "sealed with the first key" };
-    println!("{rows} secret values are {how}; {written} of them were written anew");
+    println!("{} secret values are {how}; {written} of them were written anew", rows - changed);
+    if changed > 0 {
+        println!("{changed} were changed by others meanwhile and are as those wrote them; run this again");
+    }
     Ok(())
 }
 
