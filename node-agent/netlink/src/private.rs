@@ -89,8 +89,13 @@ fn words(numbers: &[u32]) -> Vec<u8> {
 }
 
 fn call(kernel: &dyn Kernel, device: &str, what: &str, mut data: Vec<u8>) -> Result<Vec<u8>, NetlinkError> {
-    match kernel.ethtool(device, &mut data) {
-        Ok(()) => Ok(data),
+    call_in(kernel, device, what, &mut data).map(|()| data)
+}
+
+/// The same with the caller's memory.
+fn call_in(kernel: &dyn Kernel, device: &str, what: &str, data: &mut [u8]) -> Result<(), NetlinkError> {
+    match kernel.ethtool(device, data) {
+        Ok(()) => Ok(()),
         Err(error) => Err(match error.raw_os_error() {
             Some(code) => {
                 NetlinkError::Refused { what: format!("{what} of {device}"), errno: Errno(code), words: None }
@@ -146,30 +151,75 @@ fn names(
     Ok(answer[12..].chunks_exact(NAME).take(said).map(text).collect())
 }
 
+const READ: &str = "read the private statistics";
+
 /// The driver's own statistics (`ethtool -S`), in the driver's order.
 ///
 /// # Errors
 /// `ENODEV`; a driver that has none gives an empty list.
 pub fn statistics(kernel: &dyn Kernel, device: &str) -> Result<Vec<(String, u64)>, NetlinkError> {
-    let what = "read the private statistics";
+    let mut values = StatisticValues::default();
     for _ in 0..TRIES {
-        let count = count(kernel, device, set::STATISTICS, what)?;
-        if count == 0 {
+        let names = statistic_names(kernel, device)?;
+        if names.is_empty() {
             return Ok(Vec::new());
         }
-        let names = again(names(kernel, device, set::STATISTICS, count, what))?;
-        let mut request = words(&[command::STATISTICS, count]);
-        request.resize(8 + 8 * count as usize, 0);
-        let values = again(call(kernel, device, what, request))?;
-        let (Some(names), Some(values)) = (names, values) else { continue };
-        let said = u32_at(&values, 4).unwrap_or(0) as usize;
         // A driver that was loaded anew between the questions has other names for these values.
-        if said == names.len() {
-            let value = |index: usize| u64_at(&values, 8 + 8 * index).unwrap_or(0);
+        if values.read(kernel, device, names.len())? {
+            let value = |index: usize| values.get(index).unwrap_or(0);
             return Ok(names.into_iter().enumerate().map(|(index, name)| (name, value(index))).collect());
         }
     }
-    Err(NetlinkError::Restless { what: format!("{what} of {device}"), times: TRIES })
+    Err(restless(device))
+}
+
+/// The names of the driver's own statistics, in the order of their values; none where it has none.
+///
+/// # Errors
+/// `ENODEV`.
+pub fn statistic_names(kernel: &dyn Kernel, device: &str) -> Result<Vec<String>, NetlinkError> {
+    for _ in 0..TRIES {
+        let count = count(kernel, device, set::STATISTICS, READ)?;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        if let Some(names) = again(names(kernel, device, set::STATISTICS, count, READ))? {
+            return Ok(names);
+        }
+    }
+    Err(restless(device))
+}
+
+fn restless(device: &str) -> NetlinkError {
+    NetlinkError::Restless { what: format!("{READ} of {device}"), times: TRIES }
+}
+
+/// Values of the driver's own statistics, read again and again into the same memory.
+#[derive(Debug, Clone, Default)]
+pub struct StatisticValues {
+    /// `struct ethtool_stats`.
+    data: Vec<u8>,
+}
+
+impl StatisticValues {
+    /// Reads them all. False if the driver has not `count` of them now, so that their names have to be asked for again.
+    ///
+    /// # Errors
+    /// `ENODEV`; the driver's own where its firmware does not answer.
+    pub fn read(&mut self, kernel: &dyn Kernel, device: &str, count: usize) -> Result<bool, NetlinkError> {
+        let wanted = u32::try_from(count).unwrap_or(u32::MAX).min(NAMES_MOST);
+        self.data.resize(8 + 8 * wanted as usize, 0);
+        self.data[..4].copy_from_slice(&command::STATISTICS.to_ne_bytes());
+        self.data[4..8].copy_from_slice(&wanted.to_ne_bytes());
+        let answered = again(call_in(kernel, device, READ, &mut self.data))?.is_some();
+        Ok(answered && u32_at(&self.data, 4) == Some(wanted))
+    }
+
+    /// The value at this place of the list of names.
+    #[must_use]
+    pub fn get(&self, place: usize) -> Option<u64> {
+        u64_at(&self.data, place.checked_mul(8)?.checked_add(8)?)
+    }
 }
 
 /// An answer that outgrew its room (`EFAULT`) is asked for again: the list changed meanwhile.

@@ -5,7 +5,10 @@
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -15,9 +18,10 @@ use node_agent_health::{
     word::PerWord,
 };
 use node_agent_host::{
-    counters::{FolderStatistics, NoStatistics, OpenStatistics, Poller},
+    counters::{FolderStatistics, KernelStatistics, OpenStatistics, Poller},
     sysfs::Tree,
 };
+use node_agent_netlink::RealKernel;
 use proto_model::{Nic, NicCondition, NicHealth, Severity, Timestamp};
 use tokio::sync::watch;
 
@@ -97,8 +101,11 @@ struct Watching {
 impl Watching {
     fn new(place: Place, metrics: AgentMetrics, tell: watch::Sender<Vec<NicHealth>>) -> Self {
         let real = place.root.as_os_str() == "/";
-        let statistics: Box<dyn OpenStatistics> =
-            if real { Box::new(NoStatistics) } else { Box::new(FolderStatistics::new(&place.root)) };
+        let statistics: Box<dyn OpenStatistics> = if real {
+            Box::new(KernelStatistics::new(Arc::new(RealKernel::new())))
+        } else {
+            Box::new(FolderStatistics::new(&place.root))
+        };
         let poller = Poller::new(Tree::new(&place.root), statistics);
         let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let begun = (u64::try_from(wall.as_millis()).unwrap_or(0), Instant::now());

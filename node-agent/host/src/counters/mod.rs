@@ -10,4 +10,4 @@ mod tests;
 
 pub use poller::Poller;
 pub use port::PortReader;
-pub use private::{FolderStatistics, NoStatistics, OpenStatistics, Statistics};
+pub use private::{FolderStatistics, KernelStatistics, OpenStatistics, Statistics};

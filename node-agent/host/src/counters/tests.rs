@@ -1,12 +1,18 @@
 //! Recorded trees, and what happens to devices.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, sync::Arc};
 
 use node_agent_health::{Condition, Config, Source, State, Vendor, Verdict, Word, model::full_layout};
+use node_agent_netlink::{
+    Errno,
+    fake::{FakeKernel, Style},
+};
 use proptest::prelude::*;
 use proto_model::{Nic, Timestamp};
 
-use super::{FolderStatistics, NoStatistics, Poller, PortReader, port::parse, recorded::record};
+use super::{
+    FolderStatistics, KernelStatistics, OpenStatistics, Poller, PortReader, port::parse, recorded::record,
+};
 use crate::sysfs::Tree;
 
 fn nic(rail: u32, device: &str) -> Nic {
@@ -72,12 +78,46 @@ fn every_known_counter_of_every_port_is_read() {
     assert_eq!((rig.total(Word::LossOut), rig.total(Word::PauseRxUs)), (5, 1000));
 }
 
+/// A kernel whose devices tell none.
+fn none() -> KernelStatistics {
+    KernelStatistics::new(Arc::new(FakeKernel::new()))
+}
+
+#[test]
+fn the_kernels_private_statistics_are_read_also_after_they_became_others() {
+    let kernel = FakeKernel::new();
+    kernel.add("ens0", Style::Mlx5);
+    let have = |list: &[(&str, u64)]| {
+        let list = list.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        kernel.change(|world| world.devices.get_mut("ens0").unwrap().statistics = list);
+    };
+    let source = KernelStatistics::new(Arc::new(kernel.clone()));
+    assert!(source.open("ens0").is_none() && source.open("ens1").is_none(), "none, and no such device");
+    have(&[("rx0_packets", 1), ("rx_prio3_pause", 5), ("tx_discards_phy", u64::MAX)]);
+    let mut statistics = source.open("ens0").unwrap();
+    assert_eq!(statistics.names(), ["rx0_packets", "rx_prio3_pause", "tx_discards_phy"]);
+    statistics.want(&[2, 1]);
+    let mut values = [None; 2];
+    statistics.read(&mut values).unwrap();
+    assert_eq!(values, [Some(u64::MAX), Some(5)]);
+    // Another number of channels, and the driver no longer has one of them.
+    have(&[("rx0_packets", 1), ("rx1_packets", 1), ("rx2_packets", 2), ("rx_prio3_pause", 6)]);
+    statistics.read(&mut values).unwrap();
+    assert_eq!(values, [None, Some(6)]);
+    have(&[("rx_prio3_pause", 7), ("tx_discards_phy", 8)]);
+    statistics.read(&mut values).unwrap();
+    assert_eq!(values, [Some(8), Some(7)]);
+    kernel.change(|world| world.devices.remove("ens0"));
+    let gone = statistics.read(&mut values).unwrap_err();
+    assert_eq!(gone.raw_os_error(), Some(Errno::NODEV.0), "{gone}");
+}
+
 #[test]
 fn without_private_statistics_the_rest_is_read() {
     let root = tempfile::tempdir().unwrap();
     let nic = nic(0, "mlx5_0");
     record(root.path(), &nic, 7).unwrap();
-    let mut reader = PortReader::open(&Tree::new(root.path()), &nic, &NoStatistics, 1).unwrap();
+    let mut reader = PortReader::open(&Tree::new(root.path()), &nic, &none(), 1).unwrap();
     assert!(reader.layout().columns().iter().all(|column| column.row.source != Source::Ethtool));
     let sample = reader.read(&nic, Timestamp(1)).unwrap();
     assert!(sample.values.iter().all(|value| *value == Some(7)));
@@ -130,7 +170,7 @@ fn a_device_that_is_renamed_goes_on() {
 #[test]
 fn a_device_that_was_never_there_is_no_ones_fault() {
     let root = tempfile::tempdir().unwrap();
-    let mut poller = Poller::new(Tree::new(root.path()), Box::new(NoStatistics));
+    let mut poller = Poller::new(Tree::new(root.path()), Box::new(none()));
     poller.watch(&[nic(0, "tcp0")]);
     let mut state = State::new(Config::default());
     for second in 1..10 {
