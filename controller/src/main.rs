@@ -17,6 +17,10 @@ use clap::Parser;
 
 use crate::args::{Args, Command};
 
+/// A controller makes millions of small things on several threads: the rows of a large state, and each call's messages.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let args = Args::parse();
     let result = match &args.command {
