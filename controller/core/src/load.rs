@@ -97,6 +97,7 @@ impl State {
             attempts.into_iter().map(|attempt| (attempt.uid, attempt)).collect();
         let mut gpus: BTreeSet<(NodeName, u32)> = BTreeSet::new();
         let mut rails: BTreeSet<(NodeName, u32)> = BTreeSet::new();
+        let mut entries = Vec::with_capacity(jobs.len());
         for (job, version) in jobs {
             let (id, uid, status) = (&job.id, job.uid, &job.status);
             let mut attempt = attempts.remove(&uid);
@@ -105,10 +106,6 @@ impl State {
                 Arc::make_mut(attempt).since = status.started.unwrap_or(status.submitted);
             }
             let mut find = |what: &str| findings.push(format!("job '{id}': {what}"));
-            if self.base.jobs.contains_key(&uid) || self.index.names.contains_key(id) {
-                find("its name or uid is stored twice");
-                continue;
-            }
             if status.phase.holds() {
                 match &attempt {
                     None => find("it is placed, and its record of the try is missing"),
@@ -136,10 +133,13 @@ impl State {
                 find("it holds nothing, and there is a record of a try");
             }
             let due = due_at_start(&job, attempt.as_deref(), &self.config, now);
-            self.versions.insert(Key::Job(id.clone()), version);
-            let entry = JobEntry { job, attempt, due, held: false, cap: None, tally: Tally::default() };
-            self.swap_job(uid, Some(entry));
+            entries.push((
+                JobEntry { job, attempt, due, held: false, cap: None, tally: Tally::default() },
+                version,
+            ));
         }
+        let twice = self.load_entries(entries);
+        findings.extend(twice.iter().map(|id| format!("job '{id}': its name or uid is stored twice")));
         self.remember_ended();
         self.hold_back_waiting(now);
         for uid in attempts.keys() {
@@ -153,10 +153,12 @@ impl State {
     /// tenant used by jobs whose records it has deleted counts until the controller starts again, and not after; so does
     /// what a job used by tries before its last one.
     fn remember_ended(&mut self) {
-        let mut past: Vec<Past> = self.base.jobs.values().filter_map(past_of).collect();
-        past.sort_by_key(|past| (past.ended, past.uid));
-        for past in past {
-            self.index.book.remember(&past);
+        let (jobs, book) = (&self.base.jobs, &mut self.index.book);
+        let mut ended: Vec<(Timestamp, &JobEntry)> =
+            jobs.values().filter_map(|entry| Some((entry.job.status.ended?, entry))).collect();
+        ended.sort_by_key(|(at, entry)| (*at, entry.job.uid));
+        for past in ended.into_iter().filter_map(|(_, entry)| past_of(entry)) {
+            book.remember(&past);
         }
     }
 

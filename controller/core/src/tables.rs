@@ -16,7 +16,7 @@ use proto_model::{
 use crate::{
     arrays::array_of,
     bench::taints,
-    event::Write,
+    event::{Key, Write},
     journal::Undo,
     records::{RequestRecord, TokenRecord},
     state::{Due, JobEntry, Link, NodeView, Schedule, State, Tally},
@@ -43,6 +43,14 @@ fn is_same_to_queue(a: &JobEntry, b: &JobEntry) -> bool {
         _ => false,
     };
     attempt && Arc::ptr_eq(&a.job, &b.job) && (a.held, a.due, a.cap) == (b.held, b.due, b.cap)
+}
+
+/// Neighbours that are alike, each by the second one's name.
+fn alike(entries: &[(JobEntry, u64)], are: impl Fn(&Job, &Job) -> bool) -> impl Iterator<Item = JobId> {
+    entries.windows(2).filter_map(move |pair| match pair {
+        [(one, _), (other, _)] if are(&one.job, &other.job) => Some(other.job.id.clone()),
+        _ => None,
+    })
 }
 
 /// Takes a job out of a set, and an empty set out of the map.
@@ -261,6 +269,32 @@ impl State {
         old
     }
 
+    /// Takes in all jobs of a store at once: trees of millions are built from sorted rows, not key by key. The jobs whose name or uid is
+    /// another's too are returned; then the state is of no use.
+    pub(crate) fn load_entries(&mut self, mut entries: Vec<(JobEntry, u64)>) -> BTreeSet<JobId> {
+        let id = |entry: &JobEntry| entry.job.id.clone();
+        self.index.names = entries.iter().map(|(entry, _)| (id(entry), entry.job.uid)).collect();
+        let mut versions: BTreeMap<Key, u64> =
+            entries.iter().map(|(entry, version)| (Key::Job(id(entry)), *version)).collect();
+        self.versions.append(&mut versions);
+        for (entry, _) in &entries {
+            self.swap_due(&Due::Job(entry.job.uid), None, entry.due);
+            self.index_but_name(entry);
+            if let Some(queued) = self.queue_entry(entry) {
+                self.index.book.set_job(entry.job.uid, Some(queued));
+            }
+        }
+        let mut twice = BTreeSet::new();
+        if self.index.names.len() < entries.len() {
+            entries.sort_by(|(a, _), (b, _)| a.job.id.cmp(&b.job.id));
+            twice.extend(alike(&entries, |a, b| a.id == b.id));
+        }
+        entries.sort_by_key(|(entry, _)| entry.job.uid);
+        twice.extend(alike(&entries, |a, b| a.uid == b.uid));
+        self.base.jobs = entries.into_iter().map(|(entry, _)| (entry.job.uid, entry)).collect();
+        twice
+    }
+
     /// A job as the queue's policy sees it; `None` once it has ended.
     pub(crate) fn queue_entry(&self, entry: &JobEntry) -> Option<Arc<Entry>> {
         let job = &entry.job;
@@ -321,9 +355,13 @@ impl State {
     }
 
     fn index(&mut self, entry: &JobEntry) {
+        self.index.names.insert(entry.job.id.clone(), entry.job.uid);
+        self.index_but_name(entry);
+    }
+
+    fn index_but_name(&mut self, entry: &JobEntry) {
         let job = &entry.job;
         let status = &job.status;
-        self.index.names.insert(job.id.clone(), job.uid);
         let jobs = self.index.tenants.entry(job.id.tenant.clone()).or_default();
         jobs.all += 1;
         jobs.bytes += job.footprint();

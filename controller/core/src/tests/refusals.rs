@@ -233,3 +233,32 @@ fn a_change_of_what_was_changed_meanwhile_is_refused() {
     w.submit("a", spec(4, 0));
     assert!(w.codes("a").contains(&"NodeUnschedulable".to_owned()));
 }
+
+#[test]
+fn a_store_with_a_job_twice_is_named_and_nothing_is_built() {
+    let mut w = World::new();
+    for name in ["one", "two", "three"] {
+        w.ok(submit(name, spec(1, 1)));
+    }
+    let load = |edit: &dyn Fn(&mut Vec<(Arc<Job>, u64)>)| {
+        let mut stored = stored(&w.stored);
+        edit(&mut stored.jobs);
+        State::load(Config::default(), 9, w.now, stored).map_err(|error| error.findings)
+    };
+    let twice = |id: &str| vec![format!("job '{id}': its name or uid is stored twice")];
+    assert_eq!(load(&|_| {}).map(|_| ()), Ok(()));
+    let same_name = load(&|jobs| {
+        let mut other = Job::clone(&jobs[0].0);
+        other.uid = JobUid::from_random([7; 16]);
+        jobs.push((Arc::new(other), 3));
+    });
+    let name = |at: usize| stored(&w.stored).jobs[at].0.id.to_string();
+    let found = same_name.unwrap_err();
+    assert!(found.contains(&twice(&name(0))[0]), "{found:?}");
+    let same_uid = load(&|jobs| {
+        let mut other = Job::clone(&jobs[2].0);
+        other.uid = jobs[0].0.uid;
+        jobs[2] = (Arc::new(other), 3);
+    });
+    assert!(same_uid.unwrap_err().iter().any(|finding| finding.contains("stored twice")));
+}
