@@ -6,11 +6,11 @@ use node_agent_netlink::Files;
 use node_agent_qos::{
     Congestion, Device, Reading,
     settings::{CcParam, CcSide},
-    vendor::{Aspect, Vendor},
+    vendor::{Aspect, Vendor, path::Filling},
     words::{Dscp, Priority, PrioritySet},
 };
 
-use super::paths::{Filling, file};
+use super::paths::file;
 
 /// Reads a number from a file; no file is no such thing.
 pub(super) fn number<T>(

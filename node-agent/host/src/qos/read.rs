@@ -120,7 +120,7 @@ fn trust(files: &dyn Files, netdev: &str, dcb: &Reading<Table>, vendor: &Vendor)
 
 /// `Global tclass=106` among lines on single addresses; without it none is forced.
 fn forced_tos(files: &dyn Files, device: &Device, vendor: &Vendor) -> Reading<Option<u8>> {
-    let path = paths::file(vendor, vendor::Aspect::ForcedTos, device, paths::Filling::default());
+    let path = paths::file(vendor, vendor::Aspect::ForcedTos, device, vendor::path::Filling::default());
     let Some(path) = path else { return Reading::Unsupported };
     match files.read(&path) {
         Ok(bytes) => {

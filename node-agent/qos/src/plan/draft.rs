@@ -8,7 +8,10 @@ use crate::{
     observed::Observed,
     profile::QosProfile,
     settings::{CcParam, CcSide, DcbxMode, Ets, Pfc},
-    vendor::{Aspect, By, How, TrustStyle, Vendor},
+    vendor::{
+        Aspect, By, How, TrustStyle, Vendor,
+        path::{Filling, fill},
+    },
     wanted::{Wanted, host_mode, pause},
     words::PrioritySet,
 };
@@ -398,26 +401,7 @@ pub fn edit(
 /// The interface with the device's names filled in; none if it has not got a name that is needed.
 fn via(by: By, change: &Change, at: &Observed) -> Option<Via> {
     let device = &at.device;
-    let fill = |text: &str| -> Option<String> {
-        let mut text = text.replace("{netdev}", &device.netdev).replace("{port}", &device.port.to_string());
-        for (mark, value) in [("{pci}", &device.pci), ("{rdma}", &device.rdma)] {
-            if text.contains(mark) {
-                text = text.replace(mark, value.as_ref()?);
-            }
-        }
-        if let Change::CcEnable { side, priority, .. } = change {
-            let end = match side {
-                CcSide::NotificationPoint => "roce_np",
-                CcSide::ReactionPoint => "roce_rp",
-            };
-            text = text.replace("{end}", end).replace("{priority}", &priority.to_string());
-        }
-        if let Change::CcParam { param, .. } = change {
-            let end = if *param == CcParam::MinTimeBetweenCnps { "np" } else { "rp" };
-            text = text.replace("{param}", &format!("{end}_{param}"));
-        }
-        Some(text)
-    };
+    let fill = |text: &str| fill(text, device, Filling::of(change));
     Some(match by {
         By::Dcbnl => Via::Dcbnl,
         By::EthtoolPause => Via::EthtoolPause,

@@ -6,6 +6,7 @@ mod bnxt;
 mod ice;
 mod mlx5;
 mod other;
+pub mod path;
 
 use crate::{
     edit::{Blast, FileRoot},
