@@ -229,7 +229,7 @@ fn compare_rails(state: &mut State) {
     let mut all: Vec<(u64, &PortKey, Peer)> = Vec::with_capacity(state.ports.len());
     for (key, port) in &state.ports {
         let jobs = state.jobs_of(port.rail);
-        let carries = port.covered.0 > 0 && port.link != Some(false);
+        let carries = port.covered.0 > 0 && port.link != Some(false) && !port.load.is_silent();
         let fresh = carries && (jobs != 0 || !known);
         let rates = fresh.then(|| port.load.rate(second).zip(port.load.rate(limits.slow_over))).flatten();
         let line = port.speed_mbps as f64 * 125_000.0;
@@ -247,7 +247,9 @@ fn compare_rails(state: &mut State) {
         compare(&peers, known, limits, |at, share| shares.push((keys[at].clone(), share)));
     }
     let State { config, ports, .. } = state;
-    for (key, port) in ports.iter_mut().filter(|(_, port)| port.covered.0 > 0) {
+    // A look without the counters does not end what the others have shown.
+    let looked = |port: &Port| port.covered.0 > 0 && !port.load.is_silent();
+    for (key, port) in ports.iter_mut().filter(|(_, port)| looked(port)) {
         let share = shares.iter().find(|(other, _)| other == key).map(|(_, share)| *share);
         let look = port.slow.look(share, port.covered.0, &config.limits);
         port.say(Condition::Slow, look);

@@ -27,11 +27,27 @@ const LOOKS: usize = 12;
 /// Rails that are needed for a middle that says something.
 const RAILS_MIN: usize = 3;
 
+/// Looks in a row that may tell nothing before what was known is of no use.
+const GAP_MOST: u8 = 3;
+
 /// The bytes of the last looks at one port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Load {
     looks: [(u64, u64); LOOKS],
     next: usize,
+    gap: Gap,
+}
+
+/// Whether the last look told how much was carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Gap {
+    /// It did.
+    #[default]
+    None,
+    /// Some counter has been missing for so many looks.
+    Missing(u8),
+    /// All are there again, but some tell of the look before as well.
+    Over,
 }
 
 impl Load {
@@ -39,13 +55,25 @@ impl Load {
     pub fn take(&mut self, step: &Step<'_>) -> Option<u64> {
         let sent = bytes(step, step.layout.tx());
         let received = bytes(step, step.layout.rx());
-        let Some(all) = sent.zip(received).map(|(tx, rx)| tx.saturating_add(rx)) else {
-            self.forget();
-            return None;
-        };
-        self.looks[self.next % LOOKS] = (all, step.elapsed_ms);
-        self.next = (self.next + 1) % LOOKS;
-        Some(all)
+        let all = sent.zip(received).map(|(tx, rx)| tx.saturating_add(rx));
+        match (all, self.gap) {
+            (None, Gap::Missing(GAP_MOST)) => self.forget(),
+            (None, Gap::Missing(looks)) => self.gap = Gap::Missing(looks + 1),
+            (None, _) => self.gap = Gap::Missing(1),
+            (Some(_), Gap::Missing(_)) => self.gap = Gap::Over,
+            (Some(all), _) => {
+                self.gap = Gap::None;
+                self.looks[self.next % LOOKS] = (all, step.elapsed_ms);
+                self.next = (self.next + 1) % LOOKS;
+            }
+        }
+        all
+    }
+
+    /// Whether the last look says nothing, for or against.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        self.gap != Gap::None
     }
 
     /// Nothing is known any more.

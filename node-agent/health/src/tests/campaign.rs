@@ -32,6 +32,13 @@ fn every_fault_is_found_within_ten_seconds() {
     }
 }
 
+/// Its counters of bytes are missing at one look in the middle of the seven that are needed.
+#[test]
+fn a_slow_rail_is_found_although_a_look_at_it_told_nothing() {
+    let found = inject(22, Kind::Slow, Vendor::Mlx5);
+    assert!(found.after.is_some_and(|after| after <= LIMIT), "{found:?}");
+}
+
 #[test]
 fn the_same_seed_gives_the_same_run() {
     assert_eq!(month(7, 3600, Vendor::Mlx5), month(7, 3600, Vendor::Mlx5));
