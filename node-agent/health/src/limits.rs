@@ -32,7 +32,7 @@ pub struct Limits {
     pub lane_floor: f64,
     /// So long.
     pub lane_for: Duration,
-    /// What a rail carries of what its peers do, below which it is slow. (Half of the 20 % that must be found, and a bit;
+    /// What a rail carries of what its peers do, below which it is slow. (Three quarters of the 20 % that must be found;
     /// SuperBench: 5 % below a baseline that was measured in peace.)
     pub slow_ratio: f64,
     /// What it carries when it is not slow any more; below it at each look, and it is slow.
@@ -74,7 +74,7 @@ impl Default for Limits {
             lane_share: 0.001,
             lane_floor: 1e6,
             lane_for: seconds(2),
-            slow_ratio: 0.87,
+            slow_ratio: 0.85,
             slow_mended: 0.93,
             slow_over: seconds(7),
             slow_load: 0.05,

@@ -74,6 +74,8 @@ pub struct Port {
     seen_at: Timestamp,
     values: Vec<Option<(u64, Timestamp)>>,
     deltas: Vec<Option<u64>>,
+    /// Deltas that tell of looks before the last one as well.
+    longer: Vec<bool>,
     flap: Flap,
     lane: Lane,
     marked: u64,
@@ -105,6 +107,7 @@ impl Port {
             seen_at: Timestamp::default(),
             values: Vec::new(),
             deltas: Vec::new(),
+            longer: Vec::new(),
             flap: Flap::new(&config.limits),
             lane: Lane::default(),
             marked: 0,
@@ -155,11 +158,11 @@ impl Port {
             self.remember(sample);
             return;
         }
-        self.advance(sample);
-        let deltas = std::mem::take(&mut self.deltas);
-        let step = Step { layout: sample.layout, deltas: &deltas, elapsed_ms, now };
+        self.advance(sample, elapsed_ms);
+        let (deltas, longer) = (std::mem::take(&mut self.deltas), std::mem::take(&mut self.longer));
+        let step = Step { layout: sample.layout, deltas: &deltas, longer: &longer, elapsed_ms, now };
         self.judge(&step, wanted, config);
-        self.deltas = deltas;
+        (self.deltas, self.longer) = (deltas, longer);
     }
 
     /// Brings the tables into the form of the sample's layout.
@@ -185,6 +188,7 @@ impl Port {
         self.values =
             columns.iter().map(|column| self.values.get(place(column)?).copied().flatten()).collect();
         self.deltas = vec![None; columns.len()];
+        self.longer = vec![false; columns.len()];
         self.places = flap::Places::of(sample.layout);
         let old = std::mem::take(&mut self.gauges);
         for (rule, test) in &config.rules {
@@ -205,15 +209,16 @@ impl Port {
     }
 
     /// Deltas of all counters. Where one was reset, all may have been: one that seems to have wrapped perhaps has not.
-    fn advance(&mut self, sample: &Sample<'_>) {
+    fn advance(&mut self, sample: &Sample<'_>, elapsed_ms: u64) {
         let now = sample.at;
         let (mut wrapped, mut restarted) = (false, false);
         let each =
             sample.layout.columns().iter().zip(sample.values).zip(&mut self.values).zip(&mut self.deltas);
-        for (((column, value), known), said) in each {
+        for ((((column, value), known), said), longer) in each.zip(&mut self.longer) {
             *said = None;
             let Some(value) = *value else { continue };
             let Some((old, at)) = known.replace((value, now)) else { continue };
+            *longer = now.0.saturating_sub(at.0) > elapsed_ms;
             match delta(old, value, column.row.bits, now.0.saturating_sub(at.0)) {
                 Delta::On(on) => *said = Some(on),
                 Delta::Wrapped(on) => (*said, wrapped) = (Some(on), true),
@@ -272,12 +277,11 @@ impl Port {
 
     /// Packets that came marked while no notification was sent.
     fn marked(&mut self, step: &Step<'_>, limit: u64) -> Look {
+        // All of them or none: that one is missing does not say that nothing was sent.
         let sum = |word| {
-            let mut all = None;
-            for delta in step.layout.places(word).filter_map(|place| step.at(place)) {
-                all = Some(all.unwrap_or(0_u64).saturating_add(delta));
-            }
-            all
+            let mut places = step.layout.places(word).peekable();
+            places.peek()?;
+            places.try_fold(0_u64, |all, place| Some(all.saturating_add(step.rate_at(place)?)))
         };
         let (Some(marked), Some(sent)) = (sum(Word::EcnSeen), sum(Word::CnpSent)) else {
             return Look::Unknown;

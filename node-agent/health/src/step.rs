@@ -234,7 +234,7 @@ fn compare_rails(state: &mut State) {
         let rates = fresh.then(|| port.load.rate(second).zip(port.load.rate(limits.slow_over))).flatten();
         let line = port.speed_mbps as f64 * 125_000.0;
         if let Some((now, mean)) = rates {
-            all.push((jobs, key, Peer { now, mean, line }));
+            all.push((jobs, key, Peer { now, mean, line, cnps: port.load.cnps() }));
         }
     }
     let mut shares = Vec::with_capacity(all.len());

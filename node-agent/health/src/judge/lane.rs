@@ -116,15 +116,20 @@ impl Side {
     fn split(&mut self, step: &Step<'_>, lanes: &Lanes, wanted: Wanted) -> Option<(f64, f64)> {
         let (mut inside, mut outside) = (0_u64, 0_u64);
         for (priority, place) in lanes.by_priority.iter().enumerate() {
-            let bytes = step.at((*place)?)?;
+            let bytes = step.rate_at((*place)?)?;
             if priority == usize::from(wanted.lossless) {
                 inside = inside.saturating_add(bytes);
             } else if priority != usize::from(wanted.cnp) {
                 outside = outside.saturating_add(bytes);
             }
         }
-        if let Some(stack) = lanes.stack.and_then(|place| step.at(place)) {
-            self.stack_has_all |= inside > 10_000_000 && stack as f64 >= inside as f64 * 0.9;
+        // Without the stack's count its own traffic would be a job's.
+        if let Some(place) = lanes.stack {
+            let stack = step.rate_at(place)?;
+            // Only where the job's bytes are most of all: else it is the host's own storage, say, that the stack counts.
+            if inside > 10_000_000 && inside >= outside {
+                self.stack_has_all = stack as f64 >= inside.saturating_add(outside) as f64 * 0.9;
+            }
             if !self.stack_has_all {
                 // The device counts 4 bytes of checksum a packet more than the stack does.
                 outside = outside.saturating_sub(stack.saturating_add(stack / 16));

@@ -21,6 +21,8 @@ pub struct Step<'a> {
     pub layout: &'a Layout,
     /// How far each went; `None` if that is not known.
     pub deltas: &'a [Option<u64>],
+    /// Which of them tell of looks before as well, at which the counter was missing.
+    pub longer: &'a [bool],
     /// In how many milliseconds; never 0.
     pub elapsed_ms: u64,
     /// When it was seen.
@@ -32,6 +34,13 @@ impl Step<'_> {
     #[must_use]
     pub fn at(&self, place: usize) -> Option<u64> {
         self.deltas.get(place).copied().flatten()
+    }
+
+    /// How far it went in the time of this look alone: for rates, and for what is compared with others.
+    #[must_use]
+    pub fn rate_at(&self, place: usize) -> Option<u64> {
+        let longer = self.longer.get(place).copied().unwrap_or(false);
+        self.at(place).filter(|_| !longer)
     }
 
     /// The sum of what is known of the counters at `places`; `None` if nothing is known of any.

@@ -10,6 +10,7 @@ use crate::{
     judge::Step,
     layout::Lanes,
     limits::Limits,
+    word::Word,
 };
 
 static SLOW: Fact = Fact {
@@ -27,27 +28,20 @@ const LOOKS: usize = 12;
 /// Rails that are needed for a middle that says something.
 const RAILS_MIN: usize = 3;
 
+/// Notifications a second that are no congestion to speak of.
+const CNPS_FEW: f64 = 10.0;
 /// Looks in a row that may tell nothing before what was known is of no use.
-const GAP_MOST: u8 = 3;
+const SILENT_MOST: u8 = 4;
 
 /// The bytes of the last looks at one port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Load {
     looks: [(u64, u64); LOOKS],
     next: usize,
-    gap: Gap,
-}
-
-/// Whether the last look told how much was carried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Gap {
-    /// It did.
-    #[default]
-    None,
-    /// Some counter has been missing for so many looks.
-    Missing(u8),
-    /// All are there again, but some tell of the look before as well.
-    Over,
+    /// Notifications of congestion (CNPs) a second that came, by the last look.
+    cnps: f64,
+    /// Looks in a row that did not tell how much was carried.
+    silent: u8,
 }
 
 impl Load {
@@ -56,13 +50,14 @@ impl Load {
         let sent = bytes(step, step.layout.tx());
         let received = bytes(step, step.layout.rx());
         let all = sent.zip(received).map(|(tx, rx)| tx.saturating_add(rx));
-        match (all, self.gap) {
-            (None, Gap::Missing(GAP_MOST)) => self.forget(),
-            (None, Gap::Missing(looks)) => self.gap = Gap::Missing(looks + 1),
-            (None, _) => self.gap = Gap::Missing(1),
-            (Some(_), Gap::Missing(_)) => self.gap = Gap::Over,
-            (Some(all), _) => {
-                self.gap = Gap::None;
+        match all {
+            None if self.silent >= SILENT_MOST => self.forget(),
+            None => self.silent += 1,
+            Some(all) => {
+                self.silent = 0;
+                let places = step.layout.places(Word::CnpGot);
+                let cnps: u64 = places.filter_map(|place| step.rate_at(place)).sum();
+                self.cnps = cnps as f64 * 1000.0 / step.elapsed_ms as f64;
                 self.looks[self.next % LOOKS] = (all, step.elapsed_ms);
                 self.next = (self.next + 1) % LOOKS;
             }
@@ -70,10 +65,16 @@ impl Load {
         all
     }
 
+    /// Notifications of congestion a second that came, by the last look.
+    #[must_use]
+    pub fn cnps(&self) -> f64 {
+        self.cnps
+    }
+
     /// Whether the last look says nothing, for or against.
     #[must_use]
     pub fn is_silent(&self) -> bool {
-        self.gap != Gap::None
+        self.silent > 0
     }
 
     /// Nothing is known any more.
@@ -103,10 +104,10 @@ impl Load {
 /// Bytes of one direction: of all priorities where each is counted, else by the device's or the stack's own count.
 fn bytes(step: &Step<'_>, lanes: &Lanes) -> Option<u64> {
     if lanes.is_split() {
-        let add = |sum: u64, place: &Option<usize>| Some(sum.saturating_add(step.at((*place)?)?));
+        let add = |sum: u64, place: &Option<usize>| Some(sum.saturating_add(step.rate_at((*place)?)?));
         return lanes.by_priority.iter().try_fold(0, add);
     }
-    step.at(lanes.total.or(lanes.stack)?)
+    step.rate_at(lanes.total.or(lanes.stack)?)
 }
 
 /// One rail beside its peers.
@@ -118,6 +119,8 @@ pub struct Peer {
     pub mean: f64,
     /// Its speed in bytes a second; 0 if not known.
     pub line: f64,
+    /// Notifications of congestion a second, by the last look.
+    pub cnps: f64,
 }
 
 /// How a rail compares with the middle one of its peers.
@@ -127,6 +130,8 @@ pub struct Share {
     pub now: f64,
     /// Over [`Limits::slow_over`].
     pub mean: f64,
+    /// The fabric slows this rail, and not its peers.
+    pub congested: bool,
 }
 
 /// Compares rails with the same jobs. `jobs_known` is whether anybody has said which jobs use them. Nothing where they
@@ -144,6 +149,7 @@ pub fn compare(peers: &[Peer], jobs_known: bool, limits: &Limits, mut tell: impl
     };
     let (now, _) = middle(&|peer| peer.now);
     let (mean, same) = middle(&|peer| peer.mean);
+    let (cnps, _) = middle(&|peer| peer.cnps);
     let line = peers.iter().map(|peer| peer.line).fold(0.0, f64::max);
     // Without a known speed: 1 Gbit/s.
     let least = if line > 0.0 { line * limits.slow_load } else { 125e6 };
@@ -151,7 +157,8 @@ pub fn compare(peers: &[Peer], jobs_known: bool, limits: &Limits, mut tell: impl
         return;
     }
     for (at, peer) in peers.iter().enumerate() {
-        let share = Share { now: peer.now / now, mean: peer.mean / mean };
+        let congested = peer.cnps > 2.0 * cnps + CNPS_FEW;
+        let share = Share { now: peer.now / now, mean: peer.mean / mean, congested };
         // Of rails whose jobs nobody told, one that does nothing is not used.
         if jobs_known || share.mean >= 0.5 {
             tell(at, share);
@@ -173,7 +180,9 @@ impl Slow {
             return Look::Unknown;
         };
         let below = share.now < limits.slow_mended;
-        self.slow_ms = if below { self.slow_ms.saturating_add(elapsed_ms) } else { 0 };
+        // Congestion of this rail may be the fabric's doing or the sign of a slow end: such a look counts half.
+        let counts = if share.congested { elapsed_ms / 2 } else { elapsed_ms };
+        self.slow_ms = if below { self.slow_ms.saturating_add(counts) } else { 0 };
         let lasted = Duration::from_millis(self.slow_ms + 250) >= limits.slow_over;
         if lasted && share.mean <= limits.slow_ratio {
             let (value, limit, over) = (share.mean, limits.slow_ratio, limits.slow_over);

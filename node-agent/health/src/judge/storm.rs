@@ -59,8 +59,9 @@ impl Storm {
 impl Since {
     /// `places` are of one priority each; a storm of one is a storm.
     fn look(&mut self, step: &Step<'_>, places: &[usize], fact: &'static Fact, limits: &Limits) -> Look {
-        let Some(us) = places.iter().filter_map(|place| step.at(*place)).max() else {
-            *self = Self::default();
+        let most = |most: u64, place: &usize| Some(most.max(step.rate_at(*place)?));
+        // A look at which one is missing says nothing, and does not end what the others have shown.
+        let Some(us) = places.iter().try_fold(0, most).filter(|_| !places.is_empty()) else {
             return Look::Unknown;
         };
         let share = (us as f64 / (step.elapsed_ms as f64 * 1000.0)).min(1.0);

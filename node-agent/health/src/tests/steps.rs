@@ -375,6 +375,20 @@ fn the_stacks_own_bytes_are_in_no_wrong_lane() {
     assert_eq!(hint(&peer), "WrongLaneReceived");
 }
 
+/// For a while it looks as if the stack's count had the job's bytes in it.
+#[test]
+fn storage_that_outweighs_a_job_is_storage_afterwards_too() {
+    let mut rig = rig(1);
+    rig.event(&job(0..1));
+    let second = |rig: &mut Rig, of_job: u64| {
+        rig.add(0, "tx_prio3_bytes", of_job);
+        rig.add(0, "tx_prio0_bytes", GIB);
+        rig.add(0, "tx_bytes", GIB - GIB / 300);
+    };
+    assert_eq!(rig.seconds(10, |rig| second(rig, GIB / 20)), []);
+    assert_eq!(rig.seconds(30, |rig| second(rig, 10 * GIB)), []);
+}
+
 #[test]
 fn a_lane_is_a_jobs_and_notifications_have_their_own() {
     let mut rig = rig(1);
