@@ -28,6 +28,7 @@ use tokio::sync::watch;
 use super::metrics::AgentMetrics;
 use crate::{
     files::{self, Durability},
+    qos::keep::Faults,
     saved_health::{SavedCondition, kept, saved},
 };
 
@@ -35,6 +36,8 @@ use crate::{
 const EVERY: Duration = Duration::from_secs(1);
 /// How often series for Prometheus are brought up to date: it asks every 15 s or so.
 const TELL: u32 = 5;
+/// The condition of a NIC whose class of service is not as its profile says.
+const CLASS_OF_SERVICE: &str = "ClassOfService";
 /// Notes that wait for the thread.
 const NOTES: usize = 16;
 
@@ -54,6 +57,8 @@ pub struct Place {
     pub root: PathBuf,
     /// Conditions that outlive the agent.
     pub kept: PathBuf,
+    /// What is wrong with the class of service of NICs, where somebody keeps it.
+    pub faults: watch::Receiver<Faults>,
 }
 
 /// The way to the thread, and what it says.
@@ -96,6 +101,8 @@ struct Watching {
     begun: (u64, Instant),
     /// What the series have been told already.
     counted: BTreeMap<PortKey, PerWord<u64>>,
+    /// What is wrong with the class of service, by network device, and since when.
+    faults: BTreeMap<String, (Severity, String, Timestamp)>,
 }
 
 impl Watching {
@@ -117,7 +124,7 @@ impl Watching {
             Ok(None) => {}
             Err(error) => tracing::warn!(%error, "what was wrong with NICs is not known any more"),
         }
-        Self { state, poller, place, metrics, tell, begun, counted: BTreeMap::new() }
+        Self { state, poller, place, metrics, tell, begun, counted: BTreeMap::new(), faults: BTreeMap::new() }
     }
 
     fn now(&self) -> Timestamp {
@@ -142,6 +149,9 @@ impl Watching {
                 Err(RecvTimeoutError::Timeout) => {
                     let now = self.now();
                     let verdicts = self.poller.look(&mut self.state, now);
+                    if self.hear_faults(now) && verdicts.is_empty() {
+                        self.tell_all();
+                    }
                     self.judge(&verdicts);
                     if looks.is_multiple_of(TELL) {
                         self.count();
@@ -173,6 +183,26 @@ impl Watching {
                 }
             }
         }
+        self.tell_all();
+    }
+
+    /// Whether what is wrong with the class of service is other than it was.
+    fn hear_faults(&mut self, now: Timestamp) -> bool {
+        if !self.place.faults.has_changed().unwrap_or(false) {
+            return false;
+        }
+        let heard = self.place.faults.borrow_and_update().clone();
+        let old = std::mem::take(&mut self.faults);
+        let since = |netdev: &String| old.get(netdev).map_or(now, |(_, _, since)| *since);
+        let entry = |(netdev, (severity, text)): (String, (Severity, String))| {
+            let since = since(&netdev);
+            (netdev, (severity, text, since))
+        };
+        self.faults = heard.into_iter().map(entry).collect();
+        true
+    }
+
+    fn tell_all(&mut self) {
         let told = self.report();
         if *self.tell.borrow() == told {
             return;
@@ -192,7 +222,7 @@ impl Watching {
             .poller
             .ports()
             .filter_map(|(nic, key)| {
-                let port = self.state.port(key)?;
+                let port = self.state.port(key);
                 let condition = |(condition, held): (Condition, &Held)| NicCondition {
                     code: condition.code().to_owned(),
                     severity: held.severity,
@@ -200,9 +230,15 @@ impl Watching {
                     since: held.since,
                 };
                 // Notes come and go with what applications do; the agent's metrics have them.
-                let hurts = port.board.held().filter(|(_, held)| held.severity > Severity::Note);
-                let conditions: Vec<NicCondition> = hurts.map(condition).collect();
-                let score = conditions_score(port);
+                let held = port.into_iter().flat_map(|port| port.board.held());
+                let hurts = held.filter(|(_, held)| held.severity > Severity::Note);
+                let mut conditions: Vec<NicCondition> = hurts.map(condition).collect();
+                let mut score = port.map_or(100, conditions_score);
+                if let Some((severity, message, since)) = self.faults.get(&nic.netdev) {
+                    score = if *severity == Severity::Drain { 0 } else { score };
+                    let (code, message) = (CLASS_OF_SERVICE.to_owned(), message.clone());
+                    conditions.push(NicCondition { code, severity: *severity, message, since: *since });
+                }
                 (!conditions.is_empty()).then(|| NicHealth { device: nic.device.clone(), score, conditions })
             })
             .collect();
@@ -245,4 +281,60 @@ fn uptime(tree: &Tree) -> Option<Duration> {
     let text = tree.text("proc/uptime")?;
     let seconds: f64 = text.split_whitespace().next()?.parse().ok()?;
     Duration::try_from_secs_f64(seconds).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use node_agent_host::counters::recorded::record;
+
+    fn nic() -> Nic {
+        Nic {
+            device: "mlx5_0".to_owned(),
+            netdev: "ens0".to_owned(),
+            pci_address: "0000:18:00.0".to_owned(),
+            numa_node: None,
+            rail: 0,
+            address: None,
+            mtu: 4200,
+            speed_mbps: 400_000,
+            up: true,
+            gid_index: None,
+        }
+    }
+
+    #[test]
+    fn a_nic_whose_class_of_service_is_half_made_is_unfit_until_it_is_whole() {
+        let root = tempfile::tempdir().unwrap();
+        record(root.path(), &nic(), 7).unwrap();
+        let (keeper, faults) = watch::channel(Faults::new());
+        let place = Place { root: root.path().to_owned(), kept: root.path().join("health.json"), faults };
+        let registry = proto_rpc::Metrics::new("test", "0", std::time::SystemTime::UNIX_EPOCH);
+        let (tell, told) = watch::channel(Vec::new());
+        let mut watching = Watching::new(place, AgentMetrics::new(&registry), tell);
+        watching.poller.watch(&[nic()]);
+        let mut turn = |second: u64| {
+            let now = Timestamp(second * 1000);
+            watching.poller.look(&mut watching.state, now);
+            if watching.hear_faults(now) {
+                watching.tell_all();
+            }
+            told.borrow().clone()
+        };
+        assert_eq!(turn(1), []);
+        let fault = (Severity::Drain, "edit 3 of 9 was begun and not completed".to_owned());
+        keeper.send_replace(Faults::from([("ens0".to_owned(), fault)]));
+        let sick = turn(2);
+        assert_eq!((sick[0].device.as_str(), sick[0].score), ("mlx5_0", 0));
+        let condition = &sick[0].conditions[0];
+        assert_eq!((condition.code.as_str(), condition.severity), (CLASS_OF_SERVICE, Severity::Drain));
+        assert_eq!((condition.since, turn(3).len()), (Timestamp(2000), 1));
+        // Another reason, the same trouble.
+        let fault = (Severity::Degraded, "2 edit(s) are withheld".to_owned());
+        keeper.send_replace(Faults::from([("ens0".to_owned(), fault)]));
+        let sick = turn(4);
+        assert_eq!((sick[0].score, sick[0].conditions[0].since), (100, Timestamp(2000)));
+        keeper.send_replace(Faults::new());
+        assert_eq!(turn(5), []);
+    }
 }

@@ -24,6 +24,7 @@ use proto_rpc::{
     telemetry::{self, TelemetryError, TelemetryOptions},
 };
 use thiserror::Error;
+use tokio::sync::watch::{Receiver, channel};
 
 use crate::{
     cgroup,
@@ -32,7 +33,7 @@ use crate::{
     layout::DataDir,
     qos::{
         document::{ProfileFileError, profile},
-        keep::Keeping,
+        keep::{Faults, Keeping},
     },
     rank_user::{RankUser, RankUserError},
 };
@@ -102,6 +103,8 @@ pub(crate) struct Setup {
     pub rank_user: Option<RankUser>,
     /// Below it are the counters of NICs; `None` where there are none.
     pub counters: Option<PathBuf>,
+    /// What is wrong with the class of service of NICs.
+    pub qos_faults: Receiver<Faults>,
     pub metrics: metrics::AgentMetrics,
 }
 
@@ -139,6 +142,7 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
     }
     let rank_user = rank_user(arguments.rank_user.as_deref(), &data, &program, &engine)?;
     let registry = Metrics::new("rail-node-agent", env!("CARGO_PKG_VERSION"), SystemTime::now());
+    let (faults, qos_faults) = channel(Faults::new());
     let setup = Arc::new(Setup {
         node: arguments.node.clone(),
         controller: arguments.controller.clone(),
@@ -151,6 +155,7 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
             .counters
             .clone()
             .or_else(|| arguments.inventory.inventory.is_none().then(|| PathBuf::from("/"))),
+        qos_faults,
         metrics: metrics::AgentMetrics::new(&registry),
         program,
         data,
@@ -162,7 +167,7 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
     // A file that cannot be read should be seen at once, not when the controller asks.
     let discovery = host.discover()?;
     let _keeping = match arguments.qos_profile.as_deref() {
-        Some(path) => Some(Keeping::start(&arguments.data_dir, profile(Some(path))?)?),
+        Some(path) => Some(Keeping::start(&arguments.data_dir, profile(Some(path))?, faults)?),
         None => None,
     };
     let credentials = identity::obtain(&setup, &arguments).await?;

@@ -126,7 +126,8 @@ pub async fn run(setup: Arc<Setup>, host: Arc<dyn Host>, discovery: Discovery, c
 
 /// Starts the thread that reads counters; without it nothing is known of the rails' health, and jobs go on.
 fn watch_health(setup: &Setup, discovery: &Discovery) -> Option<Watcher> {
-    let place = Place { root: setup.counters.clone()?, kept: setup.data.health() };
+    let (kept, faults) = (setup.data.health(), setup.qos_faults.clone());
+    let place = Place { root: setup.counters.clone()?, kept, faults };
     let started = Watcher::start(place, &discovery.inventory.nics, setup.metrics.clone());
     started.inspect_err(|error| tracing::error!(%error, "no thread for the health of rails")).ok()
 }

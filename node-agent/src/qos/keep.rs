@@ -19,8 +19,13 @@ use node_agent_host::qos::{
 };
 use node_agent_netlink::RealKernel;
 use node_agent_qos::{Options, QosProfile};
+use proto_model::Severity;
+use tokio::sync::watch;
 
 use super::journal::FileJournal;
+
+/// What is wrong with the class of service of NICs, by network device.
+pub type Faults = BTreeMap<String, (Severity, String)>;
 
 /// How long the end of the agent waits for this thread at most.
 const TURN: Duration = Duration::from_millis(500);
@@ -33,11 +38,15 @@ pub struct Keeping {
 }
 
 impl Keeping {
-    /// Starts it.
+    /// Starts it; what is wrong goes to `faults`.
     ///
     /// # Errors
     /// The journal is another's or cannot be read, or the kernel tells no events.
-    pub fn start(data_dir: &Path, profile: QosProfile) -> Result<Self, KeeperError> {
+    pub fn start(
+        data_dir: &Path,
+        profile: QosProfile,
+        faults: watch::Sender<Faults>,
+    ) -> Result<Self, KeeperError> {
         let journal = Box::new(FileJournal::open(data_dir)?);
         let kernel = Arc::new(RealKernel::new());
         let options = Options::default();
@@ -48,7 +57,15 @@ impl Keeping {
             let mut told = BTreeMap::new();
             while !stopped.load(Ordering::Relaxed) {
                 match keeper.turn(TURN, false) {
-                    Ok(outcomes) => outcomes.iter().for_each(|outcome| tell(outcome, &mut told)),
+                    Ok(outcomes) => {
+                        outcomes.iter().for_each(|outcome| tell(outcome, &mut told));
+                        let now = wrong(&told, &keeper.out_of_service());
+                        faults.send_if_modified(|known| {
+                            let other = *known != now;
+                            *known = now;
+                            other
+                        });
+                    }
                     Err(error) => {
                         tracing::error!(%error, "class of service is no longer kept; restart the agent");
                         return;
@@ -69,6 +86,15 @@ impl Drop for Keeping {
             let _ = thread.join();
         }
     }
+}
+
+/// A NIC that may be half of one thing and half of another serves no new job; one that is merely not as its profile says does.
+fn wrong(told: &BTreeMap<String, String>, out_of_service: &BTreeMap<String, String>) -> Faults {
+    let differs = told.iter().filter(|(_, text)| !text.is_empty());
+    let mut all: Faults =
+        differs.map(|(netdev, text)| (netdev.clone(), (Severity::Degraded, text.clone()))).collect();
+    all.extend(out_of_service.iter().map(|(netdev, why)| (netdev.clone(), (Severity::Drain, why.clone()))));
+    all
 }
 
 /// Logs what is new. A NIC that stays as it is, right or wrong, is told of once.
@@ -96,5 +122,25 @@ fn tell(outcome: &Outcome, told: &mut BTreeMap<String, String>) {
             tracing::warn!(netdev, "class of service is not as the profile says: {text}");
         }
         told.insert(netdev.to_owned(), text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_nic_serves_nobody_and_one_that_differs_is_named() {
+        let map = |rows: &[(&str, &str)]| -> BTreeMap<String, String> {
+            rows.iter().map(|(netdev, text)| ((*netdev).to_owned(), (*text).to_owned())).collect()
+        };
+        let told = map(&[("eth0", ""), ("eth1", "2 edit(s) are withheld"), ("eth2", "EIO")]);
+        let faults = wrong(&told, &map(&[("eth2", "edit 3 of 9 was begun and not completed")]));
+        let fault = |severity, text: &str| (severity, text.to_owned());
+        let expected = [
+            ("eth1".to_owned(), fault(Severity::Degraded, "2 edit(s) are withheld")),
+            ("eth2".to_owned(), fault(Severity::Drain, "edit 3 of 9 was begun and not completed")),
+        ];
+        assert_eq!(faults, BTreeMap::from(expected));
     }
 }
