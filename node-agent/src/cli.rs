@@ -60,7 +60,7 @@ pub struct InventoryArguments {
     /// Inventory file (JSON, shape of rail.v1.Inventory) instead of this machine's own hardware
     #[arg(long, env = "RAIL_INVENTORY")]
     pub inventory: Option<PathBuf>,
-    /// Which NIC serves which rail: auto, pci, pattern:NAME{k} or map:DEVICE=RAIL,...
+    /// Which NIC serves which rail: auto, pci, pattern:NAME{k}, map:DEVICE=RAIL,..., subnet:10.0.{k}.0/24 or lldp:SWITCH{k}
     #[arg(long, env = "RAIL_RAILS", default_value = "auto")]
     pub rails: RailRule,
 }

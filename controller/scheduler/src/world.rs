@@ -13,6 +13,7 @@ pub(crate) fn inventory(gpus: u32, present: u8, down: u8) -> Arc<Inventory> {
         pci_address: String::new(),
         numa_node: Some(index / 2),
         memory_bytes: 0,
+        facts: None,
     };
     let nic = |rail: u32| Nic {
         device: format!("mlx5_{rail}"),
@@ -25,6 +26,7 @@ pub(crate) fn inventory(gpus: u32, present: u8, down: u8) -> Arc<Inventory> {
         speed_mbps: 0,
         up: down >> rail & 1 == 0,
         gid_index: None,
+        facts: None,
     };
     let nics = (0..8).filter(|rail| present >> rail & 1 == 1).map(nic).collect();
     Arc::new(Inventory { gpus: (0..gpus).map(gpu).collect(), nics, ..Inventory::default() })

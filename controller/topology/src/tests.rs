@@ -25,6 +25,7 @@ fn nic(rail: u32, up: bool) -> Nic {
         speed_mbps: 0,
         up,
         gid_index: None,
+        facts: None,
     }
 }
 

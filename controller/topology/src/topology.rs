@@ -334,6 +334,7 @@ fn furnished(plan: &Plan, kind: &[(u32, u32, u32)], gpus: u32) -> Inventory {
         speed_mbps: u64::from(mbps),
         up: true,
         gid_index: None,
+        facts: None,
     };
     let mut nics: Vec<Nic> = kind.iter().map(nic).collect();
     nics.sort_by_key(|nic| nic.rail);
@@ -344,6 +345,7 @@ fn furnished(plan: &Plan, kind: &[(u32, u32, u32)], gpus: u32) -> Inventory {
         pci_address: String::new(),
         numa_node: None,
         memory_bytes: 0,
+        facts: None,
     };
     Inventory { gpus: (0..gpus).map(gpu).collect(), nics, ..Inventory::default() }
 }

@@ -100,6 +100,7 @@ impl Node {
             pci_address: String::new(),
             numa_node: Some(index / 2),
             memory_bytes: 0,
+            facts: None,
         };
         let nic = |rail: u32| Nic {
             device: format!("mlx5_{rail}"),
@@ -112,6 +113,7 @@ impl Node {
             speed_mbps: 0,
             up: self.down >> rail & 1 == 0,
             gid_index: None,
+            facts: None,
         };
         Inventory {
             gpus: (0..self.gpus).map(gpu).collect(),

@@ -48,6 +48,7 @@ fn nic(rail: u32) -> Nic {
         speed_mbps: 400_000,
         up: true,
         gid_index: None,
+        facts: None,
     }
 }
 

@@ -1,34 +1,9 @@
 //! Which NIC is nearest to a GPU: by PCIe path, then by NUMA node, then by their order on the server.
 
+pub use proto_model::Distance;
 use proto_model::{Gpu, Nic};
 
 use crate::host::Discovery;
-
-/// How far apart two PCI devices are, in the words of NCCL and `nvidia-smi topo`. Nearer is less.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Distance {
-    /// One PCIe switch at most between them.
-    Pix,
-    /// Several PCIe switches, no host bridge.
-    Pxb,
-    /// Through one host bridge (the processor).
-    Phb,
-    /// Through the connection between processors, or not known.
-    Sys,
-}
-
-impl Distance {
-    /// The word that `NCCL_NET_GDR_LEVEL` takes.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pix => "PIX",
-            Self::Pxb => "PXB",
-            Self::Phb => "PHB",
-            Self::Sys => "SYS",
-        }
-    }
-}
 
 /// How far a NIC is from a GPU. Without PCIe paths the NUMA nodes decide between `Phb` and `Sys`.
 #[must_use]

@@ -3,34 +3,22 @@
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use node_agent_netlink::{NetlinkError, RealKernel, route::Route};
+use node_agent_netlink::{RealKernel, rdma, route::Route};
 use proto_model::Inventory;
 
 use crate::{
+    affinity,
     file::{InventoryFileError, from_json},
-    gpu, nic,
-    rails::RailRule,
+    finding::{Finding, FindingKind},
+    gpu,
+    look::Look,
+    nic, pci,
+    rails::{Held, RailRule},
     sysfs::{Tree, list_len},
 };
-
-/// Something about this server that a person should know.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// Device or file.
-    pub subject: String,
-    /// What is wrong and what to do.
-    pub message: String,
-}
-
-impl Finding {
-    /// A finding about `subject`.
-    pub fn new(subject: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { subject: subject.into(), message: message.into() }
-    }
-}
 
 /// What a look at the server found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -56,6 +44,45 @@ pub struct PciLink {
     pub width: String,
 }
 
+impl Discovery {
+    /// What an inventory tells by itself: the paths and links of its devices too.
+    #[must_use]
+    pub fn of_inventory(inventory: Inventory) -> Self {
+        let (mut pci_paths, mut pci_links) = (BTreeMap::new(), BTreeMap::new());
+        let gpus =
+            inventory.gpus.iter().map(|gpu| (&gpu.pci_address, gpu.facts.as_deref().map(|facts| &facts.pci)));
+        let nics =
+            inventory.nics.iter().map(|nic| (&nic.pci_address, nic.facts.as_deref().map(|facts| &facts.pci)));
+        for (address, device) in gpus.chain(nics) {
+            let Some(device) = device.filter(|device| !device.path.is_empty()) else { continue };
+            pci_paths.insert(address.clone(), device.path.split('/').map(str::to_owned).collect());
+            if !device.speed.is_empty() {
+                let (class, speed) = (device.class.clone(), device.speed.clone());
+                let link = PciLink { class, speed, width: device.width.to_string() };
+                pci_links.insert(address.clone(), link);
+            }
+        }
+        Self { inventory, pci_paths, pci_links, findings: Vec::new() }
+    }
+
+    /// Says of each GPU which NIC is nearest to it, and how far.
+    #[must_use]
+    pub fn with_affinity(mut self) -> Self {
+        let nics: Vec<&proto_model::Nic> = self.inventory.nics.iter().collect();
+        let near = |gpu: &proto_model::Gpu| {
+            let nic = affinity::nearest(&self, gpu, &nics)?;
+            Some((nic.device.clone(), affinity::distance(&self, gpu, nic)))
+        };
+        let found: Vec<_> = self.inventory.gpus.iter().map(near).collect();
+        for (gpu, near) in self.inventory.gpus.iter_mut().zip(found) {
+            if let (Some(facts), Some((nic, distance))) = (&mut gpu.facts, near) {
+                (facts.nic, facts.nic_distance) = (nic, Some(distance));
+            }
+        }
+        self
+    }
+}
+
 /// A server, as the agent sees it.
 pub trait Host: Send + Sync {
     /// Looks now.
@@ -71,40 +98,45 @@ pub struct RealHost {
     tree: Tree,
     rule: RailRule,
     addresses: Option<nic::Addresses>,
+    /// Rails that earlier looks found.
+    held: Arc<Mutex<Held>>,
 }
 
 impl RealHost {
     /// The server that this process runs on (in its network namespace).
     #[must_use]
     pub fn new(rule: RailRule) -> Self {
-        Self { tree: Tree::new("/"), rule, addresses: None }
+        Self { tree: Tree::new("/"), rule, addresses: None, held: Arc::default() }
     }
 
     /// A recorded tree and recorded addresses of its network devices.
     #[must_use]
     pub fn recorded(root: impl Into<PathBuf>, addresses: nic::Addresses, rule: RailRule) -> Self {
-        Self { tree: Tree::new(root), rule, addresses: Some(addresses) }
+        Self { tree: Tree::new(root), rule, addresses: Some(addresses), held: Arc::default() }
     }
 }
 
 impl Host for RealHost {
     fn discover(&self) -> Result<Discovery, InventoryFileError> {
         let mut findings = Vec::new();
-        let addresses = match &self.addresses {
-            Some(recorded) => recorded.clone(),
-            None => addresses().unwrap_or_else(|error| {
-                let text = format!("the kernel does not tell the addresses of network devices: {error}");
-                findings.push(Finding::new("netlink", text));
-                nic::Addresses::new()
-            }),
+        let mut look = Look { tree: &self.tree, findings: &mut findings };
+        let tree = look.tree;
+        let slots = pci::slots(tree);
+        let gpus = gpu::discover(&mut look, &slots);
+        let neighbors = crate::lldp::discover(tree);
+        let (addresses, rdma) = match &self.addresses {
+            Some(recorded) => (recorded.clone(), rdma::from_sysfs(tree)),
+            None => (addresses(&mut look), rdma::devices(&RealKernel::new())),
         };
-        let tree = &self.tree;
-        let gpus = gpu::discover(tree);
-        let nics = nic::discover(tree, &addresses, &self.rule, &mut findings);
+        let known = nic::Known { addresses: &addresses, rdma: &rdma, neighbors: &neighbors, slots: &slots };
+        let nics = {
+            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            nic::discover(&mut look, known, &self.rule, &mut held)
+        };
         if nics.is_empty() {
             let text =
                 format!("no NIC serves a rail by the rule '{}'; give --rails or --inventory", self.rule);
-            findings.push(Finding::new("rails", text));
+            look.find(FindingKind::NoRail, "rails", text);
         }
         let inventory = Inventory {
             gpus,
@@ -112,17 +144,22 @@ impl Host for RealHost {
             numa_nodes: numa_nodes(tree),
             cpus: tree.text("sys/devices/system/cpu/online").map_or(0, |text| list_len(&text)),
             memory_bytes: memory_bytes(tree).unwrap_or(0),
-            neighbors: crate::lldp::discover(tree),
+            neighbors,
             health: Vec::new(),
         };
-        let (pci_paths, pci_links) = pci(tree, &inventory);
-        Ok(Discovery { inventory, pci_paths, pci_links, findings })
+        let (pci_paths, pci_links) = pci_of(tree, &inventory);
+        Ok(Discovery { inventory, pci_paths, pci_links, findings }.with_affinity())
     }
 }
 
 /// Addresses of this network namespace's devices.
-fn addresses() -> Result<nic::Addresses, NetlinkError> {
-    Route::open(&RealKernel::new())?.addresses()
+fn addresses(look: &mut Look<'_>) -> nic::Addresses {
+    let all = Route::open(&RealKernel::new()).and_then(|mut route| route.addresses());
+    all.unwrap_or_else(|error| {
+        let text = format!("the kernel does not tell the addresses of network devices: {error}");
+        look.find(FindingKind::NetlinkFailed, "netlink", text);
+        nic::Addresses::new()
+    })
 }
 
 fn numa_nodes(tree: &Tree) -> u32 {
@@ -142,7 +179,7 @@ fn memory_bytes(tree: &Tree) -> Option<u64> {
 
 type Pci = (BTreeMap<String, Vec<String>>, BTreeMap<String, PciLink>);
 
-fn pci(tree: &Tree, inventory: &Inventory) -> Pci {
+fn pci_of(tree: &Tree, inventory: &Inventory) -> Pci {
     let gpus = inventory.gpus.iter().map(|gpu| &gpu.pci_address);
     let nics = inventory.nics.iter().map(|nic| &nic.pci_address);
     let (mut paths, mut links) = (BTreeMap::new(), BTreeMap::new());
@@ -177,8 +214,7 @@ impl FileHost {
 
 impl Host for FileHost {
     fn discover(&self) -> Result<Discovery, InventoryFileError> {
-        let inventory = crate::file::load(&self.path)?;
-        Ok(Discovery { inventory, ..Discovery::default() })
+        crate::file::load(&self.path).map(Discovery::of_inventory)
     }
 }
 
@@ -192,8 +228,7 @@ impl FakeHost {
     /// A server with this inventory.
     #[must_use]
     pub fn new(inventory: Inventory) -> Self {
-        let discovery = Discovery { inventory, ..Discovery::default() };
-        Self { discovery: Mutex::new(discovery) }
+        Self { discovery: Mutex::new(Discovery::of_inventory(inventory)) }
     }
 
     /// A server as an inventory file's text describes it.

@@ -6,18 +6,22 @@
 pub mod affinity;
 pub mod counters;
 pub mod file;
+pub mod finding;
 pub mod gpu;
 pub mod host;
 pub mod lldp;
+pub mod look;
 pub mod nccl;
 pub mod nic;
+pub mod pci;
 pub mod qos;
 pub mod rails;
 pub mod sysfs;
 #[cfg(test)]
 mod tests;
 
-pub use file::{InventoryFileError, from_json};
-pub use host::{Discovery, FakeHost, FileHost, Finding, Host, RealHost};
+pub use file::{InventoryFileError, from_json, to_json};
+pub use finding::{Finding, FindingKind};
+pub use host::{Discovery, FakeHost, FileHost, Host, RealHost};
 pub use nccl::{nccl_environment, nccl_topology};
 pub use rails::{RailRule, RailRuleError};

@@ -40,7 +40,7 @@ pub fn nccl_environment(
         set("NCCL_IB_DISABLE", "1".to_owned());
     } else {
         set("NCCL_IB_DISABLE", "0".to_owned());
-        let devices: Vec<String> = rdma.iter().map(|nic| format!("{}:1", nic.device)).collect();
+        let devices: Vec<String> = rdma.iter().map(|nic| hca(nic)).collect();
         set("NCCL_IB_HCA", format!("={}", devices.join(",")));
         set("NCCL_IB_TC", TRAFFIC_CLASS.to_string());
         // One index for all devices: only where they agree; else NCCL finds a RoCE v2 GID by itself.
@@ -54,6 +54,18 @@ pub fn nccl_environment(
         set("NCCL_TOPO_FILE", path.display().to_string());
     }
     environment
+}
+
+/// An RDMA device with its port, as `NCCL_IB_HCA` takes it.
+fn hca(nic: &Nic) -> String {
+    let (name, port) = rdma_port(nic);
+    format!("{name}:{port}")
+}
+
+/// Name and port of the RDMA device: ports after the first are in the name of the NIC.
+fn rdma_port(nic: &Nic) -> (&str, u32) {
+    let port = nic.facts.as_deref().and_then(|facts| facts.port).map_or(1, |port| port.number);
+    (nic.device.split_once(':').map_or(nic.device.as_str(), |(name, _)| name), port)
 }
 
 /// NICs of the placement as the inventory knows them now; what it does not know is taken from the placement.
@@ -70,6 +82,7 @@ fn placed_nics(discovery: &Discovery, places: &[NicPlace]) -> Vec<Nic> {
         speed_mbps: 0,
         up: true,
         gid_index: None,
+        facts: None,
     };
     places.iter().map(|place| known(place).cloned().unwrap_or_else(|| unknown(place))).collect()
 }
@@ -92,10 +105,17 @@ fn placed_gpus<'a>(discovery: &'a Discovery, place: &NodePlace) -> Vec<&'a Gpu> 
     discovery.inventory.gpus.iter().filter(|gpu| place.gpus.contains(&gpu.index)).collect()
 }
 
+enum Leaf {
+    Gpu(String),
+    Net(String),
+}
+
 #[derive(Default)]
 struct Branch {
     children: BTreeMap<String, Branch>,
-    leaf: Option<String>,
+    gpu: Option<String>,
+    /// Ports of one PCI device are one NIC.
+    nets: Vec<String>,
 }
 
 /// NCCL's topology file (`NCCL_TOPO_FILE`): processors, PCIe switches, GPUs and NICs of the placement, as NCCL's own
@@ -103,25 +123,27 @@ struct Branch {
 #[must_use]
 pub fn nccl_topology(discovery: &Discovery, place: &NodePlace) -> Option<String> {
     let mut processors: BTreeMap<u32, Branch> = BTreeMap::new();
-    let mut add = |numa: Option<u32>, address: &str, leaf: String| {
+    let mut add = |numa: Option<u32>, address: &str, leaf: Leaf| {
         let Some(path) = discovery.pci_paths.get(address) else { return };
         let mut branch = processors.entry(numa.unwrap_or(0)).or_default();
         // The host bridge itself is no PCI device.
         for part in path.iter().filter(|part| crate::sysfs::is_pci_address(part)) {
             branch = branch.children.entry(part.clone()).or_default();
         }
-        branch.leaf = Some(leaf);
+        match leaf {
+            Leaf::Gpu(gpu) => branch.gpu = Some(gpu),
+            Leaf::Net(net) => branch.nets.push(net),
+        }
     };
     for gpu in placed_gpus(discovery, place) {
-        add(gpu.numa_node, &gpu.pci_address, format!("<gpu dev=\"{}\"/>", gpu.index));
+        let text = format!("<gpu dev=\"{}\"/>", gpu.index);
+        add(gpu.numa_node, &gpu.pci_address, Leaf::Gpu(text));
     }
     for (dev, nic) in placed_nics(discovery, &place.nics).iter().enumerate() {
-        let net = format!(
-            "<nic><net name=\"{}\" dev=\"{dev}\" speed=\"{}\" port=\"1\"/></nic>",
-            escape(&nic.device),
-            nic.speed_mbps
-        );
-        add(nic.numa_node, &nic.pci_address, net);
+        let (name, port) = rdma_port(nic);
+        let (name, speed) = (escape(name), nic.speed_mbps);
+        let net = format!("<net name=\"{name}\" dev=\"{dev}\" speed=\"{speed}\" port=\"{port}\"/>");
+        add(nic.numa_node, &nic.pci_address, Leaf::Net(net));
     }
     if processors.is_empty() {
         return None;
@@ -147,8 +169,11 @@ fn write_branch(discovery: &Discovery, address: &str, branch: &Branch, depth: us
         let _ = write!(text, " class=\"{class}\" link_speed=\"{speed}\" link_width=\"{width}\"");
     }
     text.push_str(">\n");
-    if let Some(leaf) = &branch.leaf {
-        let _ = writeln!(text, "{indent}  {leaf}");
+    if let Some(gpu) = &branch.gpu {
+        let _ = writeln!(text, "{indent}  {gpu}");
+    }
+    if !branch.nets.is_empty() {
+        let _ = writeln!(text, "{indent}  <nic>{}</nic>", branch.nets.concat());
     }
     for (address, child) in &branch.children {
         write_branch(discovery, address, child, depth + 1, text);

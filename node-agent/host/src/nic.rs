@@ -5,129 +5,242 @@ use std::{
     net::IpAddr,
 };
 
-use node_agent_netlink::gid;
-use proto_model::Nic;
+use node_agent_health::Vendor;
+use node_agent_netlink::{gid, rdma};
+use proto_model::{Gid, GidKind, Neighbor, Nic, NicFacts, NicPort, PhysicalState, PortState};
 
 use crate::{
-    host::Finding,
-    rails::{Candidate, RailRule},
-    sysfs::{Tree, is_pci_address, numa},
+    finding::FindingKind,
+    look::Look,
+    pci::{self, Slots},
+    rails::{Candidate, Held, RailRule},
+    sysfs::numa,
 };
 
 /// Addresses of network devices, by device.
 pub type Addresses = BTreeMap<String, Vec<IpAddr>>;
+/// Entries of a GID table that are told; all of them are looked at.
+const GIDS_TOLD: usize = 32;
 
-/// All NICs that serve a rail, by rail then device.
-pub fn discover(
-    tree: &Tree,
-    addresses: &Addresses,
-    rule: &RailRule,
-    findings: &mut Vec<Finding>,
-) -> Vec<Nic> {
+/// What is known of a server before its NICs are read.
+#[derive(Debug, Clone, Copy)]
+pub struct Known<'a> {
+    /// Addresses of network devices.
+    pub addresses: &'a Addresses,
+    /// RDMA devices with their ports.
+    pub rdma: &'a [rdma::Device],
+    /// What network devices hear over LLDP.
+    pub neighbors: &'a [Neighbor],
+    /// Physical slots.
+    pub slots: &'a Slots,
+}
+
+/// All NICs that serve a rail, by rail then device. `held` is what earlier looks found.
+pub fn discover(look: &mut Look<'_>, known: Known<'_>, rule: &RailRule, held: &mut Held) -> Vec<Nic> {
     let mut all: Vec<Nic> = Vec::new();
     let mut taken = BTreeSet::new();
-    for device in tree.names("sys/class/infiniband") {
-        if let Some(nic) = rdma(tree, addresses, &device, findings) {
+    for device in known.rdma {
+        for nic in rdma_nics(look, known, device) {
             taken.insert(nic.netdev.clone());
             all.push(nic);
         }
     }
-    for netdev in tree.names("sys/class/net") {
+    for netdev in look.tree.names("sys/class/net") {
         // Aliases and bridges' own names are no cables; `lo` never is.
-        if netdev != "lo" && !taken.contains(&netdev) {
-            all.push(plain(tree, addresses, netdev));
+        if netdev != "lo"
+            && !taken.contains(&netdev)
+            && look.tree.at(&format!("sys/class/net/{netdev}")).exists()
+        {
+            all.push(plain(look, known, netdev));
         }
     }
-    let candidates: Vec<Candidate<'_>> = all
-        .iter()
-        .map(|nic| Candidate {
-            device: &nic.device,
-            netdev: &nic.netdev,
-            pci_address: &nic.pci_address,
-            rdma: nic.device != nic.netdev
-                || tree.at(&format!("sys/class/infiniband/{}", nic.device)).exists(),
-            speed_mbps: nic.speed_mbps,
-        })
-        .collect();
-    let rails = rule.assign(&candidates, findings);
-    let mut nics: Vec<Nic> = all
-        .iter()
-        .zip(rails)
-        .filter_map(|(nic, rail)| rail.map(|rail| Nic { rail, ..nic.clone() }))
-        .collect();
+    let candidates: Vec<Candidate<'_>> = all.iter().map(|nic| candidate(nic, known)).collect();
+    let rails = rule.assign(&candidates, held, look.findings);
+    let mut nics: Vec<Nic> = Vec::new();
+    for (mut nic, served) in all.into_iter().zip(rails) {
+        let Some(served) = served else { continue };
+        nic.rail = served.rail;
+        if let Some(facts) = &mut nic.facts {
+            facts.rail_reason = served.reason;
+        }
+        check(look, &nic);
+        nics.push(nic);
+    }
     nics.sort_by(|a, b| (a.rail, &a.device).cmp(&(b.rail, &b.device)));
     nics
 }
 
-fn rdma(tree: &Tree, addresses: &Addresses, device: &str, findings: &mut Vec<Finding>) -> Option<Nic> {
-    let base = format!("sys/class/infiniband/{device}");
-    let port = format!("{base}/ports/1");
-    let layer = tree.text(&format!("{port}/link_layer"));
-    if layer.as_deref().is_some_and(|layer| layer != "Ethernet") {
-        return None;
+fn candidate<'a>(nic: &'a Nic, known: Known<'a>) -> Candidate<'a> {
+    let facts = nic.facts.as_deref();
+    let heard = known.neighbors.iter().filter(|one| one.netdev == nic.netdev);
+    Candidate {
+        device: &nic.device,
+        netdev: &nic.netdev,
+        pci_address: &nic.pci_address,
+        slot: facts.map_or("", |facts| facts.pci.slot.as_str()),
+        rdma: facts.is_some_and(|facts| facts.port.is_some()),
+        speed_mbps: nic.speed_mbps,
+        addresses: known.addresses.get(&nic.netdev).map_or(&[], Vec::as_slice),
+        switches: heard.map(|one| one.switch.as_str()).collect(),
     }
-    let netdev = netdev_of(tree, &base, &port);
-    let Some(netdev) = netdev else {
-        findings.push(Finding::new(device, "RDMA device without a network device; it is left out"));
-        return None;
-    };
-    let known: &[IpAddr] = addresses.get(&netdev).map_or(&[], Vec::as_slice);
-    let table = gid::table(tree, device, 1);
-    let gid = gid::roce_v2(&table, &netdev, known).map(|gid| (gid.index, gid.address()));
-    if gid.is_none() {
-        let text = "no RoCE v2 GID for an address of its network device; give the device its rail's address";
-        findings.push(Finding::new(device, text));
-    }
-    let active = tree.text(&format!("{port}/state")).is_none_or(|state| state.starts_with('4'));
-    let net = plain(tree, addresses, netdev);
-    let rate = || tree.text(&format!("{port}/rate")).and_then(|rate| rate_mbps(&rate)).unwrap_or(0);
-    Some(Nic {
-        device: device.to_owned(),
-        pci_address: pci_address(tree, &base),
-        numa_node: numa(tree, &format!("{base}/device/numa_node")),
-        address: gid.map(|(_, address)| address).or(net.address),
-        gid_index: gid.map(|(index, _)| index),
-        speed_mbps: if net.speed_mbps == 0 { rate() } else { net.speed_mbps },
-        up: net.up && active,
-        ..net
-    })
 }
 
-fn plain(tree: &Tree, addresses: &Addresses, netdev: String) -> Nic {
+/// What is odd about a NIC that serves a rail.
+fn check(look: &mut Look<'_>, nic: &Nic) {
+    let Some(facts) = nic.facts.as_deref() else { return };
+    if facts.port.is_none() {
+        return;
+    }
+    if nic.gid_index.is_none() {
+        let text = "no RoCE v2 GID for an address of its network device; give the device its rail's address";
+        look.find(FindingKind::NoGid, &nic.device, text);
+    }
+    if !facts.driver.is_empty() && Vendor::of_driver(&facts.driver) == Vendor::Other {
+        let text = format!(
+            "its driver {} (PCI {}) is not known here: it serves its rail, but only standard counters are watched",
+            facts.driver, facts.pci.id
+        );
+        look.find(FindingKind::UnknownVendor, &nic.device, text);
+    }
+    if !nic.pci_address.is_empty() {
+        pci::check_link(look, &nic.device, &nic.pci_address, &facts.pci);
+    }
+}
+
+/// Whether a name of a class still is a device: its link leads nowhere once the device is gone.
+fn is_there(look: &mut Look<'_>, class: &str, name: &str) -> bool {
+    let there = look.tree.at(&format!("{class}/{name}")).exists();
+    if !there {
+        look.find(FindingKind::Vanished, name, "it went while it was read; the rest goes on");
+    }
+    there
+}
+
+/// A NIC for each Ethernet port of an RDMA device. The first has the device's name, others `NAME:PORT`, as NCCL writes them.
+fn rdma_nics(look: &mut Look<'_>, known: Known<'_>, device: &rdma::Device) -> Vec<Nic> {
+    if !is_there(look, "sys/class/infiniband", &device.name) {
+        return Vec::new();
+    }
+    let mut found: Vec<Nic> = Vec::new();
+    let mut ethernet = 0;
+    for port in &device.ports {
+        let layer = format!("sys/class/infiniband/{}/ports/{}/link_layer", device.name, port.number);
+        if look.tree.text(&layer).is_some_and(|layer| layer != "Ethernet") {
+            continue;
+        }
+        ethernet += 1;
+        let Some(netdev) = port.netdev.clone() else { continue };
+        if is_there(look, "sys/class/net", &netdev) {
+            let name = match found.is_empty() {
+                true => device.name.clone(),
+                false => format!("{}:{}", device.name, port.number),
+            };
+            let nic = rdma_nic(look, known, device, port, (name, netdev));
+            // What was read of a device that went meanwhile is half of it.
+            if is_there(look, "sys/class/infiniband", &device.name) {
+                found.push(nic);
+            }
+        }
+    }
+    if found.is_empty() && ethernet > 0 {
+        let text = "RDMA device without a network device; it is left out";
+        look.find(FindingKind::NoNetdev, &device.name, text);
+    }
+    found
+}
+
+fn rdma_nic(
+    look: &mut Look<'_>,
+    known: Known<'_>,
+    device: &rdma::Device,
+    port: &rdma::Port,
+    (name, netdev): (String, String),
+) -> Nic {
+    let base = format!("sys/class/infiniband/{}", device.name);
+    let own: &[IpAddr] = known.addresses.get(&netdev).map_or(&[], Vec::as_slice);
+    let table = gid::table(look.tree, &device.name, port.number);
+    let gid = gid::roce_v2(&table, &netdev, own).map(|gid| (gid.index, gid.address()));
+    let net = plain(look, known, netdev);
+    let rate = look.tree.text(&format!("{base}/ports/{}/rate", port.number));
+    let rate = rate.and_then(|rate| rate_mbps(&rate)).unwrap_or(0);
+    let pci_address = pci::address(look.tree, &format!("{base}/device"));
+    let mut facts = net.facts.unwrap_or_default();
+    if pci_address != net.pci_address {
+        facts.pci = pci::device(look, &pci_address, known.slots);
+    }
+    if facts.driver.is_empty() {
+        facts.driver = look.leads_to(&format!("{base}/device/driver"));
+    }
+    // Soft-RoCE has no driver of a bus, and tells its network device here (drivers/infiniband/sw/rxe/rxe_verbs.c).
+    if pci_address.is_empty() && look.tree.text(&format!("{base}/parent")).is_some() {
+        facts.driver = "rdma_rxe".to_owned();
+    }
+    let firmware = device.firmware.as_deref().unwrap_or_default();
+    facts.firmware = look.told(&name, "its firmware's version", firmware);
+    facts.port = Some(NicPort {
+        number: port.number,
+        state: port.state.and_then(PortState::from_kernel),
+        physical: port.physical.and_then(PhysicalState::from_kernel),
+    });
+    if table.len() > GIDS_TOLD {
+        let text = format!("{} GIDs; the first {GIDS_TOLD} are told", table.len());
+        look.find(FindingKind::TooMany, &name, text);
+    }
+    facts.gids = table.into_iter().take(GIDS_TOLD).map(told).collect();
+    let active = facts.port.and_then(|port| port.state).is_none_or(|state| state == PortState::Active);
+    Nic {
+        device: name,
+        numa_node: numa(look.tree, &format!("{base}/device/numa_node")),
+        pci_address,
+        address: gid.map(|(_, address)| address).or(net.address),
+        gid_index: gid.map(|(index, _)| index),
+        speed_mbps: if net.speed_mbps == 0 { rate } else { net.speed_mbps },
+        up: net.up && active,
+        facts: Some(facts),
+        ..net
+    }
+}
+
+fn told(gid: gid::Gid) -> Gid {
+    let kind = match gid.kind {
+        gid::GidType::RoceV1 => GidKind::RoceV1,
+        gid::GidType::RoceV2 => GidKind::RoceV2,
+        gid::GidType::Other(_) => GidKind::Other,
+    };
+    let fits = |name: &String| name.len() <= 64 && !name.chars().any(char::is_control);
+    Gid { index: gid.index, gid: gid.raw, kind, netdev: gid.netdev.filter(fits).unwrap_or_default() }
+}
+
+fn plain(look: &mut Look<'_>, known: Known<'_>, netdev: String) -> Nic {
     let base = format!("sys/class/net/{netdev}");
+    let tree = look.tree;
     let state = tree.text(&format!("{base}/operstate")).unwrap_or_default();
     // Drivers without carrier detection say "unknown"; their flags tell whether they are up (IFF_UP is bit 0).
     let flags = tree.text(&format!("{base}/flags"));
     let flags = flags.and_then(|text| u32::from_str_radix(text.trim_start_matches("0x"), 16).ok());
     let up = state == "up" || (state == "unknown" && flags.is_none_or(|flags| flags & 1 == 1));
+    // A link that is down says -1, or refuses.
     let speed: i64 = tree.number(&format!("{base}/speed")).unwrap_or(-1);
     let routable = |address: &&IpAddr| !matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
+    let pci_address = pci::address(tree, &format!("{base}/device"));
+    let facts = NicFacts {
+        pci: pci::device(look, &pci_address, known.slots),
+        driver: look.leads_to(&format!("{base}/device/driver")),
+        ..NicFacts::default()
+    };
     Nic {
         device: netdev.clone(),
-        pci_address: pci_address(tree, &base),
         numa_node: numa(tree, &format!("{base}/device/numa_node")),
+        pci_address,
         rail: 0,
-        address: addresses.get(&netdev).and_then(|list| list.iter().find(routable)).copied(),
-        mtu: tree.number(&format!("{base}/mtu")).unwrap_or(0),
+        address: known.addresses.get(&netdev).and_then(|list| list.iter().find(routable)).copied(),
+        mtu: look.number(&netdev, &format!("{base}/mtu")).unwrap_or(0),
         speed_mbps: u64::try_from(speed).unwrap_or(0),
         up,
         gid_index: None,
+        facts: Some(Box::new(facts)),
         netdev,
     }
-}
-
-fn pci_address(tree: &Tree, base: &str) -> String {
-    let path = tree.device_path(&format!("{base}/device")).unwrap_or_default();
-    path.into_iter().rev().find(|part| is_pci_address(part)).unwrap_or_default()
-}
-
-fn netdev_of(tree: &Tree, base: &str, port: &str) -> Option<String> {
-    let beside = tree.names(&format!("{base}/device/net")).into_iter().next();
-    // A software device (rxe) has no PCI device; its GIDs name the network device.
-    beside.or_else(|| {
-        let ndevs = format!("{port}/gid_attrs/ndevs");
-        tree.names(&ndevs).into_iter().find_map(|index| tree.text(&format!("{ndevs}/{index}")))
-    })
 }
 
 /// `400 Gb/sec (4X NDR)` in Mbit/s.

@@ -3,12 +3,12 @@
 use std::{fs, net::IpAddr, os::unix::fs::symlink, path::Path};
 
 use proptest::prelude::*;
-use proto_model::{NicPlace, NodeName, NodePlace};
+use proto_model::{GidKind, NicPlace, NicPort, NodeName, NodePlace, PhysicalState, PortState};
 
 use crate::{
-    Host, RailRule, RealHost,
+    FindingKind, Host, RailRule, RealHost,
     affinity::{Distance, distance, nearest},
-    file::from_json,
+    file::{from_json, to_json},
     nccl::{TRAFFIC_CLASS, nccl_environment, nccl_topology},
     nic::Addresses,
 };
@@ -38,6 +38,7 @@ fn pci(root: &Path, bridge: &str, path: &[&str], vendor: &str, class: &str, numa
         }
     }
     write(root, &format!("{at}/vendor"), &format!("{vendor}\n"));
+    write(root, &format!("{at}/device"), "0x1021\n");
     write(root, &format!("{at}/class"), &format!("{class}\n"));
     write(root, &format!("{at}/numa_node"), &format!("{numa}\n"));
     at
@@ -249,6 +250,97 @@ fn absent_and_hostile_attributes_are_findings_or_defaults() {
 }
 
 #[test]
+fn what_a_nic_and_a_gpu_are_is_told() {
+    let room = tempfile::tempdir().unwrap();
+    let addresses = server(room.path());
+    let nic = "sys/devices/pci0000:17/0000:17:01.0/0000:17:02.0/0000:17:04.0/0000:17:18.0";
+    let gpu = "sys/devices/pci0000:17/0000:17:01.0/0000:17:02.0/0000:17:03.0/0000:17:1b.0";
+    write(room.path(), &format!("{nic}/infiniband/mlx5_7/fw_ver"), "28.43.2026\n");
+    write(room.path(), &format!("{nic}/infiniband/mlx5_7/ports/1/phys_state"), "5: LinkUp\n");
+    write(room.path(), &format!("{nic}/max_link_speed"), "64.0 GT/s PCIe\n");
+    write(room.path(), &format!("{nic}/max_link_width"), "16\n");
+    write(room.path(), "sys/bus/pci/slots/12/address", "0000:17:18\n");
+    for (at, driver) in [(nic, "mlx5_core"), (gpu, "nvidia")] {
+        fs::create_dir_all(room.path().join("sys/bus/pci/drivers").join(driver)).unwrap();
+        link(room.path(), &format!("{at}/driver"), &format!("sys/bus/pci/drivers/{driver}"));
+    }
+    let found = RealHost::recorded(room.path(), addresses, RailRule::Auto).discover().unwrap();
+    let nic = &found.inventory.nics[0];
+    let facts = nic.facts.as_deref().unwrap();
+    assert_eq!((facts.driver.as_str(), facts.firmware.as_str()), ("mlx5_core", "28.43.2026"));
+    let path = "pci0000:17/0000:17:01.0/0000:17:02.0/0000:17:04.0/0000:17:18.0";
+    let (pci, rail) = (&facts.pci, &facts.rail_reason);
+    assert_eq!((pci.id.as_str(), pci.path.as_str(), pci.slot.as_str()), ("15b3:1021", path, "12"));
+    assert_eq!((pci.speed.as_str(), pci.width, rail.as_str()), ("32.0 GT/s PCIe", 16, "PCI order"));
+    let port = facts.port.unwrap();
+    assert_eq!(
+        port,
+        NicPort { number: 1, state: Some(PortState::Active), physical: Some(PhysicalState::LinkUp) }
+    );
+    let gids: Vec<_> =
+        facts.gids.iter().map(|gid| (gid.index, gid.kind, gid.address().to_string())).collect();
+    assert_eq!(gids.len(), 4);
+    assert_eq!(gids[3], (3, GidKind::RoceV2, "10.0.0.5".to_owned()));
+    let gpu = found.inventory.gpus[0].facts.as_deref().unwrap();
+    assert_eq!((gpu.driver.as_str(), gpu.nic.as_str()), ("nvidia", "mlx5_7"));
+    assert_eq!(gpu.nic_distance, Some(Distance::Pix));
+    let kinds: Vec<_> = found.findings.iter().map(|one| (one.kind, one.subject.as_str())).collect();
+    assert_eq!(kinds, [(FindingKind::PcieDegraded, "mlx5_7")], "{:?}", found.findings);
+
+    // What is printed is an inventory file that says the same, also of paths.
+    let again = crate::FakeHost::from_json(&to_json(&found.inventory)).unwrap().discover().unwrap();
+    assert_eq!(again.inventory, found.inventory);
+    assert_eq!(again.pci_paths, found.pci_paths);
+}
+
+/// The names of a class are read before what they lead to: a device may go in between.
+#[test]
+fn a_nic_that_goes_while_it_is_read_is_told_and_the_rest_goes_on() {
+    let room = tempfile::tempdir().unwrap();
+    let addresses = server(room.path());
+    let host = RealHost::recorded(room.path(), addresses, RailRule::Auto);
+    let nic = "sys/devices/pci0000:97/0000:97:01.0/0000:97:02.0/0000:97:04.0/0000:97:18.0";
+    fs::remove_dir_all(room.path().join(nic).join("infiniband")).unwrap();
+    let found = host.discover().unwrap();
+    let told: Vec<_> = found.findings.iter().map(|one| (one.kind, one.subject.as_str())).collect();
+    assert_eq!(told, [(FindingKind::Vanished, "mlx5_6")]);
+    assert_eq!(found.inventory.nics.iter().map(|nic| nic.device.as_str()).collect::<Vec<_>>(), ["mlx5_7"]);
+    // Its network device went, the RDMA device not yet.
+    let nic = "sys/devices/pci0000:17/0000:17:01.0/0000:17:02.0/0000:17:04.0/0000:17:18.0";
+    fs::remove_dir_all(room.path().join(nic).join("net/ens0np0")).unwrap();
+    let found = host.discover().unwrap();
+    assert!(found.findings.iter().any(|one| one.kind == FindingKind::Vanished && one.subject == "ens0np0"));
+    assert!(found.inventory.nics.iter().all(|nic| nic.device == "mlx5_bond_0"), "{:?}", found.inventory.nics);
+}
+
+#[test]
+fn strangers_are_told_and_hostile_texts_left_out() {
+    let room = tempfile::tempdir().unwrap();
+    let addresses = server(room.path());
+    let at = pci(room.path(), "pci0000:97", &["0000:97:07.0", "0000:98:00.0"], "0x1ab4", "0x120000", 1);
+    let nic = "sys/devices/pci0000:17/0000:17:01.0/0000:17:02.0/0000:17:04.0/0000:17:18.0";
+    fs::create_dir_all(room.path().join("sys/bus/pci/drivers/newnic")).unwrap();
+    link(room.path(), &format!("{nic}/driver"), "sys/bus/pci/drivers/newnic");
+    write(room.path(), &format!("{nic}/infiniband/mlx5_7/fw_ver"), "1.2\u{1b}[2J\n");
+    fs::write(room.path().join(nic).join("current_link_speed"), [0xff; 70_000]).unwrap();
+    write(room.path(), &format!("{nic}/current_link_width"), "-16\n");
+    let found = RealHost::recorded(room.path(), addresses, RailRule::Auto).discover().unwrap();
+    let told: Vec<_> = found.findings.iter().map(|one| (one.kind, one.subject.as_str())).collect();
+    let (address, unreadable) = (at.rsplit_once('/').unwrap().1, FindingKind::Unreadable);
+    for expected in [
+        (FindingKind::UnknownVendor, address),
+        (FindingKind::UnknownVendor, "mlx5_7"),
+        (unreadable, "mlx5_7"),
+        (unreadable, "0000:17:18.0"),
+    ] {
+        assert!(told.contains(&expected), "{expected:?} in {told:?}");
+    }
+    let facts = found.inventory.nics[0].facts.as_deref().unwrap();
+    assert_eq!((facts.firmware.as_str(), facts.pci.speed.as_str(), facts.pci.width), ("", "", 0));
+    assert_eq!(found.inventory.nics.len(), 2, "the rest goes on");
+}
+
+#[test]
 fn inventory_files_are_strict_and_say_where() {
     let good = r#"{"gpus":[{"index":1},{"index":0,"memoryBytes":"85899345920"}],
         "nics":[{"device":"rail1","rail":1,"address":"127.0.2.1","speedMbps":1000,"mtu":1500},{"device":"rail0"}],
@@ -269,6 +361,12 @@ fn inventory_files_are_strict_and_say_where() {
         (r#"{"gpus":[{"index":3},{"index":3},{"index":64}]}"#, &["gpus[1].index", "gpus[2].index"]),
         (&format!(r#"{{"nics":[{{"device":"{}"}}]}}"#, "d".repeat(65)), &["nics[0].device", "64"]),
         (r#"{"nics":[{"device":"a\u0007"}]}"#, &["nics[0].device", "printable"]),
+        (r#"{"nics":[{"device":"a","facts":{"port":{"number":1,"state":"UP"}}}]}"#, &["UP", "ACTIVE"]),
+        (r#"{"nics":[{"device":"a","facts":{"gids":[{"gid":"10.0.0.1"}]}}]}"#, &["IPv6", "line 1"]),
+        (
+            r#"{"nics":[{"device":"a","facts":{"driver":"\u0007"}}],"gpus":[{"facts":{"links":[{"gpu":64}]}}]}"#,
+            &["nics[0].facts.driver", "gpus[0].facts.links[0].gpu"],
+        ),
         ("", &["line 1"]),
         ("\u{0}", &["line 1"]),
     ] {

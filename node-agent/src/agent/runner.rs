@@ -175,7 +175,7 @@ impl Runner {
 
     fn say_findings(&self) {
         for finding in &self.discovery.findings {
-            tracing::warn!(subject = finding.subject, "{}", finding.message);
+            tracing::warn!(kind = finding.kind.code(), subject = finding.subject, "{}", finding.message);
         }
         let inventory = &self.discovery.inventory;
         tracing::info!(

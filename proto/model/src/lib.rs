@@ -12,6 +12,7 @@ pub mod array;
 pub mod assignment;
 pub mod fabric;
 pub mod flaw;
+pub mod hardware;
 pub mod ids;
 pub mod job;
 pub mod label;
@@ -32,6 +33,10 @@ pub use array::{ArrayError, ArrayPlace, ArraySpec};
 pub use assignment::{Assignment, NodeEndpoints, Observation, Observed, RailEndpoint, Wish};
 pub use fabric::{Fabric, Leaf, Link, LinkGroup, Rail, Spine, Uplink};
 pub use flaw::{SpecFlaw, SpecList};
+pub use hardware::{
+    Distance, Gid, GidKind, GpuFacts, GpuLink, LinkPeer, NicFacts, NicPort, PciDevice, PhysicalState,
+    PortState,
+};
 pub use ids::{
     JobId, JobKey, JobName, JobUid, NameError, NodeName, QueueName, RequestId, ReservationName, TenantName,
 };

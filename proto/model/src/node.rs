@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{JobUid, NodeName, Reason, Taint, Timestamp};
+use crate::{GpuFacts, JobUid, NicFacts, NodeName, Reason, Taint, Timestamp};
 
 /// A server and what is known of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,6 +173,8 @@ pub struct Gpu {
     pub numa_node: Option<u32>,
     /// Its memory in bytes; 0 if not known.
     pub memory_bytes: u64,
+    /// What it is and what is near it, where its agent tells; boxed, for a controller holds many servers.
+    pub facts: Option<Box<GpuFacts>>,
 }
 
 /// A NIC.
@@ -198,4 +200,6 @@ pub struct Nic {
     pub up: bool,
     /// RoCEv2 GID index of `address`, where the NIC has RDMA.
     pub gid_index: Option<u32>,
+    /// What it is, where its agent tells; boxed, for a controller holds many servers.
+    pub facts: Option<Box<NicFacts>>,
 }

@@ -50,6 +50,7 @@ pub(crate) fn inventory(gpus: u32, rails: u32) -> Inventory {
         pci_address: String::new(),
         numa_node: None,
         memory_bytes: 0,
+        facts: None,
     };
     let nic = |rail| Nic {
         device: format!("rail{rail}"),
@@ -62,6 +63,7 @@ pub(crate) fn inventory(gpus: u32, rails: u32) -> Inventory {
         speed_mbps: 0,
         up: true,
         gid_index: None,
+        facts: None,
     };
     Inventory {
         gpus: (0..gpus).map(gpu).collect(),

@@ -167,6 +167,7 @@ async fn a_deadline_that_cannot_be_stored_neither_loops_nor_keeps_up_others() {
             pci_address: String::new(),
             numa_node: None,
             memory_bytes: 0,
+            facts: None,
         };
         let inventory = Inventory { gpus: (0..gpus).map(gpu).collect(), ..Inventory::default() };
         let register = Register {

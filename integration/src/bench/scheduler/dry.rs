@@ -146,6 +146,7 @@ fn inventory(dice: &mut Dice) -> Inventory {
         pci_address: String::new(),
         numa_node: None,
         memory_bytes: 0,
+        facts: None,
     };
     let down = if dice.below(6) == 0 { dice.below(RAILS) } else { RAILS };
     let nic = |rail: u32| Nic {
@@ -159,6 +160,7 @@ fn inventory(dice: &mut Dice) -> Inventory {
         speed_mbps: 0,
         up: rail != down,
         gid_index: None,
+        facts: None,
     };
     Inventory {
         gpus: (0..gpus).map(gpu).collect(),

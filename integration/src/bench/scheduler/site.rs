@@ -144,6 +144,7 @@ pub fn inventory(down: u32) -> Inventory {
         pci_address: format!("0000:{:02x}:00.0", 0x10 + index * 8 + 1),
         numa_node: Some(index / 4),
         memory_bytes: 80 << 30,
+        facts: None,
     };
     let nic = |rail: u32| Nic {
         device: format!("mlx5_{rail}"),
@@ -156,6 +157,7 @@ pub fn inventory(down: u32) -> Inventory {
         speed_mbps: 400_000,
         up: down >> rail & 1 == 0,
         gid_index: Some(3),
+        facts: None,
     };
     Inventory { gpus: (0..8).map(gpu).collect(), nics: (0..RAILS).map(nic).collect(), ..Inventory::default() }
 }

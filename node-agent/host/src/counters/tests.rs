@@ -27,6 +27,7 @@ fn nic(rail: u32, device: &str) -> Nic {
         speed_mbps: 400_000,
         up: true,
         gid_index: None,
+        facts: None,
     }
 }
 

@@ -7,6 +7,7 @@ mod audit;
 mod common;
 mod fabric;
 mod fabric_lists;
+mod hardware;
 mod health;
 mod job;
 mod job_status;

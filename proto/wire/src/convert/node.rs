@@ -36,6 +36,7 @@ impl TryFrom<v1::Gpu> for Gpu {
         if wire.index >= 64 {
             fields.fail("index", format!("{} is too large; GPUs are numbered from 0 to 63", wire.index));
         }
+        let facts = wire.facts.and_then(|facts| fields.nest("facts", facts.try_into()));
         fields.finish(Some(Self {
             index: wire.index,
             uuid: wire.uuid,
@@ -43,6 +44,7 @@ impl TryFrom<v1::Gpu> for Gpu {
             pci_address: wire.pci_address,
             numa_node: numa(wire.numa_node),
             memory_bytes: wire.memory_bytes,
+            facts: facts.map(Box::new),
         }))
     }
 }
@@ -64,6 +66,7 @@ impl TryFrom<v1::Nic> for Nic {
                 fields.take("address", text.parse().map_err(|_| format!("'{text}' is not an IP address")))
             }
         };
+        let facts = wire.facts.and_then(|facts| fields.nest("facts", facts.try_into()));
         fields.finish(Some(Self {
             netdev: if wire.netdev.is_empty() { wire.device.clone() } else { wire.netdev },
             device: wire.device,
@@ -75,6 +78,7 @@ impl TryFrom<v1::Nic> for Nic {
             speed_mbps: wire.speed_mbps,
             up: wire.up,
             gid_index: u32::try_from(wire.gid_index).ok(),
+            facts: facts.map(Box::new),
         }))
     }
 }
@@ -123,6 +127,7 @@ impl From<&Inventory> for v1::Inventory {
             pci_address: gpu.pci_address.clone(),
             numa_node: numa_to_wire(gpu.numa_node),
             memory_bytes: gpu.memory_bytes,
+            facts: gpu.facts.as_deref().map(Into::into),
         });
         let nics = inventory.nics.iter().map(|nic| v1::Nic {
             device: nic.device.clone(),
@@ -135,6 +140,7 @@ impl From<&Inventory> for v1::Inventory {
             speed_mbps: nic.speed_mbps,
             up: nic.up,
             gid_index: numa_to_wire(nic.gid_index),
+            facts: nic.facts.as_deref().map(Into::into),
         });
         Self {
             gpus: gpus.collect(),

@@ -3,6 +3,9 @@
 //! Field names are those of the canonical JSON mapping (`pciAddress`, `speedMbps`); 64-bit numbers may be numbers
 //! or strings, as that mapping allows. Written by hand, so what is left out is "not known" (and `up` is true).
 
+mod facts;
+mod shape;
+
 use std::{
     collections::BTreeSet,
     fs,
@@ -12,8 +15,9 @@ use std::{
 };
 
 use proto_model::{Gpu, Inventory, Neighbor, Nic};
-use serde::{Deserialize, Deserializer, de};
 use thiserror::Error;
+
+use shape::{FileGpu, FileInventory, FileNeighbor, FileNic};
 
 /// No server is described by more.
 const FILE_MAX: u64 = 1024 * 1024;
@@ -54,101 +58,6 @@ pub enum InventoryFileError {
     },
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct FileInventory {
-    #[serde(default)]
-    gpus: Vec<FileGpu>,
-    #[serde(default)]
-    nics: Vec<FileNic>,
-    #[serde(default)]
-    neighbors: Vec<FileNeighbor>,
-    #[serde(default)]
-    numa_nodes: u32,
-    #[serde(default)]
-    cpus: u32,
-    #[serde(default, deserialize_with = "number")]
-    memory_bytes: u64,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct FileGpu {
-    #[serde(default)]
-    index: u32,
-    #[serde(default)]
-    uuid: String,
-    #[serde(default)]
-    model: String,
-    #[serde(default)]
-    pci_address: String,
-    #[serde(default = "unknown")]
-    numa_node: i32,
-    #[serde(default, deserialize_with = "number")]
-    memory_bytes: u64,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct FileNeighbor {
-    netdev: String,
-    switch: String,
-    port: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct FileNic {
-    device: String,
-    #[serde(default)]
-    netdev: String,
-    #[serde(default)]
-    pci_address: String,
-    #[serde(default = "unknown")]
-    numa_node: i32,
-    #[serde(default)]
-    rail: u32,
-    #[serde(default)]
-    address: String,
-    #[serde(default)]
-    mtu: u32,
-    #[serde(default, deserialize_with = "number")]
-    speed_mbps: u64,
-    #[serde(default = "yes")]
-    up: bool,
-    #[serde(default = "unknown")]
-    gid_index: i32,
-}
-
-fn unknown() -> i32 {
-    -1
-}
-
-fn yes() -> bool {
-    true
-}
-
-/// A 64-bit number, or the same as a string.
-fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    struct Number;
-    impl de::Visitor<'_> for Number {
-        type Value = u64;
-
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("a number that is not negative")
-        }
-
-        fn visit_u64<E: de::Error>(self, value: u64) -> Result<u64, E> {
-            Ok(value)
-        }
-
-        fn visit_str<E: de::Error>(self, value: &str) -> Result<u64, E> {
-            value.parse().map_err(|_| E::invalid_value(de::Unexpected::Str(value), &self))
-        }
-    }
-    deserializer.deserialize_any(Number)
-}
-
 /// Reads and checks a file.
 pub(crate) fn load(path: &Path) -> Result<Inventory, InventoryFileError> {
     let read = |source| InventoryFileError::Read { path: path.into(), source };
@@ -168,7 +77,7 @@ pub fn from_json(text: &str) -> Result<Inventory, InventoryFileError> {
     }
     let file: FileInventory = serde_json::from_str(text)?;
     let mut wrong = Vec::new();
-    check_gpus(&file.gpus, &mut wrong);
+    let mut gpus = checked_gpus(file.gpus, &mut wrong);
     let mut nics: Vec<Nic> = Vec::new();
     let mut devices = BTreeSet::new();
     for (at, nic) in file.nics.into_iter().enumerate() {
@@ -182,18 +91,6 @@ pub fn from_json(text: &str) -> Result<Inventory, InventoryFileError> {
     if !wrong.is_empty() {
         return Err(InventoryFileError::Values(wrong));
     }
-    let mut gpus: Vec<Gpu> = file
-        .gpus
-        .into_iter()
-        .map(|gpu| Gpu {
-            index: gpu.index,
-            uuid: gpu.uuid,
-            model: gpu.model,
-            pci_address: gpu.pci_address,
-            numa_node: u32::try_from(gpu.numa_node).ok(),
-            memory_bytes: gpu.memory_bytes,
-        })
-        .collect();
     gpus.sort_by_key(|gpu| gpu.index);
     nics.sort_by(|a, b| (a.rail, &a.device).cmp(&(b.rail, &b.device)));
     let (numa_nodes, cpus, memory_bytes) = (file.numa_nodes, file.cpus, file.memory_bytes);
@@ -217,16 +114,28 @@ fn neighbors(file: Vec<FileNeighbor>, wrong: &mut Vec<String>) -> Vec<Neighbor> 
     found
 }
 
-fn check_gpus(gpus: &[FileGpu], wrong: &mut Vec<String>) {
+fn checked_gpus(gpus: Vec<FileGpu>, wrong: &mut Vec<String>) -> Vec<Gpu> {
     let mut indices = BTreeSet::new();
-    for (at, gpu) in gpus.iter().enumerate() {
+    let mut found = Vec::new();
+    for (at, gpu) in gpus.into_iter().enumerate() {
+        let field = format!("gpus[{at}]");
         if gpu.index >= INDEX_MAX {
-            wrong.push(format!("gpus[{at}].index: {} is not below {INDEX_MAX}", gpu.index));
+            wrong.push(format!("{field}.index: {} is not below {INDEX_MAX}", gpu.index));
         }
         if !indices.insert(gpu.index) {
-            wrong.push(format!("gpus[{at}].index: {} is there twice", gpu.index));
+            wrong.push(format!("{field}.index: {} is there twice", gpu.index));
         }
+        found.push(Gpu {
+            index: gpu.index,
+            uuid: gpu.uuid,
+            model: gpu.model,
+            pci_address: gpu.pci_address,
+            numa_node: u32::try_from(gpu.numa_node).ok(),
+            memory_bytes: gpu.memory_bytes,
+            facts: gpu.facts.map(|facts| Box::new(facts.checked(&field, wrong))),
+        });
     }
+    found
 }
 
 fn checked_nic(field: &str, nic: FileNic, wrong: &mut Vec<String>) -> Option<Nic> {
@@ -249,6 +158,7 @@ fn checked_nic(field: &str, nic: FileNic, wrong: &mut Vec<String>) -> Option<Nic
             }
         },
     };
+    let facts = nic.facts.map(|facts| Box::new(facts.checked(field, wrong)));
     (wrong.len() == before).then(|| Nic {
         netdev: if nic.netdev.is_empty() { nic.device.clone() } else { nic.netdev },
         device: nic.device,
@@ -260,5 +170,49 @@ fn checked_nic(field: &str, nic: FileNic, wrong: &mut Vec<String>) -> Option<Nic
         speed_mbps: nic.speed_mbps,
         up: nic.up,
         gid_index: u32::try_from(nic.gid_index).ok(),
+        facts,
     })
+}
+
+/// The text that [`from_json`] reads as this inventory; health is not in it, for it is no hardware.
+#[must_use]
+pub fn to_json(inventory: &Inventory) -> String {
+    let number = |number: Option<u32>| number.and_then(|number| i32::try_from(number).ok()).unwrap_or(-1);
+    let gpu = |gpu: &Gpu| FileGpu {
+        index: gpu.index,
+        uuid: gpu.uuid.clone(),
+        model: gpu.model.clone(),
+        pci_address: gpu.pci_address.clone(),
+        numa_node: number(gpu.numa_node),
+        memory_bytes: gpu.memory_bytes,
+        facts: gpu.facts.as_deref().map(Into::into),
+    };
+    let nic = |nic: &Nic| FileNic {
+        device: nic.device.clone(),
+        netdev: nic.netdev.clone(),
+        pci_address: nic.pci_address.clone(),
+        numa_node: number(nic.numa_node),
+        rail: nic.rail,
+        address: nic.address.map(|address| address.to_string()).unwrap_or_default(),
+        mtu: nic.mtu,
+        speed_mbps: nic.speed_mbps,
+        up: nic.up,
+        gid_index: number(nic.gid_index),
+        facts: nic.facts.as_deref().map(Into::into),
+    };
+    let neighbor = |one: &Neighbor| {
+        let Neighbor { netdev, switch, port } = one.clone();
+        FileNeighbor { netdev, switch, port }
+    };
+    let file = FileInventory {
+        gpus: inventory.gpus.iter().map(gpu).collect(),
+        nics: inventory.nics.iter().map(nic).collect(),
+        neighbors: inventory.neighbors.iter().map(neighbor).collect(),
+        numa_nodes: inventory.numa_nodes,
+        cpus: inventory.cpus,
+        memory_bytes: inventory.memory_bytes,
+        health: None,
+    };
+    // Texts and numbers always have a JSON.
+    serde_json::to_string_pretty(&file).unwrap_or_default()
 }

@@ -1,0 +1,75 @@
+//! What a person should know about this server: typed, so that programs can tell one from another.
+
+/// Something about this server that a person should know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What kind of thing it is.
+    pub kind: FindingKind,
+    /// Device or file.
+    pub subject: String,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl Finding {
+    /// A finding about `subject`.
+    pub fn new(kind: FindingKind, subject: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { kind, subject: subject.into(), message: message.into() }
+    }
+}
+
+/// Kinds of findings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FindingKind {
+    /// The kernel does not answer over netlink.
+    NetlinkFailed,
+    /// No NIC serves any rail.
+    NoRail,
+    /// An RDMA port has no network device.
+    NoNetdev,
+    /// An RDMA port has no GID that its rail could use.
+    NoGid,
+    /// A rule names a NIC that is not there.
+    RailUnknown,
+    /// A rule finds two rails for one NIC.
+    RailUnclear,
+    /// Several NICs serve one rail.
+    RailShared,
+    /// A device went while it was read.
+    Vanished,
+    /// A device whose driver or vendor this program does not know.
+    UnknownVendor,
+    /// An attribute is there, but is not what it should be.
+    Unreadable,
+    /// More entries than are told.
+    TooMany,
+    /// A PCIe link runs below what the device and its slot can do.
+    PcieDegraded,
+    /// A library that would tell more is not there.
+    LibraryMissing,
+    /// A library is there and does not answer as it should.
+    LibraryFailed,
+}
+
+impl FindingKind {
+    /// As programs read it: UpperCamelCase, stable.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::NetlinkFailed => "NetlinkFailed",
+            Self::NoRail => "NoRail",
+            Self::NoNetdev => "NoNetdev",
+            Self::NoGid => "NoGid",
+            Self::RailUnknown => "RailUnknown",
+            Self::RailUnclear => "RailUnclear",
+            Self::RailShared => "RailShared",
+            Self::Vanished => "Vanished",
+            Self::UnknownVendor => "UnknownVendor",
+            Self::Unreadable => "Unreadable",
+            Self::TooMany => "TooMany",
+            Self::PcieDegraded => "PcieDegraded",
+            Self::LibraryMissing => "LibraryMissing",
+            Self::LibraryFailed => "LibraryFailed",
+        }
+    }
+}

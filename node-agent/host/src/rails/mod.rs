@@ -1,0 +1,132 @@
+//! Which rail a NIC serves: by an explicit map, by its name, by its place on the PCI bus, by its subnet, or by the switch that it hears.
+
+mod by;
+mod lldp;
+mod net;
+mod parse;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use crate::finding::{Finding, FindingKind};
+
+pub use lldp::Switches;
+pub use net::Subnets;
+pub use parse::RailRuleError;
+
+/// Rails are numbered below this.
+pub const RAILS_MOST: u32 = 64;
+
+/// The rule of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum RailRule {
+    /// Network devices called `rail0`, `rail1`, ... if there are any; else [`RailRule::PciOrder`].
+    #[default]
+    Auto,
+    /// The fastest RDMA devices, numbered by PCI address. Slower ones (storage, management) serve no rail.
+    PciOrder,
+    /// Devices or network devices whose name is the pattern with a number in place of `{k}`.
+    Pattern(String),
+    /// Device, network device, PCI address or `slot/NAME` (a physical slot) -> rail.
+    Map(BTreeMap<String, u32>),
+    /// By the subnet that an address of the network device is in.
+    Subnet(Subnets),
+    /// By the name of the switch that the network device hears over LLDP.
+    Lldp(Switches),
+}
+
+/// What a rule looks at.
+#[derive(Debug, Clone)]
+pub struct Candidate<'a> {
+    /// RDMA device, or the network device.
+    pub device: &'a str,
+    /// Network device.
+    pub netdev: &'a str,
+    /// Empty if not known.
+    pub pci_address: &'a str,
+    /// Name of its physical slot; empty if not known.
+    pub slot: &'a str,
+    /// It has an RDMA device.
+    pub rdma: bool,
+    /// 0 if not known.
+    pub speed_mbps: u64,
+    /// Addresses of the network device.
+    pub addresses: &'a [IpAddr],
+    /// Switches that the network device hears.
+    pub switches: Vec<&'a str>,
+}
+
+/// The rail that a NIC serves, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Served {
+    /// The rail.
+    pub rail: u32,
+    /// By what, in words.
+    pub reason: String,
+}
+
+/// Rails that earlier looks found, by PCI address and device. A switch that restarts is silent for a while, and an address may be
+/// gone while a link is down: the cable is still the same one, so a NIC keeps its rail until the rule finds another for it, or it goes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Held(BTreeMap<(String, String), Served>);
+
+impl RailRule {
+    /// The rail of each candidate, in their order; none for a NIC that serves no rail. What the rule asks for and
+    /// is not there, and two NICs on one rail, are findings.
+    pub fn assign(
+        &self,
+        candidates: &[Candidate<'_>],
+        held: &mut Held,
+        findings: &mut Vec<Finding>,
+    ) -> Vec<Option<Served>> {
+        let rails = match self {
+            Self::Auto => {
+                let by_name = by::pattern("rail{k}", candidates);
+                if by_name.iter().any(Option::is_some) { by_name } else { by::pci(candidates) }
+            }
+            Self::PciOrder => by::pci(candidates),
+            Self::Pattern(pattern) => by::pattern(pattern, candidates),
+            Self::Map(map) => by::map(map, candidates, findings),
+            Self::Subnet(subnets) => {
+                let rails = by::subnet(subnets, candidates, findings);
+                held.fill(candidates, rails)
+            }
+            Self::Lldp(switches) => {
+                let rails = by::switch(switches, candidates, findings);
+                held.fill(candidates, rails)
+            }
+        };
+        let mut owners: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
+        for (candidate, served) in candidates.iter().zip(&rails) {
+            if let Some(served) = served {
+                owners.entry(served.rail).or_default().push(candidate.device);
+            }
+        }
+        for (rail, devices) in owners.iter().filter(|(_, devices)| devices.len() > 1) {
+            let text = format!("{} all serve rail {rail}; a job uses one of them", devices.join(", "));
+            findings.push(Finding::new(FindingKind::RailShared, devices[0], text));
+        }
+        rails
+    }
+}
+
+impl Held {
+    /// Keeps what was found, and fills in what was found before of NICs that are still there.
+    fn fill(&mut self, candidates: &[Candidate<'_>], found: Vec<Option<Served>>) -> Vec<Option<Served>> {
+        let key = |one: &Candidate<'_>| (one.pci_address.to_owned(), one.device.to_owned());
+        self.0.retain(|known, _| candidates.iter().any(|one| key(one) == *known));
+        let one = |(candidate, served): (&Candidate<'_>, Option<Served>)| match served {
+            Some(served) => {
+                self.0.insert(key(candidate), served.clone());
+                Some(served)
+            }
+            None => self
+                .0
+                .get(&key(candidate))
+                .map(|before| Served { rail: before.rail, reason: format!("as before: {}", before.reason) }),
+        };
+        candidates.iter().zip(found).map(one).collect()
+    }
+}

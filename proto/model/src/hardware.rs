@@ -1,0 +1,211 @@
+//! What the hardware of a server says of itself: the parts of an inventory that people look at, and that placement does not need.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+/// A PCI device, as sysfs shows it (kernel `Documentation/ABI/testing/sysfs-bus-pci`).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PciDevice {
+    /// Vendor and device in hexadecimal, for example `15b3:1021`; may be empty.
+    pub id: String,
+    /// Class code, for example `0x020000`; may be empty.
+    pub class: String,
+    /// From the host bridge down, for example `pci0000:17/0000:17:01.0/0000:18:00.0`; may be empty.
+    pub path: String,
+    /// Speed of its link now, for example `32.0 GT/s PCIe`; may be empty.
+    pub speed: String,
+    /// Lanes of its link now; 0 if not known.
+    pub width: u32,
+    /// The physical slot's name, where the firmware tells it.
+    pub slot: String,
+}
+
+/// What a NIC is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NicFacts {
+    /// Where it is.
+    pub pci: PciDevice,
+    /// The kernel's driver of its network device, for example `mlx5_core`; may be empty.
+    pub driver: String,
+    /// The firmware's version; may be empty.
+    pub firmware: String,
+    /// Its RDMA port, where it has RDMA.
+    pub port: Option<NicPort>,
+    /// GIDs of that port, by index.
+    pub gids: Vec<Gid>,
+    /// By which rule it serves its rail, in words.
+    pub rail_reason: String,
+}
+
+/// A port of an RDMA device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NicPort {
+    /// From 1.
+    pub number: u32,
+    /// What its logic says, where that is known.
+    pub state: Option<PortState>,
+    /// What its cable says, where that is known.
+    pub physical: Option<PhysicalState>,
+}
+
+/// `enum ib_port_state` of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PortState {
+    /// No link.
+    Down,
+    /// Trained, not configured.
+    Init,
+    /// Configured, not yet active.
+    Armed,
+    /// Carries data.
+    Active,
+    /// Was active, and waits for its link to come back.
+    ActiveDefer,
+}
+
+impl PortState {
+    /// From the kernel's number; `None` for one that this program does not know.
+    #[must_use]
+    pub const fn from_kernel(number: u8) -> Option<Self> {
+        Some(match number {
+            1 => Self::Down,
+            2 => Self::Init,
+            3 => Self::Armed,
+            4 => Self::Active,
+            5 => Self::ActiveDefer,
+            _ => return None,
+        })
+    }
+}
+
+/// `enum ib_port_phys_state` of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PhysicalState {
+    /// Asleep.
+    Sleep,
+    /// Looks for the other end.
+    Polling,
+    /// Switched off.
+    Disabled,
+    /// Trains the link.
+    Training,
+    /// The link is up.
+    LinkUp,
+    /// Recovers from errors.
+    ErrorRecovery,
+    /// Under test.
+    PhyTest,
+}
+
+impl PhysicalState {
+    /// From the kernel's number; `None` for one that this program does not know.
+    #[must_use]
+    pub const fn from_kernel(number: u8) -> Option<Self> {
+        Some(match number {
+            1 => Self::Sleep,
+            2 => Self::Polling,
+            3 => Self::Disabled,
+            4 => Self::Training,
+            5 => Self::LinkUp,
+            6 => Self::ErrorRecovery,
+            7 => Self::PhyTest,
+            _ => return None,
+        })
+    }
+}
+
+/// An entry of a port's GID table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gid {
+    /// Its place in the table now; it moves when addresses do.
+    pub index: u32,
+    /// The GID itself.
+    pub gid: Ipv6Addr,
+    /// What it is for.
+    pub kind: GidKind,
+    /// The network device whose address it is; may be empty.
+    pub netdev: String,
+}
+
+impl Gid {
+    /// The address that it stands for: IPv4 where it is mapped.
+    #[must_use]
+    pub fn address(&self) -> IpAddr {
+        self.gid.to_ipv4_mapped().map_or(IpAddr::V6(self.gid), IpAddr::V4)
+    }
+}
+
+/// What a GID is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GidKind {
+    /// An ethertype of its own, not routed.
+    RoceV1,
+    /// UDP port 4791.
+    RoceV2,
+    /// Something newer.
+    Other,
+}
+
+/// What a GPU is, and what is near it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GpuFacts {
+    /// Where it is.
+    pub pci: PciDevice,
+    /// The kernel's driver, for example `nvidia`; may be empty.
+    pub driver: String,
+    /// The driver's version; may be empty.
+    pub driver_version: String,
+    /// Device of the NIC that is nearest to it; empty if no NIC serves a rail.
+    pub nic: String,
+    /// How far that NIC is.
+    pub nic_distance: Option<Distance>,
+    /// Its links to other GPUs that carry data now (NVLink, xGMI), one entry for each other end.
+    pub links: Vec<GpuLink>,
+}
+
+/// Links between GPUs with the same other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GpuLink {
+    /// The other end.
+    pub peer: LinkPeer,
+    /// How many links.
+    pub count: u32,
+    /// The generation, for example 4 for NVLink 4; 0 if not known.
+    pub version: u32,
+}
+
+/// The other end of a link between GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LinkPeer {
+    /// A GPU of this server, by index.
+    Gpu(u32),
+    /// A switch (NVSwitch).
+    Switch,
+    /// Something else, or not known.
+    Other,
+}
+
+/// How far apart two PCI devices are, in the words of NCCL and `nvidia-smi topo`. Nearer is less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Distance {
+    /// One PCIe switch at most between them.
+    Pix,
+    /// Several PCIe switches, no host bridge.
+    Pxb,
+    /// Through one host bridge (the processor).
+    Phb,
+    /// Through the connection between processors, or not known.
+    Sys,
+}
+
+impl Distance {
+    /// The word that `NCCL_NET_GDR_LEVEL` takes.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pix => "PIX",
+            Self::Pxb => "PXB",
+            Self::Phb => "PHB",
+            Self::Sys => "SYS",
+        }
+    }
+}
