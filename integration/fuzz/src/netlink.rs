@@ -17,6 +17,7 @@ pub fn run(data: &[u8]) {
     assert!(messages.len() <= data.len() / HEADER + 1, "a message takes a header at least");
     assert!(Attributes::new(data).count() <= data.len() / ATTRIBUTE + 1);
     assert!(events::decode(data).len() <= messages.len());
+    assert!(events::decode_rdma(data).len() <= messages.len());
     for message in messages.iter().flatten() {
         let _ = (message.code(), message.words());
         read(*message);
@@ -36,7 +37,7 @@ fn read(message: Message<'_>) {
         let back = Messages::new(&written).flatten().find_map(|message| Table::decode(message).ok());
         assert!(back.is_some_and(|table| table.app == Some(app)), "an APP table changed on its way");
     }
-    let _ = (Link::decode(message), decode_address(message));
+    let _ = (Link::decode(message), decode_address(message), rdma::Notice::decode(message));
     let _ =
         (Pause::decode(message), LinkState::decode(message), Fec::decode(message), Family::decode(message));
     let _ = (rdma::Device::decode(message), rdma::Port::decode(message), rdma::decode_counters(message));

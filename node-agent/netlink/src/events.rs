@@ -1,4 +1,4 @@
-//! What changes, as the kernel tells it: interfaces, DCB state, pause frames. A stream of typed changes; what was lost is a
+//! What changes, as the kernel tells it: interfaces, addresses, RDMA devices, DCB state, pause frames. A stream of typed changes; what was lost is a
 //! change too ("look at everything again").
 
 use std::{collections::VecDeque, io, os::fd::BorrowedFd, time::Duration};
@@ -11,14 +11,19 @@ use crate::{
     error::NetlinkError,
     ethtool,
     kernel::{Channel, Family, Kernel},
+    rdma::{self, Notice},
     route::{self, Link},
     wire::{Message, Messages, OVERRUN},
 };
 
 /// `RTNLGRP_LINK`.
 const GROUP_LINK: u32 = 1;
+/// `RTNLGRP_IPV4_IFADDR`, `RTNLGRP_IPV6_IFADDR`.
+const GROUPS_ADDRESS: [u32; 2] = [5, 9];
 /// `RTNLGRP_DCB`.
 const GROUP_DCB: u32 = 23;
+/// `RDMA_NL_GROUP_NOTIFY`; kernel 6.12 and later.
+const GROUP_RDMA: u32 = 4;
 
 /// Something changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +47,13 @@ pub enum Event {
         /// Which device.
         device: String,
     },
+    /// An address came to a device or went from it.
+    Address {
+        /// The device's index.
+        index: u32,
+    },
+    /// Something happened to an RDMA device.
+    Rdma(Notice),
     /// Events were lost or could not be read: anything may have changed.
     Lost,
 }
@@ -61,6 +73,10 @@ pub fn decode(datagram: &[u8]) -> Vec<Event> {
                 Ok(link) => link.map(|link| Event::LinkGone { index: link.index, name: link.name }),
                 Err(_) => Some(Event::Lost),
             },
+            route::NEW_ADDRESS | route::DELETED_ADDRESS => match route::address_index(message) {
+                Ok(index) => Some(Event::Address { index }),
+                Err(_) => Some(Event::Lost),
+            },
             table::GET | table::SET => match Table::decode(message) {
                 Ok(table) if !table.device.is_empty() => Some(Event::Dcb { device: table.device }),
                 _ => Some(Event::Lost),
@@ -71,11 +87,33 @@ pub fn decode(datagram: &[u8]) -> Vec<Event> {
     Messages::new(datagram).filter_map(event).collect()
 }
 
+/// The events of one datagram on the RDMA socket. Any bytes are a list of events.
+#[must_use]
+pub fn decode_rdma(datagram: &[u8]) -> Vec<Event> {
+    let event = |message: Result<Message<'_>, _>| match message {
+        Ok(message) if message.kind == OVERRUN => Some(Event::Lost),
+        Ok(message) if message.kind == rdma::kind::MONITOR => {
+            Some(Notice::decode(message).map_or(Event::Lost, Event::Rdma))
+        }
+        Ok(_) => None,
+        Err(_) => Some(Event::Lost),
+    };
+    Messages::new(datagram).filter_map(event).collect()
+}
+
+/// How the datagrams of a socket beside the route socket are read.
+#[derive(Debug, Clone, Copy)]
+enum Beside {
+    /// Pause settings, of this generic family.
+    Pause(u16),
+    Rdma,
+}
+
 /// The stream.
 pub struct Events {
     route: Box<dyn Channel>,
-    /// Pause settings; `None` where the kernel has no ethtool netlink (before 5.6).
-    ethtool: Option<(Box<dyn Channel>, u16)>,
+    /// What else the kernel has: ethtool netlink since 5.6, notices of RDMA devices since 6.12 and where their module is loaded.
+    beside: Vec<(Box<dyn Channel>, Beside)>,
     buffer: Vec<u8>,
     ready: VecDeque<Event>,
 }
@@ -87,27 +125,42 @@ impl std::fmt::Debug for Events {
 }
 
 impl Events {
-    /// Subscribes. What is read after this call is not older than what the stream tells.
+    /// Subscribes to what class of service depends on: interfaces, DCB state, pause settings. What is read after this call is not
+    /// older than what the stream tells.
     ///
     /// # Errors
     /// The kernel has no route netlink.
     pub fn open(kernel: &dyn Kernel) -> Result<Self, NetlinkError> {
-        let subscribe = |family, groups: &[u32]| {
-            let what = format!("subscribe to events ({family:?})");
-            kernel.open(family, groups).map_err(|source| NetlinkError::Io { what, source })
-        };
-        let route = subscribe(Family::Route, &[GROUP_LINK, GROUP_DCB])?;
+        let route = subscribe(kernel, Family::Route, &[GROUP_LINK, GROUP_DCB])?;
         let family = ethtool::Family::resolve(kernel).ok();
-        let ethtool =
-            family.and_then(|family| Some((subscribe(Family::Generic, &[family.monitor?]).ok()?, family.id)));
-        Ok(Self { route, ethtool, buffer: vec![0; DATAGRAM], ready: VecDeque::new() })
+        let pause = family.and_then(|family| {
+            let channel = subscribe(kernel, Family::Generic, &[family.monitor?]).ok()?;
+            Some((channel, Beside::Pause(family.id)))
+        });
+        Ok(Self::of(route, pause))
+    }
+
+    /// Subscribes to what an inventory depends on: interfaces, addresses, RDMA devices.
+    ///
+    /// # Errors
+    /// The kernel has no route netlink.
+    pub fn of_inventory(kernel: &dyn Kernel) -> Result<Self, NetlinkError> {
+        let [v4, v6] = GROUPS_ADDRESS;
+        let route = subscribe(kernel, Family::Route, &[GROUP_LINK, v4, v6])?;
+        let rdma = subscribe(kernel, Family::Rdma, &[GROUP_RDMA]).ok();
+        Ok(Self::of(route, rdma.map(|channel| (channel, Beside::Rdma))))
+    }
+
+    fn of(route: Box<dyn Channel>, beside: Option<(Box<dyn Channel>, Beside)>) -> Self {
+        let beside = beside.into_iter().collect();
+        Self { route, beside, buffer: vec![0; DATAGRAM], ready: VecDeque::new() }
     }
 
     /// To wait for them with others.
     #[must_use]
     pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        let ethtool = self.ethtool.as_ref().and_then(|(channel, _)| channel.fd());
-        self.route.fd().into_iter().chain(ethtool).collect()
+        let beside = self.beside.iter().filter_map(|(channel, _)| channel.fd());
+        self.route.fd().into_iter().chain(beside).collect()
     }
 
     /// The next event; `None` if there is none for `limit`.
@@ -117,7 +170,7 @@ impl Events {
     pub fn next(&mut self, limit: Duration) -> Result<Option<Event>, NetlinkError> {
         if self.ready.is_empty() {
             let limit = self.wait(limit)?;
-            self.take_pauses()?;
+            self.take_beside()?;
             let limit = if self.ready.is_empty() { limit } else { Duration::ZERO };
             let datagram = receive(&mut *self.route, &mut self.buffer, limit)?;
             self.ready.extend(match datagram {
@@ -143,17 +196,24 @@ impl Events {
         }
     }
 
-    fn take_pauses(&mut self) -> Result<(), NetlinkError> {
-        let Some((channel, family)) = &mut self.ethtool else { return Ok(()) };
-        match receive(&mut **channel, &mut self.buffer, Duration::ZERO)? {
-            Datagram::None => {}
-            Datagram::Lost => self.ready.push_back(Event::Lost),
-            Datagram::Bytes(length) => {
-                self.ready.extend(ethtool::pause_events(&self.buffer[..length], *family));
+    fn take_beside(&mut self) -> Result<(), NetlinkError> {
+        for (channel, beside) in &mut self.beside {
+            match receive(&mut **channel, &mut self.buffer, Duration::ZERO)? {
+                Datagram::None => {}
+                Datagram::Lost => self.ready.push_back(Event::Lost),
+                Datagram::Bytes(length) => self.ready.extend(match beside {
+                    Beside::Pause(family) => ethtool::pause_events(&self.buffer[..length], *family),
+                    Beside::Rdma => decode_rdma(&self.buffer[..length]),
+                }),
             }
         }
         Ok(())
     }
+}
+
+fn subscribe(kernel: &dyn Kernel, family: Family, groups: &[u32]) -> Result<Box<dyn Channel>, NetlinkError> {
+    let what = format!("subscribe to events ({family:?})");
+    kernel.open(family, groups).map_err(|source| NetlinkError::Io { what, source })
 }
 
 enum Datagram {

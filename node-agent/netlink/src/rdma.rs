@@ -20,6 +20,8 @@ pub(crate) mod kind {
     pub(crate) const PORT_GET: u16 = CLIENT | 5;
     pub(crate) const SYS_GET: u16 = CLIENT | 6;
     pub(crate) const STAT_GET: u16 = CLIENT | 17;
+    /// A notice to all that listen; kernel 6.12 and later.
+    pub(crate) const MONITOR: u16 = CLIENT | 28;
 }
 
 /// `RDMA_NLDEV_ATTR_*`.
@@ -38,6 +40,7 @@ pub(crate) mod attribute {
     pub(crate) const COUNTER: u16 = 81;
     pub(crate) const COUNTER_NAME: u16 = 82;
     pub(crate) const COUNTER_VALUE: u16 = 83;
+    pub(crate) const EVENT: u16 = 102;
 }
 
 /// Ports that a device has at most.
@@ -71,6 +74,66 @@ pub struct Port {
     pub physical: Option<u8>,
     /// The network device behind it, as this network namespace sees it.
     pub netdev: Option<String>,
+}
+
+/// What the kernel tells of an RDMA device unasked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// The kernel's number for the device.
+    pub device: u32,
+    /// Which of its ports, where it is about one.
+    pub port: Option<u32>,
+    /// What happened.
+    pub what: Happened,
+}
+
+/// `enum rdma_nl_notify_event_type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Happened {
+    /// The device is there.
+    Registered,
+    /// The device is gone.
+    Unregistered,
+    /// A port has a network device.
+    Attached,
+    /// A port has lost its network device.
+    Detached,
+    /// The device has another name.
+    Renamed,
+    /// The network device has another name.
+    NetdevRenamed,
+    /// Something that this program does not know.
+    Other(u8),
+}
+
+impl Notice {
+    /// From a notice.
+    ///
+    /// # Errors
+    /// Bytes that no kernel sends.
+    pub fn decode(message: Message<'_>) -> Result<Self, WireError> {
+        let (mut device, mut port, mut what) = (0, None, Happened::Other(u8::MAX));
+        for attribute in message.attributes(0) {
+            let attribute = attribute?;
+            match attribute.kind {
+                attribute::DEVICE_INDEX => device = attribute.u32("the device's index")?,
+                attribute::PORT_INDEX => port = Some(attribute.u32("the port's number")?),
+                attribute::EVENT => {
+                    what = match attribute.u8("what happened")? {
+                        0 => Happened::Registered,
+                        1 => Happened::Unregistered,
+                        2 => Happened::Attached,
+                        3 => Happened::Detached,
+                        4 => Happened::Renamed,
+                        5 => Happened::NetdevRenamed,
+                        other => Happened::Other(other),
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(Self { device, port, what })
+    }
 }
 
 /// Whether network namespaces share RDMA devices.
@@ -305,6 +368,7 @@ mod tests {
         fn any_bytes_are_devices_or_an_error(body in prop::collection::vec(any::<u8>(), 0..200)) {
             let message = Message { kind: kind::GET, flags: 0, sequence: 0, body: &body };
             let _ = (Device::decode(message), Port::decode(message), decode_counters(message));
+            let _ = Notice::decode(message);
         }
     }
 

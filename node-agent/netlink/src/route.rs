@@ -20,7 +20,10 @@ pub(crate) const DELETED_LINK: u16 = 17;
 pub(crate) const GET_LINK: u16 = 18;
 /// `RTM_SETLINK`.
 pub(crate) const SET_LINK: u16 = 19;
-const NEW_ADDRESS: u16 = 20;
+/// `RTM_NEWADDR`.
+pub(crate) const NEW_ADDRESS: u16 = 20;
+/// `RTM_DELADDR`.
+pub(crate) const DELETED_ADDRESS: u16 = 21;
 const GET_ADDRESS: u16 = 22;
 
 /// Bytes of `struct ifinfomsg`.
@@ -182,18 +185,19 @@ impl Route {
     }
 }
 
+/// The index of the device that an address is about.
+pub(crate) fn address_index(message: Message<'_>) -> Result<u32, WireError> {
+    let found = message.body.len();
+    u32_at(message.body, 4).ok_or(WireError::Short { what: "ifaddrmsg", found, wanted: ADDRESS_FIXED })
+}
+
 /// `ifaddrmsg`: family, prefix length, flags, scope, u32 index; then attributes. `IFA_LOCAL` is this host's address,
 /// `IFA_ADDRESS` the peer's on point-to-point links and the same elsewhere; IPv6 has only the latter.
 ///
 /// # Errors
 /// Bytes that no kernel sends.
 pub fn decode_address(message: Message<'_>) -> Result<Option<(u32, IpAddr)>, WireError> {
-    let index = u32_at(message.body, 4);
-    let index = index.ok_or(WireError::Short {
-        what: "ifaddrmsg",
-        found: message.body.len(),
-        wanted: ADDRESS_FIXED,
-    })?;
+    let index = address_index(message)?;
     let (mut local, mut address) = (None, None);
     for attribute in message.attributes(ADDRESS_FIXED) {
         let attribute = attribute?;

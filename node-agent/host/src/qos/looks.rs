@@ -113,6 +113,8 @@ impl Looks {
             }
             Event::Dcb { device } => self.soon(device, at, Cause::Dcb),
             Event::Pause { device } => self.soon(device, at, Cause::Pause),
+            // Class of service is of the port, not of its addresses.
+            Event::Address { .. } | Event::Rdma(_) => {}
             Event::Lost => self.lost = true,
         }
     }

@@ -8,7 +8,7 @@ use crate::{
     ethtool::{Ethtool, Pause},
     events::{Event, Events},
     private::{self, StormLimit},
-    rdma::{self, NamespaceMode, Rdma},
+    rdma::{self, Happened, NamespaceMode, Notice, Rdma},
     route::Route,
 };
 
@@ -113,6 +113,31 @@ fn mlx5_replaces_entries_flaps_and_rounds() {
     let back = dcb.read("eth0").unwrap().max_rate.unwrap().0;
     assert_eq!(back[..3], [30_000_000, 100_000, 0]);
     assert!(dcb.change("eth0", &Change::Trust(vec![5])).unwrap_err().is_unsupported());
+}
+
+#[test]
+fn what_an_inventory_depends_on_is_told() {
+    let kernel = kernel(Style::Mlx5);
+    let mut events = Events::of_inventory(&kernel).unwrap();
+    let index = kernel.change(|world| world.devices["eth0"].link.index);
+    kernel.change(|world| {
+        world.tell_address("eth0", true);
+        world.tell_rdma(3, 1, 2);
+        world.tell_rdma(3, 1, 9);
+        world.set_link("eth0", false);
+    });
+    let mut told = Vec::new();
+    while let Some(event) = events.next(Duration::ZERO).unwrap() {
+        told.push(event);
+    }
+    let notice = |what| Event::Rdma(Notice { device: 3, port: Some(1), what });
+    assert!(told.contains(&Event::Address { index }), "{told:?}");
+    assert!(
+        told.contains(&notice(Happened::Attached)) && told.contains(&notice(Happened::Other(9))),
+        "{told:?}"
+    );
+    assert!(told.iter().any(|event| matches!(event, Event::Link(link) if !link.up)), "{told:?}");
+    assert_eq!(told.len(), 4, "nothing else, and nothing twice: {told:?}");
 }
 
 #[test]

@@ -20,7 +20,9 @@ use crate::{
 const ETHTOOL: u16 = 20;
 const MONITOR: u32 = 5;
 const GROUP_LINK: u32 = 1;
+const GROUP_IPV4: u32 = 5;
 const GROUP_DCB: u32 = 23;
+const GROUP_RDMA: u32 = 4;
 /// Events that a socket holds before some are lost.
 const EVENTS_MOST: usize = 4096;
 
@@ -100,6 +102,23 @@ impl World {
     /// Tells that a device is gone.
     pub fn tell_gone(&mut self, device: &Device) {
         self.tell(Family::Route, GROUP_LINK, link_message(device, DELETED_LINK, 0));
+    }
+
+    /// Tells that an address came to a device or went from it.
+    pub fn tell_address(&mut self, name: &str, came: bool) {
+        let Some(device) = self.devices.get(name) else { return };
+        let kind = if came { route::NEW_ADDRESS } else { route::DELETED_ADDRESS };
+        let fixed = [[2, 24, 0, 0], device.link.index.to_ne_bytes()].concat();
+        self.tell(Family::Route, GROUP_IPV4, Builder::message(kind, 0, &fixed));
+    }
+
+    /// Tells that something happened to a port of an RDMA device (`enum rdma_nl_notify_event_type`).
+    pub fn tell_rdma(&mut self, device: u32, port: u32, event: u8) {
+        let message = Builder::message(rdma::kind::MONITOR, 0, &[])
+            .put(rdma::attribute::DEVICE_INDEX, &device.to_ne_bytes())
+            .put(rdma::attribute::PORT_INDEX, &port.to_ne_bytes())
+            .put(rdma::attribute::EVENT, &[event]);
+        self.tell(Family::Rdma, GROUP_RDMA, message);
     }
 
     fn tell_dcb(&mut self, name: &str, command: u8) {

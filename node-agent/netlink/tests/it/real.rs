@@ -54,6 +54,10 @@ fn a_pair_of_devices_from_its_making_to_its_end() {
             }
         };
         until(&|event| matches!(event, Event::Link(link) if link.name == "v0" && link.up));
+        let mut changes = Events::of_inventory(&kernel).unwrap();
+        ip("addr add 10.9.8.6/24 dev v0");
+        let index = route.link("v0").unwrap().index;
+        while changes.next(SOON).unwrap().expect("an event") != (Event::Address { index }) {}
         let addresses = route.addresses().unwrap();
         assert!(addresses["v0"].contains(&IpAddr::from([10, 9, 8, 7])), "{addresses:?}");
 
