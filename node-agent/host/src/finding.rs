@@ -1,5 +1,7 @@
 //! What a person should know about this server: typed, so that programs can tell one from another.
 
+use proto_model::Reason;
+
 /// Something about this server that a person should know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
@@ -16,6 +18,24 @@ impl Finding {
     pub fn new(kind: FindingKind, subject: impl Into<String>, message: impl Into<String>) -> Self {
         Self { kind, subject: subject.into(), message: message.into() }
     }
+
+    /// As a controller takes it: one line of a bounded length.
+    #[must_use]
+    pub fn reason(&self) -> Reason {
+        Reason::new(self.kind.code(), line(&self.message)).scope(line(&self.subject))
+    }
+}
+
+/// Bytes of a line.
+const LINE_MAX: usize = 512;
+
+/// A text as one printable line, cut where it is too long.
+pub(crate) fn line(text: &str) -> String {
+    let mut line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    while line.len() > LINE_MAX {
+        line.pop();
+    }
+    line
 }
 
 /// Kinds of findings.

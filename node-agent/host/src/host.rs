@@ -15,10 +15,14 @@ use crate::{
     finding::{Finding, FindingKind},
     gpu,
     look::Look,
-    nic, pci,
+    nic,
+    pci,
     rails::{Held, RailRule},
     sysfs::{Tree, list_len},
 };
+
+/// Findings that a controller is told of; a server with more has one cause for most of them.
+const FINDINGS_TOLD: usize = 32;
 
 /// What a look at the server found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -63,6 +67,13 @@ impl Discovery {
             }
         }
         Self { inventory, pci_paths, pci_links, findings: Vec::new() }
+    }
+
+    /// Puts what was odd into the inventory, for a controller to show.
+    #[must_use]
+    pub fn with_findings(mut self) -> Self {
+        self.inventory.findings = self.findings.iter().take(FINDINGS_TOLD).map(Finding::reason).collect();
+        self
     }
 
     /// Says of each GPU which NIC is nearest to it, and how far.
@@ -145,10 +156,10 @@ impl Host for RealHost {
             cpus: tree.text("sys/devices/system/cpu/online").map_or(0, |text| list_len(&text)),
             memory_bytes: memory_bytes(tree).unwrap_or(0),
             neighbors,
-            health: Vec::new(),
+            ..Inventory::default()
         };
         let (pci_paths, pci_links) = pci_of(tree, &inventory);
-        Ok(Discovery { inventory, pci_paths, pci_links, findings }.with_affinity())
+        Ok(Discovery { inventory, pci_paths, pci_links, findings }.with_affinity().with_findings())
     }
 }
 

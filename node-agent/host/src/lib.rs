@@ -4,6 +4,7 @@
 //! A part that cannot be read is a finding, not a failure: the rest of the server is still of use.
 
 pub mod affinity;
+pub mod changes;
 pub mod counters;
 pub mod file;
 pub mod finding;

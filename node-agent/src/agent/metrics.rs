@@ -36,6 +36,8 @@ pub struct AgentMetrics {
     pub nic_condition: GaugeBy<3>,
     /// `rail_nic_events_total{device,rail,event}`: by the words of node-agent-health; they never go back.
     pub nic_events: CounterBy<3>,
+    /// `rail_inventory_changes_total{change}`: by the codes of node-agent-host's changes.
+    pub changes: CounterBy<1>,
 }
 
 impl AgentMetrics {
@@ -69,6 +71,7 @@ impl AgentMetrics {
                 "What a NIC's counters say, in one vocabulary for all vendors",
                 ["device", "rail", "event"],
             ),
+            changes: metrics.counter_by("inventory_changes", "Changes of this server's hardware", ["change"]),
         }
     }
 }

@@ -4,6 +4,7 @@ mod health;
 pub mod identity;
 pub mod inventory;
 mod link;
+mod look;
 mod metrics;
 mod recover;
 mod runner;
@@ -171,7 +172,9 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
         None => None,
     };
     let credentials = identity::obtain(&setup, &arguments).await?;
-    runner::run(setup, host, discovery, credentials).await;
+    // A file changes only by hand; the poll sees that.
+    let notices = arguments.inventory.inventory.is_none().then(look::Notices::start).flatten();
+    runner::run(setup, host, notices, discovery, credentials).await;
     Ok(())
 }
 

@@ -8,7 +8,11 @@ use std::{
 
 use node_agent_core::{Action, Event, Goal, Key, Message, Order, Record, Report, State, step};
 use node_agent_health::JobUse;
-use node_agent_host::{Discovery, Host, nccl_environment, nccl_topology};
+use node_agent_host::{
+    Discovery, Host,
+    changes::{Recent, diff},
+    nccl_environment, nccl_topology,
+};
 use proto_model::{Assignment, NicHealth, NodePlace, Observed, Timestamp, Wish};
 use proto_rpc::{Client, ClientOptions, Credentials, trace};
 use proto_wire::v1::{self, agent_message};
@@ -25,6 +29,7 @@ use crate::{
         health::{Note, Place, Watcher},
         identity,
         link::{self, LinkEvent, Outgoing},
+        look::{Found, Looking, Notices},
         recover,
         watch::{self, About},
     },
@@ -57,6 +62,8 @@ struct Runner {
     health: Option<Watcher>,
     /// What the health thread has been told of jobs.
     noted: Option<Vec<JobUse>>,
+    /// What changed lately.
+    recent: Recent,
 }
 
 fn now() -> Timestamp {
@@ -65,7 +72,13 @@ fn now() -> Timestamp {
 }
 
 /// Serves until SIGTERM or SIGINT.
-pub async fn run(setup: Arc<Setup>, host: Arc<dyn Host>, discovery: Discovery, credentials: Credentials) {
+pub async fn run(
+    setup: Arc<Setup>,
+    host: Arc<dyn Host>,
+    mut notices: Option<Notices>,
+    discovery: Discovery,
+    credentials: Credentials,
+) {
     let (events, mut received) = mpsc::channel(EVENTS);
     let (link_events, mut linked) = mpsc::channel(EVENTS);
     let mut runner = Runner {
@@ -79,7 +92,9 @@ pub async fn run(setup: Arc<Setup>, host: Arc<dyn Host>, discovery: Discovery, c
         exits_told: BTreeMap::new(),
         health: None,
         noted: None,
+        recent: Recent::default(),
     };
+    let mut looking = Looking::default();
     runner.health = watch_health(&setup, &runner.discovery);
     let mut told = runner.health.as_ref().map(|health| health.told.clone());
     if let Some(told) = &mut told {
@@ -114,7 +129,9 @@ pub async fn run(setup: Arc<Setup>, host: Arc<dyn Host>, discovery: Discovery, c
             Some(event) = received.recv() => runner.handle(event).await,
             Some(event) = linked.recv() => runner.hear(event).await,
             _ = tick.tick() => runner.handle(Event::Tick).await,
-            _ = look.tick() => runner.look(&host).await,
+            _ = look.tick() => looking.begin(&host),
+            Some(()) = notice(&mut notices) => looking.begin(&host),
+            Some(found) = looking.done(&host) => runner.see(found),
             Some(sick) = changed(&mut told) => runner.hear_health(sick),
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
@@ -140,6 +157,14 @@ async fn changed(told: &mut Option<tokio::sync::watch::Receiver<Vec<NicHealth>>>
         return Some(receiver.borrow_and_update().clone());
     }
     std::future::pending().await
+}
+
+/// That something of the server changed; never where nobody listens.
+async fn notice(notices: &mut Option<Notices>) -> Option<()> {
+    match notices {
+        Some(notices) => notices.heard.recv().await,
+        None => std::future::pending().await,
+    }
 }
 
 impl Runner {
@@ -437,26 +462,33 @@ impl Runner {
         }
     }
 
-    async fn look(&mut self, host: &Arc<dyn Host>) {
-        let host = Arc::clone(host);
-        let found = tokio::task::spawn_blocking(move || host.discover()).await;
-        match found {
-            Ok(Ok(mut discovery)) => {
-                discovery.inventory.health.clone_from(&self.discovery.inventory.health);
-                if discovery == self.discovery {
-                    return;
-                }
-                let changed = discovery.inventory != self.discovery.inventory;
-                self.discovery = discovery;
-                self.say_findings();
-                if changed {
-                    self.note_nics();
-                    let wire = (&self.discovery.inventory).into();
-                    self.send_body(agent_message::Body::Inventory(wire));
-                }
+    /// What a look found: what is new is logged, counted, and told.
+    fn see(&mut self, found: Found) {
+        let mut discovery = match found {
+            Ok(discovery) => discovery,
+            Err(error) => {
+                tracing::warn!(%error, "the inventory stays as it was");
+                return;
             }
-            Ok(Err(error)) => tracing::warn!(%error, "the inventory stays as it was"),
-            Err(_) => {}
+        };
+        let changes = diff(&self.discovery.inventory, &discovery.inventory);
+        for change in &changes {
+            tracing::info!(kind = change.kind.code(), subject = change.subject, "inventory: {change}");
+            self.setup.metrics.changes.inc([change.kind.code()]);
+        }
+        self.recent.take(&changes, now());
+        let told = discovery.findings != self.discovery.findings;
+        discovery.inventory.health.clone_from(&self.discovery.inventory.health);
+        discovery.inventory.changes = self.recent.reasons().to_vec();
+        let changed = discovery.inventory != self.discovery.inventory;
+        self.discovery = discovery;
+        if told {
+            self.say_findings();
+        }
+        if changed {
+            self.note_nics();
+            let wire = (&self.discovery.inventory).into();
+            self.send_body(agent_message::Body::Inventory(wire));
         }
     }
 

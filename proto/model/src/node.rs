@@ -82,6 +82,10 @@ pub struct Inventory {
     pub neighbors: Vec<Neighbor>,
     /// What is wrong with its NICs, by device; one that is not named is well, or not watched.
     pub health: Vec<NicHealth>,
+    /// What its agent found odd; the scope is the device or file.
+    pub findings: Vec<Reason>,
+    /// The last changes of the hardware, oldest first; the scope is `nic/DEVICE`, `gpu/INDEX`, `netdev/NAME` or `machine`.
+    pub changes: Vec<Reason>,
 }
 
 impl Inventory {

@@ -94,7 +94,7 @@ pub fn from_json(text: &str) -> Result<Inventory, InventoryFileError> {
     gpus.sort_by_key(|gpu| gpu.index);
     nics.sort_by(|a, b| (a.rail, &a.device).cmp(&(b.rail, &b.device)));
     let (numa_nodes, cpus, memory_bytes) = (file.numa_nodes, file.cpus, file.memory_bytes);
-    Ok(Inventory { gpus, nics, numa_nodes, cpus, memory_bytes, neighbors, health: Vec::new() })
+    Ok(Inventory { gpus, nics, numa_nodes, cpus, memory_bytes, neighbors, ..Inventory::default() })
 }
 
 fn neighbors(file: Vec<FileNeighbor>, wrong: &mut Vec<String>) -> Vec<Neighbor> {
@@ -212,6 +212,8 @@ pub fn to_json(inventory: &Inventory) -> String {
         cpus: inventory.cpus,
         memory_bytes: inventory.memory_bytes,
         health: None,
+        findings: None,
+        changes: None,
     };
     // Texts and numbers always have a JSON.
     serde_json::to_string_pretty(&file).unwrap_or_default()

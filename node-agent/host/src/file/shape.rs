@@ -21,6 +21,12 @@ pub(super) struct FileInventory {
     #[serde(default, skip_serializing)]
     #[allow(dead_code, reason = "it is taken, so that what `railctl` shows is a file, and left")]
     pub(super) health: Option<de::IgnoredAny>,
+    #[serde(default, skip_serializing)]
+    #[allow(dead_code, reason = "as health")]
+    pub(super) findings: Option<de::IgnoredAny>,
+    #[serde(default, skip_serializing)]
+    #[allow(dead_code, reason = "as health")]
+    pub(super) changes: Option<de::IgnoredAny>,
 }
 
 #[derive(Serialize, Deserialize)]

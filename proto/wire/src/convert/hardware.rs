@@ -310,4 +310,31 @@ mod tests {
         ];
         assert_eq!(fields, right, "{errors}");
     }
+
+    #[test]
+    fn what_an_agent_tells_in_words_survives_and_is_bounded() {
+        let line = |message: &str| v1::Reason {
+            code: "NicDown".into(),
+            message: message.into(),
+            scope: "nic/mlx5_0".into(),
+            since: Some(crate::convert::time_to_wire(proto_model::Timestamp(1_700_000_000_123))),
+            ..Default::default()
+        };
+        let wire = v1::Inventory {
+            changes: vec![line("a"), line("b")],
+            findings: vec![line("c")],
+            ..Default::default()
+        };
+        let inventory = proto_model::Inventory::try_from(wire).unwrap();
+        assert_eq!(inventory.changes[1].message, "b");
+        assert_eq!(proto_model::Inventory::try_from(v1::Inventory::from(&inventory)), Ok(inventory));
+        let wire = v1::Inventory {
+            changes: vec![line("two\nlines"); 65],
+            findings: vec![line(&"x".repeat(513))],
+            ..Default::default()
+        };
+        let errors = proto_model::Inventory::try_from(wire).unwrap_err();
+        let fields: Vec<&str> = errors.0.iter().map(|error| error.field.as_str()).take(3).collect();
+        assert_eq!(fields, ["findings[0].message", "changes", "changes[0].message"]);
+    }
 }

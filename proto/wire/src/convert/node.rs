@@ -6,7 +6,8 @@ use std::{
 };
 
 use proto_model::{
-    Gpu, Health, Inventory, Job, JobUid, Neighbor, Nic, NicHealth, Node, NodeName, NodePlace, Strike, Taint,
+    Gpu, Health, Inventory, Job, JobUid, Neighbor, Nic, NicHealth, Node, NodeName, NodePlace, Reason, Strike,
+    Taint,
     label::{MAX_LABELS, check_key, check_value},
 };
 
@@ -19,6 +20,10 @@ use crate::v1;
 const MAX_NEIGHBORS: usize = 256;
 /// NICs of one server at most whose health is told.
 const MAX_NICS: usize = 256;
+/// Findings, or changes, of one server at most.
+const MAX_TOLD: usize = 64;
+/// Bytes of a line of such.
+const MAX_LINE: usize = 512;
 
 fn numa(number: i32) -> Option<u32> {
     u32::try_from(number).ok()
@@ -114,8 +119,37 @@ impl TryFrom<v1::Inventory> for Inventory {
         }
         let mut health: Vec<NicHealth> = fields.list("health", wire.health);
         health.sort_by(|a, b| a.device.cmp(&b.device));
-        fields.finish(Some(Self { gpus, nics, numa_nodes, cpus, memory_bytes, neighbors, health }))
+        let findings = told(&mut fields, "findings", wire.findings);
+        let changes = told(&mut fields, "changes", wire.changes);
+        fields.finish(Some(Self {
+            gpus,
+            nics,
+            numa_nodes,
+            cpus,
+            memory_bytes,
+            neighbors,
+            health,
+            findings,
+            changes,
+        }))
     }
+}
+
+/// What an agent tells in words: so many lines, each printable and of a bounded length.
+fn told(fields: &mut Fields, field: &str, wire: Vec<v1::Reason>) -> Vec<Reason> {
+    if wire.len() > MAX_TOLD {
+        fields.fail(field, format!("{} are more than the {MAX_TOLD} allowed", wire.len()));
+    }
+    let wire: Vec<v1::Reason> = wire.into_iter().take(MAX_TOLD).collect();
+    for (index, one) in wire.iter().enumerate() {
+        for (part, text) in [("code", &one.code), ("message", &one.message), ("scope", &one.scope)] {
+            if text.len() > MAX_LINE || text.chars().any(char::is_control) {
+                let text = format!("must be one printable line of at most {MAX_LINE} bytes");
+                fields.fail(&format!("{field}[{index}].{part}"), text);
+            }
+        }
+    }
+    fields.list(field, wire)
 }
 
 impl From<&Inventory> for v1::Inventory {
@@ -150,6 +184,8 @@ impl From<&Inventory> for v1::Inventory {
             memory_bytes: inventory.memory_bytes,
             neighbors: inventory.neighbors.iter().map(Into::into).collect(),
             health: inventory.health.iter().map(Into::into).collect(),
+            findings: common::reasons(&inventory.findings),
+            changes: common::reasons(&inventory.changes),
         }
     }
 }
