@@ -17,6 +17,38 @@ use tokio::{sync::mpsc, task::JoinHandle};
 /// How long the thread waits for events before it sees whether it is still needed.
 const TURN: Duration = Duration::from_millis(500);
 
+/// How this server is looked at.
+pub struct Watch {
+    /// What is looked at.
+    pub host: Arc<dyn Host>,
+    /// Whoever tells of changes.
+    pub notices: Option<Notices>,
+    /// How often it is looked at whatever is told.
+    pub every: Duration,
+}
+
+impl Watch {
+    /// This machine, whose kernel tells of changes. What it does not tell of (files of drivers, NVLinks) is seen half a minute later.
+    #[must_use]
+    pub fn machine(host: Arc<dyn Host>) -> Self {
+        Self { host, notices: Notices::start(), every: Duration::from_secs(30) }
+    }
+
+    /// A file, which costs nothing to read.
+    #[must_use]
+    pub fn file(host: Arc<dyn Host>) -> Self {
+        Self { host, notices: None, every: Duration::from_secs(1) }
+    }
+}
+
+/// That something of the server changed; never where nobody listens.
+pub async fn notice(notices: &mut Option<Notices>) -> Option<()> {
+    match notices {
+        Some(notices) => notices.heard.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// What a look found.
 pub type Found = Result<Discovery, InventoryFileError>;
 

@@ -172,9 +172,11 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
         None => None,
     };
     let credentials = identity::obtain(&setup, &arguments).await?;
-    // A file changes only by hand; the poll sees that.
-    let notices = arguments.inventory.inventory.is_none().then(look::Notices::start).flatten();
-    runner::run(setup, host, notices, discovery, credentials).await;
+    let watch = match &arguments.inventory.inventory {
+        Some(_) => look::Watch::file(host),
+        None => look::Watch::machine(host),
+    };
+    runner::run(setup, watch, discovery, credentials).await;
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use std::{
 use node_agent_core::{Action, Event, Goal, Key, Message, Order, Record, Report, State, step};
 use node_agent_health::JobUse;
 use node_agent_host::{
-    Discovery, Host,
+    Discovery,
     changes::{Recent, diff},
     nccl_environment, nccl_topology,
 };
@@ -29,7 +29,7 @@ use crate::{
         health::{Note, Place, Watcher},
         identity,
         link::{self, LinkEvent, Outgoing},
-        look::{Found, Looking, Notices},
+        look::{Found, Looking, Watch, notice},
         recover,
         watch::{self, About},
     },
@@ -46,8 +46,6 @@ const EVENTS: usize = 1024;
 const TICK: Duration = Duration::from_secs(1);
 /// The priority of data: every profile's lossless class is this one so far.
 const LOSSLESS: u8 = 3;
-/// How often the server is looked at again.
-const LOOK: Duration = Duration::from_secs(30);
 
 struct Runner {
     setup: Arc<Setup>,
@@ -72,13 +70,7 @@ fn now() -> Timestamp {
 }
 
 /// Serves until SIGTERM or SIGINT.
-pub async fn run(
-    setup: Arc<Setup>,
-    host: Arc<dyn Host>,
-    mut notices: Option<Notices>,
-    discovery: Discovery,
-    credentials: Credentials,
-) {
+pub async fn run(setup: Arc<Setup>, watch: Watch, discovery: Discovery, credentials: Credentials) {
     let (events, mut received) = mpsc::channel(EVENTS);
     let (link_events, mut linked) = mpsc::channel(EVENTS);
     let mut runner = Runner {
@@ -95,6 +87,7 @@ pub async fn run(
         recent: Recent::default(),
     };
     let mut looking = Looking::default();
+    let Watch { host, mut notices, every } = watch;
     runner.health = watch_health(&setup, &runner.discovery);
     let mut told = runner.health.as_ref().map(|health| health.told.clone());
     if let Some(told) = &mut told {
@@ -121,7 +114,7 @@ pub async fn run(
     };
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let mut look = tokio::time::interval(LOOK);
+    let mut look = tokio::time::interval(every);
     look.set_missed_tick_behavior(MissedTickBehavior::Skip);
     look.reset();
     loop {
@@ -157,14 +150,6 @@ async fn changed(told: &mut Option<tokio::sync::watch::Receiver<Vec<NicHealth>>>
         return Some(receiver.borrow_and_update().clone());
     }
     std::future::pending().await
-}
-
-/// That something of the server changed; never where nobody listens.
-async fn notice(notices: &mut Option<Notices>) -> Option<()> {
-    match notices {
-        Some(notices) => notices.heard.recv().await,
-        None => std::future::pending().await,
-    }
 }
 
 impl Runner {

@@ -466,6 +466,37 @@ fn what_is_wrong_is_said_with_what_to_do() {
     }
 }
 
+/// What changes of the hardware is told as it happens, with what it was; what cannot be read changes nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_of_the_hardware_are_told() {
+    let mut controller = Controller::start().await;
+    let server = Server::new(&controller);
+    let register = controller.registered().await;
+    assert_eq!(register.inventory.unwrap().changes, []);
+    controller.welcome(&[]).await;
+    let file = server.room.path().join("inventory.json");
+    let put = |text: &str| {
+        let fresh = file.with_extension("new");
+        fs::write(&fresh, text).unwrap();
+        fs::rename(&fresh, &file).unwrap();
+    };
+    put("{ half of it");
+    put(&INVENTORY
+        .replace("\"cpus\":2", "\"cpus\":2,\"memoryBytes\":5")
+        .replace("\"rail\":0", "\"rail\":0,\"up\":false"));
+    let told = controller
+        .hear("changes", |body| match body {
+            proto_wire::v1::agent_message::Body::Inventory(inventory) => Some(inventory.changes.clone()),
+            _ => None,
+        })
+        .await;
+    let told: Vec<_> =
+        told.iter().map(|one| (one.code.as_str(), one.scope.as_str(), one.since.is_some())).collect();
+    assert_eq!(told, [("NicDown", "nic/rail0", true), ("Machine", "machine", true)]);
+    let counted = "rail_inventory_changes_total{change=\"NicDown\"} 1";
+    eventually("the series", || metrics(&server).contains(counted).then_some(()));
+}
+
 /// A link that goes down drains its rail, is told to the controller, and also by an agent that is started anew.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_with_a_rail_is_told_and_outlives_the_agent() {
