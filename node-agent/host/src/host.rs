@@ -16,6 +16,7 @@ use crate::{
     gpu,
     look::Look,
     nic,
+    nvml::Nvml,
     pci,
     rails::{Held, RailRule},
     sysfs::{Tree, list_len},
@@ -111,19 +112,21 @@ pub struct RealHost {
     addresses: Option<nic::Addresses>,
     /// Rails that earlier looks found.
     held: Arc<Mutex<Held>>,
+    /// None for a recorded server: this machine's library knows nothing of it.
+    nvml: Option<Arc<Nvml>>,
 }
 
 impl RealHost {
     /// The server that this process runs on (in its network namespace).
     #[must_use]
     pub fn new(rule: RailRule) -> Self {
-        Self { tree: Tree::new("/"), rule, addresses: None, held: Arc::default() }
+        Self { tree: Tree::new("/"), rule, addresses: None, held: Arc::default(), nvml: Some(Arc::default()) }
     }
 
     /// A recorded tree and recorded addresses of its network devices.
     #[must_use]
     pub fn recorded(root: impl Into<PathBuf>, addresses: nic::Addresses, rule: RailRule) -> Self {
-        Self { tree: Tree::new(root), rule, addresses: Some(addresses), held: Arc::default() }
+        Self { tree: Tree::new(root), rule, addresses: Some(addresses), held: Arc::default(), nvml: None }
     }
 }
 
@@ -133,7 +136,10 @@ impl Host for RealHost {
         let mut look = Look { tree: &self.tree, findings: &mut findings };
         let tree = look.tree;
         let slots = pci::slots(tree);
-        let gpus = gpu::discover(&mut look, &slots);
+        let mut gpus = gpu::discover(&mut look, &slots);
+        if let Some(nvml) = &self.nvml {
+            nvml.add(&mut look, &mut gpus);
+        }
         let neighbors = crate::lldp::discover(tree);
         let (addresses, rdma) = match &self.addresses {
             Some(recorded) => (recorded.clone(), rdma::from_sysfs(tree)),

@@ -14,6 +14,7 @@ pub mod lldp;
 pub mod look;
 pub mod nccl;
 pub mod nic;
+pub mod nvml;
 pub mod pci;
 pub mod qos;
 pub mod rails;

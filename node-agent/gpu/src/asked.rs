@@ -1,0 +1,146 @@
+//! What is asked of NVML in one go. A GPU that does not answer is told, and the others go on.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    ffi,
+    library::{Gpu, Library, NvmlError},
+};
+
+/// GPUs of one server at most.
+const GPUS_MOST: u32 = 64;
+/// Links of one GPU at most (`NVML_NVLINK_MAX_LINKS` is 18).
+const LINKS_MOST: u32 = 64;
+
+/// What the driver tells.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Driver {
+    /// Its version; empty if it does not tell.
+    pub version: String,
+    /// The GPUs, by NVML's index.
+    pub devices: Vec<Device>,
+    /// What it did not tell.
+    pub troubles: Vec<Trouble>,
+}
+
+/// A GPU.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Device {
+    /// As sysfs writes it, for example `0000:1b:00.0`.
+    pub pci_address: String,
+    /// For example `GPU-257d8671-...`; empty if it does not tell.
+    pub uuid: String,
+    /// For example `NVIDIA H100 80GB HBM3`; empty if it does not tell.
+    pub name: String,
+    /// In bytes; 0 if it does not tell.
+    pub memory_bytes: u64,
+    /// NVLinks that are up, by their other end.
+    pub links: Vec<Link>,
+}
+
+/// Links with the same other end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// The other end.
+    pub peer: Peer,
+    /// How many.
+    pub count: u32,
+    /// NVLink's version; 0 if it does not tell.
+    pub version: u32,
+}
+
+/// The other end of a link.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Peer {
+    /// A GPU, by its PCI address.
+    Gpu(String),
+    /// A switch.
+    Switch,
+    /// Something else, or it does not tell.
+    Other,
+}
+
+/// Something that NVML did not tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    /// NVML's index of the GPU, where it is about one.
+    pub gpu: Option<u32>,
+    /// Its PCI address, where that is known.
+    pub pci_address: Option<String>,
+    /// The answer.
+    pub error: NvmlError,
+}
+
+/// Asks everything.
+pub(crate) fn ask(library: &Library) -> Result<Driver, NvmlError> {
+    let session = library.session()?;
+    let mut driver = Driver::default();
+    match session.driver_version() {
+        Ok(version) => driver.version = version,
+        Err(error) => driver.troubles.push(Trouble { gpu: None, pci_address: None, error }),
+    }
+    for index in 0..session.count()?.min(GPUS_MOST) {
+        let about = |pci_address: Option<&str>, error| Trouble {
+            gpu: Some(index),
+            pci_address: pci_address.map(str::to_owned),
+            error,
+        };
+        let gpu = session.gpu(index).and_then(|gpu| Ok((gpu, gpu.pci_address()?)));
+        match gpu {
+            Ok((gpu, address)) => {
+                let mut errors = Vec::new();
+                let device = device(gpu, &address, &mut errors);
+                let troubles = errors.into_iter().map(|error| about(Some(&address), error));
+                driver.troubles.extend(troubles);
+                driver.devices.push(device);
+            }
+            Err(error) => driver.troubles.push(about(None, error)),
+        }
+    }
+    Ok(driver)
+}
+
+fn device(gpu: Gpu<'_>, address: &str, errors: &mut Vec<NvmlError>) -> Device {
+    let mut device = Device { pci_address: address.to_owned(), ..Device::default() };
+    let mut take =
+        |text: Result<String, NvmlError>| text.map_err(|error| errors.push(error)).unwrap_or_default();
+    device.uuid = take(gpu.uuid());
+    device.name = take(gpu.name());
+    match gpu.memory() {
+        Ok(bytes) => device.memory_bytes = bytes,
+        // GPUs that share the processor's memory (GB10) have none of their own.
+        Err(error) if error.code == ffi::NOT_SUPPORTED => {}
+        Err(error) => errors.push(error),
+    }
+    device.links = links(gpu, errors);
+    device
+}
+
+fn links(gpu: Gpu<'_>, errors: &mut Vec<NvmlError>) -> Vec<Link> {
+    let mut found: BTreeMap<(Peer, u32), u32> = BTreeMap::new();
+    for link in 0..LINKS_MOST {
+        match gpu.link_is_up(link) {
+            Ok(true) => {
+                let version = gpu.link_version(link).unwrap_or(0);
+                *found.entry((peer(gpu, link), version)).or_default() += 1;
+            }
+            Ok(false) => {}
+            // It has no more links, or none at all.
+            Err(error) if [ffi::INVALID_ARGUMENT, ffi::NOT_SUPPORTED].contains(&error.code) => break,
+            Err(error) => {
+                errors.push(error);
+                break;
+            }
+        }
+    }
+    found.into_iter().map(|((peer, version), count)| Link { peer, count, version }).collect()
+}
+
+fn peer(gpu: Gpu<'_>, link: u32) -> Peer {
+    match gpu.link_remote_type(link) {
+        Ok(ffi::LINK_TO_SWITCH) => Peer::Switch,
+        // Drivers before 460 do not tell the kind; then the address tells whether it is a GPU.
+        Ok(ffi::LINK_TO_GPU) | Err(_) => gpu.link_remote_address(link).map_or(Peer::Other, Peer::Gpu),
+        Ok(_) => Peer::Other,
+    }
+}
