@@ -203,10 +203,11 @@ fn pci_of(tree: &Tree, inventory: &Inventory) -> Pci {
     for address in gpus.chain(nics).filter(|address| !address.is_empty()) {
         let Some(path) = tree.device_path(&format!("sys/bus/pci/devices/{address}")) else { continue };
         for part in &path {
-            let attribute = |name: &str| tree.text(&format!("sys/bus/pci/devices/{part}/{name}"));
-            if let (Some(class), Some(speed), Some(width)) =
-                (attribute("class"), attribute("current_link_speed"), attribute("current_link_width"))
-            {
+            let base = format!("sys/bus/pci/devices/{part}");
+            let Some(class) = tree.text(&format!("{base}/class")) else { continue };
+            let which = pci::link_attributes(tree, &base, &class);
+            let attribute = |name: &str| tree.text(&format!("{base}/{which}_link_{name}"));
+            if let (Some(speed), Some(width)) = (attribute("speed"), attribute("width")) {
                 links.insert(part.clone(), PciLink { class, speed, width });
             }
         }

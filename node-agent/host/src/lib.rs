@@ -18,6 +18,7 @@ pub mod nvml;
 pub mod pci;
 pub mod qos;
 pub mod rails;
+pub mod recorded;
 pub mod sysfs;
 #[cfg(test)]
 mod tests;

@@ -37,6 +37,18 @@ fn frames(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
+/// A frame that says these two, as systemd-networkd keeps it; for recordings.
+pub(crate) fn kept(switch: &str, port: &str) -> Vec<u8> {
+    let tlv = |kind: u16, value: &[u8]| {
+        let length = u16::try_from(value.len()).unwrap_or(0) & 0x1ff;
+        [&(kind << 9 | length).to_be_bytes()[..], &value[..usize::from(length)]].concat()
+    };
+    // A port's identity by its interface name.
+    let port = [&[5], port.as_bytes()].concat();
+    let frame = [&[0; 12][..], &ETHERTYPE, &tlv(2, &port), &tlv(5, switch.as_bytes()), &tlv(0, &[])].concat();
+    [&(frame.len() as u64).to_le_bytes()[..], &frame].concat()
+}
+
 /// The system's name and the port's of one Ethernet frame; `None` if it is no LLDP, broken, or does not say them.
 #[must_use]
 pub fn neighbor(frame: &[u8]) -> Option<(String, String)> {

@@ -39,7 +39,7 @@ pub struct Known<'a> {
 pub fn discover(look: &mut Look<'_>, known: Known<'_>, rule: &RailRule, held: &mut Held) -> Vec<Nic> {
     let mut all: Vec<Nic> = Vec::new();
     let mut taken = BTreeSet::new();
-    for device in known.rdma {
+    for device in known.rdma.iter().filter(|device| is_name(&device.name)) {
         for nic in rdma_nics(look, known, device) {
             taken.insert(nic.netdev.clone());
             all.push(nic);
@@ -48,6 +48,7 @@ pub fn discover(look: &mut Look<'_>, known: Known<'_>, rule: &RailRule, held: &m
     for netdev in look.tree.names("sys/class/net") {
         // Aliases and bridges' own names are no cables; `lo` never is.
         if netdev != "lo"
+            && is_name(&netdev)
             && !taken.contains(&netdev)
             && look.tree.at(&format!("sys/class/net/{netdev}")).exists()
         {
@@ -66,6 +67,7 @@ pub fn discover(look: &mut Look<'_>, known: Known<'_>, rule: &RailRule, held: &m
         check(look, &nic);
         nics.push(nic);
     }
+    strangers(look, &nics);
     nics.sort_by(|a, b| (a.rail, &a.device).cmp(&(b.rail, &b.device)));
     nics
 }
@@ -85,6 +87,28 @@ fn candidate<'a>(nic: &'a Nic, known: Known<'a>) -> Candidate<'a> {
     }
 }
 
+/// Drivers of RDMA devices that are not known here; each is one finding, however many NICs it has.
+fn strangers(look: &mut Look<'_>, nics: &[Nic]) {
+    let mut drivers: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for nic in nics {
+        let Some(facts) = nic.facts.as_deref().filter(|facts| facts.port.is_some()) else { continue };
+        if !facts.driver.is_empty() && Vendor::of_driver(&facts.driver) == Vendor::Other {
+            drivers.entry((&facts.driver, &facts.pci.id)).or_default().push(&nic.device);
+        }
+    }
+    for ((driver, id), devices) in drivers {
+        let more = match devices.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let text = format!(
+            "the driver of {}{more} (PCI {id}) is not known here: rails are served, but only standard counters are watched",
+            devices[0]
+        );
+        look.find(FindingKind::UnknownVendor, driver, text);
+    }
+}
+
 /// What is odd about a NIC that serves a rail.
 fn check(look: &mut Look<'_>, nic: &Nic) {
     let Some(facts) = nic.facts.as_deref() else { return };
@@ -95,16 +119,14 @@ fn check(look: &mut Look<'_>, nic: &Nic) {
         let text = "no RoCE v2 GID for an address of its network device; give the device its rail's address";
         look.find(FindingKind::NoGid, &nic.device, text);
     }
-    if !facts.driver.is_empty() && Vendor::of_driver(&facts.driver) == Vendor::Other {
-        let text = format!(
-            "its driver {} (PCI {}) is not known here: it serves its rail, but only standard counters are watched",
-            facts.driver, facts.pci.id
-        );
-        look.find(FindingKind::UnknownVendor, &nic.device, text);
-    }
     if !nic.pci_address.is_empty() {
-        pci::check_link(look, &nic.device, &nic.pci_address, &facts.pci);
+        pci::check_link(look, &nic.device, &facts.pci);
     }
+}
+
+/// The kernel takes almost any byte in a name (`dev_valid_name`); a controller takes none that could not be shown.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= 64 && !name.chars().any(char::is_control)
 }
 
 /// Whether a name of a class still is a device: its link leads nowhere once the device is gone.
@@ -129,7 +151,7 @@ fn rdma_nics(look: &mut Look<'_>, known: Known<'_>, device: &rdma::Device) -> Ve
             continue;
         }
         ethernet += 1;
-        let Some(netdev) = port.netdev.clone() else { continue };
+        let Some(netdev) = port.netdev.clone().filter(|name| is_name(name)) else { continue };
         if is_there(look, "sys/class/net", &netdev) {
             let name = match found.is_empty() {
                 true => device.name.clone(),

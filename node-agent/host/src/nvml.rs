@@ -41,7 +41,8 @@ impl Nvml {
 
     /// Adds what NVML tells; it is not asked where there is no GPU of NVIDIA.
     pub fn add(&self, look: &mut Look<'_>, gpus: &mut [Gpu]) {
-        let own: Vec<String> = gpus.iter().filter(|gpu| is_nvidia(gpu)).map(|gpu| gpu.pci_address.clone()).collect();
+        let own: Vec<String> =
+            gpus.iter().filter(|gpu| is_nvidia(gpu)).map(|gpu| gpu.pci_address.clone()).collect();
         if own.is_empty() {
             return;
         }
@@ -93,7 +94,8 @@ pub fn merge(look: &mut Look<'_>, gpus: &mut [Gpu], driver: &Driver) {
     };
     let told: Vec<_> = driver.devices.iter().map(|device| (device, links(device))).collect();
     for gpu in gpus.iter_mut().filter(|gpu| is_nvidia(gpu)) {
-        let Some((device, links)) = told.iter().find(|(device, _)| device.pci_address == gpu.pci_address) else {
+        let Some((device, links)) = told.iter().find(|(device, _)| device.pci_address == gpu.pci_address)
+        else {
             let text = "NVML does not tell of it: it is not the NVIDIA driver's, or it has failed (see the kernel's log for Xid)";
             look.find(FindingKind::LibraryFailed, &gpu.pci_address, text);
             continue;
@@ -132,7 +134,8 @@ mod tests {
     use crate::{finding::Finding, sysfs::Tree};
 
     fn gpu(index: u32, id: &str) -> Gpu {
-        let facts = GpuFacts { pci: PciDevice { id: id.into(), ..PciDevice::default() }, ..GpuFacts::default() };
+        let facts =
+            GpuFacts { pci: PciDevice { id: id.into(), ..PciDevice::default() }, ..GpuFacts::default() };
         Gpu {
             index,
             uuid: "GPU-proc".into(),
@@ -168,7 +171,8 @@ mod tests {
             devices: vec![Device { uuid: String::new(), ..device(2) }, with_links],
             troubles: vec![trouble],
         };
-        let mut gpus = vec![gpu(1, "10de:2330"), gpu(2, "10de:2330"), gpu(3, "10de:2330"), gpu(4, "1002:74a1")];
+        let mut gpus =
+            vec![gpu(1, "10de:2330"), gpu(2, "10de:2330"), gpu(3, "10de:2330"), gpu(4, "1002:74a1")];
         let told = look(&mut gpus, |look, gpus| merge(look, gpus, &driver));
         let failed = |address: &str| (FindingKind::LibraryFailed, address.to_owned());
         assert_eq!(told, [failed("0000:03:00.0"), failed("0000:02:00.0")]);

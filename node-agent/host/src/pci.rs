@@ -38,25 +38,43 @@ pub fn device(look: &mut Look<'_>, address: &str, slots: &Slots) -> PciDevice {
     let vendor = hex(look.line(address, &format!("{base}/vendor")));
     let kind = hex(look.line(address, &format!("{base}/device")));
     let path = look.tree.device_path(&base).unwrap_or_default().join("/");
+    let class = look.line(address, &format!("{base}/class"));
+    let which = link_attributes(look.tree, &base, &class);
     PciDevice {
         id: if vendor.is_empty() { String::new() } else { format!("{vendor}:{kind}") },
-        class: look.line(address, &format!("{base}/class")),
+        class,
         path: if path.len() <= 256 { path } else { String::new() },
-        speed: look.line(address, &format!("{base}/current_link_speed")),
-        width: look.number(address, &format!("{base}/current_link_width")).unwrap_or(0),
+        speed: look.line(address, &format!("{base}/{which}_link_speed")),
+        width: look.number(address, &format!("{base}/{which}_link_width")).unwrap_or(0),
         slot: address.rsplit_once('.').and_then(|(slot, _)| slots.get(slot)).cloned().unwrap_or_default(),
     }
 }
 
-/// Whether the link of a device runs below what it was built for. Not for GPUs: they slow their links down while idle.
-pub fn check_link(look: &mut Look<'_>, subject: &str, address: &str, now: &PciDevice) {
-    let base = format!("sys/bus/pci/devices/{address}");
-    let best = look.line(subject, &format!("{base}/max_link_speed"));
-    let lanes: u32 = look.number(subject, &format!("{base}/max_link_width")).unwrap_or(0);
-    let slower = matches!((rate(&now.speed), rate(&best)), (Some(now), Some(best)) if now < best);
-    // 255 is what a device says that has fallen off the bus.
-    let narrower = now.width > 0 && now.width < lanes && lanes < 255;
-    if slower || narrower {
+/// Which of sysfs's two pairs of attributes says what a device's link can carry: what it runs at now for a NIC, what it was built for
+/// for all else. GPUs slow their links down while idle, and with them those of the bridges above; NCCL takes the latter too.
+#[must_use]
+pub fn link_attributes(tree: &Tree, base: &str, class: &str) -> &'static str {
+    let nic = class.starts_with("0x02");
+    if !nic && tree.at(&format!("{base}/max_link_speed")).exists() { "max" } else { "current" }
+}
+
+/// Whether the link of a NIC runs below what both of its ends were built for.
+pub fn check_link(look: &mut Look<'_>, subject: &str, now: &PciDevice) {
+    let ends = now.path.rsplit('/').take(2).filter(|part| is_pci_address(part));
+    let (mut best, mut lanes): (Option<(u64, String)>, Option<u32>) = (None, None);
+    for end in ends {
+        let base = format!("sys/bus/pci/devices/{end}");
+        let speed = look.line(subject, &format!("{base}/max_link_speed"));
+        if let Some(fast) = rate(&speed) {
+            best = Some(best.map_or_else(|| (fast, speed.clone()), |best| best.min((fast, speed.clone()))));
+        }
+        // 255 is what a device says that has fallen off the bus.
+        let width = look.number(subject, &format!("{base}/max_link_width")).filter(|width| (1..255).contains(width));
+        lanes = lanes.into_iter().chain(width).min();
+    }
+    let (Some((fast, best)), Some(lanes)) = (best, lanes) else { return };
+    let slower = rate(&now.speed).is_some_and(|now| now < fast);
+    if slower || (now.width > 0 && now.width < lanes) {
         let text = format!(
             "its PCIe link runs at {} x{} and could at {best} x{lanes}; seat it anew, or look at its slot's settings",
             now.speed, now.width
@@ -69,4 +87,39 @@ pub fn check_link(look: &mut Look<'_>, subject: &str, address: &str, now: &PciDe
 fn rate(speed: &str) -> Option<u64> {
     let rate: f64 = speed.split_whitespace().next()?.parse().ok()?;
     (0.0..1e4).contains(&rate).then_some((rate * 10.0) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A slot with eight lanes is no fault of the card in it.
+    #[test]
+    fn a_link_is_compared_with_what_both_ends_can() {
+        let room = tempfile::tempdir().unwrap();
+        let put = |address: &str, name: &str, text: &str| {
+            let at = room.path().join("sys/bus/pci/devices").join(address);
+            std::fs::create_dir_all(&at).unwrap();
+            std::fs::write(at.join(name), text).unwrap();
+        };
+        let told = |speed: &str, width| {
+            let path = "pci0000:17/0000:17:01.0/0000:18:00.0".to_owned();
+            let now = PciDevice { path, speed: speed.into(), width, ..PciDevice::default() };
+            let mut findings = Vec::new();
+            let tree = Tree::new(room.path());
+            check_link(&mut Look { tree: &tree, findings: &mut findings }, "mlx5_0", &now);
+            findings.into_iter().map(|one| one.kind).collect::<Vec<_>>()
+        };
+        assert_eq!(told("8.0 GT/s PCIe", 4), [], "nothing is known of either end");
+        put("0000:18:00.0", "max_link_speed", "32.0 GT/s PCIe");
+        put("0000:18:00.0", "max_link_width", "16");
+        assert_eq!(told("32.0 GT/s PCIe", 8), [FindingKind::PcieDegraded]);
+        assert_eq!(told("16.0 GT/s PCIe", 16), [FindingKind::PcieDegraded]);
+        put("0000:17:01.0", "max_link_speed", "16.0 GT/s PCIe");
+        put("0000:17:01.0", "max_link_width", "8");
+        assert_eq!(told("16.0 GT/s PCIe", 8), []);
+        assert_eq!(told("16.0 GT/s PCIe", 4), [FindingKind::PcieDegraded]);
+        put("0000:18:00.0", "max_link_width", "255");
+        assert_eq!(told("16.0 GT/s PCIe", 8), []);
+    }
 }

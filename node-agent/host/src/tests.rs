@@ -330,7 +330,7 @@ fn strangers_are_told_and_hostile_texts_left_out() {
     let (address, unreadable) = (at.rsplit_once('/').unwrap().1, FindingKind::Unreadable);
     for expected in [
         (FindingKind::UnknownVendor, address),
-        (FindingKind::UnknownVendor, "mlx5_7"),
+        (FindingKind::UnknownVendor, "newnic"),
         (unreadable, "mlx5_7"),
         (unreadable, "0000:17:18.0"),
     ] {

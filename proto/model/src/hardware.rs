@@ -11,9 +11,10 @@ pub struct PciDevice {
     pub class: String,
     /// From the host bridge down, for example `pci0000:17/0000:17:01.0/0000:18:00.0`; may be empty.
     pub path: String,
-    /// Speed of its link now, for example `32.0 GT/s PCIe`; may be empty.
+    /// Speed of its link, for example `32.0 GT/s PCIe`: now for a NIC; what it was built for for a GPU, which slows its link down while
+    /// idle. May be empty.
     pub speed: String,
-    /// Lanes of its link now; 0 if not known.
+    /// Lanes of its link, likewise; 0 if not known.
     pub width: u32,
     /// The physical slot's name, where the firmware tells it.
     pub slot: String,
