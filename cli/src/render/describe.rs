@@ -4,7 +4,7 @@ use std::{fmt::Write as _, time::Duration};
 
 use proto_wire::v1::{self, job_spec::Work};
 
-use super::{Table, sharing, words};
+use super::{Table, server, sharing, words};
 use crate::error::human;
 
 /// Everything about a job; the rank map as a table.
@@ -241,7 +241,13 @@ pub fn node(node: &v1::Node, now: f64) -> String {
             known(nic.gid_index),
         ]);
     }
+    let picture = server::picture(&inventory);
+    if !picture.is_empty() {
+        let _ = write!(out, "\nRails:\n{picture}");
+    }
     let _ = write!(out, "\n{}\n{}", gpus.render("  "), nics.render("  "));
+    out.push_str(&server::hardware(&inventory));
+    let told = server::told(&inventory, now);
     if !inventory.neighbors.is_empty() {
         let mut neighbors = Table::new(["NETDEV", "HEARS", "PORT"]);
         for one in inventory.neighbors {
@@ -249,7 +255,7 @@ pub fn node(node: &v1::Node, now: f64) -> String {
         }
         let _ = write!(out, "\n{}", neighbors.render("  "));
     }
-    out
+    out + &told
 }
 
 /// Everything about a tenant.
@@ -377,6 +383,7 @@ mod tests {
         let text = node(&some_node("n1"), 0.0);
         assert!(text.contains("Cordoned:  CRC errors"), "{text}");
         assert!(text.contains("nlp/sum") && text.contains("DOWN"), "{text}");
+        assert!(text.contains("\nRails:\n") && text.contains("rail1  -x x-  rail 1"), "{text}");
     }
 
     #[test]

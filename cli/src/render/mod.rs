@@ -8,6 +8,7 @@ mod fabric;
 mod jobs;
 mod nodes;
 mod rails;
+mod server;
 mod sharing;
 mod table;
 mod tenants;
