@@ -300,6 +300,7 @@ mod tests {
             speed_mbps: 400_000,
             up: true,
             gid_index: None,
+            facts: None,
         }
     }
 
