@@ -16,6 +16,7 @@ pub mod local;
 pub mod machine;
 mod manifest;
 pub mod netlink;
+pub mod offer;
 pub mod ports;
 pub mod rpc;
 pub mod store;
@@ -29,7 +30,7 @@ pub mod yaml;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target; each name is also that of its seeds' folder.
-pub const TARGETS: [Target; 18] = [
+pub const TARGETS: [Target; 19] = [
     ("audit", audit::run),
     ("cabling", cabling::run),
     ("engine", engine::run),
@@ -41,6 +42,7 @@ pub const TARGETS: [Target; 18] = [
     ("local", local::run),
     ("machine", machine::run),
     ("netlink", netlink::run),
+    ("offer", offer::run),
     ("ports", ports::run),
     ("rpc", rpc::run),
     ("store", store::run),

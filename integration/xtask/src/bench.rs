@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    peers,
+    lab, peers,
     process::{self, Result},
     tools,
 };
@@ -14,8 +14,8 @@ use crate::{
 /// Options of `cargo xtask bench`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Which bench: control, engine, health, qos or scheduler.
-    #[arg(value_parser = ["control", "engine", "health", "qos", "scheduler"])]
+    /// Which bench: control, engine, health, qos, scheduler, or verbs, which runs in the lab's emulated machine.
+    #[arg(value_parser = ["control", "engine", "health", "qos", "scheduler", "verbs"])]
     name: String,
     /// Only this row, for example A1.
     #[arg(long)]
@@ -39,6 +39,9 @@ pub struct Args {
 
 /// Builds and measures.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    if args.name == "verbs" {
+        return lab::bench(args.row.as_deref(), args.json);
+    }
     let bin = process::build_release()?;
     let program = ["build", "--release", "--quiet", "-p", "integration", "--bin", "rail-bench"];
     process::run(process::cargo(program))?;

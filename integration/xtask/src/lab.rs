@@ -4,6 +4,7 @@
 //! Debian's packages are downloaded and unpacked into the target directory; only the emulator itself is installed, where
 //! root allows. Nothing of this is in the product.
 
+mod bench;
 mod boot;
 mod bzimage;
 mod cpio;
@@ -12,10 +13,11 @@ mod modules;
 mod packages;
 mod suite;
 
-use std::{process::ExitCode, time::Duration};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-use crate::process::Result;
+use crate::process::{self, Result};
 
+pub use bench::run as bench;
 pub use suite::Suite;
 
 /// Options of `cargo xtask lab`.
@@ -88,6 +90,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
 }
 
+/// Folder with the headers of libibverbs, if they are there: the system's are found without.
+pub fn headers() -> Result<Option<PathBuf>> {
+    let folder = process::target_dir()?.join("lab/include");
+    Ok(folder.exists().then_some(folder))
+}
+
 /// The part of `cargo xtask test`.
 pub fn test() -> std::result::Result<(), Trouble> {
     let smoke = suite::named("smoke").map_err(Trouble::Failed)?;
@@ -96,16 +104,21 @@ pub fn test() -> std::result::Result<(), Trouble> {
 
 /// Boots a guest that runs one suite; an error unless it passed.
 fn one(suite: &Suite, limit: Duration) -> std::result::Result<(), Trouble> {
+    guest(suite, limit, true).map(drop)
+}
+
+/// Boots a guest that runs one suite; gives what it said, an error unless the suite passed. What it says goes to the standard
+/// output, or to the standard error where the output is for results.
+fn guest(suite: &Suite, limit: Duration, show: bool) -> std::result::Result<Vec<String>, Trouble> {
+    let tell = |line: &str| if show { println!("    {line}") } else { eprintln!("    {line}") };
     let base = image::base()?;
     let guest = image::of(&base, suite)?;
-    println!("    booting for {}: {}", suite.name, suite.about);
-    match boot::boot(&base, &guest, suite.name, limit)? {
-        boot::Verdict { status: 0, seconds } => {
-            println!("    {} passed, {seconds:.1} s", suite.name);
-            Ok(())
-        }
-        boot::Verdict { status, .. } => {
-            Err(Trouble::Failed(format!("suite {} ended with status {status} in the guest", suite.name)))
-        }
+    tell(&format!("booting for {}: {}", suite.name, suite.about));
+    let boot::Verdict { status, seconds, said } =
+        boot::boot(&base, &guest, suite.name, limit, &|line| tell(&format!("| {line}")))?;
+    if status != 0 {
+        return Err(Trouble::Failed(format!("suite {} ended with status {status} in the guest", suite.name)));
     }
+    tell(&format!("{} passed, {seconds:.1} s", suite.name));
+    Ok(said)
 }

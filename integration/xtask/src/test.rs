@@ -133,6 +133,9 @@ fn tests(args: &Args, tally: &mut Tally) -> Result<()> {
         Err(error) => println!("    without PyTorch: {error}"),
     }
     chaos::lend(&mut cargo);
+    if let Some(folder) = lab::headers()? {
+        cargo.env("RAIL_TEST_VERBS_INCLUDE", folder);
+    }
     cargo.env("RAIL_BIN_DIR", process::target_dir()?.join("debug"));
     cargo.arg("--").arg("--show-output").args(&args.filter);
     let log = process::target_dir()?.join("test.log");

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use node_agent_engine::bench::{self, Options};
-use node_agent_engine::{Config, Engine, EngineError, bench_engine};
+use node_agent_engine::{Config, Engine, EngineError, Transport, bench_engine};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tracing_subscriber::EnvFilter;
 
@@ -29,6 +29,9 @@ pub(crate) enum Command {
         /// The configuration, JSON.
         #[arg(long)]
         config: PathBuf,
+        /// What carries the rails, in place of what the configuration says.
+        #[arg(long)]
+        transport: Option<Transport>,
     },
     /// Be one rank of a benchmark; the environment says which.
     #[command(hide = true)]
@@ -56,16 +59,17 @@ pub(crate) fn start_logs() {
 }
 
 /// `rail-engine run`.
-pub(crate) fn run(config: &Path) -> ExitCode {
+pub(crate) fn run(config: &Path, transport: Option<Transport>) -> ExitCode {
     hide();
     let fail = |code: u8, text: &str| {
         eprintln!("rail-engine: {text}");
         ExitCode::from(code)
     };
-    let config = match Config::load(config) {
+    let mut config = match Config::load(config) {
         Ok(config) => config,
         Err(error) => return fail(USAGE, &error.to_string()),
     };
+    config.transport = transport.unwrap_or(config.transport);
     let input = match Input::watch() {
         Ok(input) => input,
         Err(error) => return fail(1, &format!("cannot read standard input: {error}")),

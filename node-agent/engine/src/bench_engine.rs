@@ -19,6 +19,8 @@ use node_agent_transport::{
 };
 use serde::Serialize;
 
+use crate::carry::Wish;
+use crate::config::Verbs;
 use crate::memory::Operands;
 
 /// Time that the nodes have to find each other.
@@ -65,6 +67,12 @@ pub struct Options {
     /// The algorithm, instead of the one that is predicted to be the fastest.
     #[arg(long)]
     pub algorithm: Option<Algorithm>,
+    /// What carries the rails.
+    #[arg(long, default_value = "tcp")]
+    pub transport: crate::config::Transport,
+    /// Queue pairs of each link over verbs.
+    #[arg(long, default_value_t = 1)]
+    pub pairs: usize,
     /// Check every element of every result.
     #[arg(long)]
     pub verify: bool,
@@ -93,6 +101,9 @@ pub enum EngineBenchError {
     /// The rails.
     #[error(transparent)]
     Rails(#[from] SetupError),
+    /// What was to carry the rails.
+    #[error("{0}")]
+    Carry(String),
     /// The core refused the configuration.
     #[error(transparent)]
     Shape(#[from] node_agent_collective::ConfigError),
@@ -183,7 +194,15 @@ impl<'a> Bench<'a> {
             key: JobKey::new([1; 32]),
             handshake_timeout: Duration::from_secs(5),
         };
-        let rails = TcpRails::bind(&config)?;
+        let mut rails = TcpRails::bind(&config)?;
+        let wish = Wish {
+            job: "bench",
+            rails: (0..).zip(config.rails.iter().copied()).collect(),
+            nodes,
+            transport: options.transport,
+            verbs: Verbs { pairs: options.pairs, ..Verbs::default() },
+        };
+        wish.fulfil(&mut rails).map_err(|error| EngineBenchError::Carry(error.to_string()))?;
         let mut memory = Operands::default();
         let mut shape = Shape {
             node,
@@ -416,6 +435,8 @@ mod tests {
             budget_ms: 5000,
             chunk_bytes: DEFAULT_CHUNK,
             algorithm: None,
+            transport: crate::config::Transport::Auto,
+            pairs: 1,
             verify: true,
             times: false,
         };

@@ -58,6 +58,12 @@ pub struct Config {
     /// The algorithm of all operations that it fits; the one that is predicted to be fastest if none.
     #[serde(default, with = "algorithm_name", skip_serializing_if = "Option::is_none")]
     pub algorithm: Option<Algorithm>,
+    /// What carries the rails.
+    #[serde(default, skip_serializing_if = "Transport::is_default")]
+    pub transport: Transport,
+    /// How verbs rails are set up.
+    #[serde(default, skip_serializing_if = "Verbs::is_default")]
+    pub verbs: Verbs,
     /// User whose processes may attach as ranks, besides the engine's own user and root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank_uid: Option<u32>,
@@ -76,6 +82,47 @@ pub struct RailConfig {
     pub device: String,
     /// The NIC's address.
     pub address: IpAddr,
+}
+
+/// What carries the rails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// RDMA verbs on each rail whose NIC has them at both ends, TCP on the others.
+    #[default]
+    Auto,
+    /// RDMA verbs on all rails, or not at all.
+    Verbs,
+    /// TCP, whatever the NICs have.
+    Tcp,
+}
+
+impl Transport {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How verbs rails are set up. Equal at all engines of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Verbs {
+    /// Queue pairs of each link, 1 to 8: more take more ways through the fabric.
+    pub pairs: usize,
+    /// The IP traffic class of all packets: DSCP times four, and two bits of ECN. By default DSCP 26, ECN-capable.
+    pub traffic_class: u8,
+}
+
+impl Default for Verbs {
+    fn default() -> Self {
+        Self { pairs: 1, traffic_class: 26 << 2 | 2 }
+    }
+}
+
+impl Verbs {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What one rank may hold.

@@ -18,6 +18,7 @@ use tracing::{info, warn};
 
 use crate::board::stopping;
 use crate::calls::Calls;
+use crate::carry::Wish;
 use crate::config::{Config, ConfigError};
 use crate::memory::Operands;
 use crate::rails::Watch;
@@ -51,6 +52,9 @@ pub enum EngineError {
     /// Rails could not be opened.
     #[error("{0}")]
     Rails(#[from] SetupError),
+    /// Verbs were asked for, and cannot be had.
+    #[error("transport verbs was asked for: {0}")]
+    Verbs(String),
     /// The ranks' socket could not be opened.
     #[error("ranks' socket: {0}")]
     RankSocket(#[from] node_agent_local::SocketError),
@@ -117,7 +121,8 @@ impl Engine {
     /// Opens rails and sockets. Nothing happens on them before [`Engine::run`].
     pub fn bind(config: Config, key: JobKey) -> Result<Self, EngineError> {
         config.check()?;
-        let rails = TcpRails::bind(&tcp_config(&config, key))?;
+        let mut rails = TcpRails::bind(&tcp_config(&config, key))?;
+        Wish::of(&config).fulfil(&mut rails)?;
         let ranks = Ranks::bind(&config.socket, config.rank_uid)?;
         let supervisor = Supervisor::bind(&config.control).map_err(|source| EngineError::ControlSocket {
             path: config.control.display().to_string(),

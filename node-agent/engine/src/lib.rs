@@ -17,6 +17,7 @@ pub mod control;
 mod board;
 mod callers;
 mod calls;
+mod carry;
 mod engine;
 mod failure;
 mod first;
@@ -26,6 +27,6 @@ mod ranks;
 mod supervisor;
 mod wiring;
 
-pub use config::{Config, ConfigError, Limits, RailConfig};
+pub use config::{Config, ConfigError, Limits, RailConfig, Transport, Verbs};
 pub use engine::{Engine, EngineError, Stopper};
 pub use node_agent_transport::JobKey;

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     args::start_logs();
     match args::parse() {
-        args::Command::Run { config } => args::run(&config),
+        args::Command::Run { config, transport } => args::run(&config, transport),
         args::Command::BenchRank { options, serve } => args::bench(&options, serve),
         args::Command::BenchEngine(options) => args::bench_engine(&options),
     }

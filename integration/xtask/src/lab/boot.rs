@@ -13,8 +13,9 @@ use super::{Trouble, image::Base, packages};
 
 /// The guest's memory, MiB.
 const MEMORY: &str = "1536";
-/// Lines of the console that are kept for a guest that gave no verdict.
-const KEPT: usize = 40;
+/// Lines of the console that are shown of a guest that gave no verdict, and that are kept in all.
+const SHOWN: usize = 40;
+const KEPT: usize = 100_000;
 
 /// What a guest came to.
 #[derive(Debug, PartialEq)]
@@ -23,10 +24,18 @@ pub struct Verdict {
     pub status: i32,
     /// From the start of the emulator to its end.
     pub seconds: f64,
+    /// What the console said.
+    pub said: Vec<String>,
 }
 
-/// Boots and waits for the end; the console is shown line by line.
-pub fn boot(base: &Base, guest: &Path, suite: &str, limit: Duration) -> Result<Verdict, Trouble> {
+/// Boots and waits for the end; the console is told line by line.
+pub fn boot(
+    base: &Base,
+    guest: &Path,
+    suite: &str,
+    limit: Duration,
+    tell: &dyn Fn(&str),
+) -> Result<Verdict, Trouble> {
     let mut command = Command::new(packages::emulator()?);
     command.args(["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-m", MEMORY, "-smp", "2"]);
     command.args(["-nodefaults", "-nographic", "-no-reboot", "-serial", "stdio", "-monitor", "none"]);
@@ -39,18 +48,18 @@ pub fn boot(base: &Base, guest: &Path, suite: &str, limit: Duration) -> Result<V
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = Guest(child.map_err(|error| Trouble::Failed(format!("the emulator: {error}")))?);
     let lines = console(&mut child.0);
-    let mut kept = Vec::new();
+    let mut said = Vec::new();
     loop {
         match lines.recv_timeout(limit.saturating_sub(begin.elapsed())) {
             Ok(line) => {
-                println!("    | {line}");
-                kept.push(line);
-                let from = kept.len().saturating_sub(KEPT);
-                kept.drain(..from);
+                tell(&line);
+                if said.len() < KEPT {
+                    said.push(line);
+                }
             }
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
-                let last = kept.last().map_or("nothing", String::as_str);
+                let last = said.last().map_or("nothing", String::as_str);
                 let why = format!("suite {suite} is not done within {limit:?}; the guest said last: {last}");
                 return Err(Trouble::Failed(why));
             }
@@ -59,9 +68,9 @@ pub fn boot(base: &Base, guest: &Path, suite: &str, limit: Duration) -> Result<V
     let code = child.0.wait().map_err(Trouble::failed)?.code();
     let seconds = begin.elapsed().as_secs_f64();
     match verdict(code) {
-        Some(status) => Ok(Verdict { status, seconds }),
+        Some(status) => Ok(Verdict { status, seconds, said }),
         None => {
-            let tail = kept.join("\n      ");
+            let tail = said[said.len().saturating_sub(SHOWN)..].join("\n      ");
             Err(Trouble::Failed(format!("the guest of suite {suite} died without a verdict:\n      {tail}")))
         }
     }

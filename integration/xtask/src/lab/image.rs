@@ -55,7 +55,7 @@ pub fn base() -> Result<Base, Trouble> {
     if std::fs::read_to_string(&stamp).is_ok_and(|have| have == recipe) {
         return Ok(base);
     }
-    println!("    making the guest's image from Debian's packages");
+    eprintln!("    making the guest's image from Debian's packages");
     let unpacked = folder.join("unpacked");
     // What an earlier try left is of no use.
     let _ = std::fs::remove_dir_all(&unpacked);
@@ -201,11 +201,32 @@ pub fn of(base: &Base, suite: &Suite) -> Result<PathBuf, Trouble> {
             archive.file(&to, &std::fs::read(&path).map_err(Trouble::failed)?);
         }
     }
+    if suite.engine {
+        engine(&mut archive, &base.folder)?;
+    }
     let guest = base.folder.join("guest.cpio");
     let mut whole = std::fs::read(&base.archive).map_err(Trouble::failed)?;
     whole.extend(archive.finish());
     std::fs::write(&guest, whole).map_err(Trouble::failed)?;
     Ok(guest)
+}
+
+/// Puts `rail-engine` in, without what only a debugger wants, and the libraries that it links.
+fn engine(archive: &mut Archive, folder: &Path) -> Result<(), Trouble> {
+    const NAME: &str = "rail-engine";
+    process::run(process::cargo(["build", "--quiet", "--package", "node-agent-engine"]))
+        .map_err(Trouble::failed)?;
+    let built = process::target_dir().map_err(Trouble::failed)?.join("debug").join(NAME);
+    let stripped = folder.join(NAME);
+    std::fs::copy(&built, &stripped).map_err(|e| Trouble::Failed(format!("{}: {e}", built.display())))?;
+    // A linker comes with it. If it does not work the guest only gets larger.
+    let _ = process::run_quiet(Command::new("strip").arg("--strip-debug").arg(&stripped));
+    let read = |path: &Path| std::fs::read(path).map_err(Trouble::failed);
+    archive.file(&format!("{BIN}/{NAME}"), &read(&stripped)?);
+    for library in libraries(std::slice::from_ref(&stripped), None)? {
+        archive.file(&format!("{LIB}/{}", file_name(&library)), &read(&library)?);
+    }
+    std::fs::remove_file(stripped).map_err(Trouble::failed)
 }
 
 #[cfg(test)]

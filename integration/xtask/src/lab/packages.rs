@@ -113,7 +113,7 @@ pub fn emulator() -> Result<PathBuf, Trouble> {
     if !rustix::process::geteuid().is_root() {
         return Err(Trouble::Absent(format!("there is no {NAME} (Debian: apt install qemu-system-x86)")));
     }
-    println!("    installing the emulator (qemu-system-x86)");
+    eprintln!("    installing the emulator (qemu-system-x86)");
     let mut install = Command::new("apt-get");
     install.args(["-q", "-y", "-o", "Acquire::http::Timeout=20", "install", "--no-install-recommends"]);
     install.arg("qemu-system-x86").env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());

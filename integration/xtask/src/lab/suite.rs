@@ -9,14 +9,37 @@ pub struct Suite {
     pub about: &'static str,
     /// Part of the short run.
     pub smoke: bool,
+    /// Whether it needs `rail-engine`.
+    pub engine: bool,
 }
 
 /// All suites.
-pub const ALL: &[Suite] = &[Suite {
-    name: "rails",
-    about: "four Soft-RoCE rails between two hosts: data flows on each, a lost link is an error and a port event",
-    smoke: true,
-}];
+pub const ALL: &[Suite] = &[
+    Suite {
+        name: "rails",
+        about: "four Soft-RoCE rails between two hosts: data flows on each, a lost link is an error on its port alone",
+        smoke: false,
+        engine: false,
+    },
+    Suite {
+        name: "verbs",
+        about: "all-reduce of two engines over verbs on four rails, every element checked, links cut meanwhile",
+        smoke: true,
+        engine: true,
+    },
+    Suite {
+        name: "e1",
+        about: "row E1: all-reduce over verbs against the sum of ib_write_bw on the same rails",
+        smoke: false,
+        engine: true,
+    },
+    Suite {
+        name: "e2",
+        about: "row E2: 50 rails cut in the middle of operations over verbs",
+        smoke: false,
+        engine: true,
+    },
+];
 
 /// The suites that a word means: `smoke`, `all`, or the name of one.
 pub fn named(word: &str) -> Result<Vec<Suite>, String> {
@@ -40,7 +63,7 @@ mod tests {
     fn suites_are_found_by_name_and_every_one_has_its_script() {
         assert_eq!(named("all").unwrap().len(), ALL.len());
         assert!(!named("smoke").unwrap().is_empty());
-        assert!(named("nothing").unwrap_err().contains("smoke, all, rails"));
+        assert!(named("nothing").unwrap_err().contains("smoke, all, rails, verbs"));
         for suite in ALL {
             assert!(super::super::image::script(suite).exists(), "{}", suite.name);
         }

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use node_agent_client::{Attach, Call, Client, Dtype, Error, FailureCode, Operation, ReduceOp, Work};
-use node_agent_engine::JobKey;
 use node_agent_engine::control::{Reply, Request, Stats};
+use node_agent_engine::{Engine, EngineError, JobKey, Transport};
 use node_agent_local::{
     Channel, ENTRY, Post, Queues, Reply as RankReply, Request as RankRequest, Span, Submitter, Taker,
     to_entry,
@@ -36,6 +36,19 @@ fn prove_alive(zero: &Client, one: &Client) {
         zero.barrier().unwrap();
         other.join().unwrap().unwrap();
     });
+}
+
+/// No device has a loopback address as a GID of RoCE v2, whatever this machine has.
+#[test]
+fn verbs_that_cannot_be_had_are_refused_where_nothing_else_is_allowed() {
+    let room = tempfile::tempdir().unwrap();
+    let mut told = config(room.path(), 0, &[0, 1], 2);
+    told.transport = Transport::Verbs;
+    let refused = Engine::bind(told.clone(), key()).unwrap_err();
+    assert!(matches!(refused, EngineError::Verbs(_)), "{refused}");
+    assert!(refused.to_string().starts_with("transport verbs was asked for: "), "{refused}");
+    told.transport = Transport::Auto;
+    Engine::bind(told, key()).unwrap();
 }
 
 #[test]

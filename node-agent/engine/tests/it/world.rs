@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use node_agent_client::{Attach, Client};
 use node_agent_engine::control::{self, Endpoint, Peer, Reply, Request, Status};
-use node_agent_engine::{Config, Engine, EngineError, JobKey, Limits, RailConfig, Stopper};
+use node_agent_engine::{Config, Engine, EngineError, JobKey, Limits, RailConfig, Stopper, Transport, Verbs};
 use tempfile::TempDir;
 
 /// Far longer than anything here takes: only a hang gets there.
@@ -46,6 +46,8 @@ pub fn config(room: &Path, node: usize, ranks: &[usize], rails: u16) -> Config {
         reproducible: true,
         algorithm: None,
         chunk_bytes: 4096,
+        transport: Transport::default(),
+        verbs: Verbs::default(),
         rank_uid: None,
         limits: Limits::default(),
     }
