@@ -24,5 +24,19 @@ wait_engines() {
 # value NAME: of a number in what node 0 said.
 value() { sed -n "s/.*\"$1\":\([-0-9.e+]*\).*/\1/p" /run/engine0; }
 
-# engines_run: whether both still do.
-engines_run() { kill -0 "$engine0" 2>/dev/null && kill -0 "$engine1" 2>/dev/null; }
+# wrong: elements that were wrong, of all sizes together; nothing if node 0 said nothing.
+wrong() { sed -n 's/.*"mismatches":\([0-9]*\).*/\1/p' /run/engine0 | awk '{ sum += $1 } END { if (NR) print sum }'; }
+
+# engines_run: whether both still do; of what has ended there is no program.
+engines_run() { [ -e "/proc/$engine0/exe" ] && [ -e "/proc/$engine1/exe" ]; }
+
+# operations_begin RAILS: waits until each of these rails has carried more RDMA than links need to come up.
+operations_begin() {
+    for r in $1; do
+        begin=$(sent_packets "rxea$r")
+        until [ "$(sent_packets "rxea$r")" -gt $((begin + 50)) ]; do
+            engines_run || { wait_engines; fail "the engines ended before their operations began"; }
+            sleep 0.05
+        done
+    done
+}

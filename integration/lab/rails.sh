@@ -113,3 +113,33 @@ sum_of_write_bw() {
     sum=$(awk -v bytes="$1" '$1 == bytes { sum += $4; n++ } END { if (n == 4) printf "%.1f", sum * 1000; else exit 1 }' \
         /run/client0 /run/client1 /run/client2 /run/client3) || { tail -n 2 /run/client*; return 1; }
 }
+
+# now_ms: milliseconds since the machine began, by the clock that engines tell times of (its steps are ten of them).
+now_ms() { cut -d' ' -f1 /proc/uptime | tr -d . | sed 's/$/0/; s/^0*\(.\)/\1/'; }
+
+idle_ticks() { awk '/^cpu /{print $5}' /proc/stat; }
+
+# busy_from begins to count; busy_since says in `busy` how many of the two processors were busy since.
+busy_from() {
+    busy_idle=$(idle_ticks)
+    busy_start=$(now_ms)
+}
+busy_since() {
+    busy=$(awk -v idle=$(($(idle_ticks) - busy_idle)) -v ms=$(($(now_ms) - busy_start)) \
+        'BEGIN { busy = 2 - idle * 10 / ms; printf "%.2f", busy < 0 ? 0 : busy }')
+}
+
+# choose_rate RATES: shapes all rails to the first of these rates, in Mbit/s, that ib_write_bw reaches on all at once with half of
+# the processors' time at most, so that the rails are the limit, and not the emulated processors; to the last if there is none.
+# `rate` says which.
+choose_rate() {
+    for rate in "$@"; do
+        shape "${rate}mbit"
+        busy_from
+        sum_of_write_bw 65536 $((rate * 4)) || return 1
+        busy_since
+        echo "shaped to 4 x $rate Mbit/s: ib_write_bw reaches $sum, $busy processors busy"
+        awk -v sum="$sum" -v most=$((4 * rate)) -v busy="$busy" 'BEGIN { exit !(sum >= 0.93 * most && busy <= 1) }' && return 0
+    done
+    return 0
+}

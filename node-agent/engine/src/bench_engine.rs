@@ -17,6 +17,7 @@ use node_agent_transport::tcp::SetupError;
 use node_agent_transport::{
     Bridge, Clock, JobKey, TcpConfig, TcpRails, Transport, TransportError, Wiring, drive,
 };
+use rustix::time::ClockId;
 use serde::Serialize;
 
 use crate::carry::Wish;
@@ -76,7 +77,7 @@ pub struct Options {
     /// Check every element of every result.
     #[arg(long)]
     pub verify: bool,
-    /// Report the time of every repetition.
+    /// Report the time of every repetition, and when it began.
     #[arg(long)]
     pub times: bool,
 }
@@ -139,6 +140,9 @@ struct Line {
     mismatches: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     times_us: Option<Vec<f64>>,
+    /// When each began on node 0, in microseconds of the system's monotonic clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    began_us: Option<Vec<i64>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -345,6 +349,7 @@ impl<'a> Bench<'a> {
             i64::try_from(self.options.budget_ms).unwrap_or(i64::MAX).saturating_mul(1_000_000) / once.max(1);
         let iterations = i64::from(self.options.iterations).min(affordable.max(3));
         let mut times = Vec::with_capacity(usize::try_from(iterations).unwrap_or(0));
+        let mut starts = Vec::with_capacity(times.capacity());
         let mut mismatches = 0;
         self.call(Call::BARRIER, Region::EMPTY)?;
         let (cpu, tx) = (self.cpu(), self.tx());
@@ -352,6 +357,7 @@ impl<'a> Bench<'a> {
             if self.options.verify {
                 self.fill(buffer);
             }
+            starts.push(micros(ClockId::Monotonic));
             let start = Instant::now();
             self.all_reduce(count, buffer)?;
             times.push(i64::try_from(start.elapsed().as_nanos()).unwrap_or(i64::MAX));
@@ -365,7 +371,7 @@ impl<'a> Bench<'a> {
         self.agree(&mut times, ReduceOp::Max)?;
         self.memory.release(buffer);
         if self.node == 0 {
-            self.print(bytes, &times, sums, sent);
+            self.print(bytes, (&times, starts), sums, sent);
         }
         Ok(sums[0])
     }
@@ -375,11 +381,16 @@ impl<'a> Bench<'a> {
         if self.options.node.is_none() && self.node != 0 {
             return 0;
         }
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-        time.tv_sec * 1_000_000 + time.tv_nsec / 1000
+        micros(ClockId::ProcessCPUTime)
     }
 
-    fn print(&self, bytes: u64, times: &[i64], [mismatches, cpu]: [i64; 2], tx_bytes: Vec<u64>) {
+    fn print(
+        &self,
+        bytes: u64,
+        (times, began): (&[i64], Vec<i64>),
+        [mismatches, cpu]: [i64; 2],
+        tx_bytes: Vec<u64>,
+    ) {
         let us: Vec<f64> = times.iter().map(|&ns| ns as f64 / 1e3).collect();
         let mut sorted = us.clone();
         sorted.sort_by(f64::total_cmp);
@@ -402,11 +413,18 @@ impl<'a> Bench<'a> {
             tx_bytes,
             mismatches,
             times_us: self.options.times.then_some(us),
+            began_us: self.options.times.then_some(began),
         };
         let text = serde_json::to_string(&line).unwrap_or_default();
         // A reader that has gone away is no reason to stop the others.
         let _ = writeln!(std::io::stdout(), "{text}");
     }
+}
+
+/// A clock of the system, in microseconds.
+fn micros(clock: ClockId) -> i64 {
+    let time = rustix::time::clock_gettime(clock);
+    time.tv_sec * 1_000_000 + time.tv_nsec / 1000
 }
 
 /// Writes a file of the meeting so that nobody reads half of it.

@@ -1,5 +1,8 @@
 //! `cargo xtask bench verbs`: rows that need verbs, run in the lab; what a guest measured becomes lines as every bench prints them.
 
+mod bandwidth;
+mod cuts;
+
 use std::{process::ExitCode, time::Duration};
 
 use serde_json::{Value, json};
@@ -9,19 +12,76 @@ use crate::process::Result;
 
 /// What a suite prints a measurement with.
 const RESULT: &str = "result ";
-/// A guest may be busy with so many of its two processors: beyond that, shaped rails are not what limits it.
-const IDLE_ENOUGH: f64 = 1.9;
+/// A guest with so many of its two processors busy is limited by them, and not by its shaped rails.
+const BUSY: f64 = 1.8;
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// A row.
+/// A row: its name, the suite that measures it, and what judges that.
 struct Row {
     id: &'static str,
     suite: &'static str,
-    lines: fn(&[Value]) -> Vec<Value>,
+    lines: fn(&[Value]) -> Vec<Line>,
 }
 
-const ROWS: [Row; 2] =
-    [Row { id: "E1", suite: "e1", lines: bandwidth }, Row { id: "E2", suite: "e2", lines: cuts }];
+const ROWS: [Row; 2] = [
+    Row { id: "E1", suite: "e1", lines: bandwidth::lines },
+    Row { id: "E2", suite: "e2", lines: cuts::lines },
+];
+
+/// What a case should reach.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Goal {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+/// One line of a row.
+#[derive(Debug)]
+struct Line {
+    case: String,
+    /// Nothing was measured: nothing holds.
+    value: Option<f64>,
+    unit: &'static str,
+    goal: Goal,
+    /// The measurements behind it.
+    sample: Vec<f64>,
+    /// Of the guest's two processors.
+    busy: Option<f64>,
+    /// Why the figure says nothing, if it does not reach the goal.
+    void: Option<String>,
+    /// Other figures of the same run.
+    peers: Value,
+}
+
+impl Line {
+    /// Whether the goal is reached.
+    fn holds(&self) -> bool {
+        self.value.is_some_and(|value| match self.goal {
+            Goal::AtLeast(limit) => value >= limit,
+            Goal::AtMost(limit) => value <= limit,
+        })
+    }
+
+    fn json(&self, row: &str) -> Value {
+        let void = self.void.as_ref().filter(|_| !self.holds());
+        let holds = if void.is_some() { json!("void") } else { json!(self.holds()) };
+        let (Goal::AtLeast(goal) | Goal::AtMost(goal)) = self.goal;
+        let mut peers = self.peers.clone();
+        if let Some(why) = void {
+            peers["void"] = json!(why);
+        }
+        json!({
+            "bench": "verbs", "row": row, "case": self.case, "value": self.value.map(round), "unit": self.unit, "goal": goal,
+            "holds": holds, "min": self.sample.iter().copied().reduce(f64::min).map(round),
+            "max": self.sample.iter().copied().reduce(f64::max).map(round), "runs": self.sample.len(),
+            "cpu": self.busy.map(round), "peers": peers,
+        })
+    }
+}
+
+fn round(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}
 
 /// Runs one row, or all.
 pub fn run(row: Option<&str>, json: bool) -> Result<ExitCode> {
@@ -30,26 +90,31 @@ pub fn run(row: Option<&str>, json: bool) -> Result<ExitCode> {
         return Err(format!("no row {}; verbs has E1 and E2", row.unwrap_or_default()).into());
     }
     for row in rows {
-        let suites = suite::named(row.suite)?;
-        let lines = match suites
-            .iter()
-            .map(|suite| guest(suite, LIMIT, false))
-            .collect::<std::result::Result<Vec<_>, _>>()
-        {
-            Ok(said) => (row.lines)(&results(&said.concat())),
-            Err(Trouble::Absent(why)) => {
-                vec![line("verbs", None, "", None, json!("void"), json!({"reason": why}), 0)]
-            }
-            Err(Trouble::Failed(why)) => {
-                vec![line("verbs", None, "", None, json!(false), json!({"reason": why}), 0)]
-            }
-        };
-        for mut line in lines {
-            line["row"] = json!(row.id);
+        for line in measure(row)? {
             if json { println!("{line}") } else { println!("{:<4} {}", row.id, table(&line)) }
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Boots a guest for a row; a guest that cannot be had, or fails, is a line too.
+fn measure(row: &Row) -> Result<Vec<Value>> {
+    let mut said = Vec::new();
+    for suite in &suite::named(row.suite)? {
+        match guest(suite, LIMIT, false) {
+            Ok(lines) => said.extend(lines),
+            Err(Trouble::Absent(why)) => return Ok(vec![nothing(row.id, &json!("void"), &why)]),
+            Err(Trouble::Failed(why)) => return Ok(vec![nothing(row.id, &json!(false), &why)]),
+        }
+    }
+    Ok((row.lines)(&results(&said)).iter().map(|line| line.json(row.id)).collect())
+}
+
+fn nothing(row: &str, holds: &Value, why: &str) -> Value {
+    json!({
+        "bench": "verbs", "row": row, "case": "", "value": null, "unit": null, "goal": null, "holds": holds, "min": null,
+        "max": null, "runs": 0, "cpu": null, "peers": {"reason": why},
+    })
 }
 
 /// The measurements among what a guest said.
@@ -58,97 +123,67 @@ fn results(said: &[String]) -> Vec<Value> {
     texts.filter_map(|text| serde_json::from_str(text).ok()).collect()
 }
 
+/// The numbers of one name among measurements, in order of size.
 fn numbers(results: &[Value], name: &str) -> Vec<f64> {
     let mut numbers: Vec<f64> = results.iter().filter_map(|result| result[name].as_f64()).collect();
     numbers.sort_by(f64::total_cmp);
     numbers
 }
 
-fn median(sorted: &[f64]) -> Option<f64> {
-    sorted.get(sorted.len().checked_sub(1)? / 2).copied()
+/// The number below which the share `q` of sorted numbers lies (nearest rank).
+fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
+    let rank = (q * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.max(1) - 1).copied()
 }
 
-/// E1: the median share, with what it is a share of.
-fn bandwidth(results: &[Value]) -> Vec<Value> {
-    const GOAL: f64 = 90.0;
-    let shares = numbers(results, "share");
-    let (share, busy) = (median(&shares), median(&numbers(results, "busy")));
-    let rate = |name| median(&numbers(results, name));
-    let mut peers = json!({
-        "ours Mbit/s": rate("ours"), "ib_write_bw Mbit/s": rate("ib_write_bw"), "shaped Mbit/s": rate("shaped"),
-        "busy of 2 processors": busy, "least": shares.first(), "greatest": shares.last(),
-    });
-    let holds = match (share, busy) {
-        (Some(share), _) if share >= GOAL => json!(true),
-        (Some(_), Some(busy)) if busy > IDLE_ENOUGH => {
-            peers["void"] = json!("the emulated processors, not the rails, were the limit");
-            json!("void")
-        }
-        _ => json!(false),
-    };
-    let case = "all-reduce 16 MiB n=2 over verbs, 4 shaped rails, of the sum of ib_write_bw";
-    vec![line(case, share, "%", Some(GOAL), holds, peers, shares.len())]
-}
-
-/// E2: cuts survived, and wrong elements.
-fn cuts(results: &[Value]) -> Vec<Value> {
-    const CUTS: f64 = 50.0;
-    let one = |name| results.first().and_then(|result| result[name].as_f64());
-    let peers = json!({
-        "operations": one("operations"), "median ms": one("median_ms"), "p99 ms": one("p99_ms"),
-        "longest ms": one("longest_ms"),
-    });
-    let (cuts, wrong) = (one("cuts"), one("wrong"));
-    vec![
-        line("cuts survived", cuts, "cuts", Some(CUTS), json!(cuts >= Some(CUTS)), peers, results.len()),
-        line("wrong elements", wrong, "", Some(0.0), json!(wrong == Some(0.0)), json!({}), results.len()),
-    ]
-}
-
-fn line(
-    case: &str,
-    value: Option<f64>,
-    unit: &str,
-    goal: Option<f64>,
-    holds: Value,
-    peers: Value,
-    runs: usize,
-) -> Value {
-    json!({
-        "bench": "verbs", "case": case, "value": value, "unit": unit, "goal": goal, "holds": holds, "runs": runs,
-        "peers": peers,
-    })
+/// The figure that says that the emulated processors were the limit, if one does.
+fn is_bound(busy: Option<f64>) -> Option<String> {
+    busy.filter(|&busy| busy >= BUSY).map(|busy| format!("{busy:.2} of the guest's 2 processors were busy"))
 }
 
 fn table(line: &Value) -> String {
     let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
     let (case, unit, peers) = (text("case"), text("unit"), &line["peers"]);
     format!(
-        "{case:<44} {:>12} {unit:<6} goal {:<6} holds {:<6} {peers}",
+        "{case:<60} {:>9} {unit:<6} goal {:<6} holds {:<6} {peers}",
         line["value"], line["goal"], line["holds"]
     )
+}
+
+#[cfg(test)]
+fn said(lines: &[&str]) -> Vec<Value> {
+    results(&lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn said(lines: &[&str]) -> Vec<Value> {
-        results(&lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>())
+    #[test]
+    fn a_figure_that_reaches_its_goal_holds_whatever_limited_it() {
+        let line = |value, void: Option<&str>| Line {
+            case: "case".into(),
+            value,
+            unit: "%",
+            goal: Goal::AtLeast(90.0),
+            sample: vec![80.0, 95.0],
+            busy: Some(1.0),
+            void: void.map(str::to_owned),
+            peers: json!({}),
+        };
+        let holds = |value, void| line(value, void).json("E1")["holds"].clone();
+        assert_eq!(holds(Some(90.0), Some("busy")), json!(true));
+        assert_eq!(holds(Some(89.9), Some("busy")), json!("void"));
+        assert_eq!(holds(Some(89.9), None), json!(false));
+        assert_eq!(holds(None, None), json!(false), "nothing was measured");
+        assert_eq!(line(None, Some("busy")).json("E1")["peers"]["void"], json!("busy"));
     }
 
     #[test]
-    fn what_a_guest_measured_becomes_lines() {
-        let good = "result {\"share\":93.1,\"ours\":150,\"ib_write_bw\":161,\"shaped\":160,\"busy\":1.2}";
-        let slow = "result {\"share\":50,\"ours\":80,\"ib_write_bw\":160,\"shaped\":160,\"busy\":1.2}";
-        let busy = "result {\"share\":50,\"ours\":80,\"ib_write_bw\":160,\"shaped\":160,\"busy\":1.99}";
-        let holds = |lines: &[&str]| bandwidth(&said(lines))[0]["holds"].clone();
-        assert_eq!(holds(&["up 3 s", good, "result {", good, slow]), json!(true));
-        assert_eq!(holds(&[slow]), json!(false));
-        assert_eq!(holds(&[busy]), json!("void"));
-        assert_eq!(holds(&[]), json!(false), "nothing was measured");
-        let lines = cuts(&said(&["result {\"cuts\":49,\"wrong\":0}"]));
-        assert_eq!((&lines[0]["holds"], &lines[1]["holds"]), (&json!(false), &json!(true)));
-        assert_eq!(cuts(&[])[1]["holds"], json!(false));
+    fn quantiles_are_by_nearest_rank() {
+        let sorted: Vec<f64> = (1..=25).map(f64::from).collect();
+        assert_eq!(quantile(&sorted, 0.5), Some(13.0));
+        assert_eq!(quantile(&sorted, 0.99), Some(25.0), "of so few the greatest");
+        assert_eq!(quantile(&[], 0.5), None);
     }
 }
