@@ -210,11 +210,29 @@ pub fn node(node: &v1::Node, now: f64) -> String {
         let hold = status.holds.iter().find(|hold| hold.gpus.contains(&gpu));
         hold.map(|hold| format!("{}/{}", hold.tenant, hold.job)).unwrap_or_default()
     };
-    let mut gpus = Table::new(["GPU", "MODEL", "PCI", "NUMA", "MEMORY", "HELD BY"]);
+    let picture = server::picture(&inventory);
+    if !picture.is_empty() {
+        let _ = write!(out, "\nRails:\n{picture}");
+    }
+    let _ = write!(out, "\n{}\n{}", gpus(&inventory, holder).render("  "), nics(&inventory).render("  "));
+    out.push_str(&server::hardware(&inventory));
+    let told = server::told(&inventory, now);
+    if !inventory.neighbors.is_empty() {
+        let mut neighbors = Table::new(["NETDEV", "HEARS", "PORT"]);
+        for one in inventory.neighbors {
+            neighbors.row([one.netdev, one.switch, one.port]);
+        }
+        let _ = write!(out, "\n{}", neighbors.render("  "));
+    }
+    out + &told
+}
+
+fn gpus(inventory: &v1::Inventory, holder: impl Fn(u32) -> String) -> Table {
+    let mut table = Table::new(["GPU", "MODEL", "PCI", "NUMA", "MEMORY", "HELD BY"]);
     for gpu in &inventory.gpus {
         let memory = if gpu.memory_bytes == 0 { String::new() } else { words::bytes(gpu.memory_bytes) };
         let numa = if gpu.numa_node < 0 { String::new() } else { gpu.numa_node.to_string() };
-        gpus.row([
+        table.row([
             gpu.index.to_string(),
             gpu.model.clone(),
             gpu.pci_address.clone(),
@@ -223,12 +241,16 @@ pub fn node(node: &v1::Node, now: f64) -> String {
             holder(gpu.index),
         ]);
     }
-    let mut nics =
+    table
+}
+
+fn nics(inventory: &v1::Inventory) -> Table {
+    let mut table =
         Table::new(["NIC", "RAIL", "STATE", "ADDRESS", "MTU", "MBIT/S", "NETDEV", "PCI", "NUMA", "GID"]);
     for nic in &inventory.nics {
         let known = |number: i32| if number < 0 { String::new() } else { number.to_string() };
         let state = if nic.up { "up" } else { "DOWN" };
-        nics.row([
+        table.row([
             nic.device.clone(),
             nic.rail.to_string(),
             state.to_owned(),
@@ -241,21 +263,7 @@ pub fn node(node: &v1::Node, now: f64) -> String {
             known(nic.gid_index),
         ]);
     }
-    let picture = server::picture(&inventory);
-    if !picture.is_empty() {
-        let _ = write!(out, "\nRails:\n{picture}");
-    }
-    let _ = write!(out, "\n{}\n{}", gpus.render("  "), nics.render("  "));
-    out.push_str(&server::hardware(&inventory));
-    let told = server::told(&inventory, now);
-    if !inventory.neighbors.is_empty() {
-        let mut neighbors = Table::new(["NETDEV", "HEARS", "PORT"]);
-        for one in inventory.neighbors {
-            neighbors.row([one.netdev, one.switch, one.port]);
-        }
-        let _ = write!(out, "\n{}", neighbors.render("  "));
-    }
-    out + &told
+    table
 }
 
 /// Everything about a tenant.

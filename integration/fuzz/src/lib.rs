@@ -18,6 +18,7 @@ mod manifest;
 pub mod netlink;
 pub mod offer;
 pub mod ports;
+pub mod qos;
 pub mod rpc;
 pub mod store;
 mod take;
@@ -30,7 +31,7 @@ pub mod yaml;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target; each name is also that of its seeds' folder.
-pub const TARGETS: [Target; 19] = [
+pub const TARGETS: [Target; 20] = [
     ("audit", audit::run),
     ("cabling", cabling::run),
     ("engine", engine::run),
@@ -44,6 +45,7 @@ pub const TARGETS: [Target; 19] = [
     ("netlink", netlink::run),
     ("offer", offer::run),
     ("ports", ports::run),
+    ("qos", qos::run),
     ("rpc", rpc::run),
     ("store", store::run),
     ("topology", topology::run),
