@@ -69,7 +69,8 @@ pub fn check_link(look: &mut Look<'_>, subject: &str, now: &PciDevice) {
             best = Some(best.map_or_else(|| (fast, speed.clone()), |best| best.min((fast, speed.clone()))));
         }
         // 255 is what a device says that has fallen off the bus.
-        let width = look.number(subject, &format!("{base}/max_link_width")).filter(|width| (1..255).contains(width));
+        let width =
+            look.number(subject, &format!("{base}/max_link_width")).filter(|width| (1..255).contains(width));
         lanes = lanes.into_iter().chain(width).min();
     }
     let (Some((fast, best)), Some(lanes)) = (best, lanes) else { return };
