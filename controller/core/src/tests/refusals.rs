@@ -240,25 +240,25 @@ fn a_store_with_a_job_twice_is_named_and_nothing_is_built() {
     for name in ["one", "two", "three"] {
         w.ok(submit(name, spec(1, 1)));
     }
-    let load = |edit: &dyn Fn(&mut Vec<(Arc<Job>, u64)>)| {
+    let load = |edit: &dyn Fn(&mut Stored)| {
         let mut stored = stored(&w.stored);
-        edit(&mut stored.jobs);
+        edit(&mut stored);
         State::load(Config::default(), 9, w.now, stored).map_err(|error| error.findings)
     };
     let twice = |id: &str| vec![format!("job '{id}': its name or uid is stored twice")];
     assert_eq!(load(&|_| {}).map(|_| ()), Ok(()));
-    let same_name = load(&|jobs| {
-        let mut other = Job::clone(&jobs[0].0);
+    let same_name = load(&|stored| {
+        let mut other = Job::clone(&stored.jobs[0].0);
         other.uid = JobUid::from_random([7; 16]);
-        jobs.push((Arc::new(other), 3));
+        stored.jobs.push((Arc::new(other), 3));
     });
     let name = |at: usize| stored(&w.stored).jobs[at].0.id.to_string();
     let found = same_name.unwrap_err();
     assert!(found.contains(&twice(&name(0))[0]), "{found:?}");
-    let same_uid = load(&|jobs| {
-        let mut other = Job::clone(&jobs[2].0);
-        other.uid = jobs[0].0.uid;
-        jobs[2] = (Arc::new(other), 3);
+    let same_uid = load(&|stored| {
+        let mut other = Job::clone(&stored.jobs[2].0);
+        other.uid = stored.jobs[0].0.uid;
+        stored.jobs[2] = (Arc::new(other), 3);
     });
     assert!(same_uid.unwrap_err().iter().any(|finding| finding.contains("stored twice")));
 }
