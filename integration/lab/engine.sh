@@ -1,12 +1,12 @@
 # Functions for suites with two engines: node 0 is host A, node 1 host B.
 
 # start_engines RAILS [options]: an all-reduce of two nodes over these rails, in the background. What node 0 says is in
-# /run/engine0, as JSON; `wait_engines` waits for both.
+# /run/engine0, as JSON; `wait_engines` waits for both. With `--until /run/enough` they go on until `enough_operations`.
 start_engines() {
     addresses=
     for r in $1; do addresses="$addresses,10.$r.0.%"; done
     shift
-    rm -rf /run/meet
+    rm -rf /run/meet /run/enough
     mkdir /run/meet
     for node in 0 1; do
         RAIL_LOG=${RAIL_LOG:-warn} rail-engine bench-engine --node $node --nodes 2 --rails "${addresses#,}" --dir /run/meet \
@@ -14,6 +14,8 @@ start_engines() {
         eval "engine$node=$!"
     done
 }
+
+enough_operations() { : > /run/enough; }
 
 wait_engines() {
     ended=0

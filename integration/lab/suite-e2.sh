@@ -4,7 +4,7 @@
 . /lab/engine.sh
 make_rails
 choose_rate 100 60 40 25 15 || fail "ib_write_bw"
-start_engines "$RAILS" --bytes 262144 --iterations 100000 --warmup 5 --budget-ms "${BUDGET:-120000}" --verify --times
+start_engines "$RAILS" --bytes 262144 --warmup 5 --until /run/enough --verify --times
 operations_begin "$RAILS"
 busy_from
 sleep 2
@@ -37,6 +37,7 @@ while [ $cuts -lt 50 ] && engines_run; do
 done
 engines_run || echo "the engines ended after $cuts cuts"
 busy_since
+enough_operations
 errors=0
 wait_engines || errors=1
 echo "result {\"busy\":$busy,\"shaped\":$((4 * rate)),\"errors\":$errors}"

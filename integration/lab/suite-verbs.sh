@@ -16,7 +16,7 @@ for r in $RAILS; do
 done
 
 # While operations go on: a link that is cut at one end and then at another, and packets that vanish without a word.
-start_engines "$RAILS" --bytes 262144 --iterations 100000 --warmup 3 --budget-ms 8000 --verify
+start_engines "$RAILS" --bytes 262144 --warmup 3 --until /run/enough --verify
 operations_begin "$RAILS"
 link_down b1
 sleep 0.6
@@ -27,7 +27,9 @@ link_up a2
 must tc qdisc replace dev a3 root netem loss 100%
 sleep 0.6
 must tc qdisc replace dev a3 root netem rate 40mbit limit 20000
+operations_begin 3
 engines_run || fail "the engines ended before all rails were cut"
+enough_operations
 wait_engines || fail "all-reduce with rails cut"
 cat /run/engine0
 [ "$(wrong)" = 0 ] || fail "wrong elements"

@@ -62,6 +62,9 @@ pub struct Options {
     /// Fewer repetitions for a size that takes longer than this many milliseconds in all (but no fewer than three).
     #[arg(long, default_value_t = 5000)]
     pub budget_ms: u64,
+    /// Repetitions go on until this file exists, however many that are.
+    #[arg(long)]
+    pub until: Option<PathBuf>,
     /// Greatest payload of a frame.
     #[arg(long, default_value_t = DEFAULT_CHUNK)]
     pub chunk_bytes: usize,
@@ -353,7 +356,7 @@ impl<'a> Bench<'a> {
         let mut mismatches = 0;
         self.call(Call::BARRIER, Region::EMPTY)?;
         let (cpu, tx) = (self.cpu(), self.tx());
-        for _ in 0..iterations {
+        while self.goes_on(times.len(), iterations)? {
             if self.options.verify {
                 self.fill(buffer);
             }
@@ -374,6 +377,18 @@ impl<'a> Bench<'a> {
             self.print(bytes, (&times, starts), sums, sent);
         }
         Ok(sums[0])
+    }
+
+    /// Whether another repetition follows; all nodes find the same.
+    fn goes_on(&mut self, done: usize, iterations: i64) -> Result<bool, EngineBenchError> {
+        const ASKED_EVERY: usize = 16;
+        let Some(file) = &self.options.until else { return Ok((done as i64) < iterations) };
+        if done == 0 || !done.is_multiple_of(ASKED_EVERY) {
+            return Ok(true);
+        }
+        let mut over = [i64::from(file.exists())];
+        self.agree(&mut over, ReduceOp::Max)?;
+        Ok(over[0] == 0)
     }
 
     /// Processor time of this node so far, in microseconds. Threads of one process share one account: node 0 has it.
@@ -451,6 +466,7 @@ mod tests {
             iterations: 5,
             warmup: 1,
             budget_ms: 5000,
+            until: None,
             chunk_bytes: DEFAULT_CHUNK,
             algorithm: None,
             transport: crate::config::Transport::Auto,
@@ -458,6 +474,10 @@ mod tests {
             verify: true,
             times: false,
         };
+        assert_eq!(run(&options).unwrap(), 0);
+        // With a file that is there from the beginning it ends where the nodes first ask for it, all of them after the same repetition.
+        let (meeting, until) = (tempfile::tempdir().unwrap(), Some(dir.path().join("0")));
+        let options = Options { dir: meeting.path().into(), until, ..options };
         assert_eq!(run(&options).unwrap(), 0);
         let wrong = Options { rails: vec!["nowhere".into()], ..options };
         assert!(matches!(run(&wrong), Err(EngineBenchError::Address(_))));
