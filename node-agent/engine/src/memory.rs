@@ -126,7 +126,7 @@ impl Memory for Operands {
 impl Buffers for Operands {
     fn source(&self, region: Region) -> Option<Source<'_>> {
         match self.find(region) {
-            Some((memory, offset)) => memory.source(offset, region.len).ok(),
+            Some((memory, offset)) => Source::of(memory, offset, region.len).ok(),
             None => self.bytes(region).map(Source::from),
         }
     }

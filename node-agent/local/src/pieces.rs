@@ -8,6 +8,7 @@
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
 
 use crate::copy;
 use crate::region::{Region, RegionError};
@@ -20,6 +21,8 @@ const MOST: usize = 64;
 pub struct Source<'a> {
     base: *const u8,
     len: usize,
+    /// Whose it is, where a device may be told of it.
+    owner: Option<&'a Arc<Region>>,
     memory: PhantomData<&'a [u8]>,
 }
 
@@ -33,7 +36,7 @@ pub struct Target<'a> {
 
 impl<'a> From<&'a [u8]> for Source<'a> {
     fn from(bytes: &'a [u8]) -> Self {
-        Source { base: bytes.as_ptr(), len: bytes.len(), memory: PhantomData }
+        Source { base: bytes.as_ptr(), len: bytes.len(), owner: None, memory: PhantomData }
     }
 }
 
@@ -47,7 +50,8 @@ impl Region {
     /// A range of the buffer, to be read by the kernel.
     pub fn source(&self, offset: usize, bytes: usize) -> Result<Source<'_>, RegionError> {
         self.check(offset, bytes)?;
-        Ok(Source { base: self.as_ptr().wrapping_add(offset), len: bytes, memory: PhantomData })
+        let base = self.as_ptr().wrapping_add(offset);
+        Ok(Source { base, len: bytes, owner: None, memory: PhantomData })
     }
 
     /// A range of the buffer, to be written by the kernel. Others may write the same at the same time.
@@ -57,7 +61,21 @@ impl Region {
     }
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
+    /// A range of a buffer, as [`Region::source`] gives it, that knows whose it is.
+    ///
+    /// # Errors
+    /// It lies outside the buffer.
+    pub fn of(memory: &'a Arc<Region>, offset: usize, bytes: usize) -> Result<Self, RegionError> {
+        Ok(Source { owner: Some(memory), ..memory.source(offset, bytes)? })
+    }
+
+    /// The buffer that it was made of by [`Source::of`], and where in it it begins.
+    #[must_use]
+    pub fn owner(&self) -> Option<(&'a Arc<Region>, usize)> {
+        self.owner.map(|memory| (memory, self.base.addr() - memory.as_ptr().addr()))
+    }
+
     /// Bytes of it.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -74,7 +92,13 @@ impl Source<'_> {
     #[must_use]
     pub fn after(self, n: usize) -> Self {
         let n = n.min(self.len);
-        Source { base: self.base.wrapping_add(n), len: self.len - n, memory: PhantomData }
+        Source { base: self.base.wrapping_add(n), len: self.len - n, ..self }
+    }
+
+    /// Only the first `n` bytes of it.
+    #[must_use]
+    pub fn first(self, n: usize) -> Self {
+        Source { len: n.min(self.len), ..self }
     }
 
     /// Copies the first bytes; gives how many.
@@ -192,6 +216,18 @@ mod tests {
             assert!(matches!(region.target(offset, bytes), Err(RegionError::OutOfBounds { .. })));
         }
         assert!(region.source(100, 0).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_source_knows_whose_it_is_and_where() {
+        let (memory, _file) = Region::create(100).unwrap();
+        let memory = Arc::new(memory);
+        let part = Source::of(&memory, 10, 50).unwrap().after(7).first(3);
+        let (owner, at) = part.owner().unwrap();
+        assert!(Arc::ptr_eq(owner, &memory));
+        assert_eq!((at, part.len(), part.first(9).len()), (17, 3, 3));
+        assert!(Source::of(&memory, 60, 50).is_err());
+        assert!(memory.source(0, 1).unwrap().owner().is_none());
     }
 
     #[test]

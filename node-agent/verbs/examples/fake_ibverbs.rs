@@ -235,14 +235,17 @@ unsafe extern "C" fn post_send(qp: *mut Qp, wr: *mut SendWr, bad: *mut *mut Send
     }
     own.under_way += 1;
     let mut bytes = Vec::new();
-    if wr.num_sge == 1 {
-        let piece = unsafe { &*wr.sg_list };
+    for at in 0..wr.num_sge as usize {
+        let piece = unsafe { &*wr.sg_list.add(at) };
         let known = |(address, length, ..): &(u64, u64, bool, usize)| {
             piece.addr >= *address && piece.addr + u64::from(piece.length) <= address + length
         };
         assert!(world.regions.get(&piece.lkey).is_some_and(known), "memory that is not registered");
-        bytes.resize(piece.length as usize, 0);
-        unsafe { std::ptr::copy(piece.addr as *const u8, bytes.as_mut_ptr(), bytes.len()) };
+        let before = bytes.len();
+        bytes.resize(before + piece.length as usize, 0);
+        unsafe {
+            std::ptr::copy(piece.addr as *const u8, bytes.as_mut_ptr().add(before), piece.length as usize)
+        };
     }
     if let Some(status) = unsafe { world.carry(number, wr, &bytes) } {
         world.send_done(number, wr.wr_id, status);

@@ -10,16 +10,18 @@ use std::time::{Duration, Instant};
 
 use node_agent_collective::RailCause;
 use node_agent_collective::shape::{Node, Rail};
+use node_agent_local::Region;
 use node_agent_local::pieces::{Source, Target};
 use node_agent_transport::carrier::{Carrier, ENTROPY, Lane as Name, News};
 
+use crate::cache::{Bounds, Cache};
 use crate::device::{Device, Place, open_all};
 use crate::ffi;
 use crate::gid;
 use crate::imm::MOST_SLOTS;
 use crate::lane::{Ground, Lane, Shape, lane_of};
 use crate::library::Library;
-use crate::objects::{Channel, Context, Cq, Pd, step};
+use crate::objects::{Channel, Context, Cq, Mr, Pd, step};
 use crate::offer::Offer;
 use crate::reaper::Reaper;
 
@@ -35,6 +37,10 @@ const RINGS: u64 = 512 << 20;
 const MOST_ENTRIES: u32 = 32_000;
 /// How often at most devices are asked for events: each time is a system call for each.
 const EVENTS: Duration = Duration::from_millis(1);
+/// What is kept registered of memories that are sent from in place.
+const REGISTERED: Bounds = Bounds { memories: 1024, bytes: 64 << 30 };
+/// How often at least, while there is no time to sleep, memories are let go of that nobody else holds.
+const SWEEP: Duration = Duration::from_millis(100);
 
 /// What verbs rails must know.
 #[derive(Debug, Clone)]
@@ -78,6 +84,9 @@ pub struct VerbsCarrier {
     asked: Instant,
     put_off: bool,
     duplicates: u64,
+    /// Memories of ranks.
+    cache: Cache<Region, Mr>,
+    swept: Instant,
     reaper: Reaper<Lane>,
 }
 
@@ -120,7 +129,9 @@ impl VerbsCarrier {
         }
         let (lanes, duplicates) = Default::default();
         let (asked, reaper) = (Instant::now(), Reaper::new());
-        Ok(VerbsCarrier { shape, ports, lanes, next: 0, asked, put_off: false, duplicates, reaper })
+        let cache = Cache::new(ports.len(), REGISTERED);
+        let (put_off, swept) = (false, asked);
+        Ok(VerbsCarrier { shape, ports, lanes, next: 0, asked, put_off, duplicates, cache, swept, reaper })
     }
 
     /// The device of a rail, or why it has none.
@@ -312,7 +323,20 @@ impl Carrier for VerbsCarrier {
     }
 
     fn send(&mut self, lane: Name, pieces: &[Source<'_>]) -> io::Result<usize> {
-        self.lane(lane)?.send(pieces, Instant::now())
+        let VerbsCarrier { lanes, ports, cache, .. } = self;
+        let gone = || io::Error::from(io::ErrorKind::NotConnected);
+        let lane = lanes.get_mut(&lane.0).ok_or_else(gone)?;
+        let rail = usize::from(lane.rail);
+        let Some(Ok(port)) = ports.get(rail) else { return Err(gone()) };
+        let mut registered = |memory: &Arc<Region>| {
+            cache.get(memory, memory.len() as u64, rail, |memory| {
+                Mr::new(&port.pd, Arc::clone(memory), false).inspect_err(|error| {
+                    let (device, bytes) = (&port.device, memory.len());
+                    tracing::info!(device, bytes, %error, "a rank's memory cannot be registered: it is copied");
+                })
+            })
+        };
+        lane.send(pieces, &mut registered, Instant::now())
     }
 
     fn receive(&mut self, lane: Name, pieces: &mut [Target<'_>]) -> io::Result<usize> {
@@ -322,6 +346,10 @@ impl Carrier for VerbsCarrier {
     fn look(&mut self, now: Instant, news: &mut Vec<News>) {
         (0..self.ports.len()).for_each(|rail| self.complete(rail, now, news));
         self.hear_devices(now, news);
+        if now >= self.swept + SWEEP {
+            self.swept = now;
+            self.cache.sweep();
+        }
         for (&name, lane) in &mut self.lanes {
             lane.check(now);
             if let Some(cause) = lane.tell_broken() {
@@ -333,6 +361,7 @@ impl Carrier for VerbsCarrier {
     }
 
     fn arm(&mut self) {
+        self.cache.sweep();
         for port in self.ports.iter_mut().flatten() {
             if std::mem::replace(&mut port.armed, true) {
                 port.channel.drain();

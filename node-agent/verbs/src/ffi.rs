@@ -174,6 +174,7 @@ pub struct QpAttr {
 
 /// `struct ibv_sge`.
 #[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Sge {
     pub addr: u64,
     pub length: u32,

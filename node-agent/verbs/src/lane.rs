@@ -13,7 +13,7 @@ use node_agent_transport::carrier::ENTROPY;
 
 use crate::ffi;
 use crate::imm::Imm;
-use crate::objects::{Cq, Depths, Mr, Pd, Qp, Write, step};
+use crate::objects::{Cq, Depths, MOST_PARTS, Mr, Part, Pd, Qp, Write, step};
 use crate::offer::{MOST_PAIRS, Offer};
 use crate::ring::{Incoming, Outgoing};
 use crate::spread;
@@ -25,6 +25,8 @@ const TELLINGS: u32 = 8;
 const DEADLINE: Duration = Duration::from_secs(3);
 /// Messages of so many bytes go inline, where the device can: a header alone.
 const INLINE: u32 = 128;
+/// Payloads of so many bytes are sent from where they are, if that can be registered; to copy less costs less than another part.
+const IN_PLACE: usize = 4 << 10;
 /// Hops that packets live.
 const HOPS: u8 = 64;
 
@@ -84,6 +86,8 @@ pub(crate) struct Lane {
     incoming: Incoming,
     /// Messages without bytes that the device is not done with.
     tellings: u32,
+    /// Of the message that is being made; kept for its memory only.
+    parts: Vec<Part>,
     /// Since when the device has said nothing although messages are under way.
     silent_since: Option<Instant>,
     /// The peer's ring was full when something was to be sent.
@@ -120,7 +124,7 @@ impl Lane {
             Ok::<_, String>(region)
         };
         let register = |region, remote| {
-            Mr::new(ground.pd, region, remote).map(Arc::new).map_err(|error| {
+            Mr::new(ground.pd, Arc::new(region), remote).map(Arc::new).map_err(|error| {
                 format!("{bytes} bytes cannot be registered (is the limit of locked memory too low? ulimit -l): {error}")
             })
         };
@@ -128,8 +132,7 @@ impl Lane {
             (register(memory("memory to send from")?, false)?, register(memory("ring")?, true)?);
         let depths = Depths { send: shape.depth(), receive: shape.depth(), inline: INLINE };
         let pairs = shape.pairs.clamp(1, MOST_PAIRS);
-        let pairs =
-            (0..pairs).map(|_| Qp::new(ground.pd, (ground.send, ground.receive), (&from, &ring), depths));
+        let pairs = (0..pairs).map(|_| Qp::new(ground.pd, (ground.send, ground.receive), &ring, depths));
         let pairs: Vec<Qp> = step("a queue pair cannot be made", pairs.collect())?;
         let first_packets: Vec<u32> =
             entropy.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word) & 0xff_ffff).collect();
@@ -145,6 +148,7 @@ impl Lane {
             ring,
             outgoing: None,
             tellings: 0,
+            parts: Vec::with_capacity(MOST_PARTS),
             silent_since: None,
             blocked: false,
             broken: None,
@@ -245,8 +249,13 @@ impl Lane {
         step("a queue pair cannot be made ready to send", pair.modify(&attributes, mask))
     }
 
-    /// Takes bytes to be sent.
-    pub(crate) fn send(&mut self, pieces: &[Source<'_>], now: Instant) -> io::Result<usize> {
+    /// Takes bytes to be sent. `registered` gives the registration of a memory on this lane's rail; what has none is copied.
+    pub(crate) fn send(
+        &mut self,
+        pieces: &[Source<'_>],
+        registered: &mut dyn FnMut(&Arc<Region>) -> Option<Arc<Mr>>,
+        now: Instant,
+    ) -> io::Result<usize> {
         let mut pieces = pieces.iter().copied();
         let (mut current, mut sent) = (pieces.next(), 0);
         while current.is_some() {
@@ -257,10 +266,18 @@ impl Lane {
             };
             let most = peer.slot_bytes.min(self.shape.slot_bytes) as usize;
             let slot = (number % u64::from(self.shape.slots)) as usize * self.shape.slot_bytes as usize;
-            let mut room = self.from.memory.target(slot, most).map_err(io::Error::other)?;
-            let mut length = 0;
-            while let Some(piece) = current.filter(|_| length < most) {
-                let n = room.put_from(length, piece);
+            let (mut length, mut copied) = (0, 0);
+            self.parts.clear();
+            while let Some(piece) = current.filter(|_| length < most && self.parts.len() < MOST_PARTS) {
+                let piece_here = piece.first(most - length);
+                let n = piece_here.len();
+                match in_place(piece_here, registered) {
+                    Some(part) => self.parts.push(part),
+                    None => {
+                        self.copy(slot + copied, piece_here)?;
+                        copied += n;
+                    }
+                }
                 length += n;
                 let rest = piece.after(n);
                 current = if rest.is_empty() { pieces.next() } else { Some(rest) };
@@ -268,24 +285,41 @@ impl Lane {
             if length == 0 {
                 break;
             }
-            self.post(number, slot, length, now)?;
+            self.post(number, now)?;
             sent += length;
         }
         if sent == 0 && self.blocked { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(sent) }
     }
 
-    fn post(&mut self, number: u64, slot: usize, length: usize, now: Instant) -> io::Result<()> {
+    /// Copies a part of the message that is being made into its slot, behind what was copied before.
+    fn copy(&mut self, offset: usize, piece: Source<'_>) -> io::Result<()> {
+        let length = piece.len();
+        if length == 0 {
+            // To a device a part of no bytes is one of 2^31 bytes.
+            return Ok(());
+        }
+        self.from.memory.target(offset, length).map_err(io::Error::other)?.put_from(0, piece);
+        match self.parts.last_mut() {
+            Some(last) if Arc::ptr_eq(&last.memory, &self.from) => last.length += length,
+            _ => self.parts.push(Part { memory: Arc::clone(&self.from), offset, length }),
+        }
+        Ok(())
+    }
+
+    fn post(&mut self, number: u64, now: Instant) -> io::Result<()> {
         let Some((peer, outgoing)) = &mut self.outgoing else { return Ok(()) };
         let there = number % u64::from(peer.slots) * u64::from(peer.slot_bytes);
         let write = Write {
             id: request_id(self.name, Some(number)),
-            offset: slot,
-            length,
+            parts: &self.parts,
             remote: peer.address + there,
             rkey: peer.rkey,
             imm: self.incoming.beside(Some(number)).encode(),
         };
-        self.pairs[(number % self.pairs.len() as u64) as usize].write(&write)?;
+        let pair = (number % self.pairs.len() as u64) as usize;
+        let posted = self.pairs[pair].write(&write);
+        self.parts.clear();
+        posted?;
         outgoing.posted();
         self.silent_since.get_or_insert(now);
         Ok(())
@@ -318,8 +352,7 @@ impl Lane {
         }
         let write = Write {
             id: request_id(self.name, None),
-            offset: 0,
-            length: 0,
+            parts: &[],
             remote: peer.address,
             rkey: peer.rkey,
             imm: self.incoming.beside(None).encode(),
@@ -338,7 +371,12 @@ impl Lane {
         let Some((_, outgoing)) = &mut self.outgoing else { return };
         match completion.wr_id & u64::from(u32::MAX) {
             NO_NUMBER => self.tellings = self.tellings.saturating_sub(1),
-            low => outgoing.completed(low as u16),
+            low => {
+                outgoing.completed(low as u16);
+                if let Some(pair) = self.pairs.iter_mut().find(|pair| pair.number() == completion.qp_num) {
+                    pair.done(completion.wr_id);
+                }
+            }
         }
         let under_way = outgoing.is_under_way() || self.tellings > 0;
         self.silent_since = under_way.then_some(now);
@@ -417,6 +455,12 @@ impl Lane {
     pub(crate) fn duplicates(&self) -> u64 {
         self.incoming.duplicates
     }
+}
+
+/// A piece as it lies in its owner's memory, if that is worth it and the device may read it there.
+fn in_place(piece: Source<'_>, registered: &mut dyn FnMut(&Arc<Region>) -> Option<Arc<Mr>>) -> Option<Part> {
+    let (memory, offset) = piece.owner().filter(|_| piece.len() >= IN_PLACE)?;
+    Some(Part { memory: registered(memory)?, offset, length: piece.len() })
 }
 
 /// Completion statuses in words (`enum ibv_wc_status`).

@@ -3,6 +3,7 @@
 //!
 //! libibverbs may be called from any thread (rdma-core, Documentation/libibverbs.md: it is "fully thread safe").
 
+use std::collections::VecDeque;
 use std::ffi::{c_int, c_uint};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -141,8 +142,8 @@ impl Drop for Pd {
 pub(crate) struct Mr {
     raw: NonNull<ffi::Mr>,
     pd: Arc<Pd>,
-    /// Dropped after the registration.
-    pub(crate) memory: Region,
+    /// Held until after the registration.
+    pub(crate) memory: Arc<Region>,
 }
 
 // SAFETY: as for `Context`.
@@ -151,11 +152,12 @@ unsafe impl Send for Mr {}
 unsafe impl Sync for Mr {}
 
 impl Mr {
-    /// Registers all of a memory; `remote`: peers that have its key may write it. Nobody may read it from afar.
-    pub(crate) fn new(pd: &Arc<Pd>, memory: Region, remote: bool) -> io::Result<Self> {
-        let access = ffi::ACCESS_LOCAL_WRITE | if remote { ffi::ACCESS_REMOTE_WRITE } else { 0 };
+    /// Registers all of a memory to be sent from, or, with `remote`, for peers that have its key to write. Nobody may read it from
+    /// afar, and what is only sent from not even the device may write.
+    pub(crate) fn new(pd: &Arc<Pd>, memory: Arc<Region>, remote: bool) -> io::Result<Self> {
+        let access = if remote { ffi::ACCESS_LOCAL_WRITE | ffi::ACCESS_REMOTE_WRITE } else { 0 };
         let functions = &pd.context.library.functions;
-        // SAFETY: the range is the region's whole mapping, which lives until after the registration is undone, because `self` owns
+        // SAFETY: the range is the region's whole mapping, which lives until after the registration is undone, because `self` holds
         // it. The device writing into it is like another process doing so, which a region allows for.
         let raw = unsafe {
             (functions.reg_mr)(pd.raw.as_ptr(), memory.as_ptr().cast(), memory.len(), access as c_int)
@@ -178,7 +180,7 @@ impl Mr {
 
 impl Drop for Mr {
     fn drop(&mut self) {
-        // SAFETY: queue pairs that may use it hold it, so none is left; the memory is unmapped after this.
+        // SAFETY: queue pairs that may use it hold it, so none is left; the memory is not unmapped before this.
         let code = unsafe { (self.pd.context.library.functions.dereg_mr)(self.raw.as_ptr()) };
         if code != 0 {
             tracing::warn!(code, "a memory region could not be given back");
@@ -294,13 +296,33 @@ pub(crate) struct Depths {
     pub(crate) inline: u32,
 }
 
-/// One message: bytes of the local memory, into the peer's.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Write {
-    pub(crate) id: u64,
-    /// In the local memory; inline if it is at most what the queue pair takes.
+/// Most parts of a message: headers and payloads take turns.
+pub(crate) const MOST_PARTS: usize = 4;
+
+/// A part of a message.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub(crate) memory: Arc<Mr>,
     pub(crate) offset: usize,
     pub(crate) length: usize,
+}
+
+impl Part {
+    /// As the library takes it, if it lies in its memory.
+    fn sge(&self) -> Option<ffi::Sge> {
+        let end = self.offset.checked_add(self.length)?;
+        let length = u32::try_from(self.length).ok().filter(|_| end <= self.memory.memory.len())?;
+        let addr = self.memory.address() + self.offset as u64;
+        Some(ffi::Sge { addr, length, lkey: self.memory.keys().0 })
+    }
+}
+
+/// One message: bytes of memories here, one behind the other, into the peer's.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Write<'a> {
+    pub(crate) id: u64,
+    /// At most [`MOST_PARTS`]; inline if they are together at most what the queue pair takes.
+    pub(crate) parts: &'a [Part],
     /// In the peer's memory.
     pub(crate) remote: u64,
     pub(crate) rkey: u32,
@@ -313,9 +335,10 @@ pub(crate) struct Qp {
     raw: NonNull<ffi::Qp>,
     pd: Arc<Pd>,
     _queues: [Arc<Cq>; 2],
-    /// What it sends from, and what the peer writes into: there until after it is gone.
-    local: Arc<Mr>,
-    _remote: Arc<Mr>,
+    /// What the peer writes into: there until after it is gone.
+    _ring: Arc<Mr>,
+    /// What messages under way are sent from, by their ids, the oldest first: there until they are done, or it is gone.
+    under_way: VecDeque<(u64, Vec<Arc<Mr>>)>,
     /// Messages of so many bytes are handed over with their bytes.
     inline: usize,
 }
@@ -326,11 +349,11 @@ unsafe impl Send for Qp {}
 unsafe impl Sync for Qp {}
 
 impl Qp {
-    /// Makes one, of as many inline bytes as the device has up to those asked for. `local` is what it sends from.
+    /// Makes one, of as many inline bytes as the device has up to those asked for. `ring` is what the peer may write into.
     pub(crate) fn new(
         pd: &Arc<Pd>,
         (send, receive): (&Arc<Cq>, &Arc<Cq>),
-        (local, remote): (&Arc<Mr>, &Arc<Mr>),
+        ring: &Arc<Mr>,
         depths: Depths,
     ) -> io::Result<Self> {
         let mut attributes = ffi::QpInitAttr {
@@ -341,7 +364,7 @@ impl Qp {
             cap: ffi::QpCap {
                 max_send_wr: depths.send,
                 max_recv_wr: depths.receive,
-                max_send_sge: 1,
+                max_send_sge: MOST_PARTS as u32,
                 max_recv_sge: 1,
                 max_inline_data: depths.inline,
             },
@@ -362,8 +385,8 @@ impl Qp {
             raw: given(raw)?,
             pd: Arc::clone(pd),
             _queues: [Arc::clone(send), Arc::clone(receive)],
-            local: Arc::clone(local),
-            _remote: Arc::clone(remote),
+            _ring: Arc::clone(ring),
+            under_way: VecDeque::new(),
             inline: inline as usize,
         })
     }
@@ -393,22 +416,23 @@ impl Qp {
         checked(unsafe { post(self.raw.as_ptr(), &mut request, &mut bad) })
     }
 
-    /// Sends a message.
-    pub(crate) fn write(&self, write: &Write) -> io::Result<()> {
-        let memory = &self.local.memory;
-        let inside = write.offset.checked_add(write.length).is_some_and(|end| end <= memory.len());
-        let length = u32::try_from(write.length).ok().filter(|_| inside);
-        let length = length.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    /// Sends a message. Its memories are held until [`Qp::done`] is told of it.
+    pub(crate) fn write(&mut self, write: &Write<'_>) -> io::Result<()> {
+        let wrong = || io::Error::from(io::ErrorKind::InvalidInput);
+        let mut pieces: [ffi::Sge; MOST_PARTS] = Default::default();
+        for (at, part) in write.parts.iter().enumerate() {
+            let piece = part.sge().filter(|_| Arc::ptr_eq(&part.memory.pd, &self.pd)).ok_or_else(wrong)?;
+            *pieces.get_mut(at).ok_or_else(wrong)? = piece;
+        }
         let post = self.pd.context.get().ops.post_send;
         let post = post.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
-        let addr = self.local.address() + write.offset as u64;
-        let mut piece = ffi::Sge { addr, length, lkey: self.local.keys().0 };
-        let inline = write.length > 0 && write.length <= self.inline;
+        let length: usize = write.parts.iter().map(|part| part.length).sum();
+        let inline = length > 0 && length <= self.inline;
         let mut request = ffi::SendWr {
             wr_id: write.id,
             next: null_mut(),
-            sg_list: &mut piece,
-            num_sge: (write.length > 0).into(),
+            sg_list: pieces.as_mut_ptr(),
+            num_sge: write.parts.len() as c_int,
             opcode: ffi::WR_RDMA_WRITE_WITH_IMM,
             send_flags: ffi::SEND_SIGNALED | if inline { ffi::SEND_INLINE } else { 0 },
             imm_data: write.imm.to_be(),
@@ -417,10 +441,23 @@ impl Qp {
             rest: [0; 9],
         };
         let mut bad = null_mut();
-        // SAFETY: the queue pair is there; request and piece are only read during the call. The bytes that the piece names lie in
-        // `local`, checked above, which lives until after the queue pair: the device reads them later, and for inline ones the
-        // library reads them now, as bytes of a mapping that nobody has a reference into.
-        checked(unsafe { post(self.raw.as_ptr(), &mut request, &mut bad) })
+        // SAFETY: the queue pair is there; request and pieces are only read during the call, and there are as many pieces as it says.
+        // The bytes that they name lie in registered memories, checked above, which are held below until the device says that it is
+        // done with the message, or until after the queue pair is gone: the device reads them later, and for inline ones the library
+        // reads them now, as bytes of mappings that nobody has a reference into.
+        checked(unsafe { post(self.raw.as_ptr(), &mut request, &mut bad) })?;
+        if !write.parts.is_empty() {
+            let memories = write.parts.iter().map(|part| Arc::clone(&part.memory)).collect();
+            self.under_way.push_back((write.id, memories));
+        }
+        Ok(())
+    }
+
+    /// The device is done with a message, and so with all before it: it does them in order.
+    pub(crate) fn done(&mut self, id: u64) {
+        if let Some(at) = self.under_way.iter().position(|(under_way, _)| *under_way == id) {
+            self.under_way.drain(..=at);
+        }
     }
 }
 

@@ -15,7 +15,8 @@ const TWICE: i32 = 4;
 const NO_ACKNOWLEDGEMENTS: i32 = 5;
 const ACKNOWLEDGEMENTS: i32 = 6;
 const GID_AT: i32 = 7;
-const FAILS: i32 = 100;
+/// And the kind of objects whose making fails.
+pub const FAILS: i32 = 100;
 
 /// Rounds of operations; `fault` is done once, after some of them, while the others go on. All nodes do the same number.
 fn through(net: &Net, fault: impl Fn() + Sync, after: impl Fn(usize, &mut Engine) + Sync) {

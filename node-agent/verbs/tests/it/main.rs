@@ -8,6 +8,7 @@
 )]
 
 mod faults;
+mod memory;
 mod world;
 
 use node_agent_transport::Wiring;
