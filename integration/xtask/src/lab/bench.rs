@@ -1,14 +1,16 @@
-//! `cargo xtask bench verbs`: rows that need verbs, run in the lab; what a guest measured becomes lines as every bench prints them.
+//! `cargo xtask bench verbs`: rows of verbs. What needs devices runs in the lab; what was measured becomes lines as every bench
+//! prints them.
 
 mod bandwidth;
 mod cuts;
+mod registrations;
 
 use std::{process::ExitCode, time::Duration};
 
 use serde_json::{Value, json};
 
 use super::{Trouble, guest, suite};
-use crate::process::Result;
+use crate::process::{self, Result};
 
 /// What a suite prints a measurement with.
 const RESULT: &str = "result ";
@@ -16,16 +18,26 @@ const RESULT: &str = "result ";
 const BUSY: f64 = 1.8;
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// A row: its name, the suite that measures it, and what judges that.
+/// A row: its name, what measures it, and what judges that.
 struct Row {
     id: &'static str,
-    suite: &'static str,
+    by: By,
     lines: fn(&[Value]) -> Vec<Line>,
 }
 
-const ROWS: [Row; 2] = [
-    Row { id: "E1", suite: "e1", lines: bandwidth::lines },
-    Row { id: "E2", suite: "e2", lines: cuts::lines },
+/// What measures a row.
+#[derive(Clone, Copy)]
+enum By {
+    /// A suite, in the lab.
+    Suite(&'static str),
+    /// An example of node-agent-verbs, here.
+    Example(&'static str),
+}
+
+const ROWS: [Row; 3] = [
+    Row { id: "E1", by: By::Suite("e1"), lines: bandwidth::lines },
+    Row { id: "E2", by: By::Suite("e2"), lines: cuts::lines },
+    Row { id: "E7", by: By::Example("cache_cost"), lines: registrations::lines },
 ];
 
 /// What a case should reach.
@@ -87,7 +99,7 @@ fn round(value: f64) -> f64 {
 pub fn run(row: Option<&str>, json: bool) -> Result<ExitCode> {
     let rows: Vec<&Row> = ROWS.iter().filter(|each| row.is_none_or(|row| row == each.id)).collect();
     if rows.is_empty() {
-        return Err(format!("no row {}; verbs has E1 and E2", row.unwrap_or_default()).into());
+        return Err(format!("no row {}; verbs has E1, E2 and E7", row.unwrap_or_default()).into());
     }
     for row in rows {
         for line in measure(row)? {
@@ -99,15 +111,30 @@ pub fn run(row: Option<&str>, json: bool) -> Result<ExitCode> {
 
 /// Boots a guest for a row; a guest that cannot be had, or fails, is a line too.
 fn measure(row: &Row) -> Result<Vec<Value>> {
-    let mut said = Vec::new();
-    for suite in &suite::named(row.suite)? {
-        match guest(suite, LIMIT, false) {
-            Ok(lines) => said.extend(lines),
-            Err(Trouble::Absent(why)) => return Ok(vec![nothing(row.id, &json!("void"), &why)]),
-            Err(Trouble::Failed(why)) => return Ok(vec![nothing(row.id, &json!(false), &why)]),
-        }
-    }
-    Ok((row.lines)(&results(&said)).iter().map(|line| line.json(row.id)).collect())
+    let said = match row.by {
+        By::Suite(name) => in_guests(name)?,
+        By::Example(name) => example(name),
+    };
+    Ok(match said {
+        Ok(said) => (row.lines)(&results(&said)).iter().map(|line| line.json(row.id)).collect(),
+        Err(Trouble::Absent(why)) => vec![nothing(row.id, &json!("void"), &why)],
+        Err(Trouble::Failed(why)) => vec![nothing(row.id, &json!(false), &why)],
+    })
+}
+
+type Said = std::result::Result<Vec<String>, Trouble>;
+
+fn in_guests(name: &str) -> Result<Said> {
+    let suites = suite::named(name)?;
+    let said: std::result::Result<Vec<_>, _> =
+        suites.iter().map(|suite| guest(suite, LIMIT, false)).collect();
+    Ok(said.map(|said| said.concat()))
+}
+
+fn example(name: &str) -> Said {
+    let run = ["run", "--release", "--quiet", "--package", "node-agent-verbs", "--example", name];
+    let output = process::capture(process::cargo(run)).map_err(Trouble::failed)?;
+    Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
 }
 
 fn nothing(row: &str, holds: &Value, why: &str) -> Value {
