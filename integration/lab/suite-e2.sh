@@ -3,7 +3,7 @@
 . /lab/rails.sh
 . /lab/engine.sh
 make_rails
-choose_rate 100 60 40 25 15 || fail "ib_write_bw"
+choose_rate 40 25 15 || fail "ib_write_bw"
 start_engines "$RAILS" --bytes 262144 --warmup 5 --until /run/enough --verify --times
 operations_begin "$RAILS"
 busy_from
