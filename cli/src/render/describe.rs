@@ -391,7 +391,7 @@ mod tests {
         let text = node(&some_node("n1"), 0.0);
         assert!(text.contains("Cordoned:  CRC errors"), "{text}");
         assert!(text.contains("nlp/sum") && text.contains("DOWN"), "{text}");
-        assert!(text.contains("\nRails:\n") && text.contains("rail1  -x x-  rail 1"), "{text}");
+        assert!(text.contains("\nRails:\n") && text.contains("rail1   -x x-  rail 1"), "{text}");
     }
 
     #[test]
