@@ -99,7 +99,7 @@ fn act(kernel: &dyn Kernel, arguments: &QosArguments) -> Result<ExitCode, QosErr
         return Ok(code(records.iter().all(Record::in_service)));
     }
     if matches!(arguments.action, Action::Confirm) {
-        return confirm_all(kernel, arguments);
+        return confirm_all(kernel, arguments).map(code);
     }
     let profile = profile(arguments.profile.as_deref())?;
     let nics = chosen(kernel, arguments)?;
@@ -271,14 +271,14 @@ fn finish(kernel: &dyn Kernel, arguments: &QosArguments, kept: trial::End) -> Re
             let records = FileJournal::read(&arguments.data_dir)?;
             return Ok(records.iter().all(Record::in_service));
         }
-        trial::End::Confirmed => return confirm_all(kernel, arguments).map(|_| true),
+        trial::End::Confirmed => return confirm_all(kernel, arguments),
         trial::End::Late | trial::End::Rejected => {}
     }
     let mut journal = FileJournal::open(&arguments.data_dir)?;
     let why = if kept == trial::End::Late { None } else { Some("it was rejected by who asked for it") };
     for record in waiting(&mut journal, arguments)? {
         told(
-            &node_agent_host::qos::run::end_trial(kernel, &mut journal, record.clone(), why),
+            &node_agent_host::qos::run::end_trial(kernel, &mut journal, record.clone(), &who(), why),
             record.netdev(),
         );
     }
@@ -296,18 +296,19 @@ fn waiting(journal: &mut FileJournal, arguments: &QosArguments) -> Result<Vec<Re
     Ok(all)
 }
 
-fn confirm_all(kernel: &dyn Kernel, arguments: &QosArguments) -> Result<ExitCode, QosError> {
+/// False where there is nothing, or where it came too late and was taken back.
+fn confirm_all(kernel: &dyn Kernel, arguments: &QosArguments) -> Result<bool, QosError> {
     let mut journal = FileJournal::open(&arguments.data_dir)?;
     let records = waiting(&mut journal, arguments)?;
     if records.is_empty() {
         eprintln!("rail-node-agent qos: nothing here waits to be confirmed");
-        return Ok(ExitCode::from(DIFFERS));
+        return Ok(false);
     }
     let one = |record: Record| {
         let netdev = record.netdev().to_owned();
-        told(&confirm(kernel, &mut journal, record), &netdev)
+        told(&confirm(kernel, &mut journal, record, &who()), &netdev)
     };
-    Ok(code(records.into_iter().map(one).fold(true, |all, one| all & one)))
+    Ok(records.into_iter().map(one).fold(true, |all, one| all & one))
 }
 
 fn rollback(kernel: &dyn Kernel, seen: &[Observed], arguments: &QosArguments) -> Result<ExitCode, QosError> {

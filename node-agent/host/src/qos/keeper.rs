@@ -167,7 +167,8 @@ impl Keeper {
     }
 
     fn mend(&mut self, device: &Device, drained: bool) -> Verdict {
-        if let Some(record) = self.records.get(&key(device)) {
+        let open = self.records.get(&key(device)).filter(|record| !record.apply.is_over());
+        if let Some(record) = open {
             let went = go_on(&*self.kernel, &mut *self.journal, record, device);
             self.remember();
             match went {

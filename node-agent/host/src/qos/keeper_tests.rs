@@ -190,7 +190,7 @@ fn trial(kernel: &FakeKernel, disk: &mut Disk, seconds: u64) -> Outlook {
 
 fn settle_trial(kernel: &FakeKernel, disk: &mut Disk) -> Result<Outlook, RunError> {
     let record = disk.record().unwrap();
-    confirm(kernel, disk, record)
+    confirm(kernel, disk, record, "carol")
 }
 
 #[test]
@@ -209,8 +209,9 @@ fn a_trial_is_left_alone_and_stays_if_it_is_confirmed() {
     assert!(disk.in_service());
     let again = settle_trial(&kernel, &mut disk).unwrap_err();
     assert!(matches!(again, RunError::NothingToConfirm { .. }), "{again}");
-    let actions: Vec<String> = disk.lines().into_iter().map(|line| line.action).collect();
-    assert_eq!(actions, ["apply", "confirm"]);
+    let told: Vec<_> = disk.lines().into_iter().map(|line| (line.who, line.action)).collect();
+    let by = |who: &str, action: &str| (who.to_owned(), action.to_owned());
+    assert_eq!(told, [by("bob", "apply"), by("carol", "confirm")]);
 }
 
 #[test]

@@ -108,8 +108,8 @@ pub fn run(
 ) -> Result<Outlook, RunError> {
     let apply = Apply::new(plan, before, &asked.who, asked.confirm_within.unwrap_or(AT_ONCE));
     let record = Record { key: key(&before.device), profile: plan.profile.clone(), begun_ms: now().0, apply };
-    let mut drive = Drive { kernel, journal, record, at_once: asked.confirm_within.is_none() };
-    drive.go("apply", Event::Start)
+    let at_once = asked.confirm_within.is_none();
+    Drive { kernel, journal, record, who: asked.who.clone(), at_once }.go("apply", Event::Start)
 }
 
 /// Goes on with an apply that is not over, one that an agent left in the middle or a trial, by what the NIC (`device` by now) is and what
@@ -131,7 +131,8 @@ pub fn go_on(
     let mut record = record.clone();
     // It may have another name by now.
     record.apply.before.device.netdev.clone_from(&device.netdev);
-    match (Drive { kernel, journal, record, at_once }).go("resume", Event::Restarted) {
+    let who = record.apply.asked_by.clone();
+    match (Drive { kernel, journal, record, who, at_once }).go("resume", Event::Restarted) {
         Ok(Outlook::Waits(until)) => Ok(Some(until)),
         Err(error @ RunError::Journal { .. }) => Err(error),
         Ok(Outlook::Stays) | Err(_) => Ok(None),
@@ -142,11 +143,16 @@ pub fn go_on(
 ///
 /// # Errors
 /// [`RunError`]: there is none, or it came too late.
-pub fn confirm(kernel: &dyn Kernel, journal: &mut dyn Journal, record: Record) -> Result<Outlook, RunError> {
+pub fn confirm(
+    kernel: &dyn Kernel,
+    journal: &mut dyn Journal,
+    record: Record,
+    who: &str,
+) -> Result<Outlook, RunError> {
     if record.waits_until().is_none() {
         return Err(RunError::NothingToConfirm { netdev: record.netdev().to_owned() });
     }
-    Drive { kernel, journal, record, at_once: false }.go("confirm", Event::Confirm)
+    Drive { kernel, journal, record, who: who.to_owned(), at_once: false }.go("confirm", Event::Confirm)
 }
 
 /// Ends a trial that was not confirmed: `why` says who wants that; none if its time is over.
@@ -157,10 +163,11 @@ pub fn end_trial(
     kernel: &dyn Kernel,
     journal: &mut dyn Journal,
     record: Record,
+    who: &str,
     why: Option<&str>,
 ) -> Result<Outlook, RunError> {
     let event = why.map_or(Event::Tick, |why| Event::Reject { why: why.to_owned() });
-    Drive { kernel, journal, record, at_once: false }.go("rollback", event)
+    Drive { kernel, journal, record, who: who.to_owned(), at_once: false }.go("rollback", event)
 }
 
 /// Takes back the NIC's last apply: its undos are the edits of another apply, the last first.
@@ -202,7 +209,7 @@ pub fn roll_back(
         ..last.apply
     };
     let record = Record { begun_ms: now().0, apply, ..last };
-    Drive { kernel, journal, record, at_once: true }.go("rollback", Event::Start)
+    Drive { kernel, journal, record, who: who.to_owned(), at_once: true }.go("rollback", Event::Start)
 }
 
 fn millis(time: Duration) -> u64 {
@@ -214,6 +221,8 @@ struct Drive<'a> {
     kernel: &'a dyn Kernel,
     journal: &'a mut dyn Journal,
     record: Record,
+    /// Whose doing this is, which may be another's than the apply.
+    who: String,
     /// It is confirmed as soon as it has been read back.
     at_once: bool,
 }
@@ -253,7 +262,7 @@ impl Drive<'_> {
         let apply = &self.record.apply;
         let line = AuditLine {
             time_ms: now().0,
-            who: apply.asked_by.clone(),
+            who: self.who.clone(),
             netdev: self.record.netdev().to_owned(),
             profile: self.record.profile.clone(),
             action: action.to_owned(),
