@@ -36,20 +36,9 @@ const DAY: u64 = 24 * 3600;
 const FOUND: Duration = Duration::from_secs(10);
 
 fn nic(rail: u32) -> Nic {
-    Nic {
-        // As the local cluster's inventory calls them.
-        device: format!("rail{rail}"),
-        netdev: format!("rail{rail}"),
-        pci_address: String::new(),
-        numa_node: None,
-        rail,
-        address: None,
-        mtu: 4200,
-        speed_mbps: 400_000,
-        up: true,
-        gid_index: None,
-        facts: None,
-    }
+    // As the local cluster's inventory calls them.
+    let name = format!("rail{rail}");
+    recorded::nic(rail, &name, &name)
 }
 
 /// Counters of a busy server: those of bytes go on, each written in place.

@@ -286,34 +286,19 @@ fn uptime(tree: &Tree) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use node_agent_host::counters::recorded::record;
-
-    fn nic() -> Nic {
-        Nic {
-            device: "mlx5_0".to_owned(),
-            netdev: "ens0".to_owned(),
-            pci_address: "0000:18:00.0".to_owned(),
-            numa_node: None,
-            rail: 0,
-            address: None,
-            mtu: 4200,
-            speed_mbps: 400_000,
-            up: true,
-            gid_index: None,
-            facts: None,
-        }
-    }
+    use node_agent_host::counters::recorded::{nic, record};
 
     #[test]
     fn a_nic_whose_class_of_service_is_half_made_is_unfit_until_it_is_whole() {
         let root = tempfile::tempdir().unwrap();
-        record(root.path(), &nic(), 7).unwrap();
+        let nic = nic(0, "mlx5_0", "ens0");
+        record(root.path(), &nic, 7).unwrap();
         let (keeper, faults) = watch::channel(Faults::new());
         let place = Place { root: root.path().to_owned(), kept: root.path().join("health.json"), faults };
         let registry = proto_rpc::Metrics::new("test", "0", std::time::SystemTime::UNIX_EPOCH);
         let (tell, told) = watch::channel(Vec::new());
         let mut watching = Watching::new(place, AgentMetrics::new(&registry), tell);
-        watching.poller.watch(&[nic()]);
+        watching.poller.watch(&[nic]);
         let mut turn = |second: u64| {
             let now = Timestamp(second * 1000);
             watching.poller.look(&mut watching.state, now);

@@ -5,6 +5,24 @@ use std::{fs, io, os::unix::fs::symlink, path::Path};
 use node_agent_health::{Source, Vendor, model::full_layout};
 use proto_model::Nic;
 
+/// A NIC whose counters can be recorded.
+#[must_use]
+pub fn nic(rail: u32, device: &str, netdev: &str) -> Nic {
+    Nic {
+        device: device.to_owned(),
+        netdev: netdev.to_owned(),
+        pci_address: format!("0000:{:02x}:00.0", 0x18 + rail),
+        numa_node: None,
+        rail,
+        address: None,
+        mtu: 4200,
+        speed_mbps: 400_000,
+        up: true,
+        gid_index: None,
+        facts: None,
+    }
+}
+
 /// The file of a NIC's counter, below a root.
 #[must_use]
 pub fn place(nic: &Nic, source: Source, name: &str) -> String {

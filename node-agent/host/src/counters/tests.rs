@@ -16,19 +16,7 @@ use super::{
 use crate::sysfs::Tree;
 
 fn nic(rail: u32, device: &str) -> Nic {
-    Nic {
-        device: device.to_owned(),
-        netdev: format!("ens{rail}"),
-        pci_address: format!("0000:{:02x}:00.0", 0x18 + rail),
-        numa_node: None,
-        rail,
-        address: None,
-        mtu: 4200,
-        speed_mbps: 400_000,
-        up: true,
-        gid_index: None,
-        facts: None,
-    }
+    super::recorded::nic(rail, device, &format!("ens{rail}"))
 }
 
 fn set(root: &Path, path: &str, text: &str) {
