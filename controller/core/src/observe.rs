@@ -46,6 +46,8 @@ impl Step<'_> {
         let ranks = entry.job.spec.gang.ranks_per_node;
         let first = position.saturating_mul(ranks);
         let preparing = matches!(entry.job.status.phase, Phase::Reserved | Phase::Preparing);
+        // Engines that end see their peers go, one after the other: that is no news of any rail.
+        let ends = entry.attempt.as_ref().is_some_and(|attempt| attempt.ending.is_some());
         let old = self.state.base.views.get(&(uid, position)).cloned();
         if old.as_ref().is_some_and(|view| view.state == Observed::Ended) {
             return;
@@ -73,7 +75,7 @@ impl Step<'_> {
         if !seen.rails.is_empty() {
             view.rails = seen.rails;
         }
-        if !seen.reports.is_empty() {
+        if !seen.reports.is_empty() && !ends {
             (view.reports, view.reported) = (seen.reports, Some(self.now));
         }
         if !seen.choices.is_empty() {

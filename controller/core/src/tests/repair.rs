@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use proto_model::{FailurePolicy, Observation, Observed, Phase, PlacementRequest, RailLoss, Reason, Replace};
+use proto_model::{
+    FailurePolicy, Observation, Observed, Phase, PlacementRequest, RailLoss, RailState, Reason, Replace,
+};
 
 use super::{
     documents::{apply, reservation},
@@ -88,6 +90,31 @@ fn a_failed_node_is_replaced_by_the_spare_and_the_others_keep_their_ranks() {
     assert_eq!(w.nodes("b"), [broken]);
     w.run("a");
     assert_eq!(w.phase("a"), Phase::Running);
+}
+
+/// While a gang ends its engines go one after the other, and who goes last sees no peer any more: it is not what failed.
+#[test]
+fn an_engine_that_sees_the_others_end_is_not_taken_for_one_without_rails() {
+    let rail = |state, peers_up| proto_model::RailReport { peers: 2, peers_up, ..report(1, state) };
+    let up = || rail(RailState::Up, 2);
+    let mut w = World::new();
+    w.submit("a", replacing(3, 1, Replace::Spares));
+    w.run("a");
+    let before = w.nodes("a");
+    let spare: usize = spares(&w, "a")[0][1..].parse().unwrap();
+    for n in &before {
+        says(&mut w, "a", *n, &[up()]);
+    }
+    let (last, broken) = (before[0], before[1]);
+    w.report(broken, lost(&w, "a", broken));
+    assert_eq!(w.phase("a"), Phase::Recovering);
+    let alone =
+        Observation { reports: vec![rail(RailState::Down, 0)], ..w.seen("a", last, Observed::Stopping) };
+    w.report(last, alone);
+    for n in before.clone() {
+        w.report(n, w.seen("a", n, Observed::Ended));
+    }
+    assert_eq!(w.nodes("a"), [last, spare, before[2]]);
 }
 
 fn quota(gpus: u32) -> Event {
