@@ -11,6 +11,7 @@ use proto_model::{
 use crate::{
     event::ToNode,
     records::{Attempt, Ending, Outcome},
+    repair::{PEER_LOST, is_own},
     state::{JobEntry, State},
     step::Step,
 };
@@ -375,11 +376,21 @@ fn may_repeat(entry: &JobEntry, blame: Blame) -> (bool, Option<Reason>) {
     (again, None)
 }
 
-fn merge_ending(old: &Ending, outcome: Outcome, grace: Duration, causes: Vec<Reason>) -> Ending {
+pub(crate) fn merge_ending(old: &Ending, outcome: Outcome, grace: Duration, causes: Vec<Reason>) -> Ending {
     let mut all = old.causes.clone();
     for cause in causes {
         let known = all.iter().any(|have| have.code == cause.code && have.scope == cause.scope);
-        if !known && all.len() < CAUSES_MAX {
+        if known {
+            continue;
+        }
+        // A whole gang misses the one that failed, and that one may be the last to say so.
+        let missed = (all.len() >= CAUSES_MAX && is_own(&cause))
+            .then(|| all.iter().rposition(|have| have.code == PEER_LOST))
+            .flatten();
+        if let Some(at) = missed {
+            all.remove(at);
+        }
+        if all.len() < CAUSES_MAX {
             all.push(cause);
         }
     }

@@ -27,6 +27,8 @@ use crate::{
 pub(crate) const REPAIRED: &str = "Repaired";
 /// The cause of a try that ends because a rail of a node was lost.
 const RAIL_LOST: &str = "RailLost";
+/// The cause of a try on a node whose engine misses a peer: of that one its own node speaks.
+pub(crate) const PEER_LOST: &str = "PeerLost";
 /// Nodes named in one reason.
 const NAMED: usize = 8;
 /// Causes by which a node shows that itself is what failed.
@@ -41,7 +43,7 @@ impl State {
     }
 
     /// What the gang has lost: nodes that are away or take no more jobs, NICs that are down, and the node that was the
-    /// first to say that it failed.
+    /// first to say that it failed, or else the first to miss another.
     fn losses(&self, entry: &JobEntry, attempt: &Attempt) -> BTreeMap<NodeName, Loss> {
         let topology = self.index.snapshot.topology();
         let placement = entry.job.status.placement.as_ref();
@@ -65,7 +67,8 @@ impl State {
             lost.entry(node).or_insert(Loss::Rails(rails));
         }
         if lost.is_empty()
-            && let Some(node) = attempt.ending.as_ref().and_then(|ending| first_to_fail(&ending.causes))
+            && let Some(ending) = &attempt.ending
+            && let Some(node) = first_to_fail(&ending.causes).or_else(|| first_to_miss(&ending.causes))
         {
             lost.insert(node, Loss::Node);
         }
@@ -101,8 +104,21 @@ impl State {
 /// peer is lost end too, and say so.)
 pub(crate) fn first_to_fail(causes: &[Reason]) -> Option<NodeName> {
     let lost = causes.iter().find(|cause| matches!(cause.code.as_ref(), "NodeLost" | "AttemptLost"));
-    let first = lost.or_else(|| causes.iter().find(|cause| OF_NODE.contains(&cause.code.as_ref())))?;
-    NodeName::new(first.scope.strip_prefix("node/")?).ok()
+    of(lost.or_else(|| causes.iter().find(|cause| is_own(cause)))?)
+}
+
+/// Where no node says that itself failed: the first that missed a peer. One of the two has lost the other.
+fn first_to_miss(causes: &[Reason]) -> Option<NodeName> {
+    of(causes.iter().find(|cause| cause.code == PEER_LOST)?)
+}
+
+/// Whether a cause is that of the node which says it.
+pub(crate) fn is_own(cause: &Reason) -> bool {
+    OF_NODE.contains(&cause.code.as_ref())
+}
+
+fn of(cause: &Reason) -> Option<NodeName> {
+    NodeName::new(cause.scope.strip_prefix("node/")?).ok()
 }
 
 impl Step<'_> {

@@ -44,12 +44,13 @@ pub struct Checks {
 /// Nothing fails by itself any more so many milliseconds after the last fault: deadlines that it missed have passed.
 const AFTERMATH_MS: u64 = 120_000;
 /// Causes that only a fault can bring.
-const FAULTS: [&str; 8] = [
+const FAULTS: [&str; 9] = [
     "PrepareTimeout",
     "StartTimeout",
     "AttemptLost",
     "AttemptUnknown",
     "EngineLost",
+    "PeerLost",
     "EngineFailed",
     "EndedEarly",
     "SupervisorLost",

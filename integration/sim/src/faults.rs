@@ -1,7 +1,7 @@
 //! What goes wrong. A fault's own randomness is in the plan, so that a run without one of them is still much the same.
 
 use controller_core::{Event as Core, NodeChange};
-use node_agent_core::Key;
+use node_agent_core::{Key, supervisor::EngineEnd};
 use proto_model::{Quota, TenantName};
 
 use crate::{
@@ -24,8 +24,8 @@ pub enum Fault {
         key: Key,
         /// Which process.
         number: u64,
-        /// As it was asked to.
-        clean: bool,
+        /// In which way.
+        end: EngineEnd,
     },
     /// A server gets its power back.
     PowerOn(usize),
@@ -287,7 +287,7 @@ impl World {
             .collect();
         let Some((node, key)) = living.get(rng.below(living.len())).copied() else { return };
         if engine {
-            let fault = Fault::EngineEnds { node, key, number: 0, clean: false };
+            let fault = Fault::EngineEnds { node, key, number: 0, end: EngineEnd::Failed };
             self.after(0, Event::Fault(fault));
         } else {
             self.kill_supervisor(node, key);
@@ -366,9 +366,9 @@ impl World {
     /// What comes later of a fault.
     pub fn fault(&mut self, fault: Fault) {
         match fault {
-            Fault::EngineEnds { node, key, number, clean } => {
+            Fault::EngineEnds { node, key, number, end } => {
                 let present = self.nodes[node].supervised.get(&key).map_or(0, |s| s.engine.number());
-                self.engine_ends(node, key, if number == 0 { present } else { number }, clean);
+                self.engine_ends(node, key, if number == 0 { present } else { number }, end);
             }
             Fault::PowerOn(node) => {
                 self.nodes[node].powered = true;

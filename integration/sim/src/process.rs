@@ -8,7 +8,7 @@ use std::{
 
 use node_agent_core::{
     Key, Report, Snapshot,
-    supervisor::{self, Action, Event as Sup, Signal},
+    supervisor::{self, Action, EngineEnd, Event as Sup, Signal},
 };
 use proto_model::{
     Assignment, JobSpec, NodeEndpoints, NodePlace, Observed, Placement, RailBytes, RailEndpoint, RankExit,
@@ -185,10 +185,10 @@ impl World {
                 // Now and then it hangs, and is killed.
                 if self.rng.chance(970) {
                     let wait = self.rng.range(2..60);
-                    self.end_engine_later(node, key, wait, true);
+                    self.end_engine_later(node, key, wait, EngineEnd::Clean);
                 }
             }
-            Action::KillEngine => self.end_engine_later(node, key, 5, false),
+            Action::KillEngine => self.end_engine_later(node, key, 5, EngineEnd::Failed),
             Action::Note(_) => {}
             Action::Publish => {
                 let wait = self.rng.range(1..10);
@@ -216,7 +216,7 @@ impl World {
         supervised.engine = Engine { up: true, number, ..Engine::default() };
         self.check_use(node, key);
         if self.noisy() && self.rng.chance(15) {
-            self.end_engine_later(node, key, 30, false);
+            self.end_engine_later(node, key, 30, EngineEnd::Failed);
             return;
         }
         let slow = self.noisy() && self.rng.chance(20);
@@ -234,24 +234,24 @@ impl World {
     }
 
     /// An engine's process ends: as it was asked to, or otherwise.
-    fn end_engine_later(&mut self, node: usize, key: Key, wait: u64, clean: bool) {
+    fn end_engine_later(&mut self, node: usize, key: Key, wait: u64, end: EngineEnd) {
         let number = self.nodes[node].supervised.get(&key).map_or(0, |supervised| supervised.engine.number);
-        self.after(wait, Event::Fault(crate::faults::Fault::EngineEnds { node, key, number, clean }));
+        self.after(wait, Event::Fault(crate::faults::Fault::EngineEnds { node, key, number, end }));
     }
 
     /// An engine's process is gone.
-    pub fn engine_ends(&mut self, node: usize, key: Key, number: u64, clean: bool) {
+    pub fn engine_ends(&mut self, node: usize, key: Key, number: u64, end: EngineEnd) {
         let Some(supervised) = self.supervised(node, key) else { return };
         if !supervised.engine.up || supervised.engine.number != number {
             return;
         }
         supervised.engine.up = false;
-        supervised.engine.broke = !clean;
+        supervised.engine.broke = end != EngineEnd::Clean;
         let ranks: Vec<u32> =
             supervised.ranks.iter().filter(|(_, alive)| **alive).map(|(rank, _)| *rank).collect();
         let nodes = supervised.placement.nodes.clone();
-        self.after(1, Event::Supervisor(node, key, Sup::EngineExited { how: "ended".to_owned(), clean }));
-        if clean {
+        self.after(1, Event::Supervisor(node, key, Sup::EngineExited { how: "ended".to_owned(), end }));
+        if end == EngineEnd::Clean {
             return;
         }
         self.tell(|| format!("n{node}: engine of {key} is gone"));
@@ -304,15 +304,15 @@ impl World {
             Some(since) if lost || now > since + CONNECT_MS => {
                 let failed = Sup::EngineFailed("a peer does not answer".to_owned());
                 self.after(1, Event::Supervisor(node, key, failed));
-                self.end_engine_later(node, key, 5, false);
+                self.end_engine_later(node, key, 5, EngineEnd::Failed);
             }
             Some(_) => self.after(100, Event::EngineLooks(node, key)),
             None if lost => {
                 if self.rng.chance(500) {
-                    let broken = Sup::EngineBroken("a peer was lost".to_owned());
+                    let broken = Sup::EngineBroken { why: "a peer was lost".to_owned(), peer: true };
                     self.after(1, Event::Supervisor(node, key, broken));
                 } else {
-                    self.end_engine_later(node, key, 5, false);
+                    self.end_engine_later(node, key, 5, EngineEnd::PeerLost);
                 }
             }
             None => {}
@@ -394,7 +394,7 @@ impl World {
         };
         supervised.alive = false;
         self.tell(|| format!("n{node}: supervisor of {key} is killed"));
-        self.end_engine_later(node, key, 20, false);
+        self.end_engine_later(node, key, 20, EngineEnd::Failed);
         self.after(400, Event::FromSupervisor(node, key, Box::new(Report::Lost)));
     }
 

@@ -39,6 +39,17 @@ const RAILS_AGAIN: Duration = Duration::from_secs(5);
 /// SIGKILL is repeated this often until nothing is left.
 const KILL_AGAIN: Duration = Duration::from_secs(1);
 
+/// In which way an engine ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineEnd {
+    /// With status 0.
+    Clean,
+    /// It lost a peer, and its ranks needed that one: this server may be well.
+    PeerLost,
+    /// In any other way.
+    Failed,
+}
+
 /// What happens to a supervisor.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
@@ -51,13 +62,18 @@ pub enum Event {
     /// The engine could not be started, or could not connect.
     EngineFailed(String),
     /// The engine says that it can no longer serve the job, and why; its process may still be there.
-    EngineBroken(String),
+    EngineBroken {
+        /// Why.
+        why: String,
+        /// It has lost a peer: this server may be well.
+        peer: bool,
+    },
     /// The engine's process has ended.
     EngineExited {
         /// How, in words.
         how: String,
-        /// With status 0.
-        clean: bool,
+        /// In which way.
+        end: EngineEnd,
     },
     /// The agent spoke.
     Order(Order),
@@ -283,13 +299,13 @@ pub fn step(state: &mut State, event: Event, now: Timestamp) -> Vec<Action> {
             }
         }
         Event::EngineFailed(message) => engine_failed(state, message, now, &mut actions),
-        Event::EngineBroken(why) => {
+        Event::EngineBroken { why, peer } => {
             if matches!(state.phase, Phase::Listening | Phase::Connecting | Phase::Launching | Phase::Running)
             {
-                engine_lost(state, &why, now, &mut actions);
+                engine_lost(state, &why, peer, now, &mut actions);
             }
         }
-        Event::EngineExited { how, clean } => engine_exited(state, &how, clean, now, &mut actions),
+        Event::EngineExited { how, end } => engine_exited(state, &how, end, now, &mut actions),
         Event::Order(order) => obey(state, order, now, &mut actions),
         Event::RankStarted(rank) => rank_started(state, rank, &mut actions),
         Event::RankFailed { rank, message } => {
@@ -488,16 +504,22 @@ fn engine_failed(state: &mut State, message: String, now: Timestamp, actions: &m
     }
 }
 
-fn engine_lost(state: &mut State, why: &str, now: Timestamp, actions: &mut Vec<Action>) {
-    let message = format!("rail-engine of this server failed under the job: {why}");
-    fail(state, Reason::new("EngineLost", message), LOST_GRACE, now, actions);
+/// Of a peer that is lost its own server speaks; who merely misses it must not be taken for what failed.
+fn engine_lost(state: &mut State, why: &str, peer: bool, now: Timestamp, actions: &mut Vec<Action>) {
+    let cause = if peer {
+        Reason::new("PeerLost", format!("rail-engine of this server lost a peer: {why}"))
+    } else {
+        Reason::new("EngineLost", format!("rail-engine of this server failed under the job: {why}"))
+    };
+    fail(state, cause, LOST_GRACE, now, actions);
 }
 
-fn engine_exited(state: &mut State, how: &str, clean: bool, now: Timestamp, actions: &mut Vec<Action>) {
+fn engine_exited(state: &mut State, how: &str, end_of: EngineEnd, now: Timestamp, actions: &mut Vec<Action>) {
     if !state.engine_up {
         return;
     }
     state.engine_up = false;
+    let peer = end_of == EngineEnd::PeerLost;
     match state.phase {
         Phase::New | Phase::Ended => {}
         Phase::Starting => {
@@ -505,13 +527,13 @@ fn engine_exited(state: &mut State, how: &str, clean: bool, now: Timestamp, acti
             fail(state, Reason::new("EngineFailed", message), LOST_GRACE, now, actions);
         }
         Phase::Listening | Phase::Connecting | Phase::Launching | Phase::Running => {
-            engine_lost(state, how, now, actions)
+            engine_lost(state, how, peer, now, actions)
         }
         Phase::Draining { .. } | Phase::StoppingEngine => {
             // Ranks that failed because their engine went may be seen to end before it is.
             let rank_failed = state.seen.exits.iter().any(|exit| !exit.is_success());
-            if !clean && rank_failed && !state.stopped && !state.engine_killed {
-                engine_lost(state, how, now, actions);
+            if end_of != EngineEnd::Clean && rank_failed && !state.stopped && !state.engine_killed {
+                engine_lost(state, how, peer, now, actions);
             }
             if state.phase == Phase::StoppingEngine {
                 end(state, actions);

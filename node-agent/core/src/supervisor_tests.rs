@@ -7,7 +7,7 @@ use proto_model::{Observed, RailEndpoint, RailReport, RailState, RankExit, Times
 
 use crate::{
     record::Order,
-    supervisor::{Action, Event, Signal, State, step},
+    supervisor::{Action, EngineEnd, Event, Signal, State, step},
 };
 
 const T0: Timestamp = Timestamp(1_000_000);
@@ -29,7 +29,10 @@ fn start() -> Event {
 }
 
 fn exited(clean: bool) -> Event {
-    Event::EngineExited { how: if clean { "status 0" } else { "signal 9" }.into(), clean }
+    Event::EngineExited {
+        how: if clean { "status 0" } else { "signal 9" }.into(),
+        end: if clean { EngineEnd::Clean } else { EngineEnd::Failed },
+    }
 }
 
 /// Runs `events` at T0 and returns everything that followed.
@@ -168,6 +171,18 @@ fn ranks_that_fail_a_moment_before_their_engine_still_blame_the_engine() {
     assert_eq!(cause(&state), None, "the end was ordered");
 }
 
+/// Whoever loses a peer says so; the peer's own server says what failed.
+#[test]
+fn an_engine_that_lost_a_peer_is_not_what_failed() {
+    let ended = || Event::EngineExited { how: "status 3".into(), end: EngineEnd::PeerLost };
+    let broken = || Event::EngineBroken { why: "node 1 is lost".into(), peer: true };
+    for order in [vec![ended()], vec![broken(), ended()], vec![exit(4, 1), exit(5, 1), ended()]] {
+        let mut state = running();
+        run(&mut state, order);
+        assert_eq!(cause(&state), Some("PeerLost"));
+    }
+}
+
 #[test]
 fn a_stop_terminates_then_kills_and_a_shorter_grace_wins() {
     let mut state = running();
@@ -217,7 +232,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         Just(Event::EngineListening(endpoints())),
         Just(Event::EngineConnected),
         Just(Event::EngineFailed("x".into())),
-        Just(Event::EngineBroken("x".into())),
+        any::<bool>().prop_map(|peer| Event::EngineBroken { why: "x".into(), peer }),
         any::<bool>().prop_map(exited),
         Just(start()),
         (0u64..5).prop_map(stop),

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use node_agent_engine::bench::{self, Options};
 use node_agent_engine::{Config, Engine, EngineError, Transport, bench_engine};
+use node_agent_local::PEER_LOST_STATUS;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tracing_subscriber::EnvFilter;
 
@@ -88,6 +89,7 @@ pub(crate) fn run(config: &Path, transport: Option<Transport>) -> ExitCode {
     input.stop_at_end(engine.stopper());
     match engine.run() {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error @ EngineError::Lost { peer: true, .. }) => fail(PEER_LOST_STATUS, &error.to_string()),
         Err(error) => fail(1, &error.to_string()),
     }
 }

@@ -116,6 +116,9 @@ pub struct Status {
     /// It failed because a peer or a rail was lost, or never there: nothing that a rank did.
     #[serde(default)]
     pub lost: bool,
+    /// It failed because a peer was lost: this server may be well.
+    #[serde(default)]
+    pub peer_lost: bool,
 }
 
 /// The engine's counters since it started.
@@ -251,7 +254,7 @@ mod tests {
             assert_eq!(serde_json::to_string(&request).unwrap(), line);
         }
         let replies = [
-            r#"{"state":"listening","endpoints":[{"rail":0,"address":"10.0.0.1:40001"}],"attached":[0],"cause":null,"lost":false}"#,
+            r#"{"state":"listening","endpoints":[{"rail":0,"address":"10.0.0.1:40001"}],"attached":[0],"cause":null,"lost":false,"peer_lost":false}"#,
             r#"{"ok":true}"#,
             r#"{"error":"no"}"#,
             r#"{"rails":[{"rail":0,"tx_bytes":1,"rx_bytes":2,"chunks":3}],"ops":4,"refused":0}"#,

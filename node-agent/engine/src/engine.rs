@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 
 use mio::unix::SourceFd;
 use mio::{Interest, Token};
-use node_agent_collective::error::CauseKind;
 use node_agent_collective::shape::{Time, Tuning};
-use node_agent_collective::{Failure, Machine, Plan};
+use node_agent_collective::{Machine, Plan};
 use node_agent_transport::tcp::{EXTERNAL_TOKENS, SetupError};
 use node_agent_transport::{
     Bridge, Clock, JobKey, TcpConfig, TcpRails, Transport, TransportError, Waker, drive,
@@ -20,6 +19,7 @@ use crate::board::stopping;
 use crate::calls::Calls;
 use crate::carry::Wish;
 use crate::config::{Config, ConfigError};
+use crate::failure::is_peer_lost;
 use crate::memory::Operands;
 use crate::rails::Watch;
 use crate::ranks::Ranks;
@@ -73,8 +73,13 @@ pub enum EngineError {
     #[error(transparent)]
     Wait(#[from] TransportError),
     /// A peer or a rail was lost while ranks needed it.
-    #[error("{0}")]
-    Lost(String),
+    #[error("{text}")]
+    Lost {
+        /// It was a peer: this server may be well.
+        peer: bool,
+        /// Which job, and how.
+        text: String,
+    },
 }
 
 /// Ends an engine from another thread.
@@ -216,7 +221,10 @@ impl Engine {
     fn finish(mut self) -> Result<(), EngineError> {
         self.complete_calls();
         match (&self.draining, self.machine.failure()) {
-            (None, Some(failure)) => Err(EngineError::Lost(format!("job {}: {failure}", self.config.job))),
+            (None, Some(failure)) => {
+                let peer = is_peer_lost(failure);
+                Err(EngineError::Lost { peer, text: format!("job {}: {failure}", self.config.job) })
+            }
             _ => Ok(()),
         }
     }
@@ -261,12 +269,7 @@ impl Engine {
             self.failure_seen = true;
             warn!(job = self.config.job, "{failure}");
         }
-        let lost = match failure {
-            Failure::PeerLost { .. } => true,
-            Failure::Remote { cause, .. } => cause.kind == CauseKind::PeerLost,
-            _ => false,
-        };
-        if lost && self.calls.hurt() && self.end.is_none() {
+        if is_peer_lost(failure) && self.calls.hurt() && self.end.is_none() {
             self.end = Some(now + LINGER);
         }
     }

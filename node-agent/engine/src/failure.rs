@@ -63,6 +63,15 @@ pub(crate) fn is_loss(failure: &Failure) -> bool {
     }
 }
 
+/// Whether the failure is a peer's that is gone: whoever says so is not what failed.
+pub(crate) fn is_peer_lost(failure: &Failure) -> bool {
+    match failure {
+        Failure::PeerLost { .. } => true,
+        Failure::Remote { cause, .. } => cause.kind == CauseKind::PeerLost,
+        _ => false,
+    }
+}
+
 fn code_of(failure: &Failure) -> FailureCode {
     match failure {
         Failure::Mismatch { .. } | Failure::Shape { .. } => FailureCode::Mismatch,

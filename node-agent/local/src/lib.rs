@@ -39,3 +39,6 @@ pub use queues::{
 };
 pub use region::{Region, RegionError};
 pub use socket::{Channel, Listener, PeerIdentity, Received, ShortPath, SocketError};
+
+/// The exit status of a `rail-engine` that ended because it lost a peer. Its own server may be well.
+pub const PEER_LOST_STATUS: u8 = 3;

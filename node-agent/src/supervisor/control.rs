@@ -65,6 +65,8 @@ pub struct Reply {
     pub cause: Option<String>,
     /// It failed because a peer or a rail was lost, not because of what a rank did.
     pub lost: bool,
+    /// It failed because a peer was lost.
+    pub peer_lost: bool,
     /// Why it was not done.
     pub error: Option<String>,
     /// What went over the rails.

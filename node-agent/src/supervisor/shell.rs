@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use node_agent_core::supervisor::{Action, Event, State, step};
+use node_agent_core::supervisor::{Action, EngineEnd, Event, State, step};
 use proto_model::{NodeEndpoints, Observed, RailBytes, RankExit, Timestamp, Work};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -186,7 +186,7 @@ impl Shell {
                 self.ends.extend(pidfd(engine.id.pid));
                 self.engine = Some(engine);
             }
-            Err(how) => self.queue.push_back(Event::EngineExited { how, clean: false }),
+            Err(how) => self.queue.push_back(Event::EngineExited { how, end: EngineEnd::Failed }),
         }
     }
 
@@ -364,8 +364,10 @@ impl Shell {
             // An engine that has failed because a rank died, or called what the others did not, is not to blame.
             let broken = engine::status(&self.dir)
                 .filter(|reply| reply.lost && reply.state.as_deref() == Some("failed"));
-            let why = broken.map(|reply| reply.cause.unwrap_or_else(|| "it does not say why".into()));
-            self.queue.extend(why.map(Event::EngineBroken));
+            self.queue.extend(broken.map(|reply| Event::EngineBroken {
+                why: reply.cause.unwrap_or_else(|| "it does not say why".into()),
+                peer: reply.peer_lost,
+            }));
         }
         self.ranks.drain();
         for (rank, status) in ranks {
@@ -390,7 +392,12 @@ impl Shell {
             (None, None) => "it ended".to_owned(),
         };
         let how = if words.is_empty() { how } else { format!("{how}: {words}") };
-        self.queue.push_back(Event::EngineExited { how, clean: status.exit_status() == Some(0) });
+        let end = match status.exit_status() {
+            Some(0) => EngineEnd::Clean,
+            Some(code) if code == i32::from(node_agent_local::PEER_LOST_STATUS) => EngineEnd::PeerLost,
+            _ => EngineEnd::Failed,
+        };
+        self.queue.push_back(Event::EngineExited { how, end });
     }
 
     /// What rank 0 of a collective has measured, before its end is told.

@@ -314,7 +314,7 @@ fn an_engine_that_is_killed_ends_the_job_on_its_peer_too() {
     assert!(first.saved().engine.unwrap().signal(Signal::KILL));
     let (one, two) = (first.ended(), second.ended());
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
-    assert_eq!((cause(&one).0, cause(&two).0), ("EngineLost", "EngineLost"), "{one:?} {two:?}");
+    assert_eq!((cause(&one).0, cause(&two).0), ("EngineLost", "PeerLost"), "{one:?} {two:?}");
 }
 
 #[test]

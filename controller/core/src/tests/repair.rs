@@ -6,6 +6,12 @@ use proto_model::{
     FailurePolicy, Observation, Observed, Phase, PlacementRequest, RailLoss, RailState, Reason, Replace,
 };
 
+use crate::{
+    attempt::merge_ending,
+    records::{Ending, Outcome},
+    repair::first_to_fail,
+};
+
 use super::{
     documents::{apply, reservation},
     drains::{report, says},
@@ -115,6 +121,55 @@ fn an_engine_that_sees_the_others_end_is_not_taken_for_one_without_rails() {
         w.report(n, w.seen("a", n, Observed::Ended));
     }
     assert_eq!(w.nodes("a"), [last, spare, before[2]]);
+}
+
+/// Those that miss a peer may be heard before the one that failed.
+#[test]
+fn who_misses_a_peer_is_not_what_failed() {
+    let missing = |w: &World, n: usize| {
+        let cause = Some(Reason::new("PeerLost", "node 1 is lost"));
+        Observation { cause, ..w.seen("a", n, Observed::Stopping) }
+    };
+    // In the second nobody says that itself failed.
+    for said in [true, false] {
+        let mut w = World::new();
+        w.submit("a", replacing(3, 1, Replace::Spares));
+        w.run("a");
+        let before = w.nodes("a");
+        let spare: usize = spares(&w, "a")[0][1..].parse().unwrap();
+        let broken = before[1];
+        for n in before.iter().filter(|n| **n != broken) {
+            w.report(*n, missing(&w, *n));
+        }
+        if said {
+            w.report(broken, lost(&w, "a", broken));
+        }
+        for n in before.clone() {
+            w.report(n, w.seen("a", n, Observed::Ended));
+        }
+        let mut after = before.clone();
+        after[usize::from(said)] = spare;
+        assert_eq!(w.nodes("a"), after, "said: {said}");
+    }
+}
+
+/// More nodes miss it than there are causes kept.
+#[test]
+fn the_one_that_failed_is_kept_among_all_that_miss_it() {
+    let cause = |code: &'static str, n: usize| Reason::new(code, "").scope(format!("node/n{n}"));
+    let mut ending = Ending {
+        outcome: Outcome::Move,
+        grace: Duration::ZERO,
+        signal: 0,
+        since: Timestamp(0),
+        causes: vec![cause("PeerLost", 0)],
+    };
+    for n in 1..100 {
+        ending = merge_ending(&ending, Outcome::Move, Duration::ZERO, vec![cause("PeerLost", n)]);
+    }
+    let kept = ending.causes.len();
+    ending = merge_ending(&ending, Outcome::Move, Duration::ZERO, vec![cause("EngineLost", 100)]);
+    assert_eq!((ending.causes.len(), first_to_fail(&ending.causes)), (kept, Some(name(100))));
 }
 
 fn quota(gpus: u32) -> Event {
