@@ -4,9 +4,10 @@ use std::{env, fs, path::PathBuf};
 
 use prost::Message as _;
 
-const FILES: [&str; 12] = [
+const FILES: [&str; 13] = [
     "common",
     "fabric",
+    "qos",
     "node",
     "tenant",
     "rail",

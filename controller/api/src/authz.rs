@@ -54,6 +54,9 @@ rpcs! {
     DeleteNode = "/rail.v1.NodeService/DeleteNode",
     ReturnNode = "/rail.v1.NodeService/ReturnNode",
     CreateJoinToken = "/rail.v1.NodeService/CreateJoinToken",
+    GetQos = "/rail.v1.QosService/GetQos",
+    ApplyQos = "/rail.v1.QosService/ApplyQos",
+    SteerQos = "/rail.v1.QosService/SteerQos",
     ListRails = "/rail.v1.RailService/ListRails",
     DrainRail = "/rail.v1.RailService/DrainRail",
     UndrainRail = "/rail.v1.RailService/UndrainRail",
@@ -139,6 +142,9 @@ impl Rpc {
             | Self::CreateJoinToken
             | Self::DrainRail
             | Self::UndrainRail
+            | Self::GetQos
+            | Self::ApplyQos
+            | Self::SteerQos
             | Self::ReturnNode
             | Self::ApplyReservation
             | Self::DeleteReservation

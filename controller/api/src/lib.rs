@@ -18,6 +18,7 @@ mod job;
 mod logs;
 mod node;
 mod page;
+mod qos;
 mod queue;
 mod rail;
 mod reservation;

@@ -10,9 +10,9 @@ use proto_wire::{
         agent_service_server::AgentServiceServer, audit_service_server::AuditServiceServer,
         enroll_service_server::EnrollServiceServer, fabric_service_server::FabricServiceServer,
         health_service_server::HealthServiceServer, job_service_server::JobServiceServer,
-        node_service_server::NodeServiceServer, queue_service_server::QueueServiceServer,
-        rail_service_server::RailServiceServer, reservation_service_server::ReservationServiceServer,
-        tenant_service_server::TenantServiceServer,
+        node_service_server::NodeServiceServer, qos_service_server::QosServiceServer,
+        queue_service_server::QueueServiceServer, rail_service_server::RailServiceServer,
+        reservation_service_server::ReservationServiceServer, tenant_service_server::TenantServiceServer,
     },
 };
 use tonic::service::Routes;
@@ -28,6 +28,7 @@ use crate::{
     health::Health,
     job::Jobs,
     node::Nodes,
+    qos::Qos,
     queue::Queues,
     rail::Rails,
     reservation::Reservations,
@@ -65,6 +66,7 @@ impl Api {
         }
         serve!(FabricServiceServer, Fabrics::new(context.clone()));
         serve!(NodeServiceServer, Nodes::new(context.clone()));
+        serve!(QosServiceServer, Qos::new(context.clone()));
         serve!(RailServiceServer, Rails::new(context.clone()));
         serve!(QueueServiceServer, Queues::new(context.clone()));
         serve!(ReservationServiceServer, Reservations::new(context.clone()));

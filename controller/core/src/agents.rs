@@ -29,8 +29,9 @@ impl Step<'_> {
         }
         let foreign = self.foreign_tries(&name, &observations);
         let due = Some(self.now.plus(self.state.config.heartbeat_limit));
+        self.adopt_trials(&name, &inventory);
         let drained = self.state.drained_rails(&name);
-        let link = Link { session: Some(session), heard: self.now, due, foreign, drained };
+        let link = Link { session: Some(session), heard: self.now, due, foreign, drained, qos: None };
         self.state.set_link(&name, Some(link));
         let returned = node.health == Health::NotReady;
         let wanted = Node {
@@ -46,6 +47,7 @@ impl Step<'_> {
         }
         self.reconcile(&name, observations);
         self.freed();
+        self.qos_changed();
         Ok(Reply::Done)
     }
 
@@ -80,8 +82,8 @@ impl Step<'_> {
             .filter_map(|(uid, position)| self.state.wish(self.state.base.jobs.get(uid)?, *position))
             .collect();
         let heartbeat_interval = self.state.config.heartbeat_interval;
-        let drained = self.drained_now(name);
-        self.push(name, ToNode::Welcome { assignments, heartbeat_interval, drained });
+        let (drained, qos) = self.drained_now(name);
+        self.push(name, ToNode::Welcome { assignments, heartbeat_interval, drained, qos });
         self.hold_back = None;
         for (uid, attempt) in forget {
             self.push(name, ToNode::Forget { uid, attempt });
@@ -149,6 +151,7 @@ impl Step<'_> {
             let node = Node { inventory, ..(**node).clone() };
             self.state.set_node(name, Some(Arc::new(node)));
             self.freed();
+            self.qos_changed();
             self.tell_drained(name);
             self.rails_changed(name);
         }

@@ -146,6 +146,7 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
             versioned(object("node", "", name), &Key::Node(name.clone()))
         }
         Event::DrainRail { target, .. } | Event::UndrainRail { target } => object("drain", "", short(target)),
+        Event::ApplyQos(_) | Event::SteerQos { .. } => versioned(object("qos", "", ""), &Key::Qos),
         Event::CreateToken { node, .. } => object("join-token", "", node),
         // It carries a revocation, also where there is no token.
         Event::WithdrawTokens { node } => {
@@ -206,6 +207,7 @@ fn changed(state: &State, undo: &Undo) -> bool {
     match undo {
         Undo::Fabric(old) => !same(at(old.as_ref()), at(base.fabric.as_ref())),
         Undo::Drain(target, old) => !same(at(old.as_ref()), at(base.drains.get(target))),
+        Undo::Qos(old) => !same(at(old.as_ref()), at(base.qos.as_ref())),
         Undo::Node(name, old) => !same(at(old.as_ref()), at(base.nodes.get(name))),
         Undo::Tenant(name, old) => !same(at(old.as_ref()), at(base.tenants.get(name))),
         Undo::Queue(key, old) => !same(at(old.as_ref()), at(base.queues.get(key))),
@@ -221,6 +223,7 @@ fn changed(state: &State, undo: &Undo) -> bool {
         Undo::Link(..)
         | Undo::View(..)
         | Undo::Schedule(_)
+        | Undo::QosRun(_)
         | Undo::Decisions(..)
         | Undo::Marks(_)
         | Undo::Chain(_)

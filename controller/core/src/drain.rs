@@ -9,12 +9,12 @@ use std::{
 };
 
 use controller_topology::RailSet;
-use proto_model::{Drain, DrainTarget, JobId, JobUid, NodeName, RailState};
+use proto_model::{Drain, DrainTarget, JobId, JobUid, NodeName, QosWish, RailState};
 
 use crate::{
     attempt::{gang, gang_size},
     error::CoreError,
-    event::{Reply, ToNode},
+    event::Reply,
     state::{JobEntry, Link, State},
     step::Step,
 };
@@ -40,12 +40,12 @@ impl Step<'_> {
         if self.state.base.drains.len() >= limit {
             return Err(CoreError::Full { what: "drains", limit, remedy: "undrain what is used again" });
         }
-        let before = if force { BTreeMap::new() } else { self.state.stranded() };
+        let before = if force { BTreeMap::new() } else { self.state.stranded(&BTreeMap::new()) };
         let drain = Arc::new(Drain { target: target.clone(), reason, by, since: self.now });
         self.state.set_drain(target.clone(), Some(Arc::clone(&drain)));
         if !force {
             // The step undoes what it has changed when it refuses.
-            let after = self.state.stranded();
+            let after = self.state.stranded(&BTreeMap::new());
             let jobs: Vec<JobId> =
                 after.into_iter().filter(|(uid, _)| !before.contains_key(uid)).map(|(_, id)| id).collect();
             if !jobs.is_empty() {
@@ -99,22 +99,15 @@ impl Step<'_> {
         }
     }
 
-    /// Tells one node, if need be.
-    pub(crate) fn tell_drained(&mut self, name: &NodeName) {
-        let drained = self.state.drained_rails(name);
-        let link = self.state.base.links.get(name).filter(|link| link.session.is_some());
-        let Some(link) = link.filter(|link| link.drained != drained).cloned() else { return };
-        self.state.set_link(name, Some(Link { drained, ..link }));
-        self.push(name, ToNode::Drained { rails: drained.iter().collect() });
-    }
-
-    /// For the Welcome: the node's drained rails, which it counts as told from then on.
-    pub(crate) fn drained_now(&mut self, name: &NodeName) -> BTreeSet<u32> {
-        let drained = self.state.drained_rails(name);
-        if let Some(link) = self.state.base.links.get(name).filter(|link| link.drained != drained).cloned() {
-            self.state.set_link(name, Some(Link { drained, ..link }));
+    /// For the Welcome: the node's drained rails and what is wished of its class of service, which it counts as told from
+    /// then on.
+    pub(crate) fn drained_now(&mut self, name: &NodeName) -> (BTreeSet<u32>, Option<Arc<QosWish>>) {
+        let (drained, qos) = (self.state.drained_rails(name), self.state.qos_wish(name));
+        let link = self.state.base.links.get(name);
+        if let Some(link) = link.filter(|link| link.drained != drained || link.qos != qos).cloned() {
+            self.state.set_link(name, Some(Link { drained, qos: qos.clone(), ..link }));
         }
-        drained.iter().collect()
+        (drained.iter().collect(), qos)
     }
 }
 
@@ -123,10 +116,10 @@ impl State {
     #[must_use]
     pub fn drained_rails(&self, name: &NodeName) -> RailSet {
         let drains = &self.base.drains;
+        let mut drained = self.qos_rails(name);
         if drains.is_empty() {
-            return RailSet::EMPTY;
+            return drained;
         }
-        let mut drained = RailSet::EMPTY;
         for target in drains.range(DrainTarget::Rail(0)..=DrainTarget::Rail(u32::MAX)).map(|pair| pair.0) {
             if let DrainTarget::Rail(rail) = target {
                 drained = drained.with(*rail);
@@ -149,8 +142,8 @@ impl State {
         drained
     }
 
-    /// Jobs that hold rails and of which two nodes share none that is neither drained nor seen to be down.
-    fn stranded(&self) -> BTreeMap<JobUid, JobId> {
+    /// Jobs that hold rails and of which two nodes share none that is neither drained, nor in `more`, nor seen to be down.
+    pub(crate) fn stranded(&self, more: &BTreeMap<NodeName, RailSet>) -> BTreeMap<JobUid, JobId> {
         let mut stranded = BTreeMap::new();
         let mut drained: BTreeMap<&NodeName, RailSet> = BTreeMap::new();
         let jobs: BTreeSet<JobUid> =
@@ -163,7 +156,9 @@ impl State {
             let mut usable: BTreeSet<RailSet> = BTreeSet::new();
             let mut alone = BTreeMap::new();
             for (position, node) in gang(entry) {
-                let drained = drained.entry(node).or_insert_with(|| self.drained_rails(node));
+                let drained = drained.entry(node).or_insert_with(|| {
+                    self.drained_rails(node).or(more.get(node).copied().unwrap_or(RailSet::EMPTY))
+                });
                 let left = self.rails_in_use(entry, position).without(*drained);
                 usable.insert(left);
                 *alone.entry(left).or_insert(0_u32) += 1;

@@ -38,6 +38,17 @@ pub enum CoreError {
         /// What is wrong and what would be right.
         message: String,
     },
+    /// Nobody has begun a roll-out.
+    #[error("no profile of class of service is rolled out; begin with `railctl qos apply`")]
+    NoRollout,
+    /// There is nothing to go back to.
+    #[error(
+        "this is the first profile that was rolled out, so there is none to go back to; apply the profile that you want instead"
+    )]
+    NoProfileBefore,
+    /// No server has NICs.
+    #[error("no server with NICs has joined, so there is none to begin with")]
+    NoCanary,
     /// The job's name is taken.
     #[error("a job named '{id}' exists already; choose another name, or delete that job once it has ended")]
     NameTaken {
@@ -351,6 +362,7 @@ impl CoreError {
             | Self::ReservationNotFound { .. }
             | Self::NodeNotFound { .. }
             | Self::RailNotFound { .. }
+            | Self::NoRollout
             | Self::FabricNotFound => ErrorKind::NotFound,
             Self::TokenInvalid { .. } | Self::TokenUsed { .. } | Self::TokenForOther { .. } => {
                 ErrorKind::Denied
@@ -369,6 +381,8 @@ impl CoreError {
             | Self::StaleSession { .. }
             | Self::NoFreeName { .. }
             | Self::Fenced { .. }
+            | Self::NoProfileBefore
+            | Self::NoCanary
             | Self::Unattributed => ErrorKind::Precondition,
             Self::QuotaExceeded { .. } | Self::StoredBytesExceeded { .. } | Self::Full { .. } => {
                 ErrorKind::Exhausted
@@ -412,6 +426,9 @@ impl CoreError {
             Self::LastRail { .. } => "LAST_RAIL",
             Self::FabricInvalid { .. } => "FABRIC_INVALID",
             Self::FabricNotFound => "FABRIC_NOT_FOUND",
+            Self::NoRollout => "NO_ROLLOUT",
+            Self::NoProfileBefore => "NO_PROFILE_BEFORE",
+            Self::NoCanary => "NO_CANARY",
             Self::TokenInvalid { .. } => "TOKEN_INVALID",
             Self::TokenUsed { .. } => "TOKEN_USED",
             Self::TokenForOther { .. } => "TOKEN_FOR_OTHER_NODE",

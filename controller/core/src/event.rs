@@ -8,8 +8,8 @@ use std::{
 
 use proto_model::{
     Assignment, Drain, DrainTarget, Fabric, Inventory, Job, JobId, JobName, JobSpec, JobUid, Node, NodeName,
-    Observation, Phase, Queue, QueueName, Quota, Reason, RequestId, Reservation, ReservationName, Taint,
-    Tenant, TenantName, Timestamp,
+    Observation, Phase, QosRollout, QosWish, Queue, QueueName, Quota, Reason, RequestId, Reservation,
+    ReservationName, Taint, Tenant, TenantName, Timestamp,
 };
 
 use proto_audit::{Actor, Claim};
@@ -131,6 +131,17 @@ pub enum Event {
         /// Which, as the administrator wrote it.
         target: String,
     },
+    /// A profile of class of service is to be rolled out. Idempotent. Reply: [`Reply::Qos`].
+    ApplyQos(Box<QosOrder>),
+    /// A roll-out is paused, goes on or goes back. Reply: [`Reply::Qos`].
+    SteerQos {
+        /// Which.
+        action: QosAction,
+        /// Why, in the administrator's words; may be empty.
+        reason: String,
+        /// Who asks.
+        by: String,
+    },
     /// A join token was made. Reply: [`Reply::Token`].
     CreateToken {
         /// The node that may use it.
@@ -208,6 +219,38 @@ pub enum Event {
     Sealed(Option<Box<(Claim, Vec<u8>)>>),
     /// The audit log that was found broken goes on. Reply: [`Reply::Done`].
     AuditResumed,
+}
+
+/// A roll-out that somebody asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QosOrder {
+    /// The profile, as JSON.
+    pub document: Arc<str>,
+    /// Why.
+    pub reason: String,
+    /// Who asks.
+    pub by: String,
+    /// The server that is to be first; else one that holds few jobs.
+    pub canary: Option<NodeName>,
+    /// How long a trial waits for its confirmation.
+    pub confirm_within: Duration,
+    /// How long it has to be well before.
+    pub soak: Duration,
+    /// NICs out of use at a time, at most.
+    pub at_once: u32,
+    /// Also where a job loses its last rail.
+    pub force: bool,
+}
+
+/// What may be done with a roll-out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QosAction {
+    /// What is on trial is taken back; what is kept stays.
+    Pause,
+    /// It goes on, and what failed is tried again.
+    Resume,
+    /// The profile before it is rolled out.
+    RollBack,
 }
 
 /// An event that somebody asks for.
@@ -382,6 +425,13 @@ pub enum Reply {
         /// What still drains some of its ports.
         remaining: Vec<Arc<Drain>>,
     },
+    /// The roll-out as it is now.
+    Qos {
+        /// It.
+        rollout: Arc<QosRollout>,
+        /// It was not so before.
+        changed: bool,
+    },
     /// The token's record.
     Token(Arc<TokenRecord>),
     /// Done.
@@ -412,11 +462,15 @@ pub enum ToNode {
         heartbeat_interval: Duration,
         /// Rails of this node that are drained.
         drained: BTreeSet<u32>,
+        /// What its class of service should be, if anything is wished.
+        qos: Option<Arc<QosWish>>,
     },
     /// Rails of this node that are drained now, all of them.
     Drained {
         /// Which.
         rails: BTreeSet<u32>,
+        /// What its class of service should be, if anything is wished.
+        qos: Option<Arc<QosWish>>,
     },
     /// One wish.
     Assignment(Box<Assignment>),
@@ -482,6 +536,8 @@ pub enum Write {
     PutDrain(Arc<Drain>),
     /// A drain is over.
     DeleteDrain(DrainTarget),
+    /// The roll-out of a profile.
+    PutQos(Arc<QosRollout>),
     /// A request id.
     PutRequest(Arc<RequestRecord>),
     /// A request id has expired.
@@ -521,6 +577,8 @@ pub enum Key {
     Fabric,
     /// A drain.
     Drain(DrainTarget),
+    /// The roll-out of a profile.
+    Qos,
     /// A request id.
     Request(TenantName, RequestId),
     /// A join token, by its hash.
@@ -553,6 +611,7 @@ impl Write {
             Self::PutFabric(_) | Self::DeleteFabric => Key::Fabric,
             Self::PutDrain(drain) => Key::Drain(drain.target.clone()),
             Self::DeleteDrain(target) => Key::Drain(target.clone()),
+            Self::PutQos(_) => Key::Qos,
             Self::PutRequest(record) => Key::Request(record.tenant.clone(), record.request.clone()),
             Self::DeleteRequest(tenant, request) => Key::Request(tenant.clone(), request.clone()),
             Self::PutToken(record) => Key::Token(record.hash),
@@ -608,6 +667,8 @@ pub struct Stored {
     pub requests: Vec<Arc<RequestRecord>>,
     /// The drains.
     pub drains: Vec<Arc<Drain>>,
+    /// The roll-out of a profile.
+    pub qos: Option<Arc<QosRollout>>,
     /// The join tokens.
     pub tokens: Vec<Arc<TokenRecord>>,
     /// The decision log.

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use controller_queue::Marks;
 use proto_model::{
-    Drain, DrainTarget, Fabric, JobUid, Node, NodeName, Queue, QueueName, RequestId, Reservation,
-    ReservationName, Tenant, TenantName,
+    Drain, DrainTarget, Fabric, JobUid, Node, NodeName, QosRollout, Queue, QueueName, RequestId, Reservation,
+    ReservationName, Tenant, TenantName, Timestamp,
 };
 
 use crate::{
     audit::{Chain, Kept},
     decisions::DecisionRow,
     event::Key,
+    qos::Run,
     records::{RequestRecord, TokenRecord},
     state::{JobEntry, Link, NodeView, Schedule, State},
 };
@@ -21,6 +22,8 @@ use crate::{
 pub(crate) enum Undo {
     Fabric(Option<Arc<Fabric>>),
     Drain(DrainTarget, Option<Arc<Drain>>),
+    Qos(Option<Arc<QosRollout>>),
+    QosRun(Box<(Run, Option<Timestamp>)>),
     Node(NodeName, Option<Arc<Node>>),
     Tenant(TenantName, Option<Arc<Tenant>>),
     Job(JobUid, Option<Box<JobEntry>>),
@@ -88,6 +91,8 @@ impl State {
             match self.journal.undo.pop() {
                 Some(Undo::Fabric(old)) => drop(self.swap_fabric(old)),
                 Some(Undo::Drain(target, old)) => drop(self.swap_drain(target, old)),
+                Some(Undo::Qos(old)) => self.base.qos = old,
+                Some(Undo::QosRun(old)) => (self.base.qos_run, self.base.qos_look) = *old,
                 Some(Undo::Node(name, old)) => drop(self.swap_node(&name, old)),
                 Some(Undo::Tenant(name, old)) => drop(self.swap_tenant(&name, old)),
                 Some(Undo::Job(uid, old)) => drop(self.swap_job(uid, old.map(|entry| *entry))),

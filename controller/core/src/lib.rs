@@ -46,7 +46,8 @@ pub mod lead;
 pub mod load;
 pub mod mirror;
 mod observe;
-pub mod query;
+pub mod qos;
+mod query;
 pub mod rails;
 pub mod records;
 mod repair;
@@ -65,11 +66,12 @@ pub use decisions::{DecisionRecord, DecisionRow};
 pub use documents::QueueUsage;
 pub use error::{CoreError, ErrorKind};
 pub use event::{
-    Beside, By, Denied, Event, Key, Naming, NextTick, NodeChange, Noted, Output, Push, Register, Reply,
-    Stored, Submit, ToNode, Transition, Write,
+    Beside, By, Denied, Event, Key, Naming, NextTick, NodeChange, Noted, Output, Push, QosAction, QosOrder,
+    Register, Reply, Stored, Submit, ToNode, Transition, Write,
 };
 pub use explain::{Detail, Holding};
 pub use load::LoadError;
+pub use qos::{QosActive, QosStage, QosView};
 pub use query::{
     Explanation, HealthView, Hold, NodeHeat, PlanResult, PodView, RailHeat, TenantUsage, TopologyView,
 };

@@ -50,6 +50,8 @@ impl State {
         for drain in stored.drains {
             state.swap_drain(drain.target.clone(), Some(drain));
         }
+        state.base.qos_look = stored.qos.is_some().then_some(now);
+        state.base.qos = stored.qos;
         for (node, version) in stored.nodes {
             let name = node.name.clone();
             let due = (node.health == Health::Ready).then(|| now.plus(state.config.heartbeat_limit));

@@ -313,6 +313,22 @@ impl State {
         }
     }
 
+    /// Who may still use a drained rail of a server.
+    pub(crate) fn rail_user(&self, node: &NodeName, rail: u32) -> Option<String> {
+        for (uid, position) in self.index.holds.get(node)? {
+            let Some(entry) = self.base.jobs.get(uid) else { continue };
+            let nodes = entry.job.status.placement.as_ref().map_or(&[][..], |placement| &placement.nodes);
+            let holds = nodes
+                .get(*position as usize)
+                .is_some_and(|place| place.nics.iter().any(|nic| nic.rail == rail));
+            let state = self.rail_state(*uid, *position, rail);
+            if let Some(note) = self.pending_note(entry, *position, node, state).filter(|_| holds) {
+                return Some(format!("job '{}': {note}", entry.job.id));
+            }
+        }
+        None
+    }
+
     /// Why a drained port may still be used by a job; `None` if it is not.
     fn pending_note(
         &self,

@@ -9,9 +9,9 @@ use controller_queue::Book;
 use controller_scheduler::{Placer, QueueKey, Snapshot};
 use controller_topology::RailSet;
 use proto_model::{
-    AlgorithmChoice, Drain, DrainTarget, Fabric, Job, JobId, JobUid, Node, NodeName, Observed, Phase, Queue,
-    QueueName, RailBytes, RailEndpoint, RailReport, RankExit, Reason, RequestId, Reservation,
-    ReservationName, RunResult, Tenant, TenantName, Timestamp,
+    AlgorithmChoice, Drain, DrainTarget, Fabric, Job, JobId, JobUid, Node, NodeName, Observed, Phase,
+    QosRollout, QosWish, Queue, QueueName, RailBytes, RailEndpoint, RailReport, RankExit, Reason, RequestId,
+    Reservation, ReservationName, RunResult, Tenant, TenantName, Timestamp,
 };
 
 use crate::{
@@ -21,6 +21,7 @@ use crate::{
     decisions::DecisionRow,
     event::Key,
     journal::Journal,
+    qos::Run,
     records::{Attempt, RequestRecord, TokenRecord},
 };
 
@@ -43,6 +44,7 @@ pub struct State {
 pub(crate) struct Base {
     pub(crate) fabric: Option<Arc<Fabric>>,
     pub(crate) drains: BTreeMap<DrainTarget, Arc<Drain>>,
+    pub(crate) qos: Option<Arc<QosRollout>>,
     pub(crate) nodes: BTreeMap<NodeName, Arc<Node>>,
     pub(crate) tenants: BTreeMap<TenantName, Arc<Tenant>>,
     pub(crate) queues: BTreeMap<(TenantName, QueueName), Arc<Queue>>,
@@ -60,6 +62,9 @@ pub(crate) struct Base {
     pub(crate) views: BTreeMap<(JobUid, u32), NodeView>,
     /// Not stored: how far the queue was looked at.
     pub(crate) schedule: Schedule,
+    /// Not stored: what of the roll-out of a profile is under way, and when it is looked at again.
+    pub(crate) qos_run: Run,
+    pub(crate) qos_look: Option<Timestamp>,
 }
 
 /// What follows from the tables.
@@ -184,13 +189,15 @@ pub(crate) struct Link {
     pub(crate) foreign: BTreeSet<(JobUid, u32)>,
     /// Rails that its agent was told are drained.
     pub(crate) drained: RailSet,
+    /// What its agent was told of its class of service.
+    pub(crate) qos: Option<Arc<QosWish>>,
 }
 
 impl Link {
     /// That of a node whose agent is not connected.
     pub(crate) fn absent(heard: Timestamp, due: Option<Timestamp>) -> Self {
         let (foreign, drained) = (BTreeSet::new(), RailSet::EMPTY);
-        Self { session: None, heard, due, foreign, drained }
+        Self { session: None, heard, due, foreign, drained, qos: None }
     }
 }
 
@@ -246,7 +253,7 @@ impl State {
         let now = (schedule.wanted || orphans).then_some(Timestamp::default());
         let requests = index.request_times.first().map(|(time, ..)| time.plus(self.config.request_retention));
         let tokens = index.token_times.first().map(|(time, _)| *time);
-        [now, schedule.look, index.due.first().map(|(time, _)| *time), requests, tokens]
+        [now, schedule.look, self.base.qos_look, index.due.first().map(|(time, _)| *time), requests, tokens]
             .into_iter()
             .flatten()
             .min()

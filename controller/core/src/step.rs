@@ -100,6 +100,8 @@ impl Step<'_> {
             Event::DeleteNode { name, force, uid } => self.delete_node(&name, force, uid.as_deref()),
             Event::DrainRail { target, reason, by, force } => self.drain_rail(&target, reason, by, force),
             Event::UndrainRail { target } => self.undrain_rail(&target),
+            Event::ApplyQos(order) => self.apply_qos(*order),
+            Event::SteerQos { action, reason, by } => self.steer_qos(action, reason, by),
             Event::CreateToken { node, hash, lifetime } => self.create_token(node, hash, lifetime),
             Event::WithdrawTokens { node } => Ok(self.withdraw_tokens(&node)),
             Event::Join { node, hash, csr } => self.join(node, hash, csr),

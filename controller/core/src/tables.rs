@@ -9,8 +9,8 @@ use std::{
 use controller_queue::{Entry, TenantDef};
 use controller_scheduler::Gate;
 use proto_model::{
-    Drain, DrainTarget, Fabric, Health, Job, JobId, JobName, JobUid, Node, NodeName, Phase, RequestId,
-    Tenant, TenantName,
+    Drain, DrainTarget, Fabric, Health, Job, JobId, JobName, JobUid, Node, NodeName, Phase, QosRollout,
+    RequestId, Tenant, TenantName, Timestamp,
 };
 
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
     bench::taints,
     event::{Key, Write},
     journal::Undo,
+    qos::Run,
     records::{RequestRecord, TokenRecord},
     state::{Due, JobEntry, Link, NodeView, Schedule, State, Tally},
 };
@@ -87,6 +88,19 @@ impl State {
     pub(crate) fn set_drain(&mut self, target: DrainTarget, new: Option<Arc<Drain>>) {
         let old = self.swap_drain(target.clone(), new);
         self.journal.undo.push(Undo::Drain(target, old));
+    }
+
+    pub(crate) fn set_qos(&mut self, new: Option<Arc<QosRollout>>) {
+        let old = std::mem::replace(&mut self.base.qos, new);
+        self.journal.undo.push(Undo::Qos(old));
+    }
+
+    pub(crate) fn set_qos_run(&mut self, run: Run, look: Option<Timestamp>) {
+        if (&self.base.qos_run, self.base.qos_look) != (&run, look) {
+            let old = (std::mem::replace(&mut self.base.qos_run, run), self.base.qos_look);
+            self.base.qos_look = look;
+            self.journal.undo.push(Undo::QosRun(Box::new(old)));
+        }
     }
 
     pub(crate) fn set_node(&mut self, name: &NodeName, new: Option<Arc<Node>>) {
@@ -460,7 +474,7 @@ impl State {
         let (mut requests, mut tokens, mut fabric) = (BTreeSet::new(), BTreeSet::new(), false);
         let (mut drains, mut rows) = (BTreeSet::new(), BTreeSet::new());
         let (mut queues, mut reservations) = (BTreeSet::new(), BTreeSet::new());
-        let mut audit = BTreeSet::new();
+        let (mut audit, mut qos) = (BTreeSet::new(), false);
         for undo in &self.journal.undo[mark..] {
             match undo {
                 Undo::Job(uid, old) if jobs.insert(*uid) => {
@@ -512,18 +526,23 @@ impl State {
                         None => {}
                     }
                 }
+                Undo::Qos(_) if !qos => {
+                    qos = true;
+                    writes.extend(self.base.qos.clone().map(Write::PutQos));
+                }
                 Undo::Fabric(old) if !fabric => {
                     fabric = true;
-                    match &self.base.fabric {
-                        Some(document) => writes.push(Write::PutFabric(Arc::clone(document))),
-                        None if old.is_some() => writes.push(Write::DeleteFabric),
-                        None => {}
-                    }
+                    writes.extend(self.fabric_write(old.is_some()));
                 }
                 _ => {}
             }
         }
         writes
+    }
+
+    fn fabric_write(&self, was: bool) -> Option<Write> {
+        let deleted = was.then_some(Write::DeleteFabric);
+        self.base.fabric.clone().map(Write::PutFabric).or(deleted)
     }
 
     fn job_writes(&self, uid: JobUid, old: Option<&JobEntry>, writes: &mut Vec<Write>) {

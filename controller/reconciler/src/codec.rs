@@ -11,8 +11,8 @@ use controller_store::{KeyValue, Op};
 use prost::Message;
 use proto_audit::Record;
 use proto_model::{
-    Drain, Fabric, Job, JobId, JobKey, JobName, Node, NodeEndpoints, NodeName, Phase, Queue, Reason,
-    RequestId, Reservation, Tenant, TenantName, Timestamp,
+    Drain, Fabric, Job, JobId, JobKey, JobName, Node, NodeEndpoints, NodeName, Phase, QosRollout, Queue,
+    Reason, RequestId, Reservation, Tenant, TenantName, Timestamp,
 };
 use proto_wire::v1;
 
@@ -31,6 +31,7 @@ pub fn op(write: &Write) -> Op {
         Write::PutReservation(row) => Op::put(key, v1::Reservation::from(row.as_ref()).encode_to_vec()),
         Write::PutFabric(fabric) => Op::put(key, v1::Fabric::from(fabric.as_ref()).encode_to_vec()),
         Write::PutDrain(drain) => Op::put(key, v1::RailDrain::from(drain.as_ref()).encode_to_vec()),
+        Write::PutQos(rollout) => Op::put(key, v1::QosRollout::from(rollout.as_ref()).encode_to_vec()),
         Write::PutRequest(record) => Op::put(key, request_record(record).encode_to_vec()),
         Write::PutToken(record) => Op::put(key, token_record(record).encode_to_vec()),
         Write::PutDecisions(row) => Op::put(key, decision_record(row).encode_to_vec()),
@@ -181,6 +182,11 @@ pub fn reservation(kv: &KeyValue) -> Result<Reservation, CorruptError> {
 /// The stored fabric.
 pub fn fabric(kv: &KeyValue) -> Result<Fabric, CorruptError> {
     domain::<v1::Fabric, _>(kv)
+}
+
+/// The stored roll-out of a profile.
+pub fn qos(kv: &KeyValue) -> Result<QosRollout, CorruptError> {
+    domain::<v1::QosRollout, _>(kv)
 }
 
 /// A stored drain.

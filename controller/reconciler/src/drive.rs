@@ -495,9 +495,11 @@ impl Loop {
                 Applied { reply: Reply::Reservation(reservation), version }
             }
             reply @ Reply::Fabric { .. } => Applied { reply, version: version(&Key::Fabric) },
-            reply @ (Reply::Token(_) | Reply::Drained { .. } | Reply::Undrained { .. } | Reply::Done) => {
-                Applied { reply, version: 0 }
-            }
+            reply @ (Reply::Token(_)
+            | Reply::Drained { .. }
+            | Reply::Undrained { .. }
+            | Reply::Qos { .. }
+            | Reply::Done) => Applied { reply, version: 0 },
         }
     }
 

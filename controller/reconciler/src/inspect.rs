@@ -11,7 +11,7 @@ use crate::{keys, leader, rows::Row};
 /// Faults that are listed one by one; more are only counted.
 const LISTED: usize = 100;
 /// What keys are, by their prefix.
-const KINDS: [(&str, &str); 15] = [
+const KINDS: [(&str, &str); 16] = [
     (keys::JOBS, "jobs"),
     (keys::ATTEMPTS, "attempts"),
     (keys::NODES, "nodes"),
@@ -24,6 +24,7 @@ const KINDS: [(&str, &str); 15] = [
     (keys::REVOCATIONS, "revocations"),
     (keys::FABRIC, "fabric"),
     (keys::DRAINS, "drains"),
+    (keys::QOS, "roll-out of class of service"),
     (keys::DECISIONS, "decisions"),
     (keys::AUDIT, "audit rows"),
     (keys::BOOTSTRAP, "bootstrap"),

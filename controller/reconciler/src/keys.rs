@@ -13,6 +13,8 @@ pub const LEADER: &str = "/rail/v1/leader";
 pub const FABRIC: &str = "/rail/v1/fabric";
 /// What is drained, `rail/<index>`, `leaf/<name>` or `node/<name>:<rail>`.
 pub const DRAINS: &str = "/rail/v1/drains/";
+/// The roll-out of a profile of class of service.
+pub const QOS: &str = "/rail/v1/qos";
 /// Jobs, `<tenant>/<name>`.
 pub const JOBS: &str = "/rail/v1/jobs/";
 /// The controller's own records of running tries, `<job uid>`; they hold secrets.
@@ -55,6 +57,7 @@ pub fn of(key: &Key) -> Bytes {
         Key::Queue(tenant, name) => queue(tenant, name),
         Key::Reservation(name) => reservation(name),
         Key::Fabric => FABRIC.into(),
+        Key::Qos => QOS.into(),
         Key::Drain(target) => format!("{DRAINS}{target}").into(),
         Key::Request(tenant, request) => format!("{REQUESTS}{tenant}/{request}").into(),
         Key::Decisions(seq) => format!("{DECISIONS}{seq:016x}").into(),
@@ -143,6 +146,7 @@ mod tests {
             LEADER,
             FABRIC,
             DRAINS,
+            QOS,
             JOBS,
             ATTEMPTS,
             NODES,

@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use controller_core::{Attempt, AuditRow, DecisionRow, RequestRecord, Stored, TokenRecord};
 use controller_store::{KeyValue, RangeResult, Store, StoreError};
-use proto_model::{Drain, Fabric, Job, Node, Queue, Reservation, Tenant};
+use proto_model::{Drain, Fabric, Job, Node, QosRollout, Queue, Reservation, Tenant};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::{codec, error::StartError, keys, records, revocations};
@@ -42,6 +42,7 @@ pub(crate) enum Other {
     Queue(Arc<Queue>),
     Reservation(Arc<Reservation>),
     Drain(Arc<Drain>),
+    Qos(Arc<QosRollout>),
     Token(Arc<TokenRecord>),
     Decisions(Arc<DecisionRow>),
     Audit(Result<Arc<AuditRow>, (u64, String)>),
@@ -68,6 +69,7 @@ impl Row {
                 Other::Tenant(tenant) => stored.tenants.push((tenant, revision)),
                 Other::Queue(queue) => stored.queues.push((queue, revision)),
                 Other::Reservation(reservation) => stored.reservations.push((reservation, revision)),
+                Other::Qos(rollout) => stored.qos = Some(rollout),
                 Other::Drain(drain) => stored.drains.push(drain),
                 Other::Token(token) => stored.tokens.push(token),
                 Other::Decisions(row) => stored.decisions.push(row),
@@ -101,6 +103,8 @@ fn read(kv: &KeyValue) -> Result<Row, StartError> {
         Other::Token(Arc::new(codec::join_token(kv)?))
     } else if is(keys::FABRIC) {
         Other::Fabric(Arc::new(codec::fabric(kv)?))
+    } else if is(keys::QOS) {
+        Other::Qos(Arc::new(codec::qos(kv)?))
     } else if under(keys::DRAINS) {
         Other::Drain(Arc::new(codec::drain(kv)?))
     } else if under(keys::DECISIONS) {

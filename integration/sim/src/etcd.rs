@@ -204,6 +204,7 @@ pub fn stored(rows: &Rows) -> Stored {
             Write::PutFabric(fabric) => stored.fabric = Some((Arc::clone(fabric), *version)),
             Write::PutQueue(queue) => stored.queues.push((Arc::clone(queue), *version)),
             Write::PutReservation(row) => stored.reservations.push((Arc::clone(row), *version)),
+            Write::PutQos(rollout) => stored.qos = Some(Arc::clone(rollout)),
             Write::PutDrain(drain) => stored.drains.push(Arc::clone(drain)),
             Write::PutRequest(record) => stored.requests.push(Arc::clone(record)),
             Write::PutDecisions(row) => stored.decisions.push(Arc::clone(row)),

@@ -185,7 +185,7 @@ impl World {
                 self.agent_event(node, node_agent_core::Event::Command { epoch, command });
                 Command::Welcome(assignments)
             }
-            controller_core::ToNode::Drained { rails } => Command::Drained(rails),
+            controller_core::ToNode::Drained { rails, .. } => Command::Drained(rails),
             controller_core::ToNode::Assignment(assignment) => Command::Assignment(assignment),
             controller_core::ToNode::Forget { uid, attempt } => Command::Forget(Key { uid, attempt }),
             controller_core::ToNode::Close { .. } => return,

@@ -21,6 +21,7 @@ pub mod node;
 pub mod phase;
 pub mod placement;
 pub mod policy;
+pub mod qos;
 pub mod queue;
 pub mod rails;
 pub mod reason;
@@ -49,6 +50,7 @@ pub use node::{Gpu, Health, Inventory, Neighbor, Nic, NicCondition, NicHealth, N
 pub use phase::Phase;
 pub use placement::{NicPlace, NodePlace, Placement, RankPlace};
 pub use policy::{Dependency, DependencyWhen, Eta, FailurePolicy, Preemption, RailLoss, Replace, Requeue};
+pub use qos::{QosPort, QosRollout, QosState, QosWish};
 pub use queue::{Queue, Shape};
 pub use rails::{AlgorithmChoice, Drain, DrainTarget, RailReport, RailState};
 pub use reason::{Reason, many};

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{GpuFacts, JobUid, NicFacts, NodeName, Reason, Taint, Timestamp};
+use crate::{GpuFacts, JobUid, NicFacts, NodeName, QosPort, Reason, Taint, Timestamp};
 
 /// A server and what is known of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +86,8 @@ pub struct Inventory {
     pub findings: Vec<Reason>,
     /// The last changes of the hardware, oldest first; the scope is `nic/DEVICE`, `gpu/INDEX`, `netdev/NAME` or `machine`.
     pub changes: Vec<Reason>,
+    /// How its NICs stand to the profile that is rolled out, by device; empty where none was wished for.
+    pub qos: Vec<QosPort>,
 }
 
 impl Inventory {

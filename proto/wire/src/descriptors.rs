@@ -33,6 +33,7 @@ mod tests {
             "HealthService",
             "JobService",
             "NodeService",
+            "QosService",
             "QueueService",
             "RailService",
             "ReservationService",

@@ -41,6 +41,8 @@ fn leaves(rpc: Rpc) -> Leaves {
         | Rpc::CreateJoinToken
         | Rpc::DrainRail
         | Rpc::UndrainRail
+        | Rpc::ApplyQos
+        | Rpc::SteerQos
         | Rpc::ApplyQueue
         | Rpc::DeleteQueue
         | Rpc::ApplyReservation
@@ -60,6 +62,7 @@ fn leaves(rpc: Rpc) -> Leaves {
         | Rpc::GetNode
         | Rpc::ListNodes
         | Rpc::WatchNodes
+        | Rpc::GetQos
         | Rpc::ListRails
         | Rpc::GetQueue
         | Rpc::ListQueues

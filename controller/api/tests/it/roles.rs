@@ -26,6 +26,9 @@ UpdateNode           . . . . . x
 DeleteNode           . . . . . x
 ReturnNode           . . . . . x
 CreateJoinToken      . . . . . x
+GetQos               . . . . . x
+ApplyQos             . . . . . x
+SteerQos             . . . . . x
 ListRails            . . x x x x
 DrainRail            . . . . . x
 UndrainRail          . . . . . x

@@ -46,7 +46,7 @@ fn pending(w: &World, target: &str) -> Vec<String> {
 }
 
 /// Two pods of two nodes, one leaf for each rail and pod.
-fn fabric() -> Event {
+pub(super) fn fabric() -> Event {
     let leaf = |pod: usize, rail: u32| format!("p{pod}r{rail}");
     let link = |n: usize, rail: u32| Link {
         node: name(n),

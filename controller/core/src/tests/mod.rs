@@ -8,6 +8,7 @@ mod drains;
 mod elastic;
 mod explained;
 mod jobs;
+mod qos;
 mod random;
 mod refusals;
 mod repair;
@@ -93,6 +94,7 @@ pub(crate) struct World {
     pub(crate) wishes: BTreeMap<(NodeName, JobUid), (u32, Wish)>,
     pub(crate) forgotten: BTreeSet<(NodeName, JobUid, u32)>,
     pub(crate) drained: BTreeMap<NodeName, BTreeSet<u32>>,
+    pub(crate) qos: BTreeMap<NodeName, Option<Arc<proto_model::QosWish>>>,
     pub(crate) session: u64,
     revision: u64,
     random: u64,
@@ -126,6 +128,7 @@ impl World {
             wishes: BTreeMap::new(),
             forgotten: BTreeSet::new(),
             drained: BTreeMap::new(),
+            qos: BTreeMap::new(),
             session: 0,
             revision: 0,
             random: 1,
@@ -175,12 +178,14 @@ impl World {
                 self.wishes.insert((push.node.clone(), assignment.uid), wish);
             };
             match &push.message {
-                ToNode::Welcome { assignments, drained, .. } => {
+                ToNode::Welcome { assignments, drained, qos, .. } => {
                     assignments.iter().for_each(take);
                     self.drained.insert(push.node.clone(), drained.clone());
+                    self.qos.insert(push.node.clone(), qos.clone());
                 }
-                ToNode::Drained { rails } => {
+                ToNode::Drained { rails, qos } => {
                     self.drained.insert(push.node.clone(), rails.clone());
+                    self.qos.insert(push.node.clone(), qos.clone());
                 }
                 ToNode::Assignment(assignment) => take(assignment),
                 ToNode::Forget { uid, attempt } => {
@@ -324,6 +329,7 @@ pub(crate) fn stored(rows: &BTreeMap<Key, Write>) -> Stored {
             Write::PutReservation(reservation) => stored.reservations.push((reservation, 1)),
             Write::PutRequest(record) => stored.requests.push(record),
             Write::PutDrain(drain) => stored.drains.push(drain),
+            Write::PutQos(rollout) => stored.qos = Some(rollout),
             Write::PutDecisions(row) => stored.decisions.push(row),
             Write::PutToken(record) => stored.tokens.push(record),
             Write::PutAudit(row) => stored.audit.push(Ok(row)),

@@ -6,8 +6,8 @@ use std::{
 };
 
 use proto_model::{
-    Gpu, Health, Inventory, Job, JobUid, Neighbor, Nic, NicHealth, Node, NodeName, NodePlace, Reason, Strike,
-    Taint,
+    Gpu, Health, Inventory, Job, JobUid, Neighbor, Nic, NicHealth, Node, NodeName, NodePlace, QosPort,
+    Reason, Strike, Taint,
     label::{MAX_LABELS, check_key, check_value},
 };
 
@@ -121,6 +121,11 @@ impl TryFrom<v1::Inventory> for Inventory {
         health.sort_by(|a, b| a.device.cmp(&b.device));
         let findings = told(&mut fields, "findings", wire.findings);
         let changes = told(&mut fields, "changes", wire.changes);
+        if wire.qos.len() > MAX_NICS {
+            fields.fail("qos", format!("{} are more than the {MAX_NICS} allowed", wire.qos.len()));
+        }
+        let mut qos: Vec<QosPort> = fields.list("qos", wire.qos);
+        qos.sort_by(|a, b| a.device.cmp(&b.device));
         fields.finish(Some(Self {
             gpus,
             nics,
@@ -131,6 +136,7 @@ impl TryFrom<v1::Inventory> for Inventory {
             health,
             findings,
             changes,
+            qos,
         }))
     }
 }
@@ -186,6 +192,7 @@ impl From<&Inventory> for v1::Inventory {
             health: inventory.health.iter().map(Into::into).collect(),
             findings: common::reasons(&inventory.findings),
             changes: common::reasons(&inventory.changes),
+            qos: inventory.qos.iter().map(Into::into).collect(),
         }
     }
 }

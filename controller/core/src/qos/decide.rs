@@ -1,0 +1,243 @@
+//! How a profile gets to every NIC: what one look decides, from what agents have said and what was begun before. A canary's rails one by
+//! one, then one rail of its pod, the rest of the pod, and pod after pod; of one server never two rails at a time. A NIC is
+//! out of use from before it is touched until its agent says that the profile is kept there, or is taken back.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use proto_model::{NodeName, QosPort, QosRollout, QosState, Reason, Timestamp};
+
+/// Beyond the time of a trial, an agent that is heard is given so long to do what is wished.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where in the order a NIC is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stage {
+    /// The first server, rail by rail.
+    Canary(u32),
+    /// The canary's pod: its lowest rail first.
+    Pod(u32),
+    /// The other pods, by name, each rail by rail.
+    Others(usize, u32),
+}
+
+/// A NIC.
+#[derive(Debug, Clone)]
+pub(super) struct Port {
+    pub(super) stage: Stage,
+    pub(super) node: NodeName,
+    pub(super) rail: u32,
+    pub(super) device: String,
+    /// Its agent is connected and heard.
+    pub(super) heard: bool,
+    /// What its agent says of this roll-out; nothing of another.
+    pub(super) told: Option<QosPort>,
+    /// Why it serves nobody well at present: its link is down, or its health says so.
+    pub(super) unwell: Option<String>,
+}
+
+impl Port {
+    pub(super) fn state(&self) -> Option<QosState> {
+        self.told.as_ref().map(|told| told.state)
+    }
+
+    fn key(&self) -> (NodeName, u32) {
+        (self.node.clone(), self.rail)
+    }
+
+    fn said(&self) -> &str {
+        self.told.as_ref().map_or("", |told| &told.message)
+    }
+}
+
+/// A NIC that is out of use for the roll-out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Active {
+    pub(super) since: Timestamp,
+    /// Since when nobody uses it: from then on its agent may touch it.
+    pub(super) opened: Option<Timestamp>,
+    /// Since when its agent says that it is on trial.
+    pub(super) trial: Option<Timestamp>,
+    /// The trial went well: it is to be kept.
+    pub(super) kept: bool,
+    /// It is to be taken back.
+    pub(super) leaving: bool,
+    /// What it waits for.
+    pub(super) note: String,
+}
+
+impl Active {
+    fn begun(now: Timestamp) -> Self {
+        let note = "jobs move off it".to_owned();
+        Self { since: now, opened: None, trial: None, kept: false, leaving: false, note }
+    }
+
+    /// One that is on trial already, so it is out of use already.
+    pub(super) fn on_trial(now: Timestamp) -> Self {
+        Self { opened: Some(now), trial: Some(now), note: "it is on trial".to_owned(), ..Self::begun(now) }
+    }
+}
+
+/// What is under way. Not stored: agents tell it again.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Run {
+    pub(super) ports: BTreeMap<(NodeName, u32), Active>,
+    /// NICs whose turn it is, and why it is not yet.
+    pub(super) waits: BTreeMap<(NodeName, u32), String>,
+}
+
+/// What of the cluster matters besides.
+pub(super) trait Site {
+    /// Who still uses this rail of a server, although it is drained.
+    fn user(&self, node: &NodeName, rail: u32) -> Option<String>;
+    /// Of these NICs those without which a job would have no rail left, with its name.
+    fn strands(&self, ports: &[(NodeName, u32)]) -> BTreeMap<NodeName, String>;
+}
+
+/// What follows.
+#[derive(Debug)]
+pub(super) struct Decision {
+    pub(super) run: Run,
+    /// Why the roll-out is to pause.
+    pub(super) pause: Option<Reason>,
+}
+
+/// Decides; `ports` are in the order of their stages, then of their names.
+pub(super) fn decide(
+    rollout: &QosRollout,
+    ports: &[Port],
+    run: &Run,
+    site: &dyn Site,
+    now: Timestamp,
+) -> Decision {
+    let mut decision = Decision { run: Run::default(), pause: None };
+    for port in ports {
+        if let Some(active) = run.ports.get(&port.key()) {
+            go_on(rollout, port, active, site, now, &mut decision);
+        }
+    }
+    if rollout.paused.is_some() || decision.pause.is_some() {
+        for (key, active) in &mut decision.run.ports {
+            let on_trial =
+                ports.iter().any(|port| port.key() == *key && port.state() == Some(QosState::Trial));
+            active.leaving |= !active.kept && (on_trial || active.opened.is_some());
+        }
+        decision.run.ports.retain(|_, active| active.leaving || active.kept);
+    } else {
+        begin(rollout, ports, site, now, &mut decision);
+    }
+    decision
+}
+
+/// A NIC that is under way.
+fn go_on(
+    rollout: &QosRollout,
+    port: &Port,
+    active: &Active,
+    site: &dyn Site,
+    now: Timestamp,
+    decision: &mut Decision,
+) {
+    let mut active = active.clone();
+    let scope = format!("node/{}:{}", port.node, port.rail);
+    let mut pause = |code: &'static str, text: String| {
+        decision.pause.get_or_insert(Reason::new(code, text).scope(scope.clone()).since(now));
+    };
+    match port.state() {
+        // Who is not heard takes a trial back by itself, and is looked at again when it is heard.
+        _ if !port.heard => return,
+        Some(QosState::Kept) => return,
+        Some(QosState::Failed) => {
+            pause("QosFailed", format!("{} of node '{}': {}", port.device, port.node, port.said()));
+            return;
+        }
+        state if active.leaving => {
+            if state != Some(QosState::Trial) {
+                return;
+            }
+            active.note = "what was tried is taken back".to_owned();
+        }
+        Some(QosState::Trial) => {
+            let since = *active.trial.get_or_insert(now);
+            active.opened.get_or_insert(now);
+            let (passed, needed) = (now.since(since), rollout.soak);
+            match &port.unwell {
+                None if passed >= needed => {
+                    active.kept = true;
+                    active.note = "it is well and is to be kept".to_owned();
+                }
+                None => {
+                    active.note = format!("it is on trial, and has to be well for {} s", needed.as_secs())
+                }
+                Some(why) if passed >= rollout.confirm_within => {
+                    pause(
+                        "QosUnwell",
+                        format!("{} of node '{}' is not well with it: {why}", port.device, port.node),
+                    );
+                    active.leaving = true;
+                }
+                Some(why) => active.note = format!("it is on trial, and not well: {why}"),
+            }
+        }
+        Some(QosState::Held | QosState::Differs) | None => match active.opened {
+            None => match site.user(&port.node, port.rail) {
+                None => {
+                    active.opened = Some(now);
+                    active.note = "its agent is to change it".to_owned();
+                }
+                Some(user) => active.note = user,
+            },
+            Some(opened) if now.since(opened) >= rollout.confirm_within + PATIENCE => {
+                let text = format!(
+                    "the agent of node '{}' is heard and has not changed {} within {} s; it may be of an older release, see its log",
+                    port.node,
+                    port.device,
+                    (rollout.confirm_within + PATIENCE).as_secs()
+                );
+                pause("QosSilent", text);
+                return;
+            }
+            Some(_) => {}
+        },
+    }
+    decision.run.ports.insert(port.key(), active);
+}
+
+/// More NICs of the first stage that has not all of it.
+fn begin(rollout: &QosRollout, ports: &[Port], site: &dyn Site, now: Timestamp, decision: &mut Decision) {
+    let lacks = |port: &&Port| port.heard && port.state() != Some(QosState::Kept);
+    let Some(stage) = ports.iter().filter(lacks).map(|port| port.stage).min() else { return };
+    let at_once = if matches!(stage, Stage::Canary(_)) { 1 } else { rollout.at_once as usize };
+    let room = at_once.saturating_sub(decision.run.ports.len());
+    let busy = |node: &NodeName| decision.run.ports.keys().any(|(other, _)| other == node);
+    let mut chosen: Vec<&Port> = Vec::new();
+    for port in ports.iter().filter(|port| port.stage == stage).filter(lacks) {
+        if decision.run.ports.contains_key(&port.key()) {
+            continue;
+        }
+        if port.state() == Some(QosState::Failed) {
+            let text = format!("{} of node '{}': {}", port.device, port.node, port.said());
+            let scope = format!("node/{}:{}", port.node, port.rail);
+            decision.pause = Some(Reason::new("QosFailed", text).scope(scope).since(now));
+            return;
+        }
+        if chosen.len() < room && !busy(&port.node) {
+            chosen.push(port);
+        }
+    }
+    // What is on trial already is out of use already: this controller has begun since.
+    let fresh: Vec<(NodeName, u32)> =
+        chosen.iter().filter(|port| port.state() != Some(QosState::Trial)).map(|port| port.key()).collect();
+    let strands = if rollout.force || fresh.is_empty() { BTreeMap::new() } else { site.strands(&fresh) };
+    for port in chosen {
+        let on_trial = port.state() == Some(QosState::Trial);
+        if let Some(job) = strands.get(&port.node).filter(|_| !on_trial) {
+            let text = format!(
+                "job '{job}' would have no rail left; it is waited for, unless the roll-out is forced"
+            );
+            decision.run.waits.insert(port.key(), text);
+            continue;
+        }
+        let active = if on_trial { Active::on_trial(now) } else { Active::begun(now) };
+        decision.run.ports.insert(port.key(), active);
+    }
+}

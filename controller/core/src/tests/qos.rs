@@ -1,0 +1,316 @@
+//! A profile of class of service on its way to every NIC.
+
+use proptest::prelude::*;
+use proto_model::{QosPort, QosState, RailState};
+
+use super::{
+    drains::{fabric, report, says},
+    *,
+};
+use crate::{QosAction, QosOrder, QosView};
+
+const NEW: &str = r#"{"name":"new"}"#;
+
+fn order(document: &str) -> QosOrder {
+    QosOrder {
+        document: document.into(),
+        reason: "why".into(),
+        by: "admin/root".into(),
+        canary: None,
+        confirm_within: Duration::from_secs(20),
+        soak: Duration::from_secs(2),
+        at_once: 8,
+        force: false,
+    }
+}
+
+fn apply(w: &mut World, order: QosOrder) -> bool {
+    match w.ok(Event::ApplyQos(Box::new(order))) {
+        Reply::Qos { changed, .. } => changed,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn steer(w: &mut World, action: QosAction) -> bool {
+    let event = Event::SteerQos { action, reason: String::new(), by: "admin/root".into() };
+    match w.ok(event) {
+        Reply::Qos { changed, .. } => changed,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Agents that do what is wished, and what they did in order.
+#[derive(Default)]
+struct Agents {
+    /// What each says of its NICs, by node and rail.
+    says: BTreeMap<(usize, u32), QosPort>,
+    /// NICs that were put on trial, in order.
+    trials: Vec<(usize, u32)>,
+    /// Trials that fail there.
+    fails: BTreeSet<(usize, u32)>,
+    /// Links that do not come up again.
+    dark: BTreeSet<(usize, u32)>,
+    /// Agents that do nothing.
+    deaf: BTreeSet<usize>,
+}
+
+impl Agents {
+    /// Every agent looks at what it was told last, and says what became of it. At no time are two rails of a server out of
+    /// use, and nothing is tried that is in use.
+    fn act(&mut self, w: &mut World) {
+        for n in 0..4 {
+            let Some(drained) = w.drained.get(&name(n)).cloned() else { continue };
+            assert!(drained.len() <= 1, "n{n}: {drained:?}");
+            if w.state.session(&name(n)).is_none() || self.deaf.contains(&n) {
+                continue;
+            }
+            let Some(wish) = w.qos.get(&name(n)).cloned().flatten() else { continue };
+            for rail in 0..2 {
+                let old = self.says.get(&(n, rail)).filter(|old| old.generation == wish.generation);
+                let old = old.map(|old| old.state);
+                let state = match (wish.trial.contains(&rail), wish.kept.contains(&rail), old) {
+                    (true, _, Some(QosState::Failed)) => QosState::Failed,
+                    (true, ..) if self.fails.contains(&(n, rail)) => QosState::Failed,
+                    (true, ..) => {
+                        assert!(drained.contains(&rail), "n{n}:{rail} is tried and is in use");
+                        if old != Some(QosState::Trial) {
+                            self.trials.push((n, rail));
+                        }
+                        QosState::Trial
+                    }
+                    (_, true, _) => QosState::Kept,
+                    (_, _, Some(QosState::Failed)) => QosState::Failed,
+                    _ => QosState::Held,
+                };
+                let (device, generation) = (format!("rail{rail}"), wish.generation);
+                let message = if state == QosState::Failed { "it cannot be" } else { "" }.to_owned();
+                self.says.insert((n, rail), QosPort { device, generation, state, message });
+            }
+            self.tell(w, n);
+        }
+    }
+
+    fn inventory(&self, n: usize) -> Inventory {
+        let mut inventory = inventory(4, 2);
+        inventory.qos = (0..2).filter_map(|rail| self.says.get(&(n, rail)).cloned()).collect();
+        for nic in &mut inventory.nics {
+            nic.up = !self.dark.contains(&(n, nic.rail));
+        }
+        inventory
+    }
+
+    fn tell(&self, w: &mut World, n: usize) {
+        let session = w.state.session(&name(n)).unwrap();
+        w.step(Event::AgentInventory { node: name(n), session, inventory: Arc::new(self.inventory(n)) });
+    }
+
+    fn seconds(&mut self, w: &mut World, seconds: u32) -> QosView {
+        for _ in 0..seconds {
+            self.act(w);
+            w.tick(Duration::from_secs(1));
+        }
+        w.state.qos()
+    }
+}
+
+fn world() -> World {
+    let mut w = World::new();
+    w.ok(fabric());
+    w
+}
+
+#[test]
+fn a_profile_gets_to_every_nic_stage_by_stage() {
+    let mut w = world();
+    let mut agents = Agents::default();
+    assert!(apply(&mut w, QosOrder { canary: Some(name(1)), ..order(NEW) }));
+    assert!(!apply(&mut w, order(NEW)), "it is under way");
+    let view = agents.seconds(&mut w, 60);
+    assert!(view.done && view.rollout.unwrap().paused.is_none(), "{:?}", view.stages);
+    // The canary rail by rail, the rest of its pod, the other pod with both servers at once.
+    let order: Vec<(usize, u32)> = vec![(1, 0), (1, 1), (0, 0), (0, 1), (2, 0), (3, 0), (2, 1), (3, 1)];
+    assert_eq!(agents.trials, order);
+    assert!(w.drained.values().all(BTreeSet::is_empty), "{:?}", w.drained);
+    let stages: Vec<(String, u32, u32)> =
+        view.stages.into_iter().map(|stage| (stage.name, stage.nics, stage.kept)).collect();
+    let expected =
+        [("canary n1", 2), ("rail 0 of pod p0", 1), ("rail 1 of pod p0", 1), ("all rails of pod p1", 4)];
+    assert_eq!(stages, expected.map(|(name, nics)| (name.to_owned(), nics, nics)));
+    // And it survives the controller.
+    assert_eq!(w.reload(8).qos().rollout, w.state.qos().rollout);
+    assert!(w.state.next_tick().is_none_or(|at| at > w.now));
+}
+
+#[test]
+fn what_fails_pauses_it_and_leaves_nothing_out_of_use() {
+    let mut w = world();
+    let mut agents = Agents::default();
+    agents.fails.insert((2, 0));
+    apply(&mut w, QosOrder { canary: Some(name(0)), ..order(NEW) });
+    let view = agents.seconds(&mut w, 60);
+    let paused = view.rollout.unwrap().paused.clone().unwrap();
+    assert_eq!((paused.code.as_ref(), paused.scope.as_str()), ("QosFailed", "node/n2:0"));
+    assert!(paused.message.contains("it cannot be"), "{}", paused.message);
+    assert!(w.drained.values().all(BTreeSet::is_empty), "{:?}", w.drained);
+    // The other server of that stage was on trial, and was taken back.
+    assert_eq!(agents.says[&(3, 0)].state, QosState::Held);
+    let kept = |agents: &Agents| agents.says.values().filter(|port| port.state == QosState::Kept).count();
+    assert_eq!((kept(&agents), view.done), (4, false));
+    // It is mended, and goes on.
+    agents.fails.clear();
+    assert!(steer(&mut w, QosAction::Resume) && !steer(&mut w, QosAction::Resume));
+    assert!(agents.seconds(&mut w, 80).done);
+    assert_eq!(kept(&agents), 8);
+}
+
+#[test]
+fn a_rollback_brings_the_profile_before_in_the_same_way() {
+    let mut w = world();
+    let mut agents = Agents::default();
+    assert!(matches!(
+        w.refused(Event::SteerQos { action: QosAction::RollBack, reason: String::new(), by: String::new() }),
+        CoreError::NoRollout
+    ));
+    apply(&mut w, order(NEW));
+    assert!(matches!(
+        w.refused(Event::SteerQos { action: QosAction::RollBack, reason: String::new(), by: String::new() }),
+        CoreError::NoProfileBefore
+    ));
+    agents.seconds(&mut w, 60);
+    apply(&mut w, order(r#"{"name":"newer"}"#));
+    agents.seconds(&mut w, 10);
+    assert!(steer(&mut w, QosAction::RollBack));
+    let rollout = w.state.qos().rollout.unwrap();
+    assert_eq!((&*rollout.document, rollout.before.as_deref()), (NEW, Some(r#"{"name":"newer"}"#)));
+    assert!(agents.seconds(&mut w, 60).done);
+    assert!(w.qos.values().all(|wish| wish.as_ref().is_some_and(|wish| &*wish.document == NEW)));
+}
+
+#[test]
+fn a_trial_that_is_not_well_is_not_kept() {
+    let mut w = world();
+    let mut agents = Agents::default();
+    agents.dark.insert((0, 0));
+    apply(&mut w, QosOrder { canary: Some(name(0)), ..order(NEW) });
+    let view = agents.seconds(&mut w, 10);
+    assert_eq!(agents.says[&(0, 0)].state, QosState::Trial);
+    assert!(view.active[0].note.contains("not well: its link is down"), "{:?}", view.active);
+    let view = agents.seconds(&mut w, 20);
+    assert_eq!(view.rollout.unwrap().paused.as_ref().unwrap().code, "QosUnwell");
+    assert_eq!((agents.says[&(0, 0)].state, agents.trials.len()), (QosState::Held, 1));
+    assert!(w.drained.values().all(BTreeSet::is_empty), "{:?}", w.drained);
+}
+
+#[test]
+fn an_agent_that_does_nothing_is_not_waited_for_for_ever() {
+    let mut w = world();
+    let mut agents = Agents { deaf: [1].into(), ..Agents::default() };
+    apply(&mut w, QosOrder { canary: Some(name(1)), ..order(NEW) });
+    let view = agents.seconds(&mut w, 85);
+    let paused = view.rollout.unwrap().paused.clone().unwrap();
+    assert_eq!((paused.code.as_ref(), agents.trials.len()), ("QosSilent", 0));
+    assert!(w.drained.values().all(BTreeSet::is_empty), "{:?}", w.drained);
+}
+
+#[test]
+fn jobs_move_off_a_rail_before_it_is_touched() {
+    let mut w = world();
+    let mut agents = Agents::default();
+    w.submit("a", spec(4, 1));
+    w.run("a");
+    let up = |rail| report(rail, RailState::Up);
+    for n in 0..4 {
+        says(&mut w, "a", n, &[up(0), up(1)]);
+    }
+    apply(&mut w, QosOrder { canary: Some(name(0)), ..order(NEW) });
+    let view = agents.seconds(&mut w, 10);
+    assert_eq!((agents.trials.len(), w.drained[&name(0)].contains(&0)), (0, true));
+    assert!(view.active[0].note.contains("'red/a': it has not begun to move"), "{:?}", view.active);
+    says(&mut w, "a", 0, &[report(0, RailState::Drained), up(1)]);
+    agents.seconds(&mut w, 3);
+    assert_eq!(agents.trials, [(0, 0)]);
+}
+
+#[test]
+fn a_jobs_last_rail_is_waited_for_unless_it_is_forced() {
+    for force in [false, true] {
+        let mut w = world();
+        let mut agents = Agents::default();
+        let rails = RailRequest { required: 1, allow_partial: true, none: false };
+        w.submit("a", JobSpec { rails, ..spec(4, 1) });
+        w.run("a");
+        let (up, down) = (report(0, RailState::Up), report(1, RailState::Down));
+        for n in 0..4 {
+            says(&mut w, "a", n, &[up.clone(), down.clone()]);
+        }
+        apply(&mut w, QosOrder { canary: Some(name(0)), force, ..order(NEW) });
+        let view = agents.seconds(&mut w, 5);
+        assert_eq!(w.drained[&name(0)].contains(&0), force);
+        let said = view.active[0].note.contains("job 'red/a' would have no rail left");
+        assert_eq!(said, !force, "{:?}", view.active);
+    }
+}
+
+#[test]
+fn another_controller_goes_on_where_this_one_was() {
+    let mut w = world();
+    let mut agents = Agents::default();
+    apply(&mut w, QosOrder { canary: Some(name(0)), soak: Duration::from_secs(5), ..order(NEW) });
+    agents.seconds(&mut w, 3);
+    assert_eq!(agents.says[&(0, 0)].state, QosState::Trial);
+    w.state = w.reload(7);
+    for n in 0..4 {
+        w.session += 1;
+        let register = Register {
+            node: name(n),
+            session: w.session,
+            agent_version: "1".into(),
+            inventory: Arc::new(agents.inventory(n)),
+            observations: Vec::new(),
+            epoch: 7,
+        };
+        w.ok(Event::AgentConnected(Box::new(register)));
+    }
+    assert!(w.drained[&name(0)].contains(&0), "it is on trial still");
+    assert!(agents.seconds(&mut w, 90).done);
+    assert_eq!(agents.trials.len(), 8, "{:?}", agents.trials);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    /// Whatever agents and servers do: of one server at most one rail is out of use, nothing in use is tried (both in `act`), and in the
+    /// end either all that is heard has the profile, or the roll-out is paused; then nothing is out of use.
+    #[test]
+    fn whatever_happens_it_ends_clean(steps in prop::collection::vec((0usize..8, 0usize..4, 0u32..2, 1u32..8), 1..30)) {
+        let mut w = world();
+        let mut agents = Agents::default();
+        apply(&mut w, order(NEW));
+        for (what, n, rail, seconds) in steps {
+            match what {
+                0 => drop(agents.fails.insert((n, rail))),
+                1 => drop(agents.dark.insert((n, rail))),
+                2 if w.state.session(&name(n)).is_some() => w.disconnect(n),
+                3 => {
+                    w.connect(n, Vec::new());
+                    agents.tell(&mut w, n);
+                }
+                4 => drop(steer(&mut w, QosAction::Pause)),
+                5 => drop(steer(&mut w, QosAction::Resume)),
+                6 => drop(agents.deaf.insert(n)),
+                _ => agents.fails.clear(),
+            }
+            agents.seconds(&mut w, seconds);
+        }
+        agents.dark.clear();
+        agents.deaf.clear();
+        agents.fails.clear();
+        steer(&mut w, QosAction::Resume);
+        let view = agents.seconds(&mut w, 150);
+        let paused = view.rollout.as_ref().and_then(|rollout| rollout.paused.clone());
+        prop_assert!(view.done || paused.is_some(), "{:?} {:?}", view.stages, view.active);
+        let heard = |n: &usize| w.state.session(&name(*n)).is_some();
+        prop_assert!((0..4).filter(heard).all(|n| w.drained[&name(n)].is_empty()), "{:?}", w.drained);
+        let fresh = w.reload(8);
+        prop_assert_eq!(fresh.qos().rollout, w.state.qos().rollout);
+    }
+}
