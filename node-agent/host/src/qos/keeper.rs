@@ -17,7 +17,7 @@ use super::{
     journal::{Journal, Record, key},
     looks::{Cause, Look, Looks, Timing},
     observe,
-    run::{Asked, RunError, go_on, now, run},
+    run::{Asked, Outlook, RunError, confirm, end_trial, go_on, now, run},
 };
 
 /// What became of a look.
@@ -61,6 +61,27 @@ pub enum KeeperError {
     Journal(#[from] io::Error),
 }
 
+/// Who asks where the controller rolls a profile out; its number follows.
+pub const ROLLOUT: &str = "roll-out ";
+
+/// What one NIC is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Aim {
+    /// The profile; none to leave it as it is.
+    pub profile: Option<Arc<QosProfile>>,
+    /// It is out of use and has the profile for a trial, which is taken back unless it is confirmed within this time. None: it keeps
+    /// the profile, a trial of the same asker is confirmed, and edits that harm traffic are withheld.
+    pub trial: Option<Duration>,
+    /// Who asks: a trial that another roll-out began is taken back.
+    pub who: String,
+}
+
+impl Aim {
+    fn leave() -> Self {
+        Self { profile: None, trial: None, who: String::new() }
+    }
+}
+
 /// The keeper.
 pub struct Keeper {
     kernel: Arc<dyn Kernel>,
@@ -68,6 +89,8 @@ pub struct Keeper {
     profile: QosProfile,
     options: Options,
     who: String,
+    /// What each NIC is to be, by its name, in place of the one profile for all; one that is not named is left alone.
+    aims: Option<BTreeMap<String, Aim>>,
     events: Events,
     looks: Looks,
     /// The last record of each NIC, by its key.
@@ -108,6 +131,7 @@ impl Keeper {
             profile,
             options,
             who: who.to_owned(),
+            aims: None,
             events,
             looks: Looks::new(timing, Duration::ZERO),
             records,
@@ -120,6 +144,20 @@ impl Keeper {
     pub fn want(&mut self, profile: QosProfile, options: Options, who: &str) {
         (self.profile, self.options, self.who) = (profile, options, who.to_owned());
         self.looks.hear(&node_agent_netlink::events::Event::Lost, self.start.elapsed());
+    }
+
+    /// From now on each NIC has a profile of its own, by its name; one that is not named is left alone. Everything is looked at again.
+    pub fn aim(&mut self, aims: BTreeMap<String, Aim>) {
+        if self.aims.as_ref() != Some(&aims) {
+            self.aims = Some(aims);
+            self.looks.hear(&node_agent_netlink::events::Event::Lost, self.start.elapsed());
+        }
+    }
+
+    fn aim_of(&self, netdev: &str) -> Aim {
+        let all =
+            || Aim { profile: Some(Arc::new(self.profile.clone())), trial: None, who: self.who.clone() };
+        self.aims.as_ref().map_or_else(all, |aims| aims.get(netdev).cloned().unwrap_or_else(Aim::leave))
     }
 
     /// Waits until something is to be done, at most `limit`, and does it.
@@ -167,19 +205,17 @@ impl Keeper {
     }
 
     fn mend(&mut self, device: &Device, drained: bool) -> Verdict {
-        let open = self.records.get(&key(device)).filter(|record| !record.apply.is_over());
-        if let Some(record) = open {
-            let went = go_on(&*self.kernel, &mut *self.journal, record, device);
-            self.remember();
-            match went {
-                Ok(None) => {}
-                Ok(Some(until)) => return Verdict::Trial(until),
-                Err(error) => return Verdict::Failed(error),
-            }
+        let aim = self.aim_of(&device.netdev);
+        match self.finish(device, &aim) {
+            Ok(None) => {}
+            Ok(Some(until)) => return Verdict::Trial(until),
+            Err(error) => return Verdict::Failed(error),
         }
+        let Some(profile) = &aim.profile else { return Verdict::Clean };
+        let drained = drained || aim.trial.is_some();
         let agents = agents::find(self.kernel.files());
         let seen = observe(&*self.kernel, device, drained, agents);
-        let plan = match plan(&self.profile, &seen, vendor::of(&seen), self.options) {
+        let plan = match plan(profile, &seen, vendor::of(&seen), self.options) {
             Ok(plan) => plan,
             Err(refusal) => return Verdict::Refused(refusal),
         };
@@ -190,13 +226,56 @@ impl Keeper {
             self.settle(&seen);
             return Verdict::Clean;
         }
-        let asked = Asked { who: self.who.clone(), confirm_within: None };
+        if aim.trial.is_some() && !plan.withheld.is_empty() {
+            // Half of it is no trial of it.
+            return Verdict::Withheld(Box::new(plan));
+        }
+        let asked = Asked { who: aim.who.clone(), confirm_within: aim.trial };
         let result = run(&*self.kernel, &mut *self.journal, &seen, &plan, &asked);
         self.remember();
         match result {
+            Ok(Outlook::Waits(until)) => Verdict::Trial(until),
             Ok(_) if plan.withheld.is_empty() => Verdict::Mended(Box::new(plan)),
             Ok(_) => Verdict::Withheld(Box::new(plan)),
             Err(error) => Verdict::Failed(error),
+        }
+    }
+
+    /// What is under way on a NIC, brought to where it is wished: until when it waits, if it does.
+    fn finish(&mut self, device: &Device, aim: &Aim) -> Result<Option<Timestamp>, RunError> {
+        let Some(record) = self.records.get(&key(device)).cloned() else { return Ok(None) };
+        let ours = record.apply.asked_by == aim.who;
+        let by_rollout = record.apply.asked_by.starts_with(ROLLOUT) && self.aims.is_some();
+        let (kernel, journal) = (&*self.kernel, &mut *self.journal);
+        if record.waits_until().is_some() && by_rollout && !(ours && aim.trial.is_some()) {
+            let kept = ours && aim.profile.is_some();
+            let result = if kept {
+                confirm(kernel, journal, record, &aim.who).map(|_| None)
+            } else {
+                let who = if aim.who.is_empty() { "the controller" } else { &aim.who };
+                end_trial(kernel, journal, record, who, Some("the controller did not keep it")).map(|_| None)
+            };
+            self.remember();
+            return match result {
+                Err(RunError::TakenBack { .. }) if !kept => Ok(None),
+                result => result,
+            };
+        }
+        let mut last = record;
+        if !last.apply.is_over() {
+            let went = go_on(kernel, journal, &last, device);
+            self.remember();
+            if let Some(until) = went? {
+                return Ok(Some(until));
+            }
+            last = self.records.get(&key(device)).cloned().unwrap_or(last);
+        }
+        // A trial that has failed is not tried again, until somebody asks anew.
+        match last.apply.stage {
+            Stage::RolledBack { why } if aim.trial.is_some() && ours => {
+                Err(RunError::TakenBack { netdev: device.netdev.clone(), why })
+            }
+            _ => Ok(None),
         }
     }
 

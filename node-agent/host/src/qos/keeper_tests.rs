@@ -1,6 +1,7 @@
 //! The keeper on a kernel in memory: convergence, foreign changes, flaps, reloads, and an end at every step.
 
 use std::{
+    collections::BTreeMap,
     io,
     sync::{Arc, Mutex},
     time::Duration,
@@ -17,7 +18,7 @@ use node_agent_qos::{Observed, Options, QosProfile, Stage, diff, plan, vendor};
 
 use super::{
     AuditLine, Journal, Keeper, MemoryJournal, Record,
-    keeper::Verdict,
+    keeper::{Aim, ROLLOUT, Verdict},
     looks::{Cause, Timing},
     run::{Asked, Outlook, RunError, confirm, now, roll_back, run},
     tests::{PCI, look, server},
@@ -337,5 +338,105 @@ fn changes_by_another_tool_leave_nothing_behind() {
         }
         settle(&mut keeper);
         assert_eq!(deviations(&look(&kernel)), 0, "after change {number}");
+    }
+}
+
+/// What a controller's roll-out wishes of the one NIC.
+fn aim(keeper: &mut Keeper, profile: bool, trial: Option<Duration>, who: &str) {
+    let profile = profile.then(|| Arc::new(QosProfile::default()));
+    keeper.aim([("eth0".to_owned(), Aim { profile, trial, who: format!("{ROLLOUT}{who}") })].into());
+}
+
+/// The last verdict after everything was looked at anew.
+fn verdict(keeper: &mut Keeper) -> Verdict {
+    let mut last = None;
+    for _ in 0..200 {
+        for outcome in keeper.turn(SOON, false).unwrap() {
+            let whole = matches!(outcome.cause, Cause::Poll | Cause::Lost | Cause::Again);
+            last = Some(outcome.verdict);
+            if whole && !matches!(last, Some(Verdict::Mended(_))) {
+                return last.unwrap();
+            }
+        }
+    }
+    panic!("does not settle: {last:?}");
+}
+
+#[test]
+fn a_trial_of_the_controller_is_kept_or_taken_back_as_it_wishes() {
+    const LONG: Duration = Duration::from_secs(60);
+    let kernel = server(Style::Mlx5, "6.12.0");
+    let disk = Disk::new(&kernel);
+    let before = look(&kernel);
+    let mut keeper = keeper(&kernel, &disk, QUICK);
+    keeper.aim(BTreeMap::new());
+    assert!(matches!(verdict(&mut keeper), Verdict::Clean));
+    aim(&mut keeper, true, None, "1");
+    assert!(matches!(verdict(&mut keeper), Verdict::Withheld(_)), "it is in use");
+    let harmless = look(&kernel);
+    aim(&mut keeper, true, Some(LONG), "1");
+    assert!(matches!(verdict(&mut keeper), Verdict::Trial(_)));
+    assert_eq!(deviations(&look(&kernel)), 0);
+    // The controller does not keep it.
+    aim(&mut keeper, false, None, "1");
+    assert!(matches!(verdict(&mut keeper), Verdict::Clean));
+    assert_eq!(look(&kernel), harmless);
+    assert!(deviations(&harmless) > 0 && deviations(&before) >= deviations(&harmless));
+    // It was taken back, so this roll-out does not try it again; the next one does.
+    aim(&mut keeper, true, Some(LONG), "1");
+    assert!(matches!(verdict(&mut keeper), Verdict::Failed(RunError::TakenBack { .. })));
+    aim(&mut keeper, true, Some(LONG), "2");
+    assert!(matches!(verdict(&mut keeper), Verdict::Trial(_)));
+    aim(&mut keeper, true, None, "2");
+    assert!(matches!(verdict(&mut keeper), Verdict::Clean));
+    assert_eq!((disk.stage(), deviations(&look(&kernel))), (Some(Stage::Confirmed), 0));
+    let lines: Vec<(String, String)> = disk.lines().into_iter().map(|line| (line.who, line.action)).collect();
+    let expected = [("1", "apply"), ("1", "rollback"), ("2", "apply"), ("2", "confirm")];
+    assert_eq!(lines, expected.map(|(who, action)| (format!("{ROLLOUT}{who}"), action.to_owned())));
+}
+
+#[test]
+fn a_trial_that_nobody_keeps_ends_and_is_not_tried_again() {
+    let kernel = server(Style::Mlx5, "6.12.0");
+    let disk = Disk::new(&kernel);
+    let mut keeper = keeper(&kernel, &disk, QUICK);
+    let before = look(&kernel);
+    aim(&mut keeper, true, Some(Duration::from_millis(40)), "1");
+    let mut verdicts = Vec::new();
+    for _ in 0..200 {
+        verdicts.extend(keeper.turn(SOON, false).unwrap().into_iter().map(|outcome| outcome.verdict));
+        if matches!(verdicts.last(), Some(Verdict::Failed(_))) {
+            break;
+        }
+    }
+    let last = verdicts.last().unwrap();
+    assert!(
+        matches!(last, Verdict::Failed(RunError::TakenBack { why, .. }) if why.contains("confirmed")),
+        "{last:?}"
+    );
+    assert_eq!(look(&kernel), before);
+    assert!(matches!(verdict(&mut keeper), Verdict::Failed(_)), "and stays so");
+    assert_eq!(disk.lines().iter().filter(|line| line.action == "apply").count(), 1);
+}
+
+#[test]
+fn what_somebody_here_tries_the_controller_leaves_alone() {
+    let kernel = server(Style::Mlx5, "6.12.0");
+    let mut disk = Disk::new(&kernel);
+    let seen = look(&kernel);
+    let plan = plan(
+        &QosProfile::default(),
+        &Observed { drained: true, ..seen },
+        vendor::of(&look(&kernel)),
+        Options::default(),
+    )
+    .unwrap();
+    let asked = Asked { who: "local user 0".into(), confirm_within: Some(Duration::from_secs(60)) };
+    let drained = Observed { drained: true, ..look(&kernel) };
+    assert!(matches!(run(&kernel, &mut disk, &drained, &plan, &asked), Ok(Outlook::Waits(_))));
+    let mut keeper = keeper(&kernel, &disk, QUICK);
+    for (profile, trial) in [(false, None), (true, None), (true, Some(SOON))] {
+        aim(&mut keeper, profile, trial, "1");
+        assert!(matches!(verdict(&mut keeper), Verdict::Trial(_)));
     }
 }
