@@ -6,9 +6,9 @@ use proto_rpc::{Client, ClientOptions, Jitter, RetryPolicy, retry};
 use proto_wire::v1::{
     self, audit_service_client::AuditServiceClient, fabric_service_client::FabricServiceClient,
     health_service_client::HealthServiceClient, job_service_client::JobServiceClient,
-    node_service_client::NodeServiceClient, queue_service_client::QueueServiceClient,
-    rail_service_client::RailServiceClient, reservation_service_client::ReservationServiceClient,
-    tenant_service_client::TenantServiceClient,
+    node_service_client::NodeServiceClient, qos_service_client::QosServiceClient,
+    queue_service_client::QueueServiceClient, rail_service_client::RailServiceClient,
+    reservation_service_client::ReservationServiceClient, tenant_service_client::TenantServiceClient,
 };
 use tonic::{Response, Status};
 
@@ -61,6 +61,7 @@ impl Api {
         jobs: JobServiceClient,
         nodes: NodeServiceClient,
         queues: QueueServiceClient,
+        qos: QosServiceClient,
         rails: RailServiceClient,
         reservations: ReservationServiceClient,
         tenants: TenantServiceClient

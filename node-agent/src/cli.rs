@@ -108,6 +108,9 @@ pub struct RunArguments {
     /// What harms traffic is left to `rail-node-agent qos apply --drained`, and logged. Default: class of service is left alone
     #[arg(long, env = "RAIL_QOS_PROFILE", value_name = "FILE")]
     pub qos_profile: Option<PathBuf>,
+    /// Keep class of service of NICs in memory, of the inventory's names, in place of this machine's
+    #[arg(long, env = "RAIL_QOS_MODEL", hide = true)]
+    pub qos_model: bool,
     /// Read counters of NICs below this folder, a recorded server, in place of /. Without it a server that an inventory
     /// file describes is not watched
     #[arg(long, env = "RAIL_COUNTERS", hide = true)]

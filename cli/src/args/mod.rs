@@ -5,6 +5,7 @@ mod cluster;
 mod dev;
 mod fabric;
 mod jobs;
+mod qos;
 mod rails;
 mod resources;
 mod revoke;
@@ -17,6 +18,7 @@ pub use cluster::{ConfigCommand, NodeCommand, RoleArg, TenantCommand};
 pub use dev::{DevCommand, DevGuard, DevLaunch, DevTarget, DevUp};
 pub use fabric::{DocumentFormat, ExportFormat, FabricCommand, Generate, Show, TopologyCommand, Verify};
 pub use jobs::{Cancel, Explain, Logs, Plan, Submit};
+pub use qos::{QosApply, QosCommand, QosOffline, QosOutput, QosSteer};
 pub use rails::{Drain, RailCommand};
 pub use resources::{Apply, Delete, DeleteNoun, Describe, DescribeNoun, Get, GetNoun, PhaseArg};
 pub use revoke::RevokeCommand;
@@ -113,6 +115,9 @@ pub enum Command {
     /// Show the rails, and take them out of use and back
     #[command(subcommand)]
     Rail(RailCommand),
+    /// Plan class of service of NICs (PFC, ECN, DSCP, ETS, MTU), and roll a profile out over the fabric
+    #[command(subcommand)]
+    Qos(QosCommand),
     /// Take back certificates and tokens before their end
     #[command(subcommand)]
     Revoke(RevokeCommand),

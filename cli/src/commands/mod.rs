@@ -12,6 +12,7 @@ mod get;
 mod logs;
 mod node;
 mod plan;
+mod qos;
 mod queue;
 mod rail;
 mod reserve;
@@ -47,6 +48,11 @@ pub fn run(cli: &Cli) -> Result<(), Error> {
         Command::Fabric(command) => return fabric::run(command),
         Command::Simulate(args) => return simulate::simulate(args),
         Command::Replay(args) => return simulate::replay(args),
+        Command::Qos(command) => {
+            if let Some(done) = qos::offline(command) {
+                return done;
+            }
+        }
         Command::Config(command) => return configuration::run(command, &Environment::of_process()),
         _ => {}
     }
@@ -83,6 +89,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Reserve(command) => reserve::run(command, &api()?).await,
         Command::Revoke(command) => revoke::run(command, &api()?).await,
         Command::Rail(command) => rail::run(command, &api()?).await,
+        Command::Qos(command) => qos::run(command, &api()?).await,
         Command::Audit(command) => audit::run(command, &cli.global, &env, api).await,
         Command::Topology(command) => topology::run(command, api).await,
         Command::Health { output } => health(*output, &api()?).await,

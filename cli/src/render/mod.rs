@@ -7,6 +7,7 @@ mod describe;
 mod fabric;
 mod jobs;
 mod nodes;
+mod qos;
 mod rails;
 mod server;
 mod sharing;
@@ -24,6 +25,7 @@ pub use describe::{
 pub use fabric::{fabric, health, topology};
 pub use jobs::{job_row, jobs, jobs_header, reasons};
 pub use nodes::nodes;
+pub use qos::{qos, qos_progress};
 pub use rails::{choices, node_rails, rail_names, rails};
 pub use sharing::{queues, reservations};
 pub use table::Table;

@@ -223,5 +223,6 @@ fn describe(epoch: u64, command: &Command) -> String {
         Command::Assignment(one) => format!("wish@{epoch} {}", wish(one)),
         Command::Drained(rails) => format!("drained@{epoch} {rails:?}"),
         Command::Forget(key) => format!("forget@{epoch} {key}"),
+        Command::Qos(wish) => format!("qos@{epoch} {}", wish.generation),
     }
 }

@@ -18,6 +18,7 @@ mod inputs;
 mod jobs;
 mod leftovers;
 mod netns;
+mod qos;
 mod rail_loss;
 mod rails;
 mod resizing;

@@ -2,10 +2,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
     time::Duration,
 };
 
-use proto_model::{Assignment, Observation, Observed, Reason, Timestamp, Wish};
+use proto_model::{Assignment, Observation, Observed, QosWish, Reason, Timestamp, Wish};
 
 use crate::record::{Goal, Key, Life, Order, Record, Report, Snapshot};
 
@@ -113,6 +114,8 @@ pub enum Command {
     Assignment(Box<Assignment>),
     /// Rails of this server that are drained now, all of them.
     Drained(BTreeSet<u32>),
+    /// What the class of service of this server's NICs should be.
+    Qos(Arc<QosWish>),
     /// The end of this try is stored; its record may go.
     Forget(Key),
 }
@@ -140,6 +143,8 @@ pub enum Action {
     Send(Message),
     /// Drop the record and the try's directory.
     RemoveRecord(Key),
+    /// Bring class of service to what is wished.
+    KeepQos(Arc<QosWish>),
 }
 
 /// What the agent says to the controller.
@@ -221,6 +226,7 @@ fn obey(state: &mut State, epoch: u64, command: Command, now: Timestamp, actions
     match command {
         Command::Assignment(assignment) => apply(state, *assignment, now, actions),
         Command::Drained(rails) => drain(state, rails, actions),
+        Command::Qos(wish) => actions.push(Action::KeepQos(wish)),
         Command::Forget(key) => forget(state, key, now, actions),
         Command::Welcome(assignments) => {
             let wished: BTreeSet<Key> = assignments.iter().map(Key::of).collect();

@@ -360,7 +360,7 @@ impl World {
                         self.hear(told)?;
                     }
                 }
-                Action::TellSupervisor { .. } | Action::Reap(_) | Action::Send(_) => {}
+                Action::TellSupervisor { .. } | Action::Reap(_) | Action::Send(_) | Action::KeepQos(_) => {}
             }
         }
         Ok(())
@@ -388,7 +388,7 @@ impl World {
         let wishes: Vec<&Assignment> = match command {
             Command::Welcome(all) => all.iter().collect(),
             Command::Assignment(one) => vec![one],
-            Command::Forget(_) | Command::Drained(_) => vec![],
+            Command::Forget(_) | Command::Drained(_) | Command::Qos(_) => vec![],
         };
         let over = |wish: &Assignment| {
             self.past.iter().any(|past| past.uid == wish.uid && past.attempt >= wish.attempt)

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use node_agent_core::{Command, Event, Key};
-use proto_model::Assignment;
+use proto_model::{Assignment, QosWish};
 use proto_rpc::{Client, Jitter, REVOKED, RetryPolicy, RpcError};
 use proto_wire::v1::{self, agent_message, agent_service_client::AgentServiceClient, controller_message};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
@@ -146,18 +146,29 @@ fn heartbeat_of(message: &v1::ControllerMessage) -> Option<Duration> {
 }
 
 /// What a message commands, in order. A welcome says first which rails are drained, so that what begins by it begins
-/// with the right ones.
+/// with the right ones; what is wished of class of service comes after the drains that it needs.
 fn commands(setup: &Setup, message: v1::ControllerMessage) -> Vec<Event> {
     let epoch = message.epoch;
-    let drained = match &message.body {
-        Some(controller_message::Body::Welcome(welcome)) => welcome.drained.as_ref(),
-        _ => None,
+    let (welcome, drained) = match &message.body {
+        Some(controller_message::Body::Welcome(welcome)) => (true, welcome.drained.as_ref()),
+        Some(controller_message::Body::Drained(drained)) => (false, Some(drained)),
+        _ => (false, None),
     };
-    let drained = drained.map(|drained| drained.rails.iter().copied().collect());
-    let first = drained.map(|rails| Event::Command { epoch, command: Command::Drained(rails) });
+    let qos = drained.and_then(|drained| drained.qos.clone()).and_then(qos_wish);
+    let rails = drained.filter(|_| welcome).map(|drained| drained.rails.iter().copied().collect());
+    let first = rails.map(|rails| Event::Command { epoch, command: Command::Drained(rails) });
     // A welcome that is refused says nothing.
     let Some(event) = command(setup, message) else { return Vec::new() };
-    first.into_iter().chain([event]).collect()
+    let qos = qos.map(|wish| Event::Command { epoch, command: Command::Qos(Arc::new(wish)) });
+    first.into_iter().chain([event]).chain(qos).collect()
+}
+
+fn qos_wish(wire: v1::QosWish) -> Option<QosWish> {
+    let wish = QosWish::try_from(wire);
+    wish.inspect_err(
+        |error| tracing::error!(%error, "a wish for class of service is not understood and refused"),
+    )
+    .ok()
 }
 
 /// A command in the domain's words. One that is not understood is refused whole, and said: an agent that is older than

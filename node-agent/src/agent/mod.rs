@@ -18,8 +18,15 @@ use std::{
     time::SystemTime,
 };
 
-use node_agent_host::{InventoryFileError, qos::keeper::KeeperError};
-use proto_model::NodeName;
+use node_agent_host::{
+    InventoryFileError,
+    qos::{Modelled, keeper::KeeperError, modelled},
+};
+use node_agent_netlink::{
+    Kernel, RealKernel,
+    fake::{FakeKernel, Style},
+};
+use proto_model::{Nic, NodeName};
 use proto_rpc::{
     Endpoint, Metrics,
     telemetry::{self, TelemetryError, TelemetryOptions},
@@ -106,6 +113,8 @@ pub(crate) struct Setup {
     pub counters: Option<PathBuf>,
     /// What is wrong with the class of service of NICs.
     pub qos_faults: Receiver<Faults>,
+    /// Keeps class of service.
+    pub qos: Keeping,
     pub metrics: metrics::AgentMetrics,
 }
 
@@ -144,6 +153,16 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
     let rank_user = rank_user(arguments.rank_user.as_deref(), &data, &program, &engine)?;
     let registry = Metrics::new("rail-node-agent", env!("CARGO_PKG_VERSION"), SystemTime::now());
     let (faults, qos_faults) = channel(Faults::new());
+    let host = inventory::host(&arguments.inventory);
+    // A file that cannot be read should be seen at once, not when the controller asks.
+    let discovery = host.discover()?;
+    let qos_profile = arguments.qos_profile.as_deref().map(|path| profile(Some(path))).transpose()?;
+    let kernel: Arc<dyn Kernel> = match arguments.qos_model {
+        true => Arc::new(model(&discovery.inventory.nics)),
+        false => Arc::new(RealKernel::new()),
+    };
+    let qos = Keeping::start(&arguments.data_dir, kernel, qos_profile, faults)?;
+    qos.nics(&discovery.inventory.nics);
     let setup = Arc::new(Setup {
         node: arguments.node.clone(),
         controller: arguments.controller.clone(),
@@ -157,6 +176,7 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
             .clone()
             .or_else(|| arguments.inventory.inventory.is_none().then(|| PathBuf::from("/"))),
         qos_faults,
+        qos,
         metrics: metrics::AgentMetrics::new(&registry),
         program,
         data,
@@ -164,13 +184,6 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
     if let Some(address) = arguments.metrics {
         metrics::serve(&registry, address, &setup.data.metrics()).await.map_err(AgentError::Metrics)?;
     }
-    let host = inventory::host(&arguments.inventory);
-    // A file that cannot be read should be seen at once, not when the controller asks.
-    let discovery = host.discover()?;
-    let _keeping = match arguments.qos_profile.as_deref() {
-        Some(path) => Some(Keeping::start(&arguments.data_dir, profile(Some(path))?, faults)?),
-        None => None,
-    };
     let credentials = identity::obtain(&setup, &arguments).await?;
     let watch = match &arguments.inventory.inventory {
         Some(_) => look::Watch::file(host),
@@ -178,6 +191,17 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
     };
     runner::run(setup, watch, discovery, credentials).await;
     Ok(())
+}
+
+/// NICs in memory, of the inventory's names.
+fn model(nics: &[Nic]) -> FakeKernel {
+    let nic = |nic: &Nic| Modelled {
+        netdev: nic.netdev.clone(),
+        device: nic.device.clone(),
+        pci: format!("0000:{:02x}:00.0", nic.rail + 0x10),
+    };
+    let nics: Vec<Modelled> = nics.iter().map(nic).collect();
+    modelled(&nics, Style::Mlx5, "6.12.0")
 }
 
 /// Whom ranks run as: found, let in, and seen to reach what they need.

@@ -13,7 +13,7 @@ use node_agent_host::{
     changes::{Recent, diff},
     nccl_environment, nccl_topology,
 };
-use proto_model::{Assignment, NicHealth, NodePlace, Observed, Timestamp, Wish};
+use proto_model::{Assignment, NicHealth, NodePlace, Observed, QosPort, Timestamp, Wish};
 use proto_rpc::{Client, ClientOptions, Credentials, trace};
 use proto_wire::v1::{self, agent_message};
 use tokio::{
@@ -89,6 +89,8 @@ pub async fn run(setup: Arc<Setup>, watch: Watch, discovery: Discovery, credenti
     let mut looking = Looking::default();
     let Watch { host, mut notices, every } = watch;
     runner.health = watch_health(&setup, &runner.discovery);
+    let mut qos = setup.qos.ports.clone();
+    runner.discovery.inventory.qos.clone_from(&qos.borrow_and_update());
     let mut told = runner.health.as_ref().map(|health| health.told.clone());
     if let Some(told) = &mut told {
         runner.discovery.inventory.health.clone_from(&told.borrow_and_update());
@@ -126,6 +128,7 @@ pub async fn run(setup: Arc<Setup>, watch: Watch, discovery: Discovery, credenti
             Some(()) = notice(&mut notices) => looking.begin(&host),
             Some(found) = looking.done(&host) => runner.see(found),
             Some(sick) = changed(&mut told) => runner.hear_health(sick),
+            Ok(()) = qos.changed() => runner.hear_qos(qos.borrow_and_update().clone()),
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
         }
@@ -179,6 +182,13 @@ impl Runner {
     /// What is wrong with NICs has changed: it is part of the inventory.
     fn hear_health(&mut self, sick: Vec<NicHealth>) {
         self.discovery.inventory.health = sick;
+        let wire = (&self.discovery.inventory).into();
+        self.send_body(agent_message::Body::Inventory(wire));
+    }
+
+    /// How NICs stand to what the controller wishes has changed: it is part of the inventory.
+    fn hear_qos(&mut self, ports: Vec<QosPort>) {
+        self.discovery.inventory.qos = ports;
         let wire = (&self.discovery.inventory).into();
         self.send_body(agent_message::Body::Inventory(wire));
     }
@@ -275,6 +285,7 @@ impl Runner {
                 Action::Reap(key) => self.reap(key),
                 Action::Send(message) => self.send(message),
                 Action::RemoveRecord(key) => self.remove(key),
+                Action::KeepQos(wish) => self.setup.qos.wish(wish),
             }
         }
     }
@@ -464,6 +475,7 @@ impl Runner {
         self.recent.take(&changes, now());
         let told = discovery.findings != self.discovery.findings;
         discovery.inventory.health.clone_from(&self.discovery.inventory.health);
+        discovery.inventory.qos.clone_from(&self.discovery.inventory.qos);
         discovery.inventory.changes = self.recent.reasons().to_vec();
         let changed = discovery.inventory != self.discovery.inventory;
         self.discovery = discovery;
@@ -472,6 +484,7 @@ impl Runner {
         }
         if changed {
             self.note_nics();
+            self.setup.qos.nics(&self.discovery.inventory.nics);
             let wire = (&self.discovery.inventory).into();
             self.send_body(agent_message::Body::Inventory(wire));
         }

@@ -1,4 +1,4 @@
-//! `rail-node-agent qos plan|apply|confirm|diff|rollback|status`: class of service of this server's own NICs, for somebody who is logged in here.
+//! `rail-node-agent qos plan|apply|confirm|diff|rollback|status|read`: class of service of this server's own NICs, for somebody who is logged in here.
 
 use std::{io, path::PathBuf, process::ExitCode, time::Duration};
 
@@ -10,7 +10,7 @@ use node_agent_host::qos::{
     run::{Asked, Outlook, RunError, confirm, go_on, roll_back, run},
 };
 use node_agent_netlink::{Kernel, NetlinkError, RealKernel};
-use node_agent_qos::{Device, Observed, Options, Plan, PlanRefusal, QosProfile, diff, plan, vendor};
+use node_agent_qos::{Device, Observed, Options, Plan, PlanRefusal, QosProfile, diff, plan, render, vendor};
 
 use super::{
     document::{ProfileFileError, profile},
@@ -65,6 +65,8 @@ enum Action {
     Rollback,
     /// Show the last apply of each NIC, and whether it is in service
     Status,
+    /// Print what each NIC is now, as JSON: for `railctl qos plan --nics`, which plans from anywhere
+    Read,
 }
 
 /// Why nothing was done.
@@ -115,6 +117,10 @@ fn act(kernel: &dyn Kernel, arguments: &QosArguments) -> Result<ExitCode, QosErr
             apply(kernel, &seen, &profile, arguments, within)
         }
         Action::Rollback => rollback(kernel, &seen, arguments),
+        Action::Read => {
+            print(true, &seen, std::iter::empty());
+            Ok(ExitCode::SUCCESS)
+        }
         Action::Confirm | Action::Status => Ok(ExitCode::SUCCESS),
     }
 }
@@ -142,7 +148,8 @@ fn code(done: bool) -> ExitCode {
 
 fn show_diff(seen: &[Observed], profile: &QosProfile, json: bool) -> ExitCode {
     let verdicts: Vec<_> = seen.iter().map(|seen| diff(profile, seen, vendor::of(seen))).collect();
-    let texts = seen.iter().zip(&verdicts).map(|(seen, verdict)| show::verdict(seen, verdict));
+    let texts =
+        seen.iter().zip(&verdicts).map(|(seen, verdict)| render::verdict(&seen.device.netdev, verdict));
     print(json, &verdicts, texts);
     code(verdicts.iter().all(|verdict| verdict.deviations.is_empty()))
 }
@@ -159,7 +166,7 @@ fn show_plan(seen: &[Observed], profile: &QosProfile, arguments: &QosArguments) 
     for seen in seen {
         match planned(seen, profile, arguments) {
             Ok(plan) => {
-                texts.push(show::plan(&plan));
+                texts.push(render::plan(&plan));
                 plans.push(plan);
             }
             Err(refusal) => {
@@ -245,7 +252,7 @@ fn apply_one(
             return Ok(None);
         }
     };
-    print(arguments.json, &plan, std::iter::once(show::plan(&plan)));
+    print(arguments.json, &plan, std::iter::once(render::plan(&plan)));
     if plan.edits.is_empty() {
         return Ok(plan.withheld.is_empty().then_some(Outlook::Stays));
     }

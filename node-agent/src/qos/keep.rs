@@ -3,26 +3,30 @@
 
 use std::{
     collections::BTreeMap,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
     time::Duration,
 };
 
 use node_agent_host::qos::{
-    Keeper, Outcome,
+    Keeper, Outcome, devices,
     keeper::{KeeperError, Verdict},
     looks::Timing,
 };
-use node_agent_netlink::RealKernel;
+use node_agent_netlink::Kernel;
 use node_agent_qos::{Options, QosProfile};
-use proto_model::Severity;
+use proto_model::{Nic, QosPort, QosWish, Severity};
 use tokio::sync::watch;
 
-use super::journal::FileJournal;
+use super::{
+    journal::FileJournal,
+    wish::{self, Progress},
+};
 
 /// What is wrong with the class of service of NICs, by network device.
 pub type Faults = BTreeMap<String, (Severity, String)>;
@@ -30,61 +34,222 @@ pub type Faults = BTreeMap<String, (Severity, String)>;
 /// How long the end of the agent waits for this thread at most.
 const TURN: Duration = Duration::from_millis(500);
 
-/// The thread; it ends when this is dropped.
+/// The way to the thread, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Keeping {
+    slot: Arc<Mutex<Slot>>,
+    bell: Option<SyncSender<()>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    /// How NICs stand to what the controller wishes.
+    pub ports: watch::Receiver<Vec<QosPort>>,
+}
+
+/// What the thread has not taken yet.
+#[derive(Debug, Default)]
+struct Slot {
+    wish: Option<Arc<QosWish>>,
+    nics: Option<Vec<Nic>>,
 }
 
 impl Keeping {
-    /// Starts it; what is wrong goes to `faults`.
+    /// Starts it; what is wrong goes to `faults`. Without a profile and without a wish it sleeps.
     ///
     /// # Errors
-    /// The journal is another's or cannot be read, or the kernel tells no events.
+    /// A profile is to be kept, and the journal is another's or cannot be read, or the kernel tells no events.
     pub fn start(
         data_dir: &Path,
-        profile: QosProfile,
+        kernel: Arc<dyn Kernel>,
+        profile: Option<QosProfile>,
         faults: watch::Sender<Faults>,
     ) -> Result<Self, KeeperError> {
-        let journal = Box::new(FileJournal::open(data_dir)?);
-        let kernel = Arc::new(RealKernel::new());
-        let options = Options::default();
-        let mut keeper = Keeper::new(kernel, journal, profile, options, "agent", Timing::default())?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let run = move || {
-            let mut told = BTreeMap::new();
-            while !stopped.load(Ordering::Relaxed) {
-                match keeper.turn(TURN, false) {
-                    Ok(outcomes) => {
-                        outcomes.iter().for_each(|outcome| tell(outcome, &mut told));
-                        let now = wrong(&told, &keeper.out_of_service());
-                        faults.send_if_modified(|known| {
-                            let other = *known != now;
-                            *known = now;
-                            other
-                        });
-                    }
-                    Err(error) => {
-                        tracing::error!(%error, "class of service is no longer kept; restart the agent");
-                        return;
-                    }
-                }
-            }
+        let (tell, ports) = watch::channel(Vec::new());
+        let (bell, rung) = sync_channel(1);
+        let (slot, stop) = (Arc::new(Mutex::new(Slot::default())), Arc::new(AtomicBool::new(false)));
+        let mut keeping = Thread {
+            data_dir: data_dir.to_owned(),
+            kernel,
+            keeper: None,
+            progress: None,
+            nics: Vec::new(),
+            told: BTreeMap::new(),
+            faults,
+            ports: tell,
+            slot: Arc::clone(&slot),
+            stop: Arc::clone(&stop),
         };
-        let thread = thread::Builder::new().name("qos".into()).spawn(run)?;
-        Ok(Self { stop, thread: Some(thread) })
+        if let Some(profile) = profile {
+            keeping.keeper = Some(keeping.open(profile)?);
+        }
+        match wish::load(&keeping.wish_path()) {
+            Ok(Some(wish)) => keeping.progress = Some(Progress::new(Arc::new(wish))),
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(%error, "what the controller wishes of class of service is not known any more")
+            }
+        }
+        let thread = thread::Builder::new().name("qos".into()).spawn(move || keeping.run(&rung))?;
+        Ok(Self { slot, bell: Some(bell), stop, thread: Some(thread), ports })
+    }
+
+    /// The controller has wished something.
+    pub fn wish(&self, wish: Arc<QosWish>) {
+        self.put(|slot| slot.wish = Some(wish));
+    }
+
+    /// The NICs of this server, all of them.
+    pub fn nics(&self, nics: &[Nic]) {
+        self.put(|slot| slot.nics = Some(nics.to_vec()));
+    }
+
+    fn put(&self, put: impl FnOnce(&mut Slot)) {
+        put(&mut self.slot.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(bell) = &self.bell {
+            // It has been rung already, and the thread will find both.
+            let _ = bell.try_send(());
+        }
     }
 }
 
 impl Drop for Keeping {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
+        self.bell = None;
         if let Some(thread) = self.thread.take() {
             // A panic there has been printed there.
             let _ = thread.join();
         }
+    }
+}
+
+struct Thread {
+    data_dir: PathBuf,
+    kernel: Arc<dyn Kernel>,
+    keeper: Option<Keeper>,
+    progress: Option<Progress>,
+    nics: Vec<Nic>,
+    told: BTreeMap<String, String>,
+    faults: watch::Sender<Faults>,
+    ports: watch::Sender<Vec<QosPort>>,
+    slot: Arc<Mutex<Slot>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Thread {
+    fn wish_path(&self) -> PathBuf {
+        self.data_dir.join("qos").join("wish.json")
+    }
+
+    fn open(&self, profile: QosProfile) -> Result<Keeper, KeeperError> {
+        let journal = Box::new(FileJournal::open(&self.data_dir)?);
+        let (kernel, options) = (Arc::clone(&self.kernel), Options::default());
+        Keeper::new(kernel, journal, profile, options, "agent", Timing::default())
+    }
+
+    /// Until the agent ends.
+    fn run(mut self, rung: &Receiver<()>) {
+        self.aim();
+        while !self.stop.load(Ordering::Relaxed) {
+            // Nothing is to be kept: it sleeps until there is.
+            if self.keeper.is_none() && self.progress.is_none() && rung.recv().is_err() {
+                return;
+            }
+            while rung.try_recv().is_ok() {}
+            self.take();
+            if self.progress.is_some() && self.keeper.is_none() {
+                self.open_for_wish();
+            }
+            let Some(keeper) = &mut self.keeper else { continue };
+            match keeper.turn(TURN, false) {
+                Ok(outcomes) => self.tell_all(&outcomes),
+                Err(error) => {
+                    tracing::error!(%error, "class of service is no longer kept; restart the agent");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// For a wish a keeper is needed; where somebody at this server has the journal, it is tried again.
+    fn open_for_wish(&mut self) {
+        match self.open(QosProfile::default()) {
+            Ok(mut keeper) => {
+                keeper.aim(BTreeMap::new());
+                self.keeper = Some(keeper);
+                self.told.remove("");
+                self.aim();
+            }
+            Err(error) => {
+                let text = error.to_string();
+                if self.told.insert(String::new(), text.clone()).as_ref() != Some(&text) {
+                    tracing::warn!("class of service cannot be kept yet: {text}");
+                }
+                thread::sleep(TURN);
+            }
+        }
+    }
+
+    fn take(&mut self) {
+        let slot = std::mem::take(&mut *self.slot.lock().unwrap_or_else(PoisonError::into_inner));
+        if slot.wish.is_none() && slot.nics.is_none() {
+            return;
+        }
+        self.nics = slot.nics.unwrap_or_else(|| std::mem::take(&mut self.nics));
+        if let Some(wish) = slot.wish {
+            if let Some(folder) = self.wish_path().parent()
+                && let Err(error) =
+                    std::fs::create_dir_all(folder).and_then(|()| wish::save(&self.wish_path(), &wish))
+            {
+                tracing::warn!(%error, "what the controller wishes of class of service would be forgotten by a restart");
+            }
+            match &mut self.progress {
+                Some(progress) => progress.wish(wish),
+                None => {
+                    tracing::info!(
+                        generation = wish.generation,
+                        "class of service is kept as the controller wishes"
+                    );
+                    self.progress = Some(Progress::new(wish));
+                }
+            }
+        }
+        self.aim();
+    }
+
+    /// Tells the keeper what each NIC is to be.
+    fn aim(&mut self) {
+        let Some(progress) = &mut self.progress else { return };
+        let Some(keeper) = &mut self.keeper else { return };
+        let known = devices(&*self.kernel).into_iter().map(|nic| nic.netdev).collect();
+        keeper.aim(progress.aims(&self.nics, &known));
+        self.publish();
+    }
+
+    fn tell_all(&mut self, outcomes: &[Outcome]) {
+        for outcome in outcomes {
+            let text = tell(outcome, &mut self.told);
+            if let Some(progress) = &mut self.progress {
+                progress.see(&self.nics, &outcome.netdev, &outcome.verdict, &text);
+            }
+        }
+        let out = self.keeper.as_ref().map(Keeper::out_of_service).unwrap_or_default();
+        let now = wrong(&self.told, &out);
+        self.faults.send_if_modified(|known| {
+            let other = *known != now;
+            *known = now;
+            other
+        });
+        self.publish();
+    }
+
+    fn publish(&self) {
+        let Some(progress) = &self.progress else { return };
+        let now = progress.ports();
+        self.ports.send_if_modified(|known| {
+            let other = *known != now;
+            *known = now;
+            other
+        });
     }
 }
 
@@ -97,8 +262,8 @@ fn wrong(told: &BTreeMap<String, String>, out_of_service: &BTreeMap<String, Stri
     all
 }
 
-/// Logs what is new. A NIC that stays as it is, right or wrong, is told of once.
-fn tell(outcome: &Outcome, told: &mut BTreeMap<String, String>) {
+/// Logs what is new, and gives what is wrong in words. A NIC that stays as it is, right or wrong, is told of once.
+fn tell(outcome: &Outcome, told: &mut BTreeMap<String, String>) -> String {
     let netdev = outcome.netdev.as_str();
     let text = match &outcome.verdict {
         Verdict::Clean => String::new(),
@@ -121,8 +286,9 @@ fn tell(outcome: &Outcome, told: &mut BTreeMap<String, String>) {
         if !text.is_empty() {
             tracing::warn!(netdev, "class of service is not as the profile says: {text}");
         }
-        told.insert(netdev.to_owned(), text);
+        told.insert(netdev.to_owned(), text.clone());
     }
+    text
 }
 
 #[cfg(test)]

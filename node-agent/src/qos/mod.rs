@@ -7,3 +7,4 @@ pub mod journal;
 pub mod keep;
 mod show;
 mod trial;
+pub mod wish;

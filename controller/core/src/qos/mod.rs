@@ -12,7 +12,7 @@ use std::{
 
 use controller_topology::{RailSet, Topology};
 use proto_model::{
-    Health, Inventory, JobUid, NodeName, QosPort, QosRollout, QosState, QosWish, Reason, Severity,
+    Health, Inventory, JobUid, NodeName, QosPort, QosRollout, QosState, QosWish, Reason, Severity, Timestamp,
 };
 
 use crate::{
@@ -25,8 +25,10 @@ pub(crate) use decide::Run;
 use decide::{Active, Decision, Port, Site, Stage, decide};
 pub use view::{QosActive, QosStage, QosView};
 
-/// While a roll-out is under way it is looked at this often.
-const LOOK: Duration = Duration::from_secs(1);
+/// While a roll-out is under way it is looked at this often; each look goes over all NICs, so less often in a large cluster:
+/// every 2.3 s with 125,000 servers.
+const LOOK: Duration = Duration::from_millis(200);
+const LOOK_PER_NODE: Duration = Duration::from_nanos(16_667);
 
 impl Step<'_> {
     /// A profile is to be rolled out.
@@ -133,18 +135,23 @@ impl Step<'_> {
             || ports.iter().any(|port| port.heard && view::lacks(port));
         let wakes = rollout.paused.is_none() && pause.is_none() && open
             || run.ports.values().any(|active| active.leaving);
-        self.state.set_qos_run(run, wakes.then(|| self.now.plus(LOOK)));
+        self.state.set_qos_run(run, wakes.then(|| self.next_qos_look()));
         if let Some(pause) = pause.filter(|_| rollout.paused.is_none()) {
             self.state.set_qos(Some(Arc::new(QosRollout { paused: Some(pause), ..(*rollout).clone() })));
         }
         self.refresh_drained();
     }
 
+    fn next_qos_look(&self) -> Timestamp {
+        let nodes = u32::try_from(self.state.base.nodes.len()).unwrap_or(u32::MAX);
+        self.now.plus(LOOK + LOOK_PER_NODE * nodes)
+    }
+
     /// A node has told something new, or has come or gone: soon the roll-out is looked at again.
     pub(crate) fn qos_changed(&mut self) {
         if self.state.base.qos.is_some() && self.state.base.qos_look.is_none() {
             let run = self.state.base.qos_run.clone();
-            self.state.set_qos_run(run, Some(self.now.plus(LOOK)));
+            self.state.set_qos_run(run, Some(self.next_qos_look()));
         }
     }
 

@@ -14,6 +14,7 @@ pub mod keeper;
 #[cfg(test)]
 mod keeper_tests;
 pub mod looks;
+pub mod modelled;
 mod paths;
 pub mod read;
 pub mod run;
@@ -24,4 +25,5 @@ pub use apply::{ApplyError, apply};
 pub use device::devices;
 pub use journal::{AuditLine, Journal, MemoryJournal, Record};
 pub use keeper::{Keeper, Outcome};
+pub use modelled::{Modelled, modelled};
 pub use read::observe;

@@ -3,7 +3,6 @@
 use node_agent_netlink::{
     Errno, Kernel,
     fake::{FakeKernel, Style},
-    rdma,
 };
 use node_agent_qos::{
     AppOp, Change, FileRoot, Observed, QosProfile, Reading, Via,
@@ -12,36 +11,14 @@ use node_agent_qos::{
 };
 
 use super::{ApplyError, agents, apply, devices, observe};
+use super::{Modelled, modelled};
 
 pub(super) const PCI: &str = "0000:18:00.0";
 
 /// A server with one NIC of this style, `mlx5_0` over `eth0`, and the files that its driver has.
 pub(super) fn server(style: Style, version: &str) -> FakeKernel {
-    let kernel = FakeKernel::new();
-    kernel.add("eth0", style);
-    kernel.change(|world| {
-        let port = rdma::Port { number: 1, state: Some(4), physical: Some(5), netdev: Some("eth0".into()) };
-        let device =
-            rdma::Device { index: Some(0), name: "mlx5_0".into(), ports: vec![port], ..Default::default() };
-        world.rdma.push(device);
-        if let Some(device) = world.devices.get_mut("eth0") {
-            device.driver.version = version.into();
-        }
-        let files = &mut world.files;
-        files.link("sys/class/net/eth0/device", PCI);
-        files.put("sys/class/net/eth0/speed", "400000\n");
-        files.manage("mlx5_0", 1);
-        for (name, value) in [
-            ("np_cnp_dscp", "0"),
-            ("np_cnp_prio", "0"),
-            ("rp_ai_rate", "5"),
-            ("np_min_time_between_cnps", "4"),
-        ] {
-            files.put(&format!("sys/kernel/debug/mlx5/{PCI}/cc_params/{name}"), &format!("{value}\n"));
-        }
-        files.put("proc/1/comm", "systemd\n");
-    });
-    kernel
+    let nic = Modelled { netdev: "eth0".into(), device: "mlx5_0".into(), pci: PCI.into() };
+    modelled(&[nic], style, version)
 }
 
 pub(super) fn look(kernel: &FakeKernel) -> Observed {

@@ -1,0 +1,284 @@
+//! What the controller wishes of this server's class of service: which NIC is to be what, what is said of each, and the file in which
+//! it outlives the agent.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use node_agent_host::qos::keeper::{Aim, ROLLOUT, Verdict};
+use node_agent_qos::{QosProfile, profile::from_json};
+use proto_model::{Nic, QosPort, QosState, QosWish};
+use serde::{Deserialize, Serialize};
+
+use crate::files::{self, Durability};
+
+/// Bytes of what is said of a NIC.
+const MESSAGE_MAX: usize = 1000;
+
+/// The wish as it is kept.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Saved {
+    generation: u64,
+    document: String,
+    before: Option<String>,
+    confirm_within_ms: u64,
+    trial: BTreeSet<u32>,
+    kept: BTreeSet<u32>,
+}
+
+/// Keeps a wish.
+///
+/// # Errors
+/// It cannot be written.
+pub fn save(path: &Path, wish: &QosWish) -> io::Result<()> {
+    let saved = Saved {
+        generation: wish.generation,
+        document: wish.document.to_string(),
+        before: wish.before.as_deref().map(str::to_owned),
+        confirm_within_ms: u64::try_from(wish.confirm_within.as_millis()).unwrap_or(u64::MAX),
+        trial: wish.trial.clone(),
+        kept: wish.kept.clone(),
+    };
+    files::write_json(path, &saved, Durability::Process)
+}
+
+/// The wish that was kept, if there is one.
+///
+/// # Errors
+/// It cannot be read.
+pub fn load(path: &Path) -> io::Result<Option<QosWish>> {
+    let wish = |saved: Saved| QosWish {
+        generation: saved.generation,
+        document: saved.document.into(),
+        before: saved.before.map(Into::into),
+        confirm_within: Duration::from_millis(saved.confirm_within_ms),
+        trial: saved.trial,
+        kept: saved.kept,
+    };
+    Ok(files::read_json::<Saved>(path)?.map(wish))
+}
+
+/// How far each NIC is with a wish.
+#[derive(Debug)]
+pub struct Progress {
+    wish: Arc<QosWish>,
+    profile: Result<Arc<QosProfile>, String>,
+    before: Option<Result<Arc<QosProfile>, String>>,
+    /// By network device.
+    ports: BTreeMap<String, QosPort>,
+}
+
+fn read(document: &str) -> Result<Arc<QosProfile>, String> {
+    from_json(document)
+        .map(Arc::new)
+        .map_err(|error| format!("this agent does not accept the profile: {error}"))
+}
+
+impl Progress {
+    /// Nothing has been seen yet; what an agent before this one said of the same roll-out is not known.
+    #[must_use]
+    pub fn new(wish: Arc<QosWish>) -> Self {
+        let profile = read(&wish.document);
+        let before = wish.before.as_deref().map(read);
+        Self { wish, profile, before, ports: BTreeMap::new() }
+    }
+
+    /// Another wish. Of the same roll-out what was seen stands.
+    pub fn wish(&mut self, wish: Arc<QosWish>) {
+        if wish.generation == self.wish.generation && wish.document == self.wish.document {
+            self.wish = wish;
+        } else {
+            *self = Self::new(wish);
+        }
+    }
+
+    /// What each NIC is to be. `known` are those of which class of service can be kept; of others that is said.
+    pub fn aims(&mut self, nics: &[Nic], known: &BTreeSet<String>) -> BTreeMap<String, Aim> {
+        let mut aims = BTreeMap::new();
+        let mut ports = BTreeMap::new();
+        for nic in nics {
+            let old = self.ports.remove(&nic.netdev).filter(|old| old.device == nic.device);
+            let (on_trial, kept) = (self.wish.trial.contains(&nic.rail), self.wish.kept.contains(&nic.rail));
+            let mut port = old.unwrap_or_else(|| self.port(nic, QosState::Held, ""));
+            if on_trial || kept {
+                let failed = match &self.profile {
+                    Err(error) => Some(error.clone()),
+                    Ok(_) if !known.contains(&nic.netdev) && port.state == QosState::Held => Some(format!(
+                        "{} has no RDMA device, so there is no class of service to be kept",
+                        nic.netdev
+                    )),
+                    Ok(_) => None,
+                };
+                if let Some(why) = failed {
+                    port = self.port(nic, QosState::Failed, &why);
+                }
+            } else if port.state != QosState::Failed {
+                port = self.port(nic, QosState::Held, "");
+            }
+            let who = format!("{ROLLOUT}{}", self.wish.generation);
+            let profile = if on_trial || kept {
+                self.profile.as_ref().ok().cloned()
+            } else {
+                self.before.as_ref().and_then(|before| before.as_ref().ok().cloned())
+            };
+            let trial = (on_trial && profile.is_some()).then_some(self.wish.confirm_within);
+            aims.insert(nic.netdev.clone(), Aim { profile, trial, who });
+            ports.insert(nic.netdev.clone(), port);
+        }
+        self.ports = ports;
+        aims
+    }
+
+    fn port(&self, nic: &Nic, state: QosState, message: &str) -> QosPort {
+        let (device, generation) = (nic.device.clone(), self.wish.generation);
+        QosPort { device, generation, state, message: line(message) }
+    }
+
+    /// What a look at a NIC found.
+    pub fn see(&mut self, nics: &[Nic], netdev: &str, verdict: &Verdict, text: &str) {
+        let Some(nic) = nics.iter().find(|nic| nic.netdev == netdev) else { return };
+        let on_trial = self.wish.trial.contains(&nic.rail);
+        let state = match verdict {
+            // Its driver is being loaded anew, for example: what follows tells.
+            Verdict::Gone => return,
+            _ if !on_trial && !self.wish.kept.contains(&nic.rail) => return,
+            Verdict::Trial(_) | Verdict::Clean | Verdict::Mended(_) if on_trial => QosState::Trial,
+            Verdict::Clean | Verdict::Mended(_) => QosState::Kept,
+            _ if on_trial => QosState::Failed,
+            _ => QosState::Differs,
+        };
+        let text = if matches!(state, QosState::Trial | QosState::Kept) { "" } else { text };
+        let port = self.port(nic, state, text);
+        self.ports.insert(netdev.to_owned(), port);
+    }
+
+    /// What is said of all of them.
+    #[must_use]
+    pub fn ports(&self) -> Vec<QosPort> {
+        let mut ports: Vec<QosPort> = self.ports.values().cloned().collect();
+        ports.sort_by(|a, b| a.device.cmp(&b.device));
+        ports
+    }
+}
+
+/// One printable line of a bounded length.
+fn line(text: &str) -> String {
+    let printable = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let mut line = String::new();
+    for c in printable {
+        if line.len() + c.len_utf8() > MESSAGE_MAX {
+            break;
+        }
+        line.push(c);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use node_agent_host::qos::run::RunError;
+
+    use super::*;
+
+    fn nic(rail: u32) -> Nic {
+        Nic {
+            device: format!("mlx5_{rail}"),
+            netdev: format!("rail{rail}"),
+            pci_address: String::new(),
+            numa_node: None,
+            rail,
+            address: None,
+            mtu: 9000,
+            speed_mbps: 0,
+            up: true,
+            gid_index: None,
+            facts: None,
+        }
+    }
+
+    fn wish(generation: u64, trial: &[u32], kept: &[u32]) -> Arc<QosWish> {
+        Arc::new(QosWish {
+            generation,
+            document: "{}".into(),
+            before: None,
+            confirm_within: Duration::from_secs(60),
+            trial: trial.iter().copied().collect(),
+            kept: kept.iter().copied().collect(),
+        })
+    }
+
+    fn states(progress: &Progress) -> Vec<QosState> {
+        progress.ports().into_iter().map(|port| port.state).collect()
+    }
+
+    #[test]
+    fn a_nic_is_held_tried_and_kept() {
+        let nics = [nic(0), nic(1)];
+        let known: BTreeSet<String> = nics.iter().map(|nic| nic.netdev.clone()).collect();
+        let mut progress = Progress::new(wish(1, &[0], &[]));
+        let aims = progress.aims(&nics, &known);
+        assert_eq!(
+            (aims["rail0"].trial, aims["rail0"].profile.is_some()),
+            (Some(Duration::from_secs(60)), true)
+        );
+        assert_eq!((aims["rail1"].trial, aims["rail1"].profile.is_some()), (None, false));
+        assert_eq!(states(&progress), [QosState::Held; 2]);
+        progress.see(&nics, "rail0", &Verdict::Clean, "");
+        progress.see(&nics, "rail1", &Verdict::Clean, "");
+        assert_eq!(states(&progress), [QosState::Trial, QosState::Held], "nothing to be done is a trial too");
+        progress.wish(wish(1, &[], &[0]));
+        assert_eq!(progress.aims(&nics, &known)["rail0"].trial, None);
+        assert_eq!(states(&progress)[0], QosState::Trial, "until it is confirmed");
+        progress.see(&nics, "rail0", &Verdict::Clean, "");
+        progress.see(&nics, "rail0", &Verdict::Gone, "it is not there");
+        assert_eq!(states(&progress)[0], QosState::Kept);
+        let failed = || Verdict::Failed(RunError::NothingToUndo { netdev: "rail0".into() });
+        progress.see(&nics, "rail0", &failed(), "two\nlines");
+        assert_eq!(
+            (states(&progress)[0], progress.ports()[0].message.as_str()),
+            (QosState::Differs, "two lines")
+        );
+        progress.wish(wish(1, &[0], &[]));
+        progress.aims(&nics, &known);
+        progress.see(&nics, "rail0", &failed(), "x");
+        assert_eq!(states(&progress)[0], QosState::Failed);
+        progress.wish(wish(1, &[], &[]));
+        progress.aims(&nics, &known);
+        assert_eq!(states(&progress)[0], QosState::Failed, "it is told until there is another roll-out");
+        progress.wish(wish(2, &[], &[]));
+        progress.aims(&nics, &known);
+        assert_eq!(states(&progress), [QosState::Held; 2]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        let nics = [nic(0)];
+        let mut progress = Progress::new(wish(1, &[0], &[]));
+        progress.aims(&nics, &BTreeSet::new());
+        assert!(progress.ports()[0].message.contains("has no RDMA device"), "{:?}", progress.ports());
+        let bad = QosWish { document: r#"{"mtu": "big"}"#.into(), ..(*wish(1, &[0], &[])).clone() };
+        let mut progress = Progress::new(Arc::new(bad));
+        let aims = progress.aims(&nics, &BTreeSet::from(["rail0".to_owned()]));
+        assert!(aims["rail0"].profile.is_none() && aims["rail0"].trial.is_none());
+        let port = &progress.ports()[0];
+        assert!(port.state == QosState::Failed && port.message.contains("does not accept"), "{port:?}");
+        assert!(line(&"é".repeat(4000)).len() <= MESSAGE_MAX);
+    }
+
+    #[test]
+    fn a_wish_outlives_the_agent() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("wish.json");
+        assert_eq!(load(&path).unwrap(), None);
+        let wish = QosWish { before: Some("{}".into()), ..(*wish(3, &[1], &[0])).clone() };
+        save(&path, &wish).unwrap();
+        assert_eq!(load(&path).unwrap(), Some(wish));
+        std::fs::write(&path, "{").unwrap();
+        assert!(load(&path).unwrap_err().to_string().contains("wish.json"));
+    }
+}
