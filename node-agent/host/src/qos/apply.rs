@@ -45,6 +45,16 @@ pub enum ApplyError {
         /// What was asked.
         wanted: String,
     },
+    /// It was taken, and what is now cannot be read: the device may be gone.
+    #[error("{netdev}: {what} was changed, and cannot be read back: {why}")]
+    NotReadBack {
+        /// Whose.
+        netdev: String,
+        /// What.
+        what: &'static str,
+        /// Why.
+        why: String,
+    },
     /// The change and the interface do not fit each other.
     #[error("{netdev}: {what} cannot be made by this interface; report this with the plan")]
     Mismatch {
@@ -62,7 +72,7 @@ impl ApplyError {
         match self {
             Self::Kernel(error) => error.is_gone(),
             Self::File { source, .. } => matches!(source.raw_os_error(), Some(2 | 19)),
-            Self::NotTaken { .. } | Self::Mismatch { .. } => false,
+            Self::NotTaken { .. } | Self::NotReadBack { .. } | Self::Mismatch { .. } => false,
         }
     }
 }
@@ -243,8 +253,20 @@ fn confirm(change: &Change, after: &Observed) -> Result<(), ApplyError> {
     }
 }
 
-fn not_taken(change: &Change, after: &Observed, found: String, wanted: String) -> ApplyError {
-    ApplyError::NotTaken { netdev: after.device.netdev.clone(), what: name(change), found, wanted }
+/// What is found is not what was asked, or cannot be read.
+fn not_taken<T: std::fmt::Debug>(
+    change: &Change,
+    after: &Observed,
+    found: &Reading<T>,
+    wanted: String,
+) -> ApplyError {
+    let (netdev, what) = (after.device.netdev.clone(), name(change));
+    let found = match found {
+        Reading::Known(found) => format!("{found:?}"),
+        Reading::Unsupported => "nothing".to_owned(),
+        Reading::Unreadable(why) => return ApplyError::NotReadBack { netdev, what, why: why.clone() },
+    };
+    ApplyError::NotTaken { netdev, what, found, wanted }
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(
@@ -256,15 +278,16 @@ fn same<T: PartialEq + std::fmt::Debug>(
     if found.known() == Some(wanted) {
         return Ok(());
     }
-    Err(not_taken(change, after, format!("{found:?}"), format!("{wanted:?}")))
+    Err(not_taken(change, after, found, format!("{wanted:?}")))
 }
 
 /// Each entry is there, or gone, as the last step on it says.
 fn steps(change: &Change, after: &Observed, ops: &[AppOp]) -> Result<(), ApplyError> {
-    let table =
-        after.settings.app.known().ok_or_else(|| {
-            not_taken(change, after, format!("{:?}", after.settings.app), "a table".to_owned())
-        })?;
+    let table = after
+        .settings
+        .app
+        .known()
+        .ok_or_else(|| not_taken(change, after, &after.settings.app, "a table".into()))?;
     let last =
         |entry: &AppEntry| ops.iter().rev().find(|(AppOp::Set(other) | AppOp::Delete(other))| other == entry);
     for op in ops {
@@ -272,7 +295,9 @@ fn steps(change: &Change, after: &Observed, ops: &[AppOp]) -> Result<(), ApplyEr
         let wanted = matches!(last(entry), Some(AppOp::Set(_)));
         if table.contains(entry) != wanted {
             let word = |there: bool| format!("{entry} {}", if there { "there" } else { "not there" });
-            return Err(not_taken(change, after, word(!wanted), word(wanted)));
+            let (netdev, what) = (after.device.netdev.clone(), name(change));
+            let (found, wanted) = (word(!wanted), word(wanted));
+            return Err(ApplyError::NotTaken { netdev, what, found, wanted });
         }
     }
     Ok(())

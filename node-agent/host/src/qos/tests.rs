@@ -170,6 +170,10 @@ fn refusals_and_losses_are_named() {
     );
     assert!(matches!(&seen.settings.congestion.cnp_dscp, Reading::Unreadable(_)));
     assert_eq!(seen.settings.mtu, Reading::Known(1500), "the rest is read nevertheless");
+    kernel
+        .change(|world| world.files.put(&format!("sys/kernel/debug/mlx5/{PCI}/cc_params/no_such_file"), "0"));
+    let error = apply(&kernel, &seen, &gone, &debugfs("no_such_file")).unwrap_err();
+    assert!(matches!(error, ApplyError::NotReadBack { what: "the DSCP of CNPs", .. }), "{error}");
     kernel.change(|world| world.devices.remove("eth0"));
     let error = apply(&kernel, &seen, &Change::Mtu { from: 1500, to: 9000 }, &Via::Link).unwrap_err();
     assert!(error.is_gone(), "{error}");
