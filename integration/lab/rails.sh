@@ -15,7 +15,8 @@ routes() {
     ip route replace "10.$1.0.1" dev "b$1" src "10.$1.0.2" table "20$1" 2>/dev/null
 }
 
-make_rails() {
+# Both hosts in one kernel: what every rail needs before it is made.
+make_hosts() {
     for key in net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 \
         net.ipv4.conf.all.accept_local=1 net.ipv4.conf.default.accept_local=1 \
         net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 \
@@ -26,21 +27,30 @@ make_rails() {
     # The rules below come before the table of the machine's own addresses.
     must ip rule add pref 300 lookup local
     must ip rule del pref 0
+}
+
+# make_rail R: addresses, routes and RDMA devices of a cable that is there.
+make_rail() {
+    must ip addr add "10.$1.0.1/24" dev "a$1"
+    must ip addr add "10.$1.0.2/24" dev "b$1"
+    must ip link set "a$1" up
+    must ip link set "b$1" up
+    routes "$1"
+    must ip rule add pref "10$1" oif "a$1" lookup "10$1"
+    must ip rule add pref "20$1" oif "b$1" lookup "20$1"
+    must ip rule add pref "11$1" from "10.$1.0.1" iif lo lookup "10$1"
+    must ip rule add pref "21$1" from "10.$1.0.2" iif lo lookup "20$1"
+    must rdma link add "rxea$1" type rxe netdev "a$1"
+    must rdma link add "rxeb$1" type rxe netdev "b$1"
+    # The first packet of a rail waits a second for the hardware address; let it be this one.
+    ping -c 1 -W 2 -I "a$1" "10.$1.0.2" > /dev/null || fail "rail $1 does not answer"
+}
+
+make_rails() {
+    make_hosts
     for r in $RAILS; do
         must ip link add "a$r" mtu 4200 type veth peer name "b$r" mtu 4200
-        must ip addr add "10.$r.0.1/24" dev "a$r"
-        must ip addr add "10.$r.0.2/24" dev "b$r"
-        must ip link set "a$r" up
-        must ip link set "b$r" up
-        routes "$r"
-        must ip rule add pref "10$r" oif "a$r" lookup "10$r"
-        must ip rule add pref "20$r" oif "b$r" lookup "20$r"
-        must ip rule add pref "11$r" from "10.$r.0.1" iif lo lookup "10$r"
-        must ip rule add pref "21$r" from "10.$r.0.2" iif lo lookup "20$r"
-        must rdma link add "rxea$r" type rxe netdev "a$r"
-        must rdma link add "rxeb$r" type rxe netdev "b$r"
-        # The first packet of a rail waits a second for the hardware address; let it be this one.
-        ping -c 1 -W 2 -I "a$r" "10.$r.0.2" > /dev/null || fail "rail $r does not answer"
+        make_rail "$r"
     done
 }
 

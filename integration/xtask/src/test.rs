@@ -92,10 +92,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         sound::run(|name, outcome| tally.step(name, outcome), |reason| skipped.push(reason));
         tally.skipped.extend(skipped);
         heading("real RDMA verbs in an emulated machine", begin);
-        match lab::test() {
-            Ok(()) => tally.step("cargo xtask lab", Ok(())),
-            Err(lab::Trouble::Absent(why)) => tally.skipped.push(format!("cargo xtask lab: {why}")),
-            Err(lab::Trouble::Failed(why)) => tally.step("cargo xtask lab", Err(why.into())),
+        for (suite, outcome) in lab::test() {
+            let name = format!("cargo xtask lab {suite}");
+            match outcome {
+                Ok(()) => tally.step(&name, Ok(())),
+                Err(lab::Trouble::Absent(why)) => tally.skipped.push(format!("{name}: {why}")),
+                Err(lab::Trouble::Failed(why)) => tally.step(&name, Err(why.into())),
+            }
         }
     }
     summary(&tally, begin);

@@ -6,15 +6,22 @@ use std::{
     process::Command,
 };
 
-use super::{Trouble, bzimage, cpio::Archive, modules, packages, suite::Suite};
+use super::{
+    Trouble, bzimage,
+    cpio::Archive,
+    module, modules, packages,
+    suite::{Program, Suite},
+};
 use crate::process;
 
 /// Counts up when the image is made in another way.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Programs of the guest, where their packages have them.
-const PROGRAMS: [&str; 13] = [
+const PROGRAMS: [&str; 15] = [
     "bin/ip",
+    "sbin/dcb",
+    "sbin/ethtool",
     "sbin/tc",
     "usr/bin/rdma",
     "usr/bin/ib_send_lat",
@@ -64,6 +71,7 @@ pub fn base() -> Result<Base, Trouble> {
     kernel(&unpacked, &base.kernel)?;
     let archive = fill(&unpacked)?;
     std::fs::write(&base.archive, archive).map_err(Trouble::failed)?;
+    std::fs::write(folder.join("release"), file_name(&release(&unpacked)?)).map_err(Trouble::failed)?;
     let header = folder.join("include/infiniband");
     std::fs::create_dir_all(&header).map_err(Trouble::failed)?;
     for name in ["verbs.h", "verbs_api.h", "ib_user_ioctl_verbs.h"] {
@@ -121,17 +129,22 @@ fn fill(unpacked: &Path) -> Result<Vec<u8>, Trouble> {
         archive.file(&format!("{LIB}/{}", file_name(&library)), &read(&library)?);
     }
     archive.link("lib64/ld-linux-x86-64.so.2", &format!("/{LIB}/ld-linux-x86-64.so.2"));
-    let modules = unpacked.join("lib/modules");
-    let kernel = std::fs::read_dir(&modules).map_err(Trouble::failed)?.flatten().next();
-    let kernel = kernel.ok_or_else(|| Trouble::Failed("the kernel's package has no modules".into()))?;
     let mut order = String::new();
-    for (name, path) in modules::closure(&kernel.path()).map_err(Trouble::Failed)? {
+    for (name, path) in modules::closure(&release(unpacked)?).map_err(Trouble::Failed)? {
         archive.file(&format!("lab/modules/{name}.ko"), &read(&path)?);
         order.push_str(&name);
         order.push('\n');
     }
     archive.file("lab/modules/order", order.as_bytes());
     Ok(archive.finish())
+}
+
+/// The folder of the kernel's modules; its name is the kernel's release.
+fn release(unpacked: &Path) -> Result<PathBuf, Trouble> {
+    let kernel = std::fs::read_dir(unpacked.join("lib/modules")).map_err(Trouble::failed)?.flatten().next();
+    kernel
+        .map(|entry| entry.path())
+        .ok_or_else(|| Trouble::Failed("the kernel's package has no modules".into()))
 }
 
 fn provider(unpacked: &Path) -> Result<PathBuf, Trouble> {
@@ -141,7 +154,7 @@ fn provider(unpacked: &Path) -> Result<PathBuf, Trouble> {
     rxe.ok_or_else(|| Trouble::Failed("libibverbs has no part that knows Soft-RoCE".into()))
 }
 
-fn file_name(path: &Path) -> String {
+pub(super) fn file_name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
@@ -184,7 +197,7 @@ pub fn script(suite: &Suite) -> PathBuf {
     scripts().join(format!("suite-{}.sh", suite.name))
 }
 
-fn scripts() -> PathBuf {
+pub(super) fn scripts() -> PathBuf {
     process::root().join("integration/lab")
 }
 
@@ -201,8 +214,11 @@ pub fn of(base: &Base, suite: &Suite) -> Result<PathBuf, Trouble> {
             archive.file(&to, &std::fs::read(&path).map_err(Trouble::failed)?);
         }
     }
-    if suite.engine {
-        engine(&mut archive, &base.folder)?;
+    for program in suite.programs {
+        add(&mut archive, &base.folder, *program)?;
+    }
+    if suite.module {
+        archive.file("lab/labnic.ko", &std::fs::read(module::built(&base.folder)?).map_err(Trouble::failed)?);
     }
     let guest = base.folder.join("guest.cpio");
     let mut whole = std::fs::read(&base.archive).map_err(Trouble::failed)?;
@@ -211,18 +227,17 @@ pub fn of(base: &Base, suite: &Suite) -> Result<PathBuf, Trouble> {
     Ok(guest)
 }
 
-/// Puts `rail-engine` in, without what only a debugger wants, and the libraries that it links.
-fn engine(archive: &mut Archive, folder: &Path) -> Result<(), Trouble> {
-    const NAME: &str = "rail-engine";
-    process::run(process::cargo(["build", "--quiet", "--package", "node-agent-engine"]))
+/// Puts a program of the project in, without what only a debugger wants, and the libraries that it links.
+fn add(archive: &mut Archive, folder: &Path, Program { package, name }: Program) -> Result<(), Trouble> {
+    process::run(process::cargo(["build", "--quiet", "--package", package, "--bin", name]))
         .map_err(Trouble::failed)?;
-    let built = process::target_dir().map_err(Trouble::failed)?.join("debug").join(NAME);
-    let stripped = folder.join(NAME);
+    let built = process::target_dir().map_err(Trouble::failed)?.join("debug").join(name);
+    let stripped = folder.join(name);
     std::fs::copy(&built, &stripped).map_err(|e| Trouble::Failed(format!("{}: {e}", built.display())))?;
     // A linker comes with it. If it does not work the guest only gets larger.
     let _ = process::run_quiet(Command::new("strip").arg("--strip-debug").arg(&stripped));
     let read = |path: &Path| std::fs::read(path).map_err(Trouble::failed);
-    archive.file(&format!("{BIN}/{NAME}"), &read(&stripped)?);
+    archive.file(&format!("{BIN}/{name}"), &read(&stripped)?);
     for library in libraries(std::slice::from_ref(&stripped), None)? {
         archive.file(&format!("{LIB}/{}", file_name(&library)), &read(&library)?);
     }

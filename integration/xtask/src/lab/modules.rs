@@ -8,7 +8,7 @@ use std::{
 
 /// What the suites use. What one of them needs is found by itself, except for what it asks for by another name: Soft-RoCE asks for
 /// its checksum as an algorithm of the crypto layer.
-const WANTED: [&str; 13] = [
+const WANTED: [&str; 14] = [
     "crc32_generic",
     "crc32c_generic",
     "rdma_rxe",
@@ -16,6 +16,7 @@ const WANTED: [&str; 13] = [
     "rdma_ucm",
     "veth",
     "sch_netem",
+    "sch_red",
     "sch_tbf",
     "sch_ingress",
     "cls_flower",

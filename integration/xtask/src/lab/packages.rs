@@ -13,9 +13,10 @@ const KERNEL: &str = "linux-image-amd64";
 
 /// What the guest's programs come from, with the libraries that a small installation of Debian lacks. `xz-utils` is for
 /// unpacking the kernel; `libibverbs-dev` for the test that compares our layouts with the real headers.
-const PACKAGES: [&str; 24] = [
+const PACKAGES: [&str; 25] = [
     "busybox-static",
     "dash",
+    "ethtool",
     "ibverbs-providers",
     "ibverbs-utils",
     "iproute2",
@@ -45,18 +46,45 @@ pub fn recipe() -> String {
     format!("{KERNEL} {}", PACKAGES.join(" "))
 }
 
-/// Downloads everything into a new folder and unpacks it there.
+/// Downloads what the guest is made of into a new folder and unpacks it there.
 pub fn unpack(folder: &Path) -> Result<(), Trouble> {
     if !(cfg!(target_arch = "x86_64") && cfg!(target_os = "linux")) {
         return Err(Trouble::Absent("the guest is an x86-64 Linux".into()));
     }
+    let kernel = kernel().or_else(|_| update().and_then(|()| kernel()))?;
+    let mut names = vec![kernel.as_str()];
+    names.extend(PACKAGES);
+    fetch(&names, folder)
+}
+
+/// Downloads what a module for the kernel of this release is built with, and unpacks it.
+pub fn unpack_headers(release: &str, folder: &Path) -> Result<(), Trouble> {
+    let headers = format!("linux-headers-{release}");
+    let parts = || -> Result<Vec<String>, Trouble> {
+        let depends = depends(&headers)?;
+        let parts = named(&depends, &["linux-headers-", "linux-kbuild-"]);
+        if parts.is_empty() {
+            Err(Trouble::Absent(format!("Debian has no package {headers} now")))
+        } else {
+            Ok(parts)
+        }
+    };
+    let parts = parts().or_else(|_| update().and_then(|()| parts()))?;
+    let mut names = vec![headers.as_str()];
+    names.extend(parts.iter().map(String::as_str));
+    // What a tool of the kernel's own build links.
+    names.extend(["libelf1", "zlib1g"]);
+    fetch(&names, folder)
+}
+
+/// Downloads packages and unpacks them into a folder.
+fn fetch(names: &[&str], folder: &Path) -> Result<(), Trouble> {
     let debs = folder.join("packages");
     std::fs::create_dir_all(&debs).map_err(Trouble::failed)?;
-    let kernel = kernel().or_else(|_| update().and_then(|()| kernel()))?;
     let download = || {
         let mut download = Command::new("apt-get");
         download.args(["-q", "-o", "Acquire::http::Timeout=20", "-o", "Acquire::Retries=1", "download"]);
-        download.arg(&kernel).args(PACKAGES).current_dir(&debs);
+        download.args(names).current_dir(&debs);
         process::run_quiet(download.stdin(Stdio::null()))
     };
     if download().is_err() {
@@ -73,21 +101,26 @@ pub fn unpack(folder: &Path) -> Result<(), Trouble> {
 
 /// The name of the kernel's own package.
 fn kernel() -> Result<String, Trouble> {
-    let mut ask = Command::new("apt-cache");
-    let output = process::capture({
-        ask.args(["depends", KERNEL]);
-        ask
-    });
-    let absent = |why: String| Trouble::Absent(format!("which kernel {KERNEL} is cannot be asked: {why}"));
-    let output = output.map_err(|error| absent(error.to_string()))?;
-    named_kernel(&String::from_utf8_lossy(&output.stdout))
-        .ok_or_else(|| absent("apt-cache does not know it (not Debian, or no package lists)".into()))
+    let found = named(&depends(KERNEL)?, &["linux-image-"]).into_iter().next();
+    found.ok_or_else(|| {
+        Trouble::Absent(format!("apt-cache does not know {KERNEL} (not Debian, or no package lists)"))
+    })
 }
 
-/// The kernel that `apt-cache depends` names.
-fn named_kernel(text: &str) -> Option<String> {
-    let mut depends = text.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
-    depends.find(|name| name.starts_with("linux-image-")).map(str::to_owned)
+/// What a package depends on, as apt-cache prints it.
+fn depends(package: &str) -> Result<String, Trouble> {
+    let mut ask = Command::new("apt-cache");
+    ask.args(["depends", package]);
+    let output = process::capture(ask)
+        .map_err(|error| Trouble::Absent(format!("what {package} depends on cannot be asked: {error}")))?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The packages that `apt-cache depends` names and that begin with one of these.
+fn named(text: &str, prefixes: &[&str]) -> Vec<String> {
+    let depends = text.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
+    let wanted = |name: &&str| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    depends.filter(wanted).map(str::to_owned).collect()
 }
 
 /// Fetches the lists of packages, where this process may.
@@ -127,10 +160,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_is_what_its_package_depends_on() {
+    fn packages_are_found_by_what_depends_on_them() {
         let text = "linux-image-amd64\n  Depends: linux-image-6.1.0-56-amd64\n  Conflicts: a\n";
-        assert_eq!(named_kernel(text).unwrap(), "linux-image-6.1.0-56-amd64");
-        assert_eq!(named_kernel("linux-image-amd64\n  Depends: <none>\n"), None);
-        assert_eq!(named_kernel(""), None);
+        assert_eq!(named(text, &["linux-image-"]), ["linux-image-6.1.0-56-amd64"]);
+        assert!(named("linux-image-amd64\n  Depends: <none>\n", &["linux-image-"]).is_empty());
+        let text = "linux-headers-6.1\n  Depends: linux-headers-6.1-common\n  Depends: linux-kbuild-6.1\n  Depends: gcc\n";
+        assert_eq!(
+            named(text, &["linux-headers-", "linux-kbuild-"]),
+            ["linux-headers-6.1-common", "linux-kbuild-6.1"]
+        );
     }
 }

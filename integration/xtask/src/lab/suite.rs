@@ -9,9 +9,23 @@ pub struct Suite {
     pub about: &'static str,
     /// Part of the short run.
     pub smoke: bool,
-    /// Whether it needs `rail-engine`.
-    pub engine: bool,
+    /// What it needs of the project's own.
+    pub programs: &'static [Program],
+    /// Whether it needs the lab's own kernel module, `integration/lab/labnic`.
+    pub module: bool,
 }
+
+/// A program of the project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Program {
+    /// The package that it is built from.
+    pub package: &'static str,
+    /// Its name.
+    pub name: &'static str,
+}
+
+const ENGINE: Program = Program { package: "node-agent-engine", name: "rail-engine" };
+const AGENT: Program = Program { package: "node-agent", name: "rail-node-agent" };
 
 /// All suites.
 pub const ALL: &[Suite] = &[
@@ -19,25 +33,43 @@ pub const ALL: &[Suite] = &[
         name: "rails",
         about: "four Soft-RoCE rails between two hosts: data flows on each, a lost link is an error on its port alone",
         smoke: false,
-        engine: false,
+        programs: &[],
+        module: false,
     },
     Suite {
         name: "verbs",
         about: "all-reduce of two engines over verbs on four rails, every element checked, links cut meanwhile",
         smoke: true,
-        engine: true,
+        programs: &[ENGINE],
+        module: false,
+    },
+    Suite {
+        name: "qos-short",
+        about: "class of service by the real kernel: applied, read back, changed by dcb, mended, refused, a NIC pulled out",
+        smoke: true,
+        programs: &[AGENT],
+        module: true,
+    },
+    Suite {
+        name: "qos",
+        about: "all of that, trials, the agent that keeps it so, and the marks and lanes of verbs on the wire",
+        smoke: false,
+        programs: &[ENGINE, AGENT],
+        module: true,
     },
     Suite {
         name: "e1",
         about: "row E1: all-reduce over verbs against the sum of ib_write_bw on the same rails",
         smoke: false,
-        engine: true,
+        programs: &[ENGINE],
+        module: false,
     },
     Suite {
         name: "e2",
         about: "row E2: 50 rails cut in the middle of operations over verbs",
         smoke: false,
-        engine: true,
+        programs: &[ENGINE],
+        module: false,
     },
 ];
 
