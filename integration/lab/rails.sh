@@ -35,6 +35,9 @@ make_rail() {
     must ip addr add "10.$1.0.2/24" dev "b$1"
     must ip link set "a$1" up
     must ip link set "b$1" up
+    # A cable hands a packet to whichever processor sent it, and two of them overtake each other; one processor for each end keeps
+    # them in order, as a NIC's queue does.
+    for end in a b; do echo $((1 + $1 % 2)) > "/sys/class/net/$end$1/queues/rx-0/rps_cpus" || fail "rail $1 has no queue"; done
     routes "$1"
     must ip rule add pref "10$1" oif "a$1" lookup "10$1"
     must ip rule add pref "20$1" oif "b$1" lookup "20$1"
