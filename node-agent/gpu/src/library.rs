@@ -6,31 +6,16 @@ use std::{
     ptr::null_mut,
 };
 
+use node_agent_loader::{About, LoadError, Loaded, functions};
+
 use crate::ffi::{self, Code, Handle, Memory, PciInfo};
 
-/// The name under which NVIDIA's driver installs it.
-const NAME: &str = "libnvidia-ml.so.1";
-
-/// The library cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// It is not there, or cannot be loaded.
-    #[error("{name} cannot be loaded: {source} (it comes with NVIDIA's driver)")]
-    Load {
-        /// What was looked for.
-        name: String,
-        /// The loader's answer.
-        source: libloading::Error,
-    },
-    /// It lacks a function.
-    #[error("{name} has no {symbol}: NVIDIA's driver 450 or newer is needed")]
-    Symbol {
-        /// The library.
-        name: String,
-        /// The function.
-        symbol: &'static str,
-    },
-}
+/// NVIDIA's driver installs it.
+const ABOUT: About = About {
+    names: &["libnvidia-ml.so.1"],
+    from: "it comes with NVIDIA's driver",
+    needs: "NVIDIA's driver 450 or newer is needed",
+};
 
 /// A call that NVML refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,56 +29,32 @@ pub struct NvmlError {
     pub words: String,
 }
 
-macro_rules! functions {
-    ($($field:ident: $kind:ident = $symbol:literal,)*; $($maybe:ident: $maybe_kind:ident = $maybe_symbol:literal,)*) => {
-        struct Functions {
-            $($field: ffi::$kind,)*
-            $($maybe: Option<ffi::$maybe_kind>,)*
-        }
-
-        impl Functions {
-            fn find(library: &libloading::Library, name: &str) -> Result<Self, LoadError> {
-                Ok(Self {
-                    $($field: {
-                        // SAFETY: the symbol is a function of NVML with this signature: the types are those of its header, and a
-                        // function with this name keeps its signature in every version of the driver.
-                        let symbol = unsafe { library.get::<ffi::$kind>($symbol.as_bytes()) };
-                        *symbol.map_err(|_| LoadError::Symbol { name: name.to_owned(), symbol: $symbol })?
-                    },)*
-                    $($maybe: {
-                        // SAFETY: as above.
-                        let symbol = unsafe { library.get::<ffi::$maybe_kind>($maybe_symbol.as_bytes()) };
-                        symbol.ok().map(|symbol| *symbol)
-                    },)*
-                })
-            }
-        }
-    };
-}
-
 functions! {
-    init: Plain = "nvmlInit_v2",
-    shutdown: Plain = "nvmlShutdown",
-    error_string: ErrorString = "nvmlErrorString",
-    driver_version: SystemText = "nvmlSystemGetDriverVersion",
-    count: GetCount = "nvmlDeviceGetCount_v2",
-    handle: GetHandle = "nvmlDeviceGetHandleByIndex_v2",
-    pci_info: GetPciInfo = "nvmlDeviceGetPciInfo_v3",
-    uuid: DeviceText = "nvmlDeviceGetUUID",
-    name: DeviceText = "nvmlDeviceGetName",
-    memory: GetMemory = "nvmlDeviceGetMemoryInfo",
-    ;
-    link_state: LinkNumber = "nvmlDeviceGetNvLinkState",
-    link_version: LinkNumber = "nvmlDeviceGetNvLinkVersion",
-    link_remote_type: LinkNumber = "nvmlDeviceGetNvLinkRemoteDeviceType",
-    link_remote_pci: LinkPciInfo = "nvmlDeviceGetNvLinkRemotePciInfo_v2",
+    struct Functions {
+        init: ffi::Plain = "nvmlInit_v2",
+        shutdown: ffi::Plain = "nvmlShutdown",
+        error_string: ffi::ErrorString = "nvmlErrorString",
+        driver_version: ffi::SystemText = "nvmlSystemGetDriverVersion",
+        count: ffi::GetCount = "nvmlDeviceGetCount_v2",
+        handle: ffi::GetHandle = "nvmlDeviceGetHandleByIndex_v2",
+        pci_info: ffi::GetPciInfo = "nvmlDeviceGetPciInfo_v3",
+        uuid: ffi::DeviceText = "nvmlDeviceGetUUID",
+        name: ffi::DeviceText = "nvmlDeviceGetName",
+        memory: ffi::GetMemory = "nvmlDeviceGetMemoryInfo",
+    }
+    maybe {
+        link_state: ffi::LinkNumber = "nvmlDeviceGetNvLinkState",
+        link_version: ffi::LinkNumber = "nvmlDeviceGetNvLinkVersion",
+        link_remote_type: ffi::LinkNumber = "nvmlDeviceGetNvLinkRemoteDeviceType",
+        link_remote_pci: ffi::LinkPciInfo = "nvmlDeviceGetNvLinkRemotePciInfo_v2",
+    }
 }
 
 /// The loaded library.
 pub struct Library {
     functions: Functions,
     /// Last, so that the functions are never there without it.
-    _library: libloading::Library,
+    _library: Loaded,
 }
 
 impl std::fmt::Debug for Library {
@@ -120,12 +81,10 @@ impl Library {
     /// # Errors
     /// It is not there, or too old.
     pub fn load(path: Option<&Path>) -> Result<Self, LoadError> {
-        let name = path.map_or_else(|| NAME.to_owned(), |path| path.display().to_string());
-        // SAFETY: what runs while it is loaded is NVML's own start, which has no conditions; whoever names another file vouches for it
-        // as for any program that he starts.
-        let library = unsafe { libloading::Library::new(&name) }
-            .map_err(|source| LoadError::Load { name: name.clone(), source })?;
-        let functions = Functions::find(&library, &name)?;
+        let library = Loaded::open(ABOUT, path)?;
+        // SAFETY: the types are those of NVML's header, and a function with its name keeps its signature in every version of the driver;
+        // the library is kept beside the table.
+        let functions = unsafe { Functions::find(&library) }?;
         Ok(Self { functions, _library: library })
     }
 

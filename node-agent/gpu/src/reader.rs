@@ -10,9 +10,11 @@ use std::{
     time::Duration,
 };
 
+use node_agent_loader::LoadError;
+
 use crate::{
     asked::{self, Driver},
-    library::{Library, LoadError, NvmlError},
+    library::{Library, NvmlError},
 };
 
 /// Why nothing is known.

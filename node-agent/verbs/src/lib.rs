@@ -29,4 +29,5 @@ mod ring;
 mod spread;
 
 pub use carrier::{Config, VerbsCarrier};
-pub use library::{Library, LoadError};
+pub use library::Library;
+pub use node_agent_loader::LoadError;

@@ -3,84 +3,50 @@
 use std::ffi::{c_char, c_int};
 use std::path::Path;
 
+use node_agent_loader::{About, LoadError, Loaded, functions};
+
 use crate::ffi;
 
-/// The name under which every distribution has it.
-const NAME: &str = "libibverbs.so.1";
-
-/// The library cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// It is not there, or cannot be loaded.
-    #[error("{name} cannot be loaded: {source} (Debian: apt install libibverbs1 ibverbs-providers)")]
-    Load {
-        /// What was looked for.
-        name: String,
-        /// The loader's answer.
-        source: libloading::Error,
-    },
-    /// It lacks a function.
-    #[error("{name} has no {symbol}: rdma-core 32 or newer is needed")]
-    Symbol {
-        /// The library.
-        name: String,
-        /// The function.
-        symbol: &'static str,
-    },
-}
-
-macro_rules! functions {
-    ($($field:ident: $kind:ident = $symbol:literal,)*) => {
-        /// The functions that are called by name.
-        pub(crate) struct Functions {
-            $(pub(crate) $field: ffi::$kind,)*
-        }
-
-        impl Functions {
-            fn find(library: &libloading::Library, name: &str) -> Result<Self, LoadError> {
-                Ok(Self {
-                    $($field: {
-                        // SAFETY: the symbol is a function of libibverbs with this signature: the types are those of its
-                        // header, and its ABI is stable under the major version that the name asks for.
-                        let symbol = unsafe { library.get::<ffi::$kind>($symbol.as_bytes()) };
-                        *symbol.map_err(|_| LoadError::Symbol { name: name.to_owned(), symbol: $symbol })?
-                    },)*
-                })
-            }
-        }
-    };
-}
+/// Every distribution has it under this name.
+pub(crate) const ABOUT: About = About {
+    names: &["libibverbs.so.1"],
+    from: "Debian: apt install libibverbs1 ibverbs-providers",
+    needs: "rdma-core 32 or newer is needed",
+};
 
 functions! {
-    get_device_list: GetDeviceList = "ibv_get_device_list",
-    free_device_list: FreeDeviceList = "ibv_free_device_list",
-    get_device_name: GetDeviceName = "ibv_get_device_name",
-    open_device: OpenDevice = "ibv_open_device",
-    close_device: CloseDevice = "ibv_close_device",
-    query_port: QueryPort = "ibv_query_port",
-    query_gid_table: QueryGidTable = "_ibv_query_gid_table",
-    alloc_pd: AllocPd = "ibv_alloc_pd",
-    dealloc_pd: DeallocPd = "ibv_dealloc_pd",
-    reg_mr: RegMr = "ibv_reg_mr",
-    dereg_mr: DeregMr = "ibv_dereg_mr",
-    create_comp_channel: CreateCompChannel = "ibv_create_comp_channel",
-    destroy_comp_channel: DestroyCompChannel = "ibv_destroy_comp_channel",
-    create_cq: CreateCq = "ibv_create_cq",
-    destroy_cq: DestroyCq = "ibv_destroy_cq",
-    get_cq_event: GetCqEvent = "ibv_get_cq_event",
-    ack_cq_events: AckCqEvents = "ibv_ack_cq_events",
-    create_qp: CreateQp = "ibv_create_qp",
-    modify_qp: ModifyQp = "ibv_modify_qp",
-    destroy_qp: DestroyQp = "ibv_destroy_qp",
-    get_async_event: GetAsyncEvent = "ibv_get_async_event",
-    ack_async_event: AckAsyncEvent = "ibv_ack_async_event",
+    /// The functions that are called by name.
+    pub(crate) struct Functions {
+        get_device_list: ffi::GetDeviceList = "ibv_get_device_list",
+        free_device_list: ffi::FreeDeviceList = "ibv_free_device_list",
+        get_device_name: ffi::GetDeviceName = "ibv_get_device_name",
+        open_device: ffi::OpenDevice = "ibv_open_device",
+        close_device: ffi::CloseDevice = "ibv_close_device",
+        query_port: ffi::QueryPort = "ibv_query_port",
+        query_gid_table: ffi::QueryGidTable = "_ibv_query_gid_table",
+        alloc_pd: ffi::AllocPd = "ibv_alloc_pd",
+        dealloc_pd: ffi::DeallocPd = "ibv_dealloc_pd",
+        reg_mr: ffi::RegMr = "ibv_reg_mr",
+        dereg_mr: ffi::DeregMr = "ibv_dereg_mr",
+        create_comp_channel: ffi::CreateCompChannel = "ibv_create_comp_channel",
+        destroy_comp_channel: ffi::DestroyCompChannel = "ibv_destroy_comp_channel",
+        create_cq: ffi::CreateCq = "ibv_create_cq",
+        destroy_cq: ffi::DestroyCq = "ibv_destroy_cq",
+        get_cq_event: ffi::GetCqEvent = "ibv_get_cq_event",
+        ack_cq_events: ffi::AckCqEvents = "ibv_ack_cq_events",
+        create_qp: ffi::CreateQp = "ibv_create_qp",
+        modify_qp: ffi::ModifyQp = "ibv_modify_qp",
+        destroy_qp: ffi::DestroyQp = "ibv_destroy_qp",
+        get_async_event: ffi::GetAsyncEvent = "ibv_get_async_event",
+        ack_async_event: ffi::AckAsyncEvent = "ibv_ack_async_event",
+    }
 }
 
 /// The loaded library. Cheap to share; it stays loaded as long as anything made by it lives.
 pub struct Library {
     pub(crate) functions: Functions,
     /// Last, so that the functions are never there without it.
-    _library: libloading::Library,
+    _library: Loaded,
 }
 
 impl std::fmt::Debug for Library {
@@ -95,12 +61,10 @@ impl Library {
     /// # Errors
     /// It is not there, or too old.
     pub fn load(path: Option<&Path>) -> Result<Self, LoadError> {
-        let name = path.map_or_else(|| NAME.to_owned(), |path| path.display().to_string());
-        // SAFETY: what runs while it is loaded is libibverbs' own start, which has no conditions; whoever names another file vouches
-        // for it as for any program that he starts.
-        let library = unsafe { libloading::Library::new(&name) }
-            .map_err(|source| LoadError::Load { name: name.clone(), source })?;
-        let functions = Functions::find(&library, &name)?;
+        let library = Loaded::open(ABOUT, path)?;
+        // SAFETY: the types are those of libibverbs' header, and its ABI is stable under the major version that the name asks for; the
+        // library is kept beside the table.
+        let functions = unsafe { Functions::find(&library) }?;
         Ok(Library { functions, _library: library })
     }
 

@@ -1,6 +1,8 @@
 //! NVML through the loader that the agent uses, with a library that stands in for it (`examples/fake_nvml.rs`).
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod export;
+
 use std::{
     ffi::c_int,
     path::PathBuf,

@@ -1,0 +1,100 @@
+//! GPU memory as dma-bufs: files of the kernel that a NIC can register, so that it reads and writes GPU memory without a copy through
+//! the processor's (GPUDirect RDMA by `ibv_reg_dmabuf_mr`). Two makers of them: [`Cuda`] and [`Hsa`].
+//!
+//! An export is of whole pages. [`window`] says which for a range, and where the range begins in them.
+
+mod cuda;
+#[doc(hidden)]
+pub mod ffi;
+mod hsa;
+mod window;
+
+use std::os::fd::OwnedFd;
+
+pub use cuda::{Cuda, CudaDevice, Mapping};
+pub use hsa::Hsa;
+use node_agent_loader::LoadError;
+pub use window::{Window, window};
+
+/// Memory of a GPU that a NIC can register.
+#[derive(Debug)]
+pub struct Exported {
+    /// The dma-buf. A registration keeps it alive by itself: the descriptor may be closed afterwards.
+    pub file: OwnedFd,
+    /// Where the range begins in it, in bytes.
+    pub offset: u64,
+    /// Bytes of the range.
+    pub length: u64,
+}
+
+/// Why memory cannot be exported.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// There is no library.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The library is too old.
+    #[error("{library} has no {symbol}: {needs}; payloads are staged in host memory")]
+    TooOld {
+        /// The library.
+        library: &'static str,
+        /// The function that it lacks.
+        symbol: &'static str,
+        /// What is needed.
+        needs: &'static str,
+    },
+    /// A call failed.
+    #[error("{call}: {words} ({code})")]
+    Refused {
+        /// The function.
+        call: &'static str,
+        /// `CUresult` or `hsa_status_t`.
+        code: i32,
+        /// What the library says of that code.
+        words: String,
+    },
+    /// The range is not GPU memory.
+    #[error("{pointer:#x} is not memory of a GPU")]
+    NotOfGpu {
+        /// Where it begins.
+        pointer: u64,
+    },
+    /// The range is not inside one allocation.
+    #[error(
+        "{length} bytes from {pointer:#x} are not inside the allocation of {allocated} bytes from {base:#x}"
+    )]
+    Outside {
+        /// Where the range begins.
+        pointer: u64,
+        /// Its bytes.
+        length: u64,
+        /// Where the allocation begins.
+        base: u64,
+        /// Its bytes.
+        allocated: u64,
+    },
+    /// The allocation does not fill its last page.
+    #[error(
+        "the last page of the range ends {beyond} bytes beyond its allocation; allocate whole pages of {page} bytes, or register less"
+    )]
+    PartPage {
+        /// Bytes beyond.
+        beyond: u64,
+        /// A page's bytes.
+        page: u64,
+    },
+    /// The library said that it succeeded, and gave no file.
+    #[error("{call} gave no file")]
+    NoFile {
+        /// The function.
+        call: &'static str,
+    },
+}
+
+/// Bytes of a page of this machine.
+#[must_use]
+pub fn page() -> u64 {
+    // SAFETY: it only answers.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two()).unwrap_or(4096)
+}
