@@ -37,7 +37,7 @@ pub use post::{Post, Span};
 pub use queues::{
     Absurd, Acceptor, Completer, ENTRY, Lines, Pushed, Queues, Submitter, Taker, entry, to_entry,
 };
-pub use region::{Region, RegionError};
+pub use region::{DeviceMemory, Region, RegionError};
 pub use socket::{Channel, Listener, PeerIdentity, Received, ShortPath, SocketError};
 
 /// The exit status of a `rail-engine` that ended because it lost a peer. Its own server may be well.

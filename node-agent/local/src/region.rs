@@ -1,9 +1,9 @@
 //! One shared buffer: a sealed memory file, mapped into this process.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{MemfdFlags, SealFlags, SeekFrom};
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::copy;
@@ -29,6 +29,16 @@ pub enum RegionError {
         /// Bytes of the file.
         found: u64,
         /// Bytes promised.
+        wanted: u64,
+    },
+    /// A dma-buf that is shorter than the buffer that it should hold, or tells no length.
+    #[error("the dma-buf holds {found} bytes, the buffer needs {wanted} from byte {offset}")]
+    ShortDevice {
+        /// Bytes of the dma-buf.
+        found: u64,
+        /// Where the buffer begins in it.
+        offset: u64,
+        /// Bytes of the buffer.
         wanted: u64,
     },
     /// An access past the end of the buffer.
@@ -59,6 +69,27 @@ pub enum RegionError {
 pub struct Region {
     base: NonNull<u8>,
     len: usize,
+    device: Option<DeviceMemory>,
+}
+
+/// Memory of a GPU that holds the same bytes as a [`Region`]: a device may send from it in the region's place, and whoever cannot reach it
+/// uses the region (host staging).
+#[derive(Debug)]
+pub struct DeviceMemory {
+    file: OwnedFd,
+    offset: u64,
+}
+
+impl DeviceMemory {
+    /// The dma-buf.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Where the region's bytes begin in it.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread, and lives until `Region` is dropped.
@@ -103,9 +134,30 @@ impl Region {
         let base = unsafe { rustix::mm::mmap(ptr::null_mut(), len, protection, MapFlags::SHARED, file, 0) }
             .map_err(|e| system("map", e))?;
         match NonNull::new(base.cast::<u8>()) {
-            Some(base) => Ok(Self { base, len }),
+            Some(base) => Ok(Self { base, len, device: None }),
             None => Err(system("map", rustix::io::Errno::NOMEM)),
         }
+    }
+
+    /// Says that a dma-buf holds this buffer's bytes from `offset` on, whenever a call on it begins: a device that can reach them there
+    /// sends from there. The file is kept open until the region is dropped.
+    ///
+    /// # Errors
+    /// It is shorter than the buffer.
+    pub fn on_device(mut self, file: OwnedFd, offset: u64) -> Result<Self, RegionError> {
+        // A dma-buf has no size in its inode; its end is where seeking says (kernel `drivers/dma-buf/dma-buf.c`, dma_buf_llseek).
+        let found = rustix::fs::seek(&file, SeekFrom::End(0)).map_err(|e| system("measure", e))?;
+        let wanted = self.len as u64;
+        if offset.checked_add(wanted).is_none_or(|end| end > found) {
+            return Err(RegionError::ShortDevice { found, offset, wanted });
+        }
+        self.device = Some(DeviceMemory { file, offset });
+        Ok(self)
+    }
+
+    /// Where else its bytes are.
+    pub fn device(&self) -> Option<&DeviceMemory> {
+        self.device.as_ref()
     }
 
     /// Bytes of the buffer.

@@ -21,6 +21,8 @@ const MR: usize = 2;
 const CHANNEL: usize = 3;
 const CQ: usize = 4;
 const QP: usize = 5;
+/// Of memory on GPUs; counted with the others too.
+const DMA_BUF: usize = 6;
 
 #[derive(Default)]
 struct FakeDevice {
@@ -76,6 +78,8 @@ struct World {
     cqs: BTreeMap<usize, FakeCq>,
     pipes: BTreeMap<usize, Pipe>,
     regions: BTreeMap<u32, (u64, u64, bool, usize)>,
+    /// Of registered dma-bufs: what is to be added to their addresses to be where they are mapped.
+    mapped: BTreeMap<u32, (u64, usize)>,
     next: u32,
 }
 
@@ -85,6 +89,7 @@ static WORLD: Mutex<World> = Mutex::new(World {
     cqs: BTreeMap::new(),
     pipes: BTreeMap::new(),
     regions: BTreeMap::new(),
+    mapped: BTreeMap::new(),
     next: 1,
 });
 
@@ -241,10 +246,16 @@ unsafe extern "C" fn post_send(qp: *mut Qp, wr: *mut SendWr, bad: *mut *mut Send
             piece.addr >= *address && piece.addr + u64::from(piece.length) <= address + length
         };
         assert!(world.regions.get(&piece.lkey).is_some_and(known), "memory that is not registered");
+        let on_gpu = world.mapped.get(&piece.lkey).map_or(0, |(shift, _)| *shift);
+        assert!(on_gpu == 0 || wr.send_flags & SEND_INLINE == 0, "the processor reads what goes inline");
         let before = bytes.len();
         bytes.resize(before + piece.length as usize, 0);
         unsafe {
-            std::ptr::copy(piece.addr as *const u8, bytes.as_mut_ptr().add(before), piece.length as usize)
+            std::ptr::copy(
+                piece.addr.wrapping_add(on_gpu) as *const u8,
+                bytes.as_mut_ptr().add(before),
+                piece.length as usize,
+            )
         };
     }
     if let Some(status) = unsafe { world.carry(number, wr, &bytes) } {
@@ -385,10 +396,56 @@ unsafe extern "C" fn ibv_reg_mr(pd: *mut Pd, addr: *mut c_void, length: usize, a
     Box::into_raw(Box::new(Mr { context, pd, addr, length, handle: 0, lkey: key, rkey: key }))
 }
 
+/// As the kernel checks it: a descriptor that is open, a range inside its file, an address as far into its page as the offset.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ibv_reg_dmabuf_mr(
+    pd: *mut Pd,
+    offset: u64,
+    length: usize,
+    iova: u64,
+    file: c_int,
+    access: c_int,
+) -> *mut Mr {
+    const PAGE: u64 = 4096;
+    let context = unsafe { (*pd).context };
+    let (mut world, device) = (world(), unsafe { device_of(context) });
+    if world.fails(device, DMA_BUF) {
+        return null_mut();
+    }
+    let bytes = unsafe { libc::lseek(file, 0, libc::SEEK_END) };
+    if bytes < 0 {
+        fail(libc::EBADF);
+        return null_mut();
+    }
+    if offset % PAGE != iova % PAGE || offset + length as u64 > bytes as u64 {
+        fail(libc::EINVAL);
+        return null_mut();
+    }
+    let map = unsafe {
+        libc::mmap(null_mut(), bytes as usize, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, file, 0)
+    };
+    assert_ne!(map, libc::MAP_FAILED);
+    for kind in [MR, DMA_BUF] {
+        world.alive(device, kind, 1);
+    }
+    world.next += 1;
+    let key = world.next;
+    let remote = access as c_uint & ACCESS_REMOTE_WRITE != 0;
+    world.regions.insert(key, (iova, length as u64, remote, device));
+    world.mapped.insert(key, ((map as u64).wrapping_add(offset).wrapping_sub(iova), bytes as usize));
+    let addr = iova as *mut c_void;
+    Box::into_raw(Box::new(Mr { context, pd, addr, length, handle: 0, lkey: key, rkey: key }))
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_dereg_mr(mr: *mut Mr) -> c_int {
     let (mut world, mr) = (world(), unsafe { Box::from_raw(mr) });
     world.regions.remove(&mr.lkey);
+    if let Some((shift, bytes)) = world.mapped.remove(&mr.lkey) {
+        world.alive(unsafe { device_of(mr.context) }, DMA_BUF, -1);
+        // Offset and address are the same here, so this is where it is mapped.
+        assert_eq!(unsafe { libc::munmap(shift as *mut c_void, bytes) }, 0);
+    }
     world.alive(unsafe { device_of(mr.context) }, MR, -1);
     0
 }

@@ -146,6 +146,18 @@ impl VerbsCarrier {
         }
     }
 
+    /// Whether memory of GPUs can be registered on a rail's device, or why not.
+    ///
+    /// # Errors
+    /// The reason, with what to do.
+    pub fn takes_dma_bufs(&self, rail: Rail) -> Result<(), String> {
+        match self.ports.get(usize::from(rail)) {
+            Some(Ok(port)) => port.pd.takes_dma_bufs().map_err(|error| format!("{}: {error}", port.device)),
+            Some(Err(why)) => Err(why.clone()),
+            None => Err("there is no such rail".into()),
+        }
+    }
+
     /// Messages that came twice and were dropped by their number, so far.
     #[must_use]
     pub fn duplicates(&self) -> u64 {
@@ -332,7 +344,8 @@ impl Carrier for VerbsCarrier {
             cache.get(memory, memory.len() as u64, rail, |memory| {
                 Mr::new(&port.pd, Arc::clone(memory), false).inspect_err(|error| {
                     let (device, bytes) = (&port.device, memory.len());
-                    tracing::info!(device, bytes, %error, "a rank's memory cannot be registered: it is copied");
+                    let on_gpu = memory.device().is_some();
+                    tracing::info!(device, bytes, on_gpu, %error, "a rank's memory cannot be registered: it is copied");
                 })
             })
         };

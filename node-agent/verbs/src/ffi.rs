@@ -330,6 +330,8 @@ pub type QueryGidTable = unsafe extern "C" fn(*mut Context, *mut GidEntry, usize
 pub type AllocPd = unsafe extern "C" fn(*mut Context) -> *mut Pd;
 pub type DeallocPd = unsafe extern "C" fn(*mut Pd) -> c_int;
 pub type RegMr = unsafe extern "C" fn(*mut Pd, *mut c_void, usize, c_int) -> *mut Mr;
+/// Of a range of a dma-buf: offset in it, length, address that work requests name it by, descriptor, access (rdma-core 34).
+pub type RegDmabufMr = unsafe extern "C" fn(*mut Pd, u64, usize, u64, c_int, c_int) -> *mut Mr;
 pub type DeregMr = unsafe extern "C" fn(*mut Mr) -> c_int;
 pub type CreateCompChannel = unsafe extern "C" fn(*mut Context) -> *mut CompChannel;
 pub type DestroyCompChannel = unsafe extern "C" fn(*mut CompChannel) -> c_int;

@@ -457,9 +457,11 @@ impl Lane {
     }
 }
 
-/// A piece as it lies in its owner's memory, if that is worth it and the device may read it there.
+/// A piece as it lies in its owner's memory, if that is worth it and the device may read it there. What is on a GPU is never worth a copy
+/// by the processor.
 fn in_place(piece: Source<'_>, registered: &mut dyn FnMut(&Arc<Region>) -> Option<Arc<Mr>>) -> Option<Part> {
-    let (memory, offset) = piece.owner().filter(|_| piece.len() >= IN_PLACE)?;
+    let worth = |memory: &Region| piece.len() >= IN_PLACE || (memory.device().is_some() && !piece.is_empty());
+    let (memory, offset) = piece.owner().filter(|(memory, _)| worth(memory))?;
     Some(Part { memory: registered(memory)?, offset, length: piece.len() })
 }
 

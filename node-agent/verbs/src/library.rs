@@ -40,6 +40,9 @@ functions! {
         get_async_event: ffi::GetAsyncEvent = "ibv_get_async_event",
         ack_async_event: ffi::AckAsyncEvent = "ibv_ack_async_event",
     }
+    maybe {
+        reg_dmabuf_mr: ffi::RegDmabufMr = "ibv_reg_dmabuf_mr",
+    }
 }
 
 /// The loaded library. Cheap to share; it stays loaded as long as anything made by it lives.

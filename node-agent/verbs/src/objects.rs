@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_uint};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
@@ -130,6 +130,35 @@ impl Pd {
     }
 }
 
+impl Pd {
+    /// Whether the device's driver registers dma-bufs: it is asked for one of a descriptor that is none, and answers whether the question
+    /// or the descriptor was wrong.
+    pub(crate) fn takes_dma_bufs(&self) -> io::Result<()> {
+        let functions = &self.context.library.functions;
+        let register = functions.reg_dmabuf_mr.ok_or_else(no_dma_buf)?;
+        // SAFETY: the protection domain is there, and nothing else is named.
+        let raw = unsafe { register(self.raw.as_ptr(), 0, 0, 0, -1, 0) };
+        let error = last_error();
+        if let Some(raw) = NonNull::new(raw) {
+            // SAFETY: it was just given, and nothing uses it.
+            let _ = unsafe { (functions.dereg_mr)(raw.as_ptr()) };
+            return Ok(());
+        }
+        match error.raw_os_error() {
+            Some(libc::EOPNOTSUPP | libc::EPROTONOSUPPORT) => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the NIC's driver cannot register dma-bufs: load one that can (mlx5_ib since Linux 5.12), or the peer-memory module",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn no_dma_buf() -> io::Error {
+    let text = "libibverbs has no ibv_reg_dmabuf_mr: rdma-core 34 or newer is needed";
+    io::Error::new(io::ErrorKind::Unsupported, text)
+}
+
 impl Drop for Pd {
     fn drop(&mut self) {
         // SAFETY: memory regions and queue pairs of it hold it, so none is left.
@@ -137,7 +166,8 @@ impl Drop for Pd {
     }
 }
 
-/// Memory that the device may use. It is reached as memory that another process may write at any moment: only copied.
+/// Memory that the device may use: of this process, or of a GPU by its dma-buf. It is reached as memory that another process may write at
+/// any moment: only copied.
 #[derive(Debug)]
 pub(crate) struct Mr {
     raw: NonNull<ffi::Mr>,
@@ -153,10 +183,21 @@ unsafe impl Sync for Mr {}
 
 impl Mr {
     /// Registers all of a memory to be sent from, or, with `remote`, for peers that have its key to write. Nobody may read it from
-    /// afar, and what is only sent from not even the device may write.
+    /// afar, and what is only sent from not even the device may write. Where the memory is on a GPU, it is that which is registered.
     pub(crate) fn new(pd: &Arc<Pd>, memory: Arc<Region>, remote: bool) -> io::Result<Self> {
         let access = if remote { ffi::ACCESS_LOCAL_WRITE | ffi::ACCESS_REMOTE_WRITE } else { 0 };
         let functions = &pd.context.library.functions;
+        if let Some(device) = memory.device() {
+            let register = functions.reg_dmabuf_mr.ok_or_else(no_dma_buf)?;
+            // Work requests name its bytes by their offset in the file: the kernel asks for addresses that are as far into their page as
+            // the offset is (uverbs_std_types_mr.c).
+            let (offset, file) = (device.offset(), device.file().as_raw_fd());
+            // SAFETY: the descriptor is open during the call; the kernel checks the range against the dma-buf, and the registration
+            // holds the dma-buf by itself. No address of this process is given.
+            let raw =
+                unsafe { register(pd.raw.as_ptr(), offset, memory.len(), offset, file, access as c_int) };
+            return Ok(Mr { raw: given(raw)?, pd: Arc::clone(pd), memory });
+        }
         // SAFETY: the range is the region's whole mapping, which lives until after the registration is undone, because `self` holds
         // it. The device writing into it is like another process doing so, which a region allows for.
         let raw = unsafe {
@@ -172,9 +213,14 @@ impl Mr {
         (raw.lkey, raw.rkey)
     }
 
-    /// Where the memory begins.
+    /// Where the memory begins, as work requests name it.
     pub(crate) fn address(&self) -> u64 {
-        self.memory.as_ptr() as u64
+        self.memory.device().map_or(self.memory.as_ptr() as u64, |device| device.offset())
+    }
+
+    /// Whether the processor can read it where work requests say that it is.
+    fn is_of_host(&self) -> bool {
+        self.memory.device().is_none()
     }
 }
 
@@ -427,7 +473,9 @@ impl Qp {
         let post = self.pd.context.get().ops.post_send;
         let post = post.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
         let length: usize = write.parts.iter().map(|part| part.length).sum();
-        let inline = length > 0 && length <= self.inline;
+        // The library itself reads what goes inline.
+        let inline =
+            length > 0 && length <= self.inline && write.parts.iter().all(|part| part.memory.is_of_host());
         let mut request = ffi::SendWr {
             wr_id: write.id,
             next: null_mut(),

@@ -17,6 +17,7 @@ use node_agent_verbs::VerbsCarrier;
 pub const PD: usize = 1;
 pub const MR: usize = 2;
 pub const QP: usize = 5;
+pub const DMA_BUF: usize = 6;
 
 /// The library's own functions.
 pub struct Fake {
