@@ -6,16 +6,9 @@ use std::{
     ptr::null_mut,
 };
 
-use node_agent_loader::{About, LoadError, Loaded, functions};
+use node_agent_loader::{LoadError, Loaded, functions, known};
 
 use crate::ffi::{self, Code, Handle, Memory, PciInfo};
-
-/// NVIDIA's driver installs it.
-const ABOUT: About = About {
-    names: &["libnvidia-ml.so.1"],
-    from: "it comes with NVIDIA's driver",
-    needs: "NVIDIA's driver 450 or newer is needed",
-};
 
 /// A call that NVML refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -81,7 +74,7 @@ impl Library {
     /// # Errors
     /// It is not there, or too old.
     pub fn load(path: Option<&Path>) -> Result<Self, LoadError> {
-        let library = Loaded::open(ABOUT, path)?;
+        let library = Loaded::open(known::NVML, path)?;
         // SAFETY: the types are those of NVML's header, and a function with its name keeps its signature in every version of the driver;
         // the library is kept beside the table.
         let functions = unsafe { Functions::find(&library) }?;

@@ -6,7 +6,7 @@ use std::{
     fmt,
 };
 
-use proto_model::{Gpu, GpuLink, Inventory, LinkPeer, Neighbor, Nic, NicFacts, Reason, Timestamp};
+use proto_model::{Gpu, GpuDirect, GpuLink, Inventory, LinkPeer, Neighbor, Nic, NicFacts, Reason, Timestamp};
 
 use crate::finding::line;
 
@@ -94,6 +94,8 @@ kinds! {
     GpuLinks = "the links to other GPUs changed",
     /// Another NIC is nearest to a GPU.
     GpuNic = "the nearest NIC changed",
+    /// Memory of a GPU takes another way to its NIC.
+    GpuPath = "the way from its memory to the NIC changed",
     /// Something else of a GPU changed.
     GpuOther = "something else of the GPU changed",
     /// A network device hears another switch, or none any more.
@@ -279,6 +281,10 @@ fn gpu_changes(subject: &str, old: &Gpu, new: &Gpu, changes: &mut Vec<Change>) {
         );
         say(ChangeKind::GpuLinks, links(&a.links), links(&b.links));
         say(ChangeKind::GpuNic, a.nic.clone(), b.nic.clone());
+        let way = |direct: &Option<GpuDirect>| {
+            direct.as_ref().map_or("not known", |one| one.path.as_str()).to_owned()
+        };
+        say(ChangeKind::GpuPath, way(&a.gpu_direct), way(&b.gpu_direct));
     }
     if changes.len() == before {
         changes.push(Change::new(ChangeKind::GpuOther, subject, "", ""));

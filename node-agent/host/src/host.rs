@@ -14,6 +14,7 @@ use crate::{
     file::{InventoryFileError, from_json},
     finding::{Finding, FindingKind},
     gpu,
+    gpudirect::{self, Found, Libraries},
     look::Look,
     nic,
     nvml::Nvml,
@@ -114,19 +115,35 @@ pub struct RealHost {
     held: Arc<Mutex<Held>>,
     /// None for a recorded server: this machine's library knows nothing of it.
     nvml: Option<Arc<Nvml>>,
+    /// Likewise.
+    libraries: Option<Arc<Libraries>>,
 }
 
 impl RealHost {
     /// The server that this process runs on (in its network namespace).
     #[must_use]
     pub fn new(rule: RailRule) -> Self {
-        Self { tree: Tree::new("/"), rule, addresses: None, held: Arc::default(), nvml: Some(Arc::default()) }
+        Self {
+            tree: Tree::new("/"),
+            rule,
+            addresses: None,
+            held: Arc::default(),
+            nvml: Some(Arc::default()),
+            libraries: Some(Arc::default()),
+        }
     }
 
     /// A recorded tree and recorded addresses of its network devices.
     #[must_use]
     pub fn recorded(root: impl Into<PathBuf>, addresses: nic::Addresses, rule: RailRule) -> Self {
-        Self { tree: Tree::new(root), rule, addresses: Some(addresses), held: Arc::default(), nvml: None }
+        Self {
+            tree: Tree::new(root),
+            rule,
+            addresses: Some(addresses),
+            held: Arc::default(),
+            nvml: None,
+            libraries: None,
+        }
     }
 }
 
@@ -165,7 +182,9 @@ impl Host for RealHost {
             ..Inventory::default()
         };
         let (pci_paths, pci_links) = pci_of(tree, &inventory);
-        Ok(Discovery { inventory, pci_paths, pci_links, findings }.with_affinity().with_findings())
+        let found = Discovery { inventory, pci_paths, pci_links, findings }.with_affinity();
+        let libraries = self.libraries.as_ref().map_or_else(Found::default, |libraries| libraries.look());
+        Ok(gpudirect::add(&self.tree, found, libraries).with_findings())
     }
 }
 

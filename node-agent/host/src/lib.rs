@@ -9,6 +9,7 @@ pub mod counters;
 pub mod file;
 pub mod finding;
 pub mod gpu;
+pub mod gpudirect;
 pub mod host;
 pub mod lldp;
 pub mod look;

@@ -2,8 +2,9 @@
 //! and one that is too old are typed errors that say what to install.
 //!
 //! [`Loaded`] is a library; [`functions!`] declares a table of its functions, those that every version has and those that only newer
-//! ones have.
+//! ones have. [`known`] names the libraries.
 
+pub mod known;
 mod loaded;
 mod table;
 

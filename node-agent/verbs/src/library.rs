@@ -3,16 +3,9 @@
 use std::ffi::{c_char, c_int};
 use std::path::Path;
 
-use node_agent_loader::{About, LoadError, Loaded, functions};
+use node_agent_loader::{LoadError, Loaded, functions, known};
 
 use crate::ffi;
-
-/// Every distribution has it under this name.
-pub(crate) const ABOUT: About = About {
-    names: &["libibverbs.so.1"],
-    from: "Debian: apt install libibverbs1 ibverbs-providers",
-    needs: "rdma-core 32 or newer is needed",
-};
 
 functions! {
     /// The functions that are called by name.
@@ -64,7 +57,7 @@ impl Library {
     /// # Errors
     /// It is not there, or too old.
     pub fn load(path: Option<&Path>) -> Result<Self, LoadError> {
-        let library = Loaded::open(ABOUT, path)?;
+        let library = Loaded::open(known::VERBS, path)?;
         // SAFETY: the types are those of libibverbs' header, and its ABI is stable under the major version that the name asks for; the
         // library is kept beside the table.
         let functions = unsafe { Functions::find(&library) }?;

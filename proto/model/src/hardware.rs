@@ -1,5 +1,6 @@
 //! What the hardware of a server says of itself: the parts of an inventory that people look at, and that placement does not need.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// A PCI device, as sysfs shows it (kernel `Documentation/ABI/testing/sysfs-bus-pci`).
@@ -161,6 +162,58 @@ pub struct GpuFacts {
     pub nic_distance: Option<Distance>,
     /// Its links to other GPUs that carry data now (NVLink, xGMI), one entry for each other end.
     pub links: Vec<GpuLink>,
+    /// How its memory reaches that NIC; `None` where its agent does not tell.
+    pub gpu_direct: Option<GpuDirect>,
+}
+
+/// A way between a GPU's memory and a NIC. Better is less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GpuPath {
+    /// The GPU's driver exports memory as a dma-buf, and the NIC registers that (`ibv_reg_dmabuf_mr`).
+    DmaBuf,
+    /// A kernel module tells the NIC's driver where GPU memory is (`nvidia_peermem`, amdgpu's peer).
+    PeerMemory,
+    /// Payloads are copied through host memory.
+    HostStaging,
+}
+
+impl GpuPath {
+    /// All, the best first.
+    pub const ALL: [Self; 3] = [Self::DmaBuf, Self::PeerMemory, Self::HostStaging];
+
+    /// For people.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::DmaBuf => "dma-buf",
+            Self::PeerMemory => "peer memory",
+            Self::HostStaging => "host staging",
+        }
+    }
+}
+
+/// Which way a GPU's memory takes to its nearest NIC, and why not a better one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GpuDirect {
+    /// The way taken.
+    pub path: GpuPath,
+    /// What speaks for it, in one line.
+    pub reason: String,
+    /// About better ways: why they cannot be taken. About the way taken: what makes it slow.
+    pub causes: Vec<PathCause>,
+}
+
+/// One thing that is wrong with a way.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PathCause {
+    /// Which way.
+    pub path: GpuPath,
+    /// UpperCamelCase, stable; for example `ModuleMissing`.
+    pub code: Cow<'static, str>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub fix: String,
 }
 
 /// Links between GPUs with the same other end.

@@ -35,8 +35,8 @@ pub use assignment::{Assignment, NodeEndpoints, Observation, Observed, RailEndpo
 pub use fabric::{Fabric, Leaf, Link, LinkGroup, Rail, Spine, Uplink};
 pub use flaw::{SpecFlaw, SpecList};
 pub use hardware::{
-    Distance, Gid, GidKind, GpuFacts, GpuLink, LinkPeer, NicFacts, NicPort, PciDevice, PhysicalState,
-    PortState,
+    Distance, Gid, GidKind, GpuDirect, GpuFacts, GpuLink, GpuPath, LinkPeer, NicFacts, NicPort, PathCause,
+    PciDevice, PhysicalState, PortState,
 };
 pub use ids::{
     JobId, JobKey, JobName, JobUid, NameError, NodeName, QueueName, RequestId, ReservationName, TenantName,

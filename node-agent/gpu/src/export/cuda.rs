@@ -4,17 +4,11 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
 
-use node_agent_loader::{About, Loaded, functions};
+use node_agent_loader::{Loaded, functions, known};
 
 use super::ffi::{self, CuPointer, CuResult};
 use super::{ExportError, Exported, page, window};
 
-/// NVIDIA's driver installs it.
-const ABOUT: About = About {
-    names: &["libcuda.so.1"],
-    from: "it comes with NVIDIA's driver",
-    needs: "NVIDIA's driver 450 or newer is needed",
-};
 /// A PCI address such as `0000:1b:00.0`, and its end.
 const ADDRESS: usize = 16;
 /// Devices of a server at most.
@@ -77,7 +71,7 @@ impl Cuda {
     /// # Errors
     /// It is not there, too old, or refuses to start.
     pub fn load(path: Option<&Path>) -> Result<Self, ExportError> {
-        let library = Loaded::open(ABOUT, path)?;
+        let library = Loaded::open(known::CUDA, path)?;
         // SAFETY: the types are those of `cuda.h`, whose functions keep their signature under a symbol's name; the library is kept
         // beside the table.
         let functions = unsafe { Functions::find(&library) }?;

@@ -4,17 +4,10 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
 
-use node_agent_loader::{About, Loaded, functions};
+use node_agent_loader::{Loaded, functions, known};
 
 use super::ffi::{self, HsaStatus};
 use super::{ExportError, Exported};
-
-/// ROCm installs it.
-const ABOUT: About = About {
-    names: &["libhsa-runtime64.so.1", "/opt/rocm/lib/libhsa-runtime64.so.1"],
-    from: "it comes with ROCm: hsa-rocr",
-    needs: "ROCm 5 or newer is needed",
-};
 
 functions! {
     struct Functions {
@@ -47,7 +40,7 @@ impl Hsa {
     /// # Errors
     /// It is not there, too old, or refuses to start.
     pub fn load(path: Option<&Path>) -> Result<Self, ExportError> {
-        let library = Loaded::open(ABOUT, path)?;
+        let library = Loaded::open(known::HSA, path)?;
         // SAFETY: the types are those of `hsa.h` and `hsa_ext_amd.h`, whose ABI is stable under the major version that the name asks for;
         // the library is kept beside the table.
         let functions = unsafe { Functions::find(&library) }?;

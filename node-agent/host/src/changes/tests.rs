@@ -1,7 +1,7 @@
 //! Changes by example, and that none is missed.
 
 use proptest::{prelude::*, sample::select};
-use proto_model::{Gid, GidKind, GpuFacts, NicPort, PciDevice, PhysicalState, PortState};
+use proto_model::{Gid, GidKind, GpuDirect, GpuFacts, GpuPath, NicPort, PciDevice, PhysicalState, PortState};
 
 use super::*;
 
@@ -205,6 +205,7 @@ prop_compose! {
         told in any::<bool>(),
         (pci, driver, nic) in (any_pci(), select(vec!["", "d"]), select(vec!["", "n"])),
         links in prop::collection::vec((0u32..2, 1u32..3), 0..2),
+        path in prop::option::of(select(GpuPath::ALL.to_vec())),
     ) -> Gpu {
         let link = |(version, count)| GpuLink { peer: LinkPeer::Gpu(1), count, version };
         let facts = GpuFacts {
@@ -212,6 +213,7 @@ prop_compose! {
             driver: driver.into(),
             nic: nic.into(),
             links: links.into_iter().map(link).collect(),
+            gpu_direct: path.map(|path| GpuDirect { path, reason: String::new(), causes: Vec::new() }),
             ..GpuFacts::default()
         };
         Gpu {

@@ -3,8 +3,8 @@
 use std::net::Ipv6Addr;
 
 use proto_model::{
-    Distance, Gid, GidKind, GpuFacts, GpuLink, LinkPeer, NicFacts, NicPort, PciDevice, PhysicalState,
-    PortState,
+    Distance, Gid, GidKind, GpuDirect, GpuFacts, GpuLink, GpuPath, LinkPeer, NicFacts, NicPort, PathCause,
+    PciDevice, PhysicalState, PortState,
 };
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +67,60 @@ pub(super) struct FileGpuFacts {
     nic: String,
     nic_distance: FileDistance,
     links: Vec<FileLink>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gpu_direct: Option<FileGpuDirect>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct FileGpuDirect {
+    path: FilePath,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    causes: Vec<FileCause>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct FileCause {
+    path: FilePath,
+    code: String,
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    fix: String,
+}
+
+/// A way must be said: there is none that is not known.
+#[derive(Serialize, Deserialize, Clone, Copy)]
+enum FilePath {
+    #[serde(rename = "DMA_BUF")]
+    DmaBuf,
+    #[serde(rename = "PEER_MEMORY")]
+    PeerMemory,
+    #[serde(rename = "HOST_STAGING")]
+    HostStaging,
+}
+
+impl From<FilePath> for GpuPath {
+    fn from(path: FilePath) -> Self {
+        match path {
+            FilePath::DmaBuf => Self::DmaBuf,
+            FilePath::PeerMemory => Self::PeerMemory,
+            FilePath::HostStaging => Self::HostStaging,
+        }
+    }
+}
+
+impl From<GpuPath> for FilePath {
+    fn from(path: GpuPath) -> Self {
+        match path {
+            GpuPath::DmaBuf => Self::DmaBuf,
+            GpuPath::PeerMemory => Self::PeerMemory,
+            GpuPath::HostStaging => Self::HostStaging,
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize, Default)]
@@ -179,7 +233,7 @@ impl FileNicFacts {
 
 impl FileGpuFacts {
     pub(super) fn checked(self, field: &str, wrong: &mut Vec<String>) -> GpuFacts {
-        let Self { pci, driver, driver_version, nic, nic_distance, links } = self;
+        let Self { pci, driver, driver_version, nic, nic_distance, links, gpu_direct } = self;
         let texts = [("driver", &driver), ("driverVersion", &driver_version), ("nic", &nic)];
         check(field, &texts.map(|(name, text)| (name, text.as_str())), &[("links", links.len())], wrong);
         check_pci(field, &pci, wrong);
@@ -199,7 +253,45 @@ impl FileGpuFacts {
             GpuLink { peer, count: link.count, version: link.version }
         };
         let links = links.into_iter().map(link).collect();
-        GpuFacts { pci: pci.into(), driver, driver_version, nic, nic_distance: nic_distance.into(), links }
+        let gpu_direct = gpu_direct.map(|direct| direct.checked(field, wrong));
+        let nic_distance = nic_distance.into();
+        GpuFacts { pci: pci.into(), driver, driver_version, nic, nic_distance, links, gpu_direct }
+    }
+}
+
+impl FileGpuDirect {
+    fn checked(self, field: &str, wrong: &mut Vec<String>) -> GpuDirect {
+        let lists = [("gpuDirect.causes", self.causes.len())];
+        check(field, &[("gpuDirect.reason", &self.reason)], &lists, wrong);
+        for (at, cause) in self.causes.iter().enumerate() {
+            let name = |of: &str| format!("gpuDirect.causes[{at}].{of}");
+            let texts =
+                [(name("code"), &cause.code), (name("message"), &cause.message), (name("fix"), &cause.fix)];
+            let texts: Vec<(&str, &str)> =
+                texts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+            check(field, &texts, &[], wrong);
+        }
+        let cause = |cause: FileCause| PathCause {
+            path: cause.path.into(),
+            code: cause.code.into(),
+            message: cause.message,
+            fix: cause.fix,
+        };
+        let causes = self.causes.into_iter().map(cause).collect();
+        GpuDirect { path: self.path.into(), reason: self.reason, causes }
+    }
+}
+
+impl From<&GpuDirect> for FileGpuDirect {
+    fn from(direct: &GpuDirect) -> Self {
+        let cause = |cause: &PathCause| FileCause {
+            path: cause.path.into(),
+            code: cause.code.clone().into_owned(),
+            message: cause.message.clone(),
+            fix: cause.fix.clone(),
+        };
+        let causes = direct.causes.iter().map(cause).collect();
+        Self { path: direct.path.into(), reason: direct.reason.clone(), causes }
     }
 }
 
@@ -261,6 +353,7 @@ impl From<&GpuFacts> for FileGpuFacts {
             nic: facts.nic.clone(),
             nic_distance: facts.nic_distance.into(),
             links: facts.links.iter().map(link).collect(),
+            gpu_direct: facts.gpu_direct.as_ref().map(Into::into),
         }
     }
 }

@@ -78,6 +78,12 @@ fn told(found: &Discovery) -> String {
         let facts = gpu.facts.as_deref().unwrap();
         let distance = facts.nic_distance.map_or("-", |distance| distance.as_str());
         let _ = writeln!(text, "  GPU {} {} {}", gpu.index, facts.nic, distance);
+        let Some(direct) = &facts.gpu_direct else { continue };
+        let _ = writeln!(text, "    by {}: {}", direct.path.as_str(), direct.reason);
+        for cause in &direct.causes {
+            let (path, fix) = (cause.path.as_str(), &cause.fix);
+            let _ = writeln!(text, "    {path}: {}: {}; {fix}", cause.code, cause.message);
+        }
     }
     let place = place(&found.inventory);
     text.push_str("\nNCCL's environment\n");

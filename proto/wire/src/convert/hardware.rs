@@ -1,8 +1,8 @@
 //! What NICs and GPUs say of themselves.
 
 use proto_model::{
-    Distance, Gid, GidKind, GpuFacts, GpuLink, LinkPeer, NicFacts, NicPort, PciDevice, PhysicalState,
-    PortState,
+    Distance, Gid, GidKind, GpuDirect, GpuFacts, GpuLink, GpuPath, LinkPeer, NicFacts, NicPort, PathCause,
+    PciDevice, PhysicalState, PortState,
 };
 
 use super::{FieldErrors, Fields};
@@ -14,6 +14,8 @@ const TEXT_MAX: usize = 256;
 const GIDS_MAX: usize = 64;
 /// Other ends of one GPU's links.
 const LINKS_MAX: usize = 64;
+/// Things that are wrong with the ways of one GPU.
+const CAUSES_MAX: usize = 64;
 /// GPUs are numbered below this.
 const GPUS_MAX: u32 = 64;
 
@@ -151,13 +153,14 @@ impl TryFrom<v1::GpuFacts> for GpuFacts {
             Ok(Wire::Sys) => Some(Distance::Sys),
             _ => None,
         };
-        let v1::GpuFacts { pci, driver, driver_version, nic, links, .. } = wire;
+        let v1::GpuFacts { pci, driver, driver_version, nic, links, gpu_direct, .. } = wire;
         let all = [("driver", &driver), ("driverVersion", &driver_version), ("nic", &nic)];
         texts(&mut fields, &all.map(|(field, text)| (field, text.as_str())));
         at_most(&mut fields, "links", links.len(), LINKS_MAX);
         let pci = fields.nest("pci", pci.unwrap_or_default().try_into()).unwrap_or_default();
         let links = fields.list("links", links.into_iter().take(LINKS_MAX).collect());
-        fields.finish(Some(Self { pci, driver, driver_version, nic, nic_distance, links }))
+        let gpu_direct = gpu_direct.and_then(|direct| fields.nest("gpuDirect", direct.try_into()));
+        fields.finish(Some(Self { pci, driver, driver_version, nic, nic_distance, links, gpu_direct }))
     }
 }
 
@@ -178,6 +181,69 @@ impl From<&GpuFacts> for v1::GpuFacts {
             nic: facts.nic.clone(),
             nic_distance: distance.into(),
             links: facts.links.iter().map(Into::into).collect(),
+            gpu_direct: facts.gpu_direct.as_ref().map(Into::into),
+        }
+    }
+}
+
+fn path(wire: i32) -> Result<GpuPath, String> {
+    use v1::gpu_direct::Path;
+    match Path::try_from(wire) {
+        Ok(Path::DmaBuf) => Ok(GpuPath::DmaBuf),
+        Ok(Path::PeerMemory) => Ok(GpuPath::PeerMemory),
+        Ok(Path::HostStaging) => Ok(GpuPath::HostStaging),
+        _ => Err("must be DMA_BUF, PEER_MEMORY or HOST_STAGING".to_owned()),
+    }
+}
+
+fn path_to_wire(path: GpuPath) -> i32 {
+    use v1::gpu_direct::Path;
+    let path = match path {
+        GpuPath::DmaBuf => Path::DmaBuf,
+        GpuPath::PeerMemory => Path::PeerMemory,
+        GpuPath::HostStaging => Path::HostStaging,
+    };
+    path.into()
+}
+
+impl TryFrom<v1::GpuDirect> for GpuDirect {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::GpuDirect) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        texts(&mut fields, &[("reason", &wire.reason)]);
+        at_most(&mut fields, "causes", wire.causes.len(), CAUSES_MAX);
+        let path = fields.take("path", path(wire.path));
+        let causes = fields.list("causes", wire.causes.into_iter().take(CAUSES_MAX).collect());
+        fields.finish(path.map(|path| Self { path, reason: wire.reason, causes }))
+    }
+}
+
+impl TryFrom<v1::gpu_direct::Cause> for PathCause {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::gpu_direct::Cause) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        let v1::gpu_direct::Cause { path: way, code, message, fix } = wire;
+        let all = [("code", &code), ("message", &message), ("fix", &fix)];
+        texts(&mut fields, &all.map(|(field, text)| (field, text.as_str())));
+        let path = fields.take("path", path(way));
+        fields.finish(path.map(|path| Self { path, code: code.into(), message, fix }))
+    }
+}
+
+impl From<&GpuDirect> for v1::GpuDirect {
+    fn from(direct: &GpuDirect) -> Self {
+        let cause = |cause: &PathCause| v1::gpu_direct::Cause {
+            path: path_to_wire(cause.path),
+            code: cause.code.clone().into_owned(),
+            message: cause.message.clone(),
+            fix: cause.fix.clone(),
+        };
+        Self {
+            path: path_to_wire(direct.path),
+            reason: direct.reason.clone(),
+            causes: direct.causes.iter().map(cause).collect(),
         }
     }
 }
@@ -250,6 +316,16 @@ mod tests {
             nic: "mlx5_0".into(),
             nic_distance: v1::gpu_facts::Distance::Pix.into(),
             links: vec![link(v1::gpu_link::Peer::Switch, 0), link(v1::gpu_link::Peer::Gpu, 3)],
+            gpu_direct: Some(v1::GpuDirect {
+                path: v1::gpu_direct::Path::PeerMemory.into(),
+                reason: "nvidia_peermem is loaded".into(),
+                causes: vec![v1::gpu_direct::Cause {
+                    path: v1::gpu_direct::Path::DmaBuf.into(),
+                    code: "KernelTooOld".into(),
+                    message: "Linux 5.4".into(),
+                    fix: "run 5.12".into(),
+                }],
+            }),
             ..Default::default()
         };
         v1::Gpu { facts: Some(facts), ..Default::default() }
@@ -298,12 +374,17 @@ mod tests {
         let facts = gpu.facts.get_or_insert_default();
         facts.links[1].gpu = 64;
         facts.driver = "\u{1b}".into();
+        let direct = facts.gpu_direct.get_or_insert_default();
+        (direct.path, direct.causes[0].path, direct.causes[0].fix) = (9, 0, "a\nb".into());
         let wire = v1::Inventory { nics: vec![nic], gpus: vec![gpu], ..Default::default() };
         let errors = proto_model::Inventory::try_from(wire).unwrap_err();
         let fields: Vec<&str> = errors.0.iter().map(|error| error.field.as_str()).collect();
         let right = [
             "gpus[0].facts.driver",
             "gpus[0].facts.links[1].gpu",
+            "gpus[0].facts.gpuDirect.path",
+            "gpus[0].facts.gpuDirect.causes[0].fix",
+            "gpus[0].facts.gpuDirect.causes[0].path",
             "nics[0].facts.firmware",
             "nics[0].facts.pci.slot",
             "nics[0].facts.gids[1].gid",

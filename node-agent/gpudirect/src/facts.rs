@@ -1,0 +1,94 @@
+//! What the decision is made of.
+
+use proto_model::Distance;
+
+/// A library that is loaded at run time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Library {
+    /// Nobody looked.
+    #[default]
+    Unknown,
+    /// It is not there.
+    Absent,
+    /// It is there, and has not what is needed.
+    TooOld,
+    /// It has it.
+    Ready,
+}
+
+/// A peer-memory module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Peer {
+    /// Not loaded.
+    #[default]
+    Absent,
+    /// Loaded, but the RDMA core knows nothing of it.
+    Unregistered,
+    /// Loaded, and known to the RDMA core where that tells.
+    Ready,
+}
+
+/// What an IOMMU does to a device's addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Iommu {
+    /// It cannot be told.
+    #[default]
+    Unknown,
+    /// There is none, or it passes addresses through (`iommu=pt`).
+    Direct,
+    /// It translates them: traffic between devices goes through the root complex.
+    Translates,
+}
+
+/// Who made a GPU, as far as ways differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Vendor {
+    /// CUDA, `nvidia_peermem`.
+    Nvidia,
+    /// HIP on HSA, amdgpu.
+    Amd,
+    /// No way is known here.
+    Other,
+}
+
+/// What is one for a whole server.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Server {
+    /// Version of the kernel, for example `(5, 15)`.
+    pub kernel: Option<(u32, u32)>,
+    /// libibverbs, with `ibv_reg_dmabuf_mr`.
+    pub verbs: Library,
+    /// libcuda, with `cuMemGetHandleForAddressRange`.
+    pub cuda: Library,
+    /// The HSA runtime, with `hsa_amd_portable_export_dmabuf`.
+    pub hsa: Library,
+    /// Whether NVIDIA's kernel module is the open one.
+    pub nvidia_open: Option<bool>,
+    /// `nvidia_peermem`.
+    pub nvidia_peer: Peer,
+    /// amdgpu's peer in the RDMA core.
+    pub amd_peer: Peer,
+}
+
+/// A GPU and its NIC.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pair {
+    /// Who made the GPU.
+    pub vendor: Vendor,
+    /// The NIC's device, for example `mlx5_0`.
+    pub nic: String,
+    /// It has RDMA.
+    pub rdma: bool,
+    /// Its RDMA is done in software (Soft-RoCE): there is no device that could reach a GPU.
+    pub software: bool,
+    /// How far it is.
+    pub distance: Distance,
+    /// The worse of what the IOMMU does to both.
+    pub iommu: Iommu,
+    /// Bridges between them that send traffic between devices up to the root complex (ACS redirect).
+    pub redirects: Vec<String>,
+    /// Bytes of the GPU's largest window for memory (BAR1 of NVIDIA's), where known.
+    pub window: Option<u64>,
+    /// Bytes of its memory; 0 if not known.
+    pub memory: u64,
+}
