@@ -130,6 +130,15 @@ pub enum Command {
         #[arg(short, long, value_enum, default_value_t)]
         output: Output,
     },
+    /// Tell what is wrong with servers and what mends it, the worst first (exit 1 if something is out of use)
+    Doctor {
+        /// Names of servers; none for all
+        #[arg(value_name = "NODE")]
+        names: Vec<String>,
+        /// How to print it
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Output,
+    },
     /// Show who you are to the controller
     Whoami {
         /// How to print it

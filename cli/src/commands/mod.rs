@@ -6,6 +6,7 @@ mod cancel;
 mod configuration;
 mod delete;
 mod describe;
+mod doctor;
 mod explain;
 mod fabric;
 mod get;
@@ -93,6 +94,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Audit(command) => audit::run(command, &cli.global, &env, api).await,
         Command::Topology(command) => topology::run(command, api).await,
         Command::Health { output } => health(*output, &api()?).await,
+        Command::Doctor { names, output } => doctor::run(names, *output, &api()?).await,
         Command::Whoami { output } => whoami(*output, &api()?).await,
         Command::Version { client } => version(*client, api).await,
         Command::Dev(command) => print(&dev::run(command, &env, now()).await?),

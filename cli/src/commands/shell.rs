@@ -14,7 +14,7 @@ const KINDS: [(&str, &[&str]); 5] = [
     ("jobs", &["get jobs", "describe job", "explain job", "delete job", "logs", "cancel"]),
     ("queues", &["get queues", "describe queue", "delete queue"]),
     ("reservations", &["get reservations", "describe reservation", "delete reservation"]),
-    ("nodes", &["get nodes", "describe node", "delete node"]),
+    ("nodes", &["get nodes", "describe node", "delete node", "doctor"]),
     ("tenants", &["get tenants", "describe tenant", "delete tenant"]),
 ];
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use proto_wire::v1::{self, gpu_facts::Distance, gpu_link::Peer};
 
-use super::{Table, words};
+use super::{Table, gpudirect, words};
 
 /// Rails as lines from GPU to switch, by NUMA node:
 ///
@@ -134,7 +134,7 @@ pub fn hardware(inventory: &v1::Inventory) -> String {
     if some {
         let _ = write!(out, "\n{}", nics.render("  "));
     }
-    let mut gpus = Table::new(["GPU", "DRIVER", "PCI ID", "PCIE", "NEAREST NIC", "LINKS"]);
+    let mut gpus = Table::new(["GPU", "DRIVER", "PCI ID", "PCIE", "NEAREST NIC", "MEMORY BY", "LINKS"]);
     let told = inventory.gpus.iter().filter_map(|gpu| Some((gpu, gpu.facts.as_ref()?)));
     let mut some = false;
     for (gpu, facts) in told {
@@ -150,12 +150,14 @@ pub fn hardware(inventory: &v1::Inventory) -> String {
             pci.id.clone(),
             link(&pci),
             near,
+            gpudirect::way(facts),
             links(facts),
         ]);
     }
     if some {
         let _ = write!(out, "\n{}", gpus.render("  "));
     }
+    out.push_str(&gpudirect::causes(inventory));
     out
 }
 

@@ -1,0 +1,27 @@
+//! What is wrong with servers, and what mends it.
+
+use super::get;
+use crate::{
+    args::Output,
+    client::Api,
+    error::Error,
+    output::print,
+    render::doctor::{faults, lines, render},
+};
+
+/// `doctor [NODE...]`. Something that is out of use is exit code 1.
+pub async fn run(names: &[String], output: Output, api: &Api) -> Result<(), Error> {
+    let mut nodes = Vec::new();
+    for name in names {
+        nodes.push(get::node(name, api).await?);
+    }
+    if names.is_empty() {
+        nodes = api.list_nodes().await?.nodes;
+    }
+    let found = lines(&nodes);
+    print(&render(&found, nodes.len(), output))?;
+    match faults(&found) {
+        0 => Ok(()),
+        count => Err(Error::Differs(format!("{} found", proto_model::reason::many(count, "fault")))),
+    }
+}
