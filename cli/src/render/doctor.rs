@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proto_wire::v1::{self, gpu_direct::Path, nic_condition::Severity};
+use proto_wire::v1::{self, gpu_direct::Path, nic_condition::Severity, qos_port::State};
 use serde_json::{Value, json};
 
 use super::{Table, gpudirect};
@@ -100,6 +100,14 @@ fn examine(lines: &mut Lines, node: &v1::Node) {
             };
             lines.say(level, &condition.code, &condition.message, "", of(&health.device));
         }
+    }
+    for port in &inventory.qos {
+        let (level, code, fix) = match port.state() {
+            State::Failed => (Level::Slow, "QosFailed", "mend it, then railctl qos resume"),
+            State::Differs => (Level::Slow, "QosDiffers", "see `railctl qos status`"),
+            State::Unspecified | State::Held | State::Trial | State::Kept => continue,
+        };
+        lines.say(level, code, &format!("class of service: {}", port.message), fix, of(&port.device));
     }
     for finding in &inventory.findings {
         let level = if finding.code == "PcieDegraded" { Level::Slow } else { Level::Note };
@@ -240,6 +248,25 @@ mod tests {
         assert!(render(&lines, 6, Output::Wide).contains("n5/mlx5_0"));
         let value: Value = serde_json::from_str(&render(&lines, 6, Output::Json)).unwrap();
         assert_eq!(value["lines"][1]["fix"], "look at its agent: systemctl status rail-node-agent");
+    }
+
+    #[test]
+    fn a_nic_without_the_profile_that_it_should_have_is_named() {
+        let mut sick = node("n0", Path::DmaBuf, Vec::new());
+        let port = |device: &str, state: State| v1::QosPort {
+            device: device.into(),
+            state: state.into(),
+            message: "why".into(),
+            ..Default::default()
+        };
+        sick.status.as_mut().unwrap().inventory.as_mut().unwrap().qos =
+            vec![port("mlx5_0", State::Kept), port("mlx5_1", State::Differs), port("mlx5_2", State::Failed)];
+        let told: Vec<_> =
+            lines(&[sick]).into_iter().map(|line| (line.code, line.message, line.subjects)).collect();
+        let one = |code: &str, nic: &str| {
+            (code.to_owned(), "class of service: why".to_owned(), vec![format!("n0/{nic}")])
+        };
+        assert_eq!(told, [one("QosDiffers", "mlx5_1"), one("QosFailed", "mlx5_2")]);
     }
 
     #[test]
