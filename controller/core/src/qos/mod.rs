@@ -300,6 +300,9 @@ impl State {
     /// Rails of a server that are out of use for the roll-out.
     pub(crate) fn qos_rails(&self, name: &NodeName) -> RailSet {
         let ports = &self.base.qos_run.ports;
+        if ports.is_empty() {
+            return RailSet::EMPTY;
+        }
         ports.range((name.clone(), 0)..=(name.clone(), u32::MAX)).map(|((_, rail), _)| *rail).collect()
     }
 }
