@@ -17,6 +17,7 @@ pub mod machine;
 mod manifest;
 pub mod netlink;
 pub mod offer;
+pub mod pci;
 pub mod ports;
 pub mod qos;
 pub mod rpc;
@@ -31,7 +32,7 @@ pub mod yaml;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target; each name is also that of its seeds' folder.
-pub const TARGETS: [Target; 20] = [
+pub const TARGETS: [Target; 21] = [
     ("audit", audit::run),
     ("cabling", cabling::run),
     ("engine", engine::run),
@@ -44,6 +45,7 @@ pub const TARGETS: [Target; 20] = [
     ("machine", machine::run),
     ("netlink", netlink::run),
     ("offer", offer::run),
+    ("pci", pci::run),
     ("ports", ports::run),
     ("qos", qos::run),
     ("rpc", rpc::run),

@@ -63,9 +63,11 @@ fn directions_that_must_never_be_are_not_there() {
     let pure = |name: &str| -> Option<&[&str]> {
         Some(match name {
             "proto-model" | "proto-audit" | "node-agent-collective" => &[],
-            "controller-topology" | "node-agent-core" | "node-agent-health" | "node-agent-qos" => {
-                &["proto-model"]
-            }
+            "controller-topology"
+            | "node-agent-core"
+            | "node-agent-gpudirect"
+            | "node-agent-health"
+            | "node-agent-qos" => &["proto-model"],
             "controller-scheduler" | "controller-fabric" => &["proto-model", "controller-topology"],
             "controller-simulator" => {
                 &["proto-model", "controller-topology", "controller-scheduler", "controller-queue"]
@@ -123,6 +125,7 @@ fn pure_rooms_use_small_leaves_only() {
         "controller-simulator",
         "controller-core",
         "node-agent-core",
+        "node-agent-gpudirect",
         "node-agent-health",
         "node-agent-collective",
         "node-agent-qos",
