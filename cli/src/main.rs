@@ -1,7 +1,7 @@
 //! railctl: parse, one or few calls, render.
 //!
 //! `args` is what can be said, `config` who and where, `client` the way there, `commands` what is done, `render`
-//! how answers look, `error` what can go wrong and its exit code, `dev` local clusters.
+//! how answers look, `error` what can go wrong and its exit code, `dev` local clusters, `validate` the whole fabric tried out.
 
 mod args;
 mod client;
@@ -12,6 +12,7 @@ mod documents;
 mod error;
 mod output;
 mod render;
+mod validate;
 
 use std::process::ExitCode;
 

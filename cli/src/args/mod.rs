@@ -11,6 +11,7 @@ mod resources;
 mod revoke;
 mod sharing;
 mod simulate;
+mod validate;
 mod values;
 
 pub use audit::{AuditCommand, AuditList, Decision};
@@ -24,6 +25,7 @@ pub use resources::{Apply, Delete, DeleteNoun, Describe, DescribeNoun, Get, GetN
 pub use revoke::RevokeCommand;
 pub use sharing::{Reserve, ReserveCommand};
 pub use simulate::{PolicyArg, ReplayLog, Simulate, SimulationOutput, WithinArg};
+pub use validate::Validate;
 pub use values::{Moment, Output, Rate, parse_duration, parse_label, parse_moment, parse_ranks, parse_speed};
 
 use std::path::PathBuf;
@@ -139,6 +141,7 @@ pub enum Command {
         #[arg(short, long, value_enum, default_value_t)]
         output: Output,
     },
+    Validate(Validate),
     /// Show who you are to the controller
     Whoami {
         /// How to print it

@@ -23,7 +23,7 @@ mod simulate;
 mod submit;
 mod tenant;
 mod topology;
-mod wait;
+pub mod wait;
 mod watch;
 
 use std::time::Duration;
@@ -95,6 +95,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Topology(command) => topology::run(command, api).await,
         Command::Health { output } => health(*output, &api()?).await,
         Command::Doctor { names, output } => doctor::run(names, *output, &api()?).await,
+        Command::Validate(args) => crate::validate::run(args, &api()?).await,
         Command::Whoami { output } => whoami(*output, &api()?).await,
         Command::Version { client } => version(*client, api).await,
         Command::Dev(command) => print(&dev::run(command, &env, now()).await?),

@@ -13,13 +13,14 @@ use crate::{
 };
 
 /// What is shown while one waits: a line that changes on a terminal, one line per change elsewhere.
-pub(super) enum Progress {
+pub enum Progress {
     Terminal(ProgressBar),
     Lines { begun: std::time::Instant },
 }
 
 impl Progress {
-    pub(super) fn new() -> Self {
+    /// On a terminal a line that changes, elsewhere lines.
+    pub fn new() -> Self {
         if !std::io::stderr().is_terminal() {
             return Self::Lines { begun: std::time::Instant::now() };
         }
@@ -30,7 +31,8 @@ impl Progress {
         Self::Terminal(bar)
     }
 
-    pub(super) fn say(&self, text: &str) {
+    /// What is done now.
+    pub fn say(&self, text: &str) {
         match self {
             Self::Terminal(bar) => bar.set_message(text.to_owned()),
             Self::Lines { begun } => eprintln!("{:7.2} s  {text}", begun.elapsed().as_secs_f64()),

@@ -26,3 +26,4 @@ mod rest;
 mod scheduling;
 mod several;
 mod trace;
+mod validate;
