@@ -63,7 +63,8 @@ fn directions_that_must_never_be_are_not_there() {
     let pure = |name: &str| -> Option<&[&str]> {
         Some(match name {
             "proto-model" | "proto-audit" | "node-agent-collective" => &[],
-            "controller-topology"
+            "controller-certify"
+            | "controller-topology"
             | "node-agent-core"
             | "node-agent-gpudirect"
             | "node-agent-health"
@@ -118,6 +119,7 @@ fn pure_rooms_use_small_leaves_only() {
     let pure = [
         "proto-model",
         "proto-audit",
+        "controller-certify",
         "controller-topology",
         "controller-fabric",
         "controller-scheduler",

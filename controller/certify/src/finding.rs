@@ -1,0 +1,153 @@
+//! What a judgement says.
+
+use proto_model::Reason;
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Certificate {
+    /// What is to be done.
+    pub verdict: Verdict,
+    /// What is wrong, the worst first.
+    pub findings: Vec<Finding>,
+    /// What could not be observed, and so is not certified.
+    pub unobserved: Vec<Reason>,
+    /// By rail.
+    pub rails: Vec<RailSummary>,
+    /// Pairs on rails that were planned, over all rounds.
+    pub planned: u32,
+    /// Those that were measured.
+    pub measured: u32,
+}
+
+/// What is to be done with the gang.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may start.
+    Certified,
+    /// It may start once the rails of these nodes are named as they are.
+    Remap(Vec<Remap>),
+    /// These nodes are to be replaced, by position in the gang.
+    Replace(Vec<u32>),
+    /// Something is wrong that replacing a node does not mend, or that no node can be blamed for.
+    Warn,
+}
+
+/// The rails of one node as they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remap {
+    /// Its position in the gang.
+    pub node: u32,
+    /// The rail that a NIC was taken to be on, and the one that it is on; only where they differ.
+    pub rails: Vec<(u32, u32)>,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What.
+    pub kind: Kind,
+    /// With whom or what.
+    pub place: Place,
+    /// On which rails.
+    pub rails: Vec<u32>,
+    /// In words, with the evidence; scoped to the job's own numbers, names are the caller's.
+    pub reason: Reason,
+}
+
+/// What can be wrong. In order: what stops a job first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// The node has told nothing.
+    Silent,
+    /// Nothing comes back on a rail.
+    Dead,
+    /// NICs are on other rails than they are taken to be, and not one on each.
+    Miswired,
+    /// NICs are on each other's rails.
+    Swapped,
+    /// A port has no GID of its address of the kind that is needed.
+    Gid,
+    /// Packets as large as the ports allow do not arrive, or a port allows less than the others.
+    Mtu,
+    /// Packets are lost.
+    Lossy,
+    /// Bandwidth is far below that of the others.
+    Slow,
+    /// Packets arrive with another DSCP.
+    Dscp,
+    /// Packets are counted in another priority.
+    Lane,
+}
+
+impl Kind {
+    /// Stable, for programs.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Silent => "NodeSilent",
+            Self::Dead => "RailDead",
+            Self::Miswired => "RailsMiswired",
+            Self::Swapped => "RailsSwapped",
+            Self::Gid => "GidMissing",
+            Self::Mtu => "MtuTooSmall",
+            Self::Lossy => "RailLossy",
+            Self::Slow => "RailSlow",
+            Self::Dscp => "DscpChanged",
+            Self::Lane => "WrongPriority",
+        }
+    }
+
+    /// What is wrong, in a sentence about a rail.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Silent => "told nothing",
+            Self::Dead => "get no answer",
+            Self::Miswired => "are on other rails than they are taken to be",
+            Self::Swapped => "are on each other's rails",
+            Self::Gid => "have no GID of their address",
+            Self::Mtu => "do not pass packets of the ports' MTU",
+            Self::Lossy => "lose packets",
+            Self::Slow => "are far slower than the others",
+            Self::Dscp => "change the DSCP of packets",
+            Self::Lane => "count packets in another priority",
+        }
+    }
+}
+
+/// Who or what a finding is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// A node, by position in the gang.
+    Node(u32),
+    /// A leaf, on its rail: all nodes of the gang that it serves, and no others.
+    Leaf(u32),
+    /// The rail, at most of the gang.
+    Rail,
+    /// One of these two, and nothing shows which.
+    Either(u32, u32),
+}
+
+/// One rail over the gang.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RailSummary {
+    /// Which.
+    pub rail: u32,
+    /// Pairs that were measured; one that was measured several times counts once.
+    pub pairs: u32,
+    /// Ways whose bandwidth is known.
+    pub ways: u32,
+    /// The median of their Mbit/s,
+    pub median_mbps: Option<u32>,
+    /// the least,
+    pub least_mbps: Option<u32>,
+    /// and from whom to whom that was.
+    pub worst: Option<(u32, u32)>,
+    /// The smallest packet size that all of them passed, in bytes.
+    pub mtu: Option<u32>,
+    /// The median of the shortest round trips, in microseconds.
+    pub rtt_us: Option<u32>,
+    /// Packets sent and lost.
+    pub sent: u64,
+    /// Lost.
+    pub lost: u64,
+}

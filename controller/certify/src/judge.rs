@@ -1,0 +1,418 @@
+//! What measurements show, and what is to be done.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proto_model::{Reason, many};
+
+use crate::{
+    blame::{Ballot, blame},
+    crossing::{Crossing, crossing},
+    finding::{Certificate, Finding, Kind, Place, Remap, Verdict},
+    limits::Limits,
+    measure::{NodeReport, PortReport, Way},
+    plan::{Gang, Plan},
+    robust::{Level, NORMAL, level},
+    sums::{Measured, Sums, number},
+};
+
+/// Pairs named in one reason.
+const NAMED: usize = 3;
+
+/// Judges a gang by what its nodes have reported; who has not reported is silent.
+#[must_use]
+pub fn judge(gang: &Gang, plan: &Plan, reports: &[NodeReport], limits: &Limits) -> Certificate {
+    let sums = Sums::of(gang, plan, reports);
+    let summaries: Vec<_> = gang.rails.iter().map(|rail| sums.summary(*rail)).collect();
+    let mut table = Table::default();
+    silent(gang, &sums, plan, &mut table);
+    let crossed = crossing(gang, &sums);
+    miswired(gang, &crossed, &mut table);
+    let wrong: BTreeSet<u32> = table.nodes_of(Kind::Miswired);
+    let bounds = bounds(&sums, gang, limits);
+    for rail in &gang.rails {
+        ballots(gang, &sums, *rail, limits, &bounds, &wrong, &mut table);
+    }
+    ports(gang, &sums, limits, &mut table);
+    swapped(gang, &crossed, &mut table);
+    let remaps: Vec<Remap> =
+        crossed.remaps.into_iter().filter(|remap| !wrong.contains(&remap.node)).collect();
+    let findings = table.findings(gang);
+    Certificate {
+        verdict: verdict(&findings, remaps),
+        findings,
+        unobserved: unobserved(gang, plan, &sums, limits),
+        rails: summaries,
+        planned: sums.planned,
+        measured: sums.measured,
+    }
+}
+
+fn verdict(findings: &[Finding], remaps: Vec<Remap>) -> Verdict {
+    let named = findings.iter().filter(|finding| finding.kind != Kind::Swapped);
+    let nodes: BTreeSet<u32> = named
+        .filter_map(|finding| match finding.place {
+            Place::Node(node) => Some(node),
+            _ => None,
+        })
+        .collect();
+    if !nodes.is_empty() {
+        Verdict::Replace(nodes.into_iter().collect())
+    } else if !remaps.is_empty() {
+        Verdict::Remap(remaps)
+    } else if findings.is_empty() {
+        Verdict::Certified
+    } else {
+        Verdict::Warn
+    }
+}
+
+/// What was found so far: rails and evidence by kind and place.
+#[derive(Debug, Default)]
+struct Table {
+    rows: BTreeMap<(Kind, Place), (BTreeSet<u32>, Vec<String>)>,
+}
+
+impl Table {
+    fn add(&mut self, kind: Kind, place: Place, rail: Option<u32>, evidence: String) {
+        let (rails, words) = self.rows.entry((kind, place)).or_default();
+        rails.extend(rail);
+        words.extend(Some(evidence).filter(|evidence| !evidence.is_empty()));
+    }
+
+    fn nodes_of(&self, wanted: Kind) -> BTreeSet<u32> {
+        let node = |(kind, place): &(Kind, Place)| match place {
+            Place::Node(node) if *kind == wanted => Some(*node),
+            _ => None,
+        };
+        self.rows.keys().filter_map(node).collect()
+    }
+
+    fn findings(self, gang: &Gang) -> Vec<Finding> {
+        let finding = |((kind, place), (rails, words)): ((Kind, Place), (BTreeSet<u32>, Vec<String>))| {
+            let rails: Vec<u32> = rails.into_iter().collect();
+            let shown: Vec<String> = rails.iter().map(u32::to_string).collect();
+            let (rail, of) = match shown.len() {
+                0 => (String::new(), String::new()),
+                1 => (format!("rail {}", shown.join("")), " on ".to_owned()),
+                _ => (format!("rails {}", shown.join(", ")), " on ".to_owned()),
+            };
+            let who = match place {
+                Place::Node(node) => format!("{}{of}{rail}", gang.name(node)),
+                Place::Leaf(_) => format!("the leaf of {} on {rail}", leaf_nodes(gang, &place, &rails)),
+                Place::Rail => format!("{rail} of most nodes"),
+                Place::Either(a, b) => {
+                    format!("{} or {}{of}{rail}, nothing shows which", gang.name(a), gang.name(b))
+                }
+            };
+            let message = format!("{who}: packets or ports {}: {}", kind.words(), words.join("; "));
+            let reason = Reason::new(kind.code(), message).count(rails.len());
+            Finding { kind, place, rails, reason }
+        };
+        self.rows.into_iter().map(finding).collect()
+    }
+}
+
+fn leaf_nodes(gang: &Gang, place: &Place, rails: &[u32]) -> String {
+    let on = |node: &u32| {
+        rails.iter().any(|rail| gang.leaf(*node, *rail).is_some_and(|leaf| *place == Place::Leaf(leaf)))
+    };
+    let nodes: Vec<u32> = (0..gang.nodes).filter(on).collect();
+    let shown: Vec<String> = nodes.iter().take(NAMED).map(|node| gang.name(*node)).collect();
+    format!("{}{}", shown.join(", "), if nodes.len() > NAMED { ", ..." } else { "" })
+}
+
+fn silent(gang: &Gang, sums: &Sums, plan: &Plan, table: &mut Table) {
+    if plan.rounds.is_empty() {
+        return;
+    }
+    for node in sums.silent.iter().filter(|node| **node < gang.nodes) {
+        table.add(Kind::Silent, Place::Node(*node), None, "it has not said what it measured".to_owned());
+    }
+}
+
+fn miswired(gang: &Gang, crossed: &Crossing, table: &mut Table) {
+    let ballot = Ballot { pairs: crossed.pairs.clone() };
+    if ballot.pairs.iter().any(|(.., bad)| *bad) {
+        let evidence = |bad: u32, all: u32| {
+            format!("in {bad} of {} a rail answered to another, and not one to one", many(all, "pair"))
+        };
+        spread(gang, Kind::Miswired, None, ballot, evidence, table);
+    }
+}
+
+fn swapped(gang: &Gang, crossed: &Crossing, table: &mut Table) {
+    for remap in &crossed.remaps {
+        let words: Vec<String> =
+            remap.rails.iter().map(|(own, on)| format!("rail {own} is on rail {on}")).collect();
+        let place = match crossed.undecided {
+            true if gang.nodes == 2 => Place::Either(0, 1),
+            _ => Place::Node(remap.node),
+        };
+        let tie = if crossed.undecided { "; as many nodes have it the other way round" } else { "" };
+        table.add(Kind::Swapped, place.clone(), None, words.join(", ") + tie);
+        for (own, _) in &remap.rails {
+            table.add(Kind::Swapped, place.clone(), Some(*own), String::new());
+        }
+    }
+}
+
+/// Whether a pair is bad; `None` where that was not observed.
+type IsBad<'a> = dyn Fn(&(u32, u32), &Measured) -> Option<bool> + 'a;
+
+/// All ballots of one rail.
+fn ballots(
+    gang: &Gang,
+    sums: &Sums,
+    rail: u32,
+    limits: &Limits,
+    bounds: &Bounds,
+    wrong: &BTreeSet<u32>,
+    table: &mut Table,
+) {
+    let Some(pairs) = sums.rails.get(&rail) else { return };
+    let pairs: Vec<(&(u32, u32), &Measured)> = pairs
+        .iter()
+        .filter(|((a, b), pair)| pair.crossed.is_empty() && !wrong.contains(a) && !wrong.contains(b))
+        .collect();
+    let mut vote = |kind: Kind, bad: &IsBad<'_>, what: &str| {
+        let vote = |(ends, pair): &(&(u32, u32), &Measured)| Some((ends.0, ends.1, bad(ends, pair)?));
+        let ballot = Ballot { pairs: pairs.iter().filter_map(vote).collect() };
+        let evidence = |bad: u32, all: u32| format!("{bad} of {} {what}", many(all, "pair"));
+        spread(gang, kind, Some(rail), ballot, evidence, table);
+    };
+    vote(Kind::Dead, &|_, pair| Some(!pair.answered), "get no answer");
+    let both = |pair: &Measured, test: &dyn Fn(&Way) -> Option<bool>| {
+        let ways = [test(&pair.up), test(&pair.down)];
+        let known = pair.answered && ways.iter().any(Option::is_some);
+        known.then(|| ways.contains(&Some(true)))
+    };
+    let expected = expected_mtu(sums, rail);
+    let small = |ends: &(u32, u32), pair: &Measured| {
+        let port = |node: u32| sums.ports.get(&(node, rail)).and_then(|port| port.mtu);
+        let expected = port(ends.0).zip(port(ends.1)).map(|(a, b)| a.min(b)).or(expected)?;
+        both(pair, &|way| way.mtu.map(|mtu| mtu < expected))
+    };
+    vote(Kind::Mtu, &small, "do not pass the largest packet that both ports allow");
+    let lossy = |_: &(u32, u32), pair: &Measured| {
+        let sum = |of: fn(&Way) -> u32| of(&pair.up).saturating_add(of(&pair.down));
+        let (sent, lost) = (sum(|way| way.sent), sum(|way| way.lost));
+        let share = f64::from(lost) >= f64::from(sent) * limits.loss_share;
+        pair.answered.then_some(lost >= limits.loss_packets && share)
+    };
+    vote(Kind::Lossy, &lossy, "lose packets");
+    let dscp = |_: &(u32, u32), pair: &Measured| {
+        let asked = limits.dscp?;
+        both(pair, &|way| way.dscp.map(|dscp| dscp != asked))
+    };
+    vote(Kind::Dscp, &dscp, "arrive with another DSCP than was sent");
+    let bound = bounds.of(rail);
+    let what = format!("are below {} Mbit/s, the rail's bound", bound.unwrap_or_default());
+    vote(Kind::Slow, &|_, pair| both(pair, &|way| Some(way.mbps? < bound?)), &what);
+    if let Some((own, best)) = bounds.slow_rails.get(&rail) {
+        let place = if gang.nodes == 2 { Place::Either(0, 1) } else { Place::Rail };
+        let evidence = format!("its upper quartile is {own} Mbit/s, that of the best rail {best}");
+        table.add(Kind::Slow, place, Some(rail), evidence);
+    }
+}
+
+/// Enters whom a ballot names: the rail, leaves, or nodes.
+fn spread(
+    gang: &Gang,
+    kind: Kind,
+    rail: Option<u32>,
+    ballot: Ballot,
+    evidence: impl Fn(u32, u32) -> String,
+    table: &mut Table,
+) {
+    let (bad, all) = (ballot.bad(), ballot.pairs.len());
+    if bad == 0 {
+        return;
+    }
+    let overall = evidence(number(bad), number(all));
+    if bad == all {
+        let place = match ballot.pairs.first() {
+            Some((a, b, _)) if all == 1 => Place::Either(*a, *b),
+            _ => Place::Rail,
+        };
+        return table.add(kind, place, rail, overall);
+    }
+    let (leaves, ballot) = match rail {
+        Some(rail) => whole_leaves(gang, rail, ballot),
+        None => (Vec::new(), ballot),
+    };
+    for (leaf, pairs) in leaves {
+        table.add(kind, Place::Leaf(leaf), rail, evidence(pairs, pairs));
+    }
+    let blamed = blame(&ballot);
+    if blamed.nodes.len() * 2 > ballot.nodes() {
+        return table.add(kind, Place::Rail, rail, overall);
+    }
+    for (node, (bad, all)) in &blamed.nodes {
+        let words = evidence(*bad, *all);
+        let on = rail.map_or_else(String::new, |rail| format!("rail {rail}: "));
+        table.add(kind, Place::Node(*node), rail, format!("{on}{words}"));
+    }
+    // One slow or lossy pair among good ones is noise; one that does not work at all is not.
+    if !matches!(kind, Kind::Slow | Kind::Lossy) {
+        for (a, b) in &blamed.open {
+            table.add(kind, Place::Either(*a, *b), rail, "the others of both are good".to_owned());
+        }
+    }
+}
+
+/// Leaves that serve several nodes of the gang, all pairs of which are bad: each with these pairs; and the ballot of the rest.
+fn whole_leaves(gang: &Gang, rail: u32, mut ballot: Ballot) -> (Vec<(u32, u32)>, Ballot) {
+    let mut found = Vec::new();
+    while ballot.bad() > 0 {
+        let mut leaves: BTreeMap<u32, (u32, u32, BTreeSet<u32>)> = BTreeMap::new();
+        for (a, b, bad) in &ballot.pairs {
+            let of = [gang.leaf(*a, rail), gang.leaf(*b, rail)];
+            for (leaf, node) in of.into_iter().zip([a, b]).filter_map(|(leaf, node)| Some((leaf?, node))) {
+                let (wrong, all, nodes) = leaves.entry(leaf).or_default();
+                (*wrong, *all) = (*wrong + u32::from(*bad), *all + 1);
+                nodes.insert(*node);
+            }
+        }
+        let whole = leaves.iter().filter(|(_, (bad, all, nodes))| bad == all && nodes.len() > 1);
+        let Some((leaf, (_, pairs, _))) =
+            whole.max_by_key(|(leaf, (bad, ..))| (*bad, std::cmp::Reverse(**leaf)))
+        else {
+            break;
+        };
+        found.push((*leaf, *pairs));
+        let on = |node: u32| gang.leaf(node, rail) == Some(*leaf);
+        ballot.pairs.retain(|(a, b, _)| !on(*a) && !on(*b));
+    }
+    (found, ballot)
+}
+
+/// From where on a way is slow.
+#[derive(Debug, Default)]
+struct Bounds {
+    rails: BTreeMap<u32, u32>,
+    /// Rail -> its upper quartile, and that of the best rail.
+    slow_rails: BTreeMap<u32, (u32, u32)>,
+}
+
+impl Bounds {
+    fn of(&self, rail: u32) -> Option<u32> {
+        self.rails.get(&rail).copied()
+    }
+}
+
+fn bounds(sums: &Sums, gang: &Gang, limits: &Limits) -> Bounds {
+    let mut bounds = Bounds::default();
+    let mut levels: Vec<(u32, Level)> = Vec::new();
+    for rail in &gang.rails {
+        let pairs = sums.rails.get(rail).into_iter().flat_map(BTreeMap::values);
+        let mut speeds: Vec<u32> = pairs.flat_map(|pair| [pair.up.mbps, pair.down.mbps]).flatten().collect();
+        levels.extend(level(&mut speeds).map(|level| (*rail, level)));
+    }
+    bounds.rails = levels.iter().map(|(rail, level)| (*rail, below(*level, limits))).collect();
+    if let Some((_, best)) = levels.iter().max_by_key(|(_, level)| level.level) {
+        let bound = below(*best, limits);
+        let slow = levels.iter().filter(|(_, level)| level.level < bound);
+        bounds.slow_rails = slow.map(|(rail, level)| (*rail, (level.level, best.level))).collect();
+    }
+    bounds
+}
+
+fn below(level: Level, limits: &Limits) -> u32 {
+    let top = f64::from(level.level);
+    let scatter = top - f64::from(level.scatter) * NORMAL * limits.deviations;
+    // From a float that is neither negative nor above a u32.
+    (top * limits.slow_share).min(scatter).max(0.0) as u32
+}
+
+/// What the ports of a rail allow: most of them, of two the larger.
+fn expected_mtu(sums: &Sums, rail: u32) -> Option<u32> {
+    let ports = sums.ports.iter().filter(|((_, of), _)| *of == rail);
+    let mut mtus: Vec<u32> = ports.filter_map(|(_, port)| port.mtu).collect();
+    mtus.sort_unstable();
+    mtus.get(mtus.len() / 2).copied()
+}
+
+/// What nodes say of their own ports, which needs no ballot.
+fn ports(gang: &Gang, sums: &Sums, limits: &Limits, table: &mut Table) {
+    for rail in &gang.rails {
+        let expected = expected_mtu(sums, *rail);
+        for ((node, _), port) in sums.ports.iter().filter(|((_, of), _)| of == rail) {
+            let place = Place::Node(*node);
+            if let (Some(mtu), Some(expected)) = (port.mtu, expected)
+                && mtu < expected
+            {
+                let words = format!("rail {rail}: the port's MTU is {mtu}, that of the others {expected}");
+                table.add(Kind::Mtu, place.clone(), Some(*rail), words);
+            }
+            if port.gid == Some(false) {
+                let words = format!("rail {rail}: no GID of the port's address for RoCEv2");
+                table.add(Kind::Gid, place.clone(), Some(*rail), words);
+            }
+            let Some(lane) = port.lane else { continue };
+            let all = lane.right.saturating_add(lane.wrong);
+            if lane.wrong as f64 > all as f64 * limits.wrong_lane_share {
+                let words =
+                    format!("rail {rail}: {} of {all} bytes are counted in another priority", lane.wrong);
+                table.add(Kind::Lane, place, Some(*rail), words);
+            }
+        }
+    }
+}
+
+/// What is not certified, because nobody could see it.
+fn unobserved(gang: &Gang, plan: &Plan, sums: &Sums, limits: &Limits) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    if plan.rounds.is_empty() {
+        return vec![Reason::new(
+            "NothingToMeasure",
+            "the gang has one node or no rail: no pair can be measured",
+        )];
+    }
+    let seen = gang.nodes as usize - sums.silent.len();
+    let mut say = |code: &'static str, what: &str, nodes: usize| {
+        if nodes > 0 {
+            let message = format!("{what} on {} of {}", nodes, many(gang.nodes, "node"));
+            reasons.push(Reason::new(code, message).count(nodes));
+        }
+    };
+    let lacks = |missing: &dyn Fn(&PortReport) -> bool| {
+        let whole = |node: &u32| {
+            let own = |rail: &u32| sums.ports.get(&(*node, *rail)).is_none_or(missing);
+            !sums.silent.contains(node) && gang.rails.iter().any(own)
+        };
+        (0..gang.nodes).filter(whole).count().min(seen)
+    };
+    say(
+        "GidNotObserved",
+        "the GID was not looked at, because a rail has no RDMA or was not asked,",
+        lacks(&|port| port.gid.is_none()),
+    );
+    let still = |port: &PortReport| port.lane.is_none_or(|lane| lane.right == 0 && lane.wrong == 0);
+    say("PriorityNotObserved", "no counters of priorities were seen to move", lacks(&still));
+    say("PortMtuNotObserved", "the MTU of a port was not read", lacks(&|port| port.mtu.is_none()));
+    let pairs = || sums.rails.values().flat_map(BTreeMap::values).filter(|pair| pair.answered);
+    let blind =
+        |test: &dyn Fn(&Way) -> bool| pairs().filter(|pair| test(&pair.up) || test(&pair.down)).count();
+    let mut say = |code: &'static str, what: &str, count: usize| {
+        if count > 0 {
+            reasons
+                .push(Reason::new(code, format!("{what} of {}", many(count, "pair and rail"))).count(count));
+        }
+    };
+    if limits.dscp.is_some() {
+        say(
+            "DscpNotObserved",
+            "the DSCP as received was not seen by an end",
+            blind(&|way| way.dscp.is_none()),
+        );
+    }
+    say("MtuNotObserved", "no large packet was tried on a way", blind(&|way| way.mtu.is_none()));
+    say("BandwidthNotObserved", "the bandwidth of a way was not measured", blind(&|way| way.mbps.is_none()));
+    let missing = sums.planned.saturating_sub(sums.measured);
+    say("NotMeasured", "nothing was told", missing as usize);
+    if gang.nodes == 2 && gang.rails.len() == 1 {
+        let message = "of two nodes with one rail there is nothing to compare the bandwidth with";
+        reasons.push(Reason::new("BandwidthNotCompared", message));
+    }
+    reasons
+}

@@ -1,0 +1,25 @@
+//! Certification of a gang before its ranks start: who measures whom, and what the measurements show.
+//!
+//! [`plan()`] draws rounds of disjoint pairs, so that no measurement disturbs another; [`judge`] reads what the nodes have
+//! measured. A pair has two ends: what is wrong with a pair is blamed on the end that most of its pairs have in common, and on
+//! nobody where both ends are as likely, as in a gang of two. What was not observed is said; it is never taken for good.
+//! [`model`] is a gang with noise and faults in virtual time.
+
+mod blame;
+mod crossing;
+mod finding;
+mod judge;
+mod limits;
+mod measure;
+pub mod model;
+mod plan;
+mod robust;
+mod sums;
+#[cfg(test)]
+mod tests;
+
+pub use finding::{Certificate, Finding, Kind, Place, RailSummary, Remap, Verdict};
+pub use judge::judge;
+pub use limits::Limits;
+pub use measure::{Lane, NodeReport, PairReport, PortReport, Way};
+pub use plan::{Budget, Gang, Pair, Plan, Turn, plan};

@@ -1,0 +1,76 @@
+//! What the nodes of a gang measure. A value that could not be observed is `None`, which is neither zero nor good.
+
+/// What one node has to say.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeReport {
+    /// Its position in the gang.
+    pub node: u32,
+    /// Each pair that it began, each rail, in the order of rounds.
+    pub pairs: Vec<PairReport>,
+    /// What it sees of its own ports.
+    pub ports: Vec<PortReport>,
+}
+
+/// One pair on one rail in one round, as the node that began it measured both ways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PairReport {
+    /// The round, from 0.
+    pub round: u32,
+    /// The other node's position in the gang.
+    pub peer: u32,
+    /// The rail.
+    pub rail: u32,
+    /// To the peer.
+    pub there: Way,
+    /// From the peer.
+    pub back: Way,
+    /// The shortest round trip, in microseconds.
+    pub rtt_us: Option<u32>,
+    /// Where the peer did not answer on this rail: that one of its rails which did.
+    pub crossed: Option<u32>,
+}
+
+impl PairReport {
+    /// Something came back on the rail.
+    #[must_use]
+    pub fn answered(&self) -> bool {
+        self.back.sent > self.back.lost
+    }
+}
+
+/// One way of a pair on a rail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Way {
+    /// Packets that were sent.
+    pub sent: u32,
+    /// Those of them that did not arrive.
+    pub lost: u32,
+    /// The largest IP packet that arrived and must not be fragmented, in bytes.
+    pub mtu: Option<u32>,
+    /// The DSCP of what arrived.
+    pub dscp: Option<u8>,
+    /// Payload that arrived, in Mbit/s.
+    pub mbps: Option<u32>,
+}
+
+/// A port of the reporting node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortReport {
+    /// The rail that it serves.
+    pub rail: u32,
+    /// The interface's MTU, in bytes.
+    pub mtu: Option<u32>,
+    /// For RDMA: whether it has the GID of its address and of the kind that the job needs. `None`: it has no RDMA.
+    pub gid: Option<bool>,
+    /// What its counters of each priority moved by during the measurement.
+    pub lane: Option<Lane>,
+}
+
+/// Bytes by the counters of each priority, sent and received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lane {
+    /// In the job's priority.
+    pub right: u64,
+    /// In all others.
+    pub wrong: u64,
+}

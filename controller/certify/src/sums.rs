@@ -1,0 +1,126 @@
+//! All reports of a gang by rail and pair: what was measured several times is taken together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    finding::RailSummary,
+    measure::{NodeReport, PairReport, PortReport, Way},
+    plan::{Gang, Plan},
+    robust::median,
+};
+
+/// A pair on a rail, the lower position first.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Measured {
+    /// From the lower to the higher position, and back.
+    pub(crate) up: Way,
+    pub(crate) down: Way,
+    pub(crate) rtt_us: Option<u32>,
+    pub(crate) answered: bool,
+    /// (Rail of the lower, rail of the higher) where only another rail answered.
+    pub(crate) crossed: BTreeSet<(u32, u32)>,
+}
+
+/// Everything that was told.
+#[derive(Debug, Default)]
+pub(crate) struct Sums {
+    /// Rail -> pair.
+    pub(crate) rails: BTreeMap<u32, BTreeMap<(u32, u32), Measured>>,
+    /// (Node, rail).
+    pub(crate) ports: BTreeMap<(u32, u32), PortReport>,
+    pub(crate) silent: BTreeSet<u32>,
+    pub(crate) planned: u32,
+    pub(crate) measured: u32,
+}
+
+impl Sums {
+    /// Takes what belongs to the plan: what somebody says of others, or of rails that the job does not have, is nothing.
+    pub(crate) fn of(gang: &Gang, plan: &Plan, reports: &[NodeReport]) -> Self {
+        let mut sums = Self { silent: (0..gang.nodes).collect(), ..Self::default() };
+        let rails: BTreeSet<u32> = gang.rails.iter().copied().collect();
+        sums.rails.extend(rails.iter().map(|rail| (*rail, BTreeMap::new())));
+        let wanted: BTreeSet<(u32, u32, u32)> = (0..)
+            .zip(&plan.rounds)
+            .flat_map(|(round, pairs)| pairs.iter().map(move |pair| (round, pair.first, pair.second)))
+            .collect();
+        sums.planned = number(wanted.len() * rails.len());
+        let mut taken = BTreeSet::new();
+        for report in reports {
+            sums.silent.remove(&report.node);
+            for pair in &report.pairs {
+                let key = (pair.round, report.node, pair.peer);
+                if wanted.contains(&key) && rails.contains(&pair.rail) && taken.insert((key, pair.rail)) {
+                    sums.add(report.node, pair);
+                }
+            }
+            for port in report.ports.iter().filter(|port| rails.contains(&port.rail)) {
+                sums.ports.insert((report.node, port.rail), *port);
+            }
+        }
+        sums.measured = number(taken.len());
+        for pairs in sums.rails.values_mut() {
+            pairs.retain(|(a, b), _| !sums.silent.contains(a) && !sums.silent.contains(b));
+        }
+        sums
+    }
+
+    fn add(&mut self, node: u32, pair: &PairReport) {
+        let upwards = node < pair.peer;
+        let key = if upwards { (node, pair.peer) } else { (pair.peer, node) };
+        let sum = self.rails.entry(pair.rail).or_default().entry(key).or_default();
+        let (up, down) = if upwards { (pair.there, pair.back) } else { (pair.back, pair.there) };
+        (sum.up, sum.down) = (together(sum.up, up), together(sum.down, down));
+        sum.rtt_us = sum.rtt_us.into_iter().chain(pair.rtt_us).min();
+        sum.answered |= pair.answered();
+        let crossed = pair.crossed.filter(|_| !pair.answered());
+        let rails = crossed.map(|other| if upwards { (pair.rail, other) } else { (other, pair.rail) });
+        sum.crossed.extend(rails);
+    }
+
+    /// One rail over the gang.
+    pub(crate) fn summary(&self, rail: u32) -> RailSummary {
+        let mut speeds: Vec<(u32, (u32, u32))> = Vec::new();
+        let (mut rtts, mut sent, mut lost, mut mtu) = (Vec::new(), 0, 0, None);
+        let pairs = self.rails.get(&rail).into_iter().flatten();
+        let mut count = 0;
+        for ((low, high), pair) in pairs.filter(|(_, pair)| pair.answered) {
+            count += 1;
+            for (way, ends) in [(pair.up, (*low, *high)), (pair.down, (*high, *low))] {
+                speeds.extend(way.mbps.map(|mbps| (mbps, ends)));
+                sent += u64::from(way.sent);
+                lost += u64::from(way.lost);
+                mtu = mtu.into_iter().chain(way.mtu).min();
+            }
+            rtts.extend(pair.rtt_us);
+        }
+        let least = speeds.iter().min().copied();
+        let mut values: Vec<u32> = speeds.iter().map(|(mbps, _)| *mbps).collect();
+        RailSummary {
+            rail,
+            pairs: count,
+            ways: number(speeds.len()),
+            median_mbps: median(&mut values),
+            least_mbps: least.map(|(mbps, _)| mbps),
+            worst: least.map(|(_, ends)| ends),
+            mtu,
+            rtt_us: median(&mut rtts),
+            sent,
+            lost,
+        }
+    }
+}
+
+/// Noise makes a way slower, never faster, so its best counts; a hole in the MTU or another DSCP counts if it was ever seen.
+fn together(a: Way, b: Way) -> Way {
+    Way {
+        sent: a.sent.saturating_add(b.sent),
+        lost: a.lost.saturating_add(b.lost),
+        mtu: a.mtu.into_iter().chain(b.mtu).max(),
+        dscp: b.dscp.or(a.dscp),
+        mbps: a.mbps.into_iter().chain(b.mbps).max(),
+    }
+}
+
+pub(crate) fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}

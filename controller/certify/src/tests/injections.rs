@@ -1,0 +1,233 @@
+//! Faults of every kind in gangs of every size: found and named; and nothing where there is nothing.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use crate::{
+    Budget, Certificate, Kind, Lane, Limits, NodeReport, PairReport, Place, PortReport, Remap, Verdict, Way,
+    judge,
+    model::{Fault, Random, World},
+    plan,
+};
+
+const RAILS: u32 = 4;
+
+fn certify(world: &World, seed: u64) -> Certificate {
+    let rounds = plan(&world.gang, seed, Budget::default());
+    let outcome = world.measure(&rounds, seed ^ 0x5eed);
+    judge(&world.gang, &rounds, &outcome.reports, &Limits::default())
+}
+
+fn with(nodes: u32, faults: Vec<Fault>) -> World {
+    World { faults, ..World::new(nodes, RAILS, 16) }
+}
+
+/// Small gangs are where it is hard; a few are large.
+fn sizes(least: u32) -> impl Strategy<Value = u32> {
+    prop_oneof![6 => least..least + 8, 3 => least..=64, 1 => least..=512]
+}
+
+/// A fault of one rail of a node, and as what it is to be found. Sent with the DSCP as 26 and an MTU of 9,000.
+fn of_a_rail(which: u8, node: u32, rail: u32) -> (Fault, Kind) {
+    match which {
+        0 => (Fault::SlowRail { node, rail, share: 0.8 }, Kind::Slow),
+        1 => (Fault::SlowRail { node, rail, share: 0.1 }, Kind::Slow),
+        2 => (Fault::SmallMtu { node, rail, mtu: 1500 }, Kind::Mtu),
+        3 => (Fault::SmallPort { node, rail, mtu: 1500 }, Kind::Mtu),
+        4 => (Fault::DeadRail { node, rail }, Kind::Dead),
+        5 => (Fault::Lossy { node, rail, per_mille: 20 }, Kind::Lossy),
+        6 => (Fault::DscpPort { node, rail, dscp: 0 }, Kind::Dscp),
+        7 => (Fault::NoGid { node, rail }, Kind::Gid),
+        _ => (Fault::WrongLane { node, rail }, Kind::Lane),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn noise_is_no_fault(nodes in sizes(2), rails in 1_u32..=8, seed: u64, noise in 0.0_f64..0.035) {
+        let world = World { noise, ..World::new(nodes, rails, 16) };
+        let certificate = certify(&world, seed);
+        prop_assert_eq!(certificate.verdict, Verdict::Certified, "{:?}", certificate.findings);
+        prop_assert_eq!(certificate.measured, certificate.planned);
+        let compared = (nodes, rails) != (2, 1);
+        prop_assert_eq!(certificate.unobserved.is_empty(), compared, "{:?}", certificate.unobserved);
+    }
+
+    #[test]
+    fn a_rail_of_a_node_is_named(nodes in sizes(3), seed: u64, which in 0_u8..9, at: u32, rail in 0..RAILS) {
+        let node = at % nodes;
+        let (fault, kind) = of_a_rail(which, node, rail);
+        let certificate = certify(&with(nodes, vec![fault.clone()]), seed);
+        prop_assert_eq!(&certificate.verdict, &Verdict::Replace(vec![node]), "{:?}: {:?}", fault, certificate.findings);
+        prop_assert_eq!(certificate.findings.len(), 1, "{:?}", certificate.findings);
+        let finding = &certificate.findings[0];
+        prop_assert_eq!((finding.kind, &finding.place, &finding.rails), (kind, &Place::Node(node), &vec![rail]));
+    }
+
+    #[test]
+    fn of_two_it_is_said_that_either_may_be_it(seed: u64, which in 0_u8..7, node in 0_u32..2, rail in 0..RAILS) {
+        let (fault, kind) = of_a_rail(which, node, rail);
+        let certificate = certify(&with(2, vec![fault.clone()]), seed);
+        let finding = &certificate.findings[0];
+        // A port that says of itself what is wrong is known even so.
+        let told = matches!(fault, Fault::SmallPort { .. });
+        let place = if told { Place::Node(node) } else { Place::Either(0, 1) };
+        prop_assert_eq!((finding.kind, &finding.place, &finding.rails), (kind, &place, &vec![rail]));
+        let verdict = if told { Verdict::Replace(vec![node]) } else { Verdict::Warn };
+        prop_assert_eq!(certificate.verdict, verdict);
+    }
+
+    #[test]
+    fn slow_and_silent_nodes_are_named(nodes in sizes(4), seed: u64, slow: u32, apart in 1_u32..3) {
+        let slow = slow % nodes;
+        let silent = (slow + apart) % nodes;
+        let share = 0.5;
+        // In a small gang the one that is slow meets too few others beside the silent one.
+        let faults = match nodes {
+            ..8 => vec![Fault::SlowNode { node: slow, share }],
+            _ => vec![Fault::SlowNode { node: slow, share }, Fault::Silent { node: silent }],
+        };
+        let certificate = certify(&with(nodes, faults), seed);
+        let mut named = if nodes < 8 { vec![slow] } else { vec![slow, silent] };
+        named.sort_unstable();
+        prop_assert_eq!(certificate.verdict, Verdict::Replace(named), "{:?}", certificate.findings);
+        let of = certificate.findings.iter().find(|finding| finding.kind == Kind::Slow).unwrap();
+        prop_assert_eq!(&of.rails, &vec![0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn permutations_are_remapped(nodes in sizes(3), seed: u64, first: u32, two: bool, shuffle in 0_usize..3) {
+        let first = first % nodes;
+        let planes = [vec![1, 0, 2, 3], vec![3, 2, 1, 0], vec![1, 2, 3, 0]][shuffle].clone();
+        let mut swapped = vec![first];
+        if two && nodes > 4 {
+            swapped.push((first + 1) % nodes);
+        }
+        swapped.sort_unstable();
+        let faults = swapped.iter().map(|node| Fault::Cabled { node: *node, planes: planes.clone() });
+        let certificate = certify(&with(nodes, faults.collect()), seed);
+        let rails: Vec<(u32, u32)> =
+            (0..).zip(&planes).map(|(own, on)| (own, *on as u32)).filter(|(own, on)| own != on).collect();
+        let wanted = swapped.iter().map(|node| Remap { node: *node, rails: rails.clone() }).collect();
+        prop_assert_eq!(certificate.verdict, Verdict::Remap(wanted), "{:?}", certificate.findings);
+    }
+
+    #[test]
+    fn what_is_no_permutation_is_replaced(nodes in sizes(4), seed: u64, at: u32) {
+        let node = at % nodes;
+        let fault = Fault::Cabled { node, planes: vec![1, 1, 2, 3] };
+        let certificate = certify(&with(nodes, vec![fault]), seed);
+        prop_assert_eq!(certificate.verdict, Verdict::Replace(vec![node]), "{:?}", certificate.findings);
+    }
+
+    #[test]
+    fn a_leaf_is_named_and_no_node(leaves in 3_u32..=16, seed: u64, at: u32, rail in 0..RAILS) {
+        let leaf = rail * 10_000 + at % leaves;
+        let certificate = certify(&with(leaves * 16, vec![Fault::DscpLeaf { rail, leaf, dscp: 0 }]), seed);
+        prop_assert_eq!(&certificate.verdict, &Verdict::Warn);
+        let places: Vec<(Kind, Place)> =
+            certificate.findings.into_iter().map(|finding| (finding.kind, finding.place)).collect();
+        prop_assert_eq!(places, vec![(Kind::Dscp, Place::Leaf(leaf))]);
+    }
+
+    #[test]
+    fn a_slow_rail_is_no_nodes_fault(nodes in sizes(2), seed: u64, rail in 0..RAILS) {
+        let certificate = certify(&with(nodes, vec![Fault::SlowPlane { rail, share: 0.7 }]), seed);
+        prop_assert_eq!(&certificate.verdict, &Verdict::Warn);
+        let place = if nodes == 2 { Place::Either(0, 1) } else { Place::Rail };
+        prop_assert_eq!(&certificate.findings[0].place, &place);
+        prop_assert_eq!(&certificate.findings[0].rails, &vec![rail]);
+    }
+
+    #[test]
+    fn several_at_once_are_all_named(nodes in sizes(24), seed: u64) {
+        let mut random = Random::new(seed);
+        let faulty = 3;
+        let start = random.below(u64::from(nodes)) as u32;
+        let mut faults = Vec::new();
+        let mut named: Vec<u32> = Vec::new();
+        for step in 0..faulty {
+            let node = (start + step * 7) % nodes;
+            faults.push(of_a_rail(random.below(9) as u8, node, random.below(u64::from(RAILS)) as u32).0);
+            named.push(node);
+        }
+        named.sort_unstable();
+        let certificate = certify(&with(nodes, faults.clone()), seed);
+        prop_assert_eq!(certificate.verdict, Verdict::Replace(named), "{:?}: {:?}", faults, certificate.findings);
+    }
+
+    #[test]
+    fn any_words_are_judged(reports in prop::collection::vec(any_report(), 0..12), nodes in 0_u32..6, seed: u64) {
+        let world = World::new(nodes, RAILS, 2);
+        let rounds = plan(&world.gang, seed, Budget::default());
+        let certificate = judge(&world.gang, &rounds, &reports, &Limits::default());
+        prop_assert!(certificate.measured <= certificate.planned);
+    }
+}
+
+prop_compose! {
+    fn any_report()(node in 0_u32..8, rows in prop::collection::vec(any_row(), 0..20)) -> NodeReport {
+        let lane = Some(Lane { right: u64::MAX, wrong: u64::MAX });
+        let port = |rail| PortReport { rail, mtu: Some(rail), gid: None, lane };
+        NodeReport { node, pairs: rows, ports: (0..node).map(port).collect() }
+    }
+}
+
+prop_compose! {
+    fn any_row()(round in 0_u32..5, peer in 0_u32..8, rail in 0_u32..6, crossed in prop::option::of(0_u32..9),
+        sent in prop::sample::select(vec![0, 1, u32::MAX]), lost in prop::sample::select(vec![0, 1, u32::MAX]),
+        mbps in prop::option::of(prop::sample::select(vec![0, 1000, u32::MAX]))) -> PairReport {
+        let way = Way { sent, lost, mtu: mbps, dscp: Some(26), mbps };
+        PairReport { round, peer, rail, there: way, back: way, rtt_us: mbps, crossed }
+    }
+}
+
+#[test]
+fn of_two_swapped_ones_either_is_remapped() {
+    for node in 0..2 {
+        let certificate = certify(&with(2, vec![Fault::Cabled { node, planes: vec![1, 0, 2, 3] }]), 5);
+        let Verdict::Remap(remaps) = &certificate.verdict else { panic!("{certificate:?}") };
+        assert_eq!(remaps, &[Remap { node: 1, rails: vec![(0, 1), (1, 0)] }]);
+        assert_eq!(certificate.findings[0].place, Place::Either(0, 1));
+        assert!(certificate.findings[0].reason.message.contains("nothing shows which"));
+    }
+}
+
+#[test]
+fn what_nobody_saw_is_said() {
+    let world = World { rdma: false, ..World::new(4, 2, 0) };
+    let certificate = certify(&world, 1);
+    assert_eq!(certificate.verdict, Verdict::Certified);
+    let codes: Vec<&str> = certificate.unobserved.iter().map(|reason| reason.code.as_ref()).collect();
+    assert_eq!(codes, ["GidNotObserved", "PriorityNotObserved"]);
+    let alone = certify(&World::new(1, 2, 0), 1);
+    assert_eq!(alone.verdict, Verdict::Certified);
+    assert_eq!(alone.unobserved[0].code, "NothingToMeasure");
+}
+
+/// 512 nodes with 8 rails: healthy, and with the faults that cost the most time, which are those that do not answer.
+#[test]
+fn five_hundred_and_twelve_nodes_take_less_than_thirty_seconds() {
+    let dead = (0..64).map(|step| Fault::DeadRail { node: step * 8, rail: 3 });
+    let silent = (0..32).map(|step| Fault::Silent { node: step * 16 + 5 });
+    for (what, faults) in [
+        ("healthy", Vec::new()),
+        ("one of eight without rail 3", dead.collect()),
+        ("one of sixteen silent", silent.collect::<Vec<_>>()),
+    ] {
+        let world = World { faults, ..World::new(512, 8, 32) };
+        let rounds = plan(&world.gang, 42, Budget::default());
+        let outcome = world.measure(&rounds, 43);
+        let certificate = judge(&world.gang, &rounds, &outcome.reports, &Limits::default());
+        println!(
+            "{what}: {} ms in the model, {} findings",
+            outcome.took.as_millis(),
+            certificate.findings.len()
+        );
+        assert!(outcome.took < Duration::from_secs(30), "{what}: {:?}", outcome.took);
+        assert_eq!(certificate.planned, 256 * 8 * 8);
+    }
+}

@@ -1,0 +1,2 @@
+mod injections;
+mod plans;
