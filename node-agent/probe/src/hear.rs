@@ -1,0 +1,155 @@
+//! Answering, and what bursts show: the part of a node in everybody else's turns.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    limits::CEILING_MBPS,
+    packet::{Body, Packet},
+    sys::Arrival,
+};
+
+/// Conversations that are remembered; older ones are forgotten.
+const TALKS: usize = 64;
+/// Packets of one burst that are remembered, and that are sent on request.
+pub(crate) const BURST_MAX: u32 = 1024;
+/// Payload of one packet that is sent on request at most.
+pub(crate) const PAYLOAD_MAX: u32 = 65_507;
+
+/// One burst as it arrives.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Burst {
+    /// Time and bytes of each packet.
+    packets: Vec<(u64, usize)>,
+}
+
+impl Burst {
+    pub(crate) fn add(&mut self, arrival: &Arrival) {
+        if let (Some(time), true) = (arrival.time_ns, self.packets.len() < BURST_MAX as usize) {
+            self.packets.push((time, arrival.length));
+        }
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        u32::try_from(self.packets.len()).unwrap_or(u32::MAX)
+    }
+
+    /// How fast its second half came: shapers and queues let the first pass at once.
+    pub(crate) fn mbps(&self) -> Option<u32> {
+        let mut packets = self.packets.clone();
+        packets.sort_unstable();
+        let middle = packets.len() / 2;
+        let (first, rest) = packets.get(middle.checked_sub(1)?..)?.split_first()?;
+        let (last, _) = rest.last()?;
+        let bits: u64 = rest.iter().map(|(_, bytes)| *bytes as u64 * 8).sum();
+        let took = last.saturating_sub(first.0).max(1);
+        let mbps = bits.saturating_mul(1000) / took;
+        Some(u32::try_from(mbps).unwrap_or(u32::MAX).clamp(1, CEILING_MBPS))
+    }
+}
+
+/// What is remembered of one conversation on one rail.
+#[derive(Debug, Default)]
+struct Talk {
+    asks: u32,
+    burst: (u32, Burst),
+}
+
+/// What has been heard of others' conversations.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    talks: BTreeMap<(u64, u16, usize), Talk>,
+    /// In the order of their beginning.
+    order: Vec<(u64, u16, usize)>,
+}
+
+/// What follows from a packet of somebody who begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Follow {
+    Nothing,
+    /// Answer with this body and so many bytes of payload at least.
+    Answer(Body, u32),
+    /// Send a burst of so many packets of so many bytes.
+    Burst(u32, u32),
+}
+
+impl Heard {
+    /// A packet has arrived on this port; `at` is the round that this node is in.
+    pub(crate) fn hear(&mut self, port: usize, packet: &Packet, arrival: &Arrival, at: u32) -> Follow {
+        let key = (packet.nonce, packet.from, port);
+        if !self.talks.contains_key(&key) {
+            if self.order.len() >= TALKS {
+                let oldest = self.order.remove(0);
+                self.talks.remove(&oldest);
+            }
+            self.order.push(key);
+        }
+        let talk = self.talks.entry(key).or_default();
+        let seen = u32::try_from(arrival.length).unwrap_or(u32::MAX);
+        let dscp = arrival.class.map(|class| class >> 2);
+        match packet.body {
+            Body::Ask { reply } => {
+                talk.asks = talk.asks.saturating_add(1);
+                Follow::Answer(Body::Answer { seen, dscp, at, asks: talk.asks }, reply.min(PAYLOAD_MAX))
+            }
+            Body::Done => Follow::Answer(Body::Answer { seen, dscp, at, asks: talk.asks }, 0),
+            Body::Burst { .. } => {
+                if talk.burst.0 != packet.sequence {
+                    talk.burst = (packet.sequence, Burst::default());
+                }
+                talk.burst.1.add(arrival);
+                Follow::Nothing
+            }
+            Body::Ended => {
+                let burst = Some(&talk.burst).filter(|burst| burst.0 == packet.sequence);
+                let burst = burst.map(|(_, burst)| burst);
+                let mbps = burst.and_then(Burst::mbps).unwrap_or_default();
+                Follow::Answer(Body::Arrived { mbps, packets: burst.map_or(0, Burst::len) }, 0)
+            }
+            Body::Please { packets, bytes } => Follow::Burst(packets.min(BURST_MAX), bytes.min(PAYLOAD_MAX)),
+            Body::Answer { .. } | Body::Arrived { .. } => Follow::Nothing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn burst(gaps_ns: impl IntoIterator<Item = u64>) -> Option<u32> {
+        let mut burst = Burst::default();
+        let mut time = 1_000;
+        for gap in gaps_ns {
+            time += gap;
+            burst.add(&Arrival { length: 1000, class: None, time_ns: Some(time) });
+        }
+        burst.mbps()
+    }
+
+    #[test]
+    fn a_burst_is_as_fast_as_its_second_half() {
+        assert_eq!(burst([]), None);
+        assert_eq!(burst([5]), None);
+        // 8,000 bits each 80 us are 100 Mbit/s; the first half passed at once.
+        assert_eq!(burst([1; 50].into_iter().chain([80_000; 50])), Some(100));
+        assert_eq!(burst([1; 100]), Some(CEILING_MBPS));
+    }
+
+    #[test]
+    fn what_is_remembered_and_sent_is_bounded() {
+        let mut heard = Heard::default();
+        let arrival = Arrival { length: 64, class: Some(106), time_ns: Some(1) };
+        let packet = |nonce, body| Packet { from: 1, to: 0, round: 0, nonce, sequence: 1, body };
+        for nonce in 0..1000 {
+            heard.hear(0, &packet(nonce, Body::Ask { reply: 0 }), &arrival, 0);
+        }
+        assert_eq!((heard.talks.len(), heard.order.len()), (TALKS, TALKS));
+        let all = Body::Please { packets: u32::MAX, bytes: u32::MAX };
+        assert_eq!(heard.hear(0, &packet(1, all), &arrival, 0), Follow::Burst(BURST_MAX, PAYLOAD_MAX));
+        let Follow::Answer(Body::Answer { dscp, asks, .. }, bytes) =
+            heard.hear(0, &packet(5, Body::Ask { reply: u32::MAX }), &arrival, 0)
+        else {
+            panic!("an answer");
+        };
+        assert_eq!((dscp, asks, bytes), (Some(26), 1, PAYLOAD_MAX));
+    }
+}

@@ -1,0 +1,72 @@
+//! One rail's socket.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr, UdpSocket},
+};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::sys::{self, Arrival};
+
+/// What sockets are asked to hold; the kernel gives what it allows.
+const BUFFER: usize = 4 << 20;
+/// The longest IP packet.
+const LONGEST: u32 = 65_535;
+
+/// An open port.
+#[derive(Debug)]
+pub(crate) struct Port {
+    pub(crate) socket: UdpSocket,
+    v6: bool,
+    address: IpAddr,
+}
+
+impl Port {
+    /// Every packet has this traffic class, is never fragmented, and is told with class and time when it arrives.
+    pub(crate) fn open(at: SocketAddr, class: u8) -> io::Result<Self> {
+        let v6 = at.is_ipv6();
+        let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
+        // As much as is allowed; with less, bursts are measured over fewer packets.
+        let _ = socket.set_recv_buffer_size(BUFFER);
+        let _ = socket.set_send_buffer_size(BUFFER);
+        if v6 {
+            socket.set_tclass_v6(u32::from(class))?;
+            sys::set(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
+            sys::set(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
+        } else {
+            socket.set_tos_v4(u32::from(class))?;
+            sys::set(&socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)?;
+            sys::set(&socket, libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
+        }
+        sys::set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&at.into())?;
+        Ok(Self { socket: socket.into(), v6, address: at.ip() })
+    }
+
+    /// Bytes of IP and UDP headers.
+    pub(crate) fn headers(&self) -> u32 {
+        if self.v6 { 48 } else { 28 }
+    }
+
+    /// The MTU of the interface by which `to` is reached.
+    pub(crate) fn mtu(&self, to: SocketAddr) -> Option<u32> {
+        // A socket of its own, because one that is connected hears nobody else.
+        let socket = UdpSocket::bind(SocketAddr::new(self.address, 0)).ok()?;
+        socket.connect(to).ok()?;
+        let (level, name) =
+            if self.v6 { (libc::IPPROTO_IPV6, libc::IPV6_MTU) } else { (libc::IPPROTO_IP, libc::IP_MTU) };
+        let mtu = sys::get(&socket, level, name).ok()?;
+        Some(u32::try_from(mtu).ok()?.min(LONGEST))
+    }
+
+    /// Sends if there is room now.
+    pub(crate) fn send(&self, payload: &[u8], to: SocketAddr) -> io::Result<()> {
+        self.socket.send_to(payload, to).map(drop)
+    }
+
+    pub(crate) fn receive(&self, payload: &mut [u8]) -> io::Result<(Arrival, SocketAddr)> {
+        sys::receive(&self.socket, payload)
+    }
+}

@@ -1,0 +1,266 @@
+//! All rails of a node together: waits, answers others, and takes its turns.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    os::fd::AsFd,
+    time::{Duration, Instant},
+};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::{
+    hear::{Follow, Heard},
+    limits::Limits,
+    packet::{BYTES, Body, Packet, Seal},
+    port::Port,
+    report::{PortReport, Report, Turn},
+    sys::Arrival,
+};
+
+/// A packet that cannot be sent now is tried again for so long.
+const ROOM: Duration = Duration::from_millis(20);
+/// Packets taken from one port before the others have their turn.
+const AT_ONCE: usize = 64;
+
+/// What a prober must know.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// This node.
+    pub node: u16,
+    /// The job's key.
+    pub key: [u8; 32],
+    /// The job's uid.
+    pub job_uid: String,
+    /// The try.
+    pub attempt: u32,
+    /// The IP traffic class of the job's packets.
+    pub traffic_class: u8,
+    /// This node's rails.
+    pub rails: Vec<Rail>,
+    /// How long and how much.
+    pub limits: Limits,
+}
+
+/// One rail of this node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rail {
+    /// Its number.
+    pub rail: u16,
+    /// Its address and the port to listen on; 0 for any.
+    pub address: SocketAddr,
+}
+
+/// Another node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    /// Which.
+    pub node: u16,
+    /// Where its rails listen, in the order of this node's rails.
+    pub rails: Vec<SocketAddr>,
+}
+
+/// A rail cannot be probed.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// Its socket could not be made.
+    #[error("rail {rail}: cannot probe from {address}: {error}")]
+    Rail {
+        /// Which.
+        rail: u16,
+        /// Its address.
+        address: IpAddr,
+        /// The kernel's answer.
+        error: io::Error,
+    },
+}
+
+/// A packet that answers this node.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Got {
+    pub(crate) port: usize,
+    pub(crate) packet: Packet,
+    pub(crate) arrival: Arrival,
+    pub(crate) when: Instant,
+}
+
+/// Sockets of all rails.
+#[derive(Debug)]
+pub struct Prober {
+    pub(crate) config: Config,
+    pub(crate) seal: Seal,
+    pub(crate) ports: Vec<Port>,
+    heard: Heard,
+    buffer: Vec<u8>,
+    /// The round that this node is in.
+    pub(crate) round: u32,
+    /// The last round that a peer has said is done.
+    done: Option<(u16, u32)>,
+}
+
+impl Prober {
+    /// Opens all rails. From now on packets wait for [`Prober::run`].
+    ///
+    /// # Errors
+    /// A rail's socket could not be made.
+    pub fn bind(config: Config) -> Result<Self, SetupError> {
+        let open = |rail: &Rail| {
+            Port::open(rail.address, config.traffic_class).map_err(|error| SetupError::Rail {
+                rail: rail.rail,
+                address: rail.address.ip(),
+                error,
+            })
+        };
+        let ports = config.rails.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let seal = Seal::new(&config.key, &config.job_uid, config.attempt);
+        let buffer = vec![0; 1 << 16];
+        Ok(Self { config, seal, ports, heard: Heard::default(), buffer, round: 0, done: None })
+    }
+
+    /// Where its rails listen.
+    #[must_use]
+    pub fn endpoints(&self) -> Vec<SocketAddr> {
+        self.ports.iter().filter_map(|port| port.socket.local_addr().ok()).collect()
+    }
+
+    /// Takes all turns, until `end` at the latest.
+    pub fn run(&mut self, peers: &[Peer], turns: &[Turn], end: Instant) -> Report {
+        let mut report = Report { pairs: Vec::new(), ports: self.look_at_ports(peers) };
+        let begun = Instant::now();
+        for turn in turns {
+            self.round = turn.round;
+            // Counted from the beginning: who waited in vain in one round finds its partner of the next one still waiting.
+            let until = (begun + self.config.limits.turn * turn.round.saturating_add(1)).min(end);
+            match peers.iter().find(|peer| peer.node == turn.peer) {
+                Some(peer) if turn.first => report.pairs.extend(self.begin(peer, until)),
+                _ => self.answer(*turn, until),
+            }
+        }
+        // Whoever asks from now on hears that this node's turns are over.
+        self.round = u32::MAX;
+        report
+    }
+
+    /// Answers others until `end`.
+    pub fn serve(&mut self, end: Instant) {
+        self.pump(end, |_| false);
+    }
+
+    fn answer(&mut self, turn: Turn, until: Instant) {
+        let over = |done: &Option<(u16, u32)>| {
+            done.is_some_and(|(peer, round)| peer == turn.peer && round == turn.round)
+        };
+        while !over(&self.done) && Instant::now() < until {
+            self.pump_once(until, &mut |_| false);
+        }
+    }
+
+    fn look_at_ports(&self, peers: &[Peer]) -> Vec<PortReport> {
+        let port = |(at, rail): (usize, &Rail)| {
+            let to = peers.iter().find_map(|peer| peer.rails.get(at))?;
+            let mtu = self.ports.get(at)?.mtu(*to);
+            Some(PortReport { rail: rail.rail, mtu })
+        };
+        self.config.rails.iter().enumerate().filter_map(port).collect()
+    }
+
+    /// Waits until `done` says so of what has come, or until `end`. Answers others meanwhile.
+    pub(crate) fn pump(&mut self, end: Instant, mut done: impl FnMut(&Got) -> bool) {
+        while Instant::now() < end {
+            if self.pump_once(end, &mut done) {
+                return;
+            }
+        }
+    }
+
+    fn pump_once(&mut self, end: Instant, done: &mut dyn FnMut(&Got) -> bool) -> bool {
+        self.wait(end);
+        let mut over = false;
+        for at in 0..self.ports.len() {
+            for _ in 0..AT_ONCE {
+                let Some(got) = self.take(at) else { break };
+                over |= got.is_some_and(|got| done(&got));
+            }
+        }
+        over
+    }
+
+    fn wait(&self, end: Instant) {
+        let left = end.saturating_duration_since(Instant::now()).min(Duration::from_secs(1));
+        let timeout = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
+        let mut polled: Vec<PollFd<'_>> = self
+            .ports
+            .iter()
+            .map(|port| PollFd::from_borrowed_fd(port.socket.as_fd(), PollFlags::IN))
+            .collect();
+        // Interrupted or not: everything is looked at afterwards.
+        let _ = poll(&mut polled, Some(&timeout));
+    }
+
+    /// Takes one packet of a port. `None`: there is none; `Some(None)`: it was not an answer to this node.
+    fn take(&mut self, at: usize) -> Option<Option<Got>> {
+        let port = self.ports.get(at)?;
+        let (arrival, from) = match port.receive(&mut self.buffer) {
+            Ok(received) => received,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
+            // An error that came back to an earlier packet, for example that nobody listens there.
+            Err(_) => return Some(None),
+        };
+        let packet = Packet::decode(self.buffer.get(..arrival.length)?, &self.seal);
+        let Some(packet) = packet.filter(|packet| packet.to == self.config.node) else { return Some(None) };
+        if matches!(packet.body, Body::Answer { .. } | Body::Arrived { .. } | Body::Burst { .. }) {
+            let got = Got { port: at, packet, arrival, when: Instant::now() };
+            if !matches!(packet.body, Body::Burst { .. }) {
+                return Some(Some(got));
+            }
+            // A burst that was asked for, or one of another's conversation: who knows its nonce takes it.
+            self.heard.hear(at, &packet, &arrival, self.round);
+            return Some(Some(got));
+        }
+        if packet.body == Body::Done {
+            self.done = Some((packet.from, packet.round));
+        }
+        match self.heard.hear(at, &packet, &arrival, self.round) {
+            Follow::Nothing => {}
+            Follow::Answer(body, bytes) => {
+                let answer = Packet { from: packet.to, to: packet.from, body, ..packet };
+                self.send(at, &answer, bytes, from);
+            }
+            Follow::Burst(packets, bytes) => {
+                let body = Body::Burst { of: packets };
+                let burst = Packet { from: packet.to, to: packet.from, body, ..packet };
+                self.send_burst(at, &burst, packets, bytes, from);
+                // Behind the burst in every queue, so that who asked need not wait for what was lost.
+                let end = Packet { body: Body::Arrived { mbps: 0, packets }, ..burst };
+                self.send(at, &end, 0, from);
+            }
+        }
+        Some(None)
+    }
+
+    /// Sends, padded to so many bytes of payload. What does not go is as good as lost, and is seen to be.
+    pub(crate) fn send(&self, at: usize, packet: &Packet, bytes: u32, to: SocketAddr) -> bool {
+        let mut payload = packet.encode(&self.seal).to_vec();
+        payload.resize(BYTES.max(bytes as usize), 0);
+        self.ports.get(at).is_some_and(|port| port.send(&payload, to).is_ok())
+    }
+
+    pub(crate) fn send_burst(&self, at: usize, packet: &Packet, packets: u32, bytes: u32, to: SocketAddr) {
+        let mut payload = packet.encode(&self.seal).to_vec();
+        payload.resize(BYTES.max(bytes as usize), 0);
+        let Some(port) = self.ports.get(at) else { return };
+        let end = Instant::now() + self.config.limits.burst;
+        for _ in 0..packets {
+            while let Err(error) = port.send(&payload, to) {
+                let now = Instant::now();
+                if error.kind() != io::ErrorKind::WouldBlock || now >= end {
+                    return;
+                }
+                let left = end.saturating_duration_since(now).min(ROOM);
+                let timeout = Timespec { tv_sec: 0, tv_nsec: left.subsec_nanos().into() };
+                let mut polled = [PollFd::from_borrowed_fd(port.socket.as_fd(), PollFlags::OUT)];
+                let _ = poll(&mut polled, Some(&timeout));
+            }
+        }
+    }
+}
