@@ -33,6 +33,14 @@ pub enum Request {
     },
     /// How are the rails, and how are operations carried out? Answered by [`Rails`].
     Rails {},
+    /// Measure the rails with these partners, one after the other, before ranks start. Answered by [`Measured`]; asking again
+    /// gives the same.
+    Certify {
+        /// In the order of rounds.
+        turns: Vec<TurnView>,
+        /// All of it ends after this, 60 s at most.
+        limit_ms: u64,
+    },
     /// End. What ranks wait for fails with a typed error.
     Stop {
         /// Why, for the ranks' messages.
@@ -61,6 +69,18 @@ pub struct Endpoint {
     pub address: SocketAddr,
 }
 
+/// One node's part of one round of certification.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TurnView {
+    /// The round, from 0.
+    pub round: u32,
+    /// The partner's index in `nodes`.
+    pub peer: usize,
+    /// This node begins, and reports.
+    pub first: bool,
+}
+
 /// What the engine answers. Exactly one of these forms.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -71,6 +91,8 @@ pub enum Reply {
     Stats(Stats),
     /// To [`Request::Rails`].
     Rails(Rails),
+    /// To [`Request::Certify`].
+    Measured(Measured),
     /// Not done, and why.
     Error {
         /// What went wrong and where.
@@ -208,6 +230,58 @@ pub struct RailView {
     pub peers_up: u32,
 }
 
+/// What was measured; what could not be observed is null.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Each pair that this node began, on each rail.
+    pub pairs: Vec<PairView>,
+    /// This node's own ports.
+    pub ports: Vec<PortView>,
+}
+
+/// One pair on one rail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PairView {
+    /// The round.
+    pub round: u32,
+    /// The partner's index in `nodes`.
+    pub peer: usize,
+    /// The rail.
+    pub rail: u16,
+    /// To the partner.
+    pub there: WayView,
+    /// From it.
+    pub back: WayView,
+    /// The shortest round trip, in microseconds.
+    pub rtt_us: Option<u32>,
+    /// That rail of the partner which answered where this one did not.
+    pub crossed: Option<u16>,
+}
+
+/// One way of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WayView {
+    /// Small packets sent.
+    pub sent: u32,
+    /// Those that did not arrive.
+    pub lost: u32,
+    /// The largest IP packet that arrived, in bytes.
+    pub mtu: Option<u32>,
+    /// The DSCP of what arrived.
+    pub dscp: Option<u8>,
+    /// Mbit/s, as far as the probe can tell.
+    pub mbps: Option<u32>,
+}
+
+/// A port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortView {
+    /// Its rail.
+    pub rail: u16,
+    /// The MTU of its interface, in bytes.
+    pub mtu: Option<u32>,
+}
+
 /// How one kind of operation is carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChoiceView {
@@ -247,6 +321,7 @@ mod tests {
             r#"{"op":"stats"}"#,
             r#"{"op":"drain","rails":[2],"on":true}"#,
             r#"{"op":"rails"}"#,
+            r#"{"op":"certify","turns":[{"round":0,"peer":1,"first":true}],"limit_ms":4000}"#,
             r#"{"op":"stop","reason":"cancelled"}"#,
         ];
         for line in requests {
@@ -260,6 +335,7 @@ mod tests {
             r#"{"rails":[{"rail":0,"tx_bytes":1,"rx_bytes":2,"chunks":3}],"ops":4,"refused":0}"#,
             r#"{"rails":[{"rail":1,"state":"drained","for_ms":5,"tx_bytes":1,"rx_bytes":2,"flaps":3,"cause":"reset","peers":3,"peers_up":2}],"choices":[{"operation":"all-reduce","bytes":1024,"algorithm":"direct","reasons":["fastest"]}]}"#,
             r#"{"rails":[],"choices":[]}"#,
+            r#"{"pairs":[{"round":0,"peer":1,"rail":2,"there":{"sent":9,"lost":1,"mtu":9000,"dscp":26,"mbps":400},"back":{"sent":8,"lost":0,"mtu":null,"dscp":null,"mbps":null},"rtt_us":55,"crossed":null}],"ports":[{"rail":2,"mtu":9000}]}"#,
             r#"{"rails":[],"ops":4,"refused":0,"first_collective":{"operation":"all-reduce","started_unix_ns":5,"ended_unix_ns":9}}"#,
         ];
         for line in replies {

@@ -18,6 +18,7 @@ use tracing::{info, warn};
 use crate::board::stopping;
 use crate::calls::Calls;
 use crate::carry::Wish;
+use crate::certify::Certifier;
 use crate::config::{Config, ConfigError};
 use crate::failure::is_peer_lost;
 use crate::memory::Operands;
@@ -110,6 +111,7 @@ pub struct Engine {
     pub(crate) calls: Calls,
     pub(crate) supervisor: Supervisor,
     pub(crate) wires: Wires,
+    pub(crate) certifier: Certifier,
     /// One for each rail, in the order that engines count them.
     pub(crate) watches: Vec<Watch>,
     pub(crate) tokens: Tokens,
@@ -126,7 +128,7 @@ impl Engine {
     /// Opens rails and sockets. Nothing happens on them before [`Engine::run`].
     pub fn bind(config: Config, key: JobKey) -> Result<Self, EngineError> {
         config.check()?;
-        let mut rails = TcpRails::bind(&tcp_config(&config, key))?;
+        let mut rails = TcpRails::bind(&tcp_config(&config, key.clone()))?;
         Wish::of(&config).fulfil(&mut rails)?;
         let ranks = Ranks::bind(&config.socket, config.rank_uid)?;
         let supervisor = Supervisor::bind(&config.control).map_err(|source| EngineError::ControlSocket {
@@ -145,6 +147,7 @@ impl Engine {
         Ok(Self {
             local_ranks: config.local_ranks(),
             wires: Wires::new(&config, &rails),
+            certifier: Certifier::new(&config, &key, &rails),
             watches: vec![Watch::default(); config.rails.len()],
             clock: Clock::start(),
             calls: Calls::default(),
@@ -258,6 +261,7 @@ impl Engine {
         self.expire_ranks(now);
         self.expire_calls(now);
         self.check_wiring();
+        self.check_certifier();
         self.note_failure(now);
     }
 

@@ -18,6 +18,7 @@ mod board;
 mod callers;
 mod calls;
 mod carry;
+mod certify;
 mod engine;
 mod failure;
 mod first;

@@ -86,6 +86,22 @@ impl Wires {
         }
     }
 
+    /// Where the peers' rails are probed, once all is connected: where they listen.
+    pub(crate) fn probed(&self) -> Option<Vec<node_agent_probe::Peer>> {
+        if self.phase != Phase::Connected {
+            return None;
+        }
+        let address = |peer: &Peer, rail: &RailConfig| {
+            let found = peer.endpoints.iter().find(|endpoint| endpoint.rail == rail.rail);
+            found.map(|endpoint| endpoint.address)
+        };
+        let rails =
+            |peer: &Peer| self.rails.iter().map(|rail| address(peer, rail)).collect::<Option<Vec<_>>>();
+        let peer =
+            |peer: &Peer| Some(node_agent_probe::Peer { node: node_index(peer.node), rails: rails(peer)? });
+        self.peers.iter().map(peer).collect()
+    }
+
     /// Rails that are not up, with the latest error of each, in words.
     fn describe(&self, config: &Config, missing: &[(Rail, Node, Option<String>)]) -> String {
         let each = missing.iter().map(|(rail, node, error)| {

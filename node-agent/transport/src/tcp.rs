@@ -61,6 +61,17 @@ impl JobKey {
     }
 }
 
+impl JobKey {
+    /// A key for another use of the job's engines, which tells nothing of this one: HMAC-SHA256 of the use.
+    #[must_use]
+    pub fn derive(&self, usage: &[u8]) -> [u8; 32] {
+        let key = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, &self.0);
+        let mut out = [0; 32];
+        out.copy_from_slice(aws_lc_rs::hmac::sign(&key, usage).as_ref());
+        out
+    }
+}
+
 impl std::fmt::Debug for JobKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("JobKey(..)")

@@ -8,6 +8,7 @@
 
 mod bad_input;
 mod board;
+mod certify;
 mod collectives;
 mod drain;
 mod loss;

@@ -1,0 +1,76 @@
+//! Rails that are measured before ranks start.
+
+use node_agent_engine::control::{Measured, Reply, Request, TurnView};
+
+use crate::world::{Running, config, connect, key};
+
+fn turn(round: u32, peer: usize, first: bool) -> TurnView {
+    TurnView { round, peer, first }
+}
+
+fn certify(engine: &Running, turns: &[TurnView]) -> Reply {
+    engine.ask(&Request::Certify { turns: turns.to_vec(), limit_ms: 10_000 })
+}
+
+fn measured(reply: Reply) -> Measured {
+    match reply {
+        Reply::Measured(measured) => measured,
+        other => panic!("nothing measured: {other:?}"),
+    }
+}
+
+#[test]
+fn connected_engines_measure_all_rails() {
+    let room = tempfile::tempdir().unwrap();
+    let engines: Vec<Running> =
+        (0..3).map(|node| Running::start(config(room.path(), node, &[0, 1, 2], 4), key())).collect();
+    let turns = [
+        vec![turn(0, 1, true), turn(1, 2, false)],
+        vec![turn(0, 0, false), turn(2, 2, true)],
+        vec![turn(1, 0, true), turn(2, 1, false)],
+    ];
+    let Reply::Error { error } = certify(&engines[0], &turns[0]) else { panic!("before they are connected") };
+    assert!(error.contains("not connected"), "{error}");
+    let controls: Vec<_> = engines.iter().map(|engine| engine.config.control.clone()).collect();
+    assert!(connect(&controls).iter().all(|reply| *reply == Reply::OK));
+    let Reply::Error { error } = certify(&engines[0], &[turn(0, 0, true)]) else { panic!("with itself") };
+    assert!(error.contains("no peer"), "{error}");
+    let reports: Vec<Measured> = std::thread::scope(|scope| {
+        let asked: Vec<_> = engines
+            .iter()
+            .zip(&turns)
+            .map(|(engine, turns)| scope.spawn(move || measured(certify(engine, turns))))
+            .collect();
+        asked.into_iter().map(|asked| asked.join().unwrap()).collect()
+    });
+    for (node, report) in reports.iter().enumerate() {
+        let peer = (node + 1) % 3;
+        assert_eq!(report.ports.len(), 4);
+        if node == 2 {
+            assert_eq!(report.pairs.iter().filter(|pair| pair.peer == 0).count(), 4, "{report:?}");
+            continue;
+        }
+        assert_eq!(
+            report.pairs.iter().map(|pair| (pair.peer, pair.rail)).collect::<Vec<_>>(),
+            [0, 1, 2, 3].map(|rail| (peer, rail))
+        );
+        for pair in &report.pairs {
+            assert_eq!(
+                (pair.there.lost, pair.back.lost, pair.there.dscp, pair.crossed),
+                (0, 0, Some(26), None),
+                "{pair:?}"
+            );
+            assert!(pair.there.mbps.is_some() && pair.back.mtu == report.ports[0].mtu, "{pair:?}");
+        }
+    }
+    assert_eq!(measured(certify(&engines[0], &turns[0])), reports[0], "asking again gives the same");
+}
+
+#[test]
+fn a_job_of_one_node_has_nothing_to_measure() {
+    let room = tempfile::tempdir().unwrap();
+    let engine = Running::start(config(room.path(), 0, &[0], 2), key());
+    assert_eq!(connect(std::slice::from_ref(&engine.config.control)), [Reply::OK]);
+    let Reply::Error { error } = certify(&engine, &[]) else { panic!("of one node") };
+    assert!(error.contains("nobody to measure with"), "{error}");
+}
