@@ -62,6 +62,27 @@ pub struct Init {
     pub logs: Logs,
 }
 
+/// What certification does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum CertificationArg {
+    /// Nothing is measured.
+    Off,
+    /// What is found is told.
+    Warn,
+    /// What is found keeps a try from starting.
+    Require,
+}
+
+impl From<CertificationArg> for controller_reconciler::Certification {
+    fn from(arg: CertificationArg) -> Self {
+        match arg {
+            CertificationArg::Off => Self::Off,
+            CertificationArg::Warn => Self::Warn,
+            CertificationArg::Require => Self::Require,
+        }
+    }
+}
+
 /// `store`.
 #[derive(Debug, clap::Args)]
 pub struct StoreCommand {
@@ -195,6 +216,11 @@ pub struct Run {
     /// when a job of the same priority does; `never`: only a higher priority makes it yield.
     #[arg(long, env = "RAIL_CONTROLLER_RESIZE_AFTER", default_value = "30m", value_parser = duration_or_never)]
     pub resize_after: Wait,
+    /// Measure the rails of each gang of two nodes and more before its ranks start: MTU end to end, DSCP as received, loss,
+    /// bandwidth, swapped rails. `warn` starts them whatever is found, and the job says what; `require` starts none that is not
+    /// certified, and replaces nodes that are named where the job lets nodes be replaced.
+    #[arg(long, env = "RAIL_CONTROLLER_CERTIFICATION", value_enum, default_value_t = CertificationArg::Off)]
+    pub certification: CertificationArg,
     /// Large jobs have a head start: among jobs of the same priority and share one goes as if it had been submitted
     /// earlier, by this for every doubling of its GPUs; `none`: only age counts.
     #[arg(long, env = "RAIL_CONTROLLER_HEAD_START", default_value = "none", value_parser = duration_or_none)]

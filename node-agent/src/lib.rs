@@ -16,6 +16,7 @@ pub mod qos;
 pub mod rank_exec;
 pub mod rank_user;
 pub mod saved;
+mod saved_certify;
 mod saved_health;
 mod saved_rails;
 pub mod supervisor;

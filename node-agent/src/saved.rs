@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     process::Identity,
+    saved_certify::{SavedCertify, SavedMeasured},
     saved_rails::{SavedChoice, SavedReport},
 };
 
@@ -117,6 +118,8 @@ pub struct SavedSnapshot {
     reports: Vec<SavedReport>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     choices: Vec<SavedChoice>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    measured: Option<SavedMeasured>,
 }
 
 /// What a supervisor leaves on disk: the snapshot, and whom it has started.
@@ -145,6 +148,9 @@ pub enum SavedOrder {
     Start {
         /// Every node's listeners.
         peers: Vec<SavedPeer>,
+        /// Measure in between, and wait.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        certify: Option<SavedCertify>,
     },
     /// End everything.
     Stop {
@@ -169,6 +175,8 @@ enum SavedGoal {
     Prepared,
     Running {
         peers: Vec<SavedPeer>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        certify: Option<SavedCertify>,
     },
     Stopped {
         grace_ms: u64,
@@ -298,6 +306,7 @@ impl From<&Snapshot> for SavedSnapshot {
             drained: snapshot.drained.as_ref().map(|rails| rails.iter().copied().collect()),
             reports: snapshot.reports.iter().map(Into::into).collect(),
             choices: snapshot.choices.iter().map(Into::into).collect(),
+            measured: snapshot.measured.as_ref().map(Into::into),
         }
     }
 }
@@ -321,6 +330,7 @@ impl From<SavedSnapshot> for Snapshot {
             drained: saved.drained.map(|rails| rails.into_iter().collect()),
             reports: saved.reports.into_iter().map(Into::into).collect(),
             choices: saved.choices.into_iter().map(Into::into).collect(),
+            measured: saved.measured.map(Into::into),
         }
     }
 }
@@ -328,7 +338,9 @@ impl From<SavedSnapshot> for Snapshot {
 impl From<&Order> for SavedOrder {
     fn from(order: &Order) -> Self {
         match order {
-            Order::Start { peers } => Self::Start { peers: save_peers(peers) },
+            Order::Start { peers, certify } => {
+                Self::Start { peers: save_peers(peers), certify: certify.as_ref().map(Into::into) }
+            }
             Order::Drain { rails } => Self::Drain { rails: rails.iter().copied().collect() },
             Order::Stop { grace, signal, reason } => {
                 Self::Stop { grace_ms: millis(*grace), signal: *signal, reason: reason.clone() }
@@ -340,7 +352,9 @@ impl From<&Order> for SavedOrder {
 impl From<SavedOrder> for Order {
     fn from(saved: SavedOrder) -> Self {
         match saved {
-            SavedOrder::Start { peers } => Self::Start { peers: load_peers(peers) },
+            SavedOrder::Start { peers, certify } => {
+                Self::Start { peers: load_peers(peers), certify: certify.map(Into::into) }
+            }
             SavedOrder::Drain { rails } => Self::Drain { rails: rails.into_iter().collect() },
             SavedOrder::Stop { grace_ms, signal, reason } => {
                 Self::Stop { grace: Duration::from_millis(grace_ms), signal, reason }
@@ -353,7 +367,9 @@ impl From<&Record> for SavedRecord {
     fn from(record: &Record) -> Self {
         let goal = match &record.goal {
             Goal::Prepared => SavedGoal::Prepared,
-            Goal::Running { peers } => SavedGoal::Running { peers: save_peers(peers) },
+            Goal::Running { peers, certify } => {
+                SavedGoal::Running { peers: save_peers(peers), certify: certify.as_ref().map(Into::into) }
+            }
             Goal::Stopped { grace, signal, reason } => {
                 SavedGoal::Stopped { grace_ms: millis(*grace), signal: *signal, reason: reason.clone() }
             }
@@ -374,7 +390,9 @@ impl SavedRecord {
     pub fn load(self, key: Key) -> Option<Record> {
         let goal = match self.goal {
             SavedGoal::Prepared => Goal::Prepared,
-            SavedGoal::Running { peers } => Goal::Running { peers: load_peers(peers) },
+            SavedGoal::Running { peers, certify } => {
+                Goal::Running { peers: load_peers(peers), certify: certify.map(Into::into) }
+            }
             SavedGoal::Stopped { grace_ms, signal, reason } => {
                 Goal::Stopped { grace: Duration::from_millis(grace_ms), signal, reason }
             }
@@ -395,7 +413,10 @@ impl SavedRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proto_model::{AlgorithmChoice, JobUid, RailReport, RailState};
+    use proto_model::{
+        AlgorithmChoice, Certify, JobUid, Lane, Measured, PairReport, PortReport, RailReport, RailState,
+        Turn, Way,
+    };
 
     #[test]
     fn records_survive_their_files() {
@@ -403,6 +424,23 @@ mod tests {
             node: NodeName::new("n1").unwrap(),
             endpoints: vec![RailEndpoint { rail: 1, address: "10.0.0.1:4".parse().unwrap() }],
         }];
+        let way = Way { sent: 8, lost: 1, mtu: Some(9000), dscp: None, mbps: Some(7) };
+        let pair = PairReport {
+            round: 1,
+            peer: 2,
+            rail: 0,
+            there: way,
+            back: Way::default(),
+            rtt_us: Some(3),
+            crossed: Some(1),
+        };
+        let lane = Some(Lane { right: 1, wrong: 2 });
+        let port = PortReport { rail: 0, mtu: Some(9000), gid: Some(true), lane };
+        let measured = Measured { pairs: vec![pair], ports: vec![port], unable: "late".into() };
+        let certify = Certify {
+            turns: vec![Turn { round: 0, peer: 1, first: true }],
+            limit: Duration::from_millis(1500),
+        };
         let seen = Snapshot {
             state: Observed::Running,
             endpoints: peers[0].endpoints.clone(),
@@ -430,11 +468,13 @@ mod tests {
                 algorithm: "direct".into(),
                 reasons: vec!["two nodes".into()],
             }],
+            measured: Some(measured),
         };
         let key = Key { uid: JobUid::from_random([3; 16]), attempt: 2 };
         let id = JobId { tenant: TenantName::new("t").unwrap(), name: JobName::new("j").unwrap() };
         let stopped = Goal::Stopped { grace: Duration::from_millis(1500), signal: 10, reason: "x".into() };
-        for goal in [Goal::Prepared, Goal::Running { peers }, stopped] {
+        let held = Goal::Running { peers: peers.clone(), certify: Some(certify) };
+        for goal in [Goal::Prepared, held, Goal::Running { peers, certify: None }, stopped] {
             let (id, seen) = (id.clone(), seen.clone());
             let record = Record { key, id, goal, life: Life::None, seen, trace_parent: "00-a".into() };
             let text = serde_json::to_string(&SavedRecord::from(&record)).unwrap();

@@ -2,17 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proto_model::{Reason, many};
+use proto_model::{PortReport, Reason, Way, many};
 
 use crate::{
     blame::{Ballot, blame},
     crossing::{Crossing, crossing},
     finding::{Certificate, Finding, Kind, Place, Remap, Verdict},
     limits::Limits,
-    measure::{NodeReport, PortReport, Way},
     plan::{Gang, Plan},
     robust::{Level, NORMAL, level},
-    sums::{Measured, Sums, number},
+    sums::{NodeReport, Sum, Sums, number},
 };
 
 /// Pairs named in one reason.
@@ -128,6 +127,12 @@ fn silent(gang: &Gang, sums: &Sums, plan: &Plan, table: &mut Table) {
     for node in sums.silent.iter().filter(|node| **node < gang.nodes) {
         table.add(Kind::Silent, Place::Node(*node), None, "it has not said what it measured".to_owned());
     }
+    let begins = plan.rounds.iter().flatten().map(|pair| pair.first);
+    let idle: BTreeSet<u32> =
+        begins.filter(|node| !sums.heard.contains(node) && !sums.silent.contains(node)).collect();
+    for node in idle {
+        table.add(Kind::Silent, Place::Node(node), None, "it has measured nothing".to_owned());
+    }
 }
 
 fn miswired(gang: &Gang, crossed: &Crossing, table: &mut Table) {
@@ -157,7 +162,7 @@ fn swapped(gang: &Gang, crossed: &Crossing, table: &mut Table) {
 }
 
 /// Whether a pair is bad; `None` where that was not observed.
-type IsBad<'a> = dyn Fn(&(u32, u32), &Measured) -> Option<bool> + 'a;
+type IsBad<'a> = dyn Fn(&(u32, u32), &Sum) -> Option<bool> + 'a;
 
 /// All ballots of one rail.
 fn ballots(
@@ -170,37 +175,37 @@ fn ballots(
     table: &mut Table,
 ) {
     let Some(pairs) = sums.rails.get(&rail) else { return };
-    let pairs: Vec<(&(u32, u32), &Measured)> = pairs
+    let pairs: Vec<(&(u32, u32), &Sum)> = pairs
         .iter()
         .filter(|((a, b), pair)| pair.crossed.is_empty() && !wrong.contains(a) && !wrong.contains(b))
         .collect();
     let mut vote = |kind: Kind, bad: &IsBad<'_>, what: &str| {
-        let vote = |(ends, pair): &(&(u32, u32), &Measured)| Some((ends.0, ends.1, bad(ends, pair)?));
+        let vote = |(ends, pair): &(&(u32, u32), &Sum)| Some((ends.0, ends.1, bad(ends, pair)?));
         let ballot = Ballot { pairs: pairs.iter().filter_map(vote).collect() };
         let evidence = |bad: u32, all: u32| format!("{bad} of {} {what}", many(all, "pair"));
         spread(gang, kind, Some(rail), ballot, evidence, table);
     };
     vote(Kind::Dead, &|_, pair| Some(!pair.answered), "get no answer");
-    let both = |pair: &Measured, test: &dyn Fn(&Way) -> Option<bool>| {
+    let both = |pair: &Sum, test: &dyn Fn(&Way) -> Option<bool>| {
         let ways = [test(&pair.up), test(&pair.down)];
         let known = pair.answered && ways.iter().any(Option::is_some);
         known.then(|| ways.contains(&Some(true)))
     };
     let expected = expected_mtu(sums, rail);
-    let small = |ends: &(u32, u32), pair: &Measured| {
+    let small = |ends: &(u32, u32), pair: &Sum| {
         let port = |node: u32| sums.ports.get(&(node, rail)).and_then(|port| port.mtu);
         let expected = port(ends.0).zip(port(ends.1)).map(|(a, b)| a.min(b)).or(expected)?;
         both(pair, &|way| way.mtu.map(|mtu| mtu < expected))
     };
     vote(Kind::Mtu, &small, "do not pass the largest packet that both ports allow");
-    let lossy = |_: &(u32, u32), pair: &Measured| {
+    let lossy = |_: &(u32, u32), pair: &Sum| {
         let sum = |of: fn(&Way) -> u32| of(&pair.up).saturating_add(of(&pair.down));
         let (sent, lost) = (sum(|way| way.sent), sum(|way| way.lost));
         let share = f64::from(lost) >= f64::from(sent) * limits.loss_share;
         pair.answered.then_some(lost >= limits.loss_packets && share)
     };
     vote(Kind::Lossy, &lossy, "lose packets");
-    let dscp = |_: &(u32, u32), pair: &Measured| {
+    let dscp = |_: &(u32, u32), pair: &Sum| {
         let asked = limits.dscp?;
         both(pair, &|way| way.dscp.map(|dscp| dscp != asked))
     };

@@ -3,7 +3,7 @@
 //! All rounds are a 1-factorisation of the complete graph by the circle method (Kirkman 1847): everybody meets everybody once. Large
 //! gangs take a few of them, drawn by the seed, so that each node is measured against enough others to be told apart from them.
 
-use proto_model::NodeName;
+use proto_model::{NodeName, Turn};
 
 use crate::model::Random;
 
@@ -66,17 +66,6 @@ pub struct Pair {
     pub first: u32,
     /// Answers.
     pub second: u32,
-}
-
-/// One node's part of one round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Turn {
-    /// The round.
-    pub round: u32,
-    /// With whom.
-    pub peer: u32,
-    /// This node begins.
-    pub first: bool,
 }
 
 /// Rounds of disjoint pairs; each pair measures all rails at once.

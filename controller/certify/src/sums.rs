@@ -2,16 +2,28 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use proto_model::{PairReport, PortReport, Way};
+
 use crate::{
     finding::RailSummary,
-    measure::{NodeReport, PairReport, PortReport, Way},
     plan::{Gang, Plan},
     robust::median,
 };
 
+/// What one node has to say.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeReport {
+    /// Its position in the gang.
+    pub node: u32,
+    /// Each pair that it began, each rail, in the order of rounds.
+    pub pairs: Vec<PairReport>,
+    /// What it sees of its own ports.
+    pub ports: Vec<PortReport>,
+}
+
 /// A pair on a rail, the lower position first.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Measured {
+pub(crate) struct Sum {
     /// From the lower to the higher position, and back.
     pub(crate) up: Way,
     pub(crate) down: Way,
@@ -25,10 +37,12 @@ pub(crate) struct Measured {
 #[derive(Debug, Default)]
 pub(crate) struct Sums {
     /// Rail -> pair.
-    pub(crate) rails: BTreeMap<u32, BTreeMap<(u32, u32), Measured>>,
+    pub(crate) rails: BTreeMap<u32, BTreeMap<(u32, u32), Sum>>,
     /// (Node, rail).
     pub(crate) ports: BTreeMap<(u32, u32), PortReport>,
     pub(crate) silent: BTreeSet<u32>,
+    /// Who has measured something.
+    pub(crate) heard: BTreeSet<u32>,
     pub(crate) planned: u32,
     pub(crate) measured: u32,
 }
@@ -50,6 +64,7 @@ impl Sums {
             for pair in &report.pairs {
                 let key = (pair.round, report.node, pair.peer);
                 if wanted.contains(&key) && rails.contains(&pair.rail) && taken.insert((key, pair.rail)) {
+                    sums.heard.insert(report.node);
                     sums.add(report.node, pair);
                 }
             }

@@ -65,6 +65,7 @@ impl State {
                 placement: placement(),
                 key: attempt.key,
                 peers: attempt.peers.clone(),
+                certify: self.measures(entry, position),
             },
             None => Wish::Prepared { spec: spec(), placement: placement(), key: attempt.key },
         };
@@ -107,13 +108,25 @@ impl Step<'_> {
         if entry.job.status.phase == Phase::Preparing && entry.tally.prepared == size {
             let peers = self.peers(&entry);
             self.enter(&mut entry, Phase::Running);
-            entry.attempt = Some(Arc::new(Attempt { peers, ..(*attempt).clone() }));
-            entry.due = Some(self.now.plus(self.state.config.start_timeout));
+            let released = !self.state.certifies(&entry);
+            entry.attempt = Some(Arc::new(Attempt { peers, released, ..(*attempt).clone() }));
+            let limit = match released {
+                true => self.state.config.start_timeout,
+                false => self.state.certify_limit(&entry),
+            };
+            entry.due = Some(self.now.plus(limit));
             self.state.set_job(uid, Some(entry.clone()));
             self.push_wishes(uid);
         }
         if entry.job.status.phase != Phase::Running {
             return;
+        }
+        if entry.attempt.as_ref().is_some_and(|attempt| !attempt.released) {
+            self.certify(uid, false);
+            match self.entry(uid).filter(|entry| entry.job.status.phase == Phase::Running) {
+                Some(now) => entry = now,
+                None => return,
+            }
         }
         if entry.tally.started == size && entry.job.status.started.is_none() {
             let now = self.now;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::certify::Certification;
+
 /// What the core waits for and how much it takes. Durations are wall-clock durations of the shell's `now`.
 ///
 /// The per-step limits together keep the writes of one step below the 128 operations that etcd takes in one
@@ -16,6 +18,8 @@ pub struct Config {
     pub prepare_timeout: Duration,
     /// Longest time from Running to "every rank was started", while all nodes of the gang are connected.
     pub start_timeout: Duration,
+    /// Whether gangs are measured before their ranks start.
+    pub certification: Certification,
     /// How long a request id is remembered.
     pub request_retention: Duration,
     /// First wait before a requeued job is placed again; doubles with each restart.
@@ -89,6 +93,7 @@ impl Default for Config {
             heartbeat_limit: Duration::from_secs(10),
             prepare_timeout: Duration::from_secs(60),
             start_timeout: Duration::from_secs(60),
+            certification: Certification::Off,
             request_retention: Duration::from_secs(24 * 3600),
             requeue_backoff: Duration::from_secs(1),
             requeue_backoff_max: Duration::from_secs(60),

@@ -91,6 +91,9 @@ impl Step<'_> {
             return;
         }
         self.state.set_job(uid, Some(entry.clone()));
+        if entry.attempt.as_ref().is_some_and(|attempt| !attempt.released) {
+            return self.certify(uid, true);
+        }
         let cause =
             self.late(&entry, "StartTimeout", "did not start its ranks", start, |tally| tally.started);
         self.fail(uid, Blame::Infrastructure, vec![cause]);

@@ -31,6 +31,7 @@ mod attempt;
 pub mod audit;
 pub mod bench;
 mod cancel;
+mod certify;
 pub mod config;
 pub mod decisions;
 pub mod denials;
@@ -61,6 +62,7 @@ mod tests;
 pub mod witness;
 
 pub use audit::AuditRow;
+pub use certify::Certification;
 pub use config::Config;
 pub use decisions::{DecisionRecord, DecisionRow};
 pub use documents::QueueUsage;

@@ -81,6 +81,8 @@ impl Step<'_> {
         if !seen.choices.is_empty() {
             view.choices = seen.choices;
         }
+        let held = entry.attempt.as_ref().is_some_and(|attempt| !attempt.released);
+        view.measured = view.measured.take().or(seen.measured).filter(|_| held);
         let all = view.exits.len() == ranks as usize;
         view.finished = all && view.exits.iter().all(|exit| exit.is_success());
         view.started |= all || view.state == Observed::Running;
@@ -184,6 +186,7 @@ pub(crate) fn fresh_view(state: Observed) -> NodeView {
         reports: Vec::new(),
         reported: None,
         choices: Vec::new(),
+        measured: None,
     }
 }
 

@@ -18,6 +18,8 @@ pub struct Attempt {
     pub peers: Vec<NodeEndpoints>,
     /// When it got its place.
     pub since: Timestamp,
+    /// Its ranks may start: certification is over, or there was none.
+    pub released: bool,
     /// Set once this try is to end; never taken back.
     pub ending: Option<Ending>,
 }

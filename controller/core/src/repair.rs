@@ -17,6 +17,7 @@ use proto_model::{Health, JobUid, NodeName, Observed, Phase, RailLoss, RailState
 use crate::{
     attempt::{Blame, gang},
     bench::is_drained,
+    certify::NOT_CERTIFIED,
     event::ToNode,
     records::{Attempt, Outcome},
     state::{JobEntry, Link, State},
@@ -32,8 +33,15 @@ pub(crate) const PEER_LOST: &str = "PeerLost";
 /// Nodes named in one reason.
 const NAMED: usize = 8;
 /// Causes by which a node shows that itself is what failed.
-const OF_NODE: [&str; 6] =
-    ["EngineLost", "EngineFailed", "AttemptLost", "SupervisorLost", "SupervisorFailed", "NodeLost"];
+const OF_NODE: [&str; 7] = [
+    NOT_CERTIFIED,
+    "EngineLost",
+    "EngineFailed",
+    "AttemptLost",
+    "SupervisorLost",
+    "SupervisorFailed",
+    "NodeLost",
+];
 
 impl State {
     /// Whether the job lets nodes be replaced, and may have another one replaced.
@@ -66,6 +74,9 @@ impl State {
         for (node, rails) in self.rails_down(entry) {
             lost.entry(node).or_insert(Loss::Rails(rails));
         }
+        let causes = attempt.ending.as_ref().map_or(&[][..], |ending| &ending.causes);
+        let unfit = causes.iter().filter(|cause| cause.code == NOT_CERTIFIED).filter_map(of);
+        lost.extend(unfit.map(|node| (node, Loss::Node)));
         if lost.is_empty()
             && let Some(ending) = &attempt.ending
             && let Some(node) = first_to_fail(&ending.causes).or_else(|| first_to_miss(&ending.causes))

@@ -137,8 +137,15 @@ impl Step<'_> {
         });
         let key = JobKey::new(self.random());
         let attempt = entry.job.status.attempt;
-        entry.attempt =
-            Some(Arc::new(Attempt { uid, attempt, key, peers: Vec::new(), since: self.now, ending: None }));
+        entry.attempt = Some(Arc::new(Attempt {
+            uid,
+            attempt,
+            key,
+            peers: Vec::new(),
+            since: self.now,
+            released: false,
+            ending: None,
+        }));
         entry.due = Some(self.now.plus(self.state.config.prepare_timeout));
         entry.cap = None;
         self.state.set_job(uid, Some(entry));

@@ -9,9 +9,9 @@ use controller_queue::Book;
 use controller_scheduler::{Placer, QueueKey, Snapshot};
 use controller_topology::RailSet;
 use proto_model::{
-    AlgorithmChoice, Drain, DrainTarget, Fabric, Job, JobId, JobUid, Node, NodeName, Observed, Phase,
-    QosRollout, QosWish, Queue, QueueName, RailBytes, RailEndpoint, RailReport, RankExit, Reason, RequestId,
-    Reservation, ReservationName, RunResult, Tenant, TenantName, Timestamp,
+    AlgorithmChoice, Drain, DrainTarget, Fabric, Job, JobId, JobUid, Measured, Node, NodeName, Observed,
+    Phase, QosRollout, QosWish, Queue, QueueName, RailBytes, RailEndpoint, RailReport, RankExit, Reason,
+    RequestId, Reservation, ReservationName, RunResult, Tenant, TenantName, Timestamp,
 };
 
 use crate::{
@@ -160,6 +160,8 @@ pub(crate) struct NodeView {
     /// When it said so.
     pub(crate) reported: Option<Timestamp>,
     pub(crate) choices: Vec<AlgorithmChoice>,
+    /// What it has measured, until the gang is judged.
+    pub(crate) measured: Option<Measured>,
     /// The job has no rails here, and its engine no endpoint.
     pub(crate) railless: bool,
 }

@@ -61,6 +61,7 @@ fn attempt_record(attempt: &Attempt) -> records::Attempt {
         job_uid: attempt.uid.to_string(),
         attempt: attempt.attempt,
         since_ms: attempt.since.0,
+        released: attempt.released,
         job_key: attempt.key.expose().to_vec(),
         peers: attempt.peers.iter().map(Into::into).collect(),
         ending: attempt.ending.as_ref().map(|ending| records::Ending {
@@ -208,6 +209,7 @@ pub fn attempt(kv: &KeyValue) -> Result<Attempt, CorruptError> {
         key: JobKey::new(array(record.job_key).ok_or_else(|| wrong("job_key is not 32 bytes".to_owned()))?),
         peers: peers.map_err(|error| wrong(error.to_string()))?,
         since: Timestamp(record.since_ms),
+        released: record.released,
         ending: record.ending.map(ending).transpose().map_err(wrong)?,
     };
     at_home(kv, &keys::of(&controller_core::Key::Attempt(uid)))?;

@@ -45,6 +45,9 @@ pub struct Attempt {
     /// When it got its place, in milliseconds since 1970.
     #[prost(uint64, tag = "6")]
     pub since_ms: u64,
+    /// Its ranks may start.
+    #[prost(bool, tag = "7")]
+    pub released: bool,
 }
 
 /// [`controller_core::Ending`].

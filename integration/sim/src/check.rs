@@ -7,7 +7,9 @@ use std::{
 
 use controller_core::{CoreError, Event as Core, Key, Push, Reply, State, ToNode, Transition, Write};
 use node_agent_core::Key as Try;
-use proto_model::{Assignment, Job, JobId, JobUid, NodeName, Observed, Phase, Replace, TenantName, Wish};
+use proto_model::{
+    Assignment, Job, JobId, JobUid, Measured, NodeName, Observed, Phase, Replace, TenantName, Wish,
+};
 
 use crate::{audit::Recorded, client::Want, etcd::Body, world::World};
 
@@ -452,6 +454,23 @@ impl World {
     pub fn check_start(&mut self, node: usize, key: Try) {
         if !self.checks.running.contains(&(key.uid, key.attempt)) {
             self.violated(format!("n{node} starts ranks of {key}, which was never stored as Running"));
+        }
+    }
+
+    /// The same: every node of the gang has measured, and none of them has found its own port unfit.
+    pub fn check_certified(&mut self, node: usize, key: Try) {
+        let Some(this) = self.nodes[node].supervised.get(&key) else { return };
+        if !self.config.certifies() || this.gang().len() < 2 || this.place.nics.is_empty() {
+            return;
+        }
+        let names: Vec<&NodeName> = this.gang().iter().map(|place| &place.node).collect();
+        let gang = self.nodes.iter().filter(|server| names.contains(&&server.name));
+        let measured = gang.filter_map(|server| server.supervised.get(&key)).map(|peer| peer.measured());
+        let fit = |measured: Option<&Measured>| {
+            measured.is_some_and(|told| told.ports.iter().all(|port| port.gid != Some(false)))
+        };
+        if !measured.map(fit).fold(true, |all, fit| all && fit) {
+            self.violated(format!("n{node} starts ranks of {key}, whose gang is not certified"));
         }
     }
 

@@ -28,6 +28,7 @@ const USAGE: &str = "usage: rail-sim [--seed N | --seeds A..B | --bugs] [options
   --hunt           look for every planted bug in these seeds, and say how long each took
   --bug NAME       plant a bug
   --controllers N, --nodes N, --jobs N, --faults N, --chaos-s N   the size of a run
+  --certify                                                       gangs are certified before their ranks start
   --no-noise, --no-skew, --only-faults A,B, --only-jobs A,B       less goes wrong";
 
 /// Every so many seeds one is run twice.
@@ -305,6 +306,7 @@ fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, Strin
             "--twice" => parsed.twice = true,
             "--no-noise" => parsed.config.noise = false,
             "--no-skew" => parsed.config.skew = false,
+            "--certify" => parsed.config.certify = true,
             "--controllers" => parsed.config.controllers = number(&value()?)?.clamp(1, 7),
             "--nodes" => parsed.config.nodes = number(&value()?)?.max(2),
             "--jobs" => parsed.config.jobs = number(&value()?)?.max(2),

@@ -23,6 +23,8 @@ pub struct Config {
     pub skew: bool,
     /// Beside the plan's faults a little goes wrong at any time: processes that do not start, agents that die.
     pub noise: bool,
+    /// Gangs are certified before their ranks start; now and then a port is found unfit, or an engine measures for ever.
+    pub certify: bool,
     /// Only these faults of the plan.
     pub only_faults: Option<Vec<usize>>,
     /// Only these jobs.
@@ -45,10 +47,19 @@ impl Default for Config {
             run_ms: 600_000,
             skew: true,
             noise: true,
+            certify: false,
             only_faults: None,
             only_jobs: None,
             story: false,
             bug: None,
         }
+    }
+}
+
+impl Config {
+    /// Whether gangs are certified: where a bug of that is looked for, too.
+    #[must_use]
+    pub fn certifies(&self) -> bool {
+        self.certify || self.bug == Some(Bug::StartUncertified)
     }
 }

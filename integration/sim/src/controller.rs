@@ -3,14 +3,15 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use controller_core::{
-    Config as CoreConfig, CoreError, Event as Core, Key, Output, State, ToNode, Write, lead::Candidate,
-    mirror::Mirror, step,
+    Certification, Config as CoreConfig, CoreError, Event as Core, Key, Output, State, ToNode, Write,
+    lead::Candidate, mirror::Mirror, step,
 };
 
 use crate::{
     audit::{self, Kind},
     calls::{Call, Cut, Outcome},
     client::Answer,
+    config::Config,
     etcd::Body,
     plant::Bug,
     world::{Event, World},
@@ -153,12 +154,14 @@ impl Controller {
 
 /// How the core is configured here.
 #[must_use]
-pub fn core_config() -> CoreConfig {
+pub fn core_config(config: &Config) -> CoreConfig {
+    let certification = if config.certifies() { Certification::Require } else { Certification::Off };
     CoreConfig {
         heartbeat_interval: Duration::from_secs(30),
         heartbeat_limit: Duration::from_secs(75),
         prepare_timeout: Duration::from_secs(20),
         start_timeout: Duration::from_secs(20),
+        certification,
         // Small, so that passes are cut and continued.
         pass_limit: 5,
         pass_places: 2,

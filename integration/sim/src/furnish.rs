@@ -84,7 +84,7 @@ impl World {
             events.push(Core::ApplyFabric { fabric, dry_run: false });
         }
         let now = self.time();
-        let Ok(mut state) = State::load(core_config(), 0, now, stored(&self.etcd.rows)) else {
+        let Ok(mut state) = State::load(core_config(&self.config), 0, now, stored(&self.etcd.rows)) else {
             self.violated("an empty store cannot be read");
             return tenants;
         };

@@ -132,7 +132,7 @@ impl World {
         let mut stored = etcd::stored(mirror.rows());
         self.spoil_loaded(&mut stored);
         self.tell(|| format!("controller {controller} leads with epoch {epoch}, {} jobs", stored.jobs.len()));
-        match State::load(core_config(), epoch, self.time_of(controller), stored) {
+        match State::load(core_config(&self.config), epoch, self.time_of(controller), stored) {
             Ok(state) => {
                 self.check_loaded(controller, &state);
                 self.controllers[controller].state = Some(Box::new(state));

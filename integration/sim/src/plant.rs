@@ -130,6 +130,8 @@ bugs! {
     AssumeRunning,
     /// A job is told to run before all its nodes are ready.
     RunWhenPlaced,
+    /// ranks are let go before their gang is certified
+    StartUncertified,
     /// Agents that connect are told of no jobs.
     WelcomeEmpty,
     // Agents.
@@ -300,6 +302,11 @@ impl World {
     /// What an agent is told.
     pub(crate) fn spoil_push(&self, push: &mut Push) {
         match (self.config.bug, &mut push.message) {
+            (Some(Bug::StartUncertified), ToNode::Assignment(assignment)) => {
+                if let Wish::Running { certify, .. } = &mut assignment.wish {
+                    *certify = None;
+                }
+            }
             (Some(Bug::WelcomeEmpty), ToNode::Welcome { assignments, .. }) => assignments.clear(),
             (Some(Bug::RunWhenPlaced), ToNode::Assignment(assignment)) => {
                 if let Wish::Prepared { spec, placement, key } = &assignment.wish
@@ -310,6 +317,7 @@ impl World {
                         placement: placement.clone(),
                         key: *key,
                         peers: Vec::new(),
+                        certify: None,
                     };
                 }
             }
@@ -330,6 +338,7 @@ fn bare(uid: proto_model::JobUid, attempt: u32, state: Observed) -> Observation 
         rails: Vec::new(),
         reports: Vec::new(),
         choices: Vec::new(),
+        measured: None,
     }
 }
 

@@ -11,8 +11,8 @@ use node_agent_core::{
     supervisor::{self, Action, EngineEnd, Event as Sup, Signal},
 };
 use proto_model::{
-    Assignment, JobSpec, NodeEndpoints, NodePlace, Observed, Placement, RailBytes, RailEndpoint, RankExit,
-    RunResult, Wish, Work,
+    Assignment, Certify, JobSpec, Measured, NodeEndpoints, NodePlace, Observed, PairReport, Placement,
+    PortReport, RailBytes, RailEndpoint, RankExit, RunResult, Way, Wish, Work,
 };
 
 use crate::world::{Event, World};
@@ -68,6 +68,18 @@ impl Supervised {
     #[must_use]
     pub fn lives(&self) -> bool {
         self.alive || self.uses()
+    }
+
+    /// Where the try runs.
+    #[must_use]
+    pub fn gang(&self) -> &[NodePlace] {
+        &self.placement.nodes
+    }
+
+    /// What its engine has measured.
+    #[must_use]
+    pub fn measured(&self) -> Option<&Measured> {
+        self.state.snapshot().measured.as_ref()
     }
 
     /// Whether something uses its GPUs or NICs.
@@ -167,6 +179,7 @@ impl World {
                 }
                 self.after(10, Event::EngineLooks(node, key));
             }
+            Action::CertifyEngine(certify) => self.measure(node, key, &certify),
             Action::SpawnRanks => self.spawn_ranks(node, key),
             Action::SignalTree(signal) => self.signal(node, key, signal),
             Action::DrainEngine(rails) => {
@@ -319,8 +332,36 @@ impl World {
         }
     }
 
+    /// What an engine measures: all is well, but now and then a port has no GID, or it takes far too long.
+    fn measure(&mut self, node: usize, key: Key, certify: &Certify) {
+        let (unfit, slow) = (self.noisy() && self.rng.chance(30), self.noisy() && self.rng.chance(10));
+        let wait = if slow { 60_000 } else { self.rng.range(5..400) };
+        let Some(supervised) = self.supervised(node, key) else { return };
+        let rails = supervised.placement.rails.clone();
+        let way = Way { sent: 100, lost: 0, mtu: Some(9000), dscp: Some(26), mbps: Some(2000) };
+        let pairs = certify.turns.iter().filter(|turn| turn.first).flat_map(|turn| {
+            rails.iter().map(|rail| PairReport {
+                round: turn.round,
+                peer: turn.peer,
+                rail: *rail,
+                there: way,
+                back: way,
+                rtt_us: Some(50),
+                crossed: None,
+            })
+        });
+        let port = |rail: &u32| PortReport { rail: *rail, mtu: Some(9000), gid: Some(!unfit), lane: None };
+        let measured = Measured {
+            pairs: pairs.collect(),
+            ports: rails.iter().map(port).collect(),
+            unable: String::new(),
+        };
+        self.after(wait, Event::Supervisor(node, key, Sup::Measured(measured)));
+    }
+
     fn spawn_ranks(&mut self, node: usize, key: Key) {
         self.check_start(node, key);
+        self.check_certified(node, key);
         let name = self.nodes[node].name.clone();
         let Some(supervised) = self.supervised(node, key) else { return };
         let ranks: Vec<u32> = supervised

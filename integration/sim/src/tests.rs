@@ -30,6 +30,12 @@ fn larger_worlds() {
     hold(0..100, &config);
 }
 
+#[test]
+fn certified_gangs() {
+    let config = Config { certify: true, ..Config::default() };
+    hold(0..1000, &config);
+}
+
 /// Seeds that once failed: a quota lowered below what a job holds, then a node or a rail of it lost; answers to requests
 /// repeated while the leader was stopped, in one batch with one for the opposite; a submit that was refused, then
 /// acknowledged, the answers out of order; a token to join that has expired by the clock of another leader; a

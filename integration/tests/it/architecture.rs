@@ -77,6 +77,7 @@ fn directions_that_must_never_be_are_not_there() {
             "controller-core" => &[
                 "proto-audit",
                 "proto-model",
+                "controller-certify",
                 "controller-topology",
                 "controller-scheduler",
                 "controller-queue",

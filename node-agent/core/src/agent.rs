@@ -376,8 +376,11 @@ fn order(record: &Record) -> Option<Order> {
     }
     match &record.goal {
         Goal::Prepared => None,
-        Goal::Running { peers } => {
-            (record.seen.state == Observed::Prepared).then(|| Order::Start { peers: peers.clone() })
+        Goal::Running { peers, certify } => {
+            // One that has measured waits for the word that its ranks may start.
+            let waits = record.seen.state == Observed::Starting && record.seen.measured.is_some();
+            let next = record.seen.state == Observed::Prepared || waits && certify.is_none();
+            next.then(|| Order::Start { peers: peers.clone(), certify: certify.clone() })
         }
         Goal::Stopped { grace, signal, reason } => {
             Some(Order::Stop { grace: *grace, signal: *signal, reason: reason.clone() })

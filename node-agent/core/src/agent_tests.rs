@@ -39,7 +39,7 @@ fn wish(key: Key, w: W) -> Assignment {
     let (spec, placement, secret) = (spec(), Arc::new(Placement::default()), JobKey::new([1; 32]));
     let wish = match w {
         W::P => Wish::Prepared { spec, placement, key: secret },
-        W::R => Wish::Running { spec, placement, key: secret, peers: Vec::new() },
+        W::R => Wish::Running { spec, placement, key: secret, peers: Vec::new(), certify: None },
         W::S(secs) => {
             Wish::Stopped { grace: Duration::from_secs(secs), signal: 0, reason: "cancelled".into() }
         }

@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use proto_model::{
-    AlgorithmChoice, Assignment, JobId, JobUid, NodeEndpoints, Observation, Observed, RailBytes,
-    RailEndpoint, RailReport, RankExit, Reason, RunResult, Wish,
+    AlgorithmChoice, Assignment, Certify, JobId, JobUid, Measured, NodeEndpoints, Observation, Observed,
+    RailBytes, RailEndpoint, RailReport, RankExit, Reason, RunResult, Wish,
 };
 
 /// One try of one job.
@@ -39,6 +39,8 @@ pub enum Goal {
     Running {
         /// Where every node's engine listens.
         peers: Vec<NodeEndpoints>,
+        /// Measure, and start no rank before the goal comes without this.
+        certify: Option<Certify>,
     },
     /// Everything ended.
     Stopped {
@@ -55,7 +57,9 @@ impl Goal {
     pub(crate) fn of(wish: &Wish) -> Self {
         match wish {
             Wish::Prepared { .. } => Self::Prepared,
-            Wish::Running { peers, .. } => Self::Running { peers: peers.clone() },
+            Wish::Running { peers, certify, .. } => {
+                Self::Running { peers: peers.clone(), certify: certify.clone() }
+            }
             Wish::Stopped { grace, signal, reason } => {
                 Self::Stopped { grace: *grace, signal: *signal, reason: reason.clone() }
             }
@@ -65,8 +69,9 @@ impl Goal {
     fn order(&self) -> u8 {
         match self {
             Self::Prepared => 0,
-            Self::Running { .. } => 1,
-            Self::Stopped { .. } => 2,
+            Self::Running { certify: Some(_), .. } => 1,
+            Self::Running { certify: None, .. } => 2,
+            Self::Stopped { .. } => 3,
         }
     }
 
@@ -112,6 +117,8 @@ pub struct Snapshot {
     pub reports: Vec<RailReport>,
     /// How the engine carries out operations.
     pub choices: Vec<AlgorithmChoice>,
+    /// What the engine measured before the ranks start.
+    pub measured: Option<Measured>,
 }
 
 impl Default for Snapshot {
@@ -126,6 +133,7 @@ impl Default for Snapshot {
             drained: None,
             reports: Vec::new(),
             choices: Vec::new(),
+            measured: None,
         }
     }
 }
@@ -157,6 +165,7 @@ impl Snapshot {
         if !next.choices.is_empty() {
             self.choices = next.choices;
         }
+        self.measured = self.measured.take().or(next.measured);
         *self != before
     }
 }
@@ -184,6 +193,8 @@ pub enum Order {
     Start {
         /// Where every node's engine listens.
         peers: Vec<NodeEndpoints>,
+        /// Measure in between, and start no rank before the order comes without this.
+        certify: Option<Certify>,
     },
     /// End everything.
     Stop {
@@ -253,6 +264,7 @@ impl Record {
             rails: self.seen.rails.clone(),
             reports: if shown { self.seen.reports.clone() } else { Vec::new() },
             choices: if shown { self.seen.choices.clone() } else { Vec::new() },
+            measured: self.seen.measured.clone().filter(|_| self.seen.state < Observed::Running),
         }
     }
 }

@@ -8,8 +8,8 @@ use std::{
 };
 
 use proto_model::{
-    AlgorithmChoice, NodeEndpoints, Observed, RailBytes, RailEndpoint, RailReport, RailState, RankExit,
-    Reason, RunResult, Timestamp,
+    AlgorithmChoice, Certify, Measured, NodeEndpoints, Observed, RailBytes, RailEndpoint, RailReport,
+    RailState, RankExit, Reason, RunResult, Timestamp,
 };
 
 use crate::record::{Order, Snapshot};
@@ -18,6 +18,8 @@ use crate::record::{Order, Snapshot};
 pub const LISTEN_LIMIT: Duration = Duration::from_secs(15);
 /// An engine that has not connected its rails after this long has failed; its own limit is shorter.
 pub const CONNECT_LIMIT: Duration = Duration::from_secs(30);
+/// An engine that has not said what it measured so long after its own limit has measured nothing.
+const MEASURE_LATE: Duration = Duration::from_secs(2);
 /// Between SIGTERM and SIGKILL when the engine is lost; the job must be over within 5 s.
 pub const LOST_GRACE: Duration = Duration::from_secs(2);
 /// Between SIGTERM and SIGKILL for processes that ranks left behind.
@@ -59,6 +61,8 @@ pub enum Event {
     EngineListening(Vec<RailEndpoint>),
     /// All rails to all peers are up.
     EngineConnected,
+    /// What the engine measured with its partners, or why nothing.
+    Measured(Measured),
     /// The engine could not be started, or could not connect.
     EngineFailed(String),
     /// The engine says that it can no longer serve the job, and why; its process may still be there.
@@ -130,6 +134,8 @@ pub enum Action {
     SpawnEngine,
     /// Have it connect to these peers; answered by `EngineConnected` or `EngineFailed`.
     ConnectEngine(Vec<NodeEndpoints>),
+    /// Have it measure its rails with its partners; answered by `Measured`.
+    CertifyEngine(Certify),
     /// Have it drain these rails and use all others; answered by `EngineDrained` or `RailsSilent`.
     DrainEngine(BTreeSet<u32>),
     /// Ask it about its rails; answered by `Rails` or `RailsSilent`.
@@ -158,6 +164,10 @@ enum Phase {
     Starting,
     Listening,
     Connecting,
+    /// Rails are measured.
+    Certifying,
+    /// They are, and ranks wait for the word.
+    Held,
     /// Ranks are being started.
     Launching,
     Running,
@@ -167,6 +177,17 @@ enum Phase {
     },
     StoppingEngine,
     Ended,
+}
+
+impl Phase {
+    /// The engine is up, and without it the try has failed.
+    fn needs_engine(self) -> bool {
+        match self {
+            Self::Listening | Self::Connecting | Self::Certifying | Self::Held => true,
+            Self::Launching | Self::Running => true,
+            Self::New | Self::Starting | Self::Draining { .. } | Self::StoppingEngine | Self::Ended => false,
+        }
+    }
 }
 
 /// Everything a supervisor decides from.
@@ -184,6 +205,8 @@ pub struct State {
     signal: i32,
     tree_empty: bool,
     deadline: Option<Timestamp>,
+    /// What is to be measured before ranks start; none once they may.
+    certify: Option<Certify>,
     /// Rails that the engine has drained.
     engine_drained: BTreeSet<u32>,
     rails: RailsLook,
@@ -211,6 +234,7 @@ impl State {
             signal: 0,
             tree_empty: true,
             deadline: None,
+            certify: None,
             engine_drained: BTreeSet::new(),
             rails: RailsLook::default(),
             seen: Snapshot { drained: Some(BTreeSet::new()), ..Snapshot::default() },
@@ -232,9 +256,7 @@ impl State {
 
     /// The engine is there and listens.
     fn engine_serves(&self) -> bool {
-        let phase =
-            matches!(self.phase, Phase::Listening | Phase::Connecting | Phase::Launching | Phase::Running);
-        phase && self.engine_up
+        self.phase.needs_engine() && self.engine_up
     }
 
     fn wanted(&self) -> BTreeSet<u32> {
@@ -289,19 +311,12 @@ pub fn step(state: &mut State, event: Event, now: Timestamp) -> Vec<Action> {
             actions.push(Action::Publish);
         }
         Event::EngineConnected if state.phase == Phase::Connecting => {
-            state.phase = Phase::Launching;
-            state.deadline = None;
-            state.tree_empty = false;
-            actions.push(Action::SpawnRanks);
-            if state.ranks.is_empty() {
-                state.tree_empty = true;
-                drain(state, SWEEP_GRACE, now, &mut actions);
-            }
+            connected(state, now, &mut actions);
         }
+        Event::Measured(measured) => held(state, measured, &mut actions),
         Event::EngineFailed(message) => engine_failed(state, message, now, &mut actions),
         Event::EngineBroken { why, peer } => {
-            if matches!(state.phase, Phase::Listening | Phase::Connecting | Phase::Launching | Phase::Running)
-            {
+            if state.phase.needs_engine() {
                 engine_lost(state, &why, peer, now, &mut actions);
             }
         }
@@ -341,14 +356,18 @@ fn advance(state: &mut State, to: Observed) {
 
 fn obey(state: &mut State, order: Order, now: Timestamp, actions: &mut Vec<Action>) {
     match order {
-        Order::Start { peers } => {
-            if state.phase == Phase::Listening {
+        Order::Start { peers, certify } => match state.phase {
+            Phase::Listening => {
+                state.certify = certify;
                 state.phase = Phase::Connecting;
                 state.deadline = Some(now.plus(CONNECT_LIMIT));
                 advance(state, Observed::Starting);
                 actions.extend([Action::Publish, Action::ConnectEngine(peers)]);
             }
-        }
+            Phase::Connecting if certify.is_none() => state.certify = None,
+            Phase::Certifying | Phase::Held if certify.is_none() => launch(state, now, actions),
+            _ => {}
+        },
         Order::Drain { rails } => {
             if state.seen.drained.as_ref() != Some(&rails) {
                 state.seen.drained = Some(rails);
@@ -370,6 +389,36 @@ fn obey(state: &mut State, order: Order, now: Timestamp, actions: &mut Vec<Actio
                 drain(state, grace, now, actions);
             }
         },
+    }
+}
+
+/// All rails are up: they are measured first where that is wished.
+fn connected(state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
+    let Some(certify) = state.certify.clone() else { return launch(state, now, actions) };
+    state.phase = Phase::Certifying;
+    state.deadline = Some(now.plus(certify.limit + MEASURE_LATE));
+    actions.push(Action::CertifyEngine(certify));
+}
+
+/// What was measured is told, and the ranks wait.
+fn held(state: &mut State, measured: Measured, actions: &mut Vec<Action>) {
+    if state.phase == Phase::Certifying {
+        state.phase = Phase::Held;
+        state.deadline = None;
+        state.seen.measured = Some(measured);
+        actions.push(Action::Publish);
+    }
+}
+
+fn launch(state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
+    state.phase = Phase::Launching;
+    state.deadline = None;
+    state.certify = None;
+    state.tree_empty = false;
+    actions.push(Action::SpawnRanks);
+    if state.ranks.is_empty() {
+        state.tree_empty = true;
+        drain(state, SWEEP_GRACE, now, actions);
     }
 }
 
@@ -526,9 +575,12 @@ fn engine_exited(state: &mut State, how: &str, end_of: EngineEnd, now: Timestamp
             let message = format!("rail-engine did not come up: {how}");
             fail(state, Reason::new("EngineFailed", message), LOST_GRACE, now, actions);
         }
-        Phase::Listening | Phase::Connecting | Phase::Launching | Phase::Running => {
-            engine_lost(state, how, peer, now, actions)
-        }
+        Phase::Listening
+        | Phase::Connecting
+        | Phase::Certifying
+        | Phase::Held
+        | Phase::Launching
+        | Phase::Running => engine_lost(state, how, peer, now, actions),
         Phase::Draining { .. } | Phase::StoppingEngine => {
             // Ranks that failed because their engine went may be seen to end before it is.
             let rank_failed = state.seen.exits.iter().any(|exit| !exit.is_success());
@@ -563,6 +615,10 @@ fn tick(state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
             let limit = CONNECT_LIMIT.as_secs();
             let message = format!("rail-engine did not connect to every peer within {limit} s");
             fail(state, Reason::new("EngineFailed", message), LOST_GRACE, now, actions);
+        }
+        Phase::Certifying => {
+            let unable = "rail-engine did not say in time what it measured".to_owned();
+            held(state, Measured { unable, ..Measured::default() }, actions);
         }
         Phase::StoppingEngine => {
             state.deadline = Some(now.plus(KILL_AGAIN));

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
 use proptest::prelude::*;
-use proto_model::{Observed, RailEndpoint, RailReport, RailState, RankExit, Timestamp};
+use proto_model::{Certify, Measured, Observed, RailEndpoint, RailReport, RailState, RankExit, Timestamp};
 
 use crate::{
     record::Order,
@@ -25,7 +25,7 @@ fn stop(secs: u64) -> Event {
 }
 
 fn start() -> Event {
-    Event::Order(Order::Start { peers: Vec::new() })
+    Event::Order(Order::Start { peers: Vec::new(), certify: None })
 }
 
 fn exited(clean: bool) -> Event {
@@ -120,6 +120,58 @@ fn an_engine_that_ends_is_not_asked() {
     run(&mut state, vec![stop(5)]);
     let actions = run(&mut state, vec![drain(&[1]), Event::Tick]);
     assert!(!actions.iter().any(|a| matches!(a, Action::DrainEngine(_) | Action::ReadRails)), "{actions:?}");
+}
+
+fn start_measured() -> Event {
+    let certify = Some(Certify { turns: Vec::new(), limit: Duration::from_secs(3) });
+    Event::Order(Order::Start { peers: Vec::new(), certify })
+}
+
+/// Connected, and asked to measure.
+fn measuring() -> State {
+    let mut state = State::new([4]);
+    let up = vec![Event::Begin, Event::EngineListening(endpoints()), start_measured()];
+    run(&mut state, up);
+    let actions = run(&mut state, vec![Event::EngineConnected]);
+    assert!(matches!(actions[..], [Action::CertifyEngine(_)]), "{actions:?}");
+    state
+}
+
+#[test]
+fn ranks_wait_until_what_was_measured_is_judged() {
+    let mut state = measuring();
+    assert!(run(&mut state, vec![start_measured(), Event::EngineConnected]).is_empty());
+    let measured = Measured { unable: "x".into(), ..Measured::default() };
+    let actions =
+        run(&mut state, vec![Event::Measured(measured.clone()), Event::Measured(Measured::default())]);
+    assert_eq!(actions, [Action::Publish]);
+    assert_eq!((state.snapshot().state, &state.snapshot().measured), (Observed::Starting, &Some(measured)));
+    assert!(!step(&mut state, Event::Tick, T0.plus(Duration::from_secs(3600))).contains(&Action::SpawnRanks));
+    assert_eq!(run(&mut state, vec![start(), start()]), [Action::SpawnRanks]);
+}
+
+#[test]
+fn an_engine_that_measures_for_too_long_holds_nobody_up() {
+    let mut state = measuring();
+    assert!(!step(&mut state, Event::Tick, T0.plus(Duration::from_secs(4))).contains(&Action::Publish));
+    assert!(step(&mut state, Event::Tick, T0.plus(Duration::from_secs(5))).contains(&Action::Publish));
+    let measured = state.snapshot().measured.as_ref().unwrap();
+    assert!(measured.unable.contains("did not say in time"), "{measured:?}");
+    assert_eq!(run(&mut state, vec![start()]), [Action::SpawnRanks]);
+}
+
+#[test]
+fn the_word_may_come_before_the_measurement_and_an_end_at_any_time() {
+    let mut state = measuring();
+    assert_eq!(run(&mut state, vec![start()]), [Action::SpawnRanks]);
+    let mut state = State::new([4]);
+    run(&mut state, vec![Event::Begin, Event::EngineListening(endpoints()), start_measured(), start()]);
+    assert_eq!(run(&mut state, vec![Event::EngineConnected]), [Action::SpawnRanks]);
+    let mut state = measuring();
+    assert!(run(&mut state, vec![stop(1)]).iter().any(|action| matches!(action, Action::StopEngine(_))));
+    let mut state = measuring();
+    run(&mut state, vec![exited(false)]);
+    assert_eq!(cause(&state), Some("EngineLost"));
 }
 
 fn cause(state: &State) -> Option<&str> {

@@ -10,7 +10,10 @@ use std::{
 use node_agent_local::ShortPath;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::saved::{FirstCollective, SavedEndpoint, SavedRail};
+use crate::{
+    saved::{FirstCollective, SavedEndpoint, SavedRail},
+    saved_certify::SavedTurn,
+};
 
 /// No reply is longer.
 const LINE_MAX: u64 = 2 << 20;
@@ -37,6 +40,13 @@ pub enum Request {
     },
     /// How are the rails, and how are operations carried out?
     Rails {},
+    /// Measure the rails with partners.
+    Certify {
+        /// In the order of rounds.
+        turns: Vec<SavedTurn>,
+        /// All of it ends after this.
+        limit_ms: u64,
+    },
     /// End.
     Stop {
         /// Why.

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use proto_model::{Algorithm, NodeEndpoints, RailEndpoint};
+use proto_model::{Algorithm, Certify, Measured, NodeEndpoints, RailEndpoint};
 use rustix::process::Signal;
 
 use crate::{
@@ -19,6 +19,7 @@ use crate::{
     logs::{LogWriter, Stream},
     process::Identity,
     saved::SavedEndpoint,
+    saved_certify::{SavedCertify, SavedMeasured},
     supervisor::{
         brief::{Task, key_to_hex, plain_environment},
         control::{Peer, Reply, Request, ask},
@@ -186,6 +187,20 @@ pub fn connect(dir: &JobDir, peers: Vec<Peer>) -> Result<(), String> {
         Ok(Reply { error: Some(error), .. }) => Err(error),
         Ok(_) => Ok(()),
         Err(error) => Err(format!("rail-engine did not answer: {error}")),
+    }
+}
+
+/// Has it measure its rails; waits for the answer, so it is called on a thread of its own.
+pub fn certify(dir: &JobDir, wanted: &Certify) -> Measured {
+    let SavedCertify { turns, limit_ms } = wanted.into();
+    let limit = wanted.limit + Duration::from_secs(1);
+    let answer: io::Result<SavedMeasured> =
+        ask(&dir.engine_control(), &Request::Certify { turns, limit_ms }, limit);
+    match answer {
+        Ok(measured) => measured.into(),
+        Err(error) => {
+            Measured { unable: format!("rail-engine did not answer: {error}"), ..Measured::default() }
+        }
     }
 }
 

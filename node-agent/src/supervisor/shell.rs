@@ -10,7 +10,7 @@ use std::{
 };
 
 use node_agent_core::supervisor::{Action, EngineEnd, Event, State, step};
-use proto_model::{NodeEndpoints, Observed, RailBytes, RankExit, Timestamp, Work};
+use proto_model::{Certify, Measured, NodeEndpoints, Observed, RailBytes, RankExit, Timestamp, Work};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, wait},
@@ -40,8 +40,8 @@ const QUIET: Duration = Duration::from_millis(250);
 /// The engine is asked for its first collective at least this often, until there is one.
 const FIRST_LOOK_MAX: Duration = Duration::from_secs(60);
 
-/// What the engine answered to `connect`.
-type Connected = Result<(), String>;
+/// What comes of a question to the engine that takes long.
+type Answers = (Sender<Event>, Receiver<Event>);
 
 /// The supervisor's hands.
 pub struct Shell {
@@ -55,7 +55,7 @@ pub struct Shell {
     rails: Rails,
     /// Ends of the engine and the ranks, by pidfd: readable when they have ended.
     ends: Vec<OwnedFd>,
-    connected: (Sender<Connected>, Receiver<Connected>),
+    answers: Answers,
     wake: (OwnedFd, OwnedFd),
     dirty: bool,
     exits_saved: usize,
@@ -92,7 +92,7 @@ impl Shell {
             ranks,
             rails: Rails::default(),
             ends: Vec::new(),
-            connected: channel(),
+            answers: channel(),
             wake,
             dirty: false,
             exits_saved: 0,
@@ -134,6 +134,7 @@ impl Shell {
         match action {
             Action::SpawnEngine => self.spawn_engine(),
             Action::ConnectEngine(peers) => self.connect_engine(&peers),
+            Action::CertifyEngine(wanted) => self.certify_engine(wanted),
             Action::SpawnRanks => self.spawn_ranks(),
             Action::SignalTree(hardness) => self.ranks.signal(hardness, self.engine_pid()),
             Action::DrainEngine(wanted) => {
@@ -191,21 +192,34 @@ impl Shell {
     }
 
     fn connect_engine(&mut self, endpoints: &[NodeEndpoints]) {
-        let peers = engine::peers(&self.task, endpoints);
-        let dir = self.dir.clone();
-        let answer = self.connected.0.clone();
-        let Ok(wake) = self.wake.1.try_clone() else {
-            self.queue.push_back(Event::EngineFailed("out of file descriptors".into()));
-            return;
+        let (peers, dir) = (engine::peers(&self.task, endpoints), self.dir.clone());
+        let connect = move || {
+            engine::connect(&dir, peers).map_or_else(Event::EngineFailed, |()| Event::EngineConnected)
         };
+        if let Err(why) = self.ask_aside("connect", connect) {
+            self.queue.push_back(Event::EngineFailed(why));
+        }
+    }
+
+    fn certify_engine(&mut self, wanted: Certify) {
+        let dir = self.dir.clone();
+        let certify = move || Event::Measured(engine::certify(&dir, &wanted));
+        if let Err(unable) = self.ask_aside("certify", certify) {
+            self.queue.push_back(Event::Measured(Measured { unable, ..Measured::default() }));
+        }
+    }
+
+    /// Asks what takes long on a thread of its own; its answer wakes the loop.
+    fn ask_aside(&self, name: &str, question: impl FnOnce() -> Event + Send + 'static) -> Result<(), String> {
+        let answers = self.answers.0.clone();
+        let wake = self.wake.1.try_clone().map_err(|_| "out of file descriptors".to_owned())?;
         let ask = move || {
             // The supervisor may have ended; then nobody waits for this.
-            let _ = answer.send(engine::connect(&dir, peers));
+            let _ = answers.send(question());
             let _ = rustix::io::write(&wake, b"!");
         };
-        if let Err(error) = std::thread::Builder::new().name("connect".into()).spawn(ask) {
-            self.queue.push_back(Event::EngineFailed(format!("cannot start a thread: {error}")));
-        }
+        let thread = std::thread::Builder::new().name(name.into()).spawn(ask);
+        thread.map(drop).map_err(|error| format!("cannot start a thread: {error}"))
     }
 
     fn spawn_ranks(&mut self) {
@@ -301,9 +315,7 @@ impl Shell {
         if let Some(engine) = &mut self.engine {
             engine.drain();
         }
-        while let Ok(answer) = self.connected.1.try_recv() {
-            self.queue.push_back(answer.map_or_else(Event::EngineFailed, |()| Event::EngineConnected));
-        }
+        self.queue.extend(self.answers.1.try_iter());
         if self.state.snapshot().state == Observed::Preparing && self.engine.is_some() {
             self.look_for_endpoints();
         }

@@ -115,7 +115,7 @@ impl Supervised {
 
     fn run(&mut self) {
         self.state(Observed::Prepared);
-        self.order(Order::Start { peers: Vec::new() });
+        self.order(Order::Start { peers: Vec::new(), certify: None });
     }
 
     fn stop(&mut self, grace: Duration) {
@@ -225,7 +225,7 @@ fn pair_with(work: Work, options: EngineOptions) -> [Supervised; 2] {
         })
         .collect();
     for job in &mut both {
-        job.order(Order::Start { peers: peers.clone() });
+        job.order(Order::Start { peers: peers.clone(), certify: None });
     }
     both
 }
@@ -484,7 +484,7 @@ fn a_stop_before_the_start_ends_the_engine_and_a_later_start_does_nothing() {
     let mut job = Supervised::new(1, shell("echo started", &[]));
     job.state(Observed::Prepared);
     job.stop(LIMIT);
-    job.order(Order::Start { peers: Vec::new() });
+    job.order(Order::Start { peers: Vec::new(), certify: None });
     let seen = job.ended();
     assert_eq!((codes(&seen), cause(&seen)), (vec![], ("", "")));
     assert_eq!(job.log(0, Stream::Out), "");

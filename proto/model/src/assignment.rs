@@ -3,8 +3,8 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use crate::{
-    AlgorithmChoice, JobId, JobKey, JobSpec, JobUid, NodeName, Placement, RailBytes, RailReport, RankExit,
-    Reason, RunResult,
+    AlgorithmChoice, Certify, JobId, JobKey, JobSpec, JobUid, Measured, NodeName, Placement, RailBytes,
+    RailReport, RankExit, Reason, RunResult,
 };
 
 /// The wish for one try of one job on one server.
@@ -44,6 +44,8 @@ pub enum Wish {
         key: JobKey,
         /// Where every node's engine listens.
         peers: Vec<NodeEndpoints>,
+        /// Measure first, and start no rank before this is gone from the wish.
+        certify: Option<Certify>,
     },
     /// Everything of this try ended.
     Stopped {
@@ -97,6 +99,8 @@ pub struct Observation {
     pub reports: Vec<RailReport>,
     /// How operations are carried out; from the job's first server only.
     pub choices: Vec<AlgorithmChoice>,
+    /// What was measured before its ranks start; until they have.
+    pub measured: Option<Measured>,
 }
 
 /// How far one server is with one try of one job. Only ever moves forward.

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use proto_model::{Lane, PairReport, PortReport, Way};
+
 use crate::{
-    measure::{Lane, NodeReport, PairReport, PortReport, Way},
     model::{Clock, Fault, Random},
     plan::{Gang, Pair, Plan},
+    sums::NodeReport,
 };
 
 /// The DSCP of the job's traffic.

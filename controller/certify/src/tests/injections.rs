@@ -197,6 +197,19 @@ fn of_two_swapped_ones_either_is_remapped() {
 }
 
 #[test]
+fn who_could_measure_nothing_is_named() {
+    let world = World::new(4, 2, 0);
+    let rounds = plan(&world.gang, 1, Budget::default());
+    let mut reports = world.measure(&rounds, 2).reports;
+    let idle = rounds.rounds[0][0].first;
+    reports[idle as usize].pairs.clear();
+    let certificate = judge(&world.gang, &rounds, &reports, &Limits::default());
+    assert_eq!(certificate.verdict, Verdict::Replace(vec![idle]));
+    assert!(certificate.findings[0].reason.message.contains("measured nothing"));
+    assert!(certificate.unobserved.iter().any(|reason| reason.code == "NotMeasured"));
+}
+
+#[test]
 fn what_nobody_saw_is_said() {
     let world = World { rdma: false, ..World::new(4, 2, 0) };
     let certificate = certify(&world, 1);

@@ -3,6 +3,7 @@
 mod agents;
 mod arrays;
 mod audit;
+mod certify;
 mod documents;
 mod drains;
 mod elastic;
@@ -266,6 +267,7 @@ impl World {
             rails: Vec::new(),
             reports: Vec::new(),
             choices: Vec::new(),
+            measured: None,
         }
     }
 

@@ -277,6 +277,7 @@ fn attempt(job: &Job) -> Attempt {
         key: JobKey::new([7; 32]),
         peers: places.map(peer).collect(),
         since: job.status.submitted.plus(Duration::from_secs(50)),
+        released: true,
         ending: None,
     }
 }

@@ -7,7 +7,7 @@ use proto_model::{
     TenantName, Wish,
 };
 
-use super::{FieldErrors, Fields, duration_from_wire, duration_to_wire, known, rails};
+use super::{FieldErrors, Fields, certify, duration_from_wire, duration_to_wire, known, rails};
 use crate::v1;
 
 impl From<&RailEndpoint> for v1::RailEndpoint {
@@ -68,9 +68,10 @@ impl From<&Assignment> for v1::Assignment {
                 wire.stop_reason.clone_from(reason);
             }
         }
-        if let Wish::Running { peers, .. } = &assignment.wish {
+        if let Wish::Running { peers, certify, .. } = &assignment.wish {
             wire.set_wish(v1::assignment::Wish::Running);
             wire.peers = peers.iter().map(Into::into).collect();
+            wire.certification = certify.as_ref().map(Into::into);
         }
         wire
     }
@@ -92,7 +93,8 @@ fn wish(fields: &mut Fields, wire: v1::Assignment) -> Option<Wish> {
     match kind {
         Some(v1::assignment::Wish::Prepared) => Some(Wish::Prepared { spec, placement, key }),
         Some(v1::assignment::Wish::Running) => {
-            Some(Wish::Running { spec, placement, key, peers: fields.list("peers", wire.peers) })
+            let certify = wire.certification.and_then(|wire| certify::certify(fields, wire));
+            Some(Wish::Running { spec, placement, key, peers: fields.list("peers", wire.peers), certify })
         }
         _ => {
             fields.fail("wish", "is not known to this agent; it may be older than the controller");
@@ -147,6 +149,7 @@ impl From<&Observation> for v1::Observation {
             rails: observation.rails.iter().map(Into::into).collect(),
             rail_reports: observation.reports.iter().map(Into::into).collect(),
             choices: observation.choices.iter().map(Into::into).collect(),
+            measured: observation.measured.as_ref().map(Into::into),
         }
     }
 }
@@ -174,6 +177,7 @@ impl TryFrom<v1::Observation> for Observation {
             rails: wire.rails.into_iter().map(Into::into).collect(),
             reports,
             choices: rails::choices(wire.choices),
+            measured: wire.measured.map(Into::into),
         });
         fields.finish(observation)
     }

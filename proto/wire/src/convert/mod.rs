@@ -4,6 +4,7 @@
 
 mod agent;
 mod audit;
+mod certify;
 mod common;
 mod fabric;
 mod fabric_lists;

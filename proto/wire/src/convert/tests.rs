@@ -114,6 +114,7 @@ fn observation(rails: u32, choices: u64, text: &str) -> Observation {
         rails: Vec::new(),
         reports: (0..rails).map(report).collect(),
         choices: (0..choices).map(choice).collect(),
+        measured: None,
     }
 }
 

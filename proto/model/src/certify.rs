@@ -1,14 +1,37 @@
-//! What the nodes of a gang measure. A value that could not be observed is `None`, which is neither zero nor good.
+//! Certification of a gang: what each node is asked to measure before ranks start, and what it measured. A value that could not be
+//! observed is `None`, which is neither zero nor good.
 
-/// What one node has to say.
+use std::time::Duration;
+
+/// What one node is to measure. Its ranks wait until they are let go.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct NodeReport {
-    /// Its position in the gang.
-    pub node: u32,
+pub struct Certify {
+    /// In the order of rounds.
+    pub turns: Vec<Turn>,
+    /// All of it ends after this.
+    pub limit: Duration,
+}
+
+/// One node's part of one round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turn {
+    /// The round.
+    pub round: u32,
+    /// With whom, by position in the gang.
+    pub peer: u32,
+    /// This node begins, and reports.
+    pub first: bool,
+}
+
+/// What one node measured.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Measured {
     /// Each pair that it began, each rail, in the order of rounds.
     pub pairs: Vec<PairReport>,
     /// What it sees of its own ports.
     pub ports: Vec<PortReport>,
+    /// Why nothing was measured; empty if something was.
+    pub unable: String,
 }
 
 /// One pair on one rail in one round, as the node that began it measured both ways.

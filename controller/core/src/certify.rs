@@ -1,0 +1,221 @@
+//! Certification of a gang between "every engine listens" and rank 0: the nodes measure, and ranks wait for the word.
+//!
+//! Nothing of it but the word itself is stored: what nodes have measured they tell again, and the plan follows from the try, so that
+//! a new leader comes to the same verdict.
+
+use controller_certify::{
+    Budget, Certificate, Gang, Limits, NodeReport, Place, Plan, RailSummary, Verdict, judge, plan,
+};
+use proto_model::{Certify, JobUid, Placement, Reason};
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    attempt::{Blame, gang, gang_size},
+    records::Attempt,
+    state::{JobEntry, State},
+    step::Step,
+};
+
+/// The cause of a try whose gang was not certified.
+pub(crate) const NOT_CERTIFIED: &str = "NotCertified";
+/// The reason of a placement that says what was found before its ranks started.
+const CERTIFIED: &str = "Certified";
+/// The same of one rail.
+const RAIL: &str = "RailCertified";
+/// Findings that one job tells at most.
+const TOLD: usize = 8;
+/// How long one round may take, as agents keep it.
+const ROUND: Duration = Duration::from_secs(1);
+/// For reports to come in after the last round.
+const SLACK: Duration = Duration::from_secs(2);
+
+/// Whether gangs are certified before their ranks start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Certification {
+    /// No.
+    #[default]
+    Off,
+    /// They are, and start whatever is found; the job says what.
+    Warn,
+    /// They start only if nothing is found; a node that is named is replaced where the job lets nodes be replaced.
+    Require,
+}
+
+impl State {
+    /// Whether the ranks of a new try are to wait for a verdict: there are two nodes and a rail at least.
+    pub(crate) fn certifies(&self, entry: &JobEntry) -> bool {
+        let rails = entry.job.status.placement.as_ref().is_some_and(|place| !place.rails.is_empty());
+        self.config.certification != Certification::Off && gang_size(entry) > 1 && rails
+    }
+
+    /// What the node at this position is to measure; nothing once its ranks may start.
+    pub(crate) fn measures(&self, entry: &JobEntry, position: u32) -> Option<Certify> {
+        let attempt = entry.attempt.as_ref().filter(|attempt| !attempt.released)?;
+        let plan = self.certification_plan(entry, attempt)?;
+        Some(Certify { turns: plan.turns(position), limit: ROUND * rounds(&plan) })
+    }
+
+    /// How long reports are waited for.
+    pub(crate) fn certify_limit(&self, entry: &JobEntry) -> Duration {
+        let plan = entry.attempt.as_ref().and_then(|attempt| self.certification_plan(entry, attempt));
+        plan.map_or(Duration::ZERO, |plan| ROUND * rounds(&plan) + SLACK)
+    }
+
+    fn certification_plan(&self, entry: &JobEntry, attempt: &Attempt) -> Option<Plan> {
+        let placement = entry.job.status.placement.as_ref()?;
+        let gang = Gang::new(gang_size(entry), placement.rails.iter().copied());
+        // Other pairs in each try of each job, the same ones for each leader.
+        let uid = attempt.uid.to_string();
+        let mix = |seed: u64, byte: u8| (seed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        let seed = uid.bytes().fold(u64::from(attempt.attempt), mix);
+        Some(plan(&gang, seed, Budget::default()))
+    }
+
+    /// The gang with its names and leaves.
+    fn gang_of(&self, placement: &Placement) -> Gang {
+        let topology = self.index.snapshot.topology();
+        let leaves = |place: &proto_model::NodePlace| {
+            let server = topology.index(&place.node).and_then(|ix| topology.server(ix));
+            let leaf = |rail: &u32| {
+                let leaf = server?.ports.get(*rail as usize)?.as_ref()?.leaf?;
+                u32::try_from(leaf.index()).ok()
+            };
+            placement.rails.iter().map(leaf).collect()
+        };
+        let nodes = u32::try_from(placement.nodes.len()).unwrap_or(u32::MAX);
+        Gang {
+            leaves: placement.nodes.iter().map(leaves).collect(),
+            names: placement.nodes.iter().map(|place| place.node.clone()).collect(),
+            ..Gang::new(nodes, placement.rails.iter().copied())
+        }
+    }
+
+    /// What the reports show; `None` as long as more are waited for.
+    fn certificate(&self, entry: &JobEntry, late: bool) -> Option<Certificate> {
+        let (placement, attempt) = (entry.job.status.placement.as_ref()?, entry.attempt.as_ref()?);
+        let report = |(position, _): (u32, &proto_model::NodeName)| {
+            let measured = self.base.views.get(&(entry.job.uid, position))?.measured.as_ref()?;
+            Some(NodeReport { node: position, pairs: measured.pairs.clone(), ports: measured.ports.clone() })
+        };
+        let reports: Vec<NodeReport> = gang(entry).filter_map(report).collect();
+        if !late && reports.len() < gang_size(entry) as usize {
+            return None;
+        }
+        let plan = self.certification_plan(entry, attempt)?;
+        Some(judge(&self.gang_of(placement), &plan, &reports, &Limits::default()))
+    }
+}
+
+impl Step<'_> {
+    /// Lets the ranks of a gang start, or ends its try, once all is measured or the time for that is over (`late`).
+    pub(crate) fn certify(&mut self, uid: JobUid, late: bool) {
+        let Some(entry) = self.entry(uid) else { return };
+        let held = entry.attempt.as_ref().is_some_and(|at| !at.released && at.ending.is_none());
+        if !held {
+            return;
+        }
+        if entry.tally.started > 0 {
+            // An agent that does not know how to wait; or the word was given, and is not known any more.
+            return self.release(uid, Vec::new());
+        }
+        // Nobody can measure more than has been measured.
+        let Some(certificate) = self.state.certificate(&entry, late) else { return };
+        let require = self.state.config.certification == Certification::Require;
+        if require && certificate.verdict != Verdict::Certified {
+            let causes = self.causes(&entry, &certificate);
+            return self.fail(uid, Blame::Infrastructure, causes);
+        }
+        let reasons = self.words(&entry, &certificate);
+        self.release(uid, reasons);
+    }
+
+    fn release(&mut self, uid: JobUid, reasons: Vec<Reason>) {
+        let Some(mut entry) = self.entry(uid) else { return };
+        let Some(attempt) = entry.attempt.clone() else { return };
+        for (position, _) in gang(&entry) {
+            let view = self.state.base.views.get(&(uid, position)).filter(|view| view.measured.is_some());
+            if let Some(mut view) = view.cloned() {
+                view.measured = None;
+                self.state.set_view((uid, position), Some(view));
+            }
+        }
+        let Some(fresh) = self.entry(uid) else { return };
+        entry.tally = fresh.tally;
+        entry.attempt = Some(Arc::new(Attempt { released: true, ..(*attempt).clone() }));
+        entry.due = Some(self.now.plus(self.state.config.start_timeout));
+        if !reasons.is_empty() {
+            self.change(&mut entry, |status| {
+                if let Some(placement) = &mut status.placement {
+                    Arc::make_mut(placement).reasons.extend(reasons.iter().cloned());
+                }
+                status.reasons.extend(reasons);
+            });
+        }
+        self.state.set_job(uid, Some(entry));
+        self.push_wishes(uid);
+    }
+
+    /// Why a try cannot go on: what is wrong, each with the node that it names.
+    fn causes(&self, entry: &JobEntry, certificate: &Certificate) -> Vec<Reason> {
+        let placement = entry.job.status.placement.as_ref();
+        let cause = |finding: &controller_certify::Finding| {
+            let node = match finding.place {
+                Place::Node(node) => placement.and_then(|place| place.nodes.get(node as usize)),
+                _ => None,
+            };
+            let message = format!("{}: {}", finding.kind.code(), finding.reason.message);
+            let cause = Reason::new(NOT_CERTIFIED, message).count(finding.rails.len()).since(self.now);
+            match node {
+                Some(place) => cause.scope(format!("node/{}", place.node)),
+                None => cause,
+            }
+        };
+        certificate.findings.iter().take(TOLD).map(cause).collect()
+    }
+
+    /// The certificate as reasons of the placement.
+    fn words(&self, entry: &JobEntry, certificate: &Certificate) -> Vec<Reason> {
+        let name = |node: u32| {
+            let place = entry.job.status.placement.as_ref().and_then(|place| place.nodes.get(node as usize));
+            place.map_or_else(String::new, |place| place.node.to_string())
+        };
+        let (code, verdict) = match certificate.verdict {
+            Verdict::Certified => (CERTIFIED, "nothing is wrong"),
+            _ => (NOT_CERTIFIED, "something is wrong, and the ranks start all the same"),
+        };
+        let message = format!(
+            "before the ranks started, {} of {} pairs and rails were measured: {verdict}",
+            certificate.measured, certificate.planned
+        );
+        let whole = Reason::new(code, message).count(certificate.findings.len()).since(self.now);
+        let rail = |rail: &RailSummary| {
+            Reason::new(RAIL, rail_words(rail, &name)).scope(format!("rail/{}", rail.rail)).since(self.now)
+        };
+        let findings =
+            certificate.findings.iter().take(TOLD).map(|finding| finding.reason.clone().since(self.now));
+        let rails = certificate.rails.iter().take(64).map(rail);
+        let blind = certificate.unobserved.iter().map(|reason| reason.clone().since(self.now));
+        [whole].into_iter().chain(findings).chain(rails).chain(blind).collect()
+    }
+}
+
+fn rail_words(rail: &RailSummary, name: &dyn Fn(u32) -> String) -> String {
+    let number = |value: Option<u32>| value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
+    let worst =
+        rail.worst.map_or_else(String::new, |(from, to)| format!(" ({} to {})", name(from), name(to)));
+    format!(
+        "{} pairs; Mbit/s: median {}, least {}{worst}; MTU {}; round trip {} us; {} of {} packets lost",
+        rail.pairs,
+        number(rail.median_mbps),
+        number(rail.least_mbps),
+        number(rail.mtu),
+        number(rail.rtt_us),
+        rail.lost,
+        rail.sent
+    )
+}
+
+fn rounds(plan: &Plan) -> u32 {
+    u32::try_from(plan.rounds.len()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,152 @@
+//! Ranks wait for a verdict, and a node that is named makes room for another.
+
+use std::time::Duration;
+
+use proto_model::{
+    Certify, FailurePolicy, JobSpec, Measured, Observation, Observed, PairReport, Phase, PortReport, Replace,
+    Requeue, Way, Wish,
+};
+
+use super::{World, name, spec};
+use crate::Certification;
+
+fn world(certification: Certification) -> World {
+    let mut world = World::new();
+    world.state.config.certification = certification;
+    world
+}
+
+/// What a node is to measure; `None` if its ranks may start.
+fn asked(w: &World, text: &str, n: usize) -> Option<Certify> {
+    let (_, wish) = &w.wishes[&(name(n), w.job(text).uid)];
+    let Wish::Running { certify, .. } = wish else { panic!("{wish:?}") };
+    certify.clone()
+}
+
+/// All that a node is asked for; a rail of `slow` has a tenth of the others' speed.
+fn measured(w: &World, text: &str, n: usize, slow: Option<usize>) -> Observation {
+    let nodes = w.nodes(text);
+    let certify = asked(w, text, n).unwrap();
+    let way = |mbps| Way { sent: 100, lost: 0, mtu: Some(9000), dscp: Some(26), mbps: Some(mbps) };
+    let mut pairs = Vec::new();
+    for turn in certify.turns.iter().filter(|turn| turn.first) {
+        for rail in 0..2 {
+            let hit = rail == 1 && slow.is_some_and(|slow| slow == n || slow == nodes[turn.peer as usize]);
+            let way = way(if hit { 200 } else { 2000 });
+            let (round, peer) = (turn.round, turn.peer);
+            pairs.push(PairReport {
+                round,
+                peer,
+                rail,
+                there: way,
+                back: way,
+                rtt_us: Some(50),
+                crossed: None,
+            });
+        }
+    }
+    let port = |rail| PortReport { rail, mtu: Some(9000), gid: None, lane: None };
+    let measured = Measured { pairs, ports: [0, 1].map(port).to_vec(), unable: String::new() };
+    Observation { measured: Some(measured), ..w.seen(text, n, Observed::Starting) }
+}
+
+fn measure(w: &mut World, text: &str, slow: Option<usize>) {
+    let reports: Vec<(usize, Observation)> =
+        w.nodes(text).into_iter().map(|n| (n, measured(w, text, n, slow))).collect();
+    for (n, report) in reports {
+        w.report(n, report);
+    }
+}
+
+fn replacing(nodes: u32) -> JobSpec {
+    let failure =
+        FailurePolicy { replace: Replace::Any, max_replacements: 2, ..FailurePolicy::new(Requeue::Never, 0) };
+    JobSpec { failure, ..spec(nodes, 1) }
+}
+
+#[test]
+fn ranks_wait_for_all_reports_and_the_job_says_what_was_found() {
+    let mut w = world(Certification::Require);
+    w.submit("a", spec(3, 1));
+    w.all("a", Observed::Prepared);
+    assert_eq!(w.job("a").status.phase, Phase::Running);
+    let nodes = w.nodes("a");
+    let reports: Vec<Observation> = nodes.iter().map(|n| measured(&w, "a", *n, None)).collect();
+    for (n, report) in nodes.iter().zip(&reports) {
+        assert!(nodes.iter().all(|n| asked(&w, "a", *n).is_some()), "not before the last has reported");
+        w.report(*n, report.clone());
+    }
+    assert!(nodes.iter().all(|n| asked(&w, "a", *n).is_none()), "{:?}", w.job("a").status.reasons);
+    let job = w.job("a");
+    let codes: Vec<&str> = job.status.reasons.iter().map(|reason| reason.code.as_ref()).collect();
+    assert_eq!(codes.iter().filter(|code| **code == "RailCertified").count(), 2, "{codes:?}");
+    assert!(codes.contains(&"Certified") && codes.contains(&"GidNotObserved"), "{codes:?}");
+    w.report(nodes[0], reports[0].clone());
+    w.all("a", Observed::Running);
+    assert!(w.job("a").status.started.is_some());
+}
+
+#[test]
+fn a_named_node_is_replaced_and_the_next_gang_is_certified() {
+    let mut w = world(Certification::Require);
+    w.submit("a", replacing(3));
+    w.all("a", Observed::Prepared);
+    let slow = w.nodes("a")[1];
+    measure(&mut w, "a", Some(slow));
+    let job = w.job("a");
+    assert_eq!(job.status.phase, Phase::Recovering, "{:?}", job.status.reasons);
+    let named: Vec<&str> = job.status.reasons.iter().map(|reason| reason.scope.as_str()).collect();
+    assert!(named.contains(&format!("node/{}", name(slow)).as_str()), "{:?}", job.status.reasons);
+    w.all("a", Observed::Ended);
+    let job = w.job("a");
+    assert_eq!((job.status.attempt, job.status.replaced), (2, 1), "{:?}", job.status.reasons);
+    assert!(!w.nodes("a").contains(&slow));
+    w.all("a", Observed::Prepared);
+    measure(&mut w, "a", Some(slow));
+    assert!(w.nodes("a").iter().all(|n| asked(&w, "a", *n).is_none()));
+}
+
+#[test]
+fn with_warnings_only_the_ranks_start_all_the_same() {
+    let mut w = world(Certification::Warn);
+    w.submit("a", spec(3, 1));
+    w.all("a", Observed::Prepared);
+    let slow = w.nodes("a")[1];
+    measure(&mut w, "a", Some(slow));
+    assert!(w.nodes("a").iter().all(|n| asked(&w, "a", *n).is_none()));
+    let reasons = w.job("a").status.reasons.clone();
+    let slow = reasons.iter().find(|reason| reason.code == "RailSlow").unwrap();
+    assert!(slow.message.contains(name(w.nodes("a")[1]).as_str()), "{reasons:?}");
+}
+
+#[test]
+fn a_job_is_not_held_up_for_ever() {
+    for (policy, phase) in
+        [(Certification::Warn, Phase::Running), (Certification::Require, Phase::Recovering)]
+    {
+        let mut w = world(policy);
+        w.submit("a", replacing(3));
+        w.all("a", Observed::Prepared);
+        let (first, last) = (w.nodes("a")[0], w.nodes("a")[2]);
+        for n in w.nodes("a").into_iter().filter(|n| *n != last) {
+            let report = measured(&w, "a", n, None);
+            w.report(n, report);
+        }
+        assert!(asked(&w, "a", first).is_some());
+        w.tick(Duration::from_secs(30));
+        let job = w.job("a");
+        assert_eq!(job.status.phase, phase, "{:?}", job.status.reasons);
+        let silent = job.status.reasons.iter().any(|reason| reason.message.contains("has not said"));
+        assert!(silent, "{:?}", job.status.reasons);
+    }
+}
+
+#[test]
+fn one_node_alone_or_without_certification_starts_at_once() {
+    for (policy, nodes) in [(Certification::Require, 1), (Certification::Off, 3)] {
+        let mut w = world(policy);
+        w.submit("a", spec(nodes, 1));
+        w.all("a", Observed::Prepared);
+        assert!(w.nodes("a").iter().all(|n| asked(&w, "a", *n).is_none()));
+    }
+}

@@ -1,0 +1,150 @@
+//! The forms in which certification lies on disk and passes between agent, supervisor and engine (JSON).
+
+use std::time::Duration;
+
+use proto_model::{Certify, Lane, Measured, PairReport, PortReport, Turn, Way};
+use serde::{Deserialize, Serialize};
+
+/// What is to be measured.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SavedCertify {
+    /// In the order of rounds.
+    pub turns: Vec<SavedTurn>,
+    /// All of it ends after this.
+    pub limit_ms: u64,
+}
+
+/// One turn.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct SavedTurn {
+    round: u32,
+    peer: u32,
+    first: bool,
+}
+
+/// What was measured, as the engine tells it, too.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SavedMeasured {
+    pairs: Vec<SavedPair>,
+    ports: Vec<SavedPort>,
+    /// Why nothing was.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub unable: String,
+    /// The engine's words where it refuses.
+    #[serde(skip_serializing)]
+    pub error: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct SavedPair {
+    round: u32,
+    peer: u32,
+    rail: u32,
+    there: SavedWay,
+    back: SavedWay,
+    rtt_us: Option<u32>,
+    crossed: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct SavedWay {
+    sent: u32,
+    lost: u32,
+    mtu: Option<u32>,
+    dscp: Option<u8>,
+    mbps: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct SavedPort {
+    rail: u32,
+    mtu: Option<u32>,
+    #[serde(default)]
+    gid: Option<bool>,
+    #[serde(default)]
+    lane: Option<(u64, u64)>,
+}
+
+impl From<&Certify> for SavedCertify {
+    fn from(certify: &Certify) -> Self {
+        let turn = |turn: &Turn| SavedTurn { round: turn.round, peer: turn.peer, first: turn.first };
+        Self {
+            turns: certify.turns.iter().map(turn).collect(),
+            limit_ms: u64::try_from(certify.limit.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+impl From<SavedCertify> for Certify {
+    fn from(saved: SavedCertify) -> Self {
+        let turn = |turn: SavedTurn| Turn { round: turn.round, peer: turn.peer, first: turn.first };
+        Self {
+            turns: saved.turns.into_iter().map(turn).collect(),
+            limit: Duration::from_millis(saved.limit_ms),
+        }
+    }
+}
+
+impl From<Way> for SavedWay {
+    fn from(way: Way) -> Self {
+        Self { sent: way.sent, lost: way.lost, mtu: way.mtu, dscp: way.dscp, mbps: way.mbps }
+    }
+}
+
+impl From<SavedWay> for Way {
+    fn from(way: SavedWay) -> Self {
+        Self { sent: way.sent, lost: way.lost, mtu: way.mtu, dscp: way.dscp, mbps: way.mbps }
+    }
+}
+
+impl From<&Measured> for SavedMeasured {
+    fn from(measured: &Measured) -> Self {
+        let pair = |pair: &PairReport| SavedPair {
+            round: pair.round,
+            peer: pair.peer,
+            rail: pair.rail,
+            there: pair.there.into(),
+            back: pair.back.into(),
+            rtt_us: pair.rtt_us,
+            crossed: pair.crossed,
+        };
+        let port = |port: &PortReport| SavedPort {
+            rail: port.rail,
+            mtu: port.mtu,
+            gid: port.gid,
+            lane: port.lane.map(|lane| (lane.right, lane.wrong)),
+        };
+        Self {
+            pairs: measured.pairs.iter().map(pair).collect(),
+            ports: measured.ports.iter().map(port).collect(),
+            unable: measured.unable.clone(),
+            error: None,
+        }
+    }
+}
+
+impl From<SavedMeasured> for Measured {
+    fn from(saved: SavedMeasured) -> Self {
+        let pair = |pair: SavedPair| PairReport {
+            round: pair.round,
+            peer: pair.peer,
+            rail: pair.rail,
+            there: pair.there.into(),
+            back: pair.back.into(),
+            rtt_us: pair.rtt_us,
+            crossed: pair.crossed,
+        };
+        let port = |port: SavedPort| PortReport {
+            rail: port.rail,
+            mtu: port.mtu,
+            gid: port.gid,
+            lane: port.lane.map(|(right, wrong)| Lane { right, wrong }),
+        };
+        Self {
+            pairs: saved.pairs.into_iter().map(pair).collect(),
+            ports: saved.ports.into_iter().map(port).collect(),
+            unable: saved.error.unwrap_or(saved.unable),
+        }
+    }
+}
