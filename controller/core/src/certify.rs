@@ -205,7 +205,8 @@ fn rail_words(rail: &RailSummary, name: &dyn Fn(u32) -> String) -> String {
     let worst =
         rail.worst.map_or_else(String::new, |(from, to)| format!(" ({} to {})", name(from), name(to)));
     format!(
-        "{} pairs; Mbit/s: median {}, least {}{worst}; MTU {}; round trip {} us; {} of {} packets lost",
+        "rail {}: {} pairs; Mbit/s: median {}, least {}{worst}; MTU {}; round trip {} us; {} of {} packets lost",
+        rail.rail,
         rail.pairs,
         number(rail.median_mbps),
         number(rail.least_mbps),

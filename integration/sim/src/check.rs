@@ -465,11 +465,11 @@ impl World {
         }
         let names: Vec<&NodeName> = this.gang().iter().map(|place| &place.node).collect();
         let gang = self.nodes.iter().filter(|server| names.contains(&&server.name));
-        let measured = gang.filter_map(|server| server.supervised.get(&key)).map(|peer| peer.measured());
+        let mut measured = gang.filter_map(|server| server.supervised.get(&key)).map(|peer| peer.measured());
         let fit = |measured: Option<&Measured>| {
             measured.is_some_and(|told| told.ports.iter().all(|port| port.gid != Some(false)))
         };
-        if !measured.map(fit).fold(true, |all, fit| all && fit) {
+        if !measured.all(fit) {
             self.violated(format!("n{node} starts ranks of {key}, whose gang is not certified"));
         }
     }

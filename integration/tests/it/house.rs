@@ -38,6 +38,7 @@ fn unsafe_lives_in_its_rooms_only() {
         "node-agent/verbs",
         "node-agent/gpu",
         "node-agent/loader",
+        "node-agent/probe",
     ];
     for manifest in tracked("*Cargo.toml") {
         let text = fs::read_to_string(&manifest).unwrap();

@@ -9,6 +9,7 @@
 
 mod alerts;
 mod architecture;
+mod certify;
 mod chaos;
 mod compatibility;
 mod corpus;
