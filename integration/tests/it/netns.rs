@@ -4,6 +4,8 @@ use std::{process::Command, time::Duration};
 
 use integration::{Cluster, Shape, binaries};
 
+use crate::jobs::number;
+
 const SOON: Duration = Duration::from_secs(120);
 
 fn cluster() -> Option<Cluster> {
@@ -29,6 +31,10 @@ fn shaped_rails_carry_a_verified_all_reduce_and_leave_nothing() {
     let job = cluster.wait_for("shaped", &["COMPLETED", "FAILED"], SOON).unwrap();
     let result = &job["status"]["result"];
     assert_eq!(result["verified"], true, "{job:#}\n{}", cluster.logs());
+    let sent: Vec<u64> =
+        result["rails"].as_array().unwrap().iter().map(|rail| number(&rail["txBytes"])).collect();
+    let (least, most) = (sent.iter().min().unwrap(), sent.iter().max().unwrap());
+    assert!(sent.len() == 4 && most - least <= most / 20, "rails differ by more than 5 %: {sent:?}");
     // Sanity only: faster than one rail could be, and not faster than four.
     let bus = result["busBwGbps"].as_f64().unwrap();
     assert!(bus > 0.2 && bus < 0.9, "{bus} Gbit/s over 4 rails of 0.2 Gbit/s");

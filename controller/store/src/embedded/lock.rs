@@ -4,9 +4,16 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use super::disk::io_failure;
 use crate::error::StoreError;
+
+/// A program that this process starts has its files, this lock too, for the moment between fork and exec: so long a lock that this very
+/// process gave back is waited for.
+const OWN_CHILDREN: Duration = Duration::from_secs(1);
+/// Between two looks.
+const STEP: Duration = Duration::from_millis(5);
 
 /// Held as long as the store is open; the system releases it when the process dies, however it dies.
 #[derive(Debug)]
@@ -21,19 +28,31 @@ pub struct Lock {
 pub fn acquire(path: &Path) -> Result<Lock, StoreError> {
     let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
     let mut file = open.map_err(|error| at(path, &error))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut text = String::new();
-            let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
-            return Err(StoreError::InUse { path: path.to_owned(), pid });
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) => {
+                let pid = holder(&mut file);
+                if pid != Some(std::process::id()) || begun.elapsed() >= OWN_CHILDREN {
+                    return Err(StoreError::InUse { path: path.to_owned(), pid });
+                }
+                std::thread::sleep(STEP);
+            }
+            Err(TryLockError::Error(error)) => return Err(at(path, &error)),
         }
-        Err(TryLockError::Error(error)) => return Err(at(path, &error)),
     }
     // The pid is for the message only; on a full disk the lock works without it.
     let _ =
         file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
     Ok(Lock { _file: file })
+}
+
+/// The process that the file names.
+fn holder(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    let read = file.rewind().and_then(|()| file.read_to_string(&mut text));
+    read.ok().and_then(|_| text.trim().parse().ok())
 }
 
 /// A disk failure with the path in its cause.
@@ -42,5 +61,35 @@ pub(crate) fn at(path: &Path, error: &std::io::Error) -> StoreError {
         StoreError::Full { cause } => StoreError::Full { cause: format!("{}: {cause}", path.display()) },
         StoreError::Io { cause } => StoreError::Io { cause: format!("{}: {cause}", path.display()) },
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a program has it that this process starts, between fork and exec.
+    #[test]
+    fn what_a_child_has_for_a_moment_is_waited_for() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("lock");
+        let first = acquire(&path).unwrap();
+        let inherited = first._file.try_clone().unwrap();
+        drop(first);
+        let child = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            drop(inherited);
+        });
+        acquire(&path).unwrap();
+        child.join().unwrap();
+    }
+
+    #[test]
+    fn who_holds_it_is_named() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("lock");
+        let _held = acquire(&path).unwrap();
+        let error = acquire(&path).unwrap_err();
+        assert!(matches!(error, StoreError::InUse { pid, .. } if pid == Some(std::process::id())), "{error}");
     }
 }
