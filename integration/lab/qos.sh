@@ -5,8 +5,8 @@
 planned() {
     make_nics
     factory=$(state nic0)
-    expect 3 '1 edit(s), worst effect: hitless; 5 withheld' plan --device nic0
-    expect 3 '6 edit(s), worst effect: traffic loss' plan --device nic0 --drained
+    expect 3 '1 edit, worst effect: hitless; 5 withheld' plan --device nic0
+    expect 3 '6 edits, worst effect: traffic loss' plan --device nic0 --drained
     is nic0 "$factory" "a plan"
     expect 0 'done, and read back' apply --device nic0 --drained
     looks_right nic0
@@ -50,7 +50,7 @@ drifts() {
         [ "$(state nic0)" != "$right" ] || fail "$command changes nothing"
         qos diff --device nic0
         [ $? = 3 ] || { cat /run/said; fail "$command: not found"; }
-        sed -n 's/^  \([^ ].*\): is .*/\1/p' /run/said | grep -qxF "$item" || { cat /run/said; fail "$command: $item is not named"; }
+        sed -n 's/^ *\([^ ]*\( [0-9][0-9]*\)*\)  .*/\1/p' /run/said | grep -qxF "$item" || { cat /run/said; fail "$command: $item is not named"; }
         expect 0 'done, and read back' apply --device nic0 --drained
         is nic0 "$right" "$command: not mended"
     done < /run/drifts

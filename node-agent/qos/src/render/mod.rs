@@ -36,10 +36,10 @@ pub fn plan(plan: &Plan) -> String {
     let rdma = plan.rdma.as_ref().map_or(String::new(), |rdma| format!(" ({rdma})"));
     let what = match (plan.edits.len(), plan.withheld.len()) {
         (0, 0) => "nothing to do".to_owned(),
-        (edits, 0) => format!("{}, the worst causes {}", count(edits, "edit"), plan.blast()),
+        (edits, 0) => format!("{}, worst effect: {}", count(edits, "edit"), plan.blast()),
         (0, held) => format!("nothing now, {} withheld", count(held, "edit")),
         (edits, held) => {
-            format!("{}, the worst causes {}; {held} withheld", count(edits, "edit"), plan.blast())
+            format!("{}, worst effect: {}; {held} withheld", count(edits, "edit"), plan.blast())
         }
     };
     let _ = writeln!(text, "{}{rdma}, driver {}, profile {}: {what}", plan.netdev, plan.vendor, plan.profile);
