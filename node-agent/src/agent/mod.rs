@@ -157,12 +157,12 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
     // A file that cannot be read should be seen at once, not when the controller asks.
     let discovery = host.discover()?;
     let qos_profile = arguments.qos_profile.as_deref().map(|path| profile(Some(path))).transpose()?;
+    let nics = &discovery.inventory.nics;
     let kernel: Arc<dyn Kernel> = match arguments.qos_model {
-        true => Arc::new(model(&discovery.inventory.nics)),
+        true => Arc::new(model(nics)),
         false => Arc::new(RealKernel::new()),
     };
-    let qos = Keeping::start(&arguments.data_dir, kernel, qos_profile, faults)?;
-    qos.nics(&discovery.inventory.nics);
+    let qos = Keeping::start(&arguments.data_dir, kernel, nics, qos_profile, faults)?;
     let setup = Arc::new(Setup {
         node: arguments.node.clone(),
         controller: arguments.controller.clone(),

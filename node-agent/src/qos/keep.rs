@@ -31,6 +31,8 @@ use super::{
 /// What is wrong with the class of service of NICs, by network device.
 pub type Faults = BTreeMap<String, (Severity, String)>;
 
+/// NICs that are remembered, those that are away with them.
+const NICS_MAX: usize = 256;
 /// How long the end of the agent waits for this thread at most.
 const TURN: Duration = Duration::from_millis(500);
 
@@ -60,6 +62,7 @@ impl Keeping {
     pub fn start(
         data_dir: &Path,
         kernel: Arc<dyn Kernel>,
+        nics: &[Nic],
         profile: Option<QosProfile>,
         faults: watch::Sender<Faults>,
     ) -> Result<Self, KeeperError> {
@@ -71,7 +74,7 @@ impl Keeping {
             kernel,
             keeper: None,
             progress: None,
-            nics: Vec::new(),
+            nics: nics.to_vec(),
             told: BTreeMap::new(),
             faults,
             ports: tell,
@@ -194,7 +197,9 @@ impl Thread {
         if slot.wish.is_none() && slot.nics.is_none() {
             return;
         }
-        self.nics = slot.nics.unwrap_or_else(|| std::mem::take(&mut self.nics));
+        if let Some(nics) = slot.nics {
+            self.see_nics(nics);
+        }
         if let Some(wish) = slot.wish {
             if let Some(folder) = self.wish_path().parent()
                 && let Err(error) =
@@ -214,6 +219,16 @@ impl Thread {
             }
         }
         self.aim();
+    }
+
+    /// A NIC that is away, because its driver is being loaded anew for example, is to be what it was to be when it comes back: the
+    /// keeper may see it before the next look at this server's inventory does.
+    fn see_nics(&mut self, mut now: Vec<Nic>) {
+        let away = |nic: &Nic| now.iter().all(|other| other.netdev != nic.netdev);
+        let kept: Vec<Nic> = self.nics.drain(..).filter(away).collect();
+        let room = NICS_MAX.saturating_sub(now.len());
+        now.extend(kept.into_iter().take(room));
+        self.nics = now;
     }
 
     /// Tells the keeper what each NIC is to be.
@@ -293,7 +308,78 @@ fn tell(outcome: &Outcome, told: &mut BTreeMap<String, String>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use node_agent_host::qos::{Modelled, modelled};
+    use node_agent_netlink::fake::Style;
+    use proto_model::QosState;
+
     use super::*;
+
+    fn nic(rail: u32) -> Nic {
+        Nic {
+            device: format!("mlx5_{rail}"),
+            netdev: format!("rail{rail}"),
+            pci_address: String::new(),
+            numa_node: None,
+            rail,
+            address: None,
+            mtu: 9000,
+            speed_mbps: 0,
+            up: true,
+            gid_index: None,
+            facts: None,
+        }
+    }
+
+    fn wish(trial: &[u32], kept: &[u32]) -> Arc<QosWish> {
+        Arc::new(QosWish {
+            generation: 1,
+            document: "{}".into(),
+            before: None,
+            confirm_within: Duration::from_secs(60),
+            trial: trial.iter().copied().collect(),
+            kept: kept.iter().copied().collect(),
+        })
+    }
+
+    async fn becomes(keeping: &mut Keeping, device: &str, state: QosState) {
+        let is = |ports: &Vec<QosPort>| ports.iter().any(|port| port.device == device && port.state == state);
+        let found = tokio::time::timeout(Duration::from_secs(30), keeping.ports.wait_for(is)).await;
+        assert!(matches!(found, Ok(Ok(_))), "{device} is never {state:?}");
+    }
+
+    /// Also where the NIC was away, and where the agent ended in the middle: both leave the trial alone.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_trial_outlives_a_nic_that_is_away_and_the_agent() {
+        let room = tempfile::tempdir().unwrap();
+        let modelled_nic = |rail: u32| Modelled {
+            netdev: format!("rail{rail}"),
+            device: format!("mlx5_{rail}"),
+            pci: format!("0000:1{rail}:00.0"),
+        };
+        let kernel: Arc<dyn Kernel> = Arc::new(modelled(&[0, 1].map(modelled_nic), Style::Mlx5, "6.12.0"));
+        let start = || {
+            let (faults, _) = watch::channel(Faults::new());
+            Keeping::start(room.path(), Arc::clone(&kernel), &[nic(0)], None, faults).unwrap()
+        };
+        let waits = || {
+            let records = FileJournal::read(room.path()).unwrap();
+            records.iter().any(|record| record.netdev() == "rail0" && record.waits_until().is_some())
+        };
+        let mut keeping = start();
+        keeping.wish(wish(&[0], &[]));
+        becomes(&mut keeping, "mlx5_0", QosState::Trial).await;
+        keeping.nics(&[nic(1)]);
+        keeping.wish(wish(&[0, 1], &[]));
+        becomes(&mut keeping, "mlx5_1", QosState::Trial).await;
+        drop(keeping);
+        assert!(waits(), "it was away");
+        let mut keeping = start();
+        becomes(&mut keeping, "mlx5_0", QosState::Trial).await;
+        assert!(waits(), "the next agent has not taken it back");
+        keeping.wish(wish(&[], &[0]));
+        becomes(&mut keeping, "mlx5_0", QosState::Kept).await;
+        assert!(!waits());
+    }
 
     #[test]
     fn half_a_nic_serves_nobody_and_one_that_differs_is_named() {

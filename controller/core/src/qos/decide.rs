@@ -52,7 +52,6 @@ impl Port {
 /// A NIC that is out of use for the roll-out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Active {
-    pub(super) since: Timestamp,
     /// Since when nobody uses it: from then on its agent may touch it.
     pub(super) opened: Option<Timestamp>,
     /// Since when its agent says that it is on trial.
@@ -66,14 +65,14 @@ pub(crate) struct Active {
 }
 
 impl Active {
-    fn begun(now: Timestamp) -> Self {
+    fn begun() -> Self {
         let note = "jobs move off it".to_owned();
-        Self { since: now, opened: None, trial: None, kept: false, leaving: false, note }
+        Self { opened: None, trial: None, kept: false, leaving: false, note }
     }
 
     /// One that is on trial already, so it is out of use already.
     pub(super) fn on_trial(now: Timestamp) -> Self {
-        Self { opened: Some(now), trial: Some(now), note: "it is on trial".to_owned(), ..Self::begun(now) }
+        Self { opened: Some(now), trial: Some(now), note: "it is on trial".to_owned(), ..Self::begun() }
     }
 }
 
@@ -116,10 +115,8 @@ pub(super) fn decide(
         }
     }
     if rollout.paused.is_some() || decision.pause.is_some() {
-        for (key, active) in &mut decision.run.ports {
-            let on_trial =
-                ports.iter().any(|port| port.key() == *key && port.state() == Some(QosState::Trial));
-            active.leaving |= !active.kept && (on_trial || active.opened.is_some());
+        for active in decision.run.ports.values_mut() {
+            active.leaving |= !active.kept && active.opened.is_some();
         }
         decision.run.ports.retain(|_, active| active.leaving || active.kept);
     } else {
@@ -138,68 +135,90 @@ fn go_on(
     decision: &mut Decision,
 ) {
     let mut active = active.clone();
-    let scope = format!("node/{}:{}", port.node, port.rail);
-    let mut pause = |code: &'static str, text: String| {
-        decision.pause.get_or_insert(Reason::new(code, text).scope(scope.clone()).since(now));
-    };
-    match port.state() {
+    let name = || format!("{} of node '{}'", port.device, port.node);
+    let found = match port.state() {
         // Who is not heard takes a trial back by itself, and is looked at again when it is heard.
         _ if !port.heard => return,
         Some(QosState::Kept) => return,
-        Some(QosState::Failed) => {
-            pause("QosFailed", format!("{} of node '{}': {}", port.device, port.node, port.said()));
-            return;
-        }
+        Some(QosState::Failed) => Err(("QosFailed", format!("{}: {}", name(), port.said()))),
         state if active.leaving => {
             if state != Some(QosState::Trial) {
                 return;
             }
             active.note = "what was tried is taken back".to_owned();
+            Ok(())
         }
-        Some(QosState::Trial) => {
-            let since = *active.trial.get_or_insert(now);
-            active.opened.get_or_insert(now);
-            let (passed, needed) = (now.since(since), rollout.soak);
-            match &port.unwell {
-                None if passed >= needed => {
-                    active.kept = true;
-                    active.note = "it is well and is to be kept".to_owned();
-                }
-                None => {
-                    active.note = format!("it is on trial, and has to be well for {} s", needed.as_secs())
-                }
-                Some(why) if passed >= rollout.confirm_within => {
-                    pause(
-                        "QosUnwell",
-                        format!("{} of node '{}' is not well with it: {why}", port.device, port.node),
-                    );
-                    active.leaving = true;
-                }
-                Some(why) => active.note = format!("it is on trial, and not well: {why}"),
-            }
-        }
-        Some(QosState::Held | QosState::Differs) | None => match active.opened {
-            None => match site.user(&port.node, port.rail) {
-                None => {
-                    active.opened = Some(now);
-                    active.note = "its agent is to change it".to_owned();
-                }
-                Some(user) => active.note = user,
-            },
-            Some(opened) if now.since(opened) >= rollout.confirm_within + PATIENCE => {
-                let text = format!(
-                    "the agent of node '{}' is heard and has not changed {} within {} s; it may be of an older release, see its log",
-                    port.node,
-                    port.device,
-                    (rollout.confirm_within + PATIENCE).as_secs()
-                );
-                pause("QosSilent", text);
-                return;
-            }
-            Some(_) => {}
-        },
+        Some(QosState::Trial) => try_out(rollout, port, &mut active, now),
+        Some(QosState::Held | QosState::Differs) | None => open(rollout, port, &mut active, site, now),
+    };
+    if let Err((code, text)) = found {
+        let scope = format!("node/{}:{}", port.node, port.rail);
+        decision.pause.get_or_insert(Reason::new(code, text).scope(scope).since(now));
     }
-    decision.run.ports.insert(port.key(), active);
+    if port.state() != Some(QosState::Failed) {
+        decision.run.ports.insert(port.key(), active);
+    }
+}
+
+/// Why a roll-out has to pause.
+type Trouble = (&'static str, String);
+
+/// An agent that is heard, and does not do what is wished.
+fn silent(rollout: &QosRollout, port: &Port, what: &str) -> Trouble {
+    let limit = (rollout.confirm_within + PATIENCE).as_secs();
+    let text = format!(
+        "the agent of node '{}' is heard and has not {what} {} within {limit} s; it may be of an older release, see its log",
+        port.node, port.device
+    );
+    ("QosSilent", text)
+}
+
+/// A NIC that is to be given to its agent, or was.
+fn open(
+    rollout: &QosRollout,
+    port: &Port,
+    active: &mut Active,
+    site: &dyn Site,
+    now: Timestamp,
+) -> Result<(), Trouble> {
+    match active.opened {
+        None => match site.user(&port.node, port.rail) {
+            None => {
+                active.opened = Some(now);
+                active.note = "its agent is to change it".to_owned();
+            }
+            Some(user) => active.note = user,
+        },
+        Some(opened) if now.since(opened) >= rollout.confirm_within + PATIENCE => {
+            return Err(silent(rollout, port, "changed"));
+        }
+        Some(_) => {}
+    }
+    Ok(())
+}
+
+/// A NIC on trial.
+fn try_out(rollout: &QosRollout, port: &Port, active: &mut Active, now: Timestamp) -> Result<(), Trouble> {
+    let since = *active.trial.get_or_insert(now);
+    active.opened.get_or_insert(now);
+    let (passed, needed) = (now.since(since), rollout.soak);
+    match &port.unwell {
+        _ if active.kept && passed >= rollout.confirm_within + PATIENCE => {
+            active.kept = false;
+            return Err(silent(rollout, port, "confirmed"));
+        }
+        None if passed >= needed => {
+            active.kept = true;
+            active.note = "it is well and is to be kept".to_owned();
+        }
+        None => active.note = format!("it is on trial, and has to be well for {} s", needed.as_secs()),
+        Some(why) if passed >= rollout.confirm_within => {
+            let text = format!("{} of node '{}' is not well with it: {why}", port.device, port.node);
+            return Err(("QosUnwell", text));
+        }
+        Some(why) => active.note = format!("it is on trial, and not well: {why}"),
+    }
+    Ok(())
 }
 
 /// More NICs of the first stage that has not all of it.
@@ -208,7 +227,9 @@ fn begin(rollout: &QosRollout, ports: &[Port], site: &dyn Site, now: Timestamp, 
     let Some(stage) = ports.iter().filter(lacks).map(|port| port.stage).min() else { return };
     let at_once = if matches!(stage, Stage::Canary(_)) { 1 } else { rollout.at_once as usize };
     let room = at_once.saturating_sub(decision.run.ports.len());
-    let busy = |node: &NodeName| decision.run.ports.keys().any(|(other, _)| other == node);
+    let busy = |node: &NodeName| {
+        decision.run.ports.range((node.clone(), 0)..=(node.clone(), u32::MAX)).next().is_some()
+    };
     let mut chosen: Vec<&Port> = Vec::new();
     for port in ports.iter().filter(|port| port.stage == stage).filter(lacks) {
         if decision.run.ports.contains_key(&port.key()) {
@@ -237,7 +258,7 @@ fn begin(rollout: &QosRollout, ports: &[Port], site: &dyn Site, now: Timestamp, 
             decision.run.waits.insert(port.key(), text);
             continue;
         }
-        let active = if on_trial { Active::on_trial(now) } else { Active::begun(now) };
+        let active = if on_trial { Active::on_trial(now) } else { Active::begun() };
         decision.run.ports.insert(port.key(), active);
     }
 }

@@ -133,8 +133,7 @@ impl Step<'_> {
         let open = !run.ports.is_empty()
             || !run.waits.is_empty()
             || ports.iter().any(|port| port.heard && view::lacks(port));
-        let wakes = rollout.paused.is_none() && pause.is_none() && open
-            || run.ports.values().any(|active| active.leaving);
+        let wakes = rollout.paused.is_none() && pause.is_none() && open || !run.ports.is_empty();
         self.state.set_qos_run(run, wakes.then(|| self.next_qos_look()));
         if let Some(pause) = pause.filter(|_| rollout.paused.is_none()) {
             self.state.set_qos(Some(Arc::new(QosRollout { paused: Some(pause), ..(*rollout).clone() })));

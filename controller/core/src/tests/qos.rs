@@ -52,6 +52,8 @@ struct Agents {
     dark: BTreeSet<(usize, u32)>,
     /// Agents that do nothing.
     deaf: BTreeSet<usize>,
+    /// Agents that confirm nothing.
+    stuck: BTreeSet<usize>,
 }
 
 impl Agents {
@@ -78,6 +80,7 @@ impl Agents {
                         }
                         QosState::Trial
                     }
+                    (_, true, Some(QosState::Trial)) if self.stuck.contains(&n) => QosState::Trial,
                     (_, true, _) => QosState::Kept,
                     (_, _, Some(QosState::Failed)) => QosState::Failed,
                     _ => QosState::Held,
@@ -209,6 +212,18 @@ fn an_agent_that_does_nothing_is_not_waited_for_for_ever() {
     let view = agents.seconds(&mut w, 85);
     let paused = view.rollout.unwrap().paused.clone().unwrap();
     assert_eq!((paused.code.as_ref(), agents.trials.len()), ("QosSilent", 0));
+    assert!(w.drained.values().all(BTreeSet::is_empty), "{:?}", w.drained);
+}
+
+#[test]
+fn an_agent_that_does_not_confirm_is_not_waited_for_for_ever() {
+    let mut w = world();
+    let mut agents = Agents { stuck: [1].into(), ..Agents::default() };
+    apply(&mut w, QosOrder { canary: Some(name(1)), ..order(NEW) });
+    let view = agents.seconds(&mut w, 90);
+    let paused = view.rollout.unwrap().paused.clone().unwrap();
+    assert_eq!((paused.code.as_ref(), agents.trials.len()), ("QosSilent", 1));
+    assert!(paused.message.contains("has not confirmed rail0"), "{}", paused.message);
     assert!(w.drained.values().all(BTreeSet::is_empty), "{:?}", w.drained);
 }
 
