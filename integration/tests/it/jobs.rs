@@ -5,26 +5,37 @@ use std::time::Duration;
 use integration::{Cluster, Shape};
 
 const SOON: Duration = Duration::from_secs(60);
+/// Jobs whose rails are compared.
+const RUNS: u32 = 5;
 const ENDED: [&str; 3] = ["COMPLETED", "FAILED", "CANCELLED"];
 
 #[test]
 fn a_collective_job_runs_over_every_rail_and_is_verified() {
     let cluster = Cluster::up(&Shape::default()).unwrap();
+    // A rail that the processor held up for a moment is rightly sent less by the engine, about one run in ten on a machine of two cores: one
+    // of a few runs is undisturbed. Engines that do not care for their rails' shares fail them all.
+    let spreads: Vec<Vec<u64>> = (0..RUNS).map(|run| sent_by_rail(&cluster, &format!("sum{run}"))).collect();
+    let alike = |sent: &Vec<u64>| {
+        let (least, most) = (sent.iter().min().unwrap(), sent.iter().max().unwrap());
+        most - least <= most / 20
+    };
+    assert!(spreads.iter().any(alike), "rails differ by more than 5 % in each run: {spreads:?}");
+    asks_of_the_engine_are_kept(&cluster);
+}
+
+/// What each rail carried of a verified all-reduce.
+fn sent_by_rail(cluster: &Cluster, name: &str) -> Vec<u64> {
     let spec = "gang: {nodes: 4, gpusPerNode: 4}\ncollective: {op: ALL_REDUCE, bytes: 8388608, iterations: 3, verify: true}";
-    cluster.submit("sum", spec).unwrap();
-    let job = cluster.wait_for("sum", &ENDED, SOON).unwrap();
+    cluster.submit(name, spec).unwrap();
+    let job = cluster.wait_for(name, &ENDED, SOON).unwrap();
     assert_eq!(job["status"]["phase"], "COMPLETED", "{job:#}\n{}", cluster.logs());
     let result = &job["status"]["result"];
     assert_eq!(result["verified"], true, "{job:#}");
+    assert_eq!(job["status"]["placement"]["ranks"].as_array().unwrap().len(), 4);
     let sent: Vec<u64> =
         result["rails"].as_array().unwrap().iter().map(|rail| number(&rail["txBytes"])).collect();
     assert_eq!(sent.len(), 4, "{job:#}");
-    // On loopback a rail is as fast as the processor lets it be: how alike rails are is measured where they have a rate of their own.
-    let (least, most) = (sent.iter().min().unwrap(), sent.iter().max().unwrap());
-    assert!(2 * least > *most, "a rail carries less than half of another: {sent:?}");
-    let ranks = job["status"]["placement"]["ranks"].as_array().unwrap();
-    assert_eq!(ranks.len(), 4);
-    asks_of_the_engine_are_kept(&cluster);
+    sent
 }
 
 /// Another job on the same cluster, with every option of the engine; and one with an algorithm that there is not.
