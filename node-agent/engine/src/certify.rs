@@ -55,6 +55,15 @@ impl Certifier {
     }
 }
 
+impl Certifier {
+    /// Ranks have started: what was not asked for by now is not measured any more, and its sockets are closed.
+    pub(crate) fn end(&mut self) {
+        if matches!(self, Self::Ready(_)) {
+            *self = Self::Unable("ranks have started: their rails are not measured any more".into());
+        }
+    }
+}
+
 impl Engine {
     /// Begins to measure. `Some` is the answer at once; `None` means that it follows.
     pub(crate) fn certify(&mut self, token: usize, turns: Vec<TurnView>, limit_ms: u64) -> Option<Reply> {
@@ -103,17 +112,24 @@ impl Engine {
     pub(crate) fn check_certifier(&mut self) {
         let Certifier::Running(waiting, report) = &mut self.certifier else { return };
         let report = match report.try_recv() {
-            Ok(report) => report,
+            Ok(report) => Ok(measured(&report)),
             Err(TryRecvError::Empty) => return,
-            // The thread has ended without a word; what was asked is answered all the same.
-            Err(TryRecvError::Disconnected) => Report::default(),
+            Err(TryRecvError::Disconnected) => Err("the probe has ended without a result".to_owned()),
         };
         let waiting = std::mem::take(waiting);
-        info!(job = self.config.job, pairs = report.pairs.len(), "rails are measured");
-        let measured = measured(&report);
-        self.certifier = Certifier::Done(measured.clone());
+        let (certifier, reply) = match report {
+            Ok(measured) => {
+                info!(job = self.config.job, pairs = measured.pairs.len(), "rails are measured");
+                (Certifier::Done(measured.clone()), Reply::Measured(measured))
+            }
+            Err(why) => {
+                warn!(job = self.config.job, "{why}");
+                (Certifier::Unable(why.clone()), Reply::Error { error: format!("certify: {why}") })
+            }
+        };
+        self.certifier = certifier;
         for token in waiting {
-            self.answer_supervisor(token, &Reply::Measured(measured.clone()));
+            self.answer_supervisor(token, &reply);
         }
     }
 }

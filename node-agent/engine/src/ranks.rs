@@ -281,6 +281,7 @@ impl Engine {
         connection.rank = Some(rank);
         info!(rank, pid = connection.peer.pid, "rank attached");
         self.ranks.attached.insert(rank, token);
+        self.certifier.end();
         self.ranks.detached.remove(&rank);
         self.note_presence(rank, Presence::Present);
         let limits = self.config.limits;

@@ -2,7 +2,7 @@
 
 use node_agent_engine::control::{Measured, Reply, Request, TurnView};
 
-use crate::world::{Running, config, connect, key};
+use crate::world::{Running, World, config, connect, key};
 
 fn turn(round: u32, peer: usize, first: bool) -> TurnView {
     TurnView { round, peer, first }
@@ -73,4 +73,15 @@ fn a_job_of_one_node_has_nothing_to_measure() {
     assert_eq!(connect(std::slice::from_ref(&engine.config.control)), [Reply::OK]);
     let Reply::Error { error } = certify(&engine, &[]) else { panic!("of one node") };
     assert!(error.contains("nobody to measure with"), "{error}");
+}
+
+/// Its sockets are not kept for a whole job that nobody certifies.
+#[test]
+fn ranks_that_have_started_end_it() {
+    let world = World::new(&[0, 1], 2);
+    let _client = world.attach(0);
+    let Reply::Error { error } = certify(&world.engines[0], &[turn(0, 1, true)]) else {
+        panic!("with ranks")
+    };
+    assert!(error.contains("ranks have started"), "{error}");
 }
