@@ -24,6 +24,14 @@ const MEASURED_FROM: u64 = 16 << 10;
 const SAMPLE: u64 = 256 << 10;
 /// See [`SAMPLE`].
 const SAMPLE_TIME: Time = Time::from_millis(10);
+/// The rate that rails are chosen and bounded by is the greatest of the last one to two of these times, each over so much busy time,
+/// unless the rate is by now less than this part of it. Acknowledgements wait behind what goes the other way and come in heaps: what
+/// follows each of them takes a link for slow that merely has little on its way, gives it less, and never learns better.
+const PEAK_AGE: Time = Time::from_secs(1);
+/// See [`PEAK_AGE`].
+const PEAK_OVER: Time = Time::from_millis(100);
+/// See [`PEAK_AGE`].
+const PEAK_PART: f64 = 0.25;
 /// Of the longest silence of a link's life, so much counts for the next: what was dark and is dark again soon must not keep others
 /// waiting for long.
 const INHERITED: Time = Time::from_millis(45);
@@ -126,6 +134,9 @@ pub struct Link {
     sample_bytes: u64,
     sample_time: Time,
     rate: Option<(f64, Time)>,
+    /// Bytes and busy time of the next rate over [`PEAK_OVER`]; the greatest such rate since a time, and in the time before.
+    peak_of: (u64, Time),
+    peaks: (f64, f64, Time),
     /// The rate over many samples, and how many.
     steady: (f64, u32),
 }
@@ -337,8 +348,10 @@ impl Link {
         if bytes == 0 {
             return;
         }
+        let took = now.saturating_sub(self.last_ack);
         self.sample_bytes += bytes;
-        self.sample_time += now.saturating_sub(self.last_ack);
+        self.sample_time += took;
+        self.peak(bytes, took, now);
         let enough = self.sample_bytes >= SAMPLE || self.sample_time >= 4 * SAMPLE_TIME;
         if enough && self.sample_time >= SAMPLE_TIME {
             let rate = self.sample_bytes as f64 / self.sample_time.as_secs_f64();
@@ -349,6 +362,21 @@ impl Link {
             self.steady = ((1.0 - weight) * steady + weight * rate, samples.saturating_add(1));
             (self.sample_bytes, self.sample_time) = (0, Time::ZERO);
         }
+    }
+
+    fn peak(&mut self, bytes: u64, took: Time, now: Time) {
+        self.peak_of = (self.peak_of.0 + bytes, self.peak_of.1 + took);
+        if self.peak_of.1 < PEAK_OVER {
+            return;
+        }
+        let rate = self.peak_of.0 as f64 / self.peak_of.1.as_secs_f64();
+        let (peak, before, since) = self.peaks;
+        self.peaks = match now.saturating_sub(since) {
+            age if age < PEAK_AGE => (peak.max(rate), before, since),
+            age if age < 2 * PEAK_AGE => (rate, peak, now),
+            _ => (rate, 0.0, now),
+        };
+        self.peak_of = (0, Time::ZERO);
     }
 
     /// A single frame shows what the link carries at least: that confirms its rate, or raises it step by step (a shaper may
@@ -401,6 +429,12 @@ impl Link {
             (Some(rate), Some(bound)) => Some(rate.min(bound)),
             (rate, bound) => rate.or(bound),
         }
+    }
+
+    /// Bytes per second that the link has shown lately, by which rails are chosen; see [`Link::known_rate`].
+    pub(crate) fn shown_rate(&self, now: Time) -> Option<f64> {
+        let peak = self.peaks.0.max(self.peaks.1);
+        self.known_rate(now).map(|rate| if rate < PEAK_PART * peak { rate } else { rate.max(peak) })
     }
 
     /// Whether so many bytes may be handed to a link that came back and has yet to show what it can.

@@ -19,9 +19,12 @@ const ALIKE: f64 = 2.0;
 /// A link may have as much on its way as it carries in this time, even if that is more than its share: such a link is so fast
 /// that queues before it are soon gone.
 const FAST: Time = Time::from_millis(4);
-/// A link has no more on its way than it carries in this time, even if its share is more: what is on a slow rail cannot
-/// go over another.
+/// A link that is slower than others has no more on its way than it carries in this time, even if its share is more: what is on a slow
+/// rail cannot go over another.
 const SLOW: Time = Time::from_millis(40);
+/// A rail that is slower than the best by no more than this factor may have two frames on its way: one alone shows nothing of its rate, and
+/// a rail that is taken for slow would stay so.
+const NEAR: f64 = 6.0;
 /// A chunk goes to a slow rail only if that ends it within this part of the time for everything that is to go to the peer: other
 /// nodes' work depends on it, and what is handed on from there has a way to go.
 const HOLDS: f64 = 3.0;
@@ -128,7 +131,7 @@ impl Links {
     /// The rail for a chunk of `bytes` to a peer, `backlog` more bytes for which are to follow; `None` while it is better
     /// to wait.
     pub fn choose(&self, peer: Node, bytes: u64, backlog: u64, now: Time) -> Option<Rail> {
-        let known = self.up(peer).filter_map(|rail| self.get(rail, peer).known_rate(now));
+        let known = self.up(peer).filter_map(|rail| self.get(rail, peer).shown_rate(now));
         let (least, best) = spread(known);
         // What the slowest rail needs longer for a chunk than the fastest.
         let lag = |least: f64, best: f64| REFERENCE.max(bytes as f64) * (1.0 / least - 1.0 / best);
@@ -140,7 +143,7 @@ impl Links {
             return open
                 .min_by_key(|&rail| (by_link(rail), carried(rail), self.get(rail, peer).outstanding()));
         }
-        let rate = |rail: Rail| self.get(rail, peer).known_rate(now).unwrap_or(best);
+        let rate = |rail: Rail| self.get(rail, peer).shown_rate(now).unwrap_or(best);
         let finish = |rail: Rail| (self.get(rail, peer).outstanding() + bytes) as f64 / rate(rail);
         let first = |a: &Rail, b: &Rail| finish(*a).total_cmp(&finish(*b)).then(a.cmp(b));
         let open = open.min_by(first)?;
@@ -157,12 +160,16 @@ impl Links {
             return link.outstanding() == 0;
         }
         let share = (whole / self.fan).min(most);
-        let window = link.known_rate(now).map_or(share, |rate| {
+        let window = link.shown_rate(now).map_or(share, |rate| {
             let carries = |time: Time| (rate * time.as_secs_f64()) as u64;
-            share.clamp(carries(FAST), carries(SLOW))
+            // Where none is better the others would not carry it sooner.
+            let most = if rate * ALIKE < best { carries(SLOW) } else { share.max(carries(FAST)) };
+            share.clamp(carries(FAST), most)
         });
         let turn = link.waiting() == 0 || link.waiting() + bytes <= floor;
-        let fits = link.outstanding() + bytes <= window.clamp(floor.min(most), most);
+        let near = link.shown_rate(now).is_none_or(|rate| rate * NEAR >= best);
+        let least = if near { floor.max(2 * bytes) } else { floor };
+        let fits = link.outstanding() + bytes <= window.clamp(least.min(most), most);
         link.outstanding() == 0 || turn && fits && link.allows(bytes)
     }
 
@@ -258,6 +265,74 @@ mod tests {
             let ideal = (chunks * CHUNK) as f64 / rates.iter().sum::<f64>();
             let efficiency = ideal / took.as_secs_f64();
             assert!(efficiency > 0.95, "{rates:?}: {efficiency:.3} {carried:?}");
+        }
+    }
+
+    /// What waits for its turn on a rail in one direction: data of so many bytes, or an acknowledgement of all up to here.
+    enum Queued {
+        Data(u64),
+        Ack(u64),
+    }
+
+    /// Two ends that send to each other over the same rails; each acknowledgement waits behind the data that goes its way, and each end
+    /// looks only now and then. The share of the rails that both use, of all.
+    fn both_ways(rails: usize, rate: f64, look: Time, chunks: u64) -> f64 {
+        const FRAME: u64 = 64 << 10;
+        let windows = Windows { floor: FRAME, rail: 400_000, most: 1 << 20 };
+        let mut ends: Vec<Links> = (0..2).map(|_| Links::new(2, rails, windows, Time::ZERO)).collect();
+        let names = |end: usize| (1 - end) as Node;
+        for (end, links) in ends.iter_mut().enumerate() {
+            (0..rails).for_each(|r| assert!(links.get_mut(r as Rail, names(end)).open(1, Time::ZERO)));
+        }
+        // By direction and rail: what waits, with when it is through, and when it has arrived, in order.
+        let mut ways: Vec<Vec<VecDeque<(Time, Queued)>>> =
+            (0..2).map(|_| (0..rails).map(|_| VecDeque::new()).collect()).collect();
+        let (mut left, mut got) = ([chunks; 2], vec![vec![0u64; rails]; 2]);
+        let mut now = Time::ZERO;
+        while left != [0; 2] || ways.iter().flatten().any(|way| !way.is_empty()) {
+            for end in 0..2 {
+                for rail in 0..rails {
+                    let mut acks = false;
+                    while ways[1 - end][rail].front().is_some_and(|(at, _)| *at <= now) {
+                        match ways[1 - end][rail].pop_front().unwrap().1 {
+                            Queued::Data(bytes) => {
+                                got[end][rail] += bytes;
+                                acks = true;
+                            }
+                            Queued::Ack(bytes) => {
+                                let link = ends[end].get_mut(rail as Rail, names(end));
+                                link.acknowledge(bytes, now, &mut Vec::new()).unwrap();
+                            }
+                        }
+                    }
+                    let from =
+                        |way: &VecDeque<(Time, Queued)>| way.back().map_or(now, |(at, _)| (*at).max(now));
+                    if acks {
+                        let at = from(&ways[end][rail]);
+                        ways[end][rail].push_back((at, Queued::Ack(got[end][rail])));
+                    }
+                }
+                while left[end] > 0
+                    && let Some(rail) = ends[end].choose(names(end), FRAME, (left[end] - 1) * FRAME, now)
+                {
+                    ends[end].hand(rail, names(end), FRAME, 0, now);
+                    ends[end].get_mut(rail, names(end)).took_over();
+                    let way = &mut ways[end][usize::from(rail)];
+                    let from = way.back().map_or(now, |(at, _)| (*at).max(now));
+                    way.push_back((from + Time::from_secs_f64(FRAME as f64 / rate), Queued::Data(FRAME)));
+                    left[end] -= 1;
+                }
+            }
+            now += look;
+        }
+        (chunks * FRAME) as f64 / (rate * rails as f64) / now.as_secs_f64()
+    }
+
+    #[test]
+    fn what_waits_behind_the_other_way_does_not_close_windows() {
+        for (rails, rate, look) in [(1, 5e6, 3), (4, 5e6, 3), (4, 5e6, 7), (2, 2.5e6, 3), (4, 25e6, 1)] {
+            let share = both_ways(rails, rate, Time::from_millis(look), 1000);
+            assert!(share > 0.9, "{rails} rails of {rate}, looks every {look} ms: {share:.2}");
         }
     }
 
