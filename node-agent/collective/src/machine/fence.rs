@@ -390,6 +390,7 @@ impl Machine {
         let (taken, lost) = grave.tokens.split_at(taken);
         self.release(taken);
         self.stats.resent += lost.len() as u64;
+        let mut short = Vec::new();
         for token in lost {
             // A new name: nothing that the dead rail's transport may still say of the frame can be meant for this try.
             let Some(flight) = self.flights.all.remove(token) else { continue };
@@ -399,8 +400,16 @@ impl Machine {
             {
                 op.loans.insert(again);
             }
-            self.flights.again.entry(peer).or_default().push_back(again);
+            if flight.payload.is_none() {
+                short.push(again);
+            } else {
+                self.flights.again.entry(peer).or_default().push_back(again);
+            }
         }
+        // What carries no payload goes over any rail at once, and the peer may be waiting for nothing but that; it must not wait behind a
+        // chunk for which no rail has room yet. Frames are in no order between rails.
+        let queue = self.flights.again.entry(peer).or_default();
+        short.into_iter().rev().for_each(|again| queue.push_front(again));
         Ok(())
     }
 
