@@ -1,10 +1,11 @@
-//! LLDP: facts as text against a small fabric, and frames as the agent reads them.
+//! LLDP: facts as text against a small fabric, and frames and answers of lldpcli as the agent reads them.
 
 use controller_fabric::{Shape, generate, lldp, verify};
 
-/// Reads the bytes as facts and as a frame; what is heard is compared, and the moves never use a port twice.
+/// Reads the bytes as facts, as a frame and as an answer; what is heard is compared, and the moves never use a port twice.
 pub fn run(data: &[u8]) {
     let _ = node_agent_host::lldp::neighbor(data);
+    let _ = node_agent_host::lldp::neighbors(data);
     let heard = match lldp::read(data) {
         Ok(heard) => heard,
         Err(error) => return assert!(!error.to_string().is_empty()),

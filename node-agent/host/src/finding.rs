@@ -69,6 +69,8 @@ pub enum FindingKind {
     LibraryMissing,
     /// A library is there and does not answer as it should.
     LibraryFailed,
+    /// What switches say of themselves is not known.
+    LldpFailed,
 }
 
 impl FindingKind {
@@ -90,6 +92,7 @@ impl FindingKind {
             Self::PcieDegraded => "PcieDegraded",
             Self::LibraryMissing => "LibraryMissing",
             Self::LibraryFailed => "LibraryFailed",
+            Self::LldpFailed => "LldpFailed",
         }
     }
 }

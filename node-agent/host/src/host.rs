@@ -157,7 +157,8 @@ impl Host for RealHost {
         if let Some(nvml) = &self.nvml {
             nvml.add(&mut look, &mut gpus);
         }
-        let neighbors = crate::lldp::discover(tree);
+        let by_switch = matches!(self.rule, RailRule::Lldp(_));
+        let neighbors = crate::lldp::discover(&mut look, self.addresses.is_none(), by_switch);
         let (addresses, rdma) = match &self.addresses {
             Some(recorded) => (recorded.clone(), rdma::from_sysfs(tree)),
             None => (addresses(&mut look), rdma::devices(&RealKernel::new())),

@@ -1,8 +1,15 @@
-//! What the server hears over LLDP: the frames (IEEE 802.1AB) that systemd-networkd keeps for each network device.
+//! What the server hears over LLDP (IEEE 802.1AB): the frames that systemd-networkd keeps for each network device, and what lldpd says of
+//! those of which networkd keeps none.
+
+mod lldpd;
+
+use std::collections::BTreeSet;
 
 use proto_model::Neighbor;
 
-use crate::sysfs::Tree;
+pub use lldpd::neighbors;
+
+use crate::{finding::FindingKind, look::Look, sysfs::Tree};
 
 /// Where systemd-networkd keeps them, a file per device, named by the device's number.
 const FRAMES: &str = "run/systemd/netif/lldp";
@@ -11,9 +18,36 @@ const ETHERTYPE: [u8; 2] = [0x88, 0xcc];
 /// Frames of one device at most; a cable has one other end.
 const FRAMES_MAX: usize = 16;
 
-/// Every neighbour of every network device that says its name and its port; none where nobody keeps frames.
-#[must_use]
-pub fn discover(tree: &Tree) -> Vec<Neighbor> {
+/// Every neighbour of every network device that says its name and its port. `here`: this is the machine itself, on which lldpd can be asked;
+/// `needed`: rails are found by it, so that it is a finding where nobody listens.
+pub fn discover(look: &mut Look<'_>, here: bool, needed: bool) -> Vec<Neighbor> {
+    const SUBJECT: &str = "lldp";
+    let mut found = kept_frames(look.tree);
+    let mut listens = look.tree.at(FRAMES).is_dir();
+    let client = if here { lldpd::Client::find(look.tree) } else { Ok(None) };
+    match client.and_then(|client| client.map(|client| client.ask()).transpose()) {
+        Ok(None) => {}
+        Ok(Some(said)) => {
+            listens = true;
+            let known: BTreeSet<String> = found.iter().map(|one| one.netdev.clone()).collect();
+            found.extend(said.into_iter().filter(|one| !known.contains(&one.netdev)));
+        }
+        Err(error) => {
+            listens = true;
+            look.find(FindingKind::LldpFailed, SUBJECT, error.to_string());
+        }
+    }
+    if needed && !listens {
+        let text = "rails are found by switches, and nobody here listens to them; run lldpd, or set LLDP=yes in systemd-networkd";
+        look.find(FindingKind::LldpFailed, SUBJECT, text);
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// What systemd-networkd keeps.
+fn kept_frames(tree: &Tree) -> Vec<Neighbor> {
     let mut found = Vec::new();
     for netdev in tree.names("sys/class/net") {
         let Some(index) = tree.number::<u32>(&format!("sys/class/net/{netdev}/ifindex")) else { continue };
@@ -21,8 +55,6 @@ pub fn discover(tree: &Tree) -> Vec<Neighbor> {
         let heard = frames(&bytes).take(FRAMES_MAX).filter_map(neighbor);
         found.extend(heard.map(|(switch, port)| Neighbor { netdev: netdev.clone(), switch, port }));
     }
-    found.sort();
-    found.dedup();
     found
 }
 
@@ -118,10 +150,12 @@ mod tests {
         put("sys/class/net/lo/ifindex", b"1\n");
         put(&format!("{FRAMES}/7"), &file(&[whole.clone(), nameless.clone()]));
         put(&format!("{FRAMES}/8"), &file(&[by_mac]));
-        let found = discover(&Tree::new(dir.path()));
+        let (tree, mut findings) = (Tree::new(dir.path()), Vec::new());
+        let found = discover(&mut Look { tree: &tree, findings: &mut findings }, false, true);
         let found: Vec<String> =
             found.iter().map(|one| format!("{} {} {}", one.netdev, one.switch, one.port)).collect();
         assert_eq!(found, ["ens1 leaf-1 Ethernet1/1", "ens2 leaf-2 Ethernet1/2"]);
+        assert_eq!(findings, []);
 
         assert_eq!(neighbor(&nameless), None);
         for cut in 0..whole.len() {
@@ -130,5 +164,18 @@ mod tests {
                 frames(&file(std::slice::from_ref(&whole))[..cut]).all(|frame| frame.len() < whole.len())
             );
         }
+    }
+
+    #[test]
+    fn that_nobody_listens_is_told_where_rails_hang_on_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = Tree::new(dir.path());
+        let findings = |needed| {
+            let mut findings = Vec::new();
+            assert_eq!(discover(&mut Look { tree: &tree, findings: &mut findings }, false, needed), []);
+            findings
+        };
+        assert_eq!(findings(false), []);
+        assert!(findings(true)[0].message.contains("run lldpd"), "{:?}", findings(true));
     }
 }
