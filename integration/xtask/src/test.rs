@@ -135,6 +135,10 @@ fn tests(args: &Args, tally: &mut Tally) -> Result<()> {
         Ok(python) => _ = cargo.env("RAIL_TEST_TORCH", python),
         Err(error) => println!("    without PyTorch: {error}"),
     }
+    match tools::promtool() {
+        Ok(program) => _ = cargo.env("RAIL_TEST_PROMTOOL", program),
+        Err(error) => println!("    without promtool: {error}"),
+    }
     chaos::lend(&mut cargo);
     if let Some(folder) = lab::headers()? {
         cargo.env("RAIL_TEST_VERBS_INCLUDE", folder);

@@ -53,6 +53,28 @@ pub fn etcd() -> Result<PathBuf> {
     if answers(&program) { Ok(program) } else { Err("the package etcd-server has no etcd that runs".into()) }
 }
 
+/// promtool, in the same way; of what else the package has nothing is kept.
+pub fn promtool() -> Result<PathBuf> {
+    if answers("promtool") {
+        return Ok("promtool".into());
+    }
+    let folder = process::target_dir()?.join("tools/promtool");
+    let program = folder.join("promtool");
+    if !answers(&program) {
+        debian("promtool", &["prometheus"])?;
+        std::fs::rename(folder.join("usr/bin/promtool"), &program)?;
+        for rest in ["usr", "etc", "lib", "var"] {
+            // What a version of the package has not is not there.
+            let _ = std::fs::remove_dir_all(folder.join(rest));
+        }
+    }
+    if answers(&program) {
+        Ok(program)
+    } else {
+        Err("the package prometheus has no promtool that runs".into())
+    }
+}
+
 /// nft, in the same way. What it links is unpacked beside it.
 pub fn nft() -> Result<PathBuf> {
     const PACKAGES: [&str; 10] = [
