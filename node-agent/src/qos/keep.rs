@@ -285,7 +285,9 @@ fn tell(outcome: &Outcome, told: &mut BTreeMap<String, String>) -> String {
         Verdict::Mended(plan) => {
             let changes: Vec<&str> =
                 plan.edits.iter().flat_map(|edit| edit.commands.iter().map(String::as_str)).collect();
-            tracing::info!(netdev, cause = ?outcome.cause, changes = changes.join("; "), "class of service was mended");
+            let (waited, took) = (outcome.waited.as_millis(), outcome.took.as_millis());
+            let changes = changes.join("; ");
+            tracing::info!(netdev, cause = ?outcome.cause, waited_ms = %waited, took_ms = %took, changes, "class of service was mended");
             String::new()
         }
         Verdict::Withheld(plan) => {

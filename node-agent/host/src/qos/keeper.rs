@@ -9,7 +9,9 @@ use std::{
 };
 
 use node_agent_netlink::{Kernel, NetlinkError, events::Events};
-use node_agent_qos::{Device, Observed, Options, Plan, PlanRefusal, QosProfile, Stage, plan, vendor};
+use node_agent_qos::{
+    DcbAgent, Device, Observed, Options, Plan, PlanRefusal, QosProfile, Reading, Stage, plan, vendor,
+};
 use proto_model::Timestamp;
 
 use super::{
@@ -48,6 +50,10 @@ pub struct Outcome {
     pub cause: Cause,
     /// What became of it.
     pub verdict: Verdict,
+    /// From the first event that it is about to its beginning.
+    pub waited: Duration,
+    /// From its beginning to its end, with what was done and read back.
+    pub took: Duration,
 }
 
 /// Why a keeper cannot begin.
@@ -93,6 +99,8 @@ pub struct Keeper {
     aims: Option<BTreeMap<String, Aim>>,
     events: Events,
     looks: Looks,
+    /// Programs that set class of service by themselves, where this turn has looked for them.
+    agents: Option<Reading<Vec<DcbAgent>>>,
     /// The last record of each NIC, by its key.
     records: BTreeMap<String, Record>,
     /// The last name of each NIC that was seen, by its key.
@@ -134,6 +142,7 @@ impl Keeper {
             aims: None,
             events,
             looks: Looks::new(timing, Duration::ZERO),
+            agents: None,
             records,
             names: BTreeMap::new(),
             start: Instant::now(),
@@ -174,6 +183,7 @@ impl Keeper {
         if !self.looks.wait(now).is_zero() {
             return Ok(Vec::new());
         }
+        self.agents = None;
         let nics = devices(&*self.kernel);
         let names: Vec<String> = nics.iter().map(|nic| nic.netdev.clone()).collect();
         let due = self.looks.due(&names, now);
@@ -182,14 +192,17 @@ impl Keeper {
     }
 
     fn look(&mut self, look: Look, nics: &[Device], drained: bool) -> Option<Outcome> {
-        let Look { netdev, cause } = look;
+        let Look { netdev, cause, since } = look;
+        let begun = self.start.elapsed();
+        let waited = begun.saturating_sub(since);
         let Some(device) = nics.iter().find(|nic| nic.netdev == netdev) else {
             // An interface that never was one of ours; or one whose RDMA device is still being made.
             let ours = self.names.values().any(|name| *name == netdev);
             if ours {
                 self.looks.again(&netdev, self.start.elapsed());
             }
-            return ours.then_some(Outcome { netdev, cause, verdict: Verdict::Gone });
+            let gone = Outcome { netdev, cause, verdict: Verdict::Gone, waited, took: Duration::ZERO };
+            return ours.then_some(gone);
         };
         self.names.insert(key(device), netdev.clone());
         let verdict = self.mend(device, drained);
@@ -201,7 +214,8 @@ impl Keeper {
             }
             _ => self.looks.done(&netdev),
         }
-        Some(Outcome { netdev, cause, verdict })
+        let took = self.start.elapsed().saturating_sub(begun);
+        Some(Outcome { netdev, cause, verdict, waited, took })
     }
 
     fn mend(&mut self, device: &Device, drained: bool) -> Verdict {
@@ -213,10 +227,8 @@ impl Keeper {
         }
         let Some(profile) = &aim.profile else { return Verdict::Clean };
         let drained = drained || aim.trial.is_some();
-        let agents = agents::find(self.kernel.files());
-        let seen = observe(&*self.kernel, device, drained, agents);
-        let plan = match plan(profile, &seen, vendor::of(&seen), self.options) {
-            Ok(plan) => plan,
+        let (seen, plan) = match self.compare(profile, device, drained) {
+            Ok(found) => found,
             Err(refusal) => return Verdict::Refused(refusal),
         };
         if plan.edits.is_empty() {
@@ -239,6 +251,25 @@ impl Keeper {
             Ok(_) => Verdict::Withheld(Box::new(plan)),
             Err(error) => Verdict::Failed(error),
         }
+    }
+
+    /// What a NIC is, and what is to be done. Programs that would fight for it are looked for only where there is something to be done, and
+    /// once for all NICs: a large server has thousands of processes, and this is done at every poll.
+    fn compare(
+        &mut self,
+        profile: &QosProfile,
+        device: &Device,
+        drained: bool,
+    ) -> Result<(Observed, Plan), PlanRefusal> {
+        let mut seen = observe(&*self.kernel, device, drained, Reading::Known(Vec::new()));
+        let found = plan(profile, &seen, vendor::of(&seen), self.options)?;
+        if found.edits.is_empty() && found.withheld.is_empty() {
+            return Ok((seen, found));
+        }
+        let kernel = &self.kernel;
+        seen.agents = self.agents.get_or_insert_with(|| agents::find(kernel.files())).clone();
+        let found = plan(profile, &seen, vendor::of(&seen), self.options)?;
+        Ok((seen, found))
     }
 
     /// What is under way on a NIC, brought to where it is wished: until when it waits, if it does.

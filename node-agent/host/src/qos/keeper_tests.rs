@@ -3,12 +3,15 @@
 use std::{
     collections::BTreeMap,
     io,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
 use node_agent_netlink::{
-    Errno, Files,
+    Channel, Errno, Family, Files, Kernel,
     dcb::{App, Change as DcbChange, Dcb, Ets, Pfc, tsa},
     ethtool::{Ethtool, Pause},
     fake::{FakeKernel, Style},
@@ -439,4 +442,68 @@ fn what_somebody_here_tries_the_controller_leaves_alone() {
         aim(&mut keeper, profile, trial, "1");
         assert!(matches!(verdict(&mut keeper), Verdict::Trial(_)));
     }
+}
+
+/// A kernel that counts how often its processes are gone through.
+struct Crowd {
+    kernel: FakeKernel,
+    scans: AtomicU32,
+}
+
+impl Files for Crowd {
+    fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        self.kernel.read(path)
+    }
+
+    fn write(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
+        self.kernel.write(path, bytes)
+    }
+
+    fn list(&self, path: &str) -> io::Result<Vec<String>> {
+        self.scans.fetch_add(u32::from(path == "proc"), Ordering::Relaxed);
+        self.kernel.list(path)
+    }
+
+    fn make(&self, path: &str) -> io::Result<()> {
+        self.kernel.make(path)
+    }
+
+    fn remove(&self, path: &str) -> io::Result<()> {
+        self.kernel.remove(path)
+    }
+
+    fn leads_to(&self, path: &str) -> Option<String> {
+        self.kernel.leads_to(path)
+    }
+}
+
+impl Kernel for Crowd {
+    fn open(&self, family: Family, groups: &[u32]) -> io::Result<Box<dyn Channel>> {
+        self.kernel.open(family, groups)
+    }
+
+    fn ethtool(&self, device: &str, data: &mut [u8]) -> io::Result<()> {
+        self.kernel.ethtool(device, data)
+    }
+
+    fn files(&self) -> &dyn Files {
+        self
+    }
+}
+
+#[test]
+fn processes_are_gone_through_only_where_something_is_to_be_done() {
+    let kernel = server(Style::Mlx5, "6.12.0");
+    let disk = Disk::new(&kernel);
+    let crowd = Arc::new(Crowd { kernel: kernel.clone(), scans: AtomicU32::new(0) });
+    let (journal, shared) = (Box::new(disk.clone()), Arc::clone(&crowd));
+    let mut keeper =
+        Keeper::new(shared, journal, QosProfile::default(), Options::default(), "alice", QUICK).unwrap();
+    let mut verdict = || keeper.turn(SOON, true).unwrap().remove(0).verdict;
+    assert!(matches!(verdict(), Verdict::Mended(_)));
+    assert_eq!(crowd.scans.load(Ordering::Relaxed), 1, "not again to read back");
+    for _ in 0..5 {
+        assert!(matches!(verdict(), Verdict::Clean));
+    }
+    assert_eq!(crowd.scans.load(Ordering::Relaxed), 1);
 }

@@ -51,6 +51,16 @@ pub struct Look {
     pub netdev: String,
     /// Why.
     pub cause: Cause,
+    /// When what it is about was first heard, or when it was found to be due.
+    pub since: Duration,
+}
+
+/// A look that is to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Due {
+    at: Duration,
+    cause: Cause,
+    since: Duration,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +75,7 @@ struct Seen {
 pub struct Looks {
     timing: Timing,
     links: BTreeMap<u32, Seen>,
-    due: BTreeMap<String, (Duration, Cause)>,
+    due: BTreeMap<String, Due>,
     tries: BTreeMap<String, u32>,
     polled: Duration,
     lost: bool,
@@ -85,10 +95,11 @@ impl Looks {
         }
     }
 
-    fn soon(&mut self, netdev: &str, at: Duration, cause: Cause) {
-        let entry = self.due.entry(netdev.to_owned()).or_insert((at, cause));
+    fn soon(&mut self, netdev: &str, at: Duration, cause: Cause, since: Duration) {
+        let new = Due { at, cause, since };
+        let due = self.due.entry(netdev.to_owned()).or_insert(new);
         // The first event's time stands: a storm of them does not put the look off.
-        *entry = (entry.0.min(at), entry.1.max(cause));
+        *due = Due { at: due.at.min(at), cause: due.cause.max(cause), since: due.since.min(since) };
     }
 
     /// Takes an event.
@@ -104,15 +115,15 @@ impl Looks {
                 if let Some(old) = old.filter(|old| old.name != seen.name) {
                     self.due.remove(&old.name);
                 }
-                self.soon(&link.name, at, Cause::Link);
+                self.soon(&link.name, at, Cause::Link, now);
             }
             Event::LinkGone { index, name } => {
                 self.links.remove(index);
                 self.due.remove(name);
                 self.tries.remove(name);
             }
-            Event::Dcb { device } => self.soon(device, at, Cause::Dcb),
-            Event::Pause { device } => self.soon(device, at, Cause::Pause),
+            Event::Dcb { device } => self.soon(device, at, Cause::Dcb, now),
+            Event::Pause { device } => self.soon(device, at, Cause::Pause, now),
             // Class of service is of the port, not of its addresses.
             Event::Address { .. } | Event::Rdma(_) => {}
             Event::Lost => self.lost = true,
@@ -124,12 +135,12 @@ impl Looks {
         let tries = self.tries.entry(netdev.to_owned()).or_insert(0);
         let wait = self.timing.retry.saturating_mul(1 << (*tries).min(16)).min(self.timing.poll);
         *tries = tries.saturating_add(1);
-        self.soon(netdev, now + wait, Cause::Again);
+        self.soon(netdev, now + wait, Cause::Again, now);
     }
 
     /// A NIC is to be looked at at this time.
     pub fn at(&mut self, netdev: &str, when: Duration) {
-        self.soon(netdev, when, Cause::Again);
+        self.soon(netdev, when, Cause::Again, when);
     }
 
     /// A look at a NIC found what it sought.
@@ -147,14 +158,14 @@ impl Looks {
         if lost || poll {
             let cause = if lost { Cause::Lost } else { Cause::Poll };
             for nic in nics {
-                self.soon(nic, now, cause);
+                self.soon(nic, now, cause, now);
             }
         }
         let ready: Vec<String> =
-            self.due.iter().filter(|(_, (at, _))| *at <= now).map(|(name, _)| name.clone()).collect();
+            self.due.iter().filter(|(_, due)| due.at <= now).map(|(name, _)| name.clone()).collect();
         let take = |netdev: String| {
-            let (_, cause) = self.due.remove(&netdev)?;
-            Some(Look { netdev, cause })
+            let Due { cause, since, .. } = self.due.remove(&netdev)?;
+            Some(Look { netdev, cause, since })
         };
         ready.into_iter().filter_map(take).collect()
     }
@@ -165,7 +176,7 @@ impl Looks {
         if self.lost {
             return Duration::ZERO;
         }
-        let first = self.due.values().map(|(at, _)| *at).min();
+        let first = self.due.values().map(|due| due.at).min();
         let poll = self.polled + self.timing.poll;
         first.map_or(poll, |first| first.min(poll)).saturating_sub(now)
     }
@@ -196,7 +207,7 @@ mod tests {
             looks.hear(&Event::Dcb { device: "eth0".into() }, ms(100 + at));
         }
         assert_eq!((looks.due(&nics, ms(109)), looks.wait(ms(109))), (vec![], ms(1)));
-        let look = Look { netdev: "eth0".into(), cause: Cause::Dcb };
+        let look = Look { netdev: "eth0".into(), cause: Cause::Dcb, since: ms(100) };
         assert_eq!(looks.due(&nics, ms(110)), [look]);
         assert_eq!((looks.due(&nics, ms(110)), looks.wait(ms(110))), (vec![], ms(890)));
         assert_eq!(looks.due(&nics, ms(1000)).len(), 2, "the poll");
@@ -209,7 +220,7 @@ mod tests {
         looks.due(&nics, ms(0));
         looks.hear(&link(3, "eth0", true), ms(1));
         looks.hear(&link(3, "rail0", true), ms(2));
-        let look = Look { netdev: "rail0".into(), cause: Cause::Link };
+        let look = Look { netdev: "rail0".into(), cause: Cause::Link, since: ms(2) };
         assert_eq!(looks.due(&nics, ms(20)), [look], "by its new name only");
         looks.hear(&link(3, "rail0", true), ms(30));
         assert_eq!(looks.due(&nics, ms(50)), []);
@@ -226,7 +237,7 @@ mod tests {
         let mut waits = Vec::new();
         for _ in 0..8 {
             looks.again("eth0", ms(0));
-            waits.push(looks.due["eth0"].0.as_millis());
+            waits.push(looks.due["eth0"].at.as_millis());
             looks.due.clear();
         }
         assert_eq!(waits, [25, 50, 100, 200, 400, 800, 1000, 1000]);

@@ -11,7 +11,7 @@ use node_agent_qos::{
 use proto_model::Timestamp;
 
 use super::{
-    agents, apply,
+    apply,
     journal::{AuditLine, Journal, Record, key},
     observe,
 };
@@ -286,8 +286,8 @@ impl Drive<'_> {
                 Err(error) => Event::Failed { error: error.to_string() },
             }),
             Action::Read => {
-                let agents = agents::find(self.kernel.files());
-                let seen = observe(self.kernel, &before.device, before.drained, agents);
+                // What the NIC is tells of whoever came in between.
+                let seen = observe(self.kernel, &before.device, before.drained, before.agents.clone());
                 Some(Event::Read(Box::new(seen)))
             }
             Action::Wake(_) | Action::Over => None,
