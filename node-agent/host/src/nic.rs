@@ -37,6 +37,10 @@ pub struct Known<'a> {
 
 /// All NICs that serve a rail, by rail then device. `held` is what earlier looks found.
 pub fn discover(look: &mut Look<'_>, known: Known<'_>, rule: &RailRule, held: &mut Held) -> Vec<Nic> {
+    // A device has other addresses too (management, a virtual one); its rail's are what its GID is found by.
+    let of_rails = known.addresses.iter().map(|(netdev, all)| (netdev.clone(), rule.of_rails(all)));
+    let addresses: Addresses = of_rails.collect();
+    let known = Known { addresses: &addresses, ..known };
     let mut all: Vec<Nic> = Vec::new();
     let mut taken = BTreeSet::new();
     for device in known.rdma.iter().filter(|device| is_name(&device.name)) {

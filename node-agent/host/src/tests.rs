@@ -148,6 +148,24 @@ fn a_server_is_read_with_rails_by_pci_order_and_gids_by_type_and_address() {
 }
 
 #[test]
+fn where_rails_are_subnets_a_nic_s_other_addresses_are_not_its_rail_s() {
+    let room = tempfile::tempdir().unwrap();
+    let mut addresses = server(room.path());
+    addresses.get_mut("ens0np0").unwrap().insert(0, "192.0.2.2".parse().unwrap());
+    // It has come to an entry before the rail's own.
+    let gids = "sys/class/infiniband/mlx5_7/ports/1/gids";
+    write(room.path(), &format!("{gids}/1"), &gid("192.0.2.2"));
+    let seen = |rule: &str| {
+        let host = RealHost::recorded(room.path(), addresses.clone(), rule.parse().unwrap());
+        let nic = host.discover().unwrap().inventory.nics.remove(0);
+        (nic.rail, nic.gid_index, nic.address.unwrap().to_string())
+    };
+    assert_eq!(seen("subnet:10.0.{k}.0/24"), (0, Some(3), "10.0.0.5".to_owned()));
+    // Nothing says which address it is then.
+    assert_eq!(seen("pci"), (0, Some(1), "192.0.2.2".to_owned()));
+}
+
+#[test]
 fn a_gpu_s_nic_is_behind_its_switch_and_nccl_is_told_so() {
     let room = tempfile::tempdir().unwrap();
     let addresses = server(room.path());

@@ -73,6 +73,15 @@ pub struct Served {
 pub struct Held(BTreeMap<(String, String), Served>);
 
 impl RailRule {
+    /// The addresses of a network device that may be its rail's: those in a rail's subnet, where rails are subnets and it has any.
+    #[must_use]
+    pub fn of_rails(&self, addresses: &[IpAddr]) -> Vec<IpAddr> {
+        let Self::Subnet(subnets) = self else { return addresses.to_vec() };
+        let within: Vec<IpAddr> =
+            addresses.iter().copied().filter(|address| subnets.find(*address).is_some()).collect();
+        if within.is_empty() { addresses.to_vec() } else { within }
+    }
+
     /// The rail of each candidate, in their order; none for a NIC that serves no rail. What the rule asks for and
     /// is not there, and two NICs on one rail, are findings.
     pub fn assign(
