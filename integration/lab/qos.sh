@@ -135,7 +135,9 @@ pulled() {
     echo "pulled out at change $1: $told"
 }
 
-# The agent keeps it so by itself, while no controller can be reached: what others change is mended as the kernel tells of it.
+# The agent keeps it so by itself, while no controller can be reached: what others change is mended as the kernel tells of it. How long that
+# takes is told by the driver's clock. A look by `state` starts nine programs: in an emulated machine that takes longer than a heal, and
+# seconds where others use its processors.
 kept() {
     make_nics
     must rdma link add rxe0 type rxe netdev nic0
@@ -143,14 +145,20 @@ kept() {
     looks_right nic0
     right=$(state nic0)
     echo '{}' > /run/profile.json
+    # Its first look mends this; what is measured finds it awake.
+    must dcb app add dev nic0 dscp-prio 26:0
     rail-node-agent run --controller https://127.0.0.1:1 --node lab --join-token none --ca-pin "sha256:$(printf '%064d' 0)" \
         --data-dir $DATA --qos-profile /run/profile.json --engine /lab/bin/rail-node-agent > /run/agent.log 2>&1 &
     agent=$!
-    slowest=0 many=0
+    soon_is nic0 "$right" 20000 || { tail -n 5 /run/agent.log; state nic0; fail "what was changed before the agent began is not mended"; }
+    slowest=0 seen=0 many=0
     while IFS= read -r line; do
+        echo 0 > $LABNIC/nic0/first
         sh -c "$line" || fail "$line"
         soon_is nic0 "$right" 10000 || { tail -n 5 /run/agent.log; state nic0; fail "$line: not mended by the agent"; }
-        [ "$took" -gt $slowest ] && slowest=$took
+        healed=$((($(cat $LABNIC/nic0/last) - $(cat $LABNIC/nic0/first)) / 1000000))
+        [ $healed -gt $slowest ] && slowest=$healed
+        [ "$took" -gt $seen ] && seen=$took
         many=$((many + 1))
     done << 'END'
 dcb app add dev nic0 dscp-prio 26:0
@@ -159,7 +167,12 @@ dcb ets set dev nic0 tc-bw 0:60 3:40
 dcb pfc set dev nic0 delay 7
 ethtool -A nic0 rx on tx on
 END
-    echo "$many changes mended by the agent, the slowest seen after $slowest ms"
+    # The agent's own words: heard of by an event; one may have met the poll.
+    events=$(grep -cE 'class of service was mended .*cause=(Dcb|Pause) ' /run/agent.log)
+    [ "$events" -ge $((many - 1)) ] || { grep mended /run/agent.log; fail "of $many changes only $events were heard of as they happened"; }
+    times=$(sed -nE 's/.*cause=(Dcb|Pause) waited_ms=([0-9]+) took_ms=([0-9]+).*/\2+\3/p' /run/agent.log | tr '\n' ' ')
+    echo "$many changes mended as the kernel told of them: the slowest after $slowest ms by the driver's clock (dcb and ethtool show it after $seen)"
+    echo "the agent waited and worked, read back, ms: $times"
     must dcb pfc set dev nic0 prio-pfc all:off
     tries=0
     until grep -q 'class of service is not as the profile says' /run/agent.log; do

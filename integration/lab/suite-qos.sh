@@ -12,6 +12,5 @@ trial
 refused
 # At the first change, among the entries of the map, at ETS, and at PFC.
 for change in 1 20 66 67; do pulled $change; done
-kept
 wire
 exit 0

@@ -5,7 +5,8 @@
  *
  * Devices nic0, nic1, ... are joined in pairs, 0 with 1 and 2 with 3. They behave as mlx5_core's where that matters to who sets
  * them (drivers/net/ethernet/mellanox/mlx5/core/en_dcbnl.c), or, with firmware=1, as a device whose firmware owns DCB for good.
- * In debugfs, labnic/nicN has their counters, which a test may set, and `pull`.
+ * In debugfs, labnic/nicN has their counters, which a test may set, what else a test orders, and when
+ * settings were changed (`first`, `last`).
  *
  * GPL-2.0, unlike the rest of this project: the kernel gives the symbols used here to such modules only. No part of the product.
  */
@@ -30,7 +31,7 @@ module_param(firmware, bool, 0444);
 static const char *const kinds[] = { "tx_prio%d_bytes", "rx_prio%d_bytes", "tx_prio%d_pause", "rx_prio%d_pause",
 	"tx_prio%d_pause_duration", "rx_prio%d_pause_duration", "rx_prio%d_marked" };
 static const char *const port[] = { "link_down_events_phy", "rx_discards_phy", "rx_symbol_err_phy" };
-enum { TX_BYTES = 0, RX_BYTES = 8, TX_PAUSE = 16, RX_PAUSE = 24, RX_MARKED = 48, LINK_DOWN = 56, COUNTERS = 59 };
+enum { TX_BYTES = 0, RX_BYTES = 8, TX_PAUSE = 16, RX_PAUSE = 24, RX_PAUSED = 40, RX_MARKED = 48, LINK_DOWN = 56, COUNTERS = 59 };
 
 struct labnic {
 	struct net_device *dev;
@@ -43,6 +44,10 @@ struct labnic {
 	struct ethtool_pauseparam pause;
 	u8 dcbx;
 	u32 pull;	/* after so many changes by DCB the device is pulled out */
+	u64 first, last;	/* nanoseconds: when a setting was changed first since a test wrote 0 there, and when last */
+	u32 storm;	/* the peer pauses these priorities without end */
+	u32 told, shown;	/* how many counters a test wants told of, the first ones, and how many the kernel was told last */
+	ktime_t read;	/* when counters were last */
 	u64 count[COUNTERS];
 	struct dentry *files;
 };
@@ -79,6 +84,13 @@ static void pull_out(struct work_struct *work)
 }
 static DECLARE_WORK(pull_work, pull_out);
 
+/* When settings are changed, by a clock that no process has to be started for. */
+static void stamp(struct labnic *nic)
+{
+	nic->last = ktime_get_ns();
+	nic->first = nic->first ?: nic->last;
+}
+
 /* The end of every change by DCB: 0, or why it is refused. */
 static int change(struct net_device *dev)
 {
@@ -86,6 +98,7 @@ static int change(struct net_device *dev)
 
 	if (firmware)
 		return -EBUSY;
+	stamp(nic);
 	if (nic->pull && !--nic->pull) {
 		pulled[nic->number] = true;
 		schedule_work(&pull_work);
@@ -215,6 +228,7 @@ static int set_pause(struct net_device *dev, struct ethtool_pauseparam *pause)
 	if (pause->autoneg)
 		return -EINVAL;
 	nic_of(dev)->pause = *pause;
+	stamp(nic_of(dev));
 	return 0;
 }
 
@@ -223,18 +237,35 @@ static void name_of(char *name, int i)
 	snprintf(name, ETH_GSTRING_LEN, i < LINK_DOWN ? kinds[i / 8] : port[i - LINK_DOWN], i % 8);
 }
 
-static int count_names(struct net_device *dev, int set) { return set == ETH_SS_STATS ? COUNTERS : -EOPNOTSUPP; }
+/* A driver has more or fewer counters from one question to the next, when its channels change for example. The kernel asks how many
+ * there are before it makes room for them, both under RTNL. */
+static int count_names(struct net_device *dev, int set)
+{
+	struct labnic *nic = nic_of(dev);
+
+	nic->shown = min_t(u32, nic->told, COUNTERS);
+	return set == ETH_SS_STATS ? nic->shown : -EOPNOTSUPP;
+}
+
 static void get_names(struct net_device *dev, u32 set, u8 *names)
 {
 	int i;
 
-	for (i = 0; set == ETH_SS_STATS && i < COUNTERS; i++)
+	for (i = 0; set == ETH_SS_STATS && i < nic_of(dev)->shown; i++)
 		name_of(names + i * ETH_GSTRING_LEN, i);
 }
 
 static void get_counters(struct net_device *dev, struct ethtool_stats *stats, u64 *values)
 {
-	memcpy(values, nic_of(dev)->count, sizeof(nic_of(dev)->count));
+	struct labnic *nic = nic_of(dev);
+	ktime_t now = ktime_get();
+	int i;
+
+	for (i = 0; i < 8; i++)
+		if (nic->storm & BIT(i))
+			nic->count[RX_PAUSED + i] += ktime_us_delta(now, nic->read);
+	nic->read = now;
+	memcpy(values, nic->count, stats->n_stats * sizeof(*values));
 }
 
 static const struct ethtool_ops ethtool_ops = {
@@ -277,12 +308,13 @@ static const struct net_device_ops device_ops = { .ndo_start_xmit = send, .ndo_s
 static void set_up(struct net_device *dev)
 {
 	ether_setup(dev);
-	eth_hw_addr_random(dev);
 	dev->max_mtu = 9978;
 	dev->netdev_ops = &device_ops;
 	dev->ethtool_ops = &ethtool_ops;
 	dev->dcbnl_ops = &dcb_ops;
 	dev->needs_free_netdev = true;
+	/* As every kernel allows from 6.2 on: renamed while it is up. */
+	dev->priv_flags |= IFF_LIVE_RENAME_OK;
 }
 
 /* What mlx5 has before anybody sets it, and the files. */
@@ -301,8 +333,14 @@ static void furnish(struct labnic *nic)
 	nic->pfc.delay = 7;
 	nic->pause.rx_pause = nic->pause.tx_pause = 1;
 	nic->dcbx = DCB_CAP_DCBX_VER_IEEE | (firmware ? DCB_CAP_DCBX_LLD_MANAGED : DCB_CAP_DCBX_VER_CEE);
+	nic->told = COUNTERS;
+	nic->read = ktime_get();
 	nic->files = debugfs_create_dir(nic->dev->name, root);
+	debugfs_create_u32("storm", 0600, nic->files, &nic->storm);
+	debugfs_create_u32("told", 0600, nic->files, &nic->told);
 	debugfs_create_u32("pull", 0600, nic->files, &nic->pull);
+	debugfs_create_u64("first", 0600, nic->files, &nic->first);
+	debugfs_create_u64("last", 0600, nic->files, &nic->last);
 	for (i = 0; i < COUNTERS; i++) {
 		name_of(name, i);
 		debugfs_create_u64(name, 0600, nic->files, &nic->count[i]);
@@ -312,12 +350,15 @@ static void furnish(struct labnic *nic)
 static int make_nic(int number)
 {
 	struct net_device *dev = alloc_netdev(sizeof(struct labnic), "nic%d", NET_NAME_ENUM, set_up);
+	/* The same when the module is loaded anew, as a real one's are. */
+	u8 address[ETH_ALEN] = { 2, 'l', 'a', 'b', 0, number };
 	int err;
 
 	if (!dev)
 		return -ENOMEM;
 	nic_of(dev)->dev = dev;
 	nic_of(dev)->number = number;
+	eth_hw_addr_set(dev, address);
 	SET_NETDEV_DEV(dev, &parents[number]->dev);
 	err = register_netdevice(dev);
 	if (err) {

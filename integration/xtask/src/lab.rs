@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(long)]
     prepare: bool,
     /// End the guest after so many seconds.
-    #[arg(long, default_value_t = 240)]
+    #[arg(long, default_value_t = 480)]
     timeout: u64,
     /// Say what suites there are.
     #[arg(long)]

@@ -26,6 +26,8 @@ pub struct Program {
 
 const ENGINE: Program = Program { package: "node-agent-engine", name: "rail-engine" };
 const AGENT: Program = Program { package: "node-agent", name: "rail-node-agent" };
+const CONTROLLER: Program = Program { package: "controller", name: "rail-controller" };
+const RAILCTL: Program = Program { package: "cli", name: "railctl" };
 
 /// All suites.
 pub const ALL: &[Suite] = &[
@@ -52,9 +54,23 @@ pub const ALL: &[Suite] = &[
     },
     Suite {
         name: "qos",
-        about: "all of that, trials, the agent that keeps it so, and the marks and lanes of verbs on the wire",
+        about: "all of that, trials, and the marks and lanes of verbs on the wire",
         smoke: false,
         programs: &[ENGINE, AGENT],
+        module: true,
+    },
+    Suite {
+        name: "agent-short",
+        about: "the agent: its inventory compared with rdma, ip and sysfs, and what others change mended as the kernel tells of it",
+        smoke: false,
+        programs: &[AGENT],
+        module: true,
+    },
+    Suite {
+        name: "agent",
+        about: "all of that, with a controller: GIDs that move, links that go, counters, storms, loss, and no false alarm",
+        smoke: false,
+        programs: &[AGENT, CONTROLLER, RAILCTL],
         module: true,
     },
     Suite {
