@@ -114,6 +114,7 @@ pub mod tests {
             pod: "p0".into(),
             gpus: vec![0, 1],
             nics: vec![nic(0), nic(1)],
+            remapped: false,
         };
         let rank = |rank: u32| v1::RankPlace {
             rank,

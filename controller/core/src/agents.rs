@@ -7,6 +7,7 @@ use proto_model::{Assignment, Health, Inventory, JobUid, Node, NodeName, Observa
 use crate::{
     error::CoreError,
     event::{Register, Reply, ToNode},
+    remap::lasting,
     state::Link,
     step::Step,
 };
@@ -38,7 +39,7 @@ impl Step<'_> {
             inventory: known_or(&node.inventory, sane(inventory)),
             health: Health::Ready,
             health_since: if returned { self.now } else { node.health_since },
-            reasons: Vec::new(),
+            reasons: lasting(&node).collect(),
             agent_version,
             ..(*node).clone()
         };
@@ -198,6 +199,7 @@ impl Step<'_> {
 
     fn set_health(&mut self, name: &NodeName, health: Health, reasons: Vec<Reason>) {
         let Some(node) = self.state.base.nodes.get(name).filter(|node| node.health != health) else { return };
+        let reasons = reasons.into_iter().chain(lasting(node)).collect();
         let node = Node { health, health_since: self.now, reasons, ..(**node).clone() };
         self.state.set_node(name, Some(Arc::new(node)));
         self.refresh_jobs_of(name);

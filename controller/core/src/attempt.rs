@@ -228,6 +228,7 @@ impl Step<'_> {
         let Some(entry) = self.entry(uid) else { return };
         let Some(attempt) = entry.attempt.clone() else { return };
         let repaired = self.plan_repair(&entry, &attempt);
+        let renamed = self.state.renamed(&entry, &attempt).filter(|_| repaired.is_none());
         let (exits, result) = (self.exits(uid), self.result(uid));
         let nodes: Vec<(u32, NodeName)> =
             gang(&entry).map(|(position, node)| (position, node.clone())).collect();
@@ -275,6 +276,9 @@ impl Step<'_> {
         }
         if let Some(repaired) = repaired {
             self.start_repaired(uid, repaired);
+        }
+        if let Some(renamed) = renamed {
+            self.start_renamed(uid, renamed);
         }
         self.freed();
     }

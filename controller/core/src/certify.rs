@@ -38,7 +38,8 @@ pub enum Certification {
     Off,
     /// They are, and start whatever is found; the job says what.
     Warn,
-    /// They start only if nothing is found; a node that is named is replaced where the job lets nodes be replaced.
+    /// They start only if nothing is found. Nodes whose NICs are on each other's rails are begun again with these rails named as
+    /// they are; a node that is named otherwise is replaced where the job lets nodes be replaced.
     Require,
 }
 
@@ -121,7 +122,15 @@ impl Step<'_> {
         }
         // Nobody can measure more than has been measured.
         let Some(certificate) = self.state.certificate(&entry, late) else { return };
+        let remaps = match &certificate.verdict {
+            Verdict::Remap(remaps) => remaps.as_slice(),
+            _ => &[],
+        };
+        self.note_cables(&entry, &certificate, remaps);
         let require = self.state.config.certification == Certification::Require;
+        if require && !remaps.is_empty() && self.remap(uid, &entry, remaps) {
+            return;
+        }
         if require && certificate.verdict != Verdict::Certified {
             let causes = self.causes(&entry, &certificate);
             return self.fail(uid, Blame::Infrastructure, causes);

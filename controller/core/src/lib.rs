@@ -51,6 +51,7 @@ pub mod qos;
 mod query;
 pub mod rails;
 pub mod records;
+mod remap;
 mod repair;
 mod schedule;
 pub mod state;

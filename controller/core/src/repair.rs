@@ -20,6 +20,7 @@ use crate::{
     certify::NOT_CERTIFIED,
     event::ToNode,
     records::{Attempt, Outcome},
+    remap::REMAPPED,
     state::{JobEntry, Link, State},
     step::Step,
 };
@@ -52,7 +53,7 @@ impl State {
 
     /// What the gang has lost: nodes that are away or take no more jobs, NICs that are down, and the node that was the
     /// first to say that it failed, or else the first to miss another.
-    fn losses(&self, entry: &JobEntry, attempt: &Attempt) -> BTreeMap<NodeName, Loss> {
+    pub(crate) fn losses(&self, entry: &JobEntry, attempt: &Attempt) -> BTreeMap<NodeName, Loss> {
         let topology = self.index.snapshot.topology();
         let placement = entry.job.status.placement.as_ref();
         let rails: RailSet = placement.iter().flat_map(|placement| &placement.rails).copied().collect();
@@ -205,7 +206,14 @@ impl Step<'_> {
         if !rails_dropped.is_empty() {
             message = format!("goes on without rails {rails_dropped}; {message}");
         }
+        let stays = |reason: &Reason| {
+            let of = of(reason).filter(|_| reason.code == REMAPPED);
+            of.is_some_and(|node| placement.nodes.iter().any(|place| place.node == node && place.remapped))
+        };
+        let remapped: Vec<Reason> =
+            placement.reasons.iter().filter(|reason| stays(reason)).cloned().collect();
         placement.reasons = vec![Reason::new(REPAIRED, message).count(swaps.len()).since(self.now)];
+        placement.reasons.extend(remapped);
         // After its reasons: the checker allows a repaired one fewer rails.
         if self.state.is_over_quota(uid, &placement) || !self.place(uid, placement) {
             return;
@@ -358,7 +366,9 @@ impl State {
     /// no failure.
     pub(crate) fn moves_anyway(&self, attempt: &Attempt) -> bool {
         let causes = attempt.ending.as_ref().map_or(&[][..], |ending| &ending.causes);
-        causes.first().is_some_and(|cause| matches!(cause.code.as_ref(), RAIL_LOST | "NodeDrained"))
+        causes
+            .first()
+            .is_some_and(|cause| matches!(cause.code.as_ref(), RAIL_LOST | REMAPPED | "NodeDrained"))
     }
 
     /// Not heard for longer than the limit, or gone.

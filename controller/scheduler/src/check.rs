@@ -214,9 +214,11 @@ fn node(
         found.push(Violation::Misaligned(name.clone()));
     }
     for nic in &place.nics {
+        // What was measured knows better on which of the job's rails a NIC is; still each is on one.
+        let renamed = place.remapped && place.nics.iter().filter(|one| one.device == nic.device).count() == 1;
         let fits = server.inventory.nics.iter().any(|have| {
             have.device == nic.device
-                && have.rail == nic.rail
+                && (have.rail == nic.rail || renamed && placement.rails.contains(&have.rail))
                 && have.up
                 && server.inventory.is_fit(&have.device)
                 && have.address == nic.address

@@ -45,6 +45,7 @@ pub(crate) fn node(topology: &Topology, pick: Pick, rails: RailSet) -> Option<No
         pod: server.pod.map_or_else(String::new, |pod| topology.pod_name(pod).to_owned()),
         gpus: gpus(server, pick.gpus).iter().map(|gpu| gpu.index).collect(),
         nics: nics.collect(),
+        remapped: false,
     })
 }
 

@@ -230,6 +230,42 @@ fn a_requeued_job_backs_off_and_blocks_nobody() {
     assert_eq!(placed(&decisions[1]), ["n0"]);
 }
 
+/// The NICs of a node's first two rails are on each other's, and it is known.
+fn remap(placement: &mut proto_model::Placement) {
+    let place = &mut placement.nodes[0];
+    let (first, second) = place.nics.split_at_mut(1);
+    std::mem::swap(&mut first[0].device, &mut second[0].device);
+    std::mem::swap(&mut first[0].address, &mut second[0].address);
+    place.remapped = true;
+    for rank in placement.ranks.iter_mut().filter(|rank| rank.node == place.node) {
+        let nic = place.nics.iter().find(|nic| nic.device == rank.nic).unwrap();
+        (rank.rail, rank.leaf) = (nic.rail, nic.leaf.clone());
+    }
+}
+
+#[test]
+fn nics_that_are_on_each_others_rails_are_taken_as_they_are_where_that_is_known() {
+    let snapshot = cluster(&[0, 0, 1]);
+    let spec = spec(2, 2, 0, false);
+    let Decision::Place(good) = one(&snapshot, &spec) else { panic!() };
+    let mut remapped = (*good).clone();
+    remap(&mut remapped);
+    assert_ne!(remapped, *good);
+    assert_eq!(check_placement(&snapshot, &tenant(), &spec, &remapped), Ok(()));
+    type Plant = fn(&mut proto_model::Placement);
+    let plants: [Plant; 3] = [
+        |p| p.nodes[0].remapped = false,
+        |p| p.nodes[0].nics[1].device = p.nodes[0].nics[0].device.clone(),
+        |p| p.nodes[0].nics[1].device = "mlx5_77".into(),
+    ];
+    for plant in plants {
+        let mut bad = remapped.clone();
+        plant(&mut bad);
+        let found = check_placement(&snapshot, &tenant(), &spec, &bad).unwrap_err();
+        assert!(found.iter().any(|flaw| flaw.to_string().contains("cannot serve rail")), "{found:?}");
+    }
+}
+
 #[test]
 fn the_checker_finds_what_is_planted() {
     let mut snapshot = cluster(&[0, 0, 1]);

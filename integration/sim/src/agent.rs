@@ -29,6 +29,8 @@ pub struct Node {
     pub rails: u32,
     /// Rails whose NIC is down, as a bitmap.
     pub down: u64,
+    /// The cables of its first two rails are swapped.
+    pub crossed: bool,
     /// What its agent has found last, and with what down.
     found: Option<(u64, Arc<Inventory>)>,
     /// It has power.
@@ -68,6 +70,7 @@ impl Node {
             gpus,
             rails,
             down: 0,
+            crossed: false,
             found: None,
             powered: true,
             agent: None,

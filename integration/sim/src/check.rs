@@ -457,7 +457,7 @@ impl World {
         }
     }
 
-    /// The same: every node of the gang has measured, and none of them has found its own port unfit.
+    /// The same: every node of the gang has measured, none of them has found its own port unfit, and each rail is one rail.
     pub fn check_certified(&mut self, node: usize, key: Try) {
         let Some(this) = self.nodes[node].supervised.get(&key) else { return };
         if !self.config.certifies() || this.gang().len() < 2 || this.place.nics.is_empty() {
@@ -471,6 +471,11 @@ impl World {
         };
         if !measured.all(fit) {
             self.violated(format!("n{node} starts ranks of {key}, whose gang is not certified"));
+            return;
+        }
+        let rails: Vec<u32> = this.place.nics.iter().map(|nic| nic.rail).collect();
+        if !self.is_straight(this.gang(), &rails) {
+            self.violated(format!("n{node} starts ranks of {key}, whose gang's cables are swapped"));
         }
     }
 

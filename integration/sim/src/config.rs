@@ -23,7 +23,8 @@ pub struct Config {
     pub skew: bool,
     /// Beside the plan's faults a little goes wrong at any time: processes that do not start, agents that die.
     pub noise: bool,
-    /// Gangs are certified before their ranks start; now and then a port is found unfit, or an engine measures for ever.
+    /// Gangs are certified before their ranks start; now and then a port is found unfit, cables are swapped, or an engine measures for
+    /// ever.
     pub certify: bool,
     /// Only these faults of the plan.
     pub only_faults: Option<Vec<usize>>,

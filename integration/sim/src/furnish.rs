@@ -75,7 +75,10 @@ impl World {
         for node in 0..usize::try_from(count).unwrap_or(2) {
             let Some(name) = name(node) else { continue };
             events.extend(self.join_events(node, &name));
-            self.nodes.push(Node::new(name, GPUS, rails));
+            let crossed = self.config.certify && rails > 1 && self.rng.chance(150);
+            let mut server = Node::new(name, GPUS, rails);
+            server.crossed = crossed;
+            self.nodes.push(server);
             let wait = 60 + self.rng.range(0..20);
             self.after(wait, Event::AgentStart(node));
         }

@@ -179,7 +179,7 @@ impl World {
                 }
                 self.after(10, Event::EngineLooks(node, key));
             }
-            Action::CertifyEngine(certify) => self.measure(node, key, &certify),
+            Action::CertifyEngine(_, certify) => self.measure(node, key, &certify),
             Action::SpawnRanks => self.spawn_ranks(node, key),
             Action::SignalTree(signal) => self.signal(node, key, signal),
             Action::DrainEngine(rails) => {
@@ -332,22 +332,54 @@ impl World {
         }
     }
 
-    /// What an engine measures: all is well, but now and then a port has no GID, or it takes far too long.
+    /// The rail that a NIC of a place is cabled to.
+    fn cabled_to(&self, place: &NodePlace, rail: u32) -> Option<u32> {
+        let nic = place.nics.iter().find(|nic| nic.rail == rail)?;
+        let own: u32 = nic.device.strip_prefix("mlx5_")?.parse().ok()?;
+        let crossed = self.nodes.iter().any(|node| node.name == place.node && node.crossed);
+        Some(if crossed && own < 2 { 1 - own } else { own })
+    }
+
+    /// Whether the NICs of a gang on each rail are cabled to the same one.
+    pub fn is_straight(&self, gang: &[NodePlace], rails: &[u32]) -> bool {
+        rails.iter().all(|rail| {
+            let mut all = gang.iter().map(|place| self.cabled_to(place, *rail));
+            let first = all.next();
+            all.all(|other| Some(other) == first)
+        })
+    }
+
+    /// Which rail of a peer answers on this one.
+    fn answering(&self, gang: &[NodePlace], own: usize, peer: u32, rail: u32) -> Option<u32> {
+        let (own, peer) = (gang.get(own)?, gang.get(peer as usize)?);
+        let plane = self.cabled_to(own, rail)?;
+        let mut rails = peer.nics.iter().map(|nic| nic.rail);
+        rails.find(|other| self.cabled_to(peer, *other) == Some(plane))
+    }
+
+    /// What an engine measures: all is well, but now and then a port has no GID, cables are swapped, or it takes far too long.
     fn measure(&mut self, node: usize, key: Key, certify: &Certify) {
         let (unfit, slow) = (self.noisy() && self.rng.chance(30), self.noisy() && self.rng.chance(10));
         let wait = if slow { 60_000 } else { self.rng.range(5..400) };
         let Some(supervised) = self.supervised(node, key) else { return };
-        let rails = supervised.placement.rails.clone();
+        let (rails, gang) = (supervised.placement.rails.clone(), supervised.placement.nodes.clone());
+        let own = gang.iter().position(|place| place.node == supervised.place.node).unwrap_or_default();
         let way = Way { sent: 100, lost: 0, mtu: Some(9000), dscp: Some(26), mbps: Some(2000) };
         let pairs = certify.turns.iter().filter(|turn| turn.first).flat_map(|turn| {
-            rails.iter().map(|rail| PairReport {
-                round: turn.round,
-                peer: turn.peer,
-                rail: *rail,
-                there: way,
-                back: way,
-                rtt_us: Some(50),
-                crossed: None,
+            let (world, gang) = (&*self, &gang);
+            rails.iter().map(move |rail| {
+                let answers = world.answering(gang, own, turn.peer, *rail);
+                let right = answers == Some(*rail);
+                let way = if right { way } else { Way { sent: 16, lost: 16, ..Way::default() } };
+                PairReport {
+                    round: turn.round,
+                    peer: turn.peer,
+                    rail: *rail,
+                    there: way,
+                    back: way,
+                    rtt_us: right.then_some(50),
+                    crossed: answers.filter(|_| !right),
+                }
             })
         });
         let port = |rail: &u32| PortReport { rail: *rail, mtu: Some(9000), gid: Some(!unfit), lane: None };

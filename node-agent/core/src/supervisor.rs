@@ -134,8 +134,8 @@ pub enum Action {
     SpawnEngine,
     /// Have it connect to these peers; answered by `EngineConnected` or `EngineFailed`.
     ConnectEngine(Vec<NodeEndpoints>),
-    /// Have it measure its rails with its partners; answered by `Measured`.
-    CertifyEngine(Certify),
+    /// Have it measure its rails with its partners, who listen there; answered by `Measured`.
+    CertifyEngine(Vec<NodeEndpoints>, Certify),
     /// Have it drain these rails and use all others; answered by `EngineDrained` or `RailsSilent`.
     DrainEngine(BTreeSet<u32>),
     /// Ask it about its rails; answered by `Rails` or `RailsSilent`.
@@ -163,11 +163,11 @@ enum Phase {
     New,
     Starting,
     Listening,
-    Connecting,
-    /// Rails are measured.
+    /// Rails are measured, before they are connected: a rail that is dead or swapped could never be.
     Certifying,
-    /// They are, and ranks wait for the word.
+    /// They are, and all else waits for the word.
     Held,
+    Connecting,
     /// Ranks are being started.
     Launching,
     Running,
@@ -205,8 +205,6 @@ pub struct State {
     signal: i32,
     tree_empty: bool,
     deadline: Option<Timestamp>,
-    /// What is to be measured before ranks start; none once they may.
-    certify: Option<Certify>,
     /// Rails that the engine has drained.
     engine_drained: BTreeSet<u32>,
     rails: RailsLook,
@@ -234,7 +232,6 @@ impl State {
             signal: 0,
             tree_empty: true,
             deadline: None,
-            certify: None,
             engine_drained: BTreeSet::new(),
             rails: RailsLook::default(),
             seen: Snapshot { drained: Some(BTreeSet::new()), ..Snapshot::default() },
@@ -311,7 +308,7 @@ pub fn step(state: &mut State, event: Event, now: Timestamp) -> Vec<Action> {
             actions.push(Action::Publish);
         }
         Event::EngineConnected if state.phase == Phase::Connecting => {
-            connected(state, now, &mut actions);
+            launch(state, now, &mut actions);
         }
         Event::Measured(measured) => held(state, measured, &mut actions),
         Event::EngineFailed(message) => engine_failed(state, message, now, &mut actions),
@@ -358,14 +355,14 @@ fn obey(state: &mut State, order: Order, now: Timestamp, actions: &mut Vec<Actio
     match order {
         Order::Start { peers, certify } => match state.phase {
             Phase::Listening => {
-                state.certify = certify;
-                state.phase = Phase::Connecting;
-                state.deadline = Some(now.plus(CONNECT_LIMIT));
                 advance(state, Observed::Starting);
-                actions.extend([Action::Publish, Action::ConnectEngine(peers)]);
+                actions.push(Action::Publish);
+                match certify {
+                    Some(certify) => measure(state, peers, certify, now, actions),
+                    None => connect(state, peers, now, actions),
+                }
             }
-            Phase::Connecting if certify.is_none() => state.certify = None,
-            Phase::Certifying | Phase::Held if certify.is_none() => launch(state, now, actions),
+            Phase::Certifying | Phase::Held if certify.is_none() => connect(state, peers, now, actions),
             _ => {}
         },
         Order::Drain { rails } => {
@@ -392,15 +389,25 @@ fn obey(state: &mut State, order: Order, now: Timestamp, actions: &mut Vec<Actio
     }
 }
 
-/// All rails are up: they are measured first where that is wished.
-fn connected(state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
-    let Some(certify) = state.certify.clone() else { return launch(state, now, actions) };
-    state.phase = Phase::Certifying;
-    state.deadline = Some(now.plus(certify.limit + MEASURE_LATE));
-    actions.push(Action::CertifyEngine(certify));
+fn connect(state: &mut State, peers: Vec<NodeEndpoints>, now: Timestamp, actions: &mut Vec<Action>) {
+    state.phase = Phase::Connecting;
+    state.deadline = Some(now.plus(CONNECT_LIMIT));
+    actions.push(Action::ConnectEngine(peers));
 }
 
-/// What was measured is told, and the ranks wait.
+fn measure(
+    state: &mut State,
+    peers: Vec<NodeEndpoints>,
+    certify: Certify,
+    now: Timestamp,
+    actions: &mut Vec<Action>,
+) {
+    state.phase = Phase::Certifying;
+    state.deadline = Some(now.plus(certify.limit + MEASURE_LATE));
+    actions.push(Action::CertifyEngine(peers, certify));
+}
+
+/// What was measured is told, and all else waits for the word.
 fn held(state: &mut State, measured: Measured, actions: &mut Vec<Action>) {
     if state.phase == Phase::Certifying {
         state.phase = Phase::Held;
@@ -413,7 +420,6 @@ fn held(state: &mut State, measured: Measured, actions: &mut Vec<Action>) {
 fn launch(state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
     state.phase = Phase::Launching;
     state.deadline = None;
-    state.certify = None;
     state.tree_empty = false;
     actions.push(Action::SpawnRanks);
     if state.ranks.is_empty() {

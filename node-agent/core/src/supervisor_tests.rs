@@ -127,13 +127,14 @@ fn start_measured() -> Event {
     Event::Order(Order::Start { peers: Vec::new(), certify })
 }
 
-/// Connected, and asked to measure.
+const CONNECT: Action = Action::ConnectEngine(Vec::new());
+
+/// Asked to measure.
 fn measuring() -> State {
     let mut state = State::new([4]);
-    let up = vec![Event::Begin, Event::EngineListening(endpoints()), start_measured()];
-    run(&mut state, up);
-    let actions = run(&mut state, vec![Event::EngineConnected]);
-    assert!(matches!(actions[..], [Action::CertifyEngine(_)]), "{actions:?}");
+    run(&mut state, vec![Event::Begin, Event::EngineListening(endpoints())]);
+    let actions = run(&mut state, vec![start_measured()]);
+    assert!(matches!(actions[..], [Action::Publish, Action::CertifyEngine(..)]), "{actions:?}");
     state
 }
 
@@ -147,7 +148,8 @@ fn ranks_wait_until_what_was_measured_is_judged() {
     assert_eq!(actions, [Action::Publish]);
     assert_eq!((state.snapshot().state, &state.snapshot().measured), (Observed::Starting, &Some(measured)));
     assert!(!step(&mut state, Event::Tick, T0.plus(Duration::from_secs(3600))).contains(&Action::SpawnRanks));
-    assert_eq!(run(&mut state, vec![start(), start()]), [Action::SpawnRanks]);
+    assert_eq!(run(&mut state, vec![start(), start()]), [CONNECT]);
+    assert_eq!(run(&mut state, vec![Event::EngineConnected]), [Action::SpawnRanks]);
 }
 
 #[test]
@@ -157,16 +159,15 @@ fn an_engine_that_measures_for_too_long_holds_nobody_up() {
     assert!(step(&mut state, Event::Tick, T0.plus(Duration::from_secs(5))).contains(&Action::Publish));
     let measured = state.snapshot().measured.as_ref().unwrap();
     assert!(measured.unable.contains("did not say in time"), "{measured:?}");
-    assert_eq!(run(&mut state, vec![start()]), [Action::SpawnRanks]);
+    assert_eq!(run(&mut state, vec![start()]), [CONNECT]);
 }
 
 #[test]
 fn the_word_may_come_before_the_measurement_and_an_end_at_any_time() {
     let mut state = measuring();
-    assert_eq!(run(&mut state, vec![start()]), [Action::SpawnRanks]);
-    let mut state = State::new([4]);
-    run(&mut state, vec![Event::Begin, Event::EngineListening(endpoints()), start_measured(), start()]);
-    assert_eq!(run(&mut state, vec![Event::EngineConnected]), [Action::SpawnRanks]);
+    assert_eq!(run(&mut state, vec![start()]), [CONNECT]);
+    let late = vec![Event::Measured(Measured::default()), Event::EngineConnected];
+    assert_eq!(run(&mut state, late), [Action::SpawnRanks]);
     let mut state = measuring();
     assert!(run(&mut state, vec![stop(1)]).iter().any(|action| matches!(action, Action::StopEngine(_))));
     let mut state = measuring();

@@ -195,6 +195,7 @@ impl<'a> Bench<'a> {
             node,
             nodes,
             rails: options.rails.iter().map(address).collect::<Result<_, _>>()?,
+            devices: Vec::new(),
             job_uid: "bench".into(),
             attempt: 1,
             epoch: 1,

@@ -1,14 +1,15 @@
-//! Certification: what this node measures with its partners before ranks start, on a thread of its own.
+//! Certification: what this node measures with its partners before ranks start, on a thread of its own. Rails need not be
+//! connected for it: one that is dead or swapped could never be, and this is how that is found.
 
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-use node_agent_probe::{Config as ProbeConfig, Limits, Prober, Rail, Report, Turn};
+use node_agent_probe::{Config as ProbeConfig, Limits, Peer as Peers, Prober, Rail, Report, Turn};
 use node_agent_transport::{JobKey, TcpRails, Transport};
 use tracing::{info, warn};
 
 use crate::config::Config;
-use crate::control::{Measured, PairView, PortView, Reply, TurnView, WayView};
+use crate::control::{Measured, PairView, Peer, PortView, Reply, TurnView, WayView};
 use crate::engine::{Engine, node_index};
 
 /// No certification takes longer, whatever is asked for.
@@ -35,7 +36,11 @@ impl Certifier {
             return Self::Unable("the job has one node or no rail: there is nobody to measure with".into());
         }
         let ordered = config.ordered_rails();
-        let rail = |(rail, address): (&crate::config::RailConfig, _)| Rail { rail: rail.rail, address };
+        let rail = |(rail, address): (&crate::config::RailConfig, _)| Rail {
+            rail: rail.rail,
+            address,
+            device: rail.own_device(),
+        };
         let bound = Prober::bind(ProbeConfig {
             node: node_index(config.node),
             key: key.derive(b"rail probe"),
@@ -66,7 +71,13 @@ impl Certifier {
 
 impl Engine {
     /// Begins to measure. `Some` is the answer at once; `None` means that it follows.
-    pub(crate) fn certify(&mut self, token: usize, turns: Vec<TurnView>, limit_ms: u64) -> Option<Reply> {
+    pub(crate) fn certify(
+        &mut self,
+        token: usize,
+        peers: &[Peer],
+        turns: Vec<TurnView>,
+        limit_ms: u64,
+    ) -> Option<Reply> {
         let error = |error: &str| Some(Reply::Error { error: format!("certify: {error}") });
         if turns.len() > MAX_TURNS {
             return error("too many turns");
@@ -74,7 +85,11 @@ impl Engine {
         if turns.iter().any(|turn| turn.peer >= self.config.nodes.len() || turn.peer == self.config.node) {
             return error("a turn is with no peer of this node");
         }
-        let Some(peers) = self.wires.probed() else { return error("the rails are not connected") };
+        let peers = match self.wires.addresses(&self.config, peers) {
+            Ok(addresses) => addresses,
+            Err(why) => return error(&why),
+        };
+        let peers: Vec<Peers> = peers.into_iter().map(|(node, rails)| Peers { node, rails }).collect();
         match &mut self.certifier {
             Certifier::Unable(why) => return error(&why.clone()),
             Certifier::Done(measured) => return Some(Reply::Measured(measured.clone())),

@@ -58,6 +58,10 @@ pub struct Config {
     /// The algorithm of all operations that it fits; the one that is predicted to be fastest if none.
     #[serde(default, with = "algorithm_name", skip_serializing_if = "Option::is_none")]
     pub algorithm: Option<Algorithm>,
+    /// Connections keep to the network devices of their rails, too: some address of this job is of another rail's subnet, and the
+    /// kernel's routes would lead there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bound: bool,
     /// What carries the rails.
     #[serde(default, skip_serializing_if = "Transport::is_default")]
     pub transport: Transport,
@@ -82,6 +86,18 @@ pub struct RailConfig {
     pub device: String,
     /// The NIC's address.
     pub address: IpAddr,
+    /// The NIC's network device, where it is known: what is measured before ranks start keeps to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netdev: Option<String>,
+}
+
+impl RailConfig {
+    /// The device to keep to: the NIC's own, if its address is there. (One on a loopback or dummy device, announced by a routing
+    /// daemon, comes in by whatever way leads to it.)
+    pub fn own_device(&self) -> Option<String> {
+        let netdev = self.netdev.as_ref()?;
+        node_agent_probe::device_of(self.address).filter(|device| device == netdev)
+    }
 }
 
 /// What carries the rails.

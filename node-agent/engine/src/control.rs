@@ -36,6 +36,8 @@ pub enum Request {
     /// Measure the rails with these partners, one after the other, before ranks start. Answered by [`Measured`]; asking again
     /// gives the same.
     Certify {
+        /// The other nodes of the job, all of them.
+        peers: Vec<Peer>,
         /// In the order of rounds.
         turns: Vec<TurnView>,
         /// All of it ends after this, 60 s at most.
@@ -321,7 +323,7 @@ mod tests {
             r#"{"op":"stats"}"#,
             r#"{"op":"drain","rails":[2],"on":true}"#,
             r#"{"op":"rails"}"#,
-            r#"{"op":"certify","turns":[{"round":0,"peer":1,"first":true}],"limit_ms":4000}"#,
+            r#"{"op":"certify","peers":[],"turns":[{"round":0,"peer":1,"first":true}],"limit_ms":4000}"#,
             r#"{"op":"stop","reason":"cancelled"}"#,
         ];
         for line in requests {

@@ -327,6 +327,10 @@ fn tcp_config(config: &Config, key: JobKey) -> TcpConfig {
         node: node_index(config.node),
         nodes: config.nodes.len(),
         rails: config.ordered_rails().iter().map(|rail| rail.address).collect(),
+        devices: match config.bound {
+            true => config.ordered_rails().iter().map(crate::config::RailConfig::own_device).collect(),
+            false => Vec::new(),
+        },
         job_uid: config.uid.clone(),
         attempt: config.attempt,
         epoch: config.epoch,

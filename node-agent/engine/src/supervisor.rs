@@ -185,7 +185,7 @@ impl Engine {
             Request::Drain { rails, on } => Some(self.drain_rails(&rails, on)),
             Request::Rails {} => Some(Reply::Rails(self.see_rails())),
             Request::Connect { peers } => self.connect(token, peers),
-            Request::Certify { turns, limit_ms } => self.certify(token, turns, limit_ms),
+            Request::Certify { peers, turns, limit_ms } => self.certify(token, &peers, turns, limit_ms),
             Request::Stop { reason } => {
                 let reason = if reason.is_empty() { "told to stop".to_owned() } else { reason };
                 self.begin_drain(reason);

@@ -55,7 +55,11 @@ impl Wires {
     }
 
     /// The addresses of the peers' rails in the order that engines count rails, or what is wrong with them.
-    fn addresses(&self, config: &Config, given: &[Peer]) -> Result<BTreeMap<Node, Vec<SocketAddr>>, String> {
+    pub(crate) fn addresses(
+        &self,
+        config: &Config,
+        given: &[Peer],
+    ) -> Result<BTreeMap<Node, Vec<SocketAddr>>, String> {
         let mut table = BTreeMap::new();
         for peer in given {
             let name = config.node_name(peer.node);
@@ -84,22 +88,6 @@ impl Wires {
             Some(missing) => Err(format!("{} is missing", config.node_name(missing.into()))),
             None => Ok(table),
         }
-    }
-
-    /// Where the peers' rails are probed, once all is connected: where they listen.
-    pub(crate) fn probed(&self) -> Option<Vec<node_agent_probe::Peer>> {
-        if self.phase != Phase::Connected {
-            return None;
-        }
-        let address = |peer: &Peer, rail: &RailConfig| {
-            let found = peer.endpoints.iter().find(|endpoint| endpoint.rail == rail.rail);
-            found.map(|endpoint| endpoint.address)
-        };
-        let rails =
-            |peer: &Peer| self.rails.iter().map(|rail| address(peer, rail)).collect::<Option<Vec<_>>>();
-        let peer =
-            |peer: &Peer| Some(node_agent_probe::Peer { node: node_index(peer.node), rails: rails(peer)? });
-        self.peers.iter().map(peer).collect()
     }
 
     /// Rails that are not up, with the latest error of each, in words.

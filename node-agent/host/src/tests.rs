@@ -116,6 +116,7 @@ fn place() -> NodePlace {
         pod: String::new(),
         gpus: vec![0, 1],
         nics: vec![nic(0), nic(1)],
+        remapped: false,
     }
 }
 

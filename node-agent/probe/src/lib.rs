@@ -17,3 +17,4 @@ mod turn;
 pub use limits::{CEILING_MBPS, Limits};
 pub use prober::{Config, Peer, Prober, Rail, SetupError};
 pub use report::{PairReport, PortReport, Report, Turn, Way};
+pub use sys::device_of;

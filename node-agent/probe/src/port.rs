@@ -5,7 +5,7 @@ use std::{
     net::{IpAddr, SocketAddr, UdpSocket},
 };
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::sys::{self, Arrival};
 
@@ -20,11 +20,14 @@ pub(crate) struct Port {
     pub(crate) socket: UdpSocket,
     v6: bool,
     address: IpAddr,
+    device: Option<String>,
 }
 
 impl Port {
-    /// Every packet has this traffic class, is never fragmented, and is told with class and time when it arrives.
-    pub(crate) fn open(at: SocketAddr, class: u8) -> io::Result<Self> {
+    /// Every packet has this traffic class, is never fragmented, and is told with class and time when it arrives. With a device
+    /// it hears only what comes in there: a kernel takes packets for any of its addresses on all of its devices (weak host
+    /// model, RFC 1122 3.3.4.2), which hides cables that are swapped.
+    pub(crate) fn open(at: SocketAddr, class: u8, device: Option<&str>) -> io::Result<Self> {
         let v6 = at.is_ipv6();
         let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
         // As much as is allowed; with less, bursts are measured over fewer packets.
@@ -41,8 +44,11 @@ impl Port {
         }
         sys::set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
         socket.set_nonblocking(true)?;
+        if let Some(device) = device {
+            socket.bind_device(Some(device.as_bytes()))?;
+        }
         socket.bind(&at.into())?;
-        Ok(Self { socket: socket.into(), v6, address: at.ip() })
+        Ok(Self { socket: socket.into(), v6, address: at.ip(), device: device.map(str::to_owned) })
     }
 
     /// Bytes of IP and UDP headers.
@@ -54,6 +60,9 @@ impl Port {
     pub(crate) fn mtu(&self, to: SocketAddr) -> Option<u32> {
         // A socket of its own, because one that is connected hears nobody else.
         let socket = UdpSocket::bind(SocketAddr::new(self.address, 0)).ok()?;
+        if let Some(device) = &self.device {
+            SockRef::from(&socket).bind_device(Some(device.as_bytes())).ok()?;
+        }
         socket.connect(to).ok()?;
         let (level, name) =
             if self.v6 { (libc::IPPROTO_IPV6, libc::IPV6_MTU) } else { (libc::IPPROTO_IP, libc::IP_MTU) };

@@ -1,12 +1,14 @@
 //! All rails of a node together: waits, answers others, and takes its turns.
 
 use std::{
+    collections::BTreeMap,
     io,
     net::{IpAddr, SocketAddr},
     os::fd::AsFd,
     time::{Duration, Instant},
 };
 
+use aws_lc_rs::rand;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{
@@ -20,6 +22,15 @@ use crate::{
 
 /// A packet that cannot be sent now is tried again for so long.
 const ROOM: Duration = Duration::from_millis(20);
+/// For kernels to learn each other's hardware addresses before anything is counted: one whose question is lost asks again after a
+/// second (`retrans_time_ms` of its neighbours).
+const WARM: Duration = Duration::from_millis(1200);
+/// Until then rails are asked for their own partner only.
+const CROSSWISE: Duration = Duration::from_millis(60);
+/// Asked again after this.
+const AGAIN: Duration = Duration::from_millis(10);
+/// A question that begins no conversation is of this round.
+const NO_ROUND: u32 = u32::MAX;
 /// Packets taken from one port before the others have their turn.
 const AT_ONCE: usize = 64;
 
@@ -43,12 +54,14 @@ pub struct Config {
 }
 
 /// One rail of this node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rail {
     /// Its number.
     pub rail: u16,
     /// Its address and the port to listen on; 0 for any.
     pub address: SocketAddr,
+    /// The network device that packets leave and arrive by, and no other, as RDMA has it; `None`: as the kernel routes them.
+    pub device: Option<String>,
 }
 
 /// Another node.
@@ -105,11 +118,8 @@ impl Prober {
     /// A rail's socket could not be made.
     pub fn bind(config: Config) -> Result<Self, SetupError> {
         let open = |rail: &Rail| {
-            Port::open(rail.address, config.traffic_class).map_err(|error| SetupError::Rail {
-                rail: rail.rail,
-                address: rail.address.ip(),
-                error,
-            })
+            Port::open(rail.address, config.traffic_class, rail.device.as_deref())
+                .map_err(|error| SetupError::Rail { rail: rail.rail, address: rail.address.ip(), error })
         };
         let ports = config.rails.iter().map(open).collect::<Result<Vec<_>, _>>()?;
         let seal = Seal::new(&config.key, &config.job_uid, config.attempt);
@@ -126,7 +136,8 @@ impl Prober {
     /// Takes all turns, until `end` at the latest.
     pub fn run(&mut self, peers: &[Peer], turns: &[Turn], end: Instant) -> Report {
         let mut report = Report { pairs: Vec::new(), ports: self.look_at_ports(peers) };
-        let begun = Instant::now();
+        let begun = Instant::now() + WARM;
+        self.warm(peers, turns, begun.min(end));
         for turn in turns {
             self.round = turn.round;
             // Counted from the beginning: who waited in vain in one round finds its partner of the next one still waiting.
@@ -139,6 +150,36 @@ impl Prober {
         // Whoever asks from now on hears that this node's turns are over.
         self.round = u32::MAX;
         report
+    }
+
+    /// Asks all partners on all rails until each rail has heard something of each, on whatever rail that listens, or until `end`.
+    fn warm(&mut self, peers: &[Peer], turns: &[Turn], end: Instant) {
+        let mut nonce = [0; 8];
+        if rand::fill(&mut nonce).is_err() {
+            return;
+        }
+        let partners = peers.iter().filter(|peer| turns.iter().any(|turn| turn.peer == peer.node));
+        let ports = 0..self.ports.len();
+        let mut open: BTreeMap<(u16, usize), &Peer> =
+            partners.flat_map(|peer| ports.clone().map(move |at| ((peer.node, at), peer))).collect();
+        let nonce = u64::from_le_bytes(nonce);
+        let begun = Instant::now();
+        while !open.is_empty() && Instant::now() < end {
+            let crosswise = begun.elapsed() > CROSSWISE;
+            for ((node, at), peer) in &open {
+                let (from, body) = (self.config.node, Body::Ask { reply: 0 });
+                let ask = Packet { from, to: *node, round: NO_ROUND, nonce, sequence: 0, body };
+                for (_, to) in peer.rails.iter().enumerate().filter(|(rail, _)| crosswise || rail == at) {
+                    self.send(*at, &ask, 0, *to);
+                }
+            }
+            self.pump((Instant::now() + AGAIN).min(end), |got| {
+                if got.packet.nonce == nonce {
+                    open.remove(&(got.packet.from, got.port));
+                }
+                open.is_empty()
+            });
+        }
     }
 
     /// Answers others until `end`.
@@ -216,6 +257,11 @@ impl Prober {
             // A burst that was asked for, or one of another's conversation: who knows its nonce takes it.
             self.heard.hear(at, &packet, &arrival, self.round);
             return Some(Some(got));
+        }
+        if packet.round == NO_ROUND {
+            let body = Body::Answer { seen: 0, dscp: None, at: self.round, asks: 0 };
+            self.send(at, &Packet { from: packet.to, to: packet.from, body, ..packet }, 0, from);
+            return Some(None);
         }
         if packet.body == Body::Done {
             self.done = Some((packet.from, packet.round));

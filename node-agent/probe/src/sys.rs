@@ -1,10 +1,11 @@
-//! The only unsafe code of this crate: socket options of ip(7) and ipv6(7) that no safe crate offers, and recvmsg(2) with the control
-//! messages that say how a packet arrived.
-#![allow(unsafe_code, reason = "setsockopt, getsockopt and recvmsg; each block has its proof")]
+//! The only unsafe code of this crate: socket options of ip(7) and ipv6(7) that no safe crate offers, recvmsg(2) with the control
+//! messages that say how a packet arrived, and getifaddrs(3).
+#![allow(unsafe_code, reason = "setsockopt, getsockopt, recvmsg and getifaddrs; each block has its proof")]
 
 use std::{
-    ffi::c_int,
+    ffi::{CStr, c_int},
     io,
+    net::IpAddr,
     os::fd::{AsFd, AsRawFd},
 };
 
@@ -78,6 +79,52 @@ pub(crate) fn receive(socket: impl AsFd, payload: &mut [u8]) -> io::Result<(Arri
     Ok((read_control(&bytes, length), from))
 }
 
+/// The network device that has this address; `None` if none has, or if that cannot be read.
+#[must_use]
+pub fn device_of(address: IpAddr) -> Option<String> {
+    let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: `&raw mut list` is one writable pointer; the library stores there the head of a list that it has made, which is freed
+    // once below, and nothing if it fails.
+    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
+        return None;
+    }
+    let mut found = None;
+    let mut at = list;
+    // SAFETY: `at` is the head of the list or a link of one of its entries (getifaddrs(3)), all of which live until freeifaddrs below;
+    // null ends the list.
+    while let Some(entry) = unsafe { at.as_ref() } {
+        if address_of(entry) == Some(address) && !entry.ifa_name.is_null() {
+            // SAFETY: `ifa_name` is not null, and then a C string that lives as long as its entry; it is copied before the list is freed.
+            let name = unsafe { CStr::from_ptr(entry.ifa_name) };
+            found = name.to_str().ok().map(str::to_owned);
+            break;
+        }
+        at = entry.ifa_next;
+    }
+    // SAFETY: `list` came from getifaddrs, is freed once, and nothing borrows from it any more.
+    unsafe { libc::freeifaddrs(list) };
+    found
+}
+
+/// The IP address of an entry, if it has one.
+fn address_of(entry: &libc::ifaddrs) -> Option<IpAddr> {
+    // SAFETY: `ifa_addr` is null or points to a socket address that lives as long as the entry and has its family first.
+    let family = unsafe { entry.ifa_addr.as_ref() }?.sa_family;
+    match c_int::from(family) {
+        libc::AF_INET => {
+            // SAFETY: of this family it is a whole `sockaddr_in`, which C aligns as it wants.
+            let address = unsafe { entry.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned() };
+            Some(IpAddr::from(address.sin_addr.s_addr.to_ne_bytes()))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: of this family it is a whole `sockaddr_in6`.
+            let address = unsafe { entry.ifa_addr.cast::<libc::sockaddr_in6>().read_unaligned() };
+            Some(IpAddr::from(address.sin6_addr.s6_addr))
+        }
+        _ => None,
+    }
+}
+
 /// Walks control messages (`struct cmsghdr`: length with its 16 bytes, level, type; each at a multiple of 8).
 fn read_control(mut bytes: &[u8], length: usize) -> Arrival {
     let mut arrival = Arrival { length, ..Arrival::default() };
@@ -111,7 +158,15 @@ fn read_control(mut bytes: &[u8], length: usize) -> Arrival {
 mod tests {
     use proptest::prelude::*;
 
-    use super::read_control;
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::{device_of, read_control};
+
+    #[test]
+    fn an_address_belongs_to_a_device_or_to_none() {
+        assert_eq!(device_of(IpAddr::V4(Ipv4Addr::LOCALHOST)).as_deref(), Some("lo"));
+        assert_eq!(device_of(IpAddr::from([192, 0, 2, 77])), None, "of TEST-NET-1");
+    }
 
     proptest! {
         #[test]

@@ -16,6 +16,8 @@ use crate::{
 
 /// A partner that is not there yet is asked again after this.
 const AGAIN: Duration = Duration::from_millis(5);
+/// Of so many asks one goes to the partner's other rails, too.
+const CROSSWISE: u32 = 4;
 /// Small probes that are on their way at once.
 const WINDOW: u32 = 16;
 /// A packet of the size that is tried has this long to come back, each time it is tried.
@@ -70,7 +72,7 @@ impl Prober {
         for burst in 0..self.config.limits.bursts {
             self.bursts(peer, head, 1_000_000 + 2 * burst, &mut lanes);
         }
-        self.part(peer, head, until);
+        self.part(peer, head, &lanes, until);
         self.reports(peer, round, &lanes)
     }
 
@@ -90,9 +92,16 @@ impl Prober {
     /// Asks on all rails until the partner is in this round, too.
     fn meet(&mut self, peer: &Peer, head: Packet, until: Instant) -> Meeting {
         let mut meeting = Meeting::Silent;
+        let mut asked = 0_u32;
         while Instant::now() < until {
+            asked += 1;
+            // Where all rails are swapped, none answers to its own; who cannot be met could not be asked which does.
+            let crosswise = asked.is_multiple_of(CROSSWISE);
             for (at, to) in peer.rails.iter().enumerate() {
                 self.send(at, &Packet { body: Body::Ask { reply: 0 }, ..head }, 0, *to);
+                for own in (0..self.ports.len()).filter(|own| crosswise && *own != at) {
+                    self.send(own, &Packet { body: Body::Ask { reply: 0 }, ..head }, 0, *to);
+                }
             }
             let again = (Instant::now() + AGAIN).min(until);
             self.pump(again, |got| {
@@ -310,11 +319,17 @@ impl Prober {
     }
 
     /// Tells the partner that it may go on.
-    fn part(&mut self, peer: &Peer, head: Packet, until: Instant) {
+    fn part(&mut self, peer: &Peer, head: Packet, lanes: &[Lane], until: Instant) {
         let sequence = 4_000_000;
+        let place = |rail: u16| self.config.rails.iter().position(|own| own.rail == rail);
+        let way = |(at, lane): (usize, &Lane)| match lane.crossed {
+            Some(rail) => Some((at, *peer.rails.get(place(rail)?)?)),
+            None => Some((at, *peer.rails.get(at)?)),
+        };
+        let ways: Vec<_> = lanes.iter().enumerate().filter_map(way).collect();
         for _ in 0..DONE {
-            for (at, to) in peer.rails.iter().enumerate() {
-                self.send(at, &Packet { sequence, body: Body::Done, ..head }, 0, *to);
+            for (at, to) in &ways {
+                self.send(*at, &Packet { sequence, body: Body::Done, ..head }, 0, *to);
             }
             let mut heard = false;
             self.pump((Instant::now() + LARGE).min(until.max(Instant::now() + AGAIN)), |got| {

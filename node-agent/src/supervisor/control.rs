@@ -42,6 +42,8 @@ pub enum Request {
     Rails {},
     /// Measure the rails with partners.
     Certify {
+        /// All other nodes of the job.
+        peers: Vec<Peer>,
         /// In the order of rounds.
         turns: Vec<SavedTurn>,
         /// All of it ends after this.

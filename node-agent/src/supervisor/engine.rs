@@ -60,6 +60,7 @@ fn config(dir: &JobDir, task: &Task) -> Result<serde_json::Value, String> {
         match nic.address {
             Some(address) => rails.push(serde_json::json!({
                 "rail": nic.rail, "device": nic.device, "address": address,
+                "netdev": Some(&nic.netdev).filter(|netdev| !netdev.is_empty()),
             })),
             None if nodes.len() == 1 => {}
             None => {
@@ -80,6 +81,7 @@ fn config(dir: &JobDir, task: &Task) -> Result<serde_json::Value, String> {
         "nodes": nodes,
         "ranks": ranks,
         "rails": rails,
+        "bound": task.placement.nodes.iter().any(|place| place.remapped),
         "socket": dir.engine_socket(),
         "control": dir.engine_control(),
         "checksum": task.spec.engine.checksum,
@@ -191,11 +193,11 @@ pub fn connect(dir: &JobDir, peers: Vec<Peer>) -> Result<(), String> {
 }
 
 /// Has it measure its rails; waits for the answer, so it is called on a thread of its own.
-pub fn certify(dir: &JobDir, wanted: &Certify) -> Measured {
+pub fn certify(dir: &JobDir, peers: Vec<Peer>, wanted: &Certify) -> Measured {
     let SavedCertify { turns, limit_ms } = wanted.into();
     let limit = wanted.limit + Duration::from_secs(1);
     let answer: io::Result<SavedMeasured> =
-        ask(&dir.engine_control(), &Request::Certify { turns, limit_ms }, limit);
+        ask(&dir.engine_control(), &Request::Certify { peers, turns, limit_ms }, limit);
     match answer {
         Ok(measured) => measured.into(),
         Err(error) => {

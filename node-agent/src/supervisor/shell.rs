@@ -134,7 +134,7 @@ impl Shell {
         match action {
             Action::SpawnEngine => self.spawn_engine(),
             Action::ConnectEngine(peers) => self.connect_engine(&peers),
-            Action::CertifyEngine(wanted) => self.certify_engine(wanted),
+            Action::CertifyEngine(peers, wanted) => self.certify_engine(&peers, wanted),
             Action::SpawnRanks => self.spawn_ranks(),
             Action::SignalTree(hardness) => self.ranks.signal(hardness, self.engine_pid()),
             Action::DrainEngine(wanted) => {
@@ -201,9 +201,9 @@ impl Shell {
         }
     }
 
-    fn certify_engine(&mut self, wanted: Certify) {
-        let dir = self.dir.clone();
-        let certify = move || Event::Measured(engine::certify(&dir, &wanted));
+    fn certify_engine(&mut self, endpoints: &[NodeEndpoints], wanted: Certify) {
+        let (peers, dir) = (engine::peers(&self.task, endpoints), self.dir.clone());
+        let certify = move || Event::Measured(engine::certify(&dir, peers, &wanted));
         if let Err(unable) = self.ask_aside("certify", certify) {
             self.queue.push_back(Event::Measured(Measured { unable, ..Measured::default() }));
         }

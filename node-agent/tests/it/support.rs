@@ -80,7 +80,13 @@ pub fn gang(nodes: &[&str], per_node: u32, work: Work) -> Assignment {
             leaf: String::new(),
             address: Some(address),
         };
-        NodePlace { node: name(node), pod: String::new(), gpus: (0..per_node).collect(), nics: vec![nic] }
+        NodePlace {
+            node: name(node),
+            pod: String::new(),
+            gpus: (0..per_node).collect(),
+            nics: vec![nic],
+            remapped: false,
+        }
     };
     let rank = |rank: u32| RankPlace {
         rank,

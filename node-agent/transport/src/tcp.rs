@@ -87,6 +87,9 @@ pub struct TcpConfig {
     pub nodes: usize,
     /// This node's own address on each rail.
     pub rails: Vec<IpAddr>,
+    /// The network device that a rail's connections keep to, in the order of `rails`; where there is none, they go as the kernel
+    /// routes them.
+    pub devices: Vec<Option<String>>,
     /// The job's uid.
     pub job_uid: String,
     /// The job's attempt.
@@ -97,6 +100,13 @@ pub struct TcpConfig {
     pub key: JobKey,
     /// Time that a connection has to prove that it knows the key.
     pub handshake_timeout: Duration,
+}
+
+impl TcpConfig {
+    /// The device that a rail, by its place in `rails`, keeps to.
+    pub(crate) fn device(&self, rail: usize) -> Option<&str> {
+        self.devices.get(rail)?.as_deref()
+    }
 }
 
 /// Rails could not be set up.

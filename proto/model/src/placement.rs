@@ -36,6 +36,8 @@ pub struct NodePlace {
     pub gpus: Vec<u32>,
     /// One per rail in use, by rail.
     pub nics: Vec<NicPlace>,
+    /// Its NICs are named by the rails that they were found to be cabled to, not by those that its inventory says.
+    pub remapped: bool,
 }
 
 /// One NIC of a gang.

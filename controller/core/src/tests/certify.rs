@@ -150,3 +150,138 @@ fn one_node_alone_or_without_certification_starts_at_once() {
         assert!(w.nodes("a").iter().all(|n| asked(&w, "a", *n).is_none()));
     }
 }
+
+/// As [`measured`], but the cables of rails 0 and 1 of `crossed` are swapped: each rail of a pair with it answers only to the other.
+fn crossing(w: &World, text: &str, n: usize, crossed: usize) -> Observation {
+    let mut seen = measured(w, text, n, None);
+    let nodes = w.nodes(text);
+    for pair in seen.measured.iter_mut().flat_map(|measured| &mut measured.pairs) {
+        if crossed == n || crossed == nodes[pair.peer as usize] {
+            let dark = Way { sent: 16, lost: 16, ..Way::default() };
+            (pair.there, pair.back, pair.rtt_us) = (dark, dark, None);
+            pair.crossed = Some(1 - pair.rail);
+        }
+    }
+    seen
+}
+
+fn cross(w: &mut World, text: &str, crossed: usize) {
+    let nodes = w.nodes(text);
+    let reports: Vec<(usize, Observation)> =
+        nodes.into_iter().map(|n| (n, crossing(w, text, n, crossed))).collect();
+    for (n, report) in reports {
+        w.report(n, report);
+    }
+}
+
+/// What a node of the job's placement has: (rail, device) of its NICs, and whether that is not what its inventory says.
+fn nics(w: &World, text: &str, n: usize) -> (Vec<(u32, String)>, bool) {
+    let placement = w.job(text).status.placement.as_ref().unwrap();
+    let place = placement.nodes.iter().find(|place| place.node == name(n)).unwrap();
+    (place.nics.iter().map(|nic| (nic.rail, nic.device.clone())).collect(), place.remapped)
+}
+
+fn told(w: &World, n: usize) -> Option<String> {
+    let node = &w.state.base.nodes[&name(n)];
+    node.reasons.iter().find(|reason| reason.code == "RailsSwapped").map(|reason| reason.message.clone())
+}
+
+#[test]
+fn swapped_rails_are_named_as_they_are_and_the_next_try_is_certified() {
+    let mut w = world(Certification::Require);
+    w.submit("a", spec(3, 1));
+    w.all("a", Observed::Prepared);
+    let crossed = w.nodes("a")[1];
+    let nodes = w.nodes("a");
+    cross(&mut w, "a", crossed);
+    assert_eq!(w.job("a").status.phase, Phase::Recovering, "{:?}", w.job("a").status.reasons);
+    w.all("a", Observed::Ended);
+    let job = w.job("a");
+    assert_eq!((job.status.attempt, job.status.replaced, job.status.restarts), (2, 0, 0));
+    assert_eq!(w.nodes("a"), nodes, "nobody is replaced");
+    assert_eq!(nics(&w, "a", crossed), (vec![(0, "rail1".into()), (1, "rail0".into())], true));
+    assert_eq!(nics(&w, "a", nodes[0]), (vec![(0, "rail0".into()), (1, "rail1".into())], false));
+    let rank = &job.status.placement.as_ref().unwrap().ranks[1];
+    let nic = nics(&w, "a", crossed).0.into_iter().find(|(_, device)| *device == rank.nic).unwrap();
+    assert_eq!(rank.rail, nic.0, "the rank's NIC stays, its rail is the one that it is on");
+    let remapped = job.status.reasons.iter().find(|reason| reason.code == "RailsRemapped").unwrap();
+    assert!(remapped.message.contains("rail0 of rail 0 is on rail 1"), "{remapped:?}");
+    assert!(told(&w, crossed).unwrap().contains("--rails map:..., with rail0=1,rail1=0"));
+    // What its agent does changes nothing about its cables.
+    w.disconnect(crossed);
+    let prepared = w.seen("a", crossed, Observed::Preparing);
+    w.connect(crossed, vec![prepared]);
+    assert!(told(&w, crossed).is_some());
+    let loaded = w.reload(8);
+    assert_eq!(loaded.base.jobs[&job_uid(&w)].job.status.placement, w.job("a").status.placement);
+    // A new leader knows it all, and with these names nothing is wrong.
+    w.all("a", Observed::Prepared);
+    measure(&mut w, "a", None);
+    assert!(w.nodes("a").iter().all(|n| asked(&w, "a", *n).is_none()), "{:?}", w.job("a").status.reasons);
+    assert!(
+        w.codes("a").contains(&"Certified".to_owned()) && w.codes("a").contains(&"RailsRemapped".to_owned())
+    );
+    assert!(told(&w, crossed).is_some(), "its inventory still says otherwise");
+}
+
+fn job_uid(w: &World) -> proto_model::JobUid {
+    w.job("a").uid
+}
+
+#[test]
+fn a_node_that_was_remapped_in_vain_is_replaced() {
+    let mut w = world(Certification::Require);
+    w.submit("a", replacing(3));
+    w.all("a", Observed::Prepared);
+    let crossed = w.nodes("a")[2];
+    for attempt in [2, 3] {
+        cross(&mut w, "a", crossed);
+        w.all("a", Observed::Ended);
+        assert_eq!(w.job("a").status.attempt, attempt, "{:?}", w.job("a").status.reasons);
+        w.all("a", Observed::Prepared);
+    }
+    assert_eq!(w.job("a").status.replaced, 1);
+    assert!(!w.nodes("a").contains(&crossed));
+    measure(&mut w, "a", None);
+    assert!(w.nodes("a").iter().all(|n| asked(&w, "a", *n).is_none()));
+}
+
+#[test]
+fn a_node_that_is_lost_while_its_rails_are_renamed_is_replaced() {
+    let mut w = world(Certification::Require);
+    w.submit("a", replacing(3));
+    w.all("a", Observed::Prepared);
+    let nodes = w.nodes("a");
+    cross(&mut w, "a", nodes[0]);
+    w.disconnect(nodes[1]);
+    for n in [nodes[0], nodes[2]] {
+        let ended = w.seen("a", n, Observed::Ended);
+        w.report(n, ended);
+    }
+    w.tick(Duration::from_secs(11));
+    let job = w.job("a");
+    assert_eq!((job.status.attempt, job.status.replaced), (2, 1), "{:?}", job.status.reasons);
+    assert!(!w.nodes("a").contains(&nodes[1]) && nics(&w, "a", nodes[0]).1, "{:?}", job.status.reasons);
+    assert!(w.codes("a").contains(&"RailsRemapped".to_owned()), "{:?}", w.codes("a"));
+}
+
+#[test]
+fn with_warnings_only_swapped_rails_are_told_and_stay_until_somebody_has_seen_to_them() {
+    let mut w = world(Certification::Warn);
+    w.submit("a", spec(3, 1));
+    w.all("a", Observed::Prepared);
+    let crossed = w.nodes("a")[1];
+    cross(&mut w, "a", crossed);
+    assert!(w.nodes("a").iter().all(|n| asked(&w, "a", *n).is_none()));
+    assert_eq!((w.job("a").status.attempt, nics(&w, "a", crossed).1), (1, false));
+    assert!(w.codes("a").contains(&"RailsSwapped".to_owned()) && told(&w, crossed).is_some());
+    w.run("a");
+    for n in w.nodes("a") {
+        let exited = w.exited("a", n, 0);
+        w.report(n, exited);
+    }
+    w.submit("b", spec(4, 1));
+    w.all("b", Observed::Prepared);
+    measure(&mut w, "b", None);
+    assert_eq!(told(&w, crossed), None, "the cables are right now");
+}

@@ -43,6 +43,7 @@ fn place(node: u32) -> v1::NodePlace {
         pod: "pod12".into(),
         gpus: (0..8).collect(),
         nics: (0..NICS).map(nic).collect(),
+        remapped: false,
     }
 }
 

@@ -445,6 +445,7 @@ fn held(snapshot: &Snapshot, name: &NodeName, gpus: &[u32], rails: &[u32]) -> Re
         pod: server.pod.map_or_else(String::new, |pod| topology.pod_name(pod).to_owned()),
         gpus: gpus.to_vec(),
         nics: rails.iter().filter_map(nic).collect(),
+        remapped: false,
     })
 }
 

@@ -259,6 +259,7 @@ fn placement(first: u32, nodes: u32, gpus: u32) -> Result<Placement, String> {
             pod: format!("pod{:04}", server / BLOCK),
             gpus: (0..gpus).collect(),
             nics: (0..rails).map(nic).collect(),
+            remapped: false,
         });
     }
     Ok(made)

@@ -2,14 +2,15 @@
 
 use node_agent_engine::control::{Measured, Reply, Request, TurnView};
 
-use crate::world::{Running, World, config, connect, key};
+use crate::world::{Running, World, config, connect, key, peers};
 
 fn turn(round: u32, peer: usize, first: bool) -> TurnView {
     TurnView { round, peer, first }
 }
 
-fn certify(engine: &Running, turns: &[TurnView]) -> Reply {
-    engine.ask(&Request::Certify { turns: turns.to_vec(), limit_ms: 10_000 })
+fn certify(engines: &[Running], node: usize, turns: &[TurnView]) -> Reply {
+    let peers = peers(node, engines);
+    engines[node].ask(&Request::Certify { peers, turns: turns.to_vec(), limit_ms: 10_000 })
 }
 
 fn measured(reply: Reply) -> Measured {
@@ -20,7 +21,7 @@ fn measured(reply: Reply) -> Measured {
 }
 
 #[test]
-fn connected_engines_measure_all_rails() {
+fn engines_measure_all_rails_before_they_are_connected() {
     let room = tempfile::tempdir().unwrap();
     let engines: Vec<Running> =
         (0..3).map(|node| Running::start(config(room.path(), node, &[0, 1, 2], 4), key())).collect();
@@ -29,17 +30,19 @@ fn connected_engines_measure_all_rails() {
         vec![turn(0, 0, false), turn(2, 2, true)],
         vec![turn(1, 0, true), turn(2, 1, false)],
     ];
-    let Reply::Error { error } = certify(&engines[0], &turns[0]) else { panic!("before they are connected") };
-    assert!(error.contains("not connected"), "{error}");
-    let controls: Vec<_> = engines.iter().map(|engine| engine.config.control.clone()).collect();
-    assert!(connect(&controls).iter().all(|reply| *reply == Reply::OK));
-    let Reply::Error { error } = certify(&engines[0], &[turn(0, 0, true)]) else { panic!("with itself") };
+    let Reply::Error { error } = certify(&engines, 0, &[turn(0, 0, true)]) else { panic!("with itself") };
     assert!(error.contains("no peer"), "{error}");
+    let all = peers(0, &engines);
+    for (given, words) in [(all[..1].to_vec(), "is missing"), (peers(1, &engines), "is no peer")] {
+        let request = Request::Certify { peers: given, turns: turns[0].clone(), limit_ms: 10_000 };
+        let Reply::Error { error } = engines[0].ask(&request) else { panic!("{words}") };
+        assert!(error.contains(words), "{error}");
+    }
     let reports: Vec<Measured> = std::thread::scope(|scope| {
-        let asked: Vec<_> = engines
-            .iter()
+        let engines = &engines;
+        let asked: Vec<_> = (0..engines.len())
             .zip(&turns)
-            .map(|(engine, turns)| scope.spawn(move || measured(certify(engine, turns))))
+            .map(|(node, turns)| scope.spawn(move || measured(certify(engines, node, turns))))
             .collect();
         asked.into_iter().map(|asked| asked.join().unwrap()).collect()
     });
@@ -63,15 +66,16 @@ fn connected_engines_measure_all_rails() {
             assert!(pair.there.mbps.is_some() && pair.back.mtu == report.ports[0].mtu, "{pair:?}");
         }
     }
-    assert_eq!(measured(certify(&engines[0], &turns[0])), reports[0], "asking again gives the same");
+    assert_eq!(measured(certify(&engines, 0, &turns[0])), reports[0], "asking again gives the same");
+    let controls: Vec<_> = engines.iter().map(|engine| engine.config.control.clone()).collect();
+    assert!(connect(&controls).iter().all(|reply| *reply == Reply::OK));
 }
 
 #[test]
 fn a_job_of_one_node_has_nothing_to_measure() {
     let room = tempfile::tempdir().unwrap();
-    let engine = Running::start(config(room.path(), 0, &[0], 2), key());
-    assert_eq!(connect(std::slice::from_ref(&engine.config.control)), [Reply::OK]);
-    let Reply::Error { error } = certify(&engine, &[]) else { panic!("of one node") };
+    let engine = [Running::start(config(room.path(), 0, &[0], 2), key())];
+    let Reply::Error { error } = certify(&engine, 0, &[]) else { panic!("of one node") };
     assert!(error.contains("nobody to measure with"), "{error}");
 }
 
@@ -80,7 +84,7 @@ fn a_job_of_one_node_has_nothing_to_measure() {
 fn ranks_that_have_started_end_it() {
     let world = World::new(&[0, 1], 2);
     let _client = world.attach(0);
-    let Reply::Error { error } = certify(&world.engines[0], &[turn(0, 1, true)]) else {
+    let Reply::Error { error } = certify(&world.engines, 0, &[turn(0, 1, true)]) else {
         panic!("with ranks")
     };
     assert!(error.contains("ranks have started"), "{error}");

@@ -28,6 +28,7 @@ pub fn config(room: &Path, node: usize, ranks: &[usize], rails: u16) -> Config {
         rail,
         device: format!("rail{rail}"),
         address: IpAddr::from([127, 0, u8::try_from(rail + 1).unwrap(), u8::try_from(node + 1).unwrap()]),
+        netdev: None,
     });
     Config {
         job: "acme/test".into(),
@@ -46,6 +47,7 @@ pub fn config(room: &Path, node: usize, ranks: &[usize], rails: u16) -> Config {
         reproducible: true,
         algorithm: None,
         chunk_bytes: 4096,
+        bound: false,
         transport: Transport::default(),
         verbs: Verbs::default(),
         rank_uid: None,
@@ -103,6 +105,13 @@ pub fn peers_of(node: usize, endpoints: &[Vec<Endpoint>]) -> Request {
     Request::Connect {
         peers: others.map(|(node, endpoints)| Peer { node, endpoints: endpoints.clone() }).collect(),
     }
+}
+
+/// The peers of node `node`, where they listen.
+pub fn peers(node: usize, engines: &[Running]) -> Vec<Peer> {
+    let endpoints = engines.iter().map(|engine| status(&engine.config.control).endpoints);
+    let all = endpoints.enumerate().map(|(node, endpoints)| Peer { node, endpoints });
+    all.filter(|peer| peer.node != node).collect()
 }
 
 /// Wires up the engines that listen at these control sockets, all at once as agents do.

@@ -65,6 +65,7 @@ fn place(inventory: &Inventory) -> NodePlace {
         pod: String::new(),
         gpus: inventory.gpus.iter().map(|gpu| gpu.index).collect(),
         nics: inventory.nics.iter().map(nic).collect(),
+        remapped: false,
     }
 }
 

@@ -12,7 +12,7 @@ use node_agent_probe::{CEILING_MBPS, Config, Limits, Peer, Prober, Rail, Report,
 const AFTER: Duration = Duration::from_millis(300);
 
 fn prober(node: u16, key: u8, rails: u16, address: IpAddr) -> Prober {
-    let rail = |rail| Rail { rail, address: SocketAddr::new(address, 0) };
+    let rail = |rail| Rail { rail, address: SocketAddr::new(address, 0), device: None };
     Prober::bind(Config {
         node,
         key: [key; 32],

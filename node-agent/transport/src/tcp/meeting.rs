@@ -371,14 +371,16 @@ impl TcpRails {
             }
         }
         for (rail, peer) in self.dial.knocks(now) {
-            socket::knock(self.config.rails[usize::from(rail)], peer);
+            let rail = usize::from(rail);
+            socket::knock(self.config.rails[rail], self.config.device(rail), peer);
         }
         for Target { rail, peer, endpoint, generation, patience } in self.dial.due(now) {
             let Some(nonce) = self.nonce() else {
                 self.dial.failed(rail, peer, Miss::Refused, "the system gives no random numbers", now);
                 continue;
             };
-            match socket::dial(self.config.rails[usize::from(rail)], endpoint) {
+            let (own, device) = (self.config.rails[usize::from(rail)], self.config.device(usize::from(rail)));
+            match socket::dial(own, device, endpoint) {
                 Ok(stream) => {
                     let carries = self.would_carry(rail);
                     let (handshake, hello) =

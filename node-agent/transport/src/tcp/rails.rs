@@ -137,11 +137,8 @@ impl TcpRails {
         let waker = Arc::new(mio::Waker::new(poll.registry(), WAKER).map_err(SetupError::Poll)?);
         let mut listeners = Vec::new();
         for (rail, &address) in config.rails.iter().enumerate() {
-            let mut listener = socket::listen(address).map_err(|error| SetupError::Listen {
-                rail: rail as Rail,
-                address,
-                error,
-            })?;
+            let mut listener = socket::listen(address, config.device(rail))
+                .map_err(|error| SetupError::Listen { rail: rail as Rail, address, error })?;
             let token = Token(FIRST_LISTENER + rail);
             poll.registry().register(&mut listener, token, Interest::READABLE).map_err(SetupError::Poll)?;
             listeners.push(listener);

@@ -10,19 +10,26 @@ use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// Listens on a free port of an address.
-pub fn listen(address: IpAddr) -> io::Result<TcpListener> {
+/// Listens on a free port of an address, for what comes in by this device.
+pub fn listen(address: IpAddr, device: Option<&str>) -> io::Result<TcpListener> {
     let socket =
         Socket::new(Domain::for_address(SocketAddr::new(address, 0)), Type::STREAM, Some(Protocol::TCP))?;
+    keep_to(&socket, device)?;
     socket.bind(&SocketAddr::new(address, 0).into())?;
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
     Ok(TcpListener::from_std(socket.into()))
 }
 
+/// Binds a socket to a device, if there is one. No right is needed for that since Linux 5.7.
+fn keep_to(socket: &Socket, device: Option<&str>) -> io::Result<()> {
+    device.map_or(Ok(()), |device| socket.bind_device(Some(device.as_bytes())))
+}
+
 /// Starts to connect from an own address, so that the bytes take that rail.
-pub fn dial(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
+pub fn dial(from: IpAddr, device: Option<&str>, to: SocketAddr) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
+    keep_to(&socket, device)?;
     socket.bind(&SocketAddr::new(from, 0).into())?;
     socket.set_nonblocking(true)?;
     match socket.connect(&to.into()) {
@@ -39,8 +46,11 @@ pub fn dial(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
 /// Lets a peer that dials this node know at once that the way is there again. After a long outage the peer's kernel has
 /// forgotten the hardware address and asks for it no more than once a second; that of this node, which asks now because it
 /// has something to send, answers it too. The datagram itself goes to the port where such are thrown away (RFC 863).
-pub fn knock(from: IpAddr, to: IpAddr) {
+pub fn knock(from: IpAddr, device: Option<&str>, to: IpAddr) {
     let sent = UdpSocket::bind(SocketAddr::new(from, 0)).and_then(|socket| {
+        if let Some(device) = device {
+            SockRef::from(&socket).bind_device(Some(device.as_bytes()))?;
+        }
         socket.set_nonblocking(true)?;
         socket.send_to(&[], SocketAddr::new(to, DISCARD))
     });

@@ -32,6 +32,7 @@ fn config(net: u8, node: Node, nodes: usize, rails: usize) -> TcpConfig {
         node,
         nodes,
         rails: (0..rails).map(address).collect(),
+        devices: Vec::new(),
         job_uid: "uid".into(),
         attempt: 1,
         epoch: 7,

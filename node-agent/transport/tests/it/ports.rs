@@ -84,6 +84,7 @@ fn rails(node: Node, addresses: &[[u8; 4]]) -> TcpRails {
         node,
         nodes: 2,
         rails: addresses.iter().map(|address| IpAddr::from(*address)).collect(),
+        devices: Vec::new(),
         job_uid: "uid".into(),
         attempt: 1,
         epoch: 1,

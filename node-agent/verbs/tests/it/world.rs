@@ -126,6 +126,7 @@ impl Net {
             node: node as Node,
             nodes: self.nodes,
             rails: self.carrier_config(node).rails,
+            devices: Vec::new(),
             job_uid: "uid".into(),
             attempt: 1,
             epoch: 7,

@@ -252,6 +252,7 @@ proptest! {
             pod: "p".into(),
             gpus: vec![0, 3],
             nics: Vec::new(),
+            remapped: false,
         };
         let placement = Placement {
             spares: vec![place],

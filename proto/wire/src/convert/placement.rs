@@ -37,6 +37,7 @@ fn node(place: &NodePlace) -> v1::NodePlace {
         pod: place.pod.clone(),
         gpus: place.gpus.clone(),
         nics: place.nics.iter().map(nic).collect(),
+        remapped: place.remapped,
     }
 }
 
@@ -72,7 +73,13 @@ impl TryFrom<v1::NodePlace> for NodePlace {
         let mut fields = Fields::default();
         let node = fields.take("node", NodeName::new(&wire.node));
         let nics = fields.list("nics", wire.nics);
-        fields.finish(node.map(|node| Self { node, pod: wire.pod, gpus: wire.gpus, nics }))
+        fields.finish(node.map(|node| Self {
+            node,
+            pod: wire.pod,
+            gpus: wire.gpus,
+            nics,
+            remapped: wire.remapped,
+        }))
     }
 }
 

@@ -159,6 +159,7 @@ fn build(spots: &[Spot]) -> (Snapshot, BTreeMap<u8, Vec<NodeIx>>) {
             pod: String::new(),
             gpus: (0..gpus).collect(),
             nics: (0..RAILS).filter(|rail| rails >> rail & 1 == 1).map(nic).collect(),
+            remapped: false,
         };
         let placement = Placement { nodes: vec![place], exclusive: whole, ..Placement::default() };
         snapshot.hold(&TenantName::new("t").unwrap(), &placement);

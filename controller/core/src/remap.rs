@@ -1,0 +1,149 @@
+//! Nodes whose NICs are on each other's rails: the gang begins again with these NICs named as they are cabled, and the node says so
+//! until a gang there is certified without.
+//!
+//! Is that sound? A verdict of [`controller_certify::Verdict::Remap`] says more than "two rails are dead": each rail of the node has
+//! answered, bound to its own device, exactly one other rail of its partners. So the very addresses that the new names join have been
+//! seen to reach each other. On which networks that can be:
+//! - Flat rails (one broadcast domain each): a NIC's address is of another rail's subnet, and the kernel has no route for it by
+//!   that device. A socket that is bound to the device takes its peer to be on the link (ip_route_output_key_hash_rcu in
+//!   net/ipv4/route.c), RDMA's address resolution is bound to the device anyway: so engines of such a job bind their connections.
+//! - Rails whose leaves learn addresses from the servers (BGP on the host) or give them (DHCP, router advertisements): the address
+//!   follows the cable, and only the name of the rail is wrong.
+//! - Rails routed by subnets that the leaves hold: a NIC on another rail's leaf has no gateway there. It answers nobody, its rails are
+//!   dead and not crossed, and the node is replaced: names do not mend that.
+//!
+//! And the new names are not believed either. The try that has them is certified like any other, and a node that was remapped and is
+//! still not as it should be is replaced.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use controller_certify::{Certificate, Kind, Place, Remap};
+use proto_model::{JobUid, Node, NodeName, Placement, Reason};
+
+use crate::{
+    records::{Attempt, Outcome},
+    state::{JobEntry, State},
+    step::Step,
+};
+
+/// The reason of a placement, and the cause of the end of the try before it.
+pub(crate) const REMAPPED: &str = "RailsRemapped";
+/// The reason of a node whose NICs are on each other's rails.
+pub(crate) const SWAPPED: &str = "RailsSwapped";
+
+/// The placement with the rails of these nodes named as they are. `None` if that is no permutation of what the job holds, or if one of
+/// them has been remapped already, which then has not helped.
+pub(crate) fn remapped(placement: &Placement, remaps: &[Remap]) -> Option<Placement> {
+    let mut new = placement.clone();
+    for remap in remaps {
+        let place = new.nodes.get_mut(remap.node as usize).filter(|place| !place.remapped)?;
+        let is_on: BTreeMap<u32, u32> = remap.rails.iter().copied().collect();
+        let leaves: BTreeMap<u32, String> =
+            place.nics.iter().map(|nic| (nic.rail, nic.leaf.clone())).collect();
+        for nic in &mut place.nics {
+            nic.rail = is_on.get(&nic.rail).copied().unwrap_or(nic.rail);
+            nic.leaf = leaves.get(&nic.rail)?.clone();
+        }
+        place.nics.sort_by_key(|nic| nic.rail);
+        if !place.nics.iter().map(|nic| nic.rail).eq(placement.rails.iter().copied()) {
+            return None;
+        }
+        place.remapped = true;
+        for rank in new.ranks.iter_mut().filter(|rank| rank.node == place.node && !rank.nic.is_empty()) {
+            let nic = place.nics.iter().find(|nic| nic.device == rank.nic)?;
+            (rank.rail, rank.leaf) = (nic.rail, nic.leaf.clone());
+        }
+    }
+    Some(new)
+}
+
+/// What is wrong with a node's cables, and what mends it.
+fn words(placement: &Placement, remap: &Remap) -> Option<(NodeName, String)> {
+    let place = placement.nodes.get(remap.node as usize)?;
+    let nic = |own: u32| place.nics.iter().find(|nic| nic.rail == own);
+    let rails = remap.rails.iter();
+    let each: Vec<String> = rails
+        .clone()
+        .filter_map(|(own, on)| Some(format!("{} of rail {own} is on rail {on}", nic(*own)?.device)))
+        .collect();
+    let named: Vec<String> =
+        rails.filter_map(|(own, on)| Some(format!("{}={on}", nic(*own)?.device))).collect();
+    let message = format!(
+        "NICs of node '{}' are on each other's rails: {}; swap their cables, or name the rails as they are cabled (rail-node-agent run \
+         --rails map:..., with {})",
+        place.node,
+        each.join(", "),
+        named.join(",")
+    );
+    Some((place.node.clone(), message))
+}
+
+impl State {
+    /// The placement of a try that has ended to begin again with other names of rails; nothing where more than names was wrong.
+    pub(crate) fn renamed(&self, entry: &JobEntry, attempt: &Attempt) -> Option<Placement> {
+        let ending = attempt.ending.as_ref().filter(|ending| ending.outcome == Outcome::Move)?;
+        let remap = ending.causes.first().is_some_and(|cause| cause.code == REMAPPED);
+        let placement = entry.job.status.placement.as_ref().filter(|_| remap)?;
+        self.losses(entry, attempt).is_empty().then(|| Placement::clone(placement))
+    }
+}
+
+impl Step<'_> {
+    /// Ends a try whose nodes' rails are swapped, so that it begins again with the rails named as they are. False if that is no way.
+    pub(crate) fn remap(&mut self, uid: JobUid, entry: &JobEntry, remaps: &[Remap]) -> bool {
+        let Some(old) = entry.job.status.placement.clone() else { return false };
+        let Some(mut new) = remapped(&old, remaps) else { return false };
+        let reason = |remap: &Remap| {
+            let (node, message) = words(&old, remap)?;
+            let message = format!("{message}; this job uses them as they are cabled");
+            Some(Reason::new(REMAPPED, message).scope(format!("node/{node}")).since(self.now))
+        };
+        let causes: Vec<Reason> = remaps.iter().filter_map(reason).collect();
+        new.reasons.extend(causes.iter().cloned());
+        let Some(mut entry) = self.entry(uid) else { return false };
+        self.change(&mut entry, |status| status.placement = Some(Arc::new(new)));
+        let grace = entry.job.spec.grace_period;
+        self.state.set_job(uid, Some(entry));
+        self.stop_attempt(uid, Outcome::Move, grace, 0, causes);
+        true
+    }
+
+    /// The try with the new names.
+    pub(crate) fn start_renamed(&mut self, uid: JobUid, placement: Placement) {
+        if !self.state.is_over_quota(uid, &placement) {
+            self.place(uid, placement);
+        }
+    }
+
+    /// Nodes of a gang that was measured say that their NICs are on each other's rails, or no longer do.
+    pub(crate) fn note_cables(&mut self, entry: &JobEntry, certificate: &Certificate, remaps: &[Remap]) {
+        let Some(placement) = entry.job.status.placement.clone() else { return };
+        let named = |node: u32, kind: Option<Kind>| {
+            let mut findings = certificate.findings.iter();
+            findings.any(|finding| {
+                finding.place == Place::Node(node) && kind.is_none_or(|kind| finding.kind == kind)
+            })
+        };
+        for (at, place) in (0..).zip(placement.nodes.iter()) {
+            let Some(node) = self.state.base.nodes.get(&place.node).cloned() else { continue };
+            let swapped = named(at, Some(Kind::Swapped)) && !place.remapped;
+            let told = node.reasons.iter().any(|reason| reason.code == SWAPPED);
+            let remap = remaps.iter().find(|remap| remap.node == at).filter(|_| swapped && !told);
+            if let Some((_, message)) = remap.and_then(|remap| words(&placement, remap)) {
+                let reason = Reason::new(SWAPPED, message).since(self.now);
+                let reasons = node.reasons.iter().cloned().chain([reason]).collect();
+                self.state.set_node(&place.node, Some(Arc::new(Node { reasons, ..(*node).clone() })));
+            }
+            // As its inventory names them, and nothing is wrong with it: somebody has seen to the cables, or to the names.
+            if told && !place.remapped && !named(at, None) && certificate.measured == certificate.planned {
+                let reasons = node.reasons.iter().filter(|reason| reason.code != SWAPPED).cloned().collect();
+                self.state.set_node(&place.node, Some(Arc::new(Node { reasons, ..(*node).clone() })));
+            }
+        }
+    }
+}
+
+/// What a node says that its agent's coming and going does not change.
+pub(crate) fn lasting(node: &Node) -> impl Iterator<Item = Reason> {
+    node.reasons.iter().filter(|reason| reason.code == SWAPPED).cloned()
+}
