@@ -19,6 +19,7 @@ pub mod netlink;
 pub mod offer;
 pub mod pci;
 pub mod ports;
+pub mod probe;
 pub mod qos;
 pub mod rpc;
 pub mod store;
@@ -32,7 +33,7 @@ pub mod yaml;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target; each name is also that of its seeds' folder.
-pub const TARGETS: [Target; 21] = [
+pub const TARGETS: [Target; 22] = [
     ("audit", audit::run),
     ("cabling", cabling::run),
     ("engine", engine::run),
@@ -47,6 +48,7 @@ pub const TARGETS: [Target; 21] = [
     ("offer", offer::run),
     ("pci", pci::run),
     ("ports", ports::run),
+    ("probe", probe::run),
     ("qos", qos::run),
     ("rpc", rpc::run),
     ("store", store::run),

@@ -4,7 +4,8 @@ use aws_lc_rs::hmac;
 
 const MAGIC: [u8; 4] = *b"RYPB";
 const VERSION: u8 = 1;
-const SIGNED: usize = 48;
+/// Bytes of a packet that its proof is of.
+pub const SIGNED: usize = 48;
 /// Bytes of a packet without padding.
 pub const BYTES: usize = 64;
 
@@ -84,6 +85,16 @@ impl Seal {
         Self(hmac::Key::new(hmac::HMAC_SHA256, context.sign().as_ref()))
     }
 
+    /// A packet of these bytes, whatever they say, with the right proof.
+    #[must_use]
+    pub fn sealed(&self, signed: &[u8; SIGNED]) -> [u8; BYTES] {
+        let mut out = [0; BYTES];
+        let (head, proof) = out.split_at_mut(SIGNED);
+        head.copy_from_slice(signed);
+        proof.copy_from_slice(&self.proof(signed));
+        out
+    }
+
     fn proof(&self, signed: &[u8]) -> [u8; BYTES - SIGNED] {
         let mut proof = [0; BYTES - SIGNED];
         let whole = hmac::sign(&self.0, signed);
@@ -106,7 +117,7 @@ impl Packet {
             Body::Arrived { mbps, packets } => (6, [mbps, packets, 0, 0]),
             Body::Done => (7, [0; 4]),
         };
-        let mut out = [0; BYTES];
+        let mut out = [0; SIGNED];
         let [a, b, c, d] = words.map(u32::to_le_bytes);
         let parts: [&[u8]; 11] = [
             &MAGIC,
@@ -126,9 +137,7 @@ impl Packet {
             out[at..at + part.len()].copy_from_slice(part);
             at += part.len();
         }
-        let proof = seal.proof(&out[..SIGNED]);
-        out[SIGNED..].copy_from_slice(&proof);
-        out
+        seal.sealed(&out)
     }
 
     /// A packet of this job, or `None`. What follows the first 64 bytes is padding.
