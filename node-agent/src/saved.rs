@@ -435,7 +435,8 @@ mod tests {
             crossed: Some(1),
         };
         let lane = Some(Lane { right: 1, wrong: 2 });
-        let port = PortReport { rail: 0, mtu: Some(9000), gid: Some(true), lane };
+        let gid = proto_model::PortGid::Found { index: 3, gid: "::ffff:10.0.0.1".parse().unwrap() };
+        let port = PortReport { rail: 0, mtu: Some(9000), gid: Some(gid), lane };
         let measured = Measured { pairs: vec![pair], ports: vec![port], unable: "late".into() };
         let certify = Certify {
             turns: vec![Turn { round: 0, peer: 1, first: true }],

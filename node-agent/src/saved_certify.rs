@@ -1,8 +1,8 @@
 //! The forms in which certification lies on disk and passes between agent, supervisor and engine (JSON).
 
-use std::time::Duration;
+use std::{net::Ipv6Addr, time::Duration};
 
-use proto_model::{Certify, Lane, Measured, PairReport, PortReport, Turn, Way};
+use proto_model::{Certify, Lane, Measured, PairReport, PortGid, PortReport, Turn, Way};
 use serde::{Deserialize, Serialize};
 
 /// What is to be measured.
@@ -61,9 +61,31 @@ struct SavedPort {
     rail: u32,
     mtu: Option<u32>,
     #[serde(default)]
-    gid: Option<bool>,
+    gid: Option<SavedGid>,
     #[serde(default)]
     lane: Option<(u64, u64)>,
+}
+
+/// Without a GID: there is none.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct SavedGid {
+    found: Option<(u32, Ipv6Addr)>,
+}
+
+impl From<PortGid> for SavedGid {
+    fn from(gid: PortGid) -> Self {
+        let found = match gid {
+            PortGid::Missing => None,
+            PortGid::Found { index, gid } => Some((index, gid)),
+        };
+        Self { found }
+    }
+}
+
+impl From<SavedGid> for PortGid {
+    fn from(saved: SavedGid) -> Self {
+        saved.found.map_or(Self::Missing, |(index, gid)| Self::Found { index, gid })
+    }
 }
 
 impl From<&Certify> for SavedCertify {
@@ -112,7 +134,7 @@ impl From<&Measured> for SavedMeasured {
         let port = |port: &PortReport| SavedPort {
             rail: port.rail,
             mtu: port.mtu,
-            gid: port.gid,
+            gid: port.gid.map(Into::into),
             lane: port.lane.map(|lane| (lane.right, lane.wrong)),
         };
         Self {
@@ -138,7 +160,7 @@ impl From<SavedMeasured> for Measured {
         let port = |port: SavedPort| PortReport {
             rail: port.rail,
             mtu: port.mtu,
-            gid: port.gid,
+            gid: port.gid.map(Into::into),
             lane: port.lane.map(|(right, wrong)| Lane { right, wrong }),
         };
         Self {

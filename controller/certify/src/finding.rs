@@ -1,5 +1,7 @@
 //! What a judgement says.
 
+use std::net::Ipv6Addr;
+
 use proto_model::Reason;
 
 /// What was found.
@@ -65,8 +67,10 @@ pub enum Kind {
     Miswired,
     /// NICs are on each other's rails.
     Swapped,
-    /// A port has no GID of its address of the kind that is needed.
+    /// A port has no GID of its address for RoCE v2.
     Gid,
+    /// A port's GID is not that of the address which the others are told.
+    OtherGid,
     /// Packets as large as the ports allow do not arrive, or a port allows less than the others.
     Mtu,
     /// Packets are lost.
@@ -89,6 +93,7 @@ impl Kind {
             Self::Miswired => "RailsMiswired",
             Self::Swapped => "RailsSwapped",
             Self::Gid => "GidMissing",
+            Self::OtherGid => "GidMismatch",
             Self::Mtu => "MtuTooSmall",
             Self::Lossy => "RailLossy",
             Self::Slow => "RailSlow",
@@ -104,7 +109,8 @@ impl Kind {
             Self::Dead => "get no answer",
             Self::Miswired => "are on other rails than they are taken to be",
             Self::Swapped => "are on each other's rails",
-            Self::Gid => "have no GID of their address",
+            Self::Gid => "have no GID for RoCE v2",
+            Self::OtherGid => "have another GID than the others are told",
             Self::Mtu => "do not pass packets of the ports' MTU",
             Self::Lossy => "lose packets",
             Self::Slow => "are far slower than the others",
@@ -142,6 +148,8 @@ pub struct RailSummary {
     pub least_mbps: Option<u32>,
     /// and from whom to whom that was.
     pub worst: Option<(u32, u32)>,
+    /// GIDs for RoCE v2 that nodes use: node, index, GID.
+    pub gids: Vec<(u32, u32, Ipv6Addr)>,
     /// The smallest packet size that all of them passed, in bytes.
     pub mtu: Option<u32>,
     /// The median of the shortest round trips, in microseconds.

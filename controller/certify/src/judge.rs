@@ -1,8 +1,11 @@
 //! What measurements show, and what is to be done.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
-use proto_model::{PortReport, Reason, Way, many};
+use proto_model::{PortGid, PortReport, Reason, Way, many};
 
 use crate::{
     blame::{Ballot, blame},
@@ -349,10 +352,7 @@ fn ports(gang: &Gang, sums: &Sums, limits: &Limits, table: &mut Table) {
                 let words = format!("rail {rail}: the port's MTU is {mtu}, that of the others {expected}");
                 table.add(Kind::Mtu, place.clone(), Some(*rail), words);
             }
-            if port.gid == Some(false) {
-                let words = format!("rail {rail}: no GID of the port's address for RoCEv2");
-                table.add(Kind::Gid, place.clone(), Some(*rail), words);
-            }
+            gid(gang, (*node, *rail), port, table);
             let Some(lane) = port.lane else { continue };
             let all = lane.right.saturating_add(lane.wrong);
             if lane.wrong as f64 > all as f64 * limits.wrong_lane_share {
@@ -362,6 +362,26 @@ fn ports(gang: &Gang, sums: &Sums, limits: &Limits, table: &mut Table) {
             }
         }
     }
+}
+
+/// The GID that the node uses, against the address that the others are told.
+fn gid(gang: &Gang, (node, rail): (u32, u32), port: &PortReport, table: &mut Table) {
+    let (kind, words) = match (port.gid, gang.address(node, rail)) {
+        (Some(PortGid::Missing), _) => (Kind::Gid, format!("rail {rail}: there is none")),
+        (Some(PortGid::Found { index, gid }), Some(told)) => {
+            let wanted = match told {
+                IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+                IpAddr::V6(v6) => v6,
+            };
+            if gid == wanted {
+                return;
+            }
+            let words = format!("rail {rail}: it has {gid} at index {index}, the others are told {wanted}");
+            (Kind::OtherGid, words)
+        }
+        _ => return,
+    };
+    table.add(kind, Place::Node(node), Some(rail), words);
 }
 
 /// What is not certified, because nobody could see it.

@@ -21,5 +21,5 @@ pub use finding::{Certificate, Finding, Kind, Place, RailSummary, Remap, Verdict
 pub use judge::judge;
 pub use limits::Limits;
 pub use plan::{Budget, Gang, Pair, Plan, plan};
-pub use proto_model::{Lane, Measured, PairReport, PortReport, Turn, Way};
+pub use proto_model::{Lane, Measured, PairReport, PortGid, PortReport, Turn, Way};
 pub use sums::NodeReport;

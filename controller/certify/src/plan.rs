@@ -3,6 +3,8 @@
 //! All rounds are a 1-factorisation of the complete graph by the circle method (Kirkman 1847): everybody meets everybody once. Large
 //! gangs take a few of them, drawn by the seed, so that each node is measured against enough others to be told apart from them.
 
+use std::net::IpAddr;
+
 use proto_model::{NodeName, Turn};
 
 use crate::model::Random;
@@ -16,6 +18,8 @@ pub struct Gang {
     pub rails: Vec<u32>,
     /// The leaf of each node on each of `rails`, in their order; nothing where no fabric says so.
     pub leaves: Vec<Vec<Option<u32>>>,
+    /// The address of each node on each of `rails`, in their order, that the others are told; nothing where that is not known.
+    pub addresses: Vec<Vec<Option<IpAddr>>>,
     /// Names of the nodes, for people.
     pub names: Vec<NodeName>,
 }
@@ -24,14 +28,29 @@ impl Gang {
     /// A gang of which no leaf is known.
     #[must_use]
     pub fn new(nodes: u32, rails: impl IntoIterator<Item = u32>) -> Self {
-        Self { nodes, rails: rails.into_iter().collect(), leaves: Vec::new(), names: Vec::new() }
+        Self {
+            nodes,
+            rails: rails.into_iter().collect(),
+            leaves: Vec::new(),
+            addresses: Vec::new(),
+            names: Vec::new(),
+        }
     }
 
     /// The leaf that serves this node on this rail.
     #[must_use]
     pub fn leaf(&self, node: u32, rail: u32) -> Option<u32> {
-        let at = self.rails.iter().position(|known| *known == rail)?;
-        *self.leaves.get(node as usize)?.get(at)?
+        *self.leaves.get(node as usize)?.get(self.place(rail)?)?
+    }
+
+    /// The address at which the others reach this node on this rail.
+    #[must_use]
+    pub fn address(&self, node: u32, rail: u32) -> Option<IpAddr> {
+        *self.addresses.get(node as usize)?.get(self.place(rail)?)?
+    }
+
+    fn place(&self, rail: u32) -> Option<usize> {
+        self.rails.iter().position(|known| *known == rail)
     }
 
     /// What people call a node.

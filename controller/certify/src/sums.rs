@@ -1,8 +1,11 @@
 //! All reports of a gang by rail and pair: what was measured several times is taken together.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv6Addr,
+};
 
-use proto_model::{PairReport, PortReport, Way};
+use proto_model::{PairReport, PortGid, PortReport, Way};
 
 use crate::{
     finding::RailSummary,
@@ -92,6 +95,15 @@ impl Sums {
         sum.crossed.extend(rails);
     }
 
+    fn gids(&self, rail: u32) -> Vec<(u32, u32, Ipv6Addr)> {
+        let ports = self.ports.iter().filter(|((_, of), _)| *of == rail);
+        let found = |((node, _), port): (&(u32, u32), &PortReport)| match port.gid? {
+            PortGid::Missing => None,
+            PortGid::Found { index, gid } => Some((*node, index, gid)),
+        };
+        ports.filter_map(found).collect()
+    }
+
     /// One rail over the gang.
     pub(crate) fn summary(&self, rail: u32) -> RailSummary {
         let mut speeds: Vec<(u32, (u32, u32))> = Vec::new();
@@ -117,6 +129,7 @@ impl Sums {
             median_mbps: median(&mut values),
             least_mbps: least.map(|(mbps, _)| mbps),
             worst: least.map(|(_, ends)| ends),
+            gids: self.gids(rail),
             mtu,
             rtt_us: median(&mut rtts),
             sent,

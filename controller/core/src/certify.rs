@@ -25,6 +25,8 @@ const CERTIFIED: &str = "Certified";
 const RAIL: &str = "RailCertified";
 /// Findings that one job tells at most.
 const TOLD: usize = 8;
+/// GIDs that one rail tells at most.
+const GIDS: usize = 8;
 /// How long one round may take, as agents keep it.
 const ROUND: Duration = Duration::from_secs(1);
 /// For reports to come in after the last round.
@@ -73,8 +75,8 @@ impl State {
         Some(plan(&gang, seed, Budget::default()))
     }
 
-    /// The gang with its names and leaves.
-    fn gang_of(&self, placement: &Placement) -> Gang {
+    /// The gang with its names, its leaves, and the addresses that its engines are told of each other.
+    fn gang_of(&self, placement: &Placement, attempt: &Attempt) -> Gang {
         let topology = self.index.snapshot.topology();
         let leaves = |place: &proto_model::NodePlace| {
             let server = topology.index(&place.node).and_then(|ix| topology.server(ix));
@@ -84,8 +86,17 @@ impl State {
             };
             placement.rails.iter().map(leaf).collect()
         };
+        let addresses = |place: &proto_model::NodePlace| {
+            let peer = attempt.peers.iter().find(|peer| peer.node == place.node);
+            let address = |rail: &u32| {
+                let mut endpoints = peer?.endpoints.iter();
+                Some(endpoints.find(|endpoint| endpoint.rail == *rail)?.address.ip())
+            };
+            placement.rails.iter().map(address).collect()
+        };
         let nodes = u32::try_from(placement.nodes.len()).unwrap_or(u32::MAX);
         Gang {
+            addresses: placement.nodes.iter().map(addresses).collect(),
             leaves: placement.nodes.iter().map(leaves).collect(),
             names: placement.nodes.iter().map(|place| place.node.clone()).collect(),
             ..Gang::new(nodes, placement.rails.iter().copied())
@@ -104,7 +115,7 @@ impl State {
             return None;
         }
         let plan = self.certification_plan(entry, attempt)?;
-        Some(judge(&self.gang_of(placement), &plan, &reports, &Limits::default()))
+        Some(judge(&self.gang_of(placement, attempt), &plan, &reports, &Limits::default()))
     }
 }
 
@@ -213,8 +224,17 @@ fn rail_words(rail: &RailSummary, name: &dyn Fn(u32) -> String) -> String {
     let number = |value: Option<u32>| value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
     let worst =
         rail.worst.map_or_else(String::new, |(from, to)| format!(" ({} to {})", name(from), name(to)));
+    let mut gids: Vec<String> = rail
+        .gids
+        .iter()
+        .take(GIDS)
+        .map(|(node, index, gid)| format!("{} {gid} (index {index})", name(*node)))
+        .collect();
+    gids.extend((rail.gids.len() > GIDS).then(|| "...".to_owned()));
+    let gids =
+        if gids.is_empty() { String::new() } else { format!("; GIDs for RoCE v2: {}", gids.join(", ")) };
     format!(
-        "rail {}: {} pairs; Mbit/s: median {}, least {}{worst}; MTU {}; round trip {} us; {} of {} packets lost",
+        "rail {}: {} pairs; Mbit/s: median {}, least {}{worst}; MTU {}; round trip {} us; {} of {} packets lost{gids}",
         rail.rail,
         rail.pairs,
         number(rail.median_mbps),

@@ -8,7 +8,7 @@ use std::{
 use controller_core::{CoreError, Event as Core, Key, Push, Reply, State, ToNode, Transition, Write};
 use node_agent_core::Key as Try;
 use proto_model::{
-    Assignment, Job, JobId, JobUid, Measured, NodeName, Observed, Phase, Replace, TenantName, Wish,
+    Assignment, Job, JobId, JobUid, Measured, NodeName, Observed, Phase, PortGid, Replace, TenantName, Wish,
 };
 
 use crate::{audit::Recorded, client::Want, etcd::Body, world::World};
@@ -467,7 +467,7 @@ impl World {
         let gang = self.nodes.iter().filter(|server| names.contains(&&server.name));
         let mut measured = gang.filter_map(|server| server.supervised.get(&key)).map(|peer| peer.measured());
         let fit = |measured: Option<&Measured>| {
-            measured.is_some_and(|told| told.ports.iter().all(|port| port.gid != Some(false)))
+            measured.is_some_and(|told| told.ports.iter().all(|port| port.gid != Some(PortGid::Missing)))
         };
         if !measured.all(fit) {
             self.violated(format!("n{node} starts ranks of {key}, whose gang is not certified"));

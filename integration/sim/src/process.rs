@@ -12,7 +12,7 @@ use node_agent_core::{
 };
 use proto_model::{
     Assignment, Certify, JobSpec, Measured, NodeEndpoints, NodePlace, Observed, PairReport, Placement,
-    PortReport, RailBytes, RailEndpoint, RankExit, RunResult, Way, Wish, Work,
+    PortGid, PortReport, RailBytes, RailEndpoint, RankExit, RunResult, Way, Wish, Work,
 };
 
 use crate::world::{Event, World};
@@ -382,7 +382,8 @@ impl World {
                 }
             })
         });
-        let port = |rail: &u32| PortReport { rail: *rail, mtu: Some(9000), gid: Some(!unfit), lane: None };
+        let gid = unfit.then_some(PortGid::Missing);
+        let port = |rail: &u32| PortReport { rail: *rail, mtu: Some(9000), gid, lane: None };
         let measured = Measured {
             pairs: pairs.collect(),
             ports: rails.iter().map(port).collect(),

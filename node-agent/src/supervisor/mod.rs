@@ -6,6 +6,7 @@ pub mod control;
 mod engine;
 pub mod environment;
 mod link;
+mod ports;
 mod rails;
 mod ranks;
 mod shell;

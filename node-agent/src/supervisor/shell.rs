@@ -10,6 +10,7 @@ use std::{
 };
 
 use node_agent_core::supervisor::{Action, EngineEnd, Event, State, step};
+use node_agent_host::sysfs::Tree;
 use proto_model::{Certify, Measured, NodeEndpoints, Observed, RailBytes, RankExit, Timestamp, Work};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -26,6 +27,7 @@ use crate::{
         engine::{self, Engine},
         environment,
         link::Link,
+        ports::{Ports, kernel_statistics},
         rails::{self, Rails},
         ranks::Ranks,
     },
@@ -203,7 +205,13 @@ impl Shell {
 
     fn certify_engine(&mut self, endpoints: &[NodeEndpoints], wanted: Certify) {
         let (peers, dir) = (engine::peers(&self.task, endpoints), self.dir.clone());
-        let certify = move || Event::Measured(engine::certify(&dir, peers, &wanted));
+        let place = self.task.place.clone();
+        let certify = move || {
+            let ports = Ports::look(&place, &Tree::new("/"), &kernel_statistics());
+            let mut measured = engine::certify(&dir, peers, &wanted);
+            ports.tell(&mut measured);
+            Event::Measured(measured)
+        };
         if let Err(unable) = self.ask_aside("certify", certify) {
             self.queue.push_back(Event::Measured(Measured { unable, ..Measured::default() }));
         }

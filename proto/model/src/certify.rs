@@ -1,7 +1,7 @@
 //! Certification of a gang: what each node is asked to measure before ranks start, and what it measured. A value that could not be
 //! observed is `None`, which is neither zero nor good.
 
-use std::time::Duration;
+use std::{net::Ipv6Addr, time::Duration};
 
 /// What one node is to measure. Its ranks wait until they are let go.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -83,10 +83,24 @@ pub struct PortReport {
     pub rail: u32,
     /// The interface's MTU, in bytes.
     pub mtu: Option<u32>,
-    /// For RDMA: whether it has the GID of its address and of the kind that the job needs. `None`: it has no RDMA.
-    pub gid: Option<bool>,
+    /// The GID for RoCE v2 that the node uses there. `None`: it has no RDMA, or was not asked.
+    pub gid: Option<PortGid>,
     /// What its counters of each priority moved by during the measurement.
     pub lane: Option<Lane>,
+}
+
+/// The GID of a port for RoCE v2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PortGid {
+    /// There is none.
+    Missing,
+    /// That of the address that the node has there; if there is none of that, another of the same network device.
+    Found {
+        /// Its place in the table now.
+        index: u32,
+        /// The GID; an IPv4 address is mapped.
+        gid: Ipv6Addr,
+    },
 }
 
 /// Bytes by the counters of each priority, sent and received.

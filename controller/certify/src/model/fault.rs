@@ -97,6 +97,13 @@ pub enum Fault {
         /// Which.
         rail: u32,
     },
+    /// A port's GID is of another address than the others are told.
+    OtherGid {
+        /// Whose.
+        node: u32,
+        /// Which.
+        rail: u32,
+    },
     /// A port counts packets in another priority.
     WrongLane {
         /// Whose.

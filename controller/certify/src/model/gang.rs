@@ -1,8 +1,8 @@
 //! The gang: measured round by round, each node as soon as it and its partner are free.
 
-use std::time::Duration;
+use std::{net::Ipv4Addr, time::Duration};
 
-use proto_model::{Lane, PairReport, PortReport, Way};
+use proto_model::{Lane, PairReport, PortGid, PortReport, Way};
 
 use crate::{
     model::{Clock, Fault, Random},
@@ -14,6 +14,11 @@ use crate::{
 const DSCP: u8 = 26;
 /// Packets of one burst.
 const BURST: u32 = 256;
+
+/// The address of a node on a rail.
+fn address(node: u32, rail: u32) -> Ipv4Addr {
+    Ipv4Addr::from(10 << 24 | (rail & 0xff) << 16 | node & 0xffff)
+}
 
 /// A gang, its fabric and its faults.
 #[derive(Debug, Clone)]
@@ -50,6 +55,8 @@ impl World {
     #[must_use]
     pub fn new(nodes: u32, rails: u32, per_leaf: u32) -> Self {
         let mut gang = Gang::new(nodes, 0..rails);
+        let addresses = |node: u32| (0..rails).map(|rail| Some(address(node, rail).into())).collect();
+        gang.addresses = (0..nodes).map(addresses).collect();
         if per_leaf > 0 {
             let leaves = |node: u32| (0..rails).map(|rail| Some(rail * 10_000 + node / per_leaf)).collect();
             gang.leaves = (0..nodes).map(leaves).collect();
@@ -221,7 +228,6 @@ impl World {
                 Fault::SmallPort { node: of, rail: on, mtu } if *of == node && on == rail => Some(*mtu),
                 _ => None,
             });
-            let gidless = has(&|fault| *fault == Fault::NoGid { node, rail: *rail });
             let lane = match has(&|fault| *fault == Fault::WrongLane { node, rail: *rail }) {
                 true => Lane { right: 10_000, wrong: 9_000_000 },
                 false => Lane { right: 9_000_000, wrong: 10_000 },
@@ -229,11 +235,21 @@ impl World {
             PortReport {
                 rail: *rail,
                 mtu: Some(small.unwrap_or(self.mtu)),
-                gid: self.rdma.then_some(!gidless),
+                gid: self.rdma.then(|| self.gid(node, *rail)),
                 lane: self.rdma.then_some(lane),
             }
         };
         self.gang.rails.iter().map(port).collect()
+    }
+
+    /// The GID of a port's address; after its address was changed by hand, that of another.
+    fn gid(&self, node: u32, rail: u32) -> PortGid {
+        let is = |fault: Fault| self.faults.contains(&fault);
+        if is(Fault::NoGid { node, rail }) {
+            return PortGid::Missing;
+        }
+        let node = if is(Fault::OtherGid { node, rail }) { node + 30_000 } else { node };
+        PortGid::Found { index: 3, gid: address(node, rail).to_ipv6_mapped() }
     }
 
     fn is_silent(&self, node: u32) -> bool {

@@ -39,6 +39,7 @@ fn of_a_rail(which: u8, node: u32, rail: u32) -> (Fault, Kind) {
         5 => (Fault::Lossy { node, rail, per_mille: 20 }, Kind::Lossy),
         6 => (Fault::DscpPort { node, rail, dscp: 0 }, Kind::Dscp),
         7 => (Fault::NoGid { node, rail }, Kind::Gid),
+        8 => (Fault::OtherGid { node, rail }, Kind::OtherGid),
         _ => (Fault::WrongLane { node, rail }, Kind::Lane),
     }
 }
@@ -57,7 +58,7 @@ proptest! {
     }
 
     #[test]
-    fn a_rail_of_a_node_is_named(nodes in sizes(3), seed: u64, which in 0_u8..9, at: u32, rail in 0..RAILS) {
+    fn a_rail_of_a_node_is_named(nodes in sizes(3), seed: u64, which in 0_u8..10, at: u32, rail in 0..RAILS) {
         let node = at % nodes;
         let (fault, kind) = of_a_rail(which, node, rail);
         let certificate = certify(&with(nodes, vec![fault.clone()]), seed);

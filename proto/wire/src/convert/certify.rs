@@ -1,6 +1,6 @@
 //! What a gang measures before its ranks start.
 
-use proto_model::{Certify, Lane, Measured, PairReport, PortReport, Turn, Way};
+use proto_model::{Certify, Lane, Measured, PairReport, PortGid, PortReport, Turn, Way};
 
 use super::{Fields, duration_from_wire, duration_to_wire};
 use crate::v1;
@@ -45,12 +45,20 @@ impl From<&Measured> for v1::Measured {
             rtt_us: pair.rtt_us,
             crossed: pair.crossed,
         };
-        let port = |port: &PortReport| v1::MeasuredPort {
-            rail: port.rail,
-            mtu: port.mtu,
-            gid: port.gid,
-            right_bytes: port.lane.map(|lane| lane.right),
-            wrong_bytes: port.lane.map(|lane| lane.wrong),
+        let port = |port: &PortReport| {
+            let (gid_index, gid_value) = match port.gid {
+                Some(PortGid::Found { index, gid }) => (index, gid.to_string()),
+                _ => (0, String::new()),
+            };
+            v1::MeasuredPort {
+                rail: port.rail,
+                mtu: port.mtu,
+                gid: port.gid.map(|gid| gid != PortGid::Missing),
+                gid_index,
+                gid_value,
+                right_bytes: port.lane.map(|lane| lane.right),
+                wrong_bytes: port.lane.map(|lane| lane.wrong),
+            }
         };
         Self {
             pairs: measured.pairs.iter().map(pair).collect(),
@@ -84,7 +92,14 @@ impl From<v1::Measured> for Measured {
         let port = |port: v1::MeasuredPort| PortReport {
             rail: port.rail,
             mtu: port.mtu,
-            gid: port.gid,
+            gid: match port.gid {
+                Some(false) => Some(PortGid::Missing),
+                // Of a kind that is no GID nothing is known.
+                Some(true) => {
+                    port.gid_value.parse().ok().map(|gid| PortGid::Found { index: port.gid_index, gid })
+                }
+                None => None,
+            },
             lane: port.right_bytes.zip(port.wrong_bytes).map(|(right, wrong)| Lane { right, wrong }),
         };
         Self {
@@ -116,8 +131,14 @@ mod tests {
             PortReport {
                 rail: 1,
                 mtu: Some(1500),
-                gid: Some(false),
+                gid: Some(PortGid::Missing),
                 lane: Some(Lane { right: 0, wrong: 7 }),
+            },
+            PortReport {
+                rail: 2,
+                mtu: None,
+                gid: Some(PortGid::Found { index: 5, gid: "::ffff:10.0.0.1".parse().unwrap() }),
+                lane: None,
             },
         ];
         let measured = Measured { pairs: vec![pair], ports: ports.to_vec(), unable: "x".into() };
