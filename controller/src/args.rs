@@ -218,7 +218,8 @@ pub struct Run {
     pub resize_after: Wait,
     /// Measure the rails of each gang of two nodes and more before its ranks start: MTU end to end, DSCP as received, loss,
     /// bandwidth, swapped rails. `warn` starts them whatever is found, and the job says what; `require` starts none that is not
-    /// certified, and replaces nodes that are named where the job lets nodes be replaced.
+    /// certified, uses rails that are swapped as they are cabled, and replaces nodes that are named otherwise where the job lets nodes be
+    /// replaced. A job may ask for more (`certification` in its file), never for less.
     #[arg(long, env = "RAIL_CONTROLLER_CERTIFICATION", value_enum, default_value_t = CertificationArg::Off)]
     pub certification: CertificationArg,
     /// Large jobs have a head start: among jobs of the same priority and share one goes as if it had been submitted

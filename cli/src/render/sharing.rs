@@ -220,6 +220,7 @@ pub fn turn(job: &v1::Job) -> Vec<(&'static str, String)> {
         ("Spares", if spares == 0 { String::new() } else { format!("{spares}, {}", replaced_by(failure)) }),
         ("Expected", duration(spec.expected_duration)),
         ("Preemption", preemption(&spec)),
+        ("Certification", certification(&spec).to_owned()),
         ("Preempted", count(status.preempted)),
         ("Restarts", count(status.restarts)),
         ("Replaced", count(status.replaced)),
@@ -244,6 +245,14 @@ fn tolerations(spec: &v1::JobSpec) -> String {
         (Some(key), Some(value)) => format!("{key}={value}"),
     };
     all.map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn certification(spec: &v1::JobSpec) -> &'static str {
+    match spec.certification() {
+        v1::job_spec::Certification::Unspecified => "",
+        v1::job_spec::Certification::Warn => "before its ranks start, warnings only",
+        v1::job_spec::Certification::Require => "required before its ranks start",
+    }
 }
 
 fn preemption(spec: &v1::JobSpec) -> String {

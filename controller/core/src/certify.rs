@@ -6,12 +6,13 @@
 use controller_certify::{
     Budget, Certificate, Gang, Limits, NodeReport, Place, Plan, RailSummary, Verdict, judge, plan,
 };
-use proto_model::{Certify, JobUid, Placement, Reason};
+use proto_model::{Certification, Certify, JobUid, Placement, Reason};
 
 use std::{sync::Arc, time::Duration};
 
 use crate::{
     attempt::{Blame, gang, gang_size},
+    config::Config,
     records::Attempt,
     state::{JobEntry, State},
     step::Step,
@@ -32,24 +33,16 @@ const ROUND: Duration = Duration::from_secs(1);
 /// For reports to come in after the last round.
 const SLACK: Duration = Duration::from_secs(2);
 
-/// Whether gangs are certified before their ranks start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Certification {
-    /// No.
-    #[default]
-    Off,
-    /// They are, and start whatever is found; the job says what.
-    Warn,
-    /// They start only if nothing is found. Nodes whose NICs are on each other's rails are begun again with these rails named as
-    /// they are; a node that is named otherwise is replaced where the job lets nodes be replaced.
-    Require,
+/// What a job is to pass: what it asks for itself, if that is more than what is asked of all.
+fn policy(entry: &JobEntry, config: &Config) -> Certification {
+    entry.job.spec.certification.max(config.certification)
 }
 
 impl State {
     /// Whether the ranks of a new try are to wait for a verdict: there are two nodes and a rail at least.
     pub(crate) fn certifies(&self, entry: &JobEntry) -> bool {
         let rails = entry.job.status.placement.as_ref().is_some_and(|place| !place.rails.is_empty());
-        self.config.certification != Certification::Off && gang_size(entry) > 1 && rails
+        policy(entry, &self.config) != Certification::Off && gang_size(entry) > 1 && rails
     }
 
     /// What the node at this position is to measure; nothing once its ranks may start.
@@ -138,7 +131,7 @@ impl Step<'_> {
             _ => &[],
         };
         self.note_cables(&entry, &certificate, remaps);
-        let require = self.state.config.certification == Certification::Require;
+        let require = policy(&entry, &self.state.config) == Certification::Require;
         if require && !remaps.is_empty() && self.remap(uid, &entry, remaps) {
             return;
         }

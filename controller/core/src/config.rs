@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::certify::Certification;
+use proto_model::Certification;
 
 /// What the core waits for and how much it takes. Durations are wall-clock durations of the shell's `now`.
 ///
@@ -18,7 +18,7 @@ pub struct Config {
     pub prepare_timeout: Duration,
     /// Longest time from Running to "every rank was started", while all nodes of the gang are connected.
     pub start_timeout: Duration,
-    /// Whether gangs are measured before their ranks start.
+    /// Whether gangs are measured before their ranks start; a job may ask for more, never for less.
     pub certification: Certification,
     /// How long a request id is remembered.
     pub request_retention: Duration,

@@ -63,7 +63,6 @@ mod tests;
 pub mod witness;
 
 pub use audit::AuditRow;
-pub use certify::Certification;
 pub use config::Config;
 pub use decisions::{DecisionRecord, DecisionRow};
 pub use documents::QueueUsage;
@@ -74,6 +73,7 @@ pub use event::{
 };
 pub use explain::{Detail, Holding};
 pub use load::LoadError;
+pub use proto_model::Certification;
 pub use qos::{QosActive, QosStage, QosView};
 pub use query::{
     Explanation, HealthView, Hold, NodeHeat, PlanResult, PodView, RailHeat, TenantUsage, TopologyView,

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
-    ArrayPlace, ArraySpec, Dependency, Eta, FailurePolicy, JobId, JobUid, Phase, Placement, PlacementRequest,
-    Preemption, QueueName, Reason, Requeue, ReservationName, Timestamp,
+    ArrayPlace, ArraySpec, Certification, Dependency, Eta, FailurePolicy, JobId, JobUid, Phase, Placement,
+    PlacementRequest, Preemption, QueueName, Reason, Requeue, ReservationName, Timestamp,
 };
 
 /// What is kept of every job beside what its user wrote: names, times, causes, the request's id.
@@ -71,6 +71,8 @@ pub struct JobSpec {
     pub grace_period: Duration,
     /// What to do when a try fails.
     pub failure: FailurePolicy,
+    /// What its gang is to pass before its ranks start, at least: the controller's own policy may ask for more.
+    pub certification: Certification,
     /// How the engines carry out operations.
     pub engine: EngineOptions,
     /// What to run.
@@ -116,6 +118,7 @@ impl JobSpec {
             preemption: Preemption::of_priority(0),
             grace_period: Self::GRACE,
             failure: FailurePolicy::new(Requeue::Never, 0),
+            certification: Certification::Off,
             engine: EngineOptions::default(),
             work,
         }

@@ -51,7 +51,9 @@ pub use names::{Names, NamesError};
 pub use node::{Gpu, Health, Inventory, Neighbor, Nic, NicCondition, NicHealth, Node, Severity, Strike};
 pub use phase::Phase;
 pub use placement::{NicPlace, NodePlace, Placement, RankPlace};
-pub use policy::{Dependency, DependencyWhen, Eta, FailurePolicy, Preemption, RailLoss, Replace, Requeue};
+pub use policy::{
+    Certification, Dependency, DependencyWhen, Eta, FailurePolicy, Preemption, RailLoss, Replace, Requeue,
+};
 pub use qos::{QosPort, QosRollout, QosState, QosWish};
 pub use queue::{Queue, Shape};
 pub use rails::{AlgorithmChoice, Drain, DrainTarget, RailReport, RailState};

@@ -113,6 +113,19 @@ word!(
 );
 
 word!(
+    /// Whether gangs are measured before their ranks start. In this order each asks for more than the one before.
+    Certification {
+        /// No.
+        Off = "off",
+        /// They are, and start whatever is found; the job says what.
+        Warn = "warn",
+        /// They start only if nothing is found. Nodes whose NICs are on each other's rails are begun again with these rails named as
+        /// they are; a node that is named otherwise is replaced where the job lets nodes be replaced.
+        Require = "require",
+    }
+);
+
+word!(
     /// What to do with a job that loses a rail.
     RailLoss {
         /// It goes on with the rails that are left.

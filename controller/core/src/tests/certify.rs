@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use proto_model::{
-    Certify, FailurePolicy, JobSpec, Measured, Observation, Observed, PairReport, Phase, PortReport, Replace,
-    Requeue, Way, Wish,
+    Certification, Certify, FailurePolicy, JobSpec, Measured, Observation, Observed, PairReport, Phase,
+    PortReport, Replace, Requeue, Way, Wish,
 };
 
 use super::{World, name, spec};
-use crate::Certification;
 
 fn world(certification: Certification) -> World {
     let mut world = World::new();
@@ -138,6 +137,32 @@ fn a_job_is_not_held_up_for_ever() {
         assert_eq!(job.status.phase, phase, "{:?}", job.status.reasons);
         let silent = job.status.reasons.iter().any(|reason| reason.message.contains("has not said"));
         assert!(silent, "{:?}", job.status.reasons);
+    }
+}
+
+#[test]
+fn a_job_may_ask_for_more_than_the_controller_and_not_for_less() {
+    use Certification::{Off, Require, Warn};
+    for (controller, job, held, started) in [
+        (Off, Off, false, true),
+        (Off, Warn, true, true),
+        (Off, Require, true, false),
+        (Warn, Off, true, true),
+        (Warn, Require, true, false),
+        (Require, Off, true, false),
+        (Require, Warn, true, false),
+    ] {
+        let mut w = world(controller);
+        w.submit("a", JobSpec { certification: job, ..spec(3, 1) });
+        w.all("a", Observed::Prepared);
+        let first = w.nodes("a")[0];
+        assert_eq!(asked(&w, "a", first).is_some(), held, "{controller} {job}");
+        if held {
+            measure(&mut w, "a", Some(first));
+            let phase = if started { Phase::Running } else { Phase::Failed };
+            w.all("a", if started { Observed::Running } else { Observed::Ended });
+            assert_eq!(w.job("a").status.phase, phase, "{controller} {job}");
+        }
     }
 }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use prost::Message as _;
 use proto_model::{
-    Algorithm, Arrange, ArrayPlace, ArraySpec, Dependency, DependencyWhen, EngineOptions, Eta, FailurePolicy,
-    Gang, Group, Job, JobId, JobName, JobSpec, JobStatus, JobUid, NodeName, NodePlace, Pattern, Phase,
-    Placement, PlacementRequest, Preemption, Queue, QueueName, Quota, RailLoss, RailRequest, Replace,
-    Requeue, Reservation, ReservationName, ReservationNodes, Shape, Tenant, TenantName, Term, Timestamp,
-    Toleration, Within, flaw::SIGNALS,
+    Algorithm, Arrange, ArrayPlace, ArraySpec, Certification, Dependency, DependencyWhen, EngineOptions, Eta,
+    FailurePolicy, Gang, Group, Job, JobId, JobName, JobSpec, JobStatus, JobUid, NodeName, NodePlace,
+    Pattern, Phase, Placement, PlacementRequest, Preemption, Queue, QueueName, Quota, RailLoss, RailRequest,
+    Replace, Requeue, Reservation, ReservationName, ReservationNodes, Shape, Tenant, TenantName, Term,
+    Timestamp, Toleration, Within, flaw::SIGNALS,
 };
 
 use super::{FieldErrors, check_job_name, labels, taints, tests::work};
@@ -161,6 +161,7 @@ pub(super) fn spec() -> impl Strategy<Value = JobSpec> {
             preemption,
             grace_period: length,
             failure,
+            certification: Certification::ALL[any % 3],
             engine: EngineOptions {
                 checksum: any % 3 == 0,
                 reproducible: any % 5 > 0,

@@ -289,6 +289,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
         };
         let array = request::array(&mut fields, &wire.array);
         let preemption = request::preemption(&mut fields, wire.priority, wire.preemption.unwrap_or_default());
+        let certification = request::certification(&mut fields, wire.certification);
         let engine = engine(&mut fields, wire.engine.unwrap_or_default());
         let work = match wire.work {
             Some(v1::job_spec::Work::Command(wire)) => Some(Work::Command(command(&mut fields, wire))),
@@ -314,6 +315,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             preemption,
             grace_period,
             failure,
+            certification,
             engine,
             work,
         });
@@ -396,6 +398,7 @@ impl From<&JobSpec> for v1::JobSpec {
             after: spec.after.iter().map(Into::into).collect(),
             array: spec.array.as_ref().map(ToString::to_string).unwrap_or_default(),
             preemption: request::preemption_to_wire(spec.priority, spec.preemption),
+            certification: request::certification_to_wire(spec.certification).into(),
         }
     }
 }

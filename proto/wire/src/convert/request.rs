@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use proto_model::{
-    Arrange, ArrayPlace, ArraySpec, Dependency, DependencyWhen, Eta, FailurePolicy, Group, JobName, Names,
-    NodeName, Pattern, PlacementRequest, Preemption, RailLoss, Replace, Requeue, Taint, Term, Toleration,
-    Within,
+    Arrange, ArrayPlace, ArraySpec, Certification, Dependency, DependencyWhen, Eta, FailurePolicy, Group,
+    JobName, Names, NodeName, Pattern, PlacementRequest, Preemption, RailLoss, Replace, Requeue, Taint, Term,
+    Toleration, Within,
     flaw::{MAX_EXCLUDED, MAX_TERMS, SIGNALS},
 };
 
@@ -25,6 +25,23 @@ fn choice<E: TryFrom<i32> + PartialEq + Default>(fields: &mut Fields, field: &st
         fields.fail(field, format!("{number} is not a known value"));
     }
     known(number)
+}
+
+pub(super) fn certification(fields: &mut Fields, number: i32) -> Certification {
+    use v1::job_spec::Certification as C;
+    match choice(fields, "certification", number) {
+        Some(C::Warn) => Certification::Warn,
+        Some(C::Require) => Certification::Require,
+        Some(C::Unspecified) | None => Certification::Off,
+    }
+}
+
+pub(super) fn certification_to_wire(certification: Certification) -> v1::job_spec::Certification {
+    match certification {
+        Certification::Off => v1::job_spec::Certification::Unspecified,
+        Certification::Warn => v1::job_spec::Certification::Warn,
+        Certification::Require => v1::job_spec::Certification::Require,
+    }
 }
 
 fn within(fields: &mut Fields, field: &str, number: i32) -> Option<Within> {
