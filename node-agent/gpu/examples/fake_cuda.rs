@@ -17,11 +17,13 @@ const NO_DEVICE: c_int = 1;
 const NO_DMA_BUF: c_int = 2;
 const OLD_DRIVER: c_int = 3;
 const NO_FILE: c_int = 4;
+const MANAGED: c_int = 5;
 
 struct Allocation {
     bytes: u64,
     file: OwnedFd,
     synchronous: bool,
+    device: c_int,
 }
 
 struct World {
@@ -30,6 +32,15 @@ struct World {
     fault: c_int,
     started: bool,
     flags: u64,
+    /// Copies to and from the processor's memory so far.
+    copies: u64,
+    /// The device of the allocations that follow.
+    device: c_int,
+}
+
+thread_local! {
+    /// Contexts that this thread has put on.
+    static CURRENT: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
 static WORLD: Mutex<World> = Mutex::new(World {
@@ -38,6 +49,8 @@ static WORLD: Mutex<World> = Mutex::new(World {
     fault: 0,
     started: false,
     flags: 0,
+    copies: 0,
+    device: 0,
 });
 
 fn world() -> MutexGuard<'static, World> {
@@ -64,8 +77,21 @@ pub extern "C" fn fake_alloc(bytes: u64) -> u64 {
     let mut world = world();
     let base = world.next;
     world.next += bytes.next_multiple_of(1 << 21);
-    world.allocations.insert(base, Allocation { bytes, file, synchronous: false });
+    let device = world.device;
+    world.allocations.insert(base, Allocation { bytes, file, synchronous: false, device });
     base
+}
+
+/// On which device memory is allocated from now on.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_use(device: u64) -> u64 {
+    world().device = device as c_int;
+    device
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_copies() -> u64 {
+    world().copies
 }
 
 /// As a kernel of the GPU would write it.
@@ -75,6 +101,15 @@ pub unsafe extern "C" fn fake_write(pointer: u64, bytes: *const u8, length: usiz
     let (base, found) = world.of(pointer).unwrap();
     let bytes = unsafe { std::slice::from_raw_parts(bytes, length) };
     assert_eq!(rustix::io::pwrite(&found.file, bytes, pointer - base).unwrap(), length);
+}
+
+/// As a kernel of the GPU would read it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fake_read(pointer: u64, bytes: *mut u8, length: usize) {
+    let mut world = world();
+    let (base, found) = world.of(pointer).unwrap();
+    let bytes = unsafe { std::slice::from_raw_parts_mut(bytes, length) };
+    assert_eq!(rustix::io::pread(&found.file, bytes, pointer - base).unwrap(), length);
 }
 
 /// Whether its copies wait for each other, and the flags of the last export.
@@ -139,8 +174,11 @@ pub unsafe extern "C" fn cuPointerGetAttribute(
     pointer: CuPointer,
 ) -> CuResult {
     let mut world = world();
+    let managed = world.fault == MANAGED;
     let Some((base, found)) = world.of(pointer) else { return CUDA_ERROR_INVALID_VALUE };
     match attribute {
+        POINTER_IS_MANAGED => unsafe { *into.cast::<bool>() = managed },
+        POINTER_DEVICE_ORDINAL => unsafe { *into.cast::<c_int>() = found.device },
         POINTER_MEMORY_TYPE => unsafe { *into.cast::<c_uint>() = MEMORY_DEVICE },
         POINTER_RANGE_START => unsafe { *into.cast::<CuPointer>() = base },
         POINTER_RANGE_SIZE => unsafe { *into.cast::<usize>() = found.bytes as usize },
@@ -163,10 +201,81 @@ pub unsafe extern "C" fn cuPointerSetAttribute(
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(into: *mut CuOpaque, device: CuDevice) -> CuResult {
+    unsafe { *into = device as usize as CuOpaque };
+    CUDA_SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuDevicePrimaryCtxRelease_v2(_: CuDevice) -> CuResult {
+    CUDA_SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuCtxPushCurrent_v2(context: CuOpaque) -> CuResult {
+    assert!(!context.is_null());
+    CURRENT.set(CURRENT.get() + 1);
+    CUDA_SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuCtxPopCurrent_v2(_: *mut CuOpaque) -> CuResult {
+    CURRENT.set(CURRENT.get() - 1);
+    CUDA_SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuStreamSynchronize(_: CuOpaque) -> CuResult {
+    if CURRENT.get() == 0 { CUDA_ERROR_INVALID_CONTEXT } else { CUDA_SUCCESS }
+}
+
+/// Copies within an allocation only, as the driver does.
+fn copied(pointer: CuPointer, length: usize, copy: impl FnOnce(&OwnedFd, u64) -> usize) -> CuResult {
+    let mut world = world();
+    if CURRENT.get() == 0 {
+        return CUDA_ERROR_INVALID_CONTEXT;
+    }
+    world.copies += 1;
+    let Some((base, found)) = world.of(pointer) else { return CUDA_ERROR_INVALID_VALUE };
+    if pointer - base + length as u64 > found.bytes {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    assert_eq!(copy(&found.file, pointer - base), length);
+    CUDA_SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyDtoH_v2(to: *mut c_void, from: CuPointer, length: usize) -> CuResult {
+    let bytes = unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>(), length) };
+    copied(from, length, |file, at| rustix::io::pread(file, bytes, at).unwrap())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyHtoD_v2(to: CuPointer, from: *const c_void, length: usize) -> CuResult {
+    let bytes = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), length) };
+    copied(to, length, |file, at| rustix::io::pwrite(file, bytes, at).unwrap())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyDtoD_v2(to: CuPointer, from: CuPointer, length: usize) -> CuResult {
+    let mut bytes = vec![0; length];
+    let before = world().copies;
+    let code = unsafe { cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), from, length) };
+    if code != CUDA_SUCCESS {
+        return code;
+    }
+    let code = unsafe { cuMemcpyHtoD_v2(to, bytes.as_ptr().cast(), length) };
+    // No byte went to the processor's memory.
+    world().copies = before;
+    code
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGetErrorString(code: CuResult, into: *mut *const c_char) -> CuResult {
     let text = match code {
         CUDA_ERROR_INVALID_VALUE => c"invalid argument",
         CUDA_ERROR_NO_DEVICE => c"no CUDA-capable device is detected",
+        CUDA_ERROR_INVALID_CONTEXT => c"invalid device context",
         CUDA_ERROR_NOT_SUPPORTED => c"operation not supported",
         _ => return CUDA_ERROR_INVALID_VALUE,
     };

@@ -14,6 +14,7 @@ use node_agent_gpu::export::ffi::*;
 const NO_START: c_int = 1;
 const NO_DMA_BUF: c_int = 2;
 const OLD: c_int = 3;
+const OF_PROCESSOR: c_int = 4;
 
 struct World {
     allocations: Vec<(u64, u64, OwnedFd)>,
@@ -71,6 +72,64 @@ pub unsafe extern "C" fn hsa_status_string(code: HsaStatus, into: *mut *const c_
         _ => return HSA_INVALID_ARGUMENT,
     };
     unsafe { *into = text.as_ptr() };
+    HSA_SUCCESS
+}
+
+/// An agent that is no GPU has the other number.
+const GPU_AGENT: u64 = 7;
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_amd_pointer_info(
+    pointer: *const c_void,
+    info: *mut HsaPointer,
+    _: Option<unsafe extern "C" fn(usize) -> *mut c_void>,
+    _: *mut u32,
+    _: *mut *mut HsaAgent,
+) -> HsaStatus {
+    let (world, pointer) = (world(), pointer as u64);
+    let info = unsafe { &mut *info };
+    assert!(info.size as usize >= size_of::<HsaPointer>());
+    let inside = |(base, length, _): &&(u64, u64, OwnedFd)| pointer >= *base && pointer < base + length;
+    info.kind = 0;
+    if let Some((base, length, _)) = world.allocations.iter().find(inside) {
+        (info.kind, info.bytes) = (HSA_POINTER_HSA, *length as usize);
+        info.agent_base = *base as usize as *mut c_void;
+        info.owner = HsaAgent { handle: GPU_AGENT + u64::from(world.fault == OF_PROCESSOR) };
+    }
+    HSA_SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_agent_get_info(agent: HsaAgent, what: c_int, into: *mut c_void) -> HsaStatus {
+    let number = match what {
+        HSA_AGENT_DEVICE => u32::from(agent.handle == GPU_AGENT),
+        HSA_AGENT_BDF => 0x83 << 8 | 1 << 3,
+        HSA_AGENT_DOMAIN => 1,
+        _ => return HSA_INVALID_ARGUMENT,
+    };
+    unsafe { *into.cast::<u32>() = number };
+    HSA_SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hsa_memory_copy(to: *mut c_void, from: *const c_void, length: usize) -> HsaStatus {
+    let world = world();
+    let on_gpu = |address: u64| {
+        let inside = |(base, bytes, _): &&(u64, u64, OwnedFd)| address >= *base && address < base + bytes;
+        world.allocations.iter().find(inside).map(|(base, bytes, file)| {
+            assert!(address - base + length as u64 <= *bytes);
+            (file, address - base)
+        })
+    };
+    let mut bytes = vec![0; length];
+    match on_gpu(from as u64) {
+        Some((file, at)) => assert_eq!(rustix::io::pread(file, &mut bytes, at).unwrap(), length),
+        None => unsafe { from.cast::<u8>().copy_to(bytes.as_mut_ptr(), length) },
+    }
+    match on_gpu(to as u64) {
+        Some((file, at)) => assert_eq!(rustix::io::pwrite(file, &bytes, at).unwrap(), length),
+        None => unsafe { to.cast::<u8>().copy_from(bytes.as_ptr(), length) },
+    }
     HSA_SUCCESS
 }
 

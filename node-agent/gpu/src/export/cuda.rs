@@ -25,6 +25,14 @@ functions! {
         pointer: ffi::CuPointerGet = "cuPointerGetAttribute",
         set_pointer: ffi::CuPointerSet = "cuPointerSetAttribute",
         words: ffi::CuErrorString = "cuGetErrorString",
+        retain: ffi::CuRetain = "cuDevicePrimaryCtxRetain",
+        release: ffi::CuRelease = "cuDevicePrimaryCtxRelease_v2",
+        push: ffi::CuPush = "cuCtxPushCurrent_v2",
+        pop: ffi::CuPop = "cuCtxPopCurrent_v2",
+        fetch: ffi::CuFetch = "cuMemcpyDtoH_v2",
+        store: ffi::CuStore = "cuMemcpyHtoD_v2",
+        shift: ffi::CuMove = "cuMemcpyDtoD_v2",
+        synchronize: ffi::CuSynchronize = "cuStreamSynchronize",
     }
     maybe {
         range: ffi::CuRangeHandle = "cuMemGetHandleForAddressRange",
@@ -119,10 +127,15 @@ impl Cuda {
         (0..count.min(MOST)).map(|ordinal| self.device(ordinal)).collect()
     }
 
-    fn device(&self, ordinal: c_int) -> Result<CudaDevice, ExportError> {
-        let (mut device, mut address) = (0, [0_u8; ADDRESS]);
+    fn handle(&self, ordinal: c_int) -> Result<ffi::CuDevice, ExportError> {
+        let mut device = 0;
         // SAFETY: it takes any ordinal and writes one device.
         self.checked("cuDeviceGet", unsafe { (self.functions.device)(&raw mut device, ordinal) })?;
+        Ok(device)
+    }
+
+    fn device(&self, ordinal: c_int) -> Result<CudaDevice, ExportError> {
+        let (device, mut address) = (self.handle(ordinal)?, [0_u8; ADDRESS]);
         let call = self.functions.address;
         // SAFETY: the device was just given; it writes at most as many bytes as it is told of.
         let code = unsafe { call(address.as_mut_ptr().cast(), ADDRESS as c_int, device) };
@@ -162,6 +175,115 @@ impl Cuda {
         self.checked("cuPointerGetAttribute", get(ffi::POINTER_RANGE_START, (&raw mut base).cast()))?;
         self.checked("cuPointerGetAttribute", get(ffi::POINTER_RANGE_SIZE, (&raw mut bytes).cast()))?;
         Ok((base, bytes as u64))
+    }
+
+    /// The device that `length` bytes from `pointer` are on, if all of them are in one allocation that only that device has: memory that
+    /// wanders between GPU and processor (`cuMemAllocManaged`) is the processor's as well.
+    ///
+    /// # Errors
+    /// They are not, or the library's answer.
+    pub fn locate(&self, pointer: u64, length: u64) -> Result<CudaDevice, ExportError> {
+        let (base, allocated) = self.allocation(pointer)?;
+        let end = pointer.checked_add(length).zip(base.checked_add(allocated));
+        if length == 0 || pointer < base || end.is_none_or(|(end, limit)| end > limit) {
+            return Err(ExportError::Outside { pointer, length, base, allocated });
+        }
+        let mut managed: c_uint = 0;
+        // SAFETY: the attribute is a `bool`, for which there is room; any pointer may be asked about.
+        let code =
+            unsafe { (self.functions.pointer)((&raw mut managed).cast(), ffi::POINTER_IS_MANAGED, pointer) };
+        self.checked("cuPointerGetAttribute", code)?;
+        if managed.to_ne_bytes()[0] != 0 {
+            return Err(ExportError::Managed { pointer });
+        }
+        self.device(self.ordinal(pointer)?)
+    }
+
+    fn ordinal(&self, pointer: u64) -> Result<c_int, ExportError> {
+        let mut ordinal: c_int = 0;
+        let into = (&raw mut ordinal).cast();
+        // SAFETY: the attribute is an `int`; any pointer may be asked about.
+        let code = unsafe { (self.functions.pointer)(into, ffi::POINTER_DEVICE_ORDINAL, pointer) };
+        self.checked("cuPointerGetAttribute", code)?;
+        Ok(ordinal)
+    }
+
+    /// Does something with the primary context of a pointer's device as the thread's own, which is that of CUDA's runtime and of whoever
+    /// uses it; copies need some context. It is held no longer than that.
+    fn in_context<T>(
+        &self,
+        pointer: u64,
+        body: impl FnOnce() -> Result<T, ExportError>,
+    ) -> Result<T, ExportError> {
+        let device = self.handle(self.ordinal(pointer)?)?;
+        let mut context = std::ptr::null_mut();
+        // SAFETY: the device was just given; it writes one context, which is released below.
+        self.checked("cuDevicePrimaryCtxRetain", unsafe {
+            (self.functions.retain)(&raw mut context, device)
+        })?;
+        // SAFETY: the context was just retained.
+        let pushed = self.checked("cuCtxPushCurrent", unsafe { (self.functions.push)(context) });
+        let done = pushed.and_then(|()| {
+            let done = body();
+            // SAFETY: it takes off what was put on above, whatever `body` did: it calls copies only.
+            let popped = unsafe { (self.functions.pop)(&raw mut context) };
+            done.and_then(|done| self.checked("cuCtxPopCurrent", popped).map(|()| done))
+        });
+        // SAFETY: it was retained once above.
+        let released = unsafe { (self.functions.release)(device) };
+        done.and_then(|done| self.checked("cuDevicePrimaryCtxRelease", released).map(|()| done))
+    }
+
+    /// Copies `length` bytes of GPU memory to this process's.
+    ///
+    /// # Errors
+    /// The library's answer.
+    ///
+    /// # Safety
+    /// `length` bytes may be written at `to`, by whoever and as they like while this runs.
+    pub unsafe fn fetch(&self, pointer: u64, to: *mut u8, length: usize) -> Result<(), ExportError> {
+        self.in_context(pointer, || {
+            // SAFETY: passed on to the caller; the driver checks the range of the GPU's memory.
+            let code = unsafe { (self.functions.fetch)(to.cast(), pointer, length) };
+            self.checked("cuMemcpyDtoH", code)
+        })
+    }
+
+    /// Copies `length` bytes of this process's memory to a GPU's; they are there when it returns.
+    ///
+    /// # Errors
+    /// The library's answer.
+    ///
+    /// # Safety
+    /// `length` bytes may be read at `from`.
+    pub unsafe fn store(&self, pointer: u64, from: *const u8, length: usize) -> Result<(), ExportError> {
+        self.in_context(pointer, || {
+            // SAFETY: passed on to the caller; the driver checks the range of the GPU's memory.
+            let code = unsafe { (self.functions.store)(pointer, from.cast(), length) };
+            self.checked("cuMemcpyHtoD", code)?;
+            self.settle()
+        })
+    }
+
+    /// Copies within a GPU's memory, or from one GPU's to another's.
+    ///
+    /// # Errors
+    /// The library's answer.
+    pub fn shift(&self, to: u64, from: u64, length: usize) -> Result<(), ExportError> {
+        self.in_context(to, || {
+            // SAFETY: only memory of GPUs is named, whose ranges the driver checks.
+            let code = unsafe { (self.functions.shift)(to, from, length) };
+            self.checked("cuMemcpyDtoD", code)?;
+            self.settle()
+        })
+    }
+
+    /// Copies from pageable memory return when the driver has taken the bytes (CUDA's "API synchronization behavior"): this waits until
+    /// they have arrived.
+    fn settle(&self) -> Result<(), ExportError> {
+        // SAFETY: null is the context's default stream, which those copies go through.
+        let code = unsafe { (self.functions.synchronize)(std::ptr::null_mut()) };
+        self.checked("cuStreamSynchronize", code)
     }
 
     /// Exports `length` bytes of GPU memory from `pointer`. CUDA's own synchronous copies of that memory wait for each other from now on

@@ -15,6 +15,9 @@ functions! {
         shut_down: ffi::HsaPlain = "hsa_shut_down",
         words: ffi::HsaStatusString = "hsa_status_string",
         system_info: ffi::HsaSystemInfo = "hsa_system_get_info",
+        pointer: ffi::HsaPointerInfo = "hsa_amd_pointer_info",
+        agent: ffi::HsaAgentInfo = "hsa_agent_get_info",
+        copy: ffi::HsaCopy = "hsa_memory_copy",
     }
     maybe {
         export: ffi::HsaExport = "hsa_amd_portable_export_dmabuf",
@@ -61,6 +64,68 @@ impl Hsa {
         let code =
             unsafe { (self.functions.system_info)(ffi::HSA_DMABUF_SUPPORTED, (&raw mut supported).cast()) };
         code == ffi::HSA_SUCCESS && supported.to_ne_bytes()[0] != 0 && self.functions.export.is_some()
+    }
+
+    /// The PCI address of the GPU that `length` bytes from `pointer` are on, if all of them are in one allocation there.
+    ///
+    /// # Errors
+    /// They are not, or the runtime's answer.
+    pub fn locate(&self, pointer: u64, length: u64) -> Result<String, ExportError> {
+        let mut info = ffi::HsaPointer {
+            size: size_of::<ffi::HsaPointer>() as u32,
+            kind: 0,
+            agent_base: std::ptr::null_mut(),
+            host_base: std::ptr::null_mut(),
+            bytes: 0,
+            user_data: std::ptr::null_mut(),
+            owner: ffi::HsaAgent::default(),
+        };
+        let at = std::ptr::without_provenance::<c_void>(pointer as usize);
+        // SAFETY: it reads nothing at the address, only looks it up, and writes at most `size` bytes; nobody asks for the list of agents.
+        let code = unsafe {
+            (self.functions.pointer)(at, &raw mut info, None, std::ptr::null_mut(), std::ptr::null_mut())
+        };
+        self.checked("hsa_amd_pointer_info", code)?;
+        if info.kind != ffi::HSA_POINTER_HSA
+            || self.number(info.owner, ffi::HSA_AGENT_DEVICE)? != ffi::HSA_GPU
+        {
+            return Err(ExportError::NotOfGpu { pointer });
+        }
+        let (base, allocated) = (info.agent_base as u64, info.bytes as u64);
+        let end = pointer.checked_add(length).zip(base.checked_add(allocated));
+        if length == 0 || pointer < base || end.is_none_or(|(end, limit)| end > limit) {
+            return Err(ExportError::Outside { pointer, length, base, allocated });
+        }
+        let place = self.number(info.owner, ffi::HSA_AGENT_BDF)?;
+        let domain = self.number(info.owner, ffi::HSA_AGENT_DOMAIN)?;
+        let (bus, device, function) = (place >> 8 & 0xff, place >> 3 & 0x1f, place & 7);
+        Ok(format!("{domain:04x}:{bus:02x}:{device:02x}.{function}"))
+    }
+
+    fn number(&self, agent: ffi::HsaAgent, attribute: c_int) -> Result<u32, ExportError> {
+        let mut number = 0_u32;
+        // SAFETY: the runtime gave the agent; each attribute asked for here is of four bytes.
+        let code = unsafe { (self.functions.agent)(agent, attribute, (&raw mut number).cast()) };
+        self.checked("hsa_agent_get_info", code)?;
+        Ok(number)
+    }
+
+    fn checked(&self, call: &'static str, code: HsaStatus) -> Result<(), ExportError> {
+        if code == ffi::HSA_SUCCESS { Ok(()) } else { Err(refused(&self.functions, call, code)) }
+    }
+
+    /// Copies between memories of GPUs and of this process; the bytes are there when it returns.
+    ///
+    /// # Errors
+    /// The runtime's answer.
+    ///
+    /// # Safety
+    /// What of both is this process's memory may be written, or read, over `length` bytes.
+    pub unsafe fn copy(&self, to: u64, from: u64, length: usize) -> Result<(), ExportError> {
+        let to = std::ptr::with_exposed_provenance_mut::<c_void>(to as usize);
+        let from = std::ptr::with_exposed_provenance::<c_void>(from as usize);
+        // SAFETY: passed on to the caller.
+        self.checked("hsa_memory_copy", unsafe { (self.functions.copy)(to, from, length) })
     }
 
     /// Exports `length` bytes of GPU memory from `pointer`. The runtime exports the whole allocation and says where the range begins.

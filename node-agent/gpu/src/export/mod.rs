@@ -1,5 +1,6 @@
 //! GPU memory as dma-bufs: files of the kernel that a NIC can register, so that it reads and writes GPU memory without a copy through
-//! the processor's (GPUDirect RDMA by `ibv_reg_dmabuf_mr`). Two makers of them: [`Cuda`] and [`Hsa`].
+//! the processor's (GPUDirect RDMA by `ibv_reg_dmabuf_mr`). Two makers of them: [`Cuda`] and [`Hsa`]. [`Gpus`] finds out whose a pointer
+//! is; the [`GpuMemory`] that it gives is exported, or copied to and from shared memory (host staging).
 //!
 //! An export is of whole pages. [`window`] says which for a range, and where the range begins in them.
 
@@ -7,12 +8,14 @@ mod cuda;
 #[doc(hidden)]
 pub mod ffi;
 mod hsa;
+mod memory;
 mod window;
 
 use std::os::fd::OwnedFd;
 
 pub use cuda::{Cuda, CudaDevice, Mapping};
 pub use hsa::Hsa;
+pub use memory::{GpuMemory, Gpus};
 use node_agent_loader::LoadError;
 pub use window::{Window, window};
 
@@ -58,6 +61,32 @@ pub enum ExportError {
     NotOfGpu {
         /// Where it begins.
         pointer: u64,
+    },
+    /// It wanders between GPU and processor.
+    #[error(
+        "{pointer:#x} is managed memory, which wanders between GPU and processor; allocate it by cuMemAlloc or cudaMalloc"
+    )]
+    Managed {
+        /// Where it begins.
+        pointer: u64,
+    },
+    /// No library knows memory of GPUs.
+    #[error("no library knows memory of GPUs: {cuda}; {hsa}")]
+    NoLibrary {
+        /// Why CUDA does not.
+        cuda: String,
+        /// Why ROCm does not.
+        hsa: String,
+    },
+    /// A copy would leave its memories.
+    #[error("{bytes} bytes from {at} lie outside the range of {length} bytes, or of the memory beside it")]
+    Beyond {
+        /// First byte in the range.
+        at: u64,
+        /// Bytes to be copied.
+        bytes: usize,
+        /// Bytes of the range.
+        length: u64,
     },
     /// The range is not inside one allocation.
     #[error(

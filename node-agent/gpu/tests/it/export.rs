@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use node_agent_gpu::LoadError;
-use node_agent_gpu::export::{Cuda, ExportError, Hsa, Mapping, page};
+use node_agent_gpu::export::{Cuda, ExportError, Gpus, Hsa, Mapping, page};
+use node_agent_local::Region;
 
 /// The libraries have one state for the process: one test at a time.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -134,4 +135,62 @@ fn absent_libraries_and_others_are_told() {
     assert!(matches!(error, ExportError::Load(LoadError::Symbol { symbol: "cuInit", .. })), "{error}");
     let error = Hsa::load(Some("/nowhere/libhsa.so".as_ref())).unwrap_err();
     assert!(error.to_string().ends_with("(it comes with ROCm: hsa-rocr)"), "{error}");
+}
+
+fn nowhere() -> Option<PathBuf> {
+    Some("/nowhere/lib.so".into())
+}
+
+#[test]
+fn memory_is_found_by_its_address_and_copied_to_and_from_shared_memory() {
+    let (shared, _file) = Region::create(10_000).unwrap();
+    for (name, place) in [("fake_cuda", "0000:2b:00.0"), ("fake_hsa", "0001:83:01.0")] {
+        let fake = Fake::of(name);
+        let path = Some(fake.path.clone());
+        let gpus = if name == "fake_cuda" { Gpus::new(path, nowhere()) } else { Gpus::new(nowhere(), path) };
+        if name == "fake_cuda" {
+            fake.number("fake_use", 1);
+        }
+        let (one, other) = (fake.number("fake_alloc", 8192), fake.number("fake_alloc", 8192));
+        let memory = gpus.find(one + 100, 4000).unwrap();
+        assert_eq!(memory.pci_address(), place);
+        shared.write(10, b"to the GPU and back").unwrap();
+        memory.store(5, &shared, 10, 19).unwrap();
+        // On the GPU to another place, and from there back.
+        let there = gpus.find(other, 8192).unwrap();
+        there.take(8000, &memory, 5, 19).unwrap();
+        there.fetch(8000, &shared, 9981, 19).unwrap();
+        let mut seen = [0; 19];
+        shared.read(9981, &mut seen).unwrap();
+        assert_eq!(&seen, b"to the GPU and back", "{name}");
+        let exported = memory.export().unwrap();
+        assert_eq!(read(&exported.file, exported.offset + 5, 19), seen, "{name}");
+        for (at, beside, bytes) in [(3990, 0, 11), (0, 9990, 11), (u64::MAX, 0, 1), (0, usize::MAX, 1)] {
+            let error = memory.fetch(at, &shared, beside, bytes).unwrap_err();
+            assert!(matches!(error, ExportError::Beyond { .. }), "{name}: {error}");
+            assert!(matches!(memory.store(at, &shared, beside, bytes), Err(ExportError::Beyond { .. })));
+        }
+        let error = gpus.find(one + 100, 8093).unwrap_err();
+        assert!(matches!(error, ExportError::Outside { .. }), "{name}: {error}");
+        let error = gpus.find(0x1000, 1).unwrap_err();
+        assert!(matches!(error, ExportError::NotOfGpu { .. }), "{name}: {error}");
+    }
+}
+
+#[test]
+fn memory_that_is_no_gpus_alone_is_refused_by_name() {
+    let fake = Fake::of("fake_cuda");
+    let gpus = Gpus::new(Some(fake.path.clone()), nowhere());
+    let memory = fake.number("fake_alloc", 4096);
+    fake.fault(5);
+    let error = gpus.find(memory, 1).unwrap_err();
+    assert!(matches!(error, ExportError::Managed { .. }), "{error}");
+    drop(fake);
+    let fake = Fake::of("fake_hsa");
+    let gpus = Gpus::new(nowhere(), Some(fake.path.clone()));
+    let memory = fake.number("fake_alloc", 4096);
+    fake.fault(4);
+    assert!(matches!(gpus.find(memory, 1), Err(ExportError::NotOfGpu { .. })));
+    let error = Gpus::new(nowhere(), nowhere()).find(memory, 1).unwrap_err().to_string();
+    assert!(error.contains("NVIDIA's driver") && error.contains("ROCm"), "{error}");
 }
