@@ -58,6 +58,12 @@ pub trait Memory {
     /// The bytes of a region, to be written in place.
     fn bytes_mut(&mut self, region: Region) -> Option<&mut [u8]>;
 
+    /// Whether the processor can read a region. What it cannot (memory of a device) is only ever sent from where it lies; nothing can be
+    /// kept of it, so an operation that has sent it ends when its arrival is known.
+    fn is_readable(&self, _region: Region) -> bool {
+        true
+    }
+
     /// Copies the bytes of a region, which is as long as `to`.
     fn read(&self, region: Region, to: &mut [u8]) -> Option<()> {
         to.copy_from_slice(self.bytes(region)?);
@@ -89,9 +95,11 @@ pub trait Memory {
 
     /// Copies `from` to `to`, which have equal lengths and are equal or disjoint.
     fn copy(&mut self, from: Region, to: Region) -> Option<()> {
-        if from == to {
-            return Some(());
-        }
+        if from == to { Some(()) } else { self.copy_bytes(from, to) }
+    }
+
+    /// [`Memory::copy`] of what is disjoint, by reading and writing.
+    fn copy_bytes(&mut self, from: Region, to: Region) -> Option<()> {
         let mut tile = [0u8; 8192];
         let mut at = 0;
         while at < from.len {

@@ -12,6 +12,7 @@ use tracing::warn;
 
 use crate::engine::{ByToken, Engine};
 use crate::failure::plain;
+use crate::gpus::Came;
 
 /// The queues of all ranks that have some.
 #[derive(Debug, Default)]
@@ -110,7 +111,7 @@ impl Engine {
                 Err(error) => Err(error),
             };
             match call {
-                Ok((id, post)) => self.answer(token, id, Request::Post(post)),
+                Ok((id, post)) => self.answer(token, id, Request::Post(post), Came::Nothing),
                 Err(error) => return self.expel(token, &error.to_string()),
             }
         }

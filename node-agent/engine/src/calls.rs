@@ -97,6 +97,7 @@ impl Engine {
             |name, span: &Span, len| resolve(|buffer| connection.buffer(buffer), &call, name, span, len);
         let source = resolve("input", &post.input, input_len)?;
         let target = resolve("output", &post.output, output_len)?;
+        self.check_devices(rank, &call, source.as_ref(), target.as_ref())?;
         let (input, output, target) = self.take_operands(post, source, target, (input_len, output_len))?;
 
         let now = self.clock.now();
@@ -168,7 +169,11 @@ impl Engine {
             None => Region::EMPTY,
         };
         let output = take(target, output_len);
-        Some((if one { output } else { take(source, input_len) }, output))
+        let input = if one { output } else { take(source, input_len) };
+        if source.is_some_and(|(memory, _)| memory.device().is_some()) && !one {
+            self.memory.copied_by_rank(input, output);
+        }
+        Some((input, output))
     }
 
     /// Private copies of the operands. Where input and output are the same place, one copy serves as both; for a broadcast

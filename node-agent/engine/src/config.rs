@@ -74,6 +74,21 @@ pub struct Config {
     /// What one rank may hold.
     #[serde(default)]
     pub limits: Limits,
+    /// What the agent found of this node's GPUs. Of others nothing is known: their memory is tried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<GpuConfig>,
+}
+
+/// How memory of a GPU reaches NICs, as the agent found it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GpuConfig {
+    /// Its PCI address, as sysfs writes it.
+    pub gpu: String,
+    /// NICs can register its dma-bufs, as far as that shows.
+    pub dma_buf: bool,
+    /// What speaks for that, or against it and what mends it.
+    pub why: String,
 }
 
 /// One rail of this node.
@@ -151,11 +166,13 @@ pub struct Limits {
     pub bytes: u64,
     /// Requests that wait for an answer.
     pub outstanding: u32,
+    /// Bytes of GPUs' memory that rails may send from. They count as buffers, but not with the bytes of those.
+    pub gpu_bytes: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { buffers: 256, bytes: 8 << 30, outstanding: 64 }
+        Self { buffers: 256, bytes: 8 << 30, outstanding: 64, gpu_bytes: 1 << 40 }
     }
 }
 

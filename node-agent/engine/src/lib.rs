@@ -22,12 +22,13 @@ mod certify;
 mod engine;
 mod failure;
 mod first;
+mod gpus;
 mod memory;
 mod rails;
 mod ranks;
 mod supervisor;
 mod wiring;
 
-pub use config::{Config, ConfigError, Limits, RailConfig, Transport, Verbs};
+pub use config::{Config, ConfigError, GpuConfig, Limits, RailConfig, Transport, Verbs};
 pub use engine::{Engine, EngineError, Stopper};
 pub use node_agent_transport::JobKey;

@@ -24,6 +24,8 @@ pub(crate) struct Operands {
     live: BTreeMap<BufferId, Vec<u8>>,
     /// The ranks' buffers, and where in them an operand begins.
     shared: BTreeMap<BufferId, (Shared, usize)>,
+    /// Inputs on a GPU, each with the output in which its rank puts its own part itself, on the GPU.
+    own: BTreeMap<BufferId, BufferId>,
     spare: BTreeMap<usize, Vec<Vec<u8>>>,
     spare_bytes: usize,
     next: u64,
@@ -35,6 +37,11 @@ impl Operands {
         let id = self.name();
         self.shared.insert(id, (memory.clone(), offset));
         Region::new(id, 0, len)
+    }
+
+    /// What the input has of its own rank's in the output is copied by that rank: nobody reads it here.
+    pub(crate) fn copied_by_rank(&mut self, input: Region, output: Region) {
+        self.own.insert(input.buffer, output.buffer);
     }
 
     fn name(&mut self) -> BufferId {
@@ -62,6 +69,7 @@ impl Operands {
     /// Gives a buffer back.
     pub(crate) fn release(&mut self, region: Region) {
         self.shared.remove(&region.buffer);
+        self.own.remove(&region.buffer);
         let Some(bytes) = self.live.remove(&region.buffer) else { return };
         if self.spare_bytes + bytes.len() > KEEP {
             // Better keep the sizes in use now than those of an earlier phase.
@@ -118,6 +126,15 @@ impl Memory for Operands {
         Some(())
     }
 
+    fn is_readable(&self, region: Region) -> bool {
+        self.find(region).is_none_or(|(memory, _)| memory.device().is_none())
+    }
+
+    fn copy(&mut self, from: Region, to: Region) -> Option<()> {
+        let done = from == to || self.own.get(&from.buffer).is_some_and(|output| *output == to.buffer);
+        if done { Some(()) } else { self.copy_bytes(from, to) }
+    }
+
     fn fold(&self, dtype: Dtype, op: ReduceOp, acc: &mut [u8], src: &[u8]) {
         node_agent_local::fold(dtype, op, acc, src);
     }
@@ -168,6 +185,29 @@ mod tests {
         assert!(operands.source(region).is_none() && operands.target(region).is_none());
         assert_eq!(operands.read(region.part(3, 5), &mut seen), None);
         assert_eq!(Arc::strong_count(&memory), 1);
+    }
+
+    /// Memory of a GPU is never read here: its own part in a result is its rank's affair, and any other copy fails.
+    #[test]
+    fn memory_of_a_gpu_is_only_sent() {
+        let file = rustix::fs::memfd_create("gpu", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, 4096).unwrap();
+        let on_gpu = Arc::new(node_agent_local::Region::of_device(file, 0, 4096).unwrap());
+        let (staging, _file) = node_agent_local::Region::create(8192).unwrap();
+        let (staging, mut operands) = (Arc::new(staging), Operands::default());
+        let (input, output) = (operands.share(&on_gpu, 0, 4096), operands.share(&staging, 0, 8192));
+        let other = operands.share(&staging, 0, 4096);
+        assert!(!operands.is_readable(input.part(1, 2)) && operands.is_readable(output));
+        assert_eq!(operands.copy(input, output.part(0, 4096)), None);
+        operands.copied_by_rank(input, output);
+        assert_eq!(operands.copy(input, output.part(0, 4096)), Some(()));
+        assert_eq!(operands.copy(input, other), None, "in its own result only");
+        assert_eq!(operands.copy(input, input), Some(()));
+        assert!(operands.source(input.part(4000, 96)).unwrap().is_on_device());
+        assert!(operands.source(input.part(4000, 97)).is_none() && operands.target(input).is_none());
+        assert_eq!(operands.checksum(input, 0), None);
+        operands.release(input);
+        assert!(operands.own.is_empty());
     }
 
     fn crc32c(memory: &Shared, offset: usize, len: usize) -> u32 {

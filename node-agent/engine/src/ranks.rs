@@ -17,6 +17,7 @@ use crate::board::{Shared, raise_descriptor_limit};
 use crate::callers::Callers;
 use crate::engine::{ByToken, Engine, after, unwatch, watch};
 use crate::failure::{about_rank, plain};
+use crate::gpus::{Came, Offer};
 
 /// How long a connection may stay without saying hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
@@ -38,6 +39,8 @@ pub(crate) struct Connection {
     hello_by: Time,
     buffers: BTreeMap<u32, Held>,
     buffer_bytes: u64,
+    /// Bytes of GPUs among them, which are not counted with those.
+    gpu_bytes: u64,
     next_buffer: u32,
     /// Calls under way, and bytes of their operands.
     pub(crate) calls: u32,
@@ -48,13 +51,34 @@ pub(crate) struct Connection {
 
 /// A buffer of a rank.
 #[derive(Debug)]
-struct Held {
-    region: Arc<Region>,
-    /// Its memory file, for the other ranks of the server.
-    file: OwnedFd,
+pub(crate) struct Held {
+    pub(crate) region: Arc<Region>,
+    /// Its memory file, for the other ranks of the server; none of memory of a GPU.
+    pub(crate) file: Option<OwnedFd>,
 }
 
 impl Connection {
+    /// A name for the next buffer.
+    fn name(&mut self) -> u32 {
+        // Names are not used again while another buffer has them.
+        while self.next_buffer == 0 || self.buffers.contains_key(&self.next_buffer) {
+            self.next_buffer = self.next_buffer.wrapping_add(1);
+        }
+        let name = self.next_buffer;
+        self.next_buffer = name.wrapping_add(1);
+        name
+    }
+
+    fn keep(&mut self, name: u32, held: Held) {
+        *self.bytes_like(&held) += held.region.len() as u64;
+        self.buffers.insert(name, held);
+    }
+
+    /// The count that a buffer's bytes belong to.
+    fn bytes_like(&mut self, held: &Held) -> &mut u64 {
+        if held.region.device().is_some() { &mut self.gpu_bytes } else { &mut self.buffer_bytes }
+    }
+
     /// The buffer with this name.
     pub(crate) fn buffer(&self, name: u32) -> Option<&Arc<Region>> {
         self.buffers.get(&name).map(|held| &held.region)
@@ -99,6 +123,20 @@ impl Ranks {
             lost: BTreeMap::new(),
             shared: Shared::default(),
         })
+    }
+
+    /// Keeps a buffer for a connection; gives its name, or 0 where the connection is gone.
+    pub(crate) fn keep(&mut self, token: usize, held: Held) -> u32 {
+        let Some(connection) = self.connections.get_mut(&token) else { return 0 };
+        let name = connection.name();
+        connection.keep(name, held);
+        name
+    }
+
+    /// How many buffers a connection holds, and bytes of those on GPUs.
+    pub(crate) fn held(&self, token: usize) -> (u32, u64) {
+        let count = |c: &Connection| u32::try_from(c.buffers.len()).unwrap_or(u32::MAX);
+        self.connections.get(&token).map_or((0, 0), |c| (count(c), c.gpu_bytes))
     }
 
     /// Ranks that are attached now.
@@ -199,6 +237,7 @@ impl Engine {
             hello_by: after(self.clock.now(), HELLO_TIMEOUT),
             buffers: BTreeMap::new(),
             buffer_bytes: 0,
+            gpu_bytes: 0,
             next_buffer: 1,
             calls: 0,
             operand_bytes: 0,
@@ -217,18 +256,23 @@ impl Engine {
                 Ok(Some(received)) => received,
                 Err(error) => return self.close_rank(token, &error.to_string()),
             };
+            let came = match (received.descriptor, received.lost) {
+                (Some(file), _) => Came::File(file),
+                (None, true) => Came::Lost,
+                (None, false) => Came::Nothing,
+            };
             let request = match Request::decode(&received.packet) {
-                Ok(request) if received.descriptor.is_none() => request,
+                Ok(request) if request.1.has_descriptor() || matches!(came, Came::Nothing) => request,
                 Ok(_) => return self.expel(token, "a request came with a file descriptor"),
                 Err(error) => return self.expel(token, &error.to_string()),
             };
             // What is in the queue was put there before this was sent.
             self.serve_queue(token);
-            self.answer(token, request.0, request.1);
+            self.answer(token, request.0, request.1, came);
         }
     }
 
-    pub(crate) fn answer(&mut self, token: usize, id: u64, request: Request) {
+    pub(crate) fn answer(&mut self, token: usize, id: u64, request: Request, came: Came) {
         let Some(connection) = self.ranks.connections.get(&token) else { return };
         if connection.rank.is_none() && !matches!(request, Request::Hello { .. }) {
             return self.expel(token, "the first request must be hello");
@@ -248,6 +292,9 @@ impl Engine {
             Request::Map { rank, buffer } => return self.map(token, id, rank, buffer),
             Request::Report(failure) => Ok(self.report(token, failure)),
             Request::Cause => Ok(self.board_cause()),
+            Request::Lend { offset, bytes, gpu } => {
+                self.lend(token, &Offer { offset, bytes, gpu: &gpu }, came)
+            }
             Request::Detach => return self.detach(token, id),
         };
         self.reply(token, id, &reply.unwrap_or_else(Reply::Failed));
@@ -318,16 +365,10 @@ impl Engine {
                 return self.reply(token, id, &Reply::Failed(failure));
             }
         };
-        // Names are not used again while another buffer has them.
-        while connection.next_buffer == 0 || connection.buffers.contains_key(&connection.next_buffer) {
-            connection.next_buffer = connection.next_buffer.wrapping_add(1);
-        }
-        let buffer = connection.next_buffer;
-        connection.next_buffer = connection.next_buffer.wrapping_add(1);
-        connection.buffer_bytes = total;
+        let buffer = connection.name();
         let sent = self.ranks.hand_out(token, id, &Reply::Buffer { buffer, bytes }, file.as_fd());
         if let Some(connection) = self.ranks.connections.get_mut(&token) {
-            connection.buffers.insert(buffer, Held { region: Arc::new(region), file });
+            connection.keep(buffer, Held { region: Arc::new(region), file: Some(file) });
         }
         sent.unwrap_or_else(|why| self.close_rank(token, &why));
     }
@@ -335,25 +376,27 @@ impl Engine {
     /// Hands out a buffer of another rank, for collectives that the ranks do themselves.
     fn map(&mut self, token: usize, id: u64, rank: u32, buffer: u32) {
         let holder = self.ranks.attached.get(&rank).and_then(|holder| self.ranks.connections.get(holder));
-        let Some(held) = holder.and_then(|holder| holder.buffers.get(&buffer)) else {
+        let held = holder.and_then(|holder| holder.buffers.get(&buffer));
+        let Some((held, file)) = held.and_then(|held| Some((held, held.file.as_ref()?))) else {
             let text = format!("rank {rank} holds no buffer {buffer}");
             let failure = about_rank(FailureCode::InvalidArgument, rank, text);
             return self.reply(token, id, &Reply::Failed(failure));
         };
         let reply = Reply::Buffer { buffer, bytes: held.region.len() as u64 };
         self.ranks
-            .hand_out(token, id, &reply, held.file.as_fd())
+            .hand_out(token, id, &reply, file.as_fd())
             .unwrap_or_else(|why| self.close_rank(token, &why));
     }
 
     fn free(&mut self, token: usize, buffer: u32) -> Result<Reply, RankFailure> {
         let connection = self.ranks.connections.get_mut(&token);
-        let freed = connection.and_then(|c| c.buffers.remove(&buffer).map(|held| (c, held.region)));
-        let Some((connection, region)) = freed else {
+        let freed = connection.and_then(|c| c.buffers.remove(&buffer).map(|held| (c, held)));
+        let Some((connection, held)) = freed else {
             return Err(plain(FailureCode::InvalidArgument, format!("there is no buffer {buffer}")));
         };
         // Calls under way hold the memory itself, so this takes nothing from them.
-        connection.buffer_bytes = connection.buffer_bytes.saturating_sub(region.len() as u64);
+        let bytes = connection.bytes_like(&held);
+        *bytes = bytes.saturating_sub(held.region.len() as u64);
         Ok(Reply::Done)
     }
 

@@ -9,11 +9,13 @@
 //! - [`Board`] and [`Table`]: how the ranks of one server do collectives themselves in shared memory.
 //! - [`Queues`]: calls and completions in shared memory, without a system call while both sides are awake.
 //! - [`Listener`] and [`Channel`]: the socket that carries messages and, with one of them, a file descriptor.
+//! - [`Lent`]: what rails can do with memory of a GPU, which only devices reach ([`Region::of_device`]).
 //! - [`Element`]: the Rust types whose slices can be reduced.
 
 mod board;
 mod codec;
 mod copy;
+mod device;
 mod element;
 mod fold;
 mod message;
@@ -29,6 +31,7 @@ pub use board::{
 };
 pub use codec::ProtocolError;
 pub use copy::settle;
+pub use device::{Lent, MAX_NEIGHBOURS};
 pub use element::Element;
 pub use fold::fold;
 pub use message::{Failure, FailureCode, RailBytes, Reply, Request, Welcome};

@@ -5,6 +5,7 @@
 //! the request that it answers. The first request is [`Request::Hello`].
 
 use crate::codec::{ProtocolError, Reader, Writer};
+use crate::device::Lent;
 use crate::post::Post;
 
 /// Version of this protocol; both sides must speak the same. Released versions keep their messages.
@@ -13,6 +14,8 @@ pub const VERSION: u16 = 1;
 pub const MAX_MESSAGE: usize = 2048;
 /// Most bytes of any text in a message.
 pub const MAX_TEXT: usize = 512;
+/// Most bytes of a GPU's PCI address.
+const MAX_GPU: usize = 32;
 /// Most rails whose counters fit in one reply.
 pub const MAX_RAILS: usize = 64;
 
@@ -63,6 +66,16 @@ pub enum Request {
     Queues,
     /// A call is in the queues, and the engine sleeps. Never answered.
     Doorbell,
+    /// Here is memory of a GPU, `bytes` from `offset` of the dma-buf that comes with this message: rails are to send from it where they
+    /// can. Answered by [`Reply::Lent`]; given back by [`Request::Free`].
+    Lend {
+        /// Where it begins in the dma-buf.
+        offset: u64,
+        /// Its bytes.
+        bytes: u64,
+        /// The GPU's PCI address, as sysfs writes it.
+        gpu: String,
+    },
     /// The rank is finished: what follows is a clean close. Answered by [`Reply::Done`].
     Detach,
 }
@@ -88,6 +101,8 @@ pub enum Reply {
     Queues,
     /// A completion is in the queues, and the rank sleeps. It answers nothing: its id is 0.
     Doorbell,
+    /// What rails can do with memory of a GPU.
+    Lent(Lent),
     /// Done.
     Done,
     /// Not done, and why.
@@ -242,6 +257,7 @@ impl Request {
     const CAUSE: u16 = 10;
     const QUEUES: u16 = 11;
     const DOORBELL: u16 = 12;
+    const LEND: u16 = 13;
 
     /// The packet of this request under `id`.
     pub fn encode(&self, id: u64) -> Vec<u8> {
@@ -262,6 +278,9 @@ impl Request {
             Self::Cause => header(Self::CAUSE, id),
             Self::Queues => header(Self::QUEUES, id),
             Self::Doorbell => header(Self::DOORBELL, id),
+            Self::Lend { offset, bytes, gpu } => {
+                with(Self::LEND, id, |w| w.u64(*offset).u64(*bytes).text(gpu, MAX_GPU))
+            }
         }
         .finish()
     }
@@ -285,10 +304,16 @@ impl Request {
             Self::CAUSE => Self::Cause,
             Self::QUEUES => Self::Queues,
             Self::DOORBELL => Self::Doorbell,
+            Self::LEND => Self::Lend { offset: r.u64()?, bytes: r.u64()?, gpu: r.text("gpu", MAX_GPU)? },
             found => return Err(ProtocolError::Kind { found }),
         };
         r.finish()?;
         Ok((id, request))
+    }
+
+    /// Whether a file descriptor travels with this request.
+    pub fn has_descriptor(&self) -> bool {
+        matches!(self, Self::Lend { .. })
     }
 }
 
@@ -301,6 +326,7 @@ impl Reply {
     const BOARD: u16 = 0x8006;
     const QUEUES: u16 = 0x8007;
     const DOORBELL: u16 = 0x8008;
+    const LENT: u16 = 0x8009;
 
     /// The packet of this reply to request `id`.
     pub fn encode(&self, id: u64) -> Vec<u8> {
@@ -310,6 +336,7 @@ impl Reply {
             Self::Board { ranks } => with(Self::BOARD, id, |w| w.u32(*ranks)),
             Self::Queues => header(Self::QUEUES, id),
             Self::Doorbell => header(Self::DOORBELL, id),
+            Self::Lent(lent) => with(Self::LENT, id, |w| lent.encode(w)),
             Self::Done => header(Self::DONE, id),
             Self::Failed(failure) => with(Self::FAILED, id, |w| failure.encode(w)),
             Self::Counters { rails, operations } => with(Self::COUNTERS, id, |w| {
@@ -334,6 +361,7 @@ impl Reply {
             Self::DONE => Self::Done,
             Self::FAILED => Self::Failed(Failure::decode(&mut r)?),
             Self::COUNTERS => decode_counters(&mut r)?,
+            Self::LENT => Self::Lent(Lent::decode(&mut r)?),
             found => return Err(ProtocolError::Kind { found }),
         };
         r.finish()?;

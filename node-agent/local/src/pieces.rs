@@ -62,12 +62,21 @@ impl Region {
 }
 
 impl<'a> Source<'a> {
-    /// A range of a buffer, as [`Region::source`] gives it, that knows whose it is.
+    /// A range of a buffer, as [`Region::source`] gives it, that knows whose it is. The buffer may be memory of a GPU: then only a device
+    /// that is told of it can read it.
     ///
     /// # Errors
     /// It lies outside the buffer.
     pub fn of(memory: &'a Arc<Region>, offset: usize, bytes: usize) -> Result<Self, RegionError> {
-        Ok(Source { owner: Some(memory), ..memory.source(offset, bytes)? })
+        memory.within(offset, bytes)?;
+        let base = memory.as_ptr().wrapping_add(offset);
+        Ok(Source { base, len: bytes, owner: Some(memory), memory: PhantomData })
+    }
+
+    /// Whether it is memory of a GPU.
+    #[must_use]
+    pub fn is_on_device(&self) -> bool {
+        self.owner.is_some_and(|memory| memory.device().is_some())
     }
 
     /// The buffer that it was made of by [`Source::of`], and where in it it begins.
@@ -101,10 +110,13 @@ impl<'a> Source<'a> {
         Source { len: n.min(self.len), ..self }
     }
 
-    /// Copies the first bytes; gives how many.
+    /// Copies the first bytes; gives how many: none of memory of a GPU.
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
+        if self.is_on_device() {
+            return 0;
+        }
         let n = self.len.min(to.len());
-        // SAFETY: a source is made of a slice that it borrows, or of a checked range of a mapping that it borrows, and of that only
+        // SAFETY: it is not on a device, so a source is made of a slice that it borrows, or of a checked range of a mapping that it borrows, and of that only
         // the end is left off; so `n` bytes from `base` can be read. `to` is exclusively borrowed, hence disjoint from both.
         // Shared memory is reached through `copy` only; for a slice that nobody writes it is an ordinary copy.
         unsafe { copy::from_shared(self.base.cast_mut(), &mut to[..n]) };
@@ -171,10 +183,13 @@ impl Target<'_> {
 /// Has the kernel read from the pieces, in order, as many bytes as the file takes; only the first 64 pieces count.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel's; or a piece is memory of a GPU, which the kernel does not read.
 pub fn write(file: impl AsFd, pieces: &[Source<'_>]) -> io::Result<usize> {
     let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MOST];
     let count = pieces.len().min(MOST);
+    if pieces.iter().take(count).any(Source::is_on_device) {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, RegionError::OnDevice));
+    }
     for (vector, piece) in vectors.iter_mut().zip(pieces) {
         *vector = libc::iovec { iov_base: piece.base.cast_mut().cast(), iov_len: piece.len };
     }

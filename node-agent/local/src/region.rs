@@ -41,6 +41,9 @@ pub enum RegionError {
         /// Bytes of the buffer.
         wanted: u64,
     },
+    /// The processor was to read or write memory that only devices reach.
+    #[error("memory of a GPU is not read or written by the processor")]
+    OnDevice,
     /// An access past the end of the buffer.
     #[error("bytes {offset}..{offset}+{bytes} lie outside the buffer of {len} bytes")]
     OutOfBounds {
@@ -72,8 +75,7 @@ pub struct Region {
     device: Option<DeviceMemory>,
 }
 
-/// Memory of a GPU that holds the same bytes as a [`Region`]: a device may send from it in the region's place, and whoever cannot reach it
-/// uses the region (host staging).
+/// Memory of a GPU, as a file that devices can register. The processor never reads or writes it.
 #[derive(Debug)]
 pub struct DeviceMemory {
     file: OwnedFd,
@@ -139,23 +141,28 @@ impl Region {
         }
     }
 
-    /// Says that a dma-buf holds this buffer's bytes from `offset` on, whenever a call on it begins: a device that can reach them there
-    /// sends from there. The file is kept open until the region is dropped.
+    /// Memory of a GPU: `bytes` from `offset` of a dma-buf, which is kept open until the region is dropped. It has addresses in this
+    /// process, by which its parts are told apart, but nothing is there: only devices can send from it
+    /// ([`crate::pieces::Source::of`]), and every other access is [`RegionError::OnDevice`].
     ///
     /// # Errors
-    /// It is shorter than the buffer.
-    pub fn on_device(mut self, file: OwnedFd, offset: u64) -> Result<Self, RegionError> {
+    /// The dma-buf is shorter.
+    pub fn of_device(file: OwnedFd, offset: u64, bytes: u64) -> Result<Self, RegionError> {
+        let len = mappable(bytes)?;
         // A dma-buf has no size in its inode; its end is where seeking says (kernel `drivers/dma-buf/dma-buf.c`, dma_buf_llseek).
         let found = rustix::fs::seek(&file, SeekFrom::End(0)).map_err(|e| system("measure", e))?;
-        let wanted = self.len as u64;
-        if offset.checked_add(wanted).is_none_or(|end| end > found) {
-            return Err(RegionError::ShortDevice { found, offset, wanted });
+        if offset.checked_add(bytes).is_none_or(|end| end > found) {
+            return Err(RegionError::ShortDevice { found, offset, wanted: bytes });
         }
-        self.device = Some(DeviceMemory { file, offset });
-        Ok(self)
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: as in `map_file`; nothing can be read or written there.
+        let base = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), len, ProtFlags::empty(), flags) }
+            .map_err(|e| system("reserve addresses for", e))?;
+        let base = NonNull::new(base.cast::<u8>()).ok_or_else(|| system("map", rustix::io::Errno::NOMEM))?;
+        Ok(Self { base, len, device: Some(DeviceMemory { file, offset }) })
     }
 
-    /// Where else its bytes are.
+    /// The GPU's memory that it is, if it is that.
     pub fn device(&self) -> Option<&DeviceMemory> {
         self.device.as_ref()
     }
@@ -170,7 +177,8 @@ impl Region {
         self.len == 0
     }
 
-    /// Where the buffer begins in this process, for foreign code that fills it in place. Valid while the `Region` lives.
+    /// Where the buffer begins in this process, for foreign code that fills it in place. Valid while the `Region` lives; where it is
+    /// memory of a GPU, a name only.
     pub fn as_ptr(&self) -> *mut u8 {
         self.base.as_ptr()
     }
@@ -203,6 +211,7 @@ impl Region {
 
     /// Asks the processor to bring a range near that is going to be read. Bytes outside the buffer do not matter.
     pub fn prefetch(&self, offset: usize, bytes: usize) {
+        // A hint for addresses that nothing is at does nothing.
         copy::prefetch(self.base.as_ptr().wrapping_add(offset), bytes);
     }
 
@@ -223,7 +232,13 @@ impl Region {
         Ok(())
     }
 
+    /// The range is in the buffer, and the processor may reach it.
     pub(crate) fn check(&self, offset: usize, bytes: usize) -> Result<(), RegionError> {
+        if self.device.is_some() { Err(RegionError::OnDevice) } else { self.within(offset, bytes) }
+    }
+
+    /// The range is in the buffer.
+    pub(crate) fn within(&self, offset: usize, bytes: usize) -> Result<(), RegionError> {
         match offset.checked_add(bytes) {
             Some(end) if end <= self.len => Ok(()),
             _ => Err(RegionError::OutOfBounds { offset, bytes, len: self.len }),
@@ -304,6 +319,38 @@ mod tests {
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK).unwrap();
         assert!(matches!(Region::open(&file, 8192), Err(RegionError::Short { .. })));
         Region::open(&file, 4096).unwrap();
+    }
+
+    /// What is on a GPU has a place and a length here, and no bytes.
+    #[test]
+    fn the_processor_never_touches_memory_of_a_gpu() {
+        let file = rustix::fs::memfd_create("gpu", MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, 8192).unwrap();
+        let open = |offset, bytes| Region::of_device(file.try_clone().unwrap(), offset, bytes);
+        for (offset, bytes) in [(8192, 1), (0, 8193), (u64::MAX, 2)] {
+            assert!(matches!(open(offset, bytes), Err(RegionError::ShortDevice { found: 8192, .. })));
+        }
+        assert!(matches!(open(0, 0), Err(RegionError::Empty)));
+        let (pipe, _end) = rustix::pipe::pipe().unwrap();
+        assert!(matches!(Region::of_device(pipe, 0, 1), Err(RegionError::System { .. })), "no bytes at all");
+        let memory = std::sync::Arc::new(open(4096, 4096).unwrap());
+        let on_device = |result| assert!(matches!(result, Err(RegionError::OnDevice)));
+        on_device(memory.read(0, &mut [0; 4]));
+        on_device(memory.write(0, &[0; 4]));
+        on_device(memory.write_far(0, &[0; 4]));
+        on_device(memory.source(0, 4).map(drop));
+        on_device(memory.target(0, 4).map(drop));
+        memory.prefetch(0, 4096);
+        let (other, _file) = Region::create(4096).unwrap();
+        on_device(memory.copy_to(0, &other, 0, 16));
+        on_device(other.copy_to(0, &memory, 0, 16));
+        let part = crate::pieces::Source::of(&memory, 100, 50).unwrap().after(10);
+        assert_eq!(part.owner().map(|(_, at)| at), Some(110));
+        assert_eq!((part.len(), part.copy_to(&mut [0; 50])), (40, 0), "nothing to be copied");
+        assert!(matches!(crate::pieces::Source::of(&memory, 4000, 97), Err(RegionError::OutOfBounds { .. })));
+        let (end, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let error = crate::pieces::write(&end, &[part]).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::Unsupported, "nor by the kernel");
     }
 
     /// A peer that scribbles during a copy changes bytes and nothing else.

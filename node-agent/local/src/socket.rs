@@ -119,6 +119,8 @@ pub struct Received {
     pub packet: Vec<u8>,
     /// The descriptor that came with it.
     pub descriptor: Option<OwnedFd>,
+    /// One was sent, but this process may have no more open.
+    pub lost: bool,
 }
 
 /// A connection between a rank and its engine. It never blocks but in [`Channel::wait_readable`].
@@ -189,7 +191,9 @@ impl Channel {
             found += 1;
             descriptor = Some(fd);
         }
-        if message.flags.contains(ReturnFlags::CTRUNC) || found > 1 {
+        // Room is for one: where none came although some were cut off, this process could not take any.
+        let cut = message.flags.contains(ReturnFlags::CTRUNC);
+        if (cut && found > 0) || found > 1 {
             return Err(ProtocolError::Descriptors { found: found.max(2), wanted: 1 }.into());
         }
         if message.flags.contains(ReturnFlags::TRUNC) || message.bytes > MAX_MESSAGE {
@@ -198,7 +202,7 @@ impl Channel {
         if message.bytes == 0 {
             return Err(SocketError::Closed);
         }
-        Ok(Some(Received { packet: packet[..message.bytes].to_vec(), descriptor }))
+        Ok(Some(Received { packet: packet[..message.bytes].to_vec(), descriptor, lost: cut }))
     }
 
     /// Sleeps until a packet or the end of the connection can be taken, or fails at `deadline`.

@@ -2,7 +2,8 @@
 
 use node_agent_collective::{Call, Dtype, Operation, ReduceOp};
 use node_agent_local::{
-    Failure, FailureCode, MAX_MESSAGE, MAX_RAILS, MAX_TEXT, Post, RailBytes, Reply, Request, Span, Welcome,
+    Failure, FailureCode, Lent, MAX_MESSAGE, MAX_RAILS, MAX_TEXT, Post, RailBytes, Reply, Request, Span,
+    Welcome,
 };
 use proptest::prelude::*;
 
@@ -54,6 +55,11 @@ fn request() -> impl Strategy<Value = Request> {
         Just(Request::Cause),
         Just(Request::Queues),
         Just(Request::Doorbell),
+        (any::<(u64, u64)>(), "[0-9a-f:.]{0,32}").prop_map(|((offset, bytes), gpu)| Request::Lend {
+            offset,
+            bytes,
+            gpu
+        }),
     ]
 }
 
@@ -90,6 +96,8 @@ fn reply() -> impl Strategy<Value = Reply> {
         Just(Reply::Done),
         Just(Reply::Queues),
         Just(Reply::Doorbell),
+        (any::<u32>(), "\\PC{0,100}", proptest::collection::vec(any::<u32>(), 0..256), any::<bool>())
+            .prop_map(|(buffer, why, here, apart)| Reply::Lent(Lent { buffer, why, here, apart })),
         failure().prop_map(Reply::Failed),
         any::<u32>().prop_map(|ranks| Reply::Board { ranks }),
         (proptest::collection::vec(rail, 0..=MAX_RAILS), any::<u64>())

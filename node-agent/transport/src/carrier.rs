@@ -7,10 +7,12 @@
 use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::Instant;
 
 use node_agent_collective::RailCause;
 use node_agent_collective::shape::{Node, Rail};
+use node_agent_local::Region;
 use node_agent_local::pieces::{Source, Target};
 
 /// Most bytes of an offer.
@@ -57,6 +59,15 @@ pub trait Carrier: fmt::Debug + Send {
     /// # Errors
     /// What is wrong with the offer, or could not be done.
     fn join(&mut self, lane: Lane, offer: &[u8]) -> Result<(), String>;
+
+    /// Takes memory of a GPU to be sent from, on all rails, as long as somebody else holds it.
+    ///
+    /// # Errors
+    /// Why a rail cannot send from it; then none does.
+    fn lend(&mut self, memory: &Arc<Region>) -> Result<(), String> {
+        let _ = memory;
+        Err(format!("{} cannot send from memory of a GPU", self.name()))
+    }
 
     /// Ends a lane, whatever its state: nothing is told or given of it after this, whatever its peer may still write.
     fn end(&mut self, lane: Lane);

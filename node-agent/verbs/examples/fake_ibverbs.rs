@@ -274,6 +274,12 @@ unsafe extern "C" fn post_recv(qp: *mut Qp, wr: *mut RecvWr, _: *mut *mut RecvWr
     0
 }
 
+/// How many devices there are.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_devices() -> usize {
+    world().devices.len()
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut Device {
     let mut world = world();

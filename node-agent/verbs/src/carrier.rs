@@ -39,6 +39,8 @@ const MOST_ENTRIES: u32 = 32_000;
 const EVENTS: Duration = Duration::from_millis(1);
 /// What is kept registered of memories that are sent from in place.
 const REGISTERED: Bounds = Bounds { memories: 1024, bytes: 64 << 30 };
+/// Memories of GPUs at most. Their bytes are pinned on the GPU anyhow; what a NIC's tables and a GPU's window can hold, they say.
+const LENT: Bounds = Bounds { memories: 1024, bytes: 4 << 40 };
 /// How often at least, while there is no time to sleep, memories are let go of that nobody else holds.
 const SWEEP: Duration = Duration::from_millis(100);
 
@@ -86,6 +88,8 @@ pub struct VerbsCarrier {
     duplicates: u64,
     /// Memories of ranks.
     cache: Cache<Region, Mr>,
+    /// Memories of GPUs, with their registrations by rail. They cannot be copied instead, so they stay registered while they are held.
+    lent: Vec<(Arc<Region>, Vec<Arc<Mr>>)>,
     swept: Instant,
     reaper: Reaper<Lane>,
 }
@@ -130,8 +134,8 @@ impl VerbsCarrier {
         let (lanes, duplicates) = Default::default();
         let (asked, reaper) = (Instant::now(), Reaper::new());
         let cache = Cache::new(ports.len(), REGISTERED);
-        let (put_off, swept) = (false, asked);
-        Ok(VerbsCarrier { shape, ports, lanes, next: 0, asked, put_off, duplicates, cache, swept, reaper })
+        let (put_off, swept, next, lent) = (false, asked, 0, Vec::new());
+        Ok(VerbsCarrier { shape, ports, lanes, next, asked, put_off, duplicates, cache, lent, swept, reaper })
     }
 
     /// The device of a rail, or why it has none.
@@ -162,6 +166,13 @@ impl VerbsCarrier {
     #[must_use]
     pub fn duplicates(&self) -> u64 {
         self.duplicates + self.lanes.values().map(Lane::duplicates).sum::<u64>()
+    }
+
+    /// Lets go of memories that nobody else holds any more.
+    fn sweep(&mut self) {
+        self.cache.sweep();
+        // Each registration holds the memory once, and this list does; messages under way hold registrations.
+        self.lent.retain(|(memory, rails)| Arc::strong_count(memory) > 1 + rails.len());
     }
 
     /// Takes completions of one rail.
@@ -327,6 +338,27 @@ impl Carrier for VerbsCarrier {
         Ok(())
     }
 
+    fn lend(&mut self, memory: &Arc<Region>) -> Result<(), String> {
+        self.sweep();
+        let bytes: u64 = self.lent.iter().map(|(memory, _)| memory.len() as u64).sum();
+        if self.lent.len() >= LENT.memories || bytes.saturating_add(memory.len() as u64) > LENT.bytes {
+            return Err(format!("{} memories of GPUs with {bytes} bytes are lent already", self.lent.len()));
+        }
+        let mut registered = Vec::with_capacity(self.ports.len());
+        for (rail, port) in self.ports.iter().enumerate() {
+            let port = port.as_ref().map_err(|why| format!("rail {rail}: {why}"))?;
+            let device = &port.device;
+            port.pd.takes_dma_bufs().map_err(|error| format!("{device}: {error}"))?;
+            // Least rights: it is only sent from.
+            let mr = Mr::new(&port.pd, Arc::clone(memory), false);
+            let mr =
+                mr.map_err(|error| format!("{device} cannot register it (ibv_reg_dmabuf_mr): {error}"))?;
+            registered.push(Arc::new(mr));
+        }
+        self.lent.push((Arc::clone(memory), registered));
+        Ok(())
+    }
+
     fn end(&mut self, lane: Name) {
         if let Some(lane) = self.lanes.remove(&lane.0) {
             self.duplicates += lane.duplicates();
@@ -335,17 +367,20 @@ impl Carrier for VerbsCarrier {
     }
 
     fn send(&mut self, lane: Name, pieces: &[Source<'_>]) -> io::Result<usize> {
-        let VerbsCarrier { lanes, ports, cache, .. } = self;
+        let VerbsCarrier { lanes, ports, cache, lent, .. } = self;
         let gone = || io::Error::from(io::ErrorKind::NotConnected);
         let lane = lanes.get_mut(&lane.0).ok_or_else(gone)?;
         let rail = usize::from(lane.rail);
         let Some(Ok(port)) = ports.get(rail) else { return Err(gone()) };
         let mut registered = |memory: &Arc<Region>| {
+            if memory.device().is_some() {
+                let (_, rails) = lent.iter().find(|(known, _)| Arc::ptr_eq(known, memory))?;
+                return rails.get(rail).map(Arc::clone);
+            }
             cache.get(memory, memory.len() as u64, rail, |memory| {
                 Mr::new(&port.pd, Arc::clone(memory), false).inspect_err(|error| {
                     let (device, bytes) = (&port.device, memory.len());
-                    let on_gpu = memory.device().is_some();
-                    tracing::info!(device, bytes, on_gpu, %error, "a rank's memory cannot be registered: it is copied");
+                    tracing::info!(device, bytes, %error, "a rank's memory cannot be registered: it is copied");
                 })
             })
         };
@@ -361,7 +396,7 @@ impl Carrier for VerbsCarrier {
         self.hear_devices(now, news);
         if now >= self.swept + SWEEP {
             self.swept = now;
-            self.cache.sweep();
+            self.sweep();
         }
         for (&name, lane) in &mut self.lanes {
             lane.check(now);
@@ -374,7 +409,7 @@ impl Carrier for VerbsCarrier {
     }
 
     fn arm(&mut self) {
-        self.cache.sweep();
+        self.sweep();
         for port in self.ports.iter_mut().flatten() {
             if std::mem::replace(&mut port.armed, true) {
                 port.channel.drain();

@@ -273,6 +273,9 @@ impl Lane {
                 let n = piece_here.len();
                 match in_place(piece_here, registered) {
                     Some(part) => self.parts.push(part),
+                    None if piece_here.is_on_device() && n > 0 => {
+                        return Err(io::Error::other("memory of a GPU that was not lent to this rail"));
+                    }
                     None => {
                         self.copy(slot + copied, piece_here)?;
                         copied += n;
@@ -457,8 +460,8 @@ impl Lane {
     }
 }
 
-/// A piece as it lies in its owner's memory, if that is worth it and the device may read it there. What is on a GPU is never worth a copy
-/// by the processor.
+/// A piece as it lies in its owner's memory, if that is worth it and the device may read it there. What is on a GPU cannot be copied by
+/// the processor.
 fn in_place(piece: Source<'_>, registered: &mut dyn FnMut(&Arc<Region>) -> Option<Arc<Mr>>) -> Option<Part> {
     let worth = |memory: &Region| piece.len() >= IN_PLACE || (memory.device().is_some() && !piece.is_empty());
     let (memory, offset) = piece.owner().filter(|(memory, _)| worth(memory))?;

@@ -91,7 +91,7 @@ impl Machine {
     }
 
     /// Before an operation ends: what its frames may need again is copied from the ranks' buffers into the keep. `false`
-    /// while there is no room there; then the operation ends when some of them are acknowledged.
+    /// while there is no room there, or the processor cannot read it; then the operation ends when some of them are acknowledged.
     pub(super) fn keep_loans(&mut self, key: crate::header::Key, memory: &mut impl Memory) -> bool {
         let Some(op) = self.ops.get_mut(&key) else { return false };
         while let Some(token) = op.loans.first().copied() {
@@ -100,6 +100,9 @@ impl Machine {
                 continue;
             };
             let from = flight.payload.unwrap_or(Region::EMPTY);
+            if !memory.is_readable(from) {
+                return false;
+            }
             let Some((kept, to)) = self.keep.take(from.len) else { return false };
             if memory.copy(from, to).is_none() {
                 let rank = op.members.first().map_or(0, |m| m.rank);

@@ -52,6 +52,7 @@ pub fn config(room: &Path, node: usize, ranks: &[usize], rails: u16) -> Config {
         verbs: Verbs::default(),
         rank_uid: None,
         limits: Limits::default(),
+        gpus: Vec::new(),
     }
 }
 

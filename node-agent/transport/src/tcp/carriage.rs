@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::time::Instant;
 
 use aws_lc_rs::rand::SecureRandom;
@@ -10,6 +11,7 @@ use mio::Interest;
 use mio::unix::SourceFd;
 use node_agent_collective::RailCause;
 use node_agent_collective::shape::{Node, Rail};
+use node_agent_local::Region;
 use node_agent_local::pieces::{Source, Target};
 
 use super::handshake::{Handshake, Seal, Side};
@@ -117,6 +119,31 @@ impl TcpRails {
         }
         let (failures, unheard, lanes, news) = Default::default();
         self.carriage = Some(Carriage { carrier, only, failures, unheard, lanes, news });
+        Ok(())
+    }
+
+    /// Has all rails send from memory of a GPU, as long as somebody else holds it. The kernel cannot: from now on links that
+    /// cannot be carried are refused, as with `only`.
+    ///
+    /// # Errors
+    /// Why rails cannot send from it.
+    pub fn lend(&mut self, memory: &Arc<Region>) -> Result<(), String> {
+        let rails = self.config.rails.len() as Rail;
+        if self.carriage.is_none() {
+            return Err("rails go over TCP, which sends from the processor's memory only".into());
+        }
+        if let Some(rail) = (0..rails).find(|rail| !self.would_carry(*rail)) {
+            return Err(format!("rail {rail} goes over TCP, which sends from the processor's memory only"));
+        }
+        let plain = |at: &usize| matches!(&self.conns[*at], Some(Conn { lane: None, .. }));
+        if let Some(((rail, peer), _)) = self.links.iter().find(|(_, at)| plain(at)) {
+            return Err(format!("node {peer} is reached over TCP on rail {rail}"));
+        }
+        let Some(carriage) = &mut self.carriage else { return Ok(()) };
+        carriage.carrier.lend(memory)?;
+        if !std::mem::replace(&mut carriage.only, true) {
+            tracing::info!("memory of GPUs is sent from: from now on no rail falls back to TCP");
+        }
         Ok(())
     }
 
