@@ -20,7 +20,7 @@
  *  - After fork(), only the parent may use its handles.
  *
  * Memory: calls take any memory; it is copied once on its way in and once on its way out. Memory of rail_alloc is shared with
- * the engine and not copied on this side.
+ * the engine and not copied on this side. Memory of a GPU can be an operand once it is registered (rail_gpu_register).
  *
  * Values of enums never change; new ones may be added within one ABI version. A library of ABI version n serves programs that
  * were made for any version up to n.
@@ -36,7 +36,7 @@ extern "C" {
 #endif
 
 /* Version of this interface; rail_abi_version() gives that of the library that was loaded. */
-#define RAIL_ABI_VERSION 2
+#define RAIL_ABI_VERSION 3
 
 /* One attached rank. */
 typedef struct rail rail_t;
@@ -203,6 +203,33 @@ int rail_event_fd(const rail_t *rail);
  */
 int rail_alloc(const rail_t *rail, size_t bytes, void **memory);
 int rail_free(const rail_t *rail, void *memory);
+
+/* The way that operands on a GPU take (since version 3). */
+enum rail_way {
+    RAIL_WAY_STAGED = 1,  /* copied through host memory by the call itself */
+    RAIL_WAY_DMA_BUF = 2  /* NICs read inputs from the GPU, where no processor needs them; the rest is staged */
+};
+
+/*
+ * Registers bytes of a GPU's memory from memory on, a pointer of CUDA or HIP (since version 3): any part of it can be an operand
+ * from then on. Gives a positive number (enum rail_way), and the reason in rail_last_way(), or a failure: no library knows GPUs
+ * here, the range is not inside one allocation of one GPU, or it is managed memory. The driver's library is loaded by the first
+ * call. Ranges must not overlap. The memory must stay allocated until it is released; rail_finalize releases what is left.
+ *
+ * The GPU must be done with operands before a call begins (cudaStreamSynchronize), and leave them alone until it is over: inputs
+ * too, whichever way they take. What a call wrote is on the GPU when it is over.
+ */
+int rail_gpu_register(const rail_t *rail, const void *memory, size_t bytes);
+
+/* Releases what was registered from memory on; RAIL_E_INVALID while calls under way use it. NULL does nothing (since version 3). */
+int rail_gpu_release(const rail_t *rail, const void *memory);
+
+/*
+ * Which way the bytes took, and why, as "dma-buf: ..." or "staged: ..." (since version 3): of this thread's latest registration or
+ * call that waited, and of a request. "" where no GPU was in it. Valid until this thread's next one, or until the request is freed.
+ */
+const char *rail_last_way(void);
+const char *rail_request_way(const rail_request_t *request);
 
 #ifdef __cplusplus
 }

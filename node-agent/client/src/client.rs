@@ -1,10 +1,11 @@
 //! One attached rank.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use node_agent_collective::Call;
+use node_agent_gpu::export::Gpus;
 use node_agent_local::{
     Channel, Failure, FailureCode, Post, RailBytes, Reply, Request, SocketError, Span, Welcome,
 };
@@ -34,6 +35,8 @@ pub struct Client {
     /// Limit for the next calls in milliseconds, 0 for the engine's own.
     timeout_ms: AtomicU32,
     pub(crate) staging: Arc<Staging>,
+    /// The libraries that know memory of GPUs, once there is some.
+    pub(crate) gpus: OnceLock<Gpus>,
     /// Where the ranks of this server do their collectives themselves, where all ranks are on it.
     pub(crate) local: Option<Arc<Local>>,
 }
@@ -82,8 +85,8 @@ impl Client {
         if let Some(local) = &local {
             link.set_local(local);
         }
-        let (timeout_ms, staging) = (AtomicU32::new(0), Arc::default());
-        Ok(Self { link, rank: attach.rank, world, timeout_ms, staging, local })
+        let (timeout_ms, staging, gpus) = (AtomicU32::new(0), Arc::default(), OnceLock::new());
+        Ok(Self { link, rank: attach.rank, world, timeout_ms, staging, gpus, local })
     }
 
     /// This rank's place in the job.
@@ -124,14 +127,18 @@ impl Client {
             return Ok(Pending::on_board(local.clone(), local.begin(&work, limit)?));
         }
         let span = |place: Option<Place<'_>>| place.map_or(Span::default(), |place| place.span());
+        self.post_spans(&work, span(work.input), span(work.output))
+    }
+
+    /// Has the engine do a call on places as it names them; the buffers of `work` are held meanwhile.
+    pub(crate) fn post_spans(&self, work: &Work<'_>, input: Span, output: Span) -> Result<Pending, Error> {
         let timeout_ms = self.timeout_ms.load(Relaxed);
-        let post = Post { call: work.call, input: span(work.input), output: span(work.output), timeout_ms };
-        let id = self.link.submit_post(post)?;
+        let id = self.link.submit_post(Post { call: work.call, input, output, timeout_ms })?;
         if let Some(local) = &self.local {
             // Who looks after calls may sleep on the board.
             local.ring();
         }
-        Ok(Pending::at_engine(self.link.clone(), id, &work, limit + GRACE))
+        Ok(Pending::at_engine(self.link.clone(), id, work, self.limit() + GRACE))
     }
 
     /// How long a call that begins now may take.

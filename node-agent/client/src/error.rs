@@ -1,8 +1,10 @@
 //! Why a call of a rank failed.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use node_agent_gpu::export::ExportError;
 use node_agent_local::{Failure, FailureCode, ProtocolError, RegionError, SocketError};
 
 /// Why a call failed. After [`Error::EngineLost`], [`Error::EngineSilent`] and [`Error::Engine`] the client is of no use any
@@ -51,6 +53,19 @@ pub enum Error {
     /// The arguments do not fit together.
     #[error("invalid argument: {0}")]
     Argument(String),
+    /// Memory of a GPU cannot be used, and what would mend it.
+    #[error("memory of a GPU: {0}")]
+    Gpu(Arc<ExportError>),
+    /// Memory of a GPU is still used by calls under way.
+    #[error(
+        "the memory of a GPU from {pointer:#x} is used by {calls} calls that are under way: wait for them first"
+    )]
+    InUse {
+        /// Where it begins.
+        pointer: u64,
+        /// How many.
+        calls: usize,
+    },
     /// Shared memory could not be mapped or reached.
     #[error("shared memory: {0}")]
     Memory(String),
@@ -60,7 +75,11 @@ impl Error {
     /// The cause as one of the fixed codes, whichever side found it.
     pub fn code(&self) -> FailureCode {
         match self {
-            Self::Environment { .. } | Self::Argument(_) | Self::Memory(_) => FailureCode::InvalidArgument,
+            Self::Environment { .. }
+            | Self::Argument(_)
+            | Self::Memory(_)
+            | Self::Gpu(_)
+            | Self::InUse { .. } => FailureCode::InvalidArgument,
             Self::Attach { .. } | Self::EngineLost => FailureCode::EngineLost,
             Self::Failed { failure, .. } => failure.code,
             Self::EngineSilent { .. } => FailureCode::TimedOut,
@@ -74,6 +93,12 @@ impl Error {
             SocketError::TimedOut => Self::EngineSilent { after: waited },
             other => Self::Engine { cause: other.to_string() },
         }
+    }
+}
+
+impl From<ExportError> for Error {
+    fn from(error: ExportError) -> Self {
+        Self::Gpu(Arc::new(error))
     }
 }
 

@@ -16,6 +16,7 @@
 //! - Calls over ordinary slices ([`Client::all_reduce`] and its siblings) copy through a staging buffer.
 //! - [`Client::begin`] does so without waiting, and takes operands in either kind of memory.
 //! - [`Client::post`] works on shared [`Buffer`]s without such a copy and returns a [`Pending`] to wait for.
+//! - [`Client::register`] takes memory of a GPU, for operands there; every call says which way its bytes took ([`Way`]).
 //! - Every call ends by the engine's time limit, or the one set by [`Client::set_timeout`].
 
 mod attach;
@@ -23,6 +24,7 @@ mod board;
 mod buffer;
 mod client;
 mod error;
+mod gpu;
 mod link;
 mod patience;
 mod pending;
@@ -32,8 +34,10 @@ pub use attach::Attach;
 pub use buffer::{Buffer, Place};
 pub use client::{Client, Work};
 pub use error::Error;
+pub use gpu::{GpuBuffer, GpuPlace, Way};
 pub use node_agent_collective::call::UnknownName;
 pub use node_agent_collective::{Call, Dtype, OpKind, Operation, ReduceOp};
+pub use node_agent_gpu::export::{ExportError, Gpus};
 pub use node_agent_local::{Element, Failure, FailureCode, RailBytes, Welcome};
 pub use pending::Pending;
 pub use staged::{Begun, Operands, Source, Target};

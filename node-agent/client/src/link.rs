@@ -5,7 +5,7 @@
 //! single-threaded rank pays no thread switch, and there is no thread of our own in the user's process.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -131,14 +131,22 @@ impl Link {
     /// Sends a request; its answer is taken with [`Link::wait`].
     pub(crate) fn submit(&self, request: &Request) -> Result<u64, Error> {
         let mut state = self.lock();
-        self.send(&mut state, request)
+        self.send(&mut state, request, None)
+    }
+
+    /// Sends a request that a file descriptor goes with.
+    pub(crate) fn submit_with(&self, request: &Request, file: BorrowedFd<'_>) -> Result<u64, Error> {
+        let mut state = self.lock();
+        self.send(&mut state, request, Some(file))
     }
 
     /// Submits a call; its answer is taken as that of any request. Where the queue is full it waits until the engine has taken
     /// something out, as it does at once.
     pub(crate) fn submit_post(&self, post: Post) -> Result<u64, Error> {
         let mut state = self.lock();
-        let Some(queues) = self.queues.get() else { return self.send(&mut state, &Request::Post(post)) };
+        let Some(queues) = self.queues.get() else {
+            return self.send(&mut state, &Request::Post(post), None);
+        };
         if let Some(error) = &state.broken {
             return Err(error.clone());
         }
@@ -171,7 +179,7 @@ impl Link {
     /// Sends a request whose answer nobody wants.
     pub(crate) fn submit_ignored(&self, request: &Request) {
         let mut state = self.lock();
-        if let Ok(id) = self.send(&mut state, request) {
+        if let Ok(id) = self.send(&mut state, request, None) {
             state.ignored.insert(id);
         }
     }
@@ -333,12 +341,12 @@ impl Link {
         }
     }
 
-    fn send(&self, state: &mut State, request: &Request) -> Result<u64, Error> {
+    fn send(&self, state: &mut State, request: &Request, file: Option<BorrowedFd<'_>>) -> Result<u64, Error> {
         if let Some(error) = &state.broken {
             return Err(error.clone());
         }
         let id = state.next;
-        match self.channel.send(&request.encode(id), None) {
+        match self.channel.send(&request.encode(id), file) {
             Ok(()) => {
                 state.next += 1;
                 Ok(id)

@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use node_agent_collective::{Call, Operation, ReduceOp};
-use node_agent_local::Element;
+use node_agent_local::{Element, Span};
 
-use crate::{Buffer, Client, Error, Pending, Place, Work};
+use crate::gpu::HeldPlace;
+use crate::{Buffer, Client, Error, GpuPlace, Pending, Place, Way, Work};
 
 /// Operands begin at multiples of this many bytes.
 const ALIGN: u64 = 64;
@@ -105,6 +106,8 @@ pub enum Source<'a> {
     Bytes(&'a [u8]),
     /// In a shared buffer, which must stay as it is until the call is complete.
     Shared(Place<'a>),
+    /// On a GPU, and must stay as it is there until the call is complete.
+    Gpu(GpuPlace<'a>),
 }
 
 /// Where the output of a call that begins is to be.
@@ -114,6 +117,8 @@ pub enum Target<'a> {
     Bytes,
     /// In a shared buffer.
     Shared(Place<'a>),
+    /// On a GPU, by [`Begun::store`].
+    Gpu(GpuPlace<'a>),
 }
 
 /// A call under way over any memory. Dropping it does not undo the call.
@@ -124,9 +129,25 @@ pub struct Begun {
     /// The staging buffer, and where in it the output will be.
     staging: Option<(Buffer, u64)>,
     output_bytes: usize,
+    /// Bytes of the output that [`Begun::store`] copies.
+    stored_bytes: usize,
+    /// Memory of GPUs in the call.
+    gpu: Option<OnGpu>,
     /// The call has succeeded, so the engine will not write to the staging buffer any more.
     done: bool,
     pool: Arc<Staging>,
+}
+
+/// What a call has to do with memory of GPUs.
+#[derive(Debug)]
+struct OnGpu {
+    way: Way,
+    /// Held until the call is over.
+    _input: Option<HeldPlace>,
+    /// Where the result goes; none where the GPU has it already.
+    output: Option<HeldPlace>,
+    /// The rank's own part of the result, which it copies on the GPU: from where, and first byte in both and how many.
+    own: Option<(HeldPlace, [usize; 3])>,
 }
 
 /// Bytes that a call needs on this rank.
@@ -164,33 +185,101 @@ impl Client {
         {
             return Err(wrong_length(&call, "input", bytes.len(), sizes.input));
         }
-        let staged_input = if matches!(source, Source::Bytes(_)) { sizes.input as u64 } else { 0 };
-        let staged_output = if matches!(target, Target::Bytes) { sizes.output as u64 } else { 0 };
+        let (way, direct) = self.way_of(&call, &source, &target);
+        let staged_input = if matches!(source, Source::Shared(_)) || direct { 0 } else { sizes.input as u64 };
+        let has_it = direct && matches!(call.operation, Operation::Broadcast { .. });
+        let staged_output =
+            if matches!(target, Target::Shared(_)) || has_it { 0 } else { sizes.output as u64 };
         // The result may take the place of an input that nobody else sees.
         let in_place = matches!(call.operation, Operation::AllReduce | Operation::Broadcast { .. });
         let output_at = if in_place { 0 } else { staged_input.next_multiple_of(ALIGN) };
         let needed = (output_at + staged_output).max(staged_input);
         let staging = if needed > 0 { Some(self.staging(needed)?) } else { None };
-        if let (Source::Bytes(bytes), Some(staging)) = (source, &staging) {
-            staging.write_bytes(0, bytes)?;
+        match (&source, &staging) {
+            (Source::Bytes(bytes), Some(staging)) => staging.write_bytes(0, bytes)?,
+            (Source::Gpu(place), Some(staging)) if staged_input > 0 => {
+                place.fetch(staging, 0, sizes.input)?
+            }
+            _ => {}
         }
         let input = match source {
-            _ if sizes.input == 0 => None,
+            _ if sizes.input == 0 || direct => None,
             Source::Shared(place) => Some(place),
-            Source::Bytes(_) => staging.as_ref().map(Buffer::start),
+            Source::Bytes(_) | Source::Gpu(_) => staging.as_ref().map(Buffer::start),
         };
         let output = match target {
-            _ if sizes.output == 0 => None,
+            _ if sizes.output == 0 || has_it => None,
             Target::Shared(place) => Some(place),
-            Target::Bytes => staging.as_ref().map(|staging| staging.at(output_at)),
+            Target::Bytes | Target::Gpu(_) => staging.as_ref().map(|staging| staging.at(output_at)),
         };
         if self.local_for(&call).is_none() {
             self.expect_room(call.operation.kind().name())?;
         }
-        let pending = self.post(Work { call, input, output })?;
-        let output_bytes = usize::try_from(staged_output).unwrap_or(usize::MAX);
+        let work = Work { call, input, output };
+        let pending = match source {
+            Source::Gpu(place) if direct => {
+                let output = if has_it { place.span() } else { output.map_or(Span::default(), |o| o.span()) };
+                self.post_spans(&work, place.span(), output)?
+            }
+            _ => self.post(work)?,
+        };
+        let gpu = way.map(|way| self.on_gpu(way, &call, (&source, &target), &sizes));
         let staging = staging.map(|staging| (staging, output_at));
-        Ok(Begun { pending, staging, output_bytes, done: false, pool: self.staging.clone() })
+        let (output_bytes, stored_bytes) = match target {
+            Target::Bytes => (sizes.output, 0),
+            Target::Gpu(_) => (0, sizes.output),
+            Target::Shared(_) => (0, 0),
+        };
+        let pool = self.staging.clone();
+        Ok(Begun { pending, staging, output_bytes, stored_bytes, gpu, done: false, pool })
+    }
+
+    /// Which way the bytes take, where some are on a GPU, and whether the input goes from there to the wire.
+    fn way_of(&self, call: &Call, source: &Source<'_>, target: &Target<'_>) -> (Option<Way>, bool) {
+        let output = match target {
+            Target::Gpu(place) => Some(place),
+            _ => None,
+        };
+        let way = match (source, output) {
+            (Source::Gpu(place), _) => place.way(call, self.rank(), output),
+            (_, Some(output)) => {
+                let why = "what comes in lands in host memory first".to_owned();
+                let known = output.buffer.way();
+                Way { direct: false, why: if known.direct { why } else { known.why } }
+            }
+            _ => return (None, false),
+        };
+        let direct = way.direct;
+        (Some(way), direct)
+    }
+
+    /// What is to be done on GPUs when the call is complete.
+    fn on_gpu(
+        &self,
+        way: Way,
+        call: &Call,
+        (source, target): (&Source<'_>, &Target<'_>),
+        sizes: &Sizes,
+    ) -> OnGpu {
+        let input = match source {
+            Source::Gpu(place) => Some(place.held()),
+            _ => None,
+        };
+        let root = matches!(call.operation, Operation::Broadcast { root } if root == self.rank());
+        let output = match target {
+            Target::Gpu(place) if sizes.output > 0 && !(root && way.direct) => Some(place.held()),
+            _ => None,
+        };
+        let rank = usize::try_from(self.rank()).unwrap_or(usize::MAX);
+        let own = input.clone().filter(|_| way.direct).and_then(|input| match call.operation {
+            Operation::AllGather => Some((input, [0, rank.saturating_mul(sizes.input), sizes.input])),
+            Operation::AllToAll => {
+                let block = sizes.input / usize::try_from(self.size()).unwrap_or(usize::MAX).max(1);
+                Some((input, [rank.saturating_mul(block), rank.saturating_mul(block), block]))
+            }
+            _ => None,
+        });
+        OnGpu { way, _input: input, output, own }
     }
 
     fn staging(&self, bytes: u64) -> Result<Buffer, Error> {
@@ -318,6 +407,29 @@ impl Begun {
     /// Bytes of the output that [`Begun::fetch`] gives; 0 where the output is in a shared buffer or there is none.
     pub fn output_bytes(&self) -> usize {
         self.output_bytes
+    }
+
+    /// Which way the bytes of operands on GPUs took; none where there are no such operands.
+    pub fn way(&self) -> Option<&Way> {
+        self.gpu.as_ref().map(|gpu| &gpu.way)
+    }
+
+    /// Copies the output of a call that has succeeded to the GPU, where it belongs there; else it does nothing.
+    pub fn store(&self) -> Result<(), Error> {
+        let Some(OnGpu { output: Some(output), own, .. }) = &self.gpu else { return Ok(()) };
+        let Some((staging, at)) = self.staging.as_ref().filter(|_| self.done) else {
+            return Err(Error::Argument("there is no result to be copied to a GPU".into()));
+        };
+        let at = usize::try_from(*at).unwrap_or(usize::MAX);
+        let Some((input, [from, to, bytes])) = own else {
+            return output.store(0, staging, at, self.stored_bytes);
+        };
+        // The rank's own part never was in host memory.
+        output.store(0, staging, at, *to)?;
+        output.take(*to, input, *from, *bytes)?;
+        let end = to.saturating_add(*bytes);
+        let rest = self.stored_bytes.saturating_sub(end);
+        output.store(end, staging, at.saturating_add(end), rest)
     }
 
     /// Copies the output of a call that has succeeded to where it belongs: exactly [`Begun::output_bytes`].

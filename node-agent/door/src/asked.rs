@@ -2,8 +2,11 @@
 
 use std::ffi::{c_int, c_void};
 
-use node_agent_client::{Begun, Buffer, Call, Dtype, Error, Operands, Operation, ReduceOp, Source, Target};
+use node_agent_client::{
+    Begun, Buffer, Call, Dtype, Error, GpuBuffer, Operands, Operation, ReduceOp, Source, Target,
+};
 
+use crate::gpu::remember_way;
 use crate::handle::Rail;
 
 /// The reduction of calls that have none.
@@ -40,6 +43,7 @@ pub(crate) struct UnderWay {
 impl UnderWay {
     /// Copies the result of a call that has succeeded to where the caller wants it.
     pub(crate) fn deliver(&mut self) -> Result<(), Error> {
+        self.begun.store()?;
         let Some(Output { pointer, len }) = self.output.take() else { return Ok(()) };
         // SAFETY: not null, `len` bytes long and this call's alone, as the caller of the entry vouched; `len` is at most
         // `isize::MAX`, and bytes need no alignment.
@@ -96,7 +100,21 @@ impl Asked {
         let shared_input =
             (input_len > 0 && (apart || same)).then(|| rail.buffers.find(from, input_len)).flatten();
         let shared_output = (output_len > 0).then(|| rail.buffers.find(to, output_len)).flatten();
-        Ok(Resolved { call, input, input_len, output, output_len, apart, same, shared_input, shared_output })
+        let gpu_input = (input_len > 0).then(|| rail.gpus.find(from, input_len)).flatten();
+        let gpu_output = (output_len > 0).then(|| rail.gpus.find(to, output_len)).flatten();
+        let gpus = (gpu_input, gpu_output);
+        Ok(Resolved {
+            call,
+            input,
+            input_len,
+            output,
+            output_len,
+            apart,
+            same,
+            shared_input,
+            shared_output,
+            gpus,
+        })
     }
 
     /// Begins the call: its input is read, or in memory of the door, when this returns.
@@ -106,14 +124,16 @@ impl Asked {
     /// returns, the others until the call is over.
     pub(crate) unsafe fn begin(&self, rail: &Rail) -> Result<UnderWay, Error> {
         let found = self.resolve(rail)?;
-        let source = match &found.shared_input {
-            Some((buffer, offset)) => Source::Shared(buffer.at(*offset)),
-            // SAFETY: passed on to the caller.
-            None => Source::Bytes(unsafe { found.input() }),
+        let source = match (&found.gpus.0, &found.shared_input) {
+            (Some((memory, offset)), _) => Source::Gpu(memory.at(*offset)),
+            (None, Some((buffer, offset))) => Source::Shared(buffer.at(*offset)),
+            // SAFETY: passed on to the caller; it is not memory of a GPU, as far as that was registered.
+            (None, None) => Source::Bytes(unsafe { found.input() }),
         };
-        let target = match &found.shared_output {
-            Some((buffer, offset)) => Target::Shared(buffer.at(*offset)),
-            None => Target::Bytes,
+        let target = match (&found.gpus.1, &found.shared_output) {
+            (Some((memory, offset)), _) => Target::Gpu(memory.at(*offset)),
+            (None, Some((buffer, offset))) => Target::Shared(buffer.at(*offset)),
+            (None, None) => Target::Bytes,
         };
         let begun = rail.client.begin(found.call, source, target)?;
         // The root of a broadcast has the result already.
@@ -130,7 +150,8 @@ impl Asked {
     /// The pointers have as many elements as the call needs, for the call's use alone until this returns.
     pub(crate) unsafe fn run(&self, rail: &Rail) -> Result<(), Error> {
         let found = self.resolve(rail)?;
-        let shared = found.shared_input.is_some() || found.shared_output.is_some();
+        let on_gpu = found.gpus.0.is_some() || found.gpus.1.is_some();
+        let shared = on_gpu || found.shared_input.is_some() || found.shared_output.is_some();
         let in_place = matches!(self.operation, Operation::AllReduce | Operation::Broadcast { .. });
         if !shared && (found.apart || found.same && in_place) {
             // SAFETY: passed on to the caller.
@@ -138,6 +159,9 @@ impl Asked {
         }
         // SAFETY: passed on to the caller.
         let mut call = unsafe { self.begin(rail) }?;
+        if let Some(way) = call.begun.way() {
+            remember_way(way);
+        }
         call.begun.wait()?;
         call.deliver()
     }
@@ -158,7 +182,12 @@ struct Resolved {
     /// Memory of the door that has all of the input, which does not overlap the output in part.
     shared_input: Option<(Buffer, u64)>,
     shared_output: Option<(Buffer, u64)>,
+    /// Registered memory of a GPU that has all of the input, and of the output.
+    gpus: (OnGpu, OnGpu),
 }
+
+/// Registered memory of a GPU that holds an operand, if one does, and where in it that begins.
+type OnGpu = Option<(GpuBuffer, u64)>;
 
 impl Resolved {
     /// # Safety

@@ -53,7 +53,7 @@ impl Told {
 }
 
 /// A NUL would end the text early for C; none of ours has one, but an engine's might.
-fn c_text(text: &str) -> CString {
+pub(crate) fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', " ")).unwrap_or_default()
 }
 

@@ -8,11 +8,12 @@ use node_agent_client::{Client, Error};
 
 use crate::error::{OK, guard};
 use crate::exit::detach_at_exit;
+use crate::gpu::GpuRanges;
 use crate::memory::Buffers;
 use crate::progress::Progress;
 
 /// Version of the C ABI; `rail.h` has the same number. Programs made for an earlier one run with this library.
-const ABI_VERSION: u32 = 2;
+const ABI_VERSION: u32 = 3;
 
 /// An attached rank, opaque to C (`rail_t`).
 #[derive(Debug)]
@@ -20,6 +21,7 @@ pub struct Rail {
     pub(crate) client: Arc<Client>,
     pub(crate) progress: Arc<Progress>,
     pub(crate) buffers: Buffers,
+    pub(crate) gpus: GpuRanges,
 }
 
 /// The rank behind a handle.
@@ -61,7 +63,8 @@ pub unsafe extern "C" fn rail_init_from_env(rail: *mut *mut Rail) -> c_int {
         let client = Arc::new(Client::from_env()?);
         detach_at_exit(&client);
         let progress = Arc::new(Progress::new(client.clone()));
-        *place = Box::into_raw(Box::new(Rail { client, progress, buffers: Buffers::default() }));
+        let (buffers, gpus) = Default::default();
+        *place = Box::into_raw(Box::new(Rail { client, progress, buffers, gpus }));
         Ok(OK)
     })
 }

@@ -8,6 +8,7 @@ mod asked;
 mod calls;
 mod error;
 mod exit;
+mod gpu;
 mod handle;
 mod memory;
 mod progress;
@@ -19,6 +20,7 @@ pub use calls::{
     rail_isend, rail_recv, rail_reduce_scatter, rail_send,
 };
 pub use error::{rail_last_error, rail_strerror};
+pub use gpu::{rail_gpu_register, rail_gpu_release, rail_last_way, rail_request_way};
 #[cfg(debug_assertions)]
 pub use handle::rail_debug_panic;
 pub use handle::{

@@ -1,6 +1,6 @@
 //! Requests: calls under way, as the caller holds them.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,6 +8,7 @@ use node_agent_client::Error;
 
 use crate::asked::{Asked, UnderWay};
 use crate::error::{OK, PENDING, Told, guard};
+use crate::gpu::way_text;
 use crate::handle::{Rail, handle};
 use crate::progress::Progress;
 
@@ -18,6 +19,14 @@ pub type Callback = unsafe extern "C" fn(status: c_int, context: *mut c_void);
 #[derive(Debug)]
 pub struct Request {
     inner: Arc<Inner>,
+    /// Which way the bytes of operands on GPUs take.
+    way: Option<CString>,
+}
+
+impl Request {
+    pub(crate) fn way(&self) -> Option<&CStr> {
+        self.way.as_deref()
+    }
 }
 
 /// A callback with its argument.
@@ -133,10 +142,11 @@ pub(crate) unsafe fn start(rail: *const Rail, asked: &Asked, request: *mut *mut 
         let rail = unsafe { handle(rail) }?;
         // SAFETY: passed on to the caller.
         let call = unsafe { asked.begin(rail) }?;
+        let way = call.begun.way().map(way_text);
         let state = Mutex::new(State { call: Some(call), notice: None });
         let inner = Arc::new(Inner { progress: rail.progress.clone(), state, outcome: OnceLock::new() });
         rail.progress.begun(&inner);
-        *place = Box::into_raw(Box::new(Request { inner }));
+        *place = Box::into_raw(Box::new(Request { inner, way }));
         Ok(OK)
     })
 }

@@ -32,8 +32,8 @@ struct World {
     fault: c_int,
     started: bool,
     flags: u64,
-    /// Copies to and from the processor's memory so far.
-    copies: u64,
+    /// Bytes copied to and from the processor's memory so far.
+    copied: u64,
     /// The device of the allocations that follow.
     device: c_int,
 }
@@ -49,7 +49,7 @@ static WORLD: Mutex<World> = Mutex::new(World {
     fault: 0,
     started: false,
     flags: 0,
-    copies: 0,
+    copied: 0,
     device: 0,
 });
 
@@ -90,8 +90,8 @@ pub extern "C" fn fake_use(device: u64) -> u64 {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn fake_copies() -> u64 {
-    world().copies
+pub extern "C" fn fake_copied(_: u64) -> u64 {
+    world().copied
 }
 
 /// As a kernel of the GPU would write it.
@@ -235,7 +235,7 @@ fn copied(pointer: CuPointer, length: usize, copy: impl FnOnce(&OwnedFd, u64) ->
     if CURRENT.get() == 0 {
         return CUDA_ERROR_INVALID_CONTEXT;
     }
-    world.copies += 1;
+    world.copied += length as u64;
     let Some((base, found)) = world.of(pointer) else { return CUDA_ERROR_INVALID_VALUE };
     if pointer - base + length as u64 > found.bytes {
         return CUDA_ERROR_INVALID_VALUE;
@@ -259,14 +259,14 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2(to: CuPointer, from: *const c_void, len
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemcpyDtoD_v2(to: CuPointer, from: CuPointer, length: usize) -> CuResult {
     let mut bytes = vec![0; length];
-    let before = world().copies;
+    let before = world().copied;
     let code = unsafe { cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), from, length) };
     if code != CUDA_SUCCESS {
         return code;
     }
     let code = unsafe { cuMemcpyHtoD_v2(to, bytes.as_ptr().cast(), length) };
     // No byte went to the processor's memory.
-    world().copies = before;
+    world().copied = before;
     code
 }
 

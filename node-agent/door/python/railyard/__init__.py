@@ -13,7 +13,7 @@ Needs nothing but the standard library. `railyard.torch` is a backend for PyTorc
 `torch.distributed.init_process_group("rail")`.
 """
 
-from .communicator import Communicator
+from .communicator import Communicator, GpuMemory
 from .errors import (
     Denied,
     EngineLost,
@@ -40,6 +40,7 @@ __all__ = [
     "Denied",
     "EngineLost",
     "Exhausted",
+    "GpuMemory",
     "InternalError",
     "InvalidArgument",
     "LibraryBug",

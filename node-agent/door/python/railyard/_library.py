@@ -8,7 +8,7 @@ import sys
 from . import errors
 
 #: The ABI version that this package is made for; a newer library will do.
-ABI_VERSION = 2
+ABI_VERSION = 3
 
 PENDING = 1
 
@@ -54,7 +54,7 @@ def load():
 def _sign(library):
     pointer, size, number, unsigned = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint32
     place = ctypes.POINTER(ctypes.c_void_p)
-    for name in ("rail_last_error", "rail_strerror", "rail_request_error"):
+    for name in ("rail_last_error", "rail_strerror", "rail_request_error", "rail_last_way", "rail_request_way"):
         getattr(library, name).restype = ctypes.c_char_p
     library.rail_strerror.argtypes = [number]
     library.rail_request_error.argtypes = [pointer]
@@ -64,6 +64,9 @@ def _sign(library):
     library.rail_set_timeout_ms.argtypes = [pointer, unsigned]
     library.rail_alloc.argtypes = [pointer, size, place]
     library.rail_free.argtypes = [pointer, pointer]
+    library.rail_gpu_register.argtypes = [pointer, pointer, size]
+    library.rail_gpu_release.argtypes = [pointer, pointer]
+    library.rail_request_way.argtypes = [pointer]
     library.rail_request_test.argtypes = [pointer]
     library.rail_request_wait.argtypes = [pointer, unsigned]
     library.rail_request_on_done.argtypes = [pointer, CALLBACK, pointer]

@@ -37,6 +37,8 @@ class Communicator:
 
     def __init__(self):
         self._handle = None
+        #: Registered memory of GPUs: bytes by address.
+        self._on_gpus = {}
         self._library = _library.load()
         self._pid = os.getpid()
         handle = ctypes.c_void_p()
@@ -82,6 +84,20 @@ class Communicator:
         memory = (ctypes.c_ubyte * size).from_address(place.value)
         weakref.finalize(memory, _free, weakref.ref(self), place.value)
         return memoryview(memory).cast("B")
+
+    def register(self, data) -> "GpuMemory":
+        """Registers memory of a GPU: an object with `__cuda_array_interface__` (PyTorch, CuPy, Numba; with ROCm as well), or a
+        pointer and a number of bytes. It can be an operand until the `GpuMemory` that comes back is released. The GPU must be done
+        with an operand before a call, and leave it alone until the call is over."""
+        pointer, size = data if isinstance(data, tuple) else _range_on_gpu(data)
+        self._check(self._library.rail_gpu_register(self._live(), pointer, size))
+        memory = GpuMemory(self, pointer, size, self.last_way(), data)
+        self._on_gpus[pointer] = size
+        return memory
+
+    def last_way(self) -> str:
+        """Which way the bytes of this thread's latest call on memory of a GPU took, and why: "dma-buf: ..." or "staged: ..."."""
+        return self._library.rail_last_way().decode(errors="replace")
 
     # Collectives.
 
@@ -144,12 +160,23 @@ class Communicator:
     def call(self, name: str, arguments: tuple, keep, wait: bool):
         """Makes a call of rail.h by its name without `rail_`, with the arguments between the handle and the request as
         numbers. `keep` is referred to until the call is over. Returns None, or a `Request` if it is not to wait."""
+        for operand in keep if isinstance(keep, tuple) else (keep,):
+            self._must_be_registered(operand)
         if wait:
             self._check(getattr(self._library, f"rail_{name}")(self._live(), *arguments))
             return None
         handle = ctypes.c_void_p()
         self._check(getattr(self._library, f"rail_i{name}")(self._live(), *arguments, ctypes.byref(handle)))
         return Request(self, handle, keep)
+
+    def _must_be_registered(self, operand):
+        """The library knows only registered memory from other memory of GPUs, which it would read as its own."""
+        if not isinstance(operand, _Operand) or operand.on_gpu is None:
+            return
+        size = operand.on_gpu
+        ranges = list(self._on_gpus.items())
+        if size and not any(at <= operand.address and operand.address + size <= at + n for at, n in ranges):
+            raise errors.InvalidArgument(f"{size} bytes of a GPU from {operand.address:#x} are not registered: register() them")
 
     def _number(self, name):
         return self._check(getattr(self._library, f"rail_{name}")(self._handle))
@@ -175,6 +202,10 @@ class _Operand:
     """Memory of an operand: its address, element type and count. Holding it keeps the memory where it is."""
 
     def __init__(self, data, dtype=None, writable=False):
+        #: Bytes, where it is on a GPU.
+        self.on_gpu = None
+        if hasattr(data, "__cuda_array_interface__"):
+            return self._of_gpu(data, dtype, writable)
         try:
             view = memoryview(data)
         except TypeError as error:
@@ -196,12 +227,74 @@ class _Operand:
         self._view = view
         self.address = _address(view)
 
+    def _of_gpu(self, data, dtype, writable):
+        look = data.__cuda_array_interface__
+        self.address, self.on_gpu = _range_on_gpu(data)
+        if writable and look["data"][1]:
+            raise errors.InvalidArgument("the memory is read-only, and the result is to go there")
+        kind = look["typestr"]
+        self.format = {"<u4": "I", "<u8": "Q"}.get(kind, kind)
+        name = dtype or _ON_GPU.get(kind)
+        if name not in _library.DTYPES:
+            known = ", ".join(_library.DTYPES)
+            raise errors.InvalidArgument(f"type {kind!r} is no element type; name one of {known} as dtype")
+        self.explicit = dtype is not None
+        self.code, element = _library.DTYPES[name], _library.SIZES[name]
+        if self.on_gpu % element:
+            raise errors.InvalidArgument(f"{self.on_gpu} bytes are no whole number of {name}")
+        self.count = self.on_gpu // element
+        self._view = data
+
     def reduction(self, op):
         if op not in _library.OPS:
             raise errors.InvalidArgument(f"there is no reduction {op!r}; known: {', '.join(_library.OPS)}")
         if not self.explicit and self.format in _UNSIGNED and op in ("min", "max"):
             raise errors.InvalidArgument(f"{op} of unsigned numbers is not supported")
         return _library.OPS[op]
+
+
+class GpuMemory:
+    """Registered memory of a GPU. `direct` says whether NICs can read it there, `way` why or why not."""
+
+    def __init__(self, communicator, pointer, size, way, keep):
+        self._communicator, self._keep = communicator, keep
+        self.pointer, self.size, self.way = pointer, size, way
+        self.direct = way.startswith("dma-buf")
+
+    def release(self) -> None:
+        """Gives it back; afterwards it may be freed. Raises InvalidArgument while calls use it. Does nothing the second time."""
+        owner = self._communicator
+        if owner is None:
+            return
+        if owner._handle is not None and owner._mine():
+            owner._check(owner._library.rail_gpu_release(owner._handle, self.pointer))
+        owner._on_gpus.pop(self.pointer, None)
+        self._communicator = self._keep = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.release()
+
+
+#: Types of memory on GPUs (`typestr` of the array interface) and what the engine calls them.
+_ON_GPU = {"<f4": "f32", "<f8": "f64", "<f2": "f16", "<i4": "i32", "<i8": "i64", "<u4": "i32", "<u8": "i64"}
+
+
+def _range_on_gpu(data):
+    """Address and bytes of an object on a GPU."""
+    look = getattr(data, "__cuda_array_interface__", None)
+    if look is None:
+        raise errors.InvalidArgument(f"{type(data).__name__} has no __cuda_array_interface__")
+    size = int(look["typestr"][2:])
+    strides, expected = look.get("strides"), []
+    for length in reversed(look["shape"]):
+        expected.insert(0, size)
+        size *= length
+    if strides is not None and tuple(strides) != tuple(expected):
+        raise errors.InvalidArgument("the memory is not contiguous")
+    return look["data"][0], size
 
 
 class _PyBuffer(ctypes.Structure):

@@ -30,6 +30,7 @@ class Request:
         self._library = communicator._library
         self._handle = handle
         self._keep = keep
+        self._way = self._library.rail_request_way(handle).decode(errors="replace")
         self._lock = threading.Lock()
         self._status = _library.PENDING
         self._error = None
@@ -41,6 +42,11 @@ class Request:
         if self._status == _library.PENDING:
             self._note(self._library.rail_request_test(self._handle))
         return self._status != _library.PENDING
+
+    @property
+    def way(self) -> str:
+        """Which way the bytes of operands on GPUs take, and why; empty where there are none."""
+        return self._way
 
     def wait(self, timeout: float | None = None) -> None:
         """Returns when the call is complete. Raises what made it fail, or TimedOut after `timeout` seconds (and the call

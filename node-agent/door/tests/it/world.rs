@@ -19,17 +19,23 @@ type Running = JoinHandle<Result<(), EngineError>>;
 pub struct World {
     pub room: tempfile::TempDir,
     engines: Vec<(Stopper, Option<Running>)>,
-    ranks: Vec<usize>,
+    pub ranks: Vec<usize>,
     port: u16,
 }
 
 impl World {
     /// `ranks[r]` is the node of rank r; every node has so many rails, each with a loopback address of its own.
     pub fn new(ranks: &[usize], rails: u16) -> Self {
+        Self::with(ranks, rails, |_| {})
+    }
+
+    pub fn with(ranks: &[usize], rails: u16, change: impl Fn(&mut Config)) -> Self {
         let room = tempfile::tempdir().unwrap();
         let nodes = ranks.iter().max().unwrap() + 1;
         let engines = (0..nodes).map(|node| {
-            let engine = Engine::bind(config(room.path(), node, ranks, rails), JobKey::new([7; 32])).unwrap();
+            let mut config = config(room.path(), node, ranks, rails);
+            change(&mut config);
+            let engine = Engine::bind(config, JobKey::new([7; 32])).unwrap();
             (engine.stopper(), Some(std::thread::spawn(move || engine.run())))
         });
         let engines = engines.collect();
