@@ -37,7 +37,7 @@ use crate::{
     kept,
     layout::JobDir,
     saved::{SavedRecord, state_word},
-    supervisor::brief::Brief,
+    supervisor::brief::{Brief, GpuBrief},
 };
 
 /// Events that wait for the agent.
@@ -363,8 +363,15 @@ impl Runner {
             log_bytes: self.setup.log_bytes,
             cgroups: self.setup.cgroups,
             rank_user: self.setup.rank_user.clone(),
+            gpus: place.map(|place| self.gpus(place)).unwrap_or_default(),
             drained: self.state.drained().into_iter().collect(),
         }
+    }
+
+    /// What was found of the GPUs that a job holds.
+    fn gpus(&self, place: &NodePlace) -> Vec<GpuBrief> {
+        let here = self.discovery.inventory.gpus.iter();
+        here.filter(|gpu| place.gpus.contains(&gpu.index)).filter_map(GpuBrief::of).collect()
     }
 
     fn nccl(&self, dir: &JobDir, place: &NodePlace) -> BTreeMap<String, String> {

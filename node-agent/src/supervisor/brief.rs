@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, env, io, path::PathBuf};
 
-use proto_model::{Assignment, JobKey, JobSpec, NodeName, NodePlace, Placement, RankPlace, Wish};
+use proto_model::{
+    Assignment, Gpu, GpuPath, JobKey, JobSpec, NodeName, NodePlace, Placement, RankPlace, Wish,
+};
 use proto_wire::v1;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -27,9 +29,42 @@ pub struct Brief {
     /// Whom ranks run as; the agent's own user if none.
     #[serde(default)]
     pub rank_user: Option<RankUser>,
+    /// What was found of this server's GPUs that the job holds.
+    #[serde(default)]
+    pub gpus: Vec<GpuBrief>,
     /// Rails of this server that are drained when the try begins.
     #[serde(default)]
     pub drained: Vec<u32>,
+}
+
+/// How memory of a GPU reaches NICs, as the engine is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuBrief {
+    /// Its PCI address.
+    pub gpu: String,
+    /// NICs can register its dma-bufs, as far as that shows.
+    pub dma_buf: bool,
+    /// What speaks for that, or against it and what mends it.
+    pub why: String,
+}
+
+impl GpuBrief {
+    /// What the engine is told of a GPU; nothing where nothing was found.
+    #[must_use]
+    pub fn of(gpu: &Gpu) -> Option<Self> {
+        let found = gpu.facts.as_deref()?.gpu_direct.as_ref()?;
+        let why = match found.path {
+            GpuPath::DmaBuf => found.reason.clone(),
+            // Peer memory is registered by addresses of the process that allocated it, and NICs are the engine's.
+            GpuPath::PeerMemory | GpuPath::HostStaging => {
+                let causes = found.causes.iter().filter(|cause| cause.path == GpuPath::DmaBuf);
+                let causes: Vec<String> =
+                    causes.map(|cause| format!("{} ({})", cause.message, cause.fix)).collect();
+                if causes.is_empty() { found.reason.clone() } else { causes.join("; ") }
+            }
+        };
+        Some(Self { gpu: gpu.pci_address.to_lowercase(), dma_buf: found.path == GpuPath::DmaBuf, why })
+    }
 }
 
 /// Why a supervisor cannot begin.
@@ -161,6 +196,8 @@ pub fn plain_environment() -> BTreeMap<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use proto_model::{GpuDirect, GpuFacts, PathCause};
+
     use super::*;
 
     #[test]
@@ -169,6 +206,44 @@ mod tests {
         assert!(key_from_hex(&format!("{}\n", key_to_hex(&key))) == Some(key));
         for bad in ["", "00", &"g".repeat(64), &"0".repeat(65), &"é".repeat(32)] {
             assert!(key_from_hex(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_engine_is_told_why_a_gpus_memory_is_staged() {
+        let cause = |path, code: &'static str| PathCause {
+            path,
+            code: code.into(),
+            message: format!("{code} is wrong"),
+            fix: format!("mend {code}"),
+        };
+        let causes = vec![cause(GpuPath::DmaBuf, "A"), cause(GpuPath::PeerMemory, "B")];
+        let told = |path| {
+            let found = GpuDirect { path, reason: "because".into(), causes: causes.clone() };
+            GpuBrief::of(&gpu(Some(GpuFacts { gpu_direct: Some(found), ..GpuFacts::default() }))).unwrap()
+        };
+        let why = "A is wrong (mend A)";
+        for (path, dma_buf, why) in [
+            (GpuPath::DmaBuf, true, "because"),
+            // It would need addresses of the rank's own process.
+            (GpuPath::PeerMemory, false, why),
+            (GpuPath::HostStaging, false, why),
+        ] {
+            let gpu = "0000:1b:00.0".into();
+            assert_eq!(told(path), GpuBrief { gpu, dma_buf, why: why.into() });
+        }
+        assert_eq!(GpuBrief::of(&gpu(None)), None, "nothing was found");
+    }
+
+    fn gpu(facts: Option<GpuFacts>) -> Gpu {
+        Gpu {
+            index: 0,
+            uuid: String::new(),
+            model: String::new(),
+            pci_address: "0000:1B:00.0".into(),
+            numa_node: None,
+            memory_bytes: 0,
+            facts: facts.map(Box::new),
         }
     }
 

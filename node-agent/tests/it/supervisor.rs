@@ -17,7 +17,7 @@ use node_agent::{
     process::Identity,
     saved::{SavedOrder, SavedSnapshot, SavedState},
     supervisor::{
-        brief::{self, Brief, key_to_hex},
+        brief::{self, Brief, GpuBrief, key_to_hex},
         control::{self, Request},
     },
 };
@@ -49,6 +49,8 @@ fn brief() -> Brief {
         log_bytes: 1 << 20,
         cgroups: true,
         rank_user: None,
+        // The engine takes it as it is written.
+        gpus: vec![GpuBrief { gpu: "0000:1b:00.0".into(), dma_buf: false, why: "too far".into() }],
         drained: Vec::new(),
     }
 }
