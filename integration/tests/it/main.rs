@@ -10,6 +10,7 @@
 mod alerts;
 mod architecture;
 mod certify;
+mod certify_faults;
 mod chaos;
 mod compatibility;
 mod corpus;
