@@ -27,5 +27,5 @@ mod tests;
 pub use file::{InventoryFileError, from_json, to_json};
 pub use finding::{Finding, FindingKind};
 pub use host::{Discovery, FakeHost, FileHost, Host, RealHost};
-pub use nccl::{nccl_environment, nccl_topology};
+pub use nccl::{nccl_environment, nccl_topology, placed_nic};
 pub use rails::{RailRule, RailRuleError};

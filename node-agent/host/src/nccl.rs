@@ -68,10 +68,10 @@ fn rdma_port(nic: &Nic) -> (&str, u32) {
     (nic.device.split_once(':').map_or(nic.device.as_str(), |(name, _)| name), port)
 }
 
-/// NICs of the placement as the inventory knows them now; what it does not know is taken from the placement.
-fn placed_nics(discovery: &Discovery, places: &[NicPlace]) -> Vec<Nic> {
-    let known = |place: &NicPlace| discovery.inventory.nics.iter().find(|nic| nic.device == place.device);
-    let unknown = |place: &NicPlace| Nic {
+/// A NIC as a placement alone tells of it: its names, rail and address.
+#[must_use]
+pub fn placed_nic(place: &NicPlace) -> Nic {
+    Nic {
         device: place.device.clone(),
         netdev: place.netdev.clone(),
         pci_address: String::new(),
@@ -83,8 +83,13 @@ fn placed_nics(discovery: &Discovery, places: &[NicPlace]) -> Vec<Nic> {
         up: true,
         gid_index: None,
         facts: None,
-    };
-    places.iter().map(|place| known(place).cloned().unwrap_or_else(|| unknown(place))).collect()
+    }
+}
+
+/// NICs of the placement as the inventory knows them now; what it does not know is taken from the placement.
+fn placed_nics(discovery: &Discovery, places: &[NicPlace]) -> Vec<Nic> {
+    let known = |place: &NicPlace| discovery.inventory.nics.iter().find(|nic| nic.device == place.device);
+    places.iter().map(|place| known(place).cloned().unwrap_or_else(|| placed_nic(place))).collect()
 }
 
 /// How far GPUDirect may reach: as far as the worst pair of a placed GPU and its nearest NIC, but never across

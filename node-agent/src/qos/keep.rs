@@ -310,26 +310,17 @@ fn tell(outcome: &Outcome, told: &mut BTreeMap<String, String>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use node_agent_host::qos::{Modelled, modelled};
+    use node_agent_host::{
+        counters::recorded,
+        qos::{Modelled, modelled},
+    };
     use node_agent_netlink::fake::Style;
     use proto_model::QosState;
 
     use super::*;
 
     fn nic(rail: u32) -> Nic {
-        Nic {
-            device: format!("mlx5_{rail}"),
-            netdev: format!("rail{rail}"),
-            pci_address: String::new(),
-            numa_node: None,
-            rail,
-            address: None,
-            mtu: 9000,
-            speed_mbps: 0,
-            up: true,
-            gid_index: None,
-            facts: None,
-        }
+        recorded::nic(rail, &format!("mlx5_{rail}"), &format!("rail{rail}"))
     }
 
     fn wish(trial: &[u32], kept: &[u32]) -> Arc<QosWish> {

@@ -181,24 +181,12 @@ fn line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use node_agent_host::qos::run::RunError;
+    use node_agent_host::{counters::recorded, qos::run::RunError};
 
     use super::*;
 
     fn nic(rail: u32) -> Nic {
-        Nic {
-            device: format!("mlx5_{rail}"),
-            netdev: format!("rail{rail}"),
-            pci_address: String::new(),
-            numa_node: None,
-            rail,
-            address: None,
-            mtu: 9000,
-            speed_mbps: 0,
-            up: true,
-            gid_index: None,
-            facts: None,
-        }
+        recorded::nic(rail, &format!("mlx5_{rail}"), &format!("rail{rail}"))
     }
 
     fn wish(generation: u64, trial: &[u32], kept: &[u32]) -> Arc<QosWish> {

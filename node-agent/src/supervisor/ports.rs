@@ -6,6 +6,7 @@ use std::sync::Arc;
 use node_agent_health::{Config, Layout, layout::Lanes};
 use node_agent_host::{
     counters::{KernelStatistics, OpenStatistics, PortReader},
+    placed_nic,
     sysfs::Tree,
 };
 use node_agent_netlink::{RealKernel, gid};
@@ -36,7 +37,7 @@ impl Ports {
     /// Looks at them.
     pub fn look(place: &NodePlace, tree: &Tree, statistics: &dyn OpenStatistics) -> Self {
         let port = |place: &NicPlace| {
-            let nic = nic(place);
+            let nic = placed_nic(place);
             let counters = PortReader::open(tree, &nic, statistics, 0);
             let counters = counters.and_then(|mut reader| {
                 let before = reader.read(&nic, Timestamp::default()).ok()?.values.to_vec();
@@ -64,23 +65,6 @@ impl Port {
         let layout = reader.layout().clone();
         let after = reader.read(&self.nic, Timestamp::default()).ok()?.values;
         lane(&layout, before, after)
-    }
-}
-
-/// What counters reading needs to know of a NIC.
-fn nic(place: &NicPlace) -> Nic {
-    Nic {
-        device: place.device.clone(),
-        netdev: place.netdev.clone(),
-        pci_address: String::new(),
-        numa_node: None,
-        rail: place.rail,
-        address: place.address,
-        mtu: 0,
-        speed_mbps: 0,
-        up: true,
-        gid_index: None,
-        facts: None,
     }
 }
 
