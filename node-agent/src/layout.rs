@@ -164,6 +164,8 @@ files! {
     engine_socket = "engine.sock";
     /// Where the supervisor asks the engine.
     engine_control = "engine.control";
+    /// The engine's last status, if it ended by a loss.
+    engine_end = "engine.end";
     /// The engine's messages, bounded.
     engine_log = "engine.log";
     /// The rank map, for the ranks.

@@ -396,8 +396,11 @@ fn may_repeat(entry: &JobEntry, blame: Blame) -> (bool, Option<Reason>) {
 pub(crate) fn merge_ending(old: &Ending, outcome: Outcome, grace: Duration, causes: Vec<Reason>) -> Ending {
     let mut all = old.causes.clone();
     for cause in causes {
-        let known = all.iter().any(|have| have.code == cause.code && have.scope == cause.scope);
-        if known {
+        let known = all.iter_mut().find(|have| have.code == cause.code && have.scope == cause.scope);
+        if let Some(known) = known {
+            if known.code == PEER_LOST {
+                known.count = known.count.saturating_add(cause.count);
+            }
             continue;
         }
         // A whole gang misses the one that failed, and that one may be the last to say so.

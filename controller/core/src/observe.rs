@@ -3,9 +3,10 @@
 use proto_model::{JobUid, NodeName, Observation, Observed, Phase, RankExit, Reason};
 
 use crate::{
-    attempt::Blame,
+    attempt::{Blame, gang},
     error::CoreError,
     event::{Reply, ToNode},
+    repair::PEER_LOST,
     state::NodeView,
     step::Step,
 };
@@ -114,6 +115,13 @@ impl Step<'_> {
         let mut causes = Vec::new();
         if let Some(mut cause) = cause {
             blame = Blame::of(&cause);
+            if cause.code == PEER_LOST {
+                // Said once by each that misses it; whom nobody knows here nobody misses.
+                cause.count = 1;
+                if !gang(entry).any(|(_, peer)| peer != node && cause.scope == format!("node/{peer}")) {
+                    cause.scope.clear();
+                }
+            }
             if cause.scope.is_empty() {
                 cause.scope.clone_from(&scope);
             }

@@ -29,7 +29,8 @@ use crate::{
 pub(crate) const REPAIRED: &str = "Repaired";
 /// The cause of a try that ends because a rail of a node was lost.
 const RAIL_LOST: &str = "RailLost";
-/// The cause of a try on a node whose engine misses a peer: of that one its own node speaks.
+/// The cause of a try on a node whose engine misses a peer: of that one its own node speaks. It is about the peer where the engine
+/// said which, else about who misses it.
 pub(crate) const PEER_LOST: &str = "PeerLost";
 /// Nodes named in one reason.
 const NAMED: usize = 8;
@@ -52,7 +53,7 @@ impl State {
     }
 
     /// What the gang has lost: nodes that are away or take no more jobs, NICs that are down, and the node that was the
-    /// first to say that it failed, or else the first to miss another.
+    /// first to say that it failed, or else the one that is missed by most.
     pub(crate) fn losses(&self, entry: &JobEntry, attempt: &Attempt) -> BTreeMap<NodeName, Loss> {
         let topology = self.index.snapshot.topology();
         let placement = entry.job.status.placement.as_ref();
@@ -80,7 +81,7 @@ impl State {
         lost.extend(unfit.map(|node| (node, Loss::Node)));
         if lost.is_empty()
             && let Some(ending) = &attempt.ending
-            && let Some(node) = first_to_fail(&ending.causes).or_else(|| first_to_miss(&ending.causes))
+            && let Some(node) = first_to_fail(&ending.causes).or_else(|| most_missed(&ending.causes))
         {
             lost.insert(node, Loss::Node);
         }
@@ -119,9 +120,11 @@ pub(crate) fn first_to_fail(causes: &[Reason]) -> Option<NodeName> {
     of(lost.or_else(|| causes.iter().find(|cause| is_own(cause)))?)
 }
 
-/// Where no node says that itself failed: the first that missed a peer. One of the two has lost the other.
-fn first_to_miss(causes: &[Reason]) -> Option<NodeName> {
-    of(causes.iter().find(|cause| cause.code == PEER_LOST)?)
+/// Where no node says that itself failed: the one that most miss, of several the one that was missed first. (An engine that does
+/// not say whom it misses is as suspect itself: one of the two has lost the other.)
+fn most_missed(causes: &[Reason]) -> Option<NodeName> {
+    let missed = causes.iter().filter(|cause| cause.code == PEER_LOST);
+    of(missed.rev().max_by_key(|cause| cause.count)?)
 }
 
 /// Whether a cause is that of the node which says it.

@@ -259,12 +259,13 @@ impl World {
             return;
         }
         supervised.engine.up = false;
-        supervised.engine.broke = end != EngineEnd::Clean;
+        let clean = end == EngineEnd::Clean;
+        supervised.engine.broke = !clean;
         let ranks: Vec<u32> =
             supervised.ranks.iter().filter(|(_, alive)| **alive).map(|(rank, _)| *rank).collect();
         let nodes = supervised.placement.nodes.clone();
         self.after(1, Event::Supervisor(node, key, Sup::EngineExited { how: "ended".to_owned(), end }));
-        if end == EngineEnd::Clean {
+        if clean {
             return;
         }
         self.tell(|| format!("n{node}: engine of {key} is gone"));
@@ -290,19 +291,21 @@ impl World {
         if !engine.up || (engine.connecting_since.is_none() && !engine.connected) {
             return;
         }
-        let (mut ready, mut lost) = (true, false);
+        let (mut ready, mut lost) = (true, None);
         for peer in &engine.peers {
             let other =
                 self.nodes.iter().find(|node| node.name == peer.node).and_then(|n| n.supervised.get(&key));
             let Some(other) = other else {
-                (ready, lost) = (false, true);
+                (ready, lost) = (false, lost.or(Some(peer.node.clone())));
                 continue;
             };
             let [_, _, _, _, _, b, c, d] = other.engine.number.to_be_bytes();
             let right = peer.endpoints.iter().all(|at| at.address.ip() == Ipv4Addr::new(10, b, c, d));
             let waits = other.engine.connecting_since.is_some() || other.engine.connected;
             ready &= other.engine.up && right && waits;
-            lost |= !other.engine.up && other.engine.broke;
+            if !other.engine.up && other.engine.broke {
+                lost = lost.or(Some(peer.node.clone()));
+            }
         }
         let since = engine.connecting_since;
         match since {
@@ -314,18 +317,19 @@ impl World {
                 let _ = since;
                 self.after(1, Event::Supervisor(node, key, Sup::EngineConnected));
             }
-            Some(since) if lost || now > since + CONNECT_MS => {
+            Some(since) if lost.is_some() || now > since + CONNECT_MS => {
                 let failed = Sup::EngineFailed("a peer does not answer".to_owned());
                 self.after(1, Event::Supervisor(node, key, failed));
                 self.end_engine_later(node, key, 5, EngineEnd::Failed);
             }
             Some(_) => self.after(100, Event::EngineLooks(node, key)),
-            None if lost => {
+            None if lost.is_some() => {
+                let end = EngineEnd::PeerLost { peer: lost };
                 if self.rng.chance(500) {
-                    let broken = Sup::EngineBroken { why: "a peer was lost".to_owned(), peer: true };
+                    let broken = Sup::EngineBroken { why: "a peer was lost".to_owned(), end };
                     self.after(1, Event::Supervisor(node, key, broken));
                 } else {
-                    self.end_engine_later(node, key, 5, EngineEnd::PeerLost);
+                    self.end_engine_later(node, key, 5, end);
                 }
             }
             None => {}

@@ -8,8 +8,8 @@ use std::{
 };
 
 use proto_model::{
-    AlgorithmChoice, Certify, Measured, NodeEndpoints, Observed, RailBytes, RailEndpoint, RailReport,
-    RailState, RankExit, Reason, RunResult, Timestamp,
+    AlgorithmChoice, Certify, Measured, NodeEndpoints, NodeName, Observed, RailBytes, RailEndpoint,
+    RailReport, RailState, RankExit, Reason, RunResult, Timestamp,
 };
 
 use crate::record::{Order, Snapshot};
@@ -42,12 +42,15 @@ const RAILS_AGAIN: Duration = Duration::from_secs(5);
 const KILL_AGAIN: Duration = Duration::from_secs(1);
 
 /// In which way an engine ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EngineEnd {
     /// With status 0.
     Clean,
     /// It lost a peer, and its ranks needed that one: this server may be well.
-    PeerLost,
+    PeerLost {
+        /// The peer's server, where the engine said so.
+        peer: Option<NodeName>,
+    },
     /// In any other way.
     Failed,
 }
@@ -69,8 +72,8 @@ pub enum Event {
     EngineBroken {
         /// Why.
         why: String,
-        /// It has lost a peer: this server may be well.
-        peer: bool,
+        /// In which way it will end by that.
+        end: EngineEnd,
     },
     /// The engine's process has ended.
     EngineExited {
@@ -312,9 +315,9 @@ pub fn step(state: &mut State, event: Event, now: Timestamp) -> Vec<Action> {
         }
         Event::Measured(measured) => held(state, measured, &mut actions),
         Event::EngineFailed(message) => engine_failed(state, message, now, &mut actions),
-        Event::EngineBroken { why, peer } => {
+        Event::EngineBroken { why, end } => {
             if state.phase.needs_engine() {
-                engine_lost(state, &why, peer, now, &mut actions);
+                engine_lost(state, &why, end, now, &mut actions);
             }
         }
         Event::EngineExited { how, end } => engine_exited(state, &how, end, now, &mut actions),
@@ -559,12 +562,20 @@ fn engine_failed(state: &mut State, message: String, now: Timestamp, actions: &m
     }
 }
 
-/// Of a peer that is lost its own server speaks; who merely misses it must not be taken for what failed.
-fn engine_lost(state: &mut State, why: &str, peer: bool, now: Timestamp, actions: &mut Vec<Action>) {
-    let cause = if peer {
-        Reason::new("PeerLost", format!("rail-engine of this server lost a peer: {why}"))
-    } else {
-        Reason::new("EngineLost", format!("rail-engine of this server failed under the job: {why}"))
+/// Of a peer that is lost its own server speaks; who merely misses it must not be taken for what failed. The cause is about
+/// the peer, where that is known.
+fn engine_lost(state: &mut State, why: &str, end: EngineEnd, now: Timestamp, actions: &mut Vec<Action>) {
+    let cause = match end {
+        EngineEnd::PeerLost { peer: Some(peer) } => {
+            Reason::new("PeerLost", format!("rail-engine of this server lost its peer on '{peer}': {why}"))
+                .scope(format!("node/{peer}"))
+        }
+        EngineEnd::PeerLost { peer: None } => {
+            Reason::new("PeerLost", format!("rail-engine of this server lost a peer: {why}"))
+        }
+        EngineEnd::Clean | EngineEnd::Failed => {
+            Reason::new("EngineLost", format!("rail-engine of this server failed under the job: {why}"))
+        }
     };
     fail(state, cause, LOST_GRACE, now, actions);
 }
@@ -574,7 +585,6 @@ fn engine_exited(state: &mut State, how: &str, end_of: EngineEnd, now: Timestamp
         return;
     }
     state.engine_up = false;
-    let peer = end_of == EngineEnd::PeerLost;
     match state.phase {
         Phase::New | Phase::Ended => {}
         Phase::Starting => {
@@ -586,12 +596,16 @@ fn engine_exited(state: &mut State, how: &str, end_of: EngineEnd, now: Timestamp
         | Phase::Certifying
         | Phase::Held
         | Phase::Launching
-        | Phase::Running => engine_lost(state, how, peer, now, actions),
+        | Phase::Running => engine_lost(state, how, end_of, now, actions),
         Phase::Draining { .. } | Phase::StoppingEngine => {
             // Ranks that failed because their engine went may be seen to end before it is.
             let rank_failed = state.seen.exits.iter().any(|exit| !exit.is_success());
-            if end_of != EngineEnd::Clean && rank_failed && !state.stopped && !state.engine_killed {
-                engine_lost(state, how, peer, now, actions);
+            // Peers that miss an engine may be heard, and all be told to stop, before its own end is seen. Until it is told to
+            // stop itself it has no reason to fail: of peers that are told so it hears that they leave.
+            let before_told = end_of == EngineEnd::Failed && state.phase != Phase::StoppingEngine;
+            let failed = if state.stopped { before_told } else { end_of != EngineEnd::Clean && rank_failed };
+            if failed && !state.engine_killed {
+                engine_lost(state, how, end_of, now, actions);
             }
             if state.phase == Phase::StoppingEngine {
                 end(state, actions);

@@ -3,7 +3,9 @@
 use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
 use proptest::prelude::*;
-use proto_model::{Certify, Measured, Observed, RailEndpoint, RailReport, RailState, RankExit, Timestamp};
+use proto_model::{
+    Certify, Measured, NodeName, Observed, RailEndpoint, RailReport, RailState, RankExit, Timestamp,
+};
 
 use crate::{
     record::Order,
@@ -220,20 +222,42 @@ fn ranks_that_fail_a_moment_before_their_engine_still_blame_the_engine() {
     run(&mut state, vec![exit(4, 0), exit(5, 0), exited(false)]);
     assert_eq!(cause(&state), None, "all ranks were done");
     let mut state = running();
-    run(&mut state, vec![stop(1), exit(4, 1), exit(5, 1), exited(false)]);
-    assert_eq!(cause(&state), None, "the end was ordered");
+    run(&mut state, vec![stop(1), exit(4, 1), exit(5, 1), Event::TreeEmpty, exited(false)]);
+    assert_eq!(cause(&state), None, "the end was ordered, of the engine too");
+}
+
+/// Its peers miss it at once, and the controller may tell all to stop before this server has seen the end of its engine.
+#[test]
+fn an_engine_that_failed_before_it_was_told_to_stop_is_what_failed() {
+    for end in [exited(false), exited(true), lost_peer()] {
+        let failed = end == exited(false);
+        let mut state = running();
+        run(&mut state, vec![stop(1), end, exit(4, 1), exit(5, 1)]);
+        assert_eq!(cause(&state), failed.then_some("EngineLost"));
+        run(&mut state, vec![Event::TreeEmpty]);
+        assert_eq!(state.snapshot().state, Observed::Ended);
+    }
 }
 
 /// Whoever loses a peer says so; the peer's own server says what failed.
 #[test]
 fn an_engine_that_lost_a_peer_is_not_what_failed() {
-    let ended = || Event::EngineExited { how: "status 3".into(), end: EngineEnd::PeerLost };
-    let broken = || Event::EngineBroken { why: "node 1 is lost".into(), peer: true };
-    for order in [vec![ended()], vec![broken(), ended()], vec![exit(4, 1), exit(5, 1), ended()]] {
+    let broken = || Event::EngineBroken { why: "node 1 is lost".into(), end: of_peer() };
+    for order in [vec![lost_peer()], vec![broken(), lost_peer()], vec![exit(4, 1), exit(5, 1), lost_peer()]] {
         let mut state = running();
         run(&mut state, order);
         assert_eq!(cause(&state), Some("PeerLost"));
+        let about = state.snapshot().cause.as_ref().map(|cause| cause.scope.as_str());
+        assert_eq!(about, Some("node/n7"));
     }
+}
+
+fn of_peer() -> EngineEnd {
+    EngineEnd::PeerLost { peer: Some(NodeName::new("n7").unwrap()) }
+}
+
+fn lost_peer() -> Event {
+    Event::EngineExited { how: "status 3".into(), end: of_peer() }
 }
 
 #[test]
@@ -285,7 +309,10 @@ fn any_event() -> impl Strategy<Value = Event> {
         Just(Event::EngineListening(endpoints())),
         Just(Event::EngineConnected),
         Just(Event::EngineFailed("x".into())),
-        any::<bool>().prop_map(|peer| Event::EngineBroken { why: "x".into(), peer }),
+        any::<bool>().prop_map(|peer| Event::EngineBroken {
+            why: "x".into(),
+            end: if peer { of_peer() } else { EngineEnd::Failed },
+        }),
         any::<bool>().prop_map(exited),
         Just(start()),
         (0u64..5).prop_map(stop),

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -143,6 +143,16 @@ pub struct Status {
     /// It failed because a peer was lost: this server may be well.
     #[serde(default)]
     pub peer_lost: bool,
+    /// Which peer that is: its index in the configuration's `nodes`. An engine that ends by a loss leaves its last status in the file
+    /// [`last_words`] names, since nobody can ask it any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<usize>,
+}
+
+/// Where an engine that ends by a loss leaves its last [`Status`], as JSON: beside its control socket.
+#[must_use]
+pub fn last_words(control: &Path) -> PathBuf {
+    control.with_extension("end")
 }
 
 /// The engine's counters since it started.

@@ -20,6 +20,7 @@ use crate::calls::Calls;
 use crate::carry::Wish;
 use crate::certify::Certifier;
 use crate::config::{Config, ConfigError};
+use crate::control::last_words;
 use crate::failure::is_peer_lost;
 use crate::memory::Operands;
 use crate::rails::Watch;
@@ -226,9 +227,19 @@ impl Engine {
         match (&self.draining, self.machine.failure()) {
             (None, Some(failure)) => {
                 let peer = is_peer_lost(failure);
+                self.leave_last_words();
                 Err(EngineError::Lost { peer, text: format!("job {}: {failure}", self.config.job) })
             }
             _ => Ok(()),
+        }
+    }
+
+    /// For the supervisor, which cannot ask any more. Without them it knows what ended the engine, but not which peer was lost.
+    fn leave_last_words(&self) {
+        let path = last_words(&self.config.control);
+        let written = serde_json::to_vec(&self.status()).map_err(std::io::Error::from);
+        if let Err(error) = written.and_then(|text| std::fs::write(&path, text)) {
+            warn!(job = self.config.job, "cannot write {}: {error}", path.display());
         }
     }
 

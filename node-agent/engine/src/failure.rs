@@ -72,6 +72,18 @@ pub(crate) fn is_peer_lost(failure: &Failure) -> bool {
     }
 }
 
+/// The peer that is gone, where that is the failure and it is known which. Never this node itself: another one that missed it would
+/// be wrong, since this one is here.
+pub(crate) fn lost_peer(failure: &Failure, config: &Config) -> Option<usize> {
+    let node = match failure {
+        Failure::PeerLost { node, .. } => *node,
+        Failure::Remote { cause, .. } if cause.kind == CauseKind::PeerLost => cause.node?,
+        _ => return None,
+    };
+    let index = usize::from(node);
+    (index != config.node && index < config.nodes.len()).then_some(index)
+}
+
 fn code_of(failure: &Failure) -> FailureCode {
     match failure {
         Failure::Mismatch { .. } | Failure::Shape { .. } => FailureCode::Mismatch,

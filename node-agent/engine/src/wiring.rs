@@ -11,7 +11,7 @@ use tracing::{info, warn};
 use crate::config::{Config, RailConfig};
 use crate::control::{Endpoint, EngineState, Peer, RailStats, Reply, Stats, Status};
 use crate::engine::{Engine, after, instant_after, node_index, peers};
-use crate::failure::{is_loss, is_peer_lost};
+use crate::failure::{is_loss, is_peer_lost, lost_peer};
 
 /// How much later than the wire-up itself the loop looks at it: the transport decides, this only wakes it.
 const LATE: Duration = Duration::from_millis(20);
@@ -192,6 +192,7 @@ impl Engine {
             cause: (!causes.is_empty()).then(|| causes.join("; ")),
             lost: failure.is_some_and(is_loss) || matches!(self.wires.phase, Phase::Failed(_)),
             peer_lost: failure.is_some_and(is_peer_lost),
+            peer: failure.and_then(|failure| lost_peer(failure, &self.config)),
         }
     }
 

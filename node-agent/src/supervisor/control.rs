@@ -79,6 +79,8 @@ pub struct Reply {
     pub lost: bool,
     /// It failed because a peer was lost.
     pub peer_lost: bool,
+    /// Which: its index in the configuration's `nodes`.
+    pub peer: Option<usize>,
     /// Why it was not done.
     pub error: Option<String>,
     /// What went over the rails.

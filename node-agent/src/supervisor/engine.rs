@@ -97,6 +97,8 @@ impl Engine {
     /// Starts it and hands it the job's key.
     pub fn spawn(dir: &JobDir, task: &Task) -> Result<Self, String> {
         let config = config(dir, task)?;
+        // What an earlier one left there says nothing of this one.
+        let _ = std::fs::remove_file(dir.engine_end());
         let write = files::write_json(&dir.engine_config(), &config, Durability::Process);
         write.map_err(|error| error.to_string())?;
         let program = &task.brief.engine;
@@ -175,6 +177,11 @@ impl Engine {
 /// How it is; none while it does not answer.
 pub fn status(dir: &JobDir) -> Option<Reply> {
     ask(&dir.engine_control(), &Request::Status {}, ANSWER).ok()
+}
+
+/// How it was when it ended by a loss; none if it left nothing that can be read.
+pub fn last_status(dir: &JobDir) -> Option<Reply> {
+    files::read_json(&dir.engine_end()).ok().flatten()
 }
 
 /// What it has moved.

@@ -11,7 +11,9 @@ use std::{
 
 use node_agent_core::supervisor::{Action, EngineEnd, Event, State, step};
 use node_agent_host::sysfs::Tree;
-use proto_model::{Certify, Measured, NodeEndpoints, Observed, RailBytes, RankExit, Timestamp, Work};
+use proto_model::{
+    Certify, Measured, NodeEndpoints, NodeName, Observed, RailBytes, RankExit, Timestamp, Work,
+};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, wait},
@@ -24,6 +26,7 @@ use crate::{
     saved::{FirstCollective, SavedResult, SavedState, SavedWords},
     supervisor::{
         brief::Task,
+        control::Reply,
         engine::{self, Engine},
         environment,
         link::Link,
@@ -385,8 +388,12 @@ impl Shell {
             let broken = engine::status(&self.dir)
                 .filter(|reply| reply.lost && reply.state.as_deref() == Some("failed"));
             self.queue.extend(broken.map(|reply| Event::EngineBroken {
+                end: if reply.peer_lost {
+                    EngineEnd::PeerLost { peer: peer_of(&self.task, &reply) }
+                } else {
+                    EngineEnd::Failed
+                },
                 why: reply.cause.unwrap_or_else(|| "it does not say why".into()),
-                peer: reply.peer_lost,
             }));
         }
         self.ranks.drain();
@@ -414,7 +421,10 @@ impl Shell {
         let how = if words.is_empty() { how } else { format!("{how}: {words}") };
         let end = match status.exit_status() {
             Some(0) => EngineEnd::Clean,
-            Some(code) if code == i32::from(node_agent_local::PEER_LOST_STATUS) => EngineEnd::PeerLost,
+            Some(code) if code == i32::from(node_agent_local::PEER_LOST_STATUS) => {
+                let last = engine::last_status(&self.dir);
+                EngineEnd::PeerLost { peer: last.and_then(|reply| peer_of(&self.task, &reply)) }
+            }
             _ => EngineEnd::Failed,
         };
         self.queue.push_back(Event::EngineExited { how, end });
@@ -456,6 +466,11 @@ impl FirstLook {
         self.next = Some(now + self.pause);
         true
     }
+}
+
+/// The server that an engine has lost, by its index among the job's.
+fn peer_of(task: &Task, reply: &Reply) -> Option<NodeName> {
+    task.placement.nodes.get(reply.peer?).map(|place| place.node.clone())
 }
 
 fn is_readable(descriptor: &OwnedFd) -> bool {

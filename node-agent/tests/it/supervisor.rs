@@ -317,6 +317,8 @@ fn an_engine_that_is_killed_ends_the_job_on_its_peer_too() {
     let (one, two) = (first.ended(), second.ended());
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     assert_eq!((cause(&one).0, cause(&two).0), ("EngineLost", "PeerLost"), "{one:?} {two:?}");
+    let about = two.cause.as_ref().map(|cause| cause.scope.clone());
+    assert_eq!(about.as_deref(), Some("node/n0"), "it names whom it misses: {two:?}");
 }
 
 #[test]

@@ -172,6 +172,54 @@ fn the_one_that_failed_is_kept_among_all_that_miss_it() {
     assert_eq!((ending.causes.len(), first_to_fail(&ending.causes)), (kept, Some(name(100))));
 }
 
+/// Nobody speaks for itself: whom most miss is replaced. One that misses all others is missed by them.
+#[test]
+fn the_one_that_most_miss_is_replaced() {
+    let miss = |w: &World, n: usize, of: &str| {
+        let cause = Some(Reason::new("PeerLost", "").scope(format!("node/{of}")));
+        Observation { cause, ..w.seen("a", n, Observed::Stopping) }
+    };
+    // Who says it, whom it misses, and who is replaced.
+    let said: [(&[(usize, usize)], usize); 5] = [
+        (&[(0, 1), (2, 1)], 1),
+        (&[(1, 0), (0, 1), (2, 1)], 1),
+        (&[(2, 0), (1, 0)], 0),
+        (&[(2, 0), (0, 2)], 0),
+        // Nobody misses itself.
+        (&[(2, 2)], 2),
+    ];
+    for (said, failed) in said {
+        let mut w = World::new();
+        w.submit("a", replacing(3, 1, Replace::Spares));
+        w.run("a");
+        let before = w.nodes("a");
+        let spare: usize = spares(&w, "a")[0][1..].parse().unwrap();
+        for (n, of) in said {
+            let seen = miss(&w, before[*n], name(before[*of]).as_str());
+            // A second time says no more.
+            w.report(before[*n], seen.clone());
+            w.report(before[*n], seen);
+        }
+        for n in before.clone() {
+            w.report(n, w.seen("a", n, Observed::Ended));
+        }
+        let mut after = before.clone();
+        after[failed] = spare;
+        assert_eq!(w.nodes("a"), after, "said: {said:?}");
+    }
+    // One that is no server of the job's is nobody's peer.
+    let mut w = World::new();
+    w.submit("a", replacing(3, 1, Replace::Spares));
+    w.run("a");
+    let before = w.nodes("a");
+    let spare: usize = spares(&w, "a")[0][1..].parse().unwrap();
+    w.report(before[1], miss(&w, before[1], "elsewhere"));
+    for n in before.clone() {
+        w.report(n, w.seen("a", n, Observed::Ended));
+    }
+    assert_eq!(w.nodes("a"), [before[0], spare, before[2]]);
+}
+
 fn quota(gpus: u32) -> Event {
     let (name, description) = (tenant("red"), String::new());
     Event::ApplyTenant { name, description, quota: Quota::new(gpus, 0), dry_run: false }
