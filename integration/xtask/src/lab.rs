@@ -14,9 +14,13 @@ mod modules;
 mod packages;
 mod suite;
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
 
-use crate::process::{self, Result};
+use crate::process::Result;
 
 pub use bench::run as bench;
 pub use suite::Suite;
@@ -92,30 +96,36 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
 }
 
-/// Folder with the headers of libibverbs, if they are there: the system's are found without.
-pub fn headers() -> Result<Option<PathBuf>> {
-    let folder = process::target_dir()?.join("lab/include");
-    Ok(folder.exists().then_some(folder))
+/// Folder with the headers of libibverbs, from the guest's packages. (Those of the system are found without.)
+pub fn headers() -> std::result::Result<PathBuf, Trouble> {
+    let folder = image::base()?.folder.join("include");
+    folder.exists().then_some(folder).ok_or_else(|| Trouble::Absent("the guest's packages have none".into()))
 }
 
-/// The part of `cargo xtask test`: each suite of the short run by its name. Where the guest cannot be had at all, all of them are
-/// absent.
-pub fn test() -> Vec<(&'static str, std::result::Result<(), Trouble>)> {
+/// The part of `cargo xtask test`: each suite of the short run by its name, with the programs that are in `bin`. Where the guest
+/// cannot be had at all, all of them are absent.
+pub fn test(bin: &Path) -> Vec<(&'static str, std::result::Result<(), Trouble>)> {
     let smoke = suite::ALL.iter().filter(|suite| suite.smoke);
-    smoke.map(|suite| (suite.name, one(suite, Duration::from_secs(180)))).collect()
+    let run = |suite| guest(suite, Some(bin), Duration::from_secs(180), true).map(drop);
+    smoke.map(|suite| (suite.name, run(suite))).collect()
 }
 
 /// Boots a guest that runs one suite; an error unless it passed.
 fn one(suite: &Suite, limit: Duration) -> std::result::Result<(), Trouble> {
-    guest(suite, limit, true).map(drop)
+    guest(suite, None, limit, true).map(drop)
 }
 
-/// Boots a guest that runs one suite; gives what it said, an error unless the suite passed. What it says goes to the standard
-/// output, or to the standard error where the output is for results.
-fn guest(suite: &Suite, limit: Duration, show: bool) -> std::result::Result<Vec<String>, Trouble> {
+/// Boots a guest that runs one suite with the programs that are in `bin`, or else are built; gives what it said, an error unless the
+/// suite passed. What it says goes to the standard output, or to the standard error where the output is for results.
+fn guest(
+    suite: &Suite,
+    bin: Option<&Path>,
+    limit: Duration,
+    show: bool,
+) -> std::result::Result<Vec<String>, Trouble> {
     let tell = |line: &str| if show { println!("    {line}") } else { eprintln!("    {line}") };
     let base = image::base()?;
-    let guest = image::of(&base, suite)?;
+    let guest = image::of(&base, suite, bin)?;
     tell(&format!("booting for {}: {}", suite.name, suite.about));
     let boot::Verdict { status, seconds, said } =
         boot::boot(&base, &guest, suite.name, limit, &|line| tell(&format!("| {line}")))?;

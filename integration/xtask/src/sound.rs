@@ -75,11 +75,12 @@ fn miri() -> Command {
 
 /// Every access to memory that was not given out, also by assembly; a program that makes one ends with an error.
 fn memcheck() -> Result<()> {
-    let mut build = process::cargo(["test", "--quiet", "--package", "node-agent-local", "--lib", "--no-run"]);
-    build.args(["--message-format", "json"]);
-    let built = String::from_utf8(process::capture(build)?.stdout)?;
-    let programs = built.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let program = programs.filter_map(|line| line["executable"].as_str().map(str::to_owned)).next_back();
+    // Of all, as the tests before: those of one package alone would be another build of what it stands on.
+    let build = ["test", "--quiet", "--workspace", "--lib", "--no-run", "--message-format", "json"];
+    let built = String::from_utf8(process::capture(process::cargo(build))?.stdout)?;
+    let built = built.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let mut programs = built.filter(|line| line["target"]["name"] == "node_agent_local");
+    let program = programs.find_map(|line| line["executable"].as_str().map(str::to_owned));
     let mut command = Command::new("valgrind");
     command.args(["--quiet", "--error-exitcode=9"]).arg(program.ok_or("cargo names no test program")?);
     command.args(EMULATED).args(["--quiet", "--skip", NOT_EMULATED]);

@@ -1,7 +1,9 @@
-//! `cargo xtask stack`: seeds of the simulator of the whole stack. It is built apart from everything else: the runtime draws
-//! from a seed only with a flag of the compiler.
+//! `cargo xtask stack`: seeds of the simulator of the whole stack.
 
-use std::process::{Command, ExitCode};
+use std::{
+    path::Path,
+    process::{Command, ExitCode},
+};
 
 use crate::process::{self, Result};
 
@@ -20,23 +22,20 @@ pub struct Args {
 
 /// Runs what the arguments say.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    process::exit_code(simulator(&args.args)?)
-}
-
-/// A bounded part: seeds that hold and are the same when they are run again, and every planted bug found.
-pub fn test() -> Result<()> {
-    process::run(simulator(&["--seeds", TESTED, "--twice", "--threads", "2"])?)?;
-    process::run(simulator(&["--seeds", HUNTED, "--hunt"])?)
-}
-
-fn simulator<S: AsRef<std::ffi::OsStr>>(args: &[S]) -> Result<Command> {
     let program =
         ["run", "--quiet", "--release", "-p", "integration-stack-sim", "--bin", "rail-stack-sim", "--"];
     let mut cargo = process::cargo(program);
-    cargo.args(args);
-    cargo.env("RUSTFLAGS", "--cfg tokio_unstable");
-    // A second build of nearly everything: names of functions are enough for a failure's trace.
-    cargo.env("CARGO_PROFILE_RELEASE_DEBUG", "false");
-    cargo.env("CARGO_TARGET_DIR", process::target_dir()?.join("stack"));
-    Ok(cargo)
+    cargo.args(&args.args);
+    process::exit_code(cargo)
+}
+
+/// A bounded part, by the program that is in `bin`: seeds that hold and are the same when they are run again, and every planted
+/// bug found.
+pub fn test(bin: &Path) -> Result<()> {
+    for args in [&["--seeds", TESTED, "--twice", "--threads", "2"][..], &["--seeds", HUNTED, "--hunt"]] {
+        let mut simulator = Command::new(bin.join("rail-stack-sim"));
+        simulator.args(args).current_dir(process::root());
+        process::run(simulator)?;
+    }
+    Ok(())
 }

@@ -127,7 +127,7 @@ type Said = std::result::Result<Vec<String>, Trouble>;
 fn in_guests(name: &str) -> Result<Said> {
     let suites = suite::named(name)?;
     let said: std::result::Result<Vec<_>, _> =
-        suites.iter().map(|suite| guest(suite, LIMIT, false)).collect();
+        suites.iter().map(|suite| guest(suite, None, LIMIT, false)).collect();
     Ok(said.map(|said| said.concat()))
 }
 

@@ -202,7 +202,7 @@ pub(super) fn scripts() -> PathBuf {
 }
 
 /// The whole file system of one suite.
-pub fn of(base: &Base, suite: &Suite) -> Result<PathBuf, Trouble> {
+pub fn of(base: &Base, suite: &Suite, bin: Option<&Path>) -> Result<PathBuf, Trouble> {
     if !script(suite).exists() {
         return Err(Trouble::Failed(format!("{} is missing", script(suite).display())));
     }
@@ -215,7 +215,7 @@ pub fn of(base: &Base, suite: &Suite) -> Result<PathBuf, Trouble> {
         }
     }
     for program in suite.programs {
-        add(&mut archive, &base.folder, *program)?;
+        add(&mut archive, &base.folder, *program, bin)?;
     }
     if suite.module {
         archive.file("lab/labnic.ko", &std::fs::read(module::built(&base.folder)?).map_err(Trouble::failed)?);
@@ -228,10 +228,20 @@ pub fn of(base: &Base, suite: &Suite) -> Result<PathBuf, Trouble> {
 }
 
 /// Puts a program of the project in, without what only a debugger wants, and the libraries that it links.
-fn add(archive: &mut Archive, folder: &Path, Program { package, name }: Program) -> Result<(), Trouble> {
-    process::run(process::cargo(["build", "--quiet", "--package", package, "--bin", name]))
-        .map_err(Trouble::failed)?;
-    let built = process::target_dir().map_err(Trouble::failed)?.join("debug").join(name);
+fn add(
+    archive: &mut Archive,
+    folder: &Path,
+    Program { package, name }: Program,
+    bin: Option<&Path>,
+) -> Result<(), Trouble> {
+    let built = match bin {
+        Some(bin) => bin.join(name),
+        None => {
+            process::run(process::cargo(["build", "--quiet", "--package", package, "--bin", name]))
+                .map_err(Trouble::failed)?;
+            process::target_dir().map_err(Trouble::failed)?.join("debug").join(name)
+        }
+    };
     let stripped = folder.join(name);
     std::fs::copy(&built, &stripped).map_err(|e| Trouble::Failed(format!("{}: {e}", built.display())))?;
     // A linker comes with it. If it does not work the guest only gets larger.
