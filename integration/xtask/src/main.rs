@@ -41,6 +41,9 @@ enum Command {
     Fuzz(fuzz::Args),
     /// Real RDMA verbs in a virtual machine under emulation: two hosts, four Soft-RoCE rails.
     Lab(lab::Args),
+    /// Tests of the code that shares memory, speaks C or calls the kernel by itself, under memcheck, an interpreter and the
+    /// compiler's sanitizers.
+    Sound,
     /// Replay seeds of the control-plane simulator: `sim --seed 17`; or of the engine's, rows B9 and B11 of the benchmark: `sim
     /// engine [--row b9|b11] [--seeds N] [--seed S] [--json]`
     Sim(SimArgs),
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Chaos(args) => chaos::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
+        Command::Sound => sound::alone(),
         Command::Lab(args) => lab::run(&args),
         Command::Sim(args) => sim(&args),
         Command::Stack(args) => stack::run(&args),

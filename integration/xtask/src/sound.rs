@@ -1,10 +1,10 @@
-//! The code that shares memory with other processes and speaks C: its tests on an interpreter that reports every access
-//! that is not sound, under the compiler's own checks of addresses and of races, and on a machine in software that sees
+//! The code that shares memory with other processes, speaks C or calls the kernel by itself: its tests on an interpreter that reports
+//! every access that is not sound, under the compiler's own checks of addresses and of races, and on a machine in software that sees
 //! what assembly does, which the compiler does not.
 
 use std::{
     fs,
-    process::{Command, Stdio},
+    process::{Command, ExitCode, Stdio},
 };
 
 use crate::process::{self, Result};
@@ -22,18 +22,39 @@ struct Check {
     flags: &'static str,
     /// What is tested.
     packages: &'static [&'static str],
+    /// Which of their tests.
+    tests: &'static str,
+    /// Those of them whose tests load libraries that stand in for a driver's, their examples.
+    stand_ins: &'static [&'static str],
 }
 
-const CHECKS: [Check; 2] = [
+const CHECKS: [Check; 3] = [
     Check {
         name: "address",
         flags: "-Zsanitizer=address",
         packages: &["node-agent-local", "node-agent-door"],
+        tests: "--lib",
+        stand_ins: &[],
+    },
+    Check {
+        name: "address",
+        flags: "-Zsanitizer=address",
+        packages: &[
+            "node-agent-loader",
+            "node-agent-verbs",
+            "node-agent-gpu",
+            "node-agent-netlink",
+            "node-agent-probe",
+        ],
+        tests: "--tests",
+        stand_ins: &["node-agent-verbs", "node-agent-gpu"],
     },
     Check {
         name: "thread",
         flags: "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer",
         packages: &["node-agent-local"],
+        tests: "--lib",
+        stand_ins: &[],
     },
 ];
 
@@ -41,10 +62,25 @@ const CHECKS: [Check; 2] = [
 /// atomics in our own code.
 const NOT_OURS: &str = "race:test::\nrace:std::sync::mpmc\nrace:std::thread\n";
 
-/// Runs all of them; each step's name and outcome goes to `step`, what cannot run to `skipped`.
-pub fn run(mut step: impl FnMut(&str, Result<()>), mut skipped: impl FnMut(String)) {
+/// Runs all of them, each with a line.
+pub fn alone() -> Result<ExitCode> {
+    let mut failed = 0;
+    let step = |name: &str, outcome: Result<()>| match outcome {
+        Ok(()) => println!("    {name}: sound"),
+        Err(error) => {
+            println!("    {name}: {error}");
+            failed += 1;
+        }
+    };
+    run(&["--package", "node-agent-local"], step, |reason| println!("    skipped: {reason}"));
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs all of them; each step's name and outcome goes to `step`, what cannot run to `skipped`. `built` is what the tests were built
+/// with, if they were: built by itself a package is another build of what it stands on.
+pub fn run(built: &[&str], mut step: impl FnMut(&str, Result<()>), mut skipped: impl FnMut(String)) {
     if starts(Command::new("valgrind").arg("--version")) {
-        step("memcheck", memcheck());
+        step("memcheck", memcheck(built));
     } else {
         skipped("memcheck: no valgrind (Debian: apt install valgrind)".into());
     }
@@ -58,7 +94,7 @@ pub fn run(mut step: impl FnMut(&str, Result<()>), mut skipped: impl FnMut(Strin
         skipped("miri: no nightly toolchain with the component miri".into());
     }
     for check in &CHECKS {
-        step(&format!("{} sanitizer", check.name), sanitizer(check));
+        step(&format!("{} sanitizer of {}", check.name, check.packages.join(", ")), sanitizer(check));
     }
 }
 
@@ -74,10 +110,10 @@ fn miri() -> Command {
 }
 
 /// Every access to memory that was not given out, also by assembly; a program that makes one ends with an error.
-fn memcheck() -> Result<()> {
-    // Of all, as the tests before: those of one package alone would be another build of what it stands on.
-    let build = ["test", "--quiet", "--workspace", "--lib", "--no-run", "--message-format", "json"];
-    let built = String::from_utf8(process::capture(process::cargo(build))?.stdout)?;
+fn memcheck(built: &[&str]) -> Result<()> {
+    let mut build = process::cargo(["test", "--quiet", "--lib", "--no-run", "--message-format", "json"]);
+    build.args(built);
+    let built = String::from_utf8(process::capture(build)?.stdout)?;
     let built = built.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let mut programs = built.filter(|line| line["target"]["name"] == "node_agent_local");
     let program = programs.find_map(|line| line["executable"].as_str().map(str::to_owned));
@@ -89,16 +125,31 @@ fn memcheck() -> Result<()> {
 
 fn sanitizer(check: &Check) -> Result<()> {
     let host = host()?;
-    let mut command = process::nightly("cargo");
-    // With a target of its own, so that what runs while building is built without the check.
-    command.args(["test", "--quiet", "--lib", "--target", &host]);
-    command.args(check.packages.iter().flat_map(|package| ["-p", *package]));
     let target = process::target_dir()?.join(check.name);
     fs::create_dir_all(&target)?;
+    // With a target of its own, so that what runs while building is built without the check.
+    let cargo = |what: &[&str], packages: &[&'static str]| {
+        let mut command = process::nightly("cargo");
+        command.args(what).args(["--quiet", "--target", &host]).env("CARGO_TARGET_DIR", &target);
+        command.args(packages.iter().flat_map(|package| ["-p", *package]));
+        command
+    };
+    if !check.stand_ins.is_empty() {
+        // Without the check: it is part of programs only, and what they load does not find it there. The check sees what is done with
+        // memory by those that are tested, whoever gave it out.
+        let mut build = cargo(&["build", "--examples"], check.stand_ins);
+        build.env("RUSTFLAGS", "");
+        process::run(build)?;
+    }
+    let mut command = cargo(&["test", check.tests], check.packages);
+    if !check.stand_ins.is_empty() {
+        // A library that stands in keeps what it has until it is unloaded, and nobody finds that after.
+        command.env("ASAN_OPTIONS", "detect_leaks=0");
+    }
     let not_ours = target.join("suppressions");
     fs::write(&not_ours, NOT_OURS)?;
     command.env("TSAN_OPTIONS", format!("suppressions='{}'", not_ours.display()));
-    command.env("RUSTFLAGS", check.flags).env("CARGO_TARGET_DIR", target);
+    command.env("RUSTFLAGS", check.flags);
     process::run(command)
 }
 

@@ -94,7 +94,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         tally.step("cargo xtask stack", stack::test(&bin));
         heading("shared memory under an interpreter, sanitizers and memcheck", begin);
         let mut skipped = Vec::new();
-        sound::run(|name, outcome| tally.step(name, outcome), |reason| skipped.push(reason));
+        sound::run(
+            &["--workspace"],
+            |name, outcome| tally.step(name, outcome),
+            |reason| skipped.push(reason),
+        );
         tally.skipped.extend(skipped);
         heading("real RDMA verbs in an emulated machine", begin);
         for (suite, outcome) in lab::test(&bin) {
