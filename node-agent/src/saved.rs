@@ -424,7 +424,7 @@ mod tests {
             node: NodeName::new("n1").unwrap(),
             endpoints: vec![RailEndpoint { rail: 1, address: "10.0.0.1:4".parse().unwrap() }],
         }];
-        let way = Way { sent: 8, lost: 1, mtu: Some(9000), dscp: None, mbps: Some(7) };
+        let way = Way { sent: 8, lost: 1, mtu: Some(9000), dscp: None, mbps: Some(7), at_least: true };
         let pair = PairReport {
             round: 1,
             peer: 2,

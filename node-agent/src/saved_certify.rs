@@ -54,6 +54,8 @@ struct SavedWay {
     mtu: Option<u32>,
     dscp: Option<u8>,
     mbps: Option<u32>,
+    #[serde(default)]
+    at_least: bool,
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -110,13 +112,15 @@ impl From<SavedCertify> for Certify {
 
 impl From<Way> for SavedWay {
     fn from(way: Way) -> Self {
-        Self { sent: way.sent, lost: way.lost, mtu: way.mtu, dscp: way.dscp, mbps: way.mbps }
+        let Way { sent, lost, mtu, dscp, mbps, at_least } = way;
+        Self { sent, lost, mtu, dscp, mbps, at_least }
     }
 }
 
 impl From<SavedWay> for Way {
     fn from(way: SavedWay) -> Self {
-        Self { sent: way.sent, lost: way.lost, mtu: way.mtu, dscp: way.dscp, mbps: way.mbps }
+        let SavedWay { sent, lost, mtu, dscp, mbps, at_least } = way;
+        Self { sent, lost, mtu, dscp, mbps, at_least }
     }
 }
 

@@ -131,8 +131,12 @@ fn silent(gang: &Gang, sums: &Sums, plan: &Plan, table: &mut Table) {
         table.add(Kind::Silent, Place::Node(*node), None, "it has not said what it measured".to_owned());
     }
     let begins = plan.rounds.iter().flatten().map(|pair| pair.first);
-    let idle: BTreeSet<u32> =
-        begins.filter(|node| !sums.heard.contains(node) && !sums.silent.contains(node)).collect();
+    // One that others have measured was there, and too busy for what it was to begin.
+    let pairs = sums.rails.values().flatten().filter(|(_, pair)| pair.lives());
+    let met: BTreeSet<u32> = pairs.flat_map(|((a, b), _)| [*a, *b]).collect();
+    let met = |node: &u32| met.contains(node) && !sums.unable.contains(node);
+    let told = |node: &u32| sums.heard.contains(node) || sums.silent.contains(node) || met(node);
+    let idle: BTreeSet<u32> = begins.filter(|node| !told(node)).collect();
     for node in idle {
         table.add(Kind::Silent, Place::Node(node), None, "it has measured nothing".to_owned());
     }
@@ -215,7 +219,11 @@ fn ballots(
     vote(Kind::Dscp, &dscp, "arrive with another DSCP than was sent");
     let bound = bounds.of(rail);
     let what = format!("are below {} Mbit/s, the rail's bound", bound.unwrap_or_default());
-    vote(Kind::Slow, &|_, pair| both(pair, &|way| Some(way.mbps? < bound?)), &what);
+    let slow = |way: &Way| {
+        let below = way.mbps? < bound?;
+        (!below || !way.at_least).then_some(below)
+    };
+    vote(Kind::Slow, &|_, pair| both(pair, &slow), &what);
     if let Some((own, best)) = bounds.slow_rails.get(&rail) {
         let place = if gang.nodes == 2 { Place::Either(0, 1) } else { Place::Rail };
         let evidence = format!("its upper quartile is {own} Mbit/s, that of the best rail {best}");
@@ -311,15 +319,23 @@ impl Bounds {
 fn bounds(sums: &Sums, gang: &Gang, limits: &Limits) -> Bounds {
     let mut bounds = Bounds::default();
     let mut levels: Vec<(u32, Level)> = Vec::new();
+    let mut tops: BTreeMap<u32, Option<Level>> = BTreeMap::new();
     for rail in &gang.rails {
-        let pairs = sums.rails.get(rail).into_iter().flat_map(BTreeMap::values);
-        let mut speeds: Vec<u32> = pairs.flat_map(|pair| [pair.up.mbps, pair.down.mbps]).flatten().collect();
+        let ways = || {
+            let pairs = sums.rails.get(rail).into_iter().flat_map(BTreeMap::values);
+            pairs.flat_map(|pair| [pair.up, pair.down])
+        };
+        let mut speeds: Vec<u32> = ways().filter_map(|way| way.mbps).collect();
         levels.extend(level(&mut speeds).map(|level| (*rail, level)));
+        // A rail that may be faster than what was seen of it is not slow.
+        let may = |way: Way| if way.at_least { Some(u32::MAX) } else { way.mbps };
+        tops.insert(*rail, level(&mut ways().filter_map(may).collect::<Vec<u32>>()));
     }
     bounds.rails = levels.iter().map(|(rail, level)| (*rail, below(*level, limits))).collect();
     if let Some((_, best)) = levels.iter().max_by_key(|(_, level)| level.level) {
         let bound = below(*best, limits);
-        let slow = levels.iter().filter(|(_, level)| level.level < bound);
+        let top = |rail: &u32| tops.get(rail).copied().flatten();
+        let slow = levels.iter().filter(|(rail, _)| top(rail).is_some_and(|top| top.level < bound));
         bounds.slow_rails = slow.map(|(rail, level)| (*rail, (level.level, best.level))).collect();
     }
     bounds
@@ -433,6 +449,11 @@ fn unobserved(gang: &Gang, plan: &Plan, sums: &Sums, limits: &Limits) -> Vec<Rea
     }
     say("MtuNotObserved", "no large packet was tried on a way", blind(&|way| way.mtu.is_none()));
     say("BandwidthNotObserved", "the bandwidth of a way was not measured", blind(&|way| way.mbps.is_none()));
+    say(
+        "BandwidthHeldUp",
+        "a server was too busy to show the bandwidth of a way",
+        blind(&|way| way.at_least),
+    );
     let missing = sums.planned.saturating_sub(sums.measured);
     say("NotMeasured", "nothing was told", missing as usize);
     if gang.nodes == 2 && gang.rails.len() == 1 {

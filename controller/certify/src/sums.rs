@@ -22,6 +22,8 @@ pub struct NodeReport {
     pub pairs: Vec<PairReport>,
     /// What it sees of its own ports.
     pub ports: Vec<PortReport>,
+    /// It could not measure, and says so.
+    pub unable: bool,
 }
 
 /// A pair on a rail, the lower position first.
@@ -36,6 +38,13 @@ pub(crate) struct Sum {
     pub(crate) crossed: BTreeSet<(u32, u32)>,
 }
 
+impl Sum {
+    /// Something was seen to come back, if only on another rail.
+    pub(crate) fn lives(&self) -> bool {
+        self.answered || !self.crossed.is_empty()
+    }
+}
+
 /// Everything that was told.
 #[derive(Debug, Default)]
 pub(crate) struct Sums {
@@ -44,6 +53,7 @@ pub(crate) struct Sums {
     /// (Node, rail).
     pub(crate) ports: BTreeMap<(u32, u32), PortReport>,
     pub(crate) silent: BTreeSet<u32>,
+    pub(crate) unable: BTreeSet<u32>,
     /// Who has measured something.
     pub(crate) heard: BTreeSet<u32>,
     pub(crate) planned: u32,
@@ -64,6 +74,7 @@ impl Sums {
         let mut taken = BTreeSet::new();
         for report in reports {
             sums.silent.remove(&report.node);
+            sums.unable.extend(Some(report.node).filter(|_| report.unable));
             for pair in &report.pairs {
                 let key = (pair.round, report.node, pair.peer);
                 if wanted.contains(&key) && rails.contains(&pair.rail) && taken.insert((key, pair.rail)) {
@@ -113,7 +124,7 @@ impl Sums {
         for ((low, high), pair) in pairs.filter(|(_, pair)| pair.answered) {
             count += 1;
             for (way, ends) in [(pair.up, (*low, *high)), (pair.down, (*high, *low))] {
-                speeds.extend(way.mbps.map(|mbps| (mbps, ends)));
+                speeds.extend(way.mbps.filter(|_| !way.at_least).map(|mbps| (mbps, ends)));
                 sent += u64::from(way.sent);
                 lost += u64::from(way.lost);
                 mtu = mtu.into_iter().chain(way.mtu).min();
@@ -140,12 +151,17 @@ impl Sums {
 
 /// Noise makes a way slower, never faster, so its best counts; a hole in the MTU or another DSCP counts if it was ever seen.
 fn together(a: Way, b: Way) -> Way {
+    let sure = |way: Way| way.mbps.filter(|_| !way.at_least);
+    let (best, sure) = (a.mbps.max(b.mbps), sure(a).max(sure(b)));
+    // What is hardly more than a rail was seen to do does not speak for it.
+    let told = |best: u32| sure.is_some_and(|sure| u64::from(best) * 4 <= u64::from(sure) * 5);
     Way {
         sent: a.sent.saturating_add(b.sent),
         lost: a.lost.saturating_add(b.lost),
         mtu: a.mtu.into_iter().chain(b.mtu).max(),
         dscp: b.dscp.or(a.dscp),
-        mbps: a.mbps.into_iter().chain(b.mbps).max(),
+        mbps: best,
+        at_least: best.is_some_and(|best| !told(best)),
     }
 }
 

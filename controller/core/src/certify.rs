@@ -101,7 +101,9 @@ impl State {
         let (placement, attempt) = (entry.job.status.placement.as_ref()?, entry.attempt.as_ref()?);
         let report = |(position, _): (u32, &proto_model::NodeName)| {
             let measured = self.base.views.get(&(entry.job.uid, position))?.measured.as_ref()?;
-            Some(NodeReport { node: position, pairs: measured.pairs.clone(), ports: measured.ports.clone() })
+            let unable = !measured.unable.is_empty();
+            let (pairs, ports) = (measured.pairs.clone(), measured.ports.clone());
+            Some(NodeReport { node: position, pairs, ports, unable })
         };
         let reports: Vec<NodeReport> = gang(entry).filter_map(report).collect();
         if !late && reports.len() < gang_size(entry) as usize {

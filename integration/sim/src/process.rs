@@ -368,7 +368,8 @@ impl World {
         let Some(supervised) = self.supervised(node, key) else { return };
         let (rails, gang) = (supervised.placement.rails.clone(), supervised.placement.nodes.clone());
         let own = gang.iter().position(|place| place.node == supervised.place.node).unwrap_or_default();
-        let way = Way { sent: 100, lost: 0, mtu: Some(9000), dscp: Some(26), mbps: Some(2000) };
+        let way =
+            Way { sent: 100, lost: 0, mtu: Some(9000), dscp: Some(26), mbps: Some(2000), at_least: false };
         let pairs = certify.turns.iter().filter(|turn| turn.first).flat_map(|turn| {
             let (world, gang) = (&*self, &gang);
             rails.iter().map(move |rail| {

@@ -14,6 +14,8 @@ use crate::engine::{Engine, node_index};
 
 /// No certification takes longer, whatever is asked for.
 const LONGEST: Duration = Duration::from_secs(60);
+/// Partners are answered so long after all must be measured here.
+const SERVE_ON: Duration = Duration::from_secs(2);
 /// Turns of one node at most.
 const MAX_TURNS: usize = 4096;
 
@@ -112,8 +114,8 @@ impl Engine {
             // Who waits for it may be gone: then nobody needs it.
             let _ = send.send(prober.run(&peers, &turns, end));
             waker.wake();
-            // Others may still have turns with this node.
-            prober.serve(end);
+            // Others may still have turns with this node, and may have begun later.
+            prober.serve(end + SERVE_ON);
         };
         if let Err(why) = std::thread::Builder::new().name("certify".into()).spawn(measure) {
             let text = format!("cannot start a thread: {why}");
@@ -160,6 +162,7 @@ fn measured(report: &Report) -> Measured {
         mtu: way.mtu,
         dscp: way.dscp,
         mbps: way.mbps,
+        at_least: way.at_least,
     };
     let pair = |pair: &node_agent_probe::PairReport| PairView {
         round: pair.round,

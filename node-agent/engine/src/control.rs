@@ -283,6 +283,9 @@ pub struct WayView {
     pub dscp: Option<u8>,
     /// Mbit/s, as far as the probe can tell.
     pub mbps: Option<u32>,
+    /// It may be more: a busy host, and not the rail, held the measurement up.
+    #[serde(default)]
+    pub at_least: bool,
 }
 
 /// A port.
@@ -347,7 +350,7 @@ mod tests {
             r#"{"rails":[{"rail":0,"tx_bytes":1,"rx_bytes":2,"chunks":3}],"ops":4,"refused":0}"#,
             r#"{"rails":[{"rail":1,"state":"drained","for_ms":5,"tx_bytes":1,"rx_bytes":2,"flaps":3,"cause":"reset","peers":3,"peers_up":2}],"choices":[{"operation":"all-reduce","bytes":1024,"algorithm":"direct","reasons":["fastest"]}]}"#,
             r#"{"rails":[],"choices":[]}"#,
-            r#"{"pairs":[{"round":0,"peer":1,"rail":2,"there":{"sent":9,"lost":1,"mtu":9000,"dscp":26,"mbps":400},"back":{"sent":8,"lost":0,"mtu":null,"dscp":null,"mbps":null},"rtt_us":55,"crossed":null}],"ports":[{"rail":2,"mtu":9000}]}"#,
+            r#"{"pairs":[{"round":0,"peer":1,"rail":2,"there":{"sent":9,"lost":1,"mtu":9000,"dscp":26,"mbps":400,"at_least":true},"back":{"sent":8,"lost":0,"mtu":null,"dscp":null,"mbps":null,"at_least":false},"rtt_us":55,"crossed":null}],"ports":[{"rail":2,"mtu":9000}]}"#,
             r#"{"rails":[],"ops":4,"refused":0,"first_collective":{"operation":"all-reduce","started_unix_ns":5,"ended_unix_ns":9}}"#,
         ];
         for line in replies {

@@ -62,6 +62,15 @@ pub(crate) struct Heard {
     order: Vec<(u64, u16, usize)>,
 }
 
+/// What answers tell of this node.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Now {
+    /// The round that it is in.
+    pub(crate) at: u32,
+    /// Packets that its port has dropped.
+    pub(crate) dropped: u32,
+}
+
 /// What follows from a packet of somebody who begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Follow {
@@ -73,8 +82,14 @@ pub(crate) enum Follow {
 }
 
 impl Heard {
-    /// A packet has arrived on this port; `at` is the round that this node is in.
-    pub(crate) fn hear(&mut self, port: usize, packet: &Packet, arrival: &Arrival, at: u32) -> Follow {
+    /// Asks of a conversation on this port, so far.
+    pub(crate) fn asks(&self, nonce: u64, from: u16, port: usize) -> u32 {
+        self.talks.get(&(nonce, from, port)).map_or(0, |talk| talk.asks)
+    }
+
+    /// A packet has arrived on this port.
+    pub(crate) fn hear(&mut self, port: usize, packet: &Packet, arrival: &Arrival, now: Now) -> Follow {
+        let Now { at, dropped } = now;
         let key = (packet.nonce, packet.from, port);
         if !self.talks.contains_key(&key) {
             if self.order.len() >= TALKS {
@@ -89,9 +104,12 @@ impl Heard {
         match packet.body {
             Body::Ask { reply } => {
                 talk.asks = talk.asks.saturating_add(1);
-                Follow::Answer(Body::Answer { seen, dscp, at, asks: talk.asks }, reply.min(PAYLOAD_MAX))
+                Follow::Answer(
+                    Body::Answer { seen, dscp, at, asks: talk.asks, dropped },
+                    reply.min(PAYLOAD_MAX),
+                )
             }
-            Body::Done => Follow::Answer(Body::Answer { seen, dscp, at, asks: talk.asks }, 0),
+            Body::Done => Follow::Answer(Body::Answer { seen, dscp, at, asks: talk.asks, dropped }, 0),
             Body::Burst { .. } => {
                 if talk.burst.0 != packet.sequence {
                     talk.burst = (packet.sequence, Burst::default());
@@ -103,7 +121,8 @@ impl Heard {
                 let burst = Some(&talk.burst).filter(|burst| burst.0 == packet.sequence);
                 let burst = burst.map(|(_, burst)| burst);
                 let mbps = burst.and_then(Burst::mbps).unwrap_or_default();
-                Follow::Answer(Body::Arrived { mbps, packets: burst.map_or(0, Burst::len) }, 0)
+                let packets = burst.map_or(0, Burst::len);
+                Follow::Answer(Body::Arrived { mbps, packets, pace_ns: 0, dropped }, 0)
             }
             Body::Please { packets, bytes } => Follow::Burst(packets.min(BURST_MAX), bytes.min(PAYLOAD_MAX)),
             Body::Answer { .. } | Body::Arrived { .. } => Follow::Nothing,
@@ -140,13 +159,16 @@ mod tests {
         let arrival = Arrival { length: 64, class: Some(106), time_ns: Some(1) };
         let packet = |nonce, body| Packet { from: 1, to: 0, round: 0, nonce, sequence: 1, body };
         for nonce in 0..1000 {
-            heard.hear(0, &packet(nonce, Body::Ask { reply: 0 }), &arrival, 0);
+            heard.hear(0, &packet(nonce, Body::Ask { reply: 0 }), &arrival, Now::default());
         }
         assert_eq!((heard.talks.len(), heard.order.len()), (TALKS, TALKS));
         let all = Body::Please { packets: u32::MAX, bytes: u32::MAX };
-        assert_eq!(heard.hear(0, &packet(1, all), &arrival, 0), Follow::Burst(BURST_MAX, PAYLOAD_MAX));
+        assert_eq!(
+            heard.hear(0, &packet(1, all), &arrival, Now::default()),
+            Follow::Burst(BURST_MAX, PAYLOAD_MAX)
+        );
         let Follow::Answer(Body::Answer { dscp, asks, .. }, bytes) =
-            heard.hear(0, &packet(5, Body::Ask { reply: u32::MAX }), &arrival, 0)
+            heard.hear(0, &packet(5, Body::Ask { reply: u32::MAX }), &arrival, Now::default())
         else {
             panic!("an answer");
         };

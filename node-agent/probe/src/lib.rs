@@ -5,12 +5,16 @@
 //! finds out goes through the kernel: a rail that is faster than [`CEILING_MBPS`] is told as that fast and no faster, and nothing
 //! is said of RDMA.
 
+mod burst;
 mod hear;
+mod large;
 mod limits;
 pub mod packet;
 mod port;
 mod prober;
 mod report;
+mod settle;
+mod small;
 mod sys;
 mod turn;
 

@@ -3,7 +3,7 @@
 use aws_lc_rs::hmac;
 
 const MAGIC: [u8; 4] = *b"RYPB";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Bytes of a packet that its proof is of.
 pub const SIGNED: usize = 48;
 /// Bytes of a packet without padding.
@@ -27,6 +27,8 @@ pub enum Body {
         at: u32,
         /// Asks of this conversation on this rail, so far.
         asks: u32,
+        /// Packets that came to this port and found no room in its socket, so far.
+        dropped: u32,
     },
     /// One of a burst.
     Burst {
@@ -42,12 +44,17 @@ pub enum Body {
     },
     /// "How did my burst arrive?"
     Ended,
-    /// To [`Body::Ended`].
+    /// To [`Body::Ended`]; and behind a burst that was asked for.
     Arrived {
         /// Mbit/s; 0 if it could not be seen.
         mbps: u32,
         /// Packets of it.
         packets: u32,
+        /// Of a burst that was asked for: how long its sender took for the second half of it, in nanoseconds, without waiting for
+        /// the rail; 0 if it was not sent to its end.
+        pace_ns: u32,
+        /// As in [`Body::Answer`].
+        dropped: u32,
     },
     /// "This turn is over." Answered.
     Done,
@@ -108,18 +115,20 @@ impl Packet {
     #[must_use]
     pub fn encode(&self, seal: &Seal) -> [u8; BYTES] {
         let none = u32::from(u8::MAX) + 1;
-        let (kind, words): (u8, [u32; 4]) = match self.body {
-            Body::Ask { reply } => (1, [reply, 0, 0, 0]),
-            Body::Answer { seen, dscp, at, asks } => (2, [seen, dscp.map_or(none, u32::from), at, asks]),
-            Body::Burst { of } => (3, [of, 0, 0, 0]),
-            Body::Please { packets, bytes } => (4, [packets, bytes, 0, 0]),
-            Body::Ended => (5, [0; 4]),
-            Body::Arrived { mbps, packets } => (6, [mbps, packets, 0, 0]),
-            Body::Done => (7, [0; 4]),
+        let (kind, words): (u8, [u32; 5]) = match self.body {
+            Body::Ask { reply } => (1, [reply, 0, 0, 0, 0]),
+            Body::Answer { seen, dscp, at, asks, dropped } => {
+                (2, [seen, dscp.map_or(none, u32::from), at, asks, dropped])
+            }
+            Body::Burst { of } => (3, [of, 0, 0, 0, 0]),
+            Body::Please { packets, bytes } => (4, [packets, bytes, 0, 0, 0]),
+            Body::Ended => (5, [0; 5]),
+            Body::Arrived { mbps, packets, pace_ns, dropped } => (6, [mbps, packets, pace_ns, dropped, 0]),
+            Body::Done => (7, [0; 5]),
         };
         let mut out = [0; SIGNED];
-        let [a, b, c, d] = words.map(u32::to_le_bytes);
-        let parts: [&[u8]; 11] = [
+        let [a, b, c, d, e] = words.map(u32::to_le_bytes);
+        let parts: [&[u8]; 12] = [
             &MAGIC,
             &[VERSION, kind],
             &self.from.to_le_bytes(),
@@ -131,6 +140,7 @@ impl Packet {
             &b,
             &c,
             &d,
+            &e,
         ];
         let mut at = 0;
         for part in parts {
@@ -152,14 +162,14 @@ impl Packet {
         aws_lc_rs::constant_time::verify_slices_are_equal(&own, proof).ok()?;
         let word = |at: usize| Some(u32::from_le_bytes(*signed.get(at..)?.first_chunk::<4>()?));
         let half = |at: usize| Some(u16::from_le_bytes(*signed.get(at..)?.first_chunk::<2>()?));
-        let [a, b, c, d] = [word(26)?, word(30)?, word(34)?, word(38)?];
+        let [a, b, c, d, e] = [word(26)?, word(30)?, word(34)?, word(38)?, word(42)?];
         let body = match signed[5] {
             1 => Body::Ask { reply: a },
-            2 => Body::Answer { seen: a, dscp: u8::try_from(b).ok(), at: c, asks: d },
+            2 => Body::Answer { seen: a, dscp: u8::try_from(b).ok(), at: c, asks: d, dropped: e },
             3 => Body::Burst { of: a },
             4 => Body::Please { packets: a, bytes: b },
             5 => Body::Ended,
-            6 => Body::Arrived { mbps: a, packets: b },
+            6 => Body::Arrived { mbps: a, packets: b, pace_ns: c, dropped: d },
             7 => Body::Done,
             _ => return None,
         };
@@ -175,14 +185,15 @@ mod tests {
     use super::*;
 
     fn any_body() -> impl Strategy<Value = Body> {
-        let answer = |(seen, dscp, at, asks)| Body::Answer { seen, dscp, at, asks };
+        let answer = |(seen, dscp, at, asks, dropped)| Body::Answer { seen, dscp, at, asks, dropped };
+        let arrived = |(mbps, packets, pace_ns, dropped)| Body::Arrived { mbps, packets, pace_ns, dropped };
         prop_oneof![
             any::<u32>().prop_map(|reply| Body::Ask { reply }),
-            any::<(u32, Option<u8>, u32, u32)>().prop_map(answer),
+            any::<(u32, Option<u8>, u32, u32, u32)>().prop_map(answer),
             any::<u32>().prop_map(|of| Body::Burst { of }),
             any::<(u32, u32)>().prop_map(|(packets, bytes)| Body::Please { packets, bytes }),
             Just(Body::Ended),
-            any::<(u32, u32)>().prop_map(|(mbps, packets)| Body::Arrived { mbps, packets }),
+            any::<(u32, u32, u32, u32)>().prop_map(arrived),
             Just(Body::Done),
         ]
     }

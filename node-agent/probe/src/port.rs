@@ -3,14 +3,19 @@
 use std::{
     io,
     net::{IpAddr, SocketAddr, UdpSocket},
+    os::fd::AsFd,
+    time::{Duration, Instant},
 };
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::sys::{self, Arrival};
 
 /// What sockets are asked to hold; the kernel gives what it allows.
 const BUFFER: usize = 4 << 20;
+/// A full send buffer is looked at again after this.
+const ROOM: Duration = Duration::from_millis(20);
 /// The longest IP packet.
 const LONGEST: u32 = 65_535;
 
@@ -70,9 +75,35 @@ impl Port {
         Some(u32::try_from(mtu).ok()?.min(LONGEST))
     }
 
-    /// Sends if there is room now.
-    pub(crate) fn send(&self, payload: &[u8], to: SocketAddr) -> io::Result<()> {
-        self.socket.send_to(payload, to).map(drop)
+    /// Packets that came and found no room, so far; it wraps. 0 where the kernel does not count them.
+    pub(crate) fn dropped(&self) -> u32 {
+        sys::dropped(&self.socket).unwrap_or_default()
+    }
+
+    /// Sends, and waits for room until `end`. Gives how long it waited.
+    pub(crate) fn send_in_time(&self, payload: &[u8], to: SocketAddr, end: Instant) -> io::Result<Duration> {
+        let mut waited = Duration::ZERO;
+        while let Err(error) = self.socket.send_to(payload, to) {
+            let now = Instant::now();
+            if error.kind() != io::ErrorKind::WouldBlock || now >= end {
+                return Err(error);
+            }
+            self.poll(PollFlags::OUT, (end - now).min(ROOM));
+            waited += now.elapsed();
+        }
+        Ok(waited)
+    }
+
+    /// Something has come.
+    pub(crate) fn waits(&self) -> bool {
+        self.poll(PollFlags::IN, Duration::ZERO)
+    }
+
+    fn poll(&self, flags: PollFlags, limit: Duration) -> bool {
+        let timeout =
+            Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
+        let mut polled = [PollFd::from_borrowed_fd(self.socket.as_fd(), flags)];
+        poll(&mut polled, Some(&timeout)).is_ok_and(|ready| ready > 0)
     }
 
     pub(crate) fn receive(&self, payload: &mut [u8]) -> io::Result<(Arrival, SocketAddr)> {

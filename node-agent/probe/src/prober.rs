@@ -12,8 +12,8 @@ use aws_lc_rs::rand;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{
-    hear::{Follow, Heard},
-    limits::Limits,
+    hear::{Follow, Heard, Now},
+    limits::{Budget, Limits},
     packet::{BYTES, Body, Packet, Seal},
     port::Port,
     report::{PortReport, Report, Turn},
@@ -22,17 +22,18 @@ use crate::{
 
 /// A packet that cannot be sent now is tried again for so long.
 const ROOM: Duration = Duration::from_millis(20);
-/// For kernels to learn each other's hardware addresses before anything is counted: one whose question is lost asks again after a
-/// second (`retrans_time_ms` of its neighbours).
-const WARM: Duration = Duration::from_millis(1200);
 /// Until then rails are asked for their own partner only.
 const CROSSWISE: Duration = Duration::from_millis(60);
 /// Asked again after this.
 const AGAIN: Duration = Duration::from_millis(10);
-/// A question that begins no conversation is of this round.
-const NO_ROUND: u32 = u32::MAX;
+/// A mark, a question that belongs to no round and is not counted, has this one.
+pub(crate) const NO_ROUND: u32 = u32::MAX;
 /// Packets taken from one port before the others have their turn.
 const AT_ONCE: usize = 64;
+/// After the end of a wait ports are looked at so often at most, for more comes if somebody floods them.
+const LATE: u32 = 64;
+/// Marks that wait for their answer at most.
+const MARKS: usize = 256;
 
 /// What a prober must know.
 #[derive(Debug, Clone)]
@@ -107,8 +108,12 @@ pub struct Prober {
     buffer: Vec<u8>,
     /// The round that this node is in.
     pub(crate) round: u32,
-    /// The last round that a peer has said is done.
-    done: Option<(u16, u32)>,
+    /// The last round that each peer has said is done.
+    done: BTreeMap<u16, u32>,
+    /// Marks that are not answered yet: the port, the mark, and where it came from.
+    marks: Vec<(usize, Packet, SocketAddr)>,
+    /// Marks that this node has sent.
+    pub(crate) marked: u32,
 }
 
 impl Prober {
@@ -124,7 +129,17 @@ impl Prober {
         let ports = config.rails.iter().map(open).collect::<Result<Vec<_>, _>>()?;
         let seal = Seal::new(&config.key, &config.job_uid, config.attempt);
         let buffer = vec![0; 1 << 16];
-        Ok(Self { config, seal, ports, heard: Heard::default(), buffer, round: 0, done: None })
+        Ok(Self {
+            config,
+            seal,
+            ports,
+            heard: Heard::default(),
+            buffer,
+            round: 0,
+            done: BTreeMap::new(),
+            marks: Vec::new(),
+            marked: 0,
+        })
     }
 
     /// Where its rails listen.
@@ -136,12 +151,16 @@ impl Prober {
     /// Takes all turns, until `end` at the latest.
     pub fn run(&mut self, peers: &[Peer], turns: &[Turn], end: Instant) -> Report {
         let mut report = Report { pairs: Vec::new(), ports: self.look_at_ports(peers) };
-        let begun = Instant::now() + WARM;
-        self.warm(peers, turns, begun.min(end));
+        let now = Instant::now();
+        let rounds = turns.iter().map(|turn| turn.round).max().map_or(0, |last| last.saturating_add(1));
+        let budget = Budget::of(rounds, end.saturating_duration_since(now), &self.config.limits);
+        let begun = now + budget.warm;
+        self.warm(peers, turns, begun);
+        self.config.limits.turn = budget.turn;
         for turn in turns {
             self.round = turn.round;
             // Counted from the beginning: who waited in vain in one round finds its partner of the next one still waiting.
-            let until = (begun + self.config.limits.turn * turn.round.saturating_add(1)).min(end);
+            let until = (begun + budget.turn * turn.round.saturating_add(1)).min(end);
             match peers.iter().find(|peer| peer.node == turn.peer) {
                 Some(peer) if turn.first => report.pairs.extend(self.begin(peer, until)),
                 _ => self.answer(*turn, until),
@@ -188,9 +207,7 @@ impl Prober {
     }
 
     fn answer(&mut self, turn: Turn, until: Instant) {
-        let over = |done: &Option<(u16, u32)>| {
-            done.is_some_and(|(peer, round)| peer == turn.peer && round == turn.round)
-        };
+        let over = |done: &BTreeMap<u16, u32>| done.get(&turn.peer).is_some_and(|round| *round >= turn.round);
         while !over(&self.done) && Instant::now() < until {
             self.pump_once(until, &mut |_| false);
         }
@@ -205,25 +222,51 @@ impl Prober {
         self.config.rails.iter().enumerate().filter_map(port).collect()
     }
 
-    /// Waits until `done` says so of what has come, or until `end`. Answers others meanwhile.
+    /// Waits until `done` says so of what has come, or until `end`. Answers others meanwhile. What has come by `end` is taken in even
+    /// if this node did not run until long after it.
     pub(crate) fn pump(&mut self, end: Instant, mut done: impl FnMut(&Got) -> bool) {
-        while Instant::now() < end {
-            if self.pump_once(end, &mut done) {
+        let mut late = 0;
+        while late < LATE {
+            late += u32::from(Instant::now() >= end);
+            if self.pump_once(end, &mut done) || late > 0 && self.ports.iter().all(|port| !port.waits()) {
                 return;
             }
         }
     }
 
     fn pump_once(&mut self, end: Instant, done: &mut dyn FnMut(&Got) -> bool) -> bool {
-        self.wait(end);
-        let mut over = false;
+        self.wait(if self.marks.is_empty() { end } else { Instant::now() });
+        let (mut over, mut emptied, before) = (false, true, self.marks.len());
         for at in 0..self.ports.len() {
-            for _ in 0..AT_ONCE {
-                let Some(got) = self.take(at) else { break };
+            let mut taken = 0;
+            while taken < AT_ONCE
+                && let Some(got) = self.take(at)
+            {
                 over |= got.is_some_and(|got| done(&got));
+                taken += 1;
             }
+            emptied &= taken < AT_ONCE;
+        }
+        if emptied {
+            self.answer_marks(before);
         }
         over
+    }
+
+    /// A mark is answered once everything that had come to any port before it has been taken in: so its answer says of what was
+    /// asked before, and is not answered by then, that it never came here.
+    fn answer_marks(&mut self, count: usize) {
+        let rest = self.marks.split_off(count.min(self.marks.len()));
+        for (at, mark, from) in std::mem::replace(&mut self.marks, rest) {
+            let asks = self.heard.asks(mark.nonce, mark.from, at);
+            let body = Body::Answer { seen: 0, dscp: None, at: self.round, asks, dropped: self.dropped(at) };
+            self.send(at, &Packet { from: mark.to, to: mark.from, body, ..mark }, 0, from);
+        }
+    }
+
+    /// Packets that this port has dropped so far.
+    pub(crate) fn dropped(&self, at: usize) -> u32 {
+        self.ports.get(at).map_or(0, Port::dropped)
     }
 
     fn wait(&self, end: Instant) {
@@ -255,18 +298,21 @@ impl Prober {
                 return Some(Some(got));
             }
             // A burst that was asked for, or one of another's conversation: who knows its nonce takes it.
-            self.heard.hear(at, &packet, &arrival, self.round);
+            self.heard.hear(at, &packet, &arrival, Now::default());
             return Some(Some(got));
         }
         if packet.round == NO_ROUND {
-            let body = Body::Answer { seen: 0, dscp: None, at: self.round, asks: 0 };
-            self.send(at, &Packet { from: packet.to, to: packet.from, body, ..packet }, 0, from);
+            if self.marks.len() < MARKS {
+                self.marks.push((at, packet, from));
+            }
             return Some(None);
         }
         if packet.body == Body::Done {
-            self.done = Some((packet.from, packet.round));
+            let last = self.done.entry(packet.from).or_insert(packet.round);
+            *last = packet.round.max(*last);
         }
-        match self.heard.hear(at, &packet, &arrival, self.round) {
+        let now = Now { at: self.round, dropped: self.dropped(at) };
+        match self.heard.hear(at, &packet, &arrival, now) {
             Follow::Nothing => {}
             Follow::Answer(body, bytes) => {
                 let answer = Packet { from: packet.to, to: packet.from, body, ..packet };
@@ -275,38 +321,46 @@ impl Prober {
             Follow::Burst(packets, bytes) => {
                 let body = Body::Burst { of: packets };
                 let burst = Packet { from: packet.to, to: packet.from, body, ..packet };
-                self.send_burst(at, &burst, packets, bytes, from);
+                let pace_ns = self.send_burst(at, &burst, packets, bytes, from).unwrap_or_default();
                 // Behind the burst in every queue, so that who asked need not wait for what was lost.
-                let end = Packet { body: Body::Arrived { mbps: 0, packets }, ..burst };
-                self.send(at, &end, 0, from);
+                let body = Body::Arrived { mbps: 0, packets, pace_ns, dropped: now.dropped };
+                self.send(at, &Packet { body, ..burst }, 0, from);
             }
         }
         Some(None)
     }
 
-    /// Sends, padded to so many bytes of payload. What does not go is as good as lost, and is seen to be.
+    /// Sends, padded to so many bytes of payload; waits a little where there is no room. What does not go is as good as lost, and is
+    /// seen to be.
     pub(crate) fn send(&self, at: usize, packet: &Packet, bytes: u32, to: SocketAddr) -> bool {
         let mut payload = packet.encode(&self.seal).to_vec();
         payload.resize(BYTES.max(bytes as usize), 0);
-        self.ports.get(at).is_some_and(|port| port.send(&payload, to).is_ok())
+        self.ports.get(at).is_some_and(|port| port.send_in_time(&payload, to, Instant::now() + ROOM).is_ok())
     }
 
-    pub(crate) fn send_burst(&self, at: usize, packet: &Packet, packets: u32, bytes: u32, to: SocketAddr) {
+    /// Sends a burst. Gives how long this node took for the second half of it, in nanoseconds, without waiting for room; nothing if
+    /// not all of it went.
+    pub(crate) fn send_burst(
+        &self,
+        at: usize,
+        packet: &Packet,
+        packets: u32,
+        bytes: u32,
+        to: SocketAddr,
+    ) -> Option<u32> {
         let mut payload = packet.encode(&self.seal).to_vec();
         payload.resize(BYTES.max(bytes as usize), 0);
-        let Some(port) = self.ports.get(at) else { return };
+        let port = self.ports.get(at)?;
         let end = Instant::now() + self.config.limits.burst;
-        for _ in 0..packets {
-            while let Err(error) = port.send(&payload, to) {
-                let now = Instant::now();
-                if error.kind() != io::ErrorKind::WouldBlock || now >= end {
-                    return;
-                }
-                let left = end.saturating_duration_since(now).min(ROOM);
-                let timeout = Timespec { tv_sec: 0, tv_nsec: left.subsec_nanos().into() };
-                let mut polled = [PollFd::from_borrowed_fd(port.socket.as_fd(), PollFlags::OUT)];
-                let _ = poll(&mut polled, Some(&timeout));
+        let (mut middle, mut waited) = (Instant::now(), Duration::ZERO);
+        for number in 1..=packets {
+            let wait = port.send_in_time(&payload, to, end).ok()?;
+            waited += wait;
+            if number == packets / 2 {
+                (middle, waited) = (Instant::now(), Duration::ZERO);
             }
         }
+        let took = middle.elapsed().saturating_sub(waited).as_nanos();
+        Some(u32::try_from(took).unwrap_or(u32::MAX).max(1))
     }
 }

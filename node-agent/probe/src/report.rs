@@ -52,6 +52,8 @@ pub struct Way {
     pub dscp: Option<u8>,
     /// Mbit/s, [`crate::CEILING_MBPS`] at most.
     pub mbps: Option<u32>,
+    /// It may be more: a busy host, and not the rail, held the measurement up.
+    pub at_least: bool,
 }
 
 /// A port.

@@ -12,6 +12,10 @@ use std::{
 /// Bytes for control messages: traffic class and time need 64.
 const CONTROL: usize = 256;
 
+/// Which of the numbers of SO_MEMINFO is that of drops, and how many there are up to it.
+const DROPS: usize = libc::SK_MEMINFO_DROPS as usize;
+const MEMINFO: usize = DROPS + 1;
+
 /// How a packet arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Arrival {
@@ -42,6 +46,21 @@ pub(crate) fn get(socket: impl AsFd, level: c_int, name: c_int) -> io::Result<c_
     // that; both live until the call returns.
     let result = unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut length) };
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Packets that this socket has dropped so far, for want of room above all (`SK_MEMINFO_DROPS` of SO_MEMINFO, Linux 4.12). Nothing
+/// where the kernel does not say.
+pub(crate) fn dropped(socket: impl AsFd) -> Option<u32> {
+    let mut values = [0_u32; MEMINFO];
+    let mut length = size_of_val(&values) as libc::socklen_t;
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: `fd` is open for the whole call. `values` is as many writable bytes as `length` says, and the kernel writes no more than
+    // that and says how many; both live until the call returns.
+    let result = unsafe {
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, (&raw mut values).cast(), &raw mut length)
+    };
+    let whole = result == 0 && length as usize == size_of_val(&values);
+    values.get(DROPS).copied().filter(|_| whole)
 }
 
 /// Takes one packet, if there is one. What is longer than `payload` is cut.
@@ -160,7 +179,24 @@ mod tests {
 
     use std::net::{IpAddr, Ipv4Addr};
 
-    use super::{device_of, read_control};
+    use super::{device_of, dropped, read_control};
+
+    #[test]
+    fn what_finds_no_room_is_counted() {
+        let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        assert_eq!(dropped(&socket), Some(0));
+        socket2::SockRef::from(&socket).set_recv_buffer_size(1).unwrap();
+        for _ in 0..64 {
+            socket.send_to(&[0; 1024], socket.local_addr().unwrap()).unwrap();
+        }
+        let lost = dropped(&socket).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let mut came = 0;
+        while socket.recv(&mut [0; 1024]).is_ok() {
+            came += 1;
+        }
+        assert!(lost > 0 && lost + came == 64, "{lost} lost, {came} came");
+    }
 
     #[test]
     fn an_address_belongs_to_a_device_or_to_none() {

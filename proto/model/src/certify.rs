@@ -74,6 +74,8 @@ pub struct Way {
     pub dscp: Option<u8>,
     /// Payload that arrived, in Mbit/s.
     pub mbps: Option<u32>,
+    /// It may be more: a busy server, and not the rail, held the measurement up.
+    pub at_least: bool,
 }
 
 /// A port of the reporting node.

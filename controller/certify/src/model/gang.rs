@@ -78,7 +78,7 @@ impl World {
     pub fn measure(&self, plan: &Plan, seed: u64) -> Outcome {
         let mut random = Random::new(seed);
         let mut reports: Vec<NodeReport> = (0..self.gang.nodes)
-            .map(|node| NodeReport { node, pairs: Vec::new(), ports: self.ports(node) })
+            .map(|node| NodeReport { node, pairs: Vec::new(), ports: self.ports(node), unable: false })
             .collect();
         let mut free = vec![self.clock.message; reports.len()];
         for (round, pairs) in (0..).zip(&plan.rounds) {
@@ -232,6 +232,7 @@ impl World {
                 true => Lane { right: 10_000, wrong: 9_000_000 },
                 false => Lane { right: 9_000_000, wrong: 10_000 },
             };
+            at_least: false,
             PortReport {
                 rail: *rail,
                 mtu: Some(small.unwrap_or(self.mtu)),

@@ -173,7 +173,7 @@ prop_compose! {
     fn any_report()(node in 0_u32..8, rows in prop::collection::vec(any_row(), 0..20)) -> NodeReport {
         let lane = Some(Lane { right: u64::MAX, wrong: u64::MAX });
         let port = |rail| PortReport { rail, mtu: Some(rail), gid: None, lane };
-        NodeReport { node, pairs: rows, ports: (0..node).map(port).collect() }
+        NodeReport { node, pairs: rows, ports: (0..node).map(port).collect(), unable: node == 7 }
     }
 }
 
@@ -181,7 +181,7 @@ prop_compose! {
     fn any_row()(round in 0_u32..5, peer in 0_u32..8, rail in 0_u32..6, crossed in prop::option::of(0_u32..9),
         sent in prop::sample::select(vec![0, 1, u32::MAX]), lost in prop::sample::select(vec![0, 1, u32::MAX]),
         mbps in prop::option::of(prop::sample::select(vec![0, 1000, u32::MAX]))) -> PairReport {
-        let way = Way { sent, lost, mtu: mbps, dscp: Some(26), mbps };
+        let way = Way { sent, lost, mtu: mbps, dscp: Some(26), mbps, at_least: sent == 1 };
         PairReport { round, peer, rail, there: way, back: way, rtt_us: mbps, crossed }
     }
 }
@@ -205,9 +205,45 @@ fn who_could_measure_nothing_is_named() {
     let idle = rounds.rounds[0][0].first;
     reports[idle as usize].pairs.clear();
     let certificate = judge(&world.gang, &rounds, &reports, &Limits::default());
+    assert_eq!(certificate.verdict, Verdict::Certified, "its partners have measured it: it was busy");
+    assert!(certificate.unobserved.iter().any(|reason| reason.code == "NotMeasured"));
+    reports[idle as usize].unable = true;
+    let certificate = judge(&world.gang, &rounds, &reports, &Limits::default());
     assert_eq!(certificate.verdict, Verdict::Replace(vec![idle]));
     assert!(certificate.findings[0].reason.message.contains("measured nothing"));
     assert!(certificate.unobserved.iter().any(|reason| reason.code == "NotMeasured"));
+}
+
+/// What a node's rails showed while the node itself was too slow is no evidence of them; what they showed else is.
+#[test]
+fn a_busy_node_is_not_slow_and_a_slow_rail_is_beside_it() {
+    let busy = |reports: &mut [NodeReport], rail: Option<u32>| {
+        let rows = reports.iter_mut().flat_map(|report| {
+            let node = report.node;
+            report.pairs.iter_mut().filter(move |pair| node == 0 || pair.peer == 0)
+        });
+        for pair in rows.filter(|pair| Some(pair.rail) != rail) {
+            for way in [&mut pair.there, &mut pair.back] {
+                (way.mbps, way.at_least) = (way.mbps.map(|mbps| mbps / 3), true);
+            }
+        }
+    };
+    for nodes in [3, 4, 9] {
+        let world = with(nodes, vec![Fault::SlowRail { node: 0, rail: 2, share: 0.5 }]);
+        let rounds = plan(&world.gang, 7, Budget::default());
+        let sound = with(nodes, Vec::new()).measure(&rounds, 3).reports;
+        let slow = world.measure(&rounds, 3).reports;
+        for (mut reports, rail, verdict) in [
+            (sound.clone(), None, Verdict::Certified),
+            (slow.clone(), None, Verdict::Certified),
+            (slow, Some(2), Verdict::Replace(vec![0])),
+        ] {
+            busy(&mut reports, rail);
+            let certificate = judge(&world.gang, &rounds, &reports, &Limits::default());
+            assert_eq!(certificate.verdict, verdict, "{nodes} nodes: {:?}", certificate.findings);
+            assert!(certificate.unobserved.iter().any(|reason| reason.code == "BandwidthHeldUp"));
+        }
+    }
 }
 
 #[test]

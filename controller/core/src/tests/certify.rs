@@ -26,7 +26,8 @@ fn asked(w: &World, text: &str, n: usize) -> Option<Certify> {
 fn measured(w: &World, text: &str, n: usize, slow: Option<usize>) -> Observation {
     let nodes = w.nodes(text);
     let certify = asked(w, text, n).unwrap();
-    let way = |mbps| Way { sent: 100, lost: 0, mtu: Some(9000), dscp: Some(26), mbps: Some(mbps) };
+    let way =
+        |mbps| Way { sent: 100, lost: 0, mtu: Some(9000), dscp: Some(26), mbps: Some(mbps), at_least: false };
     let mut pairs = Vec::new();
     for turn in certify.turns.iter().filter(|turn| turn.first) {
         for rail in 0..2 {

@@ -3,4 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod pairs;
+mod paused;
+mod relay;
 mod swapped;

@@ -88,8 +88,8 @@ fn a_dead_rail_is_found_and_a_swapped_one_too() {
     let [good, _, lost] = reports[0].pairs[..] else { panic!("{reports:?}") };
     assert_eq!(good.back.lost, 0);
     assert_eq!((lost.back.sent, lost.there.lost), (0, lost.there.sent));
-    // Over the loopback interface every port reaches every other.
-    assert_eq!(lost.crossed, Some(0));
+    // Over the loopback interface every port reaches every other: whichever answers first.
+    assert!(matches!(lost.crossed, Some(0 | 1)), "{lost:?}");
 }
 
 #[test]

@@ -35,6 +35,7 @@ impl From<&Measured> for v1::Measured {
             mtu: way.mtu,
             dscp: way.dscp.map(u32::from),
             mbps: way.mbps,
+            at_least: way.at_least,
         };
         let pair = |pair: &PairReport| v1::MeasuredPair {
             round: pair.round,
@@ -78,6 +79,7 @@ impl From<v1::Measured> for Measured {
                 mtu: way.mtu,
                 dscp: way.dscp.and_then(|dscp| u8::try_from(dscp).ok()),
                 mbps: way.mbps,
+                at_least: way.at_least,
             }
         };
         let pair = |pair: v1::MeasuredPair| PairReport {
@@ -116,7 +118,7 @@ mod tests {
 
     #[test]
     fn what_was_measured_comes_back() {
-        let way = Way { sent: 9, lost: 1, mtu: Some(9000), dscp: Some(26), mbps: None };
+        let way = Way { sent: 9, lost: 1, mtu: Some(9000), dscp: Some(26), mbps: Some(7), at_least: true };
         let pair = PairReport {
             round: 1,
             peer: 2,

@@ -1,0 +1,92 @@
+//! The largest packets that pass, each way.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    packet::Body,
+    prober::Prober,
+    turn::{Lane, Pairing, Unknown},
+};
+
+/// A packet of the size that is tried does not pass if it was lost so often.
+const TRIES: u32 = 3;
+/// Times that it is tried at most; those during which a socket had no room do not count.
+const TRIES_MAX: u32 = 8;
+/// Sizes of IP packets that are tried where the port's own do not pass.
+const SIZES: [u32; 6] = [9000, 4200, 2000, 1500, 1400, 1280];
+/// Told as the MTU where not even the least size that is tried passed.
+const BYTES_ONLY: u32 = 576;
+/// Sequence numbers.
+const LARGE: u32 = 3_000_000;
+
+impl Prober {
+    pub(crate) fn large(&mut self, pair: &Pairing<'_>, lanes: &mut [Lane]) -> Result<(), Unknown> {
+        for at in 0..lanes.len() {
+            let own = self.ports.get(at).zip(pair.to(at)).and_then(|(port, to)| port.mtu(to));
+            let Some(own) = own.filter(|_| lanes.get(at).is_some_and(|lane| lane.answered)) else { continue };
+            let there = self.largest(pair, at, own, true, lanes)?;
+            let back = self.largest(pair, at, own, false, lanes)?;
+            if let Some(lane) = lanes.get_mut(at) {
+                (lane.there.mtu, lane.back.mtu) = (there, back);
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing if sockets had no room for it.
+    fn largest(
+        &mut self,
+        pair: &Pairing<'_>,
+        at: usize,
+        own: u32,
+        there: bool,
+        lanes: &mut [Lane],
+    ) -> Result<Option<u32>, Unknown> {
+        for size in std::iter::once(own).chain(SIZES.into_iter().filter(|size| *size < own)) {
+            match self.passes(pair, at, size, there, lanes)? {
+                Some(true) => return Ok(Some(size)),
+                Some(false) => {}
+                None => return Ok(None),
+            }
+        }
+        // Small packets do pass: where none of these did, the least of them is told.
+        Ok(Some(BYTES_ONLY))
+    }
+
+    fn passes(
+        &mut self,
+        pair: &Pairing<'_>,
+        at: usize,
+        size: u32,
+        there: bool,
+        lanes: &mut [Lane],
+    ) -> Result<Option<bool>, Unknown> {
+        let payload = self.ports.get(at).map(|port| size.saturating_sub(port.headers()));
+        let Some((payload, to)) = payload.zip(pair.to(at)) else { return Ok(None) };
+        let (reply, padding) = if there { (0, payload) } else { (payload, 0) };
+        let told = |lanes: &[Lane]| lanes.get(at).map_or(0, |lane| lane.dropped);
+        let mut lost = 0;
+        for number in 0..TRIES_MAX {
+            let sequence = LARGE + (size * 2 + u32::from(there)) * TRIES_MAX + number;
+            let before = (told(lanes), self.dropped(at));
+            if !self.send(at, &pair.ask(sequence, reply), padding, to) {
+                return Ok(Some(false));
+            }
+            let mut passed = false;
+            self.settle(pair, &BTreeSet::from([at]), self.config.limits.answer, lanes, |got, _| {
+                let Some(Body::Answer { seen, .. }) = got.of(pair.head) else { return false };
+                let whole = if there { seen } else { u32::try_from(got.arrival.length).unwrap_or(u32::MAX) };
+                passed |= got.packet.sequence == sequence && got.port == at && whole >= payload;
+                passed
+            })?;
+            if passed {
+                return Ok(Some(true));
+            }
+            lost += u32::from((told(lanes), self.dropped(at)) == before);
+            if lost == TRIES {
+                return Ok(Some(false));
+            }
+        }
+        Ok(None)
+    }
+}
