@@ -3,7 +3,7 @@
 //! All rounds are a 1-factorisation of the complete graph by the circle method (Kirkman 1847): everybody meets everybody once. Large
 //! gangs take a few of them, drawn by the seed, so that each node is measured against enough others to be told apart from them.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Duration};
 
 use proto_model::{NodeName, Turn};
 
@@ -87,6 +87,12 @@ pub struct Pair {
     pub second: u32,
 }
 
+/// For nodes to find each other before the first round: kernels learn addresses, and one whose question is lost asks again after a
+/// second. A node of which a rail is dead or swapped hears nothing there, and takes all of it.
+const WARM: Duration = Duration::from_millis(1200);
+/// How long one round may take: a node waits so long for a partner that is not there.
+const ROUND: Duration = Duration::from_secs(1);
+
 /// Rounds of disjoint pairs; each pair measures all rails at once.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
@@ -104,6 +110,14 @@ impl Plan {
             Some(Turn { round, peer: if first { pair.second } else { pair.first }, first })
         };
         (0..).zip(&self.rounds).filter_map(turn).collect()
+    }
+
+    /// How long nodes may take for all of it, so that every round has its time although everything before it was waited for in vain.
+    /// A pair that meets at the end of the last round has as long again.
+    #[must_use]
+    pub fn limit(&self) -> Duration {
+        let rounds = u32::try_from(self.rounds.len()).unwrap_or(u32::MAX);
+        if rounds == 0 { Duration::ZERO } else { WARM + ROUND.saturating_mul(rounds.saturating_add(1)) }
     }
 
     /// How many pairs there are in all rounds.

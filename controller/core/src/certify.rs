@@ -28,10 +28,8 @@ const RAIL: &str = "RailCertified";
 const TOLD: usize = 8;
 /// GIDs that one rail tells at most.
 const GIDS: usize = 8;
-/// How long one round may take, as agents keep it.
-const ROUND: Duration = Duration::from_secs(1);
-/// For reports to come in after the last round.
-const SLACK: Duration = Duration::from_secs(2);
+/// For reports to come in after all may be measured; a supervisor tells after two seconds of these that its engine says nothing.
+const SLACK: Duration = Duration::from_secs(4);
 
 /// What a job is to pass: what it asks for itself, if that is more than what is asked of all.
 fn policy(entry: &JobEntry, config: &Config) -> Certification {
@@ -49,13 +47,13 @@ impl State {
     pub(crate) fn measures(&self, entry: &JobEntry, position: u32) -> Option<Certify> {
         let attempt = entry.attempt.as_ref().filter(|attempt| !attempt.released)?;
         let plan = self.certification_plan(entry, attempt)?;
-        Some(Certify { turns: plan.turns(position), limit: ROUND * rounds(&plan) })
+        Some(Certify { turns: plan.turns(position), limit: plan.limit() })
     }
 
     /// How long reports are waited for.
     pub(crate) fn certify_limit(&self, entry: &JobEntry) -> Duration {
         let plan = entry.attempt.as_ref().and_then(|attempt| self.certification_plan(entry, attempt));
-        plan.map_or(Duration::ZERO, |plan| ROUND * rounds(&plan) + SLACK)
+        plan.map_or(Duration::ZERO, |plan| plan.limit() + SLACK)
     }
 
     fn certification_plan(&self, entry: &JobEntry, attempt: &Attempt) -> Option<Plan> {
@@ -239,8 +237,4 @@ fn rail_words(rail: &RailSummary, name: &dyn Fn(u32) -> String) -> String {
         rail.lost,
         rail.sent
     )
-}
-
-fn rounds(plan: &Plan) -> u32 {
-    u32::try_from(plan.rounds.len()).unwrap_or(u32::MAX)
 }

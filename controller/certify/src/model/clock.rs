@@ -13,6 +13,8 @@ pub struct Clock {
     pub burst_bytes: u64,
     /// A probe sends no faster than this, in Mbit/s: it goes through the kernel.
     pub probe_mbps: u64,
+    /// Before its first round a node waits so long for rails that answer nothing.
+    pub warm_limit: u64,
     /// No answer within this is none.
     pub answer_limit: u64,
     /// A node goes on to its next round after this, whatever its partner does.
@@ -28,9 +30,10 @@ impl Default for Clock {
         Self {
             round_trip: 60,
             pace: 50,
-            probes: 64,
-            burst_bytes: 1 << 20,
+            probes: 128,
+            burst_bytes: 5 << 18,
             probe_mbps: 2_000,
+            warm_limit: 1_200_000,
             answer_limit: 200_000,
             round_limit: 1_000_000,
             message: 5_000,

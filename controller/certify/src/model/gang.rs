@@ -81,6 +81,13 @@ impl World {
             .map(|node| NodeReport { node, pairs: Vec::new(), ports: self.ports(node), unable: false })
             .collect();
         let mut free = vec![self.clock.message; reports.len()];
+        for pair in plan.rounds.iter().flatten().filter(|pair| self.is_deaf(**pair)) {
+            for end in [pair.first, pair.second] {
+                if let Some(free) = free.get_mut(end as usize) {
+                    *free = self.clock.message + self.clock.warm_limit;
+                }
+            }
+        }
         for (round, pairs) in (0..).zip(&plan.rounds) {
             for pair in pairs {
                 let took = self.meet(round, *pair, &free, &mut reports, &mut random);
@@ -165,6 +172,13 @@ impl World {
         cabled.unwrap_or(nic)
     }
 
+    /// Some rail of the two hears nothing of the other's own.
+    fn is_deaf(&self, pair: Pair) -> bool {
+        let reaches = |at: usize| self.reaches(pair, self.plane(pair.first, at), at);
+        let silent = self.is_silent(pair.first) || self.is_silent(pair.second);
+        silent || !(0..self.gang.rails.len()).all(reaches)
+    }
+
     /// The first node's NIC on this plane and the second's NIC of this number reach each other.
     fn reaches(&self, pair: Pair, plane: usize, nic: usize) -> bool {
         let number = |at: usize| self.gang.rails.get(at).copied().unwrap_or_default();
@@ -218,6 +232,7 @@ impl World {
             mtu: Some(mtu),
             dscp: Some(dscp),
             mbps: Some(speed.max(1.0) as u32),
+            at_least: false,
         }
     }
 
@@ -232,7 +247,6 @@ impl World {
                 true => Lane { right: 10_000, wrong: 9_000_000 },
                 false => Lane { right: 9_000_000, wrong: 10_000 },
             };
-            at_least: false,
             PortReport {
                 rail: *rail,
                 mtu: Some(small.unwrap_or(self.mtu)),

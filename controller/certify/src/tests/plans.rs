@@ -53,3 +53,11 @@ fn small_gangs_meet_completely_and_two_meet_again() {
     assert!(plan(&Gang::new(4, []), 7, Budget::default()).rounds.is_empty());
     assert_eq!(plan(&Gang::new(512, [0]), 7, Budget::default()).rounds.len(), 8);
 }
+
+#[test]
+fn every_round_has_its_time_and_so_has_what_comes_before() {
+    for (nodes, ms) in [(1, 0), (2, 5_200), (3, 5_200), (4, 5_200), (8, 9_200), (9, 11_200), (512, 10_200)] {
+        let plan = plan(&Gang::new(nodes, 0..2), 3, Budget::default());
+        assert_eq!(plan.limit().as_millis(), ms, "{nodes} nodes, {} rounds", plan.rounds.len());
+    }
+}
