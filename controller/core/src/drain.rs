@@ -112,14 +112,17 @@ impl Step<'_> {
 }
 
 impl State {
-    /// Rails of a node that are drained now.
+    /// Rails of a node that are drained now, as its jobs name them ([`crate::remap`]): a rail or a leaf of the fabric is where a NIC is
+    /// cabled to, which these names say; a port is a NIC of its inventory, whatever it is called.
     #[must_use]
     pub fn drained_rails(&self, name: &NodeName) -> RailSet {
         let drains = &self.base.drains;
         let mut drained = self.qos_rails(name);
-        if drains.is_empty() {
+        if drains.is_empty() && drained.is_empty() {
             return drained;
         }
+        let names = self.names(name);
+        drained = names.of_all(drained);
         for target in drains.range(DrainTarget::Rail(0)..=DrainTarget::Rail(u32::MAX)).map(|pair| pair.0) {
             if let DrainTarget::Rail(rail) = target {
                 drained = drained.with(*rail);
@@ -128,7 +131,7 @@ impl State {
         let of = |rail| DrainTarget::Port { node: name.clone(), rail };
         for target in drains.range(of(0)..=of(u32::MAX)).map(|pair| pair.0) {
             if let DrainTarget::Port { rail, .. } = target {
-                drained = drained.with(*rail);
+                drained = drained.with(names.of(*rail));
             }
         }
         let topology = self.index.snapshot.topology();

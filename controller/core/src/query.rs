@@ -390,7 +390,7 @@ impl State {
         let mut outside = PodView::default();
         for (ix, server) in topology.servers() {
             let capacity = self.index.snapshot.capacity(ix);
-            let drained = self.drained_rails(&server.name);
+            let (drained, names) = (self.drained_rails(&server.name), self.names(&server.name));
             let port = |rail: u32| {
                 let port = server.ports.get(rail as usize).copied().flatten();
                 let nic = port.and_then(|port| server.inventory.nics.get(port.nic as usize));
@@ -402,7 +402,7 @@ impl State {
                         .map_or("", |leaf| topology.leaf_name(leaf))
                         .to_owned(),
                     usable: server.usable.has(rail),
-                    drained: drained.has(rail),
+                    drained: drained.has(names.of(rail)),
                 }
             };
             let view = NodeView {

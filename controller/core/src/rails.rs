@@ -209,14 +209,16 @@ impl State {
         }
     }
 
-    /// The ports that a target covers, by node.
+    /// The ports that a target covers, by node, as the jobs there name them.
     pub(crate) fn ports_of(&self, target: &DrainTarget) -> BTreeMap<NodeName, RailSet> {
         let topology = self.index.snapshot.topology();
         let covered = |server: &controller_topology::Server| {
             let is = |(rail, port): (u32, &Option<controller_topology::Port>)| {
                 let covers = match target {
                     DrainTarget::Rail(wanted) => *wanted == rail,
-                    DrainTarget::Port { node, rail: wanted } => *node == server.name && *wanted == rail,
+                    DrainTarget::Port { node, rail: wanted } => {
+                        *node == server.name && self.names(node).of(*wanted) == rail
+                    }
                     DrainTarget::Leaf(name) => {
                         port.as_ref()?.leaf.is_some_and(|leaf| topology.leaf_name(leaf) == name)
                     }
@@ -251,15 +253,17 @@ impl State {
         }
         let wanted = target.map(|target| self.ports_of(target));
         for (_, server) in topology.servers() {
+            let names = self.names(&server.name);
+            let (present, up) = (names.of_all(server.present), names.of_all(server.usable));
             let asked = match &wanted {
-                None => server.present,
-                Some(ports) => ports.get(&server.name).copied().unwrap_or_default().and(server.present),
+                None => present,
+                Some(ports) => ports.get(&server.name).copied().unwrap_or_default().and(present),
             };
             let drained = self.drained_rails(&server.name);
             for rail in asked.iter() {
                 let row = rails.entry(rail).or_default();
                 row.nodes += 1;
-                row.nodes_up += u32::from(server.usable.has(rail));
+                row.nodes_up += u32::from(up.has(rail));
                 row.nodes_drained += u32::from(drained.has(rail));
             }
             self.count_uses(&server.name, asked, drained, &mut rails, &mut jobs, &mut view);
@@ -313,8 +317,9 @@ impl State {
         }
     }
 
-    /// Who may still use a drained rail of a server.
-    pub(crate) fn rail_user(&self, node: &NodeName, rail: u32) -> Option<String> {
+    /// Who may still use a drained port of a server.
+    pub(crate) fn rail_user(&self, node: &NodeName, port: u32) -> Option<String> {
+        let rail = self.names(node).of(port);
         for (uid, position) in self.index.holds.get(node)? {
             let Some(entry) = self.base.jobs.get(uid) else { continue };
             let nodes = entry.job.status.placement.as_ref().map_or(&[][..], |placement| &placement.nodes);

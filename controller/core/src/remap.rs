@@ -15,12 +15,17 @@
 //! And the new names are not believed either. The try that has them is certified like any other, and a node that was remapped and is
 //! still not as it should be is replaced.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use controller_certify::{Certificate, Kind, Place, Remap};
+use controller_topology::RailSet;
 use proto_model::{JobUid, Node, NodeName, Placement, Reason};
 
 use crate::{
+    journal::Undo,
     records::{Attempt, Outcome},
     state::{JobEntry, State},
     step::Step,
@@ -55,6 +60,45 @@ pub(crate) fn remapped(placement: &Placement, remaps: &[Remap]) -> Option<Placem
         }
     }
     Some(new)
+}
+
+/// What a node's jobs call the rails of its NICs, where that is not what its inventory says: (as in its inventory, as its job has it).
+///
+/// A NIC is one job's at most, and a remap gives new names only to what one job holds. So on one node no two NICs have the same name,
+/// and what its agent is told of rails is in the names that are used there.
+#[derive(Debug, Default)]
+pub(crate) struct Names(Vec<(u32, u32)>);
+
+impl Names {
+    /// What the NIC of this rail of the inventory is called.
+    pub(crate) fn of(&self, rail: u32) -> u32 {
+        self.0.iter().find(|(own, _)| *own == rail).map_or(rail, |(_, name)| *name)
+    }
+
+    /// The same of several.
+    pub(crate) fn of_all(&self, rails: RailSet) -> RailSet {
+        if self.0.is_empty() { rails } else { rails.iter().map(|rail| self.of(rail)).collect() }
+    }
+}
+
+impl State {
+    /// What the jobs of a node call its NICs' rails.
+    pub(crate) fn names(&self, node: &NodeName) -> Names {
+        let mut names = Vec::new();
+        for (uid, position) in self.index.holds.get(node).into_iter().flatten() {
+            let placement = self.base.jobs.get(uid).and_then(|entry| entry.job.status.placement.as_ref());
+            let place = placement.and_then(|placement| placement.nodes.get(*position as usize));
+            let Some(place) = place.filter(|place| place.remapped && place.node == *node) else { continue };
+            let Some(known) = self.base.nodes.get(node) else { continue };
+            let own = |device: &str| known.inventory.nics.iter().find(|nic| nic.device == device);
+            names.extend(place.nics.iter().filter_map(|nic| Some((own(&nic.device)?.rail, nic.rail))));
+        }
+        // An inventory that has been named otherwise since, and in part only: then nobody knows.
+        let set = |of: fn(&(u32, u32)) -> u32| names.iter().map(of).collect::<BTreeSet<u32>>();
+        let whole =
+            set(|(own, _)| *own) == set(|(_, name)| *name) && set(|(own, _)| *own).len() == names.len();
+        Names(if whole { names } else { Vec::new() })
+    }
 }
 
 /// What is wrong with a node's cables, and what mends it.
@@ -106,6 +150,22 @@ impl Step<'_> {
         self.state.set_job(uid, Some(entry));
         self.stop_attempt(uid, Outcome::Move, grace, 0, causes);
         true
+    }
+
+    /// Nodes on which a job that names NICs otherwise has begun or ended in this step are told what is drained in the names that are
+    /// used now.
+    pub(crate) fn tell_renamed(&mut self, mark: usize) {
+        let mut nodes: BTreeSet<NodeName> = BTreeSet::new();
+        for undo in self.state.journal.undo.get(mark..).unwrap_or_default() {
+            let Undo::Job(uid, old) = undo else { continue };
+            let entries = old.as_deref().into_iter().chain(self.state.base.jobs.get(uid));
+            let placements = entries.filter_map(|entry| entry.job.status.placement.as_ref());
+            let remapped = placements.flat_map(|placement| &placement.nodes).filter(|place| place.remapped);
+            nodes.extend(remapped.map(|place| place.node.clone()));
+        }
+        for node in nodes {
+            self.tell_drained(&node);
+        }
     }
 
     /// The try with the new names.

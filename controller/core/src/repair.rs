@@ -67,6 +67,7 @@ impl State {
                 self.base.nodes.get(node).is_some_and(|node| node.benched.is_some() || is_drained(node));
             let usable =
                 index.and_then(|ix| topology.server(ix)).map_or(RailSet::EMPTY, |server| server.usable);
+            let usable = self.names(node).of_all(usable);
             if !open || benched {
                 lost.insert(node.clone(), Loss::Node);
             } else if !usable.covers(rails) {
@@ -313,7 +314,8 @@ impl Step<'_> {
         let topology = self.state.index.snapshot.topology();
         let server = topology.index(name).and_then(|ix| topology.server(ix));
         // A rail that its agent calls unfit still works for who is there: new jobs keep off it.
-        let down = held.without(server.map_or(held, |server| server.usable.or(server.unfit)));
+        let works = server.map(|server| self.state.names(name).of_all(server.usable.or(server.unfit)));
+        let down = held.without(works.unwrap_or(held));
         let down = down.or(self.state.rails_down(&entry).get(name).copied().unwrap_or_default());
         if down.is_empty() {
             return;

@@ -42,6 +42,7 @@ pub fn step(state: &mut State, event: Event, now: Timestamp, rng: &mut Rng<'_>) 
     if reply.is_ok() {
         step.wake_dependents();
         step.schedule();
+        step.tell_renamed(mark);
         step.log_decisions(mark);
     } else {
         step.state.undo_to(mark);

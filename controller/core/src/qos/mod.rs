@@ -199,7 +199,7 @@ impl Site for Cluster<'_> {
         let mut more: BTreeMap<NodeName, RailSet> = BTreeMap::new();
         for (node, rail) in ports {
             let rails = more.entry(node.clone()).or_insert(RailSet::EMPTY);
-            *rails = rails.with(*rail);
+            *rails = rails.with(self.state.names(node).of(*rail));
         }
         let before = self.state.stranded(&BTreeMap::new());
         let mut found = BTreeMap::new();

@@ -9,7 +9,7 @@ use proto_model::{
 
 use super::{World, name, spec};
 
-fn world(certification: Certification) -> World {
+pub(super) fn world(certification: Certification) -> World {
     let mut world = World::new();
     world.state.config.certification = certification;
     world
@@ -50,7 +50,7 @@ fn measured(w: &World, text: &str, n: usize, slow: Option<usize>) -> Observation
     Observation { measured: Some(measured), ..w.seen(text, n, Observed::Starting) }
 }
 
-fn measure(w: &mut World, text: &str, slow: Option<usize>) {
+pub(super) fn measure(w: &mut World, text: &str, slow: Option<usize>) {
     let reports: Vec<(usize, Observation)> =
         w.nodes(text).into_iter().map(|n| (n, measured(w, text, n, slow))).collect();
     for (n, report) in reports {
@@ -191,7 +191,7 @@ fn crossing(w: &World, text: &str, n: usize, crossed: usize) -> Observation {
     seen
 }
 
-fn cross(w: &mut World, text: &str, crossed: usize) {
+pub(super) fn cross(w: &mut World, text: &str, crossed: usize) {
     let nodes = w.nodes(text);
     let reports: Vec<(usize, Observation)> =
         nodes.into_iter().map(|n| (n, crossing(w, text, n, crossed))).collect();
@@ -201,7 +201,7 @@ fn cross(w: &mut World, text: &str, crossed: usize) {
 }
 
 /// What a node of the job's placement has: (rail, device) of its NICs, and whether that is not what its inventory says.
-fn nics(w: &World, text: &str, n: usize) -> (Vec<(u32, String)>, bool) {
+pub(super) fn nics(w: &World, text: &str, n: usize) -> (Vec<(u32, String)>, bool) {
     let placement = w.job(text).status.placement.as_ref().unwrap();
     let place = placement.nodes.iter().find(|place| place.node == name(n)).unwrap();
     (place.nics.iter().map(|nic| (nic.rail, nic.device.clone())).collect(), place.remapped)

@@ -5,15 +5,15 @@ use proto_model::{AlgorithmChoice, Drain, DrainTarget, Fabric, Leaf, Link, Rail,
 use super::*;
 use crate::{Explanation, RailsView};
 
-fn drain(target: &str, force: bool) -> Event {
+pub(super) fn drain(target: &str, force: bool) -> Event {
     Event::DrainRail { target: target.into(), reason: "upgrade".into(), by: "root".into(), force }
 }
 
-fn undrain(target: &str) -> Event {
+pub(super) fn undrain(target: &str) -> Event {
     Event::UndrainRail { target: target.into() }
 }
 
-fn told(w: &World, n: usize) -> Vec<u32> {
+pub(super) fn told(w: &World, n: usize) -> Vec<u32> {
     w.drained.get(&name(n)).into_iter().flatten().copied().collect()
 }
 
@@ -38,7 +38,7 @@ pub(super) fn says(w: &mut World, text: &str, n: usize, reports: &[RailReport]) 
     w.report(n, seen);
 }
 
-fn pending(w: &World, target: &str) -> Vec<String> {
+pub(super) fn pending(w: &World, target: &str) -> Vec<String> {
     let target = w.state.target(target).unwrap();
     let RailsView { pending, pending_total, .. } = w.state.rails(Some(&target));
     assert_eq!(pending.len(), pending_total as usize);

@@ -12,6 +12,7 @@ mod jobs;
 mod qos;
 mod random;
 mod refusals;
+mod renamed;
 mod repair;
 
 use std::{

@@ -415,7 +415,7 @@ fn lose_rail(w: &mut World, n: usize, rail: usize) {
     finds(w, n, inventory);
 }
 
-fn finds(w: &mut World, n: usize, inventory: Inventory) {
+pub(super) fn finds(w: &mut World, n: usize, inventory: Inventory) {
     let session = w.state.session(&name(n)).unwrap();
     w.step(Event::AgentInventory { node: name(n), session, inventory: Arc::new(inventory) });
 }
