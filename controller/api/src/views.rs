@@ -74,7 +74,7 @@ pub fn topology(state: &State) -> v1::Topology {
     v1::Topology { pods: pods.collect(), rails: view.rails, findings: reasons(&view.findings) }
 }
 
-/// Adds what is not stored: when the agent was last heard, and what jobs hold; of other tenants' jobs only what
+/// Adds what is not stored: when the agent was last heard, how its rails are being proved, and what jobs hold; of other tenants' jobs only what
 /// they hold, not whose they are.
 pub fn add_live(state: &State, node: &mut v1::Node, only: Option<&TenantName>) {
     let Some(name) = node.metadata.as_ref().and_then(|metadata| NodeName::new(&metadata.name).ok()) else {
@@ -95,6 +95,7 @@ pub fn add_live(state: &State, node: &mut v1::Node, only: Option<&TenantName>) {
             nics: hold.nics,
         }
     };
+    status.reasons.extend(state.proof_reasons(&name).iter().map(v1::Reason::from));
     status.holds = state.holds(&name).into_iter().map(hold).collect();
 }
 

@@ -32,7 +32,14 @@ impl Step<'_> {
         let due = Some(self.now.plus(self.state.config.heartbeat_limit));
         self.adopt_trials(&name, &inventory);
         let drained = self.state.drained_rails(&name);
-        let link = Link { session: Some(session), heard: self.now, due, foreign, drained, qos: None };
+        let link = Link {
+            session: Some(session),
+            heard: self.now,
+            due,
+            foreign,
+            drained,
+            ..Link::absent(self.now, None)
+        };
         self.state.set_link(&name, Some(link));
         let returned = node.health == Health::NotReady;
         let wanted = Node {
@@ -49,6 +56,7 @@ impl Step<'_> {
         self.reconcile(&name, observations);
         self.freed();
         self.qos_changed();
+        self.proofs_changed(&name);
         Ok(Reply::Done)
     }
 
@@ -83,8 +91,8 @@ impl Step<'_> {
             .filter_map(|(uid, position)| self.state.wish(self.state.base.jobs.get(uid)?, *position))
             .collect();
         let heartbeat_interval = self.state.config.heartbeat_interval;
-        let (drained, qos) = self.drained_now(name);
-        self.push(name, ToNode::Welcome { assignments, heartbeat_interval, drained, qos });
+        let (drained, qos, proofs) = self.drained_now(name);
+        self.push(name, ToNode::Welcome { assignments, heartbeat_interval, drained, qos, proofs });
         self.hold_back = None;
         for (uid, attempt) in forget {
             self.push(name, ToNode::Forget { uid, attempt });
@@ -136,6 +144,7 @@ impl Step<'_> {
         if silent {
             self.set_health(name, Health::Ready, Vec::new());
             self.freed();
+            self.proofs_changed(name);
         }
         Ok(Reply::Done)
     }
@@ -153,6 +162,7 @@ impl Step<'_> {
             self.state.set_node(name, Some(Arc::new(node)));
             self.freed();
             self.qos_changed();
+            self.proofs_changed(name);
             self.tell_drained(name);
             self.rails_changed(name);
         }

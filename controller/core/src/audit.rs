@@ -224,6 +224,7 @@ fn changed(state: &State, undo: &Undo) -> bool {
         | Undo::View(..)
         | Undo::Schedule(_)
         | Undo::QosRun(_)
+        | Undo::Proving(_)
         | Undo::Decisions(..)
         | Undo::Marks(_)
         | Undo::Chain(_)

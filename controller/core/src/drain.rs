@@ -9,12 +9,12 @@ use std::{
 };
 
 use controller_topology::RailSet;
-use proto_model::{Drain, DrainTarget, JobId, JobUid, NodeName, QosWish, RailState};
+use proto_model::{Drain, DrainTarget, JobId, JobUid, NodeName, QosWish, RailProof, RailState};
 
 use crate::{
     attempt::{gang, gang_size},
     error::CoreError,
-    event::Reply,
+    event::{Reply, ToNode},
     state::{JobEntry, Link, State},
     step::Step,
 };
@@ -64,6 +64,7 @@ impl Step<'_> {
             self.state.set_drain(target.clone(), None);
             self.doubt(&ports);
             self.refresh_drained();
+            ports.keys().for_each(|node| self.proofs_changed(node));
         }
         let remaining = self.state.drains_upon(&target);
         Ok(Reply::Undrained { target, changed, remaining })
@@ -99,19 +100,45 @@ impl Step<'_> {
         }
     }
 
-    /// For the Welcome: the node's drained rails and what is wished of its class of service, which it counts as told from
-    /// then on.
-    pub(crate) fn drained_now(&mut self, name: &NodeName) -> (BTreeSet<u32>, Option<Arc<QosWish>>) {
-        let (drained, qos) = (self.state.drained_rails(name), self.state.qos_wish(name));
-        let link = self.state.base.links.get(name);
-        if let Some(link) = link.filter(|link| link.drained != drained || link.qos != qos).cloned() {
-            self.state.set_link(name, Some(Link { drained, qos: qos.clone(), ..link }));
+    /// For the Welcome: the node's drained rails, what is wished of its class of service, and the probes that it takes part in, which it
+    /// counts as told from then on.
+    pub(crate) fn drained_now(&mut self, name: &NodeName) -> Told {
+        let told = self.state.told_of(name);
+        self.note_told(name, &told);
+        told
+    }
+
+    /// Tells one node what is drained there, what its class of service should be, and what it is to probe, if any of it is news.
+    pub(crate) fn tell_drained(&mut self, name: &NodeName) {
+        if self.state.session(name).is_none() {
+            return;
         }
-        (drained.iter().collect(), qos)
+        let told = self.state.told_of(name);
+        if self.note_told(name, &told) {
+            let (rails, qos, proofs) = told;
+            self.push(name, ToNode::Drained { rails, qos, proofs });
+        }
+    }
+
+    /// True if it is news to the node.
+    fn note_told(&mut self, name: &NodeName, (rails, qos, proofs): &Told) -> bool {
+        let drained: RailSet = rails.iter().copied().collect();
+        let news = |link: &&Link| link.drained != drained || link.qos != *qos || link.proofs != *proofs;
+        let Some(link) = self.state.base.links.get(name).filter(news).cloned() else { return false };
+        let (qos, proofs) = (qos.clone(), proofs.clone());
+        self.state.set_link(name, Some(Link { drained, qos, proofs, ..link }));
+        true
     }
 }
 
+/// What one node is told besides its jobs: drained rails, class of service, probes.
+type Told = (BTreeSet<u32>, Option<Arc<QosWish>>, Vec<RailProof>);
+
 impl State {
+    fn told_of(&self, name: &NodeName) -> Told {
+        (self.drained_rails(name).iter().collect(), self.qos_wish(name), self.proofs_of(name))
+    }
+
     /// Rails of a node that are drained now, as its jobs name them ([`crate::remap`]): a rail or a leaf of the fabric is where a NIC is
     /// cabled to, which these names say; a port is a NIC of its inventory, whatever it is called.
     #[must_use]

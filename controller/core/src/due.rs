@@ -25,6 +25,9 @@ impl Step<'_> {
         if self.state.base.qos_look.is_some_and(|look| look <= self.now) {
             self.look_at_qos();
         }
+        if self.state.base.prove_look.is_some_and(|look| look <= self.now) {
+            self.look_at_proofs();
+        }
         while handled < self.state.config.due_limit {
             let Some((time, due)) = self.state.index.due.first().cloned() else { break };
             if time > self.now {

@@ -8,8 +8,8 @@ use std::{
 
 use proto_model::{
     Assignment, Drain, DrainTarget, Fabric, Inventory, Job, JobId, JobName, JobSpec, JobUid, Node, NodeName,
-    Observation, Phase, QosRollout, QosWish, Queue, QueueName, Quota, Reason, RequestId, Reservation,
-    ReservationName, Taint, Tenant, TenantName, Timestamp,
+    Observation, Phase, QosRollout, QosWish, Queue, QueueName, Quota, RailProof, Reason, RequestId,
+    Reservation, ReservationName, Taint, Tenant, TenantName, Timestamp,
 };
 
 use proto_audit::{Actor, Claim};
@@ -464,6 +464,8 @@ pub enum ToNode {
         drained: BTreeSet<u32>,
         /// What its class of service should be, if anything is wished.
         qos: Option<Arc<QosWish>>,
+        /// Probes that it takes part in.
+        proofs: Vec<RailProof>,
     },
     /// Rails of this node that are drained now, all of them.
     Drained {
@@ -471,6 +473,8 @@ pub enum ToNode {
         rails: BTreeSet<u32>,
         /// What its class of service should be, if anything is wished.
         qos: Option<Arc<QosWish>>,
+        /// Probes that it takes part in.
+        proofs: Vec<RailProof>,
     },
     /// One wish.
     Assignment(Box<Assignment>),

@@ -47,6 +47,7 @@ pub mod lead;
 pub mod load;
 pub mod mirror;
 mod observe;
+mod prove;
 pub mod qos;
 mod query;
 pub mod rails;

@@ -458,6 +458,13 @@ impl State {
             let message = format!("{drains} rails, leaves or ports are drained; see `railctl rail ls`");
             health.reasons.push(Reason::new("RailsDrained", message).count(drains));
         }
+        let unproved = self.unproved();
+        if unproved > 0 {
+            let message = format!(
+                "{unproved} rails of servers are out of use until something proves them well; see `railctl describe node`"
+            );
+            health.reasons.push(Reason::new("RailsUnproved", message).count(unproved));
+        }
         let findings = self.findings();
         if !findings.is_empty() {
             let message =

@@ -10,8 +10,8 @@ use controller_scheduler::{Placer, QueueKey, Snapshot};
 use controller_topology::RailSet;
 use proto_model::{
     AlgorithmChoice, Drain, DrainTarget, Fabric, Job, JobId, JobUid, Measured, Node, NodeName, Observed,
-    Phase, QosRollout, QosWish, Queue, QueueName, RailBytes, RailEndpoint, RailReport, RankExit, Reason,
-    RequestId, Reservation, ReservationName, RunResult, Tenant, TenantName, Timestamp,
+    Phase, QosRollout, QosWish, Queue, QueueName, RailBytes, RailEndpoint, RailProof, RailReport, RankExit,
+    Reason, RequestId, Reservation, ReservationName, RunResult, Tenant, TenantName, Timestamp,
 };
 
 use crate::{
@@ -21,6 +21,7 @@ use crate::{
     decisions::DecisionRow,
     event::Key,
     journal::Journal,
+    prove::Proving,
     qos::Run,
     records::{Attempt, RequestRecord, TokenRecord},
 };
@@ -65,6 +66,9 @@ pub(crate) struct Base {
     /// Not stored: what of the roll-out of a profile is under way, and when it is looked at again.
     pub(crate) qos_run: Run,
     pub(crate) qos_look: Option<Timestamp>,
+    /// Not stored: which rails that are out of use are being proved, and when they are looked at again.
+    pub(crate) proving: Proving,
+    pub(crate) prove_look: Option<Timestamp>,
 }
 
 /// What follows from the tables.
@@ -193,13 +197,15 @@ pub(crate) struct Link {
     pub(crate) drained: RailSet,
     /// What its agent was told of its class of service.
     pub(crate) qos: Option<Arc<QosWish>>,
+    /// Probes that its agent was told of.
+    pub(crate) proofs: Vec<RailProof>,
 }
 
 impl Link {
     /// That of a node whose agent is not connected.
     pub(crate) fn absent(heard: Timestamp, due: Option<Timestamp>) -> Self {
         let (foreign, drained) = (BTreeSet::new(), RailSet::EMPTY);
-        Self { session: None, heard, due, foreign, drained, qos: None }
+        Self { session: None, heard, due, foreign, drained, qos: None, proofs: Vec::new() }
     }
 }
 
@@ -255,10 +261,9 @@ impl State {
         let now = (schedule.wanted || orphans).then_some(Timestamp::default());
         let requests = index.request_times.first().map(|(time, ..)| time.plus(self.config.request_retention));
         let tokens = index.token_times.first().map(|(time, _)| *time);
-        [now, schedule.look, self.base.qos_look, index.due.first().map(|(time, _)| *time), requests, tokens]
-            .into_iter()
-            .flatten()
-            .min()
+        let looks = [schedule.look, self.base.qos_look, self.base.prove_look];
+        let rest = [now, index.due.first().map(|(time, _)| *time), requests, tokens];
+        looks.into_iter().chain(rest).flatten().min()
     }
 
     /// How much one step does from now on, in place of what the configuration says: deadlines of one Tick, placements of

@@ -18,6 +18,7 @@ use crate::{
     bench::taints,
     event::{Key, Write},
     journal::Undo,
+    prove::Proving,
     qos::Run,
     records::{RequestRecord, TokenRecord},
     state::{Due, JobEntry, Link, NodeView, Schedule, State, Tally},
@@ -100,6 +101,14 @@ impl State {
             let old = (std::mem::replace(&mut self.base.qos_run, run), self.base.qos_look);
             self.base.qos_look = look;
             self.journal.undo.push(Undo::QosRun(Box::new(old)));
+        }
+    }
+
+    pub(crate) fn set_proving(&mut self, proving: Proving, look: Option<Timestamp>) {
+        if (&self.base.proving, self.base.prove_look) != (&proving, look) {
+            let old = (std::mem::replace(&mut self.base.proving, proving), self.base.prove_look);
+            self.base.prove_look = look;
+            self.journal.undo.push(Undo::Proving(Box::new(old)));
         }
     }
 

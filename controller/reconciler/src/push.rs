@@ -51,15 +51,15 @@ pub(crate) fn deliver(sessions: &Sessions, push: Push) -> Delivery {
     };
     let _inside = span.enter();
     let body = match message {
-        ToNode::Welcome { assignments, heartbeat_interval, drained, qos } => {
+        ToNode::Welcome { assignments, heartbeat_interval, drained, qos, proofs } => {
             v1::controller_message::Body::Welcome(v1::Welcome {
                 assignments: assignments.iter().map(Into::into).collect(),
                 heartbeat_interval: Some(duration_to_wire(heartbeat_interval)),
-                drained: Some(drained_to_wire(&drained, qos.as_deref())),
+                drained: Some(drained_to_wire(&drained, qos.as_deref(), &proofs)),
             })
         }
-        ToNode::Drained { rails, qos } => {
-            v1::controller_message::Body::Drained(drained_to_wire(&rails, qos.as_deref()))
+        ToNode::Drained { rails, qos, proofs } => {
+            v1::controller_message::Body::Drained(drained_to_wire(&rails, qos.as_deref(), &proofs))
         }
         ToNode::Assignment(assignment) => {
             v1::controller_message::Body::Assignment(v1::Assignment::from(assignment.as_ref()))

@@ -116,11 +116,13 @@ fn a_rail_that_its_agent_calls_unfit_is_present_and_not_usable() {
         severity,
         message: "0.99 of the time".into(),
         since: proto_model::Timestamp(1),
+        probe: false,
     };
     let sick = |device: &str, severity| proto_model::NicHealth {
         device: device.into(),
         score: 0,
         conditions: vec![condition(severity)],
+        probe: None,
     };
     for document in [Some(fabric(1, 1, 3)), None] {
         let mut t = Topology::new(document.as_ref());

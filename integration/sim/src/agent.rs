@@ -313,8 +313,8 @@ impl World {
                 self.reap(node, key);
             }
             Action::Send(message) => self.agent_says(node, message),
-            // Its servers have no class of service.
-            Action::KeepQos(_) => {}
+            // Its servers have no class of service, and nothing is wrong with their NICs.
+            Action::KeepQos(_) | Action::Prove(_) => {}
             Action::RemoveRecord(_) if self.bug(Bug::KeepRecords) => {}
             Action::RemoveRecord(key) => {
                 let server = &mut self.nodes[node];

@@ -224,5 +224,6 @@ fn describe(epoch: u64, command: &Command) -> String {
         Command::Drained(rails) => format!("drained@{epoch} {rails:?}"),
         Command::Forget(key) => format!("forget@{epoch} {key}"),
         Command::Qos(wish) => format!("qos@{epoch} {}", wish.generation),
+        Command::Prove(proofs) => format!("prove@{epoch} {}", proofs.len()),
     }
 }

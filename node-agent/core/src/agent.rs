@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use proto_model::{Assignment, Observation, Observed, QosWish, Reason, Timestamp, Wish};
+use proto_model::{Assignment, Observation, Observed, QosWish, RailProof, Reason, Timestamp, Wish};
 
 use crate::record::{Goal, Key, Life, Order, Record, Report, Snapshot};
 
@@ -116,6 +116,8 @@ pub enum Command {
     Drained(BTreeSet<u32>),
     /// What the class of service of this server's NICs should be.
     Qos(Arc<QosWish>),
+    /// Probes that this server is to take part in, all of them.
+    Prove(Vec<RailProof>),
     /// The end of this try is stored; its record may go.
     Forget(Key),
 }
@@ -145,6 +147,8 @@ pub enum Action {
     RemoveRecord(Key),
     /// Bring class of service to what is wished.
     KeepQos(Arc<QosWish>),
+    /// Take part in these probes, in each once.
+    Prove(Vec<RailProof>),
 }
 
 /// What the agent says to the controller.
@@ -227,6 +231,7 @@ fn obey(state: &mut State, epoch: u64, command: Command, now: Timestamp, actions
         Command::Assignment(assignment) => apply(state, *assignment, now, actions),
         Command::Drained(rails) => drain(state, rails, actions),
         Command::Qos(wish) => actions.push(Action::KeepQos(wish)),
+        Command::Prove(proofs) => actions.push(Action::Prove(proofs)),
         Command::Forget(key) => forget(state, key, now, actions),
         Command::Welcome(assignments) => {
             let wished: BTreeSet<Key> = assignments.iter().map(Key::of).collect();

@@ -360,7 +360,11 @@ impl World {
                         self.hear(told)?;
                     }
                 }
-                Action::TellSupervisor { .. } | Action::Reap(_) | Action::Send(_) | Action::KeepQos(_) => {}
+                Action::TellSupervisor { .. }
+                | Action::Reap(_)
+                | Action::Send(_)
+                | Action::KeepQos(_)
+                | Action::Prove(_) => {}
             }
         }
         Ok(())
@@ -388,7 +392,7 @@ impl World {
         let wishes: Vec<&Assignment> = match command {
             Command::Welcome(all) => all.iter().collect(),
             Command::Assignment(one) => vec![one],
-            Command::Forget(_) | Command::Drained(_) | Command::Qos(_) => vec![],
+            Command::Forget(_) | Command::Drained(_) | Command::Qos(_) | Command::Prove(_) => vec![],
         };
         let over = |wish: &Assignment| {
             self.past.iter().any(|past| past.uid == wish.uid && past.attempt >= wish.attempt)

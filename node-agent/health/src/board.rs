@@ -5,7 +5,7 @@ use std::time::Duration;
 use proto_model::Timestamp;
 
 use crate::{
-    condition::{Condition, Evidence, Fact, Finding, Look, Severity},
+    condition::{Condition, Evidence, Fact, Finding, Look, Proof, Severity},
     limits::Limits,
 };
 
@@ -15,6 +15,8 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const LOOK_MAX_MS: u64 = 5000;
 /// Episodes that are remembered.
 const KEPT: usize = 8;
+/// A rail that recovers, but not for long, is quiet so many times as long before a probe is believed.
+const OFTEN_TIMES: u32 = 10;
 
 static EPISODES_FACT: Fact = Fact {
     id: "TooOften",
@@ -43,6 +45,33 @@ pub struct Held {
     pub bytes: u64,
 }
 
+impl Held {
+    /// It is that bad only because there was so much within a day.
+    fn is_often(&self) -> bool {
+        self.evidence.fact.id == EPISODES_FACT.id
+    }
+
+    fn quiet(&self) -> Duration {
+        Duration::from_millis(self.quiet_ms)
+    }
+
+    /// What must be seen before it is over.
+    #[must_use]
+    pub fn proof(&self, condition: Condition) -> Proof {
+        let proof = condition.proof();
+        let often = |least: Duration| least.saturating_mul(if self.is_often() { OFTEN_TIMES } else { 1 });
+        Proof { probed: proof.probed.map(often), ..proof }
+    }
+
+    /// What it shows, and how it ends, in one line.
+    #[must_use]
+    pub fn told(&self, condition: Condition) -> String {
+        let lapses = self.is_often() && self.severity == Severity::Drain;
+        let lapses = if lapses { "; after a day without a sign jobs may use the rail again" } else { "" };
+        format!("{}; over after {}{lapses}", self.evidence, self.proof(condition))
+    }
+}
+
 /// What became of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
@@ -50,6 +79,8 @@ pub enum Change {
     Raised,
     /// It is worse.
     Worse,
+    /// It is not over, but jobs may use the rail again.
+    Eased,
     /// It is proved to be over.
     Cleared,
 }
@@ -94,6 +125,14 @@ impl Board {
         self.probed = Some(now);
     }
 
+    /// Whether a probe that passes now would end a condition: it holds, and was quiet long enough.
+    #[must_use]
+    pub fn wants_probe(&self, condition: Condition) -> bool {
+        let Some(held) = self.get(condition) else { return false };
+        let quiet = held.proof(condition).probed.is_some_and(|least| held.quiet() >= least);
+        quiet && self.probed.is_none_or(|probed| probed <= held.last_sign)
+    }
+
     /// Drops a condition whose cause is gone without proof: a job that had it has left.
     pub fn drop_of(&mut self, condition: Condition) -> Option<(Change, Held)> {
         self.held[condition.index()].take().map(|held| (Change::Cleared, held))
@@ -122,12 +161,16 @@ impl Board {
             (Look::Good, Some(held)) => {
                 held.quiet_ms = held.quiet_ms.saturating_add(elapsed_ms.min(LOOK_MAX_MS));
                 held.bytes = held.bytes.saturating_add(bytes);
-                let proof = condition.proof();
-                let quiet = Duration::from_millis(held.quiet_ms);
+                let (proof, quiet) = (held.proof(condition), held.quiet());
                 let probed = proof.probed.is_some_and(|least| {
                     quiet >= least && self.probed.is_some_and(|probed| probed > held.last_sign)
                 });
                 let over = probed || quiet >= proof.quiet && held.bytes >= proof.bytes;
+                if !over && quiet >= DAY && held.is_often() && held.severity == Severity::Drain {
+                    // What was too much for a day is not any more. What it was itself goes on until it is proved over.
+                    held.severity = Severity::Degraded;
+                    return Some((Change::Eased, *held));
+                }
                 over.then(|| self.drop_of(condition)).flatten()
             }
         }

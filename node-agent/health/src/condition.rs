@@ -108,11 +108,12 @@ impl Condition {
             Self::Flapping => proof(seconds(1800), 0, Some(seconds(120))),
             Self::Storm => proof(seconds(60), GIB, Some(seconds(30))),
             Self::WrongLane => proof(seconds(30), GIB, None),
-            Self::Slow => proof(seconds(60), GIB, Some(seconds(10))),
+            // A probe goes through the kernel and makes 2 Gbit/s: it says nothing of a whole link, of the bus, or of what RDMA does
+            // when congestion is marked.
+            Self::Slow => proof(seconds(60), GIB, None),
             Self::Lossy | Self::Corrupt | Self::Dropping => proof(seconds(300), 10 * GIB, Some(seconds(30))),
-            Self::HostStalled => proof(seconds(120), GIB, Some(seconds(30))),
+            Self::HostStalled | Self::RateControlOff => proof(seconds(120), GIB, None),
             Self::NotReady | Self::QpDied => proof(seconds(60), 0, None),
-            Self::RateControlOff => proof(seconds(120), GIB, Some(seconds(30))),
         }
     }
 
@@ -154,8 +155,21 @@ pub struct Proof {
     pub quiet: Duration,
     /// So many bytes carried in that time.
     pub bytes: u64,
-    /// In place of both: a probe that passed, and so long without a sign.
+    /// In place of both: a probe of the path that passed, and so long without a sign. `None` where a probe does not show it.
     pub probed: Option<Duration>,
+}
+
+impl fmt::Display for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} s without a sign", self.quiet.as_secs())?;
+        if self.bytes > 0 {
+            write!(f, " and {} GiB carried", self.bytes / GIB)?;
+        }
+        if let Some(least) = self.probed {
+            write!(f, ", or {} s and a probe that passes", least.as_secs())?;
+        }
+        Ok(())
+    }
 }
 
 /// What a piece of evidence is about.

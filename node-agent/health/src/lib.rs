@@ -21,6 +21,7 @@ pub mod state;
 pub mod step;
 #[cfg(test)]
 mod tests;
+mod trial;
 pub mod vendor;
 pub mod window;
 pub mod word;

@@ -21,6 +21,7 @@ use crate::{
     },
     layout::Layout,
     sample::Sample,
+    trial::Trial,
     word::{PerWord, Word},
 };
 
@@ -80,6 +81,7 @@ pub struct Port {
     lane: Lane,
     marked: u64,
     has_job: bool,
+    trial: Option<Trial>,
 }
 
 impl Port {
@@ -112,7 +114,36 @@ impl Port {
             lane: Lane::default(),
             marked: 0,
             has_job: false,
+            trial: None,
         }
+    }
+
+    /// A probe of its path begins: what its counters tell from now on belongs to it.
+    pub fn probing(&mut self) {
+        self.trial = Some(Trial::new(self.totals));
+    }
+
+    /// A probe of its path passed; with [`Port::probing`] before it, counters have the last word.
+    pub fn probed(&mut self, now: Timestamp) {
+        match &mut self.trial {
+            Some(trial) => trial.end(),
+            None => self.board.probed(now),
+        }
+    }
+
+    /// What counters say of a probe that passed, when they have said it; it counts where they say nothing against it.
+    pub(crate) fn judge_probe(&mut self, now: Timestamp) -> Option<Result<(), Word>> {
+        let outcome = self.trial.as_ref()?.outcome(&self.totals)?;
+        self.trial = None;
+        if outcome.is_ok() {
+            self.board.probed(now);
+        }
+        Some(outcome)
+    }
+
+    /// The probe is over without a result.
+    pub fn probe_failed(&mut self) {
+        self.trial = None;
     }
 
     /// When it was read last.
@@ -159,6 +190,9 @@ impl Port {
             return;
         }
         self.advance(sample, elapsed_ms);
+        if let Some(trial) = &mut self.trial {
+            trial.look();
+        }
         let (deltas, longer) = (std::mem::take(&mut self.deltas), std::mem::take(&mut self.longer));
         let step = Step { layout: sample.layout, deltas: &deltas, longer: &longer, elapsed_ms, now };
         self.judge(&step, wanted, config);

@@ -11,6 +11,7 @@ use crate::{
     port::Port,
     sample::{PortKey, ReadFailure, Sample},
     state::{JOBS_MAX, JobUse, State},
+    word::Word,
 };
 
 /// How long most rails must have been unfit before the server is: rails are drained first.
@@ -60,7 +61,13 @@ pub enum Event<'a> {
         /// The rail that is heard; `None` where nobody speaks.
         heard: Option<u32>,
     },
-    /// A probe of a rail's whole path ended.
+    /// A probe of a rail's whole path begins: counters that tell of loss or damage must not rise until it has ended.
+    Probing {
+        /// Of which port.
+        port: &'a PortKey,
+    },
+    /// A probe of a rail's whole path ended. One that passed counts at once where [`Event::Probing`] was not told, and else when
+    /// counters have been read: [`Verdict::Probe`].
     Probed {
         /// Of which port.
         port: &'a PortKey,
@@ -89,6 +96,13 @@ pub enum Verdict {
         unfit: u32,
         /// All of its rails.
         rails: u32,
+    },
+    /// Counters have been read after a probe that passed.
+    Probe {
+        /// Of which port.
+        port: PortKey,
+        /// It counts; or what rose while it lasted.
+        outcome: Result<(), Word>,
     },
 }
 
@@ -132,9 +146,14 @@ pub fn step(state: &mut State, event: &Event<'_>, now: Timestamp) -> Vec<Verdict
                 port.swap.hear(*planned, *heard, now);
             }
         }
+        Event::Probing { port } => {
+            if let Some(port) = state.port_mut(port) {
+                port.probing();
+            }
+        }
         Event::Probed { port, passed } => {
-            if let Some(port) = state.port_mut(port).filter(|_| *passed) {
-                port.board.probed(now);
+            if let Some(port) = state.port_mut(port) {
+                if *passed { port.probed(now) } else { port.probe_failed() }
             }
         }
         Event::Expected { port, until } => {
@@ -198,6 +217,9 @@ fn round(state: &mut State, now: Timestamp) -> Vec<Verdict> {
     let State { config, ports, .. } = state;
     let mut verdicts = Vec::new();
     for (key, port) in ports {
+        if let Some(outcome) = port.judge_probe(now) {
+            verdicts.push(Verdict::Probe { port: key.clone(), outcome });
+        }
         let (covered, looks) = (std::mem::take(&mut port.covered), std::mem::take(&mut port.looks));
         for (condition, look) in Condition::ALL.into_iter().zip(looks) {
             if let Some(change) = port.board.take(condition, look, covered, now, &config.limits) {

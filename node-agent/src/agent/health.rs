@@ -22,7 +22,7 @@ use node_agent_host::{
     sysfs::Tree,
 };
 use node_agent_netlink::RealKernel;
-use proto_model::{Nic, NicCondition, NicHealth, Severity, Timestamp};
+use proto_model::{Nic, NicCondition, NicHealth, NicProbe, ProbeOutcome, Severity, Timestamp};
 use tokio::sync::watch;
 
 use super::metrics::AgentMetrics;
@@ -48,6 +48,10 @@ pub enum Note {
     Nics(Vec<Nic>),
     /// The jobs of this server, all of them.
     Jobs(Vec<JobUse>),
+    /// A probe of this NIC's path begins.
+    Probing(String),
+    /// What came of it.
+    Probed(String, NicProbe),
 }
 
 /// Where counters are, and what is kept.
@@ -85,6 +89,11 @@ impl Watcher {
         Ok(Self { notes, told })
     }
 
+    /// A way to the thread for one that may wait for it.
+    pub fn notes(&self) -> SyncSender<Note> {
+        self.notes.clone()
+    }
+
     /// Tells the thread; false if it is behind, and should be told again later.
     pub fn note(&self, note: Note) -> bool {
         !matches!(self.notes.try_send(note), Err(TrySendError::Full(_)))
@@ -103,6 +112,12 @@ struct Watching {
     counted: BTreeMap<PortKey, PerWord<u64>>,
     /// What is wrong with the class of service, by network device, and since when.
     faults: BTreeMap<String, (Severity, String, Timestamp)>,
+    /// The last probe of each port.
+    probes: BTreeMap<PortKey, NicProbe>,
+    /// Probes that passed, until counters have been read.
+    passed: BTreeMap<PortKey, NicProbe>,
+    /// What a probe would end, as was told.
+    wanted: Vec<(PortKey, Condition)>,
 }
 
 impl Watching {
@@ -124,7 +139,19 @@ impl Watching {
             Ok(None) => {}
             Err(error) => tracing::warn!(%error, "what was wrong with NICs is not known any more"),
         }
-        Self { state, poller, place, metrics, tell, begun, counted: BTreeMap::new(), faults: BTreeMap::new() }
+        Self {
+            state,
+            poller,
+            place,
+            metrics,
+            tell,
+            begun,
+            counted: BTreeMap::new(),
+            faults: BTreeMap::new(),
+            probes: BTreeMap::new(),
+            passed: BTreeMap::new(),
+            wanted: Vec::new(),
+        }
     }
 
     fn now(&self) -> Timestamp {
@@ -146,13 +173,10 @@ impl Watching {
                     let verdicts = step(&mut self.state, &Event::Jobs(jobs), now);
                     self.judge(&verdicts);
                 }
+                Ok(Note::Probing(device)) => self.probing(&device),
+                Ok(Note::Probed(device, probe)) => self.probed(&device, probe),
                 Err(RecvTimeoutError::Timeout) => {
-                    let now = self.now();
-                    let verdicts = self.poller.look(&mut self.state, now);
-                    if self.hear_faults(now) && verdicts.is_empty() {
-                        self.tell_all();
-                    }
-                    self.judge(&verdicts);
+                    self.look();
                     if looks.is_multiple_of(TELL) {
                         self.count();
                     }
@@ -163,6 +187,57 @@ impl Watching {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
+    }
+
+    fn look(&mut self) {
+        let now = self.now();
+        let verdicts = self.poller.look(&mut self.state, now);
+        let wanted = self.wanted();
+        let news = self.hear_faults(now) | (wanted != self.wanted);
+        self.wanted = wanted;
+        if news && verdicts.is_empty() {
+            self.tell_all();
+        }
+        self.judge(&verdicts);
+    }
+
+    /// What a probe that passes now would end.
+    fn wanted(&self) -> Vec<(PortKey, Condition)> {
+        let held =
+            self.state.ports().flat_map(|(key, port)| port.board.held().map(move |one| (key, port, one.0)));
+        let wanted = held.filter(|(_, port, condition)| port.board.wants_probe(*condition));
+        wanted.map(|(key, _, condition)| (key.clone(), condition)).collect()
+    }
+
+    fn key_of(&self, device: &str) -> Option<PortKey> {
+        self.poller.ports().find(|(nic, _)| nic.device == device).map(|(_, key)| key.clone())
+    }
+
+    fn probing(&mut self, device: &str) {
+        let Some(port) = self.key_of(device) else { return };
+        let now = self.now();
+        step(&mut self.state, &Event::Probing { port: &port }, now);
+    }
+
+    /// A probe ended. That it passed is told when counters have had their word.
+    fn probed(&mut self, device: &str, probe: NicProbe) {
+        let Some(port) = self.key_of(device) else { return };
+        let (now, passed) = (self.now(), probe.outcome == ProbeOutcome::Passed);
+        step(&mut self.state, &Event::Probed { port: &port, passed }, now);
+        if passed {
+            self.passed.insert(port, probe);
+        } else {
+            self.tell_probe(port, probe);
+            self.tell_all();
+        }
+    }
+
+    fn tell_probe(&mut self, port: PortKey, probe: NicProbe) {
+        let NicProbe { peer, outcome, message, .. } = &probe;
+        let device = self.state.port(&port).map_or("", |port| port.device.as_str());
+        tracing::info!(device, %peer, %outcome, "probe of a rail that is out of use: {message}");
+        self.metrics.nic_probes.inc([device, outcome.as_str()]);
+        self.probes.insert(port, probe);
     }
 
     fn judge(&mut self, verdicts: &[Verdict]) {
@@ -180,6 +255,14 @@ impl Watching {
                 }
                 Verdict::Node { drain, unfit, rails } => {
                     tracing::warn!(drain, unfit, rails, "rails of this server that are unfit");
+                }
+                Verdict::Probe { port, outcome } => {
+                    let Some(mut probe) = self.passed.remove(port) else { continue };
+                    if let Err(word) = outcome {
+                        probe.outcome = ProbeOutcome::Failed;
+                        probe.message = format!("{}, but its NIC counted {word} meanwhile", probe.message);
+                    }
+                    self.tell_probe(port.clone(), probe);
                 }
             }
         }
@@ -226,8 +309,9 @@ impl Watching {
                 let condition = |(condition, held): (Condition, &Held)| NicCondition {
                     code: condition.code().to_owned(),
                     severity: held.severity,
-                    message: held.evidence.to_string(),
+                    message: held.told(condition),
                     since: held.since,
+                    probe: port.is_some_and(|port| port.board.wants_probe(condition)),
                 };
                 // Notes come and go with what applications do; the agent's metrics have them.
                 let held = port.into_iter().flat_map(|port| port.board.held());
@@ -237,9 +321,11 @@ impl Watching {
                 if let Some((severity, message, since)) = self.faults.get(&nic.netdev) {
                     score = if *severity == Severity::Drain { 0 } else { score };
                     let (code, message) = (CLASS_OF_SERVICE.to_owned(), message.clone());
-                    conditions.push(NicCondition { code, severity: *severity, message, since: *since });
+                    let (severity, since) = (*severity, *since);
+                    conditions.push(NicCondition { code, severity, message, since, probe: false });
                 }
-                (!conditions.is_empty()).then(|| NicHealth { device: nic.device.clone(), score, conditions })
+                let (device, probe) = (nic.device.clone(), self.probes.get(key).cloned());
+                (!conditions.is_empty()).then_some(NicHealth { device, score, conditions, probe })
             })
             .collect();
         all.sort_by(|a, b| a.device.cmp(&b.device));

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use node_agent_core::{Command, Event, Key};
-use proto_model::{Assignment, QosWish};
+use proto_model::{Assignment, QosWish, RailProof};
 use proto_rpc::{Client, Jitter, REVOKED, RetryPolicy, RpcError};
 use proto_wire::v1::{self, agent_message, agent_service_client::AgentServiceClient, controller_message};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
@@ -146,7 +146,7 @@ fn heartbeat_of(message: &v1::ControllerMessage) -> Option<Duration> {
 }
 
 /// What a message commands, in order. A welcome says first which rails are drained, so that what begins by it begins
-/// with the right ones; what is wished of class of service comes after the drains that it needs.
+/// with the right ones; what is wished of class of service comes after the drains that it needs, and probes come last.
 fn commands(setup: &Setup, message: v1::ControllerMessage) -> Vec<Event> {
     let epoch = message.epoch;
     let (welcome, drained) = match &message.body {
@@ -155,12 +155,21 @@ fn commands(setup: &Setup, message: v1::ControllerMessage) -> Vec<Event> {
         _ => (false, None),
     };
     let qos = drained.and_then(|drained| drained.qos.clone()).and_then(qos_wish);
+    let proofs = drained.map(|drained| proofs(drained.proofs.clone()));
     let rails = drained.filter(|_| welcome).map(|drained| drained.rails.iter().copied().collect());
     let first = rails.map(|rails| Event::Command { epoch, command: Command::Drained(rails) });
     // A welcome that is refused says nothing.
     let Some(event) = command(setup, message) else { return Vec::new() };
     let qos = qos.map(|wish| Event::Command { epoch, command: Command::Qos(Arc::new(wish)) });
-    first.into_iter().chain([event]).chain(qos).collect()
+    let proofs = proofs.filter(|proofs| !proofs.is_empty());
+    let proofs = proofs.map(|proofs| Event::Command { epoch, command: Command::Prove(proofs) });
+    first.into_iter().chain([event]).chain(qos).chain(proofs).collect()
+}
+
+fn proofs(wire: Vec<v1::RailProof>) -> Vec<RailProof> {
+    let proofs = proto_wire::convert::proofs_from_wire(wire);
+    let refused = |error: &_| tracing::error!(%error, "probes of rails are not understood and refused");
+    proofs.inspect_err(refused).unwrap_or_default()
 }
 
 fn qos_wish(wire: v1::QosWish) -> Option<QosWish> {

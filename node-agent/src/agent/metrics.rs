@@ -36,6 +36,8 @@ pub struct AgentMetrics {
     pub nic_condition: GaugeBy<3>,
     /// `rail_nic_events_total{device,rail,event}`: by the words of node-agent-health; they never go back.
     pub nic_events: CounterBy<3>,
+    /// `rail_nic_probes_total{device,outcome}`: of rails that were out of use; passed, failed or unable.
+    pub nic_probes: CounterBy<2>,
     /// `rail_inventory_changes_total{change}`: by the codes of node-agent-host's changes.
     pub changes: CounterBy<1>,
 }
@@ -70,6 +72,11 @@ impl AgentMetrics {
                 "nic_events",
                 "What a NIC's counters say, in one vocabulary for all vendors",
                 ["device", "rail", "event"],
+            ),
+            nic_probes: metrics.counter_by(
+                "nic_probes",
+                "Probes of rails that were out of use until something proves them well",
+                ["device", "outcome"],
             ),
             changes: metrics.counter_by("inventory_changes", "Changes of this server's hardware", ["change"]),
         }

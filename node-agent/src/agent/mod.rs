@@ -6,6 +6,7 @@ pub mod inventory;
 mod link;
 mod look;
 mod metrics;
+mod prove;
 mod recover;
 mod runner;
 mod upload;

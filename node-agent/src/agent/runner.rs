@@ -13,7 +13,7 @@ use node_agent_host::{
     changes::{Recent, diff},
     nccl_environment, nccl_topology,
 };
-use proto_model::{Assignment, NicHealth, NodePlace, Observed, QosPort, Timestamp, Wish};
+use proto_model::{Assignment, NicHealth, NodePlace, Observed, QosPort, RailProof, Timestamp, Wish};
 use proto_rpc::{Client, ClientOptions, Credentials, trace};
 use proto_wire::v1::{self, agent_message};
 use tokio::{
@@ -30,6 +30,7 @@ use crate::{
         identity,
         link::{self, LinkEvent, Outgoing},
         look::{Found, Looking, Watch, notice},
+        prove::Provers,
         recover,
         watch::{self, About},
     },
@@ -62,6 +63,8 @@ struct Runner {
     noted: Option<Vec<JobUse>>,
     /// What changed lately.
     recent: Recent,
+    /// Probes of rails that are out of use.
+    provers: Provers,
 }
 
 fn now() -> Timestamp {
@@ -85,6 +88,7 @@ pub async fn run(setup: Arc<Setup>, watch: Watch, discovery: Discovery, credenti
         health: None,
         noted: None,
         recent: Recent::default(),
+        provers: Provers::default(),
     };
     let mut looking = Looking::default();
     let Watch { host, mut notices, every } = watch;
@@ -177,6 +181,12 @@ impl Runner {
         if self.noted.as_ref() != Some(&jobs) && health.note(Note::Jobs(jobs.clone())) {
             self.noted = Some(jobs);
         }
+    }
+
+    /// Takes part in probes; what becomes of those that this server begins, the health thread takes.
+    fn prove(&mut self, proofs: Vec<RailProof>) {
+        let health = self.health.as_ref().map(Watcher::notes);
+        self.provers.take(proofs, &self.discovery.inventory.nics, health.as_ref());
     }
 
     /// What is wrong with NICs has changed: it is part of the inventory.
@@ -286,6 +296,7 @@ impl Runner {
                 Action::Send(message) => self.send(message),
                 Action::RemoveRecord(key) => self.remove(key),
                 Action::KeepQos(wish) => self.setup.qos.wish(wish),
+                Action::Prove(proofs) => self.prove(proofs),
             }
         }
     }

@@ -22,6 +22,7 @@ pub mod node;
 pub mod phase;
 pub mod placement;
 pub mod policy;
+pub mod proof;
 pub mod qos;
 pub mod queue;
 pub mod rails;
@@ -54,6 +55,7 @@ pub use placement::{NicPlace, NodePlace, Placement, RankPlace};
 pub use policy::{
     Certification, Dependency, DependencyWhen, Eta, FailurePolicy, Preemption, RailLoss, Replace, Requeue,
 };
+pub use proof::{NicProbe, ProbeOutcome, RailProof};
 pub use qos::{QosPort, QosRollout, QosState, QosWish};
 pub use queue::{Queue, Shape};
 pub use rails::{AlgorithmChoice, Drain, DrainTarget, RailReport, RailState};

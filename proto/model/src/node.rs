@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{GpuFacts, JobUid, NicFacts, NodeName, QosPort, Reason, Taint, Timestamp};
+use crate::{GpuFacts, JobUid, NicFacts, NicProbe, NodeName, QosPort, Reason, Taint, Timestamp};
 
 /// A server and what is known of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,6 +107,8 @@ pub struct NicHealth {
     pub score: u32,
     /// What is wrong.
     pub conditions: Vec<NicCondition>,
+    /// The last probe of its path, where there was one.
+    pub probe: Option<NicProbe>,
 }
 
 impl NicHealth {
@@ -114,6 +116,12 @@ impl NicHealth {
     #[must_use]
     pub fn is_fit(&self) -> bool {
         self.conditions.iter().all(|condition| condition.severity < Severity::Drain)
+    }
+
+    /// Whether it is out of use, and a probe of its path that passes now would end something of that.
+    #[must_use]
+    pub fn wants_probe(&self) -> bool {
+        self.conditions.iter().any(|condition| condition.severity == Severity::Drain && condition.probe)
     }
 }
 
@@ -128,6 +136,8 @@ pub struct NicCondition {
     pub message: String,
     /// Since when.
     pub since: Timestamp,
+    /// It has been quiet long enough: a probe of the path that passes now would end it.
+    pub probe: bool,
 }
 
 /// How bad a condition is.

@@ -17,8 +17,8 @@ use proto_model::{
 
 use crate::{
     error::CoreError,
-    event::{QosAction, QosOrder, Reply, ToNode},
-    state::{Link, State},
+    event::{QosAction, QosOrder, Reply},
+    state::State,
     step::Step,
 };
 pub(crate) use decide::Run;
@@ -134,14 +134,15 @@ impl Step<'_> {
             || !run.waits.is_empty()
             || ports.iter().any(|port| port.heard && view::lacks(port));
         let wakes = rollout.paused.is_none() && pause.is_none() && open || !run.ports.is_empty();
-        self.state.set_qos_run(run, wakes.then(|| self.next_qos_look()));
+        self.state.set_qos_run(run, wakes.then(|| self.next_look()));
         if let Some(pause) = pause.filter(|_| rollout.paused.is_none()) {
             self.state.set_qos(Some(Arc::new(QosRollout { paused: Some(pause), ..(*rollout).clone() })));
         }
         self.refresh_drained();
     }
 
-    fn next_qos_look(&self) -> Timestamp {
+    /// When what goes over all NICs is looked at again.
+    pub(crate) fn next_look(&self) -> Timestamp {
         let nodes = u32::try_from(self.state.base.nodes.len()).unwrap_or(u32::MAX);
         self.now.plus(LOOK + LOOK_PER_NODE * nodes)
     }
@@ -150,7 +151,7 @@ impl Step<'_> {
     pub(crate) fn qos_changed(&mut self) {
         if self.state.base.qos.is_some() && self.state.base.qos_look.is_none() {
             let run = self.state.base.qos_run.clone();
-            self.state.set_qos_run(run, Some(self.next_qos_look()));
+            self.state.set_qos_run(run, Some(self.next_look()));
         }
     }
 
@@ -170,18 +171,6 @@ impl Step<'_> {
         }
         let look = self.state.base.qos_look;
         self.state.set_qos_run(run, look);
-    }
-
-    /// Tells one node what is drained there and what its class of service should be, if that is news.
-    pub(crate) fn tell_drained(&mut self, name: &NodeName) {
-        let drained = self.state.drained_rails(name);
-        let qos = self.state.qos_wish(name);
-        let link = self.state.base.links.get(name).filter(|link| link.session.is_some());
-        let Some(link) = link.filter(|link| link.drained != drained || link.qos != qos).cloned() else {
-            return;
-        };
-        self.state.set_link(name, Some(Link { drained, qos: qos.clone(), ..link }));
-        self.push(name, ToNode::Drained { rails: drained.iter().collect(), qos });
     }
 }
 
@@ -220,7 +209,8 @@ impl State {
             .unwrap_or_default()
     }
 
-    fn is_heard(&self, name: &NodeName) -> bool {
+    /// Whether a node's agent is connected and speaks.
+    pub(crate) fn is_heard(&self, name: &NodeName) -> bool {
         self.base.links.get(name).is_some_and(|link| link.session.is_some() && link.due.is_some())
     }
 

@@ -9,6 +9,7 @@ mod drains;
 mod elastic;
 mod explained;
 mod jobs;
+mod prove;
 mod qos;
 mod random;
 mod refusals;
@@ -97,6 +98,7 @@ pub(crate) struct World {
     pub(crate) forgotten: BTreeSet<(NodeName, JobUid, u32)>,
     pub(crate) drained: BTreeMap<NodeName, BTreeSet<u32>>,
     pub(crate) qos: BTreeMap<NodeName, Option<Arc<proto_model::QosWish>>>,
+    pub(crate) proofs: BTreeMap<NodeName, Vec<proto_model::RailProof>>,
     pub(crate) session: u64,
     revision: u64,
     random: u64,
@@ -130,6 +132,7 @@ impl World {
             wishes: BTreeMap::new(),
             forgotten: BTreeSet::new(),
             drained: BTreeMap::new(),
+            proofs: BTreeMap::new(),
             qos: BTreeMap::new(),
             session: 0,
             revision: 0,
@@ -180,13 +183,15 @@ impl World {
                 self.wishes.insert((push.node.clone(), assignment.uid), wish);
             };
             match &push.message {
-                ToNode::Welcome { assignments, drained, qos, .. } => {
+                ToNode::Welcome { assignments, drained, qos, proofs, .. } => {
                     assignments.iter().for_each(take);
                     self.drained.insert(push.node.clone(), drained.clone());
+                    self.proofs.insert(push.node.clone(), proofs.clone());
                     self.qos.insert(push.node.clone(), qos.clone());
                 }
-                ToNode::Drained { rails, qos } => {
+                ToNode::Drained { rails, qos, proofs } => {
                     self.drained.insert(push.node.clone(), rails.clone());
+                    self.proofs.insert(push.node.clone(), proofs.clone());
                     self.qos.insert(push.node.clone(), qos.clone());
                 }
                 ToNode::Assignment(assignment) => take(assignment),

@@ -451,8 +451,10 @@ fn an_unfit_rail_ends_no_job_and_takes_none() {
         severity: proto_model::Severity::Drain,
         message: "0.99 of the time".into(),
         since: w.now,
+        probe: false,
     };
-    let sick = proto_model::NicHealth { device: "rail1".into(), score: 0, conditions: vec![condition] };
+    let sick =
+        proto_model::NicHealth { device: "rail1".into(), score: 0, conditions: vec![condition], probe: None };
     let mut unfit = inventory(4, 2);
     unfit.health = vec![sick];
     (0..4).for_each(|n| finds(&mut w, n, unfit.clone()));

@@ -62,7 +62,7 @@ fn judge(verdict: &Verdict, server: &Server, faulty: &[u32]) -> Option<bool> {
     let Verdict::Rail(RailVerdict { rail, condition, change, held, .. }) = verdict else {
         return matches!(verdict, Verdict::Node { drain: true, .. }).then_some(true);
     };
-    if *change == Change::Cleared || held.severity < Severity::Degraded {
+    if matches!(change, Change::Cleared | Change::Eased) || held.severity < Severity::Degraded {
         return None;
     }
     let away = server
@@ -80,6 +80,7 @@ fn alarm(at: u64, verdict: &Verdict) -> Alarm {
             Alarm { at, rail: Some(one.rail), what }
         }
         Verdict::Node { .. } => Alarm { at, rail: None, what: "the server is to be drained".to_owned() },
+        Verdict::Probe { .. } => Alarm { at, rail: None, what: "a probe ended".to_owned() },
     }
 }
 

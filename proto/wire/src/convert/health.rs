@@ -1,6 +1,6 @@
 //! What is wrong with NICs.
 
-use proto_model::{NicCondition, NicHealth, Severity};
+use proto_model::{NicCondition, NicHealth, NicProbe, Severity};
 
 use super::{FieldErrors, Fields, known, time_from_wire, time_to_wire};
 use crate::v1;
@@ -29,7 +29,8 @@ impl TryFrom<v1::NicHealth> for NicHealth {
         }
         let conditions =
             fields.list("conditions", wire.conditions.into_iter().take(CONDITIONS_MAX).collect());
-        fields.finish(Some(Self { device: wire.device, score: wire.score, conditions }))
+        let probe = wire.probe.and_then(|probe| fields.nest("probe", NicProbe::try_from(probe)));
+        fields.finish(Some(Self { device: wire.device, score: wire.score, conditions, probe }))
     }
 }
 
@@ -55,6 +56,7 @@ impl TryFrom<v1::NicCondition> for NicCondition {
             severity,
             message: wire.message,
             since,
+            probe: wire.probe,
         });
         fields.finish(condition)
     }
@@ -81,8 +83,10 @@ impl From<&NicHealth> for v1::NicHealth {
             .into(),
             message: one.message.clone(),
             since: Some(time_to_wire(one.since)),
+            probe: one.probe,
         };
         let conditions = nic.conditions.iter().map(condition).collect();
-        Self { device: nic.device.clone(), score: nic.score, conditions }
+        let probe = nic.probe.as_ref().map(Into::into);
+        Self { device: nic.device.clone(), score: nic.score, conditions, probe }
     }
 }

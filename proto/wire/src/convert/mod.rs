@@ -14,6 +14,7 @@ mod job;
 mod job_status;
 mod node;
 mod placement;
+mod proof;
 mod qos;
 mod queue;
 mod rails;
@@ -27,6 +28,7 @@ pub use common::{duration_from_wire, duration_to_wire, time_from_wire, time_to_w
 pub use fabric_lists::compact as compact_fabric;
 pub use job::{LIMITS, SpecLimits, check_job_name};
 pub use node::{hold, labels, node_status_phase, taints};
+pub use proof::proofs_from_wire;
 pub use qos::QosOrder;
 pub use rails::drained_to_wire;
 pub use reservation::reservation_phase;

@@ -334,12 +334,22 @@ fn what_is_wrong_with_nics_survives_the_wire() {
         severity,
         message: "0.99 of the time".into(),
         since: Some(crate::convert::time_to_wire(proto_model::Timestamp(1_700_000_000_123))),
+        probe: severity == 3,
     };
-    let nic = |device: &str, conditions| v1::NicHealth { device: device.into(), score: 0, conditions };
-    let health = vec![nic("mlx5_1", vec![condition("Storm", 3)]), nic("mlx5_0", vec![condition("Lossy", 2)])];
+    let nic =
+        |device: &str, conditions| v1::NicHealth { device: device.into(), score: 0, conditions, probe: None };
+    let probe = Some(v1::NicProbe { id: 7, peer: "n2".into(), outcome: 1, ..Default::default() });
+    let health = vec![
+        v1::NicHealth { probe, ..nic("mlx5_1", vec![condition("Storm", 3)]) },
+        nic("mlx5_0", vec![condition("Lossy", 2)]),
+    ];
     let inventory = proto_model::Inventory::try_from(v1::Inventory { health, ..Default::default() }).unwrap();
     assert_eq!(inventory.health[0].device, "mlx5_0");
     assert!(inventory.is_fit("mlx5_0") && !inventory.is_fit("mlx5_1") && inventory.is_fit("mlx5_2"));
+    assert_eq!(
+        inventory.health.iter().map(proto_model::NicHealth::wants_probe).collect::<Vec<_>>(),
+        [false, true]
+    );
     assert_eq!(proto_model::Inventory::try_from(v1::Inventory::from(&inventory)), Ok(inventory));
     let bad = vec![
         nic("", vec![]),

@@ -1,0 +1,43 @@
+//! A probe of a port's path while it lasts: what counters tell of it.
+
+use crate::word::{PerWord, Word};
+
+/// What must not rise while a probe passes. Drops are not among them: hosts drop what nobody listens for all the time, and what the
+/// probe itself loses it sees.
+const QUIET: [Word; 6] =
+    [Word::LossOut, Word::LossBack, Word::Timeout, Word::DeadQp, Word::Reorder, Word::Corrupt];
+/// Looks after its end until its last packet is told for sure: drivers bring some counters up to date once a second.
+const LOOKS: u8 = 2;
+
+/// A probe.
+#[derive(Debug, Clone)]
+pub(crate) struct Trial {
+    /// Sums when it began.
+    before: PerWord<u64>,
+    /// Looks that are still needed; `None` while it lasts.
+    left: Option<u8>,
+}
+
+impl Trial {
+    pub(crate) fn new(before: PerWord<u64>) -> Self {
+        Self { before, left: None }
+    }
+
+    /// It has passed.
+    pub(crate) fn end(&mut self) {
+        self.left = Some(LOOKS);
+    }
+
+    /// The counters were read once more.
+    pub(crate) fn look(&mut self) {
+        self.left = self.left.map(|left| left.saturating_sub(1));
+    }
+
+    /// Which counters speak against it, once they have been read.
+    pub(crate) fn outcome(&self, totals: &PerWord<u64>) -> Option<Result<(), Word>> {
+        (self.left? == 0).then(|| match QUIET.into_iter().find(|word| totals[*word] > self.before[*word]) {
+            Some(word) => Err(word),
+            None => Ok(()),
+        })
+    }
+}
