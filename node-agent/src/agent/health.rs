@@ -176,7 +176,7 @@ impl Watching {
                 Ok(Note::Probing(device)) => self.probing(&device),
                 Ok(Note::Probed(device, probe)) => self.probed(&device, probe),
                 Err(RecvTimeoutError::Timeout) => {
-                    self.look();
+                    self.look(self.now());
                     if looks.is_multiple_of(TELL) {
                         self.count();
                     }
@@ -189,8 +189,7 @@ impl Watching {
         }
     }
 
-    fn look(&mut self) {
-        let now = self.now();
+    fn look(&mut self, now: Timestamp) {
         let verdicts = self.poller.look(&mut self.state, now);
         let wanted = self.wanted();
         let news = self.hear_faults(now) | (wanted != self.wanted);
@@ -286,6 +285,9 @@ impl Watching {
     }
 
     fn tell_all(&mut self) {
+        // A probe belongs to what it was to prove.
+        let state = &self.state;
+        self.probes.retain(|key, _| state.port(key).is_some_and(|port| port.board.held().next().is_some()));
         let told = self.report();
         if *self.tell.borrow() == told {
             return;
@@ -386,11 +388,7 @@ mod tests {
         let mut watching = Watching::new(place, AgentMetrics::new(&registry), tell);
         watching.poller.watch(&[nic]);
         let mut turn = |second: u64| {
-            let now = Timestamp(second * 1000);
-            watching.poller.look(&mut watching.state, now);
-            if watching.hear_faults(now) {
-                watching.tell_all();
-            }
+            watching.look(Timestamp(second * 1000));
             told.borrow().clone()
         };
         assert_eq!(turn(1), []);
