@@ -86,6 +86,9 @@ fn examine(lines: &mut Lines, node: &v1::Node) {
         let fix = "swap the cables, or rail-node-agent run --rails map:DEVICE=RAIL,...";
         lines.say(Level::Slow, "RailsSwapped", &swapped.message, fix, name.to_owned());
     }
+    for unproved in status.reasons.iter().filter(|reason| reason.code == "RailUnproved") {
+        lines.say(Level::Note, "RailUnproved", &unproved.message, "", name.to_owned());
+    }
     if let Some(spec) = node.spec.as_ref().filter(|spec| spec.unschedulable) {
         let why = if spec.reason.is_empty() { "it takes no new job" } else { &spec.reason };
         lines.say(Level::Note, "Cordoned", why, "railctl node uncordon NODE", name.to_owned());
