@@ -13,6 +13,7 @@ use crate::{
     network::{Connection, ToController},
     plant::Bug,
     process::Supervised,
+    prove::Illness,
     world::{Event, World},
 };
 
@@ -31,6 +32,10 @@ pub struct Node {
     pub down: u64,
     /// The cables of its first two rails are swapped.
     pub crossed: bool,
+    /// NICs that are out of use until a probe passes, by rail.
+    pub ill: BTreeMap<u32, Illness>,
+    /// Probes that its agent was ever told of.
+    pub probes: BTreeSet<u64>,
     /// What its agent has found last, and with what down.
     found: Option<(u64, Arc<Inventory>)>,
     /// It has power.
@@ -71,6 +76,8 @@ impl Node {
             rails,
             down: 0,
             crossed: false,
+            ill: BTreeMap::new(),
+            probes: BTreeSet::new(),
             found: None,
             powered: true,
             agent: None,
@@ -93,6 +100,15 @@ impl Node {
         let found = self.found.take().filter(|(down, _)| *down == self.down);
         let (_, inventory) = self.found.insert(found.unwrap_or_else(|| (self.down, Arc::new(self.look()))));
         Arc::clone(inventory)
+    }
+
+    /// A NIC falls ill, has been probed, or is well again.
+    pub fn change_health(&mut self, rail: u32, illness: Option<Illness>) {
+        self.found = None;
+        match illness {
+            Some(illness) => drop(self.ill.insert(rail, illness)),
+            None => drop(self.ill.remove(&rail)),
+        }
     }
 
     fn look(&self) -> Inventory {
@@ -121,6 +137,7 @@ impl Node {
         Inventory {
             gpus: (0..self.gpus).map(gpu).collect(),
             nics: (0..self.rails).map(nic).collect(),
+            health: self.ill.iter().map(|(rail, illness)| illness.told(format!("mlx5_{rail}"))).collect(),
             ..Inventory::default()
         }
     }
@@ -186,7 +203,7 @@ impl World {
         }
     }
 
-    fn lives(&self, node: usize, life: u64) -> bool {
+    pub(crate) fn lives(&self, node: usize, life: u64) -> bool {
         self.nodes[node].agent.is_some() && self.nodes[node].life == life
     }
 
@@ -313,8 +330,9 @@ impl World {
                 self.reap(node, key);
             }
             Action::Send(message) => self.agent_says(node, message),
-            // Its servers have no class of service, and nothing is wrong with their NICs.
-            Action::KeepQos(_) | Action::Prove(_) => {}
+            // Its servers have no class of service.
+            Action::KeepQos(_) => {}
+            Action::Prove(proofs) => self.take_part(node, proofs),
             Action::RemoveRecord(_) if self.bug(Bug::KeepRecords) => {}
             Action::RemoveRecord(key) => {
                 let server = &mut self.nodes[node];

@@ -26,6 +26,8 @@ pub struct Config {
     /// Gangs are certified before their ranks start; now and then a port is found unfit, cables are swapped, or an engine measures for
     /// ever.
     pub certify: bool,
+    /// NICs fall ill now and then, and are out of use until a probe of their path passes.
+    pub prove: bool,
     /// Only these faults of the plan.
     pub only_faults: Option<Vec<usize>>,
     /// Only these jobs.
@@ -49,6 +51,7 @@ impl Default for Config {
             skew: true,
             noise: true,
             certify: false,
+            prove: false,
             only_faults: None,
             only_jobs: None,
             story: false,

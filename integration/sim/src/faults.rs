@@ -1,5 +1,7 @@
 //! What goes wrong. A fault's own randomness is in the plan, so that a run without one of them is still much the same.
 
+use std::sync::Arc;
+
 use controller_core::{Event as Core, NodeChange};
 use node_agent_core::{Key, supervisor::EngineEnd};
 use proto_model::{Quota, TenantName};
@@ -9,6 +11,7 @@ use crate::{
     furnish::name,
     network::ToController,
     plant::Bug,
+    prove::Probe,
     rng::Rng,
     world::{Event, World},
 };
@@ -39,6 +42,8 @@ pub enum Fault {
     GiveUp(usize),
     /// Tenants get back their quota.
     QuotaBack,
+    /// A probe ends that a server has begun in this life.
+    ProbeEnds(usize, u64, Arc<Probe>),
 }
 
 /// A fault of the plan.
@@ -180,6 +185,9 @@ impl World {
         self.report.faults += 1;
         let rng = &mut rng;
         let node = rng.below(self.nodes.len());
+        if self.config.prove && rng.chance(600) {
+            self.falls_ill(node, rng);
+        }
         match kind {
             Kind::KillAgent => {
                 let long = rng.chance(300);
@@ -381,6 +389,7 @@ impl World {
                 self.tell_inventory(node);
             }
             Fault::Schedulable(node) => self.return_node(node),
+            Fault::ProbeEnds(node, life, probe) => self.probe_ends(node, life, &probe),
             Fault::QuotaBack => {
                 let all: Vec<_> =
                     self.checks.quotas.iter().map(|(name, quota)| (name.clone(), *quota)).collect();

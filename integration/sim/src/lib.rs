@@ -28,6 +28,7 @@ pub mod lead;
 pub mod network;
 pub mod plant;
 pub mod process;
+pub mod prove;
 mod queue;
 pub mod report;
 pub mod rng;

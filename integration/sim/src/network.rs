@@ -178,20 +178,29 @@ impl World {
         }
         let epoch = if self.bug(Bug::IgnoreEpoch) { agent.epoch().max(push.epoch) } else { push.epoch };
         self.check_told(&push);
+        let mut proofs = Vec::new();
         let command = match push.message {
-            controller_core::ToNode::Welcome { assignments, drained, .. } => {
+            controller_core::ToNode::Welcome { assignments, drained, proofs: told, .. } => {
+                proofs = told;
                 // One message, two commands: what begins now begins with the right rails.
                 let command = Command::Drained(drained);
                 self.agent_event(node, node_agent_core::Event::Command { epoch, command });
                 Command::Welcome(assignments)
             }
-            controller_core::ToNode::Drained { rails, .. } => Command::Drained(rails),
+            controller_core::ToNode::Drained { rails, proofs: told, .. } => {
+                proofs = told;
+                Command::Drained(rails)
+            }
             controller_core::ToNode::Assignment(assignment) => Command::Assignment(assignment),
             controller_core::ToNode::Forget { uid, attempt } => Command::Forget(Key { uid, attempt }),
             controller_core::ToNode::Close { .. } => return,
         };
         self.tell(|| format!("n{node} hears {}", describe(epoch, &command)));
         self.agent_event(node, node_agent_core::Event::Command { epoch, command });
+        if !proofs.is_empty() {
+            let command = Command::Prove(proofs);
+            self.agent_event(node, node_agent_core::Event::Command { epoch, command });
+        }
         if self.nodes[node].agent.as_ref().is_some_and(|agent| agent.epoch() == epoch) {
             self.check_obeyed(node, push.epoch);
         }
@@ -224,6 +233,8 @@ fn describe(epoch: u64, command: &Command) -> String {
         Command::Drained(rails) => format!("drained@{epoch} {rails:?}"),
         Command::Forget(key) => format!("forget@{epoch} {key}"),
         Command::Qos(wish) => format!("qos@{epoch} {}", wish.generation),
-        Command::Prove(proofs) => format!("prove@{epoch} {}", proofs.len()),
+        Command::Prove(proofs) => {
+            format!("prove@{epoch} {:?}", proofs.iter().map(|one| one.id).collect::<Vec<_>>())
+        }
     }
 }

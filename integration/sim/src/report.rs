@@ -34,6 +34,8 @@ pub struct Report {
     pub violation: Option<Violation>,
     /// Times that a controller began to lead.
     pub take_overs: u64,
+    /// Probes of NICs that were out of use: those that failed, and those that passed.
+    pub probes: [u64; 2],
     /// Every event as a line, if asked for.
     pub story: Vec<String>,
     /// Every row that was stored in the end, if the story was asked for.

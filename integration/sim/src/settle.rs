@@ -1,5 +1,7 @@
 //! The end of the faults, and whether everything comes to rest after it.
 
+use controller_core::Event as Core;
+
 use crate::{
     agent::Node,
     faults::Fault,
@@ -28,16 +30,33 @@ impl World {
         }
         self.after(20, Event::Fault(Fault::QuotaBack));
         self.after(10_000, Event::Fault(Fault::QuotaBack));
+        if self.config.prove {
+            self.undrain_all();
+        }
         for node in 0..self.nodes.len() {
             let server = &mut self.nodes[node];
             (server.cut_until, server.frozen_until, server.disk_full_until, server.down) = (0, 0, 0, 0);
             server.powered = true;
+            // What nothing ends but a probe goes on; the ways are whole.
+            server.ill.values_mut().for_each(|illness| illness.broken_until = 0);
             self.agent_start(node);
             self.tell_inventory(node);
             // Again later: what the last faults did is found out only then.
             for wait in [100, 100_000, 200_000] {
                 self.after(wait, Event::Fault(Fault::Schedulable(node)));
             }
+        }
+    }
+
+    /// A rail that nobody else has in use cannot be proved, and jobs may wait for it.
+    fn undrain_all(&mut self) {
+        let ports: Vec<String> = (0..)
+            .zip(&self.nodes)
+            .flat_map(|(n, node)| (0..node.rails).map(move |rail| format!("n{n}:{rail}")))
+            .collect();
+        let rails = self.nodes.iter().map(|node| node.rails).max().unwrap_or(0);
+        for target in (0..rails).map(|rail| rail.to_string()).chain(ports) {
+            self.administrator(Core::UndrainRail { target });
         }
     }
 
@@ -52,6 +71,15 @@ impl World {
         }
     }
 
+    /// Whether a rail that is out of use can be probed: it is not drained, and on another server it is neither.
+    fn can_be_proved(&self, node: &Node, rail: u32) -> bool {
+        let leader = self.leader().and_then(|leader| self.controllers[leader].state.as_deref());
+        leader.is_none_or(|leader| {
+            let open = |node: &Node| rail < node.rails && !leader.drained_rails(&node.name).has(rail);
+            open(node) && self.nodes.iter().any(|other| other.name != node.name && open(other))
+        })
+    }
+
     /// Whether nothing is left to be done.
     #[must_use]
     pub fn is_settled(&self) -> bool {
@@ -63,7 +91,8 @@ impl World {
             })
             && self.nodes.iter().all(|node| {
                 let empty = node.records.is_empty() && node.supervised.is_empty();
-                empty && node.connection.is_some() && self.knows_drains(node)
+                let well = !node.ill.keys().any(|rail| self.can_be_proved(node, *rail));
+                empty && well && node.connection.is_some() && self.knows_drains(node)
             })
     }
 
@@ -90,6 +119,9 @@ impl World {
             }
             for (key, supervised) in &node.supervised {
                 left.push(format!("{} keeps {key}, alive {}", node.name, supervised.alive));
+            }
+            for (rail, illness) in node.ill.iter().filter(|(rail, _)| self.can_be_proved(node, **rail)) {
+                left.push(format!("rail {rail} of {} waits for a probe that passes: {illness:?}", node.name));
             }
             if node.connection.is_none() {
                 left.push(format!("{} is not connected (joined {})", node.name, node.joined));

@@ -94,7 +94,12 @@ pub fn replay(seed: u64, config: &Config) -> String {
     number("jobs", config.jobs, default.jobs);
     number("faults", config.faults, default.faults);
     number("chaos-s", config.chaos_ms / 1000, default.chaos_ms / 1000);
-    for (name, on) in [("no-noise", !config.noise), ("no-skew", !config.skew), ("certify", config.certify)] {
+    for (name, on) in [
+        ("no-noise", !config.noise),
+        ("no-skew", !config.skew),
+        ("certify", config.certify),
+        ("prove", config.prove),
+    ] {
         if on {
             command.push_str(&format!(" --{name}"));
         }

@@ -36,6 +36,19 @@ fn certified_gangs() {
     hold(0..1000, &config);
 }
 
+/// A NIC that is out of use comes back by a probe that passes and by nothing else, and it does come back: partners, agents and
+/// controllers that die meanwhile are outlived. (Worlds settle only when nobody is ill.)
+#[test]
+fn rails_come_back_after_proof() {
+    let config = Config { prove: true, ..Config::default() };
+    hold(0..1000, &config);
+    let reports: Vec<Report> = (0..100).map(|seed| run(seed, &config)).collect();
+    let [failed, passed] = [0, 1].map(|at| reports.iter().map(|report| report.probes[at]).sum::<u64>());
+    assert!(failed > 100 && passed > 200, "{failed} failed, {passed} passed");
+    let config = Config { controllers: 5, nodes: 9, jobs: 40, faults: 40, ..config };
+    hold(0..50, &config);
+}
+
 /// Seeds that once failed: a quota lowered below what a job holds, then a node or a rail of it lost; answers to requests
 /// repeated while the leader was stopped, in one batch with one for the opposite; a submit that was refused, then
 /// acknowledged, the answers out of order; a token to join that has expired by the clock of another leader; a

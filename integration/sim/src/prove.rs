@@ -1,0 +1,98 @@
+//! NICs that are out of use until a probe of their path passes: the sick server, its partner, and the way between them.
+
+use std::sync::Arc;
+
+use proto_model::{
+    NicCondition, NicHealth, NicProbe, NodeName, ProbeOutcome, RailProof, Severity, Timestamp,
+};
+
+use crate::{
+    faults::Fault,
+    rng::Rng,
+    world::{Event, World},
+};
+
+/// What is wrong with one NIC; nothing but a probe that passes ends it.
+#[derive(Debug, Clone)]
+pub struct Illness {
+    /// Until then the way does not carry anything.
+    pub broken_until: u64,
+    /// Since when.
+    since: u64,
+    /// The last probe.
+    probe: Option<NicProbe>,
+}
+
+impl Illness {
+    /// As its agent tells it. It was quiet long enough.
+    #[must_use]
+    pub fn told(&self, device: String) -> NicHealth {
+        let condition = NicCondition {
+            code: "Lossy".to_owned(),
+            severity: Severity::Drain,
+            message: "timeout: 150/s over 12 s".to_owned(),
+            since: Timestamp(self.since),
+            probe: true,
+        };
+        NicHealth { device, score: 0, conditions: vec![condition], probe: self.probe.clone() }
+    }
+}
+
+/// A probe that a server begins.
+#[derive(Debug, Clone)]
+pub struct Probe {
+    /// Which.
+    pub id: u64,
+    /// Of which rail.
+    pub rail: u32,
+    /// With whom.
+    pub peer: NodeName,
+}
+
+impl World {
+    /// A NIC falls ill, and its way is broken for a while.
+    pub fn falls_ill(&mut self, node: usize, rng: &mut Rng) {
+        let rail = u32::try_from(rng.below(self.nodes[node].rails as usize)).unwrap_or(0);
+        let broken_until = self.now + rng.range(1..90_000);
+        let illness = Illness { broken_until, since: self.now, probe: None };
+        self.tell(|| format!("n{node}: rail {rail} falls ill"));
+        self.nodes[node].change_health(rail, Some(illness));
+        self.tell_inventory(node);
+    }
+
+    /// An agent was told of probes, and takes part in each once.
+    pub fn take_part(&mut self, node: usize, proofs: Vec<RailProof>) {
+        for RailProof { id, rail, peer, first, .. } in proofs {
+            if !self.nodes[node].probes.insert(id) {
+                continue;
+            }
+            if peer == self.nodes[node].name {
+                self.violated(format!("n{node} is to probe its rail {rail} with itself"));
+            }
+            if first {
+                let wait = self.rng.range(1500..7500);
+                let (life, probe) = (self.nodes[node].life, Probe { id, rail, peer });
+                self.after(wait, Event::Fault(Fault::ProbeEnds(node, life, Arc::new(probe))));
+            }
+        }
+    }
+
+    /// A probe has ended. It passes only if the way is whole, and the partner was there and was told of the same one.
+    pub fn probe_ends(&mut self, node: usize, life: u64, probe: &Probe) {
+        let Probe { id, rail, peer } = probe;
+        if !self.lives(node, life) {
+            return;
+        }
+        let took_part = |other: &&crate::agent::Node| other.name == *peer && other.probes.contains(id);
+        let there = self.nodes.iter().find(took_part).is_some_and(|other| other.agent.is_some());
+        let Some(illness) = self.nodes[node].ill.get(rail).cloned() else { return };
+        let passes = there && illness.broken_until <= self.now;
+        self.tell(|| format!("n{node}: the probe of rail {rail} with {peer} passes: {passes}"));
+        self.report.probes[usize::from(passes)] += 1;
+        let (outcome, message) = (ProbeOutcome::Failed, "it does not answer".to_owned());
+        let told = NicProbe { id: *id, peer: peer.clone(), outcome, message, time: Timestamp(self.now) };
+        let still = (!passes).then_some(Illness { probe: Some(told), ..illness });
+        self.nodes[node].change_health(*rail, still);
+        self.tell_inventory(node);
+    }
+}
