@@ -374,6 +374,7 @@ fn uptime(tree: &Tree) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use node_agent_health::Source;
     use node_agent_host::counters::recorded::{nic, record};
 
     #[test]
@@ -406,5 +407,63 @@ mod tests {
         assert_eq!((sick[0].score, sick[0].conditions[0].since), (100, Timestamp(2000)));
         keeper.send_replace(Faults::new());
         assert_eq!(turn(5), []);
+    }
+
+    #[test]
+    fn a_probe_is_asked_for_when_it_helps_and_counters_have_the_last_word() {
+        let root = tempfile::tempdir().unwrap();
+        let nic = nic(0, "mlx5_0", "ens0");
+        record(root.path(), &nic, 7).unwrap();
+        let (_keeper, faults) = watch::channel(Faults::new());
+        let place = Place { root: root.path().to_owned(), kept: root.path().join("health.json"), faults };
+        let registry = proto_rpc::Metrics::new("test", "0", std::time::SystemTime::UNIX_EPOCH);
+        let (tell, told) = watch::channel(Vec::new());
+        let mut watching = Watching::new(place, AgentMetrics::new(&registry), tell);
+        watching.poller.watch(std::slice::from_ref(&nic));
+        let count = |source, name, value: u32| {
+            let file = node_agent_host::counters::recorded::place(&nic, source, name);
+            std::fs::write(root.path().join(file), format!("{value}\n")).unwrap();
+        };
+        let mut now = 1000;
+        let mut look = |watching: &mut Watching| {
+            now += 1;
+            watching.look(Timestamp(now * 1000));
+            told.borrow().clone()
+        };
+        look(&mut watching);
+        count(Source::Port, "local_link_integrity_errors", 8);
+        let sick = look(&mut watching);
+        assert_eq!((sick[0].conditions[0].code.as_str(), sick[0].wants_probe()), ("Corrupt", false));
+        assert!(sick[0].conditions[0].message.ends_with("30 s and a probe that passes"), "{sick:?}");
+        assert!((0..29).all(|_| !look(&mut watching)[0].wants_probe()));
+        assert!(look(&mut watching)[0].wants_probe());
+        let probe = |id, outcome| NicProbe {
+            id,
+            peer: proto_model::NodeName::new("n2").unwrap(),
+            outcome,
+            message: "512 packets each way".to_owned(),
+            time: Timestamp(5),
+        };
+        let device = || "mlx5_0".to_owned();
+        let result = |nics: &[NicHealth]| nics[0].probe.clone().map(|probe| (probe.id, probe.outcome));
+        // One that failed is told at once.
+        watching.probing(&device());
+        watching.probed(&device(), probe(1, ProbeOutcome::Failed));
+        assert_eq!(result(&told.borrow()), Some((1, ProbeOutcome::Failed)));
+        // One that passed when counters were read, twice; what rose meanwhile outweighs it.
+        watching.probing(&device());
+        count(Source::Hardware, "local_ack_timeout_err", 8);
+        watching.probed(&device(), probe(2, ProbeOutcome::Passed));
+        assert_eq!(result(&look(&mut watching)), Some((1, ProbeOutcome::Failed)));
+        let sick = look(&mut watching);
+        assert_eq!(result(&sick), Some((2, ProbeOutcome::Failed)));
+        let message = &sick[0].probe.as_ref().unwrap().message;
+        assert_eq!(message, "512 packets each way, but its NIC counted timeout meanwhile");
+        watching.probing(&device());
+        watching.probed(&device(), probe(3, ProbeOutcome::Passed));
+        look(&mut watching);
+        assert_eq!(look(&mut watching), []);
+        let told = ["failed", "passed"].map(|outcome| watching.metrics.nic_probes.get(["mlx5_0", outcome]));
+        assert_eq!(told, [2, 1]);
     }
 }
