@@ -20,6 +20,7 @@ mod inputs;
 mod jobs;
 mod leftovers;
 mod netns;
+mod prove;
 mod qos;
 mod rail_loss;
 mod rails;
