@@ -74,23 +74,26 @@ impl State {
                 lost.insert(node.clone(), Loss::Rails(rails.without(usable)));
             }
         }
-        for (node, rails) in self.rails_down(entry) {
-            lost.entry(node).or_insert(Loss::Rails(rails));
-        }
         let causes = attempt.ending.as_ref().map_or(&[][..], |ending| &ending.causes);
+        let own = first_to_fail(causes);
+        if own.is_none() {
+            for (node, rails) in self.rails_down(entry) {
+                lost.entry(node).or_insert(Loss::Rails(rails));
+            }
+        }
         let unfit = causes.iter().filter(|cause| cause.code == NOT_CERTIFIED).filter_map(of);
         lost.extend(unfit.map(|node| (node, Loss::Node)));
         if lost.is_empty()
-            && let Some(ending) = &attempt.ending
-            && let Some(node) = first_to_fail(&ending.causes).or_else(|| most_missed(&ending.causes))
+            && let Some(node) = own.or_else(|| most_missed(causes))
         {
             lost.insert(node, Loss::Node);
         }
         lost
     }
 
-    /// Rails that the job's engines see down on their own servers while most of the gang see them up. Links come up one by
-    /// one: before its ranks have started, and before all have spoken, nothing is known.
+    /// Rails that the job's engines see down on their own servers while most of the gang see them up. (What a node says of itself comes
+    /// before: reports are up to a second old.) Links come up one by one: before its ranks have started, and before all have spoken,
+    /// nothing is known.
     fn rails_down(&self, entry: &JobEntry) -> BTreeMap<NodeName, RailSet> {
         let mut down: BTreeMap<NodeName, RailSet> = BTreeMap::new();
         if entry.job.status.started.is_none() {

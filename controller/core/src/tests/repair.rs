@@ -123,6 +123,26 @@ fn an_engine_that_sees_the_others_end_is_not_taken_for_one_without_rails() {
     assert_eq!(w.nodes("a"), [last, spare, before[2]]);
 }
 
+/// Reports of rails may be old, of before all were connected.
+#[test]
+fn what_a_node_says_of_itself_comes_before_what_others_report_of_rails() {
+    let rail = |state, peers_up| proto_model::RailReport { peers: 2, peers_up, ..report(1, state) };
+    let mut w = World::new();
+    w.submit("a", replacing(3, 1, Replace::Spares));
+    w.run("a");
+    let before = w.nodes("a");
+    let spare: usize = spares(&w, "a")[0][1..].parse().unwrap();
+    for n in &before {
+        says(&mut w, "a", *n, &[rail(RailState::Up, 2)]);
+    }
+    says(&mut w, "a", before[2], &[rail(RailState::Down, 0)]);
+    w.report(before[1], lost(&w, "a", before[1]));
+    for n in before.clone() {
+        w.report(n, w.seen("a", n, Observed::Ended));
+    }
+    assert_eq!(w.nodes("a"), [before[0], spare, before[2]]);
+}
+
 /// Those that miss a peer may be heard before the one that failed.
 #[test]
 fn who_misses_a_peer_is_not_what_failed() {
