@@ -424,6 +424,7 @@ fn launch(state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
     state.phase = Phase::Launching;
     state.deadline = None;
     state.tree_empty = false;
+    state.rails.next = now;
     actions.push(Action::SpawnRanks);
     if state.ranks.is_empty() {
         state.tree_empty = true;
@@ -461,14 +462,15 @@ fn rails_seen(
     actions.push(Action::Publish);
 }
 
-/// Looks after the engine's rails while it serves.
+/// Looks after the engine's rails while it serves. How they are is asked only once all of them have been connected: before that they
+/// are down to every peer, which would be told until the next look, of a try that runs.
 fn rails_due(state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
     if !state.engine_serves() || now < state.rails.next {
         return;
     }
     if state.engine_drained != state.wanted() {
         drain_engine(state, now, actions);
-    } else if state.phase != Phase::Listening {
+    } else if matches!(state.phase, Phase::Launching | Phase::Running) {
         state.rails.next = now.plus(if state.is_hasty(now) { RAILS_HASTE } else { RAILS_LOOK });
         actions.push(Action::ReadRails);
     }

@@ -239,6 +239,20 @@ fn an_engine_that_failed_before_it_was_told_to_stop_is_what_failed() {
     }
 }
 
+/// One that is connecting sees all peers down, and that would be what is known of it for a second after the try has begun to run.
+#[test]
+fn rails_are_looked_at_once_they_have_been_connected() {
+    let mut state = State::new([4]);
+    run(&mut state, vec![Event::Begin, Event::EngineListening(endpoints()), start()]);
+    for second in 0..5 {
+        let actions = step(&mut state, Event::Tick, T0.plus(Duration::from_secs(second)));
+        assert_eq!(actions, [], "{second}");
+    }
+    let now = T0.plus(Duration::from_secs(5));
+    assert_eq!(step(&mut state, Event::EngineConnected, now), [Action::SpawnRanks]);
+    assert_eq!(step(&mut state, Event::Tick, now), [Action::ReadRails]);
+}
+
 /// Whoever loses a peer says so; the peer's own server says what failed.
 #[test]
 fn an_engine_that_lost_a_peer_is_not_what_failed() {
