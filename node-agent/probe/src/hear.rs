@@ -33,18 +33,24 @@ impl Burst {
         u32::try_from(self.packets.len()).unwrap_or(u32::MAX)
     }
 
-    /// How fast its second half came: shapers and queues let the first pass at once.
+    /// How fast its second half came: shapers and queues let the first pass at once. Nothing if the whole was slower than that: then it
+    /// was held up on its way, and what shapers save up meanwhile passes at once after it; the rail is not so fast.
     pub(crate) fn mbps(&self) -> Option<u32> {
         let mut packets = self.packets.clone();
         packets.sort_unstable();
-        let middle = packets.len() / 2;
-        let (first, rest) = packets.get(middle.checked_sub(1)?..)?.split_first()?;
-        let (last, _) = rest.last()?;
-        let bits: u64 = rest.iter().map(|(_, bytes)| *bytes as u64 * 8).sum();
-        let took = last.saturating_sub(first.0).max(1);
-        let mbps = bits.saturating_mul(1000) / took;
-        Some(u32::try_from(mbps).unwrap_or(u32::MAX).clamp(1, CEILING_MBPS))
+        let second = rate(packets.get((packets.len() / 2).checked_sub(1)?..)?)?;
+        let whole = rate(&packets)?;
+        (u64::from(whole) * 5 / 4 >= u64::from(second)).then_some(second)
     }
+}
+
+/// Mbit/s of packets after the first of them; nothing of one alone.
+fn rate(packets: &[(u64, usize)]) -> Option<u32> {
+    let ((first, _), rest) = packets.split_first()?;
+    let (last, _) = rest.last()?;
+    let bits: u64 = rest.iter().map(|(_, bytes)| *bytes as u64 * 8).sum();
+    let mbps = bits.saturating_mul(1000) / last.saturating_sub(*first).max(1);
+    Some(u32::try_from(mbps).unwrap_or(u32::MAX).clamp(1, CEILING_MBPS))
 }
 
 /// What is remembered of one conversation on one rail.
@@ -151,6 +157,18 @@ mod tests {
         // 8,000 bits each 80 us are 100 Mbit/s; the first half passed at once.
         assert_eq!(burst([1; 50].into_iter().chain([80_000; 50])), Some(100));
         assert_eq!(burst([1; 100]), Some(CEILING_MBPS));
+    }
+
+    /// 100 Mbit/s by a shaper that saves up 40 packets.
+    #[test]
+    fn what_a_shaper_saved_up_while_a_burst_was_held_up_is_not_the_rails_speed() {
+        let held_up = [80_000; 50].into_iter().chain([4_000_000]).chain([1; 40]).chain([80_000; 9]);
+        assert_eq!(burst(held_up), Some(84), "within the second half: somewhat slower");
+        let held_up = [80_000; 10].into_iter().chain([8_000_000]).chain([1; 40]).chain([80_000; 49]);
+        assert_eq!(burst(held_up), None, "the second half came after all of that, which does not show");
+        let held_up =
+            [1; 10].into_iter().chain([80_000; 38]).chain([8_000_000]).chain([1; 40]).chain([80_000; 11]);
+        assert_eq!(burst(held_up), None);
     }
 
     #[test]
