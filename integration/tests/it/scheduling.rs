@@ -225,11 +225,12 @@ fn a_failed_server_is_replaced_by_the_spare_and_the_others_keep_their_ranks() {
             format!("{error}\n{:#}\n{}", cluster.job("hardy").unwrap_or_default(), cluster.logs())
         })
         .unwrap();
-    assert_eq!(nodes(&after), [gang[0].clone(), spare, gang[2].clone()], "{after:#}");
+    assert_eq!(nodes(&after), [gang[0].clone(), spare, gang[2].clone()], "{after:#}\n{}", cluster.logs());
     assert_eq!(
         (number(&after["status"]["replaced"]), number(&after["status"]["restarts"])),
         (1, 0),
-        "{after:#}"
+        "{after:#}\n{}",
+        cluster.logs()
     );
     std::fs::write(&gate, "").unwrap();
     let job = cluster.wait_for("hardy", &ENDED, SOON).unwrap();
