@@ -226,6 +226,7 @@ impl Watching {
         if passed {
             self.passed.insert(port, probe);
         } else {
+            self.passed.remove(&port);
             self.tell_probe(port, probe);
             self.tell_all();
         }
