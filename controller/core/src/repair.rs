@@ -53,7 +53,8 @@ impl State {
     }
 
     /// What the gang has lost: nodes that are away or take no more jobs, NICs that are down, and the node that was the
-    /// first to say that it failed, or else the one that is missed by most.
+    /// first to say that it failed, or else the one that is missed by most. A try that ends for a rail loses that: engines that fail
+    /// while they are stopped for it are well.
     pub(crate) fn losses(&self, entry: &JobEntry, attempt: &Attempt) -> BTreeMap<NodeName, Loss> {
         let topology = self.index.snapshot.topology();
         let placement = entry.job.status.placement.as_ref();
@@ -76,7 +77,7 @@ impl State {
         }
         let causes = attempt.ending.as_ref().map_or(&[][..], |ending| &ending.causes);
         let own = first_to_fail(causes);
-        if own.is_none() {
+        if own.is_none() || is_for_rail(causes) {
             for (node, rails) in self.rails_down(entry) {
                 lost.entry(node).or_insert(Loss::Rails(rails));
             }
@@ -117,6 +118,11 @@ impl State {
     }
 }
 
+/// Whether a try ends because a rail was lost.
+fn is_for_rail(causes: &[Reason]) -> bool {
+    causes.first().is_some_and(|cause| cause.code == RAIL_LOST)
+}
+
 /// The node that failed a try: one that was lost whole, else that of the first cause that is a node's own. (Engines whose
 /// peer is lost end too, and say so.)
 pub(crate) fn first_to_fail(causes: &[Reason]) -> Option<NodeName> {
@@ -144,8 +150,7 @@ impl Step<'_> {
     /// What takes the place of the lost part of a gang whose try ends now. Its old placement is still held.
     pub(crate) fn plan_repair(&mut self, entry: &JobEntry, attempt: &Attempt) -> Option<Repaired> {
         let ending = attempt.ending.as_ref().filter(|ending| ending.outcome == Outcome::Move)?;
-        let for_rail = ending.causes.first().is_some_and(|cause| cause.code == RAIL_LOST);
-        self.mend(entry, attempt, for_rail)
+        self.mend(entry, attempt, is_for_rail(&ending.causes))
     }
 
     /// The same. A job that moves for a rail may have any node that is free, and that is no replacement of a failed one.

@@ -3,6 +3,7 @@
 mod agents;
 mod arrays;
 mod audit;
+mod blame;
 mod certify;
 mod documents;
 mod drains;

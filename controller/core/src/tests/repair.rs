@@ -2,34 +2,25 @@
 
 use std::time::Duration;
 
-use proto_model::{
-    FailurePolicy, Observation, Observed, Phase, PlacementRequest, RailLoss, RailState, Reason, Replace,
-};
-
-use crate::{
-    attempt::merge_ending,
-    records::{Ending, Outcome},
-    repair::first_to_fail,
-};
+use proto_model::{FailurePolicy, Observation, Observed, Phase, PlacementRequest, RailLoss, Reason, Replace};
 
 use super::{
     documents::{apply, reservation},
-    drains::{report, says},
     *,
 };
 
-fn replacing(nodes: u32, spares: u32, replace: Replace) -> JobSpec {
+pub(super) fn replacing(nodes: u32, spares: u32, replace: Replace) -> JobSpec {
     let failure = FailurePolicy { replace, max_replacements: 4, ..FailurePolicy::new(Requeue::Never, 0) };
     let placement = PlacementRequest { spares, ..PlacementRequest::default() };
     JobSpec { failure, placement, ..spec(nodes, 4) }
 }
 
-fn lost(w: &World, text: &str, n: usize) -> Observation {
+pub(super) fn lost(w: &World, text: &str, n: usize) -> Observation {
     let cause = Some(Reason::new("EngineLost", "killed"));
     Observation { cause, ..w.seen(text, n, Observed::Stopping) }
 }
 
-fn spares(w: &World, text: &str) -> Vec<String> {
+pub(super) fn spares(w: &World, text: &str) -> Vec<String> {
     let placement = w.job(text).status.placement.as_ref().unwrap();
     placement.spares.iter().map(|place| place.node.to_string()).collect()
 }
@@ -96,148 +87,6 @@ fn a_failed_node_is_replaced_by_the_spare_and_the_others_keep_their_ranks() {
     assert_eq!(w.nodes("b"), [broken]);
     w.run("a");
     assert_eq!(w.phase("a"), Phase::Running);
-}
-
-/// While a gang ends its engines go one after the other, and who goes last sees no peer any more: it is not what failed.
-#[test]
-fn an_engine_that_sees_the_others_end_is_not_taken_for_one_without_rails() {
-    let rail = |state, peers_up| proto_model::RailReport { peers: 2, peers_up, ..report(1, state) };
-    let up = || rail(RailState::Up, 2);
-    let mut w = World::new();
-    w.submit("a", replacing(3, 1, Replace::Spares));
-    w.run("a");
-    let before = w.nodes("a");
-    let spare: usize = spares(&w, "a")[0][1..].parse().unwrap();
-    for n in &before {
-        says(&mut w, "a", *n, &[up()]);
-    }
-    let (last, broken) = (before[0], before[1]);
-    w.report(broken, lost(&w, "a", broken));
-    assert_eq!(w.phase("a"), Phase::Recovering);
-    let alone =
-        Observation { reports: vec![rail(RailState::Down, 0)], ..w.seen("a", last, Observed::Stopping) };
-    w.report(last, alone);
-    for n in before.clone() {
-        w.report(n, w.seen("a", n, Observed::Ended));
-    }
-    assert_eq!(w.nodes("a"), [last, spare, before[2]]);
-}
-
-/// Reports of rails may be old, of before all were connected.
-#[test]
-fn what_a_node_says_of_itself_comes_before_what_others_report_of_rails() {
-    let rail = |state, peers_up| proto_model::RailReport { peers: 2, peers_up, ..report(1, state) };
-    let mut w = World::new();
-    w.submit("a", replacing(3, 1, Replace::Spares));
-    w.run("a");
-    let before = w.nodes("a");
-    let spare: usize = spares(&w, "a")[0][1..].parse().unwrap();
-    for n in &before {
-        says(&mut w, "a", *n, &[rail(RailState::Up, 2)]);
-    }
-    says(&mut w, "a", before[2], &[rail(RailState::Down, 0)]);
-    w.report(before[1], lost(&w, "a", before[1]));
-    for n in before.clone() {
-        w.report(n, w.seen("a", n, Observed::Ended));
-    }
-    assert_eq!(w.nodes("a"), [before[0], spare, before[2]]);
-}
-
-/// Those that miss a peer may be heard before the one that failed.
-#[test]
-fn who_misses_a_peer_is_not_what_failed() {
-    let missing = |w: &World, n: usize| {
-        let cause = Some(Reason::new("PeerLost", "node 1 is lost"));
-        Observation { cause, ..w.seen("a", n, Observed::Stopping) }
-    };
-    // In the second nobody says that itself failed.
-    for said in [true, false] {
-        let mut w = World::new();
-        w.submit("a", replacing(3, 1, Replace::Spares));
-        w.run("a");
-        let before = w.nodes("a");
-        let spare: usize = spares(&w, "a")[0][1..].parse().unwrap();
-        let broken = before[1];
-        for n in before.iter().filter(|n| **n != broken) {
-            w.report(*n, missing(&w, *n));
-        }
-        if said {
-            w.report(broken, lost(&w, "a", broken));
-        }
-        for n in before.clone() {
-            w.report(n, w.seen("a", n, Observed::Ended));
-        }
-        let mut after = before.clone();
-        after[usize::from(said)] = spare;
-        assert_eq!(w.nodes("a"), after, "said: {said}");
-    }
-}
-
-/// More nodes miss it than there are causes kept.
-#[test]
-fn the_one_that_failed_is_kept_among_all_that_miss_it() {
-    let cause = |code: &'static str, n: usize| Reason::new(code, "").scope(format!("node/n{n}"));
-    let mut ending = Ending {
-        outcome: Outcome::Move,
-        grace: Duration::ZERO,
-        signal: 0,
-        since: Timestamp(0),
-        causes: vec![cause("PeerLost", 0)],
-    };
-    for n in 1..100 {
-        ending = merge_ending(&ending, Outcome::Move, Duration::ZERO, vec![cause("PeerLost", n)]);
-    }
-    let kept = ending.causes.len();
-    ending = merge_ending(&ending, Outcome::Move, Duration::ZERO, vec![cause("EngineLost", 100)]);
-    assert_eq!((ending.causes.len(), first_to_fail(&ending.causes)), (kept, Some(name(100))));
-}
-
-/// Nobody speaks for itself: whom most miss is replaced. One that misses all others is missed by them.
-#[test]
-fn the_one_that_most_miss_is_replaced() {
-    let miss = |w: &World, n: usize, of: &str| {
-        let cause = Some(Reason::new("PeerLost", "").scope(format!("node/{of}")));
-        Observation { cause, ..w.seen("a", n, Observed::Stopping) }
-    };
-    // Who says it, whom it misses, and who is replaced.
-    let said: [(&[(usize, usize)], usize); 5] = [
-        (&[(0, 1), (2, 1)], 1),
-        (&[(1, 0), (0, 1), (2, 1)], 1),
-        (&[(2, 0), (1, 0)], 0),
-        (&[(2, 0), (0, 2)], 0),
-        // Nobody misses itself.
-        (&[(2, 2)], 2),
-    ];
-    for (said, failed) in said {
-        let mut w = World::new();
-        w.submit("a", replacing(3, 1, Replace::Spares));
-        w.run("a");
-        let before = w.nodes("a");
-        let spare: usize = spares(&w, "a")[0][1..].parse().unwrap();
-        for (n, of) in said {
-            let seen = miss(&w, before[*n], name(before[*of]).as_str());
-            // A second time says no more.
-            w.report(before[*n], seen.clone());
-            w.report(before[*n], seen);
-        }
-        for n in before.clone() {
-            w.report(n, w.seen("a", n, Observed::Ended));
-        }
-        let mut after = before.clone();
-        after[failed] = spare;
-        assert_eq!(w.nodes("a"), after, "said: {said:?}");
-    }
-    // One that is no server of the job's is nobody's peer.
-    let mut w = World::new();
-    w.submit("a", replacing(3, 1, Replace::Spares));
-    w.run("a");
-    let before = w.nodes("a");
-    let spare: usize = spares(&w, "a")[0][1..].parse().unwrap();
-    w.report(before[1], miss(&w, before[1], "elsewhere"));
-    for n in before.clone() {
-        w.report(n, w.seen("a", n, Observed::Ended));
-    }
-    assert_eq!(w.nodes("a"), [before[0], spare, before[2]]);
 }
 
 fn quota(gpus: u32) -> Event {
@@ -487,31 +336,6 @@ fn an_unfit_rail_ends_no_job_and_takes_none() {
     // Proved well: placed at once.
     finds(&mut w, 2, inventory(4, 2));
     assert_eq!((w.phase("b"), w.nodes("b")), (Phase::Reserved, vec![2]));
-}
-
-/// Engines that come up see links down that nobody has lost; and of two nobody knows whose it is.
-#[test]
-fn what_engines_see_before_all_are_up_is_no_loss() {
-    let down = || proto_model::RailReport { peers_up: 0, ..report(1, proto_model::RailState::Down) };
-    let up = || report(1, proto_model::RailState::Up);
-    for gang in [2, 3] {
-        let mut w = World::new();
-        let mut job = spec(gang, 4);
-        job.failure.on_rail_loss = RailLoss::Fail;
-        w.submit("a", job);
-        w.all("a", Observed::Prepared);
-        let nodes = w.nodes("a");
-        says(&mut w, "a", nodes[0], &[down()]);
-        w.all("a", Observed::Running);
-        assert!(!w.codes("a").contains(&"RailLost".to_owned()), "the first to speak: {:?}", w.codes("a"));
-        says(&mut w, "a", nodes[0], &[up()]);
-        for n in &nodes[1..] {
-            says(&mut w, "a", *n, &[up()]);
-        }
-        says(&mut w, "a", nodes[1], &[down()]);
-        let told = w.codes("a").contains(&"RailLost".to_owned());
-        assert_eq!(told, gang == 3, "{gang} nodes: {:?}", w.codes("a"));
-    }
 }
 
 /// No replacement of failed nodes was asked for, and none is counted.
