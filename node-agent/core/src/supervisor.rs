@@ -7,159 +7,36 @@ use std::{
     time::Duration,
 };
 
-use proto_model::{
-    AlgorithmChoice, Certify, Measured, NodeEndpoints, NodeName, Observed, RailBytes, RailEndpoint,
-    RailReport, RailState, RankExit, Reason, RunResult, Timestamp,
-};
+use proto_model::{Certify, Measured, NodeEndpoints, Observed, RankExit, Reason, Timestamp};
 
 use crate::record::{Order, Snapshot};
+
+mod rails;
+mod words;
+
+use self::{
+    rails::{HASTE_LIMIT, RAILS_AGAIN, RailsLook, drain_engine, rails_due, rails_seen},
+    words::SIGTERM,
+};
+pub use self::{
+    rails::{RAILS_HASTE, RAILS_LOOK, RAILS_TELL},
+    words::{Action, EngineEnd, Event, Signal},
+};
 
 /// An engine that does not listen after this long has failed.
 pub const LISTEN_LIMIT: Duration = Duration::from_secs(15);
 /// An engine that has not connected its rails after this long has failed; its own limit is shorter.
 pub const CONNECT_LIMIT: Duration = Duration::from_secs(30);
-/// An engine that has not said what it measured so long after its own limit has measured nothing.
-const MEASURE_LATE: Duration = Duration::from_secs(2);
 /// Between SIGTERM and SIGKILL when the engine is lost; the job must be over within 5 s.
 pub const LOST_GRACE: Duration = Duration::from_secs(2);
 /// Between SIGTERM and SIGKILL for processes that ranks left behind.
 pub const SWEEP_GRACE: Duration = Duration::from_secs(2);
 /// An engine that was asked to stop is killed after this long.
 pub const ENGINE_GRACE: Duration = Duration::from_secs(3);
-/// The engine is asked this often how its rails are.
-pub const RAILS_LOOK: Duration = Duration::from_secs(1);
-/// While rails move after an order, it is asked this often,
-pub const RAILS_HASTE: Duration = Duration::from_millis(50);
-/// for so long at most.
-const HASTE_LIMIT: Duration = Duration::from_secs(10);
-/// Bytes and rates are told this often; a changed state at once.
-pub const RAILS_TELL: Duration = Duration::from_secs(5);
-/// After a change they are told again after this long.
-const RAILS_RATES: Duration = Duration::from_secs(2);
-/// An engine that did not answer is asked again after this long.
-const RAILS_AGAIN: Duration = Duration::from_secs(5);
+/// An engine that has not said what it measured so long after its own limit has measured nothing.
+const MEASURE_LATE: Duration = Duration::from_secs(2);
 /// SIGKILL is repeated this often until nothing is left.
 const KILL_AGAIN: Duration = Duration::from_secs(1);
-
-/// In which way an engine ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EngineEnd {
-    /// With status 0.
-    Clean,
-    /// It lost a peer, and its ranks needed that one: this server may be well.
-    PeerLost {
-        /// The peer's server, where the engine said so.
-        peer: Option<NodeName>,
-    },
-    /// In any other way.
-    Failed,
-}
-
-/// What happens to a supervisor.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Event {
-    /// First of all.
-    Begin,
-    /// The engine listens on every rail.
-    EngineListening(Vec<RailEndpoint>),
-    /// All rails to all peers are up.
-    EngineConnected,
-    /// What the engine measured with its partners, or why nothing.
-    Measured(Measured),
-    /// The engine could not be started, or could not connect.
-    EngineFailed(String),
-    /// The engine says that it can no longer serve the job, and why; its process may still be there.
-    EngineBroken {
-        /// Why.
-        why: String,
-        /// In which way it will end by that.
-        end: EngineEnd,
-    },
-    /// The engine's process has ended.
-    EngineExited {
-        /// How, in words.
-        how: String,
-        /// In which way.
-        end: EngineEnd,
-    },
-    /// The agent spoke.
-    Order(Order),
-    /// This rank's process was started.
-    RankStarted(u32),
-    /// This rank's process could not be started.
-    RankFailed {
-        /// Which.
-        rank: u32,
-        /// Why.
-        message: String,
-    },
-    /// This rank's process has ended.
-    RankExited(RankExit),
-    /// What rank 0 measured.
-    Result(RunResult),
-    /// What the engine has moved so far.
-    Stats(Vec<RailBytes>),
-    /// The engine has taken over which rails are drained.
-    EngineDrained(BTreeSet<u32>),
-    /// What the engine sees of its rails.
-    Rails {
-        /// By rail.
-        reports: Vec<RailReport>,
-        /// How it carries out operations, if this server tells that.
-        choices: Vec<AlgorithmChoice>,
-    },
-    /// It did not answer a question about its rails.
-    RailsSilent,
-    /// No process of the ranks is left, grandchildren included.
-    TreeEmpty,
-    /// Time has passed.
-    Tick,
-}
-
-/// Its number.
-const SIGTERM: i32 = 15;
-
-/// How hard to signal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signal {
-    /// SIGTERM.
-    Term,
-    /// Another one that a job asks for to save its work.
-    Other(i32),
-    /// SIGKILL.
-    Kill,
-}
-
-/// What the shell must do, in this order.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Action {
-    /// Start the engine.
-    SpawnEngine,
-    /// Have it connect to these peers; answered by `EngineConnected` or `EngineFailed`.
-    ConnectEngine(Vec<NodeEndpoints>),
-    /// Have it measure its rails with its partners, who listen there; answered by `Measured`.
-    CertifyEngine(Vec<NodeEndpoints>, Certify),
-    /// Have it drain these rails and use all others; answered by `EngineDrained` or `RailsSilent`.
-    DrainEngine(BTreeSet<u32>),
-    /// Ask it about its rails; answered by `Rails` or `RailsSilent`.
-    ReadRails,
-    /// Start every local rank; each is answered by `RankStarted` or `RankFailed`.
-    SpawnRanks,
-    /// Signal every process of the ranks; `TreeEmpty` follows when none is left.
-    SignalTree(Signal),
-    /// Read what the engine has moved; `Stats` follows if it answers.
-    ReadStats,
-    /// Ask the engine to stop; `EngineExited` follows.
-    StopEngine(String),
-    /// Kill the engine; `EngineExited` follows.
-    KillEngine,
-    /// A line of Railyard's own in every rank's log.
-    Note(String),
-    /// Make the snapshot durable, then tell the agent if it is there.
-    Publish,
-    /// The supervisor's work is done.
-    Exit,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -214,14 +91,6 @@ pub struct State {
     seen: Snapshot,
 }
 
-/// When the engine's rails are looked at and told of.
-#[derive(Debug, Clone, Copy, Default)]
-struct RailsLook {
-    next: Timestamp,
-    hasty_until: Timestamp,
-    tell: Timestamp,
-}
-
 impl State {
     /// A supervisor for these ranks of this server.
     #[must_use]
@@ -248,30 +117,9 @@ impl State {
         self
     }
 
-    /// True while rails move, so that the shell looks more often.
-    #[must_use]
-    pub fn is_hasty(&self, now: Timestamp) -> bool {
-        self.engine_serves() && now < self.rails.hasty_until && !self.is_settled()
-    }
-
     /// The engine is there and listens.
     fn engine_serves(&self) -> bool {
         self.phase.needs_engine() && self.engine_up
-    }
-
-    fn wanted(&self) -> BTreeSet<u32> {
-        self.seen.drained.clone().unwrap_or_default()
-    }
-
-    /// The engine has done what is wanted of its rails.
-    fn is_settled(&self) -> bool {
-        let wanted = self.wanted();
-        let done = |report: &RailReport| match report.state {
-            Some(state) if wanted.contains(&report.rail) => state.is_off(),
-            Some(state) => !matches!(state, RailState::Draining | RailState::Drained),
-            None => false,
-        };
-        self.engine_drained == wanted && self.seen.reports.iter().all(done)
     }
 
     /// What is known so far.
@@ -429,50 +277,6 @@ fn launch(state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
     if state.ranks.is_empty() {
         state.tree_empty = true;
         drain(state, SWEEP_GRACE, now, actions);
-    }
-}
-
-/// Has the engine drain what is wanted, unless it does already.
-fn drain_engine(state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
-    let wanted = state.wanted();
-    if state.engine_serves() && state.engine_drained != wanted {
-        state.rails.next = now.plus(RAILS_LOOK);
-        actions.push(Action::DrainEngine(wanted));
-    }
-}
-
-/// A changed state is told at once, bytes and rates now and then.
-fn rails_seen(
-    state: &mut State,
-    reports: Vec<RailReport>,
-    choices: Vec<AlgorithmChoice>,
-    now: Timestamp,
-    actions: &mut Vec<Action>,
-) {
-    let seen = &mut state.seen;
-    let same = reports.len() == seen.reports.len()
-        && reports.iter().zip(&seen.reports).all(|(new, old)| new.says_as(old))
-        && choices == seen.choices;
-    if same && now < state.rails.tell {
-        return;
-    }
-    (seen.reports, seen.choices) = (reports, choices);
-    // Rates are of the time before: after a change they are told once more as they are then.
-    state.rails.tell = now.plus(if same { RAILS_TELL } else { RAILS_RATES });
-    actions.push(Action::Publish);
-}
-
-/// Looks after the engine's rails while it serves. How they are is asked only once all of them have been connected: before that they
-/// are down to every peer, which would be told until the next look, of a try that runs.
-fn rails_due(state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
-    if !state.engine_serves() || now < state.rails.next {
-        return;
-    }
-    if state.engine_drained != state.wanted() {
-        drain_engine(state, now, actions);
-    } else if matches!(state.phase, Phase::Launching | Phase::Running) {
-        state.rails.next = now.plus(if state.is_hasty(now) { RAILS_HASTE } else { RAILS_LOOK });
-        actions.push(Action::ReadRails);
     }
 }
 

@@ -1,0 +1,130 @@
+//! What happens to a supervisor, and what it has its shell do.
+
+use std::collections::BTreeSet;
+
+use proto_model::{
+    AlgorithmChoice, Certify, Measured, NodeEndpoints, NodeName, RailBytes, RailEndpoint, RailReport,
+    RankExit, RunResult,
+};
+
+use crate::record::Order;
+
+/// In which way an engine ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EngineEnd {
+    /// With status 0.
+    Clean,
+    /// It lost a peer, and its ranks needed that one: this server may be well.
+    PeerLost {
+        /// The peer's server, where the engine said so.
+        peer: Option<NodeName>,
+    },
+    /// In any other way.
+    Failed,
+}
+
+/// What happens to a supervisor.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// First of all.
+    Begin,
+    /// The engine listens on every rail.
+    EngineListening(Vec<RailEndpoint>),
+    /// All rails to all peers are up.
+    EngineConnected,
+    /// What the engine measured with its partners, or why nothing.
+    Measured(Measured),
+    /// The engine could not be started, or could not connect.
+    EngineFailed(String),
+    /// The engine says that it can no longer serve the job, and why; its process may still be there.
+    EngineBroken {
+        /// Why.
+        why: String,
+        /// In which way it will end by that.
+        end: EngineEnd,
+    },
+    /// The engine's process has ended.
+    EngineExited {
+        /// How, in words.
+        how: String,
+        /// In which way.
+        end: EngineEnd,
+    },
+    /// The agent spoke.
+    Order(Order),
+    /// This rank's process was started.
+    RankStarted(u32),
+    /// This rank's process could not be started.
+    RankFailed {
+        /// Which.
+        rank: u32,
+        /// Why.
+        message: String,
+    },
+    /// This rank's process has ended.
+    RankExited(RankExit),
+    /// What rank 0 measured.
+    Result(RunResult),
+    /// What the engine has moved so far.
+    Stats(Vec<RailBytes>),
+    /// The engine has taken over which rails are drained.
+    EngineDrained(BTreeSet<u32>),
+    /// What the engine sees of its rails.
+    Rails {
+        /// By rail.
+        reports: Vec<RailReport>,
+        /// How it carries out operations, if this server tells that.
+        choices: Vec<AlgorithmChoice>,
+    },
+    /// It did not answer a question about its rails.
+    RailsSilent,
+    /// No process of the ranks is left, grandchildren included.
+    TreeEmpty,
+    /// Time has passed.
+    Tick,
+}
+
+/// Its number.
+pub(super) const SIGTERM: i32 = 15;
+
+/// How hard to signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGTERM.
+    Term,
+    /// Another one that a job asks for to save its work.
+    Other(i32),
+    /// SIGKILL.
+    Kill,
+}
+
+/// What the shell must do, in this order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Start the engine.
+    SpawnEngine,
+    /// Have it connect to these peers; answered by `EngineConnected` or `EngineFailed`.
+    ConnectEngine(Vec<NodeEndpoints>),
+    /// Have it measure its rails with its partners, who listen there; answered by `Measured`.
+    CertifyEngine(Vec<NodeEndpoints>, Certify),
+    /// Have it drain these rails and use all others; answered by `EngineDrained` or `RailsSilent`.
+    DrainEngine(BTreeSet<u32>),
+    /// Ask it about its rails; answered by `Rails` or `RailsSilent`.
+    ReadRails,
+    /// Start every local rank; each is answered by `RankStarted` or `RankFailed`.
+    SpawnRanks,
+    /// Signal every process of the ranks; `TreeEmpty` follows when none is left.
+    SignalTree(Signal),
+    /// Read what the engine has moved; `Stats` follows if it answers.
+    ReadStats,
+    /// Ask the engine to stop; `EngineExited` follows.
+    StopEngine(String),
+    /// Kill the engine; `EngineExited` follows.
+    KillEngine,
+    /// A line of Railyard's own in every rank's log.
+    Note(String),
+    /// Make the snapshot durable, then tell the agent if it is there.
+    Publish,
+    /// The supervisor's work is done.
+    Exit,
+}
