@@ -42,3 +42,20 @@ operations_begin() {
         done
     done
 }
+
+# choose_rate RATES: shapes all rails to the first of these rates, in Mbit/s, that ib_write_bw reaches on all at once, and at which two
+# engines leave the processors time; to the last if there is none. `rate` says which. How busy ib_write_bw keeps them says nothing: it
+# asks for completions all the time.
+choose_rate() {
+    for rate in "$@"; do
+        shape "${rate}mbit"
+        sum_of_write_bw 65536 $((rate * 4)) || return 1
+        busy_from
+        start_engines "$RAILS" --bytes 8388608 --iterations 4 --warmup 1
+        wait_engines || return 1
+        busy_since
+        echo "shaped to 4 x $rate Mbit/s: ib_write_bw reaches $sum, engines keep $busy processors busy"
+        awk -v sum="$sum" -v most=$((4 * rate)) -v busy="$busy" 'BEGIN { exit !(sum >= 0.93 * most && busy < 1.75) }' && return 0
+    done
+    return 0
+}

@@ -141,17 +141,3 @@ busy_since() {
     busy=$(awk -v idle=$(($(idle_ticks) - busy_idle)) -v ms=$(($(now_ms) - busy_start)) \
         'BEGIN { busy = 2 - idle * 10 / ms; printf "%.2f", busy < 0 ? 0 : busy }')
 }
-
-# choose_rate RATES: shapes all rails to the first of these rates, in Mbit/s, that ib_write_bw reaches on all at once; to the last if
-# there is none. `rate` says which. How busy the processors are says nothing here: ib_write_bw asks for completions all the time.
-choose_rate() {
-    for rate in "$@"; do
-        shape "${rate}mbit"
-        busy_from
-        sum_of_write_bw 65536 $((rate * 4)) || return 1
-        busy_since
-        echo "shaped to 4 x $rate Mbit/s: ib_write_bw reaches $sum, $busy processors busy"
-        awk -v sum="$sum" -v most=$((4 * rate)) 'BEGIN { exit !(sum >= 0.93 * most) }' && return 0
-    done
-    return 0
-}
