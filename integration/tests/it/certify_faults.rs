@@ -92,7 +92,8 @@ fn named_and_replaced(lab: &Lab, fault: &str, code: &str, rail: u32, node: &str)
     let message = reason(&job, code).unwrap_or_else(|| panic!("no {code}: {job:#}"));
     assert!(message.contains(&format!("'{node}'")) && message.contains(&format!("rail {rail}")), "{message}");
     let job = lab.certified(&format!("{fault}-require"));
-    assert!(number(&job["status"]["replaced"]) > 0 && !nodes(&job).contains(&node.to_owned()), "{job:#}");
+    let replaced = number(&job["status"]["replaced"]) > 0 && !nodes(&job).contains(&node.to_owned());
+    assert!(replaced, "{job:#}\n{}", lab.0.logs());
     let repaired = reason(&job, "Repaired").unwrap();
     assert!(repaired.contains(&format!("'{node}' by")), "{repaired}");
     assert!(reason(&job, "Certified").is_some(), "{job:#}");
@@ -132,7 +133,8 @@ fn swapped_rails_are_used_as_they_are_cabled() {
     let message = reason(&job, "RailsSwapped").unwrap_or_else(|| panic!("{job:#}"));
     assert!(message.contains(&format!("'{node}'")), "{message}");
     let job = lab.certified("swap-require");
-    assert_eq!((nodes(&job), number(&job["status"]["attempt"])), (first.clone(), 2), "{job:#}");
+    let tries = number(&job["status"]["attempt"]);
+    assert_eq!((nodes(&job), tries), (first.clone(), 2), "{job:#}\n{}", lab.0.logs());
     assert!(reason(&job, "RailsRemapped").unwrap().contains(&format!("'{node}'")), "{job:#}");
     assert!(reason(&job, "Certified").is_some(), "{job:#}");
     let place = &job["status"]["placement"]["nodes"][1];
