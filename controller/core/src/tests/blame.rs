@@ -51,8 +51,10 @@ impl Three {
 
     /// One of the three ends because it misses a peer.
     fn misses(&mut self, one: usize, peer: Option<&str>) {
-        let cause = Reason::new("PeerLost", "a peer is lost");
-        let cause = peer.map_or_else(|| cause.clone(), |peer| cause.clone().scope(format!("node/{peer}")));
+        let mut cause = Reason::new("PeerLost", "a peer is lost");
+        if let Some(peer) = peer {
+            cause = cause.scope(format!("node/{peer}"));
+        }
         self.says(one, Observed::Stopping, Some(cause), &[]);
     }
 
