@@ -3,7 +3,7 @@
 . /lab/rails.sh
 . /lab/engine.sh
 make_rails
-choose_rate 40 30 20 15 || fail "ib_write_bw"
+choose_rate 40 30 20 15 || fail "ib_write_bw or the engines ended badly while a rate was chosen"
 for turn in 1 2 3; do
     sum_of_write_bw 65536 $((rate * 8)) || fail "ib_write_bw"
     busy_from

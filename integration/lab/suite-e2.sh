@@ -4,7 +4,7 @@
 . /lab/rails.sh
 . /lab/engine.sh
 make_rails
-choose_rate 40 30 20 15 || fail "ib_write_bw"
+choose_rate 40 30 20 15 || fail "ib_write_bw or the engines ended badly while a rate was chosen"
 must ip link add spare0 type veth peer name spare1
 must ip addr add 10.99.0.1/24 dev spare0
 must ip link set spare0 up
