@@ -437,8 +437,9 @@ mod tests {
         let lane = Some(Lane { right: 1, wrong: 2 });
         let gid = proto_model::PortGid::Found { index: 3, gid: "::ffff:10.0.0.1".parse().unwrap() };
         let port = PortReport { rail: 0, mtu: Some(9000), gid: Some(gid), lane };
-        let measured = Measured { pairs: vec![pair], ports: vec![port], unable: "late".into() };
+        let measured = Measured { series: 1, pairs: vec![pair], ports: vec![port], unable: "late".into() };
         let certify = Certify {
+            series: 1,
             turns: vec![Turn { round: 0, peer: 1, first: true }],
             limit: Duration::from_millis(1500),
         };

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 /// What is to be measured.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SavedCertify {
+    /// 0, or 1 the second time.
+    #[serde(default)]
+    pub series: u32,
     /// In the order of rounds.
     pub turns: Vec<SavedTurn>,
     /// All of it ends after this.
@@ -26,6 +29,7 @@ pub struct SavedTurn {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SavedMeasured {
+    series: u32,
     pairs: Vec<SavedPair>,
     ports: Vec<SavedPort>,
     /// Why nothing was.
@@ -94,6 +98,7 @@ impl From<&Certify> for SavedCertify {
     fn from(certify: &Certify) -> Self {
         let turn = |turn: &Turn| SavedTurn { round: turn.round, peer: turn.peer, first: turn.first };
         Self {
+            series: certify.series,
             turns: certify.turns.iter().map(turn).collect(),
             limit_ms: u64::try_from(certify.limit.as_millis()).unwrap_or(u64::MAX),
         }
@@ -104,6 +109,7 @@ impl From<SavedCertify> for Certify {
     fn from(saved: SavedCertify) -> Self {
         let turn = |turn: SavedTurn| Turn { round: turn.round, peer: turn.peer, first: turn.first };
         Self {
+            series: saved.series,
             turns: saved.turns.into_iter().map(turn).collect(),
             limit: Duration::from_millis(saved.limit_ms),
         }
@@ -142,6 +148,7 @@ impl From<&Measured> for SavedMeasured {
             lane: port.lane.map(|lane| (lane.right, lane.wrong)),
         };
         Self {
+            series: measured.series,
             pairs: measured.pairs.iter().map(pair).collect(),
             ports: measured.ports.iter().map(port).collect(),
             unable: measured.unable.clone(),
@@ -168,6 +175,7 @@ impl From<SavedMeasured> for Measured {
             lane: port.lane.map(|(right, wrong)| Lane { right, wrong }),
         };
         Self {
+            series: saved.series,
             pairs: saved.pairs.into_iter().map(pair).collect(),
             ports: saved.ports.into_iter().map(port).collect(),
             unable: saved.error.unwrap_or(saved.unable),

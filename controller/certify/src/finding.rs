@@ -11,6 +11,8 @@ pub struct Certificate {
     pub verdict: Verdict,
     /// What is wrong, the worst first.
     pub findings: Vec<Finding>,
+    /// What was found in one series of two, and so is taken for nothing.
+    pub unconfirmed: Vec<Finding>,
     /// What could not be observed, and so is not certified.
     pub unobserved: Vec<Reason>,
     /// By rail.
@@ -19,6 +21,26 @@ pub struct Certificate {
     pub planned: u32,
     /// Those that were measured.
     pub measured: u32,
+}
+
+impl Certificate {
+    /// Whether another measurement may show that nothing is wrong: servers that are short of processors lose packets and are slow
+    /// for as long as that lasts. What is silent, dead or set up wrongly is so the next time, too.
+    #[must_use]
+    pub fn is_doubtful(&self) -> bool {
+        let sure = |kind: Kind| !kind.may_pass() && kind != Kind::Swapped;
+        let any = self.findings.iter().any(|finding| finding.kind.may_pass());
+        any && !self.findings.iter().any(|finding| sure(finding.kind))
+    }
+}
+
+impl Finding {
+    /// Whether this and a finding of another series are likely to have one cause.
+    pub(crate) fn confirms(&self, other: &Self) -> bool {
+        let rails = self.rails.is_empty() || other.rails.is_empty();
+        let rails = rails || self.rails.iter().any(|rail| other.rails.contains(rail));
+        self.kind.may_pass() && other.kind.may_pass() && rails && self.place.meets(&other.place)
+    }
 }
 
 /// What is to be done with the gang.
@@ -84,6 +106,11 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// It may be over the next time, and be no fault of anybody.
+    pub(crate) fn may_pass(self) -> bool {
+        matches!(self, Self::Slow | Self::Lossy)
+    }
+
     /// Stable, for programs.
     #[must_use]
     pub fn code(self) -> &'static str {
@@ -131,6 +158,24 @@ pub enum Place {
     Rail,
     /// One of these two, and nothing shows which.
     Either(u32, u32),
+}
+
+impl Place {
+    /// Whether both may be about the same.
+    fn meets(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Leaf(_), _) | (_, Self::Leaf(_)) | (Self::Rail, Self::Rail) => true,
+            _ => self.ends().iter().any(|node| other.ends().contains(node)),
+        }
+    }
+
+    fn ends(&self) -> Vec<u32> {
+        match self {
+            Self::Node(node) => vec![*node],
+            Self::Either(a, b) => vec![*a, *b],
+            Self::Rail | Self::Leaf(_) => Vec::new(),
+        }
+    }
 }
 
 /// One rail over the gang.

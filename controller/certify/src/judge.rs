@@ -23,6 +23,29 @@ const NAMED: usize = 3;
 /// Judges a gang by what its nodes have reported; who has not reported is silent.
 #[must_use]
 pub fn judge(gang: &Gang, plan: &Plan, reports: &[NodeReport], limits: &Limits) -> Certificate {
+    look(gang, plan, reports, limits, None)
+}
+
+/// Judges a second series, after a first one that was doubtful ([`Certificate::is_doubtful`]): what only looks slow or lossy counts
+/// if both say so.
+#[must_use]
+pub fn judge_again(
+    gang: &Gang,
+    plan: &Plan,
+    reports: &[NodeReport],
+    limits: &Limits,
+    first: &Certificate,
+) -> Certificate {
+    look(gang, plan, reports, limits, Some(first))
+}
+
+fn look(
+    gang: &Gang,
+    plan: &Plan,
+    reports: &[NodeReport],
+    limits: &Limits,
+    first: Option<&Certificate>,
+) -> Certificate {
     let sums = Sums::of(gang, plan, reports);
     let summaries: Vec<_> = gang.rails.iter().map(|rail| sums.summary(*rail)).collect();
     let mut table = Table::default();
@@ -38,15 +61,28 @@ pub fn judge(gang: &Gang, plan: &Plan, reports: &[NodeReport], limits: &Limits) 
     swapped(gang, &crossed, &mut table);
     let remaps: Vec<Remap> =
         crossed.remaps.into_iter().filter(|remap| !wrong.contains(&remap.node)).collect();
-    let findings = table.findings(gang);
+    let (findings, unconfirmed) = confirmed(table.findings(gang), first);
     Certificate {
         verdict: verdict(&findings, remaps),
         findings,
+        unconfirmed,
         unobserved: unobserved(gang, plan, &sums, limits),
         rails: summaries,
         planned: sums.planned,
         measured: sums.measured,
     }
+}
+
+/// What counts of the findings of a second series, and what of either is taken for nothing.
+fn confirmed(findings: Vec<Finding>, first: Option<&Certificate>) -> (Vec<Finding>, Vec<Finding>) {
+    let Some(first) = first else { return (findings, Vec::new()) };
+    let told = |finding: &Finding, by: &[Finding]| by.iter().any(|other| other.confirms(finding));
+    let passed = |finding: &&Finding| finding.kind.may_pass() && !told(finding, &findings);
+    let mut once: Vec<Finding> = first.findings.iter().filter(passed).cloned().collect();
+    let counts = |finding: &Finding| !finding.kind.may_pass() || told(finding, &first.findings);
+    let (findings, new): (Vec<Finding>, Vec<Finding>) = findings.into_iter().partition(counts);
+    once.extend(new);
+    (findings, once)
 }
 
 fn verdict(findings: &[Finding], remaps: Vec<Remap>) -> Verdict {

@@ -3,6 +3,8 @@
 //! [`plan()`] draws rounds of disjoint pairs, so that no measurement disturbs another; [`judge`] reads what the nodes have
 //! measured. A pair has two ends: what is wrong with a pair is blamed on the end that most of its pairs have in common, and on
 //! nobody where both ends are as likely, as in a gang of two. What was not observed is said; it is never taken for good.
+//! What only looks slow or lossy may be a server's want of processors for a moment: it is measured a second time, and counts if
+//! both series say so ([`judge_again`]).
 //! [`model`] is a gang with noise and faults in virtual time.
 
 mod blame;
@@ -18,7 +20,7 @@ mod sums;
 mod tests;
 
 pub use finding::{Certificate, Finding, Kind, Place, RailSummary, Remap, Verdict};
-pub use judge::judge;
+pub use judge::{judge, judge_again};
 pub use limits::Limits;
 pub use plan::{Budget, Gang, Pair, Plan, plan};
 pub use proto_model::{Lane, Measured, PairReport, PortGid, PortReport, Turn, Way};

@@ -5,7 +5,7 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use proto_model::{NodeName, Turn};
+use proto_model::{NodeName, SERIES_ROUNDS, Turn};
 
 use crate::model::Random;
 
@@ -96,11 +96,24 @@ const ROUND: Duration = Duration::from_secs(1);
 /// Rounds of disjoint pairs; each pair measures all rails at once.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
+    /// The number of the first round.
+    pub first: u32,
     /// By round.
     pub rounds: Vec<Vec<Pair>>,
 }
 
 impl Plan {
+    /// The same as a later series: 1 is the second one.
+    #[must_use]
+    pub fn series(self, series: u32) -> Self {
+        Self { first: series.saturating_mul(SERIES_ROUNDS), ..self }
+    }
+
+    /// All rounds with their numbers.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (u32, &Vec<Pair>)> {
+        (self.first..).zip(&self.rounds)
+    }
+
     /// What one node does, in order.
     #[must_use]
     pub fn turns(&self, node: u32) -> Vec<Turn> {
@@ -109,7 +122,7 @@ impl Plan {
             let first = pair.first == node;
             Some(Turn { round, peer: if first { pair.second } else { pair.first }, first })
         };
-        (0..).zip(&self.rounds).filter_map(turn).collect()
+        self.numbered().filter_map(turn).collect()
     }
 
     /// How long nodes may take for all of it, so that every round has its time although everything before it was waited for in vain.
@@ -145,7 +158,7 @@ pub fn plan(gang: &Gang, seed: u64, budget: Budget) -> Plan {
     all.truncate((budget.partners.max(1) + odd) as usize);
     let wanted = all.len().max(budget.rounds_min as usize);
     let rounds = all.iter().cycle().take(wanted).enumerate();
-    Plan { rounds: rounds.map(|(at, round)| pairs(&nodes, seats, *round, at)).collect() }
+    Plan { first: 0, rounds: rounds.map(|(at, round)| pairs(&nodes, seats, *round, at)).collect() }
 }
 
 /// One round of the circle method. Who begins changes from pair to pair and from round to round.

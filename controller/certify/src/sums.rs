@@ -66,8 +66,8 @@ impl Sums {
         let mut sums = Self { silent: (0..gang.nodes).collect(), ..Self::default() };
         let rails: BTreeSet<u32> = gang.rails.iter().copied().collect();
         sums.rails.extend(rails.iter().map(|rail| (*rail, BTreeMap::new())));
-        let wanted: BTreeSet<(u32, u32, u32)> = (0..)
-            .zip(&plan.rounds)
+        let wanted: BTreeSet<(u32, u32, u32)> = plan
+            .numbered()
             .flat_map(|(round, pairs)| pairs.iter().map(move |pair| (round, pair.first, pair.second)))
             .collect();
         sums.planned = number(wanted.len() * rails.len());

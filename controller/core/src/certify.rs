@@ -1,10 +1,11 @@
 //! Certification of a gang between "every engine listens" and rank 0: the nodes measure, and ranks wait for the word.
 //!
-//! Nothing of it but the word itself is stored: what nodes have measured they tell again, and the plan follows from the try, so that
-//! a new leader comes to the same verdict.
+//! Nothing of it is stored but the word itself, and that all is measured a second time: what nodes have measured they tell again, and
+//! the plan follows from the try, so that a new leader comes to the same verdict.
 
 use controller_certify::{
-    Budget, Certificate, Gang, Limits, NodeReport, Place, Plan, RailSummary, Verdict, judge, plan,
+    Budget, Certificate, Gang, Limits, NodeReport, Place, Plan, RailSummary, Verdict, judge, judge_again,
+    plan,
 };
 use proto_model::{Certification, Certify, JobUid, Placement, Reason};
 
@@ -24,6 +25,8 @@ pub(crate) const NOT_CERTIFIED: &str = "NotCertified";
 const CERTIFIED: &str = "Certified";
 /// The same of one rail.
 const RAIL: &str = "RailCertified";
+/// The reason of a placement that says what was found once and not a second time.
+const NOT_CONFIRMED: &str = "NotConfirmed";
 /// Findings that one job tells at most.
 const TOLD: usize = 8;
 /// GIDs that one rail tells at most.
@@ -36,6 +39,25 @@ fn policy(entry: &JobEntry, config: &Config) -> Certification {
     entry.job.spec.certification.max(config.certification)
 }
 
+/// Other pairs in each try of each job and in each series, the same ones for each leader.
+fn certification_plan(entry: &JobEntry, attempt: &Attempt, series: u32) -> Option<Plan> {
+    let placement = entry.job.status.placement.as_ref()?;
+    let gang = Gang::new(gang_size(entry), placement.rails.iter().copied());
+    let uid = attempt.uid.to_string();
+    let mix = |seed: u64, byte: u8| (seed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let seed = uid.bytes().fold(u64::from(attempt.attempt), mix).wrapping_add(series.into());
+    Some(plan(&gang, seed, Budget::default()).series(series))
+}
+
+/// What the reports of a gang come to.
+enum Judged {
+    /// More are waited for.
+    Open,
+    /// All is to be measured a second time.
+    Again,
+    Over(Box<Certificate>),
+}
+
 impl State {
     /// Whether the ranks of a new try are to wait for a verdict: there are two nodes and a rail at least.
     pub(crate) fn certifies(&self, entry: &JobEntry) -> bool {
@@ -46,24 +68,16 @@ impl State {
     /// What the node at this position is to measure; nothing once its ranks may start.
     pub(crate) fn measures(&self, entry: &JobEntry, position: u32) -> Option<Certify> {
         let attempt = entry.attempt.as_ref().filter(|attempt| !attempt.released)?;
-        let plan = self.certification_plan(entry, attempt)?;
-        Some(Certify { turns: plan.turns(position), limit: plan.limit() })
+        let series = u32::from(attempt.again);
+        let plan = certification_plan(entry, attempt, series)?;
+        Some(Certify { series, turns: plan.turns(position), limit: plan.limit() })
     }
 
     /// How long reports are waited for.
     pub(crate) fn certify_limit(&self, entry: &JobEntry) -> Duration {
-        let plan = entry.attempt.as_ref().and_then(|attempt| self.certification_plan(entry, attempt));
+        let attempt = entry.attempt.as_ref();
+        let plan = attempt.and_then(|attempt| certification_plan(entry, attempt, attempt.again.into()));
         plan.map_or(Duration::ZERO, |plan| plan.limit() + SLACK)
-    }
-
-    fn certification_plan(&self, entry: &JobEntry, attempt: &Attempt) -> Option<Plan> {
-        let placement = entry.job.status.placement.as_ref()?;
-        let gang = Gang::new(gang_size(entry), placement.rails.iter().copied());
-        // Other pairs in each try of each job, the same ones for each leader.
-        let uid = attempt.uid.to_string();
-        let mix = |seed: u64, byte: u8| (seed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        let seed = uid.bytes().fold(u64::from(attempt.attempt), mix);
-        Some(plan(&gang, seed, Budget::default()))
     }
 
     /// The gang with its names, its leaves, and the addresses that its engines are told of each other.
@@ -94,21 +108,41 @@ impl State {
         }
     }
 
-    /// What the reports show; `None` as long as more are waited for.
-    fn certificate(&self, entry: &JobEntry, late: bool) -> Option<Certificate> {
-        let (placement, attempt) = (entry.job.status.placement.as_ref()?, entry.attempt.as_ref()?);
-        let report = |(position, _): (u32, &proto_model::NodeName)| {
-            let measured = self.base.views.get(&(entry.job.uid, position))?.measured.as_ref()?;
-            let unable = !measured.unable.is_empty();
-            let (pairs, ports) = (measured.pairs.clone(), measured.ports.clone());
-            Some(NodeReport { node: position, pairs, ports, unable })
+    /// What the reports show, or, if no more can be waited for (`late`), what those that have come show.
+    fn judged(&self, entry: &JobEntry, late: bool) -> Judged {
+        let (Some(placement), Some(attempt)) = (&entry.job.status.placement, &entry.attempt) else {
+            return Judged::Open;
         };
-        let reports: Vec<NodeReport> = gang(entry).filter_map(report).collect();
-        if !late && reports.len() < gang_size(entry) as usize {
-            return None;
+        let view = |position: u32| self.base.views.get(&(entry.job.uid, position))?.measured.as_ref();
+        let told: Vec<_> = gang(entry).map(|(position, _)| (position, view(position))).collect();
+        let series = u32::from(attempt.again);
+        let all = told.iter().all(|(_, measured)| measured.is_some_and(|told| told.series >= series));
+        if !all && !late {
+            return Judged::Open;
         }
-        let plan = self.certification_plan(entry, attempt)?;
-        Some(judge(&self.gang_of(placement, attempt), &plan, &reports, &Limits::default()))
+        let reports: Vec<NodeReport> = told
+            .iter()
+            .filter_map(|(node, measured)| {
+                let measured = (*measured)?;
+                // Who could not measure a second time has measured once.
+                let unable = measured.series == 0 && !measured.unable.is_empty();
+                let (pairs, ports) = (measured.pairs.clone(), measured.ports.clone());
+                Some(NodeReport { node: *node, pairs, ports, unable })
+            })
+            .collect();
+        let (gang, limits) = (self.gang_of(placement, attempt), Limits::default());
+        let plan = |series| certification_plan(entry, attempt, series).unwrap_or_default();
+        let first = judge(&gang, &plan(0), &reports, &limits);
+        if !attempt.again {
+            let again = all && first.is_doubtful();
+            return if again { Judged::Again } else { Judged::Over(Box::new(first)) };
+        }
+        let able = told.iter().all(|(_, measured)| measured.is_some_and(|told| told.unable.is_empty()));
+        // Where the second series lacks somebody, the first one stands.
+        Judged::Over(Box::new(match all && able {
+            true => judge_again(&gang, &plan(1), &reports, &limits, &first),
+            false => first,
+        }))
     }
 }
 
@@ -125,7 +159,11 @@ impl Step<'_> {
             return self.release(uid, Vec::new());
         }
         // Nobody can measure more than has been measured.
-        let Some(certificate) = self.state.certificate(&entry, late) else { return };
+        let certificate = match self.state.judged(&entry, late) {
+            Judged::Open => return,
+            Judged::Again => return self.measure_again(entry),
+            Judged::Over(certificate) => certificate,
+        };
         let remaps = match &certificate.verdict {
             Verdict::Remap(remaps) => remaps.as_slice(),
             _ => &[],
@@ -141,6 +179,16 @@ impl Step<'_> {
         }
         let reasons = self.words(&entry, &certificate);
         self.release(uid, reasons);
+    }
+
+    /// Has a gang of which something only looks slow or lossy measure all a second time.
+    fn measure_again(&mut self, mut entry: JobEntry) {
+        let Some(attempt) = entry.attempt.clone() else { return };
+        let uid = entry.job.uid;
+        entry.attempt = Some(Arc::new(Attempt { again: true, ..(*attempt).clone() }));
+        entry.due = Some(self.now.plus(self.state.certify_limit(&entry)));
+        self.state.set_job(uid, Some(entry));
+        self.push_wishes(uid);
     }
 
     fn release(&mut self, uid: JobUid, reasons: Vec<Reason>) {
@@ -197,9 +245,12 @@ impl Step<'_> {
             Verdict::Certified => (CERTIFIED, "nothing is wrong"),
             _ => (NOT_CERTIFIED, "something is wrong, and the ranks start all the same"),
         };
+        let again = entry.attempt.as_ref().is_some_and(|attempt| attempt.again);
         let message = format!(
-            "before the ranks started, {} of {} pairs and rails were measured: {verdict}",
-            certificate.measured, certificate.planned
+            "before the ranks started, {} of {} pairs and rails were measured{}: {verdict}",
+            certificate.measured,
+            certificate.planned,
+            if again { ", all of them twice" } else { "" }
         );
         let whole = Reason::new(code, message).count(certificate.findings.len()).since(self.now);
         let rail = |rail: &RailSummary| {
@@ -207,9 +258,17 @@ impl Step<'_> {
         };
         let findings =
             certificate.findings.iter().take(TOLD).map(|finding| finding.reason.clone().since(self.now));
+        let once = |finding: &controller_certify::Finding| {
+            let message = format!(
+                "measured twice and found once, so it counts for nothing: {}",
+                finding.reason.message
+            );
+            Reason::new(NOT_CONFIRMED, message).count(finding.rails.len()).since(self.now)
+        };
+        let once = certificate.unconfirmed.iter().take(TOLD).map(once);
         let rails = certificate.rails.iter().take(64).map(rail);
         let blind = certificate.unobserved.iter().map(|reason| reason.clone().since(self.now));
-        [whole].into_iter().chain(findings).chain(rails).chain(blind).collect()
+        [whole].into_iter().chain(findings).chain(once).chain(rails).chain(blind).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! What agents report of jobs. Views only move forward, so that late, repeated and reordered reports are harmless.
 
-use proto_model::{JobUid, NodeName, Observation, Observed, Phase, RankExit, Reason};
+use proto_model::{JobUid, Measured, NodeName, Observation, Observed, Phase, RankExit, Reason};
 
 use crate::{
     attempt::{Blame, gang},
@@ -83,7 +83,11 @@ impl Step<'_> {
             view.choices = seen.choices;
         }
         let held = entry.attempt.as_ref().is_some_and(|attempt| !attempt.released);
-        view.measured = view.measured.take().or(seen.measured).filter(|_| held);
+        let series = |measured: &Option<Measured>| measured.as_ref().map(|measured| measured.series);
+        if series(&seen.measured) > series(&view.measured) {
+            view.measured = seen.measured;
+        }
+        view.measured = view.measured.take().filter(|_| held);
         let all = view.exits.len() == ranks as usize;
         view.finished = all && view.exits.iter().all(|exit| exit.is_success());
         view.started |= all || view.state == Observed::Running;

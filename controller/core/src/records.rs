@@ -20,6 +20,8 @@ pub struct Attempt {
     pub since: Timestamp,
     /// Its ranks may start: certification is over, or there was none.
     pub released: bool,
+    /// Its rails are measured a second time, because one looked slow or lossy.
+    pub again: bool,
     /// Set once this try is to end; never taken back.
     pub ending: Option<Ending>,
 }

@@ -144,6 +144,7 @@ impl Step<'_> {
             peers: Vec::new(),
             since: self.now,
             released: false,
+            again: false,
             ending: None,
         }));
         entry.due = Some(self.now.plus(self.state.config.prepare_timeout));

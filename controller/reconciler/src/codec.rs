@@ -62,6 +62,7 @@ fn attempt_record(attempt: &Attempt) -> records::Attempt {
         attempt: attempt.attempt,
         since_ms: attempt.since.0,
         released: attempt.released,
+        again: attempt.again,
         job_key: attempt.key.expose().to_vec(),
         peers: attempt.peers.iter().map(Into::into).collect(),
         ending: attempt.ending.as_ref().map(|ending| records::Ending {
@@ -210,6 +211,7 @@ pub fn attempt(kv: &KeyValue) -> Result<Attempt, CorruptError> {
         peers: peers.map_err(|error| wrong(error.to_string()))?,
         since: Timestamp(record.since_ms),
         released: record.released,
+        again: record.again,
         ending: record.ending.map(ending).transpose().map_err(wrong)?,
     };
     at_home(kv, &keys::of(&controller_core::Key::Attempt(uid)))?;

@@ -48,6 +48,9 @@ pub struct Attempt {
     /// Its ranks may start.
     #[prost(bool, tag = "7")]
     pub released: bool,
+    /// Its rails are measured a second time.
+    #[prost(bool, tag = "8")]
+    pub again: bool,
 }
 
 /// [`controller_core::Ending`].

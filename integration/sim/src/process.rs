@@ -361,15 +361,17 @@ impl World {
         rails.find(|other| self.cabled_to(peer, *other) == Some(plane))
     }
 
-    /// What an engine measures: all is well, but now and then a port has no GID, cables are swapped, or it takes far too long.
+    /// What an engine measures: all is well, but now and then a port has no GID, cables are swapped, a rail looks slow or it
+    /// takes far too long.
     fn measure(&mut self, node: usize, key: Key, certify: &Certify) {
-        let (unfit, slow) = (self.noisy() && self.rng.chance(30), self.noisy() && self.rng.chance(10));
-        let wait = if slow { 60_000 } else { self.rng.range(5..400) };
+        let (unfit, late) = (self.noisy() && self.rng.chance(30), self.noisy() && self.rng.chance(10));
+        let slow = self.noisy() && self.rng.chance(100);
+        let wait = if late { 60_000 } else { self.rng.range(5..400) };
         let Some(supervised) = self.supervised(node, key) else { return };
         let (rails, gang) = (supervised.placement.rails.clone(), supervised.placement.nodes.clone());
         let own = gang.iter().position(|place| place.node == supervised.place.node).unwrap_or_default();
-        let way =
-            Way { sent: 100, lost: 0, mtu: Some(9000), dscp: Some(26), mbps: Some(2000), at_least: false };
+        let mbps = Some(if slow { 200 } else { 2000 });
+        let way = Way { sent: 100, lost: 0, mtu: Some(9000), dscp: Some(26), mbps, at_least: false };
         let pairs = certify.turns.iter().filter(|turn| turn.first).flat_map(|turn| {
             let (world, gang) = (&*self, &gang);
             rails.iter().map(move |rail| {
@@ -390,6 +392,7 @@ impl World {
         let gid = unfit.then_some(PortGid::Missing);
         let port = |rail: &u32| PortReport { rail: *rail, mtu: Some(9000), gid, lane: None };
         let measured = Measured {
+            series: certify.series,
             pairs: pairs.collect(),
             ports: rails.iter().map(port).collect(),
             unable: String::new(),

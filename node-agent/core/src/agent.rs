@@ -382,9 +382,11 @@ fn order(record: &Record) -> Option<Order> {
     match &record.goal {
         Goal::Prepared => None,
         Goal::Running { peers, certify } => {
-            // One that has measured waits for the word that its ranks may start.
-            let waits = record.seen.state == Observed::Starting && record.seen.measured.is_some();
-            let next = record.seen.state == Observed::Prepared || waits && certify.is_none();
+            // One that has measured waits for the word that its ranks may start, or that it is to measure again.
+            let measured = record.seen.measured.as_ref().filter(|_| record.seen.state == Observed::Starting);
+            let more = |series: u32| certify.as_ref().is_none_or(|certify| certify.series > series);
+            let next = record.seen.state == Observed::Prepared
+                || measured.is_some_and(|measured| more(measured.series));
             next.then(|| Order::Start { peers: peers.clone(), certify: certify.clone() })
         }
         Goal::Stopped { grace, signal, reason } => {

@@ -66,16 +66,17 @@ impl Goal {
         }
     }
 
-    fn order(&self) -> u8 {
+    /// What is further on is larger.
+    fn order(&self) -> (u8, u32) {
         match self {
-            Self::Prepared => 0,
-            Self::Running { certify: Some(_), .. } => 1,
-            Self::Running { certify: None, .. } => 2,
-            Self::Stopped { .. } => 3,
+            Self::Prepared => (0, 0),
+            Self::Running { certify: Some(certify), .. } => (1, certify.series),
+            Self::Running { certify: None, .. } => (2, 0),
+            Self::Stopped { .. } => (3, 0),
         }
     }
 
-    /// True if `next` is further on: a later kind, or a stop with less grace.
+    /// True if `next` is further on: a later kind, a later series of measurements, or a stop with less grace.
     #[must_use]
     pub fn may_become(&self, next: &Self) -> bool {
         match (self, next) {
@@ -165,7 +166,10 @@ impl Snapshot {
         if !next.choices.is_empty() {
             self.choices = next.choices;
         }
-        self.measured = self.measured.take().or(next.measured);
+        let series = |measured: &Option<Measured>| measured.as_ref().map(|measured| measured.series);
+        if series(&next.measured) > series(&self.measured) {
+            self.measured = next.measured;
+        }
         *self != before
     }
 }

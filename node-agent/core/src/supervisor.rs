@@ -85,6 +85,8 @@ pub struct State {
     signal: i32,
     tree_empty: bool,
     deadline: Option<Timestamp>,
+    /// Of measurements: the one that is under way, or the last one.
+    series: u32,
     /// Rails that the engine has drained.
     engine_drained: BTreeSet<u32>,
     rails: RailsLook,
@@ -104,6 +106,7 @@ impl State {
             signal: 0,
             tree_empty: true,
             deadline: None,
+            series: 0,
             engine_drained: BTreeSet::new(),
             rails: RailsLook::default(),
             seen: Snapshot { drained: Some(BTreeSet::new()), ..Snapshot::default() },
@@ -213,7 +216,13 @@ fn obey(state: &mut State, order: Order, now: Timestamp, actions: &mut Vec<Actio
                     None => connect(state, peers, now, actions),
                 }
             }
-            Phase::Certifying | Phase::Held if certify.is_none() => connect(state, peers, now, actions),
+            Phase::Certifying | Phase::Held => match certify {
+                None => connect(state, peers, now, actions),
+                Some(certify) if state.phase == Phase::Held && certify.series > state.series => {
+                    measure(state, peers, certify, now, actions);
+                }
+                Some(_) => {}
+            },
             _ => {}
         },
         Order::Drain { rails } => {
@@ -254,16 +263,17 @@ fn measure(
     actions: &mut Vec<Action>,
 ) {
     state.phase = Phase::Certifying;
+    state.series = certify.series;
     state.deadline = Some(now.plus(certify.limit + MEASURE_LATE));
     actions.push(Action::CertifyEngine(peers, certify));
 }
 
-/// What was measured is told, and all else waits for the word.
+/// What was measured is told, and all else waits for the word; what is told of an earlier series comes too late.
 fn held(state: &mut State, measured: Measured, actions: &mut Vec<Action>) {
-    if state.phase == Phase::Certifying {
+    if state.phase == Phase::Certifying && state.series == measured.series {
         state.phase = Phase::Held;
         state.deadline = None;
-        state.seen.measured = Some(measured);
+        state.seen.measured.get_or_insert_default().add(measured);
         actions.push(Action::Publish);
     }
 }
@@ -444,7 +454,7 @@ fn tick(state: &mut State, now: Timestamp, actions: &mut Vec<Action>) {
         }
         Phase::Certifying => {
             let unable = "rail-engine did not say in time what it measured".to_owned();
-            held(state, Measured { unable, ..Measured::default() }, actions);
+            held(state, Measured { series: state.series, unable, ..Measured::default() }, actions);
         }
         Phase::StoppingEngine => {
             state.deadline = Some(now.plus(KILL_AGAIN));

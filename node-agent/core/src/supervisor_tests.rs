@@ -4,7 +4,8 @@ use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
 use proptest::prelude::*;
 use proto_model::{
-    Certify, Measured, NodeName, Observed, RailEndpoint, RailReport, RailState, RankExit, Timestamp,
+    Certify, Measured, NodeName, Observed, PortReport, RailEndpoint, RailReport, RailState, RankExit,
+    Timestamp,
 };
 
 use crate::{
@@ -125,7 +126,11 @@ fn an_engine_that_ends_is_not_asked() {
 }
 
 fn start_measured() -> Event {
-    let certify = Some(Certify { turns: Vec::new(), limit: Duration::from_secs(3) });
+    start_series(0)
+}
+
+fn start_series(series: u32) -> Event {
+    let certify = Some(Certify { series, turns: Vec::new(), limit: Duration::from_secs(3) });
     Event::Order(Order::Start { peers: Vec::new(), certify })
 }
 
@@ -152,6 +157,33 @@ fn ranks_wait_until_what_was_measured_is_judged() {
     assert!(!step(&mut state, Event::Tick, T0.plus(Duration::from_secs(3600))).contains(&Action::SpawnRanks));
     assert_eq!(run(&mut state, vec![start(), start()]), [CONNECT]);
     assert_eq!(run(&mut state, vec![Event::EngineConnected]), [Action::SpawnRanks]);
+}
+
+#[test]
+fn all_may_be_measured_a_second_time() {
+    let mut state = measuring();
+    let port = |rail| PortReport { rail, mtu: None, gid: None, lane: None };
+    let series = |series: u32| Measured { series, ports: vec![port(series)], ..Measured::default() };
+    assert!(run(&mut state, vec![start_series(1)]).is_empty(), "the first is not over");
+    run(&mut state, vec![Event::Measured(series(0))]);
+    assert!(run(&mut state, vec![start_series(0)]).is_empty(), "it is known");
+    let actions = run(&mut state, vec![start_series(1), start_series(1)]);
+    assert!(
+        matches!(&actions[..], [Action::CertifyEngine(_, certify)] if certify.series == 1),
+        "{actions:?}"
+    );
+    assert_eq!(run(&mut state, vec![Event::Measured(series(0))]), [], "that is not the second one");
+    assert_eq!(run(&mut state, vec![Event::Measured(series(1))]), [Action::Publish]);
+    let told = state.snapshot().measured.clone().unwrap();
+    assert_eq!((told.series, told.ports), (1, vec![port(1)]));
+    assert_eq!(run(&mut state, vec![start()]), [CONNECT]);
+    // One that the engine does not measure in time is over as well, and what the first one showed stays.
+    let mut state = measuring();
+    run(&mut state, vec![Event::Measured(series(0)), start_series(1)]);
+    step(&mut state, Event::Tick, T0.plus(Duration::from_secs(6)));
+    let told = state.snapshot().measured.clone().unwrap();
+    assert_eq!((told.series, told.ports), (1, vec![port(0)]));
+    assert!(told.unable.contains("did not say in time"), "{}", told.unable);
 }
 
 #[test]

@@ -33,12 +33,15 @@ pub enum Request {
     },
     /// How are the rails, and how are operations carried out? Answered by [`Rails`].
     Rails {},
-    /// Measure the rails with these partners, one after the other, before ranks start. Answered by [`Measured`]; asking again
-    /// gives the same.
+    /// Measure the rails with these partners, one after the other, before ranks start. Answered by [`Measured`]; asking again for
+    /// the same series gives the same.
     Certify {
+        /// 0, or one more than the series before.
+        #[serde(default)]
+        series: u32,
         /// The other nodes of the job, all of them.
         peers: Vec<Peer>,
-        /// In the order of rounds.
+        /// In the order of rounds, which are numbered from 65,536 times the series on.
         turns: Vec<TurnView>,
         /// All of it ends after this, 60 s at most.
         limit_ms: u64,
@@ -336,7 +339,7 @@ mod tests {
             r#"{"op":"stats"}"#,
             r#"{"op":"drain","rails":[2],"on":true}"#,
             r#"{"op":"rails"}"#,
-            r#"{"op":"certify","peers":[],"turns":[{"round":0,"peer":1,"first":true}],"limit_ms":4000}"#,
+            r#"{"op":"certify","series":1,"peers":[],"turns":[{"round":0,"peer":1,"first":true}],"limit_ms":4000}"#,
             r#"{"op":"stop","reason":"cancelled"}"#,
         ];
         for line in requests {

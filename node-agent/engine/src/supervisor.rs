@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use mio::Interest;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -185,7 +186,10 @@ impl Engine {
             Request::Drain { rails, on } => Some(self.drain_rails(&rails, on)),
             Request::Rails {} => Some(Reply::Rails(self.see_rails())),
             Request::Connect { peers } => self.connect(token, peers),
-            Request::Certify { peers, turns, limit_ms } => self.certify(token, &peers, turns, limit_ms),
+            Request::Certify { series, peers, turns, limit_ms } => {
+                let limit = Duration::from_millis(limit_ms);
+                self.certify(token, series, &peers, &turns, limit)
+            }
             Request::Stop { reason } => {
                 let reason = if reason.is_empty() { "told to stop".to_owned() } else { reason };
                 self.begin_drain(reason);

@@ -19,6 +19,6 @@ mod sys;
 mod turn;
 
 pub use limits::{CEILING_MBPS, Limits};
-pub use prober::{Config, Peer, Prober, Rail, SetupError};
+pub use prober::{Config, Peer, Prober, Rail, SERIES_ROUNDS, SetupError};
 pub use report::{PairReport, PortReport, Report, Turn, Way};
 pub use sys::device_of;

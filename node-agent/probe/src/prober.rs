@@ -26,6 +26,8 @@ const ROOM: Duration = Duration::from_millis(20);
 const CROSSWISE: Duration = Duration::from_millis(60);
 /// Asked again after this.
 const AGAIN: Duration = Duration::from_millis(10);
+/// Rounds that a series may have.
+pub const SERIES_ROUNDS: u32 = 1 << 16;
 /// A mark, a question that belongs to no round and is not counted, has this one.
 pub(crate) const NO_ROUND: u32 = u32::MAX;
 /// Packets taken from one port before the others have their turn.
@@ -148,11 +150,14 @@ impl Prober {
         self.ports.iter().filter_map(|port| port.socket.local_addr().ok()).collect()
     }
 
-    /// Takes all turns, until `end` at the latest.
-    pub fn run(&mut self, peers: &[Peer], turns: &[Turn], end: Instant) -> Report {
+    /// Takes all turns of a series, until `end` at the latest. The rounds of each series are numbered from a multiple of
+    /// [`SERIES_ROUNDS`] on, and no series comes before an earlier one.
+    pub fn run(&mut self, series: u32, peers: &[Peer], turns: &[Turn], end: Instant) -> Report {
         let mut report = Report { pairs: Vec::new(), ports: self.look_at_ports(peers) };
         let now = Instant::now();
-        let rounds = turns.iter().map(|turn| turn.round).max().map_or(0, |last| last.saturating_add(1));
+        let first = series.saturating_mul(SERIES_ROUNDS);
+        let in_series = |turn: &Turn| turn.round.saturating_sub(first).saturating_add(1);
+        let rounds = turns.iter().map(in_series).max().unwrap_or_default();
         let budget = Budget::of(rounds, end.saturating_duration_since(now), &self.config.limits);
         let begun = now + budget.warm;
         self.warm(peers, turns, begun);
@@ -160,14 +165,14 @@ impl Prober {
         for turn in turns {
             self.round = turn.round;
             // Counted from the beginning: who waited in vain in one round finds its partner of the next one still waiting.
-            let until = (begun + budget.turn * turn.round.saturating_add(1)).min(end);
+            let until = (begun + budget.turn * in_series(turn)).min(end);
             match peers.iter().find(|peer| peer.node == turn.peer) {
                 Some(peer) if turn.first => report.pairs.extend(self.begin(peer, until)),
                 _ => self.answer(*turn, until),
             }
         }
-        // Whoever asks from now on hears that this node's turns are over.
-        self.round = u32::MAX;
+        // Whoever asks in this series from now on hears that this node's turns are over.
+        self.round = first.saturating_add(SERIES_ROUNDS - 1);
         report
     }
 

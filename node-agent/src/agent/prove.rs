@@ -108,7 +108,7 @@ fn probe(proof: &RailProof, netdev: Option<&str>) -> Result<Report, String> {
     };
     let mut prober = Prober::bind(config).map_err(|error| error.to_string())?;
     let peers = [Peer { node: other, rails: vec![proof.there] }];
-    Ok(prober.run(&peers, &[Turn { round: 0, peer: other, first: proof.first }], end))
+    Ok(prober.run(0, &peers, &[Turn { round: 0, peer: other, first: proof.first }], end))
 }
 
 /// What a probe shows: the whole way is as jobs need it, both ways, or what of it is not.

@@ -42,6 +42,8 @@ pub enum Request {
     Rails {},
     /// Measure the rails with partners.
     Certify {
+        /// 0, or 1 the second time.
+        series: u32,
         /// All other nodes of the job.
         peers: Vec<Peer>,
         /// In the order of rounds.

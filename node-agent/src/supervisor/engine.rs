@@ -202,16 +202,17 @@ pub fn connect(dir: &JobDir, peers: Vec<Peer>) -> Result<(), String> {
 
 /// Has it measure its rails; waits for the answer, so it is called on a thread of its own.
 pub fn certify(dir: &JobDir, peers: Vec<Peer>, wanted: &Certify) -> Measured {
-    let SavedCertify { turns, limit_ms } = wanted.into();
+    let SavedCertify { series, turns, limit_ms } = wanted.into();
     let limit = wanted.limit + Duration::from_secs(1);
     let answer: io::Result<SavedMeasured> =
-        ask(&dir.engine_control(), &Request::Certify { peers, turns, limit_ms }, limit);
-    match answer {
+        ask(&dir.engine_control(), &Request::Certify { series, peers, turns, limit_ms }, limit);
+    let measured = match answer {
         Ok(measured) => measured.into(),
         Err(error) => {
             Measured { unable: format!("rail-engine did not answer: {error}"), ..Measured::default() }
         }
-    }
+    };
+    Measured { series, ..measured }
 }
 
 /// The other nodes' listeners in the engine's numbers.

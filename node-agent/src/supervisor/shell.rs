@@ -208,7 +208,7 @@ impl Shell {
 
     fn certify_engine(&mut self, endpoints: &[NodeEndpoints], wanted: Certify) {
         let (peers, dir) = (engine::peers(&self.task, endpoints), self.dir.clone());
-        let place = self.task.place.clone();
+        let (place, series) = (self.task.place.clone(), wanted.series);
         let certify = move || {
             let ports = Ports::look(&place, &Tree::new("/"), &kernel_statistics());
             let mut measured = engine::certify(&dir, peers, &wanted);
@@ -216,7 +216,7 @@ impl Shell {
             Event::Measured(measured)
         };
         if let Err(unable) = self.ask_aside("certify", certify) {
-            self.queue.push_back(Event::Measured(Measured { unable, ..Measured::default() }));
+            self.queue.push_back(Event::Measured(Measured { series, unable, ..Measured::default() }));
         }
     }
 

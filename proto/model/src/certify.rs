@@ -3,9 +3,14 @@
 
 use std::{net::Ipv6Addr, time::Duration};
 
+/// The rounds of each series are numbered from a multiple of this on, so that no packet of one series is taken for one of another.
+pub const SERIES_ROUNDS: u32 = 1 << 16;
+
 /// What one node is to measure. Its ranks wait until they are let go.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Certify {
+    /// 0, or 1 if all is measured a second time.
+    pub series: u32,
     /// In the order of rounds.
     pub turns: Vec<Turn>,
     /// All of it ends after this.
@@ -15,7 +20,7 @@ pub struct Certify {
 /// One node's part of one round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn {
-    /// The round.
+    /// The round, from [`SERIES_ROUNDS`] times the series on.
     pub round: u32,
     /// With whom, by position in the gang.
     pub peer: u32,
@@ -26,18 +31,20 @@ pub struct Turn {
 /// What one node measured.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Measured {
-    /// Each pair that it began, each rail, in the order of rounds.
+    /// The last series that is over.
+    pub series: u32,
+    /// Each pair that it began, each rail, in the order of rounds, of all series.
     pub pairs: Vec<PairReport>,
     /// What it sees of its own ports.
     pub ports: Vec<PortReport>,
-    /// Why nothing was measured; empty if something was.
+    /// Why nothing was measured in the last series; empty if something was.
     pub unable: String,
 }
 
 /// One pair on one rail in one round, as the node that began it measured both ways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PairReport {
-    /// The round, from 0.
+    /// The round, as [`Turn::round`].
     pub round: u32,
     /// The other node's position in the gang.
     pub peer: u32,
@@ -51,6 +58,18 @@ pub struct PairReport {
     pub rtt_us: Option<u32>,
     /// Where the peer did not answer on this rail: that one of its rails which did.
     pub crossed: Option<u32>,
+}
+
+impl Measured {
+    /// Adds the next series; what was measured before stays.
+    pub fn add(&mut self, next: Self) {
+        self.series = next.series;
+        self.pairs.extend(next.pairs);
+        if !next.ports.is_empty() {
+            self.ports = next.ports;
+        }
+        self.unable = next.unable;
+    }
 }
 
 impl PairReport {

@@ -88,7 +88,7 @@ impl World {
                 }
             }
         }
-        for (round, pairs) in (0..).zip(&plan.rounds) {
+        for (round, pairs) in plan.numbered() {
             for pair in pairs {
                 let took = self.meet(round, *pair, &free, &mut reports, &mut random);
                 for end in [pair.first, pair.second] {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::{
     Budget, Certificate, Kind, Lane, Limits, NodeReport, PairReport, Place, PortReport, Remap, Verdict, Way,
-    judge,
+    judge, judge_again,
     model::{Fault, Random, World},
     plan,
 };
@@ -17,6 +17,16 @@ fn certify(world: &World, seed: u64) -> Certificate {
     let rounds = plan(&world.gang, seed, Budget::default());
     let outcome = world.measure(&rounds, seed ^ 0x5eed);
     judge(&world.gang, &rounds, &outcome.reports, &Limits::default())
+}
+
+/// What a second series says, in which these faults are there.
+fn certify_again(world: &World, seed: u64, first: &Certificate) -> Certificate {
+    let rounds = plan(&world.gang, seed ^ 1, Budget::default()).series(1);
+    let mut reports = world.measure(&plan(&world.gang, seed, Budget::default()), seed).reports;
+    for (all, second) in reports.iter_mut().zip(world.measure(&rounds, seed ^ 0xface).reports) {
+        all.pairs.extend(second.pairs);
+    }
+    judge_again(&world.gang, &rounds, &reports, &Limits::default(), first)
 }
 
 fn with(nodes: u32, faults: Vec<Fault>) -> World {
@@ -66,6 +76,41 @@ proptest! {
         prop_assert_eq!(certificate.findings.len(), 1, "{:?}", certificate.findings);
         let finding = &certificate.findings[0];
         prop_assert_eq!((finding.kind, &finding.place, &finding.rails), (kind, &Place::Node(node), &vec![rail]));
+    }
+
+    #[test]
+    fn what_lasts_is_named_again_and_what_passes_is_not(
+        nodes in sizes(3), seed: u64, lossy: bool, at: u32, rail in 0..RAILS, passes: bool, moves: bool,
+    ) {
+        let node = at % nodes;
+        let fault = |node| match lossy {
+            true => Fault::Lossy { node, rail, per_mille: 20 },
+            false => Fault::SlowRail { node, rail, share: 0.5 },
+        };
+        let first = certify(&with(nodes, vec![fault(node)]), seed);
+        prop_assert!(first.is_doubtful(), "{:?}", first.findings);
+        let later = match (passes, moves) {
+            (false, _) => vec![fault(node)],
+            (true, true) => vec![fault((node + 1) % nodes)],
+            (true, false) => Vec::new(),
+        };
+        let second = certify_again(&with(nodes, later), seed, &first);
+        let wanted = if passes { Verdict::Certified } else { Verdict::Replace(vec![node]) };
+        prop_assert_eq!(&second.verdict, &wanted, "{:?}", second.findings);
+        let once = if passes { 1 + usize::from(moves) } else { 0 };
+        prop_assert_eq!(second.unconfirmed.len(), once, "{:?}", second.unconfirmed);
+        prop_assert_eq!(second.measured, second.planned);
+    }
+
+    #[test]
+    fn what_does_not_pass_is_not_doubted(nodes in sizes(4), seed: u64, which in 2_u8..10, at: u32, rail in 0..RAILS) {
+        let (node, slow) = (at % nodes, Fault::SlowRail { node: (at % nodes + 1) % nodes, rail, share: 0.5 });
+        let (fault, kind) = of_a_rail(which, node, rail);
+        let certificate = certify(&with(nodes, vec![fault, slow]), seed);
+        prop_assert_eq!(certificate.is_doubtful(), kind == Kind::Lossy, "{:?}", certificate.findings);
+        // Whatever came up in between counts although the first series did not show it.
+        let certificate = certify_again(&with(nodes, vec![Fault::DeadRail { node, rail }]), seed, &certificate);
+        prop_assert_eq!(&certificate.verdict, &Verdict::Replace(vec![node]), "{:?}", certificate.findings);
     }
 
     #[test]

@@ -279,6 +279,7 @@ fn attempt(job: &Job) -> Attempt {
         peers: places.map(peer).collect(),
         since: job.status.submitted.plus(Duration::from_secs(50)),
         released: true,
+        again: false,
         ending: None,
     }
 }

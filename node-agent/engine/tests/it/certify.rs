@@ -9,8 +9,25 @@ fn turn(round: u32, peer: usize, first: bool) -> TurnView {
 }
 
 fn certify(engines: &[Running], node: usize, turns: &[TurnView]) -> Reply {
+    again(engines, node, 0, turns)
+}
+
+/// A later series, whose rounds are told as those of the first.
+fn again(engines: &[Running], node: usize, series: u32, turns: &[TurnView]) -> Reply {
     let peers = peers(node, engines);
-    engines[node].ask(&Request::Certify { peers, turns: turns.to_vec(), limit_ms: 10_000 })
+    let later = |turn: &TurnView| TurnView { round: turn.round + (series << 16), ..*turn };
+    let turns = turns.iter().map(later).collect();
+    engines[node].ask(&Request::Certify { series, peers, turns, limit_ms: 10_000 })
+}
+
+/// All of them at once, one series.
+fn all(engines: &[Running], series: u32, turns: &[Vec<TurnView>]) -> Vec<Measured> {
+    std::thread::scope(|scope| {
+        let ask = |node: usize, turns| move || measured(again(engines, node, series, turns));
+        let asked: Vec<_> =
+            (0..engines.len()).zip(turns).map(|(node, turns)| scope.spawn(ask(node, turns))).collect();
+        asked.into_iter().map(|asked| asked.join().unwrap()).collect()
+    })
 }
 
 fn measured(reply: Reply) -> Measured {
@@ -32,20 +49,13 @@ fn engines_measure_all_rails_before_they_are_connected() {
     ];
     let Reply::Error { error } = certify(&engines, 0, &[turn(0, 0, true)]) else { panic!("with itself") };
     assert!(error.contains("no peer"), "{error}");
-    let all = peers(0, &engines);
-    for (given, words) in [(all[..1].to_vec(), "is missing"), (peers(1, &engines), "is no peer")] {
-        let request = Request::Certify { peers: given, turns: turns[0].clone(), limit_ms: 10_000 };
+    let others = peers(0, &engines);
+    for (given, words) in [(others[..1].to_vec(), "is missing"), (peers(1, &engines), "is no peer")] {
+        let request = Request::Certify { series: 0, peers: given, turns: turns[0].clone(), limit_ms: 10_000 };
         let Reply::Error { error } = engines[0].ask(&request) else { panic!("{words}") };
         assert!(error.contains(words), "{error}");
     }
-    let reports: Vec<Measured> = std::thread::scope(|scope| {
-        let engines = &engines;
-        let asked: Vec<_> = (0..engines.len())
-            .zip(&turns)
-            .map(|(node, turns)| scope.spawn(move || measured(certify(engines, node, turns))))
-            .collect();
-        asked.into_iter().map(|asked| asked.join().unwrap()).collect()
-    });
+    let reports = all(&engines, 0, &turns);
     for (node, report) in reports.iter().enumerate() {
         let peer = (node + 1) % 3;
         assert_eq!(report.ports.len(), 4);
@@ -67,6 +77,22 @@ fn engines_measure_all_rails_before_they_are_connected() {
         }
     }
     assert_eq!(measured(certify(&engines, 0, &turns[0])), reports[0], "asking again gives the same");
+    let Reply::Error { error } = engines[0].ask(&Request::Certify {
+        series: 1,
+        peers: others,
+        turns: turns[0].clone(),
+        limit_ms: 10_000,
+    }) else {
+        panic!("rounds of the first series")
+    };
+    assert!(error.contains("another series"), "{error}");
+    let second = all(&engines, 1, &turns);
+    for (first, second) in reports.iter().zip(&second) {
+        assert_eq!(first.pairs.len(), second.pairs.len(), "{second:?}");
+        assert!(second.pairs.iter().all(|pair| pair.round >> 16 == 1 && pair.there.lost == 0), "{second:?}");
+    }
+    let Reply::Error { error } = certify(&engines, 0, &turns[0]) else { panic!("the first one again") };
+    assert!(error.contains("series 0 is over"), "{error}");
     let controls: Vec<_> = engines.iter().map(|engine| engine.config.control.clone()).collect();
     assert!(connect(&controls).iter().all(|reply| *reply == Reply::OK));
 }

@@ -38,7 +38,7 @@ fn run(probers: Vec<Prober>, peers: &[Peer], turns: &[Vec<Turn>]) -> Vec<Report>
         .map(|(mut prober, turns)| {
             let (peers, turns) = (peers.to_vec(), turns.clone());
             thread::spawn(move || {
-                let report = prober.run(&peers, &turns, end);
+                let report = prober.run(0, &peers, &turns, end);
                 prober.serve(Instant::now() + AFTER);
                 report
             })

@@ -65,7 +65,7 @@ fn a_node() {
     };
     let turns: Vec<Turn> = (0..).zip(ROUNDS).filter_map(turn).collect();
     let end = Instant::now() + Duration::from_secs(8);
-    let report = own.run(&peers, &turns, end);
+    let report = own.run(0, &peers, &turns, end);
     let mut text = String::new();
     for pair in &report.pairs {
         assert_eq!(Some(pair.round), turns.iter().find(|turn| turn.first).map(|turn| turn.round));

@@ -65,7 +65,7 @@ fn server(node: u16, tell: &Sender<Vec<SocketAddr>>, hear: &Receiver<Vec<SocketA
         tell.send(own.endpoints()).unwrap();
         let peer = Peer { node: 1 - node, rails: hear.recv().unwrap() };
         let turn = Turn { round: 0, peer: peer.node, first: node == 0 };
-        let report = own.run(&[peer], &[turn], Instant::now() + Duration::from_secs(20));
+        let report = own.run(0, &[peer], &[turn], Instant::now() + Duration::from_secs(20));
         own.serve(Instant::now() + Duration::from_millis(300));
         report
     };

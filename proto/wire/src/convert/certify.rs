@@ -16,7 +16,11 @@ impl From<&Certify> for v1::Certification {
     fn from(certify: &Certify) -> Self {
         let turn =
             |turn: &Turn| v1::CertificationTurn { round: turn.round, peer: turn.peer, first: turn.first };
-        Self { turns: certify.turns.iter().map(turn).collect(), limit: Some(duration_to_wire(certify.limit)) }
+        Self {
+            turns: certify.turns.iter().map(turn).collect(),
+            limit: Some(duration_to_wire(certify.limit)),
+            series: certify.series,
+        }
     }
 }
 
@@ -24,7 +28,8 @@ impl From<&Certify> for v1::Certification {
 pub(super) fn certify(fields: &mut Fields, wire: v1::Certification) -> Option<Certify> {
     let limit = fields.nest("limit", duration_from_wire(wire.limit.unwrap_or_default()))?;
     let turn = |turn: v1::CertificationTurn| Turn { round: turn.round, peer: turn.peer, first: turn.first };
-    Some(Certify { turns: wire.turns.into_iter().take(TURNS_MAX).map(turn).collect(), limit })
+    let turns = wire.turns.into_iter().take(TURNS_MAX).map(turn).collect();
+    Some(Certify { series: wire.series, turns, limit })
 }
 
 impl From<&Measured> for v1::Measured {
@@ -62,6 +67,7 @@ impl From<&Measured> for v1::Measured {
             }
         };
         Self {
+            series: measured.series,
             pairs: measured.pairs.iter().map(pair).collect(),
             ports: measured.ports.iter().map(port).collect(),
             unable: measured.unable.clone(),
@@ -105,6 +111,7 @@ impl From<v1::Measured> for Measured {
             lane: port.right_bytes.zip(port.wrong_bytes).map(|(right, wrong)| Lane { right, wrong }),
         };
         Self {
+            series: wire.series,
             pairs: wire.pairs.into_iter().take(PAIRS_MAX).map(pair).collect(),
             ports: wire.ports.into_iter().take(PORTS_MAX).map(port).collect(),
             unable: wire.unable,
@@ -143,7 +150,7 @@ mod tests {
                 lane: None,
             },
         ];
-        let measured = Measured { pairs: vec![pair], ports: ports.to_vec(), unable: "x".into() };
+        let measured = Measured { series: 1, pairs: vec![pair], ports: ports.to_vec(), unable: "x".into() };
         assert_eq!(Measured::from(v1::Measured::from(&measured)), measured);
     }
 }
