@@ -251,7 +251,7 @@ impl Step<'_> {
         let outcome = attempt.ending.as_ref().map(|ending| ending.outcome);
         // What could not be repaired is repeated or not as any other try that failed by the infrastructure.
         let (outcome, exhausted) = match outcome {
-            Some(Outcome::Move) if repaired.is_none() && !self.state.moves_anyway(&attempt) => {
+            Some(Outcome::Move) if repaired.is_none() && !self.state.moves_anyway(&entry, &attempt) => {
                 match may_repeat(&entry, Blame::Infrastructure) {
                     (true, _) => (Some(Outcome::Requeue), None),
                     (false, exhausted) => (Some(Outcome::Fail), exhausted),
@@ -275,7 +275,7 @@ impl Step<'_> {
             self.push(&node, ToNode::Forget { uid, attempt: attempt.attempt });
         }
         if let Some(repaired) = repaired {
-            self.start_repaired(uid, repaired);
+            self.start_repaired(uid, repaired, &attempt);
         }
         if let Some(renamed) = renamed {
             self.start_renamed(uid, renamed);

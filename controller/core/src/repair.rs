@@ -5,7 +5,7 @@
 //! once it is NotReady: it takes no new job before it is heard again, and ends then what nobody wishes. So what may
 //! still run there holds what it holds; it is only this job that goes on without it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use controller_scheduler::{
     Need,
@@ -15,7 +15,7 @@ use controller_topology::RailSet;
 use proto_model::{Health, JobUid, NodeName, Observed, Phase, RailLoss, RailState, Reason, Replace};
 
 use crate::{
-    attempt::{Blame, gang},
+    attempt::{Blame, gang, gang_size},
     bench::is_drained,
     certify::NOT_CERTIFIED,
     event::ToNode,
@@ -77,10 +77,14 @@ impl State {
         }
         let causes = attempt.ending.as_ref().map_or(&[][..], |ending| &ending.causes);
         let own = first_to_fail(causes);
-        if own.is_none() || is_for_rail(causes) {
-            for (node, rails) in self.rails_down(entry) {
-                lost.entry(node).or_insert(Loss::Rails(rails));
-            }
+        let down = match (is_for_rail(causes), &own) {
+            // Nobody else is believed: engines that are stopped for it lose their peers one by one.
+            (true, _) => rails_named(causes, self.rails_alone(entry)),
+            (false, None) => self.rails_down(entry),
+            (false, Some(_)) => BTreeMap::new(),
+        };
+        for (node, rails) in down {
+            lost.entry(node).or_insert(Loss::Rails(rails));
         }
         let unfit = causes.iter().filter(|cause| cause.code == NOT_CERTIFIED).filter_map(of);
         lost.extend(unfit.map(|node| (node, Loss::Node)));
@@ -96,15 +100,20 @@ impl State {
     /// before: reports are up to a second old.) Links come up one by one: before its ranks have started, and before all have spoken,
     /// nothing is known.
     fn rails_down(&self, entry: &JobEntry) -> BTreeMap<NodeName, RailSet> {
+        let view = |position: u32| self.base.views.get(&(entry.job.uid, position));
+        let spoke = |position: u32| view(position).is_some_and(|view| !view.reports.is_empty());
+        let down = self.rails_alone(entry);
+        // Of two, both or the first say so, and which of them lost it only inventories tell.
+        let most = down.len() * 2 >= gang_size(entry) as usize;
+        let all = gang(entry).all(|(position, _)| spoke(position));
+        if most || !all || entry.job.status.started.is_none() { BTreeMap::new() } else { down }
+    }
+
+    /// Rails on which the job's engine sees no peer at all, by its own word alone.
+    fn rails_alone(&self, entry: &JobEntry) -> BTreeMap<NodeName, RailSet> {
         let mut down: BTreeMap<NodeName, RailSet> = BTreeMap::new();
-        if entry.job.status.started.is_none() {
-            return down;
-        }
-        let mut all = 0;
         for (position, node) in gang(entry) {
-            all += 1;
-            let view = self.base.views.get(&(entry.job.uid, position));
-            let Some(view) = view.filter(|view| !view.reports.is_empty()) else { return BTreeMap::new() };
+            let Some(view) = self.base.views.get(&(entry.job.uid, position)) else { continue };
             let alone = |report: &&proto_model::RailReport| {
                 report.state == Some(RailState::Down) && report.peers > 0 && report.peers_up == 0
             };
@@ -113,14 +122,27 @@ impl State {
                 down.insert(node.clone(), rails);
             }
         }
-        // Of two, both or the first say so, and which of them lost it only inventories tell.
-        if down.len() * 2 >= all { BTreeMap::new() } else { down }
+        down
     }
+}
+
+/// Of these rails those of nodes for whose rails a try ends.
+fn rails_named(causes: &[Reason], mut rails: BTreeMap<NodeName, RailSet>) -> BTreeMap<NodeName, RailSet> {
+    let lost = causes.iter().filter(|cause| cause.code == RAIL_LOST);
+    let named: BTreeSet<NodeName> = lost.filter_map(of).collect();
+    rails.retain(|node, _| named.contains(node));
+    rails
 }
 
 /// Whether a try ends because a rail was lost.
 fn is_for_rail(causes: &[Reason]) -> bool {
     causes.first().is_some_and(|cause| cause.code == RAIL_LOST)
+}
+
+/// The same, and the job asks to be moved then: where it asks to fail, that is a failure like any other.
+fn moves_for_rail(entry: &JobEntry, attempt: &Attempt) -> bool {
+    let causes = attempt.ending.as_ref().map_or(&[][..], |ending| &ending.causes);
+    entry.job.spec.failure.on_rail_loss == RailLoss::Move && is_for_rail(causes)
 }
 
 /// The node that failed a try: one that was lost whole, else that of the first cause that is a node's own. (Engines whose
@@ -149,8 +171,8 @@ fn of(cause: &Reason) -> Option<NodeName> {
 impl Step<'_> {
     /// What takes the place of the lost part of a gang whose try ends now. Its old placement is still held.
     pub(crate) fn plan_repair(&mut self, entry: &JobEntry, attempt: &Attempt) -> Option<Repaired> {
-        let ending = attempt.ending.as_ref().filter(|ending| ending.outcome == Outcome::Move)?;
-        self.mend(entry, attempt, is_for_rail(&ending.causes))
+        attempt.ending.as_ref().filter(|ending| ending.outcome == Outcome::Move)?;
+        self.mend(entry, attempt, moves_for_rail(entry, attempt))
     }
 
     /// The same. A job that moves for a rail may have any node that is free, and that is no replacement of a failed one.
@@ -198,8 +220,8 @@ impl Step<'_> {
     }
 
     /// The next try begins, where the last one was healthy and where it was replaced; not if the tenant's quota was lowered below
-    /// that while the job ran: then it waits in the queue, which says so.
-    pub(crate) fn start_repaired(&mut self, uid: JobUid, repaired: Repaired) {
+    /// that while the job ran: then it waits in the queue, which says so. `ended` is the try before.
+    pub(crate) fn start_repaired(&mut self, uid: JobUid, repaired: Repaired, ended: &Attempt) {
         let Repaired { mut placement, swaps, rails_dropped, .. } = repaired;
         let shown: Vec<String> = swaps
             .iter()
@@ -230,7 +252,8 @@ impl Step<'_> {
         if self.state.is_over_quota(uid, &placement) || !self.place(uid, placement) {
             return;
         }
-        if let Some(mut entry) = self.entry(uid).filter(|entry| self.state.replaces(entry)) {
+        let counts = |entry: &JobEntry| !moves_for_rail(entry, ended) && self.state.replaces(entry);
+        if let Some(mut entry) = self.entry(uid).filter(counts) {
             self.change(&mut entry, |status| status.replaced += number(swaps.len()));
             self.state.set_job(uid, Some(entry));
         }
@@ -377,11 +400,10 @@ impl Step<'_> {
 impl State {
     /// Whether a try that is moved goes on elsewhere although nothing was repaired: it was stopped for a reason that is
     /// no failure.
-    pub(crate) fn moves_anyway(&self, attempt: &Attempt) -> bool {
+    pub(crate) fn moves_anyway(&self, entry: &JobEntry, attempt: &Attempt) -> bool {
         let causes = attempt.ending.as_ref().map_or(&[][..], |ending| &ending.causes);
-        causes
-            .first()
-            .is_some_and(|cause| matches!(cause.code.as_ref(), RAIL_LOST | REMAPPED | "NodeDrained"))
+        let first = causes.first().map(|cause| cause.code.as_ref());
+        moves_for_rail(entry, attempt) || matches!(first, Some(REMAPPED | "NodeDrained"))
     }
 
     /// Not heard for longer than the limit, or gone.

@@ -12,7 +12,7 @@ use crate::{
 
 use super::{
     drains::{report, says},
-    repair::{lost, replacing, spares},
+    repair::{lose_rail, lost, replacing, spares},
     *,
 };
 
@@ -119,6 +119,31 @@ fn a_job_that_moves_for_a_rail_leaves_the_node_that_lost_it_whoever_fails_meanwh
     three.says(1, Observed::Stopping, failed, &[up()]);
     let w = three.replaces(2, "the one that lost a rail");
     assert_eq!(w.job("a").status.restarts, 0);
+}
+
+/// Of two that report one rail down nobody is believed, but for the one whose own inventory said so when the try was stopped for it,
+/// although its cable is back before the try has ended.
+#[test]
+fn the_node_that_a_try_was_stopped_for_is_left_although_its_rail_is_back() {
+    let mut w = World::new();
+    let mut job = replacing(2, 0, Replace::Any);
+    job.failure.on_rail_loss = RailLoss::Move;
+    w.submit("a", job);
+    w.run("a");
+    let before = w.nodes("a");
+    let down = RailReport { peers: 1, peers_up: 0, ..report(1, RailState::Down) };
+    for n in &before {
+        w.report(*n, Observation { reports: vec![down.clone()], ..w.seen("a", *n, Observed::Running) });
+    }
+    assert_eq!(w.phase("a"), Phase::Running);
+    lose_rail(&mut w, before[0], 1);
+    assert_eq!(w.phase("a"), Phase::Recovering);
+    let session = w.state.session(&name(before[0])).unwrap();
+    let inventory = Arc::new(inventory(4, 2));
+    w.step(Event::AgentInventory { node: name(before[0]), session, inventory });
+    w.all("a", Observed::Ended);
+    let after = w.nodes("a");
+    assert!(after[0] != before[0] && after[1] == before[1], "{before:?} {after:?}");
 }
 
 /// Those that miss a peer may be heard before the one that failed.

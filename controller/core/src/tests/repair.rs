@@ -278,7 +278,7 @@ fn strikes_survive_restarts_and_reconnects() {
 }
 
 /// A NIC of the node goes down, as its agent sees it.
-fn lose_rail(w: &mut World, n: usize, rail: usize) {
+pub(super) fn lose_rail(w: &mut World, n: usize, rail: usize) {
     let mut inventory = inventory(4, 2);
     inventory.nics[rail].up = false;
     finds(w, n, inventory);
@@ -353,6 +353,36 @@ fn a_job_that_moves_for_a_rail_leaves_only_the_node_that_lost_it() {
     assert_eq!(w.phase("a"), Phase::Reserved);
     assert!(w.nodes("a")[0] == x && w.nodes("a")[1] != y);
     assert_eq!((w.job("a").status.replaced, w.job("a").status.restarts), (0, 0));
+}
+
+/// A job that asks to be moved for a rail is not a failed one: that takes nothing from what it may lose by failures. One that asks
+/// to fail has failed, also where no node is free.
+#[test]
+fn what_a_lost_rail_counts_is_what_the_job_asks_for() {
+    for (policy, replaced) in [(RailLoss::Move, 0), (RailLoss::Fail, 1)] {
+        for free in [true, false] {
+            let mut w = World::new();
+            let mut job = JobSpec { gang: Gang::new(2, 4, 1), ..replacing(2, 0, Replace::Any) };
+            job.failure.on_rail_loss = policy;
+            w.submit("a", job);
+            w.run("a");
+            if !free {
+                w.submit("other", spec(2, 4));
+                w.run("other");
+            }
+            let last = w.nodes("a")[1];
+            lose_rail(&mut w, last, 1);
+            w.all("a", Observed::Ended);
+            let phase = match (policy, free) {
+                (_, true) => Phase::Reserved,
+                (RailLoss::Move, false) => Phase::Pending,
+                _ => Phase::Failed,
+            };
+            let job = w.job("a");
+            assert_eq!(job.status.phase, phase, "{policy}, free: {free}: {:?}", job.status.reasons);
+            assert_eq!((job.status.replaced, job.status.restarts), (if free { replaced } else { 0 }, 0));
+        }
+    }
 }
 
 #[test]
