@@ -185,8 +185,13 @@ impl World {
             Action::DrainEngine(rails) => {
                 self.after(1, Event::Supervisor(node, key, Sup::EngineDrained(rails)));
             }
-            // Nothing here decides by what an engine says of its rails.
-            Action::ReadRails => self.after(1, Event::Supervisor(node, key, Sup::RailsSilent)),
+            Action::ReadRails => {
+                let told = match self.engine_rails(node, key) {
+                    Some(reports) => Sup::Rails { reports, choices: Vec::new() },
+                    None => Sup::RailsSilent,
+                };
+                self.after(1, Event::Supervisor(node, key, told));
+            }
             Action::ReadStats => {
                 let rails = self.nodes[node].supervised.get(&key).map(|supervised| {
                     let moved = |rail| RailBytes { rail, tx_bytes: 1, rx_bytes: 1 };

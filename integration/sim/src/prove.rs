@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use proto_model::{
-    NicCondition, NicHealth, NicProbe, NodeName, ProbeOutcome, RailProof, Severity, Timestamp,
+    NicCondition, NicHealth, NicPlace, NicProbe, NodeName, ProbeOutcome, RailProof, RailReport, RailState,
+    Severity, Timestamp,
 };
+
+use node_agent_core::Key as Try;
 
 use crate::{
     faults::Fault,
@@ -58,6 +61,41 @@ impl World {
         self.tell(|| format!("n{node}: rail {rail} falls ill"));
         self.nodes[node].change_health(rail, Some(illness));
         self.tell_inventory(node);
+    }
+
+    /// What the engine of a try sees of its rails: what is broken at either end is down. `None` where nothing ever breaks.
+    pub fn engine_rails(&self, node: usize, key: Try) -> Option<Vec<RailReport>> {
+        if !self.config.prove {
+            return None;
+        }
+        let supervised = self.nodes[node].supervised.get(&key)?;
+        let own = &self.nodes[node].name;
+        let broken = |name: &NodeName, rail: u32| {
+            let server = self.nodes.iter().find(|server| server.name == *name);
+            let ill = server.and_then(|server| server.ill.get(&rail));
+            ill.is_some_and(|illness| illness.broken_until > self.now)
+        };
+        let gang = || supervised.gang().iter().map(|place| &place.node).filter(|name| *name != own);
+        let count = |peers: usize| u32::try_from(peers).unwrap_or(u32::MAX);
+        let report = |nic: &NicPlace| {
+            let up = |peer: &&NodeName| !broken(own, nic.rail) && !broken(peer, nic.rail);
+            let (peers, peers_up) = (count(gang().count()), count(gang().filter(up).count()));
+            let state = if peers_up < peers.min(1) { RailState::Down } else { RailState::Up };
+            RailReport {
+                rail: nic.rail,
+                state: Some(state),
+                since: Timestamp(self.now),
+                tx_bytes: 0,
+                rx_bytes: 0,
+                tx_rate: 0,
+                rx_rate: 0,
+                flaps: 0,
+                cause: String::new(),
+                peers,
+                peers_up,
+            }
+        };
+        Some(supervised.place.nics.iter().map(report).collect())
     }
 
     /// An agent was told of probes, and takes part in each once.

@@ -19,7 +19,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use controller_topology::RailSet;
-use proto_model::{NodeName, Placement, Reason};
+use proto_model::{NodeName, NodePlace, Placement, RankPlace, Reason};
 
 pub use assign::LOOKS;
 pub use prove::{RepairFlaw, prove_repair};
@@ -144,17 +144,17 @@ fn fewer(
         Some(Loss::Rails(rails)) => set.or(*rails),
     });
     let lost = lost.and(rails);
+    let less = |dropped: RailSet| closed(snapshot, wound, rails.without(dropped));
     // A gang of several nodes needs a rail.
     let enough = |rails: RailSet| wound.placement.nodes.len() < 2 || !rails.is_empty();
     let mut all = None;
-    if !lost.is_empty() && enough(rails.without(lost)) {
-        all = mend(snapshot, placer, wound, known, rails.without(lost)).ok();
+    if !lost.is_empty() && enough(less(lost)) {
+        all = mend(snapshot, placer, wound, known, less(lost)).ok();
         if all.as_ref().is_some_and(|all| lost.len() == 1 && all.swaps.is_empty()) {
             return all;
         }
     }
-    let one_less =
-        rails.iter().map(|rail| rails.without(RailSet::EMPTY.with(rail))).filter(|less| enough(*less));
+    let one_less = rails.iter().map(|rail| less(RailSet::EMPTY.with(rail))).filter(|less| enough(*less));
     let mut best: Option<((usize, u32, u64), Repaired)> = None;
     for less in one_less {
         if let Ok(repaired) = mend(snapshot, placer, wound, known, less) {
@@ -165,6 +165,41 @@ fn fewer(
         }
     }
     best.map(|(_, repaired)| repaired).or(all)
+}
+
+/// Those of some rails with which every node of the gang whose NICs were found on each other's rails keeps whole what was swapped: a
+/// NIC that the job keeps under one name must not be free for others under another.
+fn closed(snapshot: &Snapshot, wound: &Wound<'_>, mut rails: RailSet) -> RailSet {
+    let topology = snapshot.topology();
+    let server = |place: &NodePlace| topology.index(&place.node).and_then(|ix| topology.server(ix));
+    let remapped = wound.placement.nodes.iter().filter(|place| place.remapped);
+    let mut names: Vec<RailSet> = Vec::new();
+    for (place, server) in remapped.filter_map(|place| Some((place, server(place)?))) {
+        for nic in &place.nics {
+            let own = server.inventory.nics.iter().find(|own| own.device == nic.device);
+            names.extend(own.map(|own| RailSet::EMPTY.with(own.rail).with(nic.rail)));
+        }
+    }
+    while let Some(torn) = names.iter().find(|pair| !rails.covers(**pair) && !rails.and(**pair).is_empty()) {
+        rails = rails.without(*torn);
+    }
+    rails
+}
+
+/// The names that a healthy node's NICs have in its job.
+fn rename(place: &mut NodePlace, ranks: &mut [RankPlace], before: &NodePlace) {
+    for nic in &mut place.nics {
+        if let Some(named) = before.nics.iter().find(|named| named.device == nic.device) {
+            place.remapped |= nic.rail != named.rail;
+            (nic.rail, nic.leaf) = (named.rail, named.leaf.clone());
+        }
+    }
+    place.nics.sort_by_key(|nic| nic.rail);
+    for rank in ranks {
+        if let Some(nic) = place.nics.iter().find(|nic| nic.device == rank.nic) {
+            (rank.rail, rank.leaf) = (nic.rail, nic.leaf.clone());
+        }
+    }
 }
 
 /// Replaces what was lost, on these rails.
@@ -201,13 +236,13 @@ struct Known {
 impl Known {
     fn of(snapshot: &Snapshot, wound: &Wound<'_>) -> Self {
         let topology = snapshot.topology();
-        let find = |place: &proto_model::NodePlace| {
+        let find = |place: &NodePlace| {
             let gpus = place.gpus.iter().filter(|gpu| **gpu < crate::snapshot::GPUS_MAX);
             let gpus = gpus.fold(0, |set, gpu| set | 1 << gpu);
             let pick = topology.index(&place.node).map(|node| Pick { node, gpus });
             (pick, wound.lost.get(&place.node).copied())
         };
-        let all = |places: &[proto_model::NodePlace]| places.iter().map(find).collect();
+        let all = |places: &[NodePlace]| places.iter().map(find).collect();
         Self { nodes: all(&wound.placement.nodes), spares: all(&wound.placement.spares) }
     }
 }
@@ -291,9 +326,12 @@ impl Gang {
             let new = fresh.get(&at).copied();
             // On other rails a healthy node's ranks may need another NIC; their node and GPUs stay.
             let Some(pick) = new.or(if rails == old { None } else { self.seats[at].0 }) else { continue };
-            let Some(place) = rankmap::node(topology, pick, rails) else { continue };
+            let Some(mut place) = rankmap::node(topology, pick, rails) else { continue };
             let position = u32::try_from(at).unwrap_or(u32::MAX);
-            let ranks = rankmap::ranks_of(topology, pick, rails, count, position.saturating_mul(count));
+            let mut ranks = rankmap::ranks_of(topology, pick, rails, count, position.saturating_mul(count));
+            if new.is_none() && placement.nodes[at].remapped {
+                rename(&mut place, &mut ranks, &placement.nodes[at]);
+            }
             let first = at * count as usize;
             if let Some(slots) = placement.ranks.get_mut(first..first + ranks.len()) {
                 slots.clone_from_slice(&ranks);
@@ -305,7 +343,7 @@ impl Gang {
                 swaps.push(Swap { position, old, new, spare });
             }
         }
-        let gone = |place: &proto_model::NodePlace| {
+        let gone = |place: &NodePlace| {
             self.spares_lost.contains(&place.node) || swaps.iter().any(|swap| swap.new == place.node)
         };
         placement.spares.retain(|place| !gone(place));

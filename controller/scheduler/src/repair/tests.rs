@@ -147,6 +147,46 @@ fn a_lost_rail_is_moved_away_from_or_done_without() {
     assert_eq!((moved.swaps.len(), moved.rails_dropped), (1, RailSet::EMPTY));
 }
 
+/// NICs that were found on each other's rails are kept together, or left together: under the other's name one of them would be free.
+#[test]
+fn fewer_rails_do_not_tear_apart_what_was_swapped() {
+    let mut snapshot = cluster(&[(0, 0); 3], &[]);
+    let need = Need::plain(3, 2, all());
+    let placed = place(&mut snapshot, &need).unwrap();
+    assert_eq!(placed.rails, [0, 1, 2]);
+    let mut swapped = placed.clone();
+    let place = &mut swapped.nodes[2];
+    for (at, rail) in [(0, 1), (1, 0)] {
+        (place.nics[at].rail, place.nics[at].leaf) = (rail, placed.nodes[2].nics[rail as usize].leaf.clone());
+    }
+    place.nics.sort_by_key(|nic| nic.rail);
+    place.remapped = true;
+    let kept = NodeSet::default();
+    for (lost, left) in [(0, vec![2]), (1, vec![2]), (2, vec![0, 1])] {
+        let loss = [(name(1), Loss::Rails([lost].into_iter().collect()))].into();
+        let wound = wound(&need, &swapped, &loss, ANY, &kept);
+        let refused = repair(&snapshot, &mut Placer::default(), &wound);
+        let fewer = refused.unwrap_err().fewer_rails.unwrap();
+        assert_eq!((&fewer.placement.rails, fewer.swaps.len()), (&left, 0));
+        let own = |at: usize| fewer.placement.nodes[at].nics.iter().map(|nic| nic.device.as_str());
+        let (sound, crossed): (Vec<&str>, Vec<&str>) = (own(0).collect(), own(2).collect());
+        match lost {
+            2 => {
+                assert_eq!((&sound[..], &crossed[..]), (&["mlx5_0", "mlx5_1"][..], &["mlx5_1", "mlx5_0"][..]))
+            }
+            _ => assert_eq!((&sound[..], &crossed[..]), (&["mlx5_2"][..], &["mlx5_2"][..])),
+        }
+        assert_eq!(fewer.placement.nodes[2].remapped, lost == 2);
+        let nics = &fewer.placement.nodes[2].nics;
+        for rank in fewer.placement.ranks.iter().filter(|rank| rank.node == fewer.placement.nodes[2].node) {
+            let has = |nic: &&proto_model::NicPlace| {
+                nic.device == rank.nic && nic.rail == rank.rail && nic.leaf == rank.leaf
+            };
+            assert_eq!(nics.iter().filter(has).count(), 1, "{rank:?}");
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Case {
     places: Vec<(u8, u8)>,
