@@ -153,7 +153,7 @@ impl Step<'_> {
     }
 
     /// Nodes on which a job that names NICs otherwise has begun or ended in this step are told what is drained in the names that are
-    /// used now.
+    /// used now. Rails of theirs that are out of use could not be probed under other names.
     pub(crate) fn tell_renamed(&mut self, mark: usize) {
         let mut nodes: BTreeSet<NodeName> = BTreeSet::new();
         for undo in self.state.journal.undo.get(mark..).unwrap_or_default() {
@@ -165,6 +165,7 @@ impl Step<'_> {
         }
         for node in nodes {
             self.tell_drained(&node);
+            self.proofs_changed(&node);
         }
     }
 

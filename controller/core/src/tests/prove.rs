@@ -6,13 +6,13 @@ use super::{drains::fabric, *};
 
 /// How one server's rail 1 is.
 #[derive(Clone, Default)]
-struct Rail {
+pub(super) struct Rail {
     sick: bool,
     wants: bool,
     probe: Option<NicProbe>,
 }
 
-fn waits() -> Rail {
+pub(super) fn waits() -> Rail {
     Rail { sick: true, wants: true, probe: None }
 }
 
@@ -35,7 +35,7 @@ fn told_inventory(rail: &Rail) -> Inventory {
     all
 }
 
-fn tells(w: &mut World, n: usize, rail: &Rail) {
+pub(super) fn tells(w: &mut World, n: usize, rail: &Rail) {
     let session = w.state.session(&name(n)).unwrap();
     let inventory = Arc::new(told_inventory(rail));
     w.step(Event::AgentInventory { node: name(n), session, inventory });
@@ -48,14 +48,14 @@ fn world() -> World {
     w
 }
 
-fn seconds(w: &mut World, seconds: u64) {
+pub(super) fn seconds(w: &mut World, seconds: u64) {
     for _ in 0..seconds {
         w.tick(Duration::from_secs(1));
     }
 }
 
 /// What a server was told last.
-fn proofs(w: &World, n: usize) -> &[RailProof] {
+pub(super) fn proofs(w: &World, n: usize) -> &[RailProof] {
     w.proofs.get(&name(n)).map_or(&[], Vec::as_slice)
 }
 

@@ -5,6 +5,7 @@ use proto_model::{Certification, FailurePolicy, JobSpec, RailLoss, RailState, Re
 use super::{
     certify::{cross, measure, nics, world},
     drains::{drain, pending, report, says, told, undrain},
+    prove::{proofs, seconds, tells, waits},
     repair::finds,
     *,
 };
@@ -65,6 +66,21 @@ fn names_end_with_the_job() {
     }
     assert_eq!(w.phase("a"), Phase::Completed);
     assert_eq!(told(&w, x), [1], "nobody names it otherwise now");
+}
+
+/// Under the job's name nobody of its own reaches it; once the job has ended, it is probed although nobody says anything new of it.
+#[test]
+fn a_rail_that_a_job_named_otherwise_is_probed_when_the_job_has_ended() {
+    let (mut w, x, _) = crossed(spec(3, 1));
+    tells(&mut w, x, &waits());
+    seconds(&mut w, 120);
+    assert!(proofs(&w, x).is_empty());
+    for n in w.nodes("a") {
+        let exited = w.exited("a", n, 0);
+        w.report(n, exited);
+    }
+    seconds(&mut w, 60);
+    assert_eq!(proofs(&w, x).iter().map(|proof| (proof.rail, proof.first)).collect::<Vec<_>>(), [(1, true)]);
 }
 
 #[test]
