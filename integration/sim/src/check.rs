@@ -35,6 +35,8 @@ pub struct Checks {
     /// Tries that were stored at any time, and jobs of which a try has ended.
     tries: BTreeSet<(JobUid, u32)>,
     ended: BTreeSet<JobUid>,
+    /// Tries that end because a rail was lost.
+    without_rail: BTreeSet<(JobUid, u32)>,
     /// Names of jobs by identity.
     ids: BTreeMap<JobUid, JobId>,
     /// What the audit log says.
@@ -110,7 +112,13 @@ impl World {
         }
         for (_, write) in &body.writes {
             match write {
-                Write::PutAttempt(attempt) => drop(self.checks.tries.insert((attempt.uid, attempt.attempt))),
+                Write::PutAttempt(attempt) => {
+                    let key = (attempt.uid, attempt.attempt);
+                    self.checks.tries.insert(key);
+                    let cause = attempt.ending.as_ref().and_then(|ending| ending.causes.first());
+                    let rail = cause.is_some_and(|cause| cause.code == "RailLost");
+                    self.report.rails_lost += u64::from(rail && self.checks.without_rail.insert(key));
+                }
                 Write::DeleteAttempt(uid) => drop(self.checks.ended.insert(*uid)),
                 _ => {}
             }

@@ -36,6 +36,8 @@ pub struct Report {
     pub take_overs: u64,
     /// Probes of NICs that were out of use: those that failed, and those that passed.
     pub probes: [u64; 2],
+    /// Tries that ended because a rail was lost.
+    pub rails_lost: u64,
     /// Every event as a line, if asked for.
     pub story: Vec<String>,
     /// Every row that was stored in the end, if the story was asked for.

@@ -18,7 +18,7 @@ impl World {
         (self.etcd.down_until, self.etcd.slow_until, self.storm_until) = (0, 0, 0);
         for controller in &mut self.controllers {
             controller.crash_at_commit = None;
-            (controller.frozen_until, controller.cut_until, controller.lag_until) = (0, 0, 0);
+            (controller.cut_until, controller.lag_until) = (0, 0);
         }
         for controller in 0..self.controllers.len() {
             if self.controllers[controller].watch_due {
@@ -35,7 +35,8 @@ impl World {
         }
         for node in 0..self.nodes.len() {
             let server = &mut self.nodes[node];
-            (server.cut_until, server.frozen_until, server.disk_full_until, server.down) = (0, 0, 0, 0);
+            // Who is stopped goes on by itself, soon: what came meanwhile is not overtaken by what comes later.
+            (server.cut_until, server.disk_full_until, server.down) = (0, 0, 0);
             server.powered = true;
             // What nothing ends but a probe goes on; the ways are whole.
             server.ill.values_mut().for_each(|illness| illness.broken_until = 0);

@@ -49,6 +49,20 @@ fn rails_come_back_after_proof() {
     hold(0..50, &config);
 }
 
+/// Both together: jobs that name NICs as they are cabled lose them, move for them, and leave them to be proved.
+#[test]
+fn certified_gangs_on_rails_that_fall_ill() {
+    let config = Config { certify: true, prove: true, ..Config::default() };
+    hold(0..1000, &config);
+    // A gang of which a NIC that was named otherwise fell ill; one such NIC that nobody proved after the job.
+    hold(2104..2105, &config);
+    let config = Config { controllers: 5, nodes: 9, jobs: 40, faults: 40, ..config };
+    hold(0..50, &config);
+    let lost: u64 = (0..50).map(|seed| run(seed, &config).rails_lost).sum();
+    println!("{lost} tries ended for a rail");
+    assert!(lost > 0);
+}
+
 /// Seeds that once failed: a quota lowered below what a job holds, then a node or a rail of it lost; answers to requests
 /// repeated while the leader was stopped, in one batch with one for the opposite; a submit that was refused, then
 /// acknowledged, the answers out of order; a token to join that has expired by the clock of another leader; a

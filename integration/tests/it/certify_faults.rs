@@ -91,6 +91,8 @@ fn named_and_replaced(lab: &Lab, fault: &str, code: &str, rail: u32, node: &str)
     assert!(nodes(&job).contains(&node.to_owned()), "idle, the same job has the same place: {job:#}");
     let message = reason(&job, code).unwrap_or_else(|| panic!("no {code}: {job:#}"));
     assert!(message.contains(&format!("'{node}'")) && message.contains(&format!("rail {rail}")), "{message}");
+    let twice = reason(&job, "NotCertified").unwrap().contains("all of them twice");
+    assert_eq!(twice, code == "RailSlow", "what may pass is measured again, and nothing else: {job:#}");
     let job = lab.certified(&format!("{fault}-require"));
     let replaced = number(&job["status"]["replaced"]) > 0 && !nodes(&job).contains(&node.to_owned());
     assert!(replaced, "{job:#}\n{}", lab.0.logs());
