@@ -11,7 +11,7 @@ pub struct Certificate {
     pub verdict: Verdict,
     /// What is wrong, the worst first.
     pub findings: Vec<Finding>,
-    /// What was found in one series of two, and so is taken for nothing.
+    /// What a first series showed and both together do not, and so is taken for nothing.
     pub unconfirmed: Vec<Finding>,
     /// What could not be observed, and so is not certified.
     pub unobserved: Vec<Reason>,
@@ -35,11 +35,10 @@ impl Certificate {
 }
 
 impl Finding {
-    /// Whether this and a finding of another series are likely to have one cause.
-    pub(crate) fn confirms(&self, other: &Self) -> bool {
-        let rails = self.rails.is_empty() || other.rails.is_empty();
-        let rails = rails || self.rails.iter().any(|rail| other.rails.contains(rail));
-        self.kind.may_pass() && other.kind.may_pass() && rails && self.place.meets(&other.place)
+    /// Whether this and another finding are likely to have one cause, which may pass.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let rails = self.rails.iter().any(|rail| other.rails.contains(rail));
+        self.kind.may_pass() && other.kind.may_pass() && rails
     }
 }
 
@@ -158,24 +157,6 @@ pub enum Place {
     Rail,
     /// One of these two, and nothing shows which.
     Either(u32, u32),
-}
-
-impl Place {
-    /// Whether both may be about the same.
-    fn meets(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Leaf(_), _) | (_, Self::Leaf(_)) | (Self::Rail, Self::Rail) => true,
-            _ => self.ends().iter().any(|node| other.ends().contains(node)),
-        }
-    }
-
-    fn ends(&self) -> Vec<u32> {
-        match self {
-            Self::Node(node) => vec![*node],
-            Self::Either(a, b) => vec![*a, *b],
-            Self::Rail | Self::Leaf(_) => Vec::new(),
-        }
-    }
 }
 
 /// One rail over the gang.

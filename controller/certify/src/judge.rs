@@ -23,11 +23,11 @@ const NAMED: usize = 3;
 /// Judges a gang by what its nodes have reported; who has not reported is silent.
 #[must_use]
 pub fn judge(gang: &Gang, plan: &Plan, reports: &[NodeReport], limits: &Limits) -> Certificate {
-    look(gang, plan, reports, limits, None)
+    look(gang, plan, &Sums::of(gang, plan, reports), limits)
 }
 
-/// Judges a second series, after a first one that was doubtful ([`Certificate::is_doubtful`]): what only looks slow or lossy counts
-/// if both say so.
+/// Judges two series of the same pairs, after a first one that was doubtful ([`Certificate::is_doubtful`]). Of what was measured
+/// twice, what is better counts: a rail that is slow or lossy is so both times. What was measured once counts as it is.
 #[must_use]
 pub fn judge_again(
     gang: &Gang,
@@ -36,53 +36,40 @@ pub fn judge_again(
     limits: &Limits,
     first: &Certificate,
 ) -> Certificate {
-    look(gang, plan, reports, limits, Some(first))
+    let sums = |series| Sums::of(gang, &plan.clone().series(series), reports);
+    let mut certificate = look(gang, plan, &sums(0).again(sums(1)), limits);
+    let found = &certificate.findings;
+    let passed =
+        |finding: &&Finding| finding.kind.may_pass() && !found.iter().any(|other| other.is_like(finding));
+    certificate.unconfirmed = first.findings.iter().filter(passed).cloned().collect();
+    certificate
 }
 
-fn look(
-    gang: &Gang,
-    plan: &Plan,
-    reports: &[NodeReport],
-    limits: &Limits,
-    first: Option<&Certificate>,
-) -> Certificate {
-    let sums = Sums::of(gang, plan, reports);
+fn look(gang: &Gang, plan: &Plan, sums: &Sums, limits: &Limits) -> Certificate {
     let summaries: Vec<_> = gang.rails.iter().map(|rail| sums.summary(*rail)).collect();
     let mut table = Table::default();
-    silent(gang, &sums, plan, &mut table);
-    let crossed = crossing(gang, &sums);
+    silent(gang, sums, plan, &mut table);
+    let crossed = crossing(gang, sums);
     miswired(gang, &crossed, &mut table);
     let wrong: BTreeSet<u32> = table.nodes_of(Kind::Miswired);
-    let bounds = bounds(&sums, gang, limits);
+    let bounds = bounds(sums, gang, limits);
     for rail in &gang.rails {
-        ballots(gang, &sums, *rail, limits, &bounds, &wrong, &mut table);
+        ballots(gang, sums, *rail, limits, &bounds, &wrong, &mut table);
     }
-    ports(gang, &sums, limits, &mut table);
+    ports(gang, sums, limits, &mut table);
     swapped(gang, &crossed, &mut table);
     let remaps: Vec<Remap> =
         crossed.remaps.into_iter().filter(|remap| !wrong.contains(&remap.node)).collect();
-    let (findings, unconfirmed) = confirmed(table.findings(gang), first);
+    let findings = table.findings(gang);
     Certificate {
         verdict: verdict(&findings, remaps),
         findings,
-        unconfirmed,
-        unobserved: unobserved(gang, plan, &sums, limits),
+        unconfirmed: Vec::new(),
+        unobserved: unobserved(gang, plan, sums, limits),
         rails: summaries,
         planned: sums.planned,
         measured: sums.measured,
     }
-}
-
-/// What counts of the findings of a second series, and what of either is taken for nothing.
-fn confirmed(findings: Vec<Finding>, first: Option<&Certificate>) -> (Vec<Finding>, Vec<Finding>) {
-    let Some(first) = first else { return (findings, Vec::new()) };
-    let told = |finding: &Finding, by: &[Finding]| by.iter().any(|other| other.confirms(finding));
-    let passed = |finding: &&Finding| finding.kind.may_pass() && !told(finding, &findings);
-    let mut once: Vec<Finding> = first.findings.iter().filter(passed).cloned().collect();
-    let counts = |finding: &Finding| !finding.kind.may_pass() || told(finding, &first.findings);
-    let (findings, new): (Vec<Finding>, Vec<Finding>) = findings.into_iter().partition(counts);
-    once.extend(new);
-    (findings, once)
 }
 
 fn verdict(findings: &[Finding], remaps: Vec<Remap>) -> Verdict {

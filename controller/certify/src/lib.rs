@@ -4,7 +4,7 @@
 //! measured. A pair has two ends: what is wrong with a pair is blamed on the end that most of its pairs have in common, and on
 //! nobody where both ends are as likely, as in a gang of two. What was not observed is said; it is never taken for good.
 //! What only looks slow or lossy may be a server's want of processors for a moment: it is measured a second time, and counts if
-//! both series say so ([`judge_again`]).
+//! it is so both times ([`judge_again`]).
 //! [`model`] is a gang with noise and faults in virtual time.
 
 mod blame;

@@ -93,6 +93,30 @@ impl Sums {
         sums
     }
 
+    /// This series and a second one of the same pairs: each way as it was better.
+    pub(crate) fn again(mut self, second: Self) -> Self {
+        for (rail, pairs) in second.rails {
+            let rail = self.rails.entry(rail).or_default();
+            for (ends, next) in pairs {
+                let Some(sum) = rail.get_mut(&ends) else {
+                    rail.insert(ends, next);
+                    continue;
+                };
+                (sum.up, sum.down) = (better(sum.up, next.up), better(sum.down, next.down));
+                sum.rtt_us = sum.rtt_us.into_iter().chain(next.rtt_us).min();
+                // That a rail answers is not better than that it does not: it may have died meanwhile.
+                sum.answered &= next.answered;
+                sum.crossed.extend(next.crossed);
+            }
+        }
+        self.ports.extend(second.ports);
+        self.silent.extend(second.silent);
+        self.unable.extend(second.unable);
+        self.heard.extend(second.heard);
+        self.measured = self.measured.max(second.measured);
+        self
+    }
+
     fn add(&mut self, node: u32, pair: &PairReport) {
         let upwards = node < pair.peer;
         let key = if upwards { (node, pair.peer) } else { (pair.peer, node) };
@@ -163,6 +187,18 @@ fn together(a: Way, b: Way) -> Way {
         mbps: best,
         at_least: best.is_some_and(|best| !told(best)),
     }
+}
+
+/// The same of two series: the loss of one alone passes.
+fn better(a: Way, b: Way) -> Way {
+    let share = |way: Way| f64::from(way.lost) / f64::from(way.sent.max(1));
+    let less = match (a.sent, b.sent) {
+        (0, _) => b,
+        (_, 0) => a,
+        _ if share(b) < share(a) => b,
+        _ => a,
+    };
+    Way { sent: less.sent, lost: less.lost, ..together(a, b) }
 }
 
 pub(crate) fn number(count: usize) -> u32 {

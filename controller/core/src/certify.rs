@@ -39,13 +39,13 @@ fn policy(entry: &JobEntry, config: &Config) -> Certification {
     entry.job.spec.certification.max(config.certification)
 }
 
-/// Other pairs in each try of each job and in each series, the same ones for each leader.
+/// Other pairs in each try of each job, the same ones for each leader and in each series.
 fn certification_plan(entry: &JobEntry, attempt: &Attempt, series: u32) -> Option<Plan> {
     let placement = entry.job.status.placement.as_ref()?;
     let gang = Gang::new(gang_size(entry), placement.rails.iter().copied());
     let uid = attempt.uid.to_string();
     let mix = |seed: u64, byte: u8| (seed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    let seed = uid.bytes().fold(u64::from(attempt.attempt), mix).wrapping_add(series.into());
+    let seed = uid.bytes().fold(u64::from(attempt.attempt), mix);
     Some(plan(&gang, seed, Budget::default()).series(series))
 }
 
@@ -131,8 +131,8 @@ impl State {
             })
             .collect();
         let (gang, limits) = (self.gang_of(placement, attempt), Limits::default());
-        let plan = |series| certification_plan(entry, attempt, series).unwrap_or_default();
-        let first = judge(&gang, &plan(0), &reports, &limits);
+        let plan = certification_plan(entry, attempt, 0).unwrap_or_default();
+        let first = judge(&gang, &plan, &reports, &limits);
         if !attempt.again {
             let again = all && first.is_doubtful();
             return if again { Judged::Again } else { Judged::Over(Box::new(first)) };
@@ -140,7 +140,7 @@ impl State {
         let able = told.iter().all(|(_, measured)| measured.is_some_and(|told| told.unable.is_empty()));
         // Where the second series lacks somebody, the first one stands.
         Judged::Over(Box::new(match all && able {
-            true => judge_again(&gang, &plan(1), &reports, &limits, &first),
+            true => judge_again(&gang, &plan, &reports, &limits, &first),
             false => first,
         }))
     }
@@ -260,7 +260,7 @@ impl Step<'_> {
             certificate.findings.iter().take(TOLD).map(|finding| finding.reason.clone().since(self.now));
         let once = |finding: &controller_certify::Finding| {
             let message = format!(
-                "measured twice and found once, so it counts for nothing: {}",
+                "measured a second time it was not found again, and counts for nothing: {}",
                 finding.reason.message
             );
             Reason::new(NOT_CONFIRMED, message).count(finding.rails.len()).since(self.now)
