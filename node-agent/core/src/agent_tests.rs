@@ -8,8 +8,8 @@ use std::{
 
 use proptest::prelude::*;
 use proto_model::{
-    Assignment, CommandSpec, Gang, JobId, JobKey, JobName, JobSpec, JobUid, Observation, Observed, Placement,
-    TenantName, Timestamp, Wish, Work,
+    Assignment, Certify, CommandSpec, Gang, JobId, JobKey, JobName, JobSpec, JobUid, Measured, Observation,
+    Observed, Placement, TenantName, Timestamp, Wish, Work,
 };
 
 use crate::{
@@ -170,6 +170,44 @@ fn a_job_is_persisted_spawned_started_reported_and_forgotten() {
     let actions = run(&mut state, vec![command(7, k, W::P)]);
     assert_eq!(spawns(&actions), 0, "a late wish does not start it again");
     assert_eq!(observations(&actions)[0].state, Observed::Ended);
+}
+
+/// What is to be measured is told for each series once that before it is over, and the word that ranks may start after any of them.
+#[test]
+fn a_job_is_measured_once_or_twice_before_it_starts() {
+    let k = key(1, 1);
+    let wishes = |series: Option<u32>| {
+        let mut assignment = wish(k, W::R);
+        if let Wish::Running { certify, .. } = &mut assignment.wish {
+            *certify = series.map(|series| Certify { series, ..Certify::default() });
+        }
+        Event::Command { epoch: 7, command: Command::Assignment(Box::new(assignment)) }
+    };
+    let told = |series: u32| {
+        let measured = Some(Measured { series, ..Measured::default() });
+        report(k, Report::State(Snapshot { state: Observed::Starting, measured, ..Snapshot::default() }))
+    };
+    let series = |actions: &[Action]| -> Vec<Option<u32>> {
+        let of = |order: &&Order| match order {
+            Order::Start { certify, .. } => Some(certify.as_ref().map(|certify| certify.series)),
+            _ => None,
+        };
+        orders(actions).iter().filter_map(of).collect()
+    };
+    for twice in [false, true] {
+        let mut state = connected();
+        run(&mut state, vec![command(7, k, W::P), seen(k, Observed::Prepared)]);
+        assert_eq!(series(&run(&mut state, vec![wishes(Some(0))])), [Some(0)]);
+        let actions = run(&mut state, vec![seen(k, Observed::Starting), told(0)]);
+        assert_eq!(observations(&actions).last().unwrap().measured.as_ref().unwrap().series, 0);
+        if twice {
+            assert_eq!(series(&run(&mut state, vec![wishes(Some(1)), wishes(Some(0))])), [Some(1)]);
+            let actions = run(&mut state, vec![told(1), told(0), wishes(Some(0))]);
+            assert_eq!(series(&actions), []);
+            assert_eq!(observations(&actions).last().unwrap().measured.as_ref().unwrap().series, 1);
+        }
+        assert_eq!(series(&run(&mut state, vec![wishes(None), wishes(Some(1))])), [None], "twice: {twice}");
+    }
 }
 
 #[test]
