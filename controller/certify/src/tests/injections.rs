@@ -325,12 +325,15 @@ fn what_nobody_saw_is_said() {
 fn five_hundred_and_twelve_nodes_take_less_than_thirty_seconds() {
     let dead = (0..64).map(|step| Fault::DeadRail { node: step * 8, rail: 3 });
     let silent = (0..32).map(|step| Fault::Silent { node: step * 16 + 5 });
+    // Those are measured a second time.
+    let slow = |step: u32| Fault::SlowRail { node: step * 8 + 2, rail: 3, share: 0.1 };
     let swapped = |step: u32| Fault::Cabled { node: step * 8 + 1, planes: vec![1, 0, 3, 2, 5, 4, 7, 6] };
     for (what, faults) in [
         ("healthy", Vec::new()),
         ("one of eight without rail 3", dead.collect()),
         ("one of sixteen silent", silent.collect::<Vec<_>>()),
         ("all cables of one of eight swapped", (0..64).map(swapped).collect()),
+        ("one of eight slow on rail 3", (0..64).map(slow).collect()),
     ] {
         let world = World { faults, ..World::new(512, 8, 32) };
         let rounds = plan(&world.gang, 42, Budget::default());
@@ -341,7 +344,10 @@ fn five_hundred_and_twelve_nodes_take_less_than_thirty_seconds() {
             outcome.took.as_millis(),
             certificate.findings.len()
         );
-        assert!(outcome.took < Duration::from_secs(30), "{what}: {:?}", outcome.took);
+        let again = certificate.is_doubtful();
+        assert_eq!(again, what.contains("slow"), "{what}");
+        let took = outcome.took * if again { 2 } else { 1 };
+        assert!(took < Duration::from_secs(30), "{what}: {took:?}");
         // What the nodes were given was enough, and that is less than all of it, too.
         let in_turn = Duration::from_micros(512 * world.clock.take_in + 2 * world.clock.message);
         assert!(outcome.took <= rounds.limit() + in_turn, "{what}: {:?}", outcome.took);
