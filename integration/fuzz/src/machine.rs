@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use node_agent_collective::{
     Arena, Call, Command, Config, Dtype, Header, Landing, Machine, Memory, Operation, RailCause, ReduceOp,
     Region, Ticket,
-    header::{Key, Kind, VERSION},
+    header::{HEADER_BYTES, Key, Kind, VERSION},
     shape::{Node, Rail, Time, Tuning},
 };
 
@@ -106,8 +106,8 @@ impl World {
                 self.frame(rail, peer, header, take);
             }
             20 => {
-                let mut bytes = [0; 96];
-                let given = take.bytes(96);
+                let mut bytes = [0; HEADER_BYTES];
+                let given = take.bytes(HEADER_BYTES);
                 bytes[..given.len()].copy_from_slice(given);
                 bytes[..4].copy_from_slice(b"RAIL");
                 bytes[4] = VERSION;
@@ -305,6 +305,7 @@ impl World {
             false => 0,
         };
         let checksum = take.u8().into();
+        let sent_us = if odd & 8 == 8 { take.u64() as u32 } else { 0 };
         let header = Header {
             call: Some(call),
             value,
@@ -314,6 +315,7 @@ impl World {
             generation,
             number,
             plan: odd,
+            sent_us,
             ..Header::control(kind, key, epoch, self.shape)
         };
         // As it comes from the wire: what cannot be said there cannot be sent.

@@ -3,14 +3,17 @@
 //! A link lives as long as its connection; each life has a *generation*, and whatever names another one is of the past.
 //! Within a life, counted frames have numbers without a gap, and bytes handed to it count as on their way until the peer has
 //! acknowledged them: so what sits in socket buffers and switches is known, bounded by the window, and the service rate is
-//! measured. When a life ends, the peer's last word on how many frames it took ([`Grave`]) decides what is sent again.
+//! measured, by when the peer said that it has them rather than by when that word came ([`way`]): it may have waited behind the peer's own
+//! data. When a life ends, the peer's last word on how many frames it took ([`Grave`]) decides what is sent again.
 
 #[cfg(test)]
 mod digest;
+pub(crate) mod way;
 
 use std::collections::VecDeque;
 
 use crate::error::{FrameError, RailCause};
+use crate::link::way::Way;
 use crate::shape::Time;
 
 /// Weight of a sample in the rate that tells equal rails from others.
@@ -123,7 +126,10 @@ pub struct Link {
     taken_frames: u32,
     acked: u64,
     on_way: VecDeque<OnWay>,
+    /// When the peer told of the last bytes that it took: by this node's clock, and before that word waited on its way.
     last_ack: Time,
+    /// What waits on the way from the peer.
+    way: Way,
     /// Longest time lately in which the link owed an acknowledgement and none came.
     gap: Time,
     received: u64,
@@ -312,7 +318,13 @@ impl Link {
         self.numbers.0
     }
 
-    /// The peer has told how much it received: `released` takes the tokens of frames that it has.
+    /// A frame came that the peer handed over when its clock showed this. Gives when it would have come had it waited behind nothing on
+    /// its way: what it tells was true then.
+    pub(crate) fn heard(&mut self, sent_us: u32, now: Time) -> Time {
+        now.saturating_sub(self.way.heard(sent_us, now)).max(self.last_ack)
+    }
+
+    /// The peer has told how much it received, as of `now` ([`Link::heard`]): `released` takes the tokens of frames that it has.
     ///
     /// # Errors
     /// It cannot have received more than was sent.
@@ -323,7 +335,8 @@ impl Link {
         if acked <= self.acked {
             return Ok(());
         }
-        self.gap = self.silence(now).max(self.gap - self.gap / 16);
+        let owed = self.owed_since().map_or(Time::ZERO, |since| now.saturating_sub(since));
+        self.gap = owed.max(self.gap - self.gap / 16);
         self.acked = acked;
         self.doubt = None;
         // A frame that was handed over before the one before it was acknowledged has waited for nothing but the rail, so
@@ -422,7 +435,7 @@ impl Link {
         let fresh = self.fresh_rate(now);
         let front = self.on_way.front().filter(|f| f.bytes >= MEASURED_FROM);
         let bound = front.and_then(|frame| {
-            let waited = now.saturating_sub(frame.since.max(self.last_ack));
+            let waited = now.saturating_sub(frame.since.max(self.last_ack) + self.way.late());
             (waited > 5 * SAMPLE_TIME).then(|| frame.bytes as f64 / waited.as_secs_f64())
         });
         match (fresh, bound) {
@@ -454,9 +467,14 @@ impl Link {
         self.owes_since().map_or(Time::ZERO, |since| now.saturating_sub(since))
     }
 
-    /// Since when the link owes an acknowledgement.
+    /// Since when the link owes an acknowledgement. What is on its way from the peer waits as long as what came last: it is not owed
+    /// before that.
     #[must_use]
     pub fn owes_since(&self) -> Option<Time> {
+        self.owed_since().map(|since| since + self.way.late())
+    }
+
+    fn owed_since(&self) -> Option<Time> {
         let front = self.on_way.front().filter(|_| self.is_up())?;
         Some(front.since.max(self.last_ack))
     }

@@ -217,6 +217,7 @@ fn spread(rates: impl Iterator<Item = f64>) -> (f64, f64) {
 mod tests {
     use super::*;
     use crate::error::FrameError;
+    use crate::link::way::stamp;
     use std::collections::VecDeque;
 
     const CHUNK: u64 = 256 << 10;
@@ -268,15 +269,23 @@ mod tests {
         }
     }
 
-    /// What waits for its turn on a rail in one direction: data of so many bytes, or an acknowledgement of all up to here.
+    /// What waits for its turn on a rail in one direction: data of so many bytes, or an acknowledgement of all up to here, and when it
+    /// was said.
     enum Queued {
         Data(u64),
-        Ack(u64),
+        Ack(u64, u32),
     }
 
     /// Two ends that send to each other over the same rails; each acknowledgement waits behind the data that goes its way, and each end
-    /// looks only now and then. The share of the rails that both use, of all.
-    fn both_ways(rails: usize, rate: f64, look: Time, chunks: u64) -> f64 {
+    /// looks only now and then. The first rail is slower `by` this factor one way at first. The share of the rails that both use, of all.
+    fn both_ways(
+        rails: usize,
+        rate: f64,
+        look: Time,
+        chunks: u64,
+        (slow, by): (Time, f64),
+        tells: bool,
+    ) -> f64 {
         const FRAME: u64 = 64 << 10;
         let windows = Windows { floor: FRAME, rail: 400_000, most: 1 << 20 };
         let mut ends: Vec<Links> = (0..2).map(|_| Links::new(2, rails, windows, Time::ZERO)).collect();
@@ -299,9 +308,10 @@ mod tests {
                                 got[end][rail] += bytes;
                                 acks = true;
                             }
-                            Queued::Ack(bytes) => {
+                            Queued::Ack(bytes, said) => {
                                 let link = ends[end].get_mut(rail as Rail, names(end));
-                                link.acknowledge(bytes, now, &mut Vec::new()).unwrap();
+                                let true_at = link.heard(said, now);
+                                link.acknowledge(bytes, true_at, &mut Vec::new()).unwrap();
                             }
                         }
                     }
@@ -309,7 +319,8 @@ mod tests {
                         |way: &VecDeque<(Time, Queued)>| way.back().map_or(now, |(at, _)| (*at).max(now));
                     if acks {
                         let at = from(&ways[end][rail]);
-                        ways[end][rail].push_back((at, Queued::Ack(got[end][rail])));
+                        ways[end][rail]
+                            .push_back((at, Queued::Ack(got[end][rail], if tells { stamp(now) } else { 0 })));
                     }
                 }
                 while left[end] > 0
@@ -319,6 +330,7 @@ mod tests {
                     ends[end].get_mut(rail, names(end)).took_over();
                     let way = &mut ways[end][usize::from(rail)];
                     let from = way.back().map_or(now, |(at, _)| (*at).max(now));
+                    let rate = if (end, rail, now < slow) == (0, 0, true) { rate / by } else { rate };
                     way.push_back((from + Time::from_secs_f64(FRAME as f64 / rate), Queued::Data(FRAME)));
                     left[end] -= 1;
                 }
@@ -331,8 +343,20 @@ mod tests {
     #[test]
     fn what_waits_behind_the_other_way_does_not_close_windows() {
         for (rails, rate, look) in [(1, 5e6, 3), (4, 5e6, 3), (4, 5e6, 7), (2, 2.5e6, 3), (4, 25e6, 1)] {
-            let share = both_ways(rails, rate, Time::from_millis(look), 1000);
+            let share = both_ways(rails, rate, Time::from_millis(look), 1000, (Time::ZERO, 1.0), true);
             assert!(share > 0.9, "{rails} rails of {rate}, looks every {look} ms: {share:.2}");
+        }
+    }
+
+    /// A rail is slow in one direction for a while. Then it is not, and what waits in the other direction must not make it look so: if frames
+    /// did not tell when they were handed over, it would.
+    #[test]
+    fn a_link_is_not_judged_by_what_waits_the_other_way() {
+        for (rate, look, slow) in [(10e6, 1, 100), (10e6, 1, 300), (10e6, 1, 500), (15e6, 3, 100)] {
+            let slow = (Time::from_millis(slow), 3.0);
+            let share = |tells| both_ways(4, rate, Time::from_millis(look), 2048, slow, tells);
+            let (told, untold) = (share(true), share(false));
+            assert!(told > 0.94 && untold < 0.88, "{rate}, slow for {slow:?}: {told:.3}, untold {untold:.3}");
         }
     }
 

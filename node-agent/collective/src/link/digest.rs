@@ -13,6 +13,7 @@ impl Link {
             self.rate.is_none() && self.steady.1 == 0 && self.sample_bytes == 0,
             "the model's frames are small"
         );
+        assert!(self.way.late() == Time::ZERO, "the model has no time");
         let state = match state {
             State::Down => 0u8,
             State::Proving => 1,

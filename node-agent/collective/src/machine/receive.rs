@@ -79,7 +79,8 @@ impl Machine {
             return Ok(());
         }
         let mut released = Vec::new();
-        link.acknowledge(header.acked, now, &mut released)?;
+        let told = link.heard(header.sent_us, now);
+        link.acknowledge(header.acked, told, &mut released)?;
         self.release(&released);
         if header.shape != self.shape {
             self.fail(Failure::Shape { node: peer, here: self.layout.node });

@@ -3,6 +3,7 @@
 use crate::error::Failure;
 use crate::header::{HEADER_BYTES, Header, Key, Kind};
 use crate::kernel;
+use crate::link::way;
 use crate::machine::flight::{Flight, Hold};
 use crate::machine::keep::Keep;
 use crate::machine::op::grant_value;
@@ -24,7 +25,7 @@ impl Machine {
     pub fn poll_transmit(&mut self, memory: &mut impl Memory, now: Time) -> Option<Transmit> {
         let _ = self.replay(memory, now);
         if let Some(((rail, peer, _), header)) = self.urgent.pop_first() {
-            return Some(self.uncounted(rail, peer, header));
+            return Some(self.uncounted(rail, peer, header, now));
         }
         if let Some(frame) = self.next_control(now).or_else(|| self.next_again(now)) {
             return Some(frame);
@@ -68,9 +69,10 @@ impl Machine {
     }
 
     /// Completes a header that has no count.
-    fn uncounted(&mut self, rail: Rail, peer: Node, mut header: Header) -> Transmit {
+    fn uncounted(&mut self, rail: Rail, peer: Node, mut header: Header, now: Time) -> Transmit {
         let link = self.links.get_mut(rail, peer);
         (header.acked, header.generation) = (link.tell(), link.generation());
+        header.sent_us = way::stamp(now);
         self.stats.control += 1;
         Transmit { rail, peer, header, payload: None, token: UNCOUNTED }
     }
@@ -87,6 +89,7 @@ impl Machine {
         header.number = self.links.hand(rail, peer, header.frame_bytes(), token, now);
         let link = self.links.get_mut(rail, peer);
         (header.acked, header.generation) = (link.tell(), link.generation());
+        header.sent_us = way::stamp(now);
         if header.length == 0 {
             self.stats.control += 1;
         }
@@ -193,7 +196,7 @@ impl Machine {
         };
         let (rail, peer) = self.links.iter().find_map(due)?;
         let header = self.control(Kind::Ack, Key::Link, None);
-        Some(self.uncounted(rail, peer, header))
+        Some(self.uncounted(rail, peer, header, now))
     }
 
     /// The next chunk of an operation: the own inputs first, because others wait for them to reduce, then what was reduced

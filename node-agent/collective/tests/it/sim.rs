@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use node_agent_collective::shape::{Node, Rail, Time, Tuning};
 use node_agent_collective::{
-    Arena, BufferId, Call, CallError, Command, Completion, Config, Failure, FrameError, Header, Landing,
-    Machine, Memory, RailCause, Region, Ticket, Transmit,
+    Arena, BufferId, Call, CallError, Command, Completion, Config, Failure, FrameError, HEADER_BYTES, Header,
+    Landing, Machine, Memory, RailCause, Region, Ticket, Transmit,
 };
 
 /// How long a socket is quiet before it asks whether the other end is still there.
@@ -79,7 +79,7 @@ struct Arriving {
 
 /// From, to, rail.
 pub type Wire = (usize, usize, usize);
-type Frame = (u32, [u8; 96], Vec<u8>);
+type Frame = (u32, [u8; HEADER_BYTES], Vec<u8>);
 
 /// What an end of a connection is yet to hear.
 enum News {
@@ -337,7 +337,7 @@ impl Net {
             Some(region) => host.memory.bytes(region).unwrap().to_vec(),
             None => Vec::new(),
         };
-        self.carried[wire.2] += 96 + payload.len() as u64;
+        self.carried[wire.2] += (HEADER_BYTES + payload.len()) as u64;
         host.machine.sent(frame.rail, frame.peer, frame.token, self.now);
         if !payload.is_empty() && self.damage > 0 && self.rng.below(self.damage) == 0 {
             let at = self.rng.below(payload.len());

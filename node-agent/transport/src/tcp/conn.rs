@@ -427,7 +427,7 @@ mod tests {
         }
 
         #[test]
-        fn random_bytes_end_the_link(bytes in prop::collection::vec(any::<u8>(), 96..4000)) {
+        fn random_bytes_end_the_link(bytes in prop::collection::vec(any::<u8>(), HEADER_BYTES..4000)) {
             let mut desk = Desk { piece: 100, ..Desk::default() };
             let mut rx = Counters::default();
             let mut pipe = Pipe { bytes: bytes.into(), sizes: vec![5000], turn: 0 };
@@ -456,6 +456,7 @@ mod tests {
 
     #[test]
     fn withdrawn_frames_are_dropped_or_end_the_link() {
+        const FRAME: u64 = 1000 + HEADER_BYTES as u64;
         let mut desk = Desk { out: vec![vec![1; 1000], vec![2; 1000]], ..Desk::default() };
         let mut tx = Counters::default();
         let mut pipe = Pipe { sizes: vec![500], ..Pipe::default() };
@@ -470,15 +471,15 @@ mod tests {
                 .write(&mut pipe, &mut Place { rail: 0, peer: 1, counters: &mut tx, sink: &mut desk })
                 .unwrap();
         }
-        assert_eq!((desk.sent.clone(), tx.tx_bytes), (vec![0], 1096));
+        assert_eq!((desk.sent.clone(), tx.tx_bytes), (vec![0], FRAME));
         sender.push(frame(0, 1000));
         desk.withdrawn = vec![0];
         sender.unblock();
         sender.write(&mut pipe, &mut Place { rail: 0, peer: 1, counters: &mut tx, sink: &mut desk }).unwrap();
-        assert_eq!(tx.tx_bytes, 1096);
+        assert_eq!(tx.tx_bytes, FRAME);
         desk.withdrawn = vec![];
         sender.push(frame(0, 1000));
-        while tx.tx_bytes == 1096 {
+        while tx.tx_bytes == FRAME {
             sender.unblock();
             sender
                 .write(&mut pipe, &mut Place { rail: 0, peer: 1, counters: &mut tx, sink: &mut desk })
