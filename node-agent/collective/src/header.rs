@@ -568,11 +568,14 @@ mod tests {
     /// A fuzzer that begins with headers of another version finds little.
     #[test]
     fn the_seeds_of_the_fuzzer_are_headers_of_this_version() {
-        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../integration/fuzz/seeds/frames");
-        let read = |entry: std::io::Result<std::fs::DirEntry>| std::fs::read(entry.unwrap().path()).unwrap();
-        let seeds: Vec<_> = std::fs::read_dir(seeds).unwrap().map(read).collect();
-        assert!(seeds.len() >= 7);
-        seeds.iter().for_each(|bytes| assert!(Header::decode(bytes).is_ok(), "{:?}", Header::decode(bytes)));
+        macro_rules! seeds {
+            ($($name:literal)*) => {
+                [$(&include_bytes!(concat!("../../../integration/fuzz/seeds/frames/", $name))[..]),*]
+            };
+        }
+        for bytes in seeds!("abort" "ack" "bye" "data" "grant" "ready" "send") {
+            assert!(Header::decode(bytes).is_ok(), "{:?}", Header::decode(bytes));
+        }
     }
 
     #[test]
