@@ -29,9 +29,10 @@ impl Way {
         if sent_us == 0 {
             return self.late;
         }
-        let since_first =
-            self.clock.map_or(0, |(last, sum)| sum + i64::from(sent_us.wrapping_sub(last).cast_signed()));
-        let differs = i64::try_from(now.as_micros()).unwrap_or(i64::MAX) - since_first;
+        // Any numbers may come: from a peer that says what it likes they add up to anything.
+        let step = |last: u32| i64::from(sent_us.wrapping_sub(last).cast_signed());
+        let since_first = self.clock.map_or(0, |(last, sum)| sum.saturating_add(step(last)));
+        let differs = i64::try_from(now.as_micros()).unwrap_or(i64::MAX).saturating_sub(since_first);
         let (least, before, since) = self.least;
         self.least = match (self.clock, now.saturating_sub(since)) {
             (Some(_), age) if age < LEAST_AGE => (least.min(differs), before, since),
@@ -39,7 +40,7 @@ impl Way {
             _ => (differs, differs, now),
         };
         self.clock = Some((sent_us, since_first));
-        let waited = differs - self.least.0.min(self.least.1);
+        let waited = differs.saturating_sub(self.least.0.min(self.least.1));
         self.late = Time::from_micros(u64::try_from(waited).unwrap_or(0)).min(MOST);
         self.late
     }
@@ -98,6 +99,22 @@ mod tests {
         );
         for sent in [u32::MAX, 1, u32::MAX / 2, 5, u32::MAX / 2 + 9] {
             assert!(way.heard(sent, 10_000 * MS) <= MOST);
+        }
+        for sum in [i64::MAX, i64::MIN] {
+            let mut way = Way { clock: Some((1, sum)), ..Way::default() };
+            (0..20u32)
+                .for_each(|n| assert!(way.heard(n.wrapping_mul(0x7000_0000) | 1, n * 3000 * MS) <= MOST));
+        }
+    }
+
+    /// The clock as it is told runs over in 71 minutes; after a longer silence nobody knows how often it did.
+    #[test]
+    fn a_link_that_was_idle_begins_anew() {
+        let minute = 60_000 * MS;
+        for idle in [MS, minute, 30 * minute, 40 * minute, 100 * minute] {
+            let sent = [MS, 2 * MS, 2 * MS + idle, 3 * MS + idle];
+            let found = shown(5, sent.into_iter().zip([0u32, 4, 0, 6].map(|wait| wait * MS)));
+            assert_eq!(found, [0u32, 4, 0, 6].map(|wait| wait * MS), "{idle:?}");
         }
     }
 }
