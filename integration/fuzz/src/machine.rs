@@ -248,11 +248,10 @@ impl World {
         }
     }
 
-    /// A header as a peer could make it that knows the job and wishes it ill.
-    fn header(&self, rail: Rail, peer: Node, take: &mut Take<'_>) -> Header {
-        let (kind, how) = (take.below(8), take.u8());
+    /// An operation that a frame may be about.
+    fn key(how: u8, take: &mut Take<'_>) -> Key {
         let seq = take.u64();
-        let key = match how & 3 {
+        match how & 3 {
             0..=2 => Key::Collective { seq },
             _ => Key::Pair {
                 from: u32::from(take.below(5)),
@@ -260,7 +259,13 @@ impl World {
                 tag: u32::from(take.below(2)),
                 seq,
             },
-        };
+        }
+    }
+
+    /// A header as a peer could make it that knows the job and wishes it ill.
+    fn header(&self, rail: Rail, peer: Node, take: &mut Take<'_>) -> Header {
+        let (kind, how) = (take.below(8), take.u8());
+        let key = Self::key(how, take);
         let call = Self::call(take);
         let (kind, key) = match kind {
             0 | 1 => (Kind::Ready, key),
