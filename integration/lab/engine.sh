@@ -44,8 +44,8 @@ operations_begin() {
 }
 
 # choose_rate RATES: shapes all rails to the first of these rates, in Mbit/s, that ib_write_bw reaches on all at once, and at which two
-# engines leave the processors time (from 1.8 of the two on, what is measured is void); to the last if there is none. `rate` says which. How busy ib_write_bw keeps them says nothing: it
-# asks for completions all the time.
+# engines leave the processors time (less than 1.75 of the two; from 1.8 on, what is measured is void); to the last if there is none.
+# `rate` says which. How busy ib_write_bw keeps them says nothing: it asks for completions all the time.
 choose_rate() {
     for rate in "$@"; do
         shape "${rate}mbit"
