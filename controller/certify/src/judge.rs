@@ -13,7 +13,7 @@ use crate::{
     finding::{Certificate, Finding, Kind, Place, Remap, Verdict},
     limits::Limits,
     plan::{Gang, Plan},
-    robust::{Level, NORMAL, level},
+    robust::{NORMAL, level, scatter},
     sums::{NodeReport, Sum, Sums, number},
 };
 
@@ -249,7 +249,7 @@ fn ballots(
     vote(Kind::Slow, &|_, pair| both(pair, &slow), &what);
     if let Some((own, best)) = bounds.slow_rails.get(&rail) {
         let place = if gang.nodes == 2 { Place::Either(0, 1) } else { Place::Rail };
-        let evidence = format!("its upper quartile is {own} Mbit/s, that of the best rail {best}");
+        let evidence = format!("its good ways carry {own} Mbit/s, those of the best rail {best}");
         table.add(Kind::Slow, place, Some(rail), evidence);
     }
 }
@@ -329,7 +329,7 @@ fn whole_leaves(gang: &Gang, rail: u32, mut ballot: Ballot) -> (Vec<(u32, u32)>,
 #[derive(Debug, Default)]
 struct Bounds {
     rails: BTreeMap<u32, u32>,
-    /// Rail -> its upper quartile, and that of the best rail.
+    /// Rail -> its level, and that of the best rail.
     slow_rails: BTreeMap<u32, (u32, u32)>,
 }
 
@@ -340,35 +340,35 @@ impl Bounds {
 }
 
 fn bounds(sums: &Sums, gang: &Gang, limits: &Limits) -> Bounds {
-    let mut bounds = Bounds::default();
-    let mut levels: Vec<(u32, Level)> = Vec::new();
-    let mut tops: BTreeMap<u32, Option<Level>> = BTreeMap::new();
-    for rail in &gang.rails {
-        let ways = || {
-            let pairs = sums.rails.get(rail).into_iter().flat_map(BTreeMap::values);
-            pairs.flat_map(|pair| [pair.up, pair.down])
-        };
-        let mut speeds: Vec<u32> = ways().filter_map(|way| way.mbps).collect();
-        levels.extend(level(&mut speeds).map(|level| (*rail, level)));
+    let ways = |rail: u32, speed: fn(Way) -> Option<u32>| -> Vec<u32> {
+        let pairs = sums.rails.get(&rail).into_iter().flat_map(BTreeMap::values);
+        pairs.flat_map(|pair| [pair.up, pair.down]).filter_map(speed).collect()
+    };
+    let known = gang.rails.iter().filter_map(|rail| {
+        let mut speeds = ways(*rail, |way| way.mbps);
+        level(&mut speeds).map(|level| (*rail, level, speeds))
+    });
+    let known: Vec<(u32, u32, Vec<u32>)> = known.collect();
+    let scatter = scatter(known.iter().map(|(_, level, speeds)| (&speeds[..], *level)));
+    let mut bounds = Bounds {
+        rails: known.iter().map(|(rail, level, _)| (*rail, below(*level, scatter, limits))).collect(),
+        ..Bounds::default()
+    };
+    if let Some((_, best, _)) = known.iter().max_by_key(|(_, level, _)| *level) {
+        let bound = below(*best, scatter, limits);
         // A rail that may be faster than what was seen of it is not slow.
         let may = |way: Way| if way.at_least { Some(u32::MAX) } else { way.mbps };
-        tops.insert(*rail, level(&mut ways().filter_map(may).collect::<Vec<u32>>()));
-    }
-    bounds.rails = levels.iter().map(|(rail, level)| (*rail, below(*level, limits))).collect();
-    if let Some((_, best)) = levels.iter().max_by_key(|(_, level)| level.level) {
-        let bound = below(*best, limits);
-        let top = |rail: &u32| tops.get(rail).copied().flatten();
-        let slow = levels.iter().filter(|(rail, _)| top(rail).is_some_and(|top| top.level < bound));
-        bounds.slow_rails = slow.map(|(rail, level)| (*rail, (level.level, best.level))).collect();
+        let slow =
+            known.iter().filter(|(rail, ..)| level(&mut ways(*rail, may)).is_some_and(|top| top < bound));
+        bounds.slow_rails = slow.map(|(rail, level, _)| (*rail, (*level, *best))).collect();
     }
     bounds
 }
 
-fn below(level: Level, limits: &Limits) -> u32 {
-    let top = f64::from(level.level);
-    let scatter = top - f64::from(level.scatter) * NORMAL * limits.deviations;
+fn below(level: u32, scatter: f64, limits: &Limits) -> u32 {
+    let share = limits.slow_share.min(1.0 - scatter * NORMAL * limits.deviations);
     // From a float that is neither negative nor above a u32.
-    (top * limits.slow_share).min(scatter).max(0.0) as u32
+    (f64::from(level) * share).max(0.0) as u32
 }
 
 /// What the ports of a rail allow: most of them, of two the larger.

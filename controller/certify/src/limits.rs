@@ -3,7 +3,8 @@
 /// Thresholds, and what the job asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
-    /// A way is slow below this share of the rail's upper quartile over the gang, and a rail below this share of the best rail's.
+    /// A way is slow below this share of the rail's level over the gang, which is the upper quartile, and a rail below this share of the
+    /// best rail's.
     /// Where measurements scatter, the bound is lower: [`Limits::deviations`].
     pub slow_share: f64,
     /// So many standard deviations below that are noise.

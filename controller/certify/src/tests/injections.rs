@@ -355,3 +355,20 @@ fn five_hundred_and_twelve_nodes_take_less_than_thirty_seconds() {
         assert_eq!(certificate.planned, 256 * 8 * 8);
     }
 }
+
+/// What was missed when each rail of a small gang told for itself, by the lesser of its good ways, how far measurements scatter.
+#[test]
+fn what_noise_hid_in_small_gangs_is_named() {
+    let is_named = |nodes: u32, node: u32, rail: u32, seed: u64| {
+        let certificate = certify(&with(nodes, vec![of_a_rail(0, node, rail).0]), seed);
+        certificate.verdict == Verdict::Replace(vec![node])
+    };
+    assert!(is_named(3, 0, 2, 3_122_611_922_320_951_938));
+    assert!(is_named(3, 837_675_526 % 3, 3, 6_320_508_739_547_876_857));
+    for nodes in [4, 5] {
+        let of = |seed: u64| (seed % u64::from(nodes)) as u32;
+        let missed: Vec<u64> =
+            (0..2000).filter(|seed| !is_named(nodes, of(*seed), of(*seed) % RAILS, *seed)).collect();
+        assert_eq!(missed, [], "seeds for {nodes} nodes");
+    }
+}
