@@ -346,7 +346,9 @@ impl Link {
             if frame.bytes >= MEASURED_FROM && frame.since < self.last_ack {
                 bytes += frame.bytes;
             } else if frame.bytes >= MEASURED_FROM {
-                self.at_least(frame.bytes as f64 / now.saturating_sub(frame.since).as_secs_f64(), now);
+                // All of its trip: a shaper lets one frame through at any speed, and what waited for nothing would show that.
+                let trip = (now + self.way.late()).saturating_sub(frame.since);
+                self.at_least(frame.bytes as f64 / trip.as_secs_f64(), now);
             }
             self.allowance = self.allowance.map(|a| a.saturating_add(frame.bytes));
             released.push(frame.token);
