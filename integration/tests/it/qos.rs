@@ -79,7 +79,9 @@ fn a_profile_reaches_every_nic_while_a_job_runs_and_goes_back_again() {
     let back = cluster.railctl(&["qos", "rollback", "--reason", "too small"]);
     assert!(back.code == 0 && back.stdout.contains("profile 'first', roll-out 3"), "{back:?}");
     let done = || cluster.railctl(&["qos", "status"]).stdout.contains(": done").then_some(());
-    eventually("the profile before", SOON, done).unwrap();
+    if let Err(late) = eventually("the profile before", SOON, done) {
+        panic!("{late}\n{}\n{}", cluster.railctl(&["qos", "status"]).stdout, cluster.logs());
+    }
     assert_eq!(cluster.railctl(&["cancel", "steady"]).code, 0);
     cluster.wait_for("steady", &["CANCELLED"], SOON).unwrap();
 }
