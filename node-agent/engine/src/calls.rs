@@ -217,6 +217,10 @@ impl Engine {
 
     /// Answers every call that has completed.
     pub(crate) fn complete_calls(&mut self) {
+        // Calls that failed all at once may have payloads under way. They end soon, or their lane does.
+        if self.machine.failure().is_some() && self.rails.is_reading() {
+            return;
+        }
         while let Some(completion) = self.machine.poll_completion() {
             self.complete(completion);
         }

@@ -223,6 +223,7 @@ impl Engine {
     }
 
     fn finish(mut self) -> Result<(), EngineError> {
+        self.rails.end_reading(Instant::now());
         self.complete_calls();
         match (&self.draining, self.machine.failure()) {
             (None, Some(failure)) => {

@@ -31,6 +31,8 @@ pub enum News {
     Readable(Lane),
     /// A lane takes more again.
     Writable(Lane),
+    /// More of what was sent on a lane is not read any more, see [`Carrier::let_go`].
+    LetGo(Lane),
     /// A lane has failed: nothing more goes out on it or comes in.
     Broken(Lane, RailCause),
     /// The port of a rail may have gone up or down.
@@ -69,8 +71,13 @@ pub trait Carrier: fmt::Debug + Send {
         Err(format!("{} cannot send from memory of a GPU", self.name()))
     }
 
-    /// Ends a lane, whatever its state: nothing is told or given of it after this, whatever its peer may still write.
+    /// Ends a lane, whatever its state: nothing is told or given of it after this, whatever its peer may still write, and nothing reads
+    /// what was sent on it.
     fn end(&mut self, lane: Lane);
+
+    /// How many of the bytes that were sent on a lane, from its first on, are not read any more where they lie: those were copied, or
+    /// the device is done with them.
+    fn let_go(&self, lane: Lane) -> u64;
 
     /// Takes bytes to be sent, in order; gives how many.
     ///

@@ -101,6 +101,14 @@ impl<M: Buffers> Sink for Bridge<'_, M> {
         self.machine.sent(rail, peer, token, self.clock.now());
     }
 
+    fn taken(&mut self, rail: Rail, peer: Node, token: u64) {
+        self.machine.taken(rail, peer, token);
+    }
+
+    fn let_go(&mut self, _rail: Rail, _peer: Node, token: u64) {
+        self.machine.let_go(token);
+    }
+
     fn handed(&mut self, took: Duration) {
         self.machine.handed(took);
     }
@@ -177,5 +185,8 @@ pub fn drive<M: Buffers, T: Transport + ?Sized>(
         Some(deadline) => timeout.min(deadline.saturating_sub(bridge.clock.now())),
         None => timeout,
     };
-    transport.poll(Some(wait), bridge)
+    transport.poll(Some(wait), bridge)?;
+    // Before the caller hears of operations that have ended: a rail that the machine has given up may still read their buffers.
+    obey(bridge.machine, transport);
+    Ok(())
 }

@@ -28,8 +28,17 @@ pub trait Sink {
     /// The link is closed with this cause.
     fn received(&mut self, rail: Rail, peer: Node) -> Result<(), FrameError>;
 
-    /// All bytes of a frame were handed to the rail.
+    /// All bytes of a frame were handed to the rail, which does not read its payload any more.
     fn sent(&mut self, rail: Rail, peer: Node, token: u64);
+
+    /// All bytes of a frame were handed to the rail, which still reads its payload where it lies: [`Sink::let_go`] follows, unless
+    /// the link ends before.
+    fn taken(&mut self, _rail: Rail, _peer: Node, _token: u64) {}
+
+    /// The payload of a frame that was [`Sink::taken`] is not read any more.
+    fn let_go(&mut self, rail: Rail, peer: Node, token: u64) {
+        self.sent(rail, peer, token);
+    }
 
     /// A frame of a few kilobytes at most was handed to the rail alone, in this time.
     fn handed(&mut self, _took: Duration) {}
@@ -38,8 +47,8 @@ pub trait Sink {
     /// every try, so a later life of the same link has a greater one.
     fn rail_up(&mut self, rail: Rail, peer: Node, generation: u32);
 
-    /// That life of a link is over: nothing that was handed to it is reported as [`Sink::sent`] from now on, and nothing
-    /// more of it comes in.
+    /// That life of a link is over: nothing that was handed to it is reported as [`Sink::sent`] from now on, nothing more of it
+    /// comes in, and nothing reads payloads that were handed to it.
     fn rail_down(&mut self, rail: Rail, peer: Node, generation: u32, cause: RailCause);
 
     /// This node's own port on a rail has lost its carrier, was switched off or is gone. The rail's links that were up
@@ -140,7 +149,8 @@ pub trait Transport {
     fn counters(&self, rail: Rail, peer: Node) -> Counters;
 
     /// Takes a link down if that generation of it is up: bytes still queued are dropped and the connection is reset, so
-    /// that the peer's end dies too. Reported by [`Sink::rail_down`] with the next flush or poll.
+    /// that the peer's end dies too; when this returns, nothing reads payloads that were handed to it. Reported by
+    /// [`Sink::rail_down`] with the next flush or poll.
     fn close(&mut self, rail: Rail, peer: Node, generation: u32, cause: RailCause);
 
     /// Tries to bring a link that is down up at once and forgets its pause, if this side is the one that dials.

@@ -1,6 +1,7 @@
 //! A library that stands in for libibverbs in tests, loaded by the same loader: devices whose queue pairs are joined inside one
-//! process, with faults that no machine has on demand. It moves the same bytes between the same addresses as a device would, checks
-//! keys, ranges, states and depths, and counts what was not given back. Its own functions begin with `fake_`.
+//! process, with faults that no machine has on demand. It moves the same bytes between the same addresses as a device would, some time
+//! after they were posted and not at once, checks keys, ranges, states and depths, and counts what was not given back. Its own
+//! functions begin with `fake_`.
 #![allow(unsafe_code, reason = "it is a C library")]
 #![allow(clippy::missing_safety_doc, clippy::undocumented_unsafe_blocks, reason = "called as libibverbs is")]
 #![allow(clippy::unwrap_used, missing_docs, reason = "a part of tests")]
@@ -30,6 +31,8 @@ struct FakeDevice {
     index: u32,
     down: bool,
     silent: bool,
+    held: bool,
+    slow: bool,
     duplicates: u32,
     lose_acknowledgements: bool,
     fail: [i32; KINDS],
@@ -65,6 +68,24 @@ struct FakeCq {
     armed: bool,
 }
 
+/// A message that was posted. Its bytes are read when it is carried, as a device reads them, but those that went inline.
+struct Posted {
+    qp: u32,
+    id: u64,
+    remote: u64,
+    rkey: u32,
+    imm: u32,
+    pieces: Vec<Sge>,
+    inline: Option<Vec<u8>>,
+    /// How often somebody asked for completions since.
+    age: u32,
+    /// It has vanished, and its queue pair knows nothing of it.
+    lost: bool,
+}
+
+/// A message is carried when somebody has asked for completions so often since it was posted, or wants to sleep.
+const AGE: u32 = 3;
+
 struct Pipe {
     write: OwnedFd,
     read: OwnedFd,
@@ -77,6 +98,7 @@ struct World {
     qps: BTreeMap<u32, FakeQp>,
     cqs: BTreeMap<usize, FakeCq>,
     pipes: BTreeMap<usize, Pipe>,
+    posted: VecDeque<Posted>,
     regions: BTreeMap<u32, (u64, u64, bool, usize)>,
     /// Of registered dma-bufs: what is to be added to their addresses to be where they are mapped.
     mapped: BTreeMap<u32, (u64, usize)>,
@@ -88,6 +110,7 @@ static WORLD: Mutex<World> = Mutex::new(World {
     qps: BTreeMap::new(),
     cqs: BTreeMap::new(),
     pipes: BTreeMap::new(),
+    posted: VecDeque::new(),
     regions: BTreeMap::new(),
     mapped: BTreeMap::new(),
     next: 1,
@@ -157,8 +180,54 @@ impl World {
         self.complete(cq, Wc { wr_id: id, status, opcode: 1, qp_num: number, ..Wc::default() });
     }
 
+    /// Carries what was posted `age` questions ago, in order.
+    fn progress(&mut self, age: u32) {
+        for mut posted in std::mem::take(&mut self.posted) {
+            posted.age += 1;
+            let Some(own) = self.qps.get(&posted.qp) else { continue };
+            if posted.lost || self.devices[own.device].held || posted.age < age {
+                self.posted.push_back(posted);
+                continue;
+            }
+            let bytes = posted.inline.take().unwrap_or_else(|| unsafe { self.gather(&posted.pieces) });
+            match unsafe { self.carry(&posted, &bytes) } {
+                Some(status) => self.send_done(posted.qp, posted.id, status),
+                None => self.posted.push_back(Posted { lost: true, ..posted }),
+            }
+        }
+    }
+
+    /// Gives up what is posted on a queue pair: it is not read any more.
+    fn flush(&mut self, number: u32) {
+        for posted in std::mem::take(&mut self.posted) {
+            if posted.qp == number {
+                self.send_done(number, posted.id, WC_WR_FLUSH_ERR);
+            } else {
+                self.posted.push_back(posted);
+            }
+        }
+    }
+
+    /// Reads the bytes of a message from registered memory.
+    unsafe fn gather(&self, pieces: &[Sge]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for piece in pieces {
+            let known = |(address, length, ..): &(u64, u64, bool, usize)| {
+                piece.addr >= *address && piece.addr + u64::from(piece.length) <= address + length
+            };
+            assert!(self.regions.get(&piece.lkey).is_some_and(known), "memory that is not registered");
+            let on_gpu = self.mapped.get(&piece.lkey).map_or(0, |(shift, _)| *shift);
+            let before = bytes.len();
+            bytes.resize(before + piece.length as usize, 0);
+            let from = piece.addr.wrapping_add(on_gpu) as *const u8;
+            unsafe { std::ptr::copy(from, bytes.as_mut_ptr().add(before), piece.length as usize) };
+        }
+        bytes
+    }
+
     /// Carries one message; gives its status, or nothing if nobody ever says.
-    unsafe fn carry(&mut self, number: u32, wr: &SendWr, bytes: &[u8]) -> Option<c_uint> {
+    unsafe fn carry(&mut self, posted: &Posted, bytes: &[u8]) -> Option<c_uint> {
+        let &Posted { qp: number, remote, rkey, imm, .. } = posted;
         let own = &self.qps[&number];
         if own.failed {
             return Some(WC_WR_FLUSH_ERR);
@@ -177,15 +246,15 @@ impl World {
             return Some(WC_RETRY_EXC_ERR);
         }
         if !bytes.is_empty() {
-            let region = self.regions.get(&wr.rkey).filter(|(address, length, remote, owner)| {
-                let end = wr.remote_addr.checked_add(bytes.len() as u64);
-                let inside = wr.remote_addr >= *address && end.is_some_and(|end| end <= address + length);
-                inside && *remote && *owner == there.device
+            let region = self.regions.get(&rkey).filter(|(address, length, writable, owner)| {
+                let end = remote.checked_add(bytes.len() as u64);
+                let inside = remote >= *address && end.is_some_and(|end| end <= address + length);
+                inside && *writable && *owner == there.device
             });
             if region.is_none() {
                 return Some(10);
             }
-            unsafe { std::ptr::copy(bytes.as_ptr(), wr.remote_addr as *mut u8, bytes.len()) };
+            unsafe { std::ptr::copy(bytes.as_ptr(), remote as *mut u8, bytes.len()) };
         }
         let twice = std::mem::take(&mut self.devices[device].duplicates);
         for _ in 0..=u32::from(twice > 0) {
@@ -196,7 +265,7 @@ impl World {
                 status: WC_SUCCESS,
                 opcode: WC_RECV_RDMA_WITH_IMM,
                 byte_len: bytes.len() as u32,
-                imm_data: wr.imm_data,
+                imm_data: imm,
                 qp_num: peer,
                 wc_flags: 2,
                 ..Wc::default()
@@ -211,6 +280,7 @@ impl World {
 
 unsafe extern "C" fn poll_cq(cq: *mut Cq, most: c_int, into: *mut Wc) -> c_int {
     let mut world = world();
+    world.progress(AGE);
     let queue = world.cqs.get_mut(&(cq as usize)).unwrap();
     let n = queue.done.len().min(most as usize);
     let taken: Vec<Wc> = queue.done.drain(..n).collect();
@@ -226,7 +296,9 @@ unsafe extern "C" fn poll_cq(cq: *mut Cq, most: c_int, into: *mut Wc) -> c_int {
 }
 
 unsafe extern "C" fn req_notify_cq(cq: *mut Cq, _: c_int) -> c_int {
-    world().cqs.get_mut(&(cq as usize)).unwrap().armed = true;
+    let mut world = world();
+    world.cqs.get_mut(&(cq as usize)).unwrap().armed = true;
+    world.progress(0);
     0
 }
 
@@ -239,28 +311,13 @@ unsafe extern "C" fn post_send(qp: *mut Qp, wr: *mut SendWr, bad: *mut *mut Send
         return libc::ENOMEM;
     }
     own.under_way += 1;
-    let mut bytes = Vec::new();
-    for at in 0..wr.num_sge as usize {
-        let piece = unsafe { &*wr.sg_list.add(at) };
-        let known = |(address, length, ..): &(u64, u64, bool, usize)| {
-            piece.addr >= *address && piece.addr + u64::from(piece.length) <= address + length
-        };
-        assert!(world.regions.get(&piece.lkey).is_some_and(known), "memory that is not registered");
-        let on_gpu = world.mapped.get(&piece.lkey).map_or(0, |(shift, _)| *shift);
-        assert!(on_gpu == 0 || wr.send_flags & SEND_INLINE == 0, "the processor reads what goes inline");
-        let before = bytes.len();
-        bytes.resize(before + piece.length as usize, 0);
-        unsafe {
-            std::ptr::copy(
-                piece.addr.wrapping_add(on_gpu) as *const u8,
-                bytes.as_mut_ptr().add(before),
-                piece.length as usize,
-            )
-        };
-    }
-    if let Some(status) = unsafe { world.carry(number, wr, &bytes) } {
-        world.send_done(number, wr.wr_id, status);
-    }
+    let pieces: Vec<Sge> = (0..wr.num_sge as usize).map(|at| unsafe { *wr.sg_list.add(at) }).collect();
+    let inline = wr.send_flags & SEND_INLINE != 0;
+    let on_gpu = pieces.iter().any(|piece| world.mapped.contains_key(&piece.lkey));
+    assert!(!inline || !on_gpu, "the processor reads what goes inline");
+    let inline = inline.then(|| unsafe { world.gather(&pieces) });
+    let (id, remote, rkey, imm) = (wr.wr_id, wr.remote_addr, wr.rkey, wr.imm_data);
+    world.posted.push_back(Posted { qp: number, id, remote, rkey, imm, pieces, inline, age: 0, lost: false });
     0
 }
 
@@ -568,6 +625,11 @@ unsafe extern "C" fn ibv_modify_qp(qp: *mut Qp, attributes: *mut QpAttr, mask: c
     let (mut world, attributes) = (world(), unsafe { *attributes });
     let number = unsafe { (*qp).qp_num };
     let own = world.qps.get_mut(&number).unwrap();
+    if attributes.qp_state == QPS_ERR {
+        (own.state, own.failed) = (QPS_ERR, true);
+        world.flush(number);
+        return 0;
+    }
     // Each state follows the one before it.
     if attributes.qp_state != own.state + 1 || mask & QP_STATE == 0 {
         return libc::EINVAL;
@@ -588,7 +650,11 @@ unsafe extern "C" fn ibv_modify_qp(qp: *mut Qp, attributes: *mut QpAttr, mask: c
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_destroy_qp(qp: *mut Qp) -> c_int {
-    let (mut world, qp) = (world(), unsafe { Box::from_raw(qp) });
+    let qp = unsafe { Box::from_raw(qp) };
+    while world().devices[unsafe { device_of(qp.context) }].slow {
+        std::thread::yield_now();
+    }
+    let mut world = world();
     world.qps.remove(&qp.qp_num);
     world.alive(unsafe { device_of(qp.context) }, QP, -1);
     0
@@ -620,8 +686,8 @@ fn tell(world: &mut World, device: usize, kind: c_uint) {
 }
 
 /// What can happen to a device: 0 the link goes down, 1 comes up; 2 messages vanish without a word, 3 no more; 4 the next `value`
-/// messages come twice; 5 acknowledgements are lost, 6 no more; 7 the GID moves to index `value`; 100 and a kind: this call
-/// fails with the error `value`, zero for none.
+/// messages come twice; 5 acknowledgements are lost, 6 no more; 7 the GID moves to index `value`; 8 messages are held back and not
+/// read, 9 no more; 10 to give back a queue pair takes for ever, 11 no more; 100 and a kind: this call fails with the error `value`, zero for none.
 #[unsafe(no_mangle)]
 extern "C" fn fake_fault(device: usize, what: c_int, value: c_int) {
     let world = &mut *world();
@@ -638,6 +704,11 @@ extern "C" fn fake_fault(device: usize, what: c_int, value: c_int) {
             own.index = value as u32;
             tell(world, device, EVENT_GID_CHANGE);
         }
+        8 | 9 => {
+            own.held = what == 8;
+            world.progress(0);
+        }
+        10 | 11 => own.slow = what == 10,
         kind => own.fail[kind as usize - 100] = value,
     }
 }

@@ -37,6 +37,8 @@ const RINGS: u64 = 512 << 20;
 const MOST_ENTRIES: u32 = 32_000;
 /// How often at most devices are asked for events: each time is a system call for each.
 const EVENTS: Duration = Duration::from_millis(1);
+/// So long a device may take to say that it has given up the messages of a queue pair that is stopped.
+const STOPPED: Duration = Duration::from_millis(100);
 /// What is kept registered of memories that are sent from in place.
 const REGISTERED: Bounds = Bounds { memories: 1024, bytes: 64 << 30 };
 /// Memories of GPUs at most. Their bytes are pinned on the GPU anyhow; what a NIC's tables and a GPU's window can hold, they say.
@@ -86,6 +88,8 @@ pub struct VerbsCarrier {
     asked: Instant,
     put_off: bool,
     duplicates: u64,
+    /// What was found out while lanes ended.
+    unheard: Vec<News>,
     /// Memories of ranks.
     cache: Cache<Region, Mr>,
     /// Memories of GPUs, with their registrations by rail. They cannot be copied instead, so they stay registered while they are held.
@@ -134,8 +138,21 @@ impl VerbsCarrier {
         let (lanes, duplicates) = Default::default();
         let (asked, reaper) = (Instant::now(), Reaper::new());
         let cache = Cache::new(ports.len(), REGISTERED);
-        let (put_off, swept, next, lent) = (false, asked, 0, Vec::new());
-        Ok(VerbsCarrier { shape, ports, lanes, next, asked, put_off, duplicates, cache, lent, swept, reaper })
+        let (put_off, swept, next, lent, unheard) = (false, asked, 0, Vec::new(), Vec::new());
+        Ok(VerbsCarrier {
+            shape,
+            ports,
+            lanes,
+            next,
+            asked,
+            put_off,
+            duplicates,
+            unheard,
+            cache,
+            lent,
+            swept,
+            reaper,
+        })
     }
 
     /// The device of a rail, or why it has none.
@@ -194,7 +211,11 @@ impl VerbsCarrier {
                     // What comes of lanes that ended is of no account.
                     let Some(lane) = self.lanes.get_mut(&name) else { continue };
                     if sends {
+                        let before = lane.let_go();
                         lane.sent(completion, now);
+                        if lane.let_go() > before {
+                            news.push(News::LetGo(Name(name)));
+                        }
                     } else if lane.came(completion) {
                         news.push(News::Readable(Name(name)));
                     }
@@ -254,6 +275,28 @@ impl VerbsCarrier {
             let lanes = self.lanes.values_mut().filter(|lane| usize::from(lane.rail) == rail);
             lanes.for_each(|lane| _ = lane.broken.get_or_insert_with(|| cause.clone()));
         }
+    }
+
+    /// Ends what a lane still reads where its owner has it, for the owner may write there next. Nothing more goes out from a queue pair
+    /// that is stopped; that the device has let go of it all, it says by completions, which come at once from one that works.
+    fn stop_reading(&mut self, name: Name) {
+        let Some(lane) = self.lanes.get_mut(&name.0).filter(|lane| lane.reads()) else { return };
+        let rail = usize::from(lane.rail);
+        lane.stop();
+        let mut news = std::mem::take(&mut self.unheard);
+        let start = Instant::now();
+        loop {
+            self.complete(rail, Instant::now(), &mut news);
+            if !self.lanes.get(&name.0).is_some_and(Lane::reads) {
+                break;
+            }
+            if start.elapsed() >= STOPPED {
+                tracing::warn!(rail, "a device does not say that a queue pair has stopped");
+                break;
+            }
+            std::thread::yield_now();
+        }
+        self.unheard = news;
     }
 
     fn lane(&mut self, lane: Name) -> io::Result<&mut Lane> {
@@ -359,7 +402,12 @@ impl Carrier for VerbsCarrier {
         Ok(())
     }
 
+    fn let_go(&self, lane: Name) -> u64 {
+        self.lanes.get(&lane.0).map_or(0, Lane::let_go)
+    }
+
     fn end(&mut self, lane: Name) {
+        self.stop_reading(lane);
         if let Some(lane) = self.lanes.remove(&lane.0) {
             self.duplicates += lane.duplicates();
             self.reaper.take(lane);
@@ -392,6 +440,7 @@ impl Carrier for VerbsCarrier {
     }
 
     fn look(&mut self, now: Instant, news: &mut Vec<News>) {
+        news.append(&mut self.unheard);
         (0..self.ports.len()).for_each(|rail| self.complete(rail, now, news));
         self.hear_devices(now, news);
         if now >= self.swept + SWEEP {

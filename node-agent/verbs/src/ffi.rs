@@ -283,6 +283,7 @@ pub const QPT_RC: c_uint = 2;
 pub const QPS_INIT: c_uint = 1;
 pub const QPS_RTR: c_uint = 2;
 pub const QPS_RTS: c_uint = 3;
+pub const QPS_ERR: c_uint = 6;
 /// `enum ibv_access_flags`.
 pub const ACCESS_LOCAL_WRITE: c_uint = 1;
 pub const ACCESS_REMOTE_WRITE: c_uint = 1 << 1;

@@ -288,7 +288,7 @@ impl Lane {
             if length == 0 {
                 break;
             }
-            self.post(number, now)?;
+            self.post(number, length, now)?;
             sent += length;
         }
         if sent == 0 && self.blocked { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(sent) }
@@ -309,8 +309,9 @@ impl Lane {
         Ok(())
     }
 
-    fn post(&mut self, number: u64, now: Instant) -> io::Result<()> {
+    fn post(&mut self, number: u64, length: usize, now: Instant) -> io::Result<()> {
         let Some((peer, outgoing)) = &mut self.outgoing else { return Ok(()) };
+        let in_place = self.parts.iter().any(|part| !Arc::ptr_eq(&part.memory, &self.from));
         let there = number % u64::from(peer.slots) * u64::from(peer.slot_bytes);
         let write = Write {
             id: request_id(self.name, Some(number)),
@@ -323,7 +324,7 @@ impl Lane {
         let posted = self.pairs[pair].write(&write);
         self.parts.clear();
         posted?;
-        outgoing.posted();
+        outgoing.posted(length as u32, in_place);
         self.silent_since.get_or_insert(now);
         Ok(())
     }
@@ -366,11 +367,8 @@ impl Lane {
         Ok(())
     }
 
-    /// A message is done, or failed.
+    /// A message is done, or failed: either way the device does not read it any more.
     pub(crate) fn sent(&mut self, completion: &ffi::Wc, now: Instant) {
-        if completion.status != ffi::WC_SUCCESS {
-            return self.fail(completion);
-        }
         let Some((_, outgoing)) = &mut self.outgoing else { return };
         match completion.wr_id & u64::from(u32::MAX) {
             NO_NUMBER => self.tellings = self.tellings.saturating_sub(1),
@@ -380,6 +378,9 @@ impl Lane {
                     pair.done(completion.wr_id);
                 }
             }
+        }
+        if completion.status != ffi::WC_SUCCESS {
+            return self.fail(completion);
         }
         let under_way = outgoing.is_under_way() || self.tellings > 0;
         self.silent_since = under_way.then_some(now);
@@ -451,6 +452,26 @@ impl Lane {
     pub(crate) fn check(&mut self, now: Instant) {
         if self.deadline().is_some_and(|deadline| deadline <= now) {
             self.broken = Some(RailCause::Silent(DEADLINE));
+        }
+    }
+
+    /// How many bytes that were sent, from the first on, are not read any more where they lie.
+    pub(crate) fn let_go(&self) -> u64 {
+        self.outgoing.as_ref().map_or(0, |(_, outgoing)| outgoing.let_go())
+    }
+
+    /// Whether the device reads something where its owner has it.
+    pub(crate) fn reads(&self) -> bool {
+        self.outgoing.as_ref().is_some_and(|(_, outgoing)| outgoing.reads())
+    }
+
+    /// Has the device give up all that is under way. It says so of each message once it does not read it any more.
+    pub(crate) fn stop(&mut self) {
+        let attributes = ffi::QpAttr { qp_state: ffi::QPS_ERR, ..Default::default() };
+        for pair in &self.pairs {
+            if let Err(error) = pair.modify(&attributes, ffi::QP_STATE) {
+                tracing::debug!(rail = self.rail, peer = self.node, %error, "a queue pair cannot be stopped");
+            }
         }
     }
 

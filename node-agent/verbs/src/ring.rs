@@ -36,12 +36,17 @@ pub(crate) struct Outgoing {
     /// Messages of which the device says that they are done: all before this one, and of those after it the ones that are marked.
     done: u64,
     marks: Vec<bool>,
+    /// Of the messages that the device is not done with: bytes, and whether it reads them where their owner has them.
+    written: Vec<(u32, bool)>,
+    /// All messages before this one are not read any more where their owner has them, and how many bytes those have.
+    let_go: (u64, u64),
 }
 
 impl Outgoing {
     pub(crate) fn new(slots: u32) -> Self {
         let slots = u64::from(slots);
-        Outgoing { slots, sent: 0, taken: 0, done: 0, marks: vec![false; slots as usize] }
+        let (marks, written) = (vec![false; slots as usize], vec![(0, false); slots as usize]);
+        Outgoing { slots, sent: 0, taken: 0, done: 0, marks, written, let_go: (0, 0) }
     }
 
     /// The number of the next message, if it has a slot both here and there.
@@ -49,9 +54,35 @@ impl Outgoing {
         (self.sent - self.taken < self.slots && self.sent - self.done < self.slots).then_some(self.sent)
     }
 
-    /// That message was handed to the device.
-    pub(crate) fn posted(&mut self) {
+    /// That message of so many bytes was handed to the device, which `reads` some of them where their owner has them: others were
+    /// copied.
+    pub(crate) fn posted(&mut self, bytes: u32, reads: bool) {
+        self.written[(self.sent % self.slots) as usize] = (bytes, reads);
         self.sent += 1;
+        self.pass();
+    }
+
+    /// Counts on past messages that are not read any more.
+    fn pass(&mut self) {
+        let (next, bytes) = &mut self.let_go;
+        while *next < self.sent {
+            let at = (*next % self.slots) as usize;
+            let (length, reads) = self.written[at];
+            if reads && *next >= self.done && !self.marks[at] {
+                return;
+            }
+            (*next, *bytes) = (*next + 1, *bytes + u64::from(length));
+        }
+    }
+
+    /// How many bytes, from the first on, are not read any more where their owner has them.
+    pub(crate) fn let_go(&self) -> u64 {
+        self.let_go.1
+    }
+
+    /// Whether the device reads something where its owner has it.
+    pub(crate) fn reads(&self) -> bool {
+        self.let_go.0 < self.sent
     }
 
     /// The device is done with a message, of which the number is known modulo 2^15.
@@ -63,6 +94,7 @@ impl Outgoing {
         while self.done < self.sent && std::mem::take(&mut self.marks[(self.done % self.slots) as usize]) {
             self.done += 1;
         }
+        self.pass();
     }
 
     /// Whether the device has messages that it is not done with.
@@ -194,7 +226,7 @@ mod tests {
         incoming.arrived(0x7fff, 100).unwrap();
         assert_eq!(incoming.duplicates, 3);
         let mut outgoing = Outgoing::new(4);
-        outgoing.posted();
+        outgoing.posted(1, false);
         assert_eq!(outgoing.peer_took(2), Err(RingError::Taken { taken: 2, sent: 1 }));
         outgoing.peer_took(1).unwrap();
         outgoing.peer_took(0).unwrap();
@@ -213,10 +245,16 @@ mod tests {
             let (mut way, mut acks) = (Vec::new(), VecDeque::new());
             let (mut sent, mut got) = (Vec::new(), Vec::new());
             let length = |number: u64| (number % 999 + 1) as u32;
+            // Every message that is read in place, and whether the device is done with it.
+            let in_place = |number: u64| !number.is_multiple_of(3);
+            let mut read = std::collections::BTreeSet::new();
             for &(step, which) in steps.iter().chain(std::iter::repeat_n(&(9, 0), 4000)) {
                 match step {
                     0 | 9 => if let Some(number) = outgoing.next() && (step == 0 || sent.len() < 2000) {
-                        outgoing.posted();
+                        outgoing.posted(length(number), in_place(number));
+                        if in_place(number) {
+                            read.insert(number);
+                        }
                         sent.push(length(number));
                         way.push(number);
                     },
@@ -229,7 +267,11 @@ mod tests {
                         incoming.arrived((number % (1 << 15)) as u16, 1).unwrap();
                     }
                     outgoing.completed((number % (1 << 15)) as u16);
+                    read.remove(&number);
                 }
+                let still = read.first().map_or(sent.len(), |&first| first as usize);
+                let let_go = sent[..still].iter().map(|&length| u64::from(length)).sum::<u64>();
+                prop_assert_eq!((outgoing.let_go(), outgoing.reads()), (let_go, !read.is_empty()));
                 if matches!(step, 2 | 9) && let Some(bytes) = incoming.front() {
                     prop_assert!(bytes.offset + bytes.length <= slots as usize * 1000);
                     incoming.read(bytes.length);

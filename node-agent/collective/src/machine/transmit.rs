@@ -57,9 +57,20 @@ impl Machine {
     /// All bytes of a frame were handed to the rail: its payload is not read any more, unless the rail dies before the
     /// peer has it.
     pub fn sent(&mut self, rail: Rail, peer: Node, token: u64, _now: Time) {
+        self.taken(rail, peer, token);
+        self.let_go(token);
+    }
+
+    /// All bytes of a frame were handed to the rail, which still reads its payload where it lies: no operation ends before
+    /// [`Machine::let_go`] says that it does not any more, or the link is lost.
+    pub fn taken(&mut self, rail: Rail, peer: Node, token: u64) {
         if token != UNCOUNTED {
             self.links.get_mut(rail, peer).took_over();
         }
+    }
+
+    /// The payload of a frame that was taken is not read any more.
+    pub fn let_go(&mut self, token: u64) {
         self.grounded(&[token]);
     }
 

@@ -74,6 +74,10 @@ impl Stream for Carried<'_> {
     fn receive(&mut self, pieces: &mut [Target<'_>]) -> io::Result<usize> {
         self.carrier.receive(self.lane, pieces)
     }
+
+    fn let_go(&self) -> u64 {
+        self.carrier.let_go(self.lane)
+    }
 }
 
 /// What follows from a message of the peer.
@@ -162,6 +166,22 @@ impl TcpRails {
             let failures = carriage.failures.get(&rail).copied().unwrap_or(0);
             (carriage.only || failures < GIVE_UP) && carriage.carrier.carries(rail).is_ok()
         })
+    }
+
+    /// Whether a device still reads payloads of frames that were handed to it.
+    #[must_use]
+    pub fn is_reading(&self) -> bool {
+        let reads = |at: &usize| matches!(&self.conns[*at], Some(Conn { state: State::Open { sender, .. }, .. }) if sender.is_read());
+        self.carriage.is_some() && self.links.values().any(reads)
+    }
+
+    /// Ends all links on which a device still reads payloads, and so the reading.
+    pub fn end_reading(&mut self, now: Instant) {
+        let reads = |at: &usize| matches!(&self.conns[*at], Some(Conn { state: State::Open { sender, .. }, .. }) if sender.is_read());
+        let links: Vec<_> = self.links.iter().filter(|(_, at)| reads(at)).map(|(&link, _)| link).collect();
+        for (rail, peer) in links {
+            self.end(rail, peer, RailCause::Withdrawn, now);
+        }
     }
 
     /// Whether a link that is not carried is refused.
@@ -255,6 +275,12 @@ impl TcpRails {
                     && let Some(Conn { state: State::Open { sender, .. }, .. }) = &mut self.conns[at]
                 {
                     sender.unblock();
+                    self.dirty.insert(at);
+                }
+            }
+            News::LetGo(lane) => {
+                // Its next turn of writing tells of it.
+                if let Some(at) = conn_of(lane) {
                     self.dirty.insert(at);
                 }
             }

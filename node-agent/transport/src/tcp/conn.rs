@@ -177,6 +177,10 @@ struct Outgoing {
 #[derive(Debug, Default)]
 pub struct Sender {
     queue: VecDeque<Outgoing>,
+    /// Bytes that are gone.
+    gone: u64,
+    /// Frames that are gone and that the stream may still read where they lie, each with how many bytes were gone at its end.
+    read: VecDeque<(u64, u64)>,
     /// The stream took less than it was given; it will say when it takes more.
     blocked: bool,
 }
@@ -195,15 +199,21 @@ impl Sender {
         !self.blocked && !self.queue.is_empty()
     }
 
-    /// Writes what the stream takes, and reports frames that are gone.
+    /// Whether payloads of frames that are gone are still read.
+    pub fn is_read(&self) -> bool {
+        !self.read.is_empty()
+    }
+
+    /// Writes what the stream takes, and reports frames that are gone, and those that are not read any more.
     pub fn write(&mut self, stream: &mut impl Stream, place: &mut Place<'_>) -> Result<(), RailCause> {
+        self.let_go(stream, place);
         while self.wants() {
             let (result, offered) = self.offer(stream, place)?;
             match result {
                 Ok(n) => {
                     place.counters.tx_bytes += n as u64;
                     self.blocked = n < offered;
-                    self.advance(n, place);
+                    self.advance(n, stream.let_go(), place);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = true,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -256,18 +266,37 @@ impl Sender {
         Ok((sent, offered))
     }
 
-    fn advance(&mut self, mut n: usize, place: &mut Place<'_>) {
+    /// So many bytes more are gone; of all that are, the first `let_go` are not read any more.
+    fn advance(&mut self, mut n: usize, let_go: u64, place: &mut Place<'_>) {
         while let Some(out) = self.queue.front_mut() {
             let left = HEADER_BYTES + out.frame.header.length as usize - out.at;
             if n < left {
                 out.at += n;
+                self.gone += n as u64;
                 return;
             }
             n -= left;
+            self.gone += left as u64;
             let token = out.frame.token;
             self.queue.pop_front();
             place.counters.tx_frames += 1;
-            place.sink.sent(place.rail, place.peer, token);
+            if self.gone <= let_go {
+                place.sink.sent(place.rail, place.peer, token);
+            } else {
+                place.sink.taken(place.rail, place.peer, token);
+                self.read.push_back((self.gone, token));
+            }
+        }
+    }
+
+    fn let_go(&mut self, stream: &impl Stream, place: &mut Place<'_>) {
+        if self.read.is_empty() {
+            return;
+        }
+        let let_go = stream.let_go();
+        while let Some(&(_, token)) = self.read.front().filter(|(end, _)| *end <= let_go) {
+            self.read.pop_front();
+            place.sink.let_go(place.rail, place.peer, token);
         }
     }
 }

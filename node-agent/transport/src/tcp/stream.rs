@@ -11,6 +11,11 @@ pub trait Stream {
 
     /// Fills the pieces, in order; gives how many bytes came.
     fn receive(&mut self, pieces: &mut [Target<'_>]) -> io::Result<usize>;
+
+    /// How many of the bytes that were sent, from the first on, are not read any more where they lie. The kernel copies all.
+    fn let_go(&self) -> u64 {
+        u64::MAX
+    }
 }
 
 impl Stream for mio::net::TcpStream {

@@ -15,6 +15,10 @@ const TWICE: i32 = 4;
 const NO_ACKNOWLEDGEMENTS: i32 = 5;
 const ACKNOWLEDGEMENTS: i32 = 6;
 const GID_AT: i32 = 7;
+pub const HELD: i32 = 8;
+pub const CARRIED: i32 = 9;
+pub const SLOW_END: i32 = 10;
+pub const QUICK_END: i32 = 11;
 /// And the kind of objects whose making fails.
 pub const FAILS: i32 = 100;
 

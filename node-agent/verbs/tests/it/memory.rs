@@ -3,15 +3,16 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use node_agent_local::Region;
 use node_agent_local::pieces::{Source, Target};
-use node_agent_transport::carrier::{Carrier, ENTROPY, Lane};
+use node_agent_transport::Wiring;
+use node_agent_transport::carrier::{Carrier, ENTROPY, Lane, News};
 use node_agent_verbs::VerbsCarrier;
 
-use crate::faults::FAILS;
-use crate::world::{DMA_BUF, MR, Net};
+use crate::faults::{CARRIED, FAILS, HELD, QUICK_END, SLOW_END};
+use crate::world::{DMA_BUF, MR, Net, all_reduce, broadcast, leave, together};
 
 /// Both ends of a lane.
 struct Ends {
@@ -78,6 +79,70 @@ fn a_ranks_memory_is_sent_in_place_and_given_back_with_it() {
     drop(memory);
     ends.carriers[0].arm();
     assert_eq!(registered(), before);
+}
+
+/// What a device reads in place is its owner's again when it is done with it, and not when it has taken it.
+#[test]
+fn a_ranks_memory_is_read_until_the_device_says_so() {
+    let net = Net::new(2, 1);
+    let device = net.device(0, 0);
+    let mut ends = Ends::new(&net);
+    let (memory, _file) = Region::create(200_000).unwrap();
+    let memory = Arc::new(memory);
+    memory.write(0, &[1; 200_000]).unwrap();
+    net.fake.fault(device, HELD, 0);
+    let (lane, header, mut news) = (ends.lanes[0], [7; 48], Vec::new());
+    let small = [Source::from(&header[..]), Source::of(&memory, 0, 100).unwrap()];
+    assert_eq!(ends.carriers[0].send(lane, &small).unwrap(), 148);
+    assert_eq!(ends.carriers[0].let_go(lane), 148, "what was copied is not read any more");
+    let large = [Source::from(&header[..]), Source::of(&memory, 0, 100_000).unwrap()];
+    assert_eq!(ends.carriers[0].send(lane, &large).unwrap(), 100_048);
+    assert_eq!(ends.carriers[0].send(lane, &small).unwrap(), 148);
+    for _ in 0..100 {
+        ends.carriers[0].look(Instant::now(), &mut news);
+    }
+    assert_eq!((ends.carriers[0].let_go(lane), &news[..]), (148, &[][..]));
+    net.fake.fault(device, CARRIED, 0);
+    ends.carriers[0].look(Instant::now(), &mut news);
+    assert_eq!(ends.carriers[0].let_go(lane), 148 + 100_048 + 148);
+    assert!(news.contains(&News::LetGo(lane)), "{news:?}");
+    // A lane that ends reads nothing any more, whatever was under way, and however long its queue pairs are there.
+    net.fake.fault(device, SLOW_END, 0);
+    net.fake.fault(device, HELD, 0);
+    assert_eq!(ends.carriers[0].send(lane, &large).unwrap(), 100_048);
+    ends.carriers[0].end(lane);
+    memory.write(0, &[2; 200_000]).unwrap();
+    net.fake.fault(device, CARRIED, 0);
+    let (mut got, mut at) = (vec![0; 300_000], 0);
+    for _ in 0..100 {
+        ends.carriers[1].look(Instant::now(), &mut news);
+        at += ends.carriers[1].receive(ends.lanes[1], &mut [Target::from(&mut got[at..])]).unwrap_or(0);
+    }
+    net.fake.fault(device, QUICK_END, 0);
+    assert_eq!(at, 148 + 100_048 + 148);
+    assert!(got[..at].iter().all(|byte| matches!(byte, 1 | 7)));
+}
+
+/// Who has sent all that it has to send is not done with it while a device still reads it.
+#[test]
+fn a_call_ends_when_no_device_reads_its_operands() {
+    let net = Net::new(2, 1);
+    let device = net.device(0, 0);
+    together(net.engines(true), |n, engine| {
+        engine.until(|e| e.rails.wiring() == Wiring::Done);
+        all_reduce(n, engine, 1000);
+        for value in 1..20 {
+            broadcast(n, engine, 60_000, value, |engine| {
+                net.fake.fault(device, HELD, 0);
+                let before = engine.ended();
+                engine.until(|e| e.rails.is_reading());
+                (0..200).for_each(|_| engine.turn(Duration::ZERO));
+                assert!(engine.rails.is_reading() && engine.ended() == before, "turn {value}");
+                net.fake.fault(device, CARRIED, 0);
+            });
+        }
+        leave(engine);
+    });
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,8 @@ use node_agent_collective::shape::{Node, Rail, Tuning};
 use node_agent_collective::{
     Arena, BufferId, Call, Completion, Config, Dtype, Machine, Memory, Operation, ReduceOp, Region,
 };
-use node_agent_transport::{Bridge, Clock, JobKey, TcpConfig, TcpRails, Transport, drive};
+use node_agent_local::pieces::{Source, Target};
+use node_agent_transport::{Bridge, Buffers, Clock, JobKey, TcpConfig, TcpRails, Transport, drive};
 use node_agent_verbs::VerbsCarrier;
 
 /// Kinds of objects that the fake counts.
@@ -158,9 +160,67 @@ impl Net {
     }
 }
 
+/// The memory of ranks, of which devices send in place, and an engine's own.
+#[derive(Default)]
+pub struct Ranks {
+    own: Arena,
+    shared: BTreeMap<BufferId, Arc<node_agent_local::Region>>,
+}
+
+impl Ranks {
+    /// What a rank has under this number.
+    fn share(&mut self, number: u64, bytes: &[u8]) -> Region {
+        let (memory, _file) = node_agent_local::Region::create(bytes.len() as u64).unwrap();
+        memory.write(0, bytes).unwrap();
+        let id = BufferId(1 << 40 | number);
+        self.shared.insert(id, Arc::new(memory));
+        Region::new(id, 0, bytes.len())
+    }
+}
+
+impl Memory for Ranks {
+    fn bytes(&self, region: Region) -> Option<&[u8]> {
+        self.own.bytes(region)
+    }
+
+    fn bytes_mut(&mut self, region: Region) -> Option<&mut [u8]> {
+        self.own.bytes_mut(region)
+    }
+
+    fn read(&self, region: Region, to: &mut [u8]) -> Option<()> {
+        match self.shared.get(&region.buffer) {
+            Some(memory) => memory.read(region.offset, to).ok(),
+            None => self.own.read(region, to),
+        }
+    }
+
+    fn write(&mut self, region: Region, from: &[u8]) -> Option<()> {
+        match self.shared.get(&region.buffer) {
+            Some(memory) => memory.write(region.offset, from).ok(),
+            None => self.own.write(region, from),
+        }
+    }
+}
+
+impl Buffers for Ranks {
+    fn source(&self, region: Region) -> Option<Source<'_>> {
+        match self.shared.get(&region.buffer) {
+            Some(memory) => Source::of(memory, region.offset, region.len).ok(),
+            None => self.own.source(region),
+        }
+    }
+
+    fn target(&mut self, region: Region) -> Option<Target<'_>> {
+        match self.shared.get(&region.buffer) {
+            Some(memory) => memory.target(region.offset, region.len).ok(),
+            None => self.own.target(region),
+        }
+    }
+}
+
 pub struct Engine {
     pub machine: Machine,
-    memory: Arena,
+    pub memory: Ranks,
     pub rails: TcpRails,
     clock: Clock,
     ended: Vec<Completion>,
@@ -168,7 +228,7 @@ pub struct Engine {
 
 impl Engine {
     fn new(config: &TcpConfig) -> Self {
-        let mut memory = Arena::new();
+        let mut memory = Ranks::default();
         let mut shape = Config {
             node: config.node,
             nodes: config.nodes,
@@ -181,12 +241,12 @@ impl Engine {
             checksum: false,
             tuning: Tuning::default(),
         };
-        shape.scratch = memory.insert(vec![0; shape.scratch_bytes()]);
+        shape.scratch = memory.own.insert(vec![0; shape.scratch_bytes()]);
         let (machine, rails) = (Machine::new(shape).unwrap(), TcpRails::bind(config).unwrap());
         Engine { machine, memory, rails, clock: Clock::start(), ended: Vec::new() }
     }
 
-    fn turn(&mut self, timeout: Duration) {
+    pub fn turn(&mut self, timeout: Duration) {
         let (Engine { machine, memory, rails, clock, ended }, mut external) = (self, Vec::new());
         let mut bridge = Bridge { machine, memory, clock: *clock, external: &mut external, callers: &() };
         drive(&mut bridge, rails, timeout).unwrap();
@@ -201,6 +261,11 @@ impl Engine {
             assert!(Instant::now() < deadline, "not within thirty seconds: {:?}", self.rails.wiring());
             self.turn(Duration::from_millis(20));
         }
+    }
+
+    /// Operations that have ended.
+    pub fn ended(&self) -> usize {
+        self.ended.len()
     }
 
     pub fn sent_on(&self, rail: Rail) -> u64 {
@@ -249,7 +314,8 @@ pub fn leave(engine: &mut Engine) {
 #[track_caller]
 pub fn all_reduce(node: usize, engine: &mut Engine, count: usize) {
     let input: Vec<u8> = (0..count).flat_map(|i| ((i % 1000 + node) as f32).to_ne_bytes()).collect();
-    let buffer = engine.memory.insert(input);
+    let before = engine.ended.len();
+    let buffer = engine.memory.share(before as u64, &input);
     let call = Call {
         operation: Operation::AllReduce,
         dtype: Dtype::F32,
@@ -258,13 +324,48 @@ pub fn all_reduce(node: usize, engine: &mut Engine, count: usize) {
     };
     let now = engine.clock.now();
     engine.machine.post(node as u32, call, buffer, buffer, now).unwrap();
-    let before = engine.ended.len();
     engine.until(|e| e.ended.len() > before);
     assert_eq!(engine.ended.last().unwrap().result, Ok(()));
     let nodes = engine.machine.layout().nodes();
     let rest: usize = (0..nodes).sum();
-    for (i, v) in engine.memory.bytes(buffer).unwrap().as_chunks::<4>().0.iter().enumerate() {
+    let mut result = vec![0; buffer.len];
+    engine.memory.read(buffer, &mut result).unwrap();
+    // It is the rank's again, which writes what comes next at once; what others get of it is what it was.
+    engine.memory.write(buffer, &vec![0xff; buffer.len]).unwrap();
+    engine.memory.shared.remove(&buffer.buffer);
+    for (i, v) in result.as_chunks::<4>().0.iter().enumerate() {
         assert_eq!(f32::from_ne_bytes(*v), (i % 1000 * nodes + rest) as f32, "element {i}");
     }
-    engine.memory.remove(buffer.buffer);
+}
+
+/// One broadcast of so many bytes, an even number, from node 0, of which each is `value` there. `meanwhile` is what that does before it may end; what others
+/// get is what was there when it began.
+#[track_caller]
+pub fn broadcast(
+    node: usize,
+    engine: &mut Engine,
+    count: usize,
+    value: u8,
+    meanwhile: impl FnOnce(&mut Engine),
+) {
+    let before = engine.ended.len();
+    let buffer = engine.memory.share(before as u64, &vec![if node == 0 { value } else { 0 }; count]);
+    let call = Call {
+        operation: Operation::Broadcast { root: 0 },
+        dtype: Dtype::F16,
+        reduce: ReduceOp::Sum,
+        count: count as u64 / 2,
+    };
+    let now = engine.clock.now();
+    engine.machine.post(node as u32, call, buffer, buffer, now).unwrap();
+    if node == 0 {
+        meanwhile(engine);
+    }
+    engine.until(|e| e.ended.len() > before);
+    assert_eq!(engine.ended.last().unwrap().result, Ok(()));
+    let mut result = vec![0; count];
+    engine.memory.read(buffer, &mut result).unwrap();
+    engine.memory.write(buffer, &vec![0xff; count]).unwrap();
+    engine.memory.shared.remove(&buffer.buffer);
+    assert!(result.iter().all(|byte| *byte == value), "not what it was");
 }
