@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use node_agent_collective::shape::{DEFAULT_CHUNK, Node, Tuning};
@@ -117,6 +118,12 @@ pub enum EngineBenchError {
     /// An operation failed.
     #[error(transparent)]
     Failed(#[from] Failure),
+    /// The system gives no memory that can be shared.
+    #[error("memory for operands: {0}")]
+    Memory(#[from] node_agent_local::RegionError),
+    /// Operands are not where they were.
+    #[error("the operands are gone")]
+    Gone,
     /// Waiting failed.
     #[error(transparent)]
     Wait(#[from] TransportError),
@@ -314,20 +321,22 @@ impl<'a> Bench<'a> {
         Ok(wrong)
     }
 
-    fn fill(&mut self, buffer: Region) {
-        if let Some(bytes) = self.memory.bytes_mut(buffer) {
-            for (at, value) in bytes.as_chunks_mut().0.iter_mut().enumerate() {
-                *value = (((at % PERIOD) as f32 + 1.0) * f32::from(self.node + 1)).to_ne_bytes();
-            }
-        }
+    /// Writes the own values over whatever is there: the buffer is a rank's again as soon as an operation on it has ended.
+    fn fill(&mut self, buffer: Region) -> Result<(), EngineBenchError> {
+        let value = |at| (((at % PERIOD) as f32 + 1.0) * f32::from(self.node + 1)).to_ne_bytes();
+        let bytes: Vec<u8> = (0..buffer.len / 4).flat_map(value).collect();
+        self.memory.write(buffer, &bytes).ok_or(EngineBenchError::Gone)
     }
 
-    fn check(&self, buffer: Region) -> i64 {
+    fn check(&self, buffer: Region) -> Result<i64, EngineBenchError> {
         let ranks: f32 = (1..=self.options.nodes).map(f32::from).sum();
-        let values = self.memory.bytes(buffer).unwrap_or_default().as_chunks().0.iter().enumerate();
+        let mut bytes = vec![0; buffer.len];
+        self.memory.read(buffer, &mut bytes).ok_or(EngineBenchError::Gone)?;
+        let values = bytes.as_chunks().0.iter().enumerate();
         // All sums are whole numbers that the type holds exactly.
-        values.filter(|(at, v)| f32::from_ne_bytes(**v) != ((at % PERIOD) as f32 + 1.0) * ranks).count()
-            as i64
+        let wrong =
+            |(at, v): &(usize, &[u8; 4])| f32::from_ne_bytes(**v) != ((at % PERIOD) as f32 + 1.0) * ranks;
+        Ok(values.filter(wrong).count() as i64)
     }
 
     fn tx(&self) -> Vec<u64> {
@@ -338,8 +347,10 @@ impl<'a> Bench<'a> {
     /// Measures one size; gives the number of wrong elements.
     fn size(&mut self, bytes: u64) -> Result<i64, EngineBenchError> {
         let count = usize::try_from(bytes).unwrap_or(usize::MAX) / 4;
-        let buffer = self.memory.take(count * 4);
-        self.fill(buffer);
+        // As ranks have it: shared with the engine, so that rails carry it from and to where it lies.
+        let (memory, _file) = node_agent_local::Region::create(count.max(1) as u64 * 4)?;
+        let buffer = self.memory.share(&Arc::new(memory), 0, count * 4);
+        self.fill(buffer)?;
         let began = Instant::now();
         let warmup = if bytes >= LARGE { 1 } else { self.options.warmup.max(1) };
         for _ in 0..warmup {
@@ -359,14 +370,14 @@ impl<'a> Bench<'a> {
         let (cpu, tx) = (self.cpu(), self.tx());
         while self.goes_on(times.len(), iterations)? {
             if self.options.verify {
-                self.fill(buffer);
+                self.fill(buffer)?;
             }
             starts.push(micros(ClockId::Monotonic));
             let start = Instant::now();
             self.all_reduce(count, buffer)?;
             times.push(i64::try_from(start.elapsed().as_nanos()).unwrap_or(i64::MAX));
             if self.options.verify {
-                mismatches += self.check(buffer);
+                mismatches += self.check(buffer)?;
             }
         }
         let sent: Vec<u64> = self.tx().iter().zip(&tx).map(|(after, before)| after - before).collect();
