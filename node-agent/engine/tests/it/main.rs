@@ -13,5 +13,6 @@ mod collectives;
 mod drain;
 mod loss;
 mod operands;
+mod over_verbs;
 mod processes;
 mod world;
