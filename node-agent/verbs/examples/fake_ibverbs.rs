@@ -66,6 +66,8 @@ struct FakeCq {
     entries: usize,
     done: VecDeque<Wc>,
     armed: bool,
+    device: usize,
+    broken: bool,
 }
 
 /// A message that was posted. Its bytes are read when it is carried, as a device reads them, but those that went inline.
@@ -282,6 +284,9 @@ unsafe extern "C" fn poll_cq(cq: *mut Cq, most: c_int, into: *mut Wc) -> c_int {
     let mut world = world();
     world.progress(AGE);
     let queue = world.cqs.get_mut(&(cq as usize)).unwrap();
+    if queue.broken {
+        return -1;
+    }
     let n = queue.done.len().min(most as usize);
     let taken: Vec<Wc> = queue.done.drain(..n).collect();
     for (at, wc) in taken.iter().enumerate() {
@@ -544,13 +549,16 @@ unsafe extern "C" fn ibv_create_cq(
     _: c_int,
 ) -> *mut Cq {
     let (mut world, device) = (world(), unsafe { device_of(context) });
-    if world.fails(device, CQ) {
+    // As Soft-RoCE has it.
+    const MOST_ENTRIES: c_int = 32_767;
+    if world.fails(device, CQ) || entries > MOST_ENTRIES {
         return null_mut();
     }
     world.alive(device, CQ, 1);
     let cq = Box::into_raw(Box::new(Cq { context, channel, cq_context, handle: 0, cqe: entries }));
     let (done, armed, entries) = (VecDeque::new(), false, entries as usize);
-    world.cqs.insert(cq as usize, FakeCq { channel: channel as usize, entries, done, armed });
+    let queue = FakeCq { channel: channel as usize, entries, done, armed, device, broken: false };
+    world.cqs.insert(cq as usize, queue);
     cq
 }
 
@@ -687,7 +695,8 @@ fn tell(world: &mut World, device: usize, kind: c_uint) {
 
 /// What can happen to a device: 0 the link goes down, 1 comes up; 2 messages vanish without a word, 3 no more; 4 the next `value`
 /// messages come twice; 5 acknowledgements are lost, 6 no more; 7 the GID moves to index `value`; 8 messages are held back and not
-/// read, 9 no more; 10 to give back a queue pair takes for ever, 11 no more; 100 and a kind: this call fails with the error `value`, zero for none.
+/// read, 9 no more; 10 to give back a queue pair takes for ever, 11 no more; 12 its
+/// completion queues fail; 100 and a kind: this call fails with the error `value`, zero for none.
 #[unsafe(no_mangle)]
 extern "C" fn fake_fault(device: usize, what: c_int, value: c_int) {
     let world = &mut *world();
@@ -707,6 +716,14 @@ extern "C" fn fake_fault(device: usize, what: c_int, value: c_int) {
         8 | 9 => {
             own.held = what == 8;
             world.progress(0);
+        }
+        12 => {
+            world
+                .cqs
+                .values_mut()
+                .filter(|queue| queue.device == device)
+                .for_each(|queue| queue.broken = true);
+            tell(world, device, EVENT_CQ_ERR);
         }
         10 | 11 => own.slow = what == 10,
         kind => own.fail[kind as usize - 100] = value,

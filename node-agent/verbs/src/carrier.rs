@@ -33,8 +33,10 @@ const SLOTS: u32 = 32;
 const SLOT_BYTES: (u64, u64) = (64 << 10, 8 << 10);
 /// What all rings of an engine may have together, as far as the least slot allows.
 const RINGS: u64 = 512 << 20;
-/// Most entries of a completion queue that are asked for.
-const MOST_ENTRIES: u32 = 32_000;
+/// Most entries of a completion queue that are asked for; where a device has fewer, half and half again until it has them.
+const MOST_ENTRIES: u32 = 1 << 20;
+/// Entries of a completion queue at least: for a lane of the most queue pairs, and for some that are not given back yet.
+const LEAST_ENTRIES: u32 = 512;
 /// How often at most devices are asked for events: each time is a system call for each.
 const EVENTS: Duration = Duration::from_millis(1);
 /// So long a device may take to say that it has given up the messages of a queue pair that is stopped.
@@ -73,7 +75,11 @@ struct Port {
     channel: Arc<Channel>,
     send: Arc<Cq>,
     receive: Arc<Cq>,
+    /// How many completions each of the two has room for.
+    entries: u32,
     armed: bool,
+    /// A completion queue has failed: there have to be new ones.
+    spoilt: bool,
 }
 
 /// Lanes over verbs.
@@ -128,7 +134,8 @@ impl VerbsCarrier {
         }
         let shape = shape(config);
         let entries = config.nodes.saturating_sub(1).max(1) as u64 * shape.pairs as u64;
-        let entries = (entries * u64::from(2 * shape.depth())).min(u64::from(MOST_ENTRIES)) as u32;
+        let entries =
+            (entries * u64::from(2 * shape.depth())).clamp(LEAST_ENTRIES.into(), MOST_ENTRIES.into()) as u32;
         let ports: Vec<_> = config.rails.iter().map(|&address| port(&devices, address, entries)).collect();
         if let Some(why) =
             ports.iter().all(Result::is_err).then(|| ports.iter().find_map(|p| p.as_ref().err()))
@@ -194,13 +201,14 @@ impl VerbsCarrier {
 
     /// Takes completions of one rail.
     fn complete(&mut self, rail: usize, now: Instant, news: &mut Vec<News>) {
-        let Some(Ok(port)) = self.ports.get(rail) else { return };
+        let Some(Ok(port)) = self.ports.get_mut(rail) else { return };
         let mut batch = [ffi::Wc::default(); BATCH];
         for (queue, sends) in [(&port.send, true), (&port.receive, false)] {
             loop {
                 let count = match queue.poll(&mut batch) {
                     Ok(count) => count,
                     Err(error) => {
+                        port.spoilt = true;
                         let lanes = self.lanes.values_mut().filter(|lane| usize::from(lane.rail) == rail);
                         lanes.for_each(|l| _ = l.broken.get_or_insert(RailCause::Io(error.to_string())));
                         break;
@@ -269,6 +277,10 @@ impl VerbsCarrier {
                     tracing::info!(rail, device = port.device, ?place, "the rail's GID has moved");
                     RailCause::Io("the GID has moved".into())
                 }
+                ffi::EVENT_CQ_ERR => {
+                    port.spoilt = true;
+                    RailCause::Io("a completion queue has failed".into())
+                }
                 ffi::EVENT_DEVICE_FATAL => RailCause::Io("the device has failed".into()),
                 _ => continue,
             };
@@ -317,22 +329,60 @@ fn port(devices: &[Device], address: IpAddr, entries: u32) -> Result<Port, Strin
     let context = &device.context;
     let pd = Arc::new(step("a protection domain cannot be had", Pd::new(context))?);
     let channel = Arc::new(step("a completion channel cannot be had", Channel::new(context))?);
-    let queue = || Cq::new(&channel, entries).map(Arc::new);
-    let (send, receive) = (queue(), queue());
+    let (send, receive, entries) = queues(&channel, entries)?;
     Ok(Port {
         device: device.name.clone(),
         address,
         place: Some(place),
         context: Arc::clone(context),
         pd,
-        send: step("a completion queue cannot be had", send)?,
-        receive: step("a completion queue cannot be had", receive)?,
+        send,
+        receive,
+        entries,
         channel,
         armed: false,
+        spoilt: false,
     })
 }
 
+/// Completion queues for what is sent and for what comes in, with as many entries as are asked for or as the device has.
+fn queues(channel: &Arc<Channel>, mut entries: u32) -> Result<(Arc<Cq>, Arc<Cq>, u32), String> {
+    loop {
+        let queue = || Cq::new(channel, entries).map(Arc::new);
+        match queue().and_then(|send| Ok((send, queue()?))) {
+            Ok((send, receive)) => return Ok((send, receive, entries)),
+            Err(_) if entries > LEAST_ENTRIES => entries = (entries / 2).max(LEAST_ENTRIES),
+            Err(error) => return Err(format!("a completion queue cannot be had: {error}")),
+        }
+    }
+}
+
 impl Port {
+    /// Whether the completion queues have room for so many queue pairs more, all messages of which may fail at once. Each queue pair holds
+    /// its queues, also while it waits to be given back.
+    fn room(&self, pairs: usize, depth: u32) -> Result<(), String> {
+        let (there, most) = (Arc::strong_count(&self.send) - 1, (self.entries / depth) as usize);
+        if there + pairs <= most {
+            return Ok(());
+        }
+        Err(format!(
+            "{} has completion queues for {most} queue pairs, and {there} are there or not given back yet",
+            self.device
+        ))
+    }
+
+    /// New completion queues for those that failed; what is left of these goes with their queue pairs.
+    fn mend(&mut self) {
+        match queues(&self.channel, self.entries) {
+            Ok((send, receive, entries)) => {
+                tracing::warn!(device = self.device, "completion queues have failed, there are new ones");
+                (self.send, self.receive, self.entries) = (send, receive, entries);
+                (self.armed, self.spoilt) = (false, false);
+            }
+            Err(why) => tracing::debug!(device = self.device, why, "no new completion queues"),
+        }
+    }
+
     /// What a lane is made on now.
     fn ground(&self) -> Result<Ground<'_>, String> {
         let place =
@@ -365,6 +415,7 @@ impl Carrier for VerbsCarrier {
 
     fn open(&mut self, rail: Rail, peer: Node, entropy: &[u8; ENTROPY]) -> Result<(Name, Vec<u8>), String> {
         let port = self.ports.get(usize::from(rail)).ok_or("there is no such rail")?.as_ref()?;
+        port.room(self.shape.pairs, self.shape.depth())?;
         let name = self.next;
         let (lane, offer) = Lane::open((name, rail, peer), &port.ground()?, self.shape, entropy)?;
         self.next = self.next.checked_add(1).ok_or("too many lanes")?;
@@ -443,6 +494,7 @@ impl Carrier for VerbsCarrier {
         news.append(&mut self.unheard);
         (0..self.ports.len()).for_each(|rail| self.complete(rail, now, news));
         self.hear_devices(now, news);
+        self.ports.iter_mut().flatten().filter(|port| port.spoilt).for_each(Port::mend);
         if now >= self.swept + SWEEP {
             self.swept = now;
             self.sweep();

@@ -315,6 +315,7 @@ pub const QP_SQ_PSN: c_int = 1 << 16;
 pub const QP_MAX_DEST_RD_ATOMIC: c_int = 1 << 17;
 pub const QP_DEST_QPN: c_int = 1 << 20;
 /// `enum ibv_event_type`.
+pub const EVENT_CQ_ERR: c_uint = 0;
 pub const EVENT_DEVICE_FATAL: c_uint = 8;
 pub const EVENT_PORT_ACTIVE: c_uint = 9;
 pub const EVENT_PORT_ERR: c_uint = 10;

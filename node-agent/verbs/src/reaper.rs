@@ -2,27 +2,34 @@
 //! (Soft-RoCE waits for every one of them), and the rails that live must not wait for it. Nobody reads a ring that was
 //! handed over, so what the peer may still write there before the queue pair is gone reaches nobody.
 
-use std::sync::mpsc::{Sender, channel};
-use std::thread::{Builder, JoinHandle};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::Builder;
+use std::time::Duration;
+
+/// So long at the end for all that was handed over. A device that takes longer is left to the end of the process.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The thread; it ends, when all is given back, with whoever made it.
 #[derive(Debug)]
 pub(crate) struct Reaper<T> {
     /// Nothing at the end, or where there can be no thread.
     ended: Option<Sender<T>>,
-    thread: Option<JoinHandle<()>>,
+    /// Says by its end that the thread has ended.
+    over: Option<Receiver<()>>,
 }
 
 impl<T: Send + 'static> Reaper<T> {
     pub(crate) fn new() -> Self {
-        let (ended, queue) = channel();
-        let thread =
-            Builder::new().name("verbs-reaper".into()).spawn(move || queue.into_iter().for_each(drop));
-        match thread {
-            Ok(thread) => Reaper { ended: Some(ended), thread: Some(thread) },
+        let ((ended, queue), (alive, over)) = (channel(), channel());
+        let work = move || {
+            queue.into_iter().for_each(drop);
+            drop(alive);
+        };
+        match Builder::new().name("verbs-reaper".into()).spawn(work) {
+            Ok(_) => Reaper { ended: Some(ended), over: Some(over) },
             Err(error) => {
                 tracing::warn!(%error, "lanes are given back where they end");
-                Reaper { ended: None, thread: None }
+                Reaper { ended: None, over: None }
             }
         }
     }
@@ -39,9 +46,10 @@ impl<T: Send + 'static> Reaper<T> {
 impl<T> Drop for Reaper<T> {
     fn drop(&mut self) {
         self.ended = None;
-        if let Some(thread) = self.thread.take() {
-            // It holds nothing that a panic could leave behind.
-            let _ = thread.join();
+        if let Some(over) = &self.over
+            && over.recv_timeout(PATIENCE) == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+        {
+            tracing::warn!("a device does not give queue pairs back");
         }
     }
 }

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use node_agent_transport::Wiring;
+use node_agent_transport::carrier::{Carrier, ENTROPY};
+use node_agent_verbs::VerbsCarrier;
 
 use crate::world::{Engine, MR, Net, PD, QP, all_reduce, leave, together};
 
@@ -19,6 +21,7 @@ pub const HELD: i32 = 8;
 pub const CARRIED: i32 = 9;
 pub const SLOW_END: i32 = 10;
 pub const QUICK_END: i32 = 11;
+const QUEUES_FAIL: i32 = 12;
 /// And the kind of objects whose making fails.
 pub const FAILS: i32 = 100;
 
@@ -107,6 +110,44 @@ fn a_gid_that_moves_is_found_again() {
         },
     );
     assert_eq!(net.fake.path(device) >> 40, 9);
+}
+
+#[test]
+fn completion_queues_that_fail_are_replaced() {
+    let net = Net::new(2, 2);
+    let device = net.device(1, 0);
+    through(
+        &net,
+        || net.fake.fault(device, QUEUES_FAIL, 0),
+        |n, engine| {
+            engine.until(|e| e.ups(0, 1 - n as u16) >= 2 && e.is_up(0, 1 - n as u16));
+            all_reduce(n, engine, 500_000);
+            assert_eq!(engine.rails.carried_by(0), "verbs");
+        },
+    );
+}
+
+/// Queue pairs that a device does not give back use up the room of the completion queues, and no more than that.
+#[test]
+fn queue_pairs_that_do_not_go_are_bounded() {
+    let net = Net::new(2, 1);
+    let device = net.device(0, 0);
+    let mut carrier = VerbsCarrier::open(&net.carrier_config(0)).unwrap();
+    net.fake.fault(device, SLOW_END, 0);
+    let (why, there) = loop {
+        match carrier.open(0, 1, &[3; ENTROPY]) {
+            Ok((lane, _)) => carrier.end(lane),
+            Err(why) => break (why, net.fake.alive(device, QP)),
+        }
+        assert!(net.fake.alive(device, QP) < 1000);
+    };
+    assert!(why.starts_with("fake has completion queues for "), "{why}");
+    net.fake.fault(device, QUICK_END, 0);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while net.fake.alive(device, QP) > 0 && Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    assert!(there >= 10 && carrier.open(0, 1, &[3; ENTROPY]).is_ok(), "{there}");
 }
 
 /// Memory or queue pairs that cannot be had: the link is carried by its connection, and the rest goes on.
