@@ -15,14 +15,14 @@ use node_agent_local::pieces::{Source, Target};
 use node_agent_transport::carrier::{Carrier, ENTROPY, Lane as Name, News};
 
 use crate::cache::{Bounds, Cache};
-use crate::device::{Device, Place, open_all};
+use crate::device::{Device, open_all};
 use crate::ffi;
-use crate::gid;
 use crate::imm::MOST_SLOTS;
-use crate::lane::{Ground, Lane, Shape, lane_of};
+use crate::lane::{Lane, Shape, lane_of};
 use crate::library::Library;
-use crate::objects::{Channel, Context, Cq, Mr, Pd, step};
+use crate::objects::{Context, Mr};
 use crate::offer::Offer;
+use crate::port::{LEAST_ENTRIES, Port, port};
 use crate::reaper::Reaper;
 
 /// Completions taken at once.
@@ -35,8 +35,6 @@ const SLOT_BYTES: (u64, u64) = (64 << 10, 8 << 10);
 const RINGS: u64 = 512 << 20;
 /// Most entries of a completion queue that are asked for; where a device has fewer, half and half again until it has them.
 const MOST_ENTRIES: u32 = 1 << 20;
-/// Entries of a completion queue at least: for a lane of the most queue pairs, and for some that are not given back yet.
-const LEAST_ENTRIES: u32 = 512;
 /// How often at most devices are asked for events: each time is a system call for each.
 const EVENTS: Duration = Duration::from_millis(1);
 /// So long a device may take to say that it has given up the messages of a queue pair that is stopped.
@@ -61,25 +59,6 @@ pub struct Config {
     pub traffic_class: u8,
     /// In place of the system's libibverbs.
     pub library: Option<PathBuf>,
-}
-
-/// The port of one rail.
-#[derive(Debug)]
-struct Port {
-    device: String,
-    address: IpAddr,
-    /// Nothing while its address is on no port.
-    place: Option<Place>,
-    context: Arc<Context>,
-    pd: Arc<Pd>,
-    channel: Arc<Channel>,
-    send: Arc<Cq>,
-    receive: Arc<Cq>,
-    /// How many completions each of the two has room for.
-    entries: u32,
-    armed: bool,
-    /// A completion queue has failed: there have to be new ones.
-    spoilt: bool,
 }
 
 /// Lanes over verbs.
@@ -313,94 +292,6 @@ impl VerbsCarrier {
 
     fn lane(&mut self, lane: Name) -> io::Result<&mut Lane> {
         self.lanes.get_mut(&lane.0).ok_or_else(|| io::ErrorKind::NotConnected.into())
-    }
-}
-
-/// The port that has a rail's address, with all that lanes on it share.
-fn port(devices: &[Device], address: IpAddr, entries: u32) -> Result<Port, String> {
-    let found = devices.iter().find_map(|device| Some((device, device.place(address)?)));
-    let Some((device, place)) = found else {
-        let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
-        return Err(format!(
-            "no RDMA device has {address} as a GID of RoCE v2 (there are {})",
-            names.join(", ")
-        ));
-    };
-    let context = &device.context;
-    let pd = Arc::new(step("a protection domain cannot be had", Pd::new(context))?);
-    let channel = Arc::new(step("a completion channel cannot be had", Channel::new(context))?);
-    let (send, receive, entries) = queues(&channel, entries)?;
-    Ok(Port {
-        device: device.name.clone(),
-        address,
-        place: Some(place),
-        context: Arc::clone(context),
-        pd,
-        send,
-        receive,
-        entries,
-        channel,
-        armed: false,
-        spoilt: false,
-    })
-}
-
-/// Completion queues for what is sent and for what comes in, with as many entries as are asked for or as the device has.
-fn queues(channel: &Arc<Channel>, mut entries: u32) -> Result<(Arc<Cq>, Arc<Cq>, u32), String> {
-    loop {
-        let queue = || Cq::new(channel, entries).map(Arc::new);
-        match queue().and_then(|send| Ok((send, queue()?))) {
-            Ok((send, receive)) => return Ok((send, receive, entries)),
-            Err(_) if entries > LEAST_ENTRIES => entries = (entries / 2).max(LEAST_ENTRIES),
-            Err(error) => return Err(format!("a completion queue cannot be had: {error}")),
-        }
-    }
-}
-
-impl Port {
-    /// Whether the completion queues have room for so many queue pairs more, all messages of which may fail at once. Each queue pair holds
-    /// its queues, also while it waits to be given back.
-    fn room(&self, pairs: usize, depth: u32) -> Result<(), String> {
-        let (there, most) = (Arc::strong_count(&self.send) - 1, (self.entries / depth) as usize);
-        if there + pairs <= most {
-            return Ok(());
-        }
-        Err(format!(
-            "{} has completion queues for {most} queue pairs, and {there} are there or not given back yet",
-            self.device
-        ))
-    }
-
-    /// New completion queues for those that failed; what is left of these goes with their queue pairs.
-    fn mend(&mut self) {
-        match queues(&self.channel, self.entries) {
-            Ok((send, receive, entries)) => {
-                tracing::warn!(device = self.device, "completion queues have failed, there are new ones");
-                (self.send, self.receive, self.entries) = (send, receive, entries);
-                (self.armed, self.spoilt) = (false, false);
-            }
-            Err(why) => tracing::debug!(device = self.device, why, "no new completion queues"),
-        }
-    }
-
-    /// What a lane is made on now.
-    fn ground(&self) -> Result<Ground<'_>, String> {
-        let place =
-            self.place.ok_or_else(|| format!("{} has no GID of {} now", self.device, self.address))?;
-        let device = Device { name: self.device.clone(), context: Arc::clone(&self.context) };
-        let (mtu, up) = device.port(place.port)?;
-        if !up {
-            return Err(format!("the port of {} is down", self.device));
-        }
-        Ok(Ground {
-            pd: &self.pd,
-            send: &self.send,
-            receive: &self.receive,
-            port: place.port,
-            gid_index: place.index,
-            gid: gid::of_address(self.address).0,
-            mtu,
-        })
     }
 }
 

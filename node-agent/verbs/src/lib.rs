@@ -24,6 +24,7 @@ mod objects;
 // Public for the fuzz target only.
 #[doc(hidden)]
 pub mod offer;
+mod port;
 mod reaper;
 mod ring;
 mod spread;
