@@ -24,6 +24,8 @@ const CQ: usize = 4;
 const QP: usize = 5;
 /// Of memory on GPUs; counted with the others too.
 const DMA_BUF: usize = 6;
+/// Memory windows; that some are there and cannot be bound is a fault of its own.
+const MW: usize = 7;
 
 #[derive(Default)]
 struct FakeDevice {
@@ -33,6 +35,7 @@ struct FakeDevice {
     silent: bool,
     held: bool,
     slow: bool,
+    never_binds: bool,
     duplicates: u32,
     lose_acknowledgements: bool,
     fail: [i32; KINDS],
@@ -77,6 +80,8 @@ struct Posted {
     remote: u64,
     rkey: u32,
     imm: u32,
+    /// What it binds, if it is no message: a window's key, the range, and the key of its memory.
+    binds: Option<(u32, u64, u64, u32)>,
     pieces: Vec<Sge>,
     inline: Option<Vec<u8>>,
     /// How often somebody asked for completions since.
@@ -101,6 +106,8 @@ struct World {
     cqs: BTreeMap<usize, FakeCq>,
     pipes: BTreeMap<usize, Pipe>,
     posted: VecDeque<Posted>,
+    /// Windows that are bound: by key, the range, and the queue pair whose peer may write it.
+    windows: BTreeMap<u32, (u64, u64, u32)>,
     regions: BTreeMap<u32, (u64, u64, bool, usize)>,
     /// Of registered dma-bufs: what is to be added to their addresses to be where they are mapped.
     mapped: BTreeMap<u32, (u64, usize)>,
@@ -113,6 +120,7 @@ static WORLD: Mutex<World> = Mutex::new(World {
     cqs: BTreeMap::new(),
     pipes: BTreeMap::new(),
     posted: VecDeque::new(),
+    windows: BTreeMap::new(),
     regions: BTreeMap::new(),
     mapped: BTreeMap::new(),
     next: 1,
@@ -235,6 +243,17 @@ impl World {
             return Some(WC_WR_FLUSH_ERR);
         }
         let (device, peer) = (own.device, own.peer);
+        if let Some((key, address, length, memory)) = posted.binds {
+            let bound = |(start, bytes, ..): &(u64, u64, bool, usize)| {
+                address >= *start && address + length <= start + bytes
+            };
+            let inside = self.regions.get(&memory).is_some_and(bound);
+            if self.devices[device].never_binds || !inside || self.windows.contains_key(&key) {
+                return Some(6);
+            }
+            self.windows.insert(key, (address, length, number));
+            return Some(WC_SUCCESS);
+        }
         if self.devices[device].silent {
             return None;
         }
@@ -247,7 +266,13 @@ impl World {
         if self.devices[there.device].down || there.peer != number {
             return Some(WC_RETRY_EXC_ERR);
         }
-        if !bytes.is_empty() {
+        if let Some(&(address, length, own)) = self.windows.get(&rkey) {
+            let end = remote.checked_add(bytes.len() as u64);
+            if own != peer || remote < address || end.is_none_or(|end| end > address + length) {
+                return Some(10);
+            }
+            unsafe { std::ptr::copy(bytes.as_ptr(), remote as *mut u8, bytes.len()) };
+        } else if !bytes.is_empty() {
             let region = self.regions.get(&rkey).filter(|(address, length, writable, owner)| {
                 let end = remote.checked_add(bytes.len() as u64);
                 let inside = remote >= *address && end.is_some_and(|end| end <= address + length);
@@ -322,7 +347,13 @@ unsafe extern "C" fn post_send(qp: *mut Qp, wr: *mut SendWr, bad: *mut *mut Send
     assert!(!inline || !on_gpu, "the processor reads what goes inline");
     let inline = inline.then(|| unsafe { world.gather(&pieces) });
     let (id, remote, rkey, imm) = (wr.wr_id, wr.remote_addr, wr.rkey, wr.imm_data);
-    world.posted.push_back(Posted { qp: number, id, remote, rkey, imm, pieces, inline, age: 0, lost: false });
+    let binds = (wr.opcode == WR_BIND_MW).then(|| {
+        let info = wr.bind_info;
+        assert_eq!(info.mw_access_flags, ACCESS_REMOTE_WRITE);
+        (wr.bind_rkey, info.addr, info.length, unsafe { (*info.mr).lkey })
+    });
+    let (age, lost) = (0, false);
+    world.posted.push_back(Posted { qp: number, id, remote, rkey, imm, binds, pieces, inline, age, lost });
     0
 }
 
@@ -371,7 +402,11 @@ unsafe extern "C" fn ibv_open_device(device: *mut Device) -> *mut Context {
     world.alive(device, CONTEXT, 1);
     let none = std::ptr::null::<c_void>();
     let ops = ContextOps {
-        before_poll: [none; 11],
+        before_windows: [none; 7],
+        alloc_mw: Some(alloc_mw),
+        bind_mw: none,
+        dealloc_mw: Some(dealloc_mw),
+        before_poll: none,
         poll_cq: Some(poll_cq),
         req_notify_cq: Some(req_notify_cq),
         before_post: [none; 12],
@@ -460,8 +495,34 @@ unsafe extern "C" fn ibv_reg_mr(pd: *mut Pd, addr: *mut c_void, length: usize, a
     world.next += 1;
     let key = world.next;
     let remote = access as c_uint & ACCESS_REMOTE_WRITE != 0;
+    assert!(!remote || access as c_uint & ACCESS_MW_BIND == 0, "who has windows needs no more");
     world.regions.insert(key, (addr as u64, length as u64, remote, device));
     Box::into_raw(Box::new(Mr { context, pd, addr, length, handle: 0, lkey: key, rkey: key }))
+}
+
+unsafe extern "C" fn alloc_mw(pd: *mut Pd, kind: c_uint) -> *mut Mw {
+    let context = unsafe { (*pd).context };
+    let (mut world, device) = (world(), unsafe { device_of(context) });
+    assert_eq!(kind, MW_TYPE_2);
+    if world.fails(device, MW) {
+        return null_mut();
+    }
+    world.alive(device, MW, 1);
+    world.next += 1;
+    // The tag of a key is its last byte, which changes when it is bound.
+    let rkey = world.next << 8 | 0xff;
+    Box::into_raw(Box::new(Mw { context, pd, rkey, handle: 0, kind }))
+}
+
+unsafe extern "C" fn dealloc_mw(mw: *mut Mw) -> c_int {
+    let (mut world, mw) = (world(), unsafe { Box::from_raw(mw) });
+    let key = mw.rkey & !0xff;
+    if let Some((_, _, qp)) = world.windows.remove(&key) {
+        // As devices count on.
+        assert!(world.qps.contains_key(&qp), "a window is given back before its queue pair");
+    }
+    world.alive(unsafe { device_of(mw.context) }, MW, -1);
+    0
 }
 
 /// As the kernel checks it: a descriptor that is open, a range inside its file, an address as far into its page as the offset.
@@ -508,7 +569,10 @@ unsafe extern "C" fn ibv_reg_dmabuf_mr(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_dereg_mr(mr: *mut Mr) -> c_int {
     let (mut world, mr) = (world(), unsafe { Box::from_raw(mr) });
-    world.regions.remove(&mr.lkey);
+    if let Some((address, length, ..)) = world.regions.remove(&mr.lkey) {
+        let inside = |window: &(u64, u64, u32)| window.0 >= address && window.0 < address + length;
+        assert!(!world.windows.values().any(inside), "a window is given back before its memory");
+    }
     if let Some((shift, bytes)) = world.mapped.remove(&mr.lkey) {
         world.alive(unsafe { device_of(mr.context) }, DMA_BUF, -1);
         // Offset and address are the same here, so this is where it is mapped.
@@ -696,7 +760,7 @@ fn tell(world: &mut World, device: usize, kind: c_uint) {
 /// What can happen to a device: 0 the link goes down, 1 comes up; 2 messages vanish without a word, 3 no more; 4 the next `value`
 /// messages come twice; 5 acknowledgements are lost, 6 no more; 7 the GID moves to index `value`; 8 messages are held back and not
 /// read, 9 no more; 10 to give back a queue pair takes for ever, 11 no more; 12 its
-/// completion queues fail; 100 and a kind: this call fails with the error `value`, zero for none.
+/// completion queues fail; 13 it binds no windows that it has made; 100 and a kind: this call fails with the error `value`, zero for none.
 #[unsafe(no_mangle)]
 extern "C" fn fake_fault(device: usize, what: c_int, value: c_int) {
     let world = &mut *world();
@@ -725,6 +789,7 @@ extern "C" fn fake_fault(device: usize, what: c_int, value: c_int) {
                 .for_each(|queue| queue.broken = true);
             tell(world, device, EVENT_CQ_ERR);
         }
+        13 => own.never_binds = true,
         10 | 11 => own.slow = what == 10,
         kind => own.fail[kind as usize - 100] = value,
     }

@@ -20,7 +20,7 @@ use crate::ffi;
 use crate::imm::MOST_SLOTS;
 use crate::lane::{Lane, Shape, lane_of};
 use crate::library::Library;
-use crate::objects::{Context, Mr};
+use crate::objects::{Access, Context, Mr};
 use crate::offer::Offer;
 use crate::port::{LEAST_ENTRIES, Port, port};
 use crate::reaper::Reaper;
@@ -39,6 +39,8 @@ const MOST_ENTRIES: u32 = 1 << 20;
 const EVENTS: Duration = Duration::from_millis(1);
 /// So long a device may take to say that it has given up the messages of a queue pair that is stopped.
 const STOPPED: Duration = Duration::from_millis(100);
+/// So long a device may take to bind the windows of a lane.
+const BOUND: Duration = Duration::from_millis(200);
 /// What is kept registered of memories that are sent from in place.
 const REGISTERED: Bounds = Bounds { memories: 1024, bytes: 64 << 30 };
 /// Memories of GPUs at most. Their bytes are pinned on the GPU anyhow; what a NIC's tables and a GPU's window can hold, they say.
@@ -290,6 +292,33 @@ impl VerbsCarrier {
         self.unheard = news;
     }
 
+    /// Before the peer hears that it may write: whether its windows are in force. Where a device cannot bind them, the port's next lanes do
+    /// without.
+    fn wait_for_windows(&mut self, name: Name) -> Result<(), String> {
+        let Some(rail) = self.lanes.get(&name.0).map(|lane| usize::from(lane.rail)) else { return Ok(()) };
+        let mut news = std::mem::take(&mut self.unheard);
+        let start = Instant::now();
+        let bound = loop {
+            let Some(lane) = self.lanes.get(&name.0) else { break Ok(()) };
+            match (lane.is_binding(), &lane.broken) {
+                (_, Some(cause)) => break Err(format!("its memory windows cannot be bound: {cause}")),
+                (false, None) => break Ok(()),
+                (true, None) if start.elapsed() >= BOUND => {
+                    break Err("its memory windows are not bound in time".into());
+                }
+                (true, None) => {}
+            }
+            self.complete(rail, Instant::now(), &mut news);
+            std::thread::yield_now();
+        };
+        self.unheard = news;
+        if let (Err(why), Some(Ok(port))) = (&bound, self.ports.get_mut(rail)) {
+            tracing::warn!(device = port.device, why, "rings are opened without memory windows from now on");
+            port.windows = false;
+        }
+        bound
+    }
+
     fn lane(&mut self, lane: Name) -> io::Result<&mut Lane> {
         self.lanes.get_mut(&lane.0).ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
@@ -314,13 +343,14 @@ impl Carrier for VerbsCarrier {
         Ok((Name(name), offer.encode()))
     }
 
-    fn join(&mut self, lane: Name, offer: &[u8]) -> Result<(), String> {
+    fn join(&mut self, name: Name, offer: &[u8]) -> Result<(), String> {
         let offer = Offer::decode(offer).map_err(|error| error.to_string())?;
-        let lane = self.lanes.get_mut(&lane.0).ok_or("the lane is gone")?;
+        let lane = self.lanes.get_mut(&name.0).ok_or("the lane is gone")?;
         let port = self.ports.get(usize::from(lane.rail)).ok_or("there is no such rail")?.as_ref()?;
         lane.join(&offer, &port.ground()?)?;
-        tracing::debug!(rail = lane.rail, peer = lane.node, device = port.device, "lane joined");
-        Ok(())
+        let (rail, peer, windows) = (lane.rail, lane.node, lane.windows());
+        tracing::debug!(rail, peer, device = port.device, windows, "lane joined");
+        self.wait_for_windows(name)
     }
 
     fn lend(&mut self, memory: &Arc<Region>) -> Result<(), String> {
@@ -335,7 +365,7 @@ impl Carrier for VerbsCarrier {
             let device = &port.device;
             port.pd.takes_dma_bufs().map_err(|error| format!("{device}: {error}"))?;
             // Least rights: it is only sent from.
-            let mr = Mr::new(&port.pd, Arc::clone(memory), false);
+            let mr = Mr::new(&port.pd, Arc::clone(memory), Access::Send);
             let mr =
                 mr.map_err(|error| format!("{device} cannot register it (ibv_reg_dmabuf_mr): {error}"))?;
             registered.push(Arc::new(mr));
@@ -368,7 +398,7 @@ impl Carrier for VerbsCarrier {
                 return rails.get(rail).map(Arc::clone);
             }
             cache.get(memory, memory.len() as u64, rail, |memory| {
-                Mr::new(&port.pd, Arc::clone(memory), false).inspect_err(|error| {
+                Mr::new(&port.pd, Arc::clone(memory), Access::Send).inspect_err(|error| {
                     let (device, bytes) = (&port.device, memory.len());
                     tracing::info!(device, bytes, %error, "a rank's memory cannot be registered: it is copied");
                 })

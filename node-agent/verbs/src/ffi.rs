@@ -26,7 +26,11 @@ pub type Unused = *const c_void;
 /// `struct ibv_context_ops`: the calls of the data path, which the device's own library provides.
 #[repr(C)]
 pub struct ContextOps {
-    pub before_poll: [Unused; 11],
+    pub before_windows: [Unused; 7],
+    pub alloc_mw: Option<unsafe extern "C" fn(*mut Pd, c_uint) -> *mut Mw>,
+    pub bind_mw: Unused,
+    pub dealloc_mw: Option<unsafe extern "C" fn(*mut Mw) -> c_int>,
+    pub before_poll: Unused,
     pub poll_cq: Option<unsafe extern "C" fn(*mut Cq, c_int, *mut Wc) -> c_int>,
     pub req_notify_cq: Option<unsafe extern "C" fn(*mut Cq, c_int) -> c_int>,
     pub before_post: [Unused; 12],
@@ -52,6 +56,26 @@ pub struct Mr {
     pub handle: u32,
     pub lkey: u32,
     pub rkey: u32,
+}
+
+/// `struct ibv_mw`.
+#[repr(C)]
+pub struct Mw {
+    pub context: *mut Context,
+    pub pd: *mut Pd,
+    pub rkey: u32,
+    pub handle: u32,
+    pub kind: c_uint,
+}
+
+/// `struct ibv_mw_bind_info`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct MwBindInfo {
+    pub mr: *mut Mr,
+    pub addr: u64,
+    pub length: u64,
+    pub mw_access_flags: c_uint,
 }
 
 /// `struct ibv_comp_channel`.
@@ -181,7 +205,7 @@ pub struct Sge {
     pub lkey: u32,
 }
 
-/// `struct ibv_send_wr`: of its unions only the arms for RDMA, and room for the others.
+/// `struct ibv_send_wr`: of its unions only the arms for RDMA and for memory windows, and room for the others.
 #[repr(C)]
 pub struct SendWr {
     pub wr_id: u64,
@@ -194,7 +218,10 @@ pub struct SendWr {
     pub imm_data: u32,
     pub remote_addr: u64,
     pub rkey: u32,
-    pub rest: [u64; 9],
+    pub rest: [u64; 3],
+    pub bind_mw: *mut Mw,
+    pub bind_rkey: u32,
+    pub bind_info: MwBindInfo,
 }
 
 /// `struct ibv_recv_wr`.
@@ -287,8 +314,12 @@ pub const QPS_ERR: c_uint = 6;
 /// `enum ibv_access_flags`.
 pub const ACCESS_LOCAL_WRITE: c_uint = 1;
 pub const ACCESS_REMOTE_WRITE: c_uint = 1 << 1;
+pub const ACCESS_MW_BIND: c_uint = 1 << 4;
+/// `enum ibv_mw_type`.
+pub const MW_TYPE_2: c_uint = 2;
 /// `enum ibv_wr_opcode`.
 pub const WR_RDMA_WRITE_WITH_IMM: c_uint = 1;
+pub const WR_BIND_MW: c_uint = 8;
 /// `enum ibv_send_flags`.
 pub const SEND_SIGNALED: c_uint = 1 << 1;
 pub const SEND_INLINE: c_uint = 1 << 3;

@@ -13,13 +13,15 @@ use node_agent_transport::carrier::ENTROPY;
 
 use crate::ffi;
 use crate::imm::Imm;
-use crate::objects::{Cq, Depths, MOST_PARTS, Mr, Part, Pd, Qp, Write, step};
-use crate::offer::{MOST_PAIRS, Offer};
+use crate::objects::{Access, Cq, Depths, MOST_PARTS, Mr, Mw, Part, Pd, Qp, Write, step};
+use crate::offer::{MOST_PAIRS, Offer, Pair};
 use crate::ring::{Incoming, Outgoing};
 use crate::spread;
 
 /// Messages without bytes that may be under way beside those with.
 const TELLINGS: u32 = 8;
+// Windows are bound before there is anything to tell.
+const _: () = assert!(MOST_PAIRS <= TELLINGS as usize);
 /// So long a device may take for a message before the lane is given up. A device that works says sooner that a message failed;
 /// Soft-RoCE was seen to say nothing.
 const DEADLINE: Duration = Duration::from_secs(3);
@@ -56,6 +58,8 @@ pub(crate) struct Ground<'a> {
     pub(crate) send: &'a Arc<Cq>,
     pub(crate) receive: &'a Arc<Cq>,
     pub(crate) port: u8,
+    /// Whether peers get memory windows, where the device has them.
+    pub(crate) windows: bool,
     pub(crate) gid_index: u8,
     pub(crate) gid: [u8; 16],
     pub(crate) mtu: u8,
@@ -65,7 +69,8 @@ pub(crate) struct Ground<'a> {
 #[derive(Debug)]
 struct Peer {
     address: u64,
-    rkey: u32,
+    /// By queue pair.
+    rkeys: Vec<u32>,
     slots: u32,
     slot_bytes: u32,
 }
@@ -77,6 +82,8 @@ pub(crate) struct Lane {
     pub(crate) node: Node,
     name: u32,
     shape: Shape,
+    /// One for each queue pair, where the device has them. Dropped before those and the memory: devices count on both.
+    windows: Vec<Mw>,
     /// Dropped before the memory: they hold it.
     pairs: Vec<Qp>,
     first_packets: Vec<u32>,
@@ -123,15 +130,15 @@ impl Lane {
             let (region, _file) = Region::create(bytes).map_err(|error| format!("{what}: {error}"))?;
             Ok::<_, String>(region)
         };
-        let register = |region, remote| {
-            Mr::new(ground.pd, Arc::new(region), remote).map(Arc::new).map_err(|error| {
+        let register = |region: &Arc<Region>, access| {
+            Mr::new(ground.pd, Arc::clone(region), access).map(Arc::new).map_err(|error| {
                 format!("{bytes} bytes cannot be registered (is the limit of locked memory too low? ulimit -l): {error}")
             })
         };
-        let (from, ring) =
-            (register(memory("memory to send from")?, false)?, register(memory("ring")?, true)?);
-        let depths = Depths { send: shape.depth(), receive: shape.depth(), inline: INLINE };
+        let from = register(&Arc::new(memory("memory to send from")?), Access::Send)?;
         let pairs = shape.pairs.clamp(1, MOST_PAIRS);
+        let (windows, ring) = open_to_peer(ground, pairs, &Arc::new(memory("ring")?), register)?;
+        let depths = Depths { send: shape.depth(), receive: shape.depth(), inline: INLINE };
         let pairs = (0..pairs).map(|_| Qp::new(ground.pd, (ground.send, ground.receive), &ring, depths));
         let pairs: Vec<Qp> = step("a queue pair cannot be made", pairs.collect())?;
         let first_packets: Vec<u32> =
@@ -143,6 +150,7 @@ impl Lane {
             shape,
             first_packets,
             incoming: Incoming::new(shape.slots, shape.slot_bytes),
+            windows,
             pairs,
             from,
             ring,
@@ -160,9 +168,17 @@ impl Lane {
             slots: shape.slots,
             slot_bytes: shape.slot_bytes,
             address: lane.ring.address(),
-            rkey: lane.ring.keys().1,
             gid: ground.gid,
-            pairs: lane.pairs.iter().map(Qp::number).zip(lane.first_packets.iter().copied()).collect(),
+            pairs: lane
+                .pairs
+                .iter()
+                .zip(&lane.first_packets)
+                .enumerate()
+                .map(|(at, (pair, &first_packet))| {
+                    let rkey = lane.windows.get(at).map_or(lane.ring.keys().1, |window| window.rkey);
+                    Pair { number: pair.number(), first_packet, rkey }
+                })
+                .collect(),
         };
         Ok((lane, offer))
     }
@@ -192,10 +208,10 @@ impl Lane {
             return Err(format!("{here} queue pairs here and {there} at the peer"));
         }
         let numbers: Vec<(u32, u32)> =
-            self.pairs.iter().map(Qp::number).zip(offer.pairs.iter().map(|pair| pair.0)).collect();
+            self.pairs.iter().map(Qp::number).zip(offer.pairs.iter().map(|pair| pair.number)).collect();
         let labels = spread::labels(&numbers);
         for (at, (pair, label)) in self.pairs.iter().zip(labels).enumerate() {
-            let (number, first) = offer.pairs[at];
+            let Pair { number, first_packet: first, .. } = offer.pairs[at];
             let path = ffi::AhAttr {
                 grh: ffi::GlobalRoute {
                     dgid: ffi::Gid(offer.gid),
@@ -210,9 +226,16 @@ impl Lane {
             };
             self.connect(pair, (number, first), (path, ground.mtu.min(offer.mtu)), self.first_packets[at])?;
         }
+        for (window, pair) in self.windows.iter_mut().zip(&self.pairs) {
+            step(
+                "a memory window cannot be bound",
+                pair.bind(window, &self.ring, request_id(self.name, None)),
+            )?;
+            self.tellings += 1;
+        }
         let peer = Peer {
             address: offer.address,
-            rkey: offer.rkey,
+            rkeys: offer.pairs.iter().map(|pair| pair.rkey).collect(),
             slots: offer.slots,
             slot_bytes: offer.slot_bytes,
         };
@@ -313,14 +336,14 @@ impl Lane {
         let Some((peer, outgoing)) = &mut self.outgoing else { return Ok(()) };
         let in_place = self.parts.iter().any(|part| !Arc::ptr_eq(&part.memory, &self.from));
         let there = number % u64::from(peer.slots) * u64::from(peer.slot_bytes);
+        let pair = (number % self.pairs.len() as u64) as usize;
         let write = Write {
             id: request_id(self.name, Some(number)),
             parts: &self.parts,
             remote: peer.address + there,
-            rkey: peer.rkey,
+            rkey: peer.rkeys[pair],
             imm: self.incoming.beside(Some(number)).encode(),
         };
-        let pair = (number % self.pairs.len() as u64) as usize;
         let posted = self.pairs[pair].write(&write);
         self.parts.clear();
         posted?;
@@ -358,7 +381,7 @@ impl Lane {
             id: request_id(self.name, None),
             parts: &[],
             remote: peer.address,
-            rkey: peer.rkey,
+            rkey: peer.rkeys[0],
             imm: self.incoming.beside(None).encode(),
         };
         self.pairs[0].write(&write)?;
@@ -465,6 +488,16 @@ impl Lane {
         self.outgoing.as_ref().is_some_and(|(_, outgoing)| outgoing.reads())
     }
 
+    /// How many windows the ring has.
+    pub(crate) fn windows(&self) -> usize {
+        self.windows.len()
+    }
+
+    /// Whether windows of the ring are not in force yet. Nothing else is under way then.
+    pub(crate) fn is_binding(&self) -> bool {
+        !self.windows.is_empty() && self.tellings > 0
+    }
+
     /// Has the device give up all that is under way. It says so of each message once it does not read it any more.
     pub(crate) fn stop(&mut self) {
         let attributes = ffi::QpAttr { qp_state: ffi::QPS_ERR, ..Default::default() };
@@ -479,6 +512,24 @@ impl Lane {
     pub(crate) fn duplicates(&self) -> u64 {
         self.incoming.duplicates
     }
+}
+
+/// Registers a ring so that its peer can write it: by a window for each queue pair, which is worth nothing to anybody else, and where the
+/// device or its driver has none by the key of the ring itself.
+fn open_to_peer(
+    ground: &Ground<'_>,
+    pairs: usize,
+    memory: &Arc<Region>,
+    register: impl Fn(&Arc<Region>, Access) -> Result<Arc<Mr>, String>,
+) -> Result<(Vec<Mw>, Arc<Mr>), String> {
+    let windows = || (0..pairs).map(|_| Mw::new(ground.pd)).collect::<io::Result<Vec<_>>>();
+    if ground.windows
+        && let Ok(windows) = windows()
+        && let Ok(ring) = register(memory, Access::Windows)
+    {
+        return Ok((windows, ring));
+    }
+    Ok((Vec::new(), register(memory, Access::Written)?))
 }
 
 /// A piece as it lies in its owner's memory, if that is worth it and the device may read it there. What is on a GPU cannot be copied by

@@ -166,6 +166,17 @@ impl Drop for Pd {
     }
 }
 
+/// What a memory is registered for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// To be sent from.
+    Send,
+    /// For everybody to write who has its key and a queue pair of the same protection domain.
+    Written,
+    /// For those to write whose queue pair has a window of it.
+    Windows,
+}
+
 /// Memory that the device may use: of this process, or of a GPU by its dma-buf. It is reached as memory that another process may write at
 /// any moment: only copied.
 #[derive(Debug)]
@@ -182,10 +193,14 @@ unsafe impl Send for Mr {}
 unsafe impl Sync for Mr {}
 
 impl Mr {
-    /// Registers all of a memory to be sent from, or, with `remote`, for peers that have its key to write. Nobody may read it from
-    /// afar, and what is only sent from not even the device may write. Where the memory is on a GPU, it is that which is registered.
-    pub(crate) fn new(pd: &Arc<Pd>, memory: Arc<Region>, remote: bool) -> io::Result<Self> {
-        let access = if remote { ffi::ACCESS_LOCAL_WRITE | ffi::ACCESS_REMOTE_WRITE } else { 0 };
+    /// Registers all of a memory for what is asked. Nobody may read it from afar, and what is only sent from not even the device may
+    /// write. Where the memory is on a GPU, it is that which is registered.
+    pub(crate) fn new(pd: &Arc<Pd>, memory: Arc<Region>, access: Access) -> io::Result<Self> {
+        let access = match access {
+            Access::Send => 0,
+            Access::Written => ffi::ACCESS_LOCAL_WRITE | ffi::ACCESS_REMOTE_WRITE,
+            Access::Windows => ffi::ACCESS_LOCAL_WRITE | ffi::ACCESS_MW_BIND,
+        };
         let functions = &pd.context.library.functions;
         if let Some(device) = memory.device() {
             let register = functions.reg_dmabuf_mr.ok_or_else(no_dma_buf)?;
@@ -230,6 +245,51 @@ impl Drop for Mr {
         let code = unsafe { (self.pd.context.library.functions.dereg_mr)(self.raw.as_ptr()) };
         if code != 0 {
             tracing::warn!(code, "a memory region could not be given back");
+        }
+    }
+}
+
+/// A memory window of type 2: once it is bound, the memory behind it can be written with its key by the peer of one queue pair, and by
+/// nobody else. (InfiniBand Architecture Specification, 10.6.7.2; on Linux `uverbs_std_types_mr.c` and the drivers.)
+#[derive(Debug)]
+pub(crate) struct Mw {
+    raw: NonNull<ffi::Mw>,
+    pd: Arc<Pd>,
+    /// The key that it has once it is bound: the one it was made with, with the next tag.
+    pub(crate) rkey: u32,
+    /// What it is bound to; nothing before.
+    bound: Option<Arc<Mr>>,
+}
+
+// SAFETY: as for `Context`.
+unsafe impl Send for Mw {}
+// SAFETY: as for `Context`; nothing of it is read here.
+unsafe impl Sync for Mw {}
+
+impl Mw {
+    /// Makes one that is not bound.
+    ///
+    /// # Errors
+    /// The device has none, among others.
+    pub(crate) fn new(pd: &Arc<Pd>) -> io::Result<Self> {
+        let alloc = pd.context.get().ops.alloc_mw;
+        let alloc = alloc.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
+        // SAFETY: the protection domain is there.
+        let raw = given(unsafe { alloc(pd.raw.as_ptr(), ffi::MW_TYPE_2) })?;
+        // SAFETY: the library has just made it with this layout.
+        let key = unsafe { raw.as_ref() }.rkey;
+        let rkey = key & !0xff | key.wrapping_add(1) & 0xff;
+        Ok(Mw { raw, pd: Arc::clone(pd), rkey, bound: None })
+    }
+}
+
+impl Drop for Mw {
+    fn drop(&mut self) {
+        let Some(dealloc) = self.pd.context.get().ops.dealloc_mw else { return };
+        // SAFETY: it is given back once, before the memory that it is bound to.
+        let code = unsafe { dealloc(self.raw.as_ptr()) };
+        if code != 0 {
+            tracing::warn!(code, "a memory window could not be given back");
         }
     }
 }
@@ -375,6 +435,23 @@ pub(crate) struct Write<'a> {
     pub(crate) imm: u32,
 }
 
+/// A request that names nothing.
+const NO_REQUEST: ffi::SendWr = ffi::SendWr {
+    wr_id: 0,
+    next: null_mut(),
+    sg_list: null_mut(),
+    num_sge: 0,
+    opcode: 0,
+    send_flags: 0,
+    imm_data: 0,
+    remote_addr: 0,
+    rkey: 0,
+    rest: [0; 3],
+    bind_mw: null_mut(),
+    bind_rkey: 0,
+    bind_info: ffi::MwBindInfo { mr: null_mut(), addr: 0, length: 0, mw_access_flags: 0 },
+};
+
 /// A reliable connection.
 #[derive(Debug)]
 pub(crate) struct Qp {
@@ -478,7 +555,6 @@ impl Qp {
             length > 0 && length <= self.inline && write.parts.iter().all(|part| part.memory.is_of_host());
         let mut request = ffi::SendWr {
             wr_id: write.id,
-            next: null_mut(),
             sg_list: pieces.as_mut_ptr(),
             num_sge: write.parts.len() as c_int,
             opcode: ffi::WR_RDMA_WRITE_WITH_IMM,
@@ -486,7 +562,7 @@ impl Qp {
             imm_data: write.imm.to_be(),
             remote_addr: write.remote,
             rkey: write.rkey,
-            rest: [0; 9],
+            ..NO_REQUEST
         };
         let mut bad = null_mut();
         // SAFETY: the queue pair is there; request and pieces are only read during the call, and there are as many pieces as it says.
@@ -499,6 +575,36 @@ impl Qp {
             self.under_way.push_back((write.id, memories));
         }
         Ok(())
+    }
+
+    /// Has the peer of this queue pair, and nobody else, write all of a memory with the key of a window. In force when its completion comes.
+    pub(crate) fn bind(&self, window: &mut Mw, memory: &Arc<Mr>, id: u64) -> io::Result<()> {
+        let wrong = || io::Error::from(io::ErrorKind::InvalidInput);
+        if !Arc::ptr_eq(&window.pd, &self.pd) || !Arc::ptr_eq(&memory.pd, &self.pd) || window.bound.is_some()
+        {
+            return Err(wrong());
+        }
+        let post = self.pd.context.get().ops.post_send;
+        let post = post.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
+        let mut request = ffi::SendWr {
+            wr_id: id,
+            opcode: ffi::WR_BIND_MW,
+            send_flags: ffi::SEND_SIGNALED,
+            bind_mw: window.raw.as_ptr(),
+            bind_rkey: window.rkey,
+            bind_info: ffi::MwBindInfo {
+                mr: memory.raw.as_ptr(),
+                addr: memory.address(),
+                length: memory.memory.len() as u64,
+                mw_access_flags: ffi::ACCESS_REMOTE_WRITE,
+            },
+            ..NO_REQUEST
+        };
+        window.bound = Some(Arc::clone(memory));
+        let mut bad = null_mut();
+        // SAFETY: queue pair, window and memory are there and of one protection domain; the request is only read during the call. The window
+        // holds the memory from now on until it is given back.
+        checked(unsafe { post(self.raw.as_ptr(), &mut request, &mut bad) })
     }
 
     /// The device is done with a message, and so with all before it: it does them in order.

@@ -3,20 +3,20 @@
 //! | bytes | field | bytes | field |
 //! |---|---|---|---|
 //! | 0 | version | 16..24 | address of the ring |
-//! | 1 | queue pairs | 24..28 | remote key of the ring |
-//! | 2 | path MTU, as the device counts it (1 to 5) | 28..32 | zero |
-//! | 3 | zero | 32..48 | GID |
-//! | 4..8 | slots of the ring | 48.. | for each queue pair: its number, and its first packet's number |
-//! | 8..12 | bytes of a slot | | |
+//! | 1 | queue pairs | 24..32 | zero |
+//! | 2 | path MTU, as the device counts it (1 to 5) | 32..48 | GID |
+//! | 3 | zero | 48.. | for each queue pair: its number, |
+//! | 4..8 | slots of the ring | | the number of its first packet, and |
+//! | 8..12 | bytes of a slot | | the key by which it may write the ring |
 //! | 12..16 | zero | | |
 
 use node_agent_transport::carrier::MAX_OFFER;
 
 /// The version of this layout.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Bytes before the queue pairs, and of each of them.
 const FIXED: usize = 48;
-const PAIR: usize = 8;
+const PAIR: usize = 12;
 /// Most queue pairs of a lane.
 pub const MOST_PAIRS: usize = 8;
 /// Queue pair numbers and packet numbers have 24 bits.
@@ -37,12 +37,21 @@ pub struct Offer {
     pub slot_bytes: u32,
     /// Where the ring begins in the memory of its owner.
     pub address: u64,
-    /// The key to it.
-    pub rkey: u32,
     /// The GID of the port.
     pub gid: [u8; 16],
-    /// Numbers of the queue pairs, and of the first packet that each sends.
-    pub pairs: Vec<(u32, u32)>,
+    /// The queue pairs.
+    pub pairs: Vec<Pair>,
+}
+
+/// A queue pair of the one who offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pair {
+    /// Its number.
+    pub number: u32,
+    /// The number of the first packet that it sends.
+    pub first_packet: u32,
+    /// The key by which its peer writes the ring.
+    pub rkey: u32,
 }
 
 /// What is wrong with an offer.
@@ -59,6 +68,12 @@ pub enum OfferError {
     Field(&'static str),
 }
 
+impl Pair {
+    fn can_be(&self) -> bool {
+        (1..NUMBER).contains(&self.number) && self.first_packet < NUMBER
+    }
+}
+
 impl Offer {
     /// As bytes.
     #[must_use]
@@ -68,12 +83,10 @@ impl Offer {
         out.extend(self.slot_bytes.to_le_bytes());
         out.extend([0; 4]);
         out.extend(self.address.to_le_bytes());
-        out.extend(self.rkey.to_le_bytes());
-        out.extend([0; 4]);
+        out.extend([0; 8]);
         out.extend(self.gid);
-        for (number, first) in &self.pairs {
-            out.extend(number.to_le_bytes());
-            out.extend(first.to_le_bytes());
+        for Pair { number, first_packet, rkey } in &self.pairs {
+            [number, first_packet, rkey].into_iter().for_each(|field| out.extend(field.to_le_bytes()));
         }
         out
     }
@@ -98,18 +111,17 @@ impl Offer {
         gid.copy_from_slice(&fixed[32..48]);
         let pairs = pairs.iter().map(|pair| {
             let half = |at: usize| u32::from_le_bytes([pair[at], pair[at + 1], pair[at + 2], pair[at + 3]]);
-            (half(0), half(4))
+            Pair { number: half(0), first_packet: half(4), rkey: half(8) }
         });
         let offer = Offer {
             mtu: fixed[2],
             slots: number(4),
             slot_bytes: number(8),
             address: long(16),
-            rkey: number(24),
             gid,
             pairs: pairs.collect(),
         };
-        offer.check(fixed[3] == 0 && number(12) == 0 && number(28) == 0)?;
+        offer.check(fixed[3] == 0 && number(12) == 0 && long(24) == 0)?;
         Ok(offer)
     }
 
@@ -123,7 +135,7 @@ impl Offer {
             ((256..=MOST_SLOT_BYTES).contains(&self.slot_bytes), "size of a slot"),
             (self.address != 0 && self.address.checked_add(bytes).is_some(), "ring"),
             (self.gid != [0; 16], "GID"),
-            (self.pairs.iter().all(|(n, psn)| (1..NUMBER).contains(n) && *psn < NUMBER), "queue pair"),
+            (self.pairs.iter().all(Pair::can_be), "queue pair"),
         ];
         match fields.iter().find(|(holds, _)| !holds) {
             Some((_, name)) => Err(OfferError::Field(name)),
@@ -143,9 +155,10 @@ mod tests {
             slots: 32,
             slot_bytes: 65536,
             address: 0x7f00_0000_1000,
-            rkey: 0x1234,
             gid: [7; 16],
-            pairs: (1..=pairs as u32).map(|n| (n, 0xff_ffff)).collect(),
+            pairs: (1..=pairs as u32)
+                .map(|n| Pair { number: n, first_packet: 0xff_ffff, rkey: n << 8 })
+                .collect(),
         }
     }
 
@@ -164,7 +177,7 @@ mod tests {
         assert_eq!(changed(|o| o.slot_bytes = 1), OfferError::Field("size of a slot"));
         assert_eq!(changed(|o| o.address = u64::MAX - 5), OfferError::Field("ring"));
         assert_eq!(changed(|o| o.gid = [0; 16]), OfferError::Field("GID"));
-        assert_eq!(changed(|o| o.pairs[1].0 = 1 << 24), OfferError::Field("queue pair"));
+        assert_eq!(changed(|o| o.pairs[1].number = 1 << 24), OfferError::Field("queue pair"));
         assert_eq!(changed(|o| o.pairs.clear()), OfferError::Field("number of queue pairs"));
         let bytes = good.encode();
         (0..bytes.len()).for_each(|end| assert!(Offer::decode(&bytes[..end]).is_err()));
@@ -174,7 +187,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_an_offer_or_an_error(
-            mut bytes in prop::collection::vec(any::<u8>(), 0..130), pairs in 1usize..9, at in 0usize..112, flip in any::<u8>(),
+            mut bytes in prop::collection::vec(any::<u8>(), 0..160), pairs in 1usize..9, at in 0usize..144, flip in any::<u8>(),
         ) {
             if let Ok(offer) = Offer::decode(&bytes) {
                 prop_assert_eq!(offer.encode(), bytes);

@@ -26,6 +26,8 @@ pub(crate) struct Port {
     /// How many completions each of the two has room for.
     pub(crate) entries: u32,
     pub(crate) armed: bool,
+    /// Whether memory windows are worth a try.
+    pub(crate) windows: bool,
     /// A completion queue has failed: there have to be new ones.
     pub(crate) spoilt: bool,
 }
@@ -55,6 +57,7 @@ pub(crate) fn port(devices: &[Device], address: IpAddr, entries: u32) -> Result<
         entries,
         channel,
         armed: false,
+        windows: true,
         spoilt: false,
     })
 }
@@ -111,6 +114,7 @@ impl Port {
             send: &self.send,
             receive: &self.receive,
             port: place.port,
+            windows: self.windows,
             gid_index: place.index,
             gid: gid::of_address(self.address).0,
             mtu,

@@ -25,6 +25,10 @@ macro_rules! facts {
 fn c_name(kind: &str, field: &str) -> String {
     match (kind, field) {
         ("struct ibv_send_wr", "remote_addr" | "rkey") => format!("wr.rdma.{field}"),
+        ("struct ibv_send_wr", "bind_mw") => "bind_mw.mw".to_owned(),
+        ("struct ibv_send_wr", "bind_rkey") => "bind_mw.rkey".to_owned(),
+        ("struct ibv_send_wr", "bind_info") => "bind_mw.bind_info".to_owned(),
+        ("struct ibv_mw", "kind") => "type".to_owned(),
         (_, field) => field.to_owned(),
     }
 }
@@ -38,9 +42,11 @@ fn layouts_are_those_of_the_header() {
     };
     let mut facts = facts! {
         "struct ibv_context" Context { device, ops, cmd_fd, async_fd, num_comp_vectors }
-        "struct ibv_context_ops" ContextOps { poll_cq, req_notify_cq, post_send, post_recv }
+        "struct ibv_context_ops" ContextOps { alloc_mw, dealloc_mw, poll_cq, req_notify_cq, post_send, post_recv }
         "struct ibv_pd" Pd { context, handle }
         "struct ibv_mr" Mr { context, pd, addr, length, handle, lkey, rkey }
+        "struct ibv_mw" Mw { context, pd, rkey, handle, kind }
+        "struct ibv_mw_bind_info" MwBindInfo { mr, addr, length, mw_access_flags }
         "struct ibv_comp_channel" CompChannel { context, fd, refcnt }
         "struct ibv_cq" Cq { context, channel, cq_context, handle, cqe }
         "struct ibv_qp" Qp { context, qp_context, pd, send_cq, recv_cq, srq, handle, qp_num, state, qp_type }
@@ -55,7 +61,7 @@ fn layouts_are_those_of_the_header() {
         }
         "struct ibv_sge" Sge { addr, length, lkey }
         "struct ibv_send_wr" SendWr {
-            wr_id, next, sg_list, num_sge, opcode, send_flags, imm_data, remote_addr, rkey,
+            wr_id, next, sg_list, num_sge, opcode, send_flags, imm_data, remote_addr, rkey, bind_mw, bind_rkey, bind_info,
         }
         "struct ibv_recv_wr" RecvWr { wr_id, next, sg_list, num_sge }
         "struct ibv_wc" Wc {
@@ -65,9 +71,11 @@ fn layouts_are_those_of_the_header() {
         "struct ibv_gid_entry" GidEntry { gid, gid_index, port_num, gid_type, ndev_ifindex }
         "struct ibv_async_event" AsyncEvent { element, event_type }
     };
-    let sizes: [(&str, usize); 16] = [
+    let sizes: [(&str, usize); 18] = [
         ("struct ibv_context_ops", size_of::<ContextOps>()),
         ("struct ibv_mr", size_of::<Mr>()),
+        ("struct ibv_mw", size_of::<Mw>()),
+        ("struct ibv_mw_bind_info", size_of::<MwBindInfo>()),
         ("struct ibv_comp_channel", size_of::<CompChannel>()),
         ("struct ibv_qp_init_attr", size_of::<QpInitAttr>()),
         ("struct ibv_ah_attr", size_of::<AhAttr>()),
@@ -107,7 +115,7 @@ fn layouts_are_those_of_the_header() {
     }
 }
 
-fn values() -> [(&'static str, usize); 21] {
+fn values() -> [(&'static str, usize); 26] {
     [
         ("IBV_PORT_ACTIVE", PORT_ACTIVE as usize),
         ("IBV_QPT_RC", QPT_RC as usize),
@@ -116,6 +124,11 @@ fn values() -> [(&'static str, usize); 21] {
         ("IBV_QPS_RTS", QPS_RTS as usize),
         ("IBV_ACCESS_LOCAL_WRITE", ACCESS_LOCAL_WRITE as usize),
         ("IBV_ACCESS_REMOTE_WRITE", ACCESS_REMOTE_WRITE as usize),
+        ("IBV_QPS_ERR", QPS_ERR as usize),
+        ("IBV_EVENT_CQ_ERR", EVENT_CQ_ERR as usize),
+        ("IBV_ACCESS_MW_BIND", ACCESS_MW_BIND as usize),
+        ("IBV_MW_TYPE_2", MW_TYPE_2 as usize),
+        ("IBV_WR_BIND_MW", WR_BIND_MW as usize),
         ("IBV_WR_RDMA_WRITE_WITH_IMM", WR_RDMA_WRITE_WITH_IMM as usize),
         ("IBV_SEND_SIGNALED", SEND_SIGNALED as usize),
         ("IBV_SEND_INLINE", SEND_INLINE as usize),

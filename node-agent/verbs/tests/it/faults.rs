@@ -22,6 +22,7 @@ pub const CARRIED: i32 = 9;
 pub const SLOW_END: i32 = 10;
 pub const QUICK_END: i32 = 11;
 const QUEUES_FAIL: i32 = 12;
+pub const BINDS_NOTHING: i32 = 13;
 /// And the kind of objects whose making fails.
 pub const FAILS: i32 = 100;
 

@@ -20,6 +20,7 @@ pub const PD: usize = 1;
 pub const MR: usize = 2;
 pub const QP: usize = 5;
 pub const DMA_BUF: usize = 6;
+pub const MW: usize = 7;
 
 /// The library's own functions.
 pub struct Fake {
@@ -63,8 +64,8 @@ impl Fake {
         }
     }
 
-    pub fn all_alive(&self, device: usize) -> [i64; 6] {
-        std::array::from_fn(|kind| self.alive(device, kind))
+    pub fn all_alive(&self, device: usize) -> [i64; 7] {
+        [0, PD, MR, 3, 4, QP, MW].map(|kind| self.alive(device, kind))
     }
 
     pub fn path(&self, device: usize) -> u64 {
