@@ -37,6 +37,10 @@ pub enum News {
     Broken(Lane, RailCause),
     /// The port of a rail may have gone up or down.
     Port(Rail, bool),
+    /// A rail whose device had failed can be carried again.
+    Carries(Rail),
+    /// There are other [`Carrier::files`].
+    Files,
 }
 
 /// Carries lanes. Nothing here blocks.
@@ -101,6 +105,6 @@ pub trait Carrier: fmt::Debug + Send {
     /// When to look although nothing became readable.
     fn due(&self) -> Option<Instant>;
 
-    /// Files that become readable when something happened. Always the same.
+    /// Files that become readable when something happened. Where they become others, [`News::Files`] is told.
     fn files(&self) -> Vec<BorrowedFd<'_>>;
 }

@@ -7,7 +7,7 @@
 #![allow(clippy::unwrap_used, missing_docs, reason = "a part of tests")]
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,6 +29,8 @@ const MW: usize = 7;
 
 #[derive(Default)]
 struct FakeDevice {
+    /// Made when it is asked for; it stays where it is.
+    name: Option<CString>,
     gid: Gid,
     index: u32,
     down: bool,
@@ -389,8 +391,9 @@ unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut Device 
 unsafe extern "C" fn ibv_free_device_list(_: *mut *mut Device) {}
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_get_device_name(_: *mut Device) -> *const c_char {
-    c"fake".as_ptr()
+unsafe extern "C" fn ibv_get_device_name(device: *mut Device) -> *const c_char {
+    let name = &mut world().devices[device as usize - 1].name;
+    name.get_or_insert_with(|| CString::new(format!("fake{}", device as usize - 1)).unwrap()).as_ptr()
 }
 
 #[unsafe(no_mangle)]
@@ -760,7 +763,8 @@ fn tell(world: &mut World, device: usize, kind: c_uint) {
 /// What can happen to a device: 0 the link goes down, 1 comes up; 2 messages vanish without a word, 3 no more; 4 the next `value`
 /// messages come twice; 5 acknowledgements are lost, 6 no more; 7 the GID moves to index `value`; 8 messages are held back and not
 /// read, 9 no more; 10 to give back a queue pair takes for ever, 11 no more; 12 its
-/// completion queues fail; 13 it binds no windows that it has made; 100 and a kind: this call fails with the error `value`, zero for none.
+/// completion queues fail; 13 it binds no windows that it has made;
+/// 14 it fails for good, and is there again for those who open it anew, 15 but only after this; 100 and a kind: this call fails with the error `value`, zero for none.
 #[unsafe(no_mangle)]
 extern "C" fn fake_fault(device: usize, what: c_int, value: c_int) {
     let world = &mut *world();
@@ -789,6 +793,20 @@ extern "C" fn fake_fault(device: usize, what: c_int, value: c_int) {
                 .for_each(|queue| queue.broken = true);
             tell(world, device, EVENT_CQ_ERR);
         }
+        14 => {
+            own.fail[CONTEXT] = libc::ENODEV;
+            world.qps.values_mut().filter(|qp| qp.device == device).for_each(|qp| qp.failed = true);
+            world
+                .cqs
+                .values_mut()
+                .filter(|queue| queue.device == device)
+                .for_each(|queue| queue.broken = true);
+            // Nothing is said of what was under way.
+            let qps = &world.qps;
+            world.posted.retain(|posted| qps.get(&posted.qp).is_none_or(|qp| qp.device != device));
+            tell(world, device, EVENT_DEVICE_FATAL);
+        }
+        15 => own.fail[CONTEXT] = 0,
         13 => own.never_binds = true,
         10 | 11 => own.slow = what == 10,
         kind => own.fail[kind as usize - 100] = value,

@@ -126,6 +126,13 @@ impl<M, R> Cache<M, R> {
         true
     }
 
+    /// Lets go of all registrations on a rail: its device is another one now.
+    pub fn forget(&mut self, rail: usize) {
+        for known in self.entries.values_mut().filter_map(|entry| entry.rails.get_mut(rail)) {
+            *known = Known::Nothing;
+        }
+    }
+
     /// Lets go of memories that nobody else holds any more.
     pub fn sweep(&mut self) {
         let bytes = &mut self.bytes;

@@ -66,7 +66,10 @@ pub struct Config {
 /// Lanes over verbs.
 #[derive(Debug)]
 pub struct VerbsCarrier {
+    library: Arc<Library>,
     shape: Shape,
+    /// Entries of completion queues.
+    entries: u32,
     /// By rail; or why there is none.
     ports: Vec<Result<Port, String>>,
     lanes: BTreeMap<u32, Lane>,
@@ -109,7 +112,8 @@ impl VerbsCarrier {
     /// Why no rail at all can be carried, in one line.
     pub fn open(config: &Config) -> Result<Self, String> {
         let library = Library::load(config.library.as_deref()).map_err(|error| error.to_string())?;
-        let devices = open_all(&Arc::new(library))?;
+        let library = Arc::new(library);
+        let devices = open_all(&library, &[])?;
         if devices.is_empty() {
             return Err("this server has no RDMA device that can be opened".into());
         }
@@ -128,7 +132,9 @@ impl VerbsCarrier {
         let cache = Cache::new(ports.len(), REGISTERED);
         let (put_off, swept, next, lent, unheard) = (false, asked, 0, Vec::new(), Vec::new());
         Ok(VerbsCarrier {
+            library,
             shape,
+            entries,
             ports,
             lanes,
             next,
@@ -195,6 +201,7 @@ impl VerbsCarrier {
                         break;
                     }
                 };
+                port.hung &= count == 0;
                 for completion in &batch[..count.min(BATCH)] {
                     let name = lane_of(completion.wr_id);
                     // What comes of lanes that ended is of no account.
@@ -262,11 +269,50 @@ impl VerbsCarrier {
                     port.spoilt = true;
                     RailCause::Io("a completion queue has failed".into())
                 }
-                ffi::EVENT_DEVICE_FATAL => RailCause::Io("the device has failed".into()),
+                ffi::EVENT_DEVICE_FATAL => {
+                    port.fail(self.asked);
+                    RailCause::Io("the device has failed".into())
+                }
                 _ => continue,
             };
             let lanes = self.lanes.values_mut().filter(|lane| usize::from(lane.rail) == rail);
             lanes.for_each(|lane| _ = lane.broken.get_or_insert_with(|| cause.clone()));
+        }
+    }
+
+    /// Looks for devices that have failed: after a reset, or when their driver was loaded anew, they are there again as others.
+    fn look_for_failed(&mut self, now: Instant, news: &mut Vec<News>) {
+        let due = |(rail, port): (usize, &mut Result<Port, String>)| {
+            port.as_mut().is_ok_and(|port| port.looks_again(now)).then_some(rail)
+        };
+        let due: Vec<usize> = self.ports.iter_mut().enumerate().filter_map(due).collect();
+        if due.is_empty() {
+            return;
+        }
+        let well = self.ports.iter().flatten().filter(|port| port.failed.is_none());
+        let known: Vec<&str> = well.map(|port| port.device.as_str()).collect();
+        let devices = open_all(&self.library, &known).unwrap_or_default();
+        for rail in due {
+            let Some(Ok(old)) = self.ports.get_mut(rail) else { continue };
+            let found = port(&devices, old.address, self.entries)
+                .and_then(|new| new.ground().map(|_| ()).map(|()| new));
+            match found {
+                Ok(new) => {
+                    tracing::info!(rail, device = new.device, "the rail has a device again");
+                    self.cache.forget(rail);
+                    for (memory, rails) in &mut self.lent {
+                        match Mr::new(&new.pd, Arc::clone(memory), Access::Send) {
+                            Ok(registered) => rails[rail] = Arc::new(registered),
+                            Err(error) => {
+                                tracing::warn!(rail, %error, "memory of a GPU cannot be registered again")
+                            }
+                        }
+                    }
+                    *old = new;
+                    news.extend([News::Files, News::Carries(rail as Rail)]);
+                }
+                Err(why) => tracing::debug!(rail, why, "the rail's device is not back"),
+            }
         }
     }
 
@@ -276,6 +322,11 @@ impl VerbsCarrier {
         let Some(lane) = self.lanes.get_mut(&name.0).filter(|lane| lane.reads()) else { return };
         let rail = usize::from(lane.rail);
         lane.stop();
+        // One that has failed reads nothing, and one that hangs has been waited for.
+        if self.ports.get(rail).is_some_and(|port| port.as_ref().is_ok_and(|p| p.failed.is_some() || p.hung))
+        {
+            return;
+        }
         let mut news = std::mem::take(&mut self.unheard);
         let start = Instant::now();
         loop {
@@ -285,6 +336,9 @@ impl VerbsCarrier {
             }
             if start.elapsed() >= STOPPED {
                 tracing::warn!(rail, "a device does not say that a queue pair has stopped");
+                if let Some(Ok(port)) = self.ports.get_mut(rail) {
+                    port.hung = true;
+                }
                 break;
             }
             std::thread::yield_now();
@@ -330,7 +384,10 @@ impl Carrier for VerbsCarrier {
     }
 
     fn carries(&self, rail: Rail) -> Result<(), String> {
-        self.device(rail).map(|_| ()).map_err(str::to_owned)
+        match self.ports.get(usize::from(rail)) {
+            Some(Ok(port)) if port.failed.is_some() => Err(format!("{} has failed", port.device)),
+            _ => self.device(rail).map(|_| ()).map_err(str::to_owned),
+        }
     }
 
     fn open(&mut self, rail: Rail, peer: Node, entropy: &[u8; ENTROPY]) -> Result<(Name, Vec<u8>), String> {
@@ -415,7 +472,8 @@ impl Carrier for VerbsCarrier {
         news.append(&mut self.unheard);
         (0..self.ports.len()).for_each(|rail| self.complete(rail, now, news));
         self.hear_devices(now, news);
-        self.ports.iter_mut().flatten().filter(|port| port.spoilt).for_each(Port::mend);
+        self.look_for_failed(now, news);
+        self.ports.iter_mut().flatten().filter(|p| p.spoilt && p.failed.is_none()).for_each(Port::mend);
         if now >= self.swept + SWEEP {
             self.swept = now;
             self.sweep();
@@ -446,7 +504,8 @@ impl Carrier for VerbsCarrier {
 
     fn due(&self) -> Option<Instant> {
         let events = self.put_off.then_some(self.asked + EVENTS);
-        self.lanes.values().filter_map(Lane::deadline).chain(events).min()
+        let failed = self.ports.iter().flatten().filter_map(|port| port.failed.map(|(at, _)| at));
+        self.lanes.values().filter_map(Lane::deadline).chain(events).chain(failed).min()
     }
 
     fn files(&self) -> Vec<BorrowedFd<'_>> {

@@ -23,8 +23,8 @@ pub(crate) struct Place {
     pub(crate) index: u8,
 }
 
-/// Opens all devices; those that cannot be opened are left out with a warning.
-pub(crate) fn open_all(library: &Arc<Library>) -> Result<Vec<Device>, String> {
+/// Opens all devices but those with a name that is `known`; those that cannot be opened are left out with a warning.
+pub(crate) fn open_all(library: &Arc<Library>, known: &[&str]) -> Result<Vec<Device>, String> {
     let functions = &library.functions;
     let mut count = 0;
     // SAFETY: the count is ours to fill.
@@ -38,6 +38,9 @@ pub(crate) fn open_all(library: &Arc<Library>) -> Result<Vec<Device>, String> {
         let device = unsafe { *list.add(at) };
         // SAFETY: the device is in the list; the library owns its name for as long.
         let name = unsafe { Library::text((functions.get_device_name)(device)) };
+        if known.contains(&name.as_str()) {
+            continue;
+        }
         // SAFETY: the device is in the list. An open device does not need the list any more.
         let opened = NonNull::new(unsafe { (functions.open_device)(device) });
         let context = match opened {

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::device::{Device, Place};
 use crate::gid;
@@ -10,6 +11,9 @@ use crate::objects::{Channel, Context, Cq, Pd, step};
 
 /// Entries of a completion queue at least: for a lane of the most queue pairs, and for some that are not given back yet.
 pub(crate) const LEAST_ENTRIES: u32 = 512;
+
+/// A device that has failed is looked for after the first of these times, then after twice as long and so on up to the second.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
 /// The port of one rail.
 #[derive(Debug)]
@@ -30,6 +34,10 @@ pub(crate) struct Port {
     pub(crate) windows: bool,
     /// A completion queue has failed: there have to be new ones.
     pub(crate) spoilt: bool,
+    /// The device has failed: nothing of it works any more, and when to look for it anew, with the pause before the look after that.
+    pub(crate) failed: Option<(Instant, Duration)>,
+    /// The device has not said in time that it let go of messages, and nothing since.
+    pub(crate) hung: bool,
 }
 
 /// The port that has a rail's address, with all that lanes on it share.
@@ -59,6 +67,8 @@ pub(crate) fn port(devices: &[Device], address: IpAddr, entries: u32) -> Result<
         armed: false,
         windows: true,
         spoilt: false,
+        failed: None,
+        hung: false,
     })
 }
 
@@ -75,6 +85,22 @@ fn queues(channel: &Arc<Channel>, mut entries: u32) -> Result<(Arc<Cq>, Arc<Cq>,
 }
 
 impl Port {
+    /// The device has failed.
+    pub(crate) fn fail(&mut self, now: Instant) {
+        self.failed.get_or_insert((now + AGAIN.0, AGAIN.0));
+    }
+
+    /// Whether it is time to look for a device that has failed. Each look puts the next one off.
+    pub(crate) fn looks_again(&mut self, now: Instant) -> bool {
+        let Some((at, pause)) = &mut self.failed else { return false };
+        if now < *at {
+            return false;
+        }
+        *pause = (*pause * 2).min(AGAIN.1);
+        *at = now + *pause;
+        true
+    }
+
     /// Whether the completion queues have room for so many queue pairs more, all messages of which may fail at once. Each queue pair holds
     /// its queues, also while it waits to be given back.
     pub(crate) fn room(&self, pairs: usize, depth: u32) -> Result<(), String> {

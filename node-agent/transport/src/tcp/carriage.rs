@@ -115,12 +115,7 @@ impl TcpRails {
     /// # Errors
     /// Its files cannot be watched.
     pub fn carry(&mut self, carrier: Box<dyn Carrier>, only: bool) -> Result<(), SetupError> {
-        for file in carrier.files() {
-            let registry = self.poll.registry();
-            registry
-                .register(&mut SourceFd(&file.as_raw_fd()), CARRIER, Interest::READABLE)
-                .map_err(SetupError::Poll)?;
-        }
+        watch(&*carrier, self.poll.registry()).map_err(SetupError::Poll)?;
         let (failures, unheard, lanes, news) = Default::default();
         self.carriage = Some(Carriage { carrier, only, failures, unheard, lanes, news });
         Ok(())
@@ -290,6 +285,28 @@ impl TcpRails {
                 }
             }
             News::Port(rail, up) => self.hear_port(*rail, *up),
+            News::Carries(rail) => self.carry_again(*rail, now),
+            News::Files => {
+                if let Some(carriage) = &self.carriage
+                    && let Err(error) = watch(&*carriage.carrier, self.poll.registry())
+                {
+                    // It is looked at in every turn, but nothing ends a sleep for it.
+                    tracing::warn!(%error, "a device's events cannot be watched");
+                }
+            }
+        }
+    }
+
+    /// A rail can be carried again: links that went over their connections meanwhile are made anew.
+    fn carry_again(&mut self, rail: Rail, now: Instant) {
+        if let Some(carriage) = &mut self.carriage {
+            carriage.failures.remove(&rail);
+        }
+        let plain = |at: &usize| matches!(&self.conns[*at], Some(Conn { lane: None, .. }));
+        let links = self.links.iter().filter(|((on, _), at)| *on == rail && plain(at));
+        let peers: Vec<Node> = links.map(|((_, peer), _)| *peer).collect();
+        for peer in peers {
+            self.end(rail, peer, RailCause::Io("it can be carried again".into()), now);
         }
     }
 
@@ -343,6 +360,19 @@ impl TcpRails {
         let count = |r: &mut Refusals| r.closed += 1;
         self.refuse(at, count, Miss::Refused, why, now);
     }
+}
+
+/// Has a carrier's files end sleeps; those that do already go on doing so.
+fn watch(carrier: &dyn Carrier, registry: &mio::Registry) -> io::Result<()> {
+    for file in carrier.files() {
+        let new = registry.register(&mut SourceFd(&file.as_raw_fd()), CARRIER, Interest::READABLE);
+        if let Err(error) = new
+            && error.kind() != io::ErrorKind::AlreadyExists
+        {
+            return Err(error);
+        }
+    }
+    Ok(())
 }
 
 fn sealed(handshake: &Handshake, party: &super::handshake::Party, side: Side, offer: &[u8]) -> Vec<u8> {

@@ -23,6 +23,8 @@ pub const SLOW_END: i32 = 10;
 pub const QUICK_END: i32 = 11;
 const QUEUES_FAIL: i32 = 12;
 pub const BINDS_NOTHING: i32 = 13;
+const FATAL: i32 = 14;
+const THERE_AGAIN: i32 = 15;
 /// And the kind of objects whose making fails.
 pub const FAILS: i32 = 100;
 
@@ -128,6 +130,39 @@ fn completion_queues_that_fail_are_replaced() {
     );
 }
 
+/// A device that is reset, or whose driver is loaded anew, is another one after that. Meanwhile its links go over their connections, where
+/// that is allowed, and after it they are carried again.
+#[test]
+fn a_device_that_failed_is_found_again() {
+    for only in [true, false] {
+        let net = Net::new(2, 2);
+        let device = net.device(1, 0);
+        together(net.engines(only), |n, engine| {
+            let peer = 1 - n as u16;
+            engine.until(|e| e.rails.wiring() == Wiring::Done);
+            all_reduce(n, engine, 500_000);
+            if n == 1 {
+                net.fake.fault(device, FATAL, 0);
+            }
+            all_reduce(n, engine, 500_000);
+            // Nobody can open it; the rail is not carried at its end.
+            engine.until(|e| n == 0 || e.rails.carried_by(0) == "tcp");
+            if !only {
+                engine.until(|e| e.ups(0, peer) >= 2 && e.is_up(0, peer));
+            }
+            all_reduce(n, engine, 500_000);
+            if n == 1 {
+                net.fake.fault(device, THERE_AGAIN, 0);
+            }
+            let lives = if only { 2 } else { 3 };
+            engine.until(|e| e.rails.carried_by(0) == "verbs" && e.ups(0, peer) >= lives && e.is_up(0, peer));
+            (0..3).for_each(|_| all_reduce(n, engine, 500_000));
+            assert!(net.fake.alive(device, QP) > 0, "it is carried");
+            leave(engine);
+        });
+    }
+}
+
 /// Queue pairs that a device does not give back use up the room of the completion queues, and no more than that.
 #[test]
 fn queue_pairs_that_do_not_go_are_bounded() {
@@ -142,7 +177,7 @@ fn queue_pairs_that_do_not_go_are_bounded() {
         }
         assert!(net.fake.alive(device, QP) < 1000);
     };
-    assert!(why.starts_with("fake has completion queues for "), "{why}");
+    assert!(why.starts_with(&format!("fake{device} has completion queues for ")), "{why}");
     net.fake.fault(device, QUICK_END, 0);
     let deadline = Instant::now() + Duration::from_secs(30);
     while net.fake.alive(device, QP) > 0 && Instant::now() < deadline {

@@ -203,12 +203,12 @@ fn memory_of_a_gpu_that_no_driver_registers_is_refused_on_all_rails() {
     let (memory, _file) = on_gpu(&[1; 50_000], 0);
     net.fake.fault(second, FAILS + DMA_BUF as i32, libc::EOPNOTSUPP);
     let why = ends.carriers[0].takes_dma_bufs(1).unwrap_err();
-    assert!(why.starts_with("fake: the NIC's driver cannot register dma-bufs: load one"), "{why}");
+    assert!(why.contains(": the NIC's driver cannot register dma-bufs: load one"), "{why}");
     assert_eq!(ends.carriers[0].lend(&memory).unwrap_err(), why);
     // A driver that says so only when it sees the memory: too large for its tables.
     net.fake.fault(second, FAILS + DMA_BUF as i32, libc::ENOMEM);
     let why = ends.carriers[0].lend(&memory).unwrap_err();
-    assert!(why.starts_with("fake cannot register it (ibv_reg_dmabuf_mr): "), "{why}");
+    assert!(why.contains(" cannot register it (ibv_reg_dmabuf_mr): "), "{why}");
     assert_eq!(net.fake.alive(first, DMA_BUF), 0, "the other rail's registration is given back");
     // It is never sent by the processor instead.
     let error = ends.carriers[0].send(ends.lanes[0], &[Source::of(&memory, 0, 100).unwrap()]).unwrap_err();
