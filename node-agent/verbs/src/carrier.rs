@@ -8,25 +8,25 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use node_agent_collective::RailCause;
 use node_agent_collective::shape::{Node, Rail};
 use node_agent_local::Region;
 use node_agent_local::pieces::{Source, Target};
 use node_agent_transport::carrier::{Carrier, ENTROPY, Lane as Name, News};
 
 use crate::cache::{Bounds, Cache};
-use crate::device::{Device, open_all};
-use crate::ffi;
+use crate::device::open_all;
 use crate::imm::MOST_SLOTS;
-use crate::lane::{Lane, Shape, lane_of};
+use crate::lane::{Lane, Shape};
 use crate::library::Library;
 use crate::objects::{Access, Context, Mr};
 use crate::offer::Offer;
 use crate::port::{LEAST_ENTRIES, Port, port};
 use crate::reaper::Reaper;
 
-/// Completions taken at once.
-const BATCH: usize = 64;
+mod events;
+
+use events::EVENTS;
+
 /// Slots of a ring.
 const SLOTS: u32 = 32;
 /// Greatest and least slot, bytes.
@@ -35,12 +35,6 @@ const SLOT_BYTES: (u64, u64) = (64 << 10, 8 << 10);
 const RINGS: u64 = 512 << 20;
 /// Most entries of a completion queue that are asked for; where a device has fewer, half and half again until it has them.
 const MOST_ENTRIES: u32 = 1 << 20;
-/// How often at most devices are asked for events: each time is a system call for each.
-const EVENTS: Duration = Duration::from_millis(1);
-/// So long a device may take to say that it has given up the messages of a queue pair that is stopped.
-const STOPPED: Duration = Duration::from_millis(100);
-/// So long a device may take to bind the windows of a lane.
-const BOUND: Duration = Duration::from_millis(200);
 /// What is kept registered of memories that are sent from in place.
 const REGISTERED: Bounds = Bounds { memories: 1024, bytes: 64 << 30 };
 /// Memories of GPUs at most. Their bytes are pinned on the GPU anyhow; what a NIC's tables and a GPU's window can hold, they say.
@@ -184,193 +178,6 @@ impl VerbsCarrier {
         self.cache.sweep();
         // Each registration holds the memory once, and this list does; messages under way hold registrations.
         self.lent.retain(|(memory, rails)| Arc::strong_count(memory) > 1 + rails.len());
-    }
-
-    /// Takes completions of one rail.
-    fn complete(&mut self, rail: usize, now: Instant, news: &mut Vec<News>) {
-        let Some(Ok(port)) = self.ports.get_mut(rail) else { return };
-        let mut batch = [ffi::Wc::default(); BATCH];
-        for (queue, sends) in [(&port.send, true), (&port.receive, false)] {
-            loop {
-                let count = match queue.poll(&mut batch) {
-                    Ok(count) => count,
-                    Err(error) => {
-                        port.spoilt = true;
-                        let lanes = self.lanes.values_mut().filter(|lane| usize::from(lane.rail) == rail);
-                        lanes.for_each(|l| _ = l.broken.get_or_insert(RailCause::Io(error.to_string())));
-                        break;
-                    }
-                };
-                port.hung &= count == 0;
-                for completion in &batch[..count.min(BATCH)] {
-                    let name = lane_of(completion.wr_id);
-                    // What comes of lanes that ended is of no account.
-                    let Some(lane) = self.lanes.get_mut(&name) else { continue };
-                    if sends {
-                        let before = lane.let_go();
-                        lane.sent(completion, now);
-                        if lane.let_go() > before {
-                            news.push(News::LetGo(Name(name)));
-                        }
-                    } else if lane.came(completion) {
-                        news.push(News::Readable(Name(name)));
-                    }
-                }
-                if count < BATCH {
-                    break;
-                }
-            }
-        }
-    }
-
-    /// Reads what happened to devices.
-    fn hear_devices(&mut self, now: Instant, news: &mut Vec<News>) {
-        self.put_off = now < self.asked + EVENTS;
-        if self.put_off {
-            return;
-        }
-        self.asked = now;
-        for rail in 0..self.ports.len() {
-            // Rails of one device share its events: the first that asks gets them for all.
-            while let Some(Ok(port)) = self.ports.get(rail)
-                && let Some((kind, number)) = port.context.event()
-            {
-                let context = Arc::clone(&port.context);
-                self.take_event(&context, kind, number, news);
-            }
-        }
-    }
-
-    fn take_event(&mut self, context: &Arc<Context>, kind: u32, number: u8, news: &mut Vec<News>) {
-        for (rail, port) in self.ports.iter_mut().enumerate() {
-            let Ok(port) = port else { continue };
-            if !Arc::ptr_eq(&port.context, context) {
-                continue;
-            }
-            let ours = port.place.is_some_and(|place| place.port == number);
-            let cause = match kind {
-                ffi::EVENT_PORT_ERR | ffi::EVENT_PORT_ACTIVE if ours => {
-                    news.push(News::Port(rail as Rail, kind == ffi::EVENT_PORT_ACTIVE));
-                    if kind == ffi::EVENT_PORT_ACTIVE {
-                        continue;
-                    }
-                    RailCause::NoCarrier
-                }
-                ffi::EVENT_GID_CHANGE => {
-                    let device = Device { name: port.device.clone(), context: Arc::clone(context) };
-                    let place = device.place(port.address);
-                    if std::mem::replace(&mut port.place, place) == place {
-                        continue;
-                    }
-                    tracing::info!(rail, device = port.device, ?place, "the rail's GID has moved");
-                    RailCause::Io("the GID has moved".into())
-                }
-                ffi::EVENT_CQ_ERR => {
-                    port.spoilt = true;
-                    RailCause::Io("a completion queue has failed".into())
-                }
-                ffi::EVENT_DEVICE_FATAL => {
-                    port.fail(self.asked);
-                    RailCause::Io("the device has failed".into())
-                }
-                _ => continue,
-            };
-            let lanes = self.lanes.values_mut().filter(|lane| usize::from(lane.rail) == rail);
-            lanes.for_each(|lane| _ = lane.broken.get_or_insert_with(|| cause.clone()));
-        }
-    }
-
-    /// Looks for devices that have failed: after a reset, or when their driver was loaded anew, they are there again as others.
-    fn look_for_failed(&mut self, now: Instant, news: &mut Vec<News>) {
-        let due = |(rail, port): (usize, &mut Result<Port, String>)| {
-            port.as_mut().is_ok_and(|port| port.looks_again(now)).then_some(rail)
-        };
-        let due: Vec<usize> = self.ports.iter_mut().enumerate().filter_map(due).collect();
-        if due.is_empty() {
-            return;
-        }
-        let well = self.ports.iter().flatten().filter(|port| port.failed.is_none());
-        let known: Vec<&str> = well.map(|port| port.device.as_str()).collect();
-        let devices = open_all(&self.library, &known).unwrap_or_default();
-        for rail in due {
-            let Some(Ok(old)) = self.ports.get_mut(rail) else { continue };
-            let found = port(&devices, old.address, self.entries)
-                .and_then(|new| new.ground().map(|_| ()).map(|()| new));
-            match found {
-                Ok(new) => {
-                    tracing::info!(rail, device = new.device, "the rail has a device again");
-                    self.cache.forget(rail);
-                    for (memory, rails) in &mut self.lent {
-                        match Mr::new(&new.pd, Arc::clone(memory), Access::Send) {
-                            Ok(registered) => rails[rail] = Arc::new(registered),
-                            Err(error) => {
-                                tracing::warn!(rail, %error, "memory of a GPU cannot be registered again")
-                            }
-                        }
-                    }
-                    *old = new;
-                    news.extend([News::Files, News::Carries(rail as Rail)]);
-                }
-                Err(why) => tracing::debug!(rail, why, "the rail's device is not back"),
-            }
-        }
-    }
-
-    /// Ends what a lane still reads where its owner has it, for the owner may write there next. Nothing more goes out from a queue pair
-    /// that is stopped; that the device has let go of it all, it says by completions, which come at once from one that works.
-    fn stop_reading(&mut self, name: Name) {
-        let Some(lane) = self.lanes.get_mut(&name.0).filter(|lane| lane.reads()) else { return };
-        let rail = usize::from(lane.rail);
-        lane.stop();
-        // One that has failed reads nothing, and one that hangs has been waited for.
-        if self.ports.get(rail).is_some_and(|port| port.as_ref().is_ok_and(|p| p.failed.is_some() || p.hung))
-        {
-            return;
-        }
-        let mut news = std::mem::take(&mut self.unheard);
-        let start = Instant::now();
-        loop {
-            self.complete(rail, Instant::now(), &mut news);
-            if !self.lanes.get(&name.0).is_some_and(Lane::reads) {
-                break;
-            }
-            if start.elapsed() >= STOPPED {
-                tracing::warn!(rail, "a device does not say that a queue pair has stopped");
-                if let Some(Ok(port)) = self.ports.get_mut(rail) {
-                    port.hung = true;
-                }
-                break;
-            }
-            std::thread::yield_now();
-        }
-        self.unheard = news;
-    }
-
-    /// Before the peer hears that it may write: whether its windows are in force. Where a device cannot bind them, the port's next lanes do
-    /// without.
-    fn wait_for_windows(&mut self, name: Name) -> Result<(), String> {
-        let Some(rail) = self.lanes.get(&name.0).map(|lane| usize::from(lane.rail)) else { return Ok(()) };
-        let mut news = std::mem::take(&mut self.unheard);
-        let start = Instant::now();
-        let bound = loop {
-            let Some(lane) = self.lanes.get(&name.0) else { break Ok(()) };
-            match (lane.is_binding(), &lane.broken) {
-                (_, Some(cause)) => break Err(format!("its memory windows cannot be bound: {cause}")),
-                (false, None) => break Ok(()),
-                (true, None) if start.elapsed() >= BOUND => {
-                    break Err("its memory windows are not bound in time".into());
-                }
-                (true, None) => {}
-            }
-            self.complete(rail, Instant::now(), &mut news);
-            std::thread::yield_now();
-        };
-        self.unheard = news;
-        if let (Err(why), Some(Ok(port))) = (&bound, self.ports.get_mut(rail)) {
-            tracing::warn!(device = port.device, why, "rings are opened without memory windows from now on");
-            port.windows = false;
-        }
-        bound
     }
 
     fn lane(&mut self, lane: Name) -> io::Result<&mut Lane> {
