@@ -47,9 +47,9 @@ soon_is() {
     took=$(($(now_ms) - since))
 }
 
-# What the default profile is in the words of `dcb` and `ethtool` (iproute2 6.1).
+# What the default profile is in the words of `dcb` and `ethtool` (iproute2 6.1). The class that is strict reports 100 %, as mlx5's do.
 PFC='{"pfc_cap":8,"macsec_bypass":false,"delay":40,"prio_pfc":[false,false,false,true,false,false,false,false]}'
-ETS='"tc_bw":[50,0,0,50,0,0,0,0],"pg_bw":[0,0,0,0,0,0,0,0],"tc_tsa":["ets","ets","ets","ets","ets","ets","strict","ets"],"prio_tc":[0,0,0,3,0,0,6,0]'
+ETS='"tc_bw":[50,0,0,50,0,0,100,0],"pg_bw":[0,0,0,0,0,0,0,0],"tc_tsa":["ets","ets","ets","ets","ets","ets","strict","ets"],"prio_tc":[0,0,0,3,0,0,6,0]'
 APP="{\"dscp_prio\":[$(seq 0 63 | awk '{ printf "%s[%d,%d]", (NR == 1 ? "" : ","), $1, int($1 / 8) }')]}"
 DCBX='{"host":true,"cee":true,"ieee":true}'
 

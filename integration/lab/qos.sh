@@ -22,7 +22,8 @@ planned() {
     echo "planned, applied, read back as dcb and ethtool show it, taken back"
 }
 
-# What others change, and the item by which the agent names it.
+# What others change, and the item by which the agent names it. `dcb` reads ETS and sends it back whole, but not with more than 100 % in
+# all: so what the strict class reports is sent as 0.
 all_drifts() {
     cat << 'END'
 pfc:          dcb pfc set dev nic0 prio-pfc all:off
@@ -30,10 +31,10 @@ dscp 26:      dcb app add dev nic0 dscp-prio 26:0
 global-pause: ethtool -A nic0 rx on tx on
 pfc:          dcb pfc set dev nic0 prio-pfc 4:on
 cable-length: dcb pfc set dev nic0 delay 7
-tc-bw 0:      dcb ets set dev nic0 tc-bw 0:60 3:40
+tc-bw 0:      dcb ets set dev nic0 tc-bw 0:60 3:40 6:0
 tc-tsa 6:     dcb ets set dev nic0 tc-tsa 6:ets tc-bw 6:0
-prio-tc 3:    dcb ets set dev nic0 prio-tc 3:0
-ets-willing:  dcb ets set dev nic0 willing on
+prio-tc 3:    dcb ets set dev nic0 tc-bw 6:0 prio-tc 3:0
+ets-willing:  dcb ets set dev nic0 willing on tc-bw 6:0
 dscp 48:      dcb app del dev nic0 dscp-prio 48:6
 trust:        dcb app flush dev nic0 dscp-prio
 mtu:          ip link set nic0 mtu 1500
@@ -163,7 +164,7 @@ kept() {
     done << 'END'
 dcb app add dev nic0 dscp-prio 26:0
 dcb app del dev nic0 dscp-prio 48:6
-dcb ets set dev nic0 tc-bw 0:60 3:40
+dcb ets set dev nic0 tc-bw 0:60 3:40 6:0
 dcb pfc set dev nic0 delay 7
 ethtool -A nic0 rx on tx on
 END

@@ -123,6 +123,10 @@ static int set_ets(struct net_device *dev, struct ieee_ets *ets)
 		return -EINVAL;
 	nic_of(dev)->ets = *ets;
 	nic_of(dev)->ets.ets_cap = 8;
+	/* As in mlx5, a class that has no share is given all of the bandwidth, and reports that. */
+	for (tc = 0; tc < 8; tc++)
+		if (ets->tc_tsa[tc] != IEEE_8021QAZ_TSA_ETS)
+			nic_of(dev)->ets.tc_tx_bw[tc] = 100;
 	return change(dev);
 }
 

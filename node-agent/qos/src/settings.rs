@@ -147,6 +147,16 @@ pub struct Ets {
     pub prio_tc: [u8; 8],
 }
 
+impl Ets {
+    /// It without what means nothing, so that two can be compared: a class that is not served by share has none, whatever its driver
+    /// reports there (mlx5 100 % for each such class, others 0 or what was sent).
+    #[must_use]
+    pub fn meant(&self) -> Self {
+        let share = |at: usize| if self.tsa[at] == Tsa::Ets { self.bandwidth[at] } else { 0 };
+        Self { bandwidth: std::array::from_fn(share), ..*self }
+    }
+}
+
 /// Buffers of a port (`struct dcbnl_buffer`), in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]

@@ -225,7 +225,10 @@ fn confirm(change: &Change, after: &Observed) -> Result<(), ApplyError> {
         Change::Mtu { to, .. } => same(change, after, &set.mtu, to),
         Change::Trust { to, .. } => same(change, after, &set.trust, to),
         Change::App { ops, .. } => steps(change, after, ops),
-        Change::Ets { to, .. } => same(change, after, &set.ets, to),
+        // What a driver reports as the share of a class that has none means nothing.
+        Change::Ets { to, .. } => {
+            same(change, after, &convert::part(&set.ets, |ets| Some(ets.meant())), &to.meant())
+        }
         Change::MaxRate { to, .. } => rates(change, after, to),
         Change::Pfc { to, .. } => same(change, after, &set.pfc, to),
         Change::Buffer { to, .. } => same(change, after, &set.buffer, to),

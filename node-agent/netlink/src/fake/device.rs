@@ -18,7 +18,8 @@ pub enum Style {
     /// Keeps whatever it is told in memory; has an APP trust table.
     Simple,
     /// As mlx5 of the upstream kernel (`en_dcbnl.c`): only DSCP entries, of which a new one replaces the old one; the first one
-    /// switches trust to DSCP; a change of the PFC mask toggles the link; ETS shares must sum to 100.
+    /// switches trust to DSCP; a change of the PFC mask toggles the link; ETS shares must sum to 100, and classes without
+    /// one report 100.
     Mlx5,
 }
 
@@ -48,14 +49,14 @@ impl Bridging {
     #[must_use]
     pub fn fresh(style: Style) -> Self {
         let class_of = std::array::from_fn(|priority| priority as u8);
-        let mut tx_percent = [0; 8];
-        tx_percent[0] = 100;
-        let size = std::array::from_fn(|i| if i == 0 { 262_016 } else { 0 });
         let mlx5 = style == Style::Mlx5;
+        // mlx5 has 100 % for each class that has no share.
+        let tx_percent = if mlx5 { [100; 8] } else { [100, 0, 0, 0, 0, 0, 0, 0] };
+        let size = std::array::from_fn(|i| if i == 0 { 262_016 } else { 0 });
         Self {
             ets: Ets {
                 classes: 8,
-                tx_percent: if mlx5 { [13, 12, 13, 12, 13, 12, 13, 12] } else { tx_percent },
+                tx_percent,
                 tsa: if mlx5 { [tsa::VENDOR; 8] } else { [tsa::STRICT; 8] },
                 class_of: if mlx5 { [1, 0, 2, 3, 4, 5, 6, 7] } else { class_of },
                 ..Ets::default()
@@ -151,7 +152,7 @@ impl Device {
         let forgets = self.forgets_trust;
         let dcb = self.dcb.as_mut().ok_or(Errno::OPNOTSUPP)?;
         match change {
-            Change::Ets(ets) => set_ets(dcb, ets)?,
+            Change::Ets(ets) => set_ets(dcb, ets, style)?,
             Change::Pfc(pfc) => return Ok(set_pfc(dcb, pfc, style)),
             Change::MaxRate(rate) => dcb.max_rate = rounded(*rate, style),
             Change::Buffer(buffer) => set_buffer(dcb, buffer)?,
@@ -181,13 +182,19 @@ impl Device {
     }
 }
 
-fn set_ets(dcb: &mut Bridging, ets: &Ets) -> Result<(), Errno> {
+fn set_ets(dcb: &mut Bridging, ets: &Ets, style: Style) -> Result<(), Errno> {
     let shares = || ets.tx_percent.iter().zip(ets.tsa).filter(|(_, kind)| *kind == tsa::ETS);
     let sum: u32 = shares().map(|(share, _)| u32::from(*share)).sum();
     if (shares().next().is_some() && sum != 100) || ets.class_of.iter().any(|class| *class > 7) {
         return Err(Errno::INVAL);
     }
-    dcb.ets = Ets { classes: dcb.ets.classes, credit_based: dcb.ets.credit_based, ..*ets };
+    // mlx5 gives a class that has no share all of the bandwidth, and reports that (`mlx5e_build_tc_tx_bw`).
+    let kept = |at: usize| match ets.tsa[at] {
+        tsa::STRICT | tsa::VENDOR if style == Style::Mlx5 => 100,
+        _ => ets.tx_percent[at],
+    };
+    let (classes, credit_based) = (dcb.ets.classes, dcb.ets.credit_based);
+    dcb.ets = Ets { classes, credit_based, tx_percent: std::array::from_fn(kept), ..*ets };
     Ok(())
 }
 

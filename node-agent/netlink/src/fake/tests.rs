@@ -113,6 +113,12 @@ fn mlx5_replaces_entries_flaps_and_rounds() {
     let back = dcb.read("eth0").unwrap().max_rate.unwrap().0;
     assert_eq!(back[..3], [30_000_000, 100_000, 0]);
     assert!(dcb.change("eth0", &Change::Trust(vec![5])).unwrap_err().is_unsupported());
+    let mut ets =
+        Ets { tx_percent: [50, 0, 0, 50, 0, 0, 0, 0], tsa: [tsa::ETS; 8], classes: 8, ..Ets::default() };
+    (ets.tsa[6], ets.tsa[7]) = (tsa::STRICT, tsa::VENDOR);
+    dcb.change("eth0", &Change::Ets(ets)).unwrap();
+    let back = dcb.read("eth0").unwrap().ets.unwrap();
+    assert_eq!(back, Ets { tx_percent: [50, 0, 0, 50, 0, 0, 100, 100], ..ets });
 }
 
 #[test]

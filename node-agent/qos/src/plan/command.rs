@@ -130,7 +130,9 @@ fn mlnx_app(ops: &[AppOp], empty: bool, dev: &str) -> Vec<String> {
     commands
 }
 
+/// `dcb` wants 100 % in all where a class has a share, and 0 where none has; so what means nothing is 0.
 fn dcb_ets(from: &Ets, to: &Ets, dev: &str) -> String {
+    let (from, to) = (from.meant(), to.meant());
     let mut command = format!("dcb ets set dev {dev}");
     if from.willing != to.willing {
         command.push_str(&format!(" willing {}", on(to.willing)));
@@ -145,6 +147,7 @@ fn dcb_ets(from: &Ets, to: &Ets, dev: &str) -> String {
 }
 
 fn mlnx_ets(from: &Ets, to: &Ets, dev: &str) -> Vec<String> {
+    let (from, to) = (from.meant(), to.meant());
     let mut command = format!("mlnx_qos -i {dev}");
     if from.prio_tc != to.prio_tc {
         command.push_str(&format!(" --prio_tc {}", list(&to.prio_tc)));

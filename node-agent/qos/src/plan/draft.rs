@@ -212,7 +212,8 @@ pub fn ets_draft(from: Ets, to: Ets) -> Draft {
     if from.prio_tc != to.prio_tc {
         aspects.push(Aspect::EtsMap);
     }
-    if (from.willing, from.tsa, from.bandwidth) != (to.willing, to.tsa, to.bandwidth) {
+    let shares = |ets: &Ets| (ets.willing, ets.tsa, ets.meant().bandwidth);
+    if shares(&from) != shares(&to) {
         aspects.push(Aspect::EtsShares);
     }
     Draft::new(Change::Ets { from, to }, &aspects)

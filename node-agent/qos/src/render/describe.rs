@@ -70,8 +70,9 @@ fn ets(from: &Ets, to: &Ets) -> String {
     if from.tsa != to.tsa {
         parts.push(format!("served {} -> {}", list(&from.tsa), list(&to.tsa)));
     }
-    if from.bandwidth != to.bandwidth {
-        parts.push(format!("shares {} -> {}", list(&from.bandwidth), list(&to.bandwidth)));
+    let (shares, then) = (from.meant().bandwidth, to.meant().bandwidth);
+    if shares != then {
+        parts.push(format!("shares {} -> {}", list(&shares), list(&then)));
     }
     format!("ets: {}", parts.join("; "))
 }
