@@ -86,6 +86,7 @@ fn candidate<'a>(nic: &'a Nic, known: Known<'a>) -> Candidate<'a> {
         slot: facts.map_or("", |facts| facts.pci.slot.as_str()),
         rdma: facts.is_some_and(|facts| facts.port.is_some()),
         speed_mbps: nic.speed_mbps,
+        kind: facts.map_or(("", ""), |facts| (facts.pci.id.as_str(), facts.driver.as_str())),
         addresses: known.addresses.get(&nic.netdev).map_or(&[], Vec::as_slice),
         switches: heard.map(|one| one.switch.as_str()).collect(),
     }
@@ -187,8 +188,6 @@ fn rdma_nic(
     let table = gid::table(look.tree, &device.name, port.number);
     let gid = gid::roce_v2(&table, &netdev, own).map(|gid| (gid.index, gid.address()));
     let net = plain(look, known, netdev);
-    let rate = look.tree.text(&format!("{base}/ports/{}/rate", port.number));
-    let rate = rate.and_then(|rate| rate_mbps(&rate)).unwrap_or(0);
     let pci_address = pci::address(look.tree, &format!("{base}/device"));
     let mut facts = net.facts.unwrap_or_default();
     if pci_address != net.pci_address {
@@ -213,14 +212,18 @@ fn rdma_nic(
         look.find(FindingKind::TooMany, &name, text);
     }
     facts.gids = table.into_iter().take(GIDS_TOLD).map(told).collect();
-    let active = facts.port.and_then(|port| port.state).is_none_or(|state| state == PortState::Active);
+    let state = facts.port.and_then(|port| port.state);
+    let active = state.is_none_or(|state| state == PortState::Active);
+    // What a port without a link says there is no speed of it: mlx5 40 Gb/s, others that of their slowest link.
+    let rate = look.tree.text(&format!("{base}/ports/{}/rate", port.number));
+    let rate = rate.filter(|_| state == Some(PortState::Active)).and_then(|rate| rate_mbps(&rate));
     Nic {
         device: name,
         numa_node: numa(look.tree, &format!("{base}/device/numa_node")),
         pci_address,
         address: gid.map(|(_, address)| address).or(net.address),
         gid_index: gid.map(|(index, _)| index),
-        speed_mbps: if net.speed_mbps == 0 { rate } else { net.speed_mbps },
+        speed_mbps: if net.speed_mbps == 0 { rate.unwrap_or(0) } else { net.speed_mbps },
         up: net.up && active,
         facts: Some(facts),
         ..net

@@ -22,11 +22,12 @@ pub(super) fn pattern(pattern: &str, candidates: &[Candidate<'_>]) -> Rails {
     candidates.iter().map(|one| number(one.device).or_else(|| number(one.netdev))).collect()
 }
 
-pub(super) fn pci(candidates: &[Candidate<'_>]) -> Rails {
-    let fastest = candidates.iter().filter(|one| one.rdma).map(|one| one.speed_mbps).max().unwrap_or(0);
-    let mut order: Vec<usize> = (0..candidates.len())
-        .filter(|at| candidates[*at].rdma && candidates[*at].speed_mbps == fastest)
-        .collect();
+/// `speeds` is what each candidate counts by.
+pub(super) fn pci(candidates: &[Candidate<'_>], speeds: &[u64]) -> Rails {
+    let rdma = || candidates.iter().zip(speeds).enumerate().filter(|(_, (one, _))| one.rdma);
+    let fastest = rdma().map(|(_, (_, speed))| *speed).max().unwrap_or(0);
+    let mut order: Vec<usize> =
+        rdma().filter(|(_, (_, speed))| **speed == fastest).map(|(at, _)| at).collect();
     order.sort_by_key(|at| (candidates[*at].pci_address, candidates[*at].device));
     let mut rails = vec![None; candidates.len()];
     for (rail, at) in (0..RAILS_MOST).zip(order) {

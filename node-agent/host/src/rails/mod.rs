@@ -25,7 +25,8 @@ pub enum RailRule {
     /// Network devices called `rail0`, `rail1`, ... if there are any; else [`RailRule::PciOrder`].
     #[default]
     Auto,
-    /// The fastest RDMA devices, numbered by PCI address. Slower ones (storage, management) serve no rail.
+    /// The fastest RDMA devices, numbered by PCI address. Slower ones (storage, management) serve no rail. A link that is down has no
+    /// speed: its NIC counts by the fastest that it had, else by its siblings.
     PciOrder,
     /// Devices or network devices whose name is the pattern with a number in place of `{k}`.
     Pattern(String),
@@ -50,8 +51,10 @@ pub struct Candidate<'a> {
     pub slot: &'a str,
     /// It has an RDMA device.
     pub rdma: bool,
-    /// 0 if not known.
+    /// 0 if not known, as while the link is down.
     pub speed_mbps: u64,
+    /// PCI id and driver: NICs that share both are siblings. Both may be empty.
+    pub kind: (&'a str, &'a str),
     /// Addresses of the network device.
     pub addresses: &'a [IpAddr],
     /// Switches that the network device hears.
@@ -67,10 +70,21 @@ pub struct Served {
     pub reason: String,
 }
 
-/// Rails that earlier looks found, by PCI address and device. A switch that restarts is silent for a while, and an address may be
-/// gone while a link is down: the cable is still the same one, so a NIC keeps its rail until the rule finds another for it, or it goes.
+/// What earlier looks found, by PCI address and device. A switch that restarts is silent for a while, and an address may be gone while a
+/// link is down, and its speed is: the cable is still the same one, so a NIC keeps its rail until the rule finds another for it, or it
+/// goes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Held(BTreeMap<(String, String), Served>);
+pub struct Held {
+    rails: BTreeMap<Key, Served>,
+    /// The fastest that each was seen, Mbit/s.
+    speeds: BTreeMap<Key, u64>,
+}
+
+type Key = (String, String);
+
+fn key(one: &Candidate<'_>) -> Key {
+    (one.pci_address.to_owned(), one.device.to_owned())
+}
 
 impl RailRule {
     /// The addresses of a network device that may be its rail's: those in a rail's subnet, where rails are subnets and it has any.
@@ -93,9 +107,10 @@ impl RailRule {
         let rails = match self {
             Self::Auto => {
                 let by_name = by::pattern("rail{k}", candidates);
-                if by_name.iter().any(Option::is_some) { by_name } else { by::pci(candidates) }
+                let named = by_name.iter().any(Option::is_some);
+                if named { by_name } else { by::pci(candidates, &held.speeds(candidates, findings)) }
             }
-            Self::PciOrder => by::pci(candidates),
+            Self::PciOrder => by::pci(candidates, &held.speeds(candidates, findings)),
             Self::Pattern(pattern) => by::pattern(pattern, candidates),
             Self::Map(map) => by::map(map, candidates, findings),
             Self::Subnet(subnets) => {
@@ -124,18 +139,56 @@ impl RailRule {
 impl Held {
     /// Keeps what was found, and fills in what was found before of NICs that are still there.
     fn fill(&mut self, candidates: &[Candidate<'_>], found: Vec<Option<Served>>) -> Vec<Option<Served>> {
-        let key = |one: &Candidate<'_>| (one.pci_address.to_owned(), one.device.to_owned());
-        self.0.retain(|known, _| candidates.iter().any(|one| key(one) == *known));
+        self.rails.retain(|known, _| candidates.iter().any(|one| key(one) == *known));
         let one = |(candidate, served): (&Candidate<'_>, Option<Served>)| match served {
             Some(served) => {
-                self.0.insert(key(candidate), served.clone());
+                self.rails.insert(key(candidate), served.clone());
                 Some(served)
             }
             None => self
-                .0
+                .rails
                 .get(&key(candidate))
                 .map(|before| Served { rail: before.rail, reason: format!("as before: {}", before.reason) }),
         };
         candidates.iter().zip(found).map(one).collect()
+    }
+    /// The speed that each candidate counts by, Mbit/s: the fastest that it was ever seen, so that a link that is down or trained slowly
+    /// moves no other NIC to another rail. One that was never seen with a link has the speed that most of its siblings have, the faster
+    /// one of two that as many have; where these differ, that is a finding. 0 where nothing is known.
+    fn speeds(&mut self, candidates: &[Candidate<'_>], findings: &mut Vec<Finding>) -> Vec<u64> {
+        self.speeds.retain(|known, _| candidates.iter().any(|one| key(one) == *known));
+        for one in candidates.iter().filter(|one| one.speed_mbps > 0) {
+            let fastest = self.speeds.entry(key(one)).or_default();
+            *fastest = one.speed_mbps.max(*fastest);
+        }
+        let seen: Vec<u64> =
+            candidates.iter().map(|one| self.speeds.get(&key(one)).copied().unwrap_or(0)).collect();
+        let of_siblings = |one: &Candidate<'_>| {
+            let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+            let sibling =
+                |other: &Candidate<'_>| other.rdma && other.kind == one.kind && one.kind != ("", "");
+            for (_, speed) in
+                candidates.iter().zip(&seen).filter(|(other, speed)| sibling(other) && **speed > 0)
+            {
+                *counts.entry(*speed).or_default() += 1;
+            }
+            counts
+        };
+        let mut speeds = seen.clone();
+        for (one, speed) in candidates.iter().zip(&mut speeds).filter(|(one, speed)| one.rdma && **speed == 0)
+        {
+            let counts = of_siblings(one);
+            *speed =
+                counts.iter().max_by_key(|(speed, count)| (**count, **speed)).map_or(0, |(speed, _)| *speed);
+            if counts.len() > 1 {
+                let all: Vec<String> = counts.keys().map(u64::to_string).collect();
+                let text = format!(
+                    "its link is down, and NICs of its kind have {} Mbit/s; for the order of rails it counts as one of {speed}",
+                    all.join(" and ")
+                );
+                findings.push(Finding::new(FindingKind::RailUnclear, one.device, text));
+            }
+        }
+        speeds
     }
 }

@@ -12,6 +12,7 @@ fn candidate<'a>(device: &'a str, addresses: &'a [IpAddr], switches: &[&'a str])
         slot: "",
         rdma: true,
         speed_mbps: 400_000,
+        kind: ("15b3:1021", "mlx5_core"),
         addresses,
         switches: switches.to_vec(),
     }
@@ -80,6 +81,48 @@ fn a_silent_switch_takes_no_rail_away_and_a_new_one_does() {
     assert_eq!(look(&["leaf-r5"]), Some((5, "LLDP neighbour leaf-r5".into())), "a cable was moved");
     rule.assign(&[], &mut held, &mut findings);
     assert_eq!(held, Held::default(), "a NIC that went is forgotten");
+}
+
+/// Rails by PCI order of NICs with these speeds, by turns; a NIC's kind is its letter.
+fn by_speed(looks: &[&[(&'static str, u64)]]) -> (Vec<Option<u32>>, Vec<FindingKind>) {
+    let mut held = Held::default();
+    let (mut rails, mut findings) = (Vec::new(), Vec::new());
+    for look in looks {
+        let nic = |(device, speed): &(&'static str, u64)| Candidate {
+            pci_address: device,
+            speed_mbps: *speed,
+            kind: (&device[..1], "driver"),
+            ..candidate(device, &[], &[])
+        };
+        let all: Vec<Candidate<'_>> = look.iter().map(nic).collect();
+        findings.clear();
+        let served = RailRule::PciOrder.assign(&all, &mut held, &mut findings);
+        rails = served.into_iter().map(|served| served.map(|served| served.rail)).collect();
+    }
+    (rails, findings.into_iter().map(|finding| finding.kind).collect())
+}
+
+#[test]
+fn a_link_that_is_down_moves_no_rail() {
+    let rails = |looks: &[&[(&'static str, u64)]]| by_speed(looks).0;
+    let up: &[_] = &[("a0", 400), ("a1", 400), ("a2", 400), ("b3", 100)];
+    let down: &[_] = &[("a0", 400), ("a1", 0), ("a2", 400), ("b3", 100)];
+    let expected = [Some(0), Some(1), Some(2), None];
+    assert_eq!(rails(&[up, down]), expected, "it had a link");
+    assert_eq!(rails(&[down]), expected, "it has siblings");
+    assert_eq!(rails(&[down, up]), expected);
+    assert_eq!(
+        rails(&[up, &[("a0", 400), ("a1", 200), ("a2", 400), ("b3", 0)]]),
+        expected,
+        "it trained slowly"
+    );
+    // A stranger without a link is no rail, a NIC that never had one among others of two speeds is told.
+    assert_eq!(rails(&[&[("a0", 400), ("b1", 0), ("a2", 400)]]), [Some(0), None, Some(1)]);
+    let mixed: &[_] = &[("a0", 400), ("a1", 0), ("a2", 400), ("a3", 200)];
+    assert_eq!(by_speed(&[mixed]), (expected.to_vec(), vec![FindingKind::RailUnclear]));
+    assert_eq!(rails(&[&[("a0", 400), ("a1", 0), ("a2", 200), ("a3", 200)]]), [Some(0), None, None, None]);
+    // As long as nothing is known of any, all are.
+    assert_eq!(rails(&[&[("a0", 0), ("b1", 0)]]), [Some(0), Some(1)]);
 }
 
 #[test]

@@ -160,6 +160,40 @@ fn what_the_recordings_are_about_is_so() {
     assert_eq!(kinds("soft-roce", "auto"), []);
 }
 
+/// What a NIC says whose link is down: no speed, and as the rate of its port that of a link that it has not got.
+#[test]
+fn a_link_that_is_down_moves_no_rail() {
+    let whole = recording("hgx-h100");
+    let rails = |inventory: &Inventory| -> Vec<_> {
+        inventory.nics.iter().map(|nic| (nic.rail, nic.device.clone())).collect()
+    };
+    for rate in ["40 Gb/sec (4X QDR)", "2.5 Gb/sec (1X SDR)", "400 Gb/sec (4X NDR)", "-1"] {
+        let room = tempfile::tempdir().unwrap();
+        whole.write(room.path()).unwrap();
+        let host =
+            |rule: &str| RealHost::recorded(room.path(), whole.addresses.clone(), rule.parse().unwrap());
+        let seen = ["auto", "pci"].map(host);
+        let before = seen.each_ref().map(|host| host.discover().unwrap().inventory);
+        assert_eq!(rails(&before[0]), (0..8).map(|k| (k, format!("mlx5_{k}"))).collect::<Vec<_>>());
+        for (file, text) in [
+            ("net/ens3np0/speed", "-1"),
+            ("net/ens3np0/operstate", "down"),
+            ("infiniband/mlx5_2/ports/1/state", "1: DOWN"),
+            ("infiniband/mlx5_2/ports/1/phys_state", "3: Disabled"),
+            ("infiniband/mlx5_2/ports/1/rate", rate),
+        ] {
+            fs::write(room.path().join("sys/class").join(file), text).unwrap();
+        }
+        for host in seen.iter().chain(&["auto", "pci"].map(host)) {
+            let found = host.discover().unwrap();
+            assert_eq!(rails(&found.inventory), rails(&before[0]), "{rate}");
+            let nic = &found.inventory.nics[2];
+            assert_eq!((nic.up, nic.speed_mbps), (false, 0), "{rate}");
+            assert_eq!(found.findings, []);
+        }
+    }
+}
+
 /// Whatever file of a recorded server is cut short, filled with rubbish or gone: nothing fails, and the NICs beside it are read.
 #[test]
 fn every_file_may_be_hostile_or_gone() {
