@@ -11,7 +11,7 @@ use crate::{
     words::{PrioritySet, Trust},
 };
 
-/// `observed` after `change` on a device of `vendor`. What was not known stays unknown.
+/// `observed` after `change` on a device of `vendor`. What was not known stays unknown, and what the driver refuses as it was.
 #[must_use]
 pub fn apply(observed: &Observed, change: &Change, vendor: &Vendor) -> Observed {
     let mut after = observed.clone();
@@ -33,6 +33,8 @@ pub fn apply(observed: &Observed, change: &Change, vendor: &Vendor) -> Observed 
         Change::Mtu { to, .. } => put(&mut set.mtu, *to),
         Change::Trust { to, .. } => put(&mut set.trust, *to),
         Change::App { ops, .. } => app(set, ops, vendor),
+        // Refused, so it stays as it was.
+        Change::Ets { to, .. } if vendor.starving_refused && to.starves_a_class() => {}
         Change::Ets { to, .. } => put(&mut set.ets, *to),
         Change::MaxRate { to, .. } => put(&mut set.max_rate, to.map(|rate| vendor.rate_kept(rate))),
         Change::Pfc { to, .. } => put(&mut set.pfc, *to),

@@ -155,6 +155,14 @@ impl Ets {
         let share = |at: usize| if self.tsa[at] == Tsa::Ets { self.bandwidth[at] } else { 0 };
         Self { bandwidth: std::array::from_fn(share), ..*self }
     }
+
+    /// Whether a class is served by share and has none, while the others have all of the bandwidth.
+    #[must_use]
+    pub fn starves_a_class(&self) -> bool {
+        let shares = || self.tsa.iter().zip(self.bandwidth).filter(|(tsa, _)| **tsa == Tsa::Ets);
+        let sum: u32 = shares().map(|(_, share)| u32::from(share)).sum();
+        sum == 100 && shares().any(|(_, share)| share == 0)
+    }
 }
 
 /// Buffers of a port (`struct dcbnl_buffer`), in bytes.

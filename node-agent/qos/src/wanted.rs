@@ -4,7 +4,7 @@ use crate::{
     profile::QosProfile,
     settings::{AppEntry, AppTable, DcbxMode, Ets, Pause},
     vendor::{DelayMeaning, TrustStyle, Vendor},
-    words::{Priority, PrioritySet, Trust},
+    words::{Priority, PrioritySet, Trust, Tsa},
 };
 
 /// The values that a port of this driver should have.
@@ -38,6 +38,9 @@ impl Wanted {
         if classes {
             ets.prio_tc = [0, 1, 2, 3, 4, 5, 6, 7];
         }
+        if vendor.starving_refused {
+            ets = fed(ets);
+        }
         let entry =
             |found: &AppEntry| AppEntry { priority: lane(Priority::of(found.priority)).get(), ..*found };
         let pfc = spec.pfc.iter().fold(PrioritySet::EMPTY, |set, priority| set.with(lane(priority)));
@@ -50,6 +53,27 @@ impl Wanted {
             delay: (vendor.delay == DelayMeaning::Metres).then_some(spec.cable_length),
         }
     }
+}
+
+/// ETS in which no class starves. A class that no priority is in becomes strict, since nothing is in it that would be served first; one
+/// with priorities would be, so it has the least share that there is, of the greatest one.
+fn fed(mut ets: Ets) -> Ets {
+    for tc in 0..8 {
+        if ets.tsa[tc] != Tsa::Ets || ets.bandwidth[tc] > 0 {
+            continue;
+        }
+        if !ets.prio_tc.iter().any(|of| usize::from(*of) == tc) {
+            ets.tsa[tc] = Tsa::Strict;
+            continue;
+        }
+        let shared = (0..8).filter(|other| ets.tsa[*other] == Tsa::Ets && ets.bandwidth[*other] > 1);
+        // Of equal ones the first, which is more often that of ordinary traffic than the last is.
+        if let Some(greatest) = shared.rev().max_by_key(|other| ets.bandwidth[*other]) {
+            ets.bandwidth[greatest] -= 1;
+            ets.bandwidth[tc] = 1;
+        }
+    }
+    ets
 }
 
 /// The mode in which the host owns DCBX, from `found`.
@@ -72,8 +96,8 @@ pub const fn pause(found: Pause, profile: &QosProfile) -> Pause {
 pub const RESET_TO_PCP: Ets = Ets {
     willing: true,
     tsa: {
-        let mut tsa = [crate::words::Tsa::Strict; 8];
-        tsa[0] = crate::words::Tsa::Ets;
+        let mut tsa = [Tsa::Strict; 8];
+        tsa[0] = Tsa::Ets;
         tsa
     },
     bandwidth: [100, 0, 0, 0, 0, 0, 0, 0],
@@ -83,7 +107,7 @@ pub const RESET_TO_PCP: Ets = Ets {
 /// ETS as the driver has it when it is told to trust DSCPs; for those that put it back.
 pub const RESET_TO_DSCP: Ets = Ets {
     willing: false,
-    tsa: [crate::words::Tsa::Ets; 8],
+    tsa: [Tsa::Ets; 8],
     bandwidth: [100, 0, 0, 0, 0, 0, 0, 0],
     prio_tc: [0, 1, 2, 3, 4, 5, 6, 7],
 };

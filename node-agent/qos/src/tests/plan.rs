@@ -79,7 +79,8 @@ pub(super) fn reachable(case: &Case) -> bool {
         .firmware_lldp
         .known()
         .is_none_or(|on| set.dcbx.known().is_some_and(|mode| mode.has(DcbxMode::LLD_MANAGED) == *on));
-    (once || case.vendor.app == AppStyle::AddThenDelete) && trust && lldp
+    let fed = !case.vendor.starving_refused || set.ets.known().is_none_or(|ets| !ets.starves_a_class());
+    (once || case.vendor.app == AppStyle::AddThenDelete) && trust && lldp && fed
 }
 
 fn apply_all(case: &Case, at: &Observed, plan: &Plan) -> Observed {

@@ -1,13 +1,15 @@
 //! Tables of drivers are whole, and what they say agrees with what the tools' documentation says.
 
 use crate::{
-    Blast, Change, Options, QosProfile, Reading,
+    Blast, Change, Options, ProfileSpec, QosProfile, Reading,
     item::Item,
+    model,
     plan::plan,
     settings::{AppTable, DcbxMode, Pfc},
     trial::right_port,
     vendor::{self, Aspect, How, VENDORS, named, of},
-    words::{PrioritySet, Trust},
+    wanted::Wanted,
+    words::{PrioritySet, Trust, Tsa},
 };
 
 const ASPECTS: [Aspect; 24] = [
@@ -195,6 +197,32 @@ fn dcbx_is_given_back_as_the_driver_takes_it() {
     let edit = edits("mlx5", |s| s.dcbx = Reading::Known(DcbxMode(12))).remove(0);
     let Change::Dcbx { from, to, send, .. } = edit.undo else { panic!("{:?}", edit.undo) };
     assert_eq!((from.0, to.0, send.0), (13, 12, 0));
+}
+
+/// `bnxt_ets_validate`: EINVAL where a class is served by share, has none, and the others have it all.
+#[test]
+fn a_class_without_a_share_does_not_starve_where_that_is_refused() {
+    let wanted = |driver: &str, spec: &ProfileSpec| {
+        let profile = QosProfile::new(spec.clone()).unwrap();
+        Wanted::of(&profile, named(driver).unwrap()).ets
+    };
+    let mut spec = ProfileSpec::default();
+    for driver in ["bnxt_re", "bnxt_re-package"] {
+        let ets = wanted(driver, &spec);
+        let strict = [1, 2, 4, 5, 6, 7].into_iter().all(|tc| ets.tsa[tc] == Tsa::Strict);
+        assert!(strict && !ets.starves_a_class(), "{driver}: {ets:?}");
+        assert_eq!((ets.tsa[0], ets.tsa[3], ets.bandwidth), (Tsa::Ets, Tsa::Ets, spec.bandwidth), "{driver}");
+    }
+    assert_eq!(wanted("mlx5", &spec), QosProfile::default().ets(), "others take it as it is");
+    // With priorities in it, it would be served before RDMA data if it were strict.
+    (spec.prio_tc[1], spec.prio_tc[2]) = (1, 2);
+    let ets = wanted("bnxt_re", &spec);
+    assert_eq!((ets.tsa[1], ets.tsa[2], ets.tsa[4]), (Tsa::Ets, Tsa::Ets, Tsa::Strict));
+    assert_eq!(ets.bandwidth, [49, 1, 1, 49, 0, 0, 0, 0]);
+    let port = right_port(&QosProfile::new(spec).unwrap(), named("bnxt_re").unwrap());
+    let (from, to) = (ets, QosProfile::default().ets());
+    let after = model::apply(&port, &Change::Ets { from, to }, named("bnxt_re").unwrap());
+    assert_eq!(after, port, "refused");
 }
 
 #[test]

@@ -41,7 +41,8 @@ pub fn profile(dice: &mut Dice) -> QosProfile {
             spec.data_dscp = Dscp::of(24);
             spec.default_tos = 24 << 2 | 2;
             spec.pfc = PrioritySet::only(Priority::of(4));
-            spec.prio_tc = [0, 0, 0, 0, 4, 0, 6, 0];
+            // Priority 1 has what others leave.
+            spec.prio_tc = [0, 1, 0, 0, 4, 0, 6, 0];
             spec.bandwidth = [30, 0, 0, 0, 70, 0, 0, 0];
             spec.dcqcn.notification = PrioritySet::EMPTY;
             spec.dcqcn.reaction = PrioritySet::EMPTY;

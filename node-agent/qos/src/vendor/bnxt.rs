@@ -28,6 +28,8 @@ const DCBX: DcbxStyle = DcbxStyle {
 
 const QUIRKS: &[&str] = &[
     "PFC is refused before ETS has been set once since the driver was loaded",
+    "ETS is refused ('starving a TC') where a class is served by share and has none: one without priorities is strict here, one with some has \
+     1 % of the greatest share",
     "deleting a DSCP's entry clears its mapping in the firmware, whatever was added before: delete first, then add",
     "the RDMA driver takes its priority from the entry for UDP port 4791",
     "CNPs have priority 7 by default (Thor 2)",
@@ -108,6 +110,7 @@ pub(super) static KERNEL: Vendor = Vendor {
     delay: DelayMeaning::Nothing,
     rates: &[],
     lanes_are_classes: false,
+    starving_refused: true,
     one_cc_switch: true,
     roce_port_entry: true,
     quirks: QUIRKS,
@@ -151,6 +154,7 @@ pub(super) static PACKAGE: Vendor = Vendor {
     delay: DelayMeaning::Nothing,
     rates: &[],
     lanes_are_classes: false,
+    starving_refused: true,
     one_cc_switch: true,
     roce_port_entry: true,
     quirks: QUIRKS,

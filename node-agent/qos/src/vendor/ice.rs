@@ -38,6 +38,7 @@ pub(super) static KERNEL: Vendor = Vendor {
     delay: DelayMeaning::Nothing,
     rates: &[],
     lanes_are_classes: true,
+    starving_refused: false,
     one_cc_switch: false,
     roce_port_entry: false,
     quirks: &[

@@ -219,6 +219,10 @@ pub struct Vendor {
     pub rates: &'static [RateStep],
     /// Where DSCP is trusted, the "priority" of an entry is a traffic class, and priorities are classes.
     pub lanes_are_classes: bool,
+    /// ETS that starves a class ([`Ets::starves_a_class`]) is refused.
+    ///
+    /// [`Ets::starves_a_class`]: crate::settings::Ets::starves_a_class
+    pub starving_refused: bool,
     /// Congestion control has one switch for both ends and all priorities.
     pub one_cc_switch: bool,
     /// The RDMA driver finds its lane by an entry for RoCE v2's port.

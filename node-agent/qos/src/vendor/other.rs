@@ -34,6 +34,7 @@ pub(super) static RXE: Vendor = Vendor {
     delay: DelayMeaning::Nothing,
     rates: &[],
     lanes_are_classes: false,
+    starving_refused: false,
     one_cc_switch: false,
     roce_port_entry: false,
     quirks: &[
@@ -84,6 +85,7 @@ pub(super) static UNKNOWN: Vendor = Vendor {
     delay: DelayMeaning::Nothing,
     rates: &[],
     lanes_are_classes: false,
+    starving_refused: false,
     one_cc_switch: false,
     roce_port_entry: false,
     quirks: &[
