@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     edit::{AppOp, Change},
     observed::{Observed, Reading, Settings},
-    settings::{AppTable, CcSide, DcbxMode, Pfc},
+    settings::{AppTable, CcParam, CcSide, DcbxMode, Pfc},
     vendor::{AppStyle, TrustStyle, Vendor},
     wanted::{RESET_TO_DSCP, RESET_TO_PCP},
     words::{PrioritySet, Trust},
@@ -67,7 +67,13 @@ fn congestion(set: &mut Settings, change: &Change) {
             put(&mut congestion.reaction, all);
         }
         Change::CnpDscp { to, .. } => put(&mut congestion.cnp_dscp, *to),
-        Change::CnpPriority { to, .. } => put(&mut congestion.cnp_priority, *to),
+        Change::CnpPriority { to, .. } => {
+            put(&mut congestion.cnp_priority, *to);
+            // mlx5's driver makes it the one that counts.
+            if let Some(mode) = congestion.params.get_mut(&CcParam::CnpPrioMode) {
+                put(mode, 0);
+            }
+        }
         Change::RoceDscp { to, .. } => put(&mut congestion.roce_dscp, *to),
         Change::RocePriority { to, .. } => put(&mut congestion.roce_priority, *to),
         Change::CcParam { param, to, .. } => {

@@ -243,11 +243,13 @@ pub enum CcParam {
     Gd,
     /// Least time between CNPs of one flow, µs.
     MinTimeBetweenCnps,
+    /// Whether the priority of CNPs is the one that is set (0). A profile says which that is, so this is always wanted to be 0.
+    CnpPrioMode,
 }
 
 impl CcParam {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::ClampTgtRate,
         Self::ClampTgtRateAti,
         Self::TimeReset,
@@ -265,6 +267,7 @@ impl CcParam {
         Self::InitialAlphaValue,
         Self::Gd,
         Self::MinTimeBetweenCnps,
+        Self::CnpPrioMode,
     ];
 
     /// Its name in documents.
@@ -288,6 +291,7 @@ impl CcParam {
             Self::InitialAlphaValue => "initial_alpha_value",
             Self::Gd => "gd",
             Self::MinTimeBetweenCnps => "min_time_between_cnps",
+            Self::CnpPrioMode => "cnp_prio_mode",
         }
     }
 }

@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, io};
 
 use node_agent_netlink::Files;
 use node_agent_qos::{
-    Congestion, Device, Reading,
+    Congestion, Device, Item, Reading,
     settings::{CcParam, CcSide},
-    vendor::{Aspect, Vendor, path::Filling},
+    vendor::{self, Aspect, Vendor, path::Filling},
     words::{Dscp, Priority, PrioritySet},
 };
 
@@ -59,8 +59,8 @@ pub(super) fn read(files: &dyn Files, device: &Device, vendor: &Vendor) -> Conge
     let params: BTreeMap<CcParam, Reading<u32>> = CcParam::ALL
         .into_iter()
         .filter_map(|param| {
-            let path =
-                file(vendor, Aspect::CcParam, device, Filling { param: Some(param), ..Filling::default() })?;
+            let filling = Filling { param: Some(param), ..Filling::default() };
+            let path = file(vendor, vendor::aspect(Item::CcParam(param)), device, filling)?;
             Some((param, number(files, Some(&path), |n| u32::try_from(n).ok())))
         })
         .collect();

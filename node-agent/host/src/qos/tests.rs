@@ -5,8 +5,9 @@ use node_agent_netlink::{
     fake::{FakeKernel, Style},
 };
 use node_agent_qos::{
-    AppOp, Change, FileRoot, Observed, QosProfile, Reading, Via,
+    AppOp, Change, FileRoot, Item, Observed, Options, QosProfile, Reading, Via, diff, plan,
     settings::{AppEntry, AppTable, CcParam, CcSide, DcbxMode, Ets, Pause, Pfc},
+    vendor,
     words::{Dscp, Priority, PrioritySet, RoceMode, Trust, Tsa},
 };
 
@@ -111,6 +112,32 @@ fn each_change_is_made_and_read_back() {
         seen = apply(&kernel, &seen, &undo, via).unwrap_or_else(|error| panic!("{undo:?}: {error}"));
     }
     assert_eq!(seen, first);
+}
+
+/// mlx5 makes the mode 0 when the priority is written, also when that is taken back.
+#[test]
+fn the_mode_of_cnps_is_mended_and_taken_back() {
+    let kernel = server(Style::Mlx5, "6.12.0");
+    kernel.change(|world| {
+        world.files.put(&format!("sys/kernel/debug/mlx5/{PCI}/cc_params/np_cnp_prio_mode"), "1\n");
+    });
+    let (profile, first) = (QosProfile::default(), look(&kernel));
+    let vendor = vendor::of(&first);
+    let deviations =
+        |seen: &Observed| diff(&profile, seen, vendor).deviations.into_iter().map(|one| one.item).collect();
+    let wrong: Vec<Item> = deviations(&first);
+    assert!(
+        wrong.contains(&Item::CcParam(CcParam::CnpPrioMode)) && wrong.contains(&Item::CnpPriority),
+        "{wrong:?}"
+    );
+    let edits = plan(&profile, &first, vendor, Options::default()).unwrap().edits;
+    let made = edits
+        .iter()
+        .fold(first.clone(), |seen, edit| apply(&kernel, &seen, &edit.change, &edit.via).unwrap());
+    assert_eq!(deviations(&made), [] as [Item; 0]);
+    let undone =
+        edits.iter().rev().fold(made, |seen, edit| apply(&kernel, &seen, &edit.undo, &edit.via).unwrap());
+    assert_eq!(undone, first);
 }
 
 #[test]

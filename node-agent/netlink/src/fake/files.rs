@@ -105,6 +105,11 @@ impl Folder {
         }
         content.push(b'\n');
         file.content = content;
+        // mlx5 makes the priority of CNPs the one that counts when it is written (`drivers/infiniband/hw/mlx5/cong.c`).
+        let mode = path.ends_with("/cc_params/np_cnp_prio").then(|| format!("{path}_mode"));
+        if let Some(mode) = mode.and_then(|mode| self.files.get_mut(&mode)) {
+            mode.content = b"0\n".to_vec();
+        }
         Ok(())
     }
 

@@ -6,8 +6,8 @@ use crate::{
     item::Item,
     observed::{Reading, Settings},
     profile::QosProfile,
-    settings::{AppEntry, AppTable, CcSide, Ets},
-    vendor::Vendor,
+    settings::{AppEntry, AppTable, CcParam, CcSide, Ets},
+    vendor::{Aspect, How, Vendor},
     wanted::{Wanted, host_mode, pause, trust_follows},
     words::{Dscp, Ownership, Priority, PrioritySet, Trust, Tsa},
 };
@@ -67,7 +67,7 @@ pub fn all(profile: &QosProfile, set: &Settings, vendor: &Vendor) -> Vec<Compare
     rates(profile, set, vendor, &mut all);
     flow(profile, &wanted, set, &mut all);
     connections(profile, set, &mut all);
-    congestion(profile, set, &mut all);
+    congestion(profile, set, vendor, &mut all);
     all
 }
 
@@ -297,7 +297,7 @@ fn connections(profile: &QosProfile, set: &Settings, all: &mut Vec<Compared>) {
 }
 
 /// DCQCN of the lossless priority. On others it does no harm.
-fn congestion(profile: &QosProfile, set: &Settings, all: &mut Vec<Compared>) {
+fn congestion(profile: &QosProfile, set: &Settings, vendor: &Vendor, all: &mut Vec<Compared>) {
     let spec = profile.spec();
     let lossless = spec.lossless_priority;
     let word = |on: bool| if on { "on" } else { "off" };
@@ -313,11 +313,16 @@ fn congestion(profile: &QosProfile, set: &Settings, all: &mut Vec<Compared>) {
     let congestion = &set.congestion;
     compare(all, Item::CnpDscp, &congestion.cnp_dscp, |_| spec.cnp_dscp, spec.cnp_dscp);
     compare(all, Item::CnpPriority, &congestion.cnp_priority, |_| spec.cnp_priority, spec.cnp_priority);
+    let missing = Reading::Unreadable("it was not asked for".to_owned());
+    let param = |param: &CcParam| congestion.params.get(param).unwrap_or(&missing);
+    // A device that has no mode has the priority that is set.
+    let mode = param(&CcParam::CnpPrioMode);
+    if matches!(vendor.row(Aspect::CnpMode).how, How::Set { .. }) && *mode != Reading::Unsupported {
+        compare(all, Item::CcParam(CcParam::CnpPrioMode), mode, |_| 0, 0);
+    }
     compare(all, Item::RoceDscp, &congestion.roce_dscp, |_| spec.data_dscp, spec.data_dscp);
     compare(all, Item::RocePriority, &congestion.roce_priority, |_| lossless, lossless);
-    for (param, wanted) in &spec.dcqcn.params {
-        let missing = Reading::Unreadable("it was not asked for".to_owned());
-        let reading = congestion.params.get(param).unwrap_or(&missing);
-        compare(all, Item::CcParam(*param), reading, |_| *wanted, *wanted);
+    for (name, wanted) in spec.dcqcn.params.iter().filter(|(name, _)| **name != CcParam::CnpPrioMode) {
+        compare(all, Item::CcParam(*name), param(name), |_| *wanted, *wanted);
     }
 }

@@ -1,6 +1,10 @@
 //! What a deviation does to RDMA traffic, in one sentence.
 
-use crate::{item::Item, profile::QosProfile, settings::CcSide};
+use crate::{
+    item::Item,
+    profile::QosProfile,
+    settings::{CcParam, CcSide},
+};
 
 /// Of `item` as it was found.
 pub fn of(item: Item, found: &str, profile: &QosProfile) -> String {
@@ -84,6 +88,9 @@ fn of_queues(item: Item, found: &str, profile: &QosProfile) -> String {
         Item::CnpPriority => "this NIC's CNPs leave in another class and wait behind data".into(),
         Item::RoceDscp => "congestion control watches packets that are not RDMA data".into(),
         Item::RocePriority => "congestion control watches a priority that carries no RDMA data".into(),
+        Item::CcParam(CcParam::CnpPrioMode) => {
+            "this NIC's CNPs have another priority than the one that is set, and may wait behind data".into()
+        }
         Item::CcParam(_) => "this NIC slows down or speeds up otherwise than its peers: unfair shares".into(),
         // What `of` has.
         Item::Dcbx | Item::FirmwareLldp | Item::GlobalPause | Item::Mtu | Item::Trust | Item::Dscp(_) => {

@@ -297,6 +297,11 @@ fn marks(
     }
     let change = cc.cnp_dscp.known().map(|from| Change::CnpDscp { from: *from, to: spec.cnp_dscp });
     add(Item::CnpDscp, change, Aspect::CnpDscp);
+    // Writing the priority makes the mode 0; so the mode comes first, and is taken back last.
+    let param = CcParam::CnpPrioMode;
+    let found = cc.params.get(&param).and_then(|reading| reading.known());
+    let change = found.map(|from| Change::CcParam { param, from: *from, to: 0 });
+    add(Item::CcParam(param), change, Aspect::CnpMode);
     let change =
         cc.cnp_priority.known().map(|from| Change::CnpPriority { from: *from, to: spec.cnp_priority });
     add(Item::CnpPriority, change, Aspect::CnpPriority);

@@ -305,6 +305,7 @@ fn congestion(spec: &ProfileSpec, flaws: &mut Vec<Flaw>) {
 /// The greatest value of a parameter: that of its unit, else of its field in the device.
 const fn param_max(param: CcParam) -> u32 {
     match param {
+        CcParam::CnpPrioMode => 0,
         CcParam::ClampTgtRate | CcParam::ClampTgtRateAti => 1,
         CcParam::MinDecFac => 100,
         CcParam::DceTcpG | CcParam::InitialAlphaValue => 1023,

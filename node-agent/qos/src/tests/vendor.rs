@@ -5,14 +5,14 @@ use crate::{
     item::Item,
     model,
     plan::plan,
-    settings::{AppTable, DcbxMode, Pfc},
+    settings::{AppTable, CcParam, DcbxMode, Pfc},
     trial::right_port,
     vendor::{self, Aspect, How, VENDORS, named, of},
     wanted::Wanted,
     words::{PrioritySet, Trust, Tsa},
 };
 
-const ASPECTS: [Aspect; 24] = [
+const ASPECTS: [Aspect; 25] = [
     Aspect::Dcbx,
     Aspect::FirmwareLldp,
     Aspect::Pause,
@@ -34,6 +34,7 @@ const ASPECTS: [Aspect; 24] = [
     Aspect::CcEnable,
     Aspect::CnpDscp,
     Aspect::CnpPriority,
+    Aspect::CnpMode,
     Aspect::RoceDscp,
     Aspect::RocePriority,
     Aspect::CcParam,
@@ -144,6 +145,12 @@ const DOCUMENTED: &[Case] = &[
         "mlx5",
         |s| s.congestion.cnp_dscp = Reading::Known(crate::words::Dscp::of(4)),
         &["echo 48 > /sys/kernel/debug/mlx5/0000:18:00.0/cc_params/np_cnp_dscp"],
+        Blast::Hitless,
+    ),
+    (
+        "mlx5",
+        |s| drop(s.congestion.params.insert(CcParam::CnpPrioMode, Reading::Known(1))),
+        &["echo 0 > /sys/kernel/debug/mlx5/0000:18:00.0/cc_params/np_cnp_prio_mode"],
         Blast::Hitless,
     ),
     (

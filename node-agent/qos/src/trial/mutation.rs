@@ -6,7 +6,7 @@ use super::{Case, Dice};
 use crate::{
     Observed, QosProfile, Reading,
     item::Item,
-    settings::{AppEntry, CcSide, DcbxMode},
+    settings::{AppEntry, CcParam, CcSide, DcbxMode},
     vendor::{TrustStyle, Vendor},
     words::{Dscp, Priority, PrioritySet, RoceMode, Trust, Tsa},
 };
@@ -246,6 +246,14 @@ const ALL: &[Entry] = &[
             let other = dice.byte_but(8, p.spec().cnp_priority.get());
             o.settings.congestion.cnp_priority = Reading::Known(Priority::of(other));
             [Item::CnpPriority].into()
+        },
+    ),
+    (
+        "CNPs of another priority than that",
+        |c| c.observed.settings.congestion.params.get(&CcParam::CnpPrioMode).is_some_and(is),
+        |o, _, _, _| {
+            o.settings.congestion.params.insert(CcParam::CnpPrioMode, Reading::Known(1));
+            [Item::CcParam(CcParam::CnpPrioMode)].into()
         },
     ),
     (

@@ -80,7 +80,8 @@ pub fn right_port(profile: &QosProfile, vendor: &Vendor) -> Observed {
     let trust = vendor.trust != TrustStyle::None;
     let mut params: BTreeMap<CcParam, Reading<u32>> = BTreeMap::new();
     for param in CcParam::ALL {
-        let value = spec.dcqcn.params.get(&param).copied().unwrap_or(1);
+        let usual = if param == CcParam::CnpPrioMode { 0 } else { 1 };
+        let value = spec.dcqcn.params.get(&param).copied().unwrap_or(usual);
         params.insert(param, when(can(Aspect::CcParam), value));
     }
     // One switch is on for all priorities or for none.
@@ -201,7 +202,8 @@ pub fn noise(observed: &mut Observed, profile: &QosProfile, vendor: &Vendor, dic
         }
     }
     for (param, value) in &mut congestion.params {
-        if let Some(value) = value.known_mut().filter(|_| !spec.dcqcn.params.contains_key(param)) {
+        let free = *param != CcParam::CnpPrioMode && !spec.dcqcn.params.contains_key(param);
+        if let Some(value) = value.known_mut().filter(|_| free) {
             *value = u32::from(dice.byte(200));
         }
     }

@@ -6,9 +6,9 @@
 use super::{
     AppStyle,
     Aspect::{
-        Buffer, CcEnable, CcParam, CnpDscp, CnpPriority, Dcbx, DscpEntry, EtsMap, EtsShares, FirmwareLldp,
-        ForcedTos, MaxRate, Mtu, Pause, PfcDelay, PfcMask, PfcPrevention, RoceDscp, RocePort, RocePriority,
-        Trust, TrustSwitch,
+        Buffer, CcEnable, CcParam, CnpDscp, CnpMode, CnpPriority, Dcbx, DscpEntry, EtsMap, EtsShares,
+        FirmwareLldp, ForcedTos, MaxRate, Mtu, Pause, PfcDelay, PfcMask, PfcPrevention, RoceDscp, RocePort,
+        RocePriority, Trust, TrustSwitch,
     },
     By, DcbxStyle, DelayMeaning, Row, Tool, TrustStyle, Vendor, Version,
     Weight::{Harmless, Matters},
@@ -88,6 +88,7 @@ const FORCED: Row = never(ForcedTos, Harmless, "the driver forces no class; appl
 const PARAMS: Row =
     never(CcParam, Harmless, "the device has its own congestion control, whose parameters differ");
 const LLDP: Row = never(FirmwareLldp, Harmless, "the firmware's DCBX is governed by DCBX's mode");
+const CNP_MODE: Row = never(CnpMode, Harmless, "there is no such mode");
 const CC_WHY: &str = "the firmware follows it at once; no packet is dropped";
 
 const fn debugfs(file: &'static str) -> By {
@@ -136,6 +137,7 @@ pub(super) static KERNEL: Vendor = Vendor {
         set(CcEnable, debugfs("bnxt_re/{pci}/cc_config/enable_cc"), Blast::Hitless, CC_WHY, "on"),
         set(CnpDscp, debugfs("bnxt_re/{pci}/cc_config/alt_vlan_dscp"), Blast::Hitless, CC_WHY, "48"),
         set(CnpPriority, debugfs("bnxt_re/{pci}/cc_config/alt_vlan_pcp"), Blast::Hitless, CC_WHY, "7"),
+        CNP_MODE,
         set(RoceDscp, debugfs("bnxt_re/{pci}/cc_config/tos_dscp"), Blast::Hitless, CC_WHY, "26"),
         never(RocePriority, Harmless, "it follows the entry for UDP port 4791"),
         PARAMS,
@@ -180,6 +182,7 @@ pub(super) static PACKAGE: Vendor = Vendor {
         set(CcEnable, configfs("bnxt_re/{rdma}/ports/{port}/cc/ecn_enable"), Blast::Hitless, CC_WHY, "on"),
         set(CnpDscp, configfs("bnxt_re/{rdma}/ports/{port}/cc/cnp_dscp"), Blast::Hitless, CC_WHY, "48"),
         set(CnpPriority, configfs("bnxt_re/{rdma}/ports/{port}/cc/cnp_prio"), Blast::Hitless, CC_WHY, "7"),
+        CNP_MODE,
         set(RoceDscp, configfs("bnxt_re/{rdma}/ports/{port}/cc/roce_dscp"), Blast::Hitless, CC_WHY, "26"),
         set(
             RocePriority,

@@ -6,9 +6,9 @@
 use super::{
     AppStyle,
     Aspect::{
-        Buffer, CcEnable, CcParam, CnpDscp, CnpPriority, Dcbx, DscpEntry, EtsMap, EtsShares, FirmwareLldp,
-        ForcedTos, MaxRate, Mtu, Pause, PfcDelay, PfcMask, PfcPrevention, RoceDscp, RocePort, RocePriority,
-        Trust, TrustSwitch,
+        Buffer, CcEnable, CcParam, CnpDscp, CnpMode, CnpPriority, Dcbx, DscpEntry, EtsMap, EtsShares,
+        FirmwareLldp, ForcedTos, MaxRate, Mtu, Pause, PfcDelay, PfcMask, PfcPrevention, RoceDscp, RocePort,
+        RocePriority, Trust, TrustSwitch,
     },
     By, DcbxStyle, DelayMeaning, Tool, TrustStyle, Vendor, Version,
     Weight::{Harmless, Matters},
@@ -82,6 +82,7 @@ pub(super) static KERNEL: Vendor = Vendor {
         never(CcEnable, Matters, CC),
         never(CnpDscp, Matters, CC),
         never(CnpPriority, Harmless, "it follows the DSCP of CNPs"),
+        never(CnpMode, Harmless, "there is no such mode"),
         never(RoceDscp, Harmless, "the device needs not be told"),
         never(RocePriority, Harmless, "the device needs not be told"),
         never(CcParam, Matters, CC),

@@ -6,9 +6,9 @@
 use super::{
     AppStyle,
     Aspect::{
-        Buffer, CcEnable, CcParam, CnpDscp, CnpPriority, Dcbx, DscpEntry, EtsMap, EtsShares, FirmwareLldp,
-        ForcedTos, MaxRate, Mtu, Pause, PfcDelay, PfcMask, PfcPrevention, RoceDscp, RocePort, RocePriority,
-        Trust, TrustSwitch,
+        Buffer, CcEnable, CcParam, CnpDscp, CnpMode, CnpPriority, Dcbx, DscpEntry, EtsMap, EtsShares,
+        FirmwareLldp, ForcedTos, MaxRate, Mtu, Pause, PfcDelay, PfcMask, PfcPrevention, RoceDscp, RocePort,
+        RocePriority, Trust, TrustSwitch,
     },
     By, DcbxStyle, DelayMeaning, RateStep, Row, Tool, TrustStyle, Vendor, Version,
     Weight::{Harmless, Matters},
@@ -114,6 +114,13 @@ const PARAM: Row = set(
     CC_WHY,
     "NVIDIA's DCQCN defaults",
 );
+const CNP_MODE: Row = set(
+    CnpMode,
+    By::File(FileRoot::Debugfs, "mlx5/{pci}/cc_params/{param}", None),
+    Blast::Hitless,
+    "CNPs that are sent afterwards have the priority that is set; writing that one makes the mode 0, so the mode is taken back after it",
+    "",
+);
 const LLDP: Row = never(FirmwareLldp, Harmless, "the firmware's DCBX is governed by DCBX's mode");
 const ROCE_DSCP: Row = never(RoceDscp, Harmless, "the device needs not be told");
 const ROCE_PRIORITY: Row = never(RocePriority, Harmless, "the device needs not be told");
@@ -174,6 +181,7 @@ pub(super) static KERNEL: Vendor = Vendor {
             "CNPs that are sent afterwards have it; writing it makes the priority a fixed one (np_cnp_prio_mode 0)",
             "6",
         ),
+        CNP_MODE,
         ROCE_DSCP,
         ROCE_PRIORITY,
         PARAM,
@@ -242,6 +250,7 @@ pub(super) static PACKAGE: Vendor = Vendor {
             "CNPs that are sent afterwards have it",
             "6",
         ),
+        CNP_MODE,
         ROCE_DSCP,
         ROCE_PRIORITY,
         PARAM,

@@ -12,6 +12,7 @@ use crate::{
     edit::{Blast, FileRoot},
     item::Item,
     observed::Observed,
+    settings::CcParam,
 };
 
 /// One thing that a table has a row for. Parts of one kernel object have rows of their own where they differ in what
@@ -60,6 +61,8 @@ pub enum Aspect {
     CnpDscp,
     /// Priority of CNPs.
     CnpPriority,
+    /// Whether that is the one that is set.
+    CnpMode,
     /// What the device takes for RDMA data's DSCP.
     RoceDscp,
     /// What the device takes for RDMA data's priority.
@@ -339,6 +342,7 @@ pub const fn aspect(item: Item) -> Aspect {
         Item::CnpPriority => Aspect::CnpPriority,
         Item::RoceDscp => Aspect::RoceDscp,
         Item::RocePriority => Aspect::RocePriority,
+        Item::CcParam(CcParam::CnpPrioMode) => Aspect::CnpMode,
         Item::CcParam(_) => Aspect::CcParam,
     }
 }

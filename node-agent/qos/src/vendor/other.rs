@@ -3,9 +3,9 @@
 use super::{
     AppStyle,
     Aspect::{
-        Buffer, CcEnable, CcParam, CnpDscp, CnpPriority, Dcbx, DscpEntry, EtsMap, EtsShares, FirmwareLldp,
-        ForcedTos, MaxRate, Mtu, Pause, PfcDelay, PfcMask, PfcPrevention, RoceDscp, RocePort, RocePriority,
-        Trust, TrustSwitch,
+        Buffer, CcEnable, CcParam, CnpDscp, CnpMode, CnpPriority, Dcbx, DscpEntry, EtsMap, EtsShares,
+        FirmwareLldp, ForcedTos, MaxRate, Mtu, Pause, PfcDelay, PfcMask, PfcPrevention, RoceDscp, RocePort,
+        RocePriority, Trust, TrustSwitch,
     },
     By, DcbxStyle, DelayMeaning, Tool, TrustStyle, Vendor, Version,
     Weight::{Harmless, Matters},
@@ -62,6 +62,7 @@ pub(super) static RXE: Vendor = Vendor {
         never(CcEnable, Matters, "RDMA in software has no congestion control: marks are not answered"),
         never(CnpDscp, Harmless, "RDMA in software sends no CNPs"),
         never(CnpPriority, Harmless, "RDMA in software sends no CNPs"),
+        never(CnpMode, Harmless, "RDMA in software sends no CNPs"),
         never(RoceDscp, Harmless, SOFT),
         never(RocePriority, Harmless, SOFT),
         never(CcParam, Harmless, "RDMA in software has no congestion control"),
@@ -113,6 +114,7 @@ pub(super) static UNKNOWN: Vendor = Vendor {
         never(CcEnable, Matters, STRANGE_CC),
         never(CnpDscp, Matters, STRANGE_CC),
         never(CnpPriority, Matters, STRANGE_CC),
+        never(CnpMode, Matters, STRANGE_CC),
         never(RoceDscp, Harmless, "nothing is known of such a need"),
         never(RocePriority, Harmless, "nothing is known of such a need"),
         never(CcParam, Matters, STRANGE_CC),

@@ -62,6 +62,9 @@ pub fn fill(template: &str, device: &Device, filling: Filling) -> Option<String>
 
 /// `drivers/infiniband/hw/mlx5/cong.c`: those of the reaction point and of the notification point have a prefix.
 fn param_file(param: CcParam) -> String {
-    let end = if param == CcParam::MinTimeBetweenCnps { "np" } else { "rp" };
+    let end = match param {
+        CcParam::MinTimeBetweenCnps | CcParam::CnpPrioMode => "np",
+        _ => "rp",
+    };
     format!("{end}_{}", param.as_str())
 }
