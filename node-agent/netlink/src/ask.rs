@@ -178,8 +178,9 @@ fn take(
     };
     match message.kind {
         ERROR | DONE => match message.code() {
-            code if code < 0 => Err(refusal(code)),
-            _ => Ok(Progress::Whole),
+            Ok(code) if code < 0 => Err(refusal(code)),
+            Ok(_) => Ok(Progress::Whole),
+            Err(source) => Err(NetlinkError::Unreadable { what: what.to_owned(), source }),
         },
         OVERRUN => Ok(Progress::Again),
         kind => {

@@ -129,19 +129,24 @@ pub struct Pause {
     pub rx_frames: Option<u64>,
 }
 
+const NEGOTIATE: &str = "ETHTOOL_A_PAUSE_AUTONEG";
+const RX: &str = "ETHTOOL_A_PAUSE_RX";
+const TX: &str = "ETHTOOL_A_PAUSE_TX";
+
 impl Pause {
     /// From an answer.
     ///
     /// # Errors
-    /// Bytes that no kernel sends.
+    /// Bytes that no kernel sends. One that says nothing of negotiation, rx or tx does not say that they are off.
     pub fn decode(message: Message<'_>) -> Result<Self, WireError> {
         let mut found = Self::default();
+        let (mut negotiate, mut rx, mut tx) = (None, None, None);
         for attribute in message.attributes(FIXED) {
             let attribute = attribute?;
             match attribute.kind {
-                pause::AUTONEG => found.negotiate = attribute.u8("ETHTOOL_A_PAUSE_AUTONEG")? != 0,
-                pause::RX => found.rx = attribute.u8("ETHTOOL_A_PAUSE_RX")? != 0,
-                pause::TX => found.tx = attribute.u8("ETHTOOL_A_PAUSE_TX")? != 0,
+                pause::AUTONEG => negotiate = Some(attribute.u8(NEGOTIATE)? != 0),
+                pause::RX => rx = Some(attribute.u8(RX)? != 0),
+                pause::TX => tx = Some(attribute.u8(TX)? != 0),
                 pause::STATISTICS => {
                     for inside in attribute.nest() {
                         let inside = inside?;
@@ -155,7 +160,9 @@ impl Pause {
                 _ => {}
             }
         }
-        Ok(found)
+        let said = |what: &'static str, value: Option<bool>| value.ok_or(WireError::Missing { what });
+        let (negotiate, rx, tx) = (said(NEGOTIATE, negotiate)?, said(RX, rx)?, said(TX, tx)?);
+        Ok(Self { negotiate, rx, tx, ..found })
     }
 }
 
@@ -381,6 +388,21 @@ mod tests {
         assert_eq!((masked.modes, masked.automatic, masked.active), (vec!["RS".to_owned()], true, Some(52)));
         assert_eq!((masked.corrected, masked.uncorrectable), (Some(7), None));
         assert_eq!(fec(bits(Builder::default().put(1, &[]))).modes, ["None", "RS"]);
+    }
+
+    #[test]
+    fn pause_of_which_nothing_is_said_is_not_off() {
+        let decode = |kinds: &[u16]| {
+            let message =
+                kinds.iter().fold(Builder::message(20, 0, &[0; 4]), |all, kind| all.put(*kind, &[1]));
+            Pause::decode(Messages::new(&message.finish(1)).next().unwrap().unwrap())
+        };
+        let all = [pause::AUTONEG, pause::RX, pause::TX];
+        assert_eq!(decode(&all).map(|pause| (pause.negotiate, pause.rx, pause.tx)), Ok((true, true, true)));
+        for (missing, what) in all.into_iter().zip([NEGOTIATE, RX, TX]) {
+            let rest: Vec<u16> = all.into_iter().filter(|kind| *kind != missing).collect();
+            assert_eq!(decode(&rest), Err(WireError::Missing { what }));
+        }
     }
 
     proptest! {

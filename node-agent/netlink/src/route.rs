@@ -34,6 +34,7 @@ const ADDRESS_FIXED: usize = 8;
 pub(crate) mod link {
     pub(crate) const NAME: u16 = 3;
     pub(crate) const MTU: u16 = 4;
+    pub(crate) const WIRELESS: u16 = 11;
     pub(crate) const CARRIER_CHANGES: u16 = 35;
     pub(crate) const MIN_MTU: u16 = 50;
     pub(crate) const MAX_MTU: u16 = 51;
@@ -72,10 +73,11 @@ pub struct Link {
 }
 
 impl Link {
-    /// From an `RTM_NEWLINK` or `RTM_DELLINK`; `None` for one of another family (a bridge's).
+    /// From an `RTM_NEWLINK` or `RTM_DELLINK`; `None` for one of another family (a bridge's), and for what a wireless device tells of
+    /// its radio.
     ///
     /// # Errors
-    /// Bytes that no kernel sends.
+    /// Bytes that no kernel sends: an interface has a name and an MTU.
     pub fn decode(message: Message<'_>) -> Result<Option<Self>, WireError> {
         let short = || WireError::Short { what: "ifinfomsg", found: message.body.len(), wanted: LINK_FIXED };
         let index = u32_at(message.body, 4).ok_or_else(short)?;
@@ -84,12 +86,14 @@ impl Link {
             return Ok(None);
         }
         let all = UP | RUNNING | LOWER_UP;
+        let (mut name, mut mtu, mut wireless) = (None, None, false);
         let mut found = Self { index, on: flags & UP != 0, up: flags & all == all, ..Self::default() };
         for attribute in message.attributes(LINK_FIXED) {
             let attribute = attribute?;
             match attribute.kind {
-                link::NAME => found.name = attribute.text("IFLA_IFNAME")?.to_owned(),
-                link::MTU => found.mtu = attribute.u32("IFLA_MTU")?,
+                link::NAME => name = Some(attribute.text("IFLA_IFNAME")?.to_owned()),
+                link::MTU => mtu = Some(attribute.u32("IFLA_MTU")?),
+                link::WIRELESS => wireless = true,
                 link::CARRIER_CHANGES => found.carrier_changes = Some(attribute.u32("IFLA_CARRIER_CHANGES")?),
                 link::MIN_MTU => found.mtu_least = Some(attribute.u32("IFLA_MIN_MTU")?),
                 // 0 says that the driver has no limit.
@@ -100,6 +104,11 @@ impl Link {
                 _ => {}
             }
         }
+        if wireless && mtu.is_none() {
+            return Ok(None);
+        }
+        found.name = name.ok_or(WireError::Missing { what: "IFLA_IFNAME" })?;
+        found.mtu = mtu.ok_or(WireError::Missing { what: "IFLA_MTU" })?;
         Ok(Some(found))
     }
 }
@@ -231,6 +240,24 @@ mod tests {
             let _ = Link::decode(message);
             let _ = decode_address(message);
         }
+    }
+
+    #[test]
+    fn an_mtu_that_is_missing_is_not_0() {
+        let decode = |kinds: &[u16]| {
+            let message = Builder::message(NEW_LINK, 0, &[0; LINK_FIXED]);
+            let message = kinds.iter().fold(message, |all, kind| match *kind {
+                link::NAME => all.put_text(link::NAME, "eth0"),
+                kind => all.put(kind, &1500u32.to_ne_bytes()),
+            });
+            let body = &message.finish(0)[16..];
+            Link::decode(Message { kind: NEW_LINK, flags: 0, sequence: 0, body })
+        };
+        let whole = decode(&[link::NAME, link::MTU]).unwrap().unwrap();
+        assert_eq!((whole.name.as_str(), whole.mtu), ("eth0", 1500));
+        assert_eq!(decode(&[link::NAME]), Err(WireError::Missing { what: "IFLA_MTU" }));
+        assert_eq!(decode(&[link::MTU]), Err(WireError::Missing { what: "IFLA_IFNAME" }));
+        assert_eq!(decode(&[link::NAME, link::WIRELESS]), Ok(None));
     }
 
     #[test]

@@ -126,10 +126,13 @@ pub struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// The code of an `NLMSG_ERROR` or `NLMSG_DONE`: 0 or minus an errno. Missing counts as 0.
-    #[must_use]
-    pub fn code(&self) -> i32 {
-        u32_at(self.body, 0).map_or(0, u32::cast_signed)
+    /// The code of an `NLMSG_ERROR` or `NLMSG_DONE`: 0 or minus an errno.
+    ///
+    /// # Errors
+    /// It is cut off: what became of the request is not known.
+    pub fn code(&self) -> Result<i32, WireError> {
+        let short = WireError::Short { what: "the code of an answer", found: self.body.len(), wanted: 4 };
+        u32_at(self.body, 0).map(u32::cast_signed).ok_or(short)
     }
 
     /// The attributes behind a fixed part of `fixed` bytes.

@@ -76,6 +76,10 @@ fn refusals_silence_and_nonsense_have_names() {
     assert!(matches!(error, NetlinkError::Silent { .. }), "{error}");
     let error = ask(vec![(vec![7; 21], true)]).unwrap_err();
     assert!(matches!(error, NetlinkError::Unreadable { .. }), "{error}");
+    for kind in [ERROR, DONE] {
+        let error = ask(vec![(message(kind, 0, 1, &[]), true)]).unwrap_err();
+        assert!(matches!(error, NetlinkError::Unreadable { .. }), "without its code: {error}");
+    }
     let error = ask(vec![(vec![0; DATAGRAM + 1], true)]).unwrap_err();
     assert!(matches!(error, NetlinkError::TooLong { length, .. } if length == DATAGRAM + 1), "{error}");
     let strays = vec![(code(ERROR, 0, 8, 0), true); DATAGRAMS_MOST + 1];

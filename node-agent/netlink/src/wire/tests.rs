@@ -48,7 +48,12 @@ fn an_error_carries_the_kernels_words() {
         let message = Message { kind: ERROR, flags, sequence: 0, body };
         assert_eq!(message.words(), expected);
     }
-    assert_eq!(Message { kind: ERROR, flags: 0, sequence: 0, body: &body }.code(), -22);
+    assert_eq!(Message { kind: ERROR, flags: 0, sequence: 0, body: &body }.code(), Ok(-22));
+    for cut in 0..4 {
+        let message = Message { kind: ERROR, flags: 0, sequence: 0, body: &body[..cut] };
+        let short = WireError::Short { what: "the code of an answer", found: cut, wanted: 4 };
+        assert_eq!(message.code(), Err(short), "it is no success");
+    }
 }
 
 #[test]
