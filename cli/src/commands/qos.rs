@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use node_agent_qos::{
-    Observed, Options, QosProfile, diff, document, plan, profile::from_json, render as text, vendor,
+    Observed, Options, QosProfile, diff, document, lane, plan, profile::from_json, render as text, vendor,
 };
 use proto_wire::v1::{self, steer_qos_request::Action};
 use tokio::time::Instant;
@@ -105,11 +105,19 @@ fn show_diff(args: &QosOffline) -> Result<(), Error> {
             print(&shown.collect::<Vec<_>>().join("\n"))?;
         }
     }
-    let differ = verdicts.iter().filter(|verdict| !verdict.deviations.is_empty()).count();
-    if differ == 0 {
-        return Ok(());
+    let (mut differ, mut unknown) = (0, 0);
+    for (nic, verdict) in nics.iter().zip(&verdicts) {
+        if !verdict.deviations.is_empty() {
+            differ += 1;
+        } else if lane::unverified(&verdict.findings, vendor::of(nic)).next().is_some() {
+            unknown += 1;
+        }
     }
-    Err(Error::Differs(format!("{differ} of {} NICs differ from the profile", nics.len())))
+    match (differ, unknown, nics.len()) {
+        (0, 0, _) => Ok(()),
+        (0, _, all) => Err(Error::Differs(format!("of {unknown} of {all} NICs the lane was not read whole"))),
+        (_, _, all) => Err(Error::Differs(format!("{differ} of {all} NICs differ from the profile"))),
+    }
 }
 
 async fn look(api: &Api) -> Result<v1::GetQosResponse, Error> {

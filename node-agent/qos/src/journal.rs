@@ -182,6 +182,15 @@ impl Journal {
         matches!(self.stage, Stage::Confirmed | Stage::RolledBack { .. } | Stage::Stuck { .. })
     }
 
+    /// What the edits touch and `observed` does not tell, with the reason; none if it tells all of it.
+    #[must_use]
+    pub fn unread(&self, observed: &Observed) -> Option<String> {
+        self.edits.iter().find_map(|edit| {
+            let why = reading::unreadable(&edit.change, &observed.settings)?;
+            Some(format!("{} cannot be read: {why}", reading::name(&edit.change)))
+        })
+    }
+
     /// The port after the first `edits` of them.
     fn after(&self, edits: usize, vendor: &Vendor) -> Observed {
         let made = self.edits.iter().take(edits);

@@ -14,6 +14,7 @@ pub mod document;
 pub mod edit;
 pub mod item;
 pub mod journal;
+pub mod lane;
 pub mod model;
 pub mod observed;
 pub mod plan;

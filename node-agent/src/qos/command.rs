@@ -10,7 +10,10 @@ use node_agent_host::qos::{
     run::{Asked, Outlook, RunError, confirm, go_on, roll_back, run},
 };
 use node_agent_netlink::{Kernel, NetlinkError, RealKernel};
-use node_agent_qos::{Device, Observed, Options, Plan, PlanRefusal, QosProfile, diff, plan, render, vendor};
+use node_agent_qos::{
+    Device, Finding, Observed, Options, Plan, PlanRefusal, QosProfile, Verdict, diff, lane, plan, render,
+    vendor,
+};
 
 use super::{
     document::{ProfileFileError, profile},
@@ -49,7 +52,8 @@ pub struct QosArguments {
 
 #[derive(Debug, Clone, Copy, Subcommand)]
 enum Action {
-    /// Show the edits that would make each NIC what the profile says, and what they do to traffic; exit 3 if there are any
+    /// Show the edits that would make each NIC what the profile says, and what they do to traffic; exit 3 if there are any, or if
+    /// the lane could not be read whole
     Plan,
     /// Make them; each is read back, and a NIC on which one fails gets back what it had
     Apply {
@@ -59,7 +63,7 @@ enum Action {
     },
     /// Keep what `apply --confirm-within` has made
     Confirm,
-    /// Show what differs from the profile and what that does to RDMA; exit 3 if anything does
+    /// Show what differs from the profile and what that does to RDMA; exit 3 if anything does, or if the lane could not be read whole
     Diff,
     /// Take back the last apply of each NIC; where that harms traffic only with --drained or --force
     Rollback,
@@ -151,7 +155,15 @@ fn show_diff(seen: &[Observed], profile: &QosProfile, json: bool) -> ExitCode {
     let texts =
         seen.iter().zip(&verdicts).map(|(seen, verdict)| render::verdict(&seen.device.netdev, verdict));
     print(json, &verdicts, texts);
-    code(verdicts.iter().all(|verdict| verdict.deviations.is_empty()))
+    let whole = |(seen, verdict): (&Observed, &Verdict)| {
+        verdict.deviations.is_empty() && known(seen, &verdict.findings)
+    };
+    code(seen.iter().zip(&verdicts).all(whole))
+}
+
+/// Whether all of the lane that the driver can set was read.
+fn known(seen: &Observed, findings: &[Finding]) -> bool {
+    lane::unverified(findings, vendor::of(seen)).next().is_none()
 }
 
 fn planned(seen: &Observed, profile: &QosProfile, arguments: &QosArguments) -> Result<Plan, PlanRefusal> {
@@ -162,21 +174,22 @@ fn planned(seen: &Observed, profile: &QosProfile, arguments: &QosArguments) -> R
 fn show_plan(seen: &[Observed], profile: &QosProfile, arguments: &QosArguments) -> ExitCode {
     let mut plans = Vec::new();
     let mut texts = Vec::new();
-    let mut refused = false;
+    let mut whole = true;
     for seen in seen {
         match planned(seen, profile, arguments) {
             Ok(plan) => {
+                whole &= plan.edits.is_empty() && plan.withheld.is_empty() && known(seen, &plan.findings);
                 texts.push(render::plan(&plan));
                 plans.push(plan);
             }
             Err(refusal) => {
-                refused = true;
+                whole = false;
                 eprint!("{}", show::refusal(&seen.device.netdev, &refusal));
             }
         }
     }
     print(arguments.json, &plans, texts.into_iter());
-    code(!refused && plans.iter().all(|plan| plan.edits.is_empty() && plan.withheld.is_empty()))
+    code(whole)
 }
 
 /// Who is asking, for the journal: by the login that `sudo` keeps, and the user that this process has.
@@ -253,6 +266,10 @@ fn apply_one(
         }
     };
     print(arguments.json, &plan, std::iter::once(render::plan(&plan)));
+    if !known(&now, &plan.findings) {
+        eprintln!("{netdev}: what of its lane could not be read cannot be verified; nothing is changed");
+        return Ok(None);
+    }
     if plan.edits.is_empty() {
         return Ok(plan.withheld.is_empty().then_some(Outlook::Stays));
     }
@@ -329,7 +346,10 @@ fn rollback(kernel: &dyn Kernel, seen: &[Observed], arguments: &QosArguments) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use node_agent_netlink::fake::{FakeKernel, Style};
+    use node_agent_netlink::{
+        Errno,
+        fake::{FakeKernel, Style},
+    };
 
     const APPLY: Action = Action::Apply { confirm_within: None };
 
@@ -373,6 +393,26 @@ mod tests {
         let lines = std::fs::read_to_string(room.path().join("qos/audit.jsonl")).unwrap();
         assert_eq!(lines.lines().count(), 2, "{lines}");
         assert!(lines.contains("local user"), "{lines}");
+    }
+
+    #[test]
+    fn a_lane_that_cannot_be_read_is_not_right() {
+        let kernel = FakeKernel::new();
+        kernel.add("eth0", Style::Mlx5);
+        kernel.change(|world| world.files.put("proc/1/comm", "init\n"));
+        let room = tempfile::tempdir().unwrap();
+        let act = |action| format!("{:?}", act(&kernel, &arguments(action, room.path(), true)).unwrap());
+        assert_eq!(act(APPLY), format!("{:?}", ExitCode::SUCCESS));
+        let broken = |times| {
+            let failures = vec![Errno::IO; times];
+            kernel.change(|world| world.devices.get_mut("eth0").unwrap().failures.insert("dcb", failures));
+        };
+        broken(1000);
+        for action in [Action::Diff, Action::Plan, APPLY] {
+            assert_eq!(act(action), format!("{:?}", ExitCode::from(DIFFERS)), "{action:?}");
+        }
+        broken(0);
+        assert_eq!(act(Action::Diff), format!("{:?}", ExitCode::SUCCESS));
     }
 
     #[test]

@@ -294,6 +294,7 @@ fn tell(outcome: &Outcome, told: &mut BTreeMap<String, String>) -> String {
             let reasons: Vec<&str> = plan.withheld.iter().map(|held| held.reason.as_str()).collect();
             format!("{} edit(s) are withheld: {}", plan.withheld.len(), reasons.join("; "))
         }
+        Verdict::Unverified(what) => format!("it cannot be verified: {}", what.join("; ")),
         Verdict::Refused(refusal) => refusal.to_string(),
         Verdict::Failed(error) => error.to_string(),
         Verdict::Trial(_) => "it is changed for a trial, which has to be confirmed".to_owned(),

@@ -231,8 +231,14 @@ mod tests {
             (states(&progress)[0], progress.ports()[0].message.as_str()),
             (QosState::Differs, "two lines")
         );
+        let unverified = || Verdict::Unverified(vec!["EIO".into()]);
+        progress.see(&nics, "rail0", &Verdict::Clean, "");
+        progress.see(&nics, "rail0", &unverified(), "EIO");
+        assert_eq!(states(&progress)[0], QosState::Differs, "what was not read is not kept");
         progress.wish(wish(1, &[0], &[]));
         progress.aims(&nics, &known);
+        progress.see(&nics, "rail0", &unverified(), "EIO");
+        assert_eq!(states(&progress)[0], QosState::Failed);
         progress.see(&nics, "rail0", &failed(), "x");
         assert_eq!(states(&progress)[0], QosState::Failed);
         progress.wish(wish(1, &[], &[]));

@@ -10,7 +10,7 @@ use std::{
 
 use node_agent_netlink::{Kernel, NetlinkError, events::Events};
 use node_agent_qos::{
-    DcbAgent, Device, Observed, Options, Plan, PlanRefusal, QosProfile, Reading, Stage, plan, vendor,
+    DcbAgent, Device, Observed, Options, Plan, PlanRefusal, QosProfile, Reading, Stage, lane, plan, vendor,
 };
 use proto_model::Timestamp;
 
@@ -31,6 +31,9 @@ pub enum Verdict {
     Mended(Box<Plan>),
     /// It differs, and what is to be done about it is withheld; the plan says why.
     Withheld(Box<Plan>),
+    /// What of the lane the driver can set was not to be read, so nothing is known to be right and nothing is changed; each line says
+    /// what and why.
+    Unverified(Vec<String>),
     /// Another agent would overwrite it.
     Refused(PlanRefusal),
     /// It was changed for a trial, and is left alone until that is confirmed or its time is over.
@@ -207,7 +210,9 @@ impl Keeper {
         self.names.insert(key(device), netdev.clone());
         let verdict = self.mend(device, drained);
         match &verdict {
-            Verdict::Failed(_) | Verdict::Gone => self.looks.again(&netdev, self.start.elapsed()),
+            Verdict::Failed(_) | Verdict::Unverified(_) | Verdict::Gone => {
+                self.looks.again(&netdev, self.start.elapsed())
+            }
             Verdict::Trial(until) => {
                 self.looks.done(&netdev);
                 self.looks.at(&netdev, self.start.elapsed() + until.since(now()));
@@ -231,12 +236,20 @@ impl Keeper {
             Ok(found) => found,
             Err(refusal) => return Verdict::Refused(refusal),
         };
+        // A lane is changed as a whole; of one that is known in part nobody can say that it is whole.
+        let unknown = lane::unverified(&plan.findings, vendor::of(&seen)).map(|finding| finding.text.clone());
+        let unknown: Vec<String> = unknown.collect();
+        if !unknown.is_empty() {
+            return Verdict::Unverified(unknown);
+        }
         if plan.edits.is_empty() {
             if !plan.withheld.is_empty() {
                 return Verdict::Withheld(Box::new(plan));
             }
-            self.settle(&seen);
-            return Verdict::Clean;
+            return match self.settle(&seen) {
+                None => Verdict::Clean,
+                Some(why) => Verdict::Unverified(vec![why]),
+            };
         }
         if aim.trial.is_some() && !plan.withheld.is_empty() {
             // Half of it is no trial of it.
@@ -310,10 +323,14 @@ impl Keeper {
         }
     }
 
-    /// A NIC that is as it should be is in service again, whatever was under way. What was cannot be taken back by those edits.
-    fn settle(&mut self, seen: &Observed) {
-        let Some(record) = self.records.get_mut(&key(&seen.device)) else { return };
+    /// A NIC that is as it should be is in service again, whatever was under way. What was cannot be taken back by those edits. One of
+    /// which something that was under way cannot be read stays out of service: what that is.
+    fn settle(&mut self, seen: &Observed) -> Option<String> {
+        let record = self.records.get_mut(&key(&seen.device))?;
         if !record.in_service() {
+            if let Some(why) = record.apply.unread(seen) {
+                return Some(why);
+            }
             record.apply.edits.clear();
             record.apply.before = seen.clone();
             record.apply.stage = Stage::Confirmed;
@@ -321,6 +338,7 @@ impl Keeper {
             let _ = self.journal.save(record);
             self.remember();
         }
+        None
     }
 
     fn remember(&mut self) {

@@ -27,35 +27,35 @@ use super::{
     tests::{PCI, look, server},
 };
 
-const QUICK: Timing =
+pub(super) const QUICK: Timing =
     Timing { poll: Duration::from_millis(20), settle: Duration::ZERO, retry: Duration::from_millis(1) };
-const SOON: Duration = Duration::from_secs(5);
+pub(super) const SOON: Duration = Duration::from_secs(5);
 
 /// A journal that outlives its keeper, and whose writes count as steps.
 #[derive(Clone)]
-struct Disk {
+pub(super) struct Disk {
     kernel: FakeKernel,
-    held: Arc<Mutex<MemoryJournal>>,
+    pub(super) held: Arc<Mutex<MemoryJournal>>,
 }
 
 impl Disk {
-    fn new(kernel: &FakeKernel) -> Self {
+    pub(super) fn new(kernel: &FakeKernel) -> Self {
         Self { kernel: kernel.clone(), held: Arc::default() }
     }
 
-    fn record(&self) -> Option<Record> {
+    pub(super) fn record(&self) -> Option<Record> {
         self.held.lock().unwrap().records.get(PCI).cloned()
     }
 
-    fn stage(&self) -> Option<Stage> {
+    pub(super) fn stage(&self) -> Option<Stage> {
         self.record().map(|record| record.apply.stage)
     }
 
-    fn in_service(&self) -> bool {
+    pub(super) fn in_service(&self) -> bool {
         self.record().is_none_or(|record| record.in_service())
     }
 
-    fn lines(&self) -> Vec<AuditLine> {
+    pub(super) fn lines(&self) -> Vec<AuditLine> {
         self.held.lock().unwrap().lines.clone()
     }
 }
@@ -76,18 +76,18 @@ impl Journal for Disk {
     }
 }
 
-fn keeper(kernel: &FakeKernel, disk: &Disk, timing: Timing) -> Keeper {
+pub(super) fn keeper(kernel: &FakeKernel, disk: &Disk, timing: Timing) -> Keeper {
     let profile = QosProfile::default();
     let kernel = Arc::new(kernel.clone());
     Keeper::new(kernel, Box::new(disk.clone()), profile, Options::default(), "alice", timing).unwrap()
 }
 
-fn deviations(seen: &Observed) -> usize {
+pub(super) fn deviations(seen: &Observed) -> usize {
     diff(&QosProfile::default(), seen, vendor::of(seen)).deviations.len()
 }
 
 /// Turns until a look at everything finds nothing.
-fn settle(keeper: &mut Keeper) -> Vec<String> {
+pub(super) fn settle(keeper: &mut Keeper) -> Vec<String> {
     let mut told = Vec::new();
     for _ in 0..200 {
         let outcomes = keeper.turn(SOON, true).unwrap();
@@ -185,7 +185,7 @@ fn the_last_apply_can_be_taken_back() {
 }
 
 /// An apply of the default profile that has to be confirmed within `seconds`.
-fn trial(kernel: &FakeKernel, disk: &mut Disk, seconds: u64) -> Outlook {
+pub(super) fn trial(kernel: &FakeKernel, disk: &mut Disk, seconds: u64) -> Outlook {
     let seen = look(kernel);
     let plan = plan(&QosProfile::default(), &seen, vendor::of(&seen), Options::default()).unwrap();
     let asked = Asked { who: "bob".into(), confirm_within: Some(Duration::from_secs(seconds)) };
@@ -345,13 +345,13 @@ fn changes_by_another_tool_leave_nothing_behind() {
 }
 
 /// What a controller's roll-out wishes of the one NIC.
-fn aim(keeper: &mut Keeper, profile: bool, trial: Option<Duration>, who: &str) {
+pub(super) fn aim(keeper: &mut Keeper, profile: bool, trial: Option<Duration>, who: &str) {
     let profile = profile.then(|| Arc::new(QosProfile::default()));
     keeper.aim([("eth0".to_owned(), Aim { profile, trial, who: format!("{ROLLOUT}{who}") })].into());
 }
 
 /// The last verdict after everything was looked at anew.
-fn verdict(keeper: &mut Keeper) -> Verdict {
+pub(super) fn verdict(keeper: &mut Keeper) -> Verdict {
     let mut last = None;
     for _ in 0..200 {
         for outcome in keeper.turn(SOON, false).unwrap() {

@@ -13,6 +13,8 @@ pub mod journal;
 pub mod keeper;
 #[cfg(test)]
 mod keeper_tests;
+#[cfg(test)]
+mod keeper_trouble_tests;
 pub mod looks;
 pub mod modelled;
 mod paths;

@@ -3,7 +3,7 @@
 use super::Journal;
 use crate::{
     edit::Change,
-    observed::{Observed, Settings},
+    observed::{Observed, Reading, Settings},
     settings::CcSide,
 };
 
@@ -93,6 +93,42 @@ fn same(change: &Change, a: &Settings, b: &Settings) -> bool {
         Change::RoceDscp { .. } => ca.roce_dscp == cb.roce_dscp,
         Change::RocePriority { .. } => ca.roce_priority == cb.roce_priority,
         Change::CcParam { param, .. } => ca.params.get(param) == cb.params.get(param),
+    }
+}
+
+/// Why what `change` touches could not be read; none if it was, or if there is no such thing.
+pub fn unreadable<'a>(change: &Change, set: &'a Settings) -> Option<&'a str> {
+    let cc = &set.congestion;
+    match change {
+        Change::Dcbx { .. } => why(&set.dcbx),
+        Change::FirmwareLldp { .. } => why(&set.firmware_lldp),
+        Change::Pause { .. } => why(&set.pause),
+        Change::Mtu { .. } => why(&set.mtu),
+        Change::Trust { .. } => why(&set.trust),
+        Change::App { .. } => why(&set.app).or_else(|| why(&set.trust)),
+        Change::Ets { .. } => why(&set.ets),
+        Change::MaxRate { .. } => why(&set.max_rate),
+        Change::Pfc { .. } => why(&set.pfc),
+        Change::Buffer { .. } => why(&set.buffer),
+        Change::PfcPrevention { .. } => why(&set.pfc_prevention),
+        Change::DefaultTos { .. } => why(&set.default_tos),
+        Change::DefaultMode { .. } => why(&set.default_mode),
+        Change::ForcedTos { .. } => why(&set.forced_tos),
+        Change::CcEnable { .. } | Change::CcDevice { .. } => {
+            why(&cc.notification).or_else(|| why(&cc.reaction))
+        }
+        Change::CnpDscp { .. } => why(&cc.cnp_dscp),
+        Change::CnpPriority { .. } => why(&cc.cnp_priority),
+        Change::RoceDscp { .. } => why(&cc.roce_dscp),
+        Change::RocePriority { .. } => why(&cc.roce_priority),
+        Change::CcParam { param, .. } => cc.params.get(param).and_then(why),
+    }
+}
+
+fn why<T>(reading: &Reading<T>) -> Option<&str> {
+    match reading {
+        Reading::Unreadable(why) => Some(why),
+        Reading::Known(_) | Reading::Unsupported => None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests, data first.
 
 mod journal;
+mod lane;
 mod plan;
 mod profile;
 mod recorded;

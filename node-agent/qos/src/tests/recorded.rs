@@ -11,7 +11,7 @@ use crate::{
     render, vendor,
 };
 
-const HOSTS: [(&str, &str); 5] = [
+pub const HOSTS: [(&str, &str); 5] = [
     ("hgx-h100", "mlx5"),
     ("hgx-h100-ofed", "mlx5-ofed"),
     ("mi300x-bnxt", "bnxt_re"),
@@ -23,7 +23,7 @@ fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("recorded").join(name)
 }
 
-fn ports(host: &str) -> Vec<Observed> {
+pub fn ports(host: &str) -> Vec<Observed> {
     document::from_json(&fs::read_to_string(path(&format!("{host}.json"))).unwrap()).unwrap()
 }
 
