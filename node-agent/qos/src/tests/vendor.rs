@@ -5,7 +5,7 @@ use crate::{
     item::Item,
     model,
     plan::plan,
-    settings::{AppTable, CcParam, DcbxMode, Pfc},
+    settings::{AppTable, CcParam, DcbxMode, Ets, Pfc},
     trial::right_port,
     vendor::{self, Aspect, How, VENDORS, named, of},
     wanted::Wanted,
@@ -204,6 +204,23 @@ fn dcbx_is_given_back_as_the_driver_takes_it() {
     let edit = edits("mlx5", |s| s.dcbx = Reading::Known(DcbxMode(12))).remove(0);
     let Change::Dcbx { from, to, send, .. } = edit.undo else { panic!("{:?}", edit.undo) };
     assert_eq!((from.0, to.0, send.0), (13, 12, 0));
+}
+
+/// mlx5 reports 100 % for a class that is strict.
+#[test]
+fn a_share_that_means_nothing_is_no_change() {
+    let edits = edits("mlx5", |set| {
+        let ets = set.ets.known_mut().unwrap();
+        (ets.bandwidth[6], ets.prio_tc[1]) = (100, 1);
+    });
+    let commands: Vec<&str> = edits.iter().flat_map(|edit| &edit.commands).map(String::as_str).collect();
+    assert_eq!(commands, ["dcb ets set dev eth2 prio-tc 0:0 1:0 2:0 3:3 4:0 5:0 6:6 7:0"]);
+    assert!(!edits[0].why.contains("weights"), "{}", edits[0].why);
+    let Change::Ets { from, to } = edits[0].change else { panic!("{:?}", edits[0].change) };
+    assert_ne!(from.meant(), to.meant());
+    assert_eq!(Ets { prio_tc: to.prio_tc, ..from }.meant(), to.meant());
+    let other = Ets { bandwidth: [60, 0, 0, 40, 0, 0, 0, 0], ..to };
+    assert_ne!(other.meant(), to.meant(), "a share that means something counts");
 }
 
 /// `bnxt_ets_validate`: EINVAL where a class is served by share, has none, and the others have it all.
