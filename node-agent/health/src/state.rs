@@ -100,6 +100,17 @@ impl State {
         }
     }
 
+    /// Two keys turn out to be of one port: what holds of the first holds of the second, and the first is no more.
+    pub fn join(&mut self, first: &PortKey, second: &PortKey) {
+        let Some(port) = self.ports.remove(first) else { return };
+        let Some(other) = self.port_mut(second) else { return };
+        for (condition, held) in port.board.held() {
+            if other.board.get(condition).is_none() {
+                other.board.restore(condition, *held);
+            }
+        }
+    }
+
     /// The port of this key, made if it is new; `None` if there are too many.
     pub(crate) fn port_mut(&mut self, key: &PortKey) -> Option<&mut Port> {
         if !self.ports.contains_key(key) {

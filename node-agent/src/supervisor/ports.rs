@@ -38,7 +38,7 @@ impl Ports {
     pub fn look(place: &NodePlace, tree: &Tree, statistics: &dyn OpenStatistics) -> Self {
         let port = |place: &NicPlace| {
             let nic = placed_nic(place);
-            let counters = PortReader::open(tree, &nic, statistics, 0);
+            let counters = PortReader::open(tree, &nic, statistics, 0).ok();
             let counters = counters.and_then(|mut reader| {
                 let before = reader.read(&nic, Timestamp::default()).ok()?.values.to_vec();
                 Some((reader, before))

@@ -4,7 +4,7 @@ use node_agent_health::{Event, PortKey, ReadFailure, State, Verdict, step};
 use proto_model::{Nic, Timestamp};
 
 use super::{
-    port::{PortReader, identity},
+    port::{PortReader, identity, is_rdma},
     private::OpenStatistics,
 };
 use crate::sysfs::Tree;
@@ -14,6 +14,51 @@ struct Watched {
     /// `None` until the device has been there.
     key: Option<PortKey>,
     reader: Option<PortReader>,
+    /// It has been an RDMA device: while only its network device is there, it is away.
+    rdma: bool,
+}
+
+impl Watched {
+    fn is_away(&self) -> bool {
+        self.rdma && !is_rdma(&self.nic)
+    }
+
+    fn open(
+        &mut self,
+        tree: &Tree,
+        statistics: &dyn OpenStatistics,
+        life: u64,
+    ) -> Result<&mut PortReader, ReadFailure> {
+        if self.is_away() {
+            return Err(ReadFailure::Absent);
+        }
+        let reader = PortReader::open(tree, &self.nic, statistics, life)?;
+        self.key = Some(reader.key().clone());
+        Ok(self.reader.insert(reader))
+    }
+
+    /// Reads its counters into its reader. Where the device has others by now it is opened anew: the layout is another, and what was
+    /// counted goes on.
+    fn look(
+        &mut self,
+        tree: &Tree,
+        statistics: &dyn OpenStatistics,
+        lives: &mut u64,
+    ) -> Result<(), ReadFailure> {
+        let reader = match &mut self.reader {
+            Some(reader) => reader,
+            None => {
+                *lives += 1;
+                self.open(tree, statistics, *lives)?
+            }
+        };
+        reader.look()?;
+        if reader.is_outdated() {
+            let life = reader.life();
+            self.open(tree, statistics, life)?.look()?;
+        }
+        Ok(())
+    }
 }
 
 /// Reads the counters of all NICs.
@@ -21,6 +66,8 @@ pub struct Poller {
     tree: Tree,
     statistics: Box<dyn OpenStatistics>,
     ports: Vec<Watched>,
+    /// Keys of network devices whose RDMA device has come, and the key of that: one port all the same.
+    joined: Vec<(PortKey, PortKey)>,
     lives: u64,
 }
 
@@ -37,11 +84,11 @@ impl Poller {
     /// Nothing yet, of the server below `root`.
     #[must_use]
     pub fn new(tree: Tree, statistics: Box<dyn OpenStatistics>) -> Self {
-        Self { tree, statistics, ports: Vec::new(), lives: 0 }
+        Self { tree, statistics, ports: Vec::new(), joined: Vec::new(), lives: 0 }
     }
 
-    /// These are the NICs now. One that was known goes on, also under another name; of one that is not among them any
-    /// more nothing is read until it comes back.
+    /// These are the NICs now. One that was known goes on, also under another name, and where only its network device is left; of one that
+    /// is not among them any more nothing is read until it comes back.
     pub fn watch(&mut self, nics: &[Nic]) {
         let mut old = std::mem::take(&mut self.ports);
         for nic in nics {
@@ -50,15 +97,29 @@ impl Poller {
                 (Some(one), Some(other)) => one == other,
                 _ => port.nic.device == nic.device,
             };
-            let port = match old.iter().position(same) {
-                Some(at) => Watched { nic: nic.clone(), ..old.swap_remove(at) },
-                None => Watched { nic: nic.clone(), key, reader: None },
+            let lost = |port: &Watched| port.rdma && !is_rdma(nic) && port.nic.netdev == nic.netdev;
+            let known = old.iter().position(same).or_else(|| old.iter().position(lost));
+            let port = match known.map(|at| old.swap_remove(at)) {
+                Some(port) => {
+                    let rdma = port.rdma || is_rdma(nic);
+                    // What was opened under another name is not all that is there under this one.
+                    let same = port.nic.netdev == nic.netdev && rdma == is_rdma(nic);
+                    Watched { nic: nic.clone(), key: port.key, reader: port.reader.filter(|_| same), rdma }
+                }
+                None => Watched { nic: nic.clone(), key, reader: None, rdma: is_rdma(nic) },
             };
             self.ports.push(port);
         }
-        // What is not named any more is not there; it is still looked for under its name.
-        old.retain(|port| port.key.is_some());
-        self.ports.extend(old);
+        for port in old {
+            let of_it = |other: &&Watched| other.rdma && other.nic.netdev == port.nic.netdev;
+            let whole = self.ports.iter().filter(|_| !port.rdma).find(of_it);
+            match (&port.key, whole.and_then(|whole| whole.key.as_ref())) {
+                (Some(half), Some(whole)) => self.joined.push((half.clone(), whole.clone())),
+                // What is not named any more is not there; it is still looked for under its name.
+                (Some(_), None) => self.ports.push(port),
+                (None, _) => {}
+            }
+        }
         self.ports.truncate(node_agent_health::state::PORTS_MAX);
     }
 
@@ -79,26 +140,22 @@ impl Poller {
 
     /// Reads every port that is not to be left alone, and judges.
     pub fn look(&mut self, state: &mut State, now: Timestamp) -> Vec<Verdict> {
-        let Self { tree, statistics, ports, lives } = self;
+        let Self { tree, statistics, ports, joined, lives } = self;
+        for (half, whole) in joined.drain(..) {
+            state.join(&half, &whole);
+        }
         for port in ports {
             if port.key.as_ref().is_some_and(|key| !state.wait(key, now).is_zero()) {
                 continue;
             }
-            if port.reader.is_none() {
-                *lives += 1;
-                port.reader = PortReader::open(tree, &port.nic, &**statistics, *lives);
-                if let Some(reader) = &port.reader {
-                    port.key = Some(reader.key().clone());
-                }
-            }
-            let read = port.reader.as_mut().map(|reader| reader.read(&port.nic, now));
-            let why = match read {
-                Some(Ok(sample)) => {
-                    step(state, &Event::Sample(sample), now);
+            let why = match port.look(tree, &**statistics, lives) {
+                Ok(()) => {
+                    if let Some(reader) = &port.reader {
+                        step(state, &Event::Sample(reader.sample(&port.nic, now)), now);
+                    }
                     continue;
                 }
-                Some(Err(why)) => why,
-                None => ReadFailure::Absent,
+                Err(why) => why,
             };
             if why == ReadFailure::Absent {
                 // It is opened again when it is back.

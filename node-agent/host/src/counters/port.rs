@@ -11,8 +11,9 @@ use crate::sysfs::Tree;
 /// No counter's text is longer: 20 digits and a line's end.
 pub(super) const VALUE_MAX: usize = 32;
 
-/// The port of a NIC: all that are known here have one.
-const PORT: u32 = 1;
+/// Looks between two at the names of private statistics: as many may be others (mlx5 has those of global pause, or of one priority's), and
+/// a device of many channels has thousands.
+const NAMES_EVERY: u32 = 30;
 
 /// One port, with its files open.
 pub struct PortReader {
@@ -26,7 +27,10 @@ pub struct PortReader {
     carrier: Option<File>,
     state: Option<File>,
     values: Vec<Option<u64>>,
+    link: Option<bool>,
     life: u64,
+    looks: u32,
+    is_outdated: bool,
 }
 
 impl std::fmt::Debug for PortReader {
@@ -35,9 +39,27 @@ impl std::fmt::Debug for PortReader {
     }
 }
 
+/// Whether a NIC is an RDMA device, rather than a network device alone.
+pub(super) fn is_rdma(nic: &Nic) -> bool {
+    nic.device != nic.netdev || nic.facts.as_ref().is_some_and(|facts| facts.port.is_some())
+}
+
+/// The RDMA device of a NIC and the number of its port: those after the first are called `DEVICE:PORT`.
+fn rdma_port(nic: &Nic) -> (&str, u32) {
+    let split = nic.device.rsplit_once(':').and_then(|(device, port)| Some((device, port.parse().ok()?)));
+    let (device, named) = split.unwrap_or((nic.device.as_str(), 1));
+    let told = nic.facts.as_ref().and_then(|facts| facts.port);
+    (device, told.map_or(named, |port| port.number))
+}
+
+fn rdma_folder(nic: &Nic) -> String {
+    let (device, port) = rdma_port(nic);
+    format!("sys/class/infiniband/{device}/ports/{port}")
+}
+
 /// The folders of a NIC, with the sources of counters that are in them.
 fn folders(nic: &Nic) -> [(Source, String); 4] {
-    let port = format!("sys/class/infiniband/{}/ports/{PORT}", nic.device);
+    let port = rdma_folder(nic);
     let net = format!("sys/class/net/{}", nic.netdev);
     [
         (Source::Port, format!("{port}/counters")),
@@ -47,9 +69,15 @@ fn folders(nic: &Nic) -> [(Source, String); 4] {
     ]
 }
 
-/// The identity of a NIC's port, by what does not change when it is renamed; `None` if it is not there.
+/// The identity of a NIC's port, by what does not change when it is renamed; `None` if it is not there. An RDMA device is not there because
+/// its network device is: that one has another identity.
 pub(super) fn identity(tree: &Tree, nic: &Nic) -> Option<PortKey> {
-    let guid = tree.text(&format!("sys/class/infiniband/{}/node_guid", nic.device));
+    let (device, port) = rdma_port(nic);
+    let rdma = format!("sys/class/infiniband/{device}");
+    if is_rdma(nic) && !tree.at(&rdma).exists() {
+        return None;
+    }
+    let guid = tree.text(&format!("{rdma}/node_guid"));
     let address = || tree.text(&format!("sys/class/net/{}/address", nic.netdev));
     let guid = guid.or_else(address);
     let guid = guid.filter(|guid| !guid.is_empty() && guid.chars().any(|digit| !"0:".contains(digit)));
@@ -57,7 +85,7 @@ pub(super) fn identity(tree: &Tree, nic: &Nic) -> Option<PortKey> {
     // Where nothing else tells it from another, its name does.
     let guid =
         guid.unwrap_or_else(|| if nic.pci_address.is_empty() { nic.device.clone() } else { String::new() });
-    known.then(|| PortKey { pci_address: nic.pci_address.clone(), guid, port: PORT })
+    known.then(|| PortKey { pci_address: nic.pci_address.clone(), guid, port })
 }
 
 fn vendor(tree: &Tree, nic: &Nic) -> Vendor {
@@ -65,22 +93,46 @@ fn vendor(tree: &Tree, nic: &Nic) -> Vendor {
         let target = std::fs::read_link(tree.at(path)).ok()?;
         Some(target.file_name()?.to_string_lossy().into_owned())
     };
-    let of_rdma = link(&format!("sys/class/infiniband/{}/device/driver", nic.device));
+    let of_rdma = link(&format!("sys/class/infiniband/{}/device/driver", rdma_port(nic).0));
     let of_net = || link(&format!("sys/class/net/{}/device/driver", nic.netdev));
     if let Some(driver) = of_rdma.or_else(of_net) {
         return Vendor::of_driver(&driver);
     }
     // A device in software has no driver of a bus.
-    let hardware = format!("sys/class/infiniband/{}/ports/{PORT}/hw_counters", nic.device);
-    if tree.at(&format!("{hardware}/rcvd_pkts")).exists() { Vendor::Rxe } else { Vendor::Other }
+    if tree.at(&format!("{}/hw_counters/rcvd_pkts", rdma_folder(nic))).exists() {
+        Vendor::Rxe
+    } else {
+        Vendor::Other
+    }
 }
 
 impl PortReader {
-    /// Opens all counters of a NIC that mean anything. `life` is a number that no earlier look at this port had.
-    #[must_use]
-    pub fn open(tree: &Tree, nic: &Nic, statistics: &dyn OpenStatistics, life: u64) -> Option<Self> {
-        let key = identity(tree, nic)?;
-        let mut statistics = statistics.open(&nic.netdev);
+    /// Opens all counters of a NIC that mean anything. `life` is a number that no earlier look at this port had, except one whose counters
+    /// go on in this one.
+    ///
+    /// # Errors
+    /// It is not there, or not whole yet: a driver that is being loaded, or a network device that has another name by now. What is not
+    /// opened now would never be read.
+    pub fn open(
+        tree: &Tree,
+        nic: &Nic,
+        statistics: &dyn OpenStatistics,
+        life: u64,
+    ) -> Result<Self, ReadFailure> {
+        let key = identity(tree, nic).ok_or(ReadFailure::Absent)?;
+        let open = |path: &str| File::open(tree.at(path)).ok();
+        let state = open(&format!("{}/state", rdma_folder(nic)));
+        let net = format!("sys/class/net/{}", nic.netdev);
+        let has_net = !nic.netdev.is_empty();
+        if is_rdma(nic) && state.is_none() || has_net && !tree.at(&net).exists() {
+            return Err(ReadFailure::Absent);
+        }
+        let mut statistics = match has_net.then(|| statistics.open(&nic.netdev)) {
+            None | Some(Ok(None)) => None,
+            Some(Ok(statistics)) => statistics,
+            // A driver that has none says so by an error as well.
+            Some(Err(error)) => missing(&error).map(|_| None)?,
+        };
         let folders = folders(nic);
         let mut names: Vec<(Source, String)> = Vec::new();
         for (source, folder) in &folders {
@@ -100,21 +152,23 @@ impl PortReader {
         if let Some(statistics) = &mut statistics {
             statistics.want(&places);
         }
-        let open = |path: &str| File::open(tree.at(path)).ok();
         let files = layout.columns()[..first_private].iter().map(|column| {
             let (_, folder) = folders.iter().find(|(source, _)| *source == column.row.source)?;
             open(&format!("{folder}/{}", column.name))
         });
-        Some(Self {
+        Ok(Self {
             key,
             files: files.collect(),
             statistics,
             first_private,
-            carrier: open(&format!("sys/class/net/{}/carrier", nic.netdev)),
-            state: open(&format!("sys/class/infiniband/{}/ports/{PORT}/state", nic.device)),
+            carrier: open(&format!("{net}/carrier")),
+            state,
             values: vec![None; layout.columns().len()],
             layout: Arc::new(layout),
+            link: None,
             life,
+            looks: 0,
+            is_outdated: false,
         })
     }
 
@@ -130,11 +184,45 @@ impl PortReader {
         &self.layout
     }
 
+    /// The number that it was opened with.
+    #[must_use]
+    pub fn life(&self) -> u64 {
+        self.life
+    }
+
+    /// Whether the device has other private statistics by now, as the last look found: mlx5 tells a priority's pauses only while PFC is on
+    /// there. It is to be opened anew; what was counted goes on.
+    #[must_use]
+    pub fn is_outdated(&self) -> bool {
+        self.is_outdated
+    }
+
     /// Reads everything. What a device has but does not tell is missing.
     ///
     /// # Errors
     /// The device is gone, or its firmware does not answer: nothing more is asked of it then.
     pub fn read<'a>(&'a mut self, nic: &'a Nic, at: Timestamp) -> Result<Sample<'a>, ReadFailure> {
+        self.look()?;
+        Ok(self.sample(nic, at))
+    }
+
+    /// What the last look read.
+    #[must_use]
+    pub(super) fn sample<'a>(&'a self, nic: &'a Nic, at: Timestamp) -> Sample<'a> {
+        Sample {
+            port: &self.key,
+            at,
+            device: &nic.device,
+            rail: nic.rail,
+            life: self.life,
+            link: self.link,
+            speed_mbps: nic.speed_mbps,
+            layout: &self.layout,
+            values: &self.values,
+        }
+    }
+
+    pub(super) fn look(&mut self) -> Result<(), ReadFailure> {
         let gone = |file: &File| file.metadata().is_ok_and(|data| data.nlink() == 0);
         if self.files.iter().flatten().next().is_some_and(gone) {
             // A recorded tree keeps what was removed readable; the kernel's says ENODEV.
@@ -150,25 +238,27 @@ impl PortReader {
                 },
             };
         }
+        self.look_at_private()?;
+        self.link = self.link()?;
+        Ok(())
+    }
+
+    fn look_at_private(&mut self) -> Result<(), ReadFailure> {
         let private = &mut self.values[self.first_private..];
         private.fill(None);
-        if let Some(statistics) = &mut self.statistics
-            && let Err(error) = statistics.read(private)
-        {
-            missing(&error)?;
+        self.looks = self.looks.wrapping_add(1);
+        let Some(statistics) = &mut self.statistics else { return Ok(()) };
+        let names = self.looks.is_multiple_of(NAMES_EVERY);
+        let same = if names { statistics.are_the_same() } else { Ok(true) };
+        let read = match same {
+            Ok(true) => statistics.read(private),
+            other => other,
+        };
+        match read {
+            Ok(whole) => self.is_outdated = !whole,
+            Err(error) => missing(&error).map(drop)?,
         }
-        let link = self.link()?;
-        Ok(Sample {
-            port: &self.key,
-            at,
-            device: &nic.device,
-            rail: nic.rail,
-            life: self.life,
-            link,
-            speed_mbps: nic.speed_mbps,
-            layout: &self.layout,
-            values: &self.values,
-        })
+        Ok(())
     }
 
     /// Up where the network device has its carrier and the RDMA port, if there is one, is active.

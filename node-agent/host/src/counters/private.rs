@@ -13,23 +13,33 @@ use super::port::{VALUE_MAX, parse};
 
 /// Private statistics of one network device.
 pub trait Statistics: Send {
-    /// Their names, in the order of the values.
+    /// Their names as they were when it was opened, in the order of the values.
     fn names(&self) -> &[String];
 
     /// Only these are wanted from now on: places in [`Statistics::names`].
     fn want(&mut self, places: &[usize]);
 
-    /// Reads what is wanted, into as many values.
+    /// Reads what is wanted, into as many values. False if the device has others by now, and nothing was read: it is to be opened anew.
     ///
     /// # Errors
     /// The kernel's answer; nothing was read then.
-    fn read(&mut self, values: &mut [Option<u64>]) -> io::Result<()>;
+    fn read(&mut self, values: &mut [Option<u64>]) -> io::Result<bool>;
+
+    /// Whether the device still has those of [`Statistics::names`], which costs more than to read them. [`Statistics::read`] may not see
+    /// that they are others where they are as many.
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    fn are_the_same(&mut self) -> io::Result<bool>;
 }
 
 /// Opens the private statistics of network devices.
 pub trait OpenStatistics: Send + Sync {
-    /// Those of this device; `None` if it has none that can be read.
-    fn open(&self, netdev: &str) -> Option<Box<dyn Statistics>>;
+    /// Those of this device; `None` if it has none.
+    ///
+    /// # Errors
+    /// The kernel's answer: the device is not there, or not under this name, or it refuses.
+    fn open(&self, netdev: &str) -> io::Result<Option<Box<dyn Statistics>>>;
 }
 
 /// The kernel's: one ioctl for all of a device.
@@ -53,47 +63,37 @@ impl KernelStatistics {
 }
 
 impl OpenStatistics for KernelStatistics {
-    fn open(&self, netdev: &str) -> Option<Box<dyn Statistics>> {
-        let names = statistic_names(&*self.kernel, netdev).ok().filter(|names| !names.is_empty())?;
-        let wanted: Vec<usize> = (0..names.len()).collect();
-        Some(Box::new(Device {
+    fn open(&self, netdev: &str) -> io::Result<Option<Box<dyn Statistics>>> {
+        let names = statistic_names(&*self.kernel, netdev).map_err(raw)?;
+        if names.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(Device {
             kernel: Arc::clone(&self.kernel),
             netdev: netdev.to_owned(),
-            count: names.len(),
-            places: wanted.clone(),
+            wanted: (0..names.len()).collect(),
             names,
-            wanted,
             values: StatisticValues::default(),
-        }))
+        })))
+    }
+}
+
+/// As the kernel's own error, by which a reader knows what to do.
+fn raw(error: NetlinkError) -> io::Error {
+    match (&error, error.errno()) {
+        (_, Some(errno)) => io::Error::from_raw_os_error(errno.0),
+        (NetlinkError::Restless { .. }, None) => rustix::io::Errno::AGAIN.into(),
+        _ => io::Error::other(error),
     }
 }
 
 struct Device {
     kernel: Arc<dyn Kernel>,
     netdev: String,
-    /// As they were first, which is what places mean to who asks.
     names: Vec<String>,
     wanted: Vec<usize>,
-    /// Where what is wanted is now: a driver has more or fewer statistics when its channels change. One that is no more is
-    /// at a place where nothing is.
-    places: Vec<usize>,
-    /// How many there are now.
-    count: usize,
     values: StatisticValues,
 }
-
-impl Device {
-    fn find_again(&mut self) -> Result<(), NetlinkError> {
-        let now = statistic_names(&*self.kernel, &self.netdev)?;
-        let place = |old: &usize| now.iter().position(|name| Some(name) == self.names.get(*old));
-        self.places = self.wanted.iter().map(|old| place(old).unwrap_or(NOWHERE)).collect();
-        self.count = now.len();
-        Ok(())
-    }
-}
-
-/// Beyond all values.
-const NOWHERE: usize = u32::MAX as usize;
 
 impl Statistics for Device {
     fn names(&self) -> &[String] {
@@ -102,24 +102,20 @@ impl Statistics for Device {
 
     fn want(&mut self, places: &[usize]) {
         self.wanted = places.to_vec();
-        self.places = places.to_vec();
     }
 
-    fn read(&mut self, values: &mut [Option<u64>]) -> io::Result<()> {
-        let raw = |error: NetlinkError| match error.errno() {
-            Some(errno) => io::Error::from_raw_os_error(errno.0),
-            None => io::Error::other(error),
-        };
-        let mut whole = self.values.read(&*self.kernel, &self.netdev, self.count).map_err(raw)?;
-        if !whole {
-            self.find_again().map_err(raw)?;
-            whole = self.values.read(&*self.kernel, &self.netdev, self.count).map_err(raw)?;
+    fn read(&mut self, values: &mut [Option<u64>]) -> io::Result<bool> {
+        let whole = self.values.read(&*self.kernel, &self.netdev, self.names.len()).map_err(raw)?;
+        if whole {
+            for (place, value) in self.wanted.iter().zip(values) {
+                *value = self.values.get(*place);
+            }
         }
-        for (place, value) in self.places.iter().zip(values) {
-            // A driver that changes them all the time tells nothing this time.
-            *value = if whole { self.values.get(*place) } else { None };
-        }
-        Ok(())
+        Ok(whole)
+    }
+
+    fn are_the_same(&mut self) -> io::Result<bool> {
+        Ok(statistic_names(&*self.kernel, &self.netdev).map_err(raw)? == self.names)
     }
 }
 
@@ -138,18 +134,29 @@ impl FolderStatistics {
     }
 }
 
+impl FolderStatistics {
+    fn folder(netdev: &str) -> String {
+        format!("sys/class/net/{netdev}/ethtool_statistics")
+    }
+}
+
 impl OpenStatistics for FolderStatistics {
-    fn open(&self, netdev: &str) -> Option<Box<dyn Statistics>> {
-        let folder = format!("sys/class/net/{netdev}/ethtool_statistics");
+    fn open(&self, netdev: &str) -> io::Result<Option<Box<dyn Statistics>>> {
+        let folder = Self::folder(netdev);
         let names = self.tree.names(&folder);
-        let files: Option<Vec<File>> =
-            names.iter().map(|name| File::open(self.tree.at(&format!("{folder}/{name}"))).ok()).collect();
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let open = |name: &String| File::open(self.tree.at(&format!("{folder}/{name}")));
+        let files: Vec<File> = names.iter().map(open).collect::<io::Result<_>>()?;
         let wanted = (0..names.len()).collect();
-        (!names.is_empty()).then_some(Box::new(Folder { names, files: files?, wanted }))
+        Ok(Some(Box::new(Folder { tree: self.tree.clone(), folder, names, files, wanted })))
     }
 }
 
 struct Folder {
+    tree: Tree,
+    folder: String,
     names: Vec<String>,
     files: Vec<File>,
     wanted: Vec<usize>,
@@ -164,13 +171,17 @@ impl Statistics for Folder {
         self.wanted = places.to_vec();
     }
 
-    fn read(&mut self, values: &mut [Option<u64>]) -> io::Result<()> {
+    fn read(&mut self, values: &mut [Option<u64>]) -> io::Result<bool> {
         let mut text = [0; VALUE_MAX];
         for (place, value) in self.wanted.iter().zip(values) {
             let Some(file) = self.files.get(*place) else { continue };
             let length = file.read_at(&mut text, 0)?;
             *value = parse(&text[..length]);
         }
-        Ok(())
+        Ok(true)
+    }
+
+    fn are_the_same(&mut self) -> io::Result<bool> {
+        Ok(self.tree.names(&self.folder) == self.names)
     }
 }
