@@ -259,4 +259,14 @@ impl Look {
             (Self::Unknown, Self::Unknown) => Self::Unknown,
         }
     }
+
+    /// Two halves of one thing: the worse of two findings; good only where both are.
+    #[must_use]
+    pub fn half(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Good, Self::Good) => Self::Good,
+            (Self::Unknown | Self::Good, Self::Unknown | Self::Good) => Self::Unknown,
+            (one, two) => one.and(two),
+        }
+    }
 }

@@ -163,6 +163,23 @@ impl Port {
         *said = said.and(look);
     }
 
+    /// Says what a rule or a detector with these words saw. That a condition is over can be said only by the one whose words showed it: what
+    /// another counter tells is no proof for one that is missing. Where nobody here has these words, each may.
+    fn say_as(&mut self, condition: Condition, words: &[&Fact], look: Look) {
+        let held = self.board.get(condition).map(|held| held.evidence.fact.id);
+        let is_mine = |id: &str| words.iter().any(|fact| fact.id == id);
+        if look != Look::Good || held.is_none_or(|id| is_mine(id) || !self.has_words(condition, id)) {
+            self.say(condition, look);
+        }
+    }
+
+    /// Whether a rule or a detector of this port can show the condition in these words.
+    fn has_words(&self, condition: Condition, id: &str) -> bool {
+        let mut rules = self.gauges.iter().map(|gauge| gauge.rule).filter(|rule| rule.condition == condition);
+        let mut detectors = flap::FACTS.into_iter().chain([&MARKED]);
+        rules.any(|rule| rule.fact.id == id) || detectors.any(|fact| fact.id == id)
+    }
+
     /// Takes one look. Values beyond the layout, and looks that are not later than the last, are left alone.
     pub fn take(&mut self, sample: &Sample<'_>, wanted: Option<Wanted>, config: &Config) {
         let now = sample.at;
@@ -279,7 +296,7 @@ impl Port {
         let bytes = self.load.take(step).unwrap_or(0);
         self.covered = (self.covered.0 + step.elapsed_ms, self.covered.1.saturating_add(bytes));
         let look = self.flap.look(step, &self.places, self.link, limits);
-        self.say(Condition::Flapping, look);
+        self.say_as(Condition::Flapping, &flap::FACTS, look);
         let look = self.storm.look(step, limits);
         self.say(Condition::Storm, look);
         self.has_job = wanted.is_some();
@@ -291,14 +308,13 @@ impl Port {
             None => self.lane.rest(),
         }
         let look = self.marked(step, limits.marked_alone);
-        self.say(Condition::RateControlOff, look);
+        self.say_as(Condition::RateControlOff, &[&MARKED], look);
         for at in 0..self.gauges.len() {
             let look = self.gauges[at].look(step);
             let rule = self.gauges[at].rule;
             // What most rails may share is said when all have been looked at.
             if !rule.shared || !matches!(look, Look::Bad(_)) {
-                let condition = rule.condition;
-                self.say(condition, look);
+                self.say_as(rule.condition, &[&rule.fact], look);
             }
         }
     }

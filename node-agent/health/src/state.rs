@@ -91,9 +91,11 @@ impl State {
         self.ports.iter().flat_map(of).collect()
     }
 
-    /// Takes over what held before a restart; it is over only after proof, as before.
-    pub fn restore(&mut self, kept: Vec<(PortKey, Condition, Held)>) {
+    /// Takes over what held before a restart; it is over only after proof, as before. A clock that was ahead then is not believed: no proof
+    /// would be later than what it said.
+    pub fn restore(&mut self, kept: Vec<(PortKey, Condition, Held)>, now: Timestamp) {
         for (key, condition, held) in kept {
+            let held = Held { since: held.since.min(now), last_sign: held.last_sign.min(now), ..held };
             if let Some(port) = self.port_mut(&key) {
                 port.board.restore(condition, held);
             }

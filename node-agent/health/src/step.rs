@@ -7,7 +7,10 @@ use proto_model::Timestamp;
 use crate::{
     board::{Change, Held},
     condition::{Condition, Evidence, Fact, Finding, Look, Severity},
-    judge::slow::{Peer, compare},
+    judge::{
+        rates::Gauge,
+        slow::{Peer, compare},
+    },
     port::Port,
     sample::{PortKey, ReadFailure, Sample},
     state::{JOBS_MAX, JobUse, State},
@@ -302,10 +305,14 @@ fn hear_shared(state: &mut State, now: Timestamp) {
             let (all, together) =
                 peers.fold((0, 0), |(all, same), other| (all + 1, same + usize::from(lately[other])));
             let alone = together < 2 || together * 2 < all;
-            let Some(((_, finding), since)) = gauge(port).filter(|_| alone) else { continue };
-            if since.is_some_and(|since| now.since(since) >= settle) {
+            let Some(((_, finding), Some(since))) = gauge(port) else { continue };
+            if now.since(since) < settle {
+                continue;
+            }
+            if alone {
                 port.say(rule.condition, Look::Bad(finding));
             }
+            port.gauges.iter_mut().filter(|gauge| std::ptr::eq(gauge.rule, *rule)).for_each(Gauge::decided);
         }
     }
 }

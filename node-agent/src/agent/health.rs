@@ -135,7 +135,7 @@ impl Watching {
         let booted = Timestamp(begun.0.saturating_sub(u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX)));
         let mut state = State::new(Config { booted, ..Config::default() });
         match files::read_json::<Vec<SavedCondition>>(&place.kept) {
-            Ok(Some(all)) => state.restore(kept(all)),
+            Ok(Some(all)) => state.restore(kept(all), Timestamp(begun.0)),
             Ok(None) => {}
             Err(error) => tracing::warn!(%error, "what was wrong with NICs is not known any more"),
         }

@@ -73,7 +73,10 @@ impl Lane {
         let facts = |share: f64| if share > 0.5 { &ALL_OUT } else { &SOME_OUT };
         let sent = self.tx.look(step, step.layout.tx(), wanted, limits, &facts);
         let received = self.rx.look(step, step.layout.rx(), wanted, limits, &|_| &ALL_IN);
-        sent.and(received)
+        match (step.layout.tx().is_split(), step.layout.rx().is_split()) {
+            (true, true) => sent.half(received),
+            _ => sent.and(received),
+        }
     }
 
     /// No job has the rail: nobody's lane is wrong.

@@ -27,7 +27,7 @@ pub struct Gauge {
     over_ms: u64,
     /// When it was last broken, and what showed that.
     pub broken: Option<(Timestamp, Finding)>,
-    /// Since when it has been broken at each look.
+    /// Since when it has been broken at each look; where any increase breaks it, since the first that has not been decided on.
     pub broken_since: Option<Timestamp>,
 }
 
@@ -63,11 +63,21 @@ impl Gauge {
         (self.broken, self.broken_since) = (other.broken, other.broken_since);
     }
 
+    /// What broke it has been decided on: told, or found to be no rail's doing.
+    pub fn decided(&mut self) {
+        if self.test == Test::Any {
+            self.broken_since = None;
+        }
+    }
+
     /// What one more look says.
     pub fn look(&mut self, step: &Step<'_>) -> Look {
         let Some(count) = step.sum(&self.places) else { return Look::Unknown };
         let Some((value, over)) = self.value(step, count) else {
-            self.broken_since = None;
+            // An increase is not undone by a look without one.
+            if self.test != Test::Any {
+                self.broken_since = None;
+            }
             return Look::Good;
         };
         let evidence = Evidence { fact: &self.rule.fact, value, limit: self.test.limit(), over };

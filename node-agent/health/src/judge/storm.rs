@@ -42,11 +42,15 @@ struct Since {
 }
 
 impl Storm {
-    /// What one more look says.
+    /// What one more look says. It is calm where each direction that is counted is: a storm is not over because the other one is calm.
     pub fn look(&mut self, step: &Step<'_>, limits: &Limits) -> Look {
-        let from_network = self.rx.look(step, step.layout.pause_rx(), &FROM_NETWORK, limits);
-        let from_host = self.tx.look(step, step.layout.pause_tx(), &FROM_HOST, limits);
-        from_network.and(from_host)
+        let (rx, tx) = (step.layout.pause_rx(), step.layout.pause_tx());
+        let from_network = self.rx.look(step, rx, &FROM_NETWORK, limits);
+        let from_host = self.tx.look(step, tx, &FROM_HOST, limits);
+        match (rx.is_empty(), tx.is_empty()) {
+            (false, false) => from_network.half(from_host),
+            _ => from_network.and(from_host),
+        }
     }
 
     /// The greater share of time that is paused in one direction.

@@ -129,7 +129,7 @@ impl Server {
         if self.random.once_in(24.0 * HOUR) {
             let kept: Vec<(PortKey, Condition, Held)> = self.state.kept();
             self.state = State::new(self.config.clone());
-            self.state.restore(kept);
+            self.state.restore(kept, Timestamp(now));
             step(&mut self.state, &Event::Jobs(self.jobs.uses()), Timestamp(now));
         }
     }

@@ -333,7 +333,7 @@ fn what_held_before_a_restart_holds_after_it() {
     let kept = rig.state.kept();
     assert_eq!(kept.len(), 1);
     rig.state = State::new(Config::default());
-    rig.state.restore(kept);
+    rig.state.restore(kept, Timestamp(rig.now));
     assert!(rig.state.is_unfit(&rig.keys[1]));
     assert_eq!(rig.seconds(120, |_| ()), [], "quiet without traffic");
     let over = rig.seconds(5, |rig| rig.add(1, "tx_prio3_bytes", GIB));
