@@ -28,7 +28,7 @@ use tokio::sync::watch;
 use super::metrics::AgentMetrics;
 use crate::{
     files::{self, Durability},
-    qos::keep::Faults,
+    qos::{flaps::Flaps, keep::Faults},
     saved_health::{SavedCondition, kept, saved},
 };
 
@@ -63,12 +63,16 @@ pub struct Place {
     pub kept: PathBuf,
     /// What is wrong with the class of service of NICs, where somebody keeps it.
     pub faults: watch::Receiver<Faults>,
+    /// Links that somebody here takes down.
+    pub flaps: watch::Receiver<Flaps>,
 }
 
 /// The way to the thread, and what it says.
 #[derive(Debug)]
 pub struct Watcher {
     notes: SyncSender<Note>,
+    /// NICs that the thread has not been told of, because it was behind.
+    due: Option<Vec<Nic>>,
     /// What is wrong with NICs, by device; changes only with a verdict.
     pub told: watch::Receiver<Vec<NicHealth>>,
 }
@@ -86,7 +90,7 @@ impl Watcher {
         // What was wrong before a restart still is: the first registration says so.
         watching.tell.send_replace(watching.report());
         thread::Builder::new().name("health".to_owned()).spawn(move || watching.run(&received))?;
-        Ok(Self { notes, told })
+        Ok(Self { notes, due: None, told })
     }
 
     /// A way to the thread for one that may wait for it.
@@ -97,6 +101,19 @@ impl Watcher {
     /// Tells the thread; false if it is behind, and should be told again later.
     pub fn note(&self, note: Note) -> bool {
         !matches!(self.notes.try_send(note), Err(TrySendError::Full(_)))
+    }
+
+    /// Tells the thread which NICs there are; if it is behind, [`Watcher::repeat`] does.
+    pub fn nics(&mut self, nics: &[Nic]) {
+        let told = self.note(Note::Nics(nics.to_vec()));
+        self.due = (!told).then(|| nics.to_vec());
+    }
+
+    /// Tells what it could not be told before.
+    pub fn repeat(&mut self) {
+        if let Some(nics) = self.due.take() {
+            self.nics(&nics);
+        }
     }
 }
 
@@ -190,6 +207,7 @@ impl Watching {
     }
 
     fn look(&mut self, now: Timestamp) {
+        self.hear_flaps(now);
         let verdicts = self.poller.look(&mut self.state, now);
         let wanted = self.wanted();
         let news = self.hear_faults(now) | (wanted != self.wanted);
@@ -269,6 +287,19 @@ impl Watching {
         self.tell_all();
     }
 
+    /// Links that are taken down here are no sign of their cable.
+    fn hear_flaps(&mut self, now: Timestamp) {
+        if !self.place.flaps.has_changed().unwrap_or(false) {
+            return;
+        }
+        let flaps = self.place.flaps.borrow_and_update().clone();
+        for (netdev, until) in flaps {
+            let Some((_, port)) = self.poller.ports().find(|(nic, _)| nic.netdev == netdev) else { continue };
+            let until = now.plus(until.saturating_duration_since(Instant::now()));
+            step(&mut self.state, &Event::Expected { port, until }, now);
+        }
+    }
+
     /// Whether what is wrong with the class of service is other than it was.
     fn hear_faults(&mut self, now: Timestamp) -> bool {
         if !self.place.faults.has_changed().unwrap_or(false) {
@@ -343,15 +374,20 @@ impl Watching {
         for (key, port) in self.state.ports().filter(|(_, port)| !port.device.is_empty()) {
             let rail = port.rail.to_string();
             let of = [port.device.as_str(), rail.as_str()];
-            metrics.nic_score.set(of, i64::from(score(port).value));
-            metrics.nic_unfit.set(of, i64::from(port.board.worst() == Some(Severity::Drain)));
-            for (condition, held) in port.board.held() {
-                let severity = match held.severity {
+            let nic = self.poller.ports().find(|(_, other)| *other == key).map(|(nic, _)| nic);
+            let fault = nic.and_then(|nic| self.faults.get(&nic.netdev)).map(|(severity, ..)| *severity);
+            let worst = port.board.worst().max(fault);
+            let value = if fault == Some(Severity::Drain) { 0 } else { score(port).value };
+            metrics.nic_score.set(of, i64::from(value));
+            metrics.nic_unfit.set(of, i64::from(worst == Some(Severity::Drain)));
+            let held = port.board.held().map(|(condition, held)| (condition.code(), held.severity));
+            for (code, severity) in held.chain(fault.map(|severity| (CLASS_OF_SERVICE, severity))) {
+                let severity = match severity {
                     Severity::Note => 1,
                     Severity::Degraded => 2,
                     Severity::Drain => 3,
                 };
-                metrics.nic_condition.set([of[0], of[1], condition.code()], severity);
+                metrics.nic_condition.set([of[0], of[1], code], severity);
             }
             let counted = self.counted.entry(key.clone()).or_default();
             for word in Word::ALL {
@@ -373,98 +409,4 @@ fn uptime(tree: &Tree) -> Option<Duration> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use node_agent_health::Source;
-    use node_agent_host::counters::recorded::{nic, record};
-
-    #[test]
-    fn a_nic_whose_class_of_service_is_half_made_is_unfit_until_it_is_whole() {
-        let root = tempfile::tempdir().unwrap();
-        let nic = nic(0, "mlx5_0", "ens0");
-        record(root.path(), &nic, 7).unwrap();
-        let (keeper, faults) = watch::channel(Faults::new());
-        let place = Place { root: root.path().to_owned(), kept: root.path().join("health.json"), faults };
-        let registry = proto_rpc::Metrics::new("test", "0", std::time::SystemTime::UNIX_EPOCH);
-        let (tell, told) = watch::channel(Vec::new());
-        let mut watching = Watching::new(place, AgentMetrics::new(&registry), tell);
-        watching.poller.watch(&[nic]);
-        let mut turn = |second: u64| {
-            watching.look(Timestamp(second * 1000));
-            told.borrow().clone()
-        };
-        assert_eq!(turn(1), []);
-        let fault = (Severity::Drain, "edit 3 of 9 was begun and not completed".to_owned());
-        keeper.send_replace(Faults::from([("ens0".to_owned(), fault)]));
-        let sick = turn(2);
-        assert_eq!((sick[0].device.as_str(), sick[0].score), ("mlx5_0", 0));
-        let condition = &sick[0].conditions[0];
-        assert_eq!((condition.code.as_str(), condition.severity), (CLASS_OF_SERVICE, Severity::Drain));
-        assert_eq!((condition.since, turn(3).len()), (Timestamp(2000), 1));
-        // Another reason, the same trouble.
-        let fault = (Severity::Degraded, "2 edit(s) are withheld".to_owned());
-        keeper.send_replace(Faults::from([("ens0".to_owned(), fault)]));
-        let sick = turn(4);
-        assert_eq!((sick[0].score, sick[0].conditions[0].since), (100, Timestamp(2000)));
-        keeper.send_replace(Faults::new());
-        assert_eq!(turn(5), []);
-    }
-
-    #[test]
-    fn a_probe_is_asked_for_when_it_helps_and_counters_have_the_last_word() {
-        let root = tempfile::tempdir().unwrap();
-        let nic = nic(0, "mlx5_0", "ens0");
-        record(root.path(), &nic, 7).unwrap();
-        let (_keeper, faults) = watch::channel(Faults::new());
-        let place = Place { root: root.path().to_owned(), kept: root.path().join("health.json"), faults };
-        let registry = proto_rpc::Metrics::new("test", "0", std::time::SystemTime::UNIX_EPOCH);
-        let (tell, told) = watch::channel(Vec::new());
-        let mut watching = Watching::new(place, AgentMetrics::new(&registry), tell);
-        watching.poller.watch(std::slice::from_ref(&nic));
-        let count = |source, name, value: u32| {
-            let file = node_agent_host::counters::recorded::place(&nic, source, name);
-            std::fs::write(root.path().join(file), format!("{value}\n")).unwrap();
-        };
-        let mut now = 1000;
-        let mut look = |watching: &mut Watching| {
-            now += 1;
-            watching.look(Timestamp(now * 1000));
-            told.borrow().clone()
-        };
-        look(&mut watching);
-        count(Source::Port, "local_link_integrity_errors", 8);
-        let sick = look(&mut watching);
-        assert_eq!((sick[0].conditions[0].code.as_str(), sick[0].wants_probe()), ("Corrupt", false));
-        assert!(sick[0].conditions[0].message.ends_with("30 s and a probe that passes"), "{sick:?}");
-        assert!((0..29).all(|_| !look(&mut watching)[0].wants_probe()));
-        assert!(look(&mut watching)[0].wants_probe());
-        let probe = |id, outcome| NicProbe {
-            id,
-            peer: proto_model::NodeName::new("n2").unwrap(),
-            outcome,
-            message: "512 packets each way".to_owned(),
-            time: Timestamp(5),
-        };
-        let device = || "mlx5_0".to_owned();
-        let result = |nics: &[NicHealth]| nics[0].probe.clone().map(|probe| (probe.id, probe.outcome));
-        // One that failed is told at once.
-        watching.probing(&device());
-        watching.probed(&device(), probe(1, ProbeOutcome::Failed));
-        assert_eq!(result(&told.borrow()), Some((1, ProbeOutcome::Failed)));
-        // One that passed when counters were read, twice; what rose meanwhile outweighs it.
-        watching.probing(&device());
-        count(Source::Hardware, "local_ack_timeout_err", 8);
-        watching.probed(&device(), probe(2, ProbeOutcome::Passed));
-        assert_eq!(result(&look(&mut watching)), Some((1, ProbeOutcome::Failed)));
-        let sick = look(&mut watching);
-        assert_eq!(result(&sick), Some((2, ProbeOutcome::Failed)));
-        let message = &sick[0].probe.as_ref().unwrap().message;
-        assert_eq!(message, "512 packets each way, but its NIC counted timeout meanwhile");
-        watching.probing(&device());
-        watching.probed(&device(), probe(3, ProbeOutcome::Passed));
-        look(&mut watching);
-        assert_eq!(look(&mut watching), []);
-        let told = ["failed", "passed"].map(|outcome| watching.metrics.nic_probes.get(["mlx5_0", outcome]));
-        assert_eq!(told, [2, 1]);
-    }
-}
+mod tests;

@@ -144,7 +144,7 @@ pub async fn run(setup: Arc<Setup>, watch: Watch, discovery: Discovery, credenti
 /// Starts the thread that reads counters; without it nothing is known of the rails' health, and jobs go on.
 fn watch_health(setup: &Setup, discovery: &Discovery) -> Option<Watcher> {
     let (kept, faults) = (setup.data.health(), setup.qos_faults.clone());
-    let place = Place { root: setup.counters.clone()?, kept, faults };
+    let place = Place { root: setup.counters.clone()?, kept, faults, flaps: setup.qos.flaps.clone() };
     let started = Watcher::start(place, &discovery.inventory.nics, setup.metrics.clone());
     started.inspect_err(|error| tracing::error!(%error, "no thread for the health of rails")).ok()
 }
@@ -160,9 +160,9 @@ async fn changed(told: &mut Option<tokio::sync::watch::Receiver<Vec<NicHealth>>>
 }
 
 impl Runner {
-    fn note_nics(&self) {
-        if let Some(health) = &self.health {
-            health.note(Note::Nics(self.discovery.inventory.nics.clone()));
+    fn note_nics(&mut self) {
+        if let Some(health) = &mut self.health {
+            health.nics(&self.discovery.inventory.nics);
         }
     }
 
@@ -272,6 +272,9 @@ impl Runner {
             return;
         }
         self.carry_out(actions).await;
+        if let Some(health) = &mut self.health {
+            health.repeat();
+        }
         self.note_jobs();
         self.count();
     }

@@ -24,6 +24,7 @@ use proto_model::{Nic, QosPort, QosWish, Severity};
 use tokio::sync::watch;
 
 use super::{
+    flaps::{Flaps, Telling},
     journal::FileJournal,
     wish::{self, Progress},
 };
@@ -45,6 +46,8 @@ pub struct Keeping {
     thread: Option<JoinHandle<()>>,
     /// How NICs stand to what the controller wishes.
     pub ports: watch::Receiver<Vec<QosPort>>,
+    /// Links that go down because of it; told before they do.
+    pub flaps: watch::Receiver<Flaps>,
 }
 
 /// What the thread has not taken yet.
@@ -67,6 +70,7 @@ impl Keeping {
         faults: watch::Sender<Faults>,
     ) -> Result<Self, KeeperError> {
         let (tell, ports) = watch::channel(Vec::new());
+        let (tell_flaps, flaps) = watch::channel(Flaps::new());
         let (bell, rung) = sync_channel(1);
         let (slot, stop) = (Arc::new(Mutex::new(Slot::default())), Arc::new(AtomicBool::new(false)));
         let mut keeping = Thread {
@@ -78,6 +82,7 @@ impl Keeping {
             told: BTreeMap::new(),
             faults,
             ports: tell,
+            flaps: tell_flaps,
             slot: Arc::clone(&slot),
             stop: Arc::clone(&stop),
         };
@@ -92,7 +97,7 @@ impl Keeping {
             }
         }
         let thread = thread::Builder::new().name("qos".into()).spawn(move || keeping.run(&rung))?;
-        Ok(Self { slot, bell: Some(bell), stop, thread: Some(thread), ports })
+        Ok(Self { slot, bell: Some(bell), stop, thread: Some(thread), ports, flaps })
     }
 
     /// The controller has wished something.
@@ -134,6 +139,7 @@ struct Thread {
     told: BTreeMap<String, String>,
     faults: watch::Sender<Faults>,
     ports: watch::Sender<Vec<QosPort>>,
+    flaps: watch::Sender<Flaps>,
     slot: Arc<Mutex<Slot>>,
     stop: Arc<AtomicBool>,
 }
@@ -144,7 +150,7 @@ impl Thread {
     }
 
     fn open(&self, profile: QosProfile) -> Result<Keeper, KeeperError> {
-        let journal = Box::new(FileJournal::open(&self.data_dir)?);
+        let journal = Box::new(Telling::new(FileJournal::open(&self.data_dir)?, self.flaps.clone()));
         let (kernel, options) = (Arc::clone(&self.kernel), Options::default());
         Keeper::new(kernel, journal, profile, options, "agent", Timing::default())
     }

@@ -3,6 +3,7 @@
 
 pub mod command;
 pub mod document;
+pub mod flaps;
 pub mod journal;
 pub mod keep;
 mod show;
