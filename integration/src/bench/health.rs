@@ -171,7 +171,8 @@ fn agent(counters: Option<&Path>, moving: &mut Moving, quick: bool) -> Result<Co
     })
 }
 
-/// E6: a month of noise in which nothing may be found, and a hundred faults of each kind.
+/// E6: a month of noise in which nothing may be found, and a hundred faults of each kind. On a rail with a fault, too, what that does not show
+/// and what does not follow from it is a false alarm.
 fn finding(row: &Row<'_>, quick: bool) -> Result<(), String> {
     let (days, faults) = if quick { (1, 20) } else { (30, 100) };
     let cpu = Cpu::start();
@@ -205,7 +206,9 @@ fn found(row: &Row<'_>, kind: Kind, faults: u64) {
     let (mut after, mut missed, mut alarms, mut drained) = (Vec::new(), Vec::new(), 0, 0);
     for seed in 0..faults {
         let found = inject(seed, kind, Vendor::Mlx5);
-        match found.after.filter(|after| *after <= FOUND) {
+        // What is found and stays in use is not found.
+        let done = found.drained || !found.fault.must_drain();
+        match found.after.filter(|after| *after <= FOUND && done) {
             Some(time) => after.push(time.as_secs_f64()),
             None => missed.push(seed),
         }
@@ -214,6 +217,12 @@ fn found(row: &Row<'_>, kind: Kind, faults: u64) {
     }
     let sample = Sample::new(after);
     let share = sample.len() as f64 / faults as f64 * 100.0;
+    let note = match kind {
+        Kind::Swapped => {
+            "what ports hear is given: agents know no plan of the leaves, controllers find such cables"
+        }
+        _ => "",
+    };
     row.line(&Line {
         case: &format!("{}: found within 10 s", kind.name()),
         value: share,
@@ -221,7 +230,7 @@ fn found(row: &Row<'_>, kind: Kind, faults: u64) {
         goal: Goal::AtLeast(100.0),
         sample: &sample,
         cpu: cpu.cores(),
-        peers: json!({"faults": faults, "seconds": sample.spread(), "missedSeeds": missed, "railsDrained": drained}),
+        peers: json!({"faults": faults, "seconds": sample.spread(), "missedSeeds": missed, "railsDrained": drained, "note": note}),
     });
     let alarms = f64::from(u32::try_from(alarms).unwrap_or(u32::MAX));
     row.line(&Line {

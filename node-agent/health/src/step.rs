@@ -55,7 +55,7 @@ pub enum Event<'a> {
     Round,
     /// Which jobs are on this server now, all of them.
     Jobs(Vec<JobUse>),
-    /// Where a port's cable leads.
+    /// Where a port's cable leads, told by somebody who knows the plan; agents know none, and controllers find such cables by themselves.
     Cabling {
         /// Which.
         port: &'a PortKey,

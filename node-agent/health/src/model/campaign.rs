@@ -46,7 +46,7 @@ pub fn month(seed: u64, seconds: u64, vendor: Vendor) -> Noise {
     while server.now - began < seconds * 1000 {
         for verdict in server.second() {
             let at = server.now - began;
-            match judge(&verdict, &server, &[]) {
+            match judge(&verdict, &server, None) {
                 Some(false) => noise.justified += 1,
                 Some(true) if noise.alarms.len() < ALARMS_MAX => noise.alarms.push(alarm(at, &verdict)),
                 Some(true) | None => {}
@@ -57,8 +57,9 @@ pub fn month(seed: u64, seconds: u64, vendor: Vendor) -> Noise {
     noise
 }
 
-/// Whether a verdict is an alarm that nothing justifies; `None` if it is no alarm.
-fn judge(verdict: &Verdict, server: &Server, faulty: &[u32]) -> Option<bool> {
+/// Whether a verdict is an alarm that nothing justifies; `None` if it is no alarm. On a rail with a fault only what that shows is justified, and
+/// what follows from it.
+fn judge(verdict: &Verdict, server: &Server, fault: Option<&Fault>) -> Option<bool> {
     let Verdict::Rail(RailVerdict { rail, condition, change, held, .. }) = verdict else {
         return matches!(verdict, Verdict::Node { drain: true, .. }).then_some(true);
     };
@@ -70,7 +71,9 @@ fn judge(verdict: &Verdict, server: &Server, faulty: &[u32]) -> Option<bool> {
         .iter()
         .any(|nic| nic.rail == *rail && server.now <= nic.away_at.max(nic.absent_until) + AWAY);
     let is_true = matches!(condition, Condition::LinkDown | Condition::Gone) && away;
-    Some(!is_true && !faulty.contains(rail))
+    let shown = fault.filter(|fault| fault.rails.contains(rail)).map(|fault| fault.kind);
+    let follows = shown.is_some_and(|kind| *condition == kind.shows() || kind.follows().contains(condition));
+    Some(!is_true && !follows)
 }
 
 fn alarm(at: u64, verdict: &Verdict) -> Alarm {
@@ -91,9 +94,9 @@ pub struct Found {
     pub fault: Fault,
     /// How long it took until it was found on a rail (of a swapped pair: on both); `None`: not found.
     pub after: Option<Duration>,
-    /// Whether its rail was drained, where that is what it calls for.
+    /// Whether all of its rails were drained.
     pub drained: bool,
-    /// Alarms on other rails, and before.
+    /// Alarms on other rails, and before; on its own rails those of something else.
     pub alarms: Vec<Alarm>,
 }
 
@@ -110,17 +113,18 @@ pub fn inject(seed: u64, kind: Kind, vendor: Vendor) -> Found {
     let quiet = server.random().within(60, 180);
     for _ in 0..quiet {
         for verdict in server.second() {
-            if judge(&verdict, &server, &[]) == Some(true) {
+            if judge(&verdict, &server, None) == Some(true) {
                 found.alarms.push(alarm(server.now - began, &verdict));
             }
         }
     }
     let put = server.now;
     server.put(fault.clone());
+    let mut used = fault.rails.clone();
     let mut left = if kind == Kind::Swapped { fault.rails.clone() } else { vec![u32::MAX] };
     while server.now - put < 30_000 {
         for verdict in server.second() {
-            if judge(&verdict, &server, &fault.rails) == Some(true) {
+            if judge(&verdict, &server, Some(&fault)) == Some(true) {
                 found.alarms.push(alarm(server.now - began, &verdict));
             }
             let Verdict::Rail(one) = &verdict else { continue };
@@ -134,7 +138,44 @@ pub fn inject(seed: u64, kind: Kind, vendor: Vendor) -> Found {
                 }
             }
         }
-        found.drained |= fault.rails.iter().any(|rail| server.is_unfit(*rail));
+        used.retain(|rail| !server.is_unfit(*rail));
+        found.drained = used.is_empty();
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{board::Held, condition::Evidence};
+
+    #[test]
+    fn a_fault_justifies_what_it_shows_and_nothing_else() {
+        let server = Server::new(1, Vendor::Mlx5);
+        let fault = |kind| Fault { rails: vec![2], ..Fault::random(kind, &mut Random::new(1)) };
+        let says = |rail: u32, condition: Condition, fault: &Fault| {
+            let fact = crate::port::MARKED_FACT;
+            let evidence = Evidence { fact, value: 1.0, limit: 0.0, over: Duration::ZERO };
+            let at = proto_model::Timestamp(server.now);
+            let severity = Severity::Degraded;
+            let held = Held { severity, since: at, last_sign: at, evidence, quiet_ms: 0, bytes: 0 };
+            let port = server.nics[rail as usize].key.clone();
+            let (device, change, drain) = ("x".to_owned(), Change::Raised, false);
+            let verdict = Verdict::Rail(RailVerdict { port, device, rail, condition, change, held, drain });
+            judge(&verdict, &server, Some(fault))
+        };
+        let storm = fault(Kind::Storm);
+        assert_eq!(says(2, Condition::Storm, &storm), Some(false));
+        assert_eq!(says(2, Condition::Slow, &storm), Some(false), "it follows");
+        assert_eq!(says(2, Condition::Lossy, &storm), Some(true));
+        assert_eq!(says(3, Condition::Storm, &storm), Some(true));
+        assert_eq!(says(2, Condition::Slow, &fault(Kind::WrongLane)), Some(true));
+    }
+
+    #[test]
+    fn some_rails_have_the_right_lane_beside_a_wrong_one() {
+        let rails = (0..100).map(|seed| Fault::random(Kind::WrongLane, &mut Random::new(seed)).rails.len());
+        let counts: std::collections::BTreeSet<usize> = rails.collect();
+        assert!(counts.contains(&1) && counts.len() >= 5 && !counts.contains(&8), "{counts:?}");
+    }
 }

@@ -12,7 +12,9 @@ pub enum Kind {
     Storm,
     /// The link goes down and comes back.
     Flap,
-    /// Two cables are exchanged.
+    /// Two cables are exchanged. What each port hears is given by the model, so this measures the judgement and not the hearing: an agent knows
+    /// no plan of the leaves to compare with what its NICs hear over LLDP. The controller does, and finds such cables by itself (`Miscabled`
+    /// where its document of the fabric says so, `RailsSwapped` where a gang is certified).
     Swapped,
     /// A rail carries 20 % less.
     Slow,
@@ -47,6 +49,19 @@ impl Kind {
     }
 }
 
+impl Kind {
+    /// What else is true of a rail that has it.
+    #[must_use]
+    pub fn follows(self) -> &'static [Condition] {
+        match self {
+            // What is paused carries less than its peers.
+            Self::Storm => &[Condition::Slow],
+            Self::Flap => &[Condition::LinkDown],
+            Self::WrongLane | Self::Swapped | Self::Slow => &[],
+        }
+    }
+}
+
 /// A fault.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fault {
@@ -67,6 +82,16 @@ pub struct Fault {
 }
 
 impl Fault {
+    /// Whether each of its rails has to be taken out of use.
+    #[must_use]
+    pub fn must_drain(&self) -> bool {
+        match self.kind {
+            Kind::Storm | Kind::Swapped => true,
+            Kind::Flap => self.bounces >= 3,
+            Kind::WrongLane | Kind::Slow => false,
+        }
+    }
+
     /// One of a kind, with everything else by chance.
     #[must_use]
     pub fn random(kind: Kind, random: &mut Random) -> Self {
@@ -81,7 +106,11 @@ impl Fault {
         };
         let rails = match kind {
             Kind::Swapped => vec![rail, other],
-            Kind::WrongLane if random.once_in(2.0) => (0..RAILS).collect(),
+            // Several, and never all: those beside them are to stay well.
+            Kind::WrongLane if random.once_in(2.0) => {
+                let count = random.within(2, u64::from(RAILS) - 1) as u32;
+                (0..count).map(|at| (rail + at) % RAILS).collect()
+            }
             _ => vec![rail],
         };
         Self {

@@ -28,6 +28,7 @@ fn every_fault_is_found_within_ten_seconds() {
             let after = found.after.unwrap_or(Duration::MAX);
             assert!(after <= LIMIT, "seed {seed}: {:?} after {after:?}", found.fault);
             assert_eq!(found.alarms, [], "seed {seed}: {:?}", found.fault);
+            assert!(found.drained || !found.fault.must_drain(), "seed {seed}: {:?}", found.fault);
         }
     }
 }
