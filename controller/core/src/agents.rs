@@ -20,7 +20,9 @@ impl Step<'_> {
         }
         let known = self.state.base.nodes.get(&name).cloned();
         let node = known.ok_or_else(|| CoreError::NodeNotFound { node: name.clone() })?;
-        let before = self.state.base.links.get(&name).and_then(|link| link.session);
+        let old = self.state.base.links.get(&name);
+        let qos_number = old.map_or(0, |link| link.qos_number);
+        let before = old.and_then(|link| link.session);
         if before.is_some_and(|before| before >= session) {
             return Err(CoreError::StaleSession { node: name, session });
         }
@@ -38,6 +40,7 @@ impl Step<'_> {
             due,
             foreign,
             drained,
+            qos_number,
             ..Link::absent(self.now, None)
         };
         self.state.set_link(&name, Some(link));

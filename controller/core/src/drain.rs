@@ -9,7 +9,7 @@ use std::{
 };
 
 use controller_topology::RailSet;
-use proto_model::{Drain, DrainTarget, JobId, JobUid, NodeName, QosWish, RailProof, RailState};
+use proto_model::{Drain, DrainTarget, JobId, JobUid, NodeName, QosWish, RailProof, RailState, Timestamp};
 
 use crate::{
     attempt::{gang, gang_size},
@@ -103,7 +103,7 @@ impl Step<'_> {
     /// For the Welcome: the node's drained rails, what is wished of its class of service, and the probes that it takes part in, which it
     /// counts as told from then on.
     pub(crate) fn drained_now(&mut self, name: &NodeName) -> Told {
-        let told = self.state.told_of(name);
+        let told = self.state.told_of(name, self.now);
         self.note_told(name, &told);
         told
     }
@@ -113,7 +113,7 @@ impl Step<'_> {
         if self.state.session(name).is_none() {
             return;
         }
-        let told = self.state.told_of(name);
+        let told = self.state.told_of(name, self.now);
         if self.note_told(name, &told) {
             let (rails, qos, proofs) = told;
             self.push(name, ToNode::Drained { rails, qos, proofs });
@@ -126,7 +126,8 @@ impl Step<'_> {
         let news = |link: &&Link| link.drained != drained || link.qos != *qos || link.proofs != *proofs;
         let Some(link) = self.state.base.links.get(name).filter(news).cloned() else { return false };
         let (qos, proofs) = (qos.clone(), proofs.clone());
-        self.state.set_link(name, Some(Link { drained, qos, proofs, ..link }));
+        let qos_number = qos.as_ref().map_or(link.qos_number, |wish| wish.number);
+        self.state.set_link(name, Some(Link { drained, qos, qos_number, proofs, ..link }));
         true
     }
 }
@@ -135,8 +136,8 @@ impl Step<'_> {
 type Told = (BTreeSet<u32>, Option<Arc<QosWish>>, Vec<RailProof>);
 
 impl State {
-    fn told_of(&self, name: &NodeName) -> Told {
-        (self.drained_rails(name).iter().collect(), self.qos_wish(name), self.proofs_of(name))
+    fn told_of(&self, name: &NodeName, now: Timestamp) -> Told {
+        (self.drained_rails(name).iter().collect(), self.qos_wish(name, now), self.proofs_of(name))
     }
 
     /// Rails of a node that are drained now, as its jobs name them ([`crate::remap`]): a rail or a leaf of the fabric is where a NIC is

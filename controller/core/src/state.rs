@@ -197,6 +197,8 @@ pub(crate) struct Link {
     pub(crate) drained: RailSet,
     /// What its agent was told of its class of service.
     pub(crate) qos: Option<Arc<QosWish>>,
+    /// The highest number of what it was told of it, in this session and before.
+    pub(crate) qos_number: u64,
     /// Probes that its agent was told of.
     pub(crate) proofs: Vec<RailProof>,
 }
@@ -205,7 +207,7 @@ impl Link {
     /// That of a node whose agent is not connected.
     pub(crate) fn absent(heard: Timestamp, due: Option<Timestamp>) -> Self {
         let (foreign, drained) = (BTreeSet::new(), RailSet::EMPTY);
-        Self { session: None, heard, due, foreign, drained, qos: None, proofs: Vec::new() }
+        Self { session: None, heard, due, foreign, drained, qos: None, qos_number: 0, proofs: Vec::new() }
     }
 }
 

@@ -29,6 +29,8 @@ struct Saved {
     confirm_within_ms: u64,
     trial: BTreeSet<u32>,
     kept: BTreeSet<u32>,
+    #[serde(default)]
+    number: u64,
 }
 
 /// Keeps a wish.
@@ -43,6 +45,7 @@ pub fn save(path: &Path, wish: &QosWish) -> io::Result<()> {
         confirm_within_ms: u64::try_from(wish.confirm_within.as_millis()).unwrap_or(u64::MAX),
         trial: wish.trial.clone(),
         kept: wish.kept.clone(),
+        number: wish.number,
     };
     files::write_json(path, &saved, Durability::Process)
 }
@@ -59,6 +62,7 @@ pub fn load(path: &Path) -> io::Result<Option<QosWish>> {
         confirm_within: Duration::from_millis(saved.confirm_within_ms),
         trial: saved.trial,
         kept: saved.kept,
+        number: saved.number,
     };
     Ok(files::read_json::<Saved>(path)?.map(wish))
 }
@@ -71,6 +75,10 @@ pub struct Progress {
     before: Option<Result<Arc<QosProfile>, String>>,
     /// By network device.
     ports: BTreeMap<String, QosPort>,
+    /// What each NIC is to be.
+    aims: BTreeMap<String, Aim>,
+    /// Those that were looked at since they are to be that: whatever came of it, nothing is under way there.
+    done: BTreeSet<String>,
 }
 
 fn read(document: &str) -> Result<Arc<QosProfile>, String> {
@@ -85,7 +93,8 @@ impl Progress {
     pub fn new(wish: Arc<QosWish>) -> Self {
         let profile = read(&wish.document);
         let before = wish.before.as_deref().map(read);
-        Self { wish, profile, before, ports: BTreeMap::new() }
+        let (ports, aims, done) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Self { wish, profile, before, ports, aims, done }
     }
 
     /// Another wish. Of the same roll-out what was seen stands.
@@ -101,8 +110,10 @@ impl Progress {
     pub fn aims(&mut self, nics: &[Nic], known: &BTreeSet<String>) -> BTreeMap<String, Aim> {
         let mut aims = BTreeMap::new();
         let mut ports = BTreeMap::new();
+        let mut done = BTreeSet::new();
         for nic in nics {
             let old = self.ports.remove(&nic.netdev).filter(|old| old.device == nic.device);
+            let answered = old.as_ref().map_or(0, |old| old.wish);
             let (on_trial, kept) = (self.wish.trial.contains(&nic.rail), self.wish.kept.contains(&nic.rail));
             let mut port = old.unwrap_or_else(|| self.port(nic, QosState::Held, ""));
             if on_trial || kept {
@@ -127,26 +138,44 @@ impl Progress {
                 self.before.as_ref().and_then(|before| before.as_ref().ok().cloned())
             };
             let trial = (on_trial && profile.is_some()).then_some(self.wish.confirm_within);
-            aims.insert(nic.netdev.clone(), Aim { profile, trial, who });
+            let aim = Aim { profile, trial, who };
+            // What class of service is not kept of is not looked at.
+            let as_before = self.aims.get(&nic.netdev) == Some(&aim) && self.done.contains(&nic.netdev);
+            port.wish = answered;
+            if as_before || !known.contains(&nic.netdev) {
+                port.wish = self.wish.number;
+                done.insert(nic.netdev.clone());
+            }
+            aims.insert(nic.netdev.clone(), aim);
             ports.insert(nic.netdev.clone(), port);
         }
-        self.ports = ports;
+        (self.ports, self.done, self.aims) = (ports, done, aims.clone());
         aims
     }
 
     fn port(&self, nic: &Nic, state: QosState, message: &str) -> QosPort {
         let (device, generation) = (nic.device.clone(), self.wish.generation);
-        QosPort { device, generation, state, message: line(message) }
+        QosPort { device, generation, state, message: line(message), wish: self.wish.number }
     }
 
     /// What a look at a NIC found.
     pub fn see(&mut self, nics: &[Nic], netdev: &str, verdict: &Verdict, text: &str) {
         let Some(nic) = nics.iter().find(|nic| nic.netdev == netdev) else { return };
+        // Its driver is being loaded anew, for example: what follows tells.
+        if matches!(verdict, Verdict::Gone) {
+            return;
+        }
+        self.done.insert(netdev.to_owned());
         let on_trial = self.wish.trial.contains(&nic.rail);
+        let named = on_trial || self.wish.kept.contains(&nic.rail);
         let state = match verdict {
-            // Its driver is being loaded anew, for example: what follows tells.
-            Verdict::Gone => return,
-            _ if !on_trial && !self.wish.kept.contains(&nic.rail) => return,
+            // There is nothing new to say; of a profile that is not accepted nothing was tried.
+            _ if !named || self.profile.is_err() => {
+                if let Some(port) = self.ports.get_mut(netdev) {
+                    port.wish = self.wish.number;
+                }
+                return;
+            }
             Verdict::Trial(_) | Verdict::Clean | Verdict::Mended(_) if on_trial => QosState::Trial,
             Verdict::Clean | Verdict::Mended(_) => QosState::Kept,
             _ if on_trial => QosState::Failed,
@@ -197,6 +226,7 @@ mod tests {
             confirm_within: Duration::from_secs(60),
             trial: trial.iter().copied().collect(),
             kept: kept.iter().copied().collect(),
+            number: 1,
         })
     }
 
@@ -250,6 +280,41 @@ mod tests {
     }
 
     #[test]
+    fn what_it_is_done_with_is_told() {
+        let nics = [nic(0), nic(1)];
+        let known = BTreeSet::from(["rail0".to_owned()]);
+        let numbered = |number, trial: &[u32], generation| {
+            Arc::new(QosWish { number, ..(*wish(generation, trial, &[])).clone() })
+        };
+        let numbers = |progress: &Progress| -> Vec<u64> {
+            progress.ports().into_iter().map(|port| port.wish).collect()
+        };
+        let mut progress = Progress::new(numbered(5, &[], 1));
+        progress.aims(&nics, &known);
+        assert_eq!(numbers(&progress), [0, 5], "of the other class of service is not kept");
+        progress.see(&nics, "rail0", &Verdict::Gone, "");
+        assert_eq!(numbers(&progress), [0, 5]);
+        progress.see(&nics, "rail0", &Verdict::Clean, "");
+        assert_eq!(numbers(&progress), [5, 5]);
+        progress.wish(numbered(6, &[], 1));
+        progress.aims(&nics, &known);
+        assert_eq!(numbers(&progress), [6, 6], "it is to be what it was to be");
+        progress.wish(numbered(7, &[0], 1));
+        progress.aims(&nics, &known);
+        assert_eq!(numbers(&progress), [6, 7]);
+        progress.see(&nics, "rail0", &Verdict::Clean, "");
+        assert_eq!((numbers(&progress), states(&progress)[0]), (vec![7, 7], QosState::Trial));
+        progress.wish(numbered(8, &[], 1));
+        progress.aims(&nics, &known);
+        assert_eq!(numbers(&progress), [7, 8], "it is to be taken back still");
+        progress.see(&nics, "rail0", &Verdict::Clean, "");
+        assert_eq!((numbers(&progress), states(&progress)[0]), (vec![8, 8], QosState::Held));
+        progress.wish(numbered(9, &[], 2));
+        progress.aims(&nics, &known);
+        assert_eq!(numbers(&progress), [0, 9]);
+    }
+
+    #[test]
     fn what_cannot_be_is_said() {
         let nics = [nic(0)];
         let mut progress = Progress::new(wish(1, &[0], &[]));
@@ -261,6 +326,8 @@ mod tests {
         assert!(aims["rail0"].profile.is_none() && aims["rail0"].trial.is_none());
         let port = &progress.ports()[0];
         assert!(port.state == QosState::Failed && port.message.contains("does not accept"), "{port:?}");
+        progress.see(&nics, "rail0", &Verdict::Clean, "");
+        assert_eq!((states(&progress)[0], progress.ports()[0].wish), (QosState::Failed, 1));
         assert!(line(&"é".repeat(4000)).len() <= MESSAGE_MAX);
     }
 

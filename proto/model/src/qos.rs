@@ -33,6 +33,8 @@ pub struct QosPort {
     pub state: QosState,
     /// What differs, or what failed; may be empty.
     pub message: String,
+    /// Number of the last wish that the agent is done with here, whatever came of it; 0 if it does not tell.
+    pub wish: u64,
 }
 
 /// What one server should do. Rails that it does not name have the profile before this one, or are left alone where there
@@ -51,6 +53,8 @@ pub struct QosWish {
     pub trial: BTreeSet<u32>,
     /// Rails that shall keep it.
     pub kept: BTreeSet<u32>,
+    /// Grows whenever something else is wished of this server.
+    pub number: u64,
 }
 
 /// A profile on its way to every NIC.

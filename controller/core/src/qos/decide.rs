@@ -9,6 +9,9 @@ use proto_model::{NodeName, QosPort, QosRollout, QosState, Reason, Timestamp};
 /// Beyond the time of a trial, an agent that is heard is given so long to do what is wished.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What a NIC waits for that its agent may touch.
+const CHANGES: &str = "its agent is to change it";
+
 /// Where in the order a NIC is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
@@ -31,6 +34,8 @@ pub(super) struct Port {
     pub(super) heard: bool,
     /// What its agent says of this roll-out; nothing of another.
     pub(super) told: Option<QosPort>,
+    /// Its agent is done with all that it was told. What it says may be older otherwise, and it may be at work on the NIC.
+    pub(super) done: bool,
     /// Why it serves nobody well at present: its link is down, or its health says so.
     pub(super) unwell: Option<String>,
 }
@@ -58,8 +63,10 @@ pub(crate) struct Active {
     pub(super) trial: Option<Timestamp>,
     /// The trial went well: it is to be kept.
     pub(super) kept: bool,
-    /// It is to be taken back.
-    pub(super) leaving: bool,
+    /// Since when it is to be taken back.
+    pub(super) leaving: Option<Timestamp>,
+    /// Since when its agent is not heard.
+    pub(super) away: Option<Timestamp>,
     /// What it waits for.
     pub(super) note: String,
 }
@@ -67,12 +74,21 @@ pub(crate) struct Active {
 impl Active {
     fn begun() -> Self {
         let note = "jobs move off it".to_owned();
-        Self { opened: None, trial: None, kept: false, leaving: false, note }
+        Self { opened: None, trial: None, kept: false, leaving: None, away: None, note }
     }
 
     /// One that is on trial already, so it is out of use already.
     pub(super) fn on_trial(now: Timestamp) -> Self {
         Self { opened: Some(now), trial: Some(now), note: "it is on trial".to_owned(), ..Self::begun() }
+    }
+
+    /// Its agent is heard again: what it has time for begins anew.
+    fn is_back(&mut self, now: Timestamp) {
+        if self.away.take().is_some() {
+            (self.opened, self.leaving) = (self.opened.map(|_| now), self.leaving.map(|_| now));
+            self.trial = None;
+            self.note = CHANGES.to_owned();
+        }
     }
 }
 
@@ -82,6 +98,15 @@ pub(crate) struct Run {
     pub(super) ports: BTreeMap<(NodeName, u32), Active>,
     /// NICs whose turn it is, and why it is not yet.
     pub(super) waits: BTreeMap<(NodeName, u32), String>,
+}
+
+impl Run {
+    /// Another roll-out: what one before it has found good is tried again.
+    pub(super) fn begins_anew(&mut self) {
+        for active in self.ports.values_mut() {
+            (active.trial, active.kept) = (None, false);
+        }
+    }
 }
 
 /// What of the cluster matters besides.
@@ -116,9 +141,11 @@ pub(super) fn decide(
     }
     if rollout.paused.is_some() || decision.pause.is_some() {
         for active in decision.run.ports.values_mut() {
-            active.leaving |= !active.kept && active.opened.is_some();
+            if !active.kept && active.opened.is_some() {
+                active.leaving.get_or_insert(now);
+            }
         }
-        decision.run.ports.retain(|_, active| active.leaving || active.kept);
+        decision.run.ports.retain(|_, active| active.leaving.is_some() || active.kept);
     } else {
         begin(rollout, ports, site, now, &mut decision);
     }
@@ -135,21 +162,28 @@ fn go_on(
     decision: &mut Decision,
 ) {
     let mut active = active.clone();
+    if !port.heard {
+        away(rollout, port, active, now, decision);
+        return;
+    }
+    active.is_back(now);
     let name = || format!("{} of node '{}'", port.device, port.node);
-    let found = match port.state() {
-        // Who is not heard takes a trial back by itself, and is looked at again when it is heard.
-        _ if !port.heard => return,
-        Some(QosState::Kept) => return,
-        Some(QosState::Failed) => Err(("QosFailed", format!("{}: {}", name(), port.said()))),
-        state if active.leaving => {
-            if state != Some(QosState::Trial) {
+    let found = match (port.state(), active.leaving) {
+        (Some(QosState::Failed), _) => Err(("QosFailed", format!("{}: {}", name(), port.said()))),
+        (state, Some(since)) => {
+            let settled = port.done && state.is_some_and(|state| state != QosState::Trial);
+            if settled || now.since(since) >= patience(rollout) {
                 return;
             }
             active.note = "what was tried is taken back".to_owned();
             Ok(())
         }
-        Some(QosState::Trial) => try_out(rollout, port, &mut active, now),
-        Some(QosState::Held | QosState::Differs) | None => open(rollout, port, &mut active, site, now),
+        // One that is to be changed may have been told so before its agent began.
+        (Some(QosState::Kept), None) if active.kept || active.opened.is_none() || port.done => return,
+        (Some(QosState::Trial), None) => try_out(rollout, port, &mut active, now),
+        (Some(QosState::Held | QosState::Kept | QosState::Differs) | None, None) => {
+            open(rollout, port, &mut active, site, now)
+        }
     };
     if let Err((code, text)) = found {
         let scope = format!("node/{}:{}", port.node, port.rail);
@@ -160,12 +194,27 @@ fn go_on(
     }
 }
 
+/// A NIC of a server that is not heard. Its agent may be at work on it, and may begin with taking it back when it starts again: nobody uses
+/// it until the agent says what became of it, or is away for long.
+fn away(rollout: &QosRollout, port: &Port, mut active: Active, now: Timestamp, decision: &mut Decision) {
+    let since = *active.away.get_or_insert(now);
+    if active.opened.is_some() && now.since(since) < patience(rollout) {
+        active.note = "its agent is not heard".to_owned();
+        decision.run.ports.insert(port.key(), active);
+    }
+}
+
+/// How long an agent that is heard may take for what is wished, and how long one that is not heard is waited for.
+fn patience(rollout: &QosRollout) -> Duration {
+    rollout.confirm_within + PATIENCE
+}
+
 /// Why a roll-out has to pause.
 type Trouble = (&'static str, String);
 
 /// An agent that is heard, and does not do what is wished.
 fn silent(rollout: &QosRollout, port: &Port, what: &str) -> Trouble {
-    let limit = (rollout.confirm_within + PATIENCE).as_secs();
+    let limit = patience(rollout).as_secs();
     let text = format!(
         "the agent of node '{}' is heard and has not {what} {} within {limit} s; it may be of an older release, see its log",
         port.node, port.device
@@ -185,11 +234,13 @@ fn open(
         None => match site.user(&port.node, port.rail) {
             None => {
                 active.opened = Some(now);
-                active.note = "its agent is to change it".to_owned();
+                active.note = CHANGES.to_owned();
             }
             Some(user) => active.note = user,
         },
-        Some(opened) if now.since(opened) >= rollout.confirm_within + PATIENCE => {
+        Some(opened) if now.since(opened) >= patience(rollout) => {
+            // It has had its time, and gets no more of it to take back what it has not said it has done.
+            active.leaving = Some(opened);
             return Err(silent(rollout, port, "changed"));
         }
         Some(_) => {}
@@ -203,7 +254,7 @@ fn try_out(rollout: &QosRollout, port: &Port, active: &mut Active, now: Timestam
     active.opened.get_or_insert(now);
     let (passed, needed) = (now.since(since), rollout.soak);
     match &port.unwell {
-        _ if active.kept && passed >= rollout.confirm_within + PATIENCE => {
+        _ if active.kept && passed >= patience(rollout) => {
             active.kept = false;
             return Err(silent(rollout, port, "confirmed"));
         }

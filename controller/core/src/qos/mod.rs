@@ -104,6 +104,10 @@ impl Step<'_> {
 
     fn begin_qos(&mut self, rollout: QosRollout) -> Reply {
         let rollout = Arc::new(rollout);
+        let mut run = self.state.base.qos_run.clone();
+        run.begins_anew();
+        let look = self.state.base.qos_look;
+        self.state.set_qos_run(run, look);
         self.state.set_qos(Some(Arc::clone(&rollout)));
         self.look_at_qos();
         Reply::Qos { rollout, changed: true }
@@ -229,6 +233,8 @@ impl State {
         let mut ports = Vec::new();
         for node in self.base.nodes.values() {
             let heard = self.is_heard(&node.name);
+            let link = self.base.links.get(&node.name);
+            let wish = link.and_then(|link| link.qos.as_deref()).map(|wish| wish.number);
             let place = pod(&node.name);
             for nic in &node.inventory.nics {
                 let stage = if node.name == rollout.canary {
@@ -245,6 +251,7 @@ impl State {
                     rail: nic.rail,
                     device: nic.device.clone(),
                     heard,
+                    done: told.is_some_and(|told| Some(told.wish) == wish),
                     told: told.filter(|told| told.generation == rollout.generation).cloned(),
                     unwell: unwell(&node.inventory, &nic.device, nic.up),
                 });
@@ -254,8 +261,9 @@ impl State {
         ports
     }
 
-    /// What one server should do with its class of service; nothing while no stage has reached it and nothing was before.
-    pub(crate) fn qos_wish(&self, name: &NodeName) -> Option<Arc<QosWish>> {
+    /// What one server should do with its class of service; nothing while no stage has reached it and nothing was before. What it was
+    /// told last comes again with its number; anything else has a higher one, also than what it heard of another controller.
+    pub(crate) fn qos_wish(&self, name: &NodeName, now: Timestamp) -> Option<Arc<QosWish>> {
         let rollout = self.base.qos.as_ref()?;
         let node = self.base.nodes.get(name)?;
         let (mut trial, mut kept) = (BTreeSet::new(), BTreeSet::new());
@@ -263,12 +271,14 @@ impl State {
             let active = self.base.qos_run.ports.get(&(name.clone(), nic.rail));
             let told = node.inventory.qos.iter().find(|port| port.device == nic.device);
             let told = told.filter(|told| told.generation == rollout.generation).map(|told| told.state);
-            match active {
-                Some(active) if active.kept => drop(kept.insert(nic.rail)),
-                Some(active) if active.opened.is_some() && !active.leaving => drop(trial.insert(nic.rail)),
-                Some(_) => {}
-                None if view::has(told) => drop(kept.insert(nic.rail)),
-                None => {}
+            let wished = match active {
+                Some(active) if active.kept => Some(&mut kept),
+                Some(active) if active.opened.is_some() && active.leaving.is_none() => Some(&mut trial),
+                Some(_) => None,
+                None => view::has(told).then_some(&mut kept),
+            };
+            if let Some(wished) = wished {
+                wished.insert(nic.rail);
             }
         }
         // An agent that was told once is told until the end: what it has on trial it takes back only where it is not named.
@@ -276,14 +286,23 @@ impl State {
         if !reached && rollout.before.is_none() {
             return None;
         }
-        Some(Arc::new(QosWish {
+        let link = self.base.links.get(name);
+        let last = link.and_then(|link| link.qos.as_ref());
+        let wish = QosWish {
             generation: rollout.generation,
             document: Arc::clone(&rollout.document),
             before: rollout.before.clone(),
             confirm_within: rollout.confirm_within,
             trial,
             kept,
-        }))
+            number: last.map_or(0, |last| last.number),
+        };
+        if let Some(last) = last.filter(|last| ***last == wish) {
+            return Some(Arc::clone(last));
+        }
+        let before = node.inventory.qos.iter().map(|port| port.wish).chain(link.map(|link| link.qos_number));
+        let number = now.0.max(before.max().unwrap_or_default().saturating_add(1));
+        Some(Arc::new(QosWish { number, ..wish }))
     }
 
     /// Rails of a server that are out of use for the roll-out.

@@ -1,7 +1,7 @@
 //! A profile of class of service on its way to every NIC.
 
 use proptest::prelude::*;
-use proto_model::{QosPort, QosState, RailState};
+use proto_model::{QosPort, QosState, QosWish, RailState};
 
 use super::{
     drains::{fabric, report, says},
@@ -39,7 +39,7 @@ fn steer(w: &mut World, action: QosAction) -> bool {
     }
 }
 
-/// Agents that do what is wished, and what they did in order.
+/// Agents that do what is wished, and what they did in order. While they change a NIC they hear nothing and tell nothing.
 #[derive(Default)]
 struct Agents {
     /// What each says of its NICs, by node and rail.
@@ -54,43 +54,91 @@ struct Agents {
     deaf: BTreeSet<usize>,
     /// Agents that confirm nothing.
     stuck: BTreeSet<usize>,
+    /// Seconds that a change takes, and its way back.
+    delay: u32,
+    /// Seconds that each still takes.
+    busy: BTreeMap<(usize, u32), u32>,
+    /// What each that is changing NICs, or has, has last heard.
+    at: BTreeMap<usize, Arc<QosWish>>,
+    /// Seconds for which each has been without a connection.
+    away: BTreeMap<usize, u32>,
 }
 
 impl Agents {
     /// Every agent looks at what it was told last, and says what became of it. At no time are two rails of a server out of
-    /// use, and nothing is tried that is in use.
+    /// use, and nothing is changed that is in use.
     fn act(&mut self, w: &mut World) {
         for n in 0..4 {
             let Some(drained) = w.drained.get(&name(n)).cloned() else { continue };
             assert!(drained.len() <= 1, "n{n}: {drained:?}");
-            if w.state.session(&name(n)).is_none() || self.deaf.contains(&n) {
+            for ((_, rail), left) in self.busy.range_mut((n, 0)..(n + 1, 0)) {
+                assert!(drained.contains(rail), "n{n}:{rail} is changed and is in use");
+                *left -= 1;
+            }
+            self.busy.retain(|_, left| *left > 0);
+            if self.busy.range((n, 0)..(n + 1, 0)).next().is_some() {
                 continue;
             }
-            let Some(wish) = w.qos.get(&name(n)).cloned().flatten() else { continue };
-            for rail in 0..2 {
-                let old = self.says.get(&(n, rail)).filter(|old| old.generation == wish.generation);
-                let old = old.map(|old| old.state);
-                let state = match (wish.trial.contains(&rail), wish.kept.contains(&rail), old) {
-                    (true, _, Some(QosState::Failed)) => QosState::Failed,
-                    (true, ..) if self.fails.contains(&(n, rail)) => QosState::Failed,
-                    (true, ..) => {
-                        assert!(drained.contains(&rail), "n{n}:{rail} is tried and is in use");
-                        if old != Some(QosState::Trial) {
-                            self.trials.push((n, rail));
-                        }
-                        QosState::Trial
-                    }
-                    (_, true, Some(QosState::Trial)) if self.stuck.contains(&n) => QosState::Trial,
-                    (_, true, _) => QosState::Kept,
-                    (_, _, Some(QosState::Failed)) => QosState::Failed,
-                    _ => QosState::Held,
-                };
-                let (device, generation) = (format!("rail{rail}"), wish.generation);
-                let message = if state == QosState::Failed { "it cannot be" } else { "" }.to_owned();
-                self.says.insert((n, rail), QosPort { device, generation, state, message });
+            if w.state.session(&name(n)).is_none() {
+                self.alone(n);
+            } else if !self.deaf.contains(&n) {
+                self.away.remove(&n);
+                self.look(w, n, &drained);
             }
-            self.tell(w, n);
         }
+    }
+
+    /// Nobody confirms: a trial is taken back in time.
+    fn alone(&mut self, n: usize) {
+        let away = self.away.entry(n).or_default();
+        *away += 1;
+        if *away == 20 {
+            self.at.remove(&n);
+            for (_, port) in self.says.range_mut((n, 0)..(n + 1, 0)) {
+                if port.state == QosState::Trial {
+                    (port.state, port.wish) = (QosState::Held, 0);
+                }
+            }
+        }
+    }
+
+    fn look(&mut self, w: &mut World, n: usize, drained: &BTreeSet<u32>) {
+        let changed = self.at.remove(&n);
+        let Some(wish) = changed.clone().or_else(|| w.qos.get(&name(n)).cloned().flatten()) else { return };
+        let mut news = Vec::new();
+        for rail in 0..2 {
+            let was = self.says.get(&(n, rail));
+            let on_trial = was.is_some_and(|old| old.state == QosState::Trial);
+            let old = was.filter(|old| old.generation == wish.generation).map(|old| old.state);
+            let state = match (wish.trial.contains(&rail), wish.kept.contains(&rail), old) {
+                (true, _, Some(QosState::Failed)) => QosState::Failed,
+                (true, ..) if self.fails.contains(&(n, rail)) => QosState::Failed,
+                (true, ..) => {
+                    assert!(drained.contains(&rail), "n{n}:{rail} is tried and is in use");
+                    QosState::Trial
+                }
+                (_, true, Some(QosState::Trial)) if self.stuck.contains(&n) => QosState::Trial,
+                (_, true, _) => QosState::Kept,
+                (_, _, Some(QosState::Failed)) => QosState::Failed,
+                _ => QosState::Held,
+            };
+            let begins = state == QosState::Trial && old != Some(QosState::Trial);
+            let changes = begins || on_trial && matches!(state, QosState::Held | QosState::Failed);
+            if changes && changed.is_none() && self.delay > 0 {
+                self.busy.insert((n, rail), self.delay);
+            } else if begins {
+                self.trials.push((n, rail));
+            }
+            let (device, generation) = (format!("rail{rail}"), wish.generation);
+            let message = if state == QosState::Failed { "it cannot be" } else { "" }.to_owned();
+            news.push(((n, rail), QosPort { device, generation, state, message, wish: wish.number }));
+        }
+        if self.busy.range((n, 0)..(n + 1, 0)).next().is_some() {
+            self.at.insert(n, wish);
+            return;
+        }
+        self.says.extend(news);
+        self.tell(w, n);
     }
 
     fn inventory(&self, n: usize) -> Inventory {
@@ -164,6 +212,88 @@ fn what_fails_pauses_it_and_leaves_nothing_out_of_use() {
     assert!(steer(&mut w, QosAction::Resume) && !steer(&mut w, QosAction::Resume));
     assert!(agents.seconds(&mut w, 80).done);
     assert_eq!(kept(&agents), 8);
+}
+
+/// Also where agents tell nothing while they change NICs: `act` sees that nothing is changed that is in use.
+#[test]
+fn a_pause_gives_nothing_back_that_is_being_changed() {
+    for delay in [1, 3, 9] {
+        let mut w = world();
+        let mut agents = Agents { delay, ..Agents::default() };
+        apply(&mut w, QosOrder { canary: Some(name(0)), ..order(NEW) });
+        while agents.busy.is_empty() {
+            agents.seconds(&mut w, 1);
+        }
+        steer(&mut w, QosAction::Pause);
+        w.tick(Duration::from_secs(1));
+        assert!(w.drained[&name(0)].contains(&0), "its agent is at work");
+        let view = agents.seconds(&mut w, 1);
+        assert_eq!(view.active[0].note, "what was tried is taken back");
+        agents.seconds(&mut w, 2 * delay + 3);
+        assert_eq!((agents.says[&(0, 0)].state, agents.trials.len()), (QosState::Held, 1));
+        assert!(w.drained.values().all(BTreeSet::is_empty), "{:?}", w.drained);
+        // One that fails at once, beside others that are at work.
+        agents.fails.insert((2, 0));
+        steer(&mut w, QosAction::Resume);
+        let view = agents.seconds(&mut w, 100 + 10 * delay);
+        assert_eq!(view.rollout.unwrap().paused.as_ref().unwrap().scope, "node/n2:0");
+        assert_eq!(agents.says[&(3, 0)].state, QosState::Held);
+        assert!(w.drained.values().all(BTreeSet::is_empty), "{:?}", w.drained);
+        // Its agent comes anew in the middle of a change.
+        agents.fails.clear();
+        steer(&mut w, QosAction::Resume);
+        while agents.busy.is_empty() {
+            agents.seconds(&mut w, 1);
+        }
+        let (n, rail) = agents.busy.first_key_value().map(|(port, _)| *port).unwrap();
+        w.disconnect(n);
+        w.tick(Duration::from_secs(1));
+        w.connect(n, Vec::new());
+        assert!(w.drained[&name(n)].contains(&rail), "its agent may be at work");
+        assert!(agents.seconds(&mut w, 100 + 10 * delay).done);
+    }
+}
+
+/// What is told of a wish before is no answer, and who never answers is not waited for for ever.
+#[test]
+fn only_an_answer_to_what_was_told_last_gives_a_nic_back() {
+    let mut w = world();
+    let mut agents = Agents { delay: 5, ..Agents::default() };
+    apply(&mut w, QosOrder { canary: Some(name(0)), ..order(NEW) });
+    while agents.busy.is_empty() {
+        agents.seconds(&mut w, 1);
+    }
+    agents.deaf.insert(0);
+    steer(&mut w, QosAction::Pause);
+    let told = w.qos[&name(0)].clone().unwrap();
+    for wish in [0, told.number - 1] {
+        let held = |rail| {
+            let device = format!("rail{rail}");
+            QosPort { device, generation: 1, state: QosState::Held, message: String::new(), wish }
+        };
+        agents.says.extend([0, 1].map(|rail| ((0, rail), held(rail))));
+        agents.tell(&mut w, 0);
+        agents.seconds(&mut w, 30);
+        assert!(w.drained[&name(0)].contains(&0), "{wish}");
+    }
+    agents.seconds(&mut w, 25);
+    assert!(w.drained.values().all(BTreeSet::is_empty), "{:?}", w.drained);
+}
+
+#[test]
+fn what_was_found_good_is_tried_again_with_another_profile() {
+    let mut w = world();
+    let mut agents = Agents { stuck: [0].into(), ..Agents::default() };
+    apply(&mut w, QosOrder { canary: Some(name(0)), ..order(NEW) });
+    while !w.qos[&name(0)].as_ref().is_some_and(|wish| wish.kept.contains(&0)) {
+        agents.seconds(&mut w, 1);
+    }
+    agents.stuck.clear();
+    apply(&mut w, QosOrder { canary: Some(name(0)), ..order(r#"{"name":"newer"}"#) });
+    let wish = w.qos[&name(0)].clone().unwrap();
+    assert_eq!((wish.trial.contains(&0), wish.kept.is_empty()), (true, true));
+    assert!(agents.seconds(&mut w, 60).done);
+    assert_eq!(agents.trials[..2], [(0, 0); 2]);
 }
 
 #[test]
@@ -293,12 +423,15 @@ fn another_controller_goes_on_where_this_one_was() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
-    /// Whatever agents and servers do: of one server at most one rail is out of use, nothing in use is tried (both in `act`), and in the
+    /// Whatever agents and servers do: of one server at most one rail is out of use, nothing in use is changed (both in `act`), and in the
     /// end either all that is heard has the profile, or the roll-out is paused; then nothing is out of use.
     #[test]
-    fn whatever_happens_it_ends_clean(steps in prop::collection::vec((0usize..8, 0usize..4, 0u32..2, 1u32..8), 1..30)) {
+    fn whatever_happens_it_ends_clean(
+        delay in 0u32..5,
+        steps in prop::collection::vec((0usize..8, 0usize..4, 0u32..2, 1u32..8), 1..30),
+    ) {
         let mut w = world();
-        let mut agents = Agents::default();
+        let mut agents = Agents { delay, ..Agents::default() };
         apply(&mut w, order(NEW));
         for (what, n, rail, seconds) in steps {
             match what {

@@ -49,8 +49,8 @@ impl TryFrom<v1::QosPort> for QosPort {
         if state.is_none() {
             fields.fail("state", "must be HELD, TRIAL, KEPT, DIFFERS or FAILED");
         }
-        let v1::QosPort { device, generation, message, .. } = wire;
-        fields.finish(state.map(|state| Self { device, generation, state, message }))
+        let v1::QosPort { device, generation, message, wish, .. } = wire;
+        fields.finish(state.map(|state| Self { device, generation, state, message, wish }))
     }
 }
 
@@ -61,6 +61,7 @@ impl From<&QosPort> for v1::QosPort {
             generation: port.generation,
             state: State::from(port.state).into(),
             message: port.message.clone(),
+            wish: port.wish,
         }
     }
 }
@@ -95,6 +96,7 @@ impl From<&QosWish> for v1::QosWish {
             confirm_within: Some(duration_to_wire(wish.confirm_within)),
             trial: wish.trial.iter().copied().collect(),
             kept: wish.kept.iter().copied().collect(),
+            number: wish.number,
         }
     }
 }
@@ -110,7 +112,7 @@ impl TryFrom<v1::QosWish> for QosWish {
         let confirm_within = duration(&mut fields, "confirmWithin", wire_limit);
         let trial = rails(&mut fields, "trial", &wire.trial);
         let kept = rails(&mut fields, "kept", &wire.kept);
-        let generation = wire.generation;
+        let (generation, number) = (wire.generation, wire.number);
         let whole = document.zip(confirm_within);
         fields.finish(whole.map(|(document, confirm_within)| Self {
             generation,
@@ -119,6 +121,7 @@ impl TryFrom<v1::QosWish> for QosWish {
             confirm_within,
             trial,
             kept,
+            number,
         }))
     }
 }
@@ -238,7 +241,8 @@ mod tests {
     fn everything_comes_back_as_it_went() {
         let states = STATES.map(|pair| pair.0);
         for state in states {
-            let port = QosPort { device: "mlx5_0".into(), generation: 3, state, message: "x".into() };
+            let port =
+                QosPort { device: "mlx5_0".into(), generation: 3, state, message: "x".into(), wish: 9 };
             assert_eq!(QosPort::try_from(v1::QosPort::from(&port)).unwrap(), port);
         }
         let mut wish = QosWish {
@@ -248,6 +252,7 @@ mod tests {
             confirm_within: Duration::from_secs(60),
             trial: [1].into(),
             kept: [0, 7].into(),
+            number: 9,
         };
         assert_eq!(QosWish::try_from(v1::QosWish::from(&wish)).unwrap(), wish);
         wish.before = Some("{\"mtu\": 9000}".into());
