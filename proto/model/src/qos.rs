@@ -1,6 +1,6 @@
 //! Class of service of all NICs of the fabric: one profile, rolled out in stages.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{cmp::Reverse, collections::BTreeSet, sync::Arc, time::Duration};
 
 use crate::{NodeName, Reason, Timestamp};
 
@@ -35,6 +35,27 @@ pub struct QosPort {
     pub message: String,
     /// Number of the last wish that the agent is done with here, whatever came of it; 0 if it does not tell.
     pub wish: u64,
+}
+
+impl QosPort {
+    /// What counts of what was told, one of each device, by device. A NIC that was renamed may be told of twice: what is newer counts, and
+    /// of what is equally new that which claims least.
+    #[must_use]
+    pub fn distinct(mut ports: Vec<Self>) -> Vec<Self> {
+        let claims = |port: &Self| match port.state {
+            QosState::Failed => 0,
+            QosState::Trial => 1,
+            QosState::Held => 2,
+            QosState::Differs => 3,
+            QosState::Kept => 4,
+        };
+        ports.sort_by(|a, b| {
+            let key = |port: &Self| (Reverse((port.generation, port.wish)), claims(port));
+            (&a.device, key(a), &a.message).cmp(&(&b.device, key(b), &b.message))
+        });
+        ports.dedup_by(|later, first| later.device == first.device);
+        ports
+    }
 }
 
 /// What one server should do. Rails that it does not name have the profile before this one, or are left alone where there
@@ -84,4 +105,34 @@ pub struct QosRollout {
     pub force: bool,
     /// Why it does not go on.
     pub paused: Option<Reason>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(device: &str, generation: u64, wish: u64, state: QosState) -> QosPort {
+        QosPort { device: device.into(), generation, state, message: String::new(), wish }
+    }
+
+    #[test]
+    fn of_two_words_of_one_nic_the_newer_counts_and_then_the_one_that_claims_less() {
+        let all = [
+            port("b", 2, 7, QosState::Kept),
+            port("b", 2, 7, QosState::Held),
+            port("b", 2, 6, QosState::Failed),
+            port("a", 1, 9, QosState::Trial),
+            port("a", 2, 0, QosState::Kept),
+            port("c", 0, 0, QosState::Failed),
+            port("c", 0, 0, QosState::Trial),
+        ];
+        let expected = vec![all[4].clone(), all[1].clone(), all[5].clone()];
+        let mut turned = all.to_vec();
+        for _ in 0..all.len() {
+            turned.rotate_left(1);
+            assert_eq!(QosPort::distinct(turned.clone()), expected);
+        }
+        turned.reverse();
+        assert_eq!(QosPort::distinct(turned), expected);
+    }
 }

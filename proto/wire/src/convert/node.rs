@@ -124,8 +124,8 @@ impl TryFrom<v1::Inventory> for Inventory {
         if wire.qos.len() > MAX_NICS {
             fields.fail("qos", format!("{} are more than the {MAX_NICS} allowed", wire.qos.len()));
         }
-        let mut qos: Vec<QosPort> = fields.list("qos", wire.qos);
-        qos.sort_by(|a, b| a.device.cmp(&b.device));
+        // Two of one device are merged and not refused: agents are about that tell a renamed NIC twice, and what else they tell is true.
+        let qos = QosPort::distinct(fields.list("qos", wire.qos));
         fields.finish(Some(Self {
             gpus,
             nics,

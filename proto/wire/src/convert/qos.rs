@@ -233,7 +233,7 @@ impl TryFrom<v1::ApplyQosRequest> for QosOrder {
 
 #[cfg(test)]
 mod tests {
-    use proto_model::Timestamp;
+    use proto_model::{Inventory, Timestamp};
 
     use super::*;
 
@@ -274,6 +274,25 @@ mod tests {
         assert_eq!(QosRollout::try_from(v1::QosRollout::from(&rollout)).unwrap(), rollout);
         rollout.paused = Some(Reason::new("QosFailed", "x"));
         assert_eq!(QosRollout::try_from(v1::QosRollout::from(&rollout)).unwrap(), rollout);
+    }
+
+    #[test]
+    fn of_a_nic_that_is_told_twice_one_word_counts_and_the_rest_is_not_lost() {
+        let port = |state: State, wish| v1::QosPort {
+            device: "mlx5_0".into(),
+            state: state.into(),
+            wish,
+            ..Default::default()
+        };
+        let told = |qos| Inventory::try_from(v1::Inventory { cpus: 3, qos, ..Default::default() }).unwrap();
+        for (first, second, counts) in [
+            (port(State::Kept, 0), port(State::Held, 0), QosState::Held),
+            (port(State::Trial, 8), port(State::Kept, 9), QosState::Kept),
+        ] {
+            let seen = told(vec![first.clone(), second.clone()]);
+            assert_eq!((seen.cpus, seen.qos.len(), seen.qos[0].state), (3, 1, counts));
+            assert_eq!(told(vec![second, first]), seen);
+        }
     }
 
     #[test]
