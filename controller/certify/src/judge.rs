@@ -393,10 +393,14 @@ fn ports(gang: &Gang, sums: &Sums, limits: &Limits, table: &mut Table) {
             }
             gid(gang, (*node, *rail), port, table);
             let Some(lane) = port.lane else { continue };
-            let all = lane.right.saturating_add(lane.wrong);
-            if lane.wrong as f64 > all as f64 * limits.wrong_lane_share {
-                let words =
-                    format!("rail {rail}: {} of {all} bytes are counted in another priority", lane.wrong);
+            // What else the NIC carries meanwhile, for storage for example, is nobody's fault.
+            let own = sums.probe_bytes(*node, *rail);
+            let lacks = own.saturating_sub(lane.right);
+            if (lane.right as f64) < own as f64 * limits.lane_share && lane.wrong >= lacks {
+                let words = format!(
+                    "rail {rail}: of the probes' {own} bytes at least {lacks} are not counted in the job's priority, in others {} are",
+                    lane.wrong
+                );
                 table.add(Kind::Lane, place, Some(*rail), words);
             }
         }

@@ -15,8 +15,9 @@ pub struct Limits {
     pub loss_packets: u32,
     /// The DSCP that the probes carry; `None`: not judged.
     pub dscp: Option<u8>,
-    /// The share of bytes outside the job's priority from which on the lane is wrong.
-    pub wrong_lane_share: f64,
+    /// The lane is wrong where its counters moved by less than this share of what the probes had in it at least. The rest went elsewhere,
+    /// or was counted at another time.
+    pub lane_share: f64,
 }
 
 impl Default for Limits {
@@ -27,7 +28,7 @@ impl Default for Limits {
             loss_share: 0.004,
             loss_packets: 2,
             dscp: Some(26),
-            wrong_lane_share: 0.1,
+            lane_share: 0.5,
         }
     }
 }

@@ -13,6 +13,9 @@ use crate::{
     robust::median,
 };
 
+/// Bytes of a small packet in a port's counters at least: 64 of payload, UDP, IPv4, Ethernet.
+const SMALL: u64 = 64 + 8 + 20 + 14;
+
 /// What one node has to say.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeReport {
@@ -128,6 +131,14 @@ impl Sums {
         let crossed = pair.crossed.filter(|_| !pair.answered());
         let rails = crossed.map(|other| if upwards { (pair.rail, other) } else { (other, pair.rail) });
         sum.crossed.extend(rails);
+    }
+
+    /// What the probes had of bytes on a port at least, both ways: what arrived of the small packets.
+    pub(crate) fn probe_bytes(&self, node: u32, rail: u32) -> u64 {
+        let pairs = self.rails.get(&rail).into_iter().flatten();
+        let own = pairs.filter(|((low, high), pair)| pair.answered && (*low == node || *high == node));
+        let arrived = |way: Way| u64::from(way.sent.saturating_sub(way.lost)) * SMALL;
+        own.map(|(_, pair)| arrived(pair.up).saturating_add(arrived(pair.down))).fold(0, u64::saturating_add)
     }
 
     fn gids(&self, rail: u32) -> Vec<(u32, u32, Ipv6Addr)> {

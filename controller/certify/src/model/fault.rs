@@ -111,4 +111,11 @@ pub enum Fault {
         /// Which.
         rail: u32,
     },
+    /// A port carries much of another priority, which is no fault.
+    Storage {
+        /// Whose.
+        node: u32,
+        /// Which.
+        rail: u32,
+    },
 }

@@ -247,6 +247,9 @@ impl World {
                 true => Lane { right: 10_000, wrong: 9_000_000 },
                 false => Lane { right: 9_000_000, wrong: 10_000 },
             };
+            let storage = has(&|fault| *fault == Fault::Storage { node, rail: *rail });
+            let wrong = if storage { 9_000_000_000 } else { lane.wrong };
+            let lane = Lane { wrong, ..lane };
             PortReport {
                 rail: *rail,
                 mtu: Some(small.unwrap_or(self.mtu)),

@@ -222,6 +222,19 @@ proptest! {
         prop_assert_eq!(certificate.verdict, Verdict::Replace(named), "{:?}: {:?}", faults, certificate.findings);
     }
 
+    /// What else a NIC carries is nobody's fault, and hides nothing.
+    #[test]
+    fn storage_beside_the_probes_is_no_fault(nodes in sizes(2), rail in 0..RAILS, seed: u64) {
+        let storage: Vec<Fault> = (0..nodes).map(|node| Fault::Storage { node, rail }).collect();
+        let certificate = certify(&with(nodes, storage.clone()), seed);
+        prop_assert_eq!(certificate.verdict, Verdict::Certified, "{:?}", certificate.findings);
+        let node = u32::try_from(seed % u64::from(nodes)).unwrap();
+        let wrong = Fault::WrongLane { node, rail };
+        let certificate = certify(&with(nodes, storage.into_iter().chain([wrong]).collect()), seed);
+        prop_assert_eq!(certificate.verdict, Verdict::Replace(vec![node]), "{:?}", certificate.findings);
+        prop_assert_eq!(certificate.findings[0].kind, Kind::Lane);
+    }
+
     #[test]
     fn any_words_are_judged(reports in prop::collection::vec(any_report(), 0..12), nodes in 0_u32..6, seed: u64) {
         let world = World::new(nodes, RAILS, 2);
