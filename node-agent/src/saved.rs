@@ -436,7 +436,7 @@ mod tests {
         };
         let lane = Some(Lane { right: 1, wrong: 2 });
         let gid = proto_model::PortGid::Found { index: 3, gid: "::ffff:10.0.0.1".parse().unwrap() };
-        let port = PortReport { rail: 0, mtu: Some(9000), gid: Some(gid), lane };
+        let port = PortReport { rail: 0, mtu: Some(9000), dscp: Some(24), gid: Some(gid), lane };
         let measured = Measured { series: 1, pairs: vec![pair], ports: vec![port], unable: "late".into() };
         let certify = Certify {
             series: 1,

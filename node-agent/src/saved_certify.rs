@@ -67,6 +67,8 @@ struct SavedPort {
     rail: u32,
     mtu: Option<u32>,
     #[serde(default)]
+    dscp: Option<u8>,
+    #[serde(default)]
     gid: Option<SavedGid>,
     #[serde(default)]
     lane: Option<(u64, u64)>,
@@ -144,6 +146,7 @@ impl From<&Measured> for SavedMeasured {
         let port = |port: &PortReport| SavedPort {
             rail: port.rail,
             mtu: port.mtu,
+            dscp: port.dscp,
             gid: port.gid.map(Into::into),
             lane: port.lane.map(|lane| (lane.right, lane.wrong)),
         };
@@ -171,6 +174,7 @@ impl From<SavedMeasured> for Measured {
         let port = |port: SavedPort| PortReport {
             rail: port.rail,
             mtu: port.mtu,
+            dscp: port.dscp,
             gid: port.gid.map(Into::into),
             lane: port.lane.map(|(right, wrong)| Lane { right, wrong }),
         };

@@ -216,11 +216,12 @@ fn ballots(
         spread(gang, kind, Some(rail), ballot, evidence, table);
     };
     vote(Kind::Dead, &|_, pair| Some(!pair.answered), "get no answer");
-    let both = |pair: &Sum, test: &dyn Fn(&Way) -> Option<bool>| {
-        let ways = [test(&pair.up), test(&pair.down)];
+    let either = |pair: &Sum, ways: [Option<bool>; 2]| {
         let known = pair.answered && ways.iter().any(Option::is_some);
         known.then(|| ways.contains(&Some(true)))
     };
+    let both =
+        |pair: &Sum, test: &dyn Fn(&Way) -> Option<bool>| either(pair, [test(&pair.up), test(&pair.down)]);
     let expected = expected_mtu(sums, rail);
     let small = |ends: &(u32, u32), pair: &Sum| {
         let port = |node: u32| sums.ports.get(&(node, rail)).and_then(|port| port.mtu);
@@ -235,9 +236,13 @@ fn ballots(
         pair.answered.then_some(lost >= limits.loss_packets && share)
     };
     vote(Kind::Lossy, &lossy, "lose packets");
-    let dscp = |_: &(u32, u32), pair: &Sum| {
+    let dscp = |ends: &(u32, u32), pair: &Sum| {
         let asked = limits.dscp?;
-        both(pair, &|way| way.dscp.map(|dscp| dscp != asked))
+        let other = |sender: u32, way: &Way| {
+            let sent = sums.ports.get(&(sender, rail)).and_then(|port| port.dscp).unwrap_or(asked);
+            way.dscp.map(|dscp| dscp != sent)
+        };
+        either(pair, [other(ends.0, &pair.up), other(ends.1, &pair.down)])
     };
     vote(Kind::Dscp, &dscp, "arrive with another DSCP than was sent");
     let bound = bounds.of(rail);

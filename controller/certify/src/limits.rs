@@ -13,7 +13,7 @@ pub struct Limits {
     pub loss_share: f64,
     /// and from so many of them on.
     pub loss_packets: u32,
-    /// The DSCP that the probes carry; `None`: not judged.
+    /// The DSCP that probes of nodes carry which do not say what they send; `None`: no DSCP is judged.
     pub dscp: Option<u8>,
     /// The lane is wrong where its counters moved by less than this share of what the probes had in it at least. The rest went elsewhere,
     /// or was counted at another time.

@@ -395,7 +395,7 @@ impl World {
             })
         });
         let gid = unfit.then_some(PortGid::Missing);
-        let port = |rail: &u32| PortReport { rail: *rail, mtu: Some(9000), gid, lane: None };
+        let port = |rail: &u32| PortReport { rail: *rail, mtu: Some(9000), dscp: Some(26), gid, lane: None };
         let measured = Measured {
             series: certify.series,
             pairs: pairs.collect(),

@@ -162,7 +162,7 @@ fn ranks_wait_until_what_was_measured_is_judged() {
 #[test]
 fn all_may_be_measured_a_second_time() {
     let mut state = measuring();
-    let port = |rail| PortReport { rail, mtu: None, gid: None, lane: None };
+    let port = |rail| PortReport { rail, mtu: None, dscp: None, gid: None, lane: None };
     let series = |series: u32| Measured { series, ports: vec![port(series)], ..Measured::default() };
     assert!(run(&mut state, vec![start_series(1)]).is_empty(), "the first is not over");
     run(&mut state, vec![Event::Measured(series(0))]);

@@ -18,8 +18,6 @@ pub struct Config {
     pub limits: Limits,
     /// Packets may take several paths: a gap of sequence numbers is no loss.
     pub adaptive_routing: bool,
-    /// The priority of notifications of congestion.
-    pub cnp_priority: u8,
     /// When the server was booted.
     pub booted: Timestamp,
 }
@@ -30,7 +28,6 @@ impl Default for Config {
             rules: RULES.iter().map(|rule| (rule, rule.test)).collect(),
             limits: Limits::default(),
             adaptive_routing: false,
-            cnp_priority: 6,
             booted: Timestamp::default(),
         }
     }

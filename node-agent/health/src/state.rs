@@ -21,7 +21,7 @@ pub const PORTS_MAX: usize = 64;
 /// Jobs on one server that are told apart.
 pub const JOBS_MAX: usize = 64;
 
-/// A job on this server.
+/// A job on this server; one whose rails differ in their priorities is several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobUse {
     /// Which.
@@ -30,6 +30,8 @@ pub struct JobUse {
     pub rails: BTreeSet<u32>,
     /// The priority of its data.
     pub lossless: u8,
+    /// The priority of notifications of congestion.
+    pub cnp: u8,
 }
 
 /// Everything that health is judged from.
@@ -138,6 +140,6 @@ impl State {
     /// The priorities of the data on a rail, where a job uses it.
     pub(crate) fn wanted(&self, rail: u32) -> Option<Wanted> {
         let job = self.jobs.as_deref()?.iter().find(|job| job.rails.contains(&rail))?;
-        Some(Wanted { lossless: job.lossless, cnp: self.config.cnp_priority })
+        Some(Wanted { lossless: job.lossless, cnp: job.cnp })
     }
 }

@@ -9,6 +9,7 @@ use std::{
     path::Path,
 };
 
+use node_agent_qos::DataLane;
 use proto_model::{Gpu, Nic, NicPlace, NodePlace};
 
 use crate::{
@@ -16,15 +17,13 @@ use crate::{
     host::Discovery,
 };
 
-/// The traffic class byte of the lossless class: DSCP 26 in the upper six bits, ECN-capable (ECT(0), 0b10) in the
-/// lower two: 26 << 2 | 2 (RFC 2474, RFC 3168). The same value is the usual default ToS of RDMA-CM.
-pub const TRAFFIC_CLASS: u8 = 26 << 2 | 0b10;
-
-/// NCCL's environment for the ranks of one job on one server. `topology` is where [`nccl_topology`]'s text lies.
+/// NCCL's environment for the ranks of one job on one server. `lane` is what they are to send in; `topology` is where
+/// [`nccl_topology`]'s text lies.
 #[must_use]
 pub fn nccl_environment(
     discovery: &Discovery,
     place: &NodePlace,
+    lane: DataLane,
     topology: Option<&Path>,
 ) -> BTreeMap<String, String> {
     let nics = placed_nics(discovery, &place.nics);
@@ -42,7 +41,7 @@ pub fn nccl_environment(
         set("NCCL_IB_DISABLE", "0".to_owned());
         let devices: Vec<String> = rdma.iter().map(|nic| hca(nic)).collect();
         set("NCCL_IB_HCA", format!("={}", devices.join(",")));
-        set("NCCL_IB_TC", TRAFFIC_CLASS.to_string());
+        set("NCCL_IB_TC", lane.traffic_class.to_string());
         // One index for all devices: only where they agree; else NCCL finds a RoCE v2 GID by itself.
         let indices: BTreeSet<u32> = rdma.iter().filter_map(|nic| nic.gid_index).collect();
         if let (1, Some(index)) = (indices.len(), indices.first()) {

@@ -2,6 +2,7 @@
 
 use std::{fs, net::IpAddr, os::unix::fs::symlink, path::Path};
 
+use node_agent_qos::DataLane;
 use proptest::prelude::*;
 use proto_model::{GidKind, Inventory, NicPlace, NicPort, NodeName, NodePlace, PhysicalState, PortState};
 
@@ -9,7 +10,7 @@ use crate::{
     FindingKind, Host, RailRule, RealHost,
     affinity::{Distance, distance, nearest},
     file::{from_json, to_json},
-    nccl::{TRAFFIC_CLASS, nccl_environment, nccl_topology},
+    nccl::{nccl_environment, nccl_topology},
     nic::Addresses,
 };
 
@@ -177,7 +178,8 @@ fn a_gpu_s_nic_is_behind_its_switch_and_nccl_is_told_so() {
         assert_eq!(distance(&found, gpu, nics[rail as usize]), Distance::Pix);
         assert_eq!(distance(&found, gpu, nics[1 - rail as usize]), Distance::Sys);
     }
-    let environment = nccl_environment(&found, &place(), Some(Path::new("/run/topo.xml")));
+    let tell = |lane| nccl_environment(&found, &place(), lane, Some(Path::new("/run/topo.xml")));
+    let environment = tell(DataLane::default());
     let expected = [
         ("NCCL_IB_DISABLE", "0"),
         ("NCCL_IB_GID_INDEX", "3"),
@@ -189,7 +191,9 @@ fn a_gpu_s_nic_is_behind_its_switch_and_nccl_is_told_so() {
     ];
     let told: Vec<_> = environment.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     assert_eq!(told, expected);
-    assert_eq!(TRAFFIC_CLASS >> 2, 26);
+    // As class of service is on the NICs, so NCCL sends.
+    let lane = DataLane { traffic_class: 24 << 2 | 2, ..DataLane::default() };
+    assert_eq!(tell(lane)["NCCL_IB_TC"], "98");
     let xml = nccl_topology(&found, &place()).unwrap();
     assert_eq!(xml.matches("<cpu ").count(), 2);
     assert_eq!(xml.matches("<pci ").count(), xml.matches("</pci>").count());
@@ -209,7 +213,7 @@ fn without_rdma_nccl_is_told_to_use_sockets_and_no_topology_is_invented() {
         address: None,
     };
     let place = NodePlace { gpus: vec![0], nics: vec![nic], ..place() };
-    let environment = nccl_environment(&found, &place, None);
+    let environment = nccl_environment(&found, &place, DataLane::default(), None);
     let told: Vec<_> = environment.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     assert_eq!(
         told,

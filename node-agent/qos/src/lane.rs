@@ -1,11 +1,59 @@
-//! The lane of RDMA data as far as it is known. What the driver can set and nobody can read is no deviation, for missing is no
-//! default; but a port of which that is so is not known to be as its profile says either.
+//! The lane of RDMA data: what senders write into their packets, and the priorities in which NICs then count them; and how much of it is
+//! known. What the driver can set and nobody can read is no deviation, for missing is no default; but a port of which that is so is
+//! not known to be as its profile says either.
+
+use serde::{Deserialize, Serialize};
 
 use crate::{
     diff::Finding,
     item::Item,
+    profile::{ProfileSpec, QosProfile},
     vendor::{self, How, Vendor},
+    words::{Dscp, Priority},
 };
+
+/// What whoever sends RDMA data has to know of a profile, and whoever judges where the data went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataLane {
+    /// The ToS byte (IPv6: traffic class) of data: the DSCP in its upper six bits, and two of ECN (RFC 2474, RFC 3168).
+    pub traffic_class: u8,
+    /// The priority of data.
+    pub lossless: Priority,
+    /// The priority of congestion notification packets.
+    pub cnp: Priority,
+}
+
+impl DataLane {
+    /// The DSCP of data.
+    #[must_use]
+    pub const fn dscp(self) -> Dscp {
+        Dscp::of(self.traffic_class >> 2)
+    }
+
+    /// The lane of one who sends over several NICs and can choose only one: that of most of them; of as many, that of the first.
+    #[must_use]
+    pub fn of_most(nics: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let nics: Vec<Self> = nics.into_iter().collect();
+        let same = |lane: &&Self| nics.iter().filter(|other| other == lane).count();
+        nics.iter().rev().max_by_key(same).copied()
+    }
+}
+
+impl From<&QosProfile> for DataLane {
+    fn from(profile: &QosProfile) -> Self {
+        // The upper six bits of a profile's ToS are its data's DSCP.
+        let ProfileSpec { default_tos, lossless_priority, cnp_priority, .. } = *profile.spec();
+        Self { traffic_class: default_tos, lossless: lossless_priority, cnp: cnp_priority }
+    }
+}
+
+impl Default for DataLane {
+    /// That of the default profile.
+    fn default() -> Self {
+        Self::from(&QosProfile::default())
+    }
+}
 
 /// Whether an item is part of the lane: trust, the priorities of DSCPs, traffic classes, flow control.
 #[must_use]
@@ -28,4 +76,38 @@ pub const fn is_lane(item: Item) -> bool {
 pub fn unverified<'a>(findings: &'a [Finding], vendor: &'a Vendor) -> impl Iterator<Item = &'a Finding> {
     let can = |item: Item| matches!(vendor.row(vendor::aspect(item)).how, How::Set { .. });
     findings.iter().filter(move |finding| finding.item.is_some_and(|item| is_lane(item) && can(item)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_lanes_most_nics_decide() {
+        let lane = |dscp: u8| DataLane { traffic_class: dscp << 2 | 2, ..DataLane::default() };
+        let most = |dscps: &[u8]| DataLane::of_most(dscps.iter().map(|dscp| lane(*dscp)));
+        assert_eq!(most(&[]), None);
+        assert_eq!(most(&[26, 24, 24]), Some(lane(24)));
+        assert_eq!(most(&[26, 24]), Some(lane(26)));
+        assert_eq!(most(&[26, 24, 30, 24, 26]), Some(lane(26)));
+    }
+
+    #[test]
+    fn a_lane_is_as_its_profile_says() {
+        let lane = DataLane::default();
+        assert_eq!(
+            (lane.traffic_class, lane.dscp().get(), lane.lossless.get(), lane.cnp.get()),
+            (106, 26, 3, 6)
+        );
+        let document = r#"{"dataDscp": 24, "defaultTos": 97, "losslessPriority": 2, "cnpPriority": 7, "pfc": [2],
+            "prioTc": [0, 0, 2, 0, 0, 0, 0, 7], "bandwidth": [50, 0, 50, 0, 0, 0, 0, 0],
+            "tsa": ["ets", "ets", "ets", "ets", "ets", "ets", "ets", "strict"],
+            "dcqcn": {"notification": [2], "reaction": [2]}}"#;
+        let lane = DataLane::from(&crate::profile::from_json(document).unwrap());
+        // Also that ECN-capable is said by ECT(1).
+        assert_eq!(
+            (lane.traffic_class, lane.dscp().get(), lane.lossless.get(), lane.cnp.get()),
+            (97, 24, 2, 7)
+        );
+    }
 }

@@ -29,6 +29,7 @@ pub use diff::{Deviation, Finding, Verdict, diff};
 pub use edit::{AppOp, Blast, Change, Edit, FileRoot, Via};
 pub use item::Item;
 pub use journal::{Journal, Service, Stage};
+pub use lane::DataLane;
 pub use observed::{Congestion, DcbAgent, Device, Observed, Reading, Settings};
 pub use plan::{Options, Plan, PlanRefusal, Withheld, plan};
 pub use profile::{Dcqcn, Flaw, ProfileError, ProfileSpec, QosProfile};

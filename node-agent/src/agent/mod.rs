@@ -43,6 +43,8 @@ use crate::{
     qos::{
         document::{ProfileFileError, profile},
         keep::{Faults, Keeping},
+        lane::Lanes,
+        wish,
     },
     rank_user::{RankUser, RankUserError},
 };
@@ -116,6 +118,8 @@ pub(crate) struct Setup {
     pub qos_faults: Receiver<Faults>,
     /// Keeps class of service.
     pub qos: Keeping,
+    /// The lanes of rails when the agent began.
+    pub lanes: Lanes,
     pub metrics: metrics::AgentMetrics,
 }
 
@@ -163,6 +167,9 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
         true => Arc::new(model(nics)),
         false => Arc::new(RealKernel::new()),
     };
+    // Where it cannot be read, the keeper says so.
+    let wished = wish::load(&wish::path(&arguments.data_dir)).ok().flatten();
+    let lanes = Lanes::new(qos_profile.as_ref(), wished.as_ref());
     let qos = Keeping::start(&arguments.data_dir, kernel, nics, qos_profile, faults)?;
     let setup = Arc::new(Setup {
         node: arguments.node.clone(),
@@ -178,6 +185,7 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
             .or_else(|| arguments.inventory.inventory.is_none().then(|| PathBuf::from("/"))),
         qos_faults,
         qos,
+        lanes,
         metrics: metrics::AgentMetrics::new(&registry),
         program,
         data,

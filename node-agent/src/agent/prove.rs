@@ -8,17 +8,16 @@ use std::{
 };
 
 use node_agent_probe::{Config, Limits, PairReport, Peer, Prober, Rail, Report, Turn, device_of};
+use node_agent_qos::DataLane;
 use proto_model::{Nic, NicProbe, ProbeOutcome, RailProof, Timestamp, proof::MAX_PROBE_TEXT};
 
 use super::health::Note;
+use crate::qos::lane::Lanes;
 
 /// Probes at once: as many as a server has rails, with some to spare.
 const AT_ONCE: usize = 16;
 /// None takes longer, whatever is asked for.
 const LONGEST: Duration = Duration::from_secs(10);
-/// The lossless class of every profile so far, as engines send: DSCP 26, ECN-capable.
-const DSCP: u8 = 26;
-const TRAFFIC_CLASS: u8 = DSCP << 2 | 2;
 /// Of so many small packets one may be lost: a busy server answers some of them late.
 const LOSS: u32 = 250;
 /// More than before a job, for there is time: some 8 MB each way, and less than the 8 s that the controller gives, even where most is lost.
@@ -47,20 +46,26 @@ pub struct Provers {
 }
 
 impl Provers {
-    /// Begins what was not begun yet. What becomes of probes that this server begins goes to `health`.
-    pub fn take(&mut self, proofs: Vec<RailProof>, nics: &[Nic], health: Option<&SyncSender<Note>>) {
+    /// Begins what was not begun yet, as jobs would send on each rail. What becomes of probes that this server begins goes to `health`.
+    pub fn take(
+        &mut self,
+        proofs: Vec<RailProof>,
+        nics: &[Nic],
+        lanes: &Lanes,
+        health: Option<&SyncSender<Note>>,
+    ) {
         let before = std::mem::replace(&mut self.begun, proofs.iter().map(|proof| proof.id).collect());
         for proof in proofs.into_iter().filter(|proof| !before.contains(&proof.id)) {
             let health = health.filter(|_| proof.first).cloned();
             let netdev = nics.iter().find(|nic| nic.device == proof.device).map(|nic| nic.netdev.clone());
-            let running = Arc::clone(&self.running);
+            let (running, lane) = (Arc::clone(&self.running), lanes.of(proof.rail));
             // This count, its own, and those of threads.
             if Arc::strong_count(&running) > AT_ONCE + 1 {
                 tracing::warn!(rail = proof.rail, "too many probes at once; one is not made");
                 continue;
             }
             let run = move || {
-                make(&proof, netdev.as_deref(), health.as_ref());
+                make(&proof, netdev.as_deref(), lane, health.as_ref());
                 drop(running);
             };
             if let Err(error) = thread::Builder::new().name("prove".into()).spawn(run) {
@@ -71,14 +76,14 @@ impl Provers {
 }
 
 /// Makes one probe, and tells what became of it.
-fn make(proof: &RailProof, netdev: Option<&str>, health: Option<&SyncSender<Note>>) {
+fn make(proof: &RailProof, netdev: Option<&str>, lane: DataLane, health: Option<&SyncSender<Note>>) {
     let note = |note| health.is_none_or(|health| health.send(note).is_ok());
     // Only the end of the agent ends that thread.
     if !note(Note::Probing(proof.device.clone())) {
         return;
     }
-    let (outcome, message) = match probe(proof, netdev) {
-        Ok(report) => judge(&report),
+    let (outcome, message) = match probe(proof, netdev, lane) {
+        Ok(report) => judge(&report, lane),
         Err(why) => (ProbeOutcome::Unable, why),
     };
     let message: String = message.chars().filter(|c| matches!(c, ' '..='~')).take(MAX_PROBE_TEXT).collect();
@@ -90,7 +95,7 @@ fn make(proof: &RailProof, netdev: Option<&str>, health: Option<&SyncSender<Note
 }
 
 /// This server's part; who answers reports nothing.
-fn probe(proof: &RailProof, netdev: Option<&str>) -> Result<Report, String> {
+fn probe(proof: &RailProof, netdev: Option<&str>, lane: DataLane) -> Result<Report, String> {
     let netdev = netdev.ok_or_else(|| format!("there is no NIC '{}' any more", proof.device))?;
     let end = Instant::now() + proof.limit.min(LONGEST);
     let rail = u16::try_from(proof.rail).map_err(|_| format!("there is no rail {}", proof.rail))?;
@@ -102,7 +107,7 @@ fn probe(proof: &RailProof, netdev: Option<&str>) -> Result<Report, String> {
         key: *proof.key.expose(),
         job_uid: format!("{:016x}", proof.id),
         attempt: 0,
-        traffic_class: TRAFFIC_CLASS,
+        traffic_class: lane.traffic_class,
         rails: vec![Rail { rail, address: proof.own, device }],
         limits: LIMITS,
     };
@@ -112,12 +117,12 @@ fn probe(proof: &RailProof, netdev: Option<&str>) -> Result<Report, String> {
 }
 
 /// What a probe shows: the whole way is as jobs need it, both ways, or what of it is not.
-fn judge(report: &Report) -> (ProbeOutcome, String) {
+fn judge(report: &Report, lane: DataLane) -> (ProbeOutcome, String) {
     let [pair] = &report.pairs[..] else {
         return (ProbeOutcome::Unable, "the other server did not take part".to_owned());
     };
     let mtu = report.ports.first().and_then(|port| port.mtu);
-    match fault(pair, mtu) {
+    match fault(pair, mtu, lane.dscp().get()) {
         Some(fault) => (ProbeOutcome::Failed, fault),
         None => {
             let PairReport { there, back, rtt_us, .. } = pair;
@@ -129,7 +134,8 @@ fn judge(report: &Report) -> (ProbeOutcome, String) {
     }
 }
 
-fn fault(pair: &PairReport, mtu: Option<u32>) -> Option<String> {
+/// What came back has the other server's DSCP, which is to be the same: a job would mix lanes else.
+fn fault(pair: &PairReport, mtu: Option<u32>, own: u8) -> Option<String> {
     if pair.there.mtu.is_none() || pair.back.mtu.is_none() {
         return Some("the other server does not answer on this rail".to_owned());
     }
@@ -143,8 +149,8 @@ fn fault(pair: &PairReport, mtu: Option<u32>) -> Option<String> {
         {
             return Some(format!("packets {way} pass up to {passed} bytes, the port's MTU is {own}"));
         }
-        let dscp = seen.dscp.filter(|dscp| *dscp != DSCP)?;
-        Some(format!("packets {way} arrive with DSCP {dscp} in place of {DSCP}"))
+        let dscp = seen.dscp.filter(|dscp| *dscp != own)?;
+        Some(format!("packets {way} arrive with DSCP {dscp} in place of {own}"))
     };
     ways.into_iter().find_map(each)
 }
@@ -168,7 +174,7 @@ mod tests {
     fn a_way_passes_whole_and_in_both_directions_or_not() {
         let well =
             Way { sent: 512, lost: 0, mtu: Some(4200), dscp: Some(26), mbps: Some(2000), at_least: false };
-        let judged = |there, back| judge(&pair(there, back));
+        let judged = |there, back| judge(&pair(there, back), DataLane::default());
         let passed = "512 packets each way, 0 lost, 4200 bytes pass, 35 us there and back";
         assert_eq!(judged(well, well), (ProbeOutcome::Passed, passed.to_owned()));
         let unseen = Way { dscp: None, mbps: None, ..well };
@@ -191,7 +197,11 @@ mod tests {
                 assert!(told, "{message}");
             }
         }
-        assert_eq!(judge(&Report::default()).0, ProbeOutcome::Unable);
+        assert_eq!(judge(&Report::default(), DataLane::default()).0, ProbeOutcome::Unable);
+        let lane = DataLane { traffic_class: 98, ..DataLane::default() };
+        assert_eq!(judge(&pair(well, well), lane).0, ProbeOutcome::Failed, "sent with 24");
+        let other = Way { dscp: Some(24), ..well };
+        assert_eq!(judge(&pair(other, other), lane).0, ProbeOutcome::Passed);
     }
 
     fn free_port() -> SocketAddr {
@@ -224,10 +234,10 @@ mod tests {
         let (a, b) = (free_port(), free_port());
         let (health, notes) = std::sync::mpsc::sync_channel(8);
         let (mut one, mut other) = (Provers::default(), Provers::default());
-        one.take(vec![proof(7, true, a, b)], &loopback(), Some(&health));
-        other.take(vec![proof(7, false, b, a)], &loopback(), Some(&health));
+        one.take(vec![proof(7, true, a, b)], &loopback(), &Lanes::default(), Some(&health));
+        other.take(vec![proof(7, false, b, a)], &loopback(), &Lanes::default(), Some(&health));
         // Told once more, for another reason.
-        one.take(vec![proof(7, true, a, b)], &loopback(), Some(&health));
+        one.take(vec![proof(7, true, a, b)], &loopback(), &Lanes::default(), Some(&health));
         drop(health);
         let notes: Vec<Note> = notes.iter().collect();
         let [Note::Probing(began), Note::Probed(device, probe)] = &notes[..] else { panic!("{notes:?}") };
@@ -244,7 +254,7 @@ mod tests {
         let gone = RailProof { device: "lo9".into(), ..proof(2, true, free_port(), b) };
         let taken = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let no_port = proof(3, true, taken.local_addr().unwrap(), b);
-        Provers::default().take(vec![short, gone, no_port], &loopback(), Some(&health));
+        Provers::default().take(vec![short, gone, no_port], &loopback(), &Lanes::default(), Some(&health));
         drop(health);
         let mut told = std::collections::BTreeMap::new();
         for note in notes {

@@ -13,6 +13,7 @@ use node_agent_host::{
     changes::{Recent, diff},
     nccl_environment, nccl_topology,
 };
+use node_agent_qos::DataLane;
 use proto_model::{Assignment, NicHealth, NodePlace, Observed, QosPort, RailProof, Timestamp, Wish};
 use proto_rpc::{Client, ClientOptions, Credentials, trace};
 use proto_wire::v1::{self, agent_message};
@@ -37,6 +38,7 @@ use crate::{
     files::{self, Durability},
     kept,
     layout::JobDir,
+    qos::lane::Lanes,
     saved::{SavedRecord, state_word},
     supervisor::brief::{Brief, GpuBrief},
 };
@@ -45,8 +47,6 @@ use crate::{
 const EVENTS: usize = 1024;
 /// How often the core is told that time passes.
 const TICK: Duration = Duration::from_secs(1);
-/// The priority of data: every profile's lossless class is this one so far.
-const LOSSLESS: u8 = 3;
 
 struct Runner {
     setup: Arc<Setup>,
@@ -65,6 +65,8 @@ struct Runner {
     recent: Recent,
     /// Probes of rails that are out of use.
     provers: Provers,
+    /// In which lane data is on each rail now.
+    lanes: Lanes,
 }
 
 fn now() -> Timestamp {
@@ -89,6 +91,7 @@ pub async fn run(setup: Arc<Setup>, watch: Watch, discovery: Discovery, credenti
         noted: None,
         recent: Recent::default(),
         provers: Provers::default(),
+        lanes: setup.lanes.clone(),
     };
     let mut looking = Looking::default();
     let Watch { host, mut notices, every } = watch;
@@ -169,15 +172,18 @@ impl Runner {
     /// Tells the health thread which jobs use which rails, if that has changed.
     fn note_jobs(&mut self) {
         let Some(health) = &self.health else { return };
+        // As NICs are kept now: a job that began before a profile changed sends in what is no lane any more.
         let uses = |record: &Record| {
-            let rails: BTreeSet<u32> = record.seen.endpoints.iter().map(|endpoint| endpoint.rail).collect();
-            (!record.ended() && !rails.is_empty()).then_some(JobUse {
-                job: record.key.uid,
+            let endpoints = record.seen.endpoints.iter().filter(|_| !record.ended());
+            let (job, split) = (record.key.uid, self.lanes.split(endpoints.map(|endpoint| endpoint.rail)));
+            split.into_iter().map(move |(lane, rails)| JobUse {
+                job,
                 rails,
-                lossless: LOSSLESS,
+                lossless: lane.lossless.get(),
+                cnp: lane.cnp.get(),
             })
         };
-        let jobs: Vec<JobUse> = self.state.records().filter_map(uses).collect();
+        let jobs: Vec<JobUse> = self.state.records().flat_map(uses).collect();
         if self.noted.as_ref() != Some(&jobs) && health.note(Note::Jobs(jobs.clone())) {
             self.noted = Some(jobs);
         }
@@ -186,7 +192,7 @@ impl Runner {
     /// Takes part in probes; what becomes of those that this server begins, the health thread takes.
     fn prove(&mut self, proofs: Vec<RailProof>) {
         let health = self.health.as_ref().map(Watcher::notes);
-        self.provers.take(proofs, &self.discovery.inventory.nics, health.as_ref());
+        self.provers.take(proofs, &self.discovery.inventory.nics, &self.lanes, health.as_ref());
     }
 
     /// What is wrong with NICs has changed: it is part of the inventory.
@@ -298,7 +304,10 @@ impl Runner {
                 Action::Reap(key) => self.reap(key),
                 Action::Send(message) => self.send(message),
                 Action::RemoveRecord(key) => self.remove(key),
-                Action::KeepQos(wish) => self.setup.qos.wish(wish),
+                Action::KeepQos(wish) => {
+                    self.lanes.wish(&wish);
+                    self.setup.qos.wish(wish);
+                }
                 Action::Prove(proofs) => self.prove(proofs),
             }
         }
@@ -369,17 +378,21 @@ impl Runner {
             }
             Wish::Stopped { .. } => None,
         };
-        Brief {
+        let rails = place.into_iter().flat_map(|place| &place.nics).map(|nic| nic.rail);
+        let mut brief = Brief {
             node: self.setup.node.to_string(),
             engine: self.setup.engine.clone(),
             library: self.setup.library.clone(),
-            environment: place.map(|place| self.nccl(dir, place)).unwrap_or_default(),
+            environment: BTreeMap::new(),
             log_bytes: self.setup.log_bytes,
             cgroups: self.setup.cgroups,
             rank_user: self.setup.rank_user.clone(),
             gpus: place.map(|place| self.gpus(place)).unwrap_or_default(),
             drained: self.state.drained().into_iter().collect(),
-        }
+            lanes: self.lanes.each(rails),
+        };
+        brief.environment = place.map(|place| self.nccl(dir, place, brief.lane())).unwrap_or_default();
+        brief
     }
 
     /// What was found of the GPUs that a job holds.
@@ -388,13 +401,13 @@ impl Runner {
         here.filter(|gpu| place.gpus.contains(&gpu.index)).filter_map(GpuBrief::of).collect()
     }
 
-    fn nccl(&self, dir: &JobDir, place: &NodePlace) -> BTreeMap<String, String> {
+    fn nccl(&self, dir: &JobDir, place: &NodePlace, lane: DataLane) -> BTreeMap<String, String> {
         let topology = nccl_topology(&self.discovery, place).and_then(|text| {
             let path = dir.topology();
             // A hint for NCCL, no more: without it NCCL looks for itself.
             files::write_atomic(&path, text.as_bytes(), Durability::Process).ok().map(|()| path)
         });
-        nccl_environment(&self.discovery, place, topology.as_deref())
+        nccl_environment(&self.discovery, place, lane, topology.as_deref())
     }
 
     fn watch(&mut self, key: Key) {

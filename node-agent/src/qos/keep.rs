@@ -146,7 +146,7 @@ struct Thread {
 
 impl Thread {
     fn wish_path(&self) -> PathBuf {
-        self.data_dir.join("qos").join("wish.json")
+        wish::path(&self.data_dir)
     }
 
     fn open(&self, profile: QosProfile) -> Result<Keeper, KeeperError> {

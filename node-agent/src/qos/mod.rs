@@ -6,6 +6,7 @@ pub mod document;
 pub mod flaps;
 pub mod journal;
 pub mod keep;
+pub mod lane;
 mod show;
 mod trial;
 pub mod wish;

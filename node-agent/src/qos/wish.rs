@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -31,6 +31,12 @@ struct Saved {
     kept: BTreeSet<u32>,
     #[serde(default)]
     number: u64,
+}
+
+/// Where it is kept.
+#[must_use]
+pub fn path(data_dir: &Path) -> PathBuf {
+    data_dir.join("qos").join("wish.json")
 }
 
 /// Keeps a wish.

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, env, io, path::PathBuf};
 
+use node_agent_qos::DataLane;
 use proto_model::{
     Assignment, Gpu, GpuPath, JobKey, JobSpec, NodeName, NodePlace, Placement, RankPlace, Wish,
 };
@@ -35,6 +36,17 @@ pub struct Brief {
     /// Rails of this server that are drained when the try begins.
     #[serde(default)]
     pub drained: Vec<u32>,
+    /// As which lane each of the job's rails is kept here when the try begins.
+    #[serde(default)]
+    pub lanes: BTreeMap<u32, DataLane>,
+}
+
+impl Brief {
+    /// The lane that the job sends in for as long as it runs.
+    #[must_use]
+    pub fn lane(&self) -> DataLane {
+        DataLane::of_most(self.lanes.values().copied()).unwrap_or_default()
+    }
 }
 
 /// How memory of a GPU reaches NICs, as the engine is told.

@@ -1,19 +1,18 @@
-//! What the probe cannot see of this server's ports while rails are measured: their GIDs, and the priorities in which their NICs
-//! count the bytes. What cannot be read is not known; it is never zero.
+//! What the probe cannot see of this server's ports while rails are measured: their GIDs, the DSCP of what they send, and the priorities
+//! in which their NICs count the bytes. What cannot be read is not known; it is never zero.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use node_agent_health::{Config, Layout, layout::Lanes};
+use node_agent_health::{Layout, layout::Lanes};
 use node_agent_host::{
     counters::{KernelStatistics, OpenStatistics, PortReader},
     placed_nic,
     sysfs::Tree,
 };
 use node_agent_netlink::{RealKernel, gid};
+use node_agent_qos::DataLane;
 use proto_model::{Lane, Measured, Nic, NicPlace, NodePlace, PortGid, Timestamp};
 
-/// The priority of data: every profile's lossless class is this one so far.
-const LOSSLESS: usize = 3;
 /// All NICs that are known here have one port.
 const PORT: u32 = 1;
 
@@ -24,18 +23,30 @@ pub fn kernel_statistics() -> KernelStatistics {
 
 /// The ports of a job on this server, as they were before its rails were measured.
 #[derive(Debug)]
-pub struct Ports(Vec<Port>);
+pub struct Ports {
+    /// The DSCP that the job sends with.
+    dscp: u8,
+    ports: Vec<Port>,
+}
 
 #[derive(Debug)]
 struct Port {
     nic: Nic,
     gid: Option<PortGid>,
+    /// As which it is kept.
+    lane: DataLane,
     counters: Option<(PortReader, Vec<Option<u64>>)>,
 }
 
 impl Ports {
-    /// Looks at them.
-    pub fn look(place: &NodePlace, tree: &Tree, statistics: &dyn OpenStatistics) -> Self {
+    /// Looks at them. `lanes`: as which each rail's NIC is kept.
+    pub fn look(
+        place: &NodePlace,
+        lanes: &BTreeMap<u32, DataLane>,
+        tree: &Tree,
+        statistics: &dyn OpenStatistics,
+    ) -> Self {
+        let own = DataLane::of_most(lanes.values().copied()).unwrap_or_default();
         let port = |place: &NicPlace| {
             let nic = placed_nic(place);
             let counters = PortReader::open(tree, &nic, statistics, 0).ok();
@@ -43,17 +54,18 @@ impl Ports {
                 let before = reader.read(&nic, Timestamp::default()).ok()?.values.to_vec();
                 Some((reader, before))
             });
-            Port { gid: gid_of(tree, place), nic, counters }
+            let lane = lanes.get(&place.rail).copied().unwrap_or(own);
+            Port { gid: gid_of(tree, place), lane, nic, counters }
         };
-        Self(place.nics.iter().map(port).collect())
+        Self { dscp: own.dscp().get(), ports: place.nics.iter().map(port).collect() }
     }
 
     /// Looks again, and adds what was found to what was measured meanwhile.
     pub fn tell(self, measured: &mut Measured) {
-        for mut port in self.0 {
+        for mut port in self.ports {
             let lane = port.lane();
             for told in measured.ports.iter_mut().filter(|told| told.rail == port.nic.rail) {
-                (told.gid, told.lane) = (port.gid, lane);
+                (told.gid, told.dscp, told.lane) = (port.gid, Some(self.dscp), lane);
             }
         }
     }
@@ -64,7 +76,7 @@ impl Port {
         let (reader, before) = self.counters.as_mut()?;
         let layout = reader.layout().clone();
         let after = reader.read(&self.nic, Timestamp::default()).ok()?.values;
-        lane(&layout, before, after)
+        lane(&layout, self.lane, before, after)
     }
 }
 
@@ -80,10 +92,10 @@ fn gid_of(tree: &Tree, place: &NicPlace) -> Option<PortGid> {
     Some(found.map_or(PortGid::Missing, |gid| PortGid::Found { index: gid.index, gid: gid.raw }))
 }
 
-/// What the counters of each priority moved by, both ways. `None` where a direction is not counted by priority at all, or a counter
+/// What the counters of each priority moved by, both ways, where data is to be in `lane`. `None` where a direction is not counted by priority at all, or a counter
 /// of it was not read or went back.
-fn lane(layout: &Layout, before: &[Option<u64>], after: &[Option<u64>]) -> Option<Lane> {
-    let cnp = usize::from(Config::default().cnp_priority);
+fn lane(layout: &Layout, lane: DataLane, before: &[Option<u64>], after: &[Option<u64>]) -> Option<Lane> {
+    let (lossless, cnp) = (lane.lossless.index(), lane.cnp.index());
     let mut sum = Lane { right: 0, wrong: 0 };
     let split = |lanes: &&Lanes| lanes.is_split();
     let mut directions = [layout.tx(), layout.rx()].into_iter().filter(split).peekable();
@@ -93,7 +105,7 @@ fn lane(layout: &Layout, before: &[Option<u64>], after: &[Option<u64>]) -> Optio
             let at = (*at)?;
             let moved = (*after.get(at)?)?.checked_sub((*before.get(at)?)?)?;
             match priority {
-                LOSSLESS => sum.right = sum.right.saturating_add(moved),
+                _ if priority == lossless => sum.right = sum.right.saturating_add(moved),
                 // Notifications of congestion have a priority of their own.
                 _ if priority == cnp => {}
                 _ => sum.wrong = sum.wrong.saturating_add(moved),
@@ -109,6 +121,7 @@ mod tests {
 
     use node_agent_health::Source;
     use node_agent_host::counters::{FolderStatistics, recorded};
+    use node_agent_qos::words::Priority;
     use proto_model::{NodeName, PortReport};
 
     use super::*;
@@ -140,6 +153,10 @@ mod tests {
 
     /// What is told of rails 0 to 3 where `change` happens while they are measured.
     fn told(root: &Path, change: impl FnOnce()) -> Vec<PortReport> {
+        told_in(&BTreeMap::new(), root, change)
+    }
+
+    fn told_in(lanes: &BTreeMap<u32, DataLane>, root: &Path, change: impl FnOnce()) -> Vec<PortReport> {
         let node = NodePlace {
             node: NodeName::new("n0").unwrap(),
             pod: String::new(),
@@ -147,9 +164,9 @@ mod tests {
             nics: (0..4).map(place).collect(),
             remapped: false,
         };
-        let ports = Ports::look(&node, &Tree::new(root), &FolderStatistics::new(root));
+        let ports = Ports::look(&node, lanes, &Tree::new(root), &FolderStatistics::new(root));
         change();
-        let port = |rail| PortReport { rail, mtu: None, gid: None, lane: None };
+        let port = |rail| PortReport { rail, mtu: None, dscp: None, gid: None, lane: None };
         let mut measured = Measured { ports: (0..4).map(port).collect(), ..Measured::default() };
         ports.tell(&mut measured);
         measured.ports
@@ -192,5 +209,29 @@ mod tests {
         let lanes: Vec<_> = told(root, change).iter().map(|port| port.lane).collect();
         let lane = |right, wrong| Some(Lane { right, wrong });
         assert_eq!(lanes, [lane(6000, 7), lane(0, 9000), None, None], "one went back, one has no counters");
+    }
+    /// What moved is right or wrong by the profile that the NIC is kept as; what is sent, by that of most of them.
+    #[test]
+    fn another_profile_has_another_lane() {
+        let room = tempfile::tempdir().unwrap();
+        let root = room.path();
+        for rail in 0..2 {
+            let nic = recorded::nic(rail, &format!("mlx5_{rail}"), &format!("ens{rail}"));
+            recorded::record(root, &nic, 100).unwrap();
+        }
+        let other = DataLane { traffic_class: 98, lossless: Priority::of(2), cnp: Priority::of(7) };
+        let lanes = BTreeMap::from([(0, other), (1, DataLane::default()), (2, other), (3, other)]);
+        let change = || {
+            for rail in 0..2 {
+                count(root, rail, "tx_prio2_bytes", "5100");
+                count(root, rail, "rx_prio3_bytes", "1100");
+                count(root, rail, "rx_prio7_bytes", "107");
+            }
+        };
+        let told = told_in(&lanes, root, change);
+        assert!(told.iter().all(|port| port.dscp == Some(24)), "{told:?}");
+        let lanes: Vec<_> = told.iter().take(2).map(|port| port.lane).collect();
+        let lane = |right, wrong| Some(Lane { right, wrong });
+        assert_eq!(lanes, [lane(5000, 1000), lane(1000, 5007)]);
     }
 }

@@ -209,8 +209,9 @@ impl Shell {
     fn certify_engine(&mut self, endpoints: &[NodeEndpoints], wanted: Certify) {
         let (peers, dir) = (engine::peers(&self.task, endpoints), self.dir.clone());
         let (place, series) = (self.task.place.clone(), wanted.series);
+        let lanes = self.task.brief.lanes.clone();
         let certify = move || {
-            let ports = Ports::look(&place, &Tree::new("/"), &kernel_statistics());
+            let ports = Ports::look(&place, &lanes, &Tree::new("/"), &kernel_statistics());
             let mut measured = engine::certify(&dir, peers, &wanted);
             ports.tell(&mut measured);
             Event::Measured(measured)

@@ -23,6 +23,7 @@ use node_agent::{
 };
 use node_agent_core::{Order, Snapshot};
 use node_agent_local::ShortPath;
+use node_agent_qos::DataLane;
 use proto_model::{Algorithm, Assignment, EngineOptions, NodeEndpoints, NodeName, Observed, Wish, Work};
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -52,6 +53,7 @@ fn brief() -> Brief {
         // The engine takes it as it is written.
         gpus: vec![GpuBrief { gpu: "0000:1b:00.0".into(), dma_buf: false, why: "too far".into() }],
         drained: Vec::new(),
+        lanes: [(0, DataLane { traffic_class: 98, ..DataLane::default() })].into(),
     }
 }
 
@@ -267,6 +269,7 @@ fn engines_are_told_what_the_job_asks_of_them() {
         let config: serde_json::Value = files::read_json(&job.dir.engine_config()).unwrap().unwrap();
         let engine = (&config["checksum"], &config["reproducible"], &config["algorithm"]);
         assert_eq!(engine, (&true.into(), &false.into(), &"one-shot".into()));
+        assert_eq!(config["verbs"]["traffic_class"], 98, "as the profile on the NICs has it");
         let seen = job.ended();
         assert_eq!(cause(&seen), ("", ""));
         assert!(seen.result.is_none_or(|result| result.verified));

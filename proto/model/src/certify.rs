@@ -104,6 +104,8 @@ pub struct PortReport {
     pub rail: u32,
     /// The interface's MTU, in bytes.
     pub mtu: Option<u32>,
+    /// The DSCP with which the node sends there, as its NICs' class of service has it. `None`: it does not say.
+    pub dscp: Option<u8>,
     /// The GID for RoCE v2 that the node uses there. `None`: it has no RDMA, or was not asked.
     pub gid: Option<PortGid>,
     /// What its counters of each priority moved by during the measurement.

@@ -10,8 +10,6 @@ use crate::{
     sums::NodeReport,
 };
 
-/// The DSCP of the job's traffic.
-const DSCP: u8 = 26;
 /// Packets of one burst.
 const BURST: u32 = 256;
 
@@ -35,6 +33,8 @@ pub struct World {
     pub lost_in: u64,
     /// Every port's MTU.
     pub mtu: u32,
+    /// The DSCP that every node sends with.
+    pub dscp: u8,
     /// There are RDMA devices and counters of priorities.
     pub rdma: bool,
     /// Times.
@@ -68,6 +68,7 @@ impl World {
             noise: 0.02,
             lost_in: 1_000_000,
             mtu: 9000,
+            dscp: 26,
             rdma: true,
             clock: Clock::default(),
         }
@@ -193,7 +194,7 @@ impl World {
     }
 
     fn way(&self, from: u32, to: u32, rail: u32, random: &mut Random) -> Way {
-        let (mut speed, mut mtu, mut dscp) = (self.mbps * random.about_one(self.noise), self.mtu, DSCP);
+        let (mut speed, mut mtu, mut dscp) = (self.mbps * random.about_one(self.noise), self.mtu, self.dscp);
         let (mut keep, end) = (1000, |node: u32| node == from || node == to);
         for fault in &self.faults {
             match *fault {
@@ -253,6 +254,7 @@ impl World {
             PortReport {
                 rail: *rail,
                 mtu: Some(small.unwrap_or(self.mtu)),
+                dscp: Some(self.dscp),
                 gid: self.rdma.then(|| self.gid(node, *rail)),
                 lane: self.rdma.then_some(lane),
             }

@@ -244,10 +244,39 @@ proptest! {
     }
 }
 
+/// A DSCP is wrong if it is not the one that was sent: each node sends as its own class of service has it.
+#[test]
+fn the_dscp_that_was_sent_is_to_arrive() {
+    let world = World { dscp: 24, ..World::new(4, 2, 0) };
+    let certificate = certify(&world, 3);
+    assert_eq!(certificate.verdict, Verdict::Certified, "{:?}", certificate.findings);
+    let faults = vec![Fault::DscpPort { node: 1, rail: 0, dscp: 26 }];
+    let certificate = certify(&World { faults, ..world.clone() }, 3);
+    assert_eq!(certificate.verdict, Verdict::Replace(vec![1]), "{:?}", certificate.findings);
+    assert_eq!(certificate.findings[0].kind, Kind::Dscp);
+    // A roll-out of another profile has come to half of the nodes, of which one does not say so.
+    let rounds = plan(&world.gang, 3, Budget::default());
+    let judged = |silent: u32| {
+        let mut reports = world.measure(&rounds, 3).reports;
+        let sent = |node: u32| if node < 2 { 24 } else { 26 };
+        for report in &mut reports {
+            let says = (report.node != silent).then_some(sent(report.node));
+            report.ports.iter_mut().for_each(|port| port.dscp = says);
+            for pair in &mut report.pairs {
+                (pair.there.dscp, pair.back.dscp) = (Some(sent(report.node)), Some(sent(pair.peer)));
+            }
+        }
+        judge(&world.gang, &rounds, &reports, &Limits::default()).verdict
+    };
+    assert_eq!(judged(9), Verdict::Certified);
+    assert_eq!(judged(3), Verdict::Certified, "an agent that does not say sends 26");
+    assert_eq!(judged(0), Verdict::Replace(vec![0]));
+}
+
 prop_compose! {
     fn any_report()(node in 0_u32..8, rows in prop::collection::vec(any_row(), 0..20)) -> NodeReport {
         let lane = Some(Lane { right: u64::MAX, wrong: u64::MAX });
-        let port = |rail| PortReport { rail, mtu: Some(rail), gid: None, lane };
+        let port = |rail| PortReport { rail, mtu: Some(rail), dscp: None, gid: None, lane };
         NodeReport { node, pairs: rows, ports: (0..node).map(port).collect(), unable: node == 7 }
     }
 }

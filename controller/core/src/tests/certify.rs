@@ -45,7 +45,7 @@ fn measured(w: &World, text: &str, n: usize, slow: Option<usize>) -> Observation
             });
         }
     }
-    let port = |rail| PortReport { rail, mtu: Some(9000), gid: None, lane: None };
+    let port = |rail| PortReport { rail, mtu: Some(9000), dscp: None, gid: None, lane: None };
     let ports = [0, 1].map(port).to_vec();
     let position = nodes.iter().position(|node| *node == n).unwrap() as u32;
     let view = w.state.base.views.get(&(w.job(text).uid, position));

@@ -13,6 +13,8 @@ pub const RAILS: u32 = 8;
 pub const LINE: f64 = 50e9;
 /// The priority of data.
 pub const LOSSLESS: u8 = 3;
+/// That of notifications.
+const CNP: u8 = 6;
 
 /// A job that runs.
 #[derive(Debug, Clone)]
@@ -29,7 +31,7 @@ pub struct Job {
 impl Job {
     pub fn new(uid: u128, rails: BTreeSet<u32>, ends: u64, random: &mut Random) -> Self {
         Self {
-            of: JobUse { job: JobUid::from_random(uid.to_be_bytes()), rails, lossless: LOSSLESS },
+            of: JobUse { job: JobUid::from_random(uid.to_be_bytes()), rails, lossless: LOSSLESS, cnp: CNP },
             ends,
             level: random.between(0.2, 0.9),
             period: random.between(0.3, 20.0),

@@ -128,5 +128,11 @@ pub(super) fn rig(rails: usize) -> Rig {
 }
 
 pub(super) fn job(rails: std::ops::Range<u32>) -> Event<'static> {
-    Event::Jobs(vec![JobUse { job: JobUid::from_random([7; 16]), rails: rails.collect(), lossless: 3 }])
+    job_in(rails, 3, 6)
+}
+
+/// Its data on one priority, its notifications on another.
+pub(super) fn job_in(rails: std::ops::Range<u32>, lossless: u8, cnp: u8) -> Event<'static> {
+    let rails = rails.collect();
+    Event::Jobs(vec![JobUse { job: JobUid::from_random([7; 16]), rails, lossless, cnp }])
 }

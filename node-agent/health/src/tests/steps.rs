@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use proptest::prelude::*;
 use proto_model::Timestamp;
 
-use super::rig::{GIB, Rig, SECOND, job, rig};
+use super::rig::{GIB, Rig, SECOND, job, job_in, rig};
 use crate::{
     Change, Condition, Config, Event, PortKey, ReadFailure, Sample, Severity, State, Vendor, Verdict, Word,
     score, state::PORTS_MAX, step,
@@ -201,6 +201,18 @@ fn a_device_is_gone_after_three_looks_and_firmware_is_left_alone() {
     assert_eq!(waits, [2, 4, 8, 16]);
     let port = rig.state.port(&rig.keys[1]).unwrap();
     assert_eq!(port.board.get(Condition::Unreadable).unwrap().severity, Severity::Degraded);
+}
+
+/// Where a profile has data on priority 2 and notifications on 7, bytes on 3 and 6 are in no lane of a job's.
+#[test]
+fn the_lane_is_where_the_job_is_said_to_be() {
+    let wrong = |priority: u8| {
+        let mut rig = rig(1);
+        rig.event(&job_in(0..1, 2, 7));
+        let counter = format!("tx_prio{priority}_bytes");
+        rig.seconds(30, |rig| rig.add(0, &counter, GIB)).len()
+    };
+    assert_eq!([2, 7, 3, 6].map(wrong), [0, 0, 1, 1]);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::PathBuf};
 
 use node_agent_gpu::{Device, Driver, Link, Peer};
+use node_agent_qos::DataLane;
 use proptest::prelude::*;
 use proto_model::{Inventory, NicPlace, NodeName, NodePlace};
 
@@ -88,7 +89,8 @@ fn told(found: &Discovery) -> String {
     }
     let place = place(&found.inventory);
     text.push_str("\nNCCL's environment\n");
-    for (name, value) in nccl_environment(found, &place, Some(Path::new("/run/topology.xml"))) {
+    let topology = Some(Path::new("/run/topology.xml"));
+    for (name, value) in nccl_environment(found, &place, DataLane::default(), topology) {
         let _ = writeln!(text, "  {name}={value}");
     }
     text.push_str("\nNCCL's topology\n");
@@ -125,7 +127,8 @@ fn the_fake_host_takes_a_recorded_inventory() {
         assert_eq!(fake.inventory, expected, "{name}");
         assert_eq!(fake.pci_paths, found.pci_paths, "{name}");
         let place = place(&found.inventory);
-        assert_eq!(nccl_environment(&fake, &place, None), nccl_environment(&found, &place, None), "{name}");
+        let told = |of: &Discovery| nccl_environment(of, &place, DataLane::default(), None);
+        assert_eq!(told(&fake), told(&found), "{name}");
         assert_eq!(from_json(&to_json(&fake.inventory)).unwrap(), fake.inventory, "{name}");
     }
 }

@@ -59,6 +59,7 @@ impl From<&Measured> for v1::Measured {
             v1::MeasuredPort {
                 rail: port.rail,
                 mtu: port.mtu,
+                dscp: port.dscp.map(u32::from),
                 gid: port.gid.map(|gid| gid != PortGid::Missing),
                 gid_index,
                 gid_value,
@@ -100,6 +101,7 @@ impl From<v1::Measured> for Measured {
         let port = |port: v1::MeasuredPort| PortReport {
             rail: port.rail,
             mtu: port.mtu,
+            dscp: port.dscp.and_then(|dscp| u8::try_from(dscp).ok()),
             gid: match port.gid {
                 Some(false) => Some(PortGid::Missing),
                 // Of a kind that is no GID nothing is known.
@@ -136,16 +138,18 @@ mod tests {
             crossed: Some(0),
         };
         let ports = [
-            PortReport { rail: 0, mtu: None, gid: None, lane: None },
+            PortReport { rail: 0, mtu: None, dscp: None, gid: None, lane: None },
             PortReport {
                 rail: 1,
                 mtu: Some(1500),
+                dscp: Some(24),
                 gid: Some(PortGid::Missing),
                 lane: Some(Lane { right: 0, wrong: 7 }),
             },
             PortReport {
                 rail: 2,
                 mtu: None,
+                dscp: Some(0),
                 gid: Some(PortGid::Found { index: 5, gid: "::ffff:10.0.0.1".parse().unwrap() }),
                 lane: None,
             },
