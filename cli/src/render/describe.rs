@@ -68,10 +68,12 @@ fn rails(spec: &v1::JobSpec) -> String {
 fn engine(spec: &v1::JobSpec) -> String {
     let engine = spec.engine.clone().unwrap_or_default();
     let algorithm = format!("{} wherever it fits", engine.algorithm);
+    let pairs = format!("{} queue pairs a link", engine.queue_pairs);
     let asked = [
         (engine.checksum, "checksums"),
         (engine.reproducible == Some(false), "not reproducible to the bit"),
         (!engine.algorithm.is_empty(), algorithm.as_str()),
+        (engine.queue_pairs > 1, pairs.as_str()),
     ];
     let asked: Vec<&str> = asked.into_iter().filter_map(|(said, words)| said.then_some(words)).collect();
     asked.join(", ")
@@ -367,11 +369,15 @@ mod tests {
     fn what_a_job_asks_of_its_engines_is_told_if_it_asks() {
         let mut asks = running();
         assert!(!job(&asks, 1010.0).contains("Engine:"));
-        asks.spec.get_or_insert_default().engine =
-            Some(v1::EngineOptions { checksum: true, reproducible: Some(false), algorithm: "ring".into() });
+        asks.spec.get_or_insert_default().engine = Some(v1::EngineOptions {
+            checksum: true,
+            reproducible: Some(false),
+            algorithm: "ring".into(),
+            queue_pairs: 2,
+        });
         let text = job(&asks, 1010.0);
         assert!(
-            text.contains("Engine:     checksums, not reproducible to the bit, ring wherever it fits\n"),
+            text.contains("Engine:     checksums, not reproducible to the bit, ring wherever it fits, 2 queue pairs a link\n"),
             "{text}"
         );
     }

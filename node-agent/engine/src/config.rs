@@ -285,6 +285,8 @@ impl Config {
         let chunk = self.chunk_bytes;
         let fits = (MIN_CHUNK..=MAX_CHUNK).contains(&chunk) && chunk.is_multiple_of(64);
         expect(fits, format!("chunk_bytes: {chunk} is no multiple of 64 from {MIN_CHUNK} to {MAX_CHUNK}"));
+        let pairs = self.verbs.pairs;
+        expect((1..=8).contains(&pairs), format!("verbs.pairs: {pairs} given, 1 to 8 are possible"));
         expect(self.op_timeout_ms > 0, "op_timeout_ms: must not be 0".into());
         expect(u32::try_from(self.op_timeout_ms).is_ok(), "op_timeout_ms: longer than 49 days".into());
         expect(self.connect_timeout_ms > 0, "connect_timeout_ms: must not be 0".into());
@@ -380,6 +382,7 @@ mod tests {
             ),
             ("\"epoch\":7", "\"epoch\":7,\"reproducible\":1", &["boolean", "line 1"]),
             ("e.control", "e.sock", &["same"]),
+            ("\"epoch\":7", "\"epoch\":7,\"verbs\":{\"pairs\":9}", &["verbs.pairs: 9"]),
             ("\"nodes\":[\"n0\",\"n1\"]", "\"nodes\":[]", &["nodes: 0 given", "node: 0"]),
         ] {
             assert!(GOOD.contains(from), "{from}");

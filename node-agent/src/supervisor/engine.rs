@@ -87,7 +87,7 @@ fn config(dir: &JobDir, task: &Task) -> Result<serde_json::Value, String> {
         "checksum": task.spec.engine.checksum,
         "reproducible": task.spec.engine.reproducible,
         "algorithm": task.spec.engine.algorithm.map(Algorithm::as_str),
-        "verbs": {"traffic_class": task.brief.lane().traffic_class},
+        "verbs": {"pairs": task.spec.engine.queue_pairs, "traffic_class": task.brief.lane().traffic_class},
         "gpus": task.brief.gpus,
         "rank_uid": task.brief.rank_user.as_ref().map(|user| user.ids.uid),
         "connect_timeout_ms": u64::try_from(CONNECT.as_millis()).unwrap_or(u64::MAX),

@@ -263,12 +263,14 @@ fn engines_of_a_try_meet_whichever_epochs_their_agents_obeyed() {
 
 #[test]
 fn engines_are_told_what_the_job_asks_of_them() {
-    let options = EngineOptions { checksum: true, reproducible: false, algorithm: Some(Algorithm::OneShot) };
+    let algorithm = Some(Algorithm::OneShot);
+    let options = EngineOptions { checksum: true, reproducible: false, algorithm, queue_pairs: 2 };
     let mut pair = pair_with(collective(), options);
     for job in &mut pair {
         let config: serde_json::Value = files::read_json(&job.dir.engine_config()).unwrap().unwrap();
         let engine = (&config["checksum"], &config["reproducible"], &config["algorithm"]);
         assert_eq!(engine, (&true.into(), &false.into(), &"one-shot".into()));
+        assert_eq!(config["verbs"]["pairs"], 2);
         assert_eq!(config["verbs"]["traffic_class"], 98, "as the profile on the NICs has it");
         let seen = job.ended();
         assert_eq!(cause(&seen), ("", ""));

@@ -172,11 +172,13 @@ pub struct EngineOptions {
     pub reproducible: bool,
     /// Taken wherever it fits; `None`: the one that is predicted to be fastest.
     pub algorithm: Option<Algorithm>,
+    /// Queue pairs of each link over RDMA, from 1 on.
+    pub queue_pairs: u32,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
-        Self { checksum: false, reproducible: true, algorithm: None }
+        Self { checksum: false, reproducible: true, algorithm: None, queue_pairs: 1 }
     }
 }
 

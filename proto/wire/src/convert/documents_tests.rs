@@ -166,6 +166,7 @@ pub(super) fn spec() -> impl Strategy<Value = JobSpec> {
                 checksum: any % 3 == 0,
                 reproducible: any % 5 > 0,
                 algorithm: Algorithm::ALL.get(any % 7).copied(),
+                queue_pairs: 1 + (any % 8) as u32,
             },
             ..JobSpec::new(gang, work)
         }

@@ -51,6 +51,9 @@ pub const LIMITS: SpecLimits = SpecLimits {
     placement_bytes: 32 << 10,
 };
 
+/// Most queue pairs of a link: as many as engines have.
+const QUEUE_PAIRS: u32 = 8;
+
 const MAX_DURATION: Duration = Duration::from_secs(366 * 86_400);
 
 /// `apiVersion` and `kind` may be left out where the place says what it is; if given, they must be right.
@@ -100,7 +103,8 @@ fn engine(fields: &mut Fields, wire: v1::EngineOptions) -> EngineOptions {
         fields.fail("engine.algorithm", what);
     }
     let reproducible = wire.reproducible.unwrap_or(EngineOptions::default().reproducible);
-    EngineOptions { checksum: wire.checksum, reproducible, algorithm }
+    range(fields, "engine.queuePairs", wire.queue_pairs, 0, QUEUE_PAIRS);
+    EngineOptions { checksum: wire.checksum, reproducible, algorithm, queue_pairs: wire.queue_pairs.max(1) }
 }
 
 fn engine_to_wire(engine: EngineOptions) -> Option<v1::EngineOptions> {
@@ -108,6 +112,7 @@ fn engine_to_wire(engine: EngineOptions) -> Option<v1::EngineOptions> {
         checksum: engine.checksum,
         reproducible: Some(engine.reproducible),
         algorithm: engine.algorithm.map_or("", Algorithm::as_str).to_owned(),
+        queue_pairs: if engine.queue_pairs == 1 { 0 } else { engine.queue_pairs },
     })
 }
 

@@ -192,12 +192,27 @@ fn with_engine(engine: v1::EngineOptions) -> v1::JobSpec {
 #[test]
 fn what_is_not_said_of_the_engine_is_the_default_and_stays_unsaid() {
     let spec = JobSpec::try_from(with_engine(v1::EngineOptions::default())).unwrap();
-    assert_eq!(spec.engine, EngineOptions { checksum: false, reproducible: true, algorithm: None });
+    assert_eq!(spec.engine, EngineOptions::default());
+    let (checksum, reproducible, pairs) =
+        (spec.engine.checksum, spec.engine.reproducible, spec.engine.queue_pairs);
+    assert_eq!((checksum, reproducible, spec.engine.algorithm, pairs), (false, true, None, 1));
     assert_eq!(v1::JobSpec::from(&spec).engine, None);
     let loose = v1::EngineOptions { reproducible: Some(false), ..Default::default() };
     let spec = JobSpec::try_from(with_engine(loose.clone())).unwrap();
     assert!(!spec.engine.reproducible);
     assert_eq!(v1::JobSpec::from(&spec).engine, Some(loose));
+}
+
+#[test]
+fn queue_pairs_are_one_to_eight() {
+    for (given, taken) in [(0, 1), (1, 1), (2, 2), (8, 8)] {
+        let wire = with_engine(v1::EngineOptions { queue_pairs: given, ..Default::default() });
+        let spec = JobSpec::try_from(wire).unwrap();
+        assert_eq!(spec.engine.queue_pairs, taken);
+        assert_eq!(JobSpec::try_from(v1::JobSpec::from(&spec)).unwrap(), spec);
+    }
+    let wire = with_engine(v1::EngineOptions { queue_pairs: 9, ..Default::default() });
+    assert_eq!(errors(JobSpec::try_from(wire)), ["engine.queuePairs"]);
 }
 
 #[test]
