@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proto_wire::v1::{self, gpu_direct::Path, nic_condition::Severity, qos_port::State};
+use proto_wire::v1::{self, nic_condition::Severity, qos_port::State};
 use serde_json::{Value, json};
 
 use super::{Table, gpudirect};
@@ -127,22 +127,20 @@ fn examine(lines: &mut Lines, node: &v1::Node) {
     }
 }
 
-/// A GPU that stages in host memory is slow by everything that keeps it from better ways; one that takes a way of NICs only by what makes
-/// that slow, and the rest is good to know.
+/// A GPU is slow by everything that keeps it from better ways and by what makes its own slow: without dma-bufs the engine stages in host
+/// memory, whatever serves others.
 fn gpu_direct(lines: &mut Lines, direct: &v1::GpuDirect, subject: &str) {
     for cause in &direct.causes {
-        let slow = direct.path() == Path::HostStaging || cause.path == direct.path;
-        let level = if slow { Level::Slow } else { Level::Note };
         let what = match cause.path == direct.path {
             true => format!("GPU memory by {} is slow: {}", gpudirect::words(cause.path()), cause.message),
             false => format!(
                 "GPU memory goes by {}, not by {}: {}",
-                gpudirect::words(direct.path()),
+                gpudirect::words(gpudirect::engine(direct.path())),
                 gpudirect::words(cause.path()),
                 cause.message
             ),
         };
-        lines.say(level, &cause.code, &what, &cause.fix, subject.to_owned());
+        lines.say(Level::Slow, &cause.code, &what, &cause.fix, subject.to_owned());
     }
 }
 
@@ -201,6 +199,8 @@ fn table(lines: &[Line], nodes: usize, wide: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proto_wire::v1::gpu_direct::Path;
+
     use super::*;
 
     fn cause(path: Path, code: &str) -> v1::gpu_direct::Cause {
@@ -222,16 +222,24 @@ mod tests {
     }
 
     #[test]
-    fn gpus_are_slow_or_only_not_best() {
+    fn gpus_are_slow_by_what_has_the_engine_stage() {
         let staged =
             node("n0", Path::HostStaging, vec![cause(Path::DmaBuf, "A"), cause(Path::PeerMemory, "B")]);
         let peer = node("n1", Path::PeerMemory, vec![cause(Path::DmaBuf, "A"), cause(Path::PeerMemory, "C")]);
-        let told: Vec<_> =
-            lines(&[staged, peer]).into_iter().map(|line| (line.level, line.code, line.subjects)).collect();
-        let of = |name: &str| vec![format!("{name}/gpu0"), format!("{name}/gpu1")];
-        let slow = |code: &str, name| (Level::Slow, code.to_owned(), of(name));
-        let note = (Level::Note, "A".to_owned(), of("n1"));
-        assert_eq!(told, [slow("A", "n0"), slow("B", "n0"), slow("C", "n1"), note]);
+        let told: Vec<_> = lines(&[staged, peer])
+            .into_iter()
+            .map(|line| (line.level, line.message, line.subjects))
+            .collect();
+        let of = |names: &[&str]| -> Vec<String> {
+            names.iter().flat_map(|name| [format!("{name}/gpu0"), format!("{name}/gpu1")]).collect()
+        };
+        let slow = |message: &str, names: &[&str]| (Level::Slow, message.to_owned(), of(names));
+        let expected = [
+            slow("GPU memory goes by host staging, not by dma-buf: of A", &["n0", "n1"]),
+            slow("GPU memory goes by host staging, not by peer memory: of B", &["n0"]),
+            slow("GPU memory by peer memory is slow: of C", &["n1"]),
+        ];
+        assert_eq!(told, expected);
     }
 
     #[test]

@@ -6,10 +6,20 @@ use proto_wire::v1::{self, gpu_direct::Path};
 
 use super::Table;
 
-/// A way in words; empty where the agent does not tell.
+/// A way in words, of programs that hold NICs themselves and of the engine where the two differ; empty where the agent does not tell.
 #[must_use]
 pub fn way(facts: &v1::GpuFacts) -> String {
-    facts.gpu_direct.as_ref().map(|direct| words(direct.path()).to_owned()).unwrap_or_default()
+    let path = facts.gpu_direct.as_ref().map(v1::GpuDirect::path).unwrap_or_default();
+    match path {
+        Path::PeerMemory => format!("{}, engine: {}", words(path), words(engine(path))),
+        _ => words(path).to_owned(),
+    }
+}
+
+/// The way that the engine takes where this is that of programs which hold NICs themselves (NCCL): it never goes by peer memory.
+#[must_use]
+pub fn engine(path: Path) -> Path {
+    if path == Path::PeerMemory { Path::HostStaging } else { path }
 }
 
 /// A way in words.
@@ -63,7 +73,7 @@ mod tests {
         let direct =
             v1::GpuDirect { path: Path::PeerMemory.into(), reason: String::new(), causes: vec![cause] };
         let facts = v1::GpuFacts { gpu_direct: Some(direct), ..Default::default() };
-        assert_eq!(way(&facts), "peer memory");
+        assert_eq!(way(&facts), "peer memory, engine: host staging");
         let gpu = |index| v1::Gpu { index, facts: Some(facts.clone()), ..Default::default() };
         let inventory =
             v1::Inventory { gpus: vec![gpu(0), gpu(1), v1::Gpu::default()], ..Default::default() };

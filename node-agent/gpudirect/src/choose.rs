@@ -33,7 +33,10 @@ fn reason(path: GpuPath, server: &Server, pair: &Pair) -> String {
         }
         GpuPath::PeerMemory => {
             let by = if pair.vendor == Vendor::Amd { "amdgpu" } else { "nvidia_peermem" };
-            format!("{by} is loaded and known to the RDMA core of {nic} ({distance})")
+            format!(
+                "{by} is loaded and known to the RDMA core of {nic} ({distance}); this is for programs that hold NICs themselves \
+                 (NCCL), Railyard's engine stages in host memory"
+            )
         }
         GpuPath::HostStaging => format!("payloads are copied through host memory to {nic} ({distance})"),
     }
@@ -69,6 +72,14 @@ mod tests {
             window: Some(128 << 30),
             memory: 80 << 30,
         }
+    }
+
+    #[test]
+    fn the_engine_never_goes_by_peer_memory() {
+        let choice = choose(&Server { kernel: Some((5, 4)), ..server() }, &pair(), Distance::Pxb);
+        assert_eq!((choice.path, choice.engine()), (PeerMemory, HostStaging));
+        assert!(choice.reason.contains("engine stages in host memory"), "{}", choice.reason);
+        assert_eq!(choose(&server(), &pair(), Distance::Pxb).engine(), DmaBuf);
     }
 
     fn told(server: &Server, pair: &Pair) -> (GpuPath, Vec<(GpuPath, String)>) {

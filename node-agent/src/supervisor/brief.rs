@@ -65,17 +65,12 @@ impl GpuBrief {
     #[must_use]
     pub fn of(gpu: &Gpu) -> Option<Self> {
         let found = gpu.facts.as_deref()?.gpu_direct.as_ref()?;
-        let why = match found.path {
-            GpuPath::DmaBuf => found.reason.clone(),
-            // Peer memory is registered by addresses of the process that allocated it, and NICs are the engine's.
-            GpuPath::PeerMemory | GpuPath::HostStaging => {
-                let causes = found.causes.iter().filter(|cause| cause.path == GpuPath::DmaBuf);
-                let causes: Vec<String> =
-                    causes.map(|cause| format!("{} ({})", cause.message, cause.fix)).collect();
-                if causes.is_empty() { found.reason.clone() } else { causes.join("; ") }
-            }
-        };
-        Some(Self { gpu: gpu.pci_address.to_lowercase(), dma_buf: found.path == GpuPath::DmaBuf, why })
+        let dma_buf = found.engine() == GpuPath::DmaBuf;
+        let against = found.causes.iter().filter(|cause| !dma_buf && cause.path == GpuPath::DmaBuf);
+        let against: Vec<String> =
+            against.map(|cause| format!("{} ({})", cause.message, cause.fix)).collect();
+        let why = if against.is_empty() { found.reason.clone() } else { against.join("; ") };
+        Some(Self { gpu: gpu.pci_address.to_lowercase(), dma_buf, why })
     }
 }
 

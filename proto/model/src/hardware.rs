@@ -192,7 +192,8 @@ impl GpuPath {
     }
 }
 
-/// Which way a GPU's memory takes to its nearest NIC, and why not a better one.
+/// Which way a GPU's memory takes to its nearest NIC, and why not a better one: that of programs that hold NICs themselves (NCCL), which is
+/// Railyard's own engine's too but for peer memory ([`GpuDirect::engine`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuDirect {
     /// The way taken.
@@ -201,6 +202,18 @@ pub struct GpuDirect {
     pub reason: String,
     /// About better ways: why they cannot be taken. About the way taken: what makes it slow.
     pub causes: Vec<PathCause>,
+}
+
+impl GpuDirect {
+    /// The way that Railyard's engine takes. Peer memory is registered by addresses of the process that allocated it, and NICs are the
+    /// engine's.
+    #[must_use]
+    pub fn engine(&self) -> GpuPath {
+        match self.path {
+            GpuPath::DmaBuf => GpuPath::DmaBuf,
+            GpuPath::PeerMemory | GpuPath::HostStaging => GpuPath::HostStaging,
+        }
+    }
 }
 
 /// One thing that is wrong with a way.
