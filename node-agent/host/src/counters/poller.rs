@@ -4,7 +4,7 @@ use node_agent_health::{Event, PortKey, ReadFailure, State, Verdict, step};
 use proto_model::{Nic, Timestamp};
 
 use super::{
-    port::{PortReader, identity, is_rdma},
+    port::{PortReader, has_rdma, identity},
     private::OpenStatistics,
 };
 use crate::sysfs::Tree;
@@ -19,20 +19,18 @@ struct Watched {
 }
 
 impl Watched {
-    fn is_away(&self) -> bool {
-        self.rdma && !is_rdma(&self.nic)
-    }
-
     fn open(
         &mut self,
         tree: &Tree,
         statistics: &dyn OpenStatistics,
         life: u64,
     ) -> Result<&mut PortReader, ReadFailure> {
-        if self.is_away() {
+        let rdma = has_rdma(tree, &self.nic);
+        if self.rdma && !rdma {
             return Err(ReadFailure::Absent);
         }
         let reader = PortReader::open(tree, &self.nic, statistics, life)?;
+        self.rdma = rdma;
         self.key = Some(reader.key().clone());
         Ok(self.reader.insert(reader))
     }
@@ -92,21 +90,21 @@ impl Poller {
     pub fn watch(&mut self, nics: &[Nic]) {
         let mut old = std::mem::take(&mut self.ports);
         for nic in nics {
-            let key = identity(&self.tree, nic);
+            let (key, rdma) = (identity(&self.tree, nic), has_rdma(&self.tree, nic));
             let same = |port: &Watched| match (&key, &port.key) {
                 (Some(one), Some(other)) => one == other,
                 _ => port.nic.device == nic.device,
             };
-            let lost = |port: &Watched| port.rdma && !is_rdma(nic) && port.nic.netdev == nic.netdev;
+            let lost = |port: &Watched| port.rdma && !rdma && port.nic.netdev == nic.netdev;
             let known = old.iter().position(same).or_else(|| old.iter().position(lost));
             let port = match known.map(|at| old.swap_remove(at)) {
                 Some(port) => {
-                    let rdma = port.rdma || is_rdma(nic);
                     // What was opened under another name is not all that is there under this one.
-                    let same = port.nic.netdev == nic.netdev && rdma == is_rdma(nic);
-                    Watched { nic: nic.clone(), key: port.key, reader: port.reader.filter(|_| same), rdma }
+                    let same = port.nic.netdev == nic.netdev && rdma == port.rdma;
+                    let reader = port.reader.filter(|_| same);
+                    Watched { nic: nic.clone(), key: port.key, reader, rdma: port.rdma || rdma }
                 }
-                None => Watched { nic: nic.clone(), key, reader: None, rdma: is_rdma(nic) },
+                None => Watched { nic: nic.clone(), key, reader: None, rdma },
             };
             self.ports.push(port);
         }

@@ -39,9 +39,14 @@ impl std::fmt::Debug for PortReader {
     }
 }
 
-/// Whether a NIC is an RDMA device, rather than a network device alone.
-pub(super) fn is_rdma(nic: &Nic) -> bool {
-    nic.device != nic.netdev || nic.facts.as_ref().is_some_and(|facts| facts.port.is_some())
+/// Whether a NIC has its RDMA device now. One of an inventory file may have none, whatever it is called.
+pub(super) fn has_rdma(tree: &Tree, nic: &Nic) -> bool {
+    tree.at(&format!("sys/class/infiniband/{}", rdma_port(nic).0)).exists()
+}
+
+/// Whether a NIC was found as an RDMA device.
+fn was_rdma(nic: &Nic) -> bool {
+    nic.facts.as_ref().is_some_and(|facts| facts.port.is_some())
 }
 
 /// The RDMA device of a NIC and the number of its port: those after the first are called `DEVICE:PORT`.
@@ -73,11 +78,10 @@ fn folders(nic: &Nic) -> [(Source, String); 4] {
 /// its network device is: that one has another identity.
 pub(super) fn identity(tree: &Tree, nic: &Nic) -> Option<PortKey> {
     let (device, port) = rdma_port(nic);
-    let rdma = format!("sys/class/infiniband/{device}");
-    if is_rdma(nic) && !tree.at(&rdma).exists() {
+    if was_rdma(nic) && !has_rdma(tree, nic) {
         return None;
     }
-    let guid = tree.text(&format!("{rdma}/node_guid"));
+    let guid = tree.text(&format!("sys/class/infiniband/{device}/node_guid"));
     let address = || tree.text(&format!("sys/class/net/{}/address", nic.netdev));
     let guid = guid.or_else(address);
     let guid = guid.filter(|guid| !guid.is_empty() && guid.chars().any(|digit| !"0:".contains(digit)));
@@ -124,7 +128,7 @@ impl PortReader {
         let state = open(&format!("{}/state", rdma_folder(nic)));
         let net = format!("sys/class/net/{}", nic.netdev);
         let has_net = !nic.netdev.is_empty();
-        if is_rdma(nic) && state.is_none() || has_net && !tree.at(&net).exists() {
+        if has_rdma(tree, nic) && state.is_none() || has_net && !tree.at(&net).exists() {
             return Err(ReadFailure::Absent);
         }
         let mut statistics = match has_net.then(|| statistics.open(&nic.netdev)) {

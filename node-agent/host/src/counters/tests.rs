@@ -306,6 +306,17 @@ fn what_a_network_device_had_its_rdma_device_has_when_it_comes() {
 }
 
 #[test]
+fn a_nic_of_an_inventory_file_is_its_network_device_alone() {
+    let mut rig = Rig::new(1);
+    fs::remove_dir_all(rig.root.path().join("sys/class/infiniband")).unwrap();
+    rig.poller = Poller::new(Tree::new(rig.root.path()), Box::new(FolderStatistics::new(rig.root.path())));
+    rig.poller.watch(&rig.nics.clone());
+    assert_eq!(rig.looks(2), []);
+    set(rig.root.path(), "sys/class/net/ens0/carrier", "0\n");
+    assert_eq!(rig.looks(1), [(0, Condition::LinkDown, true)]);
+}
+
+#[test]
 fn each_port_of_a_device_is_read_by_its_number() {
     let root = tempfile::tempdir().unwrap();
     let both = [nic(0, "mlx5_0"), Nic { device: "mlx5_0:2".to_owned(), ..nic(1, "") }];
