@@ -1,4 +1,4 @@
-//! Health of rails: E3 what watching costs, E6 what is found in simulation and what is not made up.
+//! Health of rails: E3 what watching costs, E6 what is found in simulation and what is not made up, E8 what certification takes.
 
 use std::{
     fs::{File, OpenOptions},
@@ -20,13 +20,16 @@ use node_agent_host::{
 use proto_model::{Nic, Timestamp};
 use serde_json::json;
 
-use crate::report::{Cpu, Goal, Line, Row, Sample};
+use crate::{
+    certify::certifying,
+    report::{Cpu, Goal, Line, Row, Sample},
+};
 
 /// Measures one row.
 pub type Measure = fn(&Row<'_>, bool) -> Result<(), String>;
 
 /// The rows, in order.
-pub const ROWS: [(&str, Measure); 2] = [("E3", watching), ("E6", finding)];
+pub const ROWS: [(&str, Measure); 3] = [("E3", watching), ("E6", finding), ("E8", certifying)];
 
 const RAILS: u32 = 8;
 /// What the row asks for.

@@ -4,6 +4,7 @@
 //! tell, and why.
 
 mod agents;
+mod certify;
 mod control;
 mod durable;
 mod engine;
