@@ -39,7 +39,7 @@ impl Phase {
 pub struct Settings {
     /// Servers, at least two.
     pub nodes: Vec<String>,
-    /// Rails that all of them have.
+    /// Rails that all of them can use.
     pub rails: Vec<u32>,
     /// What is done.
     pub phases: BTreeSet<Phase>,

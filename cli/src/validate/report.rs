@@ -19,7 +19,7 @@ pub struct Report {
     pub time: String,
     /// Servers.
     pub nodes: Vec<String>,
-    /// Rails that all of them have.
+    /// Rails that all of them can use.
     pub rails: Vec<u32>,
     /// When the baseline was measured, if there was one.
     pub baseline: Option<String>,

@@ -16,6 +16,7 @@ use super::{
     judge::{Limits, bytes, judge},
     measure::{Baseline, Measured, Outcome, Run},
     plan::{Phase, Settings, Test, plan},
+    rails::Rails,
     report::{self, Report},
 };
 use crate::{
@@ -41,10 +42,13 @@ pub async fn run(args: &Validate, api: &Api) -> Result<(), Error> {
     let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
     let mut terminate = signal(SignalKind::terminate())
         .map_err(|error| Error::Config(format!("signals cannot be heard: {error}")))?;
-    let settings = settings(args, api).await?;
+    let (settings, rails) = settings(args, api).await?;
     let id = uuid::Uuid::new_v4().simple().to_string()[..8].to_owned();
     let progress = Progress::new();
-    let mut validation = Validation { api, args, id: &id, runs: Vec::new(), jobs: 0 };
+    for one in &rails.unfit {
+        progress.say(&format!("{}: {}", one.place, one.message));
+    }
+    let mut validation = Validation { api, args, id: &id, rails: &rails, runs: Vec::new(), jobs: 0 };
     let done = tokio::select! {
         done = validation.all(&settings, &progress) => done,
         _ = tokio::signal::ctrl_c() => Err(Error::Interrupted),
@@ -57,18 +61,20 @@ pub async fn run(args: &Validate, api: &Api) -> Result<(), Error> {
     drop(progress);
     done?;
     cleaned?;
-    told(args, &settings, validation.runs, baseline)
+    told(args, &settings, &rails, validation.runs, baseline)
 }
 
 /// Judges, writes what was asked for, and prints.
 fn told(
     args: &Validate,
     settings: &Settings,
+    rails: &Rails,
     runs: Vec<Run>,
     baseline: Option<Baseline>,
 ) -> Result<(), Error> {
     let limits = Limits { below_baseline: args.tolerance, below_median: args.outlier };
-    let verdict = judge(&runs, baseline.as_ref(), limits);
+    let mut verdict = judge(&runs, baseline.as_ref(), limits);
+    verdict.findings.splice(0..0, rails.unfit.iter().cloned());
     let time = render::time((now() * 1000.0) as u64);
     let (nodes, rails) = (settings.nodes.clone(), settings.rails.clone());
     let report = Report { time, nodes, rails, baseline: baseline.map(|one| one.time), limits, runs, verdict };
@@ -107,8 +113,8 @@ fn read_baseline(path: &Path) -> Result<Baseline, Error> {
         .map_err(|error| Error::Document(format!("{} is not a baseline: {error}", path.display())))
 }
 
-/// Servers that were named, or all that may be used; rails that all of them have.
-async fn settings(args: &Validate, api: &Api) -> Result<Settings, Error> {
+/// Servers that were named, or all that may be used; rails that all of them can use.
+async fn settings(args: &Validate, api: &Api) -> Result<(Settings, Rails), Error> {
     let known = api.list_nodes().await?.nodes;
     let name = |node: &v1::Node| node.metadata.as_ref().map(|of| of.name.clone()).unwrap_or_default();
     let usable = |node: &v1::Node| {
@@ -132,27 +138,29 @@ async fn settings(args: &Validate, api: &Api) -> Result<Settings, Error> {
         let text = "a fabric is validated with two servers at least that are ready and take jobs";
         return Err(Error::Infeasible(text.to_owned()));
     }
-    let rails_of = |node: &v1::Node| -> BTreeSet<u32> {
-        let inventory = node.status.as_ref().and_then(|of| of.inventory.as_ref());
-        inventory.map(|all| all.nics.iter().map(|nic| nic.rail).collect()).unwrap_or_default()
-    };
-    let all = known.iter().filter(|node| nodes.contains(&name(node))).map(rails_of);
-    let rails = all.reduce(|a, b| a.intersection(&b).copied().collect()).unwrap_or_default();
+    let rails = Rails::of(&known, &nodes);
+    let shared = rails.shared(&nodes);
+    if shared.is_empty() {
+        let text = "there is no rail that all of these servers can use; see `railctl health`";
+        return Err(Error::Infeasible(text.to_owned()));
+    }
     let phases = if args.phase.is_empty() { Phase::ALL.to_vec() } else { args.phases() };
-    Ok(Settings {
+    let settings = Settings {
         nodes,
-        rails: rails.into_iter().collect(),
+        rails: shared,
         phases: phases.into_iter().collect(),
         bytes: args.bytes,
         iterations: args.iterations,
         rounds: args.rounds,
-    })
+    };
+    Ok((settings, rails))
 }
 
 struct Validation<'a> {
     api: &'a Api,
     args: &'a Validate,
     id: &'a str,
+    rails: &'a Rails,
     runs: Vec<Run>,
     jobs: usize,
 }
@@ -244,7 +252,7 @@ impl Validation<'_> {
         Ok(UnderWay { test, job: JobRef::of(&made), until })
     }
 
-    /// The job of a test: on its servers and no others, with no GPU, all rails.
+    /// The job of a test: on its servers and no others, with no GPU, over all rails that they share.
     fn job(&self, name: String, test: &Test, known: &[v1::Node]) -> v1::Job {
         let own: BTreeSet<&str> = test.nodes.iter().map(String::as_str).collect();
         let others = known
@@ -272,6 +280,7 @@ impl Validation<'_> {
             }),
             spec: Some(v1::JobSpec {
                 gang: Some(v1::Gang { nodes, ranks_per_node: 1, ..v1::Gang::default() }),
+                rails: Some(self.rails.request(&test.nodes)),
                 // Whatever becomes of this railctl, its jobs end.
                 time_limit: Some(prost_types::Duration {
                     seconds: i64::try_from(limit).unwrap_or(i64::MAX),
