@@ -89,6 +89,7 @@ mod tests {
             confirm_within: Duration::from_secs(60),
             trial: trial.iter().copied().collect(),
             kept: kept.iter().copied().collect(),
+            number: 1,
         }
     }
 
