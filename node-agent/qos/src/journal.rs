@@ -336,7 +336,10 @@ fn await_confirm(
         Event::Restarted => (journal.clone(), vec![Action::Read, Action::Wake(Timestamp(deadline))]),
         Event::Read(observed) => match differing(journal, &journal.after(all, vendor), observed) {
             None => (journal.clone(), Vec::new()),
-            Some(what) => elsewhere(journal, &what),
+            // A driver that was loaded anew, or somebody else: what is tried is not that any more, and the way back is still known.
+            Some(what) => {
+                journal.undo_below(all, format!("while it was tried others changed the port: {what}"))
+            }
         },
         _ => (journal.clone(), vec![Action::Wake(Timestamp(deadline))]),
     }

@@ -1,10 +1,13 @@
 //! The keeper where something is in the way: what cannot be read, trials that are disturbed, undos that fail.
 
+use std::time::Duration;
+
 use node_agent_netlink::{Errno, fake::Style};
 
 use super::{
     keeper::Verdict,
-    keeper_tests::{Disk, QUICK, SOON, deviations, keeper, settle},
+    keeper_tests::{Disk, QUICK, SOON, aim, deviations, keeper, settle, verdict},
+    run::RunError,
     tests::{look, server},
 };
 
@@ -35,4 +38,27 @@ fn half_a_nic_that_cannot_be_read_does_not_return_to_service() {
     broken(0);
     settle(&mut second);
     assert_eq!((deviations(&look(&kernel)), second.out_of_service().len()), (0, 0));
+}
+
+/// A driver that was loaded anew, or another tool: what is tried is not that any more. It goes back to what was before the trial, not to what
+/// the disturbance left, and this roll-out does not try it again.
+#[test]
+fn a_trial_that_others_disturb_is_taken_back() {
+    const LONG: Duration = Duration::from_secs(60);
+    let kernel = server(Style::Mlx5, "6.12.0");
+    let disk = Disk::new(&kernel);
+    let before = look(&kernel);
+    let mut keeper = keeper(&kernel, &disk, QUICK);
+    aim(&mut keeper, true, Some(LONG), "1");
+    assert!(matches!(verdict(&mut keeper), Verdict::Trial(_)));
+    kernel.change(|world| world.devices.get_mut("eth0").unwrap().link.mtu = 4000);
+    let found = verdict(&mut keeper);
+    assert!(
+        matches!(&found, Verdict::Failed(RunError::TakenBack { why, .. }) if why.contains("others changed the port")),
+        "{found:?}"
+    );
+    assert_eq!((look(&kernel), disk.in_service()), (before.clone(), true));
+    aim(&mut keeper, true, Some(LONG), "1");
+    assert!(matches!(verdict(&mut keeper), Verdict::Failed(_)));
+    assert_eq!(look(&kernel), before);
 }
