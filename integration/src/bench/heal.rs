@@ -1,6 +1,9 @@
 //! Row E4: the real keeper on the kernel in memory: how long after a flap, a driver's reload or a foreign change a NIC is as its profile says
 //! again, what 1,000 changes by another tool leave, and what an end at every step of an apply leaves in service.
 //!
+//! No job uses the NICs here. On a server with jobs, what harms traffic (flow control, trust, MTU, all of it after a driver's reload on mlx5)
+//! waits until none runs, and ten seconds more so that the controller starts none meanwhile.
+//!
 //! The kernel in memory answers the same bytes as Linux, through the same codec; what a NIC's firmware takes for a change is not in
 //! these figures. On a real server: change something with `dcb` or `ethtool` and look at the time of the next line of
 //! `audit.jsonl` below the agent's data directory.

@@ -283,6 +283,12 @@ pub enum Change {
 }
 
 impl Change {
+    /// Whether it is about the lossless lane of RDMA data itself: what a packet's priority is read from, the maps, the classes, flow control.
+    #[must_use]
+    pub const fn is_of_lane(&self) -> bool {
+        matches!(self, Self::Trust { .. } | Self::App { .. } | Self::Ets { .. } | Self::Pfc { .. })
+    }
+
     /// The change that brings back what was.
     #[must_use]
     pub fn inverse(&self) -> Self {

@@ -241,6 +241,12 @@ impl Runner {
                 _ => {}
             }
         }
+        self.note_whether_busy();
+    }
+
+    /// What harms traffic is done to NICs only while no job is here.
+    fn note_whether_busy(&self) {
+        self.setup.qos.busy(self.state.records().any(|record| !record.ended()));
     }
 
     async fn hear(&mut self, event: LinkEvent) {
@@ -282,6 +288,7 @@ impl Runner {
             health.repeat();
         }
         self.note_jobs();
+        self.note_whether_busy();
         self.count();
     }
 

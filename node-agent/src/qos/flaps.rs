@@ -47,6 +47,10 @@ impl<J: Journal> Journal for Telling<J> {
         self.journal.load()
     }
 
+    fn unreadable(&mut self) -> BTreeMap<String, String> {
+        self.journal.unreadable()
+    }
+
     fn save(&mut self, record: &Record) -> io::Result<()> {
         if takes_link(record) {
             let now = Instant::now();

@@ -1,6 +1,7 @@
 //! The journal of class of service on disk: a file for each NIC, replaced whole, and one that only grows with a line for each apply.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File, OpenOptions},
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
@@ -44,7 +45,11 @@ impl FileJournal {
     /// # Errors
     /// A file cannot be read or is no record.
     pub fn read(data_dir: &Path) -> io::Result<Vec<Record>> {
-        read_records(&Self::folder(data_dir))
+        let (records, unreadable) = read_records(&Self::folder(data_dir))?;
+        match unreadable.into_values().next() {
+            None => Ok(records),
+            Some(why) => Err(io::Error::new(io::ErrorKind::InvalidData, why)),
+        }
     }
 
     fn folder(data_dir: &Path) -> PathBuf {
@@ -63,10 +68,12 @@ fn file_name(key: &str) -> String {
     format!("nic-{}.json", key.chars().map(safe).collect::<String>())
 }
 
-fn read_records(folder: &Path) -> io::Result<Vec<Record>> {
+/// The records, and of those that cannot be read why, by the key in the file's name.
+fn read_records(folder: &Path) -> io::Result<(Vec<Record>, BTreeMap<String, String>)> {
+    let (mut records, mut unreadable) = (Vec::new(), BTreeMap::new());
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((records, unreadable)),
         Err(error) => return Err(error),
     };
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -75,12 +82,29 @@ fn read_records(folder: &Path) -> io::Result<Vec<Record>> {
         name.starts_with("nic-") && name.ends_with(".json")
     });
     paths.sort();
-    paths.iter().filter_map(|path| files::read_json(path).transpose()).collect()
+    for path in paths {
+        match files::read_json(&path) {
+            Ok(record) => records.extend(record),
+            Err(error) => {
+                let name = path.file_stem().unwrap_or_default().to_string_lossy();
+                let key = name.strip_prefix("nic-").unwrap_or(&name).to_owned();
+                let text = format!(
+                    "{error}; what was under way on the NIC is not known: see `qos diff`, and remove the file if it is as it should be"
+                );
+                unreadable.insert(key, text);
+            }
+        }
+    }
+    Ok((records, unreadable))
 }
 
 impl Journal for FileJournal {
     fn load(&mut self) -> io::Result<Vec<Record>> {
-        read_records(&self.folder)
+        Ok(read_records(&self.folder)?.0)
+    }
+
+    fn unreadable(&mut self) -> BTreeMap<String, String> {
+        read_records(&self.folder).map(|(_, unreadable)| unreadable).unwrap_or_default()
     }
 
     fn save(&mut self, record: &Record) -> io::Result<()> {
@@ -157,7 +181,10 @@ mod tests {
         let lines: Vec<AuditLine> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(lines, [line.clone(), line]);
         fs::write(room.path().join("qos/nic-bad.json"), "{").unwrap();
-        let error = journal.load().unwrap_err();
+        // The others are known, and of whose nothing is known is named.
+        assert_eq!(journal.load().unwrap().len(), 2);
+        assert!(journal.unreadable()["bad"].contains("nic-bad.json"));
+        let error = FileJournal::read(room.path()).unwrap_err();
         assert!(error.to_string().contains("nic-bad.json"), "{error}");
     }
 }

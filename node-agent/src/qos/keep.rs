@@ -1,25 +1,26 @@
-//! A thread of the agent that keeps class of service as a profile says. What harms traffic it leaves to somebody who knows that the
-//! server is drained (`rail-node-agent qos apply --drained`), and says so once.
+//! A thread of the agent that keeps class of service as a profile says. What harms traffic waits until no job runs on this server: a NIC
+//! whose lane waits takes no new one, and is mended once the controller has had time to hear of that.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
-        mpsc::{Receiver, SyncSender, sync_channel},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use node_agent_host::qos::{
-    Keeper, Outcome, devices,
+    Keeper, Outcome, Record, devices,
     keeper::{KeeperError, Verdict},
     looks::Timing,
+    run,
 };
 use node_agent_netlink::Kernel;
-use node_agent_qos::{Options, QosProfile};
+use node_agent_qos::{Options, Plan, QosProfile};
 use proto_model::{Nic, QosPort, QosWish, Severity};
 use tokio::sync::watch;
 
@@ -36,6 +37,10 @@ pub type Faults = BTreeMap<String, (Severity, String)>;
 const NICS_MAX: usize = 256;
 /// How long the end of the agent waits for this thread at most.
 const TURN: Duration = Duration::from_millis(500);
+/// How often the journal is looked at while there is nothing to be kept: somebody may have died in the middle of an apply.
+const GLANCE: Duration = Duration::from_secs(1);
+/// So long a NIC has been told to be unfit before what harms traffic is done to it: the controller knows by then, and starts nothing there.
+const HEARD: Duration = Duration::from_secs(10);
 
 /// The way to the thread, which ends when this is dropped.
 #[derive(Debug)]
@@ -43,6 +48,7 @@ pub struct Keeping {
     slot: Arc<Mutex<Slot>>,
     bell: Option<SyncSender<()>>,
     stop: Arc<AtomicBool>,
+    busy: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     /// How NICs stand to what the controller wishes.
     pub ports: watch::Receiver<Vec<QosPort>>,
@@ -58,7 +64,8 @@ struct Slot {
 }
 
 impl Keeping {
-    /// Starts it; what is wrong goes to `faults`. Without a profile and without a wish it sleeps.
+    /// Starts it; what is wrong goes to `faults`. Without a profile and without a wish it only sees to what somebody else has begun and
+    /// cannot end any more. Until it is told otherwise it takes it that jobs run here.
     ///
     /// # Errors
     /// A profile is to be kept, and the journal is another's or cannot be read, or the kernel tells no events.
@@ -69,15 +76,31 @@ impl Keeping {
         profile: Option<QosProfile>,
         faults: watch::Sender<Faults>,
     ) -> Result<Self, KeeperError> {
+        Self::start_after(HEARD, data_dir, kernel, nics, profile, faults)
+    }
+
+    /// The same; `heard` is how long a NIC is told to be unfit before what harms traffic is done to it.
+    fn start_after(
+        heard: Duration,
+        data_dir: &Path,
+        kernel: Arc<dyn Kernel>,
+        nics: &[Nic],
+        profile: Option<QosProfile>,
+        faults: watch::Sender<Faults>,
+    ) -> Result<Self, KeeperError> {
         let (tell, ports) = watch::channel(Vec::new());
         let (tell_flaps, flaps) = watch::channel(Flaps::new());
         let (bell, rung) = sync_channel(1);
         let (slot, stop) = (Arc::new(Mutex::new(Slot::default())), Arc::new(AtomicBool::new(false)));
+        let busy = Arc::new(AtomicBool::new(true));
         let mut keeping = Thread {
             data_dir: data_dir.to_owned(),
             kernel,
+            heard,
+            profile,
             keeper: None,
             progress: None,
+            withheld: BTreeMap::new(),
             nics: nics.to_vec(),
             told: BTreeMap::new(),
             faults,
@@ -85,9 +108,10 @@ impl Keeping {
             flaps: tell_flaps,
             slot: Arc::clone(&slot),
             stop: Arc::clone(&stop),
+            busy: Arc::clone(&busy),
         };
-        if let Some(profile) = profile {
-            keeping.keeper = Some(keeping.open(profile)?);
+        if keeping.profile.is_some() {
+            keeping.keeper = Some(keeping.open()?);
         }
         match wish::load(&keeping.wish_path()) {
             Ok(Some(wish)) => keeping.progress = Some(Progress::new(Arc::new(wish))),
@@ -97,7 +121,7 @@ impl Keeping {
             }
         }
         let thread = thread::Builder::new().name("qos".into()).spawn(move || keeping.run(&rung))?;
-        Ok(Self { slot, bell: Some(bell), stop, thread: Some(thread), ports, flaps })
+        Ok(Self { slot, bell: Some(bell), stop, busy, thread: Some(thread), ports, flaps })
     }
 
     /// The controller has wished something.
@@ -108,6 +132,11 @@ impl Keeping {
     /// The NICs of this server, all of them.
     pub fn nics(&self, nics: &[Nic]) {
         self.put(|slot| slot.nics = Some(nics.to_vec()));
+    }
+
+    /// Whether jobs run on this server.
+    pub fn busy(&self, busy: bool) {
+        self.busy.store(busy, Ordering::Relaxed);
     }
 
     fn put(&self, put: impl FnOnce(&mut Slot)) {
@@ -133,8 +162,14 @@ impl Drop for Keeping {
 struct Thread {
     data_dir: PathBuf,
     kernel: Arc<dyn Kernel>,
+    /// See [`HEARD`].
+    heard: Duration,
+    /// For all NICs, where the controller wishes nothing.
+    profile: Option<QosProfile>,
     keeper: Option<Keeper>,
     progress: Option<Progress>,
+    /// NICs of which something of the lane waits until nothing uses them, and since when.
+    withheld: BTreeMap<String, Instant>,
     nics: Vec<Nic>,
     told: BTreeMap<String, String>,
     faults: watch::Sender<Faults>,
@@ -142,6 +177,7 @@ struct Thread {
     flaps: watch::Sender<Flaps>,
     slot: Arc<Mutex<Slot>>,
     stop: Arc<AtomicBool>,
+    busy: Arc<AtomicBool>,
 }
 
 impl Thread {
@@ -149,41 +185,85 @@ impl Thread {
         wish::path(&self.data_dir)
     }
 
-    fn open(&self, profile: QosProfile) -> Result<Keeper, KeeperError> {
+    /// A keeper of what is to be kept now; of nothing where there is no profile.
+    fn open(&self) -> Result<Keeper, KeeperError> {
         let journal = Box::new(Telling::new(FileJournal::open(&self.data_dir)?, self.flaps.clone()));
         let (kernel, options) = (Arc::clone(&self.kernel), Options::default());
-        Keeper::new(kernel, journal, profile, options, "agent", Timing::default())
+        let profile = self.profile.clone().unwrap_or_default();
+        let mut keeper = Keeper::new(kernel, journal, profile, options, "agent", Timing::default())?;
+        if self.profile.is_none() || self.progress.is_some() {
+            keeper.aim(BTreeMap::new());
+        }
+        Ok(keeper)
     }
 
     /// Until the agent ends.
     fn run(mut self, rung: &Receiver<()>) {
         self.aim();
         while !self.stop.load(Ordering::Relaxed) {
-            // Nothing is to be kept: it sleeps until there is.
-            if self.keeper.is_none() && self.progress.is_none() && rung.recv().is_err() {
-                return;
+            // Nothing is to be kept: it sleeps until there is, and looks whether somebody has left something half done.
+            let idle = self.progress.is_none() && self.profile.is_none();
+            if idle && self.keeper.is_none() {
+                match rung.recv_timeout(GLANCE) {
+                    Err(RecvTimeoutError::Disconnected) => return,
+                    Err(RecvTimeoutError::Timeout) => self.glance(),
+                    Ok(()) => {}
+                }
             }
             while rung.try_recv().is_ok() {}
             self.take();
-            if self.progress.is_some() && self.keeper.is_none() {
-                self.open_for_wish();
+            if !idle && self.keeper.is_none() {
+                self.open_again();
             }
-            let Some(keeper) = &mut self.keeper else { continue };
-            match keeper.turn(TURN, false) {
-                Ok(outcomes) => self.tell_all(&outcomes),
-                Err(error) => {
-                    tracing::error!(%error, "class of service is no longer kept; restart the agent");
-                    return;
-                }
+            self.turn();
+            if idle && self.keeper.as_ref().is_some_and(|keeper| keeper.out_of_service().is_empty()) {
+                // Whoever has the journal keeps others out.
+                self.keeper = None;
             }
         }
     }
 
-    /// For a wish a keeper is needed; where somebody at this server has the journal, it is tried again.
-    fn open_for_wish(&mut self) {
-        match self.open(QosProfile::default()) {
-            Ok(mut keeper) => {
-                keeper.aim(BTreeMap::new());
+    fn turn(&mut self) {
+        let Some(keeper) = &mut self.keeper else { return };
+        let busy = self.busy.load(Ordering::Relaxed);
+        let heard =
+            |netdev: &str| self.withheld.get(netdev).is_some_and(|since| since.elapsed() >= self.heard);
+        match keeper.turn_where(TURN, &|netdev| !busy && heard(netdev)) {
+            Ok(outcomes) => self.tell_all(&outcomes),
+            Err(error) => {
+                tracing::error!(%error, "class of service is not kept for a moment");
+                self.keeper = None;
+                thread::sleep(TURN);
+            }
+        }
+    }
+
+    /// What others have begun: NICs that are not in service for it are told, and what nobody is there to end any more is ended.
+    fn glance(&mut self) {
+        let records = FileJournal::read(&self.data_dir).unwrap_or_else(|error| {
+            tracing::debug!(%error, "the journal of class of service cannot be read");
+            Vec::new()
+        });
+        let out = records.iter().filter(|record| !record.in_service());
+        let out: BTreeMap<String, String> =
+            out.map(|record| (record.netdev().to_owned(), record.state())).collect();
+        // Whoever tries something has until then; `qos confirm` needs the journal.
+        let now = run::now();
+        let left = |record: &Record| {
+            !record.in_service()
+                && !record.apply.is_over()
+                && record.waits_until().is_none_or(|at| at.0 <= now.0)
+        };
+        if records.iter().any(left) {
+            self.open_again();
+        }
+        self.tell_faults(&out);
+    }
+
+    /// A keeper is needed; where somebody at this server has the journal, it is tried again.
+    fn open_again(&mut self) {
+        match self.open() {
+            Ok(keeper) => {
                 self.keeper = Some(keeper);
                 self.told.remove("");
                 self.aim();
@@ -230,7 +310,9 @@ impl Thread {
     /// A NIC that is away, because its driver is being loaded anew for example, is to be what it was to be when it comes back: the
     /// keeper may see it before the next look at this server's inventory does.
     fn see_nics(&mut self, mut now: Vec<Nic>) {
-        let away = |nic: &Nic| now.iter().all(|other| other.netdev != nic.netdev);
+        // One that has another name now is not away.
+        let away =
+            |nic: &Nic| now.iter().all(|other| other.netdev != nic.netdev && other.device != nic.device);
         let kept: Vec<Nic> = self.nics.drain(..).filter(away).collect();
         let room = NICS_MAX.saturating_sub(now.len());
         now.extend(kept.into_iter().take(room));
@@ -249,18 +331,29 @@ impl Thread {
     fn tell_all(&mut self, outcomes: &[Outcome]) {
         for outcome in outcomes {
             let text = tell(outcome, &mut self.told);
+            match &outcome.verdict {
+                Verdict::Withheld(plan) if waits(plan) => {
+                    self.withheld.entry(outcome.netdev.clone()).or_insert_with(Instant::now);
+                }
+                Verdict::Gone => {}
+                _ => drop(self.withheld.remove(&outcome.netdev)),
+            }
             if let Some(progress) = &mut self.progress {
                 progress.see(&self.nics, &outcome.netdev, &outcome.verdict, &text);
             }
         }
         let out = self.keeper.as_ref().map(Keeper::out_of_service).unwrap_or_default();
-        let now = wrong(&self.told, &out);
+        self.tell_faults(&out);
+        self.publish();
+    }
+
+    fn tell_faults(&self, out_of_service: &BTreeMap<String, String>) {
+        let now = wrong(&self.told, &self.withheld.keys().map(String::as_str).collect(), out_of_service);
         self.faults.send_if_modified(|known| {
             let other = *known != now;
             *known = now;
             other
         });
-        self.publish();
     }
 
     fn publish(&self) {
@@ -274,11 +367,25 @@ impl Thread {
     }
 }
 
-/// A NIC that may be half of one thing and half of another serves no new job; one that is merely not as its profile says does.
-fn wrong(told: &BTreeMap<String, String>, out_of_service: &BTreeMap<String, String>) -> Faults {
+/// Whether something of the lossless lane waits.
+fn waits(plan: &Plan) -> bool {
+    plan.withheld.iter().any(|held| held.edit.change.is_of_lane())
+}
+
+/// A NIC that may be half of one thing and half of another, or whose lane waits to be mended, serves no new job; one that is merely not as
+/// its profile says does.
+fn wrong(
+    told: &BTreeMap<String, String>,
+    withheld: &BTreeSet<&str>,
+    out_of_service: &BTreeMap<String, String>,
+) -> Faults {
+    let severity = |netdev: &str| match withheld.contains(netdev) {
+        true => Severity::Drain,
+        false => Severity::Degraded,
+    };
     let differs = told.iter().filter(|(_, text)| !text.is_empty());
     let mut all: Faults =
-        differs.map(|(netdev, text)| (netdev.clone(), (Severity::Degraded, text.clone()))).collect();
+        differs.map(|(netdev, text)| (netdev.clone(), (severity(netdev), text.clone()))).collect();
     all.extend(out_of_service.iter().map(|(netdev, why)| (netdev.clone(), (Severity::Drain, why.clone()))));
     all
 }
@@ -316,84 +423,5 @@ fn tell(outcome: &Outcome, told: &mut BTreeMap<String, String>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use node_agent_host::{
-        counters::recorded,
-        qos::{Modelled, modelled},
-    };
-    use node_agent_netlink::fake::Style;
-    use proto_model::QosState;
-
-    use super::*;
-
-    fn nic(rail: u32) -> Nic {
-        recorded::nic(rail, &format!("mlx5_{rail}"), &format!("rail{rail}"))
-    }
-
-    fn wish(trial: &[u32], kept: &[u32]) -> Arc<QosWish> {
-        Arc::new(QosWish {
-            generation: 1,
-            document: "{}".into(),
-            before: None,
-            confirm_within: Duration::from_secs(60),
-            trial: trial.iter().copied().collect(),
-            kept: kept.iter().copied().collect(),
-            number: 1,
-        })
-    }
-
-    async fn becomes(keeping: &mut Keeping, device: &str, state: QosState) {
-        let is = |ports: &Vec<QosPort>| ports.iter().any(|port| port.device == device && port.state == state);
-        let found = tokio::time::timeout(Duration::from_secs(30), keeping.ports.wait_for(is)).await;
-        assert!(matches!(found, Ok(Ok(_))), "{device} is never {state:?}");
-    }
-
-    /// Also where the NIC was away, and where the agent ended in the middle: both leave the trial alone.
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_trial_outlives_a_nic_that_is_away_and_the_agent() {
-        let room = tempfile::tempdir().unwrap();
-        let modelled_nic = |rail: u32| Modelled {
-            netdev: format!("rail{rail}"),
-            device: format!("mlx5_{rail}"),
-            pci: format!("0000:1{rail}:00.0"),
-        };
-        let kernel: Arc<dyn Kernel> = Arc::new(modelled(&[0, 1].map(modelled_nic), Style::Mlx5, "6.12.0"));
-        let start = || {
-            let (faults, _) = watch::channel(Faults::new());
-            Keeping::start(room.path(), Arc::clone(&kernel), &[nic(0)], None, faults).unwrap()
-        };
-        let waits = || {
-            let records = FileJournal::read(room.path()).unwrap();
-            records.iter().any(|record| record.netdev() == "rail0" && record.waits_until().is_some())
-        };
-        let mut keeping = start();
-        keeping.wish(wish(&[0], &[]));
-        becomes(&mut keeping, "mlx5_0", QosState::Trial).await;
-        keeping.nics(&[nic(1)]);
-        keeping.wish(wish(&[0, 1], &[]));
-        becomes(&mut keeping, "mlx5_1", QosState::Trial).await;
-        drop(keeping);
-        assert!(waits(), "it was away");
-        let mut keeping = start();
-        becomes(&mut keeping, "mlx5_0", QosState::Trial).await;
-        assert!(waits(), "the next agent has not taken it back");
-        keeping.wish(wish(&[], &[0]));
-        becomes(&mut keeping, "mlx5_0", QosState::Kept).await;
-        assert!(!waits());
-    }
-
-    #[test]
-    fn half_a_nic_serves_nobody_and_one_that_differs_is_named() {
-        let map = |rows: &[(&str, &str)]| -> BTreeMap<String, String> {
-            rows.iter().map(|(netdev, text)| ((*netdev).to_owned(), (*text).to_owned())).collect()
-        };
-        let told = map(&[("eth0", ""), ("eth1", "2 edit(s) are withheld"), ("eth2", "EIO")]);
-        let faults = wrong(&told, &map(&[("eth2", "edit 3 of 9 was begun and not completed")]));
-        let fault = |severity, text: &str| (severity, text.to_owned());
-        let expected = [
-            ("eth1".to_owned(), fault(Severity::Degraded, "2 edit(s) are withheld")),
-            ("eth2".to_owned(), fault(Severity::Drain, "edit 3 of 9 was begun and not completed")),
-        ];
-        assert_eq!(faults, BTreeMap::from(expected));
-    }
-}
+#[path = "keep_tests.rs"]
+mod tests;

@@ -100,6 +100,11 @@ pub trait Journal: Send {
     /// They cannot be read.
     fn load(&mut self) -> io::Result<Vec<Record>>;
 
+    /// Records that are there and cannot be read, by the NIC's key, with what is wrong: of these NICs nobody knows what was under way.
+    fn unreadable(&mut self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+
     /// Keeps a record in place of the NIC's last one. When it returns, the record survives a power cut.
     ///
     /// # Errors

@@ -106,6 +106,8 @@ pub struct Keeper {
     agents: Option<Reading<Vec<DcbAgent>>>,
     /// The last record of each NIC, by its key.
     records: BTreeMap<String, Record>,
+    /// Records that cannot be read, by their keys, with the reason.
+    unreadable: BTreeMap<String, String>,
     /// The last name of each NIC that was seen, by its key.
     names: BTreeMap<String, String>,
     start: Instant,
@@ -136,6 +138,7 @@ impl Keeper {
         // Events first: what is read afterwards is not older than what they tell.
         let events = Events::open(&*kernel)?;
         let records = journal.load()?.into_iter().map(|record| (record.key.clone(), record)).collect();
+        let unreadable = journal.unreadable();
         Ok(Self {
             kernel,
             journal,
@@ -147,6 +150,7 @@ impl Keeper {
             looks: Looks::new(timing, Duration::ZERO),
             agents: None,
             records,
+            unreadable,
             names: BTreeMap::new(),
             start: Instant::now(),
         })
@@ -177,6 +181,18 @@ impl Keeper {
     /// # Errors
     /// The sockets failed; a new keeper may do better.
     pub fn turn(&mut self, limit: Duration, drained: bool) -> Result<Vec<Outcome>, NetlinkError> {
+        self.turn_where(limit, &|_| drained)
+    }
+
+    /// The same; `drained` says of a NIC, by its name, whether nothing uses it, so that edits that harm traffic may be made there.
+    ///
+    /// # Errors
+    /// As [`Keeper::turn`].
+    pub fn turn_where(
+        &mut self,
+        limit: Duration,
+        drained: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<Outcome>, NetlinkError> {
         let mut wait = limit.min(self.looks.wait(self.start.elapsed()));
         while let Some(event) = self.events.next(wait)? {
             self.looks.hear(&event, self.start.elapsed());
@@ -187,10 +203,17 @@ impl Keeper {
             return Ok(Vec::new());
         }
         self.agents = None;
+        if !self.unreadable.is_empty() {
+            // Somebody may have seen to them.
+            self.unreadable = self.journal.unreadable();
+        }
         let nics = devices(&*self.kernel);
         let names: Vec<String> = nics.iter().map(|nic| nic.netdev.clone()).collect();
         let due = self.looks.due(&names, now);
-        let looked = due.into_iter().filter_map(|look| self.look(look, &nics, drained));
+        let looked = due.into_iter().filter_map(|look| {
+            let drained = drained(&look.netdev);
+            self.look(look, &nics, drained)
+        });
         Ok(looked.collect())
     }
 
@@ -355,6 +378,10 @@ impl Keeper {
             self.names.get(&record.key).map_or_else(|| record.netdev(), String::as_str).to_owned()
         };
         let out = self.records.values().filter(|record| !record.in_service());
-        out.map(|record| (name(record), record.state())).collect()
+        let unreadable = self
+            .unreadable
+            .iter()
+            .map(|(key, why)| (self.names.get(key).unwrap_or(key).clone(), why.clone()));
+        out.map(|record| (name(record), record.state())).chain(unreadable).collect()
     }
 }
