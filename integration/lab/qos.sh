@@ -181,11 +181,11 @@ END
         [ $tries -le 200 ] || { tail -n 5 /run/agent.log; fail "the agent does not tell what it may not mend"; }
         sleep 0.05
     done
-    [ "$(dcb -j pfc show dev nic0)" != "$PFC" ] || fail "the agent made a link flap before the controller could know"
-    soon_is nic0 "$right" 40000 || { tail -n 5 /run/agent.log; state nic0; fail "what harms traffic is not mended where no job runs"; }
+    # It has never joined, so it does not know whether jobs run here.
+    [ "$(dcb -j pfc show dev nic0)" != "$PFC" ] || fail "the agent made a link flap under jobs"
     kill $agent
     wait $agent
-    echo "what would harm traffic is told, and mended later, as no job runs here"
+    echo "what would harm traffic is told, and left"
 }
 
 # statistic NIC NAME
