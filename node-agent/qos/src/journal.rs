@@ -334,6 +334,8 @@ fn await_confirm(
         _ if late => journal.undo_below(all, "nobody confirmed it in time".to_owned()),
         // A server that was restarted has lost what was set.
         Event::Restarted => (journal.clone(), vec![Action::Read, Action::Wake(Timestamp(deadline))]),
+        // What cannot be read now is no change by others. The time goes on.
+        Event::Read(observed) if journal.unread(observed).is_some() => (journal.clone(), Vec::new()),
         Event::Read(observed) => match differing(journal, &journal.after(all, vendor), observed) {
             None => (journal.clone(), Vec::new()),
             // A driver that was loaded anew, or somebody else: what is tried is not that any more, and the way back is still known.

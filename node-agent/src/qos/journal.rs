@@ -52,6 +52,14 @@ impl FileJournal {
         }
     }
 
+    /// The records that can be read, and of the others why not, by the key in the file's name; also while another process has it open.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn read_all(data_dir: &Path) -> io::Result<(Vec<Record>, BTreeMap<String, String>)> {
+        read_records(&Self::folder(data_dir))
+    }
+
     fn folder(data_dir: &Path) -> PathBuf {
         data_dir.join("qos")
     }

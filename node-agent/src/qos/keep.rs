@@ -15,6 +15,7 @@ use std::{
 
 use node_agent_host::qos::{
     Keeper, Outcome, Record, devices,
+    journal::key,
     keeper::{KeeperError, Verdict},
     looks::Timing,
     run,
@@ -240,13 +241,23 @@ impl Thread {
 
     /// What others have begun: NICs that are not in service for it are told, and what nobody is there to end any more is ended.
     fn glance(&mut self) {
-        let records = FileJournal::read(&self.data_dir).unwrap_or_else(|error| {
-            tracing::debug!(%error, "the journal of class of service cannot be read");
-            Vec::new()
-        });
+        let (records, unreadable) = match FileJournal::read_all(&self.data_dir) {
+            Ok(read) => read,
+            Err(error) => {
+                tracing::debug!(%error, "the journal of class of service cannot be read");
+                return;
+            }
+        };
         let out = records.iter().filter(|record| !record.in_service());
-        let out: BTreeMap<String, String> =
+        let mut out: BTreeMap<String, String> =
             out.map(|record| (record.netdev().to_owned(), record.state())).collect();
+        if !unreadable.is_empty() {
+            // Files are named by the NIC's place, faults by its name.
+            let nics = devices(&*self.kernel);
+            let name =
+                |place: &String| nics.iter().find(|nic| key(nic) == *place).map(|nic| nic.netdev.clone());
+            out.extend(unreadable.into_iter().map(|(place, why)| (name(&place).unwrap_or(place), why)));
+        }
         // Whoever tries something has until then; `qos confirm` needs the journal.
         let now = run::now();
         let left = |record: &Record| {

@@ -342,6 +342,10 @@ impl Keeper {
             Stage::RolledBack { why } if aim.trial.is_some() && ours => {
                 Err(RunError::TakenBack { netdev: device.netdev.clone(), why })
             }
+            // Nor is one whose way back has failed: a new one would take what is left there for what was before.
+            Stage::Stuck { reason } if aim.trial.is_some() && ours => {
+                Err(RunError::Stuck { netdev: device.netdev.clone(), why: reason })
+            }
             _ => Ok(None),
         }
     }

@@ -62,3 +62,43 @@ fn a_trial_that_others_disturb_is_taken_back() {
     assert!(matches!(verdict(&mut keeper), Verdict::Failed(_)));
     assert_eq!(look(&kernel), before);
 }
+
+/// A NIC that cannot be read for a while is not one that others have changed: its trial waits on, for its own time.
+#[test]
+fn a_trial_that_cannot_be_read_waits() {
+    let kernel = server(Style::Mlx5, "6.12.0");
+    let disk = Disk::new(&kernel);
+    let mut keeper = keeper(&kernel, &disk, QUICK);
+    aim(&mut keeper, true, Some(Duration::from_secs(60)), "1");
+    assert!(matches!(verdict(&mut keeper), Verdict::Trial(_)));
+    let tried = look(&kernel);
+    kernel.change(|world| {
+        world.devices.get_mut("eth0").unwrap().failures.insert("dcb", vec![Errno::IO; 10_000]);
+    });
+    let found = verdict(&mut keeper);
+    assert!(matches!(&found, Verdict::Trial(_)), "{found:?}");
+    kernel.change(|world| world.devices.get_mut("eth0").unwrap().failures.clear());
+    assert!(matches!(verdict(&mut keeper), Verdict::Trial(_)));
+    assert_eq!(look(&kernel), tried);
+}
+
+/// The way back has failed: what is left there is never taken for what was before.
+#[test]
+fn a_trial_that_is_stuck_is_not_begun_anew() {
+    let kernel = server(Style::Mlx5, "6.12.0");
+    let disk = Disk::new(&kernel);
+    let mut keeper = keeper(&kernel, &disk, QUICK);
+    aim(&mut keeper, true, Some(Duration::from_secs(60)), "1");
+    assert!(matches!(verdict(&mut keeper), Verdict::Trial(_)));
+    kernel.change(|world| {
+        let device = world.devices.get_mut("eth0").unwrap();
+        device.link.mtu = 4000;
+        device.failures.insert("mtu", vec![Errno::BUSY; 10_000]);
+    });
+    for _ in 0..3 {
+        let found = verdict(&mut keeper);
+        assert!(matches!(&found, Verdict::Failed(RunError::Stuck { .. })), "{found:?}");
+        assert!(!disk.in_service());
+    }
+    assert_eq!(disk.lines().iter().filter(|line| line.action == "apply").count(), 1, "one trial");
+}
