@@ -83,6 +83,24 @@ impl From<CertificationArg> for controller_reconciler::Certification {
     }
 }
 
+/// How much isolation jobs must have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum IsolationArg {
+    /// What servers can give.
+    BestEffort,
+    /// All that keeps tenants apart.
+    Required,
+}
+
+impl From<IsolationArg> for controller_reconciler::IsolationPolicy {
+    fn from(arg: IsolationArg) -> Self {
+        match arg {
+            IsolationArg::BestEffort => Self::BestEffort,
+            IsolationArg::Required => Self::Required,
+        }
+    }
+}
+
 /// `store`.
 #[derive(Debug, clap::Args)]
 pub struct StoreCommand {
@@ -222,6 +240,11 @@ pub struct Run {
     /// replaced. A job may ask for more (`certification` in its file), never for less.
     #[arg(long, env = "RAIL_CONTROLLER_CERTIFICATION", value_enum, default_value_t = CertificationArg::Off)]
     pub certification: CertificationArg,
+    /// How much isolation jobs must have on their servers. `best-effort`: what each server can give; two tenants still never share one that
+    /// cannot give each attempt a user of its own. `required`: a user, namespaces, a private /tmp and /dev, a list of system
+    /// calls and limits of memory and processes, or the job waits. A tenant may ask for more (`isolation` in its file), never for less.
+    #[arg(long, env = "RAIL_CONTROLLER_ISOLATION", value_enum, default_value_t = IsolationArg::BestEffort)]
+    pub isolation: IsolationArg,
     /// Large jobs have a head start: among jobs of the same priority and share one goes as if it had been submitted
     /// earlier, by this for every doubling of its GPUs; `none`: only age counts.
     #[arg(long, env = "RAIL_CONTROLLER_HEAD_START", default_value = "none", value_parser = duration_or_none)]

@@ -189,6 +189,7 @@ pub(crate) fn options(run: &Run, ca: &Arc<Ca>, stop: CancellationToken) -> Optio
     options.config.heartbeat_limit = run.heartbeat_limit;
     options.config.resize_after = run.resize_after.0;
     options.config.certification = run.certification.into();
+    options.config.isolation = run.isolation.into();
     options.config.head_start = run.head_start.0.unwrap_or_default();
     options.config.max_audit = run.audit_records;
     options.config.max_audit_bytes = run.audit_mib << 20;

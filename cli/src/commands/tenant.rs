@@ -39,6 +39,7 @@ pub async fn run(command: &TenantCommand, api: &Api, flags: &Global, env: &Envir
                     stored_bytes: stored_mib << 20,
                     ..v1::Quota::default()
                 }),
+                ..v1::TenantSpec::default()
             };
             apply(name, spec, api).await?;
             eprintln!("tenant {name} is created with {gpus} GPUs");

@@ -279,6 +279,7 @@ impl Up {
             spec: Some(v1::TenantSpec {
                 description: "Users of this local cluster".to_owned(),
                 quota: Some(v1::Quota { gpus: spec.nodes * spec.gpus, ..v1::Quota::default() }),
+                ..v1::TenantSpec::default()
             }),
             status: None,
         };

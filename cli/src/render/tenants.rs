@@ -50,10 +50,10 @@ mod tests {
         let tenant = v1::Tenant {
             metadata: Some(v1::Metadata { name: "nlp".into(), ..Default::default() }),
             spec: Some(v1::TenantSpec {
-                description: String::new(),
                 quota: Some(v1::Quota { gpus: 16, ..v1::Quota::default() }),
+                ..v1::TenantSpec::default()
             }),
-            status: Some(v1::TenantStatus { gpus_used: 4, jobs_active: 1, stored_bytes: 0 }),
+            status: Some(v1::TenantStatus { gpus_used: 4, jobs_active: 1, ..v1::TenantStatus::default() }),
             ..Default::default()
         };
         let expected =

@@ -6,7 +6,10 @@ use controller_core::{
     explain::{Change, Relaxation, term_text},
 };
 use proto_model::{JobId, TenantName, Within, many};
-use proto_wire::{convert::time_to_wire, v1};
+use proto_wire::{
+    convert::{isolation_policy_to_wire, time_to_wire},
+    v1,
+};
 
 use crate::views::{node_rails, reasons};
 
@@ -44,6 +47,7 @@ pub fn explanation(explanation: &Explanation, only: Option<&TenantName>) -> v1::
         holders_omitted: detail.holders_omitted,
         relaxations: detail.relaxations.iter().map(relaxation).collect(),
         eta: detail.eta.map(Into::into),
+        isolation: isolation_policy_to_wire(explanation.isolation).into(),
         ..v1::ExplainJobResponse::default()
     }
 }

@@ -110,8 +110,8 @@ impl TenantService for Tenants {
         let wire = request.into_inner();
         let document = wire.tenant.ok_or_else(|| fault::field("tenant", "is required"))?;
         let tenant = Tenant::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
-        let Tenant { name, description, quota, .. } = tenant;
-        let event = Event::ApplyTenant { name, description, quota, dry_run: wire.dry_run };
+        let Tenant { name, description, quota, isolation, .. } = tenant;
+        let event = Event::ApplyTenant { name, description, quota, isolation, dry_run: wire.dry_run };
         let applied = self
             .context
             .handle

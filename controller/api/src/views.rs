@@ -2,7 +2,10 @@
 
 use controller_core::{HealthView, Key, NodeHeat, NodeRails, RailHeat, State};
 use proto_model::{Fabric, NodeName, Reason, TenantName};
-use proto_wire::{convert::time_to_wire, v1};
+use proto_wire::{
+    convert::{isolation_policy_to_wire, time_to_wire},
+    v1,
+};
 
 pub(crate) fn reasons(reasons: &[Reason]) -> Vec<v1::Reason> {
     reasons.iter().map(Into::into).collect()
@@ -108,6 +111,7 @@ pub fn add_usage(state: &State, tenant: &mut v1::Tenant) {
         gpus_used,
         jobs_active: usage.jobs_active,
         stored_bytes: usage.stored_bytes,
+        isolation: isolation_policy_to_wire(usage.isolation).into(),
     });
 }
 

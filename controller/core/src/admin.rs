@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use proto_model::{Fabric, Health, Node, NodeName, Observed, QueueName, Quota, Reason, Tenant, TenantName};
+use proto_model::{
+    Fabric, Health, IsolationPolicy, Node, NodeName, Observed, QueueName, Quota, Reason, Tenant, TenantName,
+};
 
 use crate::{
     attempt::Blame,
@@ -24,15 +26,19 @@ impl Step<'_> {
         name: TenantName,
         description: String,
         quota: Quota,
+        isolation: IsolationPolicy,
         dry_run: bool,
     ) -> Result<Reply, CoreError> {
         self.state.check_quota(&name, quota)?;
         let base = &self.state.base;
         let old = base.tenants.get(&name).cloned();
         let tenant = match &old {
-            Some(old) if old.description == description && old.quota == quota => Arc::clone(old),
+            Some(old) if (&old.description, old.quota, old.isolation) == (&description, quota, isolation) => {
+                Arc::clone(old)
+            }
             Some(old) => {
-                Arc::new(Tenant { description, quota, generation: old.generation + 1, ..(**old).clone() })
+                let generation = old.generation + 1;
+                Arc::new(Tenant { description, quota, isolation, generation, ..(**old).clone() })
             }
             None => {
                 let limit = self.state.config.max_tenants;
@@ -55,6 +61,7 @@ impl Step<'_> {
                     created: self.now,
                     description,
                     quota,
+                    isolation,
                 })
             }
         };

@@ -7,9 +7,9 @@ use std::{
 };
 
 use proto_model::{
-    Assignment, Drain, DrainTarget, Fabric, Inventory, Job, JobId, JobName, JobSpec, JobUid, Node, NodeName,
-    Observation, Phase, QosRollout, QosWish, Queue, QueueName, Quota, RailProof, Reason, RequestId,
-    Reservation, ReservationName, Taint, Tenant, TenantName, Timestamp,
+    Assignment, Drain, DrainTarget, Fabric, Inventory, IsolationPolicy, Job, JobId, JobName, JobSpec, JobUid,
+    Node, NodeName, Observation, Phase, QosRollout, QosWish, Queue, QueueName, Quota, RailProof, Reason,
+    RequestId, Reservation, ReservationName, Taint, Tenant, TenantName, Timestamp,
 };
 
 use proto_audit::{Actor, Claim};
@@ -49,6 +49,8 @@ pub enum Event {
         description: String,
         /// What it may hold.
         quota: Quota,
+        /// How much isolation its jobs must have.
+        isolation: IsolationPolicy,
         /// Check only.
         dry_run: bool,
     },

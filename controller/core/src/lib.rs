@@ -74,7 +74,7 @@ pub use event::{
 };
 pub use explain::{Detail, Holding};
 pub use load::LoadError;
-pub use proto_model::Certification;
+pub use proto_model::{Certification, IsolationPolicy};
 pub use qos::{QosActive, QosStage, QosView};
 pub use query::{
     Explanation, HealthView, Hold, NodeHeat, PlanResult, PodView, RailHeat, TenantUsage, TopologyView,

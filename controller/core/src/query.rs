@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 use controller_scheduler::Decision;
 use proto_model::{
-    Fabric, Health, Job, JobId, JobName, JobSpec, JobUid, Node, NodeName, Phase, Placement, Reason, Tenant,
-    TenantName, Timestamp,
+    Fabric, Health, IsolationPolicy, Job, JobId, JobName, JobSpec, JobUid, Node, NodeName, Phase, Placement,
+    Reason, Tenant, TenantName, Timestamp,
 };
 
 use crate::{error::CoreError, state::State};
@@ -32,6 +32,8 @@ pub struct TenantUsage {
     pub jobs_active: u32,
     /// Bytes of the store that its jobs are counted with, ended ones included.
     pub stored_bytes: u64,
+    /// How much isolation its jobs must have.
+    pub isolation: IsolationPolicy,
 }
 
 /// What would happen if a job were submitted now.
@@ -68,6 +70,8 @@ pub struct Explanation {
     pub choices: Vec<proto_model::AlgorithmChoice>,
     /// Of a job that waits for room or quota: what stands in its way.
     pub detail: Option<crate::explain::Detail>,
+    /// How much isolation its servers must give.
+    pub isolation: IsolationPolicy,
 }
 
 /// The fabric as the scheduler sees it.
@@ -294,7 +298,16 @@ impl State {
             gpus_used: self.index.snapshot.tenant(tenant).held,
             jobs_active: jobs.active,
             stored_bytes: jobs.bytes,
+            isolation: self.isolation(tenant),
         }
+    }
+
+    /// How much isolation a tenant's jobs must have: the stricter of the cluster's and its own setting.
+    #[must_use]
+    pub fn isolation(&self, tenant: &TenantName) -> IsolationPolicy {
+        let own =
+            self.base.tenants.get(tenant).map_or(IsolationPolicy::BestEffort, |tenant| tenant.isolation);
+        own.max(self.config.isolation)
     }
 
     /// The fabric document.
@@ -352,6 +365,7 @@ impl State {
             rails_omitted: 0,
             choices: Vec::new(),
             detail: None,
+            isolation: self.isolation(&id.tenant),
         };
         if status.phase != Phase::Pending {
             self.explain_rails(entry, &mut explanation);

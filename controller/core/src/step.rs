@@ -86,8 +86,8 @@ impl Step<'_> {
             Event::Submit(submit) => self.submit(*submit),
             Event::Cancel { id, indices, grace } => self.cancel(&id, &indices, grace),
             Event::DeleteJob { id, indices } => self.delete_job(&id, &indices),
-            Event::ApplyTenant { name, description, quota, dry_run } => {
-                self.apply_tenant(name, description, quota, dry_run)
+            Event::ApplyTenant { name, description, quota, isolation, dry_run } => {
+                self.apply_tenant(name, description, quota, isolation, dry_run)
             }
             Event::DeleteTenant { name } => self.delete_tenant(&name),
             Event::ApplyQueue { queue, dry_run } => self.apply_queue(*queue, dry_run),

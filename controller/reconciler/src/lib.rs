@@ -28,7 +28,7 @@ mod tokens;
 
 pub use audit::Seal;
 pub use clock::Clock;
-pub use controller_core::Certification;
+pub use controller_core::{Certification, IsolationPolicy};
 pub use drive::Ended;
 pub use error::{CorruptError, Refusal, StartError};
 pub use handle::{Applied, Handle, Session, StoreHealth};

@@ -213,7 +213,18 @@ pub async fn bootstrap(handle: &Handle, version: &str) -> Result<bool, Refusal> 
     let description = "Made with the cluster; for sites that need no other tenant.".to_owned();
     let quota = Quota::new(DEFAULT_TENANT_GPUS, 0);
     let actor = Arc::new(Actor { who: "controller".into(), rpc: "Bootstrap".into(), ..Actor::default() });
-    handle.apply(&actor, Event::ApplyTenant { name, description, quota, dry_run: false }).await?;
+    handle
+        .apply(
+            &actor,
+            Event::ApplyTenant {
+                name,
+                description,
+                quota,
+                isolation: proto_model::IsolationPolicy::BestEffort,
+                dry_run: false,
+            },
+        )
+        .await?;
     let record = records::Bootstrap { time_ms: handle.now().0, version: version.to_owned() };
     let beside = Beside { key: keys::BOOTSTRAP.into(), value: Some(record.encode_to_vec().into()) };
     let noted = Noted { kind: "cluster", name: "bootstrap".into(), tenant: String::new() };

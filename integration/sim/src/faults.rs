@@ -361,7 +361,13 @@ impl World {
 
     fn apply_quota(&mut self, name: TenantName, gpus: u32) {
         let (description, quota) = (String::new(), Quota::new(gpus, 0));
-        self.administrator(Core::ApplyTenant { name, description, quota, dry_run: false });
+        self.administrator(Core::ApplyTenant {
+            name,
+            description,
+            quota,
+            isolation: proto_model::IsolationPolicy::BestEffort,
+            dry_run: false,
+        });
     }
 
     /// A server says what it has.

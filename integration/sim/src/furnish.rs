@@ -68,7 +68,13 @@ impl World {
             let quota = u32::try_from(self.rng.range(count * 2..count * 4 + 1)).unwrap_or(4);
             self.checks.quotas.insert(name.clone(), quota);
             let (description, quota) = (String::new(), Quota::new(quota, 0));
-            events.push(Core::ApplyTenant { name: name.clone(), description, quota, dry_run: false });
+            events.push(Core::ApplyTenant {
+                name: name.clone(),
+                description,
+                quota,
+                isolation: proto_model::IsolationPolicy::BestEffort,
+                dry_run: false,
+            });
             tenants.push(name);
         }
         self.nodes.reserve(usize::try_from(count).unwrap_or(0));

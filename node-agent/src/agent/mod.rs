@@ -3,6 +3,7 @@
 mod health;
 pub mod identity;
 pub mod inventory;
+pub(crate) mod isolation;
 mod link;
 mod look;
 mod metrics;
@@ -27,7 +28,7 @@ use node_agent_netlink::{
     Kernel, RealKernel,
     fake::{FakeKernel, Style},
 };
-use proto_model::{Nic, NodeName};
+use proto_model::{Isolation, Nic, NodeName};
 use proto_rpc::{
     Endpoint, Metrics,
     telemetry::{self, TelemetryError, TelemetryOptions},
@@ -121,6 +122,8 @@ pub(crate) struct Setup {
     /// The lanes of rails when the agent began.
     pub lanes: Lanes,
     pub metrics: metrics::AgentMetrics,
+    /// How far jobs on this server are kept apart.
+    pub isolation: Isolation,
 }
 
 /// Runs until SIGTERM or SIGINT; jobs go on.
@@ -171,13 +174,15 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
     let wished = wish::load(&wish::path(&arguments.data_dir)).ok().flatten();
     let lanes = Lanes::new(qos_profile.as_ref(), wished.as_ref());
     let qos = Keeping::start(&arguments.data_dir, kernel, nics, qos_profile, faults)?;
+    let cgroups = !arguments.no_cgroups && say_cgroups(&arguments.node, &data);
     let setup = Arc::new(Setup {
+        isolation: isolation::found(Vec::new()),
         node: arguments.node.clone(),
         controller: arguments.controller.clone(),
         engine,
         library: Some(beside("librail.so")).filter(|library| library.is_file()),
         log_bytes: arguments.log_bytes,
-        cgroups: !arguments.no_cgroups && say_cgroups(&arguments.node, &data),
+        cgroups,
         rank_user,
         counters: arguments
             .counters

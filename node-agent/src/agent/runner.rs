@@ -93,6 +93,7 @@ pub async fn run(setup: Arc<Setup>, watch: Watch, discovery: Discovery, credenti
         provers: Provers::default(),
         lanes: setup.lanes.clone(),
     };
+    runner.discovery.inventory.isolation.clone_from(&setup.isolation);
     let mut looking = Looking::default();
     let Watch { host, mut notices, every } = watch;
     runner.health = watch_health(&setup, &runner.discovery);
@@ -517,6 +518,7 @@ impl Runner {
         let told = discovery.findings != self.discovery.findings;
         discovery.inventory.health.clone_from(&self.discovery.inventory.health);
         discovery.inventory.qos.clone_from(&self.discovery.inventory.qos);
+        discovery.inventory.isolation.clone_from(&self.setup.isolation);
         discovery.inventory.changes = self.recent.reasons().to_vec();
         let changed = discovery.inventory != self.discovery.inventory;
         self.discovery = discovery;

@@ -15,6 +15,7 @@ pub mod fabric;
 pub mod flaw;
 pub mod hardware;
 pub mod ids;
+pub mod isolation;
 pub mod job;
 pub mod label;
 pub mod names;
@@ -44,6 +45,7 @@ pub use hardware::{
 pub use ids::{
     JobId, JobKey, JobName, JobUid, NameError, NodeName, QueueName, RequestId, ReservationName, TenantName,
 };
+pub use isolation::{Isolation, IsolationFeature, IsolationPolicy, IsolationSet, IsolationState};
 pub use job::{
     Algorithm, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, Gang, Job, JobSpec,
     JobStatus, RailBytes, RailRequest, RankExit, ReduceOp, RunResult, Work,

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{GpuFacts, JobUid, NicFacts, NicProbe, NodeName, QosPort, Reason, Taint, Timestamp};
+use crate::{GpuFacts, Isolation, JobUid, NicFacts, NicProbe, NodeName, QosPort, Reason, Taint, Timestamp};
 
 /// A server and what is known of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +88,8 @@ pub struct Inventory {
     pub changes: Vec<Reason>,
     /// How its NICs stand to the profile that is rolled out, by device; empty where none was wished for.
     pub qos: Vec<QosPort>,
+    /// How far it keeps jobs apart.
+    pub isolation: Isolation,
 }
 
 impl Inventory {

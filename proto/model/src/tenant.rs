@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{Shape, TenantName, Timestamp};
+use crate::{IsolationPolicy, Shape, TenantName, Timestamp};
 
 /// A tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub struct Tenant {
     pub description: String,
     /// What it may hold.
     pub quota: Quota,
+    /// How much isolation its jobs must have; the cluster's own setting holds where that is stricter.
+    pub isolation: IsolationPolicy,
 }
 
 /// What a tenant may hold at once.

@@ -210,8 +210,8 @@ async fn lists_are_paged_and_tenants_see_their_own_only() {
         tenant: Some(v1::Tenant {
             metadata: Some(v1::Metadata { name: name.into(), ..v1::Metadata::default() }),
             spec: Some(v1::TenantSpec {
-                description: String::new(),
                 quota: Some(v1::Quota { gpus, jobs, ..v1::Quota::default() }),
+                ..v1::TenantSpec::default()
             }),
             ..v1::Tenant::default()
         }),

@@ -52,7 +52,13 @@ fn denied(count: u64) -> Event {
 
 fn quota(text: &str, gpus: u32, dry_run: bool) -> Event {
     let (name, description) = (tenant(text), String::new());
-    Event::ApplyTenant { name, description, quota: Quota::new(gpus, 0), dry_run }
+    Event::ApplyTenant {
+        name,
+        description,
+        quota: Quota::new(gpus, 0),
+        isolation: proto_model::IsolationPolicy::BestEffort,
+        dry_run,
+    }
 }
 
 /// What the last record tells of, if there is a new one.

@@ -49,7 +49,13 @@ fn queue(text: &str, parent: Option<&str>, nodes: u32, gpus: u32) -> Event {
 
 fn guarantee(text: &str, gpus: u32, nodes: u32) -> Event {
     let quota = Quota { guaranteed: Shape { nodes, ..Shape::default() }, ..Quota::new(gpus, 0) };
-    Event::ApplyTenant { name: tenant(text), description: String::new(), quota, dry_run: false }
+    Event::ApplyTenant {
+        name: tenant(text),
+        description: String::new(),
+        quota,
+        isolation: proto_model::IsolationPolicy::BestEffort,
+        dry_run: false,
+    }
 }
 
 fn field(error: CoreError) -> &'static str {

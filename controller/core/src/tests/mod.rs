@@ -145,6 +145,7 @@ impl World {
                 name: tenant(text),
                 description: String::new(),
                 quota,
+                isolation: proto_model::IsolationPolicy::BestEffort,
                 dry_run: false,
             });
         }

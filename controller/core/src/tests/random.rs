@@ -140,6 +140,7 @@ fn event_of_the_rest(w: &mut World, act: &Act) -> Option<Event> {
             name: tenant("red"),
             description: String::new(),
             quota: Quota::new(*gpus, 0),
+            isolation: proto_model::IsolationPolicy::BestEffort,
             dry_run: false,
         },
         Act::Array { job, size, at_once } => {

@@ -79,7 +79,13 @@ fn limits_are_typed() {
         CoreError::JobActive { .. }
     ));
     let quota = Quota::new(16, 2);
-    w.ok(Event::ApplyTenant { name: tenant("red"), description: String::new(), quota, dry_run: false });
+    w.ok(Event::ApplyTenant {
+        name: tenant("red"),
+        description: String::new(),
+        quota,
+        isolation: proto_model::IsolationPolicy::BestEffort,
+        dry_run: false,
+    });
     w.submit("b", spec(1, 1));
     assert!(matches!(w.refused(submit("c", spec(1, 1))), CoreError::QuotaExceeded { used: 2, limit: 2, .. }));
     w.state.config.max_queued = 0;
@@ -91,8 +97,13 @@ fn a_tenants_jobs_take_so_much_of_the_store_and_no_more() {
     let mut w = World::new();
     let one = spec(1, 1).footprint(&BTreeMap::new());
     let quota = Quota { stored_bytes: 2 * one, ..Quota::new(16, 0) };
-    let apply =
-        |quota| Event::ApplyTenant { name: tenant("red"), description: String::new(), quota, dry_run: false };
+    let apply = |quota| Event::ApplyTenant {
+        name: tenant("red"),
+        description: String::new(),
+        quota,
+        isolation: proto_model::IsolationPolicy::BestEffort,
+        dry_run: false,
+    };
     w.ok(apply(quota));
     w.submit("a", spec(1, 1));
     w.submit("b", spec(1, 1));
@@ -144,9 +155,21 @@ fn quota_is_kept_in_the_step_of_the_placement() {
     assert_eq!(w.state.usage(&tenant("blue")).gpus_used, 3);
     assert_eq!(w.state.usage(&tenant("blue")).jobs_active, 2);
     let quota = Quota::new(6, 0);
-    w.ok(Event::ApplyTenant { name: tenant("blue"), description: String::new(), quota, dry_run: true });
+    w.ok(Event::ApplyTenant {
+        name: tenant("blue"),
+        description: String::new(),
+        quota,
+        isolation: proto_model::IsolationPolicy::BestEffort,
+        dry_run: true,
+    });
     assert_eq!(w.state.usage(&tenant("blue")).gpus_used, 3, "a dry run changes nothing");
-    w.ok(Event::ApplyTenant { name: tenant("blue"), description: String::new(), quota, dry_run: false });
+    w.ok(Event::ApplyTenant {
+        name: tenant("blue"),
+        description: String::new(),
+        quota,
+        isolation: proto_model::IsolationPolicy::BestEffort,
+        dry_run: false,
+    });
     assert_eq!(w.state.usage(&tenant("blue")).gpus_used, 6);
 }
 
@@ -166,8 +189,13 @@ fn a_tenant_goes_with_its_ended_jobs() {
     assert_eq!(w.state.job(&job).unwrap().status.phase, Phase::Cancelled);
     w.ok(Event::DeleteTenant { name: tenant("blue") });
     let quota = Quota::new(1, 0);
-    let again =
-        Event::ApplyTenant { name: tenant("blue"), description: String::new(), quota, dry_run: false };
+    let again = Event::ApplyTenant {
+        name: tenant("blue"),
+        description: String::new(),
+        quota,
+        isolation: proto_model::IsolationPolicy::BestEffort,
+        dry_run: false,
+    };
     assert!(matches!(w.refused(again.clone()), CoreError::TenantBusy { .. }), "its jobs must go first");
     w.tick(Duration::ZERO);
     assert!(w.state.job(&job).is_none());

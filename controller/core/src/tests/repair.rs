@@ -91,7 +91,13 @@ fn a_failed_node_is_replaced_by_the_spare_and_the_others_keep_their_ranks() {
 
 fn quota(gpus: u32) -> Event {
     let (name, description) = (tenant("red"), String::new());
-    Event::ApplyTenant { name, description, quota: Quota::new(gpus, 0), dry_run: false }
+    Event::ApplyTenant {
+        name,
+        description,
+        quota: Quota::new(gpus, 0),
+        isolation: proto_model::IsolationPolicy::BestEffort,
+        dry_run: false,
+    }
 }
 
 /// Its tenant may hold less by now than the job did: it waits for that, and says so.

@@ -101,7 +101,7 @@ impl Server {
             let quota = Some(v1::Quota { gpus: 8, ..v1::Quota::default() });
             let made = v1::Tenant {
                 metadata: Some(metadata),
-                spec: Some(v1::TenantSpec { description: String::new(), quota }),
+                spec: Some(v1::TenantSpec { quota, ..v1::TenantSpec::default() }),
                 ..v1::Tenant::default()
             };
             let request = v1::ApplyTenantRequest { tenant: Some(made), dry_run: false };

@@ -123,6 +123,7 @@ fn tenant(at: u32) -> Result<Tenant, String> {
         created: Timestamp(FIRST),
         description: String::new(),
         quota: Quota::new(1_000_000, 0),
+        isolation: proto_model::IsolationPolicy::BestEffort,
     })
 }
 

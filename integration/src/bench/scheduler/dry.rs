@@ -78,8 +78,14 @@ impl Site {
         let tenant = TenantName::new("nlp").map_err(text)?;
         let quota = Quota::new(8 * (1 + dice.below(24)), 0);
         let name = tenant.clone();
-        site.step(Event::ApplyTenant { name, description: String::new(), quota, dry_run: false })
-            .map_err(text)?;
+        site.step(Event::ApplyTenant {
+            name,
+            description: String::new(),
+            quota,
+            isolation: proto_model::IsolationPolicy::BestEffort,
+            dry_run: false,
+        })
+        .map_err(text)?;
         let nodes = 2 + dice.below(12);
         let names: Vec<NodeName> = (0..nodes)
             .map(|at| NodeName::new(format!("n{at:02}")))

@@ -6,10 +6,10 @@ use proptest::{collection::vec, option, prelude::*, sample::select};
 use prost::Message as _;
 use proto_model::{
     Algorithm, Arrange, ArrayPlace, ArraySpec, Certification, Dependency, DependencyWhen, EngineOptions, Eta,
-    FailurePolicy, Gang, Group, Job, JobId, JobName, JobSpec, JobStatus, JobUid, NodeName, NodePlace,
-    Pattern, Phase, Placement, PlacementRequest, Preemption, Queue, QueueName, Quota, RailLoss, RailRequest,
-    Replace, Requeue, Reservation, ReservationName, ReservationNodes, Shape, Tenant, TenantName, Term,
-    Timestamp, Toleration, Within, flaw::SIGNALS,
+    FailurePolicy, Gang, Group, IsolationPolicy, Job, JobId, JobName, JobSpec, JobStatus, JobUid, NodeName,
+    NodePlace, Pattern, Phase, Placement, PlacementRequest, Preemption, Queue, QueueName, Quota, RailLoss,
+    RailRequest, Replace, Requeue, Reservation, ReservationName, ReservationNodes, Shape, Tenant, TenantName,
+    Term, Timestamp, Toleration, Within, flaw::SIGNALS,
 };
 
 use super::{FieldErrors, check_job_name, labels, taints, tests::work};
@@ -243,6 +243,7 @@ proptest! {
             created: Timestamp(1000),
             description: String::new(),
             quota,
+            isolation: if jobs % 2 == 0 { IsolationPolicy::BestEffort } else { IsolationPolicy::Required },
         };
         prop_assert_eq!(Tenant::try_from(v1::Tenant::from(&tenant)), Ok(tenant));
     }

@@ -10,6 +10,7 @@ mod fabric;
 mod fabric_lists;
 mod hardware;
 mod health;
+mod isolation;
 mod job;
 mod job_status;
 mod node;
@@ -26,6 +27,7 @@ use std::fmt;
 
 pub use common::{duration_from_wire, duration_to_wire, time_from_wire, time_to_wire};
 pub use fabric_lists::compact as compact_fabric;
+pub use isolation::isolation_policy_to_wire;
 pub use job::{LIMITS, SpecLimits, check_job_name};
 pub use node::{hold, labels, node_status_phase, taints};
 pub use proof::proofs_from_wire;

@@ -126,6 +126,7 @@ impl TryFrom<v1::Inventory> for Inventory {
         }
         // Two of one device are merged and not refused: agents are about that tell a renamed NIC twice, and what else they tell is true.
         let qos = QosPort::distinct(fields.list("qos", wire.qos));
+        let isolation = wire.isolation.and_then(|one| fields.nest("isolation", one.try_into()));
         fields.finish(Some(Self {
             gpus,
             nics,
@@ -137,6 +138,7 @@ impl TryFrom<v1::Inventory> for Inventory {
             findings,
             changes,
             qos,
+            isolation: isolation.unwrap_or_default(),
         }))
     }
 }
@@ -149,13 +151,17 @@ fn told(fields: &mut Fields, field: &str, wire: Vec<v1::Reason>) -> Vec<Reason> 
     let wire: Vec<v1::Reason> = wire.into_iter().take(MAX_TOLD).collect();
     for (index, one) in wire.iter().enumerate() {
         for (part, text) in [("code", &one.code), ("message", &one.message), ("scope", &one.scope)] {
-            if text.len() > MAX_LINE || text.chars().any(char::is_control) {
-                let text = format!("must be one printable line of at most {MAX_LINE} bytes");
-                fields.fail(&format!("{field}[{index}].{part}"), text);
-            }
+            line(fields, &format!("{field}[{index}].{part}"), text);
         }
     }
     fields.list(field, wire)
+}
+
+/// Text of an agent: one printable line of a bounded length.
+pub(super) fn line(fields: &mut Fields, field: &str, text: &str) {
+    if text.len() > MAX_LINE || text.chars().any(char::is_control) {
+        fields.fail(field, format!("must be one printable line of at most {MAX_LINE} bytes"));
+    }
 }
 
 impl From<&Inventory> for v1::Inventory {
@@ -193,6 +199,7 @@ impl From<&Inventory> for v1::Inventory {
             findings: common::reasons(&inventory.findings),
             changes: common::reasons(&inventory.changes),
             qos: inventory.qos.iter().map(Into::into).collect(),
+            isolation: super::isolation::to_wire(&inventory.isolation),
         }
     }
 }

@@ -89,6 +89,7 @@ impl TryFrom<v1::Tenant> for Tenant {
         let created =
             fields.nest("metadata.createTime", time_from_wire(metadata.create_time.unwrap_or_default()));
         let quota = quota(&mut fields, &spec.quota.unwrap_or_default());
+        let isolation = super::isolation::policy_from_wire(&mut fields, "spec.isolation", spec.isolation);
         let tenant = name.zip(created).map(|(name, created)| Self {
             name,
             uid: metadata.uid,
@@ -96,6 +97,7 @@ impl TryFrom<v1::Tenant> for Tenant {
             created,
             description: spec.description,
             quota,
+            isolation,
         });
         fields.finish(tenant)
     }
@@ -117,6 +119,7 @@ impl From<&Tenant> for v1::Tenant {
             spec: Some(v1::TenantSpec {
                 description: tenant.description.clone(),
                 quota: Some(quota_to_wire(tenant.quota)),
+                isolation: super::isolation::policy_asked(tenant.isolation).into(),
             }),
             status: None,
         }
