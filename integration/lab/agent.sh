@@ -52,7 +52,7 @@ of_token() { sed -n "s/.*\"$1\": *\"\([^\"]*\)\".*/\1/p" /run/token; }
 
 start_agent() {
     rail-node-agent run --controller $CONTROLLER --node n1 --join-token "$(of_token token)" --ca-pin "$(of_token caPin)" \
-        --data-dir $DATA --rails "$RULE" --metrics 127.0.0.1:9464 --no-cgroups --engine /lab/bin/rail-node-agent > /run/agent.log 2>&1 &
+        --data-dir $DATA --rails "$RULE" --metrics 127.0.0.1:9464 --no-cgroups --ranks-as-root --engine /lab/bin/rail-node-agent > /run/agent.log 2>&1 &
     agent=$!
     patiently 60 all_watched || { tail -n 5 /run/agent.log; fail "the agent does not watch all rails"; }
     echo "the agent has joined and watches six rails, $took ms after its start"

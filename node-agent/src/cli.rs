@@ -1,6 +1,6 @@
 //! Command lines. Every setting of `run` is a flag and a `RAIL_*` variable; a flag wins.
 
-use std::{ffi::OsString, net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
 use node_agent_host::RailRule;
@@ -11,8 +11,7 @@ use crate::{
     agent,
     layout::JobDir,
     qos::command::{self, QosArguments},
-    rank_exec,
-    rank_user::Ids,
+    rank_exec::{self, privileges::RankLimits},
     supervisor,
 };
 
@@ -40,18 +39,9 @@ enum Command {
         #[arg(long)]
         dir: PathBuf,
     },
-    /// Become one rank of a job (started by `supervise`)
+    /// Become one rank of a job (started by `supervise`; standard input says how and what)
     #[command(hide = true)]
-    RankExec {
-        #[arg(long)]
-        parent: i32,
-        #[arg(long)]
-        cgroup: Vec<PathBuf>,
-        #[arg(long)]
-        user: Option<Ids>,
-        #[arg(last = true, required = true)]
-        argv: Vec<OsString>,
-    },
+    RankExec,
 }
 
 /// What this server is said to have.
@@ -100,9 +90,21 @@ pub struct RunArguments {
     /// A job's program then can read neither this server's certificate key, nor the job's key in rail-engine, nor the
     /// agent's files and logs; its working directory and its result file are its own. Give a user that nothing else
     /// on this server uses. All jobs share it, so programs of two tenants on one server can still see each other.
-    /// Default: the agent's own user
-    #[arg(long, env = "RAIL_RANK_USER", value_name = "USER")]
+    /// Default: the agent's own user, unless that is root
+    #[arg(long, env = "RAIL_RANK_USER", value_name = "USER", conflicts_with = "ranks_as_root")]
     pub rank_user: Option<String>,
+    /// Let an agent that runs as root start ranks as root. Every tenant then owns this server
+    #[arg(long, env = "RAIL_RANKS_AS_ROOT")]
+    pub ranks_as_root: bool,
+    /// Open files that a process of a rank may have (RLIMIT_NOFILE)
+    #[arg(long, env = "RAIL_RANK_OPEN_FILES", value_name = "COUNT", default_value_t = RankLimits::default().open_files)]
+    pub rank_open_files: u64,
+    /// Processes and threads that the ranks' user may have on this server (RLIMIT_NPROC)
+    #[arg(long, env = "RAIL_RANK_PROCESSES", value_name = "COUNT", default_value_t = RankLimits::default().processes)]
+    pub rank_processes: u64,
+    /// Bytes that a process of a rank may lock in memory (RLIMIT_MEMLOCK)
+    #[arg(long, env = "RAIL_RANK_LOCKED_BYTES", value_name = "BYTES", default_value_t = RankLimits::default().locked_bytes)]
+    pub rank_locked_bytes: u64,
     /// Keep class of service of this server's NICs as this profile (JSON) says
     ///
     /// What harms traffic is left to `rail-node-agent qos apply --drained`, and logged. Default: class of service is left alone
@@ -126,6 +128,18 @@ pub struct RunArguments {
     pub log_format: LogFormat,
 }
 
+impl RunArguments {
+    /// What the ranks' processes may use.
+    #[must_use]
+    pub fn rank_limits(&self) -> RankLimits {
+        RankLimits {
+            open_files: self.rank_open_files,
+            processes: self.rank_processes,
+            locked_bytes: self.rank_locked_bytes,
+        }
+    }
+}
+
 /// Reads the command line and does what it says.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -140,9 +154,7 @@ pub fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
-        Command::RankExec { parent, cgroup, user, argv } => {
-            rank_exec::run(parent, &cgroup, user.as_ref(), &argv)
-        }
+        Command::RankExec => rank_exec::run(),
     }
 }
 

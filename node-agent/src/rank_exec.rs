@@ -1,32 +1,92 @@
-//! The step between a supervisor and a rank's program: enters the job's control group, becomes the ranks' user, dies with
-//! the supervisor, then becomes the program. A process of its own because these must happen in the new process, before
-//! the program.
+//! The step between a supervisor and a rank's program: enters the job's control group, becomes the ranks' user, gives up all
+//! privileges, dies with the supervisor, and only then looks at what the tenant says and becomes the program. A process of its own
+//! because these must happen in the new process, before the program.
+//!
+//! It is started with an empty environment in `/`, and with the launch (`launch.rs`) as its standard input: as long as it has
+//! privileges, nothing that a job can choose reaches it.
 
 use std::{
-    ffi::OsString,
+    fs::File,
     io,
-    os::unix::process::CommandExt,
-    path::PathBuf,
-    process::{Command, ExitCode},
+    os::{fd::AsFd, unix::process::CommandExt},
+    path::Path,
+    process::{Command, ExitCode, Stdio},
 };
 
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
-use crate::rank_user::Ids;
+use self::launch::{Confinement, Launch, Program, Received};
+
+pub mod launch;
+pub mod privileges;
 
 /// The program was not found; as shells say it.
 const NOT_FOUND: u8 = 127;
 /// The program could not be run; as shells say it.
 const NOT_RUN: u8 = 126;
 
+/// True if a rank that ended with this code may never have begun.
+#[must_use]
+pub fn may_be_refusal(code: i32) -> bool {
+    code == i32::from(NOT_RUN)
+}
+
+/// The command that starts a rank: `agent` is our own program.
+///
+/// # Errors
+/// No descriptor is left.
+pub fn command(agent: &Path, launch: &Launch) -> io::Result<Command> {
+    let mut command = Command::new(agent);
+    command.arg("rank-exec").env_clear().current_dir("/").stdin(launch.stdin()?);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    Ok(command)
+}
+
 /// Becomes the program; returns only if that failed.
 #[must_use]
-pub fn run(parent: i32, cgroups: &[PathBuf], user: Option<&Ids>, argv: &[OsString]) -> ExitCode {
-    let Some((program, arguments)) = argv.split_first() else {
-        eprintln!("rail: the job's command is empty");
-        return ExitCode::from(NOT_RUN);
-    };
-    for group in cgroups {
+pub fn run() -> ExitCode {
+    match receive() {
+        Ok(received) => {
+            let why = match begin(&received) {
+                Ok(program) => return become_it(&program),
+                Err(why) => why,
+            };
+            eprintln!("rail: {why}");
+            received.refuse(&why);
+        }
+        Err(why) => eprintln!("rail: {why}"),
+    }
+    ExitCode::from(NOT_RUN)
+}
+
+/// Takes the launch, and leaves nothing of it where the program could find it.
+fn receive() -> Result<Received, String> {
+    let own = io::stdin().as_fd().try_clone_to_owned();
+    let file = own.map(File::from).map_err(|error| format!("cannot take the launch: {error}"))?;
+    let received = Received::read(file).map_err(|error| error.to_string())?;
+    let null = File::open("/dev/null").map_err(|error| format!("cannot open /dev/null: {error}"))?;
+    rustix::stdio::dup2_stdin(&null).map_err(|error| format!("cannot close the launch: {error}"))?;
+    Ok(received)
+}
+
+/// Everything up to the program itself; the tenant's part is decoded when privileges are gone.
+fn begin(received: &Received) -> Result<Program, String> {
+    let (confinement, tenants) = launch::divide(received.bytes()).map_err(|error| error.to_string())?;
+    confine(&confinement)?;
+    let program = Program::decode(tenants).map_err(|error| error.to_string())?;
+    let folder = &program.working_dir;
+    std::env::set_current_dir(folder).map_err(|error| {
+        let folder = folder.display();
+        format!(
+            "cannot enter the working directory {folder}: {error}; make it on every server of the job, open to the ranks' user, \
+             or leave it out"
+        )
+    })?;
+    Ok(program)
+}
+
+fn confine(confinement: &Confinement) -> Result<(), String> {
+    for group in &confinement.cgroups {
         if let Err(error) = crate::cgroup::enter(group) {
             eprintln!(
                 "rail: cannot enter the control group {}: {error}; going on without it",
@@ -34,24 +94,24 @@ pub fn run(parent: i32, cgroups: &[PathBuf], user: Option<&Ids>, argv: &[OsStrin
             );
         }
     }
-    if let Some(ids) = user {
+    if let Some(ids) = &confinement.ids {
         ids.take_pipes();
-        if let Err(error) = ids.assume() {
-            eprintln!("rail: cannot become user {}: {error}", ids.uid);
-            return ExitCode::from(NOT_RUN);
-        }
     }
+    privileges::give_up(confinement.ids.as_ref(), confinement.limits).map_err(|error| error.to_string())?;
     // After the change of user, which undoes it (prctl(2)).
-    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
-        eprintln!("rail: cannot be tied to the supervisor: {error}");
-        return ExitCode::from(NOT_RUN);
-    }
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| format!("cannot be tied to the supervisor: {error}"))?;
     // The supervisor may have gone before the line above.
-    if getppid().map(|pid| pid.as_raw_nonzero().get()) != Some(parent) {
-        return ExitCode::from(NOT_RUN);
+    if getppid().map(|pid| pid.as_raw_nonzero().get()) != Some(confinement.parent) {
+        return Err("the supervisor is gone".to_owned());
     }
-    let error = Command::new(program).args(arguments).exec();
-    let program = program.to_string_lossy();
-    eprintln!("rail: cannot run '{program}': {error}; is it installed on this server, and in PATH?");
+    Ok(())
+}
+
+/// Whoever this process is now may say what it likes: it has nothing left that the program should not have.
+fn become_it(program: &Program) -> ExitCode {
+    let Some((name, arguments)) = program.argv.split_first() else { return ExitCode::from(NOT_RUN) };
+    let error = Command::new(name).args(arguments).env_clear().envs(&program.environment).exec();
+    eprintln!("rail: cannot run '{name}': {error}; is it installed on this server, and in PATH?");
     ExitCode::from(if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_RUN })
 }

@@ -6,7 +6,7 @@ use std::{
     fmt, fs, io,
     os::unix::fs::{PermissionsExt, chown},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
     str::FromStr,
 };
 
@@ -17,6 +17,11 @@ use rustix::{
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+use crate::rank_exec::{
+    self,
+    launch::{Confinement, Launch, Program},
+};
 
 /// The kernel takes no more (NGROUPS_MAX).
 const GROUPS_MAX: usize = 65_536;
@@ -32,6 +37,12 @@ pub enum RankUserError {
         /// What is wrong.
         detail: String,
     },
+    /// Root, and nothing that says whom ranks run as.
+    #[error(
+        "this agent runs as root, and a job's program must not: give --rank-user USER (a user that nothing else on this server \
+         uses), or run the agent as another user; --ranks-as-root runs every tenant's programs as root, who own this server then"
+    )]
+    AsRoot,
     /// Only root may start processes of somebody else.
     #[error("--rank-user {0}: only an agent that runs as root can start ranks as another user")]
     NotRoot(String),
@@ -183,19 +194,27 @@ impl RankUser {
     }
 
     fn attempt(&self, agent: &Path, argv: &[&OsStr], what: String) -> Result<(), RankUserError> {
-        let mut command = Command::new(agent);
-        let own = rustix::process::getpid().as_raw_nonzero().get();
-        command.args(["rank-exec", "--parent", &own.to_string(), "--user", &self.ids.to_string(), "--"]);
-        command.args(argv).env_clear().current_dir("/").stdin(Stdio::null());
         let closed = |detail: String| RankUserError::Closed { name: self.name.clone(), what, detail };
-        match command.output() {
+        match self.run(agent, argv) {
             Ok(output) if output.status.success() => Ok(()),
             Ok(output) => {
                 let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
                 Err(closed(if said.is_empty() { output.status.to_string() } else { said }))
             }
-            Err(error) => Err(closed(error.to_string())),
+            Err(detail) => Err(closed(detail)),
         }
+    }
+
+    /// Runs a program the way a rank is run.
+    fn run(&self, agent: &Path, argv: &[&OsStr]) -> Result<Output, String> {
+        let argv: Option<Vec<String>> = argv.iter().map(|one| one.to_str().map(str::to_owned)).collect();
+        let argv = argv.ok_or("a path of ours is not UTF-8")?;
+        let parent = rustix::process::getpid().as_raw_nonzero().get();
+        let confinement = Confinement { parent, ids: Some(self.ids.clone()), ..Confinement::default() };
+        let program = Program { argv, working_dir: "/".into(), ..Program::default() };
+        let launch = Launch::write(&confinement, &program).map_err(|error| error.to_string())?;
+        let mut command = rank_exec::command(agent, &launch).map_err(|error| error.to_string())?;
+        command.output().map_err(|error| error.to_string())
     }
 }
 

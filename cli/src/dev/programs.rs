@@ -60,7 +60,13 @@ impl Programs {
 
     /// A node's agent, inside its namespace where it has one.
     #[must_use]
-    pub fn agent(&self, layout: &Layout, node: &NodePlan, ca_pin: &str) -> Vec<OsString> {
+    pub fn agent(
+        &self,
+        layout: &Layout,
+        node: &NodePlan,
+        ca_pin: &str,
+        ranks_as_root: bool,
+    ) -> Vec<OsString> {
         let mut command = Vec::new();
         if let Some(namespace) = &node.namespace {
             command.extend(["ip", "netns", "exec", namespace].map(arg));
@@ -73,6 +79,9 @@ impl Programs {
         command.extend([arg("--ca-pin"), arg(ca_pin)]);
         command.extend([arg("--inventory"), arg(layout.inventory(&node.name))]);
         command.extend(["--metrics", "127.0.0.1:0"].map(arg));
+        if ranks_as_root {
+            command.push(arg("--ranks-as-root"));
+        }
         command
     }
 }

@@ -315,10 +315,15 @@ impl Up {
         for token in tokens {
             given.push(token.await?);
         }
+        // Whoever names a user in the environment means these agents too.
+        let as_root = rustix::process::geteuid().is_root() && std::env::var_os("RAIL_RANK_USER").is_none();
+        if as_root {
+            self.say("jobs run as root here (RAIL_RANK_USER=USER names a user for them)");
+        }
         for (node, token) in missing.iter().zip(given) {
             write_json(&self.layout.inventory(&node.name), &node.inventory)?;
             private_dir(&self.layout.node(&node.name))?;
-            let command = self.programs.agent(&self.layout, node, &token.ca_pin);
+            let command = self.programs.agent(&self.layout, node, &token.ca_pin, as_root);
             self.start(&role(node), command, vec![("RAIL_JOIN_TOKEN", token.token.into())])?;
         }
         if !missing.is_empty() {

@@ -45,6 +45,7 @@ impl Agents {
             let log = fs::File::create(dir.path().join(format!("{node}.log"))).unwrap();
             let mut command = tied(&binaries::directory().unwrap().join("rail-node-agent"));
             command.args(["run", "--node", &node, "--controller", &controllers.addresses(), "--no-cgroups"]);
+            command.arg("--ranks-as-root");
             command.args(["--join-token", &token.token, "--ca-pin", &token.ca_pin]);
             command.arg("--data-dir").arg(dir.path().join(&node)).arg("--inventory").arg(file);
             let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();

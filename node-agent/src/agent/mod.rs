@@ -47,6 +47,7 @@ use crate::{
         lane::Lanes,
         wish,
     },
+    rank_exec::privileges::RankLimits,
     rank_user::{RankUser, RankUserError},
 };
 
@@ -113,6 +114,7 @@ pub(crate) struct Setup {
     pub log_bytes: u64,
     pub cgroups: bool,
     pub rank_user: Option<RankUser>,
+    pub rank_limits: RankLimits,
     /// Below it are the counters of NICs; `None` where there are none.
     pub counters: Option<PathBuf>,
     /// What is wrong with the class of service of NICs.
@@ -158,7 +160,7 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
     if !engine.is_file() {
         return Err(AgentError::NoEngine(engine));
     }
-    let rank_user = rank_user(arguments.rank_user.as_deref(), &data, &program, &engine)?;
+    let rank_user = rank_user(&arguments, &data, &program, &engine)?;
     let registry = Metrics::new("rail-node-agent", env!("CARGO_PKG_VERSION"), SystemTime::now());
     let (faults, qos_faults) = channel(Faults::new());
     let host = inventory::host(&arguments.inventory);
@@ -184,6 +186,7 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
         log_bytes: arguments.log_bytes,
         cgroups,
         rank_user,
+        rank_limits: arguments.rank_limits(),
         counters: arguments
             .counters
             .clone()
@@ -220,16 +223,17 @@ fn model(nics: &[Nic]) -> FakeKernel {
 
 /// Whom ranks run as: found, let in, and seen to reach what they need.
 fn rank_user(
-    asked: Option<&str>,
+    arguments: &RunArguments,
     data: &DataDir,
     program: &Path,
     engine: &Path,
 ) -> Result<Option<RankUser>, AgentError> {
-    let Some(asked) = asked else {
+    let Some(asked) = &arguments.rank_user else {
         if rustix::process::geteuid().is_root() {
-            tracing::warn!(
-                "jobs run as root and can read everything on this server; give --rank-user a user of their own"
-            );
+            if !arguments.ranks_as_root {
+                return Err(RankUserError::AsRoot.into());
+            }
+            tracing::warn!("jobs run as root, as --ranks-as-root says: every tenant owns this server");
         }
         return Ok(None);
     };

@@ -395,6 +395,7 @@ impl Runner {
             log_bytes: self.setup.log_bytes,
             cgroups: self.setup.cgroups,
             rank_user: self.setup.rank_user.clone(),
+            rank_limits: self.setup.rank_limits,
             gpus: place.map(|place| self.gpus(place)).unwrap_or_default(),
             drained: self.state.drained().into_iter().collect(),
             lanes: self.lanes.each(rails),

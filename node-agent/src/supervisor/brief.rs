@@ -10,7 +10,7 @@ use proto_wire::v1;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{files, layout::JobDir, rank_user::RankUser};
+use crate::{files, layout::JobDir, rank_exec::privileges::RankLimits, rank_user::RankUser};
 
 /// The file `brief.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -30,6 +30,9 @@ pub struct Brief {
     /// Whom ranks run as; the agent's own user if none.
     #[serde(default)]
     pub rank_user: Option<RankUser>,
+    /// What the ranks' processes may use.
+    #[serde(default)]
+    pub rank_limits: RankLimits,
     /// What was found of this server's GPUs that the job holds.
     #[serde(default)]
     pub gpus: Vec<GpuBrief>,

@@ -1,12 +1,13 @@
 //! What a rank finds: its environment, the rank map, its command.
 
-use std::{collections::BTreeMap, ffi::OsString, io};
+use std::{collections::BTreeMap, io, path::PathBuf};
 
 use proto_model::{RankPlace, Work};
 
 use crate::{
     files::{self, Durability},
     layout::JobDir,
+    rank_exec::launch::Program,
     supervisor::brief::{Task, plain_environment},
 };
 
@@ -53,7 +54,7 @@ pub fn of_rank(dir: &JobDir, task: &Task, rank: &RankPlace) -> BTreeMap<String, 
         environment.extend(["USER", "LOGNAME"].map(|name| (name.to_owned(), user.name.clone())));
     }
     let mut set = |name: &str, value: String| environment.insert(name.to_owned(), value);
-    let path = |path: std::path::PathBuf| path.display().to_string();
+    let path = |path: PathBuf| path.display().to_string();
     set("RANK", rank.rank.to_string());
     set("WORLD_SIZE", task.placement.ranks.len().to_string());
     set("LOCAL_RANK", rank.local_rank.to_string());
@@ -111,14 +112,26 @@ fn master_port(task: &Task) -> u64 {
     PORT_FIRST + mixed.wrapping_add(u64::from(task.assignment.attempt)) % PORT_COUNT
 }
 
+/// One rank's program, environment and working directory.
+///
+/// # Errors
+/// A path of ours cannot be passed on.
+pub fn program(dir: &JobDir, task: &Task, rank: &RankPlace) -> Result<Program, String> {
+    let working_dir = match &task.spec.work {
+        Work::Command(command) if !command.working_dir.is_empty() => PathBuf::from(&command.working_dir),
+        _ => dir.work(),
+    };
+    Ok(Program { argv: command(task)?, environment: of_rank(dir, task, rank), working_dir })
+}
+
 /// One rank's program and arguments.
-#[must_use]
-pub fn command(task: &Task) -> Vec<OsString> {
-    match &task.spec.work {
-        Work::Command(command) => command.argv.iter().map(Into::into).collect(),
+fn command(task: &Task) -> Result<Vec<String>, String> {
+    Ok(match &task.spec.work {
+        Work::Command(command) => command.argv.clone(),
         Work::Collective(spec) => {
-            let mut argv: Vec<OsString> = vec![task.brief.engine.clone().into(), "bench-rank".into()];
-            let mut option = |name: &str, value: String| argv.extend([name.into(), value.into()]);
+            let engine = task.brief.engine.to_str().ok_or("the path of rail-engine is not UTF-8")?;
+            let mut argv = vec![engine.to_owned(), "bench-rank".to_owned()];
+            let mut option = |name: &str, value: String| argv.extend([name.to_owned(), value]);
             option("--op", spec.op.to_string());
             option("--bytes", spec.bytes.to_string());
             option("--dtype", spec.dtype.to_string());
@@ -126,9 +139,9 @@ pub fn command(task: &Task) -> Vec<OsString> {
             option("--iterations", spec.iterations.to_string());
             option("--warmup", spec.warmup.to_string());
             if spec.verify {
-                argv.push("--verify".into());
+                argv.push("--verify".to_owned());
             }
             argv
         }
-    }
+    })
 }

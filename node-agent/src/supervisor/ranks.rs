@@ -10,11 +10,10 @@ use std::{
         unix::process::CommandExt,
     },
     path::{Path, PathBuf},
-    process::{Command, Stdio},
 };
 
 use node_agent_core::{Key, supervisor::Signal as Hardness};
-use proto_model::{RankPlace, Work};
+use proto_model::RankPlace;
 use rustix::process::Signal;
 
 use crate::{
@@ -22,6 +21,10 @@ use crate::{
     layout::JobDir,
     logs::{LogWriter, Stream},
     process::{self, Identity},
+    rank_exec::{
+        self,
+        launch::{Confinement, Launch},
+    },
     supervisor::{brief::Task, environment},
 };
 
@@ -32,6 +35,7 @@ const ROUNDS: usize = 5;
 #[derive(Debug)]
 struct Rank {
     id: Identity,
+    launch: Launch,
     out: Option<File>,
     err: Option<File>,
 }
@@ -81,39 +85,36 @@ impl Ranks {
 
     /// Starts one rank.
     pub fn spawn(&mut self, dir: &JobDir, task: &Task, rank: &RankPlace) -> Result<(), String> {
-        let folder = match &task.spec.work {
-            Work::Command(command) if !command.working_dir.is_empty() => PathBuf::from(&command.working_dir),
-            _ => dir.work(),
-        };
-        if !folder.is_dir() {
-            return Err(format!(
-                "the working directory {} is not there on {}; make it on every server of the job, or leave it out",
-                folder.display(),
-                task.brief.node
-            ));
-        }
+        let failed = |what: &dyn std::fmt::Display| format!("cannot start rank {}: {what}", rank.rank);
         let program =
             env::current_exe().map_err(|error| format!("the agent's own program is gone: {error}"))?;
-        let mut command = Command::new(own_program(&program));
-        command.arg("rank-exec").arg("--parent").arg(self.own.to_string());
-        if let Some(group) = &self.cgroup {
-            command.arg("--cgroup").arg(group);
-        }
-        if let Some(user) = &task.brief.rank_user {
-            command.arg("--user").arg(user.ids.to_string());
-        }
-        command.arg("--").args(environment::command(task));
-        command.env_clear().envs(environment::of_rank(dir, task, rank)).current_dir(&folder);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        let mut child =
-            command.spawn().map_err(|error| format!("cannot start rank {}: {error}", rank.rank))?;
+        let launch = Launch::write(&self.confinement(task), &environment::program(dir, task, rank)?);
+        let launch = launch.map_err(|error| failed(&error))?;
+        let mut command =
+            rank_exec::command(&own_program(&program), &launch).map_err(|error| failed(&error))?;
+        let mut child = command.process_group(0).spawn().map_err(|error| failed(&error))?;
         let pid = child.id().cast_signed();
         // It is not waited for yet, so even a rank that has ended has a stat.
         let id = Identity::of(pid).ok_or_else(|| format!("rank {} cannot be seen in /proc", rank.rank))?;
         let out = child.stdout.take().map(OwnedFd::from).and_then(pipe);
         let err = child.stderr.take().map(OwnedFd::from).and_then(pipe);
-        self.running.insert(rank.rank, Rank { id, out, err });
+        self.running.insert(rank.rank, Rank { id, launch, out, err });
         Ok(())
+    }
+
+    fn confinement(&self, task: &Task) -> Confinement {
+        Confinement {
+            parent: self.own,
+            cgroups: self.cgroups(),
+            ids: task.brief.rank_user.as_ref().map(|user| user.ids.clone()),
+            limits: task.brief.rank_limits,
+        }
+    }
+
+    /// Why a rank that ended with this code was never begun.
+    pub fn refusal(&self, rank: u32, code: i32) -> Option<String> {
+        let running = self.running.get(&rank).filter(|_| rank_exec::may_be_refusal(code))?;
+        running.launch.refusal()
     }
 
     /// What to poll for reading.

@@ -400,6 +400,10 @@ impl Shell {
         self.ranks.drain();
         for (rank, status) in ranks {
             self.take_result(rank, status);
+            if let Some(why) = self.ranks.refusal(rank, status.exit_status().unwrap_or(0)) {
+                let message = format!("rank {rank} on {}: {why}", self.task.brief.node);
+                self.queue.push_back(Event::RankFailed { rank, message });
+            }
             let exit = RankExit {
                 rank,
                 code: status.exit_status().unwrap_or(0),

@@ -35,7 +35,7 @@ pub struct Server {
 
 impl Server {
     fn new(controller: &Controller) -> Self {
-        Self::with(controller, &[], "info")
+        Self::with(controller, &["--ranks-as-root"], "info")
     }
 
     /// One whose agent gets these arguments too, and logs at this level, like all that it starts.
@@ -120,7 +120,7 @@ impl Drop for Server {
 }
 
 /// The same job, further on: everybody's engines listen.
-fn running(job: &Assignment, seen: &Observation) -> Assignment {
+pub fn running(job: &Assignment, seen: &Observation) -> Assignment {
     let Wish::Prepared { spec, placement, key } = job.wish.clone() else { panic!("prepared first") };
     let peers = vec![NodeEndpoints { node: NodeName::new(NODE).unwrap(), endpoints: seen.endpoints.clone() }];
     Assignment { wish: Wish::Running { spec, placement, key, peers, certify: None }, ..job.clone() }
@@ -508,7 +508,7 @@ async fn what_is_wrong_with_a_rail_is_told_and_outlives_the_agent() {
     fs::write(at("sys/class/net/lo/carrier"), "1\n").unwrap();
     let mut controller = Controller::start().await;
     let root = recorded.path().to_str().unwrap().to_owned();
-    let mut server = Server::with(&controller, &["--counters", &root], "info");
+    let mut server = Server::with(&controller, &["--ranks-as-root", "--counters", &root], "info");
     let register = controller.registered().await;
     assert_eq!(register.inventory.unwrap().health, []);
     controller.welcome(&[]).await;

@@ -9,6 +9,7 @@
 
 mod agent;
 mod controller;
+mod rank_privileges;
 mod rank_user;
 mod secrets;
 mod supervisor;

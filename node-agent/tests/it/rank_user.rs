@@ -16,8 +16,8 @@ use crate::{
     support::{AGENT, NODE, assignment, collective, engine, eventually, shell},
 };
 
-const NOBODY: u32 = 65_534;
-const USER: &str = "65534:65534";
+pub const NOBODY: u32 = 65_534;
+pub const USER: &str = "65534:65534";
 
 /// What a rank of another user tries: every line that it prints as `read` is a secret or somebody else's. It waits for
 /// the file `targets`, in which the test names what it should try.
@@ -35,7 +35,7 @@ echo done > own
 "#;
 
 /// True if this process may become nobody and nobody may run what was built here; else says what is left out.
-fn possible() -> bool {
+pub fn possible() -> bool {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: only root can start ranks as another user");
         return false;

@@ -77,7 +77,7 @@ async fn at_work(controller: &mut Controller, server: &Server, work: Work) -> (A
 #[tokio::test(flavor = "multi_thread")]
 async fn no_key_and_no_token_is_in_a_log_a_file_an_argument_or_a_rank_s_environment() {
     let mut controller = Controller::start().await;
-    let server = Server::with(&controller, &[], "trace");
+    let server = Server::with(&controller, &["--ranks-as-root"], "trace");
     controller.registered().await;
     controller.welcome(&[]).await;
     let node_key = fs::read_to_string(server.data().join("identity/node.key")).unwrap();

@@ -15,6 +15,7 @@ use node_agent::{
     layout::JobDir,
     logs::{LogReader, Stream},
     process::Identity,
+    rank_exec::privileges::RankLimits,
     saved::{SavedOrder, SavedSnapshot, SavedState},
     supervisor::{
         brief::{self, Brief, GpuBrief, key_to_hex},
@@ -50,6 +51,7 @@ fn brief() -> Brief {
         log_bytes: 1 << 20,
         cgroups: true,
         rank_user: None,
+        rank_limits: RankLimits::default(),
         // The engine takes it as it is written.
         gpus: vec![GpuBrief { gpu: "0000:1b:00.0".into(), dma_buf: false, why: "too far".into() }],
         drained: Vec::new(),
