@@ -3,10 +3,13 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand};
+use controller_keys::ProviderSpec;
 use proto_rpc::{Endpoint, Listen, telemetry::LogFormat};
 
 use crate::{
+    key_args::{CaLife, KeyArgs},
     limit_args::LimitArgs,
+    sealing::StoreKeys,
     store_args::{Kind, StoreArgs},
 };
 
@@ -28,6 +31,36 @@ pub enum Command {
     Init(Init),
     /// Looks after the cluster's store while no controller runs on it: backup, restore, migrate, verify.
     Store(StoreCommand),
+    /// Looks after the cluster's certificate authority in the data folder.
+    Ca(CaCommand),
+}
+
+/// `ca`.
+#[derive(Debug, clap::Args)]
+pub struct CaCommand {
+    /// What to do with it.
+    #[command(subcommand)]
+    pub action: CaAction,
+}
+
+/// What to do with the authority.
+#[derive(Debug, Subcommand)]
+pub enum CaAction {
+    /// Encrypts the authority's key, with the passphrase where one is given, else with the key provider; or changes either.
+    Encrypt {
+        /// Folder of the controller's state.
+        #[arg(long, env = "RAIL_CONTROLLER_DATA_DIR")]
+        data_dir: PathBuf,
+        /// With what.
+        #[command(flatten)]
+        keys: KeyArgs,
+        /// The passphrase that it is encrypted with now, where that is another one: a file, its first line.
+        #[arg(long)]
+        old_passphrase_file: Option<PathBuf>,
+        /// The provider that wraps it now, where that is another one.
+        #[arg(long)]
+        old_key_provider: Option<ProviderSpec>,
+    },
 }
 
 /// Where the cluster's state is.
@@ -57,6 +90,16 @@ pub struct Init {
     #[arg(long, env = "RAIL_CONTROLLER_ADMIN_DAYS", default_value_t = 365,
           value_parser = clap::value_parser!(u32).range(1..=3650))]
     pub admin_days: u32,
+    /// The file of keys that seal secret values in the store, which is made where it is not there; default: store.keys in
+    /// the data folder. `none`: they are to be stored as they are.
+    #[arg(long, env = "RAIL_CONTROLLER_STORE_KEYS")]
+    pub store_keys: Option<StoreKeys>,
+    /// What protects secret files.
+    #[command(flatten)]
+    pub keys: KeyArgs,
+    /// How long the authority lives.
+    #[command(flatten)]
+    pub ca_life: CaLife,
     /// Logs.
     #[command(flatten)]
     pub logs: Logs,
@@ -149,6 +192,15 @@ pub enum StoreAction {
     Key {
         /// The file.
         file: PathBuf,
+        /// Make no new key, but protect the file as --key-provider says.
+        #[arg(long)]
+        rewrap: bool,
+        /// What protects it.
+        #[command(flatten)]
+        keys: KeyArgs,
+        /// The provider that wraps the file now, where that is another one.
+        #[arg(long)]
+        old_key_provider: Option<ProviderSpec>,
     },
     /// Writes every secret value anew with the first key of --store-keys, while no controller runs on the store.
     Reseal {
@@ -179,6 +231,9 @@ pub struct Which {
     /// Its store.
     #[command(flatten)]
     pub store: StoreArgs,
+    /// What protects secret files.
+    #[command(flatten)]
+    pub keys: KeyArgs,
 }
 
 /// How logs are written.
@@ -201,6 +256,12 @@ pub struct Run {
     /// Its store.
     #[command(flatten)]
     pub store: StoreArgs,
+    /// What protects secret files.
+    #[command(flatten)]
+    pub keys: KeyArgs,
+    /// How long the authority lives.
+    #[command(flatten)]
+    pub ca_life: CaLife,
     /// Where to serve: IP:port (port 0 takes a free one), https://IP:port, or unix:/path. May be repeated.
     #[arg(long, env = "RAIL_CONTROLLER_LISTEN", value_delimiter = ',', default_value = "127.0.0.1:7443",
           value_parser = listen)]

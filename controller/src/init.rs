@@ -7,6 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use controller_keys::{AuthorityError, CaFolder, Guards};
 use proto_rpc::{
     Ca, Identity, KeyRequest,
     ca::CaError,
@@ -16,12 +17,14 @@ use proto_rpc::{
 };
 use thiserror::Error;
 
-use crate::args::{Cluster, Init, Logs};
+use crate::{
+    args::{Cluster, Init, Logs},
+    key_args::CaLife,
+    sealing,
+};
 
 /// Says that the first administrator was made.
 const MARKER: &str = "admin.issued";
-/// The name of a cluster that nobody named.
-const DEFAULT_CLUSTER: &str = "rail";
 
 /// Why `init` did nothing.
 #[derive(Debug, Error)]
@@ -78,14 +81,10 @@ pub fn telemetry(logs: &Logs) -> Result<telemetry::Telemetry, TelemetryError> {
 /// The cluster's authority; made by the first start.
 ///
 /// # Errors
-/// [`InitError::Ca`]: it cannot be read, or is of another cluster than the one that is named.
-pub fn authority(cluster: &Cluster) -> Result<Ca, InitError> {
-    let (folder, now) = (&cluster.data_dir, SystemTime::now());
-    let (certificate, key) = (folder.join("ca.pem"), folder.join("ca.key"));
-    if cluster.cluster.is_none() && certificate.exists() {
-        return Ok(Ca::load(&files::read_text(&certificate)?, &files::read_text(&key)?, now)?);
-    }
-    Ok(Ca::load_or_create(folder, cluster.cluster.as_deref().unwrap_or(DEFAULT_CLUSTER), now)?)
+/// It cannot be read or its key does not open, or it is of another cluster than the one that is named.
+pub fn authority(cluster: &Cluster, guards: &Guards, life: CaLife) -> Result<Ca, AuthorityError> {
+    let folder = CaFolder::new(&cluster.data_dir, guards.clone());
+    folder.load_or_create(cluster.cluster.as_deref(), life.lifetime(), SystemTime::now())
 }
 
 /// Does it.
@@ -101,7 +100,9 @@ pub fn init(init: &Init) -> Result<(), Box<dyn std::error::Error>> {
         let record = files::read_text(&marker)?.trim().to_owned();
         return Err(InitError::Done { path: marker, record }.into());
     }
-    let ca = authority(&init.cluster)?;
+    let guards = init.keys.guards()?;
+    let ca = authority(&init.cluster, &guards, init.ca_life)?;
+    sealing::make(init.store_keys.as_ref(), data_dir, &guards)?;
     let out = init.admin_out.as_ref().unwrap_or(data_dir);
     folder(out)?;
     let identity = Identity::admin(&init.admin_user).map_err(InitError::Identity)?;

@@ -7,10 +7,11 @@ use std::{
 };
 
 use aws_lc_rs::digest::{Context, SHA256};
+use controller_keys::KeyError;
 use controller_reconciler::{Inspection, inspect, is_of_the_process, keys};
 use controller_store::{
-    EmbeddedStore, EtcdStore, Filling, History, KeyRingError, KeyValue, Limits, MemoryStore, Op,
-    REVISION_GAP, RangeRequest, Store, StoreError, SystemClock, Txn,
+    EmbeddedStore, EtcdStore, Filling, History, KeyRing, KeyRingError, KeyValue, Limits, MemoryStore, Op,
+    REVISION_GAP, RangeRequest, SealedStore, Store, StoreError, SystemClock, Txn,
     backup::{BackupReader, BackupWriter},
 };
 use proto_model::Timestamp;
@@ -19,7 +20,7 @@ use thiserror::Error;
 
 use crate::{
     args::{StoreAction, Which},
-    reseal,
+    reseal, sealing,
     store_args::{Kind, StoreArgsError, embedded},
 };
 
@@ -47,9 +48,12 @@ pub enum KeepError {
     /// The keys.
     #[error("--store-keys: {0}")]
     Keys(#[from] KeyRingError),
+    /// Who protects them.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// Nothing to seal with.
     #[error(
-        "--store-keys is needed: the first key in it seals (--plain, with the keys that open, ends the sealing)"
+        "--store-keys is needed, where there is no store.keys in the data folder: the first key in it seals (--plain, with the keys that open, ends the sealing)"
     )]
     NoKeys,
     /// A controller writes to it.
@@ -76,12 +80,25 @@ pub fn run(action: &StoreAction) -> Result<(), Box<dyn std::error::Error>> {
             StoreAction::Backup { which, out } => backup(which, out).await,
             StoreAction::Restore { which, from, force } => restore(which, from, *force).await,
             StoreAction::Migrate { which, to, force } => migrate(which, *to, *force).await,
-            StoreAction::Key { file } => reseal::key(file),
+            StoreAction::Key { file, rewrap, keys, old_key_provider } => {
+                reseal::key(file, *rewrap, keys, old_key_provider.as_ref())
+            }
             StoreAction::Reseal { which, plain } => reseal::reseal(which, *plain).await,
             StoreAction::Verify { which, file } => verify(which, file.as_deref()).await,
         }
     });
     done.map_err(Into::into)
+}
+
+/// A store with its secret values in the plain, by the keys that are here.
+fn opened(which: &Which, store: Arc<dyn Store>) -> Result<Arc<dyn Store>, KeepError> {
+    Ok(Arc::new(SealedStore::new(store, ring(which)?, keys::SECRET)))
+}
+
+/// The keys that are here.
+pub(crate) fn ring(which: &Which) -> Result<KeyRing, KeepError> {
+    let guards = which.keys.guards()?;
+    Ok(sealing::ring_to_read(which.store.store_keys.as_ref(), which.data_dir.as_deref(), &guards)?)
 }
 
 /// A store to read.
@@ -237,7 +254,7 @@ async fn migrate(which: &Which, to: Kind, force: bool) -> Result<(), KeepError> 
     };
     let store = source(which, from).await?;
     let now = Timestamp(unix_ms());
-    sound(&inspect(which.store.opened(Arc::clone(&store))?.as_ref(), now).await?, "the source")?;
+    sound(&inspect(opened(which, Arc::clone(&store))?.as_ref(), now).await?, "the source")?;
     if from == Kind::Etcd {
         // A controller that still runs there cannot write any more.
         store.txn(Txn::new().then(Op::delete(keys::LEADER))).await?;
@@ -286,7 +303,7 @@ async fn verify(which: &Which, file: Option<&Path>) -> Result<(), KeepError> {
         None => {
             let store = source(which, which.store.store).await?;
             let place = format!("the {} store", name(which.store.store));
-            (place, inspect(which.store.opened(store)?.as_ref(), Timestamp(unix_ms())).await?)
+            (place, inspect(opened(which, store)?.as_ref(), Timestamp(unix_ms())).await?)
         }
     };
     for (kind, count) in &inspection.counts {
@@ -310,7 +327,7 @@ async fn inspect_backup(which: &Which, from: &Path) -> Result<Inspection, KeepEr
     while let Some((key, value)) = reader.next()? {
         store.put(key, value).await?;
     }
-    Ok(inspect(which.store.opened(Arc::new(store))?.as_ref(), Timestamp(unix_ms())).await?)
+    Ok(inspect(opened(which, Arc::new(store))?.as_ref(), Timestamp(unix_ms())).await?)
 }
 
 /// Whether a controller would start on it. A broken audit log is only told: it must not keep anybody from a restore.

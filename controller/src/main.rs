@@ -1,13 +1,16 @@
-//! rail-controller: wiring only. `run` serves a cluster, `init` makes its first administrator, `store` looks after its store.
+//! rail-controller: wiring only. `run` serves a cluster, `init` makes its first administrator, `store` looks after its store, `ca` after its authority.
 
 mod args;
+mod authority;
 mod certificates;
 mod init;
 mod keep;
+mod key_args;
 mod limit_args;
 mod ready;
 mod reseal;
 mod run;
+mod sealing;
 mod several;
 mod store_args;
 
@@ -27,6 +30,7 @@ fn main() -> ExitCode {
         Command::Run(run) => run::run(run),
         Command::Init(init) => init::init(init),
         Command::Store(store) => keep::run(&store.action),
+        Command::Ca(ca) => authority::run(&ca.action),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,19 +3,37 @@
 use std::path::Path;
 
 use bytes::Bytes;
+use controller_keys::{Guards, ProviderSpec, Purpose};
 use controller_reconciler::keys;
 use controller_store::{Compare, KeyRing, KeyValue, Op, RangeRequest, Txn};
 
 use crate::{
     args::Which,
-    keep::{KeepError, source},
+    keep::{KeepError, ring, source},
+    key_args::KeyArgs,
     store_args::Kind,
 };
 
-/// Makes a key.
-pub fn key(file: &Path) -> Result<(), KeepError> {
-    let id = KeyRing::add_key(file)?;
-    println!("{}: key {id} is in front and seals from now on", file.display());
+/// Makes a key, or protects the file in another way.
+pub fn key(file: &Path, rewrap: bool, keys: &KeyArgs, old: Option<&ProviderSpec>) -> Result<(), KeepError> {
+    let with = keys.guards()?;
+    let now = match old {
+        Some(old) => Guards::default().with_provider(Some(old.open()?)),
+        None => with.clone(),
+    };
+    let before = match file.exists() || rewrap {
+        true => Some(now.read(file, Purpose::StoreKeys)?.0),
+        false => None,
+    };
+    let before = before.as_ref().map(|text| text.as_str());
+    if rewrap {
+        let form = with.write(file, Purpose::StoreKeys, before.unwrap_or_default())?;
+        println!("{} is {form}", file.display());
+        return Ok(());
+    }
+    let (id, text) = KeyRing::with_new_key(before, file)?;
+    let form = with.write(file, Purpose::StoreKeys, &text)?;
+    println!("{}: key {id} is in front and seals from now on; the file is {form}", file.display());
     println!(
         "Give this file to every controller (--store-keys), and keep a copy: what it seals is lost without it."
     );
@@ -24,7 +42,7 @@ pub fn key(file: &Path) -> Result<(), KeepError> {
 
 /// Writes what the first key does not seal. A row that changes meanwhile is left as it was written.
 pub async fn reseal(which: &Which, plain: bool) -> Result<(), KeepError> {
-    let ring = which.store.ring()?;
+    let ring = ring(which)?;
     if ring.newest().is_none() {
         return Err(KeepError::NoKeys);
     }
@@ -55,6 +73,16 @@ pub async fn reseal(which: &Which, plain: bool) -> Result<(), KeepError> {
             }
             request.revision = Some(page.revision);
             request.after = page.items.last().map(|kv| kv.key.clone());
+        }
+    }
+    if changed == 0 {
+        let mut txn = Txn::new().then(match ring.newest().filter(|_| !plain) {
+            Some(newest) => Op::put(keys::SEAL, newest.to_string()),
+            None => Op::delete(keys::SEAL),
+        });
+        txn.compares.extend(unled);
+        if !store.txn(txn).await?.succeeded {
+            return Err(KeepError::Led);
         }
     }
     let how = if plain { "plain" } else { "sealed with the first key" };

@@ -60,7 +60,7 @@ async fn serve(run: &Run) -> Result<(), Box<dyn std::error::Error>> {
     if run.store.store == Kind::Etcd {
         return several::serve(run).await;
     }
-    let ca = Arc::new(init::authority(&run.cluster)?);
+    let ca = Arc::new(init::authority(&run.cluster, &run.keys.guards()?, run.ca_life)?);
     let metrics = Metrics::new("rail-controller", VERSION, SystemTime::now());
     let stop = Stop::default();
     let (handle, mut running) = lead(run, &ca, &metrics, &stop).await?;
@@ -219,7 +219,7 @@ async fn lead(
     metrics: &Metrics,
     stop: &Stop,
 ) -> Result<(Handle, JoinHandle<Ended>), Box<dyn std::error::Error>> {
-    let (store, lock) = run.store.open(&run.cluster.data_dir).await?;
+    let (store, lock) = run.store.open(&run.cluster.data_dir, &run.keys.guards()?).await?;
     stop.keep(lock);
     // Only now is it sure that no other process serves from this folder.
     ready::clear(&run.cluster.data_dir)?;

@@ -68,10 +68,11 @@ struct Reign {
 /// Serves until SIGTERM or SIGINT.
 pub async fn serve(run: &Run) -> Result<(), Error> {
     let data_dir = &run.cluster.data_dir;
-    let ca = Arc::new(init::authority(&run.cluster)?);
+    let guards = run.keys.guards()?;
+    let ca = Arc::new(init::authority(&run.cluster, &guards, run.ca_life)?);
     let metrics = Metrics::new("rail-controller", VERSION, SystemTime::now());
     let stop = Stop::default();
-    let (store, lock) = run.store.open(data_dir).await?;
+    let (store, lock) = run.store.open(data_dir, &guards).await?;
     stop.keep(lock);
     // Only now is it sure that no other process serves from this folder.
     ready::clear(data_dir)?;

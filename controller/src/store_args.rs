@@ -6,15 +6,18 @@ use std::{
     time::Duration,
 };
 
-use controller_reconciler::keys;
+use controller_keys::Guards;
 use controller_store::{
-    EmbeddedOptions, EmbeddedStore, EtcdEndpoint, EtcdLogin, EtcdOptions, EtcdStore, EtcdTls, KeyRing,
-    KeyRingError, Limits, Lock, SealedStore, Store, StoreError, lock_file,
+    EmbeddedOptions, EmbeddedStore, EtcdEndpoint, EtcdLogin, EtcdOptions, EtcdStore, EtcdTls, Limits, Lock,
+    Store, StoreError, lock_file,
 };
 use proto_rpc::files::{self, FileError};
 use thiserror::Error;
 
-use crate::args::{Wait, duration, duration_or_never};
+use crate::{
+    args::{Wait, duration, duration_or_never},
+    sealing::{self, SealingError, StoreKeys},
+};
 
 /// An etcd on this machine, as distributions start it.
 const LOCAL: &str = "http://127.0.0.1:2379";
@@ -34,10 +37,11 @@ pub struct StoreArgs {
     /// What keeps the state.
     #[arg(long, env = "RAIL_CONTROLLER_STORE", default_value = "embedded", value_enum)]
     pub store: Kind,
-    /// A file of keys that seal secret values in the store (`rail-controller store key` makes one); every controller of
-    /// the cluster needs it. Without it they are stored as they are.
+    /// The file of keys that seal secret values in the store; every controller of the cluster needs the same one. Default:
+    /// store.keys in the data folder, which `init` or the first start makes. `none`: they are stored as they are, and
+    /// whoever reads the store or a backup reads tenants' secrets.
     #[arg(long, env = "RAIL_CONTROLLER_STORE_KEYS")]
-    pub store_keys: Option<PathBuf>,
+    pub store_keys: Option<StoreKeys>,
     /// etcd.
     #[command(flatten)]
     pub etcd: EtcdArgs,
@@ -92,9 +96,9 @@ pub enum StoreArgsError {
     /// The password.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The keys.
-    #[error("--store-keys: {0}")]
-    Keys(#[from] KeyRingError),
+    /// Its sealing.
+    #[error(transparent)]
+    Sealing(#[from] SealingError),
     /// The store itself.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -156,34 +160,24 @@ impl EtcdArgs {
 }
 
 impl StoreArgs {
-    /// The keys that secret values are sealed with; an empty ring where none are given.
-    ///
-    /// # Errors
-    /// The file cannot be read or is no file of keys.
-    pub fn ring(&self) -> Result<KeyRing, KeyRingError> {
-        self.store_keys.as_deref().map_or_else(|| Ok(KeyRing::empty()), KeyRing::open)
-    }
-
-    /// A store as a controller sees it: secret values in the plain.
-    ///
-    /// # Errors
-    /// As [`ring`](Self::ring).
-    pub fn opened(&self, store: Arc<dyn Store>) -> Result<Arc<dyn Store>, KeyRingError> {
-        Ok(Arc::new(SealedStore::new(store, self.ring()?, keys::SECRET)))
-    }
-
-    /// Opens the store. The lock keeps a second process out of the data folder; the embedded store has its own.
+    /// Opens the store; secret values are sealed underneath. The lock keeps a second process out of the data folder; the
+    /// embedded store has its own.
     ///
     /// # Errors
     /// [`StoreArgsError`]; nothing was overwritten.
-    pub async fn open(&self, data_dir: &Path) -> Result<(Arc<dyn Store>, Option<Lock>), StoreArgsError> {
-        match self.store {
-            Kind::Embedded if !self.etcd.etcd_endpoints.is_empty() => Err(StoreArgsError::EtcdWithoutEtcd),
+    pub async fn open(
+        &self,
+        data_dir: &Path,
+        guards: &Guards,
+    ) -> Result<(Arc<dyn Store>, Option<Lock>), StoreArgsError> {
+        let (store, lock): (Arc<dyn Store>, _) = match self.store {
+            Kind::Embedded if !self.etcd.etcd_endpoints.is_empty() => {
+                return Err(StoreArgsError::EtcdWithoutEtcd);
+            }
             Kind::Embedded => {
                 let options = embedded(data_dir);
                 let opened = tokio::task::spawn_blocking(|| EmbeddedStore::open(options)).await;
-                let store = Arc::new(opened.map_err(|_| StoreError::Closed)??);
-                Ok((self.opened(store)?, None))
+                (Arc::new(opened.map_err(|_| StoreError::Closed)??), None)
             }
             Kind::Etcd => {
                 let lock = lock_file(&data_dir.join("lock"))?;
@@ -195,8 +189,9 @@ impl StoreArgs {
                     prefix = self.etcd.etcd_prefix,
                     "the state is in etcd"
                 );
-                Ok((self.opened(Arc::new(store))?, Some(lock)))
+                (Arc::new(store), Some(lock))
             }
-        }
+        };
+        Ok((sealing::opened(store, self.store_keys.as_ref(), data_dir, guards).await?, lock))
     }
 }

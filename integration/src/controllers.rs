@@ -44,7 +44,7 @@ impl Controllers {
         for n in 0..count {
             let folder = all.folder(n);
             let copied = fs::create_dir_all(&folder).and_then(|()| {
-                ["ca.pem", "ca.key"]
+                ["ca.pem", "ca.key", "store.keys"]
                     .iter()
                     .filter(|_| n > 0)
                     .try_for_each(|file| fs::copy(all.folder(0).join(file), folder.join(file)).map(drop))

@@ -11,7 +11,7 @@ use crate::{keys, leader, rows::Row};
 /// Faults that are listed one by one; more are only counted.
 const LISTED: usize = 100;
 /// What keys are, by their prefix.
-const KINDS: [(&str, &str); 16] = [
+const KINDS: [(&str, &str); 17] = [
     (keys::JOBS, "jobs"),
     (keys::ATTEMPTS, "attempts"),
     (keys::NODES, "nodes"),
@@ -28,6 +28,7 @@ const KINDS: [(&str, &str); 16] = [
     (keys::DECISIONS, "decisions"),
     (keys::AUDIT, "audit rows"),
     (keys::BOOTSTRAP, "bootstrap"),
+    (keys::SEAL, "seal"),
 ];
 
 /// What was found.

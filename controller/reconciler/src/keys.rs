@@ -43,6 +43,8 @@ pub const DECISIONS: &str = "/rail/v1/decisions/";
 pub const AUDIT: &str = "/rail/v1/audit/";
 /// What is under these holds secrets: keys of engines, and what tenants put into a job's environment.
 pub const SECRET: [&str; 2] = [JOBS, ATTEMPTS];
+/// The id of the key that secret values are sealed with, 8 hex digits; absent where none ever was.
+pub const SEAL: &str = "/rail/v1/seal";
 /// Written to find out whether the store takes writes again.
 pub const PROBE: &str = "/rail/v1/probe";
 
@@ -159,6 +161,7 @@ mod tests {
             REVOCATIONS,
             BOOTSTRAP,
             PROBE,
+            SEAL,
             DECISIONS,
             AUDIT,
         ];

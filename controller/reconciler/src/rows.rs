@@ -128,7 +128,7 @@ fn beside(kv: &KeyValue) -> Result<(), StartError> {
         revocations::check(kv)?;
     } else if is(keys::BOOTSTRAP) {
         codec::decode::<records::Bootstrap>(kv)?;
-    } else if !is(keys::LEADER) && !is(keys::PROBE) {
+    } else if ![keys::LEADER, keys::PROBE, keys::SEAL].into_iter().any(is) {
         return Err(StartError::ForeignKey { key: kv.key.escape_ascii().to_string() });
     }
     Ok(())

@@ -38,7 +38,7 @@ impl Cluster {
         for n in 1..controllers {
             let dir = keep.path().join(format!("data{n}"));
             std::fs::create_dir(&dir).unwrap();
-            for file in ["ca.pem", "ca.key"] {
+            for file in ["ca.pem", "ca.key", "store.keys"] {
                 std::fs::copy(first.join(file), dir.join(file)).unwrap();
             }
             dirs.push(dir);
@@ -306,6 +306,7 @@ async fn a_controller_of_another_authority_deposes_nobody_and_says_why() {
     let leads = epoch(&client).await;
     let (_keep, foreign) = folder();
     assert!(init(&foreign, &[]).status.success());
+    std::fs::copy(cluster.dirs[0].join("store.keys"), foreign.join("store.keys")).unwrap();
     let flags = flags(&etcd);
     let options = [texts(&flags), vec!["--leader-silence", "100ms"]].concat();
     let second = Running::start_with(&foreign, &options);

@@ -164,7 +164,7 @@ fn start_controllers(parts: &Parts) -> Result<(), String> {
         let part = Part::Controller(n);
         let folder = parts.folder(part);
         fs::create_dir_all(&folder).map_err(text)?;
-        for file in ["ca.pem", "ca.key"].iter().filter(|_| n > 0) {
+        for file in ["ca.pem", "ca.key", "store.keys"].iter().filter(|_| n > 0) {
             fs::copy(first.join(file), folder.join(file)).map_err(text)?;
         }
         parts.start(part)?;

@@ -154,6 +154,21 @@ impl Ca {
         Ca::create_with(KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?, cluster, now, lifetime)
     }
 
+    /// Makes the certificate of a CA whose key (PEM, PKCS#8) is there already.
+    ///
+    /// # Errors
+    /// The key cannot be read.
+    pub fn create_for(
+        key_pem: &str,
+        cluster: &str,
+        now: SystemTime,
+        lifetime: Duration,
+    ) -> Result<Self, CaError> {
+        let key = KeyPair::from_pem(key_pem)
+            .map_err(|_| CaError::BadCa { detail: "its key cannot be read as PEM (PKCS#8)".to_owned() })?;
+        Ca::create_with(key, cluster, now, lifetime)
+    }
+
     fn create_with(
         key: KeyPair,
         cluster: &str,

@@ -7,6 +7,7 @@
 
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,8 @@ pub const OVERHEAD: usize = HEAD + TAG;
 const MOST_KEYS: usize = 64;
 /// A file that lacks a key is read again at most so often.
 const READ_AGAIN: Duration = Duration::from_secs(1);
+const HEADING: &str =
+    "# Keys of secret values in the store: the first seals, all of them open. Lose none that is in use.\n";
 const INFO: &[u8] = b"railyard store value v1";
 
 /// Names a key without telling it: the first 4 bytes of its SHA-256.
@@ -86,10 +89,16 @@ pub enum KeyRingError {
         /// How many.
         count: usize,
     },
+    /// Whoever protects the file does not give it out.
+    #[error("{cause}")]
+    Protected {
+        /// What it says; it names the file.
+        cause: String,
+    },
     /// There is no such key.
     #[error("it is sealed with key {id}, {}", match path {
         Some(path) => format!("which is not in {}", path.display()),
-        None => "and no keys are given: --store-keys".to_owned(),
+        None => "and no keys are given: --store-keys, or store.keys in the data folder".to_owned(),
     })]
     NoKey {
         /// The key that is needed.
@@ -147,9 +156,23 @@ impl Key {
     }
 }
 
+impl FromStr for KeyId {
+    type Err = KeyRingError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits = text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let id = u32::from_str_radix(text, 16).ok().filter(|_| digits).ok_or(KeyRingError::Unknown)?;
+        Ok(KeyId(id.to_be_bytes()))
+    }
+}
+
+/// Gives the text of a file of keys, however that is protected.
+type Reader = Box<dyn Fn(&Path) -> Result<String, KeyRingError> + Send + Sync>;
+
 /// Keys by which values are sealed and opened. Without a file it seals nothing, and names what it cannot open.
 pub struct KeyRing {
     path: Option<PathBuf>,
+    reader: Reader,
     keys: RwLock<Arc<[Key]>>,
     read: Mutex<Instant>,
 }
@@ -164,7 +187,11 @@ impl KeyRing {
     /// No keys.
     #[must_use]
     pub fn empty() -> Self {
-        KeyRing { path: None, keys: RwLock::new(Arc::new([])), read: Mutex::new(Instant::now()) }
+        Self::new(None, Box::new(read), Arc::new([]))
+    }
+
+    fn new(path: Option<PathBuf>, reader: Reader, keys: Arc<[Key]>) -> Self {
+        KeyRing { path, reader, keys: RwLock::new(keys), read: Mutex::new(Instant::now()) }
     }
 
     /// The keys of a file: one in a line, as 64 hex digits; `#` begins a comment. Where a value names a key that is
@@ -173,8 +200,19 @@ impl KeyRing {
     /// # Errors
     /// The file cannot be read, can be read by others, or holds something else.
     pub fn open(path: &Path) -> Result<Self, KeyRingError> {
-        let keys = RwLock::new(read(path)?);
-        Ok(KeyRing { path: Some(path.to_owned()), keys, read: Mutex::new(Instant::now()) })
+        Self::open_with(path, read)
+    }
+
+    /// The keys of a file that `reader` can read.
+    ///
+    /// # Errors
+    /// It cannot be read, or holds something else.
+    pub fn open_with(
+        path: &Path,
+        reader: impl Fn(&Path) -> Result<String, KeyRingError> + Send + Sync + 'static,
+    ) -> Result<Self, KeyRingError> {
+        let keys = parse(&reader(path)?, path)?;
+        Ok(Self::new(Some(path.to_owned()), Box::new(reader), keys))
     }
 
     /// Puts a new key in front of a file's, which is made where there is none. Gives its id.
@@ -182,16 +220,24 @@ impl KeyRing {
     /// # Errors
     /// As [`open`](Self::open); what was there is as it was.
     pub fn add_key(path: &Path) -> Result<KeyId, KeyRingError> {
+        let before = path.exists().then(|| read(path)).transpose()?;
+        let (id, text) = Self::with_new_key(before.as_deref(), path)?;
+        files::write_secret(path, &text)?;
+        Ok(id)
+    }
+
+    /// The text of a file of keys with a new one in front, and its id; `path` names the file in errors.
+    ///
+    /// # Errors
+    /// The text before is of no such file, or there are no random numbers.
+    pub fn with_new_key(before: Option<&str>, path: &Path) -> Result<(KeyId, String), KeyRingError> {
         let mut secret = [0; 32];
         rand::fill(&mut secret).map_err(|_| KeyRingError::Failed)?;
         let id = Key::new(&secret).id;
-        let before = if path.exists() {
-            read(path)?;
-            files::read_text(path)?
-        } else {
-            "# Keys of secret values in the store: the first seals, all of them open. Lose none that is in use.\n"
-                .to_owned()
-        };
+        if let Some(before) = before {
+            parse(before, path)?;
+        }
+        let before = before.unwrap_or(HEADING);
         let (comments, keys): (Vec<_>, Vec<_>) = before.lines().partition(|line| line.starts_with('#'));
         let hex = secret.iter().fold(String::new(), |mut text, byte| {
             // Writing to a String cannot fail.
@@ -199,8 +245,16 @@ impl KeyRing {
             text
         });
         let lines: Vec<_> = comments.into_iter().chain([hex.as_str()]).chain(keys).collect();
-        files::write_secret(path, &(lines.join("\n") + "\n"))?;
-        Ok(id)
+        Ok((id, lines.join("\n") + "\n"))
+    }
+
+    /// Whether a key is here; where it is not, the file is read again.
+    ///
+    /// # Errors
+    /// The file cannot be read any more.
+    pub fn has(&self, id: KeyId) -> Result<bool, KeyRingError> {
+        let among = |keys: &[Key]| keys.iter().any(|key| key.id == id);
+        Ok(among(&self.keys()) || among(&self.again()?))
     }
 
     /// The key that seals.
@@ -279,14 +333,16 @@ impl KeyRing {
         let Some(path) = &self.path else { return Ok(self.keys()) };
         let mut last = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if last.elapsed() >= READ_AGAIN {
-            *self.keys.write().unwrap_or_else(PoisonError::into_inner) = read(path)?;
+            let keys = parse(&(self.reader)(path)?, path)?;
+            *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
             *last = Instant::now();
         }
         Ok(self.keys())
     }
 }
 
-fn read(path: &Path) -> Result<Arc<[Key]>, KeyRingError> {
+/// The text of a file that only its owner can read.
+fn read(path: &Path) -> Result<String, KeyRingError> {
     use std::os::unix::fs::PermissionsExt;
     let text = files::read_text(path)?;
     let mode = std::fs::metadata(path)
@@ -297,6 +353,10 @@ fn read(path: &Path) -> Result<Arc<[Key]>, KeyRingError> {
     if mode & 0o077 != 0 {
         return Err(KeyRingError::Open { path: path.to_owned(), mode });
     }
+    Ok(text)
+}
+
+fn parse(text: &str, path: &Path) -> Result<Arc<[Key]>, KeyRingError> {
     let mut keys: Vec<Key> = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();

@@ -1,0 +1,198 @@
+//! The folder of the cluster's authority: its certificate, and its key in whatever form it is protected.
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use proto_rpc::{
+    Ca,
+    ca::CaError,
+    files::{self, FileError},
+};
+use thiserror::Error;
+
+use crate::{Form, Guards, KeyError, Purpose};
+
+/// The authority's certificate.
+pub const CA_CERTIFICATE: &str = "ca.pem";
+/// Its private key.
+pub const CA_KEY: &str = "ca.key";
+/// The name of a cluster that nobody named.
+const DEFAULT_CLUSTER: &str = "rail";
+
+/// Why there is no authority.
+#[derive(Debug, Error)]
+pub enum AuthorityError {
+    /// A file.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The certificate, or the two together.
+    #[error(transparent)]
+    Ca(#[from] CaError),
+    /// Nothing to encrypt it with.
+    #[error(
+        "nothing is given to encrypt the key with: --ca-passphrase-file, RAIL_CONTROLLER_CA_PASSPHRASE or --key-provider"
+    )]
+    NoGuard,
+}
+
+/// The authority in a data folder.
+#[derive(Debug)]
+pub struct CaFolder {
+    folder: PathBuf,
+    guards: Guards,
+}
+
+impl CaFolder {
+    /// The authority in `folder`, whose key is protected with what is here.
+    #[must_use]
+    pub fn new(folder: &Path, guards: Guards) -> Self {
+        Self { folder: folder.to_owned(), guards }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Loads it, or makes it where neither file is there. A key whose certificate is missing (a crash between the two
+    /// writes) gets a new certificate and keeps its pin; a certificate without its key is an error, because a new authority
+    /// would lock out every node that trusts the old one.
+    ///
+    /// # Errors
+    /// It cannot be read, its key does not open, or it is of another cluster than the one that is named.
+    pub fn load_or_create(
+        &self,
+        cluster: Option<&str>,
+        lifetime: Duration,
+        now: SystemTime,
+    ) -> Result<Ca, AuthorityError> {
+        let (certificate, key) = (self.file(CA_CERTIFICATE), self.file(CA_KEY));
+        if certificate.exists() {
+            return self.load(cluster, now);
+        }
+        let cluster = cluster.unwrap_or(DEFAULT_CLUSTER);
+        let ca = if key.exists() {
+            Ca::create_for(&self.key()?.0, cluster, now, lifetime)?
+        } else {
+            let ca = Ca::create(cluster, now, lifetime)?;
+            let form = self.guards.write(&key, Purpose::CaKey, &ca.key_pem())?;
+            tracing::info!(cluster, ca_pin = %ca.pin(), key = %form, "the cluster's authority was made");
+            ca
+        };
+        files::write_public(&certificate, ca.certificate_pem())?;
+        Ok(ca)
+    }
+
+    fn load(&self, cluster: Option<&str>, now: SystemTime) -> Result<Ca, AuthorityError> {
+        let (key, form) = self.key()?;
+        let ca = Ca::load(&files::read_text(&self.file(CA_CERTIFICATE))?, &key, now)?;
+        if let Some(expected) = cluster.filter(|name| *name != ca.cluster()) {
+            let (expected, found) = (expected.to_owned(), ca.cluster().to_owned());
+            return Err(CaError::ForeignCa { expected, found }.into());
+        }
+        if form == Form::Clear && self.guards.guards_the_authority() {
+            tracing::warn!(
+                key = %self.file(CA_KEY).display(),
+                "the authority's key is in the clear, although there is something to encrypt it with: `rail-controller ca encrypt`"
+            );
+        }
+        Ok(ca)
+    }
+
+    fn key(&self) -> Result<(zeroize::Zeroizing<String>, Form), KeyError> {
+        self.guards.read(&self.file(CA_KEY), Purpose::CaKey)
+    }
+
+    /// Protects the key with what is in `with`, whatever it was protected with before; the certificate and its pin stay.
+    ///
+    /// # Errors
+    /// It does not open, or there is nothing to protect it with; it is then as it was.
+    pub fn encrypt(&self, with: &Guards, now: SystemTime) -> Result<(Form, Form), AuthorityError> {
+        if !with.guards_the_authority() {
+            return Err(AuthorityError::NoGuard);
+        }
+        let (key, before) = self.key()?;
+        // A key that is not the certificate's would be found out at the next start only.
+        Ca::load(&files::read_text(&self.file(CA_CERTIFICATE))?, &key, now)?;
+        let path = self.file(CA_KEY);
+        let form = with.write(&path, Purpose::CaKey, &key)?;
+        // What was written opens again, or whoever asked hears of it while the old key may still be had.
+        with.read(&path, Purpose::CaKey)?;
+        Ok((before, form))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proto_rpc::ca::CA_LIFETIME;
+    use std::fs;
+
+    fn words(text: &str) -> Guards {
+        Guards::default().with_passphrase(text, "test").unwrap()
+    }
+
+    fn ca(folder: &Path, guards: &Guards) -> Result<Ca, AuthorityError> {
+        CaFolder::new(folder, guards.clone()).load_or_create(None, CA_LIFETIME, SystemTime::now())
+    }
+
+    #[test]
+    fn a_new_authority_s_key_is_never_in_the_clear_where_a_passphrase_is_given() {
+        let folder = tempfile::tempdir().unwrap();
+        let guards = words("correct horse battery");
+        let made = ca(folder.path(), &guards).unwrap();
+        let key = fs::read_to_string(folder.path().join(CA_KEY)).unwrap();
+        assert!(key.starts_with("-----BEGIN ENCRYPTED PRIVATE KEY-----"), "{key}");
+        assert_eq!(ca(folder.path(), &guards).unwrap().pin(), made.pin());
+        let told = ca(folder.path(), &words("incorrect horse battery")).unwrap_err().to_string();
+        assert!(told.contains("does not open") && told.contains("ca.key"), "{told}");
+        let told = ca(folder.path(), &Guards::default()).unwrap_err().to_string();
+        assert!(told.contains("--ca-passphrase-file"), "{told}");
+        // A crash between the two writes.
+        fs::remove_file(folder.path().join(CA_CERTIFICATE)).unwrap();
+        assert_eq!(ca(folder.path(), &guards).unwrap().pin(), made.pin());
+        fs::remove_file(folder.path().join(CA_KEY)).unwrap();
+        assert!(matches!(ca(folder.path(), &guards), Err(AuthorityError::Key(KeyError::File(_)))));
+    }
+
+    #[test]
+    fn a_plain_key_is_converted_and_keeps_its_pin() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = ca(folder.path(), &Guards::default()).unwrap();
+        let before = fs::read_to_string(folder.path().join(CA_KEY)).unwrap();
+        assert!(before.contains("BEGIN PRIVATE KEY"));
+        let now = SystemTime::now();
+        let plain = CaFolder::new(folder.path(), Guards::default());
+        assert!(matches!(plain.encrypt(&Guards::default(), now), Err(AuthorityError::NoGuard)));
+        let first = words("correct horse battery");
+        assert_eq!(plain.encrypt(&first, now).unwrap(), (Form::Clear, Form::Passphrase));
+        let after = fs::read_to_string(folder.path().join(CA_KEY)).unwrap();
+        assert!(!after.contains("BEGIN PRIVATE KEY"));
+        assert!(plain.encrypt(&first, now).is_err(), "the old passphrase is needed to change it");
+        let second = words("another horse battery");
+        CaFolder::new(folder.path(), first.clone()).encrypt(&second, now).unwrap();
+        assert!(ca(folder.path(), &first).is_err());
+        assert_eq!(ca(folder.path(), &second).unwrap().pin(), made.pin());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let in_folder = CaFolder::new(folder.path(), Guards::default());
+        let load = |cluster, at| in_folder.load_or_create(cluster, CA_LIFETIME, at);
+        let now = SystemTime::now();
+        load(Some("dev"), now).unwrap();
+        assert_eq!(load(None, now).unwrap().cluster(), "dev");
+        assert!(matches!(load(Some("prod"), now), Err(AuthorityError::Ca(CaError::ForeignCa { .. }))));
+        assert!(matches!(load(None, now + CA_LIFETIME * 2), Err(AuthorityError::Ca(CaError::CaExpired))));
+        let other = proto_rpc::KeyRequest::generate().unwrap().key_pem;
+        files::write_secret(&folder.path().join(CA_KEY), &other).unwrap();
+        assert!(matches!(load(None, now), Err(AuthorityError::Ca(CaError::KeyMismatch))));
+        files::write_public(&folder.path().join(CA_KEY), &other).unwrap();
+        assert!(matches!(load(None, now), Err(AuthorityError::Key(KeyError::Loose { .. }))));
+    }
+}

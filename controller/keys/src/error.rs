@@ -1,0 +1,111 @@
+//! What is wrong with a key, a secret file or a provider. No text here holds a secret.
+
+use std::path::PathBuf;
+
+use proto_rpc::files::FileError;
+use thiserror::Error;
+
+/// What is wrong with a key.
+#[derive(Debug, Error)]
+pub enum KeyError {
+    /// A file.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// Others can read it.
+    #[error("{} can be read or changed by others (mode {mode:03o}); chmod {:o} it", path.display(), mode & 0o700)]
+    Loose {
+        /// The file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// The file of a key-encryption key.
+    #[error("{}: expected one key of 64 hex digits (`rail-controller store key FILE` makes one)", path.display())]
+    NotAKey {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Too short or too long.
+    #[error("the passphrase in {origin} has {length} bytes; it must have {least} to {most}")]
+    PassphraseLength {
+        /// Where it comes from.
+        origin: String,
+        /// How long it is.
+        length: usize,
+        /// How long it must be.
+        least: usize,
+        /// How long it may be.
+        most: usize,
+    },
+    /// It is encrypted and no passphrase was given.
+    #[error(
+        "{place} is encrypted with a passphrase and none is given: --ca-passphrase-file, or RAIL_CONTROLLER_CA_PASSPHRASE"
+    )]
+    NoPassphrase {
+        /// The file.
+        place: String,
+    },
+    /// It does not open.
+    #[error("the passphrase does not open {place}")]
+    WrongPassphrase {
+        /// The file.
+        place: String,
+    },
+    /// It is an envelope and no provider was given.
+    #[error("{place} is wrapped by the key provider '{provider}' and none is given: --key-provider")]
+    NoProvider {
+        /// The file.
+        place: String,
+        /// Who wrapped it.
+        provider: String,
+    },
+    /// It is another provider's.
+    #[error("{place} is wrapped by the key provider '{found}', not by '{given}' (--key-provider)")]
+    OtherProvider {
+        /// The file.
+        place: String,
+        /// Who wrapped it.
+        found: String,
+        /// Who is here.
+        given: String,
+    },
+    /// It was changed, or is for another purpose.
+    #[error("{place} is not what was sealed: it was changed, or its key is another one")]
+    Forged {
+        /// The file.
+        place: String,
+    },
+    /// It cannot be read.
+    #[error("{place}: {detail}")]
+    Malformed {
+        /// The file.
+        place: String,
+        /// What is wrong.
+        detail: String,
+    },
+    /// The provider does not unwrap what it is given.
+    #[error("the key provider '{provider}' does not unwrap this key: {detail}")]
+    Refused {
+        /// Which provider.
+        provider: String,
+        /// What it says.
+        detail: String,
+    },
+    /// A provider's program.
+    #[error("the key provider {}: {detail}", program.display())]
+    Program {
+        /// The program.
+        program: PathBuf,
+        /// What went wrong.
+        detail: String,
+    },
+    /// The text of an option.
+    #[error("'{text}' is no key provider; write file:PATH, passphrase-file:PATH or exec:/PATH/OF/PROGRAM")]
+    NoSuchProvider {
+        /// What was given.
+        text: String,
+    },
+    /// The system's random numbers or the cipher.
+    #[error("the cipher or the system's random numbers failed")]
+    Failed,
+}
