@@ -28,5 +28,6 @@ mod resizing;
 mod rest;
 mod scheduling;
 mod several;
+mod supply;
 mod trace;
 mod validate;

@@ -4,8 +4,10 @@ use std::{
     env,
     error::Error,
     ffi::OsStr,
+    io::Read,
     path::{Path, PathBuf},
     process::{Command, ExitCode, Output, Stdio},
+    time::{Duration, Instant},
 };
 
 /// Whatever went wrong, told once by main.
@@ -17,9 +19,19 @@ pub fn root() -> PathBuf {
     here.ancestors().nth(2).unwrap_or(here).to_owned()
 }
 
-/// A cargo command in the repository's root.
+/// What of cargo reads Cargo.lock: it must be as it was committed.
+const LOCKED: [&str; 9] = ["bench", "build", "check", "clippy", "doc", "install", "metadata", "run", "test"];
+
+/// A cargo command in the repository's root. What it builds is what Cargo.lock says, or it fails.
 pub fn cargo<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(args: I) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut args = args.into_iter();
+    if let Some(first) = args.next() {
+        command.arg(&first);
+        if LOCKED.iter().any(|name| first.as_ref() == OsStr::new(name)) {
+            command.arg("--locked");
+        }
+    }
     command.args(args).current_dir(root());
     command
 }
@@ -71,6 +83,36 @@ pub fn build_release() -> Result<PathBuf> {
     Ok(target_dir()?.join("release"))
 }
 
+/// Runs to the end or for so long; an error says which, or carries the last line of its stderr.
+pub fn within(mut command: Command, limit: Duration) -> Result<()> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    let stderr = child.stderr.take();
+    let said = std::thread::spawn(move || {
+        let mut text = String::new();
+        // What came before an error is told.
+        let _ = stderr.map(|stderr| stderr.take(1 << 20).read_to_string(&mut text));
+        text
+    });
+    let until = Instant::now() + limit;
+    let status = loop {
+        match child.try_wait()? {
+            Some(status) => break Some(status),
+            None if Instant::now() > until => {
+                child.kill()?;
+                child.wait()?;
+                break None;
+            }
+            None => std::thread::sleep(Duration::from_millis(50)),
+        }
+    };
+    let said = said.join().unwrap_or_default();
+    match status {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(said.trim().lines().last().map_or(status.to_string(), str::to_owned).into()),
+        None => Err(format!("it took longer than {} s", limit.as_secs()).into()),
+    }
+}
+
 /// True if this process may make network namespaces and shape links.
 pub fn may_make_namespaces() -> bool {
     let succeeds = |program: &str, args: &[&str]| {
@@ -91,4 +133,36 @@ pub fn run_quiet(command: &mut Command) -> Result<()> {
     }
     let stderr = String::from_utf8_lossy(&output.stderr);
     Err(format!("{command:?} ended with {}: {}", output.status, stderr.trim()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_reads_the_lock_file_may_not_change_it() {
+        let args = |command: Command| command.get_args().map(|arg| arg.to_owned()).collect::<Vec<_>>();
+        assert_eq!(args(cargo(["build", "-p", "x"])), ["build", "--locked", "-p", "x"]);
+        assert_eq!(args(cargo(["fmt", "--check"])), ["fmt", "--check"]);
+        let config = std::fs::read_to_string(root().join(".cargo/config.toml")).unwrap();
+        assert!(config.contains("xtask = \"run --locked "), "`cargo xtask` itself");
+    }
+
+    #[test]
+    fn what_takes_too_long_is_ended_and_what_fails_says_why() {
+        let shell = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            command
+        };
+        let limit = Duration::from_secs(20);
+        assert!(within(shell("true"), limit).is_ok());
+        assert_eq!(
+            within(shell("echo one >&2; echo two >&2; exit 4"), limit).unwrap_err().to_string(),
+            "two"
+        );
+        let begin = Instant::now();
+        let late = within(shell("exec sleep 60"), Duration::from_millis(200)).unwrap_err().to_string();
+        assert!(late.contains("longer than") && begin.elapsed() < limit, "{late}");
+    }
 }

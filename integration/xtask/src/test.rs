@@ -4,7 +4,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::Path,
     process::{Command, ExitCode, Stdio},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -12,6 +12,9 @@ use crate::{
     process::{self, Result},
     sound, stack, tools, torch,
 };
+
+/// Longest wait for the database of advisories: some 40 MB.
+const DATABASE: Duration = Duration::from_secs(120);
 
 /// Options of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -124,13 +127,43 @@ fn house(tally: &mut Tally) {
     heading("licences, bans, sources", begin);
     match tools::cargo_deny() {
         Ok(program) => {
-            let mut deny = Command::new(program);
+            let mut deny = Command::new(&program);
             deny.args(["--log-level", "error", "check", "bans", "licenses", "sources"])
                 .current_dir(process::root());
             tally.step("cargo deny", process::run(deny));
+            heading("advisories", begin);
+            match advisories(&program) {
+                Ok(outcome) => tally.step("cargo deny check advisories", outcome),
+                Err(error) => tally.skipped.push(format!("advisories: {error}")),
+            }
         }
         Err(error) => tally.skipped.push(format!("cargo deny: {error}")),
     }
+}
+
+/// What is known of the crates that we ship, by the RustSec database: fetched now, or as it was when it was fetched last (90
+/// days at most, by cargo-deny's own rule). An error says that there is none.
+fn advisories(program: &Path) -> Result<Result<()>> {
+    let deny = |args: &[&str]| {
+        let mut deny = Command::new(program);
+        deny.args(["--log-level", "error"]).args(args).current_dir(process::root());
+        deny
+    };
+    if let Err(error) = process::within(deny(&["fetch", "db"]), DATABASE) {
+        if !database()? {
+            return Err(format!("no database: it cannot be fetched ({error}), and none is there").into());
+        }
+        println!("    the database is as it was fetched last: {error}");
+    }
+    Ok(process::run(deny(&["--offline", "check", "advisories"])))
+}
+
+/// Whether a database was fetched once.
+fn database() -> Result<bool> {
+    let home = std::env::var_os("CARGO_HOME").map(Into::into);
+    let home = home.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo")));
+    let folder: std::path::PathBuf = home.ok_or("neither CARGO_HOME nor HOME is set")?;
+    Ok(std::fs::read_dir(folder.join("advisory-dbs")).is_ok_and(|mut entries| entries.next().is_some()))
 }
 
 fn tests(args: &Args, bin: &Path, tally: &mut Tally) -> Result<()> {

@@ -146,7 +146,7 @@ fn installed(name: &str, version: &str) -> Result<PathBuf> {
     let root = target.join("tools-cargo");
     let program = root.join("bin").join(name);
     if !answers(&program) {
-        let mut install = process::cargo(["install", name, "--version", version, "--locked", "--quiet"]);
+        let mut install = process::cargo(["install", name, "--version", version, "--quiet"]);
         // A tool runs for a second; building it fast matters more than making it fast.
         install
             .args(["--profile", "dev", "--root"])
