@@ -1,6 +1,6 @@
 //! Answering, and what bursts show: the part of a node in everybody else's turns.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::{
     limits::CEILING_MBPS,
@@ -14,6 +14,12 @@ const TALKS: usize = 64;
 pub(crate) const BURST_MAX: u32 = 1024;
 /// Payload of one packet that is sent on request at most.
 pub(crate) const PAYLOAD_MAX: u32 = 65_507;
+/// Conversations that are over and not taken up again: more than one attempt of a job has.
+const SPENT: usize = 16_384;
+/// Answers of one conversation on one rail at most; an honest one needs some 600.
+const ANSWERS: u32 = 8_192;
+/// Requests of one conversation on one rail at most whose answer is larger than they are; an honest one has some 60.
+const LARGE: usize = 256;
 
 /// One burst as it arrives.
 #[derive(Debug, Clone, Default)]
@@ -58,6 +64,23 @@ fn rate(packets: &[(u64, usize)]) -> Option<u32> {
 struct Talk {
     asks: u32,
     burst: (u32, Burst),
+    /// Questions that were answered.
+    answers: u32,
+    /// Requests for more than they are themselves, by number. Each has its own: one that comes again is a packet that was doubled, or
+    /// recorded.
+    large: BTreeSet<u32>,
+}
+
+impl Talk {
+    /// Whether a request for more than it is itself is the first of its number.
+    fn is_first(&mut self, sequence: u32) -> bool {
+        self.large.len() < LARGE && self.large.insert(sequence)
+    }
+
+    fn may_answer(&mut self) -> bool {
+        self.answers = self.answers.saturating_add(1);
+        self.answers <= ANSWERS
+    }
 }
 
 /// What has been heard of others' conversations.
@@ -66,6 +89,9 @@ pub(crate) struct Heard {
     talks: BTreeMap<(u64, u16, usize), Talk>,
     /// In the order of their beginning.
     order: Vec<(u64, u16, usize)>,
+    /// Those that are over; recorded packets of them are not answered. The oldest are forgotten first.
+    spent: BTreeSet<(u64, u16, usize)>,
+    spent_order: VecDeque<(u64, u16, usize)>,
 }
 
 /// What answers tell of this node.
@@ -93,20 +119,41 @@ impl Heard {
         self.talks.get(&(nonce, from, port)).map_or(0, |talk| talk.asks)
     }
 
+    fn spend(&mut self, key: (u64, u16, usize)) {
+        if self.spent.insert(key) {
+            self.spent_order.push_back(key);
+        }
+        if self.spent_order.len() > SPENT
+            && let Some(oldest) = self.spent_order.pop_front()
+        {
+            self.spent.remove(&oldest);
+        }
+    }
+
     /// A packet has arrived on this port.
     pub(crate) fn hear(&mut self, port: usize, packet: &Packet, arrival: &Arrival, now: Now) -> Follow {
         let Now { at, dropped } = now;
         let key = (packet.nonce, packet.from, port);
         if !self.talks.contains_key(&key) {
+            if self.spent.contains(&key) {
+                return Follow::Nothing;
+            }
             if self.order.len() >= TALKS {
                 let oldest = self.order.remove(0);
                 self.talks.remove(&oldest);
+                self.spend(oldest);
             }
             self.order.push(key);
         }
         let talk = self.talks.entry(key).or_default();
         let seen = u32::try_from(arrival.length).unwrap_or(u32::MAX);
         let dscp = arrival.class.map(|class| class >> 2);
+        let more = matches!(packet.body, Body::Ask { reply: 1.. } | Body::Please { .. });
+        if !matches!(packet.body, Body::Burst { .. })
+            && (!talk.may_answer() || more && !talk.is_first(packet.sequence))
+        {
+            return Follow::Nothing;
+        }
         match packet.body {
             Body::Ask { reply } => {
                 talk.asks = talk.asks.saturating_add(1);
@@ -182,14 +229,38 @@ mod tests {
         assert_eq!((heard.talks.len(), heard.order.len()), (TALKS, TALKS));
         let all = Body::Please { packets: u32::MAX, bytes: u32::MAX };
         assert_eq!(
-            heard.hear(0, &packet(1, all), &arrival, Now::default()),
+            heard.hear(0, &packet(2001, all), &arrival, Now::default()),
             Follow::Burst(BURST_MAX, PAYLOAD_MAX)
         );
         let Follow::Answer(Body::Answer { dscp, asks, .. }, bytes) =
-            heard.hear(0, &packet(5, Body::Ask { reply: u32::MAX }), &arrival, Now::default())
+            heard.hear(0, &packet(2005, Body::Ask { reply: u32::MAX }), &arrival, Now::default())
         else {
             panic!("an answer");
         };
         assert_eq!((dscp, asks, bytes), (Some(26), 1, PAYLOAD_MAX));
+    }
+
+    /// Whoever has recorded packets has no more of them than the conversation had.
+    #[test]
+    fn a_recorded_packet_buys_nothing() {
+        let mut heard = Heard::default();
+        let arrival = Arrival { length: 64, class: None, time_ns: Some(1) };
+        let packet = |nonce, sequence, body| Packet { from: 1, to: 0, round: 0, nonce, sequence, body };
+        let mut say = |nonce, sequence, body| {
+            heard.hear(0, &packet(nonce, sequence, body), &arrival, Now::default()) != Follow::Nothing
+        };
+        for body in [Body::Ask { reply: 9000 }, Body::Please { packets: 9, bytes: 9000 }] {
+            let nonce = if matches!(body, Body::Ask { .. }) { 1 } else { 2 };
+            assert!(say(nonce, 7, body) && say(nonce, 8, body), "each number once");
+            assert!(!say(nonce, 7, body) && !say(nonce, 8, body), "and not twice");
+        }
+        // A repeated question is as large as its answer, and there is an end to it.
+        let again = (0..2 * ANSWERS).filter(|_| say(3, 1, Body::Ended)).count();
+        assert_eq!(again, ANSWERS as usize);
+        // Of a conversation that is over nothing is answered, whatever comes after it.
+        for nonce in 100..100 + 2 * TALKS as u64 {
+            assert!(say(nonce, 1, Body::Ask { reply: 0 }));
+        }
+        assert!(!say(1, 9, Body::Ask { reply: 9000 }) && !say(2, 9, Body::Done));
     }
 }

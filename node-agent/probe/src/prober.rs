@@ -1,7 +1,7 @@
 //! All rails of a node together: waits, answers others, and takes its turns.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     net::{IpAddr, SocketAddr},
     os::fd::AsFd,
@@ -110,6 +110,8 @@ pub struct Prober {
     buffer: Vec<u8>,
     /// The round that this node is in.
     pub(crate) round: u32,
+    /// Whom it answers, and where: a packet that somebody else has recorded must not bring an answer to somebody else.
+    callers: BTreeMap<u16, BTreeSet<IpAddr>>,
     /// The last round that each peer has said is done.
     done: BTreeMap<u16, u32>,
     /// Marks that are not answered yet: the port, the mark, and where it came from.
@@ -138,6 +140,7 @@ impl Prober {
             heard: Heard::default(),
             buffer,
             round: 0,
+            callers: BTreeMap::new(),
             done: BTreeMap::new(),
             marks: Vec::new(),
             marked: 0,
@@ -153,6 +156,8 @@ impl Prober {
     /// Takes all turns of a series, until `end` at the latest. The rounds of each series are numbered from a multiple of
     /// [`SERIES_ROUNDS`] on, and no series comes before an earlier one.
     pub fn run(&mut self, series: u32, peers: &[Peer], turns: &[Turn], end: Instant) -> Report {
+        let known = |peer: &Peer| (peer.node, peer.rails.iter().map(|at| at.ip().to_canonical()).collect());
+        self.callers = peers.iter().map(known).collect();
         let mut report = Report { pairs: Vec::new(), ports: self.look_at_ports(peers) };
         let now = Instant::now();
         let first = series.saturating_mul(SERIES_ROUNDS);
@@ -286,6 +291,11 @@ impl Prober {
         let _ = poll(&mut polled, Some(&timeout));
     }
 
+    /// Whether a question of this node comes from one of its rails. Answers go nowhere else.
+    fn is_caller(&self, node: u16, from: SocketAddr) -> bool {
+        self.callers.get(&node).is_some_and(|own| own.contains(&from.ip().to_canonical()))
+    }
+
     /// Takes one packet of a port. `None`: there is none; `Some(None)`: it was not an answer to this node.
     fn take(&mut self, at: usize) -> Option<Option<Got>> {
         let port = self.ports.get(at)?;
@@ -305,6 +315,9 @@ impl Prober {
             // A burst that was asked for, or one of another's conversation: who knows its nonce takes it.
             self.heard.hear(at, &packet, &arrival, Now::default());
             return Some(Some(got));
+        }
+        if !self.is_caller(packet.from, from) {
+            return Some(None);
         }
         if packet.round == NO_ROUND {
             if self.marks.len() < MARKS {

@@ -4,5 +4,6 @@
 
 mod pairs;
 mod paused;
+mod recorded;
 mod relay;
 mod swapped;
