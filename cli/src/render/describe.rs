@@ -195,6 +195,7 @@ pub fn node(node: &v1::Node, now: f64) -> String {
     head.push(("Benched", status.benched.clone().map(|reason| reason.message).unwrap_or_default()));
     let failed: Vec<&str> = status.strikes.iter().map(|strike| strike.code.as_str()).collect();
     head.push(("Failed tries", failed.join(", ")));
+    head.push(("Provisional", status.provisional.join(", ")));
     head.push(("Heartbeat", ago(status.last_heartbeat.as_ref(), now)));
     head.push(("Agent", status.agent_version));
     head.push((
@@ -208,6 +209,7 @@ pub fn node(node: &v1::Node, now: f64) -> String {
     ));
     let mut out = sheet(head);
     reasons(&mut out, "Reasons", &status.reasons);
+    reasons(&mut out, "Evidence", &status.quarantine);
     let holder = |gpu: u32| {
         let hold = status.holds.iter().find(|hold| hold.gpus.contains(&gpu));
         hold.map(|hold| format!("{}/{}", hold.tenant, hold.job)).unwrap_or_default()

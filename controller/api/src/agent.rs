@@ -10,9 +10,12 @@ use std::{
 
 use controller_core::{CoreError, Event, Register};
 use controller_reconciler::{Messages, Refusal, Session};
-use proto_model::{Inventory, NodeName, Observation};
+use proto_model::NodeName;
 use proto_rpc::{ErrorClass, Identity, PeerInfo, RpcError, ca::NODE_LIFETIME};
-use proto_wire::v1::{self, agent_message::Body, agent_service_server::AgentService};
+use proto_wire::{
+    convert::{told_inventory, told_observation},
+    v1::{self, agent_message::Body, agent_service_server::AgentService},
+};
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -64,9 +67,9 @@ fn register(node: &NodeName, wire: v1::Register) -> Result<Register, RpcError> {
             format!("has more than {MAX_OBSERVATIONS} entries"),
         ));
     }
-    let inventory = Inventory::try_from(wire.inventory.unwrap_or_default());
+    let inventory = told_inventory(wire.inventory.unwrap_or_default());
     let inventory = inventory.map_err(|errors| fault::fields(errors, "register.inventory"))?;
-    let observations = wire.observations.into_iter().map(Observation::try_from).collect::<Result<_, _>>();
+    let observations = wire.observations.into_iter().map(told_observation).collect::<Result<_, _>>();
     Ok(Register {
         node: node.clone(),
         session: 0,
@@ -83,12 +86,12 @@ fn event(session: &Session, body: Body) -> Result<Event, RpcError> {
     Ok(match body {
         Body::Heartbeat(_) => Event::AgentHeartbeat { node, session: number },
         Body::Inventory(wire) => {
-            let inventory = Inventory::try_from(wire).map_err(|errors| fault::fields(errors, "inventory"))?;
+            let inventory = told_inventory(wire).map_err(|errors| fault::fields(errors, "inventory"))?;
             Event::AgentInventory { node, session: number, inventory: Arc::new(inventory) }
         }
         Body::Observation(wire) => {
             let observation =
-                Observation::try_from(wire).map_err(|errors| fault::fields(errors, "observation"))?;
+                told_observation(wire).map_err(|errors| fault::fields(errors, "observation"))?;
             Event::AgentObserved { node, session: number, observation: Box::new(observation) }
         }
         Body::StaleEpoch(wire) => Event::AgentRefusedEpoch { node, current: wire.current },

@@ -164,7 +164,7 @@ impl Step<'_> {
         force: bool,
         uid: Option<&str>,
     ) -> Result<Reply, CoreError> {
-        let Some(node) = self.state.base.nodes.get(name) else {
+        let Some(node) = self.state.base.nodes.get(name).cloned() else {
             return Err(CoreError::NodeNotFound { node: name.clone() });
         };
         if uid.is_some_and(|uid| uid != node.uid) {
@@ -179,6 +179,9 @@ impl Step<'_> {
         self.push(name, ToNode::Close { reason: "the node was deleted".to_owned() });
         self.state.set_link(name, None);
         self.state.set_node(name, None);
+        self.release_claims(name, &node);
+        // Join tokens of a deleted server bring nobody back, spent or not.
+        self.withdraw_tokens(name);
         self.forget_drains_of(name);
         for (uid, position) in holds {
             let Some(entry) = self.entry(uid) else { continue };
@@ -270,6 +273,8 @@ impl Step<'_> {
             taints: BTreeSet::new(),
             benched: None,
             strikes: Vec::new(),
+            quarantine: Vec::new(),
+            provisional: BTreeSet::new(),
             inventory: Arc::default(),
             health: Health::NotReady,
             health_since: self.now,

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use proto_model::{Assignment, Health, Inventory, JobUid, Node, NodeName, Observation, Observed, Reason};
 
 use crate::{
+    claims::Untruth,
     error::CoreError,
     event::{Register, Reply, ToNode},
     remap::lasting,
@@ -53,9 +54,7 @@ impl Step<'_> {
             agent_version,
             ..(*node).clone()
         };
-        if wanted != *node {
-            self.state.set_node(&name, Some(Arc::new(wanted)));
-        }
+        self.take_hardware(&name, wanted);
         self.reconcile(&name, observations);
         self.freed();
         self.qos_changed();
@@ -74,10 +73,10 @@ impl Step<'_> {
             match self.position(name, uid, attempt) {
                 Some(position) => {
                     heard.insert(uid);
-                    self.merge(uid, position, name, observation);
+                    self.report(uid, position, name, observation);
                 }
                 None if observation.state == Observed::Ended => forget.push((uid, attempt)),
-                None => {}
+                None => self.ignored("attempt"),
             }
         }
         for (uid, position) in holds {
@@ -162,7 +161,7 @@ impl Step<'_> {
         let inventory = sane(inventory);
         if let Some(node) = self.state.base.nodes.get(name).filter(|node| node.inventory != inventory) {
             let node = Node { inventory, ..(**node).clone() };
-            self.state.set_node(name, Some(Arc::new(node)));
+            self.take_hardware(name, node);
             self.freed();
             self.qos_changed();
             self.proofs_changed(name);
@@ -186,6 +185,15 @@ impl Step<'_> {
             return Err(CoreError::Fenced { node, seen: current, own: self.state.epoch });
         }
         Ok(Reply::Done)
+    }
+
+    /// The store has said that no newer controller rules: the epoch of which a node spoke never was.
+    pub(crate) fn untrue_epoch(&mut self, name: &NodeName, seen: u64) -> Reply {
+        let own = self.state.epoch;
+        if seen > own {
+            self.quarantine(name, &Untruth::Epoch { seen, own });
+        }
+        Reply::Done
     }
 
     /// A node's silence is looked at.
@@ -218,7 +226,7 @@ impl Step<'_> {
         self.refresh_jobs_of(name);
     }
 
-    fn refresh_jobs_of(&mut self, name: &NodeName) {
+    pub(crate) fn refresh_jobs_of(&mut self, name: &NodeName) {
         let jobs: Vec<JobUid> =
             self.state.index.holds.get(name).map(|jobs| jobs.keys().copied().collect()).unwrap_or_default();
         for uid in jobs {

@@ -163,6 +163,7 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
         | Event::AgentInventory { .. }
         | Event::AgentObserved { .. }
         | Event::AgentRefusedEpoch { .. }
+        | Event::AgentEpochUntrue { .. }
         | Event::AgentDisconnected { .. }
         | Event::Tick
         | Event::By(_)
@@ -258,6 +259,11 @@ impl Step<'_> {
         }
         let chain = &self.state.base.chain;
         self.append(Record::new(chain.last + 1, self.now.0, chain.head, content), false);
+    }
+
+    /// What the controller does by itself, and an administrator must be able to look up.
+    pub(crate) fn record_own(&mut self, actor: Arc<Actor>, object: Object) {
+        self.record(Content::Change(Change { actor, object }));
     }
 
     /// `more`: the step appends another one, which must fit into the same row.

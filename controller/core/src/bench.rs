@@ -82,15 +82,20 @@ impl Step<'_> {
     pub(crate) fn return_node(&mut self, name: &NodeName) -> Result<Reply, CoreError> {
         let node = self.state.base.nodes.get(name).cloned();
         let node = node.ok_or_else(|| CoreError::NodeNotFound { node: name.clone() })?;
-        if node.benched.is_none() {
+        if node.benched.is_none() && !node.is_quarantined() {
             return Ok(Reply::Node(node));
         }
-        Ok(Reply::Node(self.unbench(name).unwrap_or(node)))
+        self.unbench(name);
+        // What it still reports of others' hardware is no more its own than before.
+        self.claims_again(name);
+        Ok(Reply::Node(self.state.base.nodes.get(name).cloned().unwrap_or(node)))
     }
 
     fn unbench(&mut self, name: &NodeName) -> Option<Arc<Node>> {
-        let node = self.state.base.nodes.get(name).filter(|node| node.benched.is_some())?;
-        let node = Arc::new(Node { benched: None, strikes: Vec::new(), ..(**node).clone() });
+        let out = |node: &&Arc<Node>| node.benched.is_some() || node.is_quarantined();
+        let node = self.state.base.nodes.get(name).filter(out)?;
+        let (strikes, quarantine) = (Vec::new(), Vec::new());
+        let node = Arc::new(Node { benched: None, strikes, quarantine, ..(**node).clone() });
         self.state.set_node(name, Some(Arc::clone(&node)));
         self.freed();
         Some(node)
@@ -105,7 +110,10 @@ impl Step<'_> {
         }
         let nodes: Vec<NodeName> = crate::attempt::gang(entry).map(|(_, node)| node.clone()).collect();
         for name in nodes {
-            self.unbench(&name);
+            // A collective proves its hardware, not its word.
+            if self.state.base.nodes.get(&name).is_some_and(|node| !node.is_quarantined()) {
+                self.unbench(&name);
+            }
         }
     }
 }

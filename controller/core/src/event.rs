@@ -201,6 +201,13 @@ pub enum Event {
         /// The epoch that it obeys.
         current: u64,
     },
+    /// An agent has spoken of an epoch, and the store says that there never was a newer one than this controller's.
+    AgentEpochUntrue {
+        /// Whose.
+        node: NodeName,
+        /// The epoch of which it spoke.
+        seen: u64,
+    },
     /// An agent's stream has ended. Its jobs go on.
     AgentDisconnected {
         /// Whose.
@@ -384,6 +391,19 @@ pub struct Output {
     pub pushes: Vec<Push>,
     /// Job phases passed through in this step, in order; for records, metrics and the simulator's checks.
     pub transitions: Vec<Transition>,
+    /// What of an agent's report was not taken over, and why; for counting.
+    pub claims: Vec<ClaimVerdict>,
+}
+
+/// Why something that an agent has reported was not taken over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ClaimVerdict {
+    /// It is late, or beside the point: left out.
+    Ignored(&'static str),
+    /// It cannot be true: left out.
+    Untrue(&'static str),
+    /// The same, and new evidence: the node is quarantined with it.
+    Quarantined(&'static str),
 }
 
 /// The answer to an event.

@@ -32,6 +32,7 @@ pub mod audit;
 pub mod bench;
 mod cancel;
 mod certify;
+mod claims;
 pub mod config;
 pub mod decisions;
 pub mod denials;
@@ -69,8 +70,8 @@ pub use decisions::{DecisionRecord, DecisionRow};
 pub use documents::QueueUsage;
 pub use error::{CoreError, ErrorKind};
 pub use event::{
-    Beside, By, Denied, Event, Key, Naming, NextTick, NodeChange, Noted, Output, Push, QosAction, QosOrder,
-    Register, Reply, Stored, Submit, ToNode, Transition, Write,
+    Beside, By, ClaimVerdict, Denied, Event, Key, Naming, NextTick, NodeChange, Noted, Output, Push,
+    QosAction, QosOrder, Register, Reply, Stored, Submit, ToNode, Transition, Write,
 };
 pub use explain::{Detail, Holding};
 pub use load::LoadError;

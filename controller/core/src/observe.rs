@@ -3,10 +3,10 @@
 use proto_model::{JobUid, Measured, NodeName, Observation, Observed, Phase, RankExit, Reason};
 
 use crate::{
-    attempt::{Blame, gang},
+    attempt::Blame,
+    claims::{Admitted, admit},
     error::CoreError,
     event::{Reply, ToNode},
-    repair::PEER_LOST,
     state::NodeView,
     step::Step,
 };
@@ -27,11 +27,23 @@ impl Step<'_> {
             self.foreign(node, |foreign| foreign.remove(&(uid, attempt)));
         }
         match self.position(node, uid, attempt) {
-            Some(position) => self.merge(uid, position, node, observation),
+            Some(position) => self.report(uid, position, node, observation),
             // The end of that try is stored. An agent that still has something of it ends it now.
-            None => self.push(node, ToNode::Forget { uid, attempt }),
+            None => {
+                self.ignored("attempt");
+                self.push(node, ToNode::Forget { uid, attempt });
+            }
         }
         Ok(Reply::Done)
+    }
+
+    /// A node reports its part of the job's present try.
+    pub(crate) fn report(&mut self, uid: JobUid, position: u32, node: &NodeName, seen: Observation) {
+        let Some(entry) = self.state.base.jobs.get(&uid) else { return };
+        let Admitted { seen, untruths, ignored } = admit(entry, position, node, seen);
+        ignored.into_iter().for_each(|what| self.ignored(what));
+        untruths.iter().for_each(|untruth| self.quarantine(node, untruth));
+        self.merge(uid, position, node, seen);
     }
 
     /// The node's position in the gang of the job's present try.
@@ -42,10 +54,9 @@ impl Step<'_> {
     }
 
     /// Takes over what a report says more, and draws the conclusions.
-    pub(crate) fn merge(&mut self, uid: JobUid, position: u32, node: &NodeName, seen: Observation) {
+    fn merge(&mut self, uid: JobUid, position: u32, node: &NodeName, seen: Observation) {
         let Some(entry) = self.state.base.jobs.get(&uid) else { return };
         let ranks = entry.job.spec.gang.ranks_per_node;
-        let first = position.saturating_mul(ranks);
         let preparing = matches!(entry.job.status.phase, Phase::Reserved | Phase::Preparing);
         // Engines that end see their peers go, one after the other: that is no news of any rail.
         let ends = entry.attempt.as_ref().is_some_and(|attempt| attempt.ending.is_some());
@@ -61,8 +72,7 @@ impl Step<'_> {
         }
         let mut failed = Vec::new();
         for exit in seen.exits {
-            let own = exit.rank >= first && exit.rank - first < ranks;
-            if own && !view.exits.iter().any(|known| known.rank == exit.rank) {
+            if !view.exits.iter().any(|known| known.rank == exit.rank) {
                 view.exits.push(exit);
                 if !exit.is_success() {
                     failed.push(exit);
@@ -117,18 +127,8 @@ impl Step<'_> {
         let scope = format!("node/{node}");
         let mut blame = Blame::Program;
         let mut causes = Vec::new();
-        if let Some(mut cause) = cause {
+        if let Some(cause) = cause {
             blame = Blame::of(&cause);
-            if cause.code == PEER_LOST {
-                // Said once by each that misses it; whom nobody knows here nobody misses.
-                cause.count = 1;
-                if !gang(entry).any(|(_, peer)| peer != node && cause.scope == format!("node/{peer}")) {
-                    cause.scope.clear();
-                }
-            }
-            if cause.scope.is_empty() {
-                cause.scope.clone_from(&scope);
-            }
             causes.push(cause.since(self.now));
         }
         if !failed.is_empty() && !ending {

@@ -18,6 +18,7 @@ use crate::{
     attempt::{Blame, gang, gang_size},
     bench::is_drained,
     certify::NOT_CERTIFIED,
+    claims::CLAIM_REFUSED,
     event::ToNode,
     records::{Attempt, Outcome},
     remap::REMAPPED,
@@ -35,8 +36,9 @@ pub(crate) const PEER_LOST: &str = "PeerLost";
 /// Nodes named in one reason.
 const NAMED: usize = 8;
 /// Causes by which a node shows that itself is what failed.
-const OF_NODE: [&str; 7] = [
+const OF_NODE: [&str; 8] = [
     NOT_CERTIFIED,
+    CLAIM_REFUSED,
     "EngineLost",
     "EngineFailed",
     "AttemptLost",

@@ -17,6 +17,7 @@ use proto_model::{
 use crate::{
     arrays::Elements,
     audit::{Chain, Kept},
+    claims::ClaimIndex,
     config::Config,
     decisions::DecisionRow,
     event::Key,
@@ -91,6 +92,8 @@ pub(crate) struct Index {
     pub(crate) arrays: BTreeMap<JobId, Elements>,
     /// Per job or array those that wait for it.
     pub(crate) dependents: BTreeMap<JobId, BTreeSet<JobUid>>,
+    /// Which nodes report what only one can have.
+    pub(crate) claims: ClaimIndex,
     /// Jobs that hold something on a node, with the node's position in their gang.
     pub(crate) holds: BTreeMap<NodeName, BTreeMap<JobUid, u32>>,
     /// Jobs that hold something idle on a node.

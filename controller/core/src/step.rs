@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use proto_model::{Job, JobStatus, JobUid, Phase, Timestamp};
 
 use crate::{
-    audit::unwrap,
+    audit::{About, unwrap},
     error::CoreError,
     event::{Event, Output, Push, Reply, ToNode, Transition, Write},
     state::{JobEntry, State},
@@ -25,6 +25,7 @@ pub fn step(state: &mut State, event: Event, now: Timestamp, rng: &mut Rng<'_>) 
         hold_back: None,
         moved: BTreeSet::new(),
         later: false,
+        quarantined: Vec::new(),
     };
     let (about, beside, event) = unwrap(step.state, event);
     let asked = !matches!(
@@ -32,14 +33,19 @@ pub fn step(state: &mut State, event: Event, now: Timestamp, rng: &mut Rng<'_>) 
         Event::AgentHeartbeat { .. }
             | Event::AgentInventory { .. }
             | Event::AgentObserved { .. }
+            | Event::AgentEpochUntrue { .. }
             | Event::AgentDisconnected { .. }
             | Event::Tick
     );
+    let by_agent = matches!(about, Ok(About::Nothing));
     let reply = match about {
         Ok(mut about) => step.handle(event).inspect(|reply| step.audit(mark, &mut about, reply)),
         Err(error) => Err(error),
     };
     if reply.is_ok() {
+        if by_agent {
+            step.note_quarantines();
+        }
         step.wake_dependents();
         step.schedule();
         step.tell_renamed(mark);
@@ -78,6 +84,8 @@ pub(crate) struct Step<'a> {
     pub(crate) moved: BTreeSet<JobUid>,
     /// The queue is looked at in the next tick, together with what else comes until then.
     pub(crate) later: bool,
+    /// Nodes that are quarantined now, with the evidence.
+    pub(crate) quarantined: Vec<(proto_model::NodeName, proto_model::Reason)>,
 }
 
 impl Step<'_> {
@@ -113,6 +121,7 @@ impl Step<'_> {
                 self.observed(&node, session, *observation)
             }
             Event::AgentRefusedEpoch { node, current } => self.refused_epoch(node, current),
+            Event::AgentEpochUntrue { node, seen } => Ok(self.untrue_epoch(&node, seen)),
             Event::AgentDisconnected { node, session } => self.disconnected(&node, session),
             Event::Tick => self.tick(),
             // Taken off by `unwrap`; one within another has nobody who may ask so.

@@ -173,6 +173,7 @@ impl State {
 
     pub(crate) fn swap_node(&mut self, name: &NodeName, new: Option<Arc<Node>>) -> Option<Arc<Node>> {
         let old = swap(&mut self.base.nodes, name, new.clone());
+        self.index.claims.swap(name, old.as_ref(), new.as_ref());
         let gate = self.gate(name);
         let rails = self.index.snapshot.topology().rails();
         let moved = old.is_some() != new.is_some();
@@ -469,7 +470,7 @@ impl State {
         let node = self.base.nodes.get(name);
         let link = self.base.links.get(name);
         Gate {
-            unschedulable: node.is_some_and(|node| node.unschedulable),
+            unschedulable: node.is_some_and(|node| node.unschedulable || node.is_quarantined()),
             not_ready: node.is_some_and(|node| node.health == Health::NotReady),
             away: link.is_none_or(|link| link.session.is_none()),
             draining: link.is_some_and(|link| !link.foreign.is_empty()),

@@ -10,10 +10,11 @@ use std::{
 };
 
 use controller_core::{
-    Config, CoreError, Event, Key, Reply, State, assurance::Assurance, denials::Denials, lead::Told, step,
+    ClaimVerdict, Config, CoreError, Event, Key, Reply, State, assurance::Assurance, denials::Denials,
+    lead::Told, step,
 };
 use controller_store::{Limits, Store, StoreError, Txn};
-use proto_model::Timestamp;
+use proto_model::{NodeName, Timestamp};
 use rand_chacha::{ChaCha20Rng, rand_core::Rng as _};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -82,7 +83,7 @@ pub(crate) struct Loop {
     pub(crate) found: Option<Found>,
     counted: Instant,
     gone: Vec<Event>,
-    challenged: bool,
+    challenged: Option<(NodeName, u64)>,
     /// How many of [`PACES`] the step at work has tried.
     pace: usize,
     /// The step at work may place nothing.
@@ -164,7 +165,7 @@ impl Loop {
             found: None,
             counted,
             gone,
-            challenged: false,
+            challenged: None,
             pace: 0,
             cut_short: false,
             tick_after: None,
@@ -188,7 +189,9 @@ impl Loop {
             if self.hear_of_the_lead().await.is_break() || self.round(&mut round).await.is_break() {
                 break Ended::Deposed;
             }
-            if std::mem::take(&mut self.challenged) && self.answer_challenge().await.is_break() {
+            if let Some((node, seen)) = self.challenged.take()
+                && self.answer_challenge(node, seen).await.is_break()
+            {
                 break Ended::Deposed;
             }
             self.look_if_due();
@@ -323,7 +326,22 @@ impl Loop {
             let rng = &mut self.rng;
             step(&mut self.state, event.clone(), now, &mut |bytes| rng.fill_bytes(bytes))
         };
+        self.count_claims(&event, &output.claims);
         batch.add(event, answer, output);
+    }
+
+    fn count_claims(&self, event: &Event, claims: &[ClaimVerdict]) {
+        for claim in claims {
+            let (verdict, what) = match claim {
+                ClaimVerdict::Ignored(what) => ("ignored", what),
+                ClaimVerdict::Untrue(what) => ("untrue", what),
+                ClaimVerdict::Quarantined(what) => ("quarantined", what),
+            };
+            if let (ClaimVerdict::Quarantined(what), Some(node)) = (claim, push::speaker(event)) {
+                tracing::warn!(%node, what, "a node is quarantined: it, or who has its hardware, reported what cannot be true");
+            }
+            self.metrics.claims.inc([verdict, what]);
+        }
     }
 
     /// Makes a batch durable and lets its answers and pushes go.
@@ -425,15 +443,18 @@ impl Loop {
 
     /// An agent says that it obeys a newer controller. An agent can be wrong, or lie: only the store's leader key
     /// says who leads.
-    async fn answer_challenge(&mut self) -> ControlFlow<()> {
+    async fn answer_challenge(&mut self, node: NodeName, seen: u64) -> ControlFlow<()> {
         if self.outage.is_some() {
             return ControlFlow::Continue(());
         }
         if self.write_probe().await? {
             tracing::error!(
-                epoch = self.epoch,
-                "an agent obeys an epoch that this cluster never had; it is refused"
+                epoch = self.epoch, %node, seen,
+                "an agent obeys an epoch that this cluster never had; it is refused and quarantined"
             );
+            let mut batch = Batch::default();
+            self.step_into(&mut batch, Event::AgentEpochUntrue { node, seen }, None);
+            return self.commit(batch).await;
         }
         ControlFlow::Continue(())
     }
@@ -442,7 +463,12 @@ impl Loop {
     /// still leads.
     fn release(&mut self, batch: Batch, wrote: bool) -> ControlFlow<()> {
         for Stepped { reply, answer, .. } in batch.stepped {
-            self.challenged |= matches!(reply, Some(Err(CoreError::Fenced { .. })));
+            if let Some(Err(CoreError::Fenced { node, seen, .. })) = &reply
+                && self.state.node(node).is_some_and(|node| !node.is_quarantined())
+            {
+                // Who has spoken untruly before is not worth a look at the store.
+                self.challenged = Some((node.clone(), *seen));
+            }
             let Some(answer) = answer else { continue };
             let result = match reply {
                 Some(Ok(reply)) => Ok(self.applied(reply)),

@@ -24,6 +24,8 @@ pub struct LoopMetrics {
     pub step_seconds: Histogram,
     /// Events refused before they reached the core, by cause.
     pub refused: CounterBy<1>,
+    /// What of agents' reports was not taken over, by verdict (ignored, untrue, quarantined) and kind.
+    pub claims: CounterBy<2>,
     /// Jobs by phase.
     pub jobs: GaugeBy<1>,
     /// Agents connected.
@@ -52,6 +54,11 @@ impl LoopMetrics {
             commit_seconds: metrics.seconds("loop_commit_seconds", "Time of one commit"),
             step_seconds: metrics.seconds("loop_step_seconds", "Time of deciding one batch"),
             refused: metrics.counter_by("loop_refused", "Events refused before the core saw them", ["cause"]),
+            claims: metrics.counter_by(
+                "node_claims_refused",
+                "What of agents' reports was not taken over",
+                ["verdict", "what"],
+            ),
             jobs: metrics.gauge_by("jobs", "Jobs by phase", ["phase"]),
             agents: metrics.gauge("agents_connected", "Agents connected"),
             slow_agents: metrics.counter("agents_slow", "Agents' streams ended because they did not read"),

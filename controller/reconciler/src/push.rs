@@ -1,7 +1,7 @@
 //! Messages to agents, and the spans that let one trace show submit, decide and push.
 
 use controller_core::{Event, Push, State, ToNode, Transition};
-use proto_model::{Assignment, Wish};
+use proto_model::{Assignment, NodeName, Wish};
 use proto_rpc::trace;
 use proto_wire::{
     convert::{drained_to_wire, duration_to_wire},
@@ -21,6 +21,17 @@ pub(crate) fn decide_span(event: &Event) -> Span {
     let span = tracing::info_span!("decide", tenant = %submit.tenant);
     trace::follow(&span, &submit.trace_parent);
     span
+}
+
+/// The node whose agent has caused an event.
+pub(crate) fn speaker(event: &Event) -> Option<&NodeName> {
+    match event {
+        Event::AgentConnected(register) => Some(&register.node),
+        Event::AgentInventory { node, .. }
+        | Event::AgentObserved { node, .. }
+        | Event::AgentEpochUntrue { node, .. } => Some(node),
+        _ => None,
+    }
 }
 
 /// A job's change of phase, in the trace of its submit and in the log.

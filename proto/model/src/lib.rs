@@ -10,7 +10,9 @@ mod word;
 
 pub mod array;
 pub mod assignment;
+pub mod cause;
 pub mod certify;
+pub mod claim;
 pub mod fabric;
 pub mod flaw;
 pub mod hardware;
@@ -35,7 +37,9 @@ pub mod time;
 
 pub use array::{ArrayError, ArrayPlace, ArraySpec};
 pub use assignment::{Assignment, NodeEndpoints, Observation, Observed, RailEndpoint, Wish};
+pub use cause::{NodeCause, Speaker};
 pub use certify::{Certify, Lane, Measured, PairReport, PortGid, PortReport, SERIES_ROUNDS, Turn, Way};
+pub use claim::{Claim, ClaimError};
 pub use fabric::{Fabric, Leaf, Link, LinkGroup, Rail, Spine, Uplink};
 pub use flaw::{SpecFlaw, SpecList};
 pub use hardware::{

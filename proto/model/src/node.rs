@@ -6,7 +6,9 @@ use std::{
     sync::Arc,
 };
 
-use crate::{GpuFacts, Isolation, JobUid, NicFacts, NicProbe, NodeName, QosPort, Reason, Taint, Timestamp};
+use crate::{
+    Claim, GpuFacts, Isolation, JobUid, NicFacts, NicProbe, NodeName, QosPort, Reason, Taint, Timestamp,
+};
 
 /// A server and what is known of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +33,12 @@ pub struct Node {
     pub benched: Option<Reason>,
     /// Tries that failed by it lately; a few of them bench it.
     pub strikes: Vec<Strike>,
+    /// What it has said that cannot be true, oldest first. While there is any, no job is placed here, whatever it tolerates, and the
+    /// server holds nothing that another one claims; only an administrator ends that.
+    pub quarantine: Vec<Reason>,
+    /// Of what it has, what another server claims that was away when this one came with it. If that one comes back with it, it is that
+    /// one's.
+    pub provisional: BTreeSet<Claim>,
     /// What it has.
     pub inventory: Arc<Inventory>,
     /// Whether its agent is heard.
@@ -41,6 +49,14 @@ pub struct Node {
     pub reasons: Vec<Reason>,
     /// Version of its agent.
     pub agent_version: String,
+}
+
+impl Node {
+    /// Whether it has said what cannot be true, and nobody has seen to it since.
+    #[must_use]
+    pub fn is_quarantined(&self) -> bool {
+        !self.quarantine.is_empty()
+    }
 }
 
 /// One try of a job that failed by a node.

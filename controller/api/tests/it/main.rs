@@ -9,6 +9,7 @@
 mod agent;
 mod audit;
 mod bad;
+mod claims;
 mod disk;
 mod fair;
 mod jobs;

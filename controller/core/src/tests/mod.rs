@@ -5,6 +5,7 @@ mod arrays;
 mod audit;
 mod blame;
 mod certify;
+mod claims;
 mod documents;
 mod drains;
 mod elastic;
@@ -91,6 +92,7 @@ pub(crate) fn requeue(spec: JobSpec, requeue: Requeue, max_restarts: u32) -> Job
 }
 
 /// The core, its store, and what each node was told last.
+#[derive(Clone)]
 pub(crate) struct World {
     pub(crate) state: State,
     pub(crate) now: Timestamp,

@@ -16,10 +16,10 @@ pub(super) fn waits() -> Rail {
     Rail { sick: true, wants: true, probe: None }
 }
 
-fn told_inventory(rail: &Rail) -> Inventory {
+fn told_inventory(node: usize, rail: &Rail) -> Inventory {
     let mut all = inventory(4, 2);
     for (n, nic) in all.nics.iter_mut().enumerate() {
-        nic.address = Some(IpAddr::from([10, n as u8, 0, 1]));
+        nic.address = Some(IpAddr::from([10, n as u8, 0, node as u8 + 1]));
     }
     let condition = NicCondition {
         code: "Lossy".into(),
@@ -37,7 +37,7 @@ fn told_inventory(rail: &Rail) -> Inventory {
 
 pub(super) fn tells(w: &mut World, n: usize, rail: &Rail) {
     let session = w.state.session(&name(n)).unwrap();
-    let inventory = Arc::new(told_inventory(rail));
+    let inventory = Arc::new(told_inventory(n, rail));
     w.step(Event::AgentInventory { node: name(n), session, inventory });
 }
 

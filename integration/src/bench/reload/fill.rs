@@ -139,6 +139,8 @@ fn node(at: u32) -> Result<Node, String> {
         taints: [].into(),
         benched: None,
         strikes: Vec::new(),
+        quarantine: Vec::new(),
+        provisional: std::collections::BTreeSet::new(),
         inventory: site::inventory(0).into(),
         health: Health::Ready,
         health_since: Timestamp(FIRST),

@@ -19,6 +19,7 @@ mod proof;
 mod qos;
 mod queue;
 mod rails;
+mod report;
 mod request;
 mod reservation;
 mod tenant;
@@ -33,6 +34,7 @@ pub use node::{hold, labels, node_status_phase, taints};
 pub use proof::proofs_from_wire;
 pub use qos::QosOrder;
 pub use rails::drained_to_wire;
+pub use report::{told_inventory, told_observation};
 pub use reservation::reservation_phase;
 pub use tenant::{role_from_wire, role_to_wire};
 

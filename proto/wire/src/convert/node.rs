@@ -6,7 +6,7 @@ use std::{
 };
 
 use proto_model::{
-    Gpu, Health, Inventory, Job, JobUid, Neighbor, Nic, NicHealth, Node, NodeName, NodePlace, QosPort,
+    Claim, Gpu, Health, Inventory, Job, JobUid, Neighbor, Nic, NicHealth, Node, NodeName, NodePlace, QosPort,
     Reason, Strike, Taint,
     label::{MAX_LABELS, check_key, check_value},
 };
@@ -313,6 +313,8 @@ impl From<&Node> for v1::Node {
                 agent_version: node.agent_version.clone(),
                 benched: node.benched.as_ref().map(Into::into),
                 strikes: node.strikes.iter().map(Into::into).collect(),
+                quarantine: common::reasons(&node.quarantine),
+                provisional: node.provisional.iter().map(ToString::to_string).collect(),
             }),
         }
     }
@@ -341,6 +343,10 @@ impl TryFrom<v1::Node> for Node {
         let reasons = fields.list("status.reasons", status.reasons);
         let benched = status.benched.and_then(|reason| fields.nest("status.benched", reason.try_into()));
         let strikes = fields.list("status.strikes", status.strikes);
+        let quarantine = fields.list("status.quarantine", status.quarantine);
+        let provisional =
+            status.provisional.iter().filter_map(|claim| fields.take("status.provisional", claim.parse()));
+        let provisional: BTreeSet<Claim> = provisional.collect();
         let labels = fields.nest("spec", labels(spec.labels)).unwrap_or_default();
         let taints = fields.nest("spec", taints(spec.taints)).unwrap_or_default();
         let node = match (name, created, since, inventory) {
@@ -355,6 +361,8 @@ impl TryFrom<v1::Node> for Node {
                 taints,
                 benched,
                 strikes,
+                quarantine,
+                provisional,
                 inventory: Arc::new(inventory),
                 health,
                 health_since,
