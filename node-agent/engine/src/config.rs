@@ -68,7 +68,7 @@ pub struct Config {
     /// How verbs rails are set up.
     #[serde(default, skip_serializing_if = "Verbs::is_default")]
     pub verbs: Verbs,
-    /// User whose processes may attach as ranks, besides the engine's own user and root.
+    /// User whose processes alone may attach as ranks; the engine's own user and root if none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank_uid: Option<u32>,
     /// What one rank may hold.

@@ -353,7 +353,7 @@ impl Engine {
         let held = u32::try_from(connection.buffers.len()).unwrap_or(u32::MAX);
         if held >= limits.buffers || total > limits.bytes {
             let text = format!(
-                "{bytes} bytes more than the {} in {held} buffers: a rank may hold {} bytes in {} buffers",
+                "{bytes} bytes more than the {} in {held} buffers: a rank may hold {} bytes in {} buffers (--rank-engine-memory of this server's agent)",
                 connection.buffer_bytes, limits.bytes, limits.buffers
             );
             return self.reply(token, id, &Reply::Failed(plain(FailureCode::Exhausted, text)));
@@ -550,9 +550,9 @@ fn taken(sent: Result<(), SocketError>) -> Result<(), String> {
     }
 }
 
-/// Whether a process of user `peer` may be a rank of an engine of user `own`. Root may do everything anyhow.
+/// Whether a process of user `peer` may be a rank of an engine of user `own`: where ranks have a user, nobody else.
 fn may_attach(peer: u32, own: u32, rank_uid: Option<u32>) -> bool {
-    peer == own || peer == 0 || rank_uid == Some(peer)
+    rank_uid.map_or(peer == own || peer == 0, |uid| peer == uid)
 }
 
 /// Tells a connection that is about to be closed why; whether it listens is its own affair.
@@ -565,13 +565,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_engines_user_root_and_the_named_user_may_attach() {
+    fn only_the_ranks_user_may_attach_and_without_one_the_engines_and_root() {
         assert!(may_attach(1000, 1000, None));
         assert!(may_attach(0, 1000, None));
         assert!(!may_attach(1001, 1000, None));
         assert!(!may_attach(1001, 0, None));
         assert!(may_attach(1001, 0, Some(1001)));
-        assert!(!may_attach(1002, 0, Some(1001)));
+        for other in [0, 1000, 1002] {
+            assert!(!may_attach(other, 1000, Some(1001)), "{other}");
+        }
     }
 
     #[test]
