@@ -8,11 +8,11 @@ use proto_model::NodeName;
 use proto_rpc::{CaPin, Endpoint, telemetry::LogFormat};
 
 use crate::{
-    agent,
+    agent, isolation,
     layout::JobDir,
     qos::command::{self, QosArguments},
-    rank_exec::{self, privileges::RankLimits},
-    supervisor,
+    rank_arguments::RankArguments,
+    rank_exec, supervisor,
 };
 
 /// Wrong arguments.
@@ -39,6 +39,12 @@ enum Command {
         #[arg(long)]
         dir: PathBuf,
     },
+    /// Hold an attempt's namespaces (started by `supervise`)
+    #[command(hide = true)]
+    RankInit,
+    /// Try how ranks can be kept apart here (started by `run`)
+    #[command(hide = true)]
+    RankTrial,
     /// Become one rank of a job (started by `supervise`; standard input says how and what)
     #[command(hide = true)]
     RankExec,
@@ -85,26 +91,9 @@ pub struct RunArguments {
     /// Bytes of one log file of a rank; each rank has at most two
     #[arg(long, env = "RAIL_LOG_BYTES", default_value_t = 8 * 1024 * 1024)]
     pub log_bytes: u64,
-    /// Run ranks as this user: a name, a number, or UID:GID. Needs an agent that runs as root
-    ///
-    /// A job's program then can read neither this server's certificate key, nor the job's key in rail-engine, nor the
-    /// agent's files and logs; its working directory and its result file are its own. Give a user that nothing else
-    /// on this server uses. All jobs share it, so programs of two tenants on one server can still see each other.
-    /// Default: the agent's own user, unless that is root
-    #[arg(long, env = "RAIL_RANK_USER", value_name = "USER", conflicts_with = "ranks_as_root")]
-    pub rank_user: Option<String>,
-    /// Let an agent that runs as root start ranks as root. Every tenant then owns this server
-    #[arg(long, env = "RAIL_RANKS_AS_ROOT")]
-    pub ranks_as_root: bool,
-    /// Open files that a process of a rank may have (RLIMIT_NOFILE)
-    #[arg(long, env = "RAIL_RANK_OPEN_FILES", value_name = "COUNT", default_value_t = RankLimits::default().open_files)]
-    pub rank_open_files: u64,
-    /// Processes and threads that the ranks' user may have on this server (RLIMIT_NPROC)
-    #[arg(long, env = "RAIL_RANK_PROCESSES", value_name = "COUNT", default_value_t = RankLimits::default().processes)]
-    pub rank_processes: u64,
-    /// Bytes that a process of a rank may lock in memory (RLIMIT_MEMLOCK)
-    #[arg(long, env = "RAIL_RANK_LOCKED_BYTES", value_name = "BYTES", default_value_t = RankLimits::default().locked_bytes)]
-    pub rank_locked_bytes: u64,
+    #[command(flatten)]
+    /// How ranks are run
+    pub ranks: RankArguments,
     /// Keep class of service of this server's NICs as this profile (JSON) says
     ///
     /// What harms traffic is left to `rail-node-agent qos apply --drained`, and logged. Default: class of service is left alone
@@ -128,18 +117,6 @@ pub struct RunArguments {
     pub log_format: LogFormat,
 }
 
-impl RunArguments {
-    /// What the ranks' processes may use.
-    #[must_use]
-    pub fn rank_limits(&self) -> RankLimits {
-        RankLimits {
-            open_files: self.rank_open_files,
-            processes: self.rank_processes,
-            locked_bytes: self.rank_locked_bytes,
-        }
-    }
-}
-
 /// Reads the command line and does what it says.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -154,6 +131,8 @@ pub fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
+        Command::RankInit => isolation::init::run(),
+        Command::RankTrial => isolation::probe::main(),
         Command::RankExec => rank_exec::run(),
     }
 }

@@ -31,16 +31,39 @@ impl DataDir {
         Ok(Self { root })
     }
 
+    /// Its path.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Lets ranks of another user pass through to their own try; nothing can be listed, and `identity` stays closed.
     ///
     /// # Errors
     /// What the kernel answered.
     pub fn admit(&self, ids: &Ids) -> io::Result<()> {
+        self.close()?;
+        ids.let_pass(&self.root)?;
+        ids.let_pass(&self.jobs_dir())
+    }
+
+    /// The same for users that are not known yet: whoever knows the name of a try may pass, and finds it closed.
+    ///
+    /// # Errors
+    /// What the kernel answered.
+    pub fn admit_all(&self) -> io::Result<()> {
+        self.close()?;
+        for open in [self.root.clone(), self.jobs_dir()] {
+            fs::set_permissions(open, fs::Permissions::from_mode(0o711))?;
+        }
+        Ok(())
+    }
+
+    fn close(&self) -> io::Result<()> {
         for closed in [self.identity(), self.kept()] {
             fs::set_permissions(closed, fs::Permissions::from_mode(0o700))?;
         }
-        ids.let_pass(&self.root)?;
-        ids.let_pass(&self.jobs_dir())
+        Ok(())
     }
 
     /// The directory of all tries.
@@ -179,6 +202,8 @@ files! {
     result = "result.json";
     /// Where ranks start, unless the job says otherwise.
     work = "work";
+    /// The home of ranks that have a user of their own.
+    home = "home";
 }
 
 impl JobDir {
@@ -206,6 +231,7 @@ impl JobDir {
     /// What the kernel answered.
     pub fn make(&self) -> io::Result<()> {
         make_private(&self.path)?;
+        make_private(&self.home())?;
         make_private(&self.work())
     }
 }

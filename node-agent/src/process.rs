@@ -1,6 +1,6 @@
 //! Processes by pid and start time, so that a reused pid is never taken for the process that had it before.
 
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt};
 
 use rustix::process::{
     DumpableBehavior, Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, set_dumpable_behavior,
@@ -105,6 +105,15 @@ pub fn descendants(root: i32, without: Option<i32>) -> Vec<Stat> {
             return found;
         }
     }
+}
+
+/// Every process of a user that still runs.
+#[must_use]
+pub fn of_user(uid: u32) -> Vec<Stat> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let owned = entries.filter(|entry| entry.metadata().is_ok_and(|meta| meta.uid() == uid));
+    let pids = owned.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(stat).filter(|one| !one.zombie).collect()
 }
 
 /// Processes whose environment holds exactly this `NAME=value`: what is left of a tree whose root is gone.

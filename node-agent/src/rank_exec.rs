@@ -1,5 +1,5 @@
-//! The step between a supervisor and a rank's program: enters the job's control group, becomes the ranks' user, gives up all
-//! privileges, dies with the supervisor, and only then looks at what the tenant says and becomes the program. A process of its own
+//! The step between a supervisor and a rank's program: enters the job's control group and namespaces, becomes the ranks' user, gives
+//! up all privileges, dies with the supervisor, and only then looks at what the tenant says and becomes the program. A process of its own
 //! because these must happen in the new process, before the program.
 //!
 //! It is started with an empty environment in `/`, and with the launch (`launch.rs`) as its standard input: as long as it has
@@ -16,6 +16,7 @@ use std::{
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use self::launch::{Confinement, Launch, Program, Received};
+use crate::isolation::seccomp;
 
 pub mod launch;
 pub mod privileges;
@@ -82,6 +83,9 @@ fn begin(received: &Received) -> Result<Program, String> {
              or leave it out"
         )
     })?;
+    if confinement.seccomp {
+        seccomp::refuse().map_err(|error| error.to_string())?;
+    }
     Ok(program)
 }
 
@@ -94,6 +98,9 @@ fn confine(confinement: &Confinement) -> Result<(), String> {
             );
         }
     }
+    if let Some(join) = confinement.join {
+        join.enter().map_err(|error| format!("cannot enter the attempt's namespaces: {error}"))?;
+    }
     if let Some(ids) = &confinement.ids {
         ids.take_pipes();
     }
@@ -102,7 +109,7 @@ fn confine(confinement: &Confinement) -> Result<(), String> {
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| format!("cannot be tied to the supervisor: {error}"))?;
     // The supervisor may have gone before the line above.
-    if getppid().map(|pid| pid.as_raw_nonzero().get()) != Some(confinement.parent) {
+    if getppid().map(|pid| pid.as_raw_nonzero().get()) != confinement.parent {
         return Err("the supervisor is gone".to_owned());
     }
     Ok(())

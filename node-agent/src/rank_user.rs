@@ -18,9 +18,12 @@ use rustix::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::rank_exec::{
-    self,
-    launch::{Confinement, Launch, Program},
+use crate::{
+    rank_exec::{
+        self,
+        launch::{Confinement, Launch, Program},
+    },
+    rank_uids::{UidRange, UidRangeError},
 };
 
 /// The kernel takes no more (NGROUPS_MAX).
@@ -39,13 +42,23 @@ pub enum RankUserError {
     },
     /// Root, and nothing that says whom ranks run as.
     #[error(
-        "this agent runs as root, and a job's program must not: give --rank-user USER (a user that nothing else on this server \
-         uses), or run the agent as another user; --ranks-as-root runs every tenant's programs as root, who own this server then"
+        "this agent runs as root, and a job's program must not: give --rank-uids FIRST-LAST (a user of its own for each attempt, \
+         for example 200000-265535), or --rank-user USER (one for all, that nothing else on this server uses), or run the agent as \
+         another user; --ranks-as-root runs every tenant's programs as root, who own this server then"
     )]
     AsRoot,
     /// Only root may start processes of somebody else.
     #[error("--rank-user {0}: only an agent that runs as root can start ranks as another user")]
     NotRoot(String),
+    /// Only root may give ids to processes.
+    #[error(
+        "--rank-uids {0}: only an agent that runs as root can give attempts users of their own; without root its ranks run as its own \
+         user, apart by namespaces where this server permits them"
+    )]
+    RangeNotRoot(UidRange),
+    /// The range cannot be used here.
+    #[error("--rank-uids {0}")]
+    Range(UidRangeError),
     /// Ranks of that user would find something they need closed.
     #[error("--rank-user {name}: {what} ({detail}); the user must be able to enter every folder above it")]
     Closed {
@@ -210,7 +223,8 @@ impl RankUser {
         let argv: Option<Vec<String>> = argv.iter().map(|one| one.to_str().map(str::to_owned)).collect();
         let argv = argv.ok_or("a path of ours is not UTF-8")?;
         let parent = rustix::process::getpid().as_raw_nonzero().get();
-        let confinement = Confinement { parent, ids: Some(self.ids.clone()), ..Confinement::default() };
+        let confinement =
+            Confinement { parent: Some(parent), ids: Some(self.ids.clone()), ..Confinement::default() };
         let program = Program { argv, working_dir: "/".into(), ..Program::default() };
         let launch = Launch::write(&confinement, &program).map_err(|error| error.to_string())?;
         let mut command = rank_exec::command(agent, &launch).map_err(|error| error.to_string())?;

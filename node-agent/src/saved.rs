@@ -131,6 +131,9 @@ pub struct SavedState {
     pub supervisor: Option<Identity>,
     /// The engine.
     pub engine: Option<Identity>,
+    /// The process that holds the attempt's namespaces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<Identity>,
     /// The ranks; each leads a process group.
     pub ranks: BTreeMap<u32, Identity>,
     /// The ranks' control groups.

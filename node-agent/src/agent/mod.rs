@@ -8,17 +8,13 @@ mod link;
 mod look;
 mod metrics;
 mod prove;
+mod ranks;
 mod recover;
 mod runner;
 mod upload;
 mod watch;
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::SystemTime,
-};
+use std::{io, path::PathBuf, sync::Arc, time::SystemTime};
 
 use node_agent_host::{
     InventoryFileError,
@@ -47,8 +43,7 @@ use crate::{
         lane::Lanes,
         wish,
     },
-    rank_exec::privileges::RankLimits,
-    rank_user::{RankUser, RankUserError},
+    rank_user::RankUserError,
 };
 
 /// Why the agent ended.
@@ -113,8 +108,7 @@ pub(crate) struct Setup {
     pub program: PathBuf,
     pub log_bytes: u64,
     pub cgroups: bool,
-    pub rank_user: Option<RankUser>,
-    pub rank_limits: RankLimits,
+    pub ranks: ranks::RankSetup,
     /// Below it are the counters of NICs; `None` where there are none.
     pub counters: Option<PathBuf>,
     /// What is wrong with the class of service of NICs.
@@ -160,7 +154,8 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
     if !engine.is_file() {
         return Err(AgentError::NoEngine(engine));
     }
-    let rank_user = rank_user(&arguments, &data, &program, &engine)?;
+    let library = Some(beside("librail.so")).filter(|library| library.is_file());
+    let ranks = ranks::arrange(&arguments.ranks, &data, &program, &engine)?;
     let registry = Metrics::new("rail-node-agent", env!("CARGO_PKG_VERSION"), SystemTime::now());
     let (faults, qos_faults) = channel(Faults::new());
     let host = inventory::host(&arguments.inventory);
@@ -178,15 +173,14 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
     let qos = Keeping::start(&arguments.data_dir, kernel, nics, qos_profile, faults)?;
     let cgroups = !arguments.no_cgroups && say_cgroups(&arguments.node, &data);
     let setup = Arc::new(Setup {
-        isolation: isolation::found(Vec::new()),
+        isolation: isolation::found(ranks.features.iter().cloned()),
         node: arguments.node.clone(),
         controller: arguments.controller.clone(),
         engine,
-        library: Some(beside("librail.so")).filter(|library| library.is_file()),
+        library,
         log_bytes: arguments.log_bytes,
         cgroups,
-        rank_user,
-        rank_limits: arguments.rank_limits(),
+        ranks,
         counters: arguments
             .counters
             .clone()
@@ -219,29 +213,6 @@ fn model(nics: &[Nic]) -> FakeKernel {
     };
     let nics: Vec<Modelled> = nics.iter().map(nic).collect();
     modelled(&nics, Style::Mlx5, "6.12.0")
-}
-
-/// Whom ranks run as: found, let in, and seen to reach what they need.
-fn rank_user(
-    arguments: &RunArguments,
-    data: &DataDir,
-    program: &Path,
-    engine: &Path,
-) -> Result<Option<RankUser>, AgentError> {
-    let Some(asked) = &arguments.rank_user else {
-        if rustix::process::geteuid().is_root() {
-            if !arguments.ranks_as_root {
-                return Err(RankUserError::AsRoot.into());
-            }
-            tracing::warn!("jobs run as root, as --ranks-as-root says: every tenant owns this server");
-        }
-        return Ok(None);
-    };
-    let Some(user) = RankUser::find(asked)? else { return Ok(None) };
-    data.admit(&user.ids)?;
-    user.check(program, engine, &data.jobs_dir())?;
-    tracing::info!(user = user.name, uid = user.ids.uid, gid = user.ids.gid, "jobs run as this user");
-    Ok(Some(user))
 }
 
 fn say_cgroups(node: &NodeName, data: &DataDir) -> bool {

@@ -11,6 +11,7 @@ use crate::{
     layout::{DataDir, JobDir},
     process::{self, Identity},
     saved::{SavedRecord, SavedState},
+    supervisor::brief::Brief,
 };
 
 /// What is killed is looked for again after this, until nothing is left.
@@ -67,15 +68,23 @@ pub fn has_ended(dir: &JobDir) -> bool {
     state(dir).is_some_and(|state| state.state == Observed::Ended)
 }
 
+/// The user that only this attempt has.
+pub fn own_uid(dir: &JobDir) -> Option<u32> {
+    let brief = files::read_json::<Brief>(&dir.brief()).ok().flatten().filter(|brief| brief.own_uid)?;
+    brief.rank_user.map(|user| user.ids.uid)
+}
+
 /// Ends what a lost supervisor had started, and returns only when nothing of it is left. What is ours is known by pid
-/// and start time, by control group, and by the attempt's own directory in the environment; nothing else is touched.
+/// and start time, by the process that holds its namespaces (with it all others in them end), by the attempt's own user, by control
+/// group, and by the attempt's own directory in the environment; nothing else is touched.
 pub async fn reap(dir: JobDir) -> Snapshot {
     let saved = saved(&dir);
     let mark = format!("RAIL_JOB_DIR={}", dir.path().display());
     let groups = saved.as_ref().map(|state| state.cgroups.clone()).unwrap_or_default();
+    let uid = own_uid(&dir);
     for round in 1_u32.. {
         groups.iter().for_each(|group| cgroup::kill(group));
-        let left = left(saved.as_ref(), &mark);
+        let left = left(saved.as_ref(), &mark, uid);
         if left.is_empty() {
             break;
         }
@@ -91,10 +100,14 @@ pub async fn reap(dir: JobDir) -> Snapshot {
     saved.map(|state| state.snapshot.into()).unwrap_or_default()
 }
 
-fn left(saved: Option<&SavedState>, mark: &str) -> Vec<Identity> {
-    let mut found: Vec<Identity> = process::with_environment(mark).into_iter().map(|one| one.id).collect();
+fn left(saved: Option<&SavedState>, mark: &str, uid: Option<u32>) -> Vec<Identity> {
+    let owned = uid.map(process::of_user).unwrap_or_default();
+    let marked = process::with_environment(mark);
+    let mut found: Vec<Identity> = marked.into_iter().chain(owned).map(|one| one.id).collect();
     if let Some(state) = saved {
-        found.extend(state.engine.iter().chain(state.ranks.values()).filter(|id| id.is_alive()));
+        found.extend(
+            state.holder.iter().chain(&state.engine).chain(state.ranks.values()).filter(|id| id.is_alive()),
+        );
         let grouped = state.cgroups.iter().flat_map(|group| cgroup::members(group));
         found.extend(grouped.filter_map(process::stat).filter(|one| !one.zombie).map(|one| one.id));
     }

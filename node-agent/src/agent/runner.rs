@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -32,10 +33,12 @@ use crate::{
         link::{self, LinkEvent, Outgoing},
         look::{Found, Looking, Watch, notice},
         prove::Provers,
+        ranks::GivenUids,
         recover,
         watch::{self, About},
     },
     files::{self, Durability},
+    isolation::devices,
     kept,
     layout::JobDir,
     qos::lane::Lanes,
@@ -67,6 +70,8 @@ struct Runner {
     provers: Provers,
     /// In which lane data is on each rail now.
     lanes: Lanes,
+    /// Users that attempts have of their own.
+    uids: GivenUids,
 }
 
 fn now() -> Timestamp {
@@ -92,6 +97,7 @@ pub async fn run(setup: Arc<Setup>, watch: Watch, discovery: Discovery, credenti
         recent: Recent::default(),
         provers: Provers::default(),
         lanes: setup.lanes.clone(),
+        uids: GivenUids::read(&setup.data),
     };
     runner.discovery.inventory.isolation.clone_from(&setup.isolation);
     let mut looking = Looking::default();
@@ -359,7 +365,11 @@ impl Runner {
         trace::follow(&span, &assignment.trace_parent);
         span.in_scope(|| tracing::info!("starting a supervisor"));
         let dir = self.setup.data.job(key);
-        let brief = self.brief(&dir, &assignment);
+        let uid = match self.uids.give(&self.setup.ranks, key) {
+            Ok(uid) => uid,
+            Err(message) => return self.report(key, Report::SpawnFailed { message }),
+        };
+        let brief = self.brief(&dir, &assignment, uid);
         let (sender, receiver) = mpsc::channel(watch::ORDERS);
         self.orders.insert(key, sender);
         let (setup, events) = (Arc::clone(&self.setup), self.events.clone());
@@ -379,7 +389,7 @@ impl Runner {
         tokio::spawn(task);
     }
 
-    fn brief(&self, dir: &JobDir, assignment: &Assignment) -> Brief {
+    fn brief(&self, dir: &JobDir, assignment: &Assignment, uid: Option<u32>) -> Brief {
         let place = match &assignment.wish {
             Wish::Prepared { placement, .. } | Wish::Running { placement, .. } => {
                 placement.nodes.iter().find(|place| place.node == self.setup.node)
@@ -394,8 +404,13 @@ impl Runner {
             environment: BTreeMap::new(),
             log_bytes: self.setup.log_bytes,
             cgroups: self.setup.cgroups,
-            rank_user: self.setup.rank_user.clone(),
-            rank_limits: self.setup.rank_limits,
+            rank_user: self.setup.ranks.user(uid),
+            own_uid: uid.is_some(),
+            rank_limits: self.setup.ranks.limits,
+            isolation: self.setup.ranks.isolation.clone(),
+            data: self.setup.data.root().to_owned(),
+            gpu_files: place.map(|place| self.gpu_files(place)).unwrap_or_default(),
+            engine_memory: Some(self.setup.ranks.engine_memory(&self.discovery.inventory)),
             gpus: place.map(|place| self.gpus(place)).unwrap_or_default(),
             drained: self.state.drained().into_iter().collect(),
             lanes: self.lanes.each(rails),
@@ -408,6 +423,14 @@ impl Runner {
     fn gpus(&self, place: &NodePlace) -> Vec<GpuBrief> {
         let here = self.discovery.inventory.gpus.iter();
         here.filter(|gpu| place.gpus.contains(&gpu.index)).filter_map(GpuBrief::of).collect()
+    }
+
+    /// Device files of the GPUs that a job holds.
+    fn gpu_files(&self, place: &NodePlace) -> Vec<PathBuf> {
+        let here = self.discovery.inventory.gpus.iter().filter(|gpu| place.gpus.contains(&gpu.index));
+        let pci: Vec<String> =
+            here.map(|gpu| gpu.pci_address.clone()).filter(|pci| !pci.is_empty()).collect();
+        devices::of_gpus(Path::new("/"), &pci)
     }
 
     fn nccl(&self, dir: &JobDir, place: &NodePlace, lane: DataLane) -> BTreeMap<String, String> {
@@ -459,6 +482,7 @@ impl Runner {
         self.orders.remove(&key);
         self.spans.remove(&key);
         self.exits_told.remove(&key);
+        self.uids.take_back(key);
         if let Err(error) = kept::keep(&self.setup.data, key) {
             tracing::warn!(%error, %key, "an attempt's directory cannot be put away");
         }

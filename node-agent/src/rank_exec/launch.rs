@@ -14,7 +14,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{rank_exec::privileges::RankLimits, rank_user::Ids};
+use crate::{isolation::room::Join, rank_exec::privileges::RankLimits, rank_user::Ids};
 
 /// The kernel takes no more arguments and environment by default (a quarter of an 8 MiB stack).
 const PROGRAM_MAX: usize = 2 << 20;
@@ -27,14 +27,18 @@ const REFUSAL_MAX: usize = 4096;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Confinement {
-    /// The supervisor's pid: the rank dies with it.
-    pub parent: i32,
+    /// The supervisor's pid as the rank sees it, none from inside a PID namespace: the rank dies with it.
+    pub parent: Option<i32>,
     /// Control groups to enter.
     pub cgroups: Vec<PathBuf>,
     /// Whom to become; the agent's own user if none.
     pub ids: Option<Ids>,
     /// Resource limits.
     pub limits: RankLimits,
+    /// Namespaces of the attempt.
+    pub join: Option<Join>,
+    /// Refuse the list of system calls.
+    pub seccomp: bool,
 }
 
 /// What the job says is to be run.
@@ -209,6 +213,7 @@ impl Received {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::isolation::Namespaces;
 
     fn program() -> Program {
         Program {
@@ -221,10 +226,12 @@ mod tests {
     #[test]
     fn a_launch_arrives_as_it_was_written_and_a_refusal_comes_back() {
         let confinement = Confinement {
-            parent: 7,
+            parent: Some(7),
             cgroups: vec!["/sys/fs/cgroup/x".into()],
             ids: Some(Ids { uid: 7, gid: 8, groups: vec![9] }),
-            limits: RankLimits::default(),
+            join: Some(Join { holder: 1, namespaces: Namespaces { pid: true, ..Namespaces::default() } }),
+            seccomp: true,
+            ..Confinement::default()
         };
         let launch = Launch::write(&confinement, &program()).unwrap();
         assert_eq!(launch.refusal(), None);

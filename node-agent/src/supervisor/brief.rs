@@ -10,7 +10,9 @@ use proto_wire::v1;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{files, layout::JobDir, rank_exec::privileges::RankLimits, rank_user::RankUser};
+use crate::{
+    files, isolation::Isolation, layout::JobDir, rank_exec::privileges::RankLimits, rank_user::RankUser,
+};
 
 /// The file `brief.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -30,9 +32,24 @@ pub struct Brief {
     /// Whom ranks run as; the agent's own user if none.
     #[serde(default)]
     pub rank_user: Option<RankUser>,
+    /// That user is this attempt's alone: whatever runs as it belongs to the attempt.
+    #[serde(default)]
+    pub own_uid: bool,
     /// What the ranks' processes may use.
     #[serde(default)]
     pub rank_limits: RankLimits,
+    /// How the attempt is kept apart.
+    #[serde(default)]
+    pub isolation: Isolation,
+    /// The agent's folder, which ranks do not see.
+    #[serde(default)]
+    pub data: PathBuf,
+    /// Device files of the job's GPUs.
+    #[serde(default)]
+    pub gpu_files: Vec<PathBuf>,
+    /// Bytes of buffers that a rank may share with its engine; the engine's own bound if none.
+    #[serde(default)]
+    pub engine_memory: Option<u64>,
     /// What was found of this server's GPUs that the job holds.
     #[serde(default)]
     pub gpus: Vec<GpuBrief>,
@@ -149,6 +166,7 @@ pub fn write(dir: &JobDir, assignment: &Assignment, brief: &Brief) -> io::Result
     if let Some(RankUser { ids, .. }) = &brief.rank_user {
         ids.let_pass(dir.path())?;
         ids.own(&dir.work())?;
+        ids.own(&dir.home())?;
         if dir.topology().exists() {
             ids.let_read(&dir.topology())?;
         }
@@ -158,6 +176,16 @@ pub fn write(dir: &JobDir, assignment: &Assignment, brief: &Brief) -> io::Result
     let bytes = prost::Message::encode_to_vec(&wire);
     files::write_atomic(&dir.assignment(), &bytes, files::Durability::Process)?;
     files::write_json(&dir.brief(), brief, files::Durability::Process)
+}
+
+/// How the attempt is kept apart: what a supervisor does about itself comes before everything else.
+///
+/// # Errors
+/// The brief is missing or unreadable.
+pub fn isolation(dir: &JobDir) -> Result<Isolation, BriefError> {
+    let brief: Option<Brief> = files::read_json(&dir.brief())?;
+    let damaged = || BriefError::Damaged { dir: dir.path().to_owned(), detail: "no brief".to_owned() };
+    Ok(brief.ok_or_else(damaged)?.isolation)
 }
 
 /// Reads it back; `key` came on standard input.

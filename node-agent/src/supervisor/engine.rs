@@ -89,6 +89,7 @@ fn config(dir: &JobDir, task: &Task) -> Result<serde_json::Value, String> {
         "algorithm": task.spec.engine.algorithm.map(Algorithm::as_str),
         "verbs": {"pairs": task.spec.engine.queue_pairs, "traffic_class": task.brief.lane().traffic_class},
         "gpus": task.brief.gpus,
+        "limits": task.brief.engine_memory.map_or_else(|| serde_json::json!({}), |bytes| serde_json::json!({"bytes": bytes})),
         "rank_uid": task.brief.rank_user.as_ref().map(|user| user.ids.uid),
         "connect_timeout_ms": u64::try_from(CONNECT.as_millis()).unwrap_or(u64::MAX),
     }))

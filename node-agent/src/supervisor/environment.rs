@@ -50,8 +50,12 @@ pub fn of_rank(dir: &JobDir, task: &Task, rank: &RankPlace) -> BTreeMap<String, 
     if let Some(user) = &task.brief.rank_user {
         // Ours would name folders that are closed to it.
         environment.remove("TMPDIR");
-        environment.insert("HOME".to_owned(), user.home.display().to_string());
+        let home = if task.brief.own_uid { dir.home() } else { user.home.clone() };
+        environment.insert("HOME".to_owned(), home.display().to_string());
         environment.extend(["USER", "LOGNAME"].map(|name| (name.to_owned(), user.name.clone())));
+    }
+    if task.brief.isolation.namespaces.mount {
+        environment.remove("TMPDIR");
     }
     let mut set = |name: &str, value: String| environment.insert(name.to_owned(), value);
     let path = |path: PathBuf| path.display().to_string();
@@ -81,7 +85,7 @@ pub fn of_rank(dir: &JobDir, task: &Task, rank: &RankPlace) -> BTreeMap<String, 
         set("TRACEPARENT", task.assignment.trace_parent.clone());
     }
     if !rank.gpus.is_empty() {
-        let gpus = rank.gpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let gpus = visible(task, &rank.gpus).iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         // Our numbers are in PCI order; CUDA's own default is by speed.
         set("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned());
         set("CUDA_VISIBLE_DEVICES", gpus.clone());
@@ -92,6 +96,17 @@ pub fn of_rank(dir: &JobDir, task: &Task, rank: &RankPlace) -> BTreeMap<String, 
         environment.extend(command.env.clone());
     }
     environment
+}
+
+/// A rank's GPUs by the numbers that drivers give them: where the attempt sees the job's GPUs alone, they are counted from 0.
+fn visible(task: &Task, gpus: &[u32]) -> Vec<u32> {
+    if !task.brief.isolation.namespaces.mount || task.brief.gpu_files.is_empty() {
+        return gpus.to_vec();
+    }
+    let mut here = task.place.gpus.clone();
+    here.sort_unstable();
+    let number = |gpu: &u32| here.iter().position(|one| one == gpu).and_then(|at| u32::try_from(at).ok());
+    gpus.iter().filter_map(number).collect()
 }
 
 /// Where rank 0 can be reached: its node's address on the first rail, or its name.

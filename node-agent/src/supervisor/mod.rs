@@ -18,7 +18,7 @@ use std::{
 
 use thiserror::Error;
 
-use crate::{files, layout::JobDir};
+use crate::{files, isolation::room, layout::JobDir};
 
 /// The key's line is not longer.
 const KEY_LINE_MAX: u64 = 256;
@@ -48,6 +48,9 @@ pub enum SupervisorError {
 pub fn run(dir: &JobDir) -> Result<(), SupervisorError> {
     // Fails only where it leads a group already: then it was started by hand.
     let _ = rustix::process::setsid();
+    if brief::isolation(dir)?.user {
+        room::enter_user_namespace()?;
+    }
     crate::process::hide();
     let deadline = Instant::now() + LOCK_LIMIT;
     let _lock = loop {

@@ -18,6 +18,11 @@ use rustix::process::Signal;
 
 use crate::{
     cgroup,
+    isolation::{
+        init::Order,
+        room::Room,
+        view::{Access, view},
+    },
     layout::JobDir,
     logs::{LogWriter, Stream},
     process::{self, Identity},
@@ -30,6 +35,9 @@ use crate::{
 
 /// A tree that forks while it is killed is looked at again so often in one go.
 const ROUNDS: usize = 5;
+
+/// The end of namespaces that nobody is in is waited for so often.
+const ROOM_LOOKS: usize = 20;
 
 /// One rank.
 #[derive(Debug)]
@@ -46,6 +54,9 @@ pub struct Ranks {
     running: BTreeMap<u32, Rank>,
     logs: BTreeMap<u32, LogWriter>,
     cgroup: Option<PathBuf>,
+    room: Option<Room>,
+    /// The user that only they have.
+    uid: Option<u32>,
     own: i32,
 }
 
@@ -56,7 +67,9 @@ impl Ranks {
             |rank: &RankPlace| (rank.rank, LogWriter::new(dir.rank_log(rank.rank), task.brief.log_bytes));
         let logs = task.ranks.iter().map(log).collect();
         let own = rustix::process::getpid().as_raw_nonzero().get();
-        Self { running: BTreeMap::new(), logs, cgroup: None, own }
+        let user = task.brief.rank_user.as_ref().filter(|_| task.brief.own_uid);
+        let uid = user.map(|user| user.ids.uid);
+        Self { running: BTreeMap::new(), logs, cgroup: None, room: None, uid, own }
     }
 
     /// Makes the control group for what is started from now on; `None` where that is not permitted (the agent has said
@@ -66,6 +79,57 @@ impl Ranks {
             let name = cgroup::name(&task.brief.node, Key::of(&task.assignment));
             self.cgroup = cgroup::create(&name).ok();
         }
+    }
+
+    /// Begins to make the attempt's namespaces, once what ranks are to see of this server is there.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn make_room(&mut self, dir: &JobDir, task: &Task) -> Result<(), String> {
+        let brief = &task.brief;
+        if self.room.is_some() || !brief.isolation.namespaces.any() {
+            return Ok(());
+        }
+        let program =
+            env::current_exe().map_err(|error| format!("the agent's own program is gone: {error}"))?;
+        let mut needed = brief.isolation.shown.clone();
+        needed.extend([
+            dir.work(),
+            dir.home(),
+            dir.rank_map(),
+            dir.topology(),
+            dir.engine_socket(),
+            dir.result(),
+        ]);
+        needed.push(brief.engine.clone());
+        needed.extend(brief.library.clone());
+        let ids = brief.rank_user.as_ref().map(|user| user.ids.clone());
+        let data = if brief.data.as_os_str().is_empty() { dir.path() } else { &brief.data };
+        let order = Order {
+            parent: None,
+            isolation: brief.isolation.clone(),
+            view: view(data, &needed, ids.as_ref(), Access::of),
+            ids,
+            devices: brief.gpu_files.clone(),
+        };
+        let made = Room::make(&own_program(&program), order);
+        self.room = Some(made.map_err(|error| format!("the attempt's namespaces are refused: {error}"))?);
+        Ok(())
+    }
+
+    /// Waits until they are made.
+    ///
+    /// # Errors
+    /// Why they cannot be.
+    pub fn room_ready(&mut self, dir: &JobDir, task: &Task) -> Result<(), String> {
+        // It was refused before, perhaps; without it no rank is started.
+        self.make_room(dir, task)?;
+        self.room.as_mut().map_or(Ok(()), Room::ready)
+    }
+
+    /// The process that holds them, for the durable state.
+    pub fn holder(&self) -> Option<Identity> {
+        self.room.as_ref().map(|room| room.holder)
     }
 
     /// The control groups in use.
@@ -92,7 +156,12 @@ impl Ranks {
         let launch = launch.map_err(|error| failed(&error))?;
         let mut command =
             rank_exec::command(&own_program(&program), &launch).map_err(|error| failed(&error))?;
-        let mut child = command.process_group(0).spawn().map_err(|error| failed(&error))?;
+        command.process_group(0);
+        let child = match &self.room {
+            Some(room) => room.spawn(command),
+            None => command.spawn(),
+        };
+        let mut child = child.map_err(|error| failed(&error))?;
         let pid = child.id().cast_signed();
         // It is not waited for yet, so even a rank that has ended has a stat.
         let id = Identity::of(pid).ok_or_else(|| format!("rank {} cannot be seen in /proc", rank.rank))?;
@@ -103,8 +172,11 @@ impl Ranks {
     }
 
     fn confinement(&self, task: &Task) -> Confinement {
+        let in_namespace = task.brief.isolation.namespaces.pid;
         Confinement {
-            parent: self.own,
+            parent: (!in_namespace).then_some(self.own),
+            join: self.room.as_ref().map(Room::join),
+            seccomp: task.brief.isolation.seccomp,
             cgroups: self.cgroups(),
             ids: task.brief.rank_user.as_ref().map(|user| user.ids.clone()),
             limits: task.brief.rank_limits,
@@ -148,12 +220,28 @@ impl Ranks {
         let below = process::descendants(self.own, engine).into_iter().map(|one| one.id);
         let grouped = self.cgroup.iter().flat_map(|group| cgroup::members(group));
         let grouped = grouped.filter_map(process::stat).filter(|one| !one.zombie).map(|one| one.id);
-        below.chain(grouped).filter(|id| id.pid != self.own).collect()
+        let owned = self.uid.map(process::of_user).unwrap_or_default().into_iter().map(|one| one.id);
+        let holder = self.holder();
+        below.chain(grouped).chain(owned).filter(|id| id.pid != self.own && Some(*id) != holder).collect()
     }
 
-    /// True when no process of the ranks is left.
-    pub fn is_gone(&self, engine: Option<i32>) -> bool {
-        self.tree(engine).is_empty()
+    /// True when no process of the ranks is left, nor anything that was made for them beside their files.
+    pub fn is_gone(&mut self, engine: Option<i32>) -> bool {
+        if !self.tree(engine).is_empty() {
+            return false;
+        }
+        if self.room.as_ref().is_some_and(|room| !room.end()) {
+            return false;
+        }
+        self.room = None;
+        true
+    }
+
+    /// Ends the namespaces of an attempt whose ranks were never started.
+    pub fn leave_room(&mut self) {
+        let room = self.room.take();
+        // Nobody else is in there, so the first look sees its end; on a busy server some more may be needed.
+        let _ = room.iter().any(|room| (0..ROOM_LOOKS).any(|_| room.end()));
     }
 
     /// Signals the whole tree.
@@ -172,6 +260,7 @@ impl Ranks {
             }
             Hardness::Kill => {
                 for _ in 0..ROUNDS {
+                    self.room.iter().for_each(Room::kill);
                     self.cgroup.iter().for_each(|group| cgroup::kill(group));
                     let tree = self.tree(engine);
                     if tree.is_empty() {

@@ -120,6 +120,9 @@ impl Shell {
                     self.act(action);
                 }
             }
+            if self.exit {
+                self.ranks.leave_room();
+            }
             self.publish();
             if self.exit {
                 self.ranks.clear();
@@ -234,10 +237,21 @@ impl Shell {
         thread.map(drop).map_err(|error| format!("cannot start a thread: {error}"))
     }
 
-    fn spawn_ranks(&mut self) {
-        self.ranks.make_cgroup(&self.task);
+    /// While the other servers prepare, so that it costs the start of ranks nothing.
+    fn make_room(&mut self) {
         if let Err(error) = self.offer_result() {
             self.ranks.note(&format!("the benchmark's result cannot be kept: {error}"));
+        }
+        if let Err(message) = self.ranks.make_room(&self.dir, &self.task) {
+            eprintln!("{message}");
+        }
+    }
+
+    fn spawn_ranks(&mut self) {
+        self.ranks.make_cgroup(&self.task);
+        if let Err(message) = self.ranks.room_ready(&self.dir, &self.task) {
+            let rank = self.task.ranks.first().map_or(0, |rank| rank.rank);
+            return self.queue.push_back(Event::RankFailed { rank, message });
         }
         for rank in self.task.ranks.clone() {
             match self.ranks.spawn(&self.dir, &self.task, &rank) {
@@ -254,9 +268,12 @@ impl Shell {
     /// The try's directory is not theirs where ranks have a user of their own, so the file is made for them: they can
     /// fill it, and put nothing else in its place.
     fn offer_result(&self) -> io::Result<()> {
-        let Some(user) = &self.task.brief.rank_user else { return Ok(()) };
-        files::write_atomic(&self.dir.result(), b"", Durability::Process)?;
-        user.ids.own(&self.dir.result())
+        let (brief, result) = (&self.task.brief, self.dir.result());
+        // A file is shown in the attempt's namespaces only if it is there.
+        if brief.rank_user.is_some() || brief.isolation.namespaces.mount {
+            files::write_atomic(&result, b"", Durability::Process)?;
+        }
+        brief.rank_user.as_ref().map_or(Ok(()), |user| user.ids.own(&result))
     }
 
     /// Durable first, then told.
@@ -282,6 +299,7 @@ impl Shell {
             snapshot: self.state.snapshot().into(),
             supervisor: Identity::own(),
             engine: self.engine.as_ref().map(|engine| engine.id),
+            holder: self.ranks.holder(),
             ranks: self.ranks.identities(),
             cgroups: self.ranks.cgroups(),
             first_collective: self.first.found.clone(),
@@ -351,6 +369,7 @@ impl Shell {
         if let Some(reply) = engine::status(&self.dir)
             && reply.state.is_some()
         {
+            self.make_room();
             self.queue.push_back(Event::EngineListening(engine::endpoints(&reply)));
         }
     }

@@ -8,6 +8,7 @@
 )]
 
 mod agent;
+mod apart;
 mod controller;
 mod rank_privileges;
 mod rank_user;

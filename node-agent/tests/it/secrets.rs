@@ -83,9 +83,10 @@ async fn no_key_and_no_token_is_in_a_log_a_file_an_argument_or_a_rank_s_environm
     let node_key = fs::read_to_string(server.data().join("identity/node.key")).unwrap();
     let secrets = secrets(&controller.token, &node_key);
 
-    let script = "env; set; cat /proc/$PPID/cmdline; touch up; while ! test -e go; do sleep 0.02; done";
+    let script = "env; set; cat /proc/$PPID/cmdline; touch up-$RANK; while ! test -e go; do sleep 0.02; done";
     let (job, saved) = at_work(&mut controller, &server, shell(script, &[])).await;
-    eventually("the ranks", || work(&server, &job, "up").exists().then_some(()));
+    let is_up = |rank: u32| work(&server, &job, &format!("up-{rank}")).exists();
+    eventually("the ranks", || (is_up(0) && is_up(1)).then_some(()));
     let ranks: Vec<i32> = saved.ranks.values().map(|id| id.pid).collect();
     let mut processes = ranks.clone();
     processes.extend(saved.engine.iter().chain(&saved.supervisor).map(|id| id.pid));

@@ -30,7 +30,8 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::support::{
-    AGENT, LIMIT, NODE, assignment, clean, collective, engine, eventually, gang, gone, process_in, shell,
+    AGENT, LIMIT, NODE, assignment, clean, collective, engine, eventually, gang, gone, isolation, process_in,
+    shell,
 };
 
 struct Supervised {
@@ -51,7 +52,12 @@ fn brief() -> Brief {
         log_bytes: 1 << 20,
         cgroups: true,
         rank_user: None,
+        own_uid: false,
         rank_limits: RankLimits::default(),
+        isolation: isolation(),
+        data: std::path::PathBuf::new(),
+        gpu_files: Vec::new(),
+        engine_memory: None,
         // The engine takes it as it is written.
         gpus: vec![GpuBrief { gpu: "0000:1b:00.0".into(), dma_buf: false, why: "too far".into() }],
         drained: Vec::new(),
@@ -134,7 +140,7 @@ impl Supervised {
         assert!(self.process.wait().unwrap().success());
         let saved = self.saved();
         assert_eq!(Snapshot::from(saved.snapshot), seen, "what was told is durable");
-        for id in saved.engine.iter().chain(saved.ranks.values()) {
+        for id in saved.engine.iter().chain(&saved.holder).chain(saved.ranks.values()) {
             assert!(!id.is_alive(), "{id:?} outlived the supervisor");
         }
         for group in saved.cgroups {

@@ -9,7 +9,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use node_agent::{cgroup, files, layout::JobDir, process::Identity, saved::SavedState};
+use node_agent::{
+    cgroup, files,
+    isolation::{
+        Isolation,
+        plan::{Identity as Who, Policy, plan},
+        probe::{Trial, probe},
+    },
+    layout::JobDir,
+    process::{self, Identity},
+    saved::SavedState,
+};
 use proto_model::{
     Assignment, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, Gang, JobId, JobKey, JobName, JobSpec,
     JobUid, NicPlace, NodeName, NodePlace, Placement, RankPlace, ReduceOp, TenantName, Wish, Work,
@@ -53,8 +63,49 @@ pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 pub fn process_in(path: &Path) -> Identity {
     eventually(&format!("a pid in {}", path.display()), || {
         let text = std::fs::read_to_string(path).ok()?;
-        Identity::of(text.strip_suffix('\n')?.parse().ok()?)
+        let pid = text.strip_suffix('\n')?.parse().ok()?;
+        let dir = JobDir::at(path.parent()?.parent()?);
+        let saved: Option<SavedState> = files::read_json(&dir.state()).ok().flatten();
+        let holder = saved.and_then(|saved| saved.holder);
+        holder.map_or_else(|| Identity::of(pid), |holder| inside(&dir, holder, pid))
     })
+}
+
+/// The process that has this pid in the attempt's PID namespace, if it has one.
+fn inside(dir: &JobDir, holder: Identity, pid: i32) -> Option<Identity> {
+    let space = |pid: i32| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+    if space(holder.pid) == space(std::process::id().cast_signed()) {
+        return Identity::of(pid);
+    }
+    let own = |one: &process::Stat| {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", one.id.pid)).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("NSpid:").map(str::to_owned));
+        line.is_some_and(|line| line.split_whitespace().last() == Some(&pid.to_string()))
+    };
+    let mark = format!("RAIL_JOB_DIR={}", dir.path().display());
+    process::with_environment(&mark).into_iter().find(own).map(|one| one.id)
+}
+
+/// What ranks get on this machine.
+pub fn isolation() -> Isolation {
+    static ISOLATION: OnceLock<Isolation> = OnceLock::new();
+    let find = || {
+        let policy = Policy {
+            namespaces: true,
+            seccomp: true,
+            network: false,
+            tmp_bytes: 64 << 20,
+            shm_bytes: 64 << 20,
+            shown: Vec::new(),
+            device_groups: Vec::new(),
+        };
+        let trial = Trial { argv: vec!["/bin/true".to_owned()], ..Trial::default() };
+        let identity = if rustix::process::geteuid().is_root() { Who::Root } else { Who::Agent };
+        let (isolation, features) = plan(&probe(Path::new(AGENT), identity, &policy, &trial), &policy);
+        eprintln!("{features:#?}");
+        isolation
+    };
+    ISOLATION.get_or_init(find).clone()
 }
 
 pub fn gone(what: &str, id: Identity) {
