@@ -27,11 +27,14 @@ pub struct Shape {
     pub netns: Option<String>,
     /// Variables that every process of the cluster is started with, beside the inherited ones.
     pub env: Vec<(String, String)>,
+    /// Ranks run as whom `railctl dev up` thinks safest. Without this they run as the caller, be it root, and may write into the
+    /// cluster's home.
+    pub safe_ranks: bool,
 }
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { nodes: 4, rails: 4, gpus: 4, pods: 1, netns: None, env: Vec::new() }
+        Self { nodes: 4, rails: 4, gpus: 4, pods: 1, netns: None, env: Vec::new(), safe_ranks: false }
     }
 }
 
@@ -61,6 +64,7 @@ pub struct Cluster {
     bin: PathBuf,
     home: TempDir,
     name: String,
+    safe_ranks: bool,
     up: Child,
 }
 
@@ -75,7 +79,7 @@ impl Cluster {
         let home = TempDir::with_prefix("railyard-test-").map_err(|error| error.to_string())?;
         // Short: it becomes part of the names of network devices and namespaces.
         let name = format!("t{}x{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let mut command = command(&bin, home.path());
+        let mut command = command(&bin, home.path(), shape.safe_ranks);
         command.args(["dev", "up", "--owner-stdin", "--name", &name]);
         for (flag, value) in [
             ("--nodes", shape.nodes),
@@ -98,7 +102,7 @@ impl Cluster {
         let stdin = up.stdin.take();
         let status = up.wait().map_err(|error| error.to_string())?;
         up.stdin = stdin;
-        let cluster = Self { bin, home, name, up };
+        let cluster = Self { bin, home, name, safe_ranks: shape.safe_ranks, up };
         if status.success() {
             return Ok(cluster);
         }
@@ -143,7 +147,7 @@ impl Cluster {
     /// A `railctl` command for this cluster, not yet started.
     #[must_use]
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = command(&self.bin, self.home.path());
+        let mut command = command(&self.bin, self.home.path(), self.safe_ranks);
         command.args(args);
         command
     }
@@ -245,7 +249,7 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         let dir = self.dir();
-        let _ = command(&self.bin, self.home.path())
+        let _ = command(&self.bin, self.home.path(), self.safe_ranks)
             .args(["dev", "down", "--name", &self.name, "--dir"])
             .arg(dir)
             .stdin(Stdio::null())
@@ -254,8 +258,12 @@ impl Drop for Cluster {
     }
 }
 
-fn command(bin: &Path, home: &Path) -> Command {
+fn command(bin: &Path, home: &Path, safe_ranks: bool) -> Command {
     let mut command = Command::new(bin.join("railctl"));
+    if !safe_ranks {
+        // Without root it changes nothing. Jobs of tests write into the home, which lies in /tmp.
+        command.env("RAIL_RANKS_AS_ROOT", "true").env("RAIL_RANK_SHOW", home);
+    }
     command
         .env("RAIL_CONFIG", home.join("config.yaml"))
         .env("RAIL_BIN_DIR", bin)

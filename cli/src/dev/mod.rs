@@ -11,6 +11,7 @@ mod network;
 mod plan;
 mod process;
 mod programs;
+mod ranks;
 mod spec;
 mod status;
 mod tries;

@@ -30,6 +30,8 @@ pub struct Plan {
 /// One server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodePlan {
+    /// Its number.
+    pub index: u32,
     /// n0, n1, ...
     pub name: String,
     /// Its network namespace.
@@ -111,7 +113,7 @@ fn node_plan(spec: &Spec, machine: Machine, node: u32) -> NodePlan {
         "numaNodes": 1, "cpus": machine.cpus, "memoryBytes": machine.memory_bytes,
     });
     let namespace = spec.netns.then(|| namespace(spec, &name));
-    NodePlan { name, namespace, inventory }
+    NodePlan { index: node, name, namespace, inventory }
 }
 
 fn fabric(spec: &Spec) -> v1::Fabric {

@@ -2,10 +2,12 @@
 
 use std::{
     ffi::OsString,
+    io::Write as _,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
 };
 
-use super::{launch::arg, plan::NodePlan, spec::Layout};
+use super::{launch::arg, plan::NodePlan, ranks::Ranks, spec::Layout};
 use crate::{config::Environment, error::Error};
 
 /// The folder of rail-controller, rail-node-agent and rail-engine.
@@ -60,13 +62,7 @@ impl Programs {
 
     /// A node's agent, inside its namespace where it has one.
     #[must_use]
-    pub fn agent(
-        &self,
-        layout: &Layout,
-        node: &NodePlan,
-        ca_pin: &str,
-        ranks_as_root: bool,
-    ) -> Vec<OsString> {
+    pub fn agent(&self, layout: &Layout, node: &NodePlan, ca_pin: &str, ranks: &Ranks) -> Vec<OsString> {
         let mut command = Vec::new();
         if let Some(namespace) = &node.namespace {
             command.extend(["ip", "netns", "exec", namespace].map(arg));
@@ -79,9 +75,28 @@ impl Programs {
         command.extend([arg("--ca-pin"), arg(ca_pin)]);
         command.extend([arg("--inventory"), arg(layout.inventory(&node.name))]);
         command.extend(["--metrics", "127.0.0.1:0"].map(arg));
-        if ranks_as_root {
-            command.push(arg("--ranks-as-root"));
-        }
+        command.extend(ranks.arguments(node.index).into_iter().map(arg));
         command
+    }
+
+    /// True if the agent can make namespaces for attempts here.
+    #[must_use]
+    pub fn has_namespaces(&self) -> bool {
+        let trial = r#"{"isolation":{"namespaces":{"pid":true,"mount":true,"ipc":true},"tmp_bytes":65536,"shm_bytes":65536},
+            "ids":null,"view":{"steps":[]},"argv":["/bin/true"]}"#;
+        let mut command = Command::new(self.dir.join("rail-node-agent"));
+        command.arg("rank-trial").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let Ok(mut child) = command.spawn() else { return false };
+        if let Some(mut stdin) = child.stdin.take() {
+            // One that does not read says so by its end.
+            let _ = stdin.write_all(trial.as_bytes());
+        }
+        child.wait().is_ok_and(|status| status.success())
+    }
+
+    /// The folder that they are in.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 }

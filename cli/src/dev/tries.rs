@@ -30,6 +30,8 @@ struct State {
     supervisor: Option<Identity>,
     engine: Option<Identity>,
     #[serde(default)]
+    holder: Option<Identity>,
+    #[serde(default)]
     ranks: BTreeMap<String, Identity>,
     #[serde(default)]
     cgroups: Vec<PathBuf>,
@@ -46,6 +48,7 @@ impl Tries {
                 let Ok(state) = serde_json::from_str::<State>(&text) else { continue };
                 all.supervisors.extend(state.supervisor);
                 all.others.extend(state.engine);
+                all.others.extend(state.holder);
                 all.others.extend(state.ranks.into_values());
                 all.cgroups.extend(state.cgroups.into_iter().filter(|path| is_ours(path)));
             }

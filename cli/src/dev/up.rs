@@ -19,6 +19,7 @@ use super::{
     plan::{self, Machine, NodePlan, Plan},
     process,
     programs::Programs,
+    ranks::Ranks,
     spec::{Layout, Record, Spec, write_json},
 };
 use crate::{
@@ -315,15 +316,14 @@ impl Up {
         for token in tokens {
             given.push(token.await?);
         }
-        // Whoever names a user in the environment means these agents too.
-        let as_root = rustix::process::geteuid().is_root() && std::env::var_os("RAIL_RANK_USER").is_none();
-        if as_root {
-            self.say("jobs run as root here (RAIL_RANK_USER=USER names a user for them)");
+        let ranks = Ranks::choose(&self.programs, &self.layout, &self.record, self.plan.nodes.len());
+        if !missing.is_empty() {
+            self.say(&ranks.words());
         }
         for (node, token) in missing.iter().zip(given) {
             write_json(&self.layout.inventory(&node.name), &node.inventory)?;
             private_dir(&self.layout.node(&node.name))?;
-            let command = self.programs.agent(&self.layout, node, &token.ca_pin, as_root);
+            let command = self.programs.agent(&self.layout, node, &token.ca_pin, &ranks);
             self.start(&role(node), command, vec![("RAIL_JOIN_TOKEN", token.token.into())])?;
         }
         if !missing.is_empty() {

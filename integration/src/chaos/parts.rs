@@ -274,7 +274,7 @@ impl Parts {
             .map(|n| format!("https://{}:7443", net::address(Part::Controller(n))))
             .collect();
         command.args(["run", "--node", &format!("n{n}"), "--controller", &controllers.join(",")]);
-        command.args(["--no-cgroups", "--ranks-as-root", "--data-dir"]).arg(folder);
+        command.args(["--no-cgroups", "--ranks-as-root", "--no-rank-namespaces", "--data-dir"]).arg(folder);
         command.arg("--inventory").arg(self.dir.join("inventories").join(format!("n{n}.json")));
         command
     }
