@@ -46,7 +46,7 @@ impl State {
     /// What stands in the way of a waiting job.
     pub(crate) fn detail(&self, entry: &JobEntry, eta: Option<Eta>, now: Timestamp) -> Detail {
         let (job, snapshot) = (&entry.job, &self.index.snapshot);
-        let mut need = Need::of(&job.spec, snapshot.topology());
+        let mut need = Need::of(&job.id.tenant, &job.spec, snapshot);
         // An elastic job starts with the least that it takes.
         need.nodes = job.spec.gang.min_nodes.clamp(1, need.nodes.max(1));
         let reserved = self.reserved(entry, now);

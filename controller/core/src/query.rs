@@ -305,9 +305,8 @@ impl State {
     /// How much isolation a tenant's jobs must have: the stricter of the cluster's and its own setting.
     #[must_use]
     pub fn isolation(&self, tenant: &TenantName) -> IsolationPolicy {
-        let own =
-            self.base.tenants.get(tenant).map_or(IsolationPolicy::BestEffort, |tenant| tenant.isolation);
-        own.max(self.config.isolation)
+        let tenant = self.base.tenants.get(tenant);
+        tenant.map_or(IsolationPolicy::BestEffort, |tenant| tenant.isolation.max(self.config.isolation))
     }
 
     /// The fabric document.

@@ -192,10 +192,10 @@ impl Step<'_> {
         if nodes == 0 || !for_rail && nodes > left as usize {
             return None;
         }
-        let topology = self.state.index.snapshot.topology();
-        let need = Need { nodes: number(placement.nodes.len()), ..Need::of(&job.spec, topology) };
-        // What is reserved is not free.
         let snapshot = &self.state.index.snapshot;
+        let asked = Need::of(&job.id.tenant, &job.spec, snapshot);
+        let need = Need { nodes: number(placement.nodes.len()), ..asked };
+        // What is reserved is not free.
         let queued = self.state.queue_entry(entry);
         let kept = queued.map(|queued| self.state.index.book.kept_from(&queued, snapshot, self.now));
         let kept = kept.unwrap_or_default();

@@ -98,7 +98,7 @@ impl Step<'_> {
                 return;
             }
             let Some(entry) = self.state.base.jobs.get(&uid) else { continue };
-            let need = Need::of(&entry.job.spec, self.state.index.snapshot.topology());
+            let need = Need::of(&entry.job.id.tenant, &entry.job.spec, &self.state.index.snapshot);
             let why = self.state.index.book.why(uid);
             let key = (entry.job.id.tenant.clone(), need, entry.job.spec.gang.min_nodes, entry.due, why);
             let reasons = match told.iter().find(|(other, _)| *other == key) {
@@ -203,7 +203,8 @@ impl State {
         if let Some(choice) = choice_of(topology, placement).filter(|_| !repaired) {
             let (nodes, spares) = (choice.nodes.len(), choice.spares.len());
             let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
-            let need = Need { nodes: number(nodes), spares: number(spares), ..Need::of(&job.spec, topology) };
+            let asked = Need::of(&job.id.tenant, &job.spec, snapshot);
+            let need = Need { nodes: number(nodes), spares: number(spares), ..asked };
             if let Err(flaws) = prove(snapshot, &need, &choice) {
                 wrong.extend(flaws.iter().map(ToString::to_string));
             }

@@ -195,7 +195,23 @@ impl State {
     pub(crate) fn swap_tenant(&mut self, name: &TenantName, new: Option<Arc<Tenant>>) -> Option<Arc<Tenant>> {
         self.index.book.set_tenant(name, new.as_deref().map(TenantDef::of));
         self.index.snapshot.set_quota(name, new.as_ref().map(|tenant| tenant.quota.gpus));
-        swap(&mut self.base.tenants, name, new)
+        let old = swap(&mut self.base.tenants, name, new);
+        let isolation = self.isolation(name);
+        if self.index.snapshot.tenant(name).isolation != isolation {
+            self.index.snapshot.set_isolation(name, isolation);
+            self.ask_anew(name);
+        }
+        old
+    }
+
+    /// What a tenant's jobs ask of a node is something else now.
+    fn ask_anew(&mut self, tenant: &TenantName) {
+        let own = self.base.jobs.values().filter(|entry| entry.job.id.tenant == *tenant);
+        let entries: Vec<(JobUid, Arc<Entry>)> =
+            own.filter_map(|entry| Some((entry.job.uid, self.queue_entry(entry)?))).collect();
+        for (uid, entry) in entries {
+            self.index.book.set_job(uid, Some(entry));
+        }
     }
 
     pub(crate) fn swap_request(
@@ -325,7 +341,7 @@ impl State {
         if job.status.phase.is_terminal() {
             return None;
         }
-        let mut wanted = Entry::of(job, self.index.snapshot.topology());
+        let mut wanted = Entry::of(job, &self.index.snapshot);
         if job.status.phase == Phase::Pending {
             wanted.not_before = entry.due.or(wanted.not_before);
             wanted.cap = entry.cap;

@@ -2,8 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use controller_scheduler::Need;
-use controller_topology::Topology;
+use controller_scheduler::{Need, Snapshot};
 use proto_model::{Job, JobId, JobUid, Placement, Preemption, QueueName, Reason, ReservationName, Timestamp};
 
 /// Everything that the policy looks at in one job that has not ended.
@@ -85,7 +84,7 @@ pub struct Run {
 impl Entry {
     /// What the documents say of a job; causes that hold it back, back-off and a running end are the caller's to add.
     #[must_use]
-    pub fn of(job: &Job, topology: &Topology) -> Self {
+    pub fn of(job: &Job, snapshot: &Snapshot) -> Self {
         let (spec, status) = (&job.spec, &job.status);
         let state = match &status.placement {
             Some(placement) if status.phase.holds() => State::Running(Run {
@@ -103,7 +102,7 @@ impl Entry {
         Self {
             uid: job.uid,
             id: job.id.clone(),
-            need: Need::of(spec, topology),
+            need: Need::of(&job.id.tenant, spec, snapshot),
             min_nodes: spec.gang.min_nodes.clamp(1, spec.gang.nodes.max(1)),
             ranks_per_node: spec.gang.ranks_per_node,
             queue: spec.queue.clone(),

@@ -29,6 +29,8 @@ pub(crate) struct Plot {
     pub(crate) open: bool,
     /// Somebody holds something.
     pub(crate) busy: bool,
+    /// Cannot keep two tenants apart.
+    pub(crate) apart: bool,
     traits: Option<Arc<Traits>>,
 }
 
@@ -51,6 +53,7 @@ impl Plot {
             block,
             open: capacity.gate.is_open(),
             busy,
+            apart: snapshot.yard().is_apart(ix),
             traits: snapshot.yard().traits(ix).cloned(),
         }
     }
@@ -109,6 +112,8 @@ pub(crate) struct Ground {
     pub(crate) node_gpus: u32,
     /// Nodes that take jobs.
     pub(crate) open: u32,
+    /// Nodes that take jobs and cannot keep two tenants apart.
+    pub(crate) apart: u32,
     /// GPUs of all nodes, whether they take jobs or not.
     pub(crate) gpus: u64,
     /// GPUs that are held where no node tells of them any more.
@@ -206,6 +211,7 @@ impl Ground {
         let open = || self.plots.iter().filter(|plot| plot.open);
         self.node_gpus = self.plots.iter().map(|plot| plot.gpus).max().unwrap_or(0).max(1);
         self.open = number(open().count());
+        self.apart = number(open().filter(|plot| plot.apart).count());
         self.gpus = self.plots.iter().map(|plot| u64::from(plot.gpus)).sum();
         self.lost = self.plots.iter().map(|plot| u64::from(plot.lost)).sum();
         let mut pods: BTreeMap<u32, u32> = BTreeMap::new();

@@ -375,6 +375,7 @@ impl<'a> Pass<'a> {
             gpus: entry.need.gpus,
             whole,
             class: self.plan.class(&entry.need, self.ground, &self.kept),
+            tenant: self.plan.tenant(&entry.need),
             within: entry.need.within,
             quotas,
             length: if self.look == Look::Forecast {

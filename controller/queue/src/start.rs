@@ -89,7 +89,7 @@ impl<'a> Pass<'a> {
         wish: &Wish,
         hidden: Vec<NodeIx>,
     ) -> Try {
-        let key = (need.clone(), hidden.len());
+        let key = (need.as_asked(self.snapshot.yard()), hidden.len());
         let mut hidden = hidden;
         if self.failed.contains(&key) {
             return Try::Scattered;

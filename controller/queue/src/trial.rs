@@ -235,6 +235,11 @@ impl Trial {
             if held.gpus & gpus != 0 || !held.rails.and(rails).is_empty() || held.whole {
                 self.faults.push(format!("{now}: job {uid} starts on {}, which is held", place.node));
             }
+            let (topology, tenant) = (self.snapshot.topology(), entry.need.tenant.as_ref());
+            let closed = |at| tenant.is_some_and(|tenant| self.snapshot.yard().is_closed_to(at, tenant));
+            if topology.index(&place.node).is_some_and(closed) {
+                self.faults.push(format!("{now}: job {uid} starts on {} beside another tenant", place.node));
+            }
         }
         self.snapshot.hold(&entry.id.tenant, &placement);
         let nodes = placement.nodes.len();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proto_model::{JobSpec, NodeName, NodePlace, Placement, TenantName};
+use proto_model::{IsolationFeature, IsolationSet, JobSpec, NodeName, NodePlace, Placement, TenantName};
 use thiserror::Error;
 
 use crate::snapshot::Snapshot;
@@ -29,6 +29,17 @@ pub enum Violation {
     /// One of two jobs wants the node alone.
     #[error("node '{0}' would be shared against the will of a job")]
     Shared(NodeName),
+    /// Another tenant's job is there, and the node has no user for each attempt.
+    #[error("node '{0}' runs another tenant's job and cannot keep the two apart")]
+    Tenants(NodeName),
+    /// Less isolation than the job must have.
+    #[error("node '{node}' does not give {missing}, which the job must have")]
+    Isolation {
+        /// Which.
+        node: NodeName,
+        /// What it lacks.
+        missing: IsolationSet,
+    },
     /// A node twice.
     #[error("node '{0}' is placed twice")]
     NodeTwice(NodeName),
@@ -131,12 +142,14 @@ pub fn check_placement(
         }
         pods.insert(place.pod.as_str());
         node(snapshot, spec, placement, place, &mut found);
+        isolated(snapshot, tenant, place, &mut found);
     }
     for place in &placement.spares {
         if !seen.insert(&place.node) {
             found.push(Violation::NodeTwice(place.node.clone()));
         }
         node(snapshot, spec, placement, place, &mut found);
+        isolated(snapshot, tenant, place, &mut found);
     }
     if pods.len() != placement.pods as usize {
         found.push(Violation::Pods { said: placement.pods, counted: pods.len() });
@@ -231,6 +244,26 @@ fn node(
         if held.rails.has(nic.rail) {
             found.push(Violation::NicHeld(name.clone(), nic.rail));
         }
+    }
+}
+
+/// What the server's agent says now, against what is demanded and who is there.
+fn isolated(snapshot: &Snapshot, tenant: &TenantName, place: &NodePlace, found: &mut Vec<Violation>) {
+    let topology = snapshot.topology();
+    let Some((ix, server)) = topology.index(&place.node).and_then(|ix| Some((ix, topology.server(ix)?)))
+    else {
+        return;
+    };
+    let states = server.inventory.isolation.states();
+    let gives = |wanted: IsolationFeature| states.iter().any(|state| state.feature == wanted && state.active);
+    let demanded = snapshot.tenant(tenant).isolation.demands();
+    let missing: IsolationSet = demanded.iter().filter(|feature| !gives(*feature)).collect();
+    if !missing.is_empty() {
+        found.push(Violation::Isolation { node: place.node.clone(), missing });
+    }
+    let others = snapshot.yard().tenants_on(ix).keys().any(|other| *other != tenant);
+    if others && !gives(IsolationFeature::UidPerAttempt) {
+        found.push(Violation::Tenants(place.node.clone()));
     }
 }
 

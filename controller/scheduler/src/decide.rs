@@ -167,7 +167,7 @@ impl Pass {
                 || format!("the job was requeued and is tried again in {} ms", until.since(now).as_millis());
             self.say(&mut wait, || Reason::new("RequeueBackoff", message()).since(now));
         }
-        let need = Need::of(ask.spec, snapshot.topology());
+        let need = Need::of(&ask.id.tenant, ask.spec, snapshot).as_asked(snapshot.yard());
         // What failed for one ahead fails for one behind: capacity only shrinks, and only more nodes are kept.
         let in_order = self.blocked.head.as_ref().is_none_or(|head| head.key < ask.key);
         if let Some((reasons, infeasible)) = self.failed.get(&need).filter(|_| in_order) {
@@ -190,7 +190,7 @@ impl Pass {
         let mut wait = Wait::default();
         self.quota(snapshot, ask, &mut wait);
         wait.reasons.truncate(wait.never);
-        let need = Need::of(ask.spec, snapshot.topology());
+        let need = Need::of(&ask.id.tenant, ask.spec, snapshot).as_asked(snapshot.yard());
         if !self.choose(snapshot, &need, true) {
             wait.reasons.extend(infeasible(snapshot, &need, &mut self.placer));
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use controller_topology::{NodeIx, RailSet, Topology};
-use proto_model::{NodePlace, Placement};
+use proto_model::{IsolationFeature, NodePlace, Placement, TenantName};
 use thiserror::Error;
 
 use crate::{
@@ -25,6 +25,9 @@ pub trait World {
 
     /// How many rails there are.
     fn rails(&self) -> u32;
+
+    /// Whether a job of somebody else is on a node.
+    fn has_others(&self, node: NodeIx, tenant: &TenantName) -> bool;
 }
 
 /// One node.
@@ -92,6 +95,12 @@ pub enum Flaw {
     /// A selector or a taint.
     #[error("node {0:?} does not have the labels, or has a taint")]
     Filter(NodeIx),
+    /// Another tenant's job is there, and the node has no user for each attempt.
+    #[error("node {0:?} runs another tenant's job and cannot keep the two apart")]
+    Tenants(NodeIx),
+    /// Less isolation than the job must have.
+    #[error("node {0:?} does not give the isolation that the job must have")]
+    Isolation(NodeIx),
     /// A node that the job does not want.
     #[error("node {0:?} is excluded")]
     Excluded(NodeIx),
@@ -144,6 +153,10 @@ pub fn prove(world: &impl World, need: &Need, choice: &Choice) -> Result<(), Vec
                     pods.insert(seen.pod, ());
                 }
                 node(&seen, need, choice.rails, *pick, &mut flaws);
+                let alone = !seen.traits.isolation.has(IsolationFeature::UidPerAttempt);
+                if alone && need.tenant.as_ref().is_some_and(|tenant| world.has_others(pick.node, tenant)) {
+                    flaws.push(Flaw::Tenants(pick.node));
+                }
             }
             None => flaws.push(Flaw::Unknown(pick.node)),
         }
@@ -207,6 +220,9 @@ fn node(seen: &Seen<'_>, need: &Need, rails: RailSet, pick: Pick, flaws: &mut Ve
     });
     if !labels || !tolerated {
         flaws.push(Flaw::Filter(node));
+    }
+    if need.filter.isolation.iter().any(|feature| !seen.traits.isolation.has(feature)) {
+        flaws.push(Flaw::Isolation(node));
     }
     if need.exclude.contains(&node) {
         flaws.push(Flaw::Excluded(node));

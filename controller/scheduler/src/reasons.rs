@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use controller_topology::{RailSet, Server};
-use proto_model::{JobId, Reason, Term, Toleration, many};
+use proto_model::{IsolationFeature, IsolationSet, JobId, Reason, Term, Toleration, many};
 
 use crate::{
     explain::{Blocker, Cause, Kept, brief},
@@ -60,9 +60,10 @@ pub fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) -> Vec<
         );
         reasons.push(Reason::new("GroupSize", message).count(size as usize));
     }
-    // Taints come and go like other troubles of nodes.
+    // Taints come and go like other troubles of nodes; and an administrator may mend what a node lacks of isolation.
     let all = vec![Toleration { key: None, value: None }];
-    let filter = Filter { selector: need.filter.selector.clone(), tolerations: all };
+    let selector = need.filter.selector.clone();
+    let filter = Filter { selector, tolerations: all, isolation: IsolationSet::EMPTY };
     let healed = Need { filter: Arc::new(filter), ..need.clone() };
     let mut fits =
         |need: &Need| placer.choose_at(snapshot.yard(), need, None, Time::Healed, &mut Choice::default());
@@ -220,9 +221,28 @@ pub fn not_now(snapshot: &Snapshot, need: &Need, reserved: Option<(&NodeSet, &Jo
         return Vec::new();
     }
     let mut reasons = vec![capacity(need, found.nodes, found.free, found.reach)];
-    reasons.extend(found.blockers.iter().map(|blocker| reason(need, blocker)));
+    reasons.extend(found.blockers.iter().map(|blocker| mended(snapshot, blocker, reason(need, blocker))));
     reasons.extend(dead_rails(snapshot, need, |server| server.usable));
     reasons
+}
+
+/// What would mend that some nodes do not keep jobs apart as is demanded, by the first of them.
+fn mended(snapshot: &Snapshot, blocker: &Blocker, mut reason: Reason) -> Reason {
+    let wanted = match blocker.cause {
+        Cause::Isolation(feature) => feature,
+        Cause::OtherTenant => IsolationFeature::UidPerAttempt,
+        _ => return reason,
+    };
+    let lacks = |server: &&Server| !server.inventory.isolation.active().has(wanted);
+    let first = snapshot.nodes().map(|(_, server, _)| server).filter(lacks).min_by_key(|server| &server.name);
+    if let Some(server) = first {
+        let states = server.inventory.isolation.states().iter();
+        let state = states.filter(|state| state.feature == wanted).find(|state| !state.fix.is_empty());
+        let fix = state
+            .map_or("upgrade rail-node-agent there, which says nothing of isolation", |state| &state.fix);
+        reason.message.push_str(&format!("; on {}: {fix}", server.name));
+    }
+    reason
 }
 
 /// Rails that the gang requires and that no node at all can give, and what to write to start on the others:
@@ -306,6 +326,7 @@ fn words(need: &Need, cause: &Cause) -> (&'static str, String, String) {
         Cause::Shared => {
             ("NodeShared", String::new(), text("ARE held in part, and the job wants nobody beside it"))
         }
+        Cause::OtherTenant | Cause::Isolation(_) => apart_words(cause),
         Cause::RailMissing(at) => {
             ("RailMissing", rail(at), nics(at, "no cabled NIC on", fewer(rails, "cabled NIC")))
         }
@@ -346,6 +367,20 @@ fn words(need: &Need, cause: &Cause) -> (&'static str, String, String) {
             None => ("Reserved", scope.clone(), format!("ARE kept for {scope}")),
         },
         _ => gang_words(need, cause),
+    }
+}
+
+fn apart_words(cause: &Cause) -> (&'static str, String, String) {
+    match cause {
+        Cause::Isolation(feature) => (
+            "IsolationMissing",
+            format!("isolation/{feature}"),
+            format!("HAVE no {feature}, which isolation REQUIRED asks for"),
+        ),
+        _ => {
+            let what = "HAVE a job of another tenant and cannot keep two apart, for they give no user to each attempt";
+            ("NodeNotShared", String::new(), what.to_owned())
+        }
     }
 }
 

@@ -6,12 +6,12 @@ use std::{
 };
 
 use controller_topology::{NodeIx, RailSet, Server, Topology};
-use proto_model::{Fabric, Inventory, NodeName, Placement, TenantName};
+use proto_model::{Fabric, Inventory, IsolationPolicy, NodeName, Placement, TenantName};
 
 use crate::{
     place::Choice,
     proof::{Seen, World},
-    yard::{Facts, Pick, Taint, Traits, Yard},
+    yard::{Facts, Pick, Taint, Tenants, Traits, Yard},
 };
 
 /// GPUs of one server that can be scheduled; further ones are ignored.
@@ -87,6 +87,8 @@ pub struct TenantUse {
     pub quota: Option<u32>,
     /// GPUs that its jobs hold.
     pub held: u64,
+    /// How much isolation its jobs must have.
+    pub isolation: IsolationPolicy,
 }
 
 /// A set of nodes.
@@ -136,8 +138,8 @@ pub struct Snapshot {
     traits: Vec<Arc<Traits>>,
     /// The same once more, in the shape that decisions are made from.
     yard: Yard,
-    /// What is held on nodes that are away, by name, so that one that comes back is still held.
-    held: BTreeMap<NodeName, Held>,
+    /// What is held on nodes that are away, by name, so that one that comes back is still held; and by whom.
+    held: BTreeMap<NodeName, (Held, Tenants)>,
     tenants: BTreeMap<TenantName, TenantUse>,
 }
 
@@ -153,7 +155,7 @@ impl Snapshot {
     /// Another fabric document, or none. What gangs load is to be told anew by [`Self::share`].
     pub fn set_fabric(&mut self, fabric: Option<&Fabric>) {
         self.topology.set_fabric(fabric);
-        self.yard = Yard::new(fabric, self.topology.rails());
+        self.yard = Yard::new(fabric, self.topology.rails()).with_owners_of(&mut self.yard);
         self.fill_yard();
     }
 
@@ -172,8 +174,11 @@ impl Snapshot {
         taints: &BTreeSet<Taint>,
     ) {
         let held = self.held(name);
-        self.held.remove(name);
+        let back = self.held.remove(name);
         let ix = self.topology.set_node(name, inventory);
+        if let Some((_, tenants)) = back {
+            self.yard.put_tenants(ix, &tenants);
+        }
         self.slots.resize(self.topology.slots(), Capacity::default());
         let gpus =
             inventory.gpus.iter().filter(|gpu| gpu.index < GPUS_MAX).fold(0, |set, gpu| set | 1 << gpu.index);
@@ -201,8 +206,9 @@ impl Snapshot {
     pub fn remove_node(&mut self, name: &NodeName) {
         if let Some(ix) = self.topology.remove_node(name) {
             let gone = std::mem::take(&mut self.slots[ix.index()]);
-            if gone.held != Held::default() {
-                self.held.insert(name.clone(), gone.held);
+            let tenants = self.yard.take_tenants(ix);
+            if gone.held != Held::default() || !tenants.is_empty() {
+                self.held.insert(name.clone(), (gone.held, tenants));
             }
             self.slots.truncate(self.topology.slots());
             self.traits[ix.index()] = Arc::default();
@@ -216,7 +222,7 @@ impl Snapshot {
 
     /// Without a document the nodes say how many rails there are: so many planes.
     fn widen_yard(&mut self) {
-        self.yard = self.yard.cleared(self.topology.rails());
+        self.yard = self.yard.cleared(self.topology.rails()).with_owners_of(&mut self.yard);
         self.fill_yard();
     }
 
@@ -233,6 +239,12 @@ impl Snapshot {
     /// A tenant's GPU quota; `None` when the tenant is gone.
     pub fn set_quota(&mut self, tenant: &TenantName, quota: Option<u32>) {
         self.tenants.entry(tenant.clone()).or_default().quota = quota;
+        self.tidy(tenant);
+    }
+
+    /// How much isolation a tenant's jobs must have.
+    pub fn set_isolation(&mut self, tenant: &TenantName, isolation: IsolationPolicy) {
+        self.tenants.entry(tenant.clone()).or_default().isolation = isolation;
         self.tidy(tenant);
     }
 
@@ -258,6 +270,7 @@ impl Snapshot {
 
     fn change(&mut self, tenant: &TenantName, placement: &Placement, take: bool) {
         let mut count = 0;
+        let number = self.yard.tenant(tenant);
         for place in placement.nodes.iter().chain(&placement.spares) {
             let gpus = place.gpus.iter().filter(|gpu| **gpu < GPUS_MAX).fold(0, |set, gpu| set | 1 << gpu);
             let rails: RailSet = place.nics.iter().map(|nic| nic.rail).collect();
@@ -266,11 +279,13 @@ impl Snapshot {
                 let slot = &mut self.slots[ix.index()];
                 slot.held = slot.held.changed(gpus, rails, placement.exclusive, take);
                 self.yard.set_held(ix, slot.held);
+                self.yard.own(ix, number, take);
                 continue;
             }
-            let held = self.held.entry(place.node.clone()).or_default();
+            let (held, tenants) = self.held.entry(place.node.clone()).or_default();
             *held = held.changed(gpus, rails, placement.exclusive, take);
-            if *held == Held::default() {
+            count_job(tenants, tenant, take);
+            if *held == Held::default() && tenants.is_empty() {
                 self.held.remove(&place.node);
             }
         }
@@ -281,10 +296,12 @@ impl Snapshot {
     fn change_choice(&mut self, tenant: &TenantName, choice: &Choice, take: bool) {
         let Choice { rails, exclusive, .. } = *choice;
         let mut count = 0;
+        let number = self.yard.tenant(tenant);
         for pick in choice.nodes.iter().chain(&choice.spares) {
             if let Some(slot) = self.slots.get_mut(pick.node.index()) {
                 slot.held = slot.held.changed(pick.gpus, rails, exclusive, take);
                 count += u64::from(pick.gpus.count_ones());
+                self.yard.own(pick.node, number, take);
             }
         }
         for picks in [&choice.nodes, &choice.spares] {
@@ -357,7 +374,7 @@ impl Snapshot {
     pub fn held(&self, node: &NodeName) -> Held {
         match self.topology.index(node) {
             Some(ix) => self.capacity(ix).held,
-            None => self.held.get(node).copied().unwrap_or_default(),
+            None => self.held.get(node).map(|(held, _)| *held).unwrap_or_default(),
         }
     }
 }
@@ -386,6 +403,19 @@ impl World for Snapshot {
 
     fn rails(&self) -> u32 {
         self.topology.rails()
+    }
+
+    fn has_others(&self, node: NodeIx, tenant: &TenantName) -> bool {
+        self.yard.tenants_on(node).keys().any(|other| *other != tenant)
+    }
+}
+
+/// A job of a tenant on a node more, or one less.
+fn count_job(tenants: &mut Tenants, tenant: &TenantName, more: bool) {
+    let jobs = tenants.entry(tenant.clone()).or_default();
+    *jobs = if more { *jobs + 1 } else { jobs.saturating_sub(1) };
+    if *jobs == 0 {
+        tenants.remove(tenant);
     }
 }
 

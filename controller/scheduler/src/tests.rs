@@ -11,6 +11,7 @@ use proto_model::{
 
 mod holding;
 mod planted;
+mod tenants;
 mod wording;
 
 use crate::{

@@ -29,7 +29,12 @@ pub(crate) fn inventory(gpus: u32, present: u8, down: u8) -> Arc<Inventory> {
         facts: None,
     };
     let nics = (0..8).filter(|rail| present >> rail & 1 == 1).map(nic).collect();
-    Arc::new(Inventory { gpus: (0..gpus).map(gpu).collect(), nics, ..Inventory::default() })
+    Arc::new(Inventory {
+        gpus: (0..gpus).map(gpu).collect(),
+        nics,
+        isolation: proto_model::Isolation::with(proto_model::IsolationSet::ALL),
+        ..Inventory::default()
+    })
 }
 
 /// Node n stands in pod and block `places[n]`; a leaf `lPOD-BLOCK-RAIL` for each.

@@ -32,6 +32,7 @@ fn nic(rail: u32, up: bool) -> Nic {
 fn inventory(rails: impl IntoIterator<Item = (u32, bool)>) -> Arc<Inventory> {
     Arc::new(Inventory {
         nics: rails.into_iter().map(|(rail, up)| nic(rail, up)).collect(),
+        isolation: proto_model::Isolation::with(proto_model::IsolationSet::ALL),
         ..Inventory::default()
     })
 }

@@ -347,7 +347,12 @@ fn furnished(plan: &Plan, kind: &[(u32, u32, u32)], gpus: u32) -> Inventory {
         memory_bytes: 0,
         facts: None,
     };
-    Inventory { gpus: (0..gpus).map(gpu).collect(), nics, ..Inventory::default() }
+    Inventory {
+        gpus: (0..gpus).map(gpu).collect(),
+        nics,
+        isolation: proto_model::Isolation::with(proto_model::IsolationSet::ALL),
+        ..Inventory::default()
+    }
 }
 
 fn rails_of(inventory: &Inventory) -> RailSet {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use node_agent_core::{self as core, Action, Key, Record, Recovered, Report};
-use proto_model::{Gpu, Inventory, Nic, NodeName};
+use proto_model::{Gpu, Inventory, Isolation, IsolationSet, Nic, NodeName};
 
 use crate::{
     network::{Connection, ToController},
@@ -38,6 +38,10 @@ pub struct Node {
     pub probes: BTreeSet<u64>,
     /// What its agent has found last, and with what down.
     found: Option<(u64, Arc<Inventory>)>,
+    /// It gives no user to each attempt: two tenants must not be on it at once.
+    pub apart: bool,
+    /// It says that it does.
+    pub boasts: bool,
     /// It has power.
     pub powered: bool,
     /// Its agent's process.
@@ -79,6 +83,8 @@ impl Node {
             ill: BTreeMap::new(),
             probes: BTreeSet::new(),
             found: None,
+            apart: false,
+            boasts: false,
             powered: true,
             agent: None,
             life: 0,
@@ -138,6 +144,10 @@ impl Node {
             gpus: (0..self.gpus).map(gpu).collect(),
             nics: (0..self.rails).map(nic).collect(),
             health: self.ill.iter().map(|(rail, illness)| illness.told(format!("mlx5_{rail}"))).collect(),
+            isolation: match self.apart && !self.boasts {
+                true => Isolation::default(),
+                false => Isolation::with(IsolationSet::ALL),
+            },
             ..Inventory::default()
         }
     }

@@ -182,11 +182,24 @@ impl World {
             if !held.1 {
                 *self.checks.used.entry(new.id.tenant.clone()).or_default() += 1;
             }
+            self.check_tenants(new, &held.0);
             if let Some(other) = self.checks.held.insert(held.clone(), new.uid)
                 && other != new.uid
             {
                 self.violated(format!("{held:?} is held by job {other} and by job {}", new.uid));
             }
+        }
+    }
+
+    /// Two tenants are never on a server that cannot keep them apart.
+    fn check_tenants(&mut self, new: &Job, node: &NodeName) {
+        if !self.nodes.iter().any(|server| server.name == *node && server.apart) {
+            return;
+        }
+        let here = (node.clone(), false, 0)..=(node.clone(), true, u32::MAX);
+        let owners = self.checks.held.range(here).filter_map(|(_, uid)| self.checks.ids.get(uid));
+        if let Some(other) = owners.map(|id| id.tenant.clone()).find(|tenant| *tenant != new.id.tenant) {
+            self.violated(format!("job {} is placed on {node} beside a job of tenant {other}", new.id));
         }
     }
 

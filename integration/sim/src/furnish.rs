@@ -11,6 +11,7 @@ use crate::{
     controller::core_config,
     etcd::{Body, stored},
     faults::{Kind, Planned},
+    plant::Bug,
     rng::Rng,
     world::{Event, START_MS, World},
 };
@@ -84,6 +85,8 @@ impl World {
             let crossed = self.config.certify && rails > 1 && self.rng.chance(150);
             let mut server = Node::new(name, GPUS, rails);
             server.crossed = crossed;
+            server.apart = node % 3 == 1;
+            server.boasts = self.config.bug == Some(Bug::TenantsTogether);
             self.nodes.push(server);
             let wait = 60 + self.rng.range(0..20);
             self.after(wait, Event::AgentStart(node));

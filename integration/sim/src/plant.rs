@@ -39,6 +39,8 @@ bugs! {
     ReplyBeforeCommit,
     /// The controller tells agents before its transaction is done.
     PushBeforeCommit,
+    /// Two tenants are placed on a server that cannot keep them apart.
+    TenantsTogether,
     /// A transaction that was refused is not undone in memory.
     NoRollback,
     /// A transaction that etcd refused counts as done.

@@ -10,6 +10,7 @@ mod documents;
 mod drains;
 mod elastic;
 mod explained;
+mod isolation;
 mod jobs;
 mod prove;
 mod qos;
@@ -74,6 +75,7 @@ pub(crate) fn inventory(gpus: u32, rails: u32) -> Inventory {
     Inventory {
         gpus: (0..gpus).map(gpu).collect(),
         nics: (0..rails).map(nic).collect(),
+        isolation: proto_model::Isolation::with(proto_model::IsolationSet::ALL),
         ..Inventory::default()
     }
 }

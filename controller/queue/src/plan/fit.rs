@@ -41,7 +41,8 @@ impl Plan {
         } else {
             let (amount, gpus) = (wish.amount(), signed(self.node_gpus));
             (from..to.min(self.whole.len())).rev().find(|step| {
-                self.whole.at(*step).saturating_mul(gpus).saturating_add(self.loose.at(*step)) < amount
+                let loose = self.loose.at(wish.tenant, *step);
+                self.whole.at(*step).saturating_mul(gpus).saturating_add(loose) < amount
             })
         };
         let class = match &self.classes[wish.class].rest {
@@ -54,7 +55,7 @@ impl Plan {
 
     /// The first step in which the job fits for its whole length, and in which place if it must stay in one.
     pub(crate) fn earliest(&mut self, wish: &Wish) -> Option<(usize, Option<usize>)> {
-        let key = (wish.class, wish.nodes, wish.gpus, wish.within, Rc::clone(&wish.quotas));
+        let key = (wish.class, wish.nodes, wish.gpus, wish.within, Rc::clone(&wish.quotas), wish.tenant);
         let hint =
             self.hints.get(&key).filter(|(length, _)| *length <= wish.length).map_or(0, |(_, step)| *step);
         let from = wish.from.max(hint);
@@ -127,7 +128,8 @@ impl Plan {
         if wish.whole {
             return whole < wish.count();
         }
-        whole.saturating_mul(signed(self.node_gpus)).saturating_add(self.loose.at(step)) < wish.amount()
+        let loose = self.loose.at(wish.tenant, step);
+        whole.saturating_mul(signed(self.node_gpus)).saturating_add(loose) < wish.amount()
     }
 
     /// A job will hold what it wishes from a step on.
@@ -156,13 +158,8 @@ impl Plan {
     pub(super) fn take_loose(&mut self, wish: &Wish, step: usize, end: usize) {
         let (amount, gpus) = (wish.amount(), signed(self.node_gpus));
         for step in step..end.min(self.grid.len()) {
-            let loose = self.loose.get_mut(step);
-            *loose -= amount;
-            if *loose < 0 {
-                let broken = (-*loose + gpus - 1) / gpus;
-                *loose += broken * gpus;
-                *self.whole.get_mut(step) -= broken;
-            }
+            let broken = self.loose.take(wish.tenant, step, amount, gpus);
+            *self.whole.get_mut(step) -= broken;
         }
     }
 
@@ -202,11 +199,11 @@ impl Plan {
     pub(crate) fn occupy(&mut self, picks: &[(NodeIx, u32)], wish: &Wish) {
         let end = self.grid.end_now(wish.length);
         self.take_quota(wish, 0, end);
-        self.hold(picks, wish.whole, 0, end);
+        self.hold(picks, wish, 0, end);
     }
 
     /// These nodes are held for a range of steps, longer than was thought so far.
-    fn hold(&mut self, picks: &[(NodeIx, u32)], whole: bool, from: usize, end: usize) {
+    fn hold(&mut self, picks: &[(NodeIx, u32)], wish: &Wish, from: usize, end: usize) {
         let mut idle = 0;
         let mut alike = Alike { classes: vec![0; self.classes.len()], ..Alike::default() };
         for (ix, gpus) in picks {
@@ -214,13 +211,14 @@ impl Plan {
             let was = node.whole_at;
             node.whole_at = was.max(end);
             let (node, since) = (*node, was.max(from));
-            let left = if whole { 0 } else { signed(node.gpus.saturating_sub(*gpus)) };
-            self.loose.add(from, was.min(end), -signed(*gpus));
+            let owner = wish.tenant.filter(|_| node.apart);
+            let left = if wish.whole { 0 } else { signed(node.gpus.saturating_sub(*gpus)) };
+            self.loose.add(owner, from, was.min(end), -signed(*gpus));
             if since == from && left == 0 {
                 idle += 1;
             } else {
                 self.whole.add(since, end, -1);
-                self.loose.add(since, end, left);
+                self.loose.add(owner, since, end, left);
             }
             if alike.since != since {
                 self.lose(&mut alike, end);
@@ -299,7 +297,9 @@ impl Plan {
         let end = self.grid.end_now(length);
         if !self.is_whole(need) {
             let (amount, gpus) = (signed(nodes).saturating_mul(signed(need.gpus)), signed(self.node_gpus));
-            let here = |step| self.whole.at(step).saturating_mul(gpus).saturating_add(self.loose.at(step));
+            let tenant = self.loose.known(need.tenant.as_ref());
+            let loose = |step| self.loose.at(tenant, step);
+            let here = |step| self.whole.at(step).saturating_mul(gpus).saturating_add(loose(step));
             return (0..end.min(self.whole.len())).all(|step| here(step) >= amount);
         }
         let count = signed(nodes);
@@ -318,6 +318,6 @@ impl Plan {
 
     /// What is free now.
     pub(crate) fn free_now(&self) -> (i32, i32) {
-        (self.whole.at(0), self.loose.at(0))
+        (self.whole.at(0), self.loose.at(None, 0))
     }
 }

@@ -6,12 +6,15 @@
 
 mod fit;
 mod limit;
+mod loose;
 
 use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
 use controller_scheduler::{Need, Within};
 use controller_topology::NodeIx;
 use proto_model::{JobId, QueueName, TenantName, Timestamp};
+
+use loose::{Loose, TenantAt};
 
 use crate::{
     book::{Book, Taken},
@@ -34,6 +37,19 @@ pub(crate) struct Node {
     pub(crate) block: u32,
     /// Takes jobs.
     pub(crate) open: bool,
+    /// Cannot keep two tenants apart.
+    apart: bool,
+    owner: Owner,
+}
+
+/// Whose jobs are on a node that is for one tenant at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Owner {
+    #[default]
+    Nobody,
+    One(TenantAt),
+    /// Several tenants, from a time when it could keep them apart: it is for none of them.
+    Several,
 }
 
 /// Nodes that can serve jobs that ask alike.
@@ -79,9 +95,33 @@ pub(crate) struct Wish {
     pub(crate) class: usize,
     pub(crate) within: Within,
     pub(crate) quotas: Rc<[usize]>,
+    /// Who asks, where that matters.
+    pub(crate) tenant: Option<TenantAt>,
     pub(crate) length: Duration,
     /// Not before this step.
     pub(crate) from: usize,
+}
+
+impl Owner {
+    fn with(self, tenant: TenantAt) -> Self {
+        match self {
+            Self::Nobody => Self::One(tenant),
+            Self::One(other) if other == tenant => self,
+            _ => Self::Several,
+        }
+    }
+}
+
+impl Node {
+    /// Who can have what is free beside those that are there: anybody (`Some(None)`), one tenant, or nobody.
+    fn owner(&self) -> Option<Option<TenantAt>> {
+        match self.owner {
+            _ if !self.apart => Some(None),
+            Owner::One(tenant) => Some(Some(tenant)),
+            // Nobody known is there, and still it is held.
+            Owner::Nobody | Owner::Several => None,
+        }
+    }
 }
 
 impl Wish {
@@ -95,7 +135,8 @@ impl Wish {
 }
 
 /// Who asks alike cannot start earlier than the one before: where the search may begin.
-type Hint = BTreeMap<(usize, u32, u32, Within, Rc<[usize]>), (Duration, usize)>;
+type Hint = BTreeMap<HintKey, (Duration, usize)>;
+type HintKey = (usize, u32, u32, Within, Rc<[usize]>, Option<TenantAt>);
 
 /// The profile.
 #[derive(Debug, Clone)]
@@ -111,7 +152,7 @@ pub(crate) struct Plan {
     /// GPUs that jobs can hold at most: of all nodes, whether they take jobs or not, and of nodes that are gone.
     pub(crate) most_gpus: u64,
     whole: Row,
-    loose: Row,
+    loose: Loose,
     classes: Vec<Class>,
     pods: Option<Places>,
     blocks: Option<Places>,
@@ -125,6 +166,7 @@ pub(crate) struct Plan {
 /// What a job runs on, with the end of it as a step.
 struct Held<'a> {
     nodes: &'a [(NodeIx, u32)],
+    tenant: Option<&'a TenantName>,
     end: usize,
 }
 
@@ -146,7 +188,15 @@ impl Plan {
         let steps = grid.len();
         let node = |plot: &crate::ground::Plot| {
             let whole_at = if plot.busy { NEVER } else { 0 };
-            Node { gpus: plot.gpus, whole_at, pod: plot.pod, block: plot.block, open: plot.open }
+            Node {
+                gpus: plot.gpus,
+                whole_at,
+                pod: plot.pod,
+                block: plot.block,
+                open: plot.open,
+                apart: plot.apart,
+                owner: Owner::Nobody,
+            }
         };
         let nodes = ground.plots.iter().map(node).collect();
         let mut most_gpus = ground.most_gpus();
@@ -159,7 +209,8 @@ impl Plan {
                 most_gpus += run.gpus().saturating_sub(here);
             }
             if let Some(nodes) = nodes {
-                runs.push(Held { nodes, end: grid.floor(end) });
+                let tenant = entry.need.tenant.as_ref();
+                runs.push(Held { nodes, tenant, end: grid.floor(end) });
             }
         }
         let mut plan = Self {
@@ -171,7 +222,7 @@ impl Plan {
             forecast,
             most_gpus,
             whole: Row::filled(0, steps),
-            loose: Row::filled(0, steps),
+            loose: Loose::new(steps, ground.apart > 0),
             classes: Vec::new(),
             pods: None,
             blocks: None,
@@ -186,8 +237,12 @@ impl Plan {
 
     fn fill(&mut self, runs: &[Held<'_>], ground: &Ground, kept: &Kept<'_>) {
         for run in runs {
+            let tenant = self.loose.tenant(run.tenant);
             for (node, _) in run.nodes {
                 if let Some(node) = self.nodes.get_mut(node.index()) {
+                    if let Some(tenant) = tenant.filter(|_| node.apart) {
+                        node.owner = node.owner.with(tenant);
+                    }
                     let end = if node.whole_at == NEVER { 0 } else { node.whole_at };
                     node.whole_at = end.max(run.end);
                 }
@@ -195,16 +250,18 @@ impl Plan {
         }
         for run in runs {
             for (node, gpus) in run.nodes {
-                if let Some(node) = self.nodes.get(node.index()).filter(|node| node.open) {
-                    self.loose.note(run.end, node.whole_at, signed(*gpus));
+                let node = self.nodes.get(node.index()).filter(|node| node.open);
+                if let Some((node, owner)) = node.and_then(|node| Some((node, node.owner()?))) {
+                    self.loose.note(owner, run.end, node.whole_at, signed(*gpus));
                 }
             }
         }
         for at in &ground.loose {
             if let Some((node, plot)) =
                 self.nodes.get(*at).zip(ground.plots.get(*at)).filter(|(node, _)| node.open)
+                && let Some(owner) = node.owner()
             {
-                self.loose.note(0, node.whole_at, signed(plot.loose));
+                self.loose.note(owner, 0, node.whole_at, signed(plot.loose));
             }
         }
         let mut row = std::mem::take(&mut self.whole);
@@ -233,6 +290,11 @@ impl Plan {
     /// Whether a job takes its nodes whole: nobody fits beside it.
     pub(crate) fn is_whole(&self, need: &Need) -> bool {
         is_whole(need, self.node_gpus, self.rails)
+    }
+
+    /// The number of who asks, where it matters who does.
+    pub(crate) fn tenant(&mut self, need: &Need) -> Option<TenantAt> {
+        self.loose.tenant(need.tenant.as_ref())
     }
 
     /// The number of the class of such jobs.

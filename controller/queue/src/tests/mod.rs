@@ -6,6 +6,7 @@ mod order;
 mod planted;
 mod safety;
 mod special;
+mod tenants;
 mod wording;
 mod world;
 mod yielding;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use controller_topology::{NodeIx, RailSet};
+use proto_model::IsolationFeature;
 
 use super::{Cause, Kept};
 use crate::{
@@ -47,7 +48,9 @@ mod fixed {
     pub(super) const FEW_MISSING: usize = 9;
     pub(super) const FEW_DOWN: usize = 10;
     pub(super) const FEW_HELD: usize = 11;
-    pub(super) const RAILS: usize = 12;
+    pub(super) const OTHER_TENANT: usize = 12;
+    pub(super) const ISOLATION: usize = 13;
+    pub(super) const RAILS: usize = ISOLATION + proto_model::IsolationFeature::ALL.len();
 }
 
 /// A set of nodes as a bitmap by index.
@@ -144,6 +147,8 @@ impl Census {
                 let next = first_taint + taints.len();
                 hits.push(*taints.entry(taint.clone()).or_insert(next));
             }
+            let missing = need.filter.isolation.without(traits.isolation);
+            hits.extend(missing.iter().map(|feature| fixed::ISOLATION + feature as usize));
             if !hits.is_empty() {
                 classes.insert(class, hits);
             }
@@ -179,6 +184,9 @@ impl Census {
                 if has(set, node) {
                     count.hit(first_kept + at, false);
                 }
+            }
+            if need.tenant.as_ref().is_some_and(|tenant| yard.is_closed_to(node, tenant)) {
+                count.hit(fixed::OTHER_TENANT, true);
             }
             count.node(record);
             match count.hits {
@@ -217,6 +225,10 @@ impl Census {
             fixed::FEW_MISSING => Some(Cause::RailMissing(None)),
             fixed::FEW_DOWN => Some(Cause::RailDown(None)),
             fixed::FEW_HELD => Some(Cause::RailHeld(None)),
+            fixed::OTHER_TENANT => Some(Cause::OtherTenant),
+            at if at < fixed::RAILS => {
+                IsolationFeature::ALL.get(at - fixed::ISOLATION).map(|feature| Cause::Isolation(*feature))
+            }
             at if at < first_kept => Some(match (at - fixed::RAILS) % 3 {
                 0 => Cause::RailMissing(Some(rail(at))),
                 1 => Cause::RailDown(Some(rail(at))),

@@ -25,7 +25,7 @@ mod tests;
 use std::cmp::Reverse;
 
 use controller_topology::NodeIx;
-use proto_model::{Group, Taint, Term, Within};
+use proto_model::{Group, IsolationFeature, Taint, Term, Within};
 
 pub(crate) use census::Census;
 pub use census::Tally;
@@ -51,6 +51,10 @@ pub enum Cause {
     HeldAlone,
     /// The job wants nobody beside it, and somebody is there.
     Shared,
+    /// Another tenant's job is there, and the node cannot keep the two apart.
+    OtherTenant,
+    /// The node does not give this, and the job must have it.
+    Isolation(IsolationFeature),
     /// No cabled NIC on this rail; `None`: on too many rails.
     RailMissing(Option<u32>),
     /// The NIC of this rail is down; `None`: too many are.
@@ -89,7 +93,10 @@ impl Cause {
     /// Whether it is about what jobs hold: an end of jobs mends it.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        matches!(self, Self::GpusHeld | Self::HeldAlone | Self::Shared | Self::RailHeld(_))
+        matches!(
+            self,
+            Self::GpusHeld | Self::HeldAlone | Self::Shared | Self::OtherTenant | Self::RailHeld(_)
+        )
     }
 
     /// Whether it is about the gang as a whole, not about single nodes.

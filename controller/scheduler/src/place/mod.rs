@@ -147,6 +147,9 @@ impl Placer {
             self.hidden.0.extend_from_slice(&hidden.0);
         }
         self.hidden.add(yard, need.exclude.iter().copied());
+        if time == Time::Now {
+            self.hidden.add(yard, yard.closed_to(need.tenant.as_ref()));
+        }
         let attempt = Attempt { yard, need, rails: need.rails, time, beat: None };
         match need.rails {
             RailNeed::Exactly(_) => self.attempt(&attempt, choice),
@@ -178,7 +181,7 @@ impl Placer {
         let filter = std::sync::Arc::clone(&need.filter);
         let view = self.views.of(yard, &Profile { gpus: need.gpus, rails: need.rails, idle, filter });
         let mut hidden = hidden.cloned().unwrap_or_default();
-        hidden.add(yard, need.exclude.iter().copied());
+        hidden.add(yard, need.exclude.iter().copied().chain(yard.closed_to(need.tenant.as_ref())));
         self.undo.clear();
         view.hide(yard, &hidden.0, &mut self.undo);
         show(view);

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use controller_topology::{NodeIx, RailSet, Topology};
-use proto_model::JobSpec;
+use controller_topology::{NodeIx, RailSet};
 pub use proto_model::{Arrange, Group, Pattern, Within};
+use proto_model::{JobSpec, TenantName};
 
-use crate::yard::Filter;
+use crate::{
+    snapshot::Snapshot,
+    yard::{Filter, Yard},
+};
 
 /// Which rails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,6 +45,8 @@ pub struct Need {
     pub filter: Arc<Filter>,
     /// Nodes that it does not want.
     pub exclude: Vec<NodeIx>,
+    /// For whom: some nodes are not given to two tenants at a time. `None`: it does not matter.
+    pub tenant: Option<TenantName>,
 }
 
 impl Need {
@@ -60,13 +65,15 @@ impl Need {
             spares: 0,
             filter: Arc::default(),
             exclude: Vec::new(),
+            tenant: None,
         }
     }
 
-    /// What a job needs in this fabric, with as many nodes as it wants. Nodes that it excludes and that are not there
-    /// are not looked for.
+    /// What a tenant's job needs in this cluster, with as many nodes as it wants. Nodes that it excludes and that are not
+    /// there are not looked for.
     #[must_use]
-    pub fn of(spec: &JobSpec, topology: &Topology) -> Self {
+    pub fn of(tenant: &TenantName, spec: &JobSpec, snapshot: &Snapshot) -> Self {
+        let topology = snapshot.topology();
         let all = topology.rails();
         let asked = if spec.rails.required == 0 { all } else { spec.rails.required };
         let rails = if spec.rails.none {
@@ -90,9 +97,18 @@ impl Need {
             filter: Arc::new(Filter {
                 selector: place.selector.clone(),
                 tolerations: place.tolerations.clone(),
+                isolation: snapshot.tenant(tenant).isolation.demands(),
             }),
             exclude: place.exclude.iter().filter_map(|name| topology.index(name)).collect(),
+            tenant: Some(tenant.clone()),
         }
+    }
+
+    /// The same for whoever asks, where it does not matter who does: so that jobs of many tenants that ask alike are known as alike.
+    #[must_use]
+    pub fn as_asked(&self, yard: &Yard) -> Self {
+        let tenant = self.tenant.clone().filter(|_| yard.has_guards());
+        Self { tenant, ..self.clone() }
     }
 
     /// How many rails.

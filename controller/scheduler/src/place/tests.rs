@@ -60,6 +60,10 @@ impl World for Ledger {
     fn rails(&self) -> u32 {
         World::rails(&self.snapshot)
     }
+
+    fn has_others(&self, node: NodeIx, tenant: &proto_model::TenantName) -> bool {
+        World::has_others(&self.snapshot, node, tenant)
+    }
 }
 
 impl Ledger {
@@ -218,8 +222,9 @@ fn need() -> impl Strategy<Value = Need> {
                 arrange: if spread { Arrange::Spread } else { Arrange::Pack },
                 pattern,
                 spares,
-                filter: Arc::new(Filter { selector, tolerations }),
+                filter: Arc::new(Filter { selector, tolerations, ..Filter::default() }),
                 exclude,
+                tenant: None,
             }
         },
     )
@@ -332,10 +337,8 @@ fn the_proof_finds_what_is_planted() {
     let mut ledger = Ledger::new(&sites);
     let mut need = Need::plain(4, 2, RailNeed::Exactly(RailSet::first(RAILS)));
     need.groups = vec![Group { size: 2, within: Within::Leaves, required: true }];
-    (need.within, need.filter) = (
-        Within::Pod,
-        Arc::new(Filter { selector: vec![Term::Exists("zone".into())], tolerations: Vec::new() }),
-    );
+    (need.within, need.filter) =
+        (Within::Pod, Arc::new(Filter { selector: vec![Term::Exists("zone".into())], ..Filter::default() }));
     let mut good = Choice::default();
     assert!(Placer::default().choose(ledger.snapshot.yard(), &need, None, &mut good));
     assert_eq!((prove(&ledger, &need, &good), good.pods), (Ok(()), 1));

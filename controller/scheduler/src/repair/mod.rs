@@ -265,7 +265,7 @@ impl Gang {
         known: &Known,
         rails: RailSet,
     ) -> Result<Self, Vec<Reason>> {
-        let topology = snapshot.topology();
+        let (topology, need) = (snapshot.topology(), wound.need);
         let stays = |loss: Option<Loss>| match loss {
             None => true,
             Some(Loss::Node) => false,
@@ -292,6 +292,14 @@ impl Gang {
                 let server = topology.server(pick.node);
                 stays(*loss)
                     && snapshot.capacity(pick.node).gate.is_open()
+                    && !need
+                        .tenant
+                        .as_ref()
+                        .is_some_and(|tenant| snapshot.yard().is_closed_to(pick.node, tenant))
+                    && snapshot
+                        .yard()
+                        .traits(pick.node)
+                        .is_some_and(|traits| traits.isolation.has_all(need.filter.isolation))
                     && server.is_some_and(|server| server.usable.covers(rails))
             };
             if let Some(pick) = pick.filter(usable) {
@@ -365,6 +373,7 @@ fn part(need: &Need, rails: RailSet) -> Need {
         filter: std::sync::Arc::clone(&need.filter),
         exclude: need.exclude.clone(),
         exclusive: need.exclusive,
+        tenant: need.tenant.clone(),
         ..Need::plain(1, need.gpus, RailNeed::Exactly(rails))
     }
 }

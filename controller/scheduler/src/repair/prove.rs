@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use controller_topology::{NodeIx, RailSet};
-use proto_model::{NodeName, NodePlace, Within};
+use proto_model::{IsolationFeature, NodeName, NodePlace, Within};
 use thiserror::Error;
 
 use super::{Loss, Repaired, Wound};
@@ -175,6 +175,14 @@ fn fit(
     });
     if spare.is_none() && !admitted {
         wrong("its labels or taints do not fit");
+    }
+    let gives = |feature| traits.is_some_and(|traits| traits.isolation.has(feature));
+    if need.filter.isolation.iter().any(|feature| !gives(feature)) {
+        wrong("it does not give the isolation that the job must have");
+    }
+    let others = need.tenant.as_ref().is_some_and(|tenant| World::has_others(snapshot, ix, tenant));
+    if others && !gives(IsolationFeature::UidPerAttempt) {
+        wrong("it runs another tenant's job and cannot keep the two apart");
     }
 }
 

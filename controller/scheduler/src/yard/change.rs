@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use controller_topology::{NodeIx, RailSet};
-use proto_model::NodeName;
+use proto_model::{NodeName, TenantName};
 
 use super::{
     Facts, Pick, Record, Value, WORD, Yard,
     log::mix,
+    owners::Tenants,
     word::{Word, set_rails},
 };
 use crate::snapshot::Held;
@@ -67,6 +68,7 @@ impl Yard {
 
     /// A node comes, or it changes.
     pub fn set_node(&mut self, ix: NodeIx, name: &NodeName, facts: Facts) {
+        self.owners.set_apart(ix, !facts.traits.isolation.may_share_tenants());
         let (class, new) = self.classes.enter(&facts.traits);
         let Facts { open, gpus, present, usable, held, .. } = facts;
         let old = self.record(ix).copied();
@@ -116,6 +118,37 @@ impl Yard {
             record.held = held;
             self.refresh(ix, old);
         }
+    }
+
+    /// Another yard is made for the same nodes: who is on them stays.
+    pub(crate) fn with_owners_of(self, other: &mut Self) -> Self {
+        Self { owners: std::mem::take(&mut other.owners), ..self }
+    }
+
+    /// The number of a tenant, for [`Self::own`].
+    pub(crate) fn tenant(&mut self, tenant: &TenantName) -> u32 {
+        self.owners.number(tenant)
+    }
+
+    /// A job of a tenant comes to a node, or leaves it.
+    pub(crate) fn own(&mut self, ix: NodeIx, tenant: u32, take: bool) {
+        self.owners.change(ix, tenant, take);
+        // What it offers to others may be something else now, whatever is held there.
+        if self.owners.is_apart(ix)
+            && let Some(record) = self.record(ix)
+        {
+            self.log.push(record.slot / WORD, mix(u64::from(tenant), u64::from(take)));
+        }
+    }
+
+    /// A node leaves, with who is on it; [`Self::put_tenants`] brings them back.
+    pub(crate) fn take_tenants(&mut self, ix: NodeIx) -> Tenants {
+        self.owners.remove(ix)
+    }
+
+    /// It comes back.
+    pub(crate) fn put_tenants(&mut self, ix: NodeIx, tenants: &Tenants) {
+        self.owners.put(ix, tenants);
     }
 
     /// A node leaves.

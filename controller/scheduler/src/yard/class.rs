@@ -6,7 +6,7 @@ use std::{
 };
 
 use controller_topology::RailSet;
-use proto_model::{Gpu, Inventory, Nic};
+use proto_model::{Gpu, Inventory, IsolationSet, Nic};
 pub use proto_model::{Taint, Term, Toleration};
 
 /// What nodes of one class have in common.
@@ -18,6 +18,8 @@ pub struct Traits {
     pub taints: BTreeSet<Taint>,
     /// Per rail the GPUs that have no nearer NIC than that rail's, as bitmaps.
     pub near: Vec<u64>,
+    /// How far it keeps jobs apart.
+    pub isolation: IsolationSet,
 }
 
 impl Traits {
@@ -44,7 +46,7 @@ impl Traits {
                 }
             }
         }
-        Self { near, ..Self::default() }
+        Self { near, isolation: inventory.isolation.active(), ..Self::default() }
     }
 
     /// The GPUs to take of those that are free: those nearest to a NIC of the rails first, then the lowest.
@@ -110,6 +112,8 @@ pub struct Filter {
     pub selector: Vec<Term>,
     /// Each taint must be covered by one.
     pub tolerations: Vec<Toleration>,
+    /// How far a node must keep the job apart from others.
+    pub isolation: IsolationSet,
 }
 
 impl Filter {
@@ -127,7 +131,9 @@ impl Filter {
     /// Whether a node of this class will do.
     #[must_use]
     pub fn admits(&self, traits: &Traits) -> bool {
-        self.unmet(traits).next().is_none() && self.untolerated(traits).next().is_none()
+        traits.isolation.has_all(self.isolation)
+            && self.unmet(traits).next().is_none()
+            && self.untolerated(traits).next().is_none()
     }
 }
 

@@ -9,21 +9,24 @@ mod change;
 mod class;
 mod layout;
 mod log;
+mod owners;
 mod word;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use controller_topology::{NodeIx, RailSet, Topology};
-use proto_model::{Fabric, NodeName};
+use proto_model::{Fabric, NodeName, TenantName};
 
 pub use class::{Filter, Taint, Term, Toleration, Traits, distance};
 pub(crate) use class::{Seat, apart, seat};
 pub(crate) use layout::{Layout, Pod, WORD};
 pub use log::Mark;
+pub(crate) use owners::Tenants;
 pub(crate) use word::{Value, at_least};
 
 use class::Classes;
 use log::Log;
+use owners::Owners;
 use word::Word;
 
 #[cfg(test)]
@@ -155,6 +158,8 @@ pub struct Yard {
     splits: Vec<(u32, Vec<u32>)>,
     /// Per block how many NICs of gangs that span several blocks it has.
     load: Vec<u32>,
+    /// Whose jobs are on each node.
+    owners: Owners,
     /// Used again by each change.
     spans: Vec<(u32, u32)>,
     log: Log,
@@ -183,6 +188,7 @@ impl PartialEq for Yard {
             && self.outside == other.outside
             && self.splits == other.splits
             && self.load == other.load
+            && self.owners == other.owners
             && (0..self.records.len().max(other.records.len()))
                 .all(|at| record(self, at) == record(other, at))
     }
@@ -214,6 +220,7 @@ impl Yard {
             outside: Vec::new(),
             splits: Vec::new(),
             load: vec![0; layout.blocks.len()],
+            owners: Owners::default(),
             spans: Vec::new(),
             log: Log::new(words as u64),
             layout,
@@ -255,6 +262,35 @@ impl Yard {
     #[must_use]
     pub fn shared(&self, traits: Arc<Traits>) -> Arc<Traits> {
         self.classes.shared(traits)
+    }
+
+    /// Whether a tenant must not have a node now: another tenant's job is there, and the node cannot keep the two apart.
+    #[must_use]
+    pub fn is_closed_to(&self, node: NodeIx, tenant: &TenantName) -> bool {
+        self.owners.is_closed_to(node, tenant)
+    }
+
+    /// All such nodes; none where every node that somebody is on keeps tenants apart.
+    pub(crate) fn closed_to(&self, tenant: Option<&TenantName>) -> impl Iterator<Item = NodeIx> {
+        tenant.into_iter().flat_map(|tenant| self.owners.closed_to(tenant))
+    }
+
+    /// Whether for some node it matters who asks.
+    #[must_use]
+    pub fn has_guards(&self) -> bool {
+        self.owners.has_guards()
+    }
+
+    /// Whether a node cannot keep two tenants apart.
+    #[must_use]
+    pub fn is_apart(&self, node: NodeIx) -> bool {
+        self.owners.is_apart(node)
+    }
+
+    /// Jobs by tenant on a node.
+    #[must_use]
+    pub fn tenants_on(&self, node: NodeIx) -> BTreeMap<&TenantName, u32> {
+        self.owners.on(node)
     }
 
     /// GPUs that nobody holds, and rails that are up and that nobody holds.

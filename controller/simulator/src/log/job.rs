@@ -391,6 +391,7 @@ impl JobLine {
                 tolerations: tolerations
                     .map(|(key, value)| Toleration { key: key.clone(), value: value.clone() })
                     .collect(),
+                ..Filter::default()
             }),
             exclude: exclude?.into_iter().flatten().collect(),
             ..Need::plain(self.nodes, self.gpus, rails)

@@ -171,6 +171,7 @@ fn inventory(dice: &mut Dice) -> Inventory {
     Inventory {
         gpus: (0..gpus).map(gpu).collect(),
         nics: (0..RAILS).map(nic).collect(),
+        isolation: proto_model::Isolation::with(proto_model::IsolationSet::ALL),
         ..Inventory::default()
     }
 }

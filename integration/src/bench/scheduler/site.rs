@@ -159,7 +159,12 @@ pub fn inventory(down: u32) -> Inventory {
         gid_index: Some(3),
         facts: None,
     };
-    Inventory { gpus: (0..8).map(gpu).collect(), nics: (0..RAILS).map(nic).collect(), ..Inventory::default() }
+    Inventory {
+        gpus: (0..8).map(gpu).collect(),
+        nics: (0..RAILS).map(nic).collect(),
+        isolation: proto_model::Isolation::with(proto_model::IsolationSet::ALL),
+        ..Inventory::default()
+    }
 }
 
 /// A cluster with two NICs of a hundred down, one node of a hundred closed, three zones and a few taints.
@@ -194,7 +199,7 @@ pub fn needs(dice: &mut Dice, snapshot: &Snapshot, nodes: u32) -> Need {
     let zones =
         |zones: &[&str]| Term::In("zone".into(), zones.iter().map(|zone| (*zone).to_owned()).collect());
     let tolerant = || vec![Toleration { key: Some("slow".into()), value: None }];
-    let filter = |selector, tolerations| Arc::new(Filter { selector, tolerations });
+    let filter = |selector, tolerations| Arc::new(Filter { selector, tolerations, ..Filter::default() });
     need.pattern = *dice.one(&[Pattern::Ring, Pattern::AllToAll, Pattern::Pipeline(8)]);
     match dice.below(10) {
         0 => need.filter = filter(vec![zones(&["a", "b"])], Vec::new()),
@@ -328,6 +333,11 @@ impl World for Ledger {
 
     fn rails(&self) -> u32 {
         RAILS
+    }
+
+    /// All jobs here are of one tenant.
+    fn has_others(&self, _: NodeIx, _: &proto_model::TenantName) -> bool {
+        false
     }
 }
 

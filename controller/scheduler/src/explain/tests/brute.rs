@@ -342,9 +342,8 @@ fn knobs(case: &Case) -> Vec<(&'static str, Steps)> {
         all.push((key, vec![(whole, with(&more))]));
     }
     if !need.filter.selector.is_empty() {
-        let drop = |l: &mut Need| {
-            l.filter = Arc::new(Filter { selector: Vec::new(), tolerations: l.filter.tolerations.clone() })
-        };
+        let drop =
+            |l: &mut Need| l.filter = Arc::new(Filter { selector: Vec::new(), ..Filter::clone(&l.filter) });
         all.push(("label", vec![(whole, with(&drop))]));
     }
     all.push(("include", vec![(whole, with(&|l| l.exclude.clear()))]));
@@ -374,7 +373,7 @@ fn merge(base: &Need, a: Need, b: &Need) -> Need {
         exclusive: a.exclusive && b.exclusive,
         exclude: if b.exclude.is_empty() { Vec::new() } else { a.exclude.clone() },
         groups,
-        filter: Arc::new(Filter { selector, tolerations }),
+        filter: Arc::new(Filter { selector, tolerations, ..Filter::default() }),
         ..base.clone()
     }
 }

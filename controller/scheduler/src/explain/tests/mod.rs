@@ -105,7 +105,7 @@ fn need() -> impl Strategy<Value = Need> {
     );
     need.prop_map(|(size, gpus, rails, exclusive, within, groups, spares, select)| {
         let unit = groups.iter().map(|group: &Group| group.size).max().unwrap_or(1);
-        let filter = Filter { selector: select.then(zone).into_iter().collect(), tolerations: Vec::new() };
+        let filter = Filter { selector: select.then(zone).into_iter().collect(), ..Filter::default() };
         let nodes = (size * 2).next_multiple_of(unit).max(unit) - u32::from(unit == 1 && size == 2);
         Need {
             exclusive,
