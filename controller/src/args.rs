@@ -310,14 +310,22 @@ pub struct Run {
     /// earlier, by this for every doubling of its GPUs; `none`: only age counts.
     #[arg(long, env = "RAIL_CONTROLLER_HEAD_START", default_value = "none", value_parser = duration_or_none)]
     pub head_start: Wait,
-    /// Records that the audit log keeps; older ones are dropped behind a signed checkpoint.
+    /// Records of changes that the audit log keeps; older ones are dropped behind a signed checkpoint.
     #[arg(long, env = "RAIL_CONTROLLER_AUDIT_RECORDS", default_value_t = 200_000,
           value_parser = clap::value_parser!(u64).range(100..=10_000_000))]
     pub audit_records: u64,
-    /// MiB of records that the audit log keeps.
+    /// MiB of records of changes that the audit log keeps.
     #[arg(long, env = "RAIL_CONTROLLER_AUDIT_MIB", default_value_t = 128,
           value_parser = clap::value_parser!(u64).range(1..=65_536))]
     pub audit_mib: u64,
+    /// Records of denials that the audit log keeps beside those of changes: no number of denials pushes out a change.
+    #[arg(long, env = "RAIL_CONTROLLER_AUDIT_DENIALS", default_value_t = 100_000,
+          value_parser = clap::value_parser!(u64).range(100..=10_000_000))]
+    pub audit_denials: u64,
+    /// MiB of records of denials that the audit log keeps.
+    #[arg(long, env = "RAIL_CONTROLLER_AUDIT_DENIALS_MIB", default_value_t = 64,
+          value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    pub audit_denials_mib: u64,
     /// What callers may use.
     #[command(flatten)]
     pub limits: LimitArgs,
@@ -402,6 +410,8 @@ mod tests {
             "720m",
             "--audit-records",
             "1000",
+            "--audit-denials",
+            "500",
         ]);
         let Command::Run(run) = args.unwrap().command else { panic!("not run") };
         assert_eq!(run.listen.len(), 2);
@@ -410,6 +420,7 @@ mod tests {
         assert_eq!(run.resize_after, Wait(None));
         assert_eq!(run.head_start, Wait(Some(Duration::from_secs(12 * 3600))));
         assert_eq!((run.audit_records, run.audit_mib), (1000, 128));
+        assert_eq!((run.audit_denials, run.audit_denials_mib), (500, 64));
         for bad in ["", "s", "1", "1h", "0s", "-1s", "99999999999999999999s"] {
             assert!(duration(bad).is_err(), "{bad}");
         }

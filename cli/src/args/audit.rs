@@ -8,10 +8,10 @@ use super::{Moment, Output, parse_moment};
 
 #[derive(Debug, Subcommand)]
 pub enum AuditCommand {
-    /// List records, the newest first
+    /// List records of both logs, changes and denials, the newest first; of one tenant with --tenant only
     #[command(visible_alias = "list")]
     Ls(AuditList),
-    /// Check the hash chain and its signatures: of the cluster, or of an export without a cluster
+    /// Check the hash chains and their signatures: of the cluster, or of an export without a cluster
     #[command(
         after_help = "Examples:\n  railctl audit verify\n  railctl audit verify audit.jsonl --ca ca.pem"
     )]
@@ -20,7 +20,7 @@ pub enum AuditCommand {
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
-    /// Write all records that are kept as JSON lines, up to a signed checkpoint
+    /// Write all records that are kept as JSON lines: changes, then denials, each up to a signed checkpoint
     Export {
         /// The file, which must not be there; without it to standard output
         #[arg(long, value_name = "FILE")]

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proto_audit::{Broken, Record, Summary, Verifier};
+use proto_audit::{Broken, Record, Summary, Verified, Verifier};
 use proto_manifest::{read_audit_line, write_audit_line};
 use proto_rpc::seal::CaKey;
 use proto_wire::v1;
@@ -31,7 +31,7 @@ pub async fn run(
     api: impl Fn() -> Result<Api, Error>,
 ) -> Result<(), Error> {
     match command {
-        AuditCommand::Ls(args) => list(args, &api()?).await,
+        AuditCommand::Ls(args) => list(args, global, &api()?).await,
         AuditCommand::Export { out } => export(out.as_deref(), &api()?).await,
         AuditCommand::Verify { file: None } => {
             let api = api()?;
@@ -41,14 +41,15 @@ pub async fn run(
     }
 }
 
-async fn list(args: &AuditList, api: &Api) -> Result<(), Error> {
+async fn list(args: &AuditList, global: &Global, api: &Api) -> Result<(), Error> {
     let decision = match args.decision {
         None => "",
         Some(Decision::Allowed) => "allowed",
         Some(Decision::Denied) => "denied",
     };
     let request = v1::ListAuditRecordsRequest {
-        tenant: api.tenant.clone(),
+        // Of a context or of the environment a tenant would hide most records from an administrator who does not think of it.
+        tenant: global.tenant.clone().unwrap_or_default(),
         who: args.who.clone().unwrap_or_default(),
         rpc: args.rpc.clone().unwrap_or_default(),
         decision: decision.to_owned(),
@@ -74,7 +75,8 @@ async fn list(args: &AuditList, api: &Api) -> Result<(), Error> {
         }
     }
     super::get::nothing(all.records.is_empty(), args.output, "records");
-    let names = || all.records.iter().map(|record| format!("audit/{}", record.seq)).collect();
+    let names =
+        || all.records.iter().map(|record| format!("audit/{}", render::audit_number(record))).collect();
     let table = |wide| if all.records.is_empty() { String::new() } else { render::audit(&all.records, wide) };
     print(&render::render(args.output, &all, "rail.v1.ListAuditRecordsResponse", names, table)?)
 }
@@ -93,7 +95,7 @@ async fn export(out: Option<&Path>, api: &Api) -> Result<(), Error> {
         }
         None => None,
     };
-    let (mut count, mut last) = (0_u64, 0);
+    let mut count = 0_u64;
     while let Some(record) = message(&mut records).await? {
         let line = write_audit_line(&record).map_err(|error| Error::Config(error.to_string()))?;
         match &mut file {
@@ -102,11 +104,11 @@ async fn export(out: Option<&Path>, api: &Api) -> Result<(), Error> {
             }
             None => print(&line)?,
         }
-        (count, last) = (count + 1, record.seq);
+        count += 1;
     }
     if let Some((file, path)) = file {
         file.sync_all().map_err(|error| Error::file("write", path, error))?;
-        eprintln!("{count} records up to number {last} are in {}", path.display());
+        eprintln!("{count} records are in {}", path.display());
     }
     Ok(())
 }
@@ -162,7 +164,7 @@ fn check(
     mut verifier: Verifier<impl FnMut(&[u8], &[u8]) -> bool>,
     mut reader: impl BufRead,
     name: &str,
-) -> Result<Summary, Error> {
+) -> Result<Verified, Error> {
     let mut text = Vec::new();
     for line in 1.. {
         text.clear();
@@ -177,7 +179,7 @@ fn check(
         let record = record.map_err(|error| Error::Differs(format!("{name}: {error}")))?;
         verifier.take(&record).map_err(|broken| wrong(&format!("{name}, line {line}"), &broken))?;
     }
-    if verifier.so_far().records == 0 {
+    if verifier.so_far().records() == 0 {
         return Err(Error::Differs(format!(
             "{name} has no records; every export ends with a signed checkpoint"
         )));
@@ -189,19 +191,25 @@ fn wrong(place: &str, broken: &Broken) -> Error {
     Error::Differs(format!("{place}: {broken}"))
 }
 
-fn sound(place: &str, sum: &Summary) -> String {
-    let Summary { records, checkpoints, first, last, last_ms, .. } = *sum;
-    let time = render::time(last_ms);
-    format!(
-        "{place} is sound: records {first} to {last} ({records}), {checkpoints} signed checkpoints, the last one of {time}\n"
-    )
+fn sound(place: &str, sum: &Verified) -> String {
+    let mut text = format!("{place} is sound:");
+    for (what, sum) in [("records", &sum.changes), ("denial records", &sum.denials)] {
+        if sum.records > 0 {
+            let Summary { records, checkpoints, first, last, last_ms, .. } = *sum;
+            let time = render::time(last_ms);
+            text += &format!(
+                "\n  {what} {first} to {last} ({records}), {checkpoints} signed checkpoints, the last one of {time}"
+            );
+        }
+    }
+    text + "\n"
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use proto_audit::{Actor, Claim, Content, Denial, START};
+    use proto_audit::{Actor, Claim, Content, Denial, Log, START};
 
     use super::*;
 
@@ -211,16 +219,17 @@ mod tests {
         for seq in 1..4 {
             let denial =
                 Denial { actor: Arc::clone(&actor), reason: "R".into(), detail: String::new(), count: seq };
-            let record = Record::new(seq, seq, head, Content::Denial(denial));
+            let record = Record::new(Log::Denials, seq, seq, head, Content::Denial(denial));
             head = record.hash;
             records.push(record);
         }
-        let claim = Claim { seq: 4, time_ms: 4, head, epoch: 1, oldest: 1, anchor: START };
+        let (log, beside) = (Log::Denials, None);
+        let claim = Claim { log, seq: 4, time_ms: 4, head, epoch: 1, oldest: 1, anchor: START, beside };
         records.push(claim.record(claim.message()));
         records.iter().map(|record| write_audit_line(&record.into()).unwrap()).collect()
     }
 
-    fn checked(lines: &[String]) -> Result<Summary, String> {
+    fn checked(lines: &[String]) -> Result<Verified, String> {
         let verifier = Verifier::new(|message: &[u8], signature: &[u8]| message == signature);
         check(verifier, lines.concat().as_bytes(), "f").map_err(|error| error.to_string())
     }
@@ -228,7 +237,7 @@ mod tests {
     #[test]
     fn an_export_is_checked_line_by_line_and_what_is_wrong_is_named() {
         let lines = lines();
-        assert_eq!(checked(&lines).unwrap().records, 4);
+        assert_eq!(checked(&lines).unwrap().denials.records, 4);
         let changed = |at: usize, from: &str, to: &str| {
             let mut lines = lines.clone();
             assert!(lines[at].contains(from), "{}", lines[at]);
@@ -237,11 +246,14 @@ mod tests {
         };
         assert_eq!(
             changed(1, "\"count\":\"2\"", "\"count\":\"3\""),
-            "f, line 2: record 2: what it says does not have its hash: it was changed"
+            "f, line 2: denial record 2: what it says does not have its hash: it was changed"
         );
         assert!(changed(1, "{", "").starts_with("f: line 2: "));
         let missing: Vec<String> = [&lines[..1], &lines[2..]].concat();
-        assert_eq!(checked(&missing).unwrap_err(), "f, line 2: record 3: record 2 is missing before it");
+        assert_eq!(
+            checked(&missing).unwrap_err(),
+            "f, line 2: denial record 3: record 2 is missing before it"
+        );
         assert!(checked(&lines[..3]).unwrap_err().contains("more may have been cut off"));
         assert!(checked(&[]).unwrap_err().contains("no records"));
     }

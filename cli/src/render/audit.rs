@@ -17,6 +17,13 @@ fn short(who: &str) -> &str {
     rest.map_or(who, |(_, rest)| rest)
 }
 
+/// A record's number: of a denial with a `d` before it, since each log counts for itself.
+#[must_use]
+pub fn audit_number(record: &v1::AuditRecord) -> String {
+    let denial = record.log == i32::from(v1::AuditLog::Denials);
+    format!("{}{}", if denial { "d" } else { "" }, record.seq)
+}
+
 fn row(record: &v1::AuditRecord, wide: bool) -> Vec<String> {
     let actor = |actor: &Option<v1::AuditActor>| actor.clone().unwrap_or_default();
     let (by, decision, what) = match &record.content {
@@ -41,7 +48,7 @@ fn row(record: &v1::AuditRecord, wide: bool) -> Vec<String> {
     };
     let at =
         record.time.map_or_else(String::new, |time| prost_types::Timestamp { nanos: 0, ..time }.to_string());
-    let mut cells = vec![record.seq.to_string(), at, short(&by.who).to_owned(), by.rpc, decision, what];
+    let mut cells = vec![audit_number(record), at, short(&by.who).to_owned(), by.rpc, decision, what];
     if wide {
         let revision = if record.revision == 0 { String::new() } else { record.revision.to_string() };
         cells.extend([by.source, by.request_id, by.trace_id, revision]);
@@ -84,12 +91,20 @@ mod tests {
             detail: "none".into(),
             count: 3,
         };
-        let record =
-            |seq, content| v1::AuditRecord { seq, time, content: Some(content), ..Default::default() };
-        let records = [record(2, Content::Denial(denial)), record(1, Content::Change(change))];
+        let record = |seq, log: v1::AuditLog, content| v1::AuditRecord {
+            seq,
+            time,
+            log: log.into(),
+            content: Some(content),
+            ..Default::default()
+        };
+        let records = [
+            record(2, v1::AuditLog::Denials, Content::Denial(denial)),
+            record(1, v1::AuditLog::Changes, Content::Change(change)),
+        ];
         let text = audit(&records, false);
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[1], "2    2027-01-15T08:00:00Z  anonymous   GetJob     denied x3  NO_CREDENTIALS");
+        assert_eq!(lines[1], "d2   2027-01-15T08:00:00Z  anonymous   GetJob     denied x3  NO_CREDENTIALS");
         assert_eq!(lines[2], "1    2027-01-15T08:00:00Z  admin/root  CreateJob  allowed    job red/a");
         assert!(audit(&records, true).contains("REVISION"));
     }

@@ -17,7 +17,7 @@ mod table;
 mod tenants;
 mod words;
 
-pub use audit::{audit, time};
+pub use audit::{audit, audit_number, time};
 pub use cabling::{differences, drawn_topology, picture, verdict};
 pub use canonical::{to_json, to_value, to_yaml};
 pub use describe::{

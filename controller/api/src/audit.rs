@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use controller_reconciler::{codec, keys};
-use controller_store::{KeyValue, Store};
-use proto_audit::{Content, Record};
+use controller_store::{KeyValue, RangeRequest, RangeResult, Store};
+use proto_audit::{Content, Log, Record};
 use proto_model::Timestamp;
 use proto_rpc::RpcError;
 use proto_wire::{
@@ -15,13 +15,15 @@ use proto_wire::{
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use crate::{authz::Rpc, context::Context, fault, guard::Caller, page, watch::Events};
+use crate::{authz::Rpc, context::Context, fault, guard::Caller, watch::Events};
 
 /// Records of a page where the caller does not say, and most.
 const DEFAULT: usize = 100;
 const LARGEST: usize = 1000;
 /// Stored rows that one answer looks through.
 const ROWS: usize = 512;
+/// Stored rows that an export reads at once.
+const PAGE: usize = 64;
 /// Records that wait for one reader of an export.
 const WAITING: usize = 64;
 
@@ -38,9 +40,52 @@ impl Audit {
         Self { context }
     }
 
-    async fn row(&self, first: u64) -> Result<Option<KeyValue>, RpcError> {
-        let found = self.context.handle.store().get(keys::audit(first)).await;
+    async fn row(&self, log: Log, first: u64) -> Result<Option<KeyValue>, RpcError> {
+        let found = self.context.handle.store().get(keys::audit(log, first)).await;
         found.map_err(|error| fault::store(&error))
+    }
+
+    /// Where a list goes on in a log.
+    async fn side(&self, log: Log, filter: &Filter) -> Result<Side, RpcError> {
+        let (before, since, until) = (filter.before[log as usize], filter.since, filter.until);
+        let rows = self.context.query(move |state, _| {
+            state.audit_rows(log, before, since, until).take(ROWS + 1).collect::<Vec<u64>>()
+        });
+        Ok(Side { log, before, rows: rows.await?.into_iter(), records: Vec::new(), revision: 0 })
+    }
+}
+
+/// One log of a list, the newest record at the end.
+struct Side {
+    log: Log,
+    /// The last record that was looked at.
+    before: u64,
+    rows: std::vec::IntoIter<u64>,
+    records: Vec<Arc<Record>>,
+    revision: u64,
+}
+
+impl Side {
+    /// Reads rows until there is a record, or none is left; false if no more rows may be read.
+    async fn fill(&mut self, audit: &Audit, budget: &mut usize) -> Result<bool, RpcError> {
+        while self.records.is_empty() {
+            if *budget == 0 {
+                return Ok(false);
+            }
+            let Some(first) = self.rows.next() else { break };
+            *budget -= 1;
+            // Dropped meanwhile, or not readable: that is for `verify` to say.
+            let Some(kv) = audit.row(self.log, first).await? else { continue };
+            let Ok(row) = codec::audit(&kv) else { continue };
+            let before = self.before;
+            self.records = row.records.into_iter().filter(|record| record.seq < before).collect();
+            self.revision = kv.mod_revision;
+        }
+        Ok(true)
+    }
+
+    fn newest(&self) -> Option<u64> {
+        self.records.last().map(|record| record.time_ms)
     }
 }
 
@@ -52,7 +97,8 @@ struct Filter {
     denied: Option<bool>,
     since: Timestamp,
     until: Timestamp,
-    before: u64,
+    /// Of each log only records before this one.
+    before: [u64; 2],
 }
 
 impl Filter {
@@ -70,9 +116,12 @@ impl Filter {
             }
         };
         let before = match wire.page_token.as_str() {
-            "" => Ok(u64::MAX),
-            token => token.parse().map_err(|_| fault::field("pageToken", "was not given by this call")),
+            "" => Some([u64::MAX; 2]),
+            token => token
+                .split_once('.')
+                .and_then(|(changes, denials)| Some([changes.parse().ok()?, denials.parse().ok()?])),
         };
+        let before = before.ok_or_else(|| fault::field("pageToken", "was not given by this call"));
         Ok(Self {
             tenant,
             who: wire.who.clone(),
@@ -93,8 +142,7 @@ impl Filter {
         let by = |record: &Record| record.actor().map(|actor| (actor.who.clone(), actor.rpc.clone()));
         let (who, rpc) = by(record).unwrap_or_default();
         let named = |who: &str| who.strip_suffix(self.who.as_str()).is_some_and(|rest| rest.ends_with('/'));
-        record.seq < self.before
-            && (self.since.0..=self.until.0).contains(&record.time_ms)
+        (self.since.0..=self.until.0).contains(&record.time_ms)
             && self.tenant.as_deref().is_none_or(|tenant| record.tenant() == tenant)
             && (self.denied.is_none() || self.denied == denied)
             && (self.who.is_empty() || who == self.who || named(&who))
@@ -119,30 +167,31 @@ impl AuditService for Audit {
             0 => DEFAULT,
             size => size.min(LARGEST),
         };
-        let (before, since, until) = (filter.before, filter.since, filter.until);
-        let rows = self.context.query(move |state, _| {
-            state.audit_rows(before, since, until).take(ROWS + 1).collect::<Vec<u64>>()
-        });
-        let rows = rows.await?;
-        let mut next = rows.get(ROWS).map_or_else(String::new, |_| rows[ROWS - 1].to_string());
-        let mut records: Vec<v1::AuditRecord> = Vec::new();
-        for first in rows.into_iter().take(ROWS) {
-            // Dropped meanwhile, or not readable: that is for `verify` to say.
-            let Some(kv) = self.row(first).await? else { continue };
-            let Ok(row) = codec::audit(&kv) else { continue };
-            for record in row.records.iter().rev().filter(|record| filter.takes(record)) {
-                if records.len() == size {
-                    next = records.last().map_or_else(String::new, |last| last.seq.to_string());
-                    return Ok(Response::new(v1::ListAuditRecordsResponse {
-                        records,
-                        next_page_token: next,
-                    }));
+        let mut sides = [self.side(Log::Changes, &filter).await?, self.side(Log::Denials, &filter).await?];
+        let (mut records, mut budget): (Vec<v1::AuditRecord>, usize) = (Vec::new(), ROWS);
+        let more = 'page: loop {
+            for side in &mut sides {
+                if !side.fill(self, &mut budget).await? {
+                    break 'page true;
                 }
-                let revision = kv.mod_revision;
+            }
+            // Of the same time first what was changed.
+            let [changes, denials] = &mut sides;
+            let side = if denials.newest() > changes.newest() { denials } else { changes };
+            let Some(record) = side.records.last() else { break false };
+            if filter.takes(record) {
+                if records.len() == size {
+                    break true;
+                }
+                let revision = side.revision;
                 records.push(v1::AuditRecord { revision, ..v1::AuditRecord::from(record.as_ref()) });
             }
-        }
-        Ok(Response::new(v1::ListAuditRecordsResponse { records, next_page_token: next }))
+            side.before = record.seq;
+            side.records.pop();
+        };
+        let next_page_token =
+            if more { format!("{}.{}", sides[0].before, sides[1].before) } else { String::new() };
+        Ok(Response::new(v1::ListAuditRecordsResponse { records, next_page_token }))
     }
 
     async fn export_audit_records(
@@ -151,7 +200,7 @@ impl AuditService for Audit {
     ) -> Result<Response<Self::ExportAuditRecordsStream>, Status> {
         self.context.handle.seal().await.map_err(|refusal| fault::refused(&refusal))?;
         let store = Arc::clone(self.context.handle.store());
-        let first = page(store.as_ref(), "").await?;
+        let first = page(store.as_ref(), Log::Changes, None).await?;
         let (sender, receiver) = tokio::sync::mpsc::channel(WAITING);
         let ending = self.context.ending.clone();
         tokio::spawn(async move {
@@ -164,14 +213,22 @@ impl AuditService for Audit {
     }
 }
 
-async fn page(store: &dyn Store, token: &str) -> Result<page::Page, RpcError> {
-    page::read(store, Bytes::from_static(keys::AUDIT.as_bytes()), 0, token).await
+/// The next rows of a log, behind a key; all of one revision.
+async fn page(store: &dyn Store, log: Log, behind: Option<(u64, Bytes)>) -> Result<RangeResult, RpcError> {
+    let mut request = RangeRequest::prefix(keys::audit_of(log));
+    request.limit = PAGE;
+    if let Some((revision, key)) = behind {
+        request.revision = Some(revision);
+        request.after = Some(key);
+    }
+    store.range(request).await.map_err(|error| fault::store(&error))
 }
 
 type Sender = tokio::sync::mpsc::Sender<Result<v1::AuditRecord, Status>>;
 
-/// All pages, of one revision; ends early where the reader went away.
-async fn send(store: &dyn Store, mut found: page::Page, sender: &Sender) {
+/// All pages of both logs, of one revision; ends early where the reader went away.
+async fn send(store: &dyn Store, first: RangeResult, sender: &Sender) {
+    let (mut log, mut found) = (Log::Changes, first);
     loop {
         for kv in &found.items {
             let row = codec::audit(kv).map_err(|error| fault::refused(&error.into()));
@@ -185,10 +242,16 @@ async fn send(store: &dyn Store, mut found: page::Page, sender: &Sender) {
                 }
             }
         }
-        if found.next.is_empty() {
-            return;
-        }
-        found = match page(store, &found.next).await {
+        let last = found.items.last().map(|kv| kv.key.clone()).filter(|_| found.more);
+        let after = match (last, log) {
+            (Some(last), _) => last,
+            (None, Log::Changes) => {
+                log = Log::Denials;
+                Bytes::from_static(keys::DENIALS.as_bytes())
+            }
+            (None, Log::Denials) => return,
+        };
+        found = match page(store, log, Some((found.revision, after))).await {
             Ok(found) => found,
             Err(error) => return drop(sender.send(Err(error.into())).await),
         };

@@ -5,10 +5,16 @@
 //! told by the decision log and the jobs themselves. Records are chained (`proto_audit`); the head goes back with
 //! everything else when a batch cannot be stored. All records of a batch share few rows. Rows are kept up to a number of
 //! records and of bytes; older ones go with a signed checkpoint that says so, a few with each.
+//!
+//! Denials have a log of their own (`proto_audit::Log`), with its own chain, rows and room: however many there are, no record
+//! of a change goes for them.
 
-use std::sync::Arc;
+use std::{
+    ops::{Index, IndexMut},
+    sync::Arc,
+};
 
-use proto_audit::{Actor, Change, Claim, Content, Denial, Hash, Object, Record, START};
+use proto_audit::{Actor, Change, Claim, Content, Denial, Hash, Head, Log, Object, Record, START};
 use proto_model::{JobId, Timestamp};
 
 use crate::{
@@ -26,7 +32,7 @@ const DROPPED: usize = 48;
 /// Longest text of a record that a caller can choose, in bytes.
 const TEXT: usize = 256;
 
-/// Records that are stored under one key, in order; never empty.
+/// Records of one log that are stored under one key, in order; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditRow {
     /// The records.
@@ -34,6 +40,12 @@ pub struct AuditRow {
 }
 
 impl AuditRow {
+    /// The log of all its records.
+    #[must_use]
+    pub fn log(&self) -> Log {
+        self.records.first().map_or(Log::Changes, |record| record.log)
+    }
+
     /// The first record's number.
     #[must_use]
     pub fn first(&self) -> u64 {
@@ -41,7 +53,55 @@ impl AuditRow {
     }
 }
 
-/// The head of the chain.
+/// A stored row that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadAudit {
+    /// Of which log it is.
+    pub log: Log,
+    /// The number of its first record.
+    pub first: u64,
+    /// Why.
+    pub cause: String,
+}
+
+/// A row as it was found in the store.
+pub type StoredAudit = Result<Arc<AuditRow>, BadAudit>;
+
+/// Both logs' chains.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Chains {
+    changes: Chain,
+    denials: Chain,
+}
+
+impl Index<Log> for Chains {
+    type Output = Chain;
+
+    fn index(&self, log: Log) -> &Chain {
+        match log {
+            Log::Changes => &self.changes,
+            Log::Denials => &self.denials,
+        }
+    }
+}
+
+impl IndexMut<Log> for Chains {
+    fn index_mut(&mut self, log: Log) -> &mut Chain {
+        match log {
+            Log::Changes => &mut self.changes,
+            Log::Denials => &mut self.denials,
+        }
+    }
+}
+
+impl Chains {
+    /// The batch is stored: further records go into new rows.
+    pub(crate) fn close_rows(&mut self) {
+        (self.changes.open, self.denials.open) = (None, None);
+    }
+}
+
+/// The head of a chain.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Chain {
     /// The number and the hash of the last record; 0 and [`START`] before the first.
@@ -167,7 +227,7 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
         | Event::AgentDisconnected { .. }
         | Event::Tick
         | Event::By(_)
-        | Event::Sealed(_)
+        | Event::Sealed(..)
         | Event::AuditResumed => return None,
     };
     Some((object, false))
@@ -228,7 +288,7 @@ fn changed(state: &State, undo: &Undo) -> bool {
         | Undo::Proving(_)
         | Undo::Decisions(..)
         | Undo::Marks(_)
-        | Undo::Chain(_)
+        | Undo::Chain(..)
         | Undo::Audit(..) => false,
     }
 }
@@ -245,30 +305,29 @@ impl Step<'_> {
                         array.map_or_else(|| job.id.name.to_string(), |place| place.array.to_string());
                 }
                 if done {
-                    self.record(Content::Change(Change { actor, object }));
+                    self.record(Log::Changes, Content::Change(Change { actor, object }));
                 }
             }
-            About::Denial(denial) => self.record(Content::Denial(denial)),
+            About::Denial(denial) => self.record(Log::Denials, Content::Denial(denial)),
             About::Nothing => {}
         }
     }
 
-    fn record(&mut self, content: Content) {
-        if self.state.base.chain.broken.is_some() {
-            self.audit_resumed();
-        }
-        let chain = &self.state.base.chain;
-        self.append(Record::new(chain.last + 1, self.now.0, chain.head, content), false);
+    fn record(&mut self, log: Log, content: Content) {
+        self.resume(log);
+        let chain = &self.state.base.chains[log];
+        self.append(Record::new(log, chain.last + 1, self.now.0, chain.head, content), false);
     }
 
     /// What the controller does by itself, and an administrator must be able to look up.
     pub(crate) fn record_own(&mut self, actor: Arc<Actor>, object: Object) {
-        self.record(Content::Change(Change { actor, object }));
+        self.record(Log::Changes, Content::Change(Change { actor, object }));
     }
 
     /// `more`: the step appends another one, which must fit into the same row.
     fn append(&mut self, record: Record, more: bool) {
-        let old = self.state.base.chain.clone();
+        let log = record.log;
+        let old = self.state.base.chains[log].clone();
         let mut chain = old.clone();
         let signed = match &record.content {
             Content::Checkpoint(checkpoint) => Some(checkpoint.epoch),
@@ -291,49 +350,54 @@ impl Step<'_> {
         Arc::make_mut(&mut row).records.push(Arc::new(record));
         let (first, kept) = (row.first(), Kept::of(&row));
         chain.open = Some(row);
-        self.state.journal.undo.push(Undo::Chain(Box::new(old)));
-        self.state.base.chain = chain;
-        self.state.set_audit(first, kept);
+        self.state.journal.undo.push(Undo::Chain(log, Box::new(old)));
+        self.state.base.chains[log] = chain;
+        self.state.set_audit(log, first, kept);
     }
 
     /// The head is signed: the checkpoint is recorded, and what it says was dropped goes.
     pub(crate) fn sealed(&mut self, sealed: Option<Box<(Claim, Vec<u8>)>>) -> Reply {
         let Some((claim, signature)) = sealed.map(|sealed| *sealed) else { return Reply::Done };
-        let chain = &self.state.base.chain;
+        let (log, chain) = (claim.log, &self.state.base.chains[claim.log]);
         // Signed for another head: it says nothing of this one.
         if (claim.seq, claim.head) != (chain.last + 1, chain.head) {
             return Reply::Done;
         }
         let oldest = claim.oldest;
         self.append(claim.record(signature), false);
-        let doomed: Vec<u64> = self.state.base.audit.range(..oldest).map(|(first, _)| *first).collect();
-        doomed.into_iter().for_each(|first| self.state.set_audit(first, None));
+        let doomed = self.state.base.audit.range((log, 0)..(log, oldest)).map(|((_, first), _)| *first);
+        let doomed: Vec<u64> = doomed.collect();
+        doomed.into_iter().for_each(|first| self.state.set_audit(log, first, None));
         Reply::Done
     }
 
-    /// What was found broken is told, and the chain goes on from what is there.
+    /// What was found broken is told, and the chains go on from what is there.
     pub(crate) fn audit_resumed(&mut self) -> Reply {
-        let Some(cause) = self.state.base.chain.broken.clone() else { return Reply::Done };
-        let mut chain = self.state.base.chain.clone();
-        self.state.journal.undo.push(Undo::Chain(Box::new(chain.clone())));
+        Log::ALL.into_iter().for_each(|log| self.resume(log));
+        Reply::Done
+    }
+
+    fn resume(&mut self, log: Log) {
+        let Some(cause) = self.state.base.chains[log].broken.clone() else { return };
+        let chain = &mut self.state.base.chains[log];
+        self.state.journal.undo.push(Undo::Chain(log, Box::new(chain.clone())));
         chain.broken = None;
         let (seq, head) = (chain.last + 1, chain.head);
-        self.state.base.chain = chain;
-        self.append(Record::new(seq, self.now.0, head, Content::Resumed { cause: short(&cause) }), true);
-        Reply::Done
+        let content = Content::Resumed { cause: short(&cause) };
+        self.append(Record::new(log, seq, self.now.0, head, content), true);
     }
 }
 
 impl State {
-    fn set_audit(&mut self, first: u64, new: Option<Kept>) {
+    fn set_audit(&mut self, log: Log, first: u64, new: Option<Kept>) {
         // What is counted belongs to the row, and goes back with it.
-        let old = self.swap_audit(first, new);
-        self.journal.undo.push(Undo::Audit(first, old));
+        let old = self.swap_audit((log, first), new);
+        self.journal.undo.push(Undo::Audit((log, first), old));
     }
 
-    pub(crate) fn swap_audit(&mut self, first: u64, new: Option<Kept>) -> Option<Kept> {
-        let old = self.base.audit.remove(&first);
-        let chain = &mut self.base.chain;
+    pub(crate) fn swap_audit(&mut self, key: (Log, u64), new: Option<Kept>) -> Option<Kept> {
+        let (old, first) = (self.base.audit.remove(&key), key.1);
+        let chain = &mut self.base.chains[key.0];
         if let Some(old) = &old {
             chain.records = chain.records.saturating_sub(old.last + 1 - first);
             chain.bytes = chain.bytes.saturating_sub(old.bytes);
@@ -341,63 +405,74 @@ impl State {
         if let Some(new) = new {
             chain.records += new.last + 1 - first;
             chain.bytes += new.bytes;
-            self.base.audit.insert(first, new);
+            self.base.audit.insert(key, new);
         }
         old
     }
 
-    pub(crate) fn audit_write(&self, first: u64, was: bool) -> Option<Write> {
-        let open = self.base.chain.open.as_ref().filter(|row| row.first() == first);
-        match (self.base.audit.contains_key(&first), open) {
+    pub(crate) fn audit_write(&self, key: (Log, u64), was: bool) -> Option<Write> {
+        let open = self.base.chains[key.0].open.as_ref().filter(|row| row.first() == key.1);
+        match (self.base.audit.contains_key(&key), open) {
             (true, Some(row)) => Some(Write::PutAudit(Arc::clone(row))),
-            // A step writes into one row only.
+            // A step writes into one row of a log only.
             (true, None) => None,
-            (false, _) => was.then_some(Write::DeleteAudit(first)),
+            (false, _) => was.then_some(Write::DeleteAudit(key.0, key.1)),
         }
     }
 
-    fn is_over(&self) -> bool {
-        let (chain, config) = (&self.base.chain, &self.config);
-        chain.records > config.max_audit || chain.bytes > config.max_audit_bytes
+    /// The room of a log: records and bytes.
+    fn room(&self, log: Log) -> (u64, u64) {
+        match log {
+            Log::Changes => (self.config.max_audit, self.config.max_audit_bytes),
+            Log::Denials => (self.config.max_denials, self.config.max_denials_bytes),
+        }
     }
 
-    /// When the head of the audit log is to be signed; `None` where it is, or nothing is recorded.
+    fn is_over(&self, log: Log) -> bool {
+        let (chain, (records, bytes)) = (&self.base.chains[log], self.room(log));
+        chain.records > records || chain.bytes > bytes
+    }
+
+    /// When the head of a log is to be signed; `None` where it is, or nothing is recorded.
     #[must_use]
-    pub fn seal_due(&self) -> Option<Timestamp> {
-        let chain = &self.base.chain;
+    pub fn seal_due(&self, log: Log) -> Option<Timestamp> {
+        let chain = &self.base.chains[log];
         if chain.broken.is_some() {
             return Some(Timestamp::default());
         }
         let config = &self.config;
-        let now = chain.unsigned >= config.seal_every || chain.signed_by != self.epoch || self.is_over();
+        let now = chain.unsigned >= config.seal_every || chain.signed_by != self.epoch || self.is_over(log);
         let due = if now { chain.since } else { chain.since.plus(config.seal_within) };
         (chain.unsigned > 0).then_some(due)
     }
 
     /// What a checkpoint would say now; `None` where the head is one.
     #[must_use]
-    pub fn claim(&self, now: Timestamp) -> Option<Claim> {
-        let chain = &self.base.chain;
+    pub fn claim(&self, log: Log, now: Timestamp) -> Option<Claim> {
+        let chain = &self.base.chains[log];
         if chain.unsigned == 0 || chain.broken.is_some() {
             return None;
         }
-        let (oldest, anchor) = self.oldest()?;
+        let (oldest, anchor) = self.oldest(log)?;
+        let other = &self.base.chains[log.other()];
+        let beside = Some(Head { seq: other.last, hash: other.head });
         let (seq, time_ms, head) = (chain.last + 1, now.0, chain.head);
-        Some(Claim { seq, time_ms, head, epoch: self.epoch, oldest, anchor })
+        Some(Claim { log, seq, time_ms, head, epoch: self.epoch, oldest, anchor, beside })
     }
 
     /// The oldest record that is to be kept, and the hash before it.
-    fn oldest(&self) -> Option<(u64, Hash)> {
-        let (chain, config) = (&self.base.chain, &self.config);
+    fn oldest(&self, log: Log) -> Option<(u64, Hash)> {
+        let (chain, (most_records, most_bytes)) = (&self.base.chains[log], self.room(log));
         // A little more than must go, so that not every record needs a checkpoint.
-        let bound = |most: u64| if self.is_over() { most - most / 16 } else { most };
+        let bound = |most: u64| if self.is_over(log) { most - most / 16 } else { most };
         let (mut records, mut bytes) = (chain.records, chain.bytes);
-        let mut rows = self.base.audit.iter();
+        let mut rows =
+            self.base.audit.range((log, 0)..=(log, u64::MAX)).map(|((_, first), kept)| (first, kept));
         let mut oldest = rows.next()?;
         for next in rows.take(DROPPED) {
             // What this transaction has written stays.
             let open = chain.open.as_ref().is_some_and(|row| row.first() <= *next.0);
-            if open || (records <= bound(config.max_audit) && bytes <= bound(config.max_audit_bytes)) {
+            if open || (records <= bound(most_records) && bytes <= bound(most_bytes)) {
                 break;
             }
             records -= (oldest.1.last + 1 - oldest.0).min(records);
@@ -407,42 +482,62 @@ impl State {
         Some((*oldest.0, oldest.1.before))
     }
 
+    /// Records and bytes of a log that are kept.
+    #[must_use]
+    pub fn audit_kept(&self, log: Log) -> (u64, u64) {
+        (self.base.chains[log].records, self.base.chains[log].bytes)
+    }
+
     /// What was found broken in the audit log, until a record tells of it.
     #[must_use]
     pub fn audit_fault(&self) -> Option<&str> {
-        self.base.chain.broken.as_deref()
+        Log::ALL.into_iter().find_map(|log| self.base.chains[log].broken.as_deref())
     }
 
-    /// Rows of the audit log that may have records before number `before` of this time: the newest first.
+    /// Rows of a log that may have records before number `before` of this time: the newest first.
     pub fn audit_rows(
         &self,
+        log: Log,
         before: u64,
         since: Timestamp,
         until: Timestamp,
     ) -> impl Iterator<Item = u64> + '_ {
-        let rows = self.base.audit.range(..before).rev();
-        rows.filter(move |(_, kept)| kept.times.0 <= until && kept.times.1 >= since).map(|(first, _)| *first)
+        let rows = self.base.audit.range((log, 0)..(log, before)).rev();
+        let within = move |kept: &Kept| kept.times.0 <= until && kept.times.1 >= since;
+        rows.filter(move |(_, kept)| within(kept)).map(|((_, first), _)| *first)
     }
 
     /// Takes in what is stored, links checked. What is broken does not keep a controller from leading.
-    pub(crate) fn load_audit(&mut self, mut rows: Vec<Result<Arc<AuditRow>, (u64, String)>>) {
-        let first = |row: &Result<Arc<AuditRow>, (u64, String)>| match row {
-            Ok(row) => row.first(),
-            Err((first, _)) => *first,
-        };
-        rows.sort_by_key(first);
+    pub(crate) fn load_audit(&mut self, mut rows: Vec<StoredAudit>) {
+        rows.sort_by_key(|row| match row {
+            Ok(row) => (row.log(), row.first()),
+            Err(bad) => (bad.log, bad.first),
+        });
+        let denials = rows.partition_point(|row| match row {
+            Ok(row) => row.log() == Log::Changes,
+            Err(bad) => bad.log == Log::Changes,
+        });
+        let denials = rows.split_off(denials);
+        self.load_log(Log::Changes, rows);
+        self.load_log(Log::Denials, denials);
+    }
+
+    fn load_log(&mut self, log: Log, rows: Vec<StoredAudit>) {
         let mut faults: Vec<String> = Vec::new();
         let mut expected: Option<(u64, Hash)> = None;
         for row in rows {
-            let at = first(&row);
-            let Ok(row) = row else {
-                faults.extend(row.err().map(|(_, cause)| cause));
-                // It may have been full.
-                self.base.chain.last = self.base.chain.last.max(at + ROW as u64);
-                (self.base.chain.head, expected) = (START, None);
-                let times = (Timestamp::default(), Timestamp::default());
-                self.swap_audit(at, Some(Kept { last: at, before: START, bytes: 0, times }));
-                continue;
+            let row = match row {
+                Ok(row) => row,
+                Err(BadAudit { first, cause, .. }) => {
+                    faults.push(cause);
+                    // It may have been full.
+                    let chain = &mut self.base.chains[log];
+                    chain.last = chain.last.max(first + ROW as u64);
+                    (chain.head, expected) = (START, None);
+                    let times = (Timestamp::default(), Timestamp::default());
+                    self.swap_audit((log, first), Some(Kept { last: first, before: START, bytes: 0, times }));
+                    continue;
+                }
             };
             for record in &row.records {
                 if expected.is_some_and(|expected| expected != (record.seq, record.previous)) {
@@ -455,15 +550,16 @@ impl State {
                 self.count(record);
             }
             let kept = Kept::of(&row);
-            self.swap_audit(row.first(), kept);
+            self.swap_audit((log, row.first()), kept);
         }
         if let Some(cause) = faults.first() {
-            self.base.chain.broken = Some(format!("{cause} ({} faults)", faults.len()));
+            self.base.chains[log].broken =
+                Some(format!("{cause} ({} faults in the log of {log})", faults.len()));
         }
     }
 
     fn count(&mut self, record: &Record) {
-        let chain = &mut self.base.chain;
+        let chain = &mut self.base.chains[record.log];
         (chain.last, chain.head) = (record.seq, record.hash);
         match &record.content {
             Content::Checkpoint(checkpoint) => {

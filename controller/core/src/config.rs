@@ -57,10 +57,14 @@ pub struct Config {
     pub max_decisions: usize,
     /// How long they are kept at most.
     pub decision_retention: Duration,
-    /// Most records of the audit log; older ones are dropped behind a checkpoint.
+    /// Most records of changes in the audit log; older ones are dropped behind a checkpoint.
     pub max_audit: u64,
     /// Most bytes of them.
     pub max_audit_bytes: u64,
+    /// Most records of denials; they have room of their own, so that nobody without authority can push out a change.
+    pub max_denials: u64,
+    /// Most bytes of them.
+    pub max_denials_bytes: u64,
     /// Records after which the head of the audit log is to be signed.
     pub seal_every: u64,
     /// Time after which it is.
@@ -116,6 +120,8 @@ impl Default for Config {
             decision_retention: Duration::from_secs(14 * 24 * 3600),
             max_audit: 200_000,
             max_audit_bytes: 128 << 20,
+            max_denials: 100_000,
+            max_denials_bytes: 64 << 20,
             seal_every: 1000,
             seal_within: Duration::from_secs(300),
             max_requests: 2_000_000,

@@ -12,10 +12,10 @@ use proto_model::{
     RequestId, Reservation, ReservationName, Taint, Tenant, TenantName, Timestamp,
 };
 
-use proto_audit::{Actor, Claim};
+use proto_audit::{Actor, Claim, Log};
 
 use crate::{
-    audit::AuditRow,
+    audit::{AuditRow, StoredAudit},
     error::CoreError,
     records::{Attempt, RequestRecord, TokenRecord},
 };
@@ -224,8 +224,8 @@ pub enum Event {
     Noted(Noted),
     /// A call was refused for want of authority. Leaves a record. Reply: [`Reply::Done`].
     Denied(Denied),
-    /// The audit log's head, signed; `None` changes nothing. Reply: [`Reply::Done`].
-    Sealed(Option<Box<(Claim, Vec<u8>)>>),
+    /// The head of an audit log, signed; `None` changes nothing. Reply: [`Reply::Done`].
+    Sealed(Log, Option<Box<(Claim, Vec<u8>)>>),
     /// The audit log that was found broken goes on. Reply: [`Reply::Done`].
     AuditResumed,
 }
@@ -579,7 +579,7 @@ pub enum Write {
     /// Records of the audit log.
     PutAudit(Arc<AuditRow>),
     /// They were dropped behind a checkpoint.
-    DeleteAudit(u64),
+    DeleteAudit(Log, u64),
     /// What the core only carries.
     Beside(Beside),
 }
@@ -611,8 +611,8 @@ pub enum Key {
     Token([u8; 32]),
     /// A row of the decision log.
     Decisions(u64),
-    /// A row of the audit log, by its first record.
-    Audit(u64),
+    /// A row of an audit log, by its first record.
+    Audit(Log, u64),
     /// What the core only carries, by the store's key.
     Beside(Arc<str>),
 }
@@ -644,8 +644,8 @@ impl Write {
             Self::DeleteToken(hash) => Key::Token(*hash),
             Self::PutDecisions(row) => Key::Decisions(row.seq),
             Self::DeleteDecisions(seq) => Key::Decisions(*seq),
-            Self::PutAudit(row) => Key::Audit(row.first()),
-            Self::DeleteAudit(first) => Key::Audit(*first),
+            Self::PutAudit(row) => Key::Audit(row.log(), row.first()),
+            Self::DeleteAudit(log, first) => Key::Audit(*log, *first),
             Self::Beside(beside) => Key::Beside(Arc::clone(&beside.key)),
         }
     }
@@ -666,7 +666,7 @@ impl Write {
                 | Self::DeleteRequest(..)
                 | Self::DeleteToken(_)
                 | Self::DeleteDecisions(_)
-                | Self::DeleteAudit(_)
+                | Self::DeleteAudit(..)
                 | Self::Beside(Beside { value: None, .. })
         )
     }
@@ -699,8 +699,8 @@ pub struct Stored {
     pub tokens: Vec<Arc<TokenRecord>>,
     /// The decision log.
     pub decisions: Vec<Arc<crate::DecisionRow>>,
-    /// The audit log; rows that cannot be read by the number of their first record, with the cause.
-    pub audit: Vec<Result<Arc<AuditRow>, (u64, String)>>,
+    /// The audit logs.
+    pub audit: Vec<StoredAudit>,
 }
 
 /// When something is due; `None` if nothing is.

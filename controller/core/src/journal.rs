@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use controller_queue::Marks;
+use proto_audit::Log;
 use proto_model::{
     Drain, DrainTarget, Fabric, JobUid, Node, NodeName, QosRollout, Queue, QueueName, RequestId, Reservation,
     ReservationName, Tenant, TenantName, Timestamp,
@@ -38,8 +39,8 @@ pub(crate) enum Undo {
     Schedule(Box<Schedule>),
     Decisions(u64, Option<Arc<DecisionRow>>),
     /// The head of the audit log, and its rows.
-    Chain(Box<Chain>),
-    Audit(u64, Option<Kept>),
+    Chain(Log, Box<Chain>),
+    Audit((Log, u64), Option<Kept>),
     /// What the policy remembers of past jobs.
     Marks(Box<Marks>),
 }
@@ -63,9 +64,9 @@ impl State {
     /// The writes of all steps since the last commit are durable, at this revision of the store.
     pub fn commit(&mut self, revision: u64) {
         self.journal.undo.clear();
-        self.base.chain.open = None;
+        self.base.chains.close_rows();
         for (key, deleted) in self.journal.written.drain(..) {
-            if matches!(key, Key::Audit(_) | Key::Beside(_)) {
+            if matches!(key, Key::Audit(..) | Key::Beside(_)) {
                 continue;
             }
             if deleted {
@@ -107,8 +108,8 @@ impl State {
                 Some(Undo::Queue(key, old)) => drop(self.swap_queue(key, old)),
                 Some(Undo::Reservation(name, old)) => drop(self.swap_reservation(&name, old)),
                 Some(Undo::Decisions(seq, old)) => drop(self.swap_decisions(seq, old)),
-                Some(Undo::Chain(old)) => self.base.chain = *old,
-                Some(Undo::Audit(first, old)) => drop(self.swap_audit(first, old)),
+                Some(Undo::Chain(log, old)) => self.base.chains[log] = *old,
+                Some(Undo::Audit(key, old)) => drop(self.swap_audit(key, old)),
                 Some(Undo::Schedule(old)) => self.base.schedule = *old,
                 None => return,
             }

@@ -7,7 +7,7 @@
 //! state.commit(revision: u64)      // the writes of all steps since the last commit are durable at this store revision
 //! state.rollback()                 // they are not: the state is again as at the last commit
 //! state.next_tick() -> Option<Timestamp>
-//! state.seal_due() -> Option<Timestamp>; state.claim(now) -> Option<Claim>   // sign it, step Event::Sealed
+//! state.seal_due(log) -> Option<Timestamp>; state.claim(log, now) -> Option<Claim>   // sign it, step Event::Sealed
 //! // Reading, always of the present state:
 //! state.epoch(), config(), version(&Key) -> Option<u64>
 //! state.job(&JobId) -> Option<&Arc<Job>>, job_by_uid(&JobUid), jobs(after) / jobs_of(&TenantName, after) -> in name order
@@ -64,7 +64,7 @@ mod tables;
 mod tests;
 pub mod witness;
 
-pub use audit::AuditRow;
+pub use audit::{AuditRow, BadAudit, StoredAudit};
 pub use config::Config;
 pub use decisions::{DecisionRecord, DecisionRow};
 pub use documents::QueueUsage;

@@ -8,6 +8,7 @@ use std::{
 use controller_queue::Book;
 use controller_scheduler::{Placer, QueueKey, Snapshot};
 use controller_topology::RailSet;
+use proto_audit::Log;
 use proto_model::{
     AlgorithmChoice, Drain, DrainTarget, Fabric, Job, JobId, JobUid, Measured, Node, NodeName, Observed,
     Phase, QosRollout, QosWish, Queue, QueueName, RailBytes, RailEndpoint, RailProof, RailReport, RankExit,
@@ -16,7 +17,7 @@ use proto_model::{
 
 use crate::{
     arrays::Elements,
-    audit::{Chain, Kept},
+    audit::{Chains, Kept},
     claims::ClaimIndex,
     config::Config,
     decisions::DecisionRow,
@@ -55,9 +56,9 @@ pub(crate) struct Base {
     pub(crate) requests: BTreeMap<(TenantName, RequestId), Arc<RequestRecord>>,
     pub(crate) tokens: BTreeMap<[u8; 32], Arc<TokenRecord>>,
     pub(crate) decisions: BTreeMap<u64, Arc<DecisionRow>>,
-    pub(crate) chain: Chain,
-    /// Rows of the audit log by their first record; what they say stays in the store.
-    pub(crate) audit: BTreeMap<u64, Kept>,
+    pub(crate) chains: Chains,
+    /// Rows of the audit logs by their first record; what they say stays in the store.
+    pub(crate) audit: BTreeMap<(Log, u64), Kept>,
     /// Not stored: connections.
     pub(crate) links: BTreeMap<NodeName, Link>,
     /// Not stored: what each node of a gang has reported, by position in the gang.

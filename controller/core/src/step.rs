@@ -127,7 +127,7 @@ impl Step<'_> {
             // Taken off by `unwrap`; one within another has nobody who may ask so.
             Event::By(_) => Err(CoreError::Unattributed),
             Event::Noted(_) | Event::Denied(_) => Ok(Reply::Done),
-            Event::Sealed(sealed) => Ok(self.sealed(sealed)),
+            Event::Sealed(_, sealed) => Ok(self.sealed(sealed)),
             Event::AuditResumed => Ok(self.audit_resumed()),
         }
     }

@@ -522,8 +522,8 @@ impl State {
                     None if old.is_some() => writes.push(Write::DeleteDecisions(*seq)),
                     None => {}
                 },
-                Undo::Audit(first, old) if audit.insert(*first) => {
-                    writes.extend(self.audit_write(*first, old.is_some()));
+                Undo::Audit(key, old) if audit.insert(*key) => {
+                    writes.extend(self.audit_write(*key, old.is_some()));
                 }
                 Undo::Request(key, old) if requests.insert(key) => match self.base.requests.get(key) {
                     Some(record) => writes.push(Write::PutRequest(Arc::clone(record))),

@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use controller_core::Event;
+use proto_audit::Log;
 use proto_model::Timestamp;
 
 use crate::{
@@ -74,10 +75,14 @@ impl Loop {
         }
     }
 
-    /// When the head is to be signed next.
+    /// When a head is to be signed next.
     pub(crate) fn next_seal(&self) -> Option<Timestamp> {
+        Log::ALL.into_iter().filter_map(|log| self.next_seal_of(log)).min()
+    }
+
+    fn next_seal_of(&self, log: Log) -> Option<Timestamp> {
         self.seal.as_ref()?;
-        self.state.seal_due().map(|due| due.max(self.seal_after))
+        self.state.seal_due(log).map(|due| due.max(self.seal_after))
     }
 
     /// What the log itself needs now.
@@ -86,21 +91,23 @@ impl Loop {
             tracing::error!(cause, "the stored audit log is broken; it goes on with a record that says so");
             Event::AuditResumed
         });
-        let seal = self.next_seal().is_some_and(|due| due <= now).then_some(Event::Sealed(None));
-        broken.into_iter().chain(seal)
+        let due = |log: &Log| self.next_seal_of(*log).is_some_and(|due| due <= now);
+        let seals: Vec<Event> =
+            Log::ALL.into_iter().filter(due).map(|log| Event::Sealed(log, None)).collect();
+        broken.into_iter().chain(seals)
     }
 
     /// A checkpoint gets its claim and signature in its turn: they are of the head as it is then.
     pub(crate) fn signed(&mut self, event: Event, now: Timestamp) -> Event {
-        let Event::Sealed(_) = event else { return event };
-        let (Some(seal), Some(claim)) = (&self.seal, self.state.claim(now)) else {
-            return Event::Sealed(None);
+        let Event::Sealed(log, _) = event else { return event };
+        let (Some(seal), Some(claim)) = (&self.seal, self.state.claim(log, now)) else {
+            return Event::Sealed(log, None);
         };
         let signature = (seal.0)(&claim.message());
         if signature.is_none() {
             tracing::error!("the head of the audit log cannot be signed");
             self.seal_after = now.plus(AGAIN);
         }
-        Event::Sealed(signature.map(|signature| Box::new((claim, signature))))
+        Event::Sealed(log, signature.map(|signature| Box::new((claim, signature))))
     }
 }

@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use controller_core::{
-    Attempt, AuditRow, Beside, DecisionRecord, DecisionRow, Ending, Outcome, RequestRecord, TokenRecord,
-    Write,
+    Attempt, AuditRow, BadAudit, Beside, DecisionRecord, DecisionRow, Ending, Outcome, RequestRecord,
+    TokenRecord, Write,
 };
 use controller_store::{KeyValue, Op};
 use prost::Message;
-use proto_audit::Record;
+use proto_audit::{Log, Record};
 use proto_model::{
     Drain, Fabric, Job, JobId, JobKey, JobName, Node, NodeEndpoints, NodeName, Phase, QosRollout, Queue,
     Reason, RequestId, Reservation, Tenant, TenantName, Timestamp,
@@ -41,7 +41,7 @@ pub fn op(write: &Write) -> Op {
         }
         Write::Beside(Beside { value: Some(value), .. }) => Op::put(key, value.to_vec()),
         Write::Beside(Beside { value: None, .. })
-        | Write::DeleteAudit(_)
+        | Write::DeleteAudit(..)
         | Write::DeleteJob(_)
         | Write::DeleteAttempt(_)
         | Write::DeleteNode(_)
@@ -302,16 +302,22 @@ pub fn audit(kv: &KeyValue) -> Result<AuditRow, CorruptError> {
     let records = row.records.into_iter().map(|record| Record::try_from(record).map(Arc::new));
     let records = records.collect::<Result<Vec<_>, _>>();
     let row = AuditRow { records: records.map_err(|error| CorruptError::new(&kv.key, error))? };
-    at_home(kv, &keys::audit(row.first()))?;
+    let log = row.log();
+    at_home(kv, &keys::audit(log, row.first()))?;
+    if row.records.iter().any(|record| record.log != log) {
+        return Err(CorruptError::new(&kv.key, "records of two logs share a row"));
+    }
     Ok(row)
 }
 
 /// As `audit`, for a controller that starts: what cannot be read is told, and does not keep it from leading.
-pub(crate) fn audit_or_fault(kv: &KeyValue) -> Result<AuditRow, (u64, String)> {
+pub(crate) fn audit_or_fault(kv: &KeyValue) -> Result<AuditRow, BadAudit> {
     audit(kv).map_err(|error| {
-        let number = kv.key.strip_prefix(keys::AUDIT.as_bytes()).map(String::from_utf8_lossy);
+        let under = |log: Log| kv.key.strip_prefix(keys::audit_of(log).as_bytes());
+        let log = if under(Log::Denials).is_some() { Log::Denials } else { Log::Changes };
+        let number = under(log).map(String::from_utf8_lossy);
         let first = number.and_then(|number| u64::from_str_radix(&number, 16).ok());
-        (first.unwrap_or(0), error.to_string())
+        BadAudit { log, first: first.unwrap_or(0), cause: error.to_string() }
     })
 }
 

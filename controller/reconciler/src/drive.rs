@@ -14,6 +14,7 @@ use controller_core::{
     lead::Told, step,
 };
 use controller_store::{Limits, Store, StoreError, Txn};
+use proto_audit::Log;
 use proto_model::{NodeName, Timestamp};
 use rand_chacha::{ChaCha20Rng, rand_core::Rng as _};
 use tokio::{sync::mpsc, time::Instant};
@@ -565,6 +566,10 @@ impl Loop {
 
     fn count_jobs(&mut self) {
         self.metrics.set_jobs(&self.state.phases());
+        for log in Log::ALL {
+            let (records, _) = self.state.audit_kept(log);
+            self.metrics.audit_records.set([&log.to_string()], i64::try_from(records).unwrap_or(i64::MAX));
+        }
         self.counted = Instant::now();
     }
 }

@@ -8,12 +8,12 @@ use std::{
     time::Duration,
 };
 
-use controller_core::{Beside, By, Denied, Event, Noted, Register, Reply, State};
+use controller_core::{Beside, By, Denied, Event, Noted, Register, Reply, State, denials::ANONYMOUS_WAITING};
 use controller_store::{Compare, Op, OpResult, Store, StoreError, Txn, TxnOutcome};
-use proto_audit::Actor;
+use proto_audit::{Actor, Log};
 use proto_model::{NodeName, Timestamp};
 use proto_rpc::Revocations;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::{
     clock::Clock,
@@ -57,6 +57,11 @@ impl From<oneshot::Sender<Result<Applied, Refusal>>> for Answer {
     fn from(sender: oneshot::Sender<Result<Applied, Refusal>>) -> Self {
         Self(vec![sender])
     }
+}
+
+/// Places for anonymous callers that wait for the record of their denial.
+pub(crate) fn anonymous_places() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(ANONYMOUS_WAITING))
 }
 
 /// A denial on its way into the audit log.
@@ -107,6 +112,8 @@ pub struct Handle {
     pub(crate) clients: mpsc::Sender<Request>,
     pub(crate) agents: mpsc::Sender<Request>,
     pub(crate) denials: mpsc::Sender<Refused>,
+    /// Anonymous callers whose denials are on their way: few, so that they fill neither the queue nor the memory.
+    pub(crate) anonymous: Arc<Semaphore>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) sessions: Sessions,
@@ -131,6 +138,7 @@ impl Handle {
             clients,
             agents,
             denials,
+            anonymous: anonymous_places(),
             store,
             shared: Arc::default(),
             sessions: Sessions::new(metrics.clone()),
@@ -203,26 +211,36 @@ impl Handle {
     /// # Errors
     /// It could not be recorded: the caller is told that instead of the denial.
     pub async fn deny(&self, actor: &Arc<Actor>, reason: &str, detail: &str) -> Result<(), Refusal> {
+        let full = |cause: &'static str, waiting: usize| {
+            self.metrics.refused.inc([cause]);
+            Refusal::Busy { waiting, retry_after: RETRY_AFTER }
+        };
+        // Held until the answer is there.
+        let _place = if actor.is_anonymous() {
+            let place = Arc::clone(&self.anonymous).try_acquire_owned();
+            Some(place.map_err(|_| full("anonymous-denials-full", ANONYMOUS_WAITING))?)
+        } else {
+            None
+        };
         let denied = Denied { reason: reason.to_owned(), detail: detail.to_owned(), count: 1 };
         let (sender, answer) = oneshot::channel();
         let refused = (Arc::clone(actor), denied, sender.into());
         self.denials.try_send(refused).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => {
-                self.metrics.refused.inc(["denials-full"]);
-                Refusal::Busy { waiting: self.denials.max_capacity(), retry_after: RETRY_AFTER }
-            }
+            mpsc::error::TrySendError::Full(_) => full("denials-full", self.denials.max_capacity()),
             mpsc::error::TrySendError::Closed(_) => Refusal::Stopped { cause: "the controller is ending" },
         })?;
         let told = answer.await.unwrap_or(Err(Refusal::Stopped { cause: "the controller is ending" }));
         told.map(|_| ())
     }
 
-    /// Signs the head of the audit log, where it is not signed yet and there is a key.
+    /// Signs the heads of both audit logs, where they are not signed yet and there is a key: that of changes last, so that
+    /// it tells of the last denial.
     ///
     /// # Errors
     /// As `apply`.
     pub async fn seal(&self) -> Result<(), Refusal> {
-        self.ask(Event::Sealed(None)).await.map(|_| ())
+        self.ask(Event::Sealed(Log::Denials, None)).await?;
+        self.ask(Event::Sealed(Log::Changes, None)).await.map(|_| ())
     }
 
     /// Reads the committed state.

@@ -11,7 +11,7 @@ use crate::{keys, leader, rows::Row};
 /// Faults that are listed one by one; more are only counted.
 const LISTED: usize = 100;
 /// What keys are, by their prefix.
-const KINDS: [(&str, &str); 17] = [
+const KINDS: [(&str, &str); 18] = [
     (keys::JOBS, "jobs"),
     (keys::ATTEMPTS, "attempts"),
     (keys::NODES, "nodes"),
@@ -27,6 +27,7 @@ const KINDS: [(&str, &str); 17] = [
     (keys::QOS, "roll-out of class of service"),
     (keys::DECISIONS, "decisions"),
     (keys::AUDIT, "audit rows"),
+    (keys::DENIALS, "audit rows of denials"),
     (keys::BOOTSTRAP, "bootstrap"),
     (keys::SEAL, "seal"),
 ];

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use controller_core::Key;
+use proto_audit::Log;
 use proto_model::{JobId, NodeName, QueueName, ReservationName, TenantName};
 use proto_rpc::Subject;
 
@@ -39,8 +40,10 @@ pub const REVOCATIONS: &str = "/rail/v1/revocations/";
 pub const BOOTSTRAP: &str = "/rail/v1/bootstrap";
 /// The decision log, one row per step, by number.
 pub const DECISIONS: &str = "/rail/v1/decisions/";
-/// The audit log, one row of records under the number of its first one.
+/// The audit log of changes, one row of records under the number of its first one.
 pub const AUDIT: &str = "/rail/v1/audit/";
+/// The audit log of denials, likewise.
+pub const DENIALS: &str = "/rail/v1/denials/";
 /// What is under these holds secrets: keys of engines, and what tenants put into a job's environment.
 pub const SECRET: [&str; 2] = [JOBS, ATTEMPTS];
 /// The id of the key that secret values are sealed with, 8 hex digits; absent where none ever was.
@@ -63,7 +66,7 @@ pub fn of(key: &Key) -> Bytes {
         Key::Drain(target) => format!("{DRAINS}{target}").into(),
         Key::Request(tenant, request) => format!("{REQUESTS}{tenant}/{request}").into(),
         Key::Decisions(seq) => format!("{DECISIONS}{seq:016x}").into(),
-        Key::Audit(first) => audit(*first),
+        Key::Audit(log, first) => audit(*log, *first),
         Key::Beside(key) => Bytes::copy_from_slice(key.as_bytes()),
         Key::Token(hash) => format!("{JOIN_TOKENS}{}", hex(hash)).into(),
     }
@@ -105,10 +108,19 @@ pub fn queues_of(tenant: Option<&TenantName>) -> Bytes {
     tenant.map_or_else(|| QUEUES.into(), |tenant| format!("{QUEUES}{tenant}/").into())
 }
 
-/// The key of a row of the audit log by its first record.
+/// The prefix of an audit log's rows.
 #[must_use]
-pub fn audit(first: u64) -> Bytes {
-    format!("{AUDIT}{first:016x}").into()
+pub fn audit_of(log: Log) -> &'static str {
+    match log {
+        Log::Changes => AUDIT,
+        Log::Denials => DENIALS,
+    }
+}
+
+/// The key of a row of an audit log by its first record.
+#[must_use]
+pub fn audit(log: Log, first: u64) -> Bytes {
+    format!("{}{first:016x}", audit_of(log)).into()
 }
 
 /// A reservation's key.

@@ -28,6 +28,8 @@ pub struct LoopMetrics {
     pub claims: CounterBy<2>,
     /// Jobs by phase.
     pub jobs: GaugeBy<1>,
+    /// Records that the audit log keeps, by log.
+    pub audit_records: GaugeBy<1>,
     /// Agents connected.
     pub agents: Gauge,
     /// Agents' streams ended because they did not read.
@@ -60,6 +62,7 @@ impl LoopMetrics {
                 ["verdict", "what"],
             ),
             jobs: metrics.gauge_by("jobs", "Jobs by phase", ["phase"]),
+            audit_records: metrics.gauge_by("audit_records", "Records that the audit log keeps", ["log"]),
             agents: metrics.gauge("agents_connected", "Agents connected"),
             slow_agents: metrics.counter("agents_slow", "Agents' streams ended because they did not read"),
             writable: metrics.gauge("store_writable", "1 while the store takes writes"),

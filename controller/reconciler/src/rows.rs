@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use controller_core::{Attempt, AuditRow, DecisionRow, RequestRecord, Stored, TokenRecord};
+use controller_core::{Attempt, DecisionRow, RequestRecord, Stored, StoredAudit, TokenRecord};
 use controller_store::{KeyValue, RangeResult, Store, StoreError};
 use proto_model::{Drain, Fabric, Job, Node, QosRollout, Queue, Reservation, Tenant};
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -45,7 +45,7 @@ pub(crate) enum Other {
     Qos(Arc<QosRollout>),
     Token(Arc<TokenRecord>),
     Decisions(Arc<DecisionRow>),
-    Audit(Result<Arc<AuditRow>, (u64, String)>),
+    Audit(StoredAudit),
 }
 
 impl Row {
@@ -109,7 +109,7 @@ fn read(kv: &KeyValue) -> Result<Row, StartError> {
         Other::Drain(Arc::new(codec::drain(kv)?))
     } else if under(keys::DECISIONS) {
         Other::Decisions(Arc::new(codec::decisions(kv)?))
-    } else if under(keys::AUDIT) {
+    } else if under(keys::AUDIT) || under(keys::DENIALS) {
         Other::Audit(codec::audit_or_fault(kv).map(Arc::new))
     } else {
         beside(kv)?;

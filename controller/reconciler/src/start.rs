@@ -163,6 +163,7 @@ pub(crate) fn launch(begin: Begin) -> (Handle, JoinHandle<Ended>) {
         clients,
         agents,
         denials,
+        anonymous: crate::handle::anonymous_places(),
         store: Arc::clone(&store),
         shared: Arc::clone(&shared),
         sessions: sessions.clone(),

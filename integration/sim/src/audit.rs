@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use controller_core::{CoreError, Denied, Event as Core, Key, Naming, Reply, State, Submit, Write};
-use proto_audit::{Actor, Content, Hash, Record};
+use proto_audit::{Actor, Content, Hash, Log, Record};
 use proto_model::JobId;
 
 use crate::{
@@ -17,8 +17,8 @@ use crate::{
 /// What was recorded so far.
 #[derive(Debug, Default)]
 pub struct Recorded {
-    /// The number and the hash of the last record.
-    last: (u64, Hash),
+    /// The number and the hash of the last record of each log.
+    last: BTreeMap<Log, (u64, Hash)>,
     /// Records of each call.
     calls: BTreeMap<u64, u32>,
 }
@@ -38,9 +38,10 @@ pub fn denied() -> Core {
 /// The checkpoint that a controller makes where one is due; nobody here looks at signatures.
 #[must_use]
 pub fn checkpoint(state: &State, now: proto_model::Timestamp) -> Option<Core> {
-    state.seal_due().filter(|due| *due <= now)?;
-    let claim = state.claim(now)?;
-    Some(Core::Sealed(Some(Box::new((claim, Vec::new())))))
+    let due = |log: &Log| state.seal_due(*log).is_some_and(|due| due <= now);
+    let log = Log::ALL.into_iter().find(due)?;
+    let claim = state.claim(log, now)?;
+    Some(Core::Sealed(log, Some(Box::new((claim, Vec::new())))))
 }
 
 /// How many records a reply stands for, if that is certain.
@@ -89,11 +90,11 @@ impl World {
     /// A transaction was done: its records go on where the log was, and every job that comes or goes has one.
     pub(crate) fn check_audit(&mut self, body: &Body, replaced: &[(usize, Option<Write>)]) {
         let mut records: Vec<Arc<Record>> = Vec::new();
-        let mut oldest = 0;
+        let mut oldest: BTreeMap<Log, u64> = BTreeMap::new();
         for (_, write) in &body.writes {
             let Write::PutAudit(row) = write else { continue };
             for record in &row.records {
-                let (last, head) = self.checks.recorded.last;
+                let (last, head) = self.checks.recorded.last.get(&record.log).copied().unwrap_or_default();
                 // While a cluster is furnished a row is written many times in one transaction.
                 if body.epoch == 0 && record.seq <= last {
                     continue;
@@ -101,18 +102,18 @@ impl World {
                 if (record.seq, record.previous) != (last + 1, head) {
                     self.violated(format!("audit record {} does not follow record {last}", record.seq));
                 }
-                self.checks.recorded.last = (record.seq, record.hash);
+                self.checks.recorded.last.insert(record.log, (record.seq, record.hash));
                 if let Some(call) = record.actor().and_then(|actor| actor.request.parse().ok()) {
                     *self.checks.recorded.calls.entry(call).or_default() += 1;
                 }
                 if let Content::Checkpoint(checkpoint) = &record.content {
-                    oldest = checkpoint.oldest;
+                    oldest.insert(record.log, checkpoint.oldest);
                 }
                 records.push(Arc::clone(record));
             }
         }
         let dropped = body.writes.iter().find_map(|(_, write)| match write {
-            Write::DeleteAudit(first) if *first >= oldest => Some(*first),
+            Write::DeleteAudit(log, first) if *first >= oldest.get(log).copied().unwrap_or(0) => Some(*first),
             _ => None,
         });
         if let Some(first) = dropped {
@@ -169,7 +170,8 @@ impl World {
         for row in rows {
             let Some(mut previous) = head.or(self.controllers[controller].lost_head.take()) else { return };
             for record in &mut Arc::make_mut(row).records {
-                let told = Record::new(record.seq, record.time_ms, previous, record.content.clone());
+                let told =
+                    Record::new(record.log, record.seq, record.time_ms, previous, record.content.clone());
                 previous = told.hash;
                 *record = Arc::new(told);
             }

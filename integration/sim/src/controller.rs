@@ -169,6 +169,7 @@ pub fn core_config(config: &Config) -> CoreConfig {
         due_limit: 3,
         resize_after: Some(Duration::from_secs(2)),
         max_audit: 40,
+        max_denials: 40,
         seal_every: 15,
         ..CoreConfig::default()
     }

@@ -361,7 +361,7 @@ fn double_placement(body: &mut Body) {
 
 /// The checkpoint is left out, and what it drops is dropped all the same.
 fn drop_unsigned(body: &mut Body) {
-    if !body.writes.iter().any(|(_, write)| matches!(write, Write::DeleteAudit(_))) {
+    if !body.writes.iter().any(|(_, write)| matches!(write, Write::DeleteAudit(..))) {
         return;
     }
     for (_, write) in &mut body.writes {

@@ -1,10 +1,10 @@
-//! Checking a chain: record by record, in order; the first that is wrong is named.
+//! Checking both chains: record by record, each log's in order; the first that is wrong is named.
 
 use thiserror::Error;
 
 use crate::{
-    record::{Content, Hash, Record, START},
-    seal::Claim,
+    record::{Content, Hash, Log, Record, START},
+    seal::{Claim, Head},
 };
 
 /// What is wrong with a record.
@@ -43,6 +43,15 @@ pub enum Fault {
     /// The signature is not of the cluster's authority.
     #[error("the checkpoint's signature is not by the key of this certificate")]
     Forged,
+    /// The other log's checkpoint tells of more records than there are.
+    #[error("the other log has signed that this one reaches record {signed}: what came after it was cut off")]
+    CutOff {
+        /// What was signed.
+        signed: u64,
+    },
+    /// The other log's checkpoint tells of another record.
+    #[error("the other log has signed another record of this number")]
+    Exchanged,
     /// Records at the end are not signed.
     #[error("it and what follows to the end is not signed by a checkpoint: more may have been cut off")]
     Unsigned,
@@ -50,15 +59,24 @@ pub enum Fault {
 
 /// The first record that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("record {seq}: {fault}")]
+#[error("{}: {fault}", called(*log, *seq))]
 pub struct Broken {
+    /// In which log it is.
+    pub log: Log,
     /// Its number.
     pub seq: u64,
     /// What is wrong.
     pub fault: Fault,
 }
 
-/// What was checked.
+fn called(log: Log, seq: u64) -> String {
+    match log {
+        Log::Changes => format!("record {seq}"),
+        Log::Denials => format!("denial record {seq}"),
+    }
+}
+
+/// What was checked of one log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Summary {
     /// Records, checkpoints among them.
@@ -75,57 +93,37 @@ pub struct Summary {
     pub unsigned: u64,
 }
 
-/// Checks one record after the other. `signed` says whether a message has a good signature.
-pub struct Verifier<F> {
-    signed: F,
+/// What was checked of both logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Verified {
+    /// Of the log of changes.
+    pub changes: Summary,
+    /// Of the log of denials; without records where there never was one.
+    pub denials: Summary,
+}
+
+impl Verified {
+    /// Records of both.
+    #[must_use]
+    pub fn records(&self) -> u64 {
+        self.changes.records + self.denials.records
+    }
+}
+
+/// One log's chain.
+#[derive(Debug, Default)]
+struct Chain {
     sum: Summary,
     head: Hash,
     /// What the first record has for the one before, until a checkpoint vouches for it.
     anchor: Option<Hash>,
     /// The first record after the last checkpoint.
     since: u64,
+    /// What the last checkpoint says of the other log.
+    beside: Option<Head>,
 }
 
-impl<F: FnMut(&[u8], &[u8]) -> bool> Verifier<F> {
-    /// Nothing was seen yet.
-    pub fn new(signed: F) -> Self {
-        Self { signed, sum: Summary::default(), head: START, anchor: None, since: 0 }
-    }
-
-    /// The next record.
-    ///
-    /// # Errors
-    /// What is wrong with it; nothing that follows is worth a look then.
-    pub fn take(&mut self, record: &Record) -> Result<(), Broken> {
-        let broken = |fault| Broken { seq: record.seq, fault };
-        if self.sum.records == 0 {
-            self.first(record).map_err(broken)?;
-        } else {
-            self.follows(record).map_err(broken)?;
-        }
-        if record.computed() != record.hash {
-            return Err(broken(Fault::Changed));
-        }
-        if let Some((claim, signature)) = Claim::of(record) {
-            if !(self.signed)(&claim.message(), signature) {
-                return Err(broken(Fault::Forged));
-            }
-            if claim.oldest == self.sum.first && self.anchor == Some(claim.anchor) {
-                self.anchor = None;
-            }
-            self.sum.checkpoints += 1;
-            self.sum.unsigned = 0;
-        } else {
-            if self.sum.unsigned == 0 {
-                self.since = record.seq;
-            }
-            self.sum.unsigned += 1;
-        }
-        self.sum.records += 1;
-        (self.sum.last, self.sum.last_ms, self.head) = (record.seq, record.time_ms, record.hash);
-        Ok(())
-    }
-
+impl Chain {
     fn first(&mut self, record: &Record) -> Result<(), Fault> {
         self.sum.first = record.seq;
         if record.seq > 1 {
@@ -148,19 +146,78 @@ impl<F: FnMut(&[u8], &[u8]) -> bool> Verifier<F> {
         }
     }
 
-    /// What was checked so far.
-    #[must_use]
-    pub fn so_far(&self) -> Summary {
-        self.sum
+    fn take(&mut self, record: &Record, signed: impl FnOnce(&[u8], &[u8]) -> bool) -> Result<(), Fault> {
+        if self.sum.records == 0 { self.first(record) } else { self.follows(record) }?;
+        if record.computed() != record.hash {
+            return Err(Fault::Changed);
+        }
+        if let Some((claim, signature)) = Claim::of(record) {
+            if !signed(&claim.message(), signature) {
+                return Err(Fault::Forged);
+            }
+            if claim.oldest == self.sum.first && self.anchor == Some(claim.anchor) {
+                self.anchor = None;
+            }
+            self.beside = claim.beside;
+            self.sum.checkpoints += 1;
+            self.sum.unsigned = 0;
+        } else {
+            if self.sum.unsigned == 0 {
+                self.since = record.seq;
+            }
+            self.sum.unsigned += 1;
+        }
+        self.sum.records += 1;
+        (self.sum.last, self.sum.last_ms, self.head) = (record.seq, record.time_ms, record.hash);
+        Ok(())
+    }
+}
+
+/// Checks one record after the other, of either log. `signed` says whether a message has a good signature.
+pub struct Verifier<F> {
+    signed: F,
+    changes: Chain,
+    denials: Chain,
+}
+
+impl<F: FnMut(&[u8], &[u8]) -> bool> Verifier<F> {
+    /// Nothing was seen yet.
+    pub fn new(signed: F) -> Self {
+        Self { signed, changes: Chain::default(), denials: Chain::default() }
     }
 
-    /// All was seen, and the end is to be a checkpoint, as that of every export is.
+    /// The next record of its log.
     ///
     /// # Errors
-    /// The beginning or the end is not vouched for by a checkpoint.
-    pub fn finish(self) -> Result<Summary, Broken> {
-        if self.sum.unsigned > 0 {
-            return Err(Broken { seq: self.since, fault: Fault::Unsigned });
+    /// What is wrong with it; nothing that follows is worth a look then.
+    pub fn take(&mut self, record: &Record) -> Result<(), Broken> {
+        let broken = |fault| Broken { log: record.log, seq: record.seq, fault };
+        let (chain, other) = match record.log {
+            Log::Changes => (&mut self.changes, &self.denials),
+            Log::Denials => (&mut self.denials, &self.changes),
+        };
+        chain.take(record, &mut self.signed).map_err(broken)?;
+        match other.beside {
+            Some(head) if head.seq == record.seq && head.hash != record.hash => Err(broken(Fault::Exchanged)),
+            _ => Ok(()),
+        }
+    }
+
+    /// What was checked so far.
+    #[must_use]
+    pub fn so_far(&self) -> Verified {
+        Verified { changes: self.changes.sum, denials: self.denials.sum }
+    }
+
+    /// All was seen, and each log's end is to be a checkpoint, as that of every export is.
+    ///
+    /// # Errors
+    /// The beginning or the end of a log is not vouched for by a checkpoint.
+    pub fn finish(self) -> Result<Verified, Broken> {
+        for (log, chain) in [(Log::Changes, &self.changes), (Log::Denials, &self.denials)] {
+            if chain.sum.unsigned > 0 {
+                return Err(Broken { log, seq: chain.since, fault: Fault::Unsigned });
+            }
         }
         self.finish_open()
     }
@@ -168,12 +225,25 @@ impl<F: FnMut(&[u8], &[u8]) -> bool> Verifier<F> {
     /// As `finish`, where the end need not be signed (yet).
     ///
     /// # Errors
-    /// The beginning is not vouched for by a checkpoint.
-    pub fn finish_open(self) -> Result<Summary, Broken> {
-        match self.anchor {
-            Some(_) => Err(Broken { seq: self.sum.first, fault: Fault::NotAnchored }),
-            None => Ok(self.sum),
+    /// The beginning is not vouched for by a checkpoint, or one log has seen more of the other than there is.
+    pub fn finish_open(self) -> Result<Verified, Broken> {
+        let pairs =
+            [(Log::Changes, &self.changes, &self.denials), (Log::Denials, &self.denials, &self.changes)];
+        for (log, chain, other) in pairs {
+            if chain.anchor.is_some() {
+                return Err(Broken { log, seq: chain.sum.first, fault: Fault::NotAnchored });
+            }
+            let Some(head) = other.beside else { continue };
+            let fault = if head.seq > chain.sum.last {
+                Fault::CutOff { signed: head.seq }
+            } else if head.seq == chain.sum.last && head.seq > 0 && head.hash != chain.head {
+                Fault::Exchanged
+            } else {
+                continue;
+            };
+            return Err(Broken { log, seq: chain.sum.last, fault });
         }
+        Ok(self.so_far())
     }
 }
 
@@ -184,7 +254,7 @@ impl<F: FnMut(&[u8], &[u8]) -> bool> Verifier<F> {
 pub fn verify<'a>(
     records: impl IntoIterator<Item = &'a Record>,
     signed: impl FnMut(&[u8], &[u8]) -> bool,
-) -> Result<Summary, Broken> {
+) -> Result<Verified, Broken> {
     let mut verifier = Verifier::new(signed);
     records.into_iter().try_for_each(|record| verifier.take(record))?;
     verifier.finish()

@@ -1,6 +1,6 @@
 //! Records, and the bytes that their hashes are of.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use aws_lc_rs::digest;
 
@@ -11,7 +11,50 @@ pub type Hash = [u8; 32];
 /// What the first record of a chain has for the hash of the one before.
 pub const START: Hash = [0; 32];
 
-const DOMAIN: &[u8] = b"railyard audit record 1";
+/// Which log a record belongs to. Each has its own numbers, chain, checkpoints and room: what callers without authority
+/// can cause never takes the place of a record of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Log {
+    /// Authorised changes.
+    #[default]
+    Changes,
+    /// Calls that were refused for want of authority.
+    Denials,
+}
+
+impl Log {
+    /// Both, in the order of an export.
+    pub const ALL: [Self; 2] = [Self::Changes, Self::Denials];
+
+    /// Of the other one.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::Changes => Self::Denials,
+            Self::Denials => Self::Changes,
+        }
+    }
+
+    /// What the hash of a record begins with, so that a record of one log is none of the other.
+    fn domain(self) -> &'static [u8] {
+        match self {
+            Self::Changes => b"railyard audit record 1",
+            Self::Denials => b"railyard audit record of denials 1",
+        }
+    }
+}
+
+impl fmt::Display for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Changes => "changes",
+            Self::Denials => "denials",
+        })
+    }
+}
+
+/// What a caller is called that has shown no identity. No identity's URI is this word.
+pub const ANONYMOUS: &str = "anonymous";
 
 /// Who asked, by which way.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,6 +73,14 @@ pub struct Actor {
     pub request: String,
     /// The trace's id, 32 hex digits; empty without one.
     pub trace: String,
+}
+
+impl Actor {
+    /// Whether the caller has shown no identity.
+    #[must_use]
+    pub fn is_anonymous(&self) -> bool {
+        self.who == ANONYMOUS
+    }
 }
 
 /// What was changed.
@@ -83,10 +134,24 @@ pub enum Content {
     },
 }
 
+impl Content {
+    /// The log that it goes into; a checkpoint and what tells of a break are of whichever log they are about.
+    #[must_use]
+    pub fn log(&self) -> Option<Log> {
+        match self {
+            Self::Change(_) => Some(Log::Changes),
+            Self::Denial(_) => Some(Log::Denials),
+            Self::Checkpoint(_) | Self::Resumed { .. } => None,
+        }
+    }
+}
+
 /// One record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Counts records from 1.
+    /// In which log it is.
+    pub log: Log,
+    /// Counts records of its log from 1.
     pub seq: u64,
     /// Milliseconds since 1970, by the leader's clock.
     pub time_ms: u64,
@@ -101,8 +166,8 @@ pub struct Record {
 impl Record {
     /// The record that follows the one with the hash `previous`.
     #[must_use]
-    pub fn new(seq: u64, time_ms: u64, previous: Hash, content: Content) -> Self {
-        let mut record = Self { seq, time_ms, previous, content, hash: START };
+    pub fn new(log: Log, seq: u64, time_ms: u64, previous: Hash, content: Content) -> Self {
+        let mut record = Self { log, seq, time_ms, previous, content, hash: START };
         record.hash = record.computed();
         record
     }
@@ -110,7 +175,7 @@ impl Record {
     /// The hash that the record should have.
     #[must_use]
     pub fn computed(&self) -> Hash {
-        let mut digest = Digest::new(DOMAIN);
+        let mut digest = Digest::new(self.log.domain());
         digest.bytes(&self.previous);
         digest.number(self.seq);
         digest.number(self.time_ms);
@@ -129,11 +194,15 @@ impl Record {
                 digest.number(denial.count);
             }
             Content::Checkpoint(checkpoint) => {
-                let Checkpoint { epoch, oldest, anchor, signature } = checkpoint;
-                digest.number(3);
+                let Checkpoint { epoch, oldest, anchor, beside, signature } = checkpoint;
+                digest.number(if beside.is_some() { 5 } else { 3 });
                 digest.number(*epoch);
                 digest.number(*oldest);
                 digest.bytes(anchor);
+                if let Some(head) = beside {
+                    digest.number(head.seq);
+                    digest.bytes(&head.hash);
+                }
                 digest.bytes(signature);
             }
             Content::Resumed { cause } => {
@@ -156,7 +225,7 @@ impl Record {
                 actor(by) + object.kind.len() + object.name.len() + object.tenant.len()
             }
             Content::Denial(denial) => actor(&denial.actor) + denial.reason.len() + denial.detail.len(),
-            Content::Checkpoint(checkpoint) => 48 + checkpoint.signature.len(),
+            Content::Checkpoint(checkpoint) => 88 + checkpoint.signature.len(),
             Content::Resumed { cause } => cause.len(),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest;
 use proptest::prelude::*;
 
-use crate::{Actor, Broken, Change, Claim, Content, Denial, Fault, Object, Record, START, verify};
+use crate::{Actor, Broken, Change, Claim, Content, Denial, Fault, Head, Log, Object, Record, START, verify};
 
 /// Stands for the authority's key.
 fn sign(message: &[u8]) -> Vec<u8> {
@@ -16,6 +16,7 @@ fn check<'a>(records: impl IntoIterator<Item = &'a Record>) -> Result<(), Broken
     verify(records, |message, signature| sign(message) == signature).map(|_| ())
 }
 
+/// What goes into a log. Records of both kinds may be in that of changes: older releases had only that one.
 fn content() -> impl Strategy<Value = Content> {
     let text = || "[a-z/:0-9]{0,12}";
     let actor = (text(), text(), text(), text(), text()).prop_map(|(who, tenant, source, rpc, trace)| {
@@ -31,23 +32,44 @@ fn content() -> impl Strategy<Value = Content> {
 }
 
 /// A chain of these contents, a checkpoint after every so many and at the end, all before `kept` dropped.
-fn export(contents: Vec<Content>, every: usize, dropped: usize) -> Vec<Record> {
+fn chain(
+    log: Log,
+    contents: Vec<Content>,
+    every: usize,
+    dropped: usize,
+    beside: Option<Head>,
+) -> Vec<Record> {
     let mut records: Vec<Record> = Vec::new();
     let head = |records: &[Record]| records.last().map_or((1, START), |last| (last.seq + 1, last.hash));
     let count = contents.len();
     for (at, content) in contents.into_iter().enumerate() {
         let (seq, previous) = head(&records);
-        records.push(Record::new(seq, 1000 + seq, previous, content));
+        records.push(Record::new(log, seq, 1000 + seq, previous, content));
         if at % every == every - 1 || at == count - 1 {
             let (seq, head) = head(&records);
             let first = if at == count - 1 { dropped } else { 0 };
             let (oldest, anchor) = (records[first].seq, records[first].previous);
-            let claim = Claim { seq, time_ms: 1000 + seq, head, epoch: 7, oldest, anchor };
+            let claim = Claim { log, seq, time_ms: 1000 + seq, head, epoch: 7, oldest, anchor, beside };
             records.push(claim.record(sign(&claim.message())));
         }
     }
     records.drain(..dropped);
     records
+}
+
+/// One log of changes, as before there were two.
+fn export(contents: Vec<Content>, every: usize, dropped: usize) -> Vec<Record> {
+    chain(Log::Changes, contents, every, dropped, None)
+}
+
+/// Both logs, as an export has them: that of changes first, and its last checkpoint tells of the last denial.
+fn pair(changes: Vec<Content>, denials: Vec<Content>, every: usize, dropped: usize) -> Vec<Record> {
+    let seen = Some(Head { seq: 1, hash: chain(Log::Changes, changes.clone(), every, 0, None)[0].hash });
+    let denials = chain(Log::Denials, denials, every, 0, seen.filter(|_| dropped > 0));
+    let last = denials.last().unwrap();
+    let beside = Some(Head { seq: last.seq, hash: last.hash });
+    let changes = chain(Log::Changes, changes, every, dropped, beside);
+    [changes, denials].concat()
 }
 
 /// What a hash is made of is part of what is stored: each text with its length before it, numbers in eight bytes.
@@ -65,16 +87,20 @@ fn a_hash_is_what_it_was_in_every_release() {
     };
     let object = Object { kind: text("job"), name: text("train"), tenant: text("red"), version: 7 };
     let content = Content::Change(Change { actor: Arc::new(actor), object });
-    let hex: String =
-        Record::new(1, 1000, START, content).hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex: String = Record::new(Log::Changes, 1, 1000, START, content)
+        .hash
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     assert_eq!(hex, "68e8909f4d24e03f00926d8c989c07f76a83acde939a54c1caf0e4161add38c6");
 }
 
 fn exports() -> impl Strategy<Value = Vec<Record>> {
-    (prop::collection::vec(content(), 2..24), 2..6_usize, 0..24_usize).prop_map(
-        |(contents, every, dropped)| {
+    let contents = || prop::collection::vec(content(), 2..24);
+    (contents(), contents(), 2..6_usize, 0..24_usize, any::<bool>()).prop_map(
+        |(contents, denials, every, dropped, both)| {
             let dropped = dropped % contents.len();
-            export(contents, every, dropped)
+            if both { pair(contents, denials, every, dropped) } else { export(contents, every, dropped) }
         },
     )
 }
@@ -100,6 +126,9 @@ fn changed(record: &mut Record, which: usize, rehash: bool) {
 /// Makes hashes and links fit from a record on, as somebody without the key could.
 fn relink(records: &mut [Record], from: usize) {
     for at in from.max(1)..records.len() {
+        if records[at].log != records[at - 1].log {
+            return;
+        }
         records[at].previous = records[at - 1].hash;
         records[at].seq = records[at - 1].seq + 1;
         records[at].hash = records[at].computed();
@@ -135,7 +164,8 @@ proptest! {
     #[test]
     fn a_swap_is_found(mut records in exports(), a: prop::sample::Index, b: prop::sample::Index, all: bool) {
         let (a, b) = (a.index(records.len()), b.index(records.len()));
-        prop_assume!(a != b);
+        // Between the logs there is no order.
+        prop_assume!(a != b && records[a].log == records[b].log);
         records.swap(a, b);
         if all {
             relink(&mut records, a.min(b));
@@ -147,12 +177,56 @@ proptest! {
     fn an_insertion_is_found(mut records in exports(), at: prop::sample::Index, new in content(), all: bool) {
         let at = at.index(records.len());
         let (seq, previous) = (records[at].seq, records[at].previous);
-        records.insert(at, Record::new(seq, 1, previous, new));
+        let log = records[at].log;
+        records.insert(at, Record::new(log, seq, 1, previous, new));
         if all {
             relink(&mut records, at + 1);
         }
         prop_assert!(check(&records).is_err());
     }
+
+    #[test]
+    fn a_record_that_is_moved_into_the_other_log_is_found(mut records in exports(), at: prop::sample::Index, rehash: bool) {
+        let at = at.index(records.len());
+        records[at].log = records[at].log.other();
+        if rehash {
+            records[at].hash = records[at].computed();
+        }
+        prop_assert!(check(&records).is_err());
+    }
+}
+
+#[test]
+fn neither_log_can_be_left_out_cut_or_exchanged() {
+    let denial = |n: u64| {
+        Content::Denial(Denial {
+            actor: Arc::new(Actor::default()),
+            reason: "R".into(),
+            detail: String::new(),
+            count: n,
+        })
+    };
+    let change = |n: u64| {
+        let object = Object { version: n, ..Object::default() };
+        Content::Change(Change { actor: Arc::new(Actor::default()), object })
+    };
+    let both = |from: u64| pair((0..6).map(change).collect(), (from..from + 6).map(denial).collect(), 3, 1);
+    let records = both(1);
+    let of = |log: Log, records: &[Record]| -> Vec<Record> {
+        records.iter().filter(|record| record.log == log).cloned().collect()
+    };
+    let fault = |records: &[Record]| check(records).map_err(|broken| (broken.log, broken.fault));
+    assert_eq!(fault(&records), Ok(()));
+    let (changes, denials) = (of(Log::Changes, &records), of(Log::Denials, &records));
+    assert_eq!(fault(&[denials.clone(), changes.clone()].concat()), Ok(()), "in any order");
+    assert_eq!(fault(&changes), Err((Log::Denials, Fault::CutOff { signed: 8 })));
+    assert_eq!(fault(&denials), Err((Log::Changes, Fault::CutOff { signed: 1 })));
+    // Cut at an older checkpoint, which is signed.
+    let cut = [changes.clone(), denials[..4].to_vec()].concat();
+    assert_eq!(fault(&cut), Err((Log::Denials, Fault::CutOff { signed: 8 })));
+    let other = of(Log::Denials, &both(50));
+    assert_eq!(fault(&[changes.clone(), other.clone()].concat()), Err((Log::Denials, Fault::Exchanged)));
+    assert_eq!(fault(&[other, changes].concat()), Err((Log::Denials, Fault::Exchanged)));
 }
 
 #[test]
@@ -180,7 +254,7 @@ fn the_first_that_is_wrong_is_named() {
     assert_eq!(fault(|records| relink_from(records, 1)), (4, Fault::Forged));
     let resumed = |records: &mut Vec<Record>| {
         let cause = "record 5 is missing".to_owned();
-        records[5] = Record::new(6, 1, START, Content::Resumed { cause });
+        records[5] = Record::new(Log::Changes, 6, 1, START, Content::Resumed { cause });
     };
     assert!(matches!(fault(resumed), (6, Fault::Resumed { .. })));
 }

@@ -78,7 +78,7 @@ pub fn write_audit_line(record: &v1::AuditRecord) -> Result<String, WriteError> 
 mod tests {
     use std::sync::Arc;
 
-    use proto_audit::{Actor, Content, Denial};
+    use proto_audit::{Actor, Content, Denial, Log};
 
     use super::*;
 
@@ -86,7 +86,7 @@ mod tests {
     fn a_line_is_read_as_it_was_written_and_nothing_else_is() {
         let actor = Arc::new(Actor { who: "spiffe://rail/c/admin/a".into(), ..Actor::default() });
         let denial = Denial { actor, reason: "R".into(), detail: "d\n\"".into(), count: 2 };
-        let record = Record::new(7, 1_700_000_000_120, [9; 32], Content::Denial(denial));
+        let record = Record::new(Log::Denials, 7, 1_700_000_000_120, [9; 32], Content::Denial(denial));
         let text = write_audit_line(&(&record).into()).unwrap();
         assert_eq!(text.matches('\n').count(), 1);
         assert_eq!(read_audit_line(1, text.trim_end().as_bytes()).unwrap(), record);

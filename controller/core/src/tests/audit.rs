@@ -2,16 +2,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use proto_audit::{Actor, Content, Fault, Record, Verifier};
+use proto_audit::{Actor, Content, Fault, Log, Record, Verifier};
 use proto_model::{Quota, Timestamp};
 
 use super::{World, fill, id, name, spec, stored, submit, tenant};
 use crate::{
-    AuditRow, Beside, By, Config, Denied, Event, Naming, NodeChange, Noted, State, Write, event::Key, step,
+    AuditRow, BadAudit, Beside, By, Config, Denied, Event, Naming, NodeChange, Noted, State, StoredAudit,
+    Write, event::Key, step,
 };
 
 /// What is stored, as it is read.
-type Rows = Vec<Result<Arc<AuditRow>, (u64, String)>>;
+type Rows = Vec<StoredAudit>;
 
 fn sign(message: &[u8]) -> Vec<u8> {
     message.iter().rev().map(|byte| byte ^ 0x5a).collect()
@@ -19,10 +20,18 @@ fn sign(message: &[u8]) -> Vec<u8> {
 
 impl World {
     fn seal(&mut self) -> bool {
-        let Some(claim) = self.state.claim(self.now) else { return false };
+        self.seal_log(Log::Changes)
+    }
+
+    fn seal_log(&mut self, log: Log) -> bool {
+        let Some(claim) = self.state.claim(log, self.now) else { return false };
         let signature = sign(&claim.message());
-        self.step(Event::Sealed(Some(Box::new((claim, signature)))));
+        self.step(Event::Sealed(log, Some(Box::new((claim, signature)))));
         true
+    }
+
+    fn of(&self, log: Log) -> Vec<Arc<Record>> {
+        self.records().into_iter().filter(|record| record.log == log).collect()
     }
 
     fn rows(&self) -> Vec<Arc<AuditRow>> {
@@ -42,7 +51,7 @@ impl World {
         for record in self.records() {
             verifier.take(&record).map_err(|broken| broken.fault)?;
         }
-        verifier.finish_open().map(|sum| sum.records).map_err(|broken| broken.fault)
+        verifier.finish_open().map(|sum| sum.records()).map_err(|broken| broken.fault)
     }
 }
 
@@ -63,11 +72,14 @@ fn quota(text: &str, gpus: u32, dry_run: bool) -> Event {
 
 /// What the last record tells of, if there is a new one.
 fn told(world: &mut World, event: Event) -> Option<String> {
-    let before = world.records().len();
+    let seen = |world: &World| Log::ALL.map(|log| world.of(log).len());
+    let before = seen(world);
     let _ = world.step(event);
-    let records = world.records();
-    assert!(records.len() <= before + 1, "one event, one record");
-    records.get(before).map(|record| match &record.content {
+    let after = seen(world);
+    assert!(after.iter().sum::<usize>() <= before.iter().sum::<usize>() + 1, "one event, one record");
+    let log = if after[1] > before[1] { Log::Denials } else { Log::Changes };
+    let records = world.of(log);
+    records.get(before[log as usize]).map(|record| match &record.content {
         Content::Change(change) => format!("{} {}", change.object.kind, change.object.name),
         Content::Denial(denial) => format!("{} x{}", denial.reason, denial.count),
         other => panic!("{other:?}"),
@@ -165,7 +177,7 @@ fn what_is_only_carried_is_written_with_its_record_or_not_at_all() {
     };
     let noted = Event::Noted(Noted { kind: "api-token", name: "t".into(), tenant: "red".into() });
     let keys = writes(by(noted), &mut world);
-    assert!(matches!(&keys[..], [Key::Audit(_), Key::Beside(key)] if **key == *"/k"), "{keys:?}");
+    assert!(matches!(&keys[..], [Key::Audit(..), Key::Beside(key)] if **key == *"/k"), "{keys:?}");
     let refused = Event::DeleteJob { id: id("nobody"), indices: Vec::new() };
     assert!(writes(by(refused), &mut world).is_empty());
 }
@@ -212,9 +224,9 @@ fn old_records_go_behind_a_checkpoint_and_the_rest_is_proved() {
     let (mut seals, mut most) = (0, 0);
     for n in 0..400_u32 {
         world.ok(quota("red", 16 + n, false));
-        if world.state.seal_due().is_some_and(|due| due <= world.now) {
+        if world.state.seal_due(Log::Changes).is_some_and(|due| due <= world.now) {
             assert!(world.seal());
-            assert!(world.state.claim(world.now).is_none(), "the head is a checkpoint");
+            assert!(world.state.claim(Log::Changes, world.now).is_none(), "the head is a checkpoint");
             seals += 1;
         }
         most = most.max(world.records().len());
@@ -226,21 +238,63 @@ fn old_records_go_behind_a_checkpoint_and_the_rest_is_proved() {
     // A new leader signs once it has something to say, and goes on where the former has ended.
     world.seal();
     world.state = world.reload(8);
-    assert_eq!(world.state.seal_due(), None);
+    assert_eq!(world.state.seal_due(Log::Changes), None);
     world.ok(quota("red", 1, false));
-    assert!(world.state.seal_due().is_some_and(|due| due <= world.now), "the first of an epoch");
+    assert!(world.state.seal_due(Log::Changes).is_some_and(|due| due <= world.now), "the first of an epoch");
     assert!(world.seal());
     world.check().unwrap();
     // Then time is enough.
     world.ok(quota("red", 2, false));
     let within = Config::default().seal_within;
-    assert_eq!(world.state.seal_due(), Some(world.now.plus(within)));
+    assert_eq!(world.state.seal_due(Log::Changes), Some(world.now.plus(within)));
     world.now = world.now.plus(within + Duration::from_secs(1));
-    let stale = world.state.claim(world.now).unwrap();
+    let stale = world.state.claim(Log::Changes, world.now).unwrap();
     world.ok(quota("red", 3, false));
     let before = world.records().len();
-    world.step(Event::Sealed(Some(Box::new((stale, Vec::new())))));
+    world.step(Event::Sealed(Log::Changes, Some(Box::new((stale, Vec::new())))));
     assert_eq!(world.records().len(), before, "a claim of another head changes nothing");
+}
+
+/// However many are refused, what was changed is still told; and what was dropped of the refusals is signed.
+#[test]
+fn denials_push_out_denials_and_never_a_change() {
+    let mut world = World::new();
+    (world.state.config.max_audit, world.state.config.max_denials) = (200, 40);
+    world.state.config.seal_every = 10;
+    let mut changes = Vec::new();
+    for n in 0..1500_u32 {
+        if n % 50 == 0 {
+            world.ok(quota("red", 16 + n, false));
+            changes.push(world.of(Log::Changes).last().unwrap().seq);
+        }
+        world.step(denied(1));
+        for log in Log::ALL {
+            if world.state.seal_due(log).is_some_and(|due| due <= world.now) {
+                world.seal_log(log);
+            }
+        }
+        if n % 100 == 99 {
+            world.check().unwrap();
+            world.state = world.reload(7);
+            (world.state.config.max_audit, world.state.config.max_denials) = (200, 40);
+            world.state.config.seal_every = 10;
+        }
+    }
+    world.seal_log(Log::Denials);
+    world.seal();
+    let kept: Vec<u64> = world.of(Log::Changes).iter().map(|record| record.seq).collect();
+    assert!(changes.iter().all(|seq| kept.contains(seq)), "a change is gone");
+    let denials = world.of(Log::Denials);
+    assert!(denials.len() <= 45 && denials[0].seq > 1000, "{} from {}", denials.len(), denials[0].seq);
+    // Both chains are proved, and neither can be left out.
+    world.check().unwrap();
+    let refused = |log: Log| {
+        let mut verifier = Verifier::new(|message: &[u8], signature: &[u8]| sign(message) == signature);
+        world.of(log).iter().for_each(|record| verifier.take(record).unwrap());
+        verifier.finish().unwrap_err().fault
+    };
+    assert!(matches!(refused(Log::Changes), Fault::CutOff { .. }));
+    assert!(matches!(refused(Log::Denials), Fault::CutOff { .. }));
 }
 
 #[test]
@@ -270,7 +324,8 @@ fn what_was_broken_is_told_by_the_next_record_and_keeps_nobody_from_leading() {
     assert!(changed.audit_fault().unwrap().contains("record 11 was changed"), "{:?}", changed.audit_fault());
     let unreadable = load(&|audit| {
         let first = audit.last().unwrap().as_ref().unwrap().first();
-        *audit.last_mut().unwrap() = Err((first, "/rail/v1/audit/x cannot be read".to_owned()));
+        *audit.last_mut().unwrap() =
+            Err(BadAudit { log: Log::Changes, first, cause: "/rail/v1/audit/x cannot be read".to_owned() });
     });
     for (mut state, next) in [(missing, last + 1), (changed, last + 1), (unreadable, last + 33)] {
         let actor = Arc::new(Actor::default());
@@ -285,6 +340,6 @@ fn what_was_broken_is_told_by_the_next_record_and_keeps_nobody_from_leading() {
         assert!(matches!(&records[0].content, Content::Resumed { cause } if !cause.is_empty()));
         state.commit(5);
         assert_eq!(state.audit_fault(), None);
-        assert!(state.claim(Timestamp(3_000_000)).is_some());
+        assert!(state.claim(Log::Changes, Timestamp(3_000_000)).is_some());
     }
 }

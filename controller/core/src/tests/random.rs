@@ -272,7 +272,7 @@ proptest! {
             if matches!(out.reply, Some(Err(_))) {
                 prop_assert!(w.state.same(&before), "a refusal changed something: {event:?}");
             }
-            prop_assert_eq!(w.reload(7).base.chain, w.state.base.chain.clone());
+            prop_assert_eq!(w.reload(7).base.chains, w.state.base.chains.clone());
             invariants(&w, &out.transitions, &mut phases);
             let after = w.state.usage(&tenant("red")).gpus_used;
             prop_assert!(after <= held || after <= u64::from(quota.max(w.state.tenant(&tenant("red")).unwrap().quota.gpus)));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use proto_audit::{Actor, Change, Checkpoint, Content, Denial, Hash, Object, Record};
+use proto_audit::{Actor, Change, Checkpoint, Content, Denial, Hash, Head, Log, Object, Record};
 use proto_model::Timestamp;
 
 use super::{FieldErrors, Fields, time_from_wire, time_to_wire};
@@ -46,8 +46,14 @@ fn content(fields: &mut Fields, wire: Wire) -> Option<Content> {
         }
         Wire::Checkpoint(wire) => {
             let anchor = hash(fields, "checkpoint.anchor", wire.anchor)?;
+            let beside = match wire.beside {
+                None => None,
+                Some(head) => {
+                    Some(Head { seq: head.seq, hash: hash(fields, "checkpoint.beside.hash", head.hash)? })
+                }
+            };
             let (epoch, oldest, signature) = (wire.epoch, wire.oldest, wire.signature);
-            Content::Checkpoint(Checkpoint { epoch, oldest, anchor, signature })
+            Content::Checkpoint(Checkpoint { epoch, oldest, anchor, beside, signature })
         }
         Wire::Resumed(wire) => Content::Resumed { cause: wire.cause },
     })
@@ -64,9 +70,17 @@ impl TryFrom<v1::AuditRecord> for Record {
         let hash = hash(&mut fields, "hash", wire.hash);
         let content = fields.present("content", wire.content).and_then(|wire| content(&mut fields, wire));
         let seq = wire.seq;
+        let log = match v1::AuditLog::try_from(wire.log) {
+            Ok(v1::AuditLog::Unspecified | v1::AuditLog::Changes) => Log::Changes,
+            Ok(v1::AuditLog::Denials) => Log::Denials,
+            Err(_) => {
+                fields.fail("log", format!("{} is none that this release knows", wire.log));
+                Log::Changes
+            }
+        };
         let record = match (time, previous, hash, content) {
             (Some(time), Some(previous), Some(hash), Some(content)) => {
-                Some(Self { seq, time_ms: time.0, previous, content, hash })
+                Some(Self { log, seq, time_ms: time.0, previous, content, hash })
             }
             _ => None,
         };
@@ -92,6 +106,9 @@ impl From<&Record> for v1::AuditRecord {
                 epoch: checkpoint.epoch,
                 oldest: checkpoint.oldest,
                 anchor: checkpoint.anchor.to_vec(),
+                beside: checkpoint
+                    .beside
+                    .map(|head| v1::AuditHead { seq: head.seq, hash: head.hash.to_vec() }),
                 signature: checkpoint.signature.clone(),
             }),
             Content::Resumed { cause } => Wire::Resumed(v1::AuditResumed { cause: cause.clone() }),
@@ -103,6 +120,11 @@ impl From<&Record> for v1::AuditRecord {
             hash: record.hash.to_vec(),
             content: Some(content),
             revision: 0,
+            log: match record.log {
+                Log::Changes => v1::AuditLog::Changes,
+                Log::Denials => v1::AuditLog::Denials,
+            }
+            .into(),
         }
     }
 }
@@ -116,14 +138,18 @@ mod tests {
             Arc::new(Actor { who: "w".into(), roles: "r".into(), tenant: "t".into(), ..Actor::default() });
         let object = Object { kind: "job".into(), name: "a".into(), tenant: "t".into(), version: 4 };
         let denial = Denial { actor: actor.clone(), reason: "R".into(), detail: "d".into(), count: 3 };
-        let checkpoint = Checkpoint { epoch: 5, oldest: 2, anchor: [7; 32], signature: vec![1, 2] };
+        let checkpoint =
+            Checkpoint { epoch: 5, oldest: 2, anchor: [7; 32], beside: None, signature: vec![1, 2] };
+        let paired = Checkpoint { beside: Some(Head { seq: 3, hash: [8; 32] }), ..checkpoint.clone() };
         let contents = [
             Content::Change(Change { actor, object }),
             Content::Denial(denial),
             Content::Checkpoint(checkpoint),
+            Content::Checkpoint(paired),
             Content::Resumed { cause: "c".into() },
         ];
-        contents.into_iter().map(|content| Record::new(9, 1_700_000_000_123, [3; 32], content)).collect()
+        let record = |log, content| Record::new(log, 9, 1_700_000_000_123, [3; 32], content);
+        contents.into_iter().flat_map(|content| Log::ALL.map(|log| record(log, content.clone()))).collect()
     }
 
     #[test]
@@ -147,6 +173,7 @@ mod tests {
         assert!(wrong(|wire| wire.time = None).starts_with("time:"));
         assert!(wrong(|wire| wire.hash.push(0)).starts_with("hash: has 33"));
         assert!(wrong(|wire| wire.previous.clear()).starts_with("previous: has 0"));
+        assert!(wrong(|wire| wire.log = 7).starts_with("log: 7"));
         assert!(wrong(|wire| wire.content = None).starts_with("content:"));
         let nobody = |wire: &mut v1::AuditRecord| match wire.content.as_mut() {
             Some(Wire::Change(change)) => change.actor = None,
