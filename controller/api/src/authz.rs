@@ -194,7 +194,15 @@ impl Rpc {
     pub fn is_stream(self) -> bool {
         matches!(
             self,
-            Self::WatchNodes | Self::WatchJobs | Self::StreamLogs | Self::Connect | Self::UploadLogs
+            Self::WatchNodes
+                | Self::WatchJobs
+                | Self::StreamLogs
+                | Self::Connect
+                | Self::UploadLogs
+                | Self::HealthWatch
+                | Self::Reflection
+                | Self::ReflectionAlpha
+                | Self::ExportAuditRecords
         )
     }
 

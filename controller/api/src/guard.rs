@@ -12,10 +12,10 @@ use axum::{
 use controller_reconciler::{Handle, Refusal};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
-use proto_audit::Actor;
+use proto_audit::{ANONYMOUS, Actor};
 use proto_model::{NodeName, TenantName};
 use proto_rpc::{
-    ErrorClass, Identity, Metrics, PeerInfo, Role, RpcError, Token, TokenKind,
+    ErrorClass, Identity, Metrics, PeerInfo, Role, RpcError, Token, TokenKind, Unproved,
     deadline::DeadlinePolicy,
     metrics::CounterBy,
     router::{self, CallLayers},
@@ -96,10 +96,7 @@ impl Guard {
         extensions: &Extensions,
         headers: &HeaderMap,
     ) -> Result<Caller, RpcError> {
-        let (identity, found) = match self.identify(extensions, headers).await {
-            Ok(identity) => (identity, Ok(())),
-            Err(error) => (Identity::Anonymous, Err(error)),
-        };
+        let (identity, found) = self.identify(extensions, headers).await;
         let actor = Arc::new(self.actor(rpc, &identity, extensions, headers));
         match found.and_then(|()| authorise(rpc, &identity)) {
             Ok(()) => Ok(Caller { identity, actor }),
@@ -114,7 +111,7 @@ impl Guard {
 
     /// Who calls, and by which way, as the audit log tells it.
     fn actor(&self, rpc: Rpc, identity: &Identity, extensions: &Extensions, headers: &HeaderMap) -> Actor {
-        let anonymous = |_| "anonymous".to_owned();
+        let anonymous = |_| ANONYMOUS.to_owned();
         let source = extensions.get::<PeerInfo>().map(|peer| peer.address.to_string());
         let roles: Vec<&str> = identity.roles().iter().map(|role| role.as_str()).collect();
         Actor {
@@ -136,17 +133,34 @@ impl Guard {
         }
     }
 
-    /// A certificate counts before a token: whoever holds a node's certificate is that node, whatever else it shows.
-    async fn identify(&self, extensions: &Extensions, headers: &HeaderMap) -> Result<Identity, RpcError> {
+    /// A certificate counts before a token: whoever holds a node's certificate is that node, whatever else it shows. But a token
+    /// that is shown must be good: one that was guessed, or taken back, is never passed over in silence.
+    async fn identify(
+        &self,
+        extensions: &Extensions,
+        headers: &HeaderMap,
+    ) -> (Identity, Result<(), RpcError>) {
         let shown = extensions.get::<PeerInfo>();
         let peer = shown.map_or(Identity::Anonymous, |peer| peer.identity.clone());
         if shown.is_some_and(|peer| revocation::refuses(self.shared.handle.revoked(), peer)) {
-            return Err(revocation::refusal(&peer));
+            let refusal = revocation::refusal(&peer);
+            return (Identity::Anonymous, Err(refusal));
         }
-        let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(peer) };
-        if peer != Identity::Anonymous {
-            return Ok(peer);
+        let Some(value) = headers.get(header::AUTHORIZATION) else { return (peer, Ok(())) };
+        match self.bearer(value).await {
+            Err(error) => (peer, Err(error)),
+            Ok(_) if peer != Identity::Anonymous => (peer, Ok(())),
+            Ok(identity) => {
+                if let Some(unproved) = extensions.get::<Unproved>() {
+                    unproved.proved(&identity);
+                }
+                (identity, Ok(()))
+            }
         }
+    }
+
+    /// Whose a token is.
+    async fn bearer(&self, value: &HeaderValue) -> Result<Identity, RpcError> {
         let bad = || RpcError::new(ErrorClass::Unauthenticated, "BAD_TOKEN", "the bearer token is not valid");
         let text = value.to_str().ok().and_then(|text| text.strip_prefix("Bearer ")).ok_or_else(bad)?;
         let token = Token::parse(TokenKind::User, text).map_err(|_| bad())?;

@@ -17,7 +17,7 @@ use http_body_util::{BodyExt as _, Limited};
 use prost::Message as _;
 use prost_reflect::MethodDescriptor;
 use proto_rpc::{
-    Client, ErrorClass, Identity, MAX_MESSAGE_BYTES, PeerInfo, RpcError,
+    Client, ErrorClass, Identity, MAX_MESSAGE_BYTES, PeerInfo, RpcError, Unproved,
     deadline::{self, DeadlinePolicy},
     router::{is_grpc, refuse},
 };
@@ -167,6 +167,12 @@ fn most_bytes(parts: &Parts) -> usize {
     if known || shows { MAX_MESSAGE_BYTES + PREFIX } else { NOBODYS }
 }
 
+/// Whether a call was done, by the head of its answer.
+fn is_answered<B>(response: &axum::http::Response<B>) -> bool {
+    let status = response.headers().get("grpc-status");
+    response.status().is_success() && status.is_none_or(|status| status.as_bytes() == b"0")
+}
+
 fn method(path: &str) -> Option<MethodDescriptor> {
     let (service, name) = path.strip_prefix('/')?.split_once('/')?;
     proto_wire::descriptor_pool().get_service_by_name(service)?.methods().find(|method| method.name() == name)
@@ -261,6 +267,8 @@ impl Door {
     ) -> Result<Response, RpcError> {
         let (mut parts, body) = request.into_parts();
         let peer = parts.extensions.get::<PeerInfo>().cloned();
+        let shows = parts.headers.contains_key(header::AUTHORIZATION);
+        let unproved = parts.extensions.get::<Unproved>().cloned().filter(|_| shows);
         parts.extensions.clear();
         HOP_BY_HOP.iter().for_each(|name| _ = parts.headers.remove(name));
         parts.version = Version::HTTP_2;
@@ -286,6 +294,10 @@ impl Door {
         };
         match answer {
             Ok(response) => {
+                // A call with a token that was answered: the token is good.
+                if let Some(unproved) = unproved.filter(|_| is_answered(&response)) {
+                    unproved.vouched();
+                }
                 let mut response = response.map(Body::new);
                 *response.version_mut() = Version::default();
                 Ok(response)

@@ -1,10 +1,11 @@
-//! Texts that peers send: identities, tokens, pins, trace contexts, timeouts, endpoints.
+//! What peers send: openings of connections, identities, tokens, pins, trace contexts, timeouts, endpoints.
 
 use std::str::FromStr;
 
 use proto_rpc::{
     CaPin, Endpoint, Identity, Token, TokenHash, TokenKind, deadline,
     identity::{cluster_of, cluster_uri},
+    opening::{Protocol, is_whole},
     trace,
 };
 use tonic::codegen::http::{HeaderMap, HeaderValue};
@@ -12,6 +13,7 @@ use tonic::codegen::http::{HeaderMap, HeaderValue};
 /// Reads the text as each of them; what was read survives.
 pub fn run(data: &[u8]) {
     headers(data);
+    openings(data);
     let Ok(text) = std::str::from_utf8(data) else { return };
     identity(text);
     secrets(text);
@@ -24,6 +26,18 @@ pub fn run(data: &[u8]) {
         assert!(endpoint.server_name().is_ok() && !endpoint.authority().is_empty());
         let shown = endpoint.to_string();
         assert_eq!(shown.parse().as_ref(), Ok(&endpoint), "{text} became {shown}");
+    }
+}
+
+/// What is whole stays whole with more bytes, and what can be no opening never becomes one.
+fn openings(data: &[u8]) {
+    for protocol in [Protocol::Http1, Protocol::Http2] {
+        let mut before = Ok(false);
+        for end in 0..data.len().min(512) {
+            let now = is_whole(protocol, &data[..end]);
+            assert!(before == Ok(false) || before == now, "{before:?} became {now:?} at {end}");
+            before = now;
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! How the processes talk: TLS, identities, deadlines, retries, trace context, errors and Status.
 //! The one place for rustls, rcgen and OpenTelemetry; knows nothing of the messages that are exchanged.
 
+mod anonymous;
+mod builders;
 pub mod ca;
 mod caps;
 pub mod client;
@@ -13,7 +15,9 @@ mod hex;
 pub mod identity;
 pub mod listen;
 pub mod metrics;
+pub mod opening;
 pub mod pin;
+mod places;
 pub mod renewal;
 pub mod retry;
 pub mod revocation;
@@ -41,7 +45,7 @@ pub use pin::CaPin;
 pub use renewal::Renewal;
 pub use retry::{Jitter, RetryPolicy, retry};
 pub use revocation::{Revocations, Revoked, Subject};
-pub use server::{Limits, PeerInfo, Server};
+pub use server::{AnonymousLimits, Limits, PeerInfo, RefusedPeer, Server, Unproved};
 pub use status::{ErrorClass, RpcError, Violation};
 pub use tls::CertificateSlot;
 pub use token::{Token, TokenHash, TokenKind};

@@ -1,32 +1,44 @@
 //! Our own acceptor: TCP and unix sockets, TLS on both, limits on everything, and an end with a deadline.
 //!
+//! A connection is nobody's until its peer has shaken hands and said something whole, all within one deadline; then it
+//! belongs to an identity, or to nobody (`places`). What anonymous peers may use is bounded apart (`anonymous`).
+//!
 //! An error of one connection never ends the loop; what is refused is counted by cause.
 
-pub use crate::caps::{Limits, ServerMetrics};
-use crate::caps::{Open, Place};
+pub use crate::anonymous::Unproved;
+use crate::anonymous::{self, Budget};
+use crate::builders::{Builders, builders};
+pub use crate::caps::{AnonymousLimits, Limits, ServerMetrics};
 use crate::identity::Identity;
 use crate::listen::{BoxedStream, Listen, ListenError, Listener, PeerAddress};
+use crate::opening::{self, Opened, Protocol, Rationed};
+use crate::places::{Open, Place};
 use crate::revocation::Revocations;
 use crate::tls::{CertificateSlot, PeerCertificate, TlsError, peer_identity, server_config};
+use crate::verify::{SHOWN, Shown};
 use axum::Router;
+use axum::body::Body;
 use axum::extract::Request;
 use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
+use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
 /// How long the loop rests after the system had no room for a connection (file descriptors, memory).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Bytes that another controller may send before any is read: thousands of streams share its connection.
-const CONTROLLERS_WINDOW: u32 = 16 << 20;
+/// How often it is looked whether an anonymous connection has had its time.
+const WATCH: Duration = Duration::from_secs(1);
 /// How long, and for how many bytes, a refused peer is listened to so that it can read why.
 const LINGER: Duration = Duration::from_millis(500);
 const LINGER_BYTES: u64 = 64 * 1024;
@@ -42,6 +54,18 @@ pub struct PeerInfo {
     pub address: PeerAddress,
     /// The certificate that proved it.
     pub certificate: Option<PeerCertificate>,
+}
+
+/// A peer whose certificate was refused at the handshake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedPeer {
+    /// Where it comes from.
+    pub address: PeerAddress,
+    /// The stable word for programs: `CERTIFICATE_REVOKED`, `CERTIFICATE_EXPIRED`, `FOREIGN_IDENTITY` or `UNKNOWN_AUTHORITY`.
+    pub reason: &'static str,
+    /// Serial number (hex) and identity (URI) of the certificate, where the cluster's authority has issued it. Whoever showed it
+    /// has not proved to hold its key.
+    pub shown: Option<(String, String)>,
 }
 
 /// Why a server could not start.
@@ -78,6 +102,7 @@ pub struct Server {
     acceptor: Option<Arc<Acceptor>>,
     limits: Limits,
     metrics: ServerMetrics,
+    refused: Option<mpsc::Sender<RefusedPeer>>,
 }
 
 struct Acceptor {
@@ -110,7 +135,7 @@ impl Server {
         for listen in listens {
             listeners.push(Listener::bind(listen).await?);
         }
-        Ok(Server { listeners, acceptor: Some(Arc::new(acceptor)), limits, metrics })
+        Ok(Server { listeners, acceptor: Some(Arc::new(acceptor)), limits, metrics, refused: None })
     }
 
     /// Binds a loopback address for unencrypted HTTP: `/metrics` and `/healthz`, nothing that matters.
@@ -123,7 +148,15 @@ impl Server {
             return Err(ListenError::NotLoopback { address }.into());
         }
         let listeners = vec![Listener::bind(&Listen::Tcp(address)).await?];
-        Ok(Server { listeners, acceptor: None, limits, metrics })
+        Ok(Server { listeners, acceptor: None, limits, metrics, refused: None })
+    }
+
+    /// Tells of peers whose certificates are refused. What does not fit into the channel is counted only: a handshake waits for
+    /// nobody.
+    #[must_use]
+    pub fn telling(mut self, refused: mpsc::Sender<RefusedPeer>) -> Self {
+        self.refused = Some(refused);
+        self
     }
 
     /// The addresses in use, with the ports that the system chose, in the order of `bind`.
@@ -138,9 +171,11 @@ impl Server {
             router,
             acceptor: self.acceptor,
             http: builders(&self.limits),
+            open: Open::new(self.limits, self.metrics.clone()),
+            budget: Budget::new(self.limits.anonymous, self.metrics.clone()),
             limits: self.limits,
             metrics: self.metrics,
-            open: Arc::default(),
+            refused: self.refused,
             stop,
             cut: CancellationToken::new(),
             connections: TaskTracker::new(),
@@ -167,6 +202,8 @@ struct Shared {
     limits: Limits,
     metrics: ServerMetrics,
     open: Arc<Open>,
+    budget: Arc<Budget>,
+    refused: Option<mpsc::Sender<RefusedPeer>>,
     /// No new connections, and no new calls on old ones.
     stop: CancellationToken,
     /// Old connections end now.
@@ -176,16 +213,20 @@ struct Shared {
 
 async fn accept_loop(listener: Listener, shared: Arc<Shared>) {
     let name = if shared.acceptor.is_some() { listener.transport() } else { "plain" };
+    let plain = shared.acceptor.is_none();
     loop {
         let accepted = tokio::select! {
             biased;
             () = shared.stop.cancelled() => break,
-            accepted = listener.accept() => accepted,
+            accepted = async {
+                shared.open.room().await;
+                listener.accept().await
+            } => accepted,
         };
         match accepted {
             Ok((stream, address)) => {
                 shared.metrics.accepted.inc([name]);
-                match shared.open.enter(&address, name, &shared.limits, &shared.metrics) {
+                match shared.open.arrive(&address, name, plain) {
                     Ok(place) => {
                         let connection = connection(Arc::clone(&shared), stream, address, place);
                         shared.connections.spawn(connection);
@@ -225,11 +266,11 @@ fn of_one_connection(error: &io::Error) -> bool {
 async fn connection(shared: Arc<Shared>, stream: BoxedStream, address: PeerAddress, place: Place) {
     let served = async {
         match &shared.acceptor {
-            Some(acceptor) => encrypted(&shared, acceptor, stream, address).await,
+            Some(acceptor) => encrypted(&shared, acceptor, stream, address, &place).await,
             None => {
                 let peer = PeerInfo { identity: Identity::Anonymous, address, certificate: None };
                 let never = std::future::pending();
-                http(&shared, &shared.http.http1, TokioIo::new(stream), peer, never).await;
+                http(&shared, &shared.http.http1, TokioIo::new(stream), peer, None, never).await;
                 Ok(())
             }
         }
@@ -237,6 +278,8 @@ async fn connection(shared: Arc<Shared>, stream: BoxedStream, address: PeerAddre
     let outcome = tokio::select! {
         outcome = served => outcome,
         () = shared.cut.cancelled() => Ok(()),
+        // Nothing more is said: whoever needs the place needs it now.
+        () = place.cut.cancelled() => Ok(()),
     };
     if let Err(refusal) = outcome {
         shared.metrics.refused.inc([refusal.cause()]);
@@ -254,8 +297,12 @@ enum Refusal {
     Handshake(io::Error),
     #[error("certificate: {0}")]
     Certificate(TlsError),
-    #[error("nothing was sent after the handshake")]
+    #[error("nothing whole was sent after the handshake")]
     Silent,
+    #[error("what was sent after the handshake begins no connection: {0}")]
+    Opening(io::Error),
+    #[error("no room: {0}")]
+    Full(&'static str),
     #[error("the server is stopping")]
     Stopping,
 }
@@ -266,9 +313,56 @@ impl Refusal {
             Refusal::HandshakeTimeout => "handshake-timeout",
             Refusal::Handshake(_) | Refusal::Certificate(_) => "handshake",
             Refusal::Silent => "silent",
+            Refusal::Opening(_) => "opening",
+            Refusal::Full(cause) => cause,
             Refusal::Stopping => "stopping",
         }
     }
+}
+
+type Encrypted = TlsStream<Rationed<BoxedStream>>;
+
+/// Shakes hands; a peer whose certificate is refused is told of.
+async fn shake(
+    shared: &Shared,
+    acceptor: &Acceptor,
+    stream: BoxedStream,
+    address: PeerAddress,
+) -> Result<Encrypted, Refusal> {
+    let stream = Rationed::new(stream, shared.limits.handshake_bytes);
+    let accept = SHOWN.scope(RefCell::new(None), async {
+        let accepted = acceptor.tls.accept(stream).into_fallible().await;
+        (accepted, SHOWN.with(RefCell::take))
+    });
+    let (accepted, shown) = accept.await;
+    match accepted {
+        Ok(stream) => Ok(stream),
+        Err((error, stream)) => {
+            if let Some(shown) = shown {
+                tell(shared, address, shown);
+            }
+            linger(stream).await;
+            Err(Refusal::Handshake(error))
+        }
+    }
+}
+
+fn tell(shared: &Shared, address: PeerAddress, shown: Shown) {
+    let Some(refused) = &shared.refused else { return };
+    let Shown { reason, ours: shown } = shown;
+    if refused.try_send(RefusedPeer { address, reason, shown }).is_err() {
+        shared.metrics.refused.inc(["untold"]);
+    }
+}
+
+fn known(stream: &Encrypted, cluster: &str) -> Result<(Identity, Option<PeerCertificate>), Refusal> {
+    Ok(match stream.get_ref().1.peer_certificates().and_then(<[_]>::first) {
+        None => (Identity::Anonymous, None),
+        Some(der) => (
+            peer_identity(der, cluster).map_err(Refusal::Certificate)?,
+            Some(PeerCertificate::read(der).map_err(Refusal::Certificate)?),
+        ),
+    })
 }
 
 async fn encrypted(
@@ -276,53 +370,57 @@ async fn encrypted(
     acceptor: &Acceptor,
     stream: BoxedStream,
     address: PeerAddress,
+    place: &Place,
 ) -> Result<(), Refusal> {
-    let accept = acceptor.tls.accept(stream).into_fallible();
-    let accept = tokio::time::timeout(shared.limits.handshake, accept);
-    let accepted = tokio::select! {
-        accepted = accept => accepted.map_err(|_| Refusal::HandshakeTimeout)?,
-        () = shared.stop.cancelled() => return Err(Refusal::Stopping),
-    };
-    let stream = match accepted {
-        Ok(stream) => stream,
-        Err((error, stream)) => {
-            linger(stream).await;
-            return Err(Refusal::Handshake(error));
+    // One deadline for all of it: a peer that has the server wait between two steps gains nothing.
+    let deadline = tokio::time::Instant::now() + shared.limits.handshake;
+    let mut stream = tokio::select! {
+        shaken = tokio::time::timeout_at(deadline, shake(shared, acceptor, stream, address)) => {
+            shaken.map_err(|_| Refusal::HandshakeTimeout)??
         }
-    };
-    let session = stream.get_ref().1;
-    let (identity, certificate) = match session.peer_certificates().and_then(<[_]>::first) {
-        None => (Identity::Anonymous, None),
-        Some(der) => (
-            peer_identity(der, &acceptor.cluster).map_err(Refusal::Certificate)?,
-            Some(PeerCertificate::read(der).map_err(Refusal::Certificate)?),
-        ),
-    };
-    let builder = match (session.alpn_protocol(), &identity) {
-        (Some(b"h2"), Identity::Controller) => &shared.http.controllers,
-        (Some(b"h2"), _) => &shared.http.http2,
-        _ => &shared.http.http1,
-    };
-    // A peer that says nothing after its handshake holds a place for nothing: hyper itself would wait for ever
-    // for an HTTP/2 preface.
-    let mut stream = BufReader::new(stream);
-    let first = tokio::time::timeout(shared.limits.handshake, stream.fill_buf());
-    let spoke = tokio::select! {
-        first = first => matches!(first, Ok(Ok(bytes)) if !bytes.is_empty()),
         () = shared.stop.cancelled() => return Err(Refusal::Stopping),
     };
-    if !spoke {
-        return Err(Refusal::Silent);
-    }
+    let (identity, certificate) = known(&stream, &acceptor.cluster)?;
+    let protocol = match stream.get_ref().1.alpn_protocol() {
+        Some(b"h2") => Protocol::Http2,
+        _ => Protocol::Http1,
+    };
+    let most = usize::try_from(shared.limits.header_bytes).unwrap_or(usize::MAX);
+    stream.get_mut().0.ration(Some(most.saturating_mul(2)));
+    let first = tokio::select! {
+        first = tokio::time::timeout_at(deadline, opening::read(&mut stream, protocol, most)) => first,
+        () = shared.stop.cancelled() => return Err(Refusal::Stopping),
+    };
+    let first = match first {
+        Ok(Ok(first)) => first,
+        Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => return Err(Refusal::Opening(error)),
+        Ok(Err(_)) | Err(_) => return Err(Refusal::Silent),
+    };
+    stream.get_mut().0.ration(None);
+    place.settle(&identity).map_err(Refusal::Full)?;
+    let builder = match (protocol, &identity) {
+        (Protocol::Http2, Identity::Controller) => &shared.http.controllers,
+        (Protocol::Http2, Identity::Anonymous) => &shared.http.anonymous,
+        (Protocol::Http2, _) => &shared.http.http2,
+        (Protocol::Http1, Identity::Anonymous) => &shared.http.anonymous1,
+        (Protocol::Http1, _) => &shared.http.http1,
+    };
     let peer = PeerInfo { identity, address, certificate };
-    let over = over(acceptor.revocations.clone(), peer.clone());
-    http(shared, builder, TokioIo::new(stream), peer, over).await;
+    let io = TokioIo::new(Opened::new(first, stream));
+    if peer.identity == Identity::Anonymous {
+        let over = anonymous::over(place.standing(), WATCH);
+        http(shared, builder, io, peer, Some(place), over).await;
+    } else {
+        let over = over(acceptor.revocations.clone(), peer.clone());
+        http(shared, builder, io, peer, None, over).await;
+    }
     Ok(())
 }
 
 /// Closing with unread bytes would reset the connection, and the peer would not see the alert that says why it
 /// was refused. So our side ends first, and what the peer still sends is read and dropped, for a short while.
-async fn linger(mut stream: BoxedStream) {
+async fn linger(mut stream: Rationed<BoxedStream>) {
+    stream.ration(None);
     let end = async {
         stream.shutdown().await?;
         tokio::io::copy(&mut (&mut stream).take(LINGER_BYTES), &mut tokio::io::sink()).await
@@ -346,16 +444,26 @@ async fn http<I>(
     builder: &auto::Builder<TokioExecutor>,
     io: I,
     peer: PeerInfo,
+    anonymous: Option<&Place>,
     over: impl Future<Output = &'static str>,
 ) where
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
     let router = shared.router.clone();
     let address = peer.address;
+    let anonymous = anonymous.map(|place| (Arc::clone(&shared.budget), place.standing(), address.cap_key()));
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer.clone());
-        // An axum router is always ready.
-        router.clone().call(request)
+        let (mut router, anonymous) = (router.clone(), anonymous.clone());
+        async move {
+            match anonymous {
+                // An axum router is always ready.
+                None => router.call(request).await,
+                Some((budget, standing, key)) => {
+                    Ok(anonymous::answer(budget, standing, key, router, request.map(Body::new)).await)
+                }
+            }
+        }
     });
     let connection = builder.serve_connection(io, service);
     tokio::pin!(connection);
@@ -367,7 +475,7 @@ async fn http<I>(
         }
         cause = over => {
             shared.metrics.refused.inc([cause]);
-            tracing::info!(%address, cause, "connection ended: its certificate is not good any more");
+            tracing::debug!(%address, cause, "connection ended: its certificate is not good any more, or it had its time");
             connection.as_mut().graceful_shutdown();
             tokio::time::timeout(PARTING, connection).await.unwrap_or(Ok(()))
         }
@@ -375,42 +483,6 @@ async fn http<I>(
     if let Err(error) = result {
         // Mostly peers that went away; the calls themselves are logged where they are handled.
         tracing::debug!(%address, %error, "connection ended");
-    }
-}
-
-/// ALPN has chosen the protocol, so each connection gets a builder that speaks only that.
-struct Builders {
-    http1: auto::Builder<TokioExecutor>,
-    http2: auto::Builder<TokioExecutor>,
-    /// HTTP/2 with many calls at a time on one connection.
-    controllers: auto::Builder<TokioExecutor>,
-}
-
-fn builders(limits: &Limits) -> Builders {
-    let mut base = auto::Builder::new(TokioExecutor::new());
-    base.http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.header_read)
-        .max_buf_size(usize::try_from(limits.header_bytes).unwrap_or(usize::MAX).max(8192))
-        .max_headers(100);
-    base.http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(limits.streams)
-        .max_header_list_size(limits.header_bytes)
-        .keep_alive_interval(limits.keepalive_interval)
-        .keep_alive_timeout(limits.keepalive_timeout)
-        .max_pending_accept_reset_streams(limits.pending_resets)
-        .max_local_error_reset_streams(limits.local_resets)
-        .max_send_buf_size(limits.send_buffer);
-    let mut controllers = base.clone();
-    controllers
-        .http2()
-        .max_concurrent_streams(limits.controller_streams)
-        .initial_connection_window_size(CONTROLLERS_WINDOW);
-    Builders {
-        http1: base.clone().http1_only(),
-        http2: base.http2_only(),
-        controllers: controllers.http2_only(),
     }
 }
 
@@ -431,6 +503,7 @@ mod tests {
             acceptor: None,
             limits: Limits::default(),
             metrics: metrics.clone(),
+            refused: None,
         };
         let router = Router::new().route("/", axum::routing::get(|| async { "here" }));
         let stop = CancellationToken::new();

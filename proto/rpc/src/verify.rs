@@ -1,5 +1,7 @@
 //! The checks of a handshake: clients by our CA and their identity, servers by our CA or by its pin.
 
+use crate::ca::only_uri;
+use crate::hex::to_hex;
 use crate::identity::Identity;
 use crate::pin::CaPin;
 use crate::revocation::Revocations;
@@ -13,7 +15,42 @@ use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, PeerIncompatible, RootCertStore,
     SignatureScheme,
 };
+use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::Duration;
+
+tokio::task_local! {
+    /// What the peer of the handshake that runs in this task has shown and was refused for.
+    pub(crate) static SHOWN: RefCell<Option<Shown>>;
+}
+
+/// A client's certificate that was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Shown {
+    /// The stable word for programs.
+    pub(crate) reason: &'static str,
+    /// Serial number and identity, where our authority has issued it. Whoever showed it has not proved to hold its key.
+    pub(crate) ours: Option<(String, String)>,
+}
+
+fn show(reason: &'static str, ours: Option<(String, String)>) {
+    // Outside of a server's handshake nobody asks.
+    let _ = SHOWN.try_with(|shown| shown.replace(Some(Shown { reason, ours })));
+}
+
+/// Serial number and URI of a certificate that is ours.
+fn named(der: &CertificateDer<'_>) -> Option<(String, String)> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(der).ok()?;
+    let uri = only_uri(&certificate)?;
+    Some((to_hex(certificate.raw_serial()), uri.chars().take(128).collect()))
+}
+
+/// A time at which the certificate is valid by its own dates.
+fn valid_at(der: &CertificateDer<'_>) -> Option<UnixTime> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(der).ok()?;
+    let end = u64::try_from(certificate.validity().not_after.timestamp()).ok()?;
+    Some(UnixTime::since_unix_epoch(Duration::from_secs(end.saturating_sub(1))))
+}
 
 /// Verifies a client's chain against the CA, then that its identity is one of this cluster, then that nobody took the
 /// certificate back. A client without a certificate passes: it is anonymous, and the API decides what anonymous may do.
@@ -22,6 +59,35 @@ pub(crate) struct IdentityVerifier {
     pub(crate) chain: Arc<dyn ClientCertVerifier>,
     pub(crate) cluster: String,
     pub(crate) revocations: Revocations,
+}
+
+impl IdentityVerifier {
+    /// Tells of a certificate whose chain does not hold. Dates are looked at before signatures: only a chain that would hold at
+    /// another time is ours.
+    fn show_untrusted(
+        &self,
+        error: &Error,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+    ) {
+        let dates = matches!(
+            error,
+            Error::InvalidCertificate(
+                CertificateError::Expired
+                    | CertificateError::ExpiredContext { .. }
+                    | CertificateError::NotValidYet
+                    | CertificateError::NotValidYetContext { .. }
+            )
+        );
+        let then = valid_at(end_entity).filter(|_| dates);
+        let ours =
+            then.is_some_and(|then| self.chain.verify_client_cert(end_entity, intermediates, then).is_ok());
+        if ours {
+            show("CERTIFICATE_EXPIRED", named(end_entity));
+        } else {
+            show("UNKNOWN_AUTHORITY", None);
+        }
+    }
 }
 
 impl ClientCertVerifier for IdentityVerifier {
@@ -39,14 +105,21 @@ impl ClientCertVerifier for IdentityVerifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        let verified = self.chain.verify_client_cert(end_entity, intermediates, now)?;
-        let refused = || Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure);
+        let verified = self
+            .chain
+            .verify_client_cert(end_entity, intermediates, now)
+            .inspect_err(|error| self.show_untrusted(error, end_entity, intermediates))?;
+        let refused = || {
+            show("FOREIGN_IDENTITY", named(end_entity));
+            Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)
+        };
         let identity = peer_identity(end_entity, &self.cluster).map_err(|_| refused())?;
         let certificate = PeerCertificate::read(end_entity).map_err(|_| refused())?;
         if identity == Identity::Anonymous {
             return Err(refused());
         }
         if self.revocations.get().refuses(&identity, &certificate) {
+            show("CERTIFICATE_REVOKED", named(end_entity));
             return Err(Error::InvalidCertificate(CertificateError::Revoked));
         }
         Ok(verified)

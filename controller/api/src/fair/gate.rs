@@ -87,8 +87,8 @@ impl Gate {
         RpcError::new(ErrorClass::Overloaded, "TENANT_LIMIT", text).with_retry_after(retry_after)
     }
 
-    /// What a call needs to go on: a seat until its answer begins, and for a stream a place until it ends. Agents, probes
-    /// and the health need nothing.
+    /// What a call needs to go on: a seat until its answer begins, and for a stream a place until it ends. Agents need nothing,
+    /// nor do single questions for the health; whoever watches the health holds a stream like any other.
     ///
     /// # Errors
     /// As `enter`.
@@ -97,7 +97,12 @@ impl Gate {
         rpc: Rpc,
         identity: &Identity,
     ) -> Result<(Option<Seat>, Option<StreamPlace>), RpcError> {
-        let Some(flow) = flow(rpc, identity) else { return Ok((None, None)) };
+        let Some(flow) = flow(identity) else { return Ok((None, None)) };
+        match rpc {
+            Rpc::GetHealth | Rpc::HealthCheck => return Ok((None, None)),
+            Rpc::HealthWatch => return Ok((None, Some(self.stream(flow)?))),
+            _ => {}
+        }
         let place = if rpc.is_stream() { Some(self.stream(flow.clone())?) } else { None };
         Ok((Some(self.enter(flow).await?), place))
     }
@@ -144,7 +149,11 @@ impl Gate {
         if self.inner().queue.open_stream(&flow) {
             return Ok(StreamPlace { gate: self.clone(), flow });
         }
-        Err(self.limited("streams", "this tenant has as many streams open as it may", RETRY_AFTER))
+        Err(self.limited(
+            "streams",
+            "this tenant, or callers without an identity, have as many streams open as they may",
+            RETRY_AFTER,
+        ))
     }
 
     /// Lets in whoever can go, and sends away whoever waited too long.
@@ -237,10 +246,7 @@ fn kind(flow: &Flow) -> &'static str {
 }
 
 /// Whose turn a call waits for; none for calls that pass by.
-fn flow(rpc: Rpc, identity: &Identity) -> Option<Flow> {
-    if matches!(rpc, Rpc::GetHealth | Rpc::HealthCheck | Rpc::HealthWatch) {
-        return None;
-    }
+fn flow(identity: &Identity) -> Option<Flow> {
     match identity {
         Identity::Controller | Identity::Node { .. } => None,
         Identity::User { tenant, .. } => Some(Flow::Tenant(tenant.clone())),

@@ -27,6 +27,10 @@ pub struct FairLimits {
     pub longest_wait: Duration,
     /// Streams of one flow that are open at a time.
     pub flow_streams: usize,
+    /// Of the seats, what callers without an identity may hold together.
+    pub anonymous_seats: usize,
+    /// Their streams that are open at a time, together.
+    pub anonymous_streams: usize,
 }
 
 impl Default for FairLimits {
@@ -40,6 +44,8 @@ impl Default for FairLimits {
             queue: 8192,
             longest_wait: Duration::from_secs(5),
             flow_streams: 1024,
+            anonymous_seats: 16,
+            anonymous_streams: 64,
         }
     }
 }
@@ -128,8 +134,16 @@ impl FairQueue {
         one.full_at.saturating_sub(self.tolerance())
     }
 
-    fn may_begin(&self, one: &One, now: Timestamp) -> bool {
-        one.seats < self.limits.flow_seats && self.opens(one) <= nanos(now)
+    /// The seats that a flow may hold.
+    fn most_seats(&self, flow: &Flow) -> usize {
+        match flow {
+            Flow::Nobody => self.limits.anonymous_seats.min(self.limits.flow_seats),
+            Flow::Tenant(_) | Flow::Admins => self.limits.flow_seats,
+        }
+    }
+
+    fn may_begin(&self, flow: &Flow, one: &One, now: Timestamp) -> bool {
+        one.seats < self.most_seats(flow) && self.opens(one) <= nanos(now)
     }
 
     fn begin(&mut self, flow: &Flow, now: Timestamp) {
@@ -148,7 +162,7 @@ impl FairQueue {
         let one = self.flows.entry(flow.clone()).or_default();
         if one.waiting.is_empty() && self.seats < self.limits.seats {
             let one = &self.flows[flow];
-            if self.may_begin(one, now) {
+            if self.may_begin(flow, one, now) {
                 self.begin(flow, now);
                 return Verdict::Admit;
             }
@@ -198,7 +212,8 @@ impl FairQueue {
         if self.seats >= self.limits.seats {
             return None;
         }
-        let ready = self.flows.iter().filter(|(_, one)| !one.waiting.is_empty() && self.may_begin(one, now));
+        let may = |flow: &Flow, one: &One| !one.waiting.is_empty() && self.may_begin(flow, one, now);
+        let ready = self.flows.iter().filter(|(flow, one)| may(flow, one));
         let flow = ready.min_by_key(|(_, one)| (one.seats, one.turn)).map(|(flow, _)| flow.clone())?;
         let (ticket, _) = self.flows.get_mut(&flow)?.waiting.pop_front()?;
         self.waiting -= 1;
@@ -220,14 +235,14 @@ impl FairQueue {
     /// When to ask again although no call ends before: a flow's rate lets its next one in, or one has waited too long.
     #[must_use]
     pub fn due(&self) -> Option<Timestamp> {
-        let waits = self.flows.values().filter(|one| !one.waiting.is_empty());
-        let opens = |one: &One| {
+        let waits = self.flows.iter().filter(|(_, one)| !one.waiting.is_empty());
+        let opens = |(flow, one): (&Flow, &One)| {
             // Rounded up: asked earlier, the answer would be no.
             let at = self.opens(one).div_ceil(1_000_000);
             let at = Timestamp(u64::try_from(at).unwrap_or(u64::MAX));
             let too_long = one.waiting.front().map(|(_, since)| since.plus(self.limits.longest_wait));
             // Waiting for a seat, it is asked when one is given back.
-            let at = (one.seats < self.limits.flow_seats && self.seats < self.limits.seats).then_some(at);
+            let at = (one.seats < self.most_seats(flow) && self.seats < self.limits.seats).then_some(at);
             at.into_iter().chain(too_long).min()
         };
         waits.filter_map(opens).min()
@@ -235,7 +250,10 @@ impl FairQueue {
 
     /// A stream begins; false if its flow has as many as it may.
     pub fn open_stream(&mut self, flow: &Flow) -> bool {
-        let most = self.limits.flow_streams;
+        let most = match flow {
+            Flow::Nobody => self.limits.anonymous_streams,
+            Flow::Tenant(_) | Flow::Admins => self.limits.flow_streams,
+        };
         let one = self.flows.entry(flow.clone()).or_default();
         let room = one.streams < most;
         one.streams += usize::from(room);

@@ -21,6 +21,8 @@ fn small() -> FairLimits {
         queue: 12,
         longest_wait: Duration::from_millis(1000),
         flow_streams: 2,
+        anonymous_seats: 1,
+        anonymous_streams: 2,
     }
 }
 

@@ -99,7 +99,9 @@ pub fn measure(row: &Row<'_>, quick: bool) -> Result<(), String> {
     // All agents come from one address here.
     let flags = ["--store", "etcd", "--etcd-endpoints", &endpoints, "--max-connections-per-address", "20000"];
     let more = ["--max-connections", "20000", "--heartbeat-interval", "1s", "--log-level", "warn"];
-    let controllers = Controllers::start(1, &[flags.as_slice(), &more].concat())?;
+    let joining = ["--max-anonymous-connections", "1024", "--max-anonymous-connections-per-address", "1024"];
+    let at_once = ["--anonymous-rate", "20000", "--max-handshakes", "4096"];
+    let controllers = Controllers::start(1, &[flags.as_slice(), &more, &joining, &at_once].concat())?;
     let pid = controllers.pid(0).ok_or("no controller")?;
     let begin = Instant::now();
     let mut agents = Agents::start(&controllers, count)?;

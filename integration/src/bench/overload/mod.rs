@@ -17,7 +17,8 @@ use tokio::{runtime::Runtime, time};
 use crate::report::{self, Cpu, Goal, Line, Sample, round};
 use load::Kind;
 pub use load::Load;
-use server::{Company, Server};
+use server::Company;
+pub use server::Server;
 
 /// Calls per second of the well-behaved caller.
 const MODEST: usize = 20;

@@ -18,11 +18,11 @@ fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// Joins, registers, and beats for as long as the runtime lives.
+/// Joins, registers, and beats for as long as the runtime lives; gives the certificate and its key.
 pub async fn join(
     admin: &Client,
     caller: impl Fn(Credentials) -> Result<Caller, String>,
-) -> Result<(), String> {
+) -> Result<(String, String), String> {
     let ask = v1::CreateJoinTokenRequest { node: NAME.to_owned(), lifetime: None };
     let made = NodeServiceClient::new(admin.clone()).create_join_token(ask).await.map_err(text)?.into_inner();
     let pinned = caller(Credentials::new(Trust::Pin(made.ca_pin.parse().map_err(text)?)))?.client()?;
@@ -30,7 +30,7 @@ pub async fn join(
     let request = v1::JoinRequest { token: made.token, node: NAME.to_owned(), csr_pem: key.csr_pem.clone() };
     let joined = EnrollServiceClient::new(pinned).join(request).await.map_err(text)?.into_inner();
     let slot = CertificateSlot::new(&joined.certificate_pem, &key.key_pem).map_err(text)?;
-    let credentials = Credentials::new(Trust::Ca(joined.ca_pem)).with_certificate(slot);
+    let credentials = Credentials::new(Trust::Ca(joined.ca_pem.clone())).with_certificate(slot);
     let mut agent = AgentServiceClient::new(caller(credentials)?.client()?.without_timeout());
     let (say, said) = mpsc::channel(16);
     let message = |body| v1::AgentMessage { body: Some(body) };
@@ -52,7 +52,7 @@ pub async fn join(
             }
         }
     });
-    Ok(())
+    Ok((joined.certificate_pem, key.key_pem))
 }
 
 fn inventory() -> v1::Inventory {

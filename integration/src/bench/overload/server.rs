@@ -41,6 +41,11 @@ fn text(error: impl std::fmt::Display) -> String {
 impl Server {
     /// Starts one.
     pub async fn start() -> Result<Self, String> {
+        Self::start_with(&[]).await
+    }
+
+    /// Starts one with further flags.
+    pub async fn start_with(flags: &[&str]) -> Result<Self, String> {
         let program = binaries::directory()?.join("rail-controller");
         let dir = TempDir::with_prefix("railyard-overload-").map_err(text)?;
         let data = dir.path();
@@ -51,8 +56,10 @@ impl Server {
         let log = std::fs::File::create(data.join("log")).map_err(text)?;
         let mut command = Command::new(&program);
         command.args(["run", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--log-level", "warn"]);
-        // All callers come from one address here.
+        // All callers come from one address here, and all bad company is of one tenant.
+        command.args(["--max-connections", "65536", "--max-connections-per-tenant", "16384"]);
         command.args(["--max-connections-per-address", "20000"]).arg("--data-dir").arg(data);
+        command.args(flags);
         let child = command.stdin(Stdio::null()).stderr(log).spawn().map_err(text)?;
         let mut server = Self { child, dir, endpoint: String::new() };
         server.endpoint = server.ready().await?;
@@ -75,7 +82,13 @@ impl Server {
         Err(std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default())
     }
 
-    fn ca(&self) -> PathBuf {
+    /// Where it listens.
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// The cluster's certificate.
+    pub fn ca(&self) -> PathBuf {
         self.dir.path().join("ca.pem")
     }
 
@@ -92,9 +105,22 @@ impl Server {
         self.caller(TENANTS[0])
     }
 
+    /// An administrator, on a connection of its own.
+    pub fn administrator(&self) -> Result<Client, String> {
+        self.caller("admin")
+    }
+
+    /// The agent of the one server.
+    pub fn agent(&self) -> Result<Client, String> {
+        self.caller("agent")
+    }
+
     async fn furnish(&self) -> Result<(), String> {
         let admin = self.caller("admin")?;
-        node::join(&admin, |credentials| Caller::of(&self.endpoint, credentials)).await?;
+        let (certificate, key) =
+            node::join(&admin, |credentials| Caller::of(&self.endpoint, credentials)).await?;
+        files::write_secret(&self.identity("agent").with_extension("key"), &key).map_err(text)?;
+        files::write_public(&self.identity("agent").with_extension("pem"), &certificate).map_err(text)?;
         for tenant in TENANTS {
             let mut tenants = TenantServiceClient::new(admin.clone());
             let metadata = v1::Metadata { name: tenant.to_owned(), ..v1::Metadata::default() };

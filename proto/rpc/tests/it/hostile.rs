@@ -18,7 +18,7 @@ fn short() -> Limits {
 }
 
 /// Reads until the server closes; fails if it does not within 5 s.
-async fn closed(stream: &mut (impl AsyncReadExt + Unpin)) {
+pub async fn closed(stream: &mut (impl AsyncReadExt + Unpin)) {
     let mut rest = Vec::new();
     let read = tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut rest)).await;
     assert!(read.is_ok(), "the server kept the connection");
@@ -66,12 +66,12 @@ async fn garbage_is_refused_and_others_are_served() {
     check(&world.client(&node()), "").await.unwrap();
 }
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Methods and paths that HPACK's static table has: GET, https, `/`.
 const GET_ROOT: [u8; 3] = [0x82, 0x87, 0x84];
 
 /// One HTTP/2 frame (RFC 9113, 4.1).
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }

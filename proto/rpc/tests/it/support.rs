@@ -10,7 +10,8 @@ use proto_rpc::server::{ServerMetrics, ServerTls};
 use proto_rpc::tls::Trust;
 use proto_rpc::{
     Ca, CertificateSlot, Client, ClientOptions, Credentials, Endpoint, ErrorClass, Identity, KeyRequest,
-    Limits, Listen, MAX_MESSAGE_BYTES, Metrics, PeerInfo, Revocations, RpcError, Server, trace,
+    Limits, Listen, MAX_MESSAGE_BYTES, Metrics, PeerInfo, RefusedPeer, Revocations, RpcError, Server,
+    Unproved, trace,
 };
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -107,6 +108,7 @@ pub struct World {
     pub slot: CertificateSlot,
     pub revocations: Revocations,
     pub metrics: ServerMetrics,
+    pub refused: Mutex<tokio::sync::mpsc::Receiver<RefusedPeer>>,
     pub endpoints: Vec<Endpoint>,
     pub stop: CancellationToken,
     pub task: JoinHandle<usize>,
@@ -122,6 +124,11 @@ pub fn router(probe: &Arc<Probe>, metrics: &Metrics) -> Router {
         "/v1/whoami",
         get(|Extension(peer): Extension<PeerInfo>| async move { peer.identity.to_string() }),
     );
+    // As a door does that has read a good token.
+    let prove = |Extension(unproved): Extension<Unproved>| async move {
+        unproved.proved(&Identity::user("red", "ann", [proto_rpc::Role::User]).unwrap());
+    };
+    let rest = rest.route("/v1/prove", get(prove));
     let health = HealthServer::new(Teller(Arc::clone(probe))).max_decoding_message_size(MAX_MESSAGE_BYTES);
     merge(Routes::new(health), rest, &CallLayers::new(metrics, DeadlinePolicy::default()))
 }
@@ -148,11 +155,13 @@ pub async fn world_with(limits: Limits, expected: &str) -> World {
     };
     let registry = Metrics::new("test", "0", now);
     let metrics = ServerMetrics::new(&registry);
-    let server = Server::bind(&listens, &tls, limits, metrics.clone()).await.unwrap();
+    let (tells, refused) = tokio::sync::mpsc::channel(16);
+    let server = Server::bind(&listens, &tls, limits, metrics.clone()).await.unwrap().telling(tells);
     let endpoints = server.addresses().unwrap().iter().map(endpoint).collect();
     let (probe, stop) = (Arc::new(Probe::default()), CancellationToken::new());
     let task = tokio::spawn(server.serve(router(&probe, &registry), stop.clone()));
-    World { ca, probe, slot, revocations, metrics, endpoints, stop, task, _folder: folder }
+    let refused = Mutex::new(refused);
+    World { ca, probe, slot, revocations, metrics, refused, endpoints, stop, task, _folder: folder }
 }
 
 pub fn endpoint(listen: &Listen) -> Endpoint {
