@@ -8,6 +8,7 @@ mod keep;
 mod key_args;
 mod limit_args;
 mod ready;
+mod refused;
 mod reseal;
 mod run;
 mod sealing;

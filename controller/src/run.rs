@@ -10,17 +10,18 @@ use controller_api::{Api, ApiMetrics, Context};
 use controller_reconciler::{Ended, Handle, LoopMetrics, Options, Refusal, Seal};
 use controller_store::Lock;
 use proto_rpc::{
-    Ca, CertificateSlot, Endpoint, Listen, Metrics, Revocations,
+    Ca, CertificateSlot, Endpoint, Listen, Metrics, RefusedPeer, Revocations,
     server::{Limits, Server, ServerError, ServerMetrics, ServerTls},
 };
 use thiserror::Error;
 use tokio::{
     signal::unix::{SignalKind, signal},
+    sync::{mpsc, watch},
     task::{JoinError, JoinHandle},
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{args::Run, certificates, init, ready, several, store_args::Kind};
+use crate::{args::Run, certificates, init, ready, refused, several, store_args::Kind};
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Time for calls to end.
@@ -71,7 +72,8 @@ async fn serve(run: &Run) -> Result<(), Box<dyn std::error::Error>> {
     let ending = stop.streams.clone();
     let context = Context { handle: handle.clone(), ca: Arc::clone(&ca), guard, version: VERSION, ending };
     let api = Api::new(context, &counts).await?;
-    let served = opened.serve(run, &ca, api.router.clone(), metrics.router(), &stop)?;
+    let (_leading, leads) = watch::channel(Some(handle.clone()));
+    let served = opened.serve(run, &ca, api.router.clone(), metrics.router(), leads, &stop)?;
     tokio::spawn(purge_tokens(handle.clone(), stop.calls.clone()));
     tracing::info!(epoch = handle.epoch(), "this controller leads");
 
@@ -103,6 +105,7 @@ pub(crate) struct Opened {
     plain: Server,
     pub slot: CertificateSlot,
     names: Vec<String>,
+    refused: mpsc::Receiver<RefusedPeer>,
 }
 
 /// Sockets that serve.
@@ -150,9 +153,10 @@ impl Opened {
         };
         let limits = Limits { drain: DRAIN, ..run.limits.connections() };
         let server_metrics = ServerMetrics::new(metrics);
-        let server = Server::bind(&listen, &tls, limits, server_metrics.clone()).await?;
+        let (tells, refused) = mpsc::channel(refused::WAITING);
+        let server = Server::bind(&listen, &tls, limits, server_metrics.clone()).await?.telling(tells);
         let plain = Server::bind_plain(run.metrics, limits, server_metrics).await?;
-        Ok(Self { server, plain, slot, names })
+        Ok(Self { server, plain, slot, names, refused })
     }
 
     /// The addresses in use.
@@ -160,17 +164,19 @@ impl Opened {
         self.server.addresses()
     }
 
-    /// Serves until `stop.calls`, and says so to who waits for it.
+    /// Serves until `stop.calls`, and says so to who waits for it. Refused certificates are recorded by who leads.
     pub fn serve(
         self,
         run: &Run,
         ca: &Arc<Ca>,
         router: Router,
         scraped: Router,
+        leading: watch::Receiver<Option<Handle>>,
         stop: &Stop,
     ) -> Result<Served, Box<dyn std::error::Error>> {
         let (serving, scraping) = (self.server.addresses()?, self.plain.addresses()?);
         let servers = tokio::spawn(self.server.serve(router, stop.calls.clone()));
+        tokio::spawn(refused::record(self.refused, leading));
         let scraper = tokio::spawn(self.plain.serve(scraped, stop.state.clone()));
         tokio::spawn(certificates::renew(Arc::clone(ca), self.names, self.slot, stop.calls.clone()));
         let (data_dir, pin) = (&run.cluster.data_dir, ca.pin().to_string());
@@ -193,6 +199,8 @@ pub(crate) fn options(run: &Run, ca: &Arc<Ca>, stop: CancellationToken) -> Optio
     options.config.head_start = run.head_start.0.unwrap_or_default();
     options.config.max_audit = run.audit_records;
     options.config.max_audit_bytes = run.audit_mib << 20;
+    options.config.max_denials = run.audit_denials;
+    options.config.max_denials_bytes = run.audit_denials_mib << 20;
     let signer = Arc::clone(ca);
     options.seal = Some(Seal::new(move |message| {
         let signed = signer.sign_message(message);

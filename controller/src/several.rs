@@ -103,7 +103,8 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
     let reads = several.reads(stop.streams.clone()).await?;
     let router =
         controller_peers::router(several.stands.clone(), ca.cluster(), several.beats.clone(), Some(reads));
-    let served = opened.serve(run, &ca, router, metrics.router(), &stop)?;
+    let leads = several.leading.subscribe();
+    let served = opened.serve(run, &ca, router, metrics.router(), leads, &stop)?;
     let asked = CancellationToken::new();
     let asks = tokio::spawn({
         let asked = asked.clone();

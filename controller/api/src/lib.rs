@@ -13,6 +13,7 @@ mod fabric;
 pub mod fair;
 mod fault;
 mod guard;
+pub mod handshake;
 mod health;
 mod job;
 mod logs;

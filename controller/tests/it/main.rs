@@ -7,6 +7,7 @@
 )]
 
 mod etcd;
+mod handshake;
 mod keep;
 mod sealed;
 mod several;

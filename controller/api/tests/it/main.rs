@@ -7,6 +7,7 @@
 )]
 
 mod agent;
+mod anonymous;
 mod audit;
 mod bad;
 mod claims;
