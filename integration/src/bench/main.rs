@@ -15,6 +15,7 @@ mod qos;
 mod reload;
 mod report;
 mod scheduler;
+mod security;
 mod survival;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -62,6 +63,11 @@ enum Bench {
     },
     /// Class of service: what verdict and plan of a port find, name and mend, how fast, and what an end in the middle leaves.
     Qos(Options),
+    /// Security: what gives way to attacks, and what floods and isolation cost.
+    Security(Options),
+    /// The flood of row X2.
+    #[command(hide = true)]
+    SecurityFlood(security::Flood),
     /// One load of row D9.
     #[command(hide = true)]
     OverloadLoad(overload::Load),
@@ -125,6 +131,13 @@ fn main() -> ExitCode {
             let rows = qos::ROWS.map(|(id, row)| (id, move |line: &report::Row| row(line, options.quick)));
             each(&report, options.row.as_deref(), rows)
         }
+        Bench::Security(options) => {
+            let report = Report::new("security", options.json);
+            let rows =
+                security::ROWS.map(|(id, row)| (id, move |line: &report::Row| row(line, options.quick)));
+            each(&report, options.row.as_deref(), rows)
+        }
+        Bench::SecurityFlood(flood) => flood.run(),
         Bench::OverloadLoad(load) => load.run(),
         Bench::AgentsLoad(load) => load.run(),
         Bench::ReloadFill(fill) => fill.run(),
