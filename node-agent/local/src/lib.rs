@@ -3,7 +3,7 @@
 //! A rank connects to the engine's Unix socket, says who it is, and asks for buffers. Each buffer is a memory file that both
 //! processes map; calls name buffers, so payload never passes through the socket.
 //!
-//! - [`Region`]: one shared buffer, mapped; the only place with `unsafe`, apart from [`copy`].
+//! - [`Region`]: one shared buffer, mapped; the only place with `unsafe`, apart from [`copy`] and [`close_on_exec`].
 //! - [`pieces`]: ranges of buffers, and private memory beside them, for the kernel to read and write.
 //! - [`Request`] and [`Reply`]: the messages, pure values with a strict binary form.
 //! - [`Board`] and [`Table`]: how the ranks of one server do collectives themselves in shared memory.
@@ -15,6 +15,7 @@
 mod board;
 mod codec;
 mod copy;
+mod descriptors;
 mod device;
 mod element;
 mod fold;
@@ -31,6 +32,7 @@ pub use board::{
 };
 pub use codec::ProtocolError;
 pub use copy::settle;
+pub use descriptors::close_on_exec;
 pub use device::{Lent, MAX_NEIGHBOURS};
 pub use element::Element;
 pub use fold::fold;

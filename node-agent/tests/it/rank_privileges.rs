@@ -116,12 +116,14 @@ async fn a_rank_has_no_privilege_and_no_way_to_get_one() {
         return;
     }
     let mut controller = Controller::start().await;
+    // The agent inherits this, as from a careless service manager.
+    let _open = rustix::io::dup(fs::File::open("/dev/zero").unwrap()).unwrap();
     let limits = ["--rank-open-files", "123", "--rank-processes", "456", "--rank-locked-bytes", "65536"];
     let server = Server::with(&controller, &[&["--rank-user", USER][..], &limits].concat(), "info");
     controller.registered().await;
     controller.welcome(&[]).await;
     let script = "grep -E '^(Uid|Gid|Groups|Cap...|NoNewPrivs):' /proc/self/status | tr '\\t' ' '; umask; \
-                  cat /proc/self/limits; ls -l /proc/self/fd | grep -c memfd; readlink /proc/self/fd/0";
+                  cat /proc/self/limits; ls -l /proc/$$/fd; ls -l /proc/self/fd | grep -c memfd; readlink /proc/self/fd/0";
     let job = assignment(1, shell(script, &[]));
     let (_, log) = play(&mut controller, &server, &job, |_| {}).await;
     let none = "0000000000000000";
@@ -140,6 +142,7 @@ async fn a_rank_has_no_privilege_and_no_way_to_get_one() {
     ] {
         assert!(log.lines().any(|one| one.trim_end() == format!("O {line}")), "{line} is missing in\n{log}");
     }
+    assert!(log.contains("-> pipe:") && !log.contains("/dev/zero"), "what was open is closed: {log}");
     for (name, limit) in [
         ("Max core file size", "0"),
         ("Max open files", "123"),
