@@ -11,6 +11,7 @@ pub mod frames;
 pub mod handshake;
 pub mod inventory;
 pub mod json;
+pub mod launch;
 pub mod lldp;
 pub mod local;
 pub mod machine;
@@ -33,7 +34,7 @@ pub mod yaml;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target; each name is also that of its seeds' folder.
-pub const TARGETS: [Target; 22] = [
+pub const TARGETS: [Target; 23] = [
     ("audit", audit::run),
     ("cabling", cabling::run),
     ("engine", engine::run),
@@ -41,6 +42,7 @@ pub const TARGETS: [Target; 22] = [
     ("handshake", handshake::run),
     ("inventory", inventory::run),
     ("json", json::run),
+    ("launch", launch::run),
     ("lldp", lldp::run),
     ("local", local::run),
     ("machine", machine::run),
