@@ -31,6 +31,8 @@ enum Command {
     Run(Box<RunArguments>),
     /// Print this server's inventory as it would be registered, and what is odd about it
     Inventory(InventoryArguments),
+    /// Try how jobs are kept apart on this server, and print each feature: active or not, why, what mends it
+    Isolation(RankArguments),
     /// Class of service of this server's NICs: plan, apply, diff, rollback, status
     Qos(QosArguments),
     /// Hold one attempt of one job (started by `run`)
@@ -123,6 +125,7 @@ pub fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Run(arguments) => report(agent::run(*arguments)),
         Command::Inventory(arguments) => report(agent::inventory::print(&arguments)),
+        Command::Isolation(arguments) => report(agent::ranks::print(&arguments)),
         Command::Qos(arguments) => command::main(&arguments),
         Command::Supervise { dir } => match supervisor::run(&JobDir::at(dir)) {
             Ok(()) => ExitCode::SUCCESS,

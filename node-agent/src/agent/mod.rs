@@ -8,7 +8,7 @@ mod link;
 mod look;
 mod metrics;
 mod prove;
-mod ranks;
+pub mod ranks;
 mod recover;
 mod runner;
 mod upload;

@@ -122,6 +122,28 @@ pub(crate) fn arrange(
     Ok(RankSetup { whom, isolation, features, limits: arguments.limits(), engine_memory })
 }
 
+/// `rail-node-agent isolation`: for people. What a rank would run is `/bin/true`.
+///
+/// # Errors
+/// Ranks cannot run as it is asked.
+pub fn print(arguments: &RankArguments) -> Result<(), AgentError> {
+    let (whom, identity) = whom(arguments)?;
+    let ids = match whom {
+        Whom::Agent => None,
+        Whom::Shared(user) => Some(user.ids),
+        Whom::PerAttempt(range) => Some(own_user(range.first(), &arguments.rank_groups).ids),
+    };
+    let policy = arguments.policy(memory());
+    let trial = Trial { ids, argv: vec!["/bin/true".to_owned()], ..Trial::default() };
+    let (_, features) = plan(&probe(&std::env::current_exe()?, identity, &policy, &trial), &policy);
+    for state in features {
+        let mark = if state.active { "active" } else { "absent" };
+        let fix = if state.fix.is_empty() { String::new() } else { format!(" ({})", state.fix) };
+        println!("{:18} {mark}  {}{fix}", state.feature.as_str(), state.reason);
+    }
+    Ok(())
+}
+
 fn whom(arguments: &RankArguments) -> Result<(Whom, Identity), AgentError> {
     let root = rustix::process::geteuid().is_root();
     if let Some(range) = arguments.rank_uids {

@@ -428,8 +428,14 @@ impl Runner {
     /// Device files of the GPUs that a job holds.
     fn gpu_files(&self, place: &NodePlace) -> Vec<PathBuf> {
         let here = self.discovery.inventory.gpus.iter().filter(|gpu| place.gpus.contains(&gpu.index));
-        let pci: Vec<String> =
-            here.map(|gpu| gpu.pci_address.clone()).filter(|pci| !pci.is_empty()).collect();
+        let (pci, unknown): (Vec<String>, Vec<String>) =
+            here.map(|gpu| gpu.pci_address.clone()).partition(|pci| !pci.is_empty());
+        if !unknown.is_empty() && devices::any(Path::new("/")) {
+            tracing::warn!(
+                gpus = unknown.len(),
+                "GPUs without a PCI address cannot be shown to their job alone, and are not shown"
+            );
+        }
         devices::of_gpus(Path::new("/"), &pci)
     }
 

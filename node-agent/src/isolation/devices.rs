@@ -29,6 +29,12 @@ pub fn of_gpus(root: &Path, pci: &[String]) -> Vec<PathBuf> {
     found.into_iter().filter(|file| file.exists()).collect()
 }
 
+/// True if this server has a GPU's driver at all.
+#[must_use]
+pub fn any(root: &Path) -> bool {
+    ["dev/nvidiactl", "dev/kfd"].iter().any(|file| root.join(file).exists())
+}
+
 /// `/dev/nvidiaN` of a GPU: the driver says which.
 fn nvidia(root: &Path, pci: &str) -> Option<PathBuf> {
     let file = root.join("proc/driver/nvidia/gpus").join(pci.to_lowercase()).join("information");

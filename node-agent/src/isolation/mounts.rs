@@ -47,6 +47,9 @@ const LINKS: [(&str, &str); 5] = [
 /// Files of a private folder at most: each takes memory of the kernel's.
 const FILES_MAX: u64 = 1 << 20;
 
+/// A page.
+const TMPFS_MIN: u64 = 4096;
+
 /// A tree of files that was taken hold of.
 struct Held {
     path: PathBuf,
@@ -129,6 +132,8 @@ fn put(held: &Held) -> Result<(), IsolationError> {
 }
 
 fn tmpfs(path: &str, bytes: u64, mode: &str) -> Result<(), IsolationError> {
+    // To tmpfs 0 means as much as there is.
+    let bytes = bytes.max(TMPFS_MIN);
     let options = format!("size={bytes},nr_inodes={},mode={mode}", FILES_MAX.min(bytes / 1024 + 64));
     let options = CString::new(options).attempted(|| format!("size {path}"))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;

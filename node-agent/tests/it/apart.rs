@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path, process::Command};
 
 use node_agent::{process, saved::SavedState};
-use proto_model::{Assignment, Observed};
+use proto_model::{Assignment, Observed, Work};
 use rustix::process::Signal;
 
 use crate::{
@@ -245,4 +245,46 @@ async fn listed_system_calls_are_refused_and_others_work() {
         };
         assert_eq!(code, expected, "{call}\n{log}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ranks_without_a_network_reach_each_other_and_their_engine_alone() {
+    if !possible() || !isolation().namespaces.mount {
+        return;
+    }
+    let (mut controller, server) = server(3, &["--rank-network", "none"]).await;
+    let script = "sed 1,2d /proc/net/dev | cut -d: -f1 | tr -d ' '; \
+                  (exec 3<>/dev/tcp/127.0.0.1/9) 2>&1 | grep -o 'refused\\|unreachable' | head -1; echo done";
+    let mut work = shell(script, &[]);
+    if let Work::Command(command) = &mut work {
+        command.argv[0] = "bash".to_owned();
+    }
+    let job = assignment(1, work);
+    run(&mut controller, &job).await;
+    controller.observed(&job, Observed::Ended).await;
+    let lines = log(&server, &job);
+    // Loopback alone, and it is up: nobody listens there, which is another answer than no way.
+    let own: Vec<&str> = lines.lines().filter_map(|line| line.strip_prefix("O ")).collect();
+    assert_eq!(own, ["lo", "refused", "done"], "{lines}");
+    let job = assignment(2, collective());
+    run(&mut controller, &job).await;
+    let seen = controller.observed(&job, Observed::Ended).await;
+    assert!(seen.result.as_ref().is_some_and(|result| result.verified), "{seen:?} {}", log(&server, &job));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_of_its_own_is_enough_to_find_what_an_attempt_leaves() {
+    if !possible() {
+        return;
+    }
+    let (mut controller, server) = server(4, &["--no-cgroups", "--no-rank-namespaces"]).await;
+    let script = "env -i setsid sh -c 'cd /; exec > /dev/null 2>&1; (sleep 86397 & echo) &'; echo up > up; exec sleep 600";
+    let job = assignment(1, shell(script, &[]));
+    run(&mut controller, &job).await;
+    written(&server, &job, "up");
+    let uid = fs::metadata(work(&server, &job, "up")).unwrap().uid();
+    eventually("the daemon", || (process::of_user(uid).len() >= 2).then_some(()));
+    server.supervisor(&job).signal(Signal::KILL);
+    controller.observed(&job, Observed::Ended).await;
+    assert_eq!(process::of_user(uid), []);
 }

@@ -520,3 +520,80 @@ fn an_attempt_has_one_supervisor_and_is_never_run_twice() {
     assert_eq!(job.log(0, Stream::Out), "once\n");
     assert!(job.room.path().exists());
 }
+
+#[test]
+fn without_a_pid_namespace_ranks_are_ended_by_their_supervisor_all_the_same() {
+    let mut half = brief();
+    half.isolation.namespaces.pid = false;
+    let script = "setsid sh -c 'echo $$ > far; sleep 600' > /dev/null 2>&1 & while ! test -s far; do sleep 0.01; done; ls /tmp";
+    let mut job = Supervised::with(&assignment(1, shell(script, &[])), &half);
+    job.run();
+    let far = process_in(&job.work("far"));
+    let seen = job.ended();
+    assert_eq!((codes(&seen), cause(&seen)), (vec![(0, 0, 0)], ("", "")));
+    assert!(!far.is_alive());
+    let tmp = job.log(0, Stream::Out);
+    assert!(
+        !isolation().namespaces.mount || tmp.lines().count() <= 1,
+        "a private /tmp has the way to the job alone: {tmp}"
+    );
+}
+
+#[test]
+fn where_namespaces_cannot_be_made_no_rank_is_started() {
+    if rustix::process::geteuid().is_root() || !isolation().namespaces.pid {
+        return;
+    }
+    let mut refused = brief();
+    // Without a user namespace the kernel refuses the others.
+    refused.isolation.user = false;
+    let mut job = Supervised::with(&assignment(1, shell("echo started", &[])), &refused);
+    job.run();
+    let seen = job.ended();
+    assert_eq!((cause(&seen).0, codes(&seen)), ("RankStartFailed", vec![]));
+    assert!(cause(&seen).1.contains("namespaces"), "{seen:?}");
+    assert_eq!(job.log(0, Stream::Out), "");
+}
+
+/// A measurement: from the order to start until all ranks have been started and have ended, with and without isolation.
+#[test]
+#[ignore = "a measurement, for a quiet machine"]
+fn how_long_isolation_takes() {
+    let mut times = [Vec::new(), Vec::new()];
+    for round in 0..40 {
+        let kind = round % 2;
+        let mut brief = brief();
+        if kind == 0 {
+            brief.isolation = node_agent::isolation::Isolation::default();
+        }
+        let mut job = Supervised::with(&assignment(4, shell("exec true", &[])), &brief);
+        job.state(Observed::Prepared);
+        std::thread::sleep(Duration::from_millis(100));
+        let begun = Instant::now();
+        job.order(Order::Start { peers: Vec::new(), certify: None });
+        job.state(Observed::Running);
+        times[kind].push(begun.elapsed());
+        job.ended();
+    }
+    let median = times.map(|mut times| {
+        times.sort();
+        times[times.len() / 2]
+    });
+    eprintln!("p50 of the start of 4 ranks: {:?} without isolation, {:?} with it", median[0], median[1]);
+}
+
+#[test]
+fn a_rank_that_wants_more_of_its_engines_memory_than_it_may_have_is_told_so() {
+    let mut small = brief();
+    small.engine_memory = Some(64 << 10);
+    let mut work = collective();
+    if let Work::Collective(spec) = &mut work {
+        spec.bytes = 1 << 20;
+    }
+    let mut job = Supervised::with(&assignment(1, work), &small);
+    job.run();
+    let seen = job.ended();
+    assert!(codes(&seen).iter().all(|(_, code, _)| *code != 0), "{seen:?}");
+    let said = job.log(0, Stream::Err);
+    assert!(said.contains("65536 bytes in") && said.contains("--rank-engine-memory"), "{said}");
+}
