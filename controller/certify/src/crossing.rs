@@ -13,6 +13,9 @@ type Map = BTreeMap<u32, u32>;
 pub(crate) struct Crossing {
     /// Nodes whose rails are permuted.
     pub(crate) remaps: Vec<Remap>,
+    /// Nodes of which some pairs say that their rails are permuted and others that they are not, each with the other end of one that
+    /// contradicts: one of the two may not say what is so.
+    pub(crate) doubtful: Vec<(u32, u32)>,
     /// As many nodes say otherwise.
     pub(crate) undecided: bool,
     /// Pairs in which some rail answered to another: (lower, higher, and whether that is more than a permutation).
@@ -46,11 +49,29 @@ pub(crate) fn crossing(gang: &Gang, sums: &Sums) -> Crossing {
         let back: Map = right.iter().map(|(rail, plane)| (*plane, *rail)).collect();
         let is = |(own, plane): (&u32, &u32)| Some((*own, *back.get(plane)?));
         let rails: Vec<(u32, u32)> = map.iter().filter_map(is).filter(|(own, named)| own != named).collect();
-        if !rails.is_empty() {
-            found.remaps.push(Remap { node: *node, rails });
+        match contradiction(*node, &relations, &classes, gang) {
+            _ if rails.is_empty() => {}
+            Some(other) => found.doubtful.push((*node, other)),
+            None => found.remaps.push(Remap { node: *node, rails }),
         }
     }
     found
+}
+
+/// The other end of a pair that says otherwise of where a node's rails are than what was concluded from all pairs.
+fn contradiction(
+    node: u32,
+    relations: &BTreeMap<(u32, u32), Relation>,
+    classes: &BTreeMap<u32, Map>,
+    gang: &Gang,
+) -> Option<u32> {
+    let own = relations.iter().filter(|((low, high), _)| *low == node || *high == node);
+    let mut own = own.filter(|(_, relation)| relation.is_permutation(gang));
+    let (ends, _) = own.find(|((low, high), relation)| {
+        let planes = classes.get(low).zip(classes.get(high));
+        planes.is_some_and(|(low, high)| relation.map.iter().any(|(a, b)| low.get(a) != high.get(b)))
+    })?;
+    Some(if ends.0 == node { ends.1 } else { ends.0 })
 }
 
 #[derive(Debug, Default)]

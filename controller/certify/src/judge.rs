@@ -176,6 +176,11 @@ fn miswired(gang: &Gang, crossed: &Crossing, table: &mut Table) {
 }
 
 fn swapped(gang: &Gang, crossed: &Crossing, table: &mut Table) {
+    for (node, other) in &crossed.doubtful {
+        let place = Place::Either(*node.min(other), *node.max(other));
+        let words = "some pairs say that rails are swapped, and others that they are not".to_owned();
+        table.add(Kind::Swapped, place, None, words);
+    }
     for remap in &crossed.remaps {
         let words: Vec<String> =
             remap.rails.iter().map(|(own, on)| format!("rail {own} is on rail {on}")).collect();

@@ -36,6 +36,10 @@ pub struct Node {
     pub ill: BTreeMap<u32, Illness>,
     /// Probes that its agent was ever told of.
     pub probes: BTreeSet<u64>,
+    /// Its agent has said what is not true, or it was deleted while another posed as it.
+    pub suspect: bool,
+    /// Whose hardware its agent says it has.
+    poses: Option<usize>,
     /// What its agent has found last, and with what down.
     found: Option<(u64, Arc<Inventory>)>,
     /// It gives no user to each attempt: two tenants must not be on it at once.
@@ -82,6 +86,8 @@ impl Node {
             crossed: false,
             ill: BTreeMap::new(),
             probes: BTreeSet::new(),
+            suspect: false,
+            poses: None,
             found: None,
             apart: false,
             boasts: false,
@@ -117,10 +123,22 @@ impl Node {
         }
     }
 
+    /// From now on its agent says that it has that server's hardware, or its own.
+    pub fn pose(&mut self, other: Option<usize>) {
+        (self.poses, self.found) = (other, None);
+    }
+
+    /// Whether its agent says that it has that server's hardware.
+    #[must_use]
+    pub fn poses_as(&self, other: usize) -> bool {
+        self.poses == Some(other)
+    }
+
     fn look(&self) -> Inventory {
+        let posed = self.poses.map_or_else(|| self.name.to_string(), |other| format!("n{other}"));
         let gpu = |index| Gpu {
             index,
-            uuid: String::new(),
+            uuid: format!("GPU-{posed}-{index}"),
             model: String::new(),
             pci_address: String::new(),
             numa_node: Some(index / 2),

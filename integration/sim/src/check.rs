@@ -48,7 +48,9 @@ pub struct Checks {
 /// Nothing fails by itself any more so many milliseconds after the last fault: deadlines that it missed have passed.
 const AFTERMATH_MS: u64 = 120_000;
 /// Causes that only a fault can bring.
-const FAULTS: [&str; 9] = [
+const FAULTS: [&str; 11] = [
+    "NodeClaimRefused",
+    "UnknownCause",
     "PrepareTimeout",
     "StartTimeout",
     "AttemptLost",
@@ -111,6 +113,7 @@ impl World {
             self.violated(format!("epoch {} wrote while the leader key is of epoch {now}", body.epoch));
         }
         for (_, write) in &body.writes {
+            self.check_blame(write);
             match write {
                 Write::PutAttempt(attempt) => {
                     let key = (attempt.uid, attempt.attempt);

@@ -30,6 +30,7 @@ const USAGE: &str = "usage: rail-sim [--seed N | --seeds A..B | --bugs] [options
   --controllers N, --nodes N, --jobs N, --faults N, --chaos-s N   the size of a run
   --certify                                                       gangs are certified before their ranks start
   --prove                                                         NICs fall ill, and are out of use until a probe passes
+  --lie                                                           agents say what is not true now and then
   --no-noise, --no-skew, --only-faults A,B, --only-jobs A,B       less goes wrong";
 
 /// Every so many seeds one is run twice.
@@ -309,6 +310,7 @@ fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, Strin
             "--no-skew" => parsed.config.skew = false,
             "--certify" => parsed.config.certify = true,
             "--prove" => parsed.config.prove = true,
+            "--lie" => parsed.config.lie = true,
             "--controllers" => parsed.config.controllers = number(&value()?)?.clamp(1, 7),
             "--nodes" => parsed.config.nodes = number(&value()?)?.max(2),
             "--jobs" => parsed.config.jobs = number(&value()?)?.max(2),

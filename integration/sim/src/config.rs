@@ -28,6 +28,8 @@ pub struct Config {
     pub certify: bool,
     /// NICs fall ill now and then, and are out of use until a probe of their path passes.
     pub prove: bool,
+    /// Agents say what is not true now and then.
+    pub lie: bool,
     /// Only these faults of the plan.
     pub only_faults: Option<Vec<usize>>,
     /// Only these jobs.
@@ -52,6 +54,7 @@ impl Default for Config {
             noise: true,
             certify: false,
             prove: false,
+            lie: false,
             only_faults: None,
             only_jobs: None,
             story: false,

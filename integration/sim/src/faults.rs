@@ -42,6 +42,8 @@ pub enum Fault {
     GiveUp(usize),
     /// Tenants get back their quota.
     QuotaBack,
+    /// An agent says what is so again.
+    Honest(usize),
     /// A probe ends that a server has begun in this life.
     ProbeEnds(usize, u64, Arc<Probe>),
 }
@@ -187,6 +189,9 @@ impl World {
         let node = rng.below(self.nodes.len());
         if self.config.prove && rng.chance(600) {
             self.falls_ill(node, rng);
+        }
+        if self.config.lie && rng.chance(600) {
+            self.lies(node, rng);
         }
         match kind {
             Kind::KillAgent => {
@@ -395,6 +400,7 @@ impl World {
                 self.tell_inventory(node);
             }
             Fault::Schedulable(node) => self.return_node(node),
+            Fault::Honest(node) => self.is_honest(node),
             Fault::ProbeEnds(node, life, probe) => self.probe_ends(node, life, &probe),
             Fault::QuotaBack => {
                 let all: Vec<_> =
@@ -405,6 +411,8 @@ impl World {
                 let away = !self.nodes[node].powered && self.nodes[node].joined;
                 let Some(name) = name(node).filter(|_| away) else { return };
                 self.nodes[node].joined = false;
+                // Its hardware is whoever's comes with it next.
+                self.nodes[node].suspect |= self.nodes.iter().any(|other| other.poses_as(node));
                 self.administrator(Core::DeleteNode { name: name.clone(), force: true, uid: None });
                 self.join_events(node, &name).into_iter().for_each(|event| self.administrator(event));
             }

@@ -25,6 +25,7 @@ pub mod etcd;
 pub mod faults;
 pub mod furnish;
 pub mod lead;
+pub mod lie;
 pub mod network;
 pub mod plant;
 pub mod process;

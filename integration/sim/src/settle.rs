@@ -40,6 +40,7 @@ impl World {
             server.powered = true;
             // What nothing ends but a probe goes on; the ways are whole.
             server.ill.values_mut().for_each(|illness| illness.broken_until = 0);
+            server.pose(None);
             self.agent_start(node);
             self.tell_inventory(node);
             // Again later: what the last faults did is found out only then.

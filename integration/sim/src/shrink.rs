@@ -99,6 +99,7 @@ pub fn replay(seed: u64, config: &Config) -> String {
         ("no-skew", !config.skew),
         ("certify", config.certify),
         ("prove", config.prove),
+        ("lie", config.lie),
     ] {
         if on {
             command.push_str(&format!(" --{name}"));

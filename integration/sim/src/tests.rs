@@ -49,6 +49,18 @@ fn rails_come_back_after_proof() {
     hold(0..50, &config);
 }
 
+/// Agents that speak of others, of ranks that are not theirs and of others' hardware take nobody out of service but themselves, and end no
+/// attempt in another's name.
+#[test]
+fn nobody_pays_for_what_another_says() {
+    let config = Config { lie: true, ..Config::default() };
+    hold(0..1000, &config);
+    let quarantined: u64 = (0..100).map(|seed| run(seed, &config).quarantined).sum();
+    assert!(quarantined > 50, "{quarantined}");
+    let config = Config { controllers: 5, nodes: 9, jobs: 40, faults: 40, ..config };
+    hold(0..50, &config);
+}
+
 /// Both together: jobs that name NICs as they are cabled lose them, move for them, and leave them to be proved.
 #[test]
 fn certified_gangs_on_rails_that_fall_ill() {

@@ -1,8 +1,8 @@
 //! What a server claims as its own by having it in its inventory: things that only one server of a fleet can have.
 //!
-//! Addresses that mean something on one server only (loopback, unspecified) are no claims, nor are identities that are not told. PCI
-//! addresses, device names and NUMA nodes are a server's own numbering; switch ports may be shared (multi-host NICs) and are
-//! findings of the fabric instead.
+//! Addresses that mean something on one server only (loopback, unspecified) are no claims, nor are further addresses of a NIC, which may
+//! move between servers that live (VRRP), nor identities that are not told. PCI addresses, device names and NUMA nodes are a server's own
+//! numbering; switch ports may be shared (multi-host NICs) and are findings of the fabric instead.
 
 use std::{
     fmt,
@@ -22,7 +22,7 @@ pub enum Claim {
         /// The address.
         address: IpAddr,
     },
-    /// A GID of a port on a rail; the link-local one is made from the port's MAC address.
+    /// The link-local GID of a port on a rail, which is made from the port's MAC address.
     Gid {
         /// The rail.
         rail: u32,
@@ -53,12 +53,10 @@ fn of_nic(nic: &Nic) -> impl Iterator<Item = Claim> + '_ {
     let rail = nic.rail;
     let address = nic.address.map(|address| address.to_canonical()).filter(|address| !is_local(*address));
     let gids = nic.facts.iter().flat_map(|facts| &facts.gids);
-    // A GID of the NIC's own address says nothing more.
-    let gids = gids.filter(move |gid| !is_local(gid.address()) && Some(gid.address()) != address);
-    let gids = gids.map(move |gid| match gid.gid.to_ipv4_mapped() {
-        Some(mapped) => Claim::Address { rail, address: IpAddr::V4(mapped) },
-        None => Claim::Gid { rail, gid: gid.gid },
-    });
+    // Those of its addresses say nothing more.
+    let gids =
+        gids.filter(move |gid| gid.gid.is_unicast_link_local() && Some(IpAddr::V6(gid.gid)) != address);
+    let gids = gids.map(move |gid| Claim::Gid { rail, gid: gid.gid });
     address.map(|address| Claim::Address { rail, address }).into_iter().chain(gids)
 }
 
@@ -163,13 +161,7 @@ mod tests {
         ];
         let inventory = Inventory { nics, gpus: vec![gpu(0, ""), gpu(1, "GPU-a/b")], ..Inventory::default() };
         let shown: Vec<String> = inventory.claims().iter().map(Claim::to_string).collect();
-        let wanted = [
-            "address/0/10.0.0.5",
-            "address/0/10.9.9.9",
-            "address/2/10.0.0.5",
-            "gid/0/fe80::1",
-            "gpu/GPU-a/b",
-        ];
+        let wanted = ["address/0/10.0.0.5", "address/2/10.0.0.5", "gid/0/fe80::1", "gpu/GPU-a/b"];
         assert_eq!(shown, wanted);
         for claim in inventory.claims() {
             assert_eq!(claim.to_string().parse(), Ok(claim));

@@ -414,3 +414,33 @@ fn what_noise_hid_in_small_gangs_is_named() {
         assert_eq!(missed, [], "seeds for {nodes} nodes");
     }
 }
+
+/// A node that says of one peer that its rails are swapped, which that one's pairs with others deny, has nobody named and nothing renamed.
+#[test]
+fn who_says_of_another_that_its_rails_are_swapped_is_not_believed_alone() {
+    let mut doubted = 0;
+    for (nodes, seed) in (3..9).flat_map(|nodes| (0..20).map(move |seed| (nodes, seed))) {
+        let world = with(nodes, Vec::new());
+        let rounds = plan(&world.gang, seed, Budget::default());
+        let mut reports = world.measure(&rounds, seed).reports;
+        for liar in 0..nodes {
+            let honest = reports.clone();
+            let own = reports.iter_mut().find(|report| report.node == liar).unwrap();
+            let Some(victim) = own.pairs.first().map(|pair| pair.peer) else { continue };
+            for pair in own.pairs.iter_mut().filter(|pair| pair.peer == victim && pair.rail < 2) {
+                pair.back.lost = pair.back.sent;
+                pair.crossed = Some(1 - pair.rail);
+            }
+            let Certificate { verdict, findings, .. } =
+                judge(&world.gang, &rounds, &reports, &Limits::default());
+            assert!(
+                matches!(verdict, Verdict::Warn | Verdict::Certified),
+                "{nodes} nodes, {liar} lies: {verdict:?}"
+            );
+            doubted += u32::from(verdict == Verdict::Warn);
+            assert!(findings.iter().all(|finding| !matches!(finding.place, Place::Node(_))), "{findings:?}");
+            reports = honest;
+        }
+    }
+    assert!(doubted > 50, "{doubted}");
+}

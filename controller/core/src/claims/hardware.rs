@@ -2,13 +2,18 @@
 //!
 //! The rule: a thing belongs to the node that reported it first, until that node reports without it or is deleted. While that node
 //! is not heard, another one that comes with it has it provisionally, for hardware may have moved; if the first one comes back with
-//! it, it is the first one's. Who reports what another node has is quarantined. A quarantined node holds nothing.
+//! it, it is the first one's. Who reports what another node has is quarantined, and no longer for that once the other one reports
+//! without it: two nodes whose addresses are exchanged need nobody's help. A quarantined node holds nothing.
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use proto_model::{Claim, Health, Inventory, Node, NodeName};
+use proto_model::{Claim, Health, Inventory, Node, NodeName, Reason};
 
-use crate::{claims::Untruth, state::State, step::Step};
+use crate::{
+    claims::{HARDWARE, QUARANTINED, Untruth},
+    state::State,
+    step::Step,
+};
 
 /// Who reports what, by the digests of claims; a function of the nodes' inventories. Two claims may share a digest, so that who is
 /// found here is asked for the claim itself. (No entry is without a name; `None` comes before all of them.)
@@ -120,6 +125,11 @@ impl Step<'_> {
                 continue;
             }
             let others: Vec<Arc<Node>> = self.state.others(name, &claim).into_iter().cloned().collect();
+            // Who is quarantined had nothing to give up.
+            if others.is_empty() && !before.is_quarantined() {
+                self.acquit(name, &claim);
+                continue;
+            }
             let [only] = others.as_slice() else { continue };
             if only.provisional.contains(&claim) {
                 let mut node = (**only).clone();
@@ -127,6 +137,24 @@ impl Step<'_> {
                 self.state.set_node(&only.name.clone(), Some(Arc::new(node)));
             }
         }
+    }
+
+    /// Who had the thing has it no more: who was quarantined for reporting it was early, no more than that. Of several nobody is.
+    fn acquit(&mut self, holder: &NodeName, claim: &Claim) {
+        let nodes = self.state.index.claims.nodes(claim.digest()).filter(|other| *other != holder);
+        let nodes = nodes.filter_map(|other| self.state.base.nodes.get(other));
+        let about = claim.to_string();
+        let of_it = |evidence: &Reason| evidence.code == HARDWARE && evidence.scope == about;
+        let accused: Vec<Arc<Node>> =
+            nodes.filter(|node| node.quarantine.iter().any(of_it)).cloned().collect();
+        let [only] = accused.as_slice() else { return };
+        let mut wanted = (**only).clone();
+        wanted.quarantine.retain(|evidence| !of_it(evidence));
+        if !wanted.is_quarantined() {
+            wanted.benched = wanted.benched.filter(|reason| reason.code != QUARANTINED);
+        }
+        self.state.set_node(&only.name, Some(Arc::new(wanted)));
+        self.freed();
     }
 
     /// What a node that an administrator takes back still reports of others' hardware.

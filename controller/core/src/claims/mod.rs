@@ -27,6 +27,8 @@ const EVIDENCE_MAX: usize = 8;
 const SHOWN: usize = 128;
 /// The code of what keeps a quarantined node from taking jobs.
 const QUARANTINED: &str = "Quarantined";
+/// The code of evidence that a node has reported another one's hardware.
+const HARDWARE: &str = "HardwareClaimed";
 /// Whom the audit log names for what the controller does by itself.
 const SELF: &str = "controller";
 
@@ -50,6 +52,14 @@ pub(crate) enum Untruth {
 }
 
 impl Untruth {
+    /// What the evidence is about: the thing that was claimed, or the node itself.
+    fn scope(&self, node: &NodeName) -> String {
+        match self {
+            Self::Hardware { claim, .. } => claim.to_string(),
+            _ => format!("node/{node}"),
+        }
+    }
+
     /// Stable, for programs.
     pub(crate) fn code(&self) -> &'static str {
         match self {
@@ -59,7 +69,7 @@ impl Untruth {
             Self::Peer { .. } => "ForeignPeerClaimed",
             Self::Endpoint { .. } => "ForeignEndpointClaimed",
             Self::Epoch { .. } => "EpochClaimed",
-            Self::Hardware { .. } => "HardwareClaimed",
+            Self::Hardware { .. } => HARDWARE,
         }
     }
 }
@@ -110,7 +120,7 @@ impl Step<'_> {
     pub(crate) fn quarantine(&mut self, name: &NodeName, untruth: &Untruth) {
         self.out.claims.push(ClaimVerdict::Untrue(untruth.code()));
         let Some(node) = self.state.base.nodes.get(name).cloned() else { return };
-        let evidence = Reason::new(untruth.code(), untruth.to_string()).scope(format!("node/{name}"));
+        let evidence = Reason::new(untruth.code(), untruth.to_string()).scope(untruth.scope(name));
         let evidence = evidence.since(self.now);
         let known = |old: &Reason| old.code == evidence.code && old.message == evidence.message;
         if node.quarantine.len() >= EVIDENCE_MAX || node.quarantine.iter().any(known) {

@@ -296,6 +296,24 @@ fn hardware_may_move_while_who_had_it_is_away_and_is_given_back_if_it_was_not_mo
 }
 
 #[test]
+fn nodes_whose_addresses_are_exchanged_need_nobody_s_help() {
+    let mut w = World::new();
+    w.tells(1, hardware(1, "GPU-1"));
+    w.tells(2, hardware(2, "GPU-2"));
+    // One is heard before the other.
+    w.tells(2, hardware(1, "GPU-2"));
+    assert!(node(&w, 2).is_quarantined() && node(&w, 2).benched.is_some());
+    w.tells(1, hardware(2, "GPU-1"));
+    assert!((1..3).all(|n| !node(&w, n).is_quarantined() && node(&w, n).benched.is_none()));
+    // What else a node has said stays.
+    w.tells(2, hardware(2, "GPU-2"));
+    w.step(Event::AgentEpochUntrue { node: name(2), seen: 99 });
+    assert_eq!(evidence(&w, 2), ["HardwareClaimed", "HardwareClaimed", "EpochClaimed"]);
+    w.tells(1, hardware(7, "GPU-1"));
+    assert_eq!((evidence(&w, 2), node(&w, 2).benched.is_some()), (vec!["EpochClaimed".to_owned()], true));
+}
+
+#[test]
 fn an_epoch_that_never_was_is_evidence_and_a_newer_one_is_none() {
     let mut w = World::new();
     // The store is asked first: until then nothing is held against who says so.
