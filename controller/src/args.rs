@@ -7,7 +7,7 @@ use controller_keys::ProviderSpec;
 use proto_rpc::{Endpoint, Listen, telemetry::LogFormat};
 
 use crate::{
-    key_args::{CaLife, KeyArgs},
+    key_args::{CaLife, CaRenewals, KeyArgs},
     limit_args::LimitArgs,
     sealing::StoreKeys,
     store_args::{Kind, StoreArgs},
@@ -61,6 +61,53 @@ pub enum CaAction {
         #[arg(long)]
         old_key_provider: Option<ProviderSpec>,
     },
+    /// Makes another authority and trusts both; the old one issues still. Running controllers take it over by themselves.
+    Rotate {
+        /// Where it is.
+        #[command(flatten)]
+        at: CaPlace,
+        /// How long the new one lives.
+        #[command(flatten)]
+        life: CaLife,
+    },
+    /// The new authority issues from now on, and nodes renew; the old one is still trusted.
+    Activate {
+        /// Where it is.
+        #[command(flatten)]
+        at: CaPlace,
+    },
+    /// The old authority is trusted no more; refused while certificates of it are in use.
+    Retire {
+        /// Where it is.
+        #[command(flatten)]
+        at: CaPlace,
+        /// Whoever still uses a certificate of the old one, and though no controller says who does.
+        #[arg(long)]
+        force: bool,
+    },
+    /// One step back: what was activated issues no more, what was only prepared is gone.
+    Abort {
+        /// Where it is.
+        #[command(flatten)]
+        at: CaPlace,
+    },
+    /// Who issues, who is trusted, and who still uses certificates of the one that does not issue.
+    Status {
+        /// Where it is.
+        #[command(flatten)]
+        at: CaPlace,
+    },
+}
+
+/// The authority that is meant.
+#[derive(Debug, clap::Args)]
+pub struct CaPlace {
+    /// Folder of the controller's state.
+    #[arg(long, env = "RAIL_CONTROLLER_DATA_DIR")]
+    pub data_dir: PathBuf,
+    /// What protects its key.
+    #[command(flatten)]
+    pub keys: KeyArgs,
 }
 
 /// Where the cluster's state is.
@@ -262,6 +309,9 @@ pub struct Run {
     /// How long the authority lives.
     #[command(flatten)]
     pub ca_life: CaLife,
+    /// How nodes follow another one.
+    #[command(flatten)]
+    pub ca_renewals: CaRenewals,
     /// Where to serve: IP:port (port 0 takes a free one), https://IP:port, or unix:/path. May be repeated.
     #[arg(long, env = "RAIL_CONTROLLER_LISTEN", value_delimiter = ',', default_value = "127.0.0.1:7443",
           value_parser = listen)]

@@ -3,7 +3,7 @@
 use std::{net::IpAddr, sync::Arc, time::SystemTime};
 
 use proto_rpc::{
-    Ca, CertificateSlot, Jitter, Listen, Renewal,
+    Authority, CertificateSlot, Jitter, Listen, Renewal,
     ca::{CaError, LEAF_LIFETIME},
     tls::TlsError,
 };
@@ -43,14 +43,14 @@ pub fn names(listen: &[Listen], further: &[String]) -> Vec<String> {
 ///
 /// # Errors
 /// A name that cannot stand in a certificate.
-pub fn first(ca: &Ca, names: &[String]) -> Result<CertificateSlot, CertificateError> {
+pub fn first(ca: &Authority, names: &[String]) -> Result<CertificateSlot, CertificateError> {
     let leaf = ca.issue_server(names, LEAF_LIFETIME, SystemTime::now())?;
     Ok(CertificateSlot::new(&leaf.issued.chain_pem, &leaf.key_pem)?)
 }
 
-/// Renews it at half of its life, a little earlier or later, until `stop`.
-pub async fn renew(ca: Arc<Ca>, names: Vec<String>, slot: CertificateSlot, stop: CancellationToken) {
-    let mut jitter = Jitter::from_os();
+/// Renews it at half of its life, a little earlier or later, and whenever the authority changes, until `stop`.
+pub async fn renew(ca: Arc<Authority>, names: Vec<String>, slot: CertificateSlot, stop: CancellationToken) {
+    let (mut jitter, mut changes) = (Jitter::from_os(), ca.changes());
     loop {
         // What was just made can be read.
         let Ok(shown) = slot.certificate() else { return };
@@ -59,6 +59,8 @@ pub async fn renew(ca: Arc<Ca>, names: Vec<String>, slot: CertificateSlot, stop:
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = plan.until_due() => {}
+                // Whoever issues now, or is trusted beside it: the chain that is shown leads there.
+                Ok(()) = changes.changed() => {}
             }
             let renewed = ca.issue_server(&names, LEAF_LIFETIME, SystemTime::now());
             let swapped = renewed.map_err(CertificateError::Ca);

@@ -9,7 +9,7 @@ use std::{
 
 use controller_keys::{AuthorityError, CaFolder, Guards};
 use proto_rpc::{
-    Ca, Identity, KeyRequest,
+    Authority, Identity, KeyRequest, Standing,
     ca::CaError,
     files::{self, FileError},
     identity::IdentityError,
@@ -82,7 +82,7 @@ pub fn telemetry(logs: &Logs) -> Result<telemetry::Telemetry, TelemetryError> {
 ///
 /// # Errors
 /// It cannot be read or its key does not open, or it is of another cluster than the one that is named.
-pub fn authority(cluster: &Cluster, guards: &Guards, life: CaLife) -> Result<Ca, AuthorityError> {
+pub fn authority(cluster: &Cluster, guards: &Guards, life: CaLife) -> Result<Standing, AuthorityError> {
     let folder = CaFolder::new(&cluster.data_dir, guards.clone());
     folder.load_or_create(cluster.cluster.as_deref(), life.lifetime(), SystemTime::now())
 }
@@ -101,7 +101,7 @@ pub fn init(init: &Init) -> Result<(), Box<dyn std::error::Error>> {
         return Err(InitError::Done { path: marker, record }.into());
     }
     let guards = init.keys.guards()?;
-    let ca = authority(&init.cluster, &guards, init.ca_life)?;
+    let ca = Authority::new(authority(&init.cluster, &guards, init.ca_life)?)?;
     sealing::make(init.store_keys.as_ref(), data_dir, &guards)?;
     let out = init.admin_out.as_ref().unwrap_or(data_dir);
     folder(out)?;
@@ -110,7 +110,7 @@ pub fn init(init: &Init) -> Result<(), Box<dyn std::error::Error>> {
     let lifetime = Duration::from_secs(u64::from(init.admin_days) * 86_400);
     let issued = ca.issue(&request.csr_pem, &identity, lifetime, SystemTime::now()).map_err(InitError::Ca)?;
     if out != data_dir {
-        files::write_public(&out.join("ca.pem"), ca.certificate_pem())?;
+        files::write_public(&out.join("ca.pem"), &ca.certificate_pem())?;
     }
     files::write_secret(&out.join("admin.key"), &request.key_pem)?;
     files::write_public(&out.join("admin.pem"), &issued.chain_pem)?;

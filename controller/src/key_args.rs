@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use crate::args::duration;
 use controller_keys::{Guards, KeyError, ProviderSpec, read_passphrase};
 
 /// The passphrase itself; not an option, because options can be seen by everybody on the machine.
@@ -34,6 +35,15 @@ impl KeyArgs {
             (None, Err(_)) => Ok(guards),
         }
     }
+}
+
+/// How nodes follow when another authority issues.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct CaRenewals {
+    /// When another authority issues (`ca activate`), nodes renew their certificates within this time, each at a moment of
+    /// its own.
+    #[arg(long, env = "RAIL_CONTROLLER_CA_RENEW_WITHIN", default_value = "5m", value_parser = duration)]
+    pub ca_renew_within: Duration,
 }
 
 /// How long an authority lives that is made now.

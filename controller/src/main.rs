@@ -14,6 +14,7 @@ mod run;
 mod sealing;
 mod several;
 mod store_args;
+mod succession;
 
 use std::process::ExitCode;
 

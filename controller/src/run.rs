@@ -10,7 +10,7 @@ use controller_api::{Api, ApiMetrics, Context};
 use controller_reconciler::{Ended, Handle, LoopMetrics, Options, Refusal, Seal};
 use controller_store::Lock;
 use proto_rpc::{
-    Ca, CertificateSlot, Endpoint, Listen, Metrics, RefusedPeer, Revocations,
+    Authority, CertificateSlot, Endpoint, Listen, Metrics, RefusedPeer, Revocations,
     server::{Limits, Server, ServerError, ServerMetrics, ServerTls},
 };
 use thiserror::Error;
@@ -21,7 +21,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{args::Run, certificates, init, ready, refused, several, store_args::Kind};
+use crate::{args::Run, certificates, init, ready, refused, several, store_args::Kind, succession};
 
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Time for calls to end.
@@ -61,7 +61,7 @@ async fn serve(run: &Run) -> Result<(), Box<dyn std::error::Error>> {
     if run.store.store == Kind::Etcd {
         return several::serve(run).await;
     }
-    let ca = Arc::new(init::authority(&run.cluster, &run.keys.guards()?, run.ca_life)?);
+    let ca = succession::authority(run)?;
     let metrics = Metrics::new("rail-controller", VERSION, SystemTime::now());
     let stop = Stop::default();
     let (handle, mut running) = lead(run, &ca, &metrics, &stop).await?;
@@ -72,9 +72,10 @@ async fn serve(run: &Run) -> Result<(), Box<dyn std::error::Error>> {
     let ending = stop.streams.clone();
     let context = Context { handle: handle.clone(), ca: Arc::clone(&ca), guard, version: VERSION, ending };
     let api = Api::new(context, &counts).await?;
-    let (_leading, leads) = watch::channel(Some(handle.clone()));
-    let served = opened.serve(run, &ca, api.router.clone(), metrics.router(), leads, &stop)?;
+    let (leading, leads) = watch::channel(Some(handle.clone()));
+    let served = opened.serve(run, &ca, api.router.clone(), metrics.router(), leads.clone(), &stop)?;
     tokio::spawn(purge_tokens(handle.clone(), stop.calls.clone()));
+    succession::spawn(run, &ca, leads, stop.calls.clone())?;
     tracing::info!(epoch = handle.epoch(), "this controller leads");
 
     let ended = tokio::select! {
@@ -83,6 +84,7 @@ async fn serve(run: &Run) -> Result<(), Box<dyn std::error::Error>> {
     };
     served.goes();
     tracing::info!("ending: calls are let to their end, streams are closed");
+    drop(leading);
     api.set_serving(false).await;
     stop.streams.cancel();
     handle.end_streams();
@@ -126,7 +128,7 @@ impl Opened {
     /// Binds everything.
     pub async fn bind(
         run: &Run,
-        ca: &Ca,
+        ca: &Authority,
         metrics: &Metrics,
         revocations: &Revocations,
     ) -> Result<Self, Box<dyn std::error::Error>> {
@@ -146,7 +148,7 @@ impl Opened {
         let names = certificates::names(&listen, &further);
         let slot = certificates::first(ca, &names)?;
         let tls = ServerTls {
-            ca_pem: ca.certificate_pem().to_owned(),
+            trust: ca.trust().clone(),
             cluster: ca.cluster().to_owned(),
             slot: slot.clone(),
             revocations: revocations.clone(),
@@ -168,7 +170,7 @@ impl Opened {
     pub fn serve(
         self,
         run: &Run,
-        ca: &Arc<Ca>,
+        ca: &Arc<Authority>,
         router: Router,
         scraped: Router,
         leading: watch::Receiver<Option<Handle>>,
@@ -188,7 +190,7 @@ impl Opened {
 }
 
 /// How the loop is to behave.
-pub(crate) fn options(run: &Run, ca: &Arc<Ca>, stop: CancellationToken) -> Options {
+pub(crate) fn options(run: &Run, ca: &Arc<Authority>, stop: CancellationToken) -> Options {
     let mut options = Options::new(holder(), stop);
     options.lead_check = run.lead_check;
     options.config.heartbeat_interval = run.heartbeat_interval;
@@ -223,7 +225,7 @@ pub(crate) async fn bootstrap(handle: &Handle) -> Result<(), Refusal> {
 /// Opens the store, takes the lead, and makes what a new cluster needs.
 async fn lead(
     run: &Run,
-    ca: &Arc<Ca>,
+    ca: &Arc<Authority>,
     metrics: &Metrics,
     stop: &Stop,
 ) -> Result<(Handle, JoinHandle<Ended>), Box<dyn std::error::Error>> {

@@ -15,7 +15,7 @@ use controller_reconciler::{
     Ended, Handle, LoopMetrics, Options, SharedStore, Standby, bootstrap_later, follow_revocations,
     who_leads, withdraw,
 };
-use proto_rpc::{Ca, Credentials, Endpoint, Listen, Metrics, files, tls::Trust};
+use proto_rpc::{Authority, Credentials, Endpoint, Listen, Metrics, files, tls::Trust};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinHandle,
@@ -25,8 +25,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::Run,
-    init, ready,
+    ready,
     run::{LOOP_END, Opened, Stop, VERSION, asked_to_stop, bootstrap, holder, host, options, purge_tokens},
+    succession,
 };
 
 /// 32 hex digits: which data folder this is.
@@ -49,7 +50,7 @@ type Error = Box<dyn std::error::Error>;
 struct Several {
     store: SharedStore,
     options: Options,
-    ca: Arc<Ca>,
+    ca: Arc<Authority>,
     credentials: Credentials,
     counts: ApiMetrics,
     loop_metrics: LoopMetrics,
@@ -68,11 +69,10 @@ struct Reign {
 /// Serves until SIGTERM or SIGINT.
 pub async fn serve(run: &Run) -> Result<(), Error> {
     let data_dir = &run.cluster.data_dir;
-    let guards = run.keys.guards()?;
-    let ca = Arc::new(init::authority(&run.cluster, &guards, run.ca_life)?);
+    let ca = succession::authority(run)?;
     let metrics = Metrics::new("rail-controller", VERSION, SystemTime::now());
     let stop = Stop::default();
-    let (store, lock) = run.store.open(data_dir, &guards).await?;
+    let (store, lock) = run.store.open(data_dir, &run.keys.guards()?).await?;
     stop.keep(lock);
     // Only now is it sure that no other process serves from this folder.
     ready::clear(data_dir)?;
@@ -82,8 +82,7 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
     options.place = place(data_dir)?;
     options.endpoints = advertised(run, &opened.addresses()?);
     options.release = true;
-    let credentials =
-        Credentials::new(Trust::Ca(ca.certificate_pem().to_owned())).with_certificate(opened.slot.clone());
+    let credentials = Credentials::new(Trust::Slot(ca.trust().clone())).with_certificate(opened.slot.clone());
     let (leading, is_leading) = watch::channel(None);
     let left = CancellationToken::new();
     let several = Several {
@@ -104,6 +103,7 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
     let router =
         controller_peers::router(several.stands.clone(), ca.cluster(), several.beats.clone(), Some(reads));
     let leads = several.leading.subscribe();
+    succession::spawn(run, &ca, leads.clone(), stop.calls.clone())?;
     let served = opened.serve(run, &ca, router, metrics.router(), leads, &stop)?;
     let asked = CancellationToken::new();
     let asks = tokio::spawn({

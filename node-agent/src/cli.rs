@@ -78,9 +78,9 @@ pub struct RunArguments {
     /// Single-use token to join with; needed only while there is no certificate
     #[arg(long, env = "RAIL_JOIN_TOKEN", hide_env_values = true)]
     pub join_token: Option<String>,
-    /// The controller's CA: sha256:HEX, as shown with the token
-    #[arg(long, env = "RAIL_CA_PIN")]
-    pub ca_pin: Option<CaPin>,
+    /// The controller's CA: sha256:HEX, as shown with the token; several with commas between them, or repeated
+    #[arg(long, env = "RAIL_CA_PIN", value_delimiter = ',')]
+    pub ca_pin: Vec<CaPin>,
     #[command(flatten)]
     /// What this server has
     pub inventory: InventoryArguments,

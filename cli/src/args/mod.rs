@@ -144,6 +144,9 @@ pub enum Command {
     Validate(Validate),
     /// Show who you are to the controller
     Whoami {
+        /// Write the certificates of the authorities that the cluster trusts into your CA file, as after `rail-controller ca activate`
+        #[arg(long)]
+        save_ca: bool,
         /// How to print it
         #[arg(short, long, value_enum, default_value_t)]
         output: Output,

@@ -8,7 +8,7 @@ use std::{
 
 use proto_audit::{Broken, Record, Summary, Verified, Verifier};
 use proto_manifest::{read_audit_line, write_audit_line};
-use proto_rpc::seal::CaKey;
+use proto_rpc::seal::CaKeys;
 use proto_wire::v1;
 
 use crate::{
@@ -118,7 +118,7 @@ async fn message(records: &mut tonic::Streaming<v1::AuditRecord>) -> Result<Opti
 }
 
 /// The CA's certificate that this railctl trusts.
-fn ca_file(global: &Global, env: &Environment) -> Result<PathBuf, Error> {
+pub(super) fn ca_file(global: &Global, env: &Environment) -> Result<PathBuf, Error> {
     if let Some(ca) = &global.ca {
         return Ok(ca.clone());
     }
@@ -132,8 +132,8 @@ type Signed = Box<dyn FnMut(&[u8], &[u8]) -> bool>;
 
 fn verifier(ca: &Path) -> Result<Verifier<Signed>, Error> {
     let pem = std::fs::read_to_string(ca).map_err(|error| Error::file("read", ca, error))?;
-    let key = CaKey::of_pem(&pem).map_err(|error| Error::Config(format!("{}: {error}", ca.display())))?;
-    let signed = move |message: &[u8], signature: &[u8]| key.has_signed(message, signature);
+    let keys = CaKeys::of_pem(&pem).map_err(|error| Error::Config(format!("{}: {error}", ca.display())))?;
+    let signed = move |message: &[u8], signature: &[u8]| keys.have_signed(message, signature);
     Ok(Verifier::new(Box::new(signed)))
 }
 

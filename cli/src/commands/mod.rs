@@ -96,7 +96,10 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Health { output } => health(*output, &api()?).await,
         Command::Doctor { names, output } => doctor::run(names, *output, &api()?).await,
         Command::Validate(args) => crate::validate::run(args, &api()?).await,
-        Command::Whoami { output } => whoami(*output, &api()?).await,
+        Command::Whoami { save_ca, output } => {
+            let save = if *save_ca { Some(audit::ca_file(&cli.global, &env)?) } else { None };
+            whoami(*output, save.as_deref(), &api()?).await
+        }
         Command::Version { client } => version(*client, api).await,
         Command::Dev(command) => print(&dev::run(command, &env, now()).await?),
         // Done before there was a runtime.
@@ -118,12 +121,18 @@ async fn health(output: Output, api: &Api) -> Result<(), Error> {
     print(&render::render(output, &seen, "rail.v1.ClusterHealth", Vec::new, |_| render::health(&seen))?)
 }
 
-async fn whoami(output: Output, api: &Api) -> Result<(), Error> {
+async fn whoami(output: Output, save_ca: Option<&std::path::Path>, api: &Api) -> Result<(), Error> {
     let me = repeat("ask who we are", |_| {
         let mut client = api.tenants();
         async move { client.who_am_i(v1::WhoAmIRequest {}).await }
     })
     .await?;
+    if let Some(path) = save_ca.filter(|_| !me.ca_pem.is_empty()) {
+        // The controller that says so was verified with what is in the file now.
+        let failed = |error: proto_rpc::files::FileError| Error::Config(error.to_string());
+        proto_rpc::files::write_public(path, &me.ca_pem).map_err(failed)?;
+        eprintln!("{} holds what the cluster trusts", path.display());
+    }
     let names = || vec![me.identity.clone()];
     let table = |_| {
         let mut table = render::Table::bare();

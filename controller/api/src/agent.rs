@@ -11,12 +11,12 @@ use std::{
 use controller_core::{CoreError, Event, Register};
 use controller_reconciler::{Messages, Refusal, Session};
 use proto_model::NodeName;
-use proto_rpc::{ErrorClass, Identity, PeerInfo, RpcError, ca::NODE_LIFETIME};
+use proto_rpc::{ErrorClass, Identity, PeerInfo, RpcError, Standing, ca::NODE_LIFETIME};
 use proto_wire::{
-    convert::{told_inventory, told_observation},
+    convert::{duration_to_wire, told_inventory, told_observation},
     v1::{self, agent_message::Body, agent_service_server::AgentService},
 };
-use tokio_stream::Stream;
+use tokio_stream::{Stream, wrappers::WatchStream};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::{authz::Rpc, context::Context, enroll, fault, guard::Caller, logs, revocation};
@@ -152,7 +152,13 @@ impl AgentService for Agents {
             session.end().await;
         });
         // What breaks the rules ends the answer too, with the reason; so does the end of the session's queue.
-        Ok(Response::new(Box::pin(UntilBroken { out: messages, breaks: Some(breaks), ended: false })))
+        let authority = News::of(&self.context);
+        Ok(Response::new(Box::pin(UntilBroken {
+            out: messages,
+            breaks: Some(breaks),
+            authority,
+            ended: false,
+        })))
     }
 
     async fn upload_logs(
@@ -227,7 +233,39 @@ struct UntilBroken {
     out: Messages,
     /// `None` once nothing can come of it any more.
     breaks: Option<tokio::sync::oneshot::Receiver<Status>>,
+    authority: News,
     ended: bool,
+}
+
+/// What the agent is told of the cluster's authority: as it is, once it was welcomed, and whenever it changes.
+struct News {
+    changes: WatchStream<Arc<Standing>>,
+    epoch: u64,
+    within: Duration,
+    welcomed: bool,
+}
+
+impl News {
+    fn of(context: &Context) -> Self {
+        let (changes, epoch) = (WatchStream::new(context.ca.changes()), context.handle.epoch());
+        Self { changes, epoch, within: context.ca.renew_within(), welcomed: false }
+    }
+
+    fn poll(&mut self, context: &mut std::task::Context<'_>) -> Option<v1::ControllerMessage> {
+        if !self.welcomed {
+            return None;
+        }
+        let std::task::Poll::Ready(Some(standing)) = Pin::new(&mut self.changes).poll_next(context) else {
+            return None;
+        };
+        let authority = v1::Authority {
+            issuing_pin: standing.issuing().pin().to_string(),
+            trusted_pins: standing.pins().iter().map(ToString::to_string).collect(),
+            renew_within: Some(duration_to_wire(self.within)),
+        };
+        let body = Some(v1::controller_message::Body::Authority(authority));
+        Some(v1::ControllerMessage { epoch: self.epoch, body })
+    }
 }
 
 impl Stream for UntilBroken {
@@ -250,7 +288,14 @@ impl Stream for UntilBroken {
                 return Poll::Ready(Some(Err(broken)));
             }
         }
+        if let Some(news) = self.authority.poll(context) {
+            return Poll::Ready(Some(Ok(news)));
+        }
         let next = self.out.poll_recv(context).map(|message| message.map(|message| Ok(*message)));
+        if !self.authority.welcomed && matches!(next, Poll::Ready(Some(_))) {
+            // What is to follow the welcome is looked at when the stream is polled again, which it is.
+            self.authority.welcomed = true;
+        }
         self.ended = matches!(next, Poll::Ready(None));
         next
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use controller_core::State;
 use controller_reconciler::Handle;
 use proto_model::Timestamp;
-use proto_rpc::{Ca, ErrorClass, RpcError};
+use proto_rpc::{Authority, ErrorClass, RpcError};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
@@ -17,7 +17,7 @@ pub struct Context {
     /// The way into the loop.
     pub handle: Handle,
     /// Signs certificates.
-    pub ca: Arc<Ca>,
+    pub ca: Arc<Authority>,
     /// Notes refusals that handlers decide.
     pub guard: Guard,
     /// The release.

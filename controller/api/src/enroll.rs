@@ -43,7 +43,7 @@ pub(crate) fn token_digest(hash: &TokenHash) -> [u8; 32] {
 pub(crate) fn join_response(context: &Context, issued: &Issued) -> v1::JoinResponse {
     v1::JoinResponse {
         certificate_pem: issued.chain_pem.clone(),
-        ca_pem: context.ca.certificate_pem().to_owned(),
+        ca_pem: context.ca.certificate_pem(),
         expires: Some(issued.not_after.into()),
     }
 }

@@ -202,7 +202,7 @@ impl TenantService for Tenants {
         tracing::info!(%identity, serial = issued.serial, by = %caller.identity, "certificate issued");
         Ok(Response::new(v1::IssueCertificateResponse {
             certificate_pem: issued.chain_pem,
-            ca_pem: self.context.ca.certificate_pem().to_owned(),
+            ca_pem: self.context.ca.certificate_pem(),
             expires: Some(issued.not_after.into()),
         }))
     }
@@ -256,6 +256,7 @@ impl TenantService for Tenants {
             tenant: identity.tenant().unwrap_or_default().to_owned(),
             user,
             role: role.map_or(v1::Role::Unspecified, role_to_wire).into(),
+            ca_pem: self.context.ca.certificate_pem(),
         }))
     }
 }

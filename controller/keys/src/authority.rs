@@ -6,7 +6,7 @@ use std::{
 };
 
 use proto_rpc::{
-    Ca,
+    Ca, Standing,
     ca::CaError,
     files::{self, FileError},
 };
@@ -18,6 +18,8 @@ use crate::{Form, Guards, KeyError, Purpose};
 pub const CA_CERTIFICATE: &str = "ca.pem";
 /// Its private key.
 pub const CA_KEY: &str = "ca.key";
+/// The keys that there may be while one authority follows another (see `rotation`).
+pub(crate) const KEYS: [&str; 3] = [CA_KEY, "ca.next.key", "ca.old.key"];
 /// The name of a cluster that nobody named.
 const DEFAULT_CLUSTER: &str = "rail";
 
@@ -38,13 +40,24 @@ pub enum AuthorityError {
         "nothing is given to encrypt the key with: --ca-passphrase-file, RAIL_CONTROLLER_CA_PASSPHRASE or --key-provider"
     )]
     NoGuard,
+    /// There is nothing in the file of certificates.
+    #[error("ca.pem holds no certificate")]
+    NoCertificate,
+    /// Not now.
+    #[error("`ca {step}` cannot be done now: {is}")]
+    Phase {
+        /// What was to be done.
+        step: &'static str,
+        /// How it stands.
+        is: &'static str,
+    },
 }
 
 /// The authority in a data folder.
 #[derive(Debug)]
 pub struct CaFolder {
     folder: PathBuf,
-    guards: Guards,
+    pub(crate) guards: Guards,
 }
 
 impl CaFolder {
@@ -54,7 +67,7 @@ impl CaFolder {
         Self { folder: folder.to_owned(), guards }
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
@@ -69,10 +82,10 @@ impl CaFolder {
         cluster: Option<&str>,
         lifetime: Duration,
         now: SystemTime,
-    ) -> Result<Ca, AuthorityError> {
+    ) -> Result<Standing, AuthorityError> {
         let (certificate, key) = (self.file(CA_CERTIFICATE), self.file(CA_KEY));
         if certificate.exists() {
-            return self.load(cluster, now);
+            return self.standing(cluster, now);
         }
         let cluster = cluster.unwrap_or(DEFAULT_CLUSTER);
         let ca = if key.exists() {
@@ -84,30 +97,32 @@ impl CaFolder {
             ca
         };
         files::write_public(&certificate, ca.certificate_pem())?;
-        Ok(ca)
+        Ok(Standing::alone(ca))
     }
 
-    fn load(&self, cluster: Option<&str>, now: SystemTime) -> Result<Ca, AuthorityError> {
-        let (key, form) = self.key()?;
-        let ca = Ca::load(&files::read_text(&self.file(CA_CERTIFICATE))?, &key, now)?;
-        if let Some(expected) = cluster.filter(|name| *name != ca.cluster()) {
-            let (expected, found) = (expected.to_owned(), ca.cluster().to_owned());
-            return Err(CaError::ForeignCa { expected, found }.into());
-        }
-        if form == Form::Clear && self.guards.guards_the_authority() {
+    /// An authority of another cluster is none.
+    pub(crate) fn check_cluster(&self, ca: &Ca, cluster: Option<&str>) -> Result<(), AuthorityError> {
+        let Some(expected) = cluster.filter(|name| *name != ca.cluster()) else { return Ok(()) };
+        let (expected, found) = (expected.to_owned(), ca.cluster().to_owned());
+        Err(CaError::ForeignCa { expected, found }.into())
+    }
+
+    /// Says that the key is in the clear although it need not be.
+    pub(crate) fn tell_of_a_clear_key(&self, form: &Form) {
+        if *form == Form::Clear && self.guards.guards_the_authority() {
             tracing::warn!(
                 key = %self.file(CA_KEY).display(),
                 "the authority's key is in the clear, although there is something to encrypt it with: `rail-controller ca encrypt`"
             );
         }
-        Ok(ca)
     }
 
-    fn key(&self) -> Result<(zeroize::Zeroizing<String>, Form), KeyError> {
+    pub(crate) fn key(&self) -> Result<(zeroize::Zeroizing<String>, Form), KeyError> {
         self.guards.read(&self.file(CA_KEY), Purpose::CaKey)
     }
 
-    /// Protects the key with what is in `with`, whatever it was protected with before; the certificate and its pin stay.
+    /// Protects the key with what is in `with`, whatever it was protected with before; the certificate and its pin stay. While
+    /// one authority follows another, the keys of both.
     ///
     /// # Errors
     /// It does not open, or there is nothing to protect it with; it is then as it was.
@@ -115,14 +130,22 @@ impl CaFolder {
         if !with.guards_the_authority() {
             return Err(AuthorityError::NoGuard);
         }
-        let (key, before) = self.key()?;
         // A key that is not the certificate's would be found out at the next start only.
-        Ca::load(&files::read_text(&self.file(CA_CERTIFICATE))?, &key, now)?;
-        let path = self.file(CA_KEY);
-        let form = with.write(&path, Purpose::CaKey, &key)?;
-        // What was written opens again, or whoever asked hears of it while the old key may still be had.
-        with.read(&path, Purpose::CaKey)?;
-        Ok((before, form))
+        self.standing(None, now)?;
+        let all: Vec<_> = KEYS.iter().map(|name| self.file(name)).filter(|path| path.exists()).collect();
+        let read = |path: &PathBuf| Ok((path.clone(), self.guards.read(path, Purpose::CaKey)?));
+        // All of them first: none is left behind that only what is given up opens.
+        let keys = all.iter().map(read).collect::<Result<Vec<_>, KeyError>>()?;
+        let mut forms = (Form::Clear, Form::Clear);
+        for (path, (key, before)) in &keys {
+            let form = with.write(path, Purpose::CaKey, key)?;
+            // What was written opens again, or whoever asked hears of it while the old key may still be had.
+            with.read(path, Purpose::CaKey)?;
+            if *path == self.file(CA_KEY) {
+                forms = (before.clone(), form);
+            }
+        }
+        Ok(forms)
     }
 }
 
@@ -136,25 +159,29 @@ mod tests {
         Guards::default().with_passphrase(text, "test").unwrap()
     }
 
-    fn ca(folder: &Path, guards: &Guards) -> Result<Ca, AuthorityError> {
+    fn ca(folder: &Path, guards: &Guards) -> Result<Standing, AuthorityError> {
         CaFolder::new(folder, guards.clone()).load_or_create(None, CA_LIFETIME, SystemTime::now())
+    }
+
+    fn pin(folder: &Path, guards: &Guards) -> proto_rpc::CaPin {
+        ca(folder, guards).unwrap().issuing().pin()
     }
 
     #[test]
     fn a_new_authority_s_key_is_never_in_the_clear_where_a_passphrase_is_given() {
         let folder = tempfile::tempdir().unwrap();
         let guards = words("correct horse battery");
-        let made = ca(folder.path(), &guards).unwrap();
+        let made = pin(folder.path(), &guards);
         let key = fs::read_to_string(folder.path().join(CA_KEY)).unwrap();
         assert!(key.starts_with("-----BEGIN ENCRYPTED PRIVATE KEY-----"), "{key}");
-        assert_eq!(ca(folder.path(), &guards).unwrap().pin(), made.pin());
+        assert_eq!(pin(folder.path(), &guards), made);
         let told = ca(folder.path(), &words("incorrect horse battery")).unwrap_err().to_string();
         assert!(told.contains("does not open") && told.contains("ca.key"), "{told}");
         let told = ca(folder.path(), &Guards::default()).unwrap_err().to_string();
         assert!(told.contains("--ca-passphrase-file"), "{told}");
         // A crash between the two writes.
         fs::remove_file(folder.path().join(CA_CERTIFICATE)).unwrap();
-        assert_eq!(ca(folder.path(), &guards).unwrap().pin(), made.pin());
+        assert_eq!(pin(folder.path(), &guards), made);
         fs::remove_file(folder.path().join(CA_KEY)).unwrap();
         assert!(matches!(ca(folder.path(), &guards), Err(AuthorityError::Key(KeyError::File(_)))));
     }
@@ -162,7 +189,7 @@ mod tests {
     #[test]
     fn a_plain_key_is_converted_and_keeps_its_pin() {
         let folder = tempfile::tempdir().unwrap();
-        let made = ca(folder.path(), &Guards::default()).unwrap();
+        let made = pin(folder.path(), &Guards::default());
         let before = fs::read_to_string(folder.path().join(CA_KEY)).unwrap();
         assert!(before.contains("BEGIN PRIVATE KEY"));
         let now = SystemTime::now();
@@ -176,7 +203,7 @@ mod tests {
         let second = words("another horse battery");
         CaFolder::new(folder.path(), first.clone()).encrypt(&second, now).unwrap();
         assert!(ca(folder.path(), &first).is_err());
-        assert_eq!(ca(folder.path(), &second).unwrap().pin(), made.pin());
+        assert_eq!(pin(folder.path(), &second), made);
     }
 
     #[test]
@@ -186,7 +213,7 @@ mod tests {
         let load = |cluster, at| in_folder.load_or_create(cluster, CA_LIFETIME, at);
         let now = SystemTime::now();
         load(Some("dev"), now).unwrap();
-        assert_eq!(load(None, now).unwrap().cluster(), "dev");
+        assert_eq!(load(None, now).unwrap().issuing().cluster(), "dev");
         assert!(matches!(load(Some("prod"), now), Err(AuthorityError::Ca(CaError::ForeignCa { .. }))));
         assert!(matches!(load(None, now + CA_LIFETIME * 2), Err(AuthorityError::Ca(CaError::CaExpired))));
         let other = proto_rpc::KeyRequest::generate().unwrap().key_pem;

@@ -12,6 +12,7 @@ mod passphrase;
 mod pkcs8;
 mod program;
 mod provider;
+mod rotation;
 mod secret;
 mod spec;
 
@@ -22,5 +23,6 @@ pub use file::FileProvider;
 pub use passphrase::{PassphraseProvider, read_passphrase};
 pub use program::{ProgramProvider, TIME_LIMIT};
 pub use provider::{DataKey, KeyProvider, Purpose};
+pub use rotation::{Phase, Stand};
 pub use secret::{Form, Guards, check_mode};
 pub use spec::ProviderSpec;

@@ -6,6 +6,7 @@
     reason = "a test that cannot go on shall say where"
 )]
 
+mod authority;
 mod etcd;
 mod handshake;
 mod keep;

@@ -11,6 +11,7 @@ pub mod frames;
 pub mod handshake;
 pub mod inventory;
 pub mod json;
+pub mod keys;
 pub mod launch;
 pub mod lldp;
 pub mod local;
@@ -34,7 +35,7 @@ pub mod yaml;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target; each name is also that of its seeds' folder.
-pub const TARGETS: [Target; 23] = [
+pub const TARGETS: [Target; 24] = [
     ("audit", audit::run),
     ("cabling", cabling::run),
     ("engine", engine::run),
@@ -42,6 +43,7 @@ pub const TARGETS: [Target; 23] = [
     ("handshake", handshake::run),
     ("inventory", inventory::run),
     ("json", json::run),
+    ("keys", keys::run),
     ("launch", launch::run),
     ("lldp", lldp::run),
     ("local", local::run),

@@ -18,7 +18,7 @@ use controller_reconciler::{
 use controller_store::{EtcdOptions, EtcdStore};
 use proto_audit::Actor;
 use proto_model::NodeName;
-use proto_rpc::{Ca, Credentials, Endpoint, Identity, Metrics, Role};
+use proto_rpc::{Authority, Ca, Credentials, Endpoint, Identity, Metrics, Role, Standing};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinHandle,
@@ -149,10 +149,11 @@ fn identify(host: &str) -> Identity {
 }
 
 /// One authority for all runs: nothing that it does is part of them.
-fn authority() -> Result<Arc<Ca>, Error> {
-    static CA: OnceLock<Arc<Ca>> = OnceLock::new();
+fn authority() -> Result<Arc<Authority>, Error> {
+    static CA: OnceLock<Arc<Authority>> = OnceLock::new();
     if CA.get().is_none() {
-        let made = Arc::new(Ca::create(CLUSTER, SystemTime::now(), Duration::from_secs(10 * 365 * 86400))?);
+        let ca = Ca::create(CLUSTER, SystemTime::now(), Duration::from_secs(10 * 365 * 86400))?;
+        let made = Arc::new(Authority::new(Standing::alone(ca))?);
         // Another thread's is as good.
         let _ = CA.set(made);
     }

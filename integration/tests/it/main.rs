@@ -9,6 +9,7 @@
 
 mod alerts;
 mod architecture;
+mod authority;
 mod certify;
 mod certify_faults;
 mod chaos;

@@ -5,18 +5,23 @@ use std::{path::PathBuf, sync::Arc, time::Duration, time::SystemTime};
 
 use proto_rpc::{
     CaPin, CertificateSlot, Client, ClientOptions, CredentialFiles, Credentials, Jitter, KeyRequest,
-    MAX_MESSAGE_BYTES, Renewal, RetryPolicy, RpcError, ca::CaError, client::ClientError,
+    MAX_MESSAGE_BYTES, Renewal, RetryPolicy, RpcError, TrustSlot, ca::CaError, client::ClientError,
     credentials::CredentialsError, files, files::FileError, retry, tls::TlsError, tls::Trust,
 };
 use proto_wire::v1::{
     self, agent_service_client::AgentServiceClient, enroll_service_client::EnrollServiceClient,
 };
 use thiserror::Error;
+use tokio::sync::watch;
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use crate::{agent::Setup, cli::RunArguments};
 
 /// Joining is tried for this long while the controller cannot be reached.
 const JOIN_LIMIT: Duration = Duration::from_secs(120);
+
+/// Whatever a controller says, an agent waits no longer with a renewal that another authority makes necessary.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 /// Why there is no certificate.
 #[derive(Debug, Error)]
@@ -125,8 +130,10 @@ pub(crate) async fn obtain(setup: &Setup, arguments: &RunArguments) -> Result<Cr
         }
     }
     let token = token.ok_or_else(|| IdentityError::NoToken { node: setup.node.to_string() })?;
-    let pin = arguments.ca_pin.ok_or(IdentityError::NoPin)?;
-    join(setup, token, pin, &at).await?;
+    if arguments.ca_pin.is_empty() {
+        return Err(IdentityError::NoPin);
+    }
+    join(setup, token, arguments.ca_pin.clone(), &at).await?;
     load(&at)
 }
 
@@ -173,6 +180,7 @@ fn settle(at: &Files) -> Result<(), IdentityError> {
 fn store(at: &Files, node: &str, key_pem: &str, answer: &v1::JoinResponse) -> Result<(), IdentityError> {
     // Refused before the old files are touched, if it does not fit the key.
     CertificateSlot::new(&answer.certificate_pem, key_pem)?;
+    TrustSlot::new(&answer.ca_pem)?;
     files::write_secret(&at.next_key, key_pem)?;
     files::write_secret(&at.ca, &answer.ca_pem)?;
     files::write_secret(&at.node, node)?;
@@ -181,8 +189,8 @@ fn store(at: &Files, node: &str, key_pem: &str, answer: &v1::JoinResponse) -> Re
     settle(at)
 }
 
-async fn join(setup: &Setup, token: &str, pin: CaPin, at: &Files) -> Result<(), IdentityError> {
-    let credentials = Credentials::new(Trust::Pin(pin));
+async fn join(setup: &Setup, token: &str, pins: Vec<CaPin>, at: &Files) -> Result<(), IdentityError> {
+    let credentials = Credentials::new(Trust::Pins(pins));
     let client = Client::new(&setup.controller, &credentials, &ClientOptions::default())?;
     let key = KeyRequest::generate()?;
     let request = v1::JoinRequest {
@@ -227,17 +235,70 @@ pub(crate) fn set_aside(setup: &Setup) {
     }
 }
 
-/// Renews at half the certificate's life, for ever. No outage of the controllers that ends before the certificate does
-/// can cost the identity.
-pub(crate) async fn keep(setup: Arc<Setup>, slot: CertificateSlot, client: Client) {
-    let mut jitter = Jitter::from_os();
+/// What a renewal changes of a running agent.
+pub(crate) struct Kept {
+    credentials: Credentials,
+    slot: CertificateSlot,
+    trust: TrustSlot,
+}
+
+impl Kept {
+    /// What these credentials show and trust; `None` where they cannot be renewed.
+    pub(crate) fn of(credentials: &Credentials) -> Option<Self> {
+        let (slot, trust) = (credentials.slot()?.clone(), credentials.trust()?.clone());
+        Some(Self { credentials: credentials.clone(), slot, trust })
+    }
+
+    /// Whether the certificate is of another authority than the one that issues now, or others are trusted.
+    fn behind(&self, authority: &v1::Authority) -> bool {
+        let pins =
+            |texts: &[String]| texts.iter().filter_map(|text| text.parse().ok()).collect::<Vec<CaPin>>();
+        let issuing = pins(std::slice::from_ref(&authority.issuing_pin));
+        let (mut trusted, mut ours) = (pins(&authority.trusted_pins), self.trust.pins());
+        for pins in [&mut trusted, &mut ours] {
+            pins.sort();
+            pins.dedup();
+        }
+        let foreign = self.slot.issuer().ok().flatten().is_some_and(|ours| !issuing.contains(&ours));
+        // What cannot be read is of a newer release, and no reason for anything.
+        !issuing.is_empty() && (foreign || trusted != ours)
+    }
+}
+
+/// Returns when the controller says that another authority issues, or others are trusted, than this agent knows of; at a
+/// moment within the time that it gives. What it has said once is heard once.
+async fn superseded(said: &mut watch::Receiver<Option<v1::Authority>>, kept: &Kept, jitter: &mut Jitter) {
+    while said.changed().await.is_ok() {
+        let authority = said.borrow_and_update().clone();
+        if let Some(authority) = authority.filter(|authority| kept.behind(authority)) {
+            let within = authority.renew_within.map(proto_wire::convert::duration_from_wire);
+            let within = within.and_then(Result::ok).unwrap_or_default().min(LONGEST_WAIT);
+            return tokio::time::sleep(jitter.up_to(within)).await;
+        }
+    }
+    std::future::pending().await
+}
+
+/// Renews at half the certificate's life, and when another authority issues, for ever. No outage of the controllers that
+/// ends before the certificate does can cost the identity.
+pub(crate) async fn keep(setup: Arc<Setup>, kept: Kept, client: Client) {
+    let (mut jitter, mut moments) = (Jitter::from_os(), Jitter::from_os());
     let at = paths(&setup);
+    let mut said = setup.authority.subscribe();
     // What was just loaded can be read.
-    while let Ok(shown) = slot.certificate() {
+    while let Ok(shown) = kept.slot.certificate() {
         let mut plan = Renewal::of(&shown, &mut jitter);
+        let mut early = true;
         loop {
-            plan.until_due().await;
-            let Err(error) = renew(&setup, &slot, &client, &at).await else { break };
+            tokio::select! {
+                () = plan.until_due() => {}
+                () = superseded(&mut said, &kept, &mut moments), if early => {
+                    tracing::info!("the cluster's authority has changed: the certificate is renewed");
+                }
+            }
+            let Err(error) = renew(&setup, &kept, &client, &at).await else { break };
+            // From here on at the times of a renewal that failed, or it would be tried without a rest.
+            early = false;
             plan.failed(SystemTime::now(), &mut jitter);
             // The 1st, 2nd, 4th, 8th ... in a row.
             if !plan.failures().is_power_of_two() {
@@ -257,12 +318,7 @@ pub(crate) async fn keep(setup: Arc<Setup>, slot: CertificateSlot, client: Clien
     }
 }
 
-async fn renew(
-    setup: &Setup,
-    slot: &CertificateSlot,
-    client: &Client,
-    at: &Files,
-) -> Result<(), IdentityError> {
+async fn renew(setup: &Setup, kept: &Kept, client: &Client, at: &Files) -> Result<(), IdentityError> {
     let key = KeyRequest::generate()?;
     let mut agent = AgentServiceClient::new(client.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES);
     let request = v1::RenewCertificateRequest { csr_pem: key.csr_pem.clone() };
@@ -271,8 +327,26 @@ async fn renew(
         IdentityError::Renew { controller, source: Box::new(RpcError::from_status(&status)) }
     })?;
     store(at, setup.node.as_str(), &key.key_pem, answer.get_ref())?;
-    slot.swap(&answer.get_ref().certificate_pem, &key.key_pem)?;
+    kept.slot.swap(&answer.get_ref().certificate_pem, &key.key_pem)?;
+    kept.trust.swap(&answer.get_ref().ca_pem)?;
+    show(setup, kept).await;
     Ok(())
+}
+
+/// Shows the new certificate to each controller, on a connection of its own: the one that is open goes on with the old one. So
+/// they know that it is in use, and this server hears of a certificate that is not good while it can still mend that.
+async fn show(setup: &Setup, kept: &Kept) {
+    for endpoint in &setup.controller {
+        let address = std::slice::from_ref(endpoint);
+        let shown = match Client::new(address, &kept.credentials, &ClientOptions::default()) {
+            Ok(client) => HealthClient::new(client).check(HealthCheckRequest::default()).await.map(drop),
+            Err(error) => Err(tonic::Status::internal(error.to_string())),
+        };
+        if let Err(status) = shown {
+            let error = RpcError::from_status(&status);
+            tracing::info!(%error, %endpoint, "the new certificate could not be shown");
+        }
+    }
 }
 
 #[cfg(test)]

@@ -110,7 +110,9 @@ async fn stream(
                     interval = asked;
                     beat = Instant::now() + interval;
                 }
-                if let Some(controller_message::Body::OpenLogs(ask)) = message.body {
+                if let Some(controller_message::Body::Authority(authority)) = message.body {
+                    setup.authority.send_replace(Some(authority));
+                } else if let Some(controller_message::Body::OpenLogs(ask)) = message.body {
                     setup.metrics.commands.inc(["logs"]);
                     while uploads.try_join_next().is_some() {}
                     if uploads.len() < UPLOADS {
@@ -218,7 +220,7 @@ fn command(setup: &Setup, message: v1::ControllerMessage) -> Option<Event> {
         controller_message::Body::Drained(drained) => {
             ("drained", Command::Drained(drained.rails.into_iter().collect()))
         }
-        controller_message::Body::OpenLogs(_) => return None,
+        controller_message::Body::OpenLogs(_) | controller_message::Body::Authority(_) => return None,
     };
     setup.metrics.commands.inc([name]);
     Some(Event::Command { epoch, command })

@@ -30,7 +30,7 @@ use proto_rpc::{
     telemetry::{self, TelemetryError, TelemetryOptions},
 };
 use thiserror::Error;
-use tokio::sync::watch::{Receiver, channel};
+use tokio::sync::watch::{Receiver, Sender, channel};
 
 use crate::{
     cgroup,
@@ -120,6 +120,8 @@ pub(crate) struct Setup {
     pub metrics: metrics::AgentMetrics,
     /// How far jobs on this server are kept apart.
     pub isolation: Isolation,
+    /// What the controller has said of the cluster's authority.
+    pub authority: Sender<Option<proto_wire::v1::Authority>>,
 }
 
 /// Runs until SIGTERM or SIGINT; jobs go on.
@@ -185,6 +187,7 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
             .counters
             .clone()
             .or_else(|| arguments.inventory.inventory.is_none().then(|| PathBuf::from("/"))),
+        authority: Sender::new(None),
         qos_faults,
         qos,
         lanes,

@@ -118,8 +118,8 @@ pub async fn run(setup: Arc<Setup>, watch: Watch, discovery: Discovery, credenti
             return;
         }
     };
-    if let Some(slot) = credentials.slot() {
-        tokio::spawn(identity::keep(Arc::clone(&setup), slot.clone(), client.clone()));
+    if let Some(kept) = identity::Kept::of(&credentials) {
+        tokio::spawn(identity::keep(Arc::clone(&setup), kept, client.clone()));
     }
     tokio::spawn(link::keep(setup, client, link_events));
     let (Ok(mut terminate), Ok(mut interrupt)) =

@@ -11,7 +11,7 @@ use std::{
 use proto_model::{Assignment, Observation, Observed};
 use proto_rpc::{
     Ca, CertificateSlot, Identity, Limits, Listen, MAX_MESSAGE_BYTES, Metrics, PeerInfo, Revocations,
-    Revoked, Server, Subject, Token, TokenKind,
+    Revoked, Server, Subject, Token, TokenKind, TrustSlot,
     ca::CA_LIFETIME,
     deadline::DeadlinePolicy,
     router::{CallLayers, merge},
@@ -169,7 +169,7 @@ impl Controller {
     pub async fn serve(&mut self) {
         let leaf = self.shared.ca.issue_server(&[], Duration::from_secs(3600), SystemTime::now()).unwrap();
         let tls = ServerTls {
-            ca_pem: self.shared.ca.certificate_pem().to_owned(),
+            trust: TrustSlot::new(self.shared.ca.certificate_pem()).unwrap(),
             cluster: "test".to_owned(),
             slot: CertificateSlot::new(&leaf.issued.chain_pem, &leaf.key_pem).unwrap(),
             revocations: self.shared.revocations.clone(),

@@ -136,6 +136,7 @@ pub struct Leaf {
 /// The cluster's certificate authority.
 pub struct Ca {
     cluster: String,
+    name: DistinguishedName,
     certificate_pem: String,
     issuer: Issuer<'static, KeyPair>,
     not_after: OffsetDateTime,
@@ -164,9 +165,7 @@ impl Ca {
         now: SystemTime,
         lifetime: Duration,
     ) -> Result<Self, CaError> {
-        let key = KeyPair::from_pem(key_pem)
-            .map_err(|_| CaError::BadCa { detail: "its key cannot be read as PEM (PKCS#8)".to_owned() })?;
-        Ca::create_with(key, cluster, now, lifetime)
+        Ca::create_with(Ca::read_key(key_pem)?, cluster, now, lifetime)
     }
 
     fn create_with(
@@ -175,14 +174,23 @@ impl Ca {
         now: SystemTime,
         lifetime: Duration,
     ) -> Result<Self, CaError> {
-        let mut params = CertificateParams::default();
-        let (not_before, not_after) = validity(now, lifetime, None)?;
-        (params.not_before, params.not_after) = (not_before, not_after);
-        params.serial_number = Some(serial()?);
-        params.distinguished_name = common_name(&format!("Railyard CA {cluster}"));
-        params.subject_alt_names = vec![uri_name(cluster_uri(cluster)?)?];
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        Ca::create_named(key, cluster, &format!("Railyard CA {cluster}"), now, lifetime)
+    }
+
+    pub(crate) fn read_key(pem: &str) -> Result<KeyPair, CaError> {
+        let detail = "its key cannot be read as PEM (PKCS#8)".to_owned();
+        KeyPair::from_pem(pem).map_err(|_| CaError::BadCa { detail })
+    }
+
+    pub(crate) fn create_named(
+        key: KeyPair,
+        cluster: &str,
+        name: &str,
+        now: SystemTime,
+        lifetime: Duration,
+    ) -> Result<Self, CaError> {
+        let mut params = authority_params(cluster, common_name(name))?;
+        (params.not_before, params.not_after) = validity(now, lifetime, None)?;
         let certificate_pem = params.self_signed(&key)?.pem();
         Ca::load(&certificate_pem, &key.serialize_pem(), now)
     }
@@ -205,13 +213,15 @@ impl Ca {
             .map_err(|_| CaError::BadTime)?;
         let cluster = only_uri(&parsed).ok_or_else(|| bad("names no cluster"))?;
         let cluster = cluster_of(&cluster)?;
-        let key = KeyPair::from_pem(key_pem).map_err(|_| bad("its key cannot be read as PEM (PKCS#8)"))?;
+        let key = Ca::read_key(key_pem)?;
         if rcgen::PublicKeyData::subject_public_key_info(&key) != parsed.public_key().raw {
             return Err(CaError::KeyMismatch);
         }
         let pin = CaPin::of_certificate(&der).ok_or_else(|| bad("cannot be read as X.509"))?;
+        let name = parsed.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
+        let name = common_name(name.unwrap_or_default());
         let issuer = Issuer::from_ca_cert_der(&der, key)?;
-        Ok(Ca { cluster, certificate_pem: certificate_pem.to_owned(), issuer, not_after, pin })
+        Ok(Ca { cluster, name, certificate_pem: certificate_pem.to_owned(), issuer, not_after, pin })
     }
 
     /// Loads `ca.pem` and `ca.key` from `folder`, or makes both where neither is there. A key whose certificate
@@ -254,6 +264,20 @@ impl Ca {
     #[must_use]
     pub fn key_pem(&self) -> String {
         self.issuer.key().serialize_pem()
+    }
+
+    /// When it ends.
+    #[must_use]
+    pub fn not_after(&self) -> SystemTime {
+        self.not_after.into()
+    }
+
+    pub(crate) fn name(&self) -> DistinguishedName {
+        self.name.clone()
+    }
+
+    pub(crate) fn issuer(&self) -> &Issuer<'static, KeyPair> {
+        &self.issuer
     }
 
     /// What a joining node compares.
@@ -366,7 +390,19 @@ fn checked_request(csr_pem: &str) -> Result<rcgen::PublicKey, CaError> {
     Ok(request.public_key)
 }
 
-fn validity(
+/// What every certificate of an authority says of its cluster. One authority may stand below it: the next one, whose
+/// certificate it signs.
+pub(crate) fn authority_params(cluster: &str, name: DistinguishedName) -> Result<CertificateParams, CaError> {
+    let mut params = CertificateParams::default();
+    params.serial_number = Some(serial()?);
+    params.distinguished_name = name;
+    params.subject_alt_names = vec![uri_name(cluster_uri(cluster)?)?];
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(1));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    Ok(params)
+}
+
+pub(crate) fn validity(
     now: SystemTime,
     lifetime: Duration,
     end: Option<OffsetDateTime>,
@@ -382,13 +418,13 @@ fn validity(
     if not_after.year() > 9999 { Err(CaError::BadTime) } else { Ok((not_before, not_after)) }
 }
 
-fn utc(instant: SystemTime) -> Result<OffsetDateTime, CaError> {
+pub(crate) fn utc(instant: SystemTime) -> Result<OffsetDateTime, CaError> {
     let since = instant.duration_since(SystemTime::UNIX_EPOCH).map_err(|_| CaError::BadTime)?;
     let seconds = i64::try_from(since.as_secs()).map_err(|_| CaError::BadTime)?;
     OffsetDateTime::from_unix_timestamp(seconds).map_err(|_| CaError::BadTime)
 }
 
-fn serial() -> Result<SerialNumber, CaError> {
+pub(crate) fn serial() -> Result<SerialNumber, CaError> {
     let mut bytes = [0; 16];
     rand::fill(&mut bytes).map_err(|_| CaError::NoRandom)?;
     // The first bit stays 0: a serial number is a positive integer of at most 20 bytes (RFC 5280, 4.1.2.2).

@@ -6,6 +6,7 @@ use crate::files::{self, FileError};
 use crate::pin::{BadPin, CaPin};
 use crate::tls::{CertificateSlot, TlsError, Trust, client_config};
 use crate::token::{Token, TokenError, TokenKind};
+use crate::trust::TrustSlot;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -54,7 +55,7 @@ pub enum CredentialsError {
 pub struct CredentialFiles {
     /// The CA's certificate, PEM.
     pub ca: Option<PathBuf>,
-    /// The CA's pin, `sha256:<hex>`; used where `ca` is none.
+    /// The CA's pin, `sha256:<hex>`, or several with commas between them; used where `ca` is none.
     pub pin: Option<String>,
     /// The client's certificate chain, PEM.
     pub certificate: Option<PathBuf>,
@@ -106,12 +107,10 @@ impl Credentials {
     pub fn load(from: &CredentialFiles) -> Result<Self, CredentialsError> {
         let trust = match (&from.ca, &from.pin) {
             (Some(path), _) => {
-                let trust = Trust::Ca(files::read_text(path)?);
-                client_config(&trust, None)
-                    .map_err(|source| CredentialsError::Tls { path: path.clone(), source })?;
-                trust
+                let slot = TrustSlot::new(&files::read_text(path)?);
+                Trust::Slot(slot.map_err(|source| CredentialsError::Tls { path: path.clone(), source })?)
             }
-            (None, Some(pin)) => Trust::Pin(pin.parse::<CaPin>()?),
+            (None, Some(pins)) => Trust::Pins(CaPin::several(pins)?),
             (None, None) => return Err(CredentialsError::NoTrust),
         };
         let slot = match (&from.certificate, &from.key) {
@@ -138,6 +137,15 @@ impl Credentials {
     #[must_use]
     pub fn slot(&self) -> Option<&CertificateSlot> {
         self.slot.as_ref()
+    }
+
+    /// Whom this trusts, where that can be exchanged: what was read from a file.
+    #[must_use]
+    pub fn trust(&self) -> Option<&TrustSlot> {
+        match &self.trust {
+            Some(Trust::Slot(slot)) => Some(slot),
+            _ => None,
+        }
     }
 
     /// The token that is sent.

@@ -2,6 +2,7 @@
 //! The one place for rustls, rcgen and OpenTelemetry; knows nothing of the messages that are exchanged.
 
 mod anonymous;
+pub mod authority;
 mod builders;
 pub mod ca;
 mod caps;
@@ -25,14 +26,17 @@ pub mod router;
 pub mod seal;
 pub mod server;
 pub mod status;
+mod succession;
 pub mod telemetry;
 pub mod tls;
 pub mod token;
 pub mod trace;
+mod trust;
 mod untrusted;
 mod verify;
 mod watched;
 
+pub use authority::{Authority, Standing};
 pub use ca::{Ca, KeyRequest};
 pub use client::{Client, ClientOptions};
 pub use connect::Dial;
@@ -47,8 +51,10 @@ pub use retry::{Jitter, RetryPolicy, retry};
 pub use revocation::{Revocations, Revoked, Subject};
 pub use server::{AnonymousLimits, Limits, PeerInfo, RefusedPeer, Server, Unproved};
 pub use status::{ErrorClass, RpcError, Violation};
+pub use succession::certificates;
 pub use tls::CertificateSlot;
 pub use token::{Token, TokenHash, TokenKind};
+pub use trust::{Holder, TrustSlot};
 pub use untrusted::{REVOKED, REVOKED_ADVICE};
 
 /// The largest message that a server or client of ours decodes, in bytes (tonic's default would be 4 MiB).

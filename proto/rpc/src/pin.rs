@@ -2,12 +2,14 @@
 
 use crate::hex::{from_hex, to_hex};
 use aws_lc_rs::digest;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
 use std::fmt;
 use std::str::FromStr;
 
 /// SHA-256 of a CA's SubjectPublicKeyInfo, written `sha256:<64 hex digits>`. It travels beside a join token so
 /// that a node can know the controller before it has any certificate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CaPin([u8; 32]);
 
 impl CaPin {
@@ -21,6 +23,22 @@ impl CaPin {
         let mut pin = [0; 32];
         pin.copy_from_slice(digest::digest(&digest::SHA256, certificate.public_key().raw).as_ref());
         Some(CaPin(pin))
+    }
+}
+
+impl CaPin {
+    /// The pin of the first certificate in a text, PEM; none if there is none that can be read.
+    #[must_use]
+    pub fn of_pem(pem: &str) -> Option<Self> {
+        Self::of_certificate(&CertificateDer::from_pem_slice(pem.as_bytes()).ok()?)
+    }
+
+    /// Several pins in one text, as they are written: with commas between them.
+    ///
+    /// # Errors
+    /// One of them is none, or there is none.
+    pub fn several(text: &str) -> Result<Vec<Self>, BadPin> {
+        text.split(',').map(str::parse).collect()
     }
 }
 
@@ -55,5 +73,8 @@ mod tests {
             assert!(bad.parse::<CaPin>().is_err(), "{bad:?}");
         }
         assert_eq!(CaPin::of_certificate(b"rubbish"), None);
+        let other = CaPin([0xcd; 32]);
+        assert_eq!(CaPin::several(&format!("{pin}, {other}")).unwrap(), [pin, other]);
+        assert!(CaPin::several("").is_err() && CaPin::several(&format!("{pin},")).is_err());
     }
 }

@@ -1,9 +1,30 @@
 //! Messages that the cluster's authority has signed, checked with its certificate alone.
 
 use crate::ca::CaError;
+use crate::succession::certificates;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
+
+/// The public keys of the authorities that a cluster has, or had.
+#[derive(Debug, Clone)]
+pub struct CaKeys(Vec<CaKey>);
+
+impl CaKeys {
+    /// The keys of all certificates in a text.
+    ///
+    /// # Errors
+    /// There is none, or one is no CA's.
+    pub fn of_pem(pem: &str) -> Result<Self, CaError> {
+        Ok(Self(certificates(pem)?.iter().map(|one| CaKey::of_pem(one)).collect::<Result<_, _>>()?))
+    }
+
+    /// Whether one of them has signed the message.
+    #[must_use]
+    pub fn have_signed(&self, message: &[u8], signature: &[u8]) -> bool {
+        self.0.iter().any(|key| key.has_signed(message, signature))
+    }
+}
 
 /// The public key of a CA.
 #[derive(Debug, Clone)]
@@ -52,5 +73,8 @@ mod tests {
         let leaf = ca.issue_server(&[], Duration::from_secs(60), SystemTime::now()).unwrap();
         assert!(CaKey::of_pem(&leaf.issued.chain_pem).is_err());
         assert!(CaKey::of_pem("garbage").is_err());
+        let both = CaKeys::of_pem(&(other.certificate_pem().to_owned() + ca.certificate_pem())).unwrap();
+        assert!(both.have_signed(b"message", &signature) && !both.have_signed(b"messagf", &signature));
+        assert!(CaKeys::of_pem("garbage").is_err() && CaKeys::of_pem(&leaf.issued.chain_pem).is_err());
     }
 }

@@ -15,6 +15,7 @@ use crate::opening::{self, Opened, Protocol, Rationed};
 use crate::places::{Open, Place};
 use crate::revocation::Revocations;
 use crate::tls::{CertificateSlot, PeerCertificate, TlsError, peer_identity, server_config};
+use crate::trust::TrustSlot;
 use crate::verify::{SHOWN, Shown};
 use axum::Router;
 use axum::body::Body;
@@ -22,6 +23,7 @@ use axum::extract::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
+use rustls::pki_types::CertificateDer;
 use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
@@ -85,8 +87,8 @@ pub enum ServerError {
 /// What a server shows and whom it believes.
 #[derive(Debug, Clone)]
 pub struct ServerTls {
-    /// The CA of clients' certificates, PEM.
-    pub ca_pem: String,
+    /// The CAs of clients' certificates; what only one vouches for that is trusted no more ends.
+    pub trust: TrustSlot,
     /// The cluster that their identities must be of.
     pub cluster: String,
     /// The server's own certificate; swap it to rotate.
@@ -109,6 +111,7 @@ struct Acceptor {
     tls: TlsAcceptor,
     cluster: String,
     revocations: Revocations,
+    trust: TrustSlot,
 }
 
 impl std::fmt::Debug for Acceptor {
@@ -125,11 +128,12 @@ impl Server {
         limits: Limits,
         metrics: ServerMetrics,
     ) -> Result<Self, ServerError> {
-        let config = server_config(&tls.ca_pem, &tls.cluster, &tls.slot, &tls.revocations)?;
+        let config = server_config(&tls.trust, &tls.cluster, &tls.slot, &tls.revocations)?;
         let acceptor = Acceptor {
             tls: TlsAcceptor::from(config),
             cluster: tls.cluster.clone(),
             revocations: tls.revocations.clone(),
+            trust: tls.trust.clone(),
         };
         let mut listeners = Vec::with_capacity(listens.len());
         for listen in listens {
@@ -398,6 +402,10 @@ async fn encrypted(
     };
     stream.get_mut().0.ration(None);
     place.settle(&identity).map_err(Refusal::Full)?;
+    let chain = stream.get_ref().1.peer_certificates().unwrap_or_default().to_vec();
+    if let (Some(der), Some(certificate)) = (chain.first(), &certificate) {
+        acceptor.trust.seen(der, &identity, certificate.not_after);
+    }
     let builder = match (protocol, &identity) {
         (Protocol::Http2, Identity::Controller) => &shared.http.controllers,
         (Protocol::Http2, Identity::Anonymous) => &shared.http.anonymous,
@@ -411,7 +419,7 @@ async fn encrypted(
         let over = anonymous::over(place.standing(), WATCH);
         http(shared, builder, io, peer, Some(place), over).await;
     } else {
-        let over = over(acceptor.revocations.clone(), peer.clone());
+        let over = over(acceptor.revocations.clone(), acceptor.trust.clone(), chain, peer.clone());
         http(shared, builder, io, peer, None, over).await;
     }
     Ok(())
@@ -429,13 +437,20 @@ async fn linger(mut stream: Rationed<BoxedStream>) {
     let _ = tokio::time::timeout(LINGER, end).await;
 }
 
-/// Returns when the peer's certificate is revoked or ends, and says which; a peer without one may stay.
-async fn over(revocations: Revocations, peer: PeerInfo) -> &'static str {
+/// Returns when the peer's certificate is revoked or ends, or its authority is trusted no more, and says which; a peer without
+/// one may stay.
+async fn over(
+    revocations: Revocations,
+    trust: TrustSlot,
+    chain: Vec<CertificateDer<'static>>,
+    peer: PeerInfo,
+) -> &'static str {
     let Some(certificate) = peer.certificate else { return std::future::pending().await };
     let left = certificate.not_after.duration_since(SystemTime::now()).unwrap_or_default();
     tokio::select! {
         () = revocations.until(|now| now.refuses(&peer.identity, &certificate)) => "revoked",
         () = tokio::time::sleep(left) => "expired",
+        () = trust.until_refused(&chain) => "authority-retired",
     }
 }
 

@@ -4,12 +4,13 @@ use crate::ca::{CLOCK_SKEW, only_uri};
 use crate::identity::{Identity, IdentityError};
 use crate::pin::CaPin;
 use crate::revocation::Revocations;
+use crate::trust::{SlotVerifier, TrustSlot};
 use crate::verify::{IdentityVerifier, PinVerifier};
-use rustls::client::{ResolvesClientCert, Resumption, WebPkiServerVerifier};
+use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, ServerConfig, SignatureScheme};
 use std::fmt;
@@ -73,6 +74,13 @@ impl CertificateSlot {
         // A poisoned lock cannot hold half a value: the guard only ever swaps one pointer.
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = next;
         Ok(())
+    }
+
+    /// The pin of the authority that issued the leaf, where it is shown with it.
+    pub fn issuer(&self) -> Result<Option<CaPin>, TlsError> {
+        let current = self.get();
+        current.cert.first().ok_or(TlsError::NoCertificate)?;
+        Ok(current.cert.get(1).and_then(|der| CaPin::of_certificate(der)))
     }
 
     /// The leaf in use, and when it ends.
@@ -143,24 +151,24 @@ impl PeerCertificate {
 pub enum Trust {
     /// By the CA's certificate, PEM.
     Ca(String),
+    /// By whichever CAs are trusted at the time.
+    Slot(TrustSlot),
     /// By the CA's pin: for joining, before the CA's certificate is known.
     Pin(CaPin),
+    /// By one of several pins.
+    Pins(Vec<CaPin>),
 }
 
-/// The server's side: our certificate from `slot`; clients' certificates, where they have one, from our CA, with an
-/// identity of `cluster`, and not among the `revocations`.
+/// The server's side: our certificate from `slot`; clients' certificates, where they have one, from a CA that is trusted at
+/// the time, with an identity of `cluster`, and not among the `revocations`.
 pub fn server_config(
-    ca_pem: &str,
+    trust: &TrustSlot,
     cluster: &str,
     slot: &CertificateSlot,
     revocations: &Revocations,
 ) -> Result<Arc<ServerConfig>, TlsError> {
-    let chain = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(ca_pem)?), provider())
-        .allow_unauthenticated()
-        .build()
-        .map_err(|error| TlsError::Config(error.to_string()))?;
     let revocations = revocations.clone();
-    let verifier = IdentityVerifier { chain, cluster: cluster.to_owned(), revocations };
+    let verifier = IdentityVerifier { trust: trust.clone(), cluster: cluster.to_owned(), revocations };
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|error| TlsError::Config(error.to_string()))?
@@ -180,13 +188,19 @@ pub fn client_config(trust: &Trust, slot: Option<&CertificateSlot>) -> Result<Ar
         .map_err(|error| TlsError::Config(error.to_string()))?;
     let builder = match trust {
         Trust::Ca(pem) => {
-            let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots(pem)?), provider())
-                .build()
-                .map_err(|error| TlsError::Config(error.to_string()))?;
-            builder.dangerous().with_custom_certificate_verifier(verifier)
+            let verifier = SlotVerifier(TrustSlot::new(pem)?);
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+        }
+        Trust::Slot(slot) => {
+            let verifier = SlotVerifier(slot.clone());
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
         }
         Trust::Pin(pin) => {
-            let verifier = PinVerifier { pin: *pin, provider: provider() };
+            let verifier = PinVerifier { pins: vec![*pin], provider: provider() };
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+        }
+        Trust::Pins(pins) => {
+            let verifier = PinVerifier { pins: pins.clone(), provider: provider() };
             builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
         }
     };
@@ -206,7 +220,7 @@ pub fn peer_identity(der: &[u8], cluster: &str) -> Result<Identity, TlsError> {
     Ok(Identity::from_uri(&uri, cluster)?)
 }
 
-fn roots(ca_pem: &str) -> Result<RootCertStore, TlsError> {
+pub(crate) fn roots(ca_pem: &str) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in chain(ca_pem)? {
         roots.add(certificate).map_err(TlsError::Anchor)?;
@@ -214,7 +228,7 @@ fn roots(ca_pem: &str) -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-fn chain(pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+pub(crate) fn chain(pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes())
         .collect::<Result<_, _>>()
         .map_err(|_| TlsError::NoCertificate)?;

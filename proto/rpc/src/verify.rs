@@ -6,6 +6,7 @@ use crate::identity::Identity;
 use crate::pin::CaPin;
 use crate::revocation::Revocations;
 use crate::tls::{PeerCertificate, peer_identity};
+use crate::trust::TrustSlot;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls13_signature};
@@ -56,7 +57,7 @@ fn valid_at(der: &CertificateDer<'_>) -> Option<UnixTime> {
 /// certificate back. A client without a certificate passes: it is anonymous, and the API decides what anonymous may do.
 #[derive(Debug)]
 pub(crate) struct IdentityVerifier {
-    pub(crate) chain: Arc<dyn ClientCertVerifier>,
+    pub(crate) trust: TrustSlot,
     pub(crate) cluster: String,
     pub(crate) revocations: Revocations,
 }
@@ -80,8 +81,9 @@ impl IdentityVerifier {
             )
         );
         let then = valid_at(end_entity).filter(|_| dates);
-        let ours =
-            then.is_some_and(|then| self.chain.verify_client_cert(end_entity, intermediates, then).is_ok());
+        let ours = then.is_some_and(|then| {
+            self.trust.anchors().clients.verify_client_cert(end_entity, intermediates, then).is_ok()
+        });
         if ours {
             show("CERTIFICATE_EXPIRED", named(end_entity));
         } else {
@@ -96,7 +98,8 @@ impl ClientCertVerifier for IdentityVerifier {
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.chain.root_hint_subjects()
+        // Who is trusted may change while this slice is in use, and clients of ours have one certificate to show.
+        &[]
     }
 
     fn verify_client_cert(
@@ -106,7 +109,9 @@ impl ClientCertVerifier for IdentityVerifier {
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
         let verified = self
-            .chain
+            .trust
+            .anchors()
+            .clients
             .verify_client_cert(end_entity, intermediates, now)
             .inspect_err(|error| self.show_untrusted(error, end_entity, intermediates))?;
         let refused = || {
@@ -140,19 +145,19 @@ impl ClientCertVerifier for IdentityVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.chain.verify_tls13_signature(message, cert, dss)
+        self.trust.anchors().clients.verify_tls13_signature(message, cert, dss)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.chain.supported_verify_schemes()
+        self.trust.anchors().clients.supported_verify_schemes()
     }
 }
 
-/// Verifies a server of which only its CA's pin is known: the chain it sends must hold a certificate whose key
-/// has that pin, and must verify, with the server's name and dates, against exactly that certificate.
+/// Verifies a server of which only pins of CAs are known: the chain it sends must hold a certificate whose key
+/// has one of them, and must verify, with the server's name and dates, against exactly that certificate.
 #[derive(Debug)]
 pub(crate) struct PinVerifier {
-    pub(crate) pin: CaPin,
+    pub(crate) pins: Vec<CaPin>,
     pub(crate) provider: Arc<CryptoProvider>,
 }
 
@@ -167,7 +172,9 @@ impl ServerCertVerifier for PinVerifier {
     ) -> Result<ServerCertVerified, Error> {
         let authority = intermediates
             .iter()
-            .find(|certificate| CaPin::of_certificate(certificate) == Some(self.pin))
+            .find(|certificate| {
+                CaPin::of_certificate(certificate).is_some_and(|pin| self.pins.contains(&pin))
+            })
             .ok_or(Error::InvalidCertificate(CertificateError::UnknownIssuer))?;
         let mut roots = RootCertStore::empty();
         roots.add(authority.clone().into_owned())?;
@@ -201,6 +208,6 @@ impl ServerCertVerifier for PinVerifier {
     }
 }
 
-fn only_tls13() -> Error {
+pub(crate) fn only_tls13() -> Error {
     Error::PeerIncompatible(PeerIncompatible::Tls12NotOffered)
 }

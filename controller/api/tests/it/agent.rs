@@ -184,7 +184,7 @@ impl AgentBody {
                     self.observe(Body::Observation(seen)).await;
                 }
             }
-            Order::Welcome(_) | Order::Forget(_) => {}
+            Order::Welcome(_) | Order::Forget(_) | Order::Authority(_) => {}
         }
     }
 

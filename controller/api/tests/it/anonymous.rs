@@ -65,7 +65,7 @@ async fn a_flood_of_anonymous_denials_leaves_few_records_and_every_change() {
     }
     let seconds = begin.elapsed().as_secs() + 1;
     let records = export(&world).await;
-    let key = CaKey::of_pem(world.ca.certificate_pem()).unwrap();
+    let key = CaKey::of_pem(&world.ca.certificate_pem()).unwrap();
     let sum = verify(&records, |message, signature| key.has_signed(message, signature)).unwrap();
     let denials = records.iter().filter_map(|record| match &record.content {
         Content::Denial(denial) => {

@@ -278,7 +278,7 @@ async fn every_change_is_in_one_record_and_the_whole_is_proved_by_the_certificat
     NodeServiceClient::new(world.admin()).list_nodes(v1::ListNodesRequest::default()).await.unwrap();
     assert_eq!(all(&world).await.len(), count);
     let exported = export(&world).await;
-    let key = CaKey::of_pem(world.ca.certificate_pem()).unwrap();
+    let key = CaKey::of_pem(&world.ca.certificate_pem()).unwrap();
     let sum = verify(&exported, |message, signature| key.has_signed(message, signature)).unwrap();
     assert_eq!((sum.changes.first, sum.records(), sum.changes.unsigned), (1, exported.len() as u64, 0));
     assert_eq!(export(&world).await, exported, "what is signed is not signed again");

@@ -20,8 +20,8 @@ use controller_store::{
 use proto_audit::Actor;
 use proto_model::NodeName;
 use proto_rpc::{
-    Ca, CertificateSlot, Client, ClientOptions, Credentials, Endpoint, Identity, KeyRequest, Listen, Metrics,
-    Role, Token, TokenKind,
+    Authority, Ca, CertificateSlot, Client, ClientOptions, Credentials, Endpoint, Identity, KeyRequest,
+    Listen, Metrics, Role, Standing, Token, TokenKind,
     server::{Limits, Server, ServerMetrics, ServerTls},
     tls::Trust,
 };
@@ -80,7 +80,7 @@ pub fn who() -> Arc<Actor> {
 
 /// A running controller.
 pub struct World {
-    pub ca: Arc<Ca>,
+    pub ca: Arc<Authority>,
     pub handle: Handle,
     pub metrics: Metrics,
     pub store: Arc<Fickle>,
@@ -105,7 +105,8 @@ impl World {
 
     /// As `start_on`, with other limits between tenants.
     pub async fn start_with(dir: &Path, inner: Arc<dyn Store>, fair: FairLimits) -> Self {
-        let ca = Arc::new(Ca::load_or_create(dir, CLUSTER, SystemTime::now()).unwrap());
+        let ca = Ca::load_or_create(dir, CLUSTER, SystemTime::now()).unwrap();
+        let ca = Arc::new(Authority::new(Standing::alone(ca)).unwrap());
         let store = Arc::new(Fickle { inner, full: AtomicBool::new(false) });
         let metrics = Metrics::new("test", "0.0.0", SystemTime::now());
         let stop = CancellationToken::new();
@@ -119,7 +120,7 @@ impl World {
             ca.issue_server(&["127.0.0.1".into()], Duration::from_secs(3600), SystemTime::now()).unwrap();
         let slot = CertificateSlot::new(&leaf.issued.chain_pem, &leaf.key_pem).unwrap();
         let tls = ServerTls {
-            ca_pem: ca.certificate_pem().to_owned(),
+            trust: ca.trust().clone(),
             cluster: CLUSTER.to_owned(),
             slot,
             revocations: handle.revoked().clone(),
@@ -163,7 +164,7 @@ impl World {
     }
 
     fn credentials(&self) -> Credentials {
-        Credentials::new(Trust::Ca(self.ca.certificate_pem().to_owned()))
+        Credentials::new(Trust::Slot(self.ca.trust().clone()))
     }
 
     pub fn client_with(&self, credentials: &Credentials) -> Client {

@@ -66,7 +66,14 @@ fn the_clusters_own_setting_holds_for_every_tenant() {
     give(&mut w, IsolationSet::ALL.without(IsolationSet::of(&[IsolationFeature::HiddenProc])));
     w.submit("a", spec(1, 1));
     w.tick(Duration::ZERO);
-    assert!(w.state.explain(&id("a"), w.now).unwrap().reasons.iter().any(|one| one.scope == "isolation/hidden-proc"));
+    assert!(
+        w.state
+            .explain(&id("a"), w.now)
+            .unwrap()
+            .reasons
+            .iter()
+            .any(|one| one.scope == "isolation/hidden-proc")
+    );
     give(&mut w, IsolationSet::ALL);
     w.tick(Duration::ZERO);
     assert_eq!(w.phase("a"), Phase::Reserved, "an administrator has mended it");

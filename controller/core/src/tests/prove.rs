@@ -216,7 +216,8 @@ fn who_comes_back_is_told_again_and_a_new_controller_begins_anew() {
     // Nothing of it is stored.
     let mut state = w.reload(9);
     let mut random = 99;
-    let sick = Register { node: name(3), inventory: Arc::new(told_inventory(3, &waits())), ..register.clone() };
+    let sick =
+        Register { node: name(3), inventory: Arc::new(told_inventory(3, &waits())), ..register.clone() };
     let tick = || Event::Tick;
     let mut now = w.now;
     let mut told = Vec::new();

@@ -8,4 +8,5 @@ mod handshake;
 mod hostile;
 mod lifecycle;
 mod revoked;
+mod succession;
 mod support;

@@ -11,7 +11,7 @@ use proto_rpc::tls::Trust;
 use proto_rpc::{
     Ca, CertificateSlot, Client, ClientOptions, Credentials, Endpoint, ErrorClass, Identity, KeyRequest,
     Limits, Listen, MAX_MESSAGE_BYTES, Metrics, PeerInfo, RefusedPeer, Revocations, RpcError, Server,
-    Unproved, trace,
+    TrustSlot, Unproved, trace,
 };
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -103,6 +103,7 @@ impl Health for Teller {
 
 /// A running server and what is needed to speak to it.
 pub struct World {
+    pub trusted: TrustSlot,
     pub ca: Ca,
     pub probe: Arc<Probe>,
     pub slot: CertificateSlot,
@@ -147,8 +148,9 @@ pub async fn world_with(limits: Limits, expected: &str) -> World {
     let listens =
         [Listen::Tcp("127.0.0.1:0".parse().unwrap()), Listen::Unix(folder.path().join("controller.sock"))];
     let revocations = Revocations::default();
+    let trust = TrustSlot::new(ca.certificate_pem()).unwrap();
     let tls = ServerTls {
-        ca_pem: ca.certificate_pem().to_owned(),
+        trust: trust.clone(),
         cluster: expected.to_owned(),
         slot: slot.clone(),
         revocations: revocations.clone(),
@@ -161,7 +163,19 @@ pub async fn world_with(limits: Limits, expected: &str) -> World {
     let (probe, stop) = (Arc::new(Probe::default()), CancellationToken::new());
     let task = tokio::spawn(server.serve(router(&probe, &registry), stop.clone()));
     let refused = Mutex::new(refused);
-    World { ca, probe, slot, revocations, metrics, refused, endpoints, stop, task, _folder: folder }
+    World {
+        trusted: trust,
+        ca,
+        probe,
+        slot,
+        revocations,
+        metrics,
+        refused,
+        endpoints,
+        stop,
+        task,
+        _folder: folder,
+    }
 }
 
 pub fn endpoint(listen: &Listen) -> Endpoint {
