@@ -36,7 +36,7 @@ pub struct RankArguments {
     /// Let an agent that runs as root start ranks as root. Every tenant then owns this server
     #[arg(long, env = "RAIL_RANKS_AS_ROOT")]
     pub ranks_as_root: bool,
-    /// Groups that ranks of --rank-uids have beside their own, by number: those of device files, as render's
+    /// Groups that ranks of --rank-uids have beside their own and those of their GPUs' device files, by number
     #[arg(long, env = "RAIL_RANK_GROUPS", value_name = "GID", value_delimiter = ',')]
     pub rank_groups: Vec<u32>,
     /// Make no namespaces for attempts

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use node_agent_core::Key;
@@ -12,7 +12,7 @@ use super::recover;
 use crate::{
     agent::AgentError,
     isolation::{
-        Isolation,
+        Isolation, devices,
         plan::{Identity, plan},
         probe::{Trial, probe},
         view::{Access, view},
@@ -54,11 +54,16 @@ pub(crate) struct RankSetup {
 }
 
 impl RankSetup {
-    /// Whom the ranks of an attempt run as that has this id of its own.
-    pub(crate) fn user(&self, uid: Option<u32>) -> Option<RankUser> {
+    /// Whom the ranks of an attempt run as that has this id of its own, and these device files of GPUs: it is in the groups that those
+    /// belong to.
+    pub(crate) fn user(&self, uid: Option<u32>, gpu_files: &[PathBuf]) -> Option<RankUser> {
         match (&self.whom, uid) {
             (Whom::Shared(user), _) => Some(user.clone()),
-            (Whom::PerAttempt(_), Some(uid)) => Some(own_user(uid, &self.isolation.device_groups)),
+            (Whom::PerAttempt(_), Some(uid)) => {
+                let mut groups: BTreeSet<u32> = devices::groups(gpu_files);
+                groups.extend(&self.isolation.device_groups);
+                Some(own_user(uid, &groups.into_iter().collect::<Vec<_>>()))
+            }
             (Whom::PerAttempt(_), None) | (Whom::Agent, _) => None,
         }
     }

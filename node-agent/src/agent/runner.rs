@@ -397,6 +397,7 @@ impl Runner {
             Wish::Stopped { .. } => None,
         };
         let rails = place.into_iter().flat_map(|place| &place.nics).map(|nic| nic.rail);
+        let gpu_files = place.map(|place| self.gpu_files(place)).unwrap_or_default();
         let mut brief = Brief {
             node: self.setup.node.to_string(),
             engine: self.setup.engine.clone(),
@@ -404,12 +405,12 @@ impl Runner {
             environment: BTreeMap::new(),
             log_bytes: self.setup.log_bytes,
             cgroups: self.setup.cgroups,
-            rank_user: self.setup.ranks.user(uid),
+            rank_user: self.setup.ranks.user(uid, &gpu_files),
             own_uid: uid.is_some(),
             rank_limits: self.setup.ranks.limits,
             isolation: self.setup.ranks.isolation.clone(),
             data: self.setup.data.root().to_owned(),
-            gpu_files: place.map(|place| self.gpu_files(place)).unwrap_or_default(),
+            gpu_files,
             engine_memory: Some(self.setup.ranks.engine_memory(&self.discovery.inventory)),
             gpus: place.map(|place| self.gpus(place)).unwrap_or_default(),
             drained: self.state.drained().into_iter().collect(),

@@ -2,7 +2,8 @@
 
 use std::{
     collections::BTreeSet,
-    fs, io,
+    fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -53,20 +54,12 @@ fn render(root: &Path, pci: &str) -> Vec<PathBuf> {
     names.map(|name| root.join("dev/dri").join(name)).collect()
 }
 
-/// Groups that device files belong to, where not everybody may use them.
-///
-/// # Errors
-/// A file cannot be looked at.
-pub fn groups(files: &[PathBuf]) -> io::Result<BTreeSet<u32>> {
-    use std::os::unix::fs::MetadataExt;
-    let mut found = BTreeSet::new();
-    for file in files {
-        let meta = fs::metadata(file)?;
-        if meta.mode() & 0o060 == 0o060 && meta.mode() & 0o006 != 0o006 && meta.gid() != 0 {
-            found.insert(meta.gid());
-        }
-    }
-    Ok(found)
+/// Groups that may use device files which not everybody may use (`render`, `video`); root's own group never.
+#[must_use]
+pub fn groups(files: &[PathBuf]) -> BTreeSet<u32> {
+    let metas = files.iter().filter_map(|file| fs::metadata(file).ok());
+    let shared = |mode: u32| mode & 0o060 == 0o060 && mode & 0o006 != 0o006;
+    metas.filter(|meta| shared(meta.mode()) && meta.gid() != 0).map(|meta| meta.gid()).collect()
 }
 
 #[cfg(test)]
@@ -103,5 +96,29 @@ mod tests {
         touch(root, "dev/dri/renderD128", "");
         touch(root, "dev/dri/renderD129", "");
         assert_eq!(names(&["0000:A3:00.0"]), ["dev/dri/renderD129", "dev/kfd"]);
+    }
+
+    #[test]
+    fn a_rank_is_in_the_groups_of_its_gpus_and_never_in_roots() {
+        use std::os::unix::fs::{PermissionsExt, chown};
+        let root = tempfile::tempdir().unwrap();
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let file = |name: &str, gid: u32, mode: u32| {
+            let path = root.path().join(name);
+            fs::write(&path, "").unwrap();
+            chown(&path, None, Some(gid)).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            path
+        };
+        let files = [
+            file("renderD128", 105, 0o660),
+            file("nvidia0", 44, 0o666),
+            file("card0", 39, 0o640),
+            file("kfd", 0, 0o660),
+            root.path().join("gone"),
+        ];
+        assert_eq!(groups(&files), BTreeSet::from([105]));
     }
 }
