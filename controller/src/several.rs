@@ -13,7 +13,7 @@ use controller_api::{Api, ApiMetrics, Context};
 use controller_peers::{Beats, Contact, Contacts, Stand, Stands, contacts, stands};
 use controller_reconciler::{
     Ended, Handle, LoopMetrics, Options, SharedStore, Standby, bootstrap_later, follow_revocations,
-    who_leads, withdraw,
+    follow_tenancies, who_leads, withdraw,
 };
 use proto_rpc::{Authority, Credentials, Endpoint, Listen, Metrics, files, tls::Trust};
 use tokio::{
@@ -78,6 +78,7 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
     ready::clear(data_dir)?;
     let mut options = options(run, &ca, stop.state.clone());
     follow_revocations(&store, &options.revocations, stop.calls.clone()).await?;
+    follow_tenancies(&store, &options.tenancies, stop.calls.clone()).await?;
     let opened = Opened::bind(run, &ca, &metrics, &options.revocations).await?;
     options.place = place(data_dir)?;
     options.endpoints = advertised(run, &opened.addresses()?);

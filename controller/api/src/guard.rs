@@ -9,7 +9,7 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use controller_reconciler::{Handle, Refusal};
+use controller_reconciler::{Handle, Refusal, Standing, Tenancy};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use proto_audit::{ANONYMOUS, Actor};
@@ -54,6 +54,8 @@ pub struct Caller {
     pub identity: Identity,
     /// The same and the way of the call, for the audit log.
     pub actor: Arc<Actor>,
+    /// The tenant that a user acts in, as it is now; none for everybody else.
+    pub tenancy: Option<Tenancy>,
 }
 
 /// What the API counts, and what lets its callers take turns; once per process, however often it leads. Clones share it.
@@ -97,9 +99,15 @@ impl Guard {
         headers: &HeaderMap,
     ) -> Result<Caller, RpcError> {
         let (identity, found) = self.identify(extensions, headers).await;
-        let actor = Arc::new(self.actor(rpc, &identity, extensions, headers));
-        match found.and_then(|()| authorise(rpc, &identity)) {
-            Ok(()) => Ok(Caller { identity, actor }),
+        let found = match found {
+            Ok(()) => self.tenancy(&identity).await,
+            Err(error) => Err(error),
+        };
+        // What an earlier tenant's people were refused is not for the people of the later one of that name.
+        let tenant = found.as_ref().ok().and(identity.tenant()).unwrap_or_default();
+        let actor = Arc::new(self.actor(rpc, &identity, tenant, extensions, headers));
+        match found.and_then(|tenancy| authorise(rpc, &identity).map(|()| tenancy)) {
+            Ok(tenancy) => Ok(Caller { identity, actor, tenancy }),
             Err(error) if is_denial(&error) => {
                 self.refuse(rpc, &identity, &error);
                 Err(self.record(&actor, error).await)
@@ -110,14 +118,21 @@ impl Guard {
     }
 
     /// Who calls, and by which way, as the audit log tells it.
-    fn actor(&self, rpc: Rpc, identity: &Identity, extensions: &Extensions, headers: &HeaderMap) -> Actor {
+    fn actor(
+        &self,
+        rpc: Rpc,
+        identity: &Identity,
+        tenant: &str,
+        extensions: &Extensions,
+        headers: &HeaderMap,
+    ) -> Actor {
         let anonymous = |_| ANONYMOUS.to_owned();
         let source = extensions.get::<PeerInfo>().map(|peer| peer.address.to_string());
         let roles: Vec<&str> = identity.roles().iter().map(|role| role.as_str()).collect();
         Actor {
             who: identity.to_uri(&self.shared.cluster).unwrap_or_else(anonymous),
             roles: roles.join(","),
-            tenant: identity.tenant().unwrap_or_default().to_owned(),
+            tenant: tenant.to_owned(),
             source: source.unwrap_or_default(),
             rpc: rpc.name().to_owned(),
             request: header_text(headers, REQUEST_ID).unwrap_or_default(),
@@ -168,6 +183,22 @@ impl Guard {
         identified.map_err(|error| crate::fault::token(&error))
     }
 
+    /// The tenant that a user acts in. Its credentials must be of the tenant that there is now, not of one that was deleted
+    /// and had the same name.
+    async fn tenancy(&self, identity: &Identity) -> Result<Option<Tenancy>, RpcError> {
+        let standing = self.shared.handle.standing(identity).await;
+        stands(identity, standing.map_err(|refusal| crate::fault::refused(&refusal))?)
+    }
+
+    /// Whether whoever was let in before it waited for its turn may still go on.
+    fn still(&self, caller: &Caller, peer: Option<&PeerInfo>) -> Result<(), RpcError> {
+        let handle = &self.shared.handle;
+        if peer.is_some_and(|peer| revocation::refuses(handle.revoked(), peer)) {
+            return Err(revocation::refusal(&caller.identity));
+        }
+        stands(&caller.identity, handle.tenancies().standing(&caller.identity)).map(drop)
+    }
+
     fn refuse(&self, rpc: Rpc, identity: &Identity, error: &RpcError) {
         let role = identity.roles().iter().next().map_or("none", |role| role.as_str());
         self.shared.refusals.inc([rpc.name(), role, &error.reason]);
@@ -208,6 +239,10 @@ pub async fn at_the_door(State(guard): State<Guard>, mut request: Request, next:
                 Ok(turn) => turn,
                 Err(error) => return router::refuse(true, &error),
             };
+            if let Err(error) = guard.still(&caller, peer.as_ref()) {
+                guard.refuse(rpc, &identity, &error);
+                return router::refuse(true, &guard.record(&actor, error).await);
+            }
             request.extensions_mut().insert(caller);
             let response =
                 if rpc == Rpc::UploadLogs { long_upload(request, next) } else { next.run(request).await };
@@ -219,10 +254,19 @@ pub async fn at_the_door(State(guard): State<Guard>, mut request: Request, next:
             if !rpc.is_stream() {
                 return response;
             }
-            let revocations = guard.shared.handle.revoked().clone();
-            revocation::bounded(response, revocations, identity, peer.as_ref(), since, place)
+            revocation::bounded(response, &guard.shared.handle, identity, peer.as_ref(), since, place)
         }
         Err(error) => router::refuse(true, &error),
+    }
+}
+
+/// The tenancy of a caller that is let in.
+fn stands(identity: &Identity, standing: Standing) -> Result<Option<Tenancy>, RpcError> {
+    match standing {
+        Standing::Apart => Ok(None),
+        Standing::Holds(tenancy) => Ok(Some(tenancy)),
+        Standing::Gone => Err(revocation::gone(identity)),
+        Standing::Unbound => Err(revocation::unbound(identity)),
     }
 }
 
@@ -310,6 +354,12 @@ impl Caller {
     pub fn own_tenant(&self) -> Result<Option<TenantName>, RpcError> {
         let name = self.identity.tenant().map(TenantName::new).transpose();
         name.map_err(|error| RpcError::new(ErrorClass::Denied, "BAD_TENANT", error.to_string()))
+    }
+
+    /// The revision at which the caller's tenant was made: what is older is not for the caller. 0 for administrators.
+    #[must_use]
+    pub fn since(&self) -> u64 {
+        self.tenancy.as_ref().map_or(0, |tenancy| tenancy.since)
     }
 
     /// The one tenant that a call concerns. `asked` is the request's field for administrators; `None` for an

@@ -11,7 +11,7 @@ use axum::{
     http::HeaderMap,
     response::Response,
 };
-use controller_reconciler::Revocation;
+use controller_reconciler::{Handle, Revocation};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use proto_rpc::{
     ErrorClass, Identity, PeerInfo, REVOKED, REVOKED_ADVICE, Revocations, RpcError, Subject,
@@ -80,7 +80,8 @@ pub(crate) async fn list(
     let own = caller.own_tenant()?;
     let sees = |entry: &Revocation| match &own {
         None => caller.is_admin(),
-        Some(own) => entry.subject.tenant() == Some(own.as_ref()),
+        // Those of an earlier tenant of the name are not told.
+        Some(own) => entry.subject.tenant() == Some(own.as_ref()) && entry.revision > caller.since(),
     };
     let revocations = all.into_iter().filter(sees).map(shown).collect();
     Ok(v1::ListRevocationsResponse { revocations })
@@ -102,36 +103,60 @@ pub(crate) fn refusal(identity: &Identity) -> RpcError {
     RpcError::new(ErrorClass::Unauthenticated, REVOKED, text)
 }
 
+/// What is told to whom an earlier tenant of that name was left by.
+pub(crate) fn gone(identity: &Identity) -> RpcError {
+    let text = format!(
+        "the tenant that the credentials of {identity} were issued for was deleted; if you belong to a later tenant of that \
+         name, have new ones issued"
+    );
+    RpcError::new(ErrorClass::Unauthenticated, "TENANT_GONE", text)
+}
+
+/// What is told to holders of credentials that do not say which tenant of that name they are of.
+pub(crate) fn unbound(identity: &Identity) -> RpcError {
+    let text = format!(
+        "the credentials of {identity} name no tenant uid: an older release issued them; have new ones issued with \
+         `railctl tenant issue-cert` or `railctl tenant issue-token`"
+    );
+    RpcError::new(ErrorClass::Unauthenticated, "NO_TENANT_UID", text)
+}
+
 /// Whether the certificate of a connection was revoked while the connection lives on.
 pub(crate) fn refuses(revocations: &Revocations, peer: &PeerInfo) -> bool {
     peer.certificate.as_ref().is_some_and(|shown| revocations.get().refuses(&peer.identity, shown))
 }
 
-/// Ends a stream with the reason once its caller is revoked: by the certificate that it showed, or else by the time
-/// at which its token was looked at.
+/// Ends a stream with the reason once its caller is revoked (by the certificate that it showed, or else by the time
+/// at which its token was looked at) or its tenant is deleted.
 pub(crate) fn bounded(
     response: Response,
-    revocations: Revocations,
+    handle: &Handle,
     identity: Identity,
     peer: Option<&PeerInfo>,
     since: SystemTime,
     place: Option<StreamPlace>,
 ) -> Response {
-    let told = refusal(&identity);
     let certificate = peer.and_then(|peer| peer.certificate.clone());
-    let revoked = revocations.until(move |now| match &certificate {
-        Some(certificate) => now.refuses(&identity, certificate),
-        None => now.refuses_since(&identity, since),
+    let (whose, caller) = (identity.clone(), identity.clone());
+    let revoked = handle.revoked().clone().until(move |now| match &certificate {
+        Some(certificate) => now.refuses(&whose, certificate),
+        None => now.refuses_since(&whose, since),
     });
-    let revoked = Some(Box::pin(revoked) as Pin<Box<_>>);
-    response.map(|inner| Body::new(Bounded { inner, revoked, told: told.into(), _place: place }))
+    let left = handle.tenancies().clone().until_gone(caller);
+    let over = async move {
+        tokio::select! {
+            () = revoked => Status::from(refusal(&identity)),
+            () = left => Status::from(gone(&identity)),
+        }
+    };
+    let over = Some(Box::pin(over) as Pin<Box<_>>);
+    response.map(|inner| Body::new(Bounded { inner, over, _place: place }))
 }
 
 struct Bounded {
     inner: Body,
-    /// None once it has ended.
-    revoked: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    told: Status,
+    /// Why it ends; none once it has ended.
+    over: Option<Pin<Box<dyn Future<Output = Status> + Send>>>,
     /// Among the streams of its tenant.
     _place: Option<StreamPlace>,
 }
@@ -144,21 +169,21 @@ impl HttpBody for Bounded {
         mut self: Pin<&mut Self>,
         waker: &mut Waker<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let Some(revoked) = self.revoked.as_mut() else { return Poll::Ready(None) };
-        if revoked.as_mut().poll(waker).is_ready() {
-            self.revoked = None;
+        let Some(over) = self.over.as_mut() else { return Poll::Ready(None) };
+        if let Poll::Ready(told) = over.as_mut().poll(waker) {
+            self.over = None;
             // What the handler still does for this stream ends with it.
             self.inner = Body::empty();
             let mut trailers = HeaderMap::new();
             // Without trailers the caller sees a stream that broke: less, but nothing wrong.
-            let _ = self.told.add_header(&mut trailers);
+            let _ = told.add_header(&mut trailers);
             return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
         }
         Pin::new(&mut self.inner).poll_frame(waker)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.revoked.is_none() || self.inner.is_end_stream()
+        self.over.is_none() || self.inner.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -79,8 +79,13 @@ impl Tenants {
                 let scope =
                     caller.scope("tenant", tenant).map_err(|e| self.context.guard.note(rpc, caller, e))?;
                 let tenant = scope.ok_or_else(|| fault::field("tenant", "is required for this role"))?;
-                self.stored(&tenant).await?;
-                Identity::user(tenant.as_str(), user, [role]).map_err(|e| fault::field("user", e))
+                let uid = shown(&self.stored(&tenant).await?)?.metadata.unwrap_or_default().uid;
+                let user = Identity::user(tenant.as_str(), user, [role]);
+                let user = user.map_err(|error| fault::field("user", error))?;
+                let nameless = |error| {
+                    RpcError::new(ErrorClass::DataLoss, "NO_TENANT_UID", format!("the tenant's uid: {error}"))
+                };
+                user.of_tenant(&uid).map_err(nameless)
             }
         }
     }

@@ -49,6 +49,10 @@ impl Step<'_> {
                         remedy: "delete some that are not used",
                     });
                 }
+                // One transaction would change the old tenant's key instead of making a new one.
+                if self.state.journal.pending(&Key::Tenant(name.clone())) == Some(true) {
+                    return Err(CoreError::TenantLeaving { tenant: name });
+                }
                 // Jobs of an earlier tenant of that name must not become this one's.
                 if let Some(jobs) = self.state.index.tenants.get(&name) {
                     return Err(CoreError::TenantBusy { tenant: name, jobs: jobs.all });

@@ -131,6 +131,12 @@ pub enum CoreError {
         /// How many have not ended.
         jobs: u32,
     },
+    /// The tenant's end is not stored yet.
+    #[error("a tenant '{tenant}' is being deleted at this moment; try again")]
+    TenantLeaving {
+        /// Which.
+        tenant: TenantName,
+    },
     /// A spec contradicts itself.
     #[error("spec.{}: {flaw}", .flaw.field())]
     Contradiction {
@@ -372,6 +378,7 @@ impl CoreError {
             | Self::Conflict { .. }
             | Self::NodeReplaced { .. } => ErrorKind::Conflict,
             Self::TenantBusy { .. }
+            | Self::TenantLeaving { .. }
             | Self::QueueBusy { .. }
             | Self::ReservationBusy { .. }
             | Self::JobActive { .. }
@@ -406,7 +413,7 @@ impl CoreError {
             Self::JobGone { .. } => "JOB_GONE",
             Self::RequestIdReused { .. } => "REQUEST_ID_REUSED",
             Self::TenantUnknown { .. } => "TENANT_UNKNOWN",
-            Self::TenantBusy { .. } => "TENANT_BUSY",
+            Self::TenantBusy { .. } | Self::TenantLeaving { .. } => "TENANT_BUSY",
             Self::Contradiction { .. } => "INVALID_FIELD",
             Self::QueueNotFound { .. } => "QUEUE_NOT_FOUND",
             Self::QueueBusy { .. } => "QUEUE_BUSY",

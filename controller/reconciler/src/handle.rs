@@ -12,7 +12,7 @@ use controller_core::{Beside, By, Denied, Event, Noted, Register, Reply, State, 
 use controller_store::{Compare, Op, OpResult, Store, StoreError, Txn, TxnOutcome};
 use proto_audit::{Actor, Log};
 use proto_model::{NodeName, Timestamp};
-use proto_rpc::Revocations;
+use proto_rpc::{Identity, Revocations};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::{
@@ -23,6 +23,7 @@ use crate::{
     metrics::LoopMetrics,
     sessions::{Messages, Sessions},
     start::Options,
+    tenancies::{Standing, Tenancies},
 };
 
 /// Told to callers whom the full queue turned away.
@@ -122,6 +123,7 @@ pub struct Handle {
     pub(crate) clock: Clock,
     pub(crate) holder: Arc<str>,
     pub(crate) revocations: Revocations,
+    pub(crate) tenancies: Tenancies,
     /// One at a time reads the list of revocations and writes to it.
     pub(crate) revoking: Arc<tokio::sync::Mutex<()>>,
 }
@@ -147,6 +149,7 @@ impl Handle {
             clock: Clock::start(),
             holder: options.holder.as_str().into(),
             revocations: options.revocations.clone(),
+            tenancies: options.tenancies.clone(),
             revoking: Arc::default(),
         }
     }
@@ -181,8 +184,42 @@ impl Handle {
         beside: Vec<Beside>,
         event: Event,
     ) -> Result<Applied, Refusal> {
+        let tenant = match &event {
+            Event::ApplyTenant { name, dry_run: false, .. } | Event::DeleteTenant { name } => {
+                Some(name.clone())
+            }
+            _ => None,
+        };
         let by = Event::By(Box::new(By { actor: Arc::clone(actor), beside, event }));
-        self.ask(by).await
+        let applied = self.ask(by).await?;
+        if let Some(name) = tenant {
+            // When this returns, this process lets in whom it should, and nobody else.
+            if let Err(error) = self.tenancies.learn(self.store.as_ref(), name.as_str()).await {
+                tracing::warn!(%error, tenant = %name, "the tenant cannot be looked up; its change is heard of a little later");
+            }
+        }
+        Ok(applied)
+    }
+
+    /// Which tenants there are, for whoever lets callers in.
+    #[must_use]
+    pub fn tenancies(&self) -> &Tenancies {
+        &self.tenancies
+    }
+
+    /// How a caller stands to its tenant. Nobody is turned away because a tenant was made just now.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn standing(&self, identity: &Identity) -> Result<Standing, Refusal> {
+        let standing = self.tenancies.standing(identity);
+        match identity.tenant().filter(|_| standing == Standing::Gone) {
+            Some(tenant) => {
+                self.tenancies.learn(self.store.as_ref(), tenant).await?;
+                Ok(self.tenancies.standing(identity))
+            }
+            None => Ok(standing),
+        }
     }
 
     async fn ask(&self, event: Event) -> Result<Applied, Refusal> {

@@ -24,6 +24,7 @@ mod rows;
 mod sessions;
 mod standby;
 mod start;
+mod tenancies;
 mod tokens;
 
 pub use audit::Seal;
@@ -39,4 +40,5 @@ pub use revocations::{MAX_REVOCATIONS, Revocation, RevokeError, follow_revocatio
 pub use sessions::{Delivery, Messages, Sessions};
 pub use standby::{Gone, Leader, SharedStore, Standby, leader as who_leads, takes_writes, withdraw};
 pub use start::{DEFAULT_TENANT, DEFAULT_TENANT_GPUS, Options, bootstrap, bootstrap_later, start};
+pub use tenancies::{Standing, Tenancies, Tenancy, follow_tenancies};
 pub use tokens::UserTokenError;

@@ -43,6 +43,8 @@ pub struct Revocation {
     pub reason: String,
     /// Who did it.
     pub by: String,
+    /// The store's revision of it; 0 while it is being written.
+    pub revision: u64,
 }
 
 /// Why nothing was revoked.
@@ -74,6 +76,7 @@ fn decode(kv: &KeyValue) -> Result<Revocation, CorruptError> {
         expires: Timestamp(record.expires_ms),
         reason: record.reason,
         by: record.revoked_by,
+        revision: kv.mod_revision,
     })
 }
 
@@ -204,7 +207,7 @@ impl Handle {
         let at = before.map_or(now, |entry| now.max(stamp(next_second(time(entry.at)))));
         let expires = at.plus(keep).max(before.map_or(Timestamp(0), |entry| entry.expires));
         let (reason, by) = (reason.to_owned(), actor.who.clone());
-        let entry = Revocation { subject: subject.clone(), at, expires, reason, by };
+        let entry = Revocation { subject: subject.clone(), at, expires, reason, by, revision: 0 };
         let record = records::Revocation {
             revoked_ms: at.0,
             expires_ms: expires.0,

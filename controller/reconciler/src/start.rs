@@ -31,6 +31,7 @@ use crate::{
     records,
     revocations::follow_revocations,
     sessions::Sessions,
+    tenancies::{Tenancies, follow_tenancies},
 };
 
 /// The tenant that a new cluster has, so that a laptop needs nothing else.
@@ -72,6 +73,8 @@ pub struct Options {
     pub release: bool,
     /// What is revoked; shared with whoever lets callers in.
     pub revocations: Revocations,
+    /// Which tenants there are; shared likewise.
+    pub tenancies: Tenancies,
     /// Wall time and random bytes.
     pub source: Arc<dyn Source>,
     /// Stops the loop.
@@ -95,6 +98,7 @@ impl Options {
             place: Vec::new(),
             release: false,
             revocations: Revocations::default(),
+            tenancies: Tenancies::default(),
             source: Arc::new(SystemSource),
             stop,
         }
@@ -123,6 +127,7 @@ pub async fn start(
         leader::load(&store, &options.config, epoch, clock.now()).await?.0
     };
     follow_revocations(&store, &options.revocations, options.stop.clone()).await?;
+    follow_tenancies(&store, &options.tenancies, options.stop.clone()).await?;
     Ok(launch(Begin { state, epoch, revision: epoch, lead, store, options, metrics, clock, rng }))
 }
 
@@ -172,6 +177,7 @@ pub(crate) fn launch(begin: Begin) -> (Handle, JoinHandle<Ended>) {
         clock,
         holder: options.holder.as_str().into(),
         revocations: options.revocations,
+        tenancies: options.tenancies,
         revoking: Arc::default(),
     };
     let parts = Parts {

@@ -18,7 +18,7 @@ use controller_reconciler::{
 use controller_store::{EtcdOptions, EtcdStore};
 use proto_audit::Actor;
 use proto_model::NodeName;
-use proto_rpc::{Authority, Ca, Credentials, Endpoint, Identity, Metrics, Role, Standing};
+use proto_rpc::{Authority, Ca, Credentials, Endpoint, Identity, Metrics, Standing};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinHandle,
@@ -145,7 +145,8 @@ fn identify(host: &str) -> Identity {
     if host.starts_with('c') {
         return Identity::Controller;
     }
-    Identity::user("default", host, [Role::User]).unwrap_or(Identity::Anonymous)
+    // A user's credentials name the uid of its tenant, which each run makes anew; who names no tenant means the default one.
+    Identity::admin(host).unwrap_or(Identity::Anonymous)
 }
 
 /// One authority for all runs: nothing that it does is part of them.

@@ -3,10 +3,12 @@
 //! ```text
 //! spiffe://rail/<cluster>/controller
 //! spiffe://rail/<cluster>/node/<name>
-//! spiffe://rail/<cluster>/tenant/<tenant>/user/<user>/roles/<role>[.<role>...]
+//! spiffe://rail/<cluster>/tenant/<tenant>/uid/<uid>/user/<user>/roles/<role>[.<role>...]
 //! spiffe://rail/<cluster>/admin/<user>
 //! ```
-//! Roles are a path segment because SPIFFE forbids queries; no role's name holds a dot.
+//! Roles are a path segment because SPIFFE forbids queries; no role's name holds a dot. The uid is the tenant's: a later
+//! tenant of the same name has another one, so that no credential outlives the tenant that it was issued for. A user's
+//! URI without it is read (older releases wrote it), and whoever lets callers in refuses it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -88,6 +90,8 @@ pub enum Identity {
     User {
         /// The tenant that everything the caller does belongs to.
         tenant: String,
+        /// The tenant's uid; none in what an older release issued, which is good for nothing.
+        uid: Option<String>,
         /// The user's name inside the tenant.
         user: String,
         /// At least one of tenant-admin, user, viewer.
@@ -163,7 +167,7 @@ impl Identity {
         Ok(Identity::Admin { user: checked(user)? })
     }
 
-    /// Makes a tenant user with checked names and roles.
+    /// Makes a tenant user with checked names and roles, which is not bound to a tenant's uid yet: see [`Self::of_tenant`].
     pub fn user(
         tenant: &str,
         user: &str,
@@ -176,7 +180,17 @@ impl Identity {
         if roles.is_empty() {
             return Err(IdentityError::NoRole { user: shorten(user) });
         }
-        Ok(Identity::User { tenant: checked(tenant)?, user: checked(user)?, roles })
+        Ok(Identity::User { tenant: checked(tenant)?, uid: None, user: checked(user)?, roles })
+    }
+
+    /// Binds a user to the tenant with this uid; other identities stay as they are.
+    pub fn of_tenant(self, tenant_uid: &str) -> Result<Self, IdentityError> {
+        match self {
+            Identity::User { tenant, user, roles, .. } => {
+                Ok(Identity::User { tenant, uid: Some(checked(tenant_uid)?), user, roles })
+            }
+            other => Ok(other),
+        }
     }
 
     /// The URI that goes into a certificate of `cluster`.
@@ -187,14 +201,15 @@ impl Identity {
             Identity::Controller => Ok(format!("{base}/controller")),
             Identity::Node { name } => Ok(format!("{base}/node/{}", checked(name)?)),
             Identity::Admin { user } => Ok(format!("{base}/admin/{}", checked(user)?)),
-            Identity::User { tenant, user, roles } => {
-                let Identity::User { tenant, user, roles } =
-                    Identity::user(tenant, user, roles.iter().copied())?
-                else {
-                    return Err(IdentityError::Anonymous);
+            Identity::User { tenant, uid, user, roles } => {
+                // Checks names and roles.
+                Identity::user(tenant, user, roles.iter().copied())?;
+                let uid = match uid {
+                    Some(uid) => format!("/uid/{}", checked(uid)?),
+                    None => String::new(),
                 };
                 let roles: Vec<&str> = roles.iter().map(|role| role.as_str()).collect();
-                Ok(format!("{base}/tenant/{tenant}/user/{user}/roles/{}", roles.join(".")))
+                Ok(format!("{base}/tenant/{tenant}{uid}/user/{user}/roles/{}", roles.join(".")))
             }
         }
     }
@@ -212,9 +227,11 @@ impl Identity {
             ["controller"] => Ok(Identity::Controller),
             ["node", name] => Identity::node(name),
             ["admin", user] => Identity::admin(user),
+            ["tenant", tenant, "uid", uid, "user", user, "roles", roles] => {
+                Identity::user(tenant, user, read_roles(roles)?)?.of_tenant(uid)
+            }
             ["tenant", tenant, "user", user, "roles", roles] => {
-                let roles: Vec<Role> = roles.split('.').map(Role::from_str).collect::<Result<_, _>>()?;
-                Identity::user(tenant, user, roles)
+                Identity::user(tenant, user, read_roles(roles)?)
             }
             _ => Err(IdentityError::UnknownKind { uri: shorten(uri) }),
         }
@@ -225,6 +242,15 @@ impl Identity {
     pub fn tenant(&self) -> Option<&str> {
         match self {
             Identity::User { tenant, .. } => Some(tenant),
+            _ => None,
+        }
+    }
+
+    /// The uid of that tenant, where the credential names it.
+    #[must_use]
+    pub fn tenant_uid(&self) -> Option<&str> {
+        match self {
+            Identity::User { uid, .. } => uid.as_deref(),
             _ => None,
         }
     }
@@ -272,6 +298,10 @@ fn split_uri(uri: &str) -> Result<(&str, &str), IdentityError> {
     rest.split_once('/').ok_or_else(|| IdentityError::UnknownKind { uri: shorten(uri) })
 }
 
+fn read_roles(text: &str) -> Result<Vec<Role>, IdentityError> {
+    text.split('.').map(Role::from_str).collect()
+}
+
 fn checked(name: &str) -> Result<String, IdentityError> {
     let good = !name.is_empty()
         && name.len() <= MAX_NAME
@@ -297,6 +327,7 @@ mod tests {
             Identity::admin("root").unwrap(),
             Identity::user("research", "ann", [Role::User]).unwrap(),
             Identity::user("research", "bob", [Role::Viewer, Role::TenantAdmin, Role::User]).unwrap(),
+            Identity::user("research", "ann", [Role::User]).unwrap().of_tenant("0190-ab").unwrap(),
         ];
         for identity in all {
             let uri = identity.to_uri("dev").unwrap();
@@ -327,6 +358,10 @@ mod tests {
             "spiffe://rail/dev/tenant/t/user/u/roles/user.node",
             "spiffe://rail/dev/tenant/t/user/u/roles/owner",
             "spiffe://rail/dev/tenant//user/u/roles/user",
+            "spiffe://rail/dev/tenant/t/uid//user/u/roles/user",
+            "spiffe://rail/dev/tenant/t/uid/u/roles/user",
+            "spiffe://rail/dev/tenant/t/uid/a b/user/u/roles/user",
+            "spiffe://rail/dev/tenant/t/user/u/uid/a/roles/user",
             "spiffe://rail/dev/admin/",
             long.as_str(),
         ] {
@@ -339,11 +374,28 @@ mod tests {
         let sly = Identity::Node { name: "a/../../controller".to_owned() };
         assert!(sly.to_uri("dev").is_err());
         assert!(Identity::Controller.to_uri("dev/node/x").is_err());
-        let none = Identity::User { tenant: "t".into(), user: "u".into(), roles: BTreeSet::new() };
+        let with = |uid: Option<&str>, roles| Identity::User {
+            tenant: "t".into(),
+            uid: uid.map(str::to_owned),
+            user: "u".into(),
+            roles,
+        };
+        let none = with(None, BTreeSet::new());
         assert!(matches!(none.to_uri("dev"), Err(IdentityError::NoRole { .. })));
-        let too_much =
-            Identity::User { tenant: "t".into(), user: "u".into(), roles: BTreeSet::from([Role::Admin]) };
+        let too_much = with(None, BTreeSet::from([Role::Admin]));
         assert!(matches!(too_much.to_uri("dev"), Err(IdentityError::ForbiddenRole { .. })));
+        let sly = with(Some("x/user/root"), BTreeSet::from([Role::User]));
+        assert!(matches!(sly.to_uri("dev"), Err(IdentityError::BadName { .. })));
+    }
+
+    #[test]
+    fn a_later_tenant_of_the_same_name_has_other_people() {
+        let ann = Identity::user("t", "ann", [Role::User]).unwrap();
+        let (old, new) = (ann.clone().of_tenant("u1").unwrap(), ann.clone().of_tenant("u2").unwrap());
+        assert!(ann != old && old != new && ann.tenant_uid().is_none());
+        assert_eq!((old.tenant_uid(), new.tenant_uid()), (Some("u1"), Some("u2")));
+        assert!(ann.of_tenant("u/1").is_err());
+        assert_eq!(Identity::Controller.of_tenant("u1").unwrap(), Identity::Controller);
     }
 
     #[test]

@@ -135,7 +135,8 @@ async fn every_denial_of_every_call_is_in_exactly_one_record() {
     let world = World::start(dir.path()).await;
     let mut expected: BTreeMap<(String, String), u64> = BTreeMap::new();
     for identity in roles::callers() {
-        let who = identity.to_uri(crate::world::CLUSTER).unwrap_or_else(|_| "anonymous".to_owned());
+        let who =
+            world.bound(&identity).to_uri(crate::world::CLUSTER).unwrap_or_else(|_| "anonymous".to_owned());
         let mut client = world.client(&identity).with_timeout(std::time::Duration::from_secs(10));
         for rpc in Rpc::ALL.iter().filter(|rpc| rpc.path() != controller_api::rest::routes::OPENAPI) {
             // One that is let in by the table may be denied by what it asks for.

@@ -27,6 +27,8 @@ fn user(world: &World, tenant: &str) -> TenantServiceClient<proto_rpc::Client> {
 async fn a_storm_of_one_tenant_is_told_when_to_come_back_and_no_other_notices() {
     let limits = FairLimits { rate: 10, burst: 5, flow_queue: 5, ..FairLimits::default() };
     let (_dir, world) = world(limits).await;
+    world.tenant("greedy", 8).await;
+    world.tenant("modest", 8).await;
     let (greedy, mut modest) = (user(&world, "greedy"), user(&world, "modest"));
     let mut storm = JoinSet::new();
     for _ in 0..40 {
@@ -63,6 +65,7 @@ async fn a_storm_of_one_tenant_is_told_when_to_come_back_and_no_other_notices() 
 #[tokio::test(flavor = "multi_thread")]
 async fn open_streams_of_a_tenant_are_bounded_and_given_back() {
     let (_dir, world) = world(FairLimits { flow_streams: 2, ..FairLimits::default() }).await;
+    world.tenant("other", 8).await;
     let open = |tenant: &str| {
         let mut jobs = JobServiceClient::new(world.user(tenant).without_timeout());
         async move { jobs.watch_jobs(v1::WatchJobsRequest::default()).await }

@@ -20,5 +20,6 @@ mod rails;
 mod rest;
 mod revoked;
 mod roles;
+mod tenancy;
 mod tenants;
 mod world;

@@ -127,6 +127,7 @@ async fn rest_says_the_same_and_hides_other_tenants_jobs() {
     assert_eq!((done.status, &done.json["drain"]["target"]), (200, &json!("node/n1:3")), "{done:?}");
     let listed = rest.call("GET", "/v1/rails?target=n1:3", "").await;
     assert_eq!(listed.json["rails"][0]["jobs"][0]["job"], "a", "{listed:?}");
+    world.tenant("other", 8).await;
     let mut stranger = Rest::new(world.user("other"));
     let seen = stranger.call("GET", "/v1/rails", "").await;
     let rail = &seen.json["rails"][3];

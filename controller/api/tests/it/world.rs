@@ -179,8 +179,22 @@ impl World {
         self.client_with(&self.credentials_of(identity))
     }
 
-    /// A certificate of this identity.
+    /// A user as its certificate names it: of the tenant that there is now, if there is one.
+    pub fn bound(&self, identity: &Identity) -> Identity {
+        let now = identity.tenant().and_then(|tenant| self.handle.tenancies().get(tenant));
+        match now.filter(|_| identity.tenant_uid().is_none()) {
+            Some(tenancy) => identity.clone().of_tenant(&tenancy.uid).unwrap(),
+            None => identity.clone(),
+        }
+    }
+
+    /// A certificate of this identity, as the API would issue it.
     pub fn credentials_of(&self, identity: &Identity) -> Credentials {
+        self.credentials_for(&self.bound(identity))
+    }
+
+    /// A certificate of exactly this identity.
+    pub fn credentials_for(&self, identity: &Identity) -> Credentials {
         let request = KeyRequest::generate().unwrap();
         let issued =
             self.ca.issue(&request.csr_pem, identity, Duration::from_secs(600), SystemTime::now()).unwrap();
@@ -190,6 +204,14 @@ impl World {
 
     pub fn admin(&self) -> Client {
         self.client(&Identity::admin("root").unwrap())
+    }
+
+    /// Makes a tenant, or changes its quota.
+    pub async fn tenant(&self, name: &str, gpus: u32) {
+        let (name, description) = (name.parse().unwrap(), String::new());
+        let quota = proto_model::Quota::new(gpus, 0);
+        let apply = Event::ApplyTenant { name, description, quota, dry_run: false };
+        self.handle.apply(&who(), apply).await.unwrap();
     }
 
     pub fn user(&self, tenant: &str) -> Client {
