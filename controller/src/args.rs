@@ -376,6 +376,10 @@ pub struct Run {
     #[arg(long, env = "RAIL_CONTROLLER_AUDIT_DENIALS_MIB", default_value_t = 64,
           value_parser = clap::value_parser!(u64).range(1..=65_536))]
     pub audit_denials_mib: u64,
+    /// How long the name of a deleted tenant rests before another tenant can have it, so that nothing takes the one for the
+    /// other: days (30d), hours (12h), or 0 for not at all. Administrators can take it earlier (--reuse-name).
+    #[arg(long, env = "RAIL_CONTROLLER_TENANT_NAME_QUARANTINE", default_value = "30d", value_parser = rest)]
+    pub tenant_name_quarantine: Duration,
     /// What callers may use.
     #[command(flatten)]
     pub limits: LimitArgs,
@@ -412,6 +416,17 @@ fn advertised(text: &str) -> Result<Endpoint, String> {
 
 fn log_format(text: &str) -> Result<LogFormat, String> {
     text.parse::<LogFormat>().map_err(|error| error.to_string())
+}
+
+/// How long a name rests, at most ten years.
+fn rest(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("'{text}' is not a time to rest; write for example 30d, 12h or 0");
+    let (number, seconds) = match text.strip_suffix('d') {
+        Some(days) => (days, 86_400),
+        None => (text.strip_suffix('h').unwrap_or(if text == "0" { text } else { "" }), 3600),
+    };
+    let number = number.parse::<u64>().ok().filter(|number| *number <= 3650 * 86_400 / seconds);
+    number.map(|number| Duration::from_secs(number * seconds)).ok_or_else(wrong)
 }
 
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
@@ -471,6 +486,11 @@ mod tests {
         assert_eq!(run.head_start, Wait(Some(Duration::from_secs(12 * 3600))));
         assert_eq!((run.audit_records, run.audit_mib), (1000, 128));
         assert_eq!((run.audit_denials, run.audit_denials_mib), (500, 64));
+        assert_eq!(run.tenant_name_quarantine, Duration::from_secs(30 * 86_400));
+        assert_eq!((rest("0"), rest("36h")), (Ok(Duration::ZERO), Ok(Duration::from_secs(36 * 3600))));
+        for bad in ["", "1", "d", "-1d", "30", "3651d", "1d2h", "never"] {
+            assert!(rest(bad).is_err(), "{bad}");
+        }
         for bad in ["", "s", "1", "1h", "0s", "-1s", "99999999999999999999s"] {
             assert!(duration(bad).is_err(), "{bad}");
         }

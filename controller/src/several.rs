@@ -12,8 +12,8 @@ use axum::Router;
 use controller_api::{Api, ApiMetrics, Context};
 use controller_peers::{Beats, Contact, Contacts, Stand, Stands, contacts, stands};
 use controller_reconciler::{
-    Ended, Handle, LoopMetrics, Options, SharedStore, Standby, bootstrap_later, follow_revocations,
-    follow_tenancies, who_leads, withdraw,
+    Ended, Handle, LoopMetrics, Options, SharedStore, Standby, bootstrap_later, follow_callers, who_leads,
+    withdraw,
 };
 use proto_rpc::{Authority, Credentials, Endpoint, Listen, Metrics, files, tls::Trust};
 use tokio::{
@@ -77,8 +77,7 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
     // Only now is it sure that no other process serves from this folder.
     ready::clear(data_dir)?;
     let mut options = options(run, &ca, stop.state.clone());
-    follow_revocations(&store, &options.revocations, stop.calls.clone()).await?;
-    follow_tenancies(&store, &options.tenancies, stop.calls.clone()).await?;
+    follow_callers(&store, &options, stop.calls.clone()).await?;
     let opened = Opened::bind(run, &ca, &metrics, &options.revocations).await?;
     options.place = place(data_dir)?;
     options.endpoints = advertised(run, &opened.addresses()?);

@@ -40,6 +40,9 @@ pub enum TenantCommand {
         /// For people
         #[arg(long, value_name = "TEXT", default_value = "")]
         description: String,
+        /// Take the name of a tenant that was deleted not long ago, which rests otherwise
+        #[arg(long)]
+        reuse_name: bool,
     },
     /// Change a tenant's quota; what is not given stays
     SetQuota {

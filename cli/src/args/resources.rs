@@ -102,6 +102,9 @@ pub struct Apply {
     /// Only check; nothing is stored
     #[arg(long)]
     pub dry_run: bool,
+    /// Take names of tenants that were deleted not long ago, which rest otherwise
+    #[arg(long, conflicts_with = "dry_run")]
+    pub reuse_name: bool,
 }
 
 /// What can be deleted.

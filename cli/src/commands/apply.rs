@@ -32,16 +32,16 @@ pub async fn run(args: &Apply, api: impl Fn() -> Result<Api, Error>) -> Result<(
     for (source, documents) in all {
         for document in documents {
             let index = document.index;
-            let done = one(&source, document, args.dry_run, &api)
-                .await
-                .map_err(|error| source.place(index, error))?;
+            let done =
+                one(&source, document, args, &api).await.map_err(|error| source.place(index, error))?;
             print(&format!("{done}{}\n", if args.dry_run { " (dry run)" } else { "" }))?;
         }
     }
     Ok(())
 }
 
-async fn one(source: &Source, document: Document, dry_run: bool, api: &Api) -> Result<String, Error> {
+async fn one(source: &Source, document: Document, args: &Apply, api: &Api) -> Result<String, Error> {
+    let (dry_run, reuse_name) = (args.dry_run, args.reuse_name);
     match document.resource {
         Resource::Fabric(fabric) => {
             let request = v1::ApplyFabricRequest { fabric: Some(fabric), dry_run };
@@ -56,7 +56,7 @@ async fn one(source: &Source, document: Document, dry_run: bool, api: &Api) -> R
             Ok(format!("fabric/{} applied", made.metadata.unwrap_or_default().name))
         }
         Resource::Tenant(tenant) => {
-            let request = v1::ApplyTenantRequest { tenant: Some(tenant), dry_run };
+            let request = v1::ApplyTenantRequest { tenant: Some(tenant), dry_run, reuse_name };
             let made = repeat(format!("apply the tenant of {}", source.name), |_| {
                 let (mut client, request) = (api.tenants(), request.clone());
                 async move { client.apply_tenant(request).await }

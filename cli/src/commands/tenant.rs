@@ -17,7 +17,7 @@ use crate::{
 /// `tenant create|set-quota|issue-cert|issue-token`.
 pub async fn run(command: &TenantCommand, api: &Api, flags: &Global, env: &Environment) -> Result<(), Error> {
     match command {
-        TenantCommand::Create { name, gpus, jobs, stored_mib, description } => {
+        TenantCommand::Create { name, gpus, jobs, stored_mib, description, reuse_name } => {
             let exists = api.list_tenants().await?.tenants.iter().any(|tenant| named(tenant, name));
             if exists {
                 let text =
@@ -41,7 +41,7 @@ pub async fn run(command: &TenantCommand, api: &Api, flags: &Global, env: &Envir
                 }),
                 ..v1::TenantSpec::default()
             };
-            apply(name, spec, api).await?;
+            apply(name, spec, *reuse_name, api).await?;
             eprintln!("tenant {name} is created with {gpus} GPUs");
             Ok(())
         }
@@ -54,7 +54,7 @@ pub async fn run(command: &TenantCommand, api: &Api, flags: &Global, env: &Envir
             quota.weight = weight.unwrap_or(quota.weight);
             quota.stored_bytes = stored_mib.map_or(quota.stored_bytes, |mib| mib << 20);
             let told = format!("tenant {name} may hold {} GPUs", quota.gpus);
-            apply(name, spec, api).await?;
+            apply(name, spec, false, api).await?;
             eprintln!("{told}");
             Ok(())
         }
@@ -83,7 +83,7 @@ fn named(tenant: &v1::Tenant, name: &str) -> bool {
     tenant.metadata.as_ref().is_some_and(|metadata| metadata.name == name)
 }
 
-async fn apply(name: &str, spec: v1::TenantSpec, api: &Api) -> Result<v1::Tenant, Error> {
+async fn apply(name: &str, spec: v1::TenantSpec, reuse_name: bool, api: &Api) -> Result<v1::Tenant, Error> {
     let tenant = v1::Tenant {
         api_version: "rail/v1".to_owned(),
         kind: "Tenant".to_owned(),
@@ -91,7 +91,7 @@ async fn apply(name: &str, spec: v1::TenantSpec, api: &Api) -> Result<v1::Tenant
         spec: Some(spec),
         status: None,
     };
-    let request = v1::ApplyTenantRequest { tenant: Some(tenant), dry_run: false };
+    let request = v1::ApplyTenantRequest { tenant: Some(tenant), dry_run: false, reuse_name };
     repeat(format!("apply tenant `{name}`"), |_| {
         let (mut client, request) = (api.tenants(), request.clone());
         async move { client.apply_tenant(request).await }

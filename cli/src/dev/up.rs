@@ -284,7 +284,7 @@ impl Up {
             }),
             status: None,
         };
-        let request = v1::ApplyTenantRequest { tenant: Some(tenant), dry_run: false };
+        let request = v1::ApplyTenantRequest { tenant: Some(tenant), dry_run: false, reuse_name: false };
         repeat(format!("create tenant `{TENANT}`"), |_| {
             let (mut client, request) = (api.tenants(), request.clone());
             async move { client.apply_tenant(request).await }

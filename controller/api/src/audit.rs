@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use controller_reconciler::{codec, keys};
 use controller_store::{KeyValue, RangeRequest, RangeResult, Store};
+use prost::Message;
 use proto_audit::{Content, Log, Record};
 use proto_model::Timestamp;
 use proto_rpc::RpcError;
@@ -15,7 +16,14 @@ use proto_wire::{
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use crate::{authz::Rpc, context::Context, fault, guard::Caller, watch::Events};
+use crate::{
+    authz::Rpc,
+    context::Context,
+    fault,
+    guard::Caller,
+    page::{Asked, Tokens},
+    watch::Events,
+};
 
 /// Records of a page where the caller does not say, and most.
 const DEFAULT: usize = 100;
@@ -45,13 +53,29 @@ impl Audit {
         found.map_err(|error| fault::store(&error))
     }
 
-    /// Where a list goes on in a log.
-    async fn side(&self, log: Log, filter: &Filter) -> Result<Side, RpcError> {
+    /// Of each log the record that the page is before.
+    async fn before(&self, caller: &Caller, asked: &Asked<'_>) -> Result<[u64; 2], RpcError> {
+        if asked.token.is_empty() {
+            return Ok([u64::MAX; 2]);
+        }
+        let (_, after) = Tokens::of(&self.context, caller, asked).await?.open(asked.token)?;
+        let half = |from: usize| after.get(from..from + 8).and_then(|half| half.try_into().ok());
+        let both = half(0).zip(half(8)).map(|(one, other)| [one, other].map(u64::from_be_bytes));
+        both.ok_or_else(|| fault::field("pageToken", "is of no list of records"))
+    }
+
+    async fn token(&self, caller: &Caller, asked: &Asked<'_>, before: [u64; 2]) -> Result<String, RpcError> {
+        // Records never change: a list of them needs no revision.
+        Tokens::of(&self.context, caller, asked).await?.seal(u64::MAX, &before.map(u64::to_be_bytes).concat())
+    }
+
+    /// Where a list goes on in a log. Rows of before `from` are of an earlier tenant of the caller's.
+    async fn side(&self, log: Log, filter: &Filter, from: u64) -> Result<Side, RpcError> {
         let (before, since, until) = (filter.before[log as usize], filter.since, filter.until);
         let rows = self.context.query(move |state, _| {
             state.audit_rows(log, before, since, until).take(ROWS + 1).collect::<Vec<u64>>()
         });
-        Ok(Side { log, before, rows: rows.await?.into_iter(), records: Vec::new(), revision: 0 })
+        Ok(Side { log, before, from, rows: rows.await?.into_iter(), records: Vec::new(), revision: 0 })
     }
 }
 
@@ -60,6 +84,8 @@ struct Side {
     log: Log,
     /// The last record that was looked at.
     before: u64,
+    /// The revision that the list begins with.
+    from: u64,
     rows: std::vec::IntoIter<u64>,
     records: Vec<Arc<Record>>,
     revision: u64,
@@ -76,6 +102,10 @@ impl Side {
             *budget -= 1;
             // Dropped meanwhile, or not readable: that is for `verify` to say.
             let Some(kv) = audit.row(self.log, first).await? else { continue };
+            if kv.mod_revision < self.from {
+                self.rows = Vec::new().into_iter();
+                break;
+            }
             let Ok(row) = codec::audit(&kv) else { continue };
             let before = self.before;
             self.records = row.records.into_iter().filter(|record| record.seq < before).collect();
@@ -102,7 +132,11 @@ struct Filter {
 }
 
 impl Filter {
-    fn new(wire: &v1::ListAuditRecordsRequest, tenant: Option<String>) -> Result<Self, RpcError> {
+    fn new(
+        wire: &v1::ListAuditRecordsRequest,
+        tenant: Option<String>,
+        before: [u64; 2],
+    ) -> Result<Self, RpcError> {
         let time = |field: &str, time: Option<prost_types::Timestamp>, absent| {
             let time = time.map_or(Ok(Timestamp(absent)), time_from_wire);
             time.map_err(|errors| fault::fields(errors, field))
@@ -115,13 +149,6 @@ impl Filter {
                 return Err(fault::field("decision", format!("'{other}' is neither allowed nor denied")));
             }
         };
-        let before = match wire.page_token.as_str() {
-            "" => Some([u64::MAX; 2]),
-            token => token
-                .split_once('.')
-                .and_then(|(changes, denials)| Some([changes.parse().ok()?, denials.parse().ok()?])),
-        };
-        let before = before.ok_or_else(|| fault::field("pageToken", "was not given by this call"));
         Ok(Self {
             tenant,
             who: wire.who.clone(),
@@ -129,7 +156,7 @@ impl Filter {
             denied,
             since: time("since", wire.since, 0)?,
             until: time("until", wire.until, u64::MAX)?,
-            before: before?,
+            before,
         })
     }
 
@@ -162,12 +189,23 @@ impl AuditService for Audit {
         let wire = request.into_inner();
         let noted = |error| self.context.guard.note(Rpc::ListAuditRecords, &caller, error);
         let tenant = caller.scope("tenant", &wire.tenant).map_err(noted)?;
-        let filter = Filter::new(&wire, tenant.map(|tenant| tenant.to_string()))?;
+        let asked = v1::ListAuditRecordsRequest { page_token: String::new(), page_size: 0, ..wire.clone() };
+        let asked = Asked {
+            rpc: Rpc::ListAuditRecords,
+            prefix: keys::AUDIT.into(),
+            size: wire.page_size,
+            token: &wire.page_token,
+            filter: asked.encode_to_vec(),
+        };
+        let before = self.before(&caller, &asked).await?;
+        let filter = Filter::new(&wire, tenant.map(|tenant| tenant.to_string()), before)?;
         let size = match wire.page_size as usize {
             0 => DEFAULT,
             size => size.min(LARGEST),
         };
-        let mut sides = [self.side(Log::Changes, &filter).await?, self.side(Log::Denials, &filter).await?];
+        let from = caller.since();
+        let changes = self.side(Log::Changes, &filter, from).await?;
+        let mut sides = [changes, self.side(Log::Denials, &filter, from).await?];
         let (mut records, mut budget): (Vec<v1::AuditRecord>, usize) = (Vec::new(), ROWS);
         let more = 'page: loop {
             for side in &mut sides {
@@ -189,8 +227,11 @@ impl AuditService for Audit {
             side.before = record.seq;
             side.records.pop();
         };
-        let next_page_token =
-            if more { format!("{}.{}", sides[0].before, sides[1].before) } else { String::new() };
+        let next_page_token = if more {
+            self.token(&caller, &asked, sides.each_ref().map(|side| side.before)).await?
+        } else {
+            String::new()
+        };
         Ok(Response::new(v1::ListAuditRecordsResponse { records, next_page_token }))
     }
 

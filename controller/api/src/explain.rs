@@ -11,15 +11,19 @@ use proto_wire::{
     v1,
 };
 
-use crate::views::{node_rails, reasons};
+use crate::views::{node_rails, reasons_for, tell};
 
 /// A plan, for a caller that sees the jobs of `only`, or all.
 pub fn plan(plan: &PlanResult, only: Option<&TenantName>) -> v1::PlanJobResponse {
     let detail = plan.detail.clone().unwrap_or_default();
     let named = |id: &JobId| holder(&Holding { id: id.clone(), nodes: 0, until: None }, only);
     v1::PlanJobResponse {
-        placement: plan.placement.as_ref().map(Into::into),
-        reasons: reasons(&plan.reasons),
+        placement: plan.placement.as_ref().map(|placement| {
+            let mut wire = v1::Placement::from(placement);
+            wire.reasons.iter_mut().for_each(|reason| tell(reason, only));
+            wire
+        }),
+        reasons: reasons_for(&plan.reasons, only),
         infeasible: plan.infeasible,
         eta: detail.eta.map(Into::into),
         preempts: plan.preempts.iter().map(named).collect(),
@@ -34,7 +38,7 @@ pub fn explanation(explanation: &Explanation, only: Option<&TenantName>) -> v1::
     let detail: Detail = explanation.detail.clone().unwrap_or_default();
     v1::ExplainJobResponse {
         phase: v1::job_status::Phase::from(explanation.phase).into(),
-        reasons: reasons(&explanation.reasons),
+        reasons: reasons_for(&explanation.reasons, only),
         queue_position: explanation.queue_position,
         infeasible: explanation.infeasible,
         rails: explanation.rails.iter().map(node_rails).collect(),
@@ -52,13 +56,13 @@ pub fn explanation(explanation: &Explanation, only: Option<&TenantName>) -> v1::
     }
 }
 
-/// What was so at some time.
-pub fn past(past: &Past) -> v1::ExplainJobResponse {
+/// What was so at some time, for a caller that sees the jobs of `only`, or all.
+pub fn past(past: &Past, only: Option<&TenantName>) -> v1::ExplainJobResponse {
     let decision = |(time, record): &(proto_model::Timestamp, DecisionRecord)| v1::Decision {
         time: Some(time_to_wire(*time)),
         phase: v1::job_status::Phase::from(record.phase).into(),
         attempt: record.attempt,
-        reasons: reasons(&record.reasons),
+        reasons: reasons_for(&record.reasons, only),
         nodes: record.nodes,
         placement_digest: if record.digest == 0 { String::new() } else { format!("{:016x}", record.digest) },
     };

@@ -362,6 +362,12 @@ impl Caller {
         self.tenancy.as_ref().map_or(0, |tenancy| tenancy.since)
     }
 
+    /// From which revision on a watch of the caller's goes: not from before its tenant was made. 0 begins with what there is.
+    #[must_use]
+    pub fn after(&self, revision: u64) -> u64 {
+        if revision == 0 { 0 } else { revision.max(self.since()) }
+    }
+
     /// The one tenant that a call concerns. `asked` is the request's field for administrators; `None` for an
     /// administrator who named none.
     ///

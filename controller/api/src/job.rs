@@ -7,7 +7,7 @@ use controller_core::{CoreError, Event, Naming, Reply, Submit};
 use controller_reconciler::{Applied, codec, keys};
 use controller_store::KeyValue;
 use prost::Message;
-use proto_model::{ArraySpec, JobId, JobName, JobSpec, RequestId, TenantName};
+use proto_model::{ArraySpec, JobId, JobName, JobSpec, RequestId, TenantName, Timestamp};
 use proto_rpc::{ErrorClass, RpcError, trace};
 use proto_wire::{
     convert::{check_job_name, duration_from_wire, time_from_wire},
@@ -20,12 +20,10 @@ use crate::{
     context::Context,
     fault,
     guard::Caller,
-    logs, page,
+    logs, page, views,
     watch::{self, Change, Events},
 };
 
-/// Stored pages that one filtered answer looks through.
-const MAX_PAGES: usize = 64;
 /// Labels of one job, and bytes of a label's key and of its value.
 const MAX_LABELS: usize = 64;
 const MAX_LABEL: usize = 256;
@@ -50,14 +48,14 @@ impl Jobs {
         Ok(JobId { tenant, name })
     }
 
-    async fn stored(&self, id: &JobId) -> Result<v1::Job, RpcError> {
+    async fn stored(&self, caller: &Caller, id: &JobId) -> Result<v1::Job, RpcError> {
         let found =
             self.context.handle.store().get(keys::job(id)).await.map_err(|error| fault::store(&error))?;
         let kv = found.ok_or_else(|| {
             let error = CoreError::JobNotFound { id: id.clone() };
             RpcError::new(ErrorClass::NotFound, error.code(), error.to_string())
         })?;
-        shown(&kv)
+        shown(&kv, caller.own_tenant()?.as_ref())
     }
 
     async fn apply(&self, caller: &Caller, event: Event) -> Result<Applied, RpcError> {
@@ -90,10 +88,11 @@ impl Jobs {
     }
 }
 
-/// A stored job as the API shows it.
-pub(crate) fn shown(kv: &KeyValue) -> Result<v1::Job, RpcError> {
+/// A stored job as the API shows it to people of `only`, or to an administrator.
+pub(crate) fn shown(kv: &KeyValue, only: Option<&TenantName>) -> Result<v1::Job, RpcError> {
     let mut job: v1::Job = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
     job.metadata.get_or_insert_default().resource_version = kv.mod_revision;
+    views::tell_job(&mut job, only);
     Ok(job)
 }
 
@@ -195,9 +194,13 @@ fn request_id(text: &str) -> Result<Option<RequestId>, RpcError> {
     RequestId::new(text).map(Some).ok_or_else(wrong)
 }
 
-fn job_reply(applied: Applied) -> Result<Response<v1::Job>, Status> {
+fn job_reply(caller: &Caller, applied: Applied) -> Result<Response<v1::Job>, Status> {
     match applied.reply {
-        Reply::Job { job, .. } => Ok(Response::new(codec::job_to_wire(&job, applied.version))),
+        Reply::Job { job, .. } => {
+            let mut wire = codec::job_to_wire(&job, applied.version);
+            views::tell_job(&mut wire, caller.own_tenant()?.as_ref());
+            Ok(Response::new(wire))
+        }
         _ => Err(crate::context::unexpected()),
     }
 }
@@ -230,14 +233,14 @@ impl JobService for Jobs {
             request: request_id(&wire.request_id)?,
             trace_parent: trace::current_traceparent().unwrap_or_default(),
         };
-        job_reply(self.apply(&caller, Event::Submit(Box::new(submit))).await?)
+        job_reply(&caller, self.apply(&caller, Event::Submit(Box::new(submit))).await?)
     }
 
     async fn get_job(&self, request: Request<v1::GetJobRequest>) -> Result<Response<v1::Job>, Status> {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
         let id = self.id(Rpc::GetJob, &caller, &wire.tenant, &wire.name)?;
-        Ok(Response::new(self.stored(&id).await?))
+        Ok(Response::new(self.stored(&caller, &id).await?))
     }
 
     async fn list_jobs(
@@ -253,35 +256,27 @@ impl JobService for Jobs {
                 return Err(fault::field("phases", format!("{phase} is not a phase")).into());
             }
         }
-        let prefix = keys::jobs_of(tenant.as_ref());
-        let mut token = wire.page_token;
-        let mut jobs = Vec::new();
-        // A page of a filtered list may be short. Many pages may be looked through for one answer, but not all: the
-        // client goes on with the token that it gets.
-        for looked in 1.. {
-            let store = self.context.handle.store().as_ref();
-            let page = page::read(store, prefix.clone(), wire.page_size, &token).await?;
-            for kv in &page.items {
-                let job = shown(kv)?;
-                let phase = job.status.as_ref().map_or(0, |status| status.phase);
-                let queue = job.spec.as_ref().map_or("", |spec| spec.queue.as_str());
-                let array = job.status.as_ref().and_then(|status| status.array.as_ref());
-                let wanted = (wire.phases.is_empty() || wire.phases.contains(&phase))
-                    && (wire.queue.is_empty() || wire.queue == queue)
-                    && (wire.array.is_empty() || array.is_some_and(|place| place.array == wire.array));
-                if wanted {
-                    jobs.push(job);
-                }
-            }
-            token = page.next;
-            if !jobs.is_empty() || token.is_empty() || looked >= MAX_PAGES {
-                let revision = page.revision;
-                return Ok(Response::new(v1::ListJobsResponse { jobs, next_page_token: token, revision }));
-            }
-            // The store answers at once; others must come to their turn too.
-            tokio::task::yield_now().await;
-        }
-        Err(crate::context::unexpected())
+        let filter = v1::ListJobsRequest { page_token: String::new(), page_size: 0, ..wire.clone() };
+        let asked = page::Asked {
+            rpc: Rpc::ListJobs,
+            prefix: keys::jobs_of(tenant.as_ref()),
+            size: wire.page_size,
+            token: &wire.page_token,
+            filter: filter.encode_to_vec(),
+        };
+        let only = caller.own_tenant()?;
+        let listed = page::list(&self.context, &caller, asked, |kv| {
+            let job = shown(kv, only.as_ref())?;
+            let phase = job.status.as_ref().map_or(0, |status| status.phase);
+            let queue = job.spec.as_ref().map_or("", |spec| spec.queue.as_str());
+            let array = job.status.as_ref().and_then(|status| status.array.as_ref());
+            let wanted = (wire.phases.is_empty() || wire.phases.contains(&phase))
+                && (wire.queue.is_empty() || wire.queue == queue)
+                && (wire.array.is_empty() || array.is_some_and(|place| place.array == wire.array));
+            Ok(wanted.then_some(job))
+        });
+        let page::Listed { items: jobs, next, revision } = listed.await?;
+        Ok(Response::new(v1::ListJobsResponse { jobs, next_page_token: next, revision }))
     }
 
     async fn watch_jobs(
@@ -300,10 +295,11 @@ impl JobService for Jobs {
         };
         let store = Arc::clone(self.context.handle.store());
         // A job's key is also a prefix of longer names' keys: only the exact one is meant.
-        let make = move |change: Change| std::future::ready(job_event(&change, exact.as_deref()));
-        Ok(Response::new(
-            watch::follow(store, prefix, wire.after_revision, self.context.ending.clone(), make).await?,
-        ))
+        let only = caller.own_tenant()?;
+        let make =
+            move |change: Change| std::future::ready(job_event(&change, exact.as_deref(), only.as_ref()));
+        let after = caller.after(wire.after_revision);
+        Ok(Response::new(watch::follow(store, prefix, after, self.context.ending.clone(), make).await?))
     }
 
     async fn cancel_job(&self, request: Request<v1::CancelJobRequest>) -> Result<Response<v1::Job>, Status> {
@@ -312,7 +308,8 @@ impl JobService for Jobs {
         let id = self.id(Rpc::CancelJob, &caller, &wire.tenant, &wire.name)?;
         let grace = wire.grace_period.map(duration_from_wire).transpose();
         let grace = grace.map_err(|errors| fault::fields(errors, "gracePeriod"))?;
-        job_reply(self.apply(&caller, Event::Cancel { indices: elements(&wire.elements)?, id, grace }).await?)
+        let event = Event::Cancel { indices: elements(&wire.elements)?, id, grace };
+        job_reply(&caller, self.apply(&caller, event).await?)
     }
 
     async fn delete_job(
@@ -352,9 +349,14 @@ impl JobService for Jobs {
         let only = caller.scope("tenant", "")?;
         if let Some(at) = wire.at {
             let at = time_from_wire(at).map_err(|errors| fault::fields(errors, "at"))?;
-            let past = self.context.query(move |state, _| state.explain_at(&id, at)).await?;
+            let all = caller.is_admin();
+            let past = self.context.query(move |state, _| {
+                let from = if all { Timestamp(0) } else { state.tenant_begin(&id.tenant) };
+                state.explain_at(&id, from, at)
+            });
+            let past = past.await?;
             let past = past.map_err(|error| fault::refused(&error.into()))?;
-            return Ok(Response::new(crate::explain::past(&past)));
+            return Ok(Response::new(crate::explain::past(&past, only.as_ref())));
         }
         let explained = self.context.query(move |state, now| state.explain(&id, now)).await?;
         let explanation = explained.map_err(|error| fault::refused(&error.into()))?;
@@ -368,19 +370,23 @@ impl JobService for Jobs {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
         let id = self.id(Rpc::StreamLogs, &caller, &wire.tenant, &wire.name)?;
-        let job = self.stored(&id).await?;
+        let job = self.stored(&caller, &id).await?;
         Ok(Response::new(logs::stream(&self.context, id, job, wire)?))
     }
 }
 
-fn job_event(change: &Change, exact: Option<&[u8]>) -> Result<Option<v1::JobEvent>, RpcError> {
+fn job_event(
+    change: &Change,
+    exact: Option<&[u8]>,
+    only: Option<&TenantName>,
+) -> Result<Option<v1::JobEvent>, RpcError> {
     use v1::job_event::Type;
     let meant = |key: &[u8]| exact.is_none_or(|exact| exact == key);
     let (kind, job, revision) = match change {
-        Change::Put(kv, revision) if meant(&kv.key) => (Type::Put, Some(shown(kv)?), *revision),
+        Change::Put(kv, revision) if meant(&kv.key) => (Type::Put, Some(shown(kv, only)?), *revision),
         Change::Delete(key, prev, revision) if meant(key) => {
             let job = match prev {
-                Some(kv) => shown(kv)?,
+                Some(kv) => shown(kv, only)?,
                 None => named_by(key),
             };
             (Type::Delete, Some(job), *revision)

@@ -14,6 +14,7 @@ use proto_wire::{
 use tonic::{Request, Response, Status};
 
 use crate::{
+    authz::Rpc,
     context::Context,
     enroll, fault,
     guard::Caller,
@@ -107,9 +108,10 @@ fn change(spec: v1::NodeSpec, parts: &[i32]) -> Result<NodeChange, RpcError> {
     Ok(change)
 }
 
-fn shown(kv: &KeyValue) -> Result<v1::Node, RpcError> {
+fn shown(kv: &KeyValue, only: Option<&TenantName>) -> Result<v1::Node, RpcError> {
     let mut node: v1::Node = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
     node.metadata.get_or_insert_default().resource_version = kv.mod_revision;
+    views::tell_node(&mut node, only);
     Ok(node)
 }
 
@@ -129,7 +131,7 @@ impl NodeService for Nodes {
             let error = CoreError::NodeNotFound { node };
             RpcError::new(ErrorClass::NotFound, error.code(), error.to_string())
         })?;
-        let mut nodes = self.complete(vec![shown(&kv)?], only).await?;
+        let mut nodes = self.complete(vec![shown(&kv, only.as_ref())?], only).await?;
         Ok(Response::new(nodes.pop().ok_or_else(crate::context::unexpected)?))
     }
 
@@ -137,12 +139,18 @@ impl NodeService for Nodes {
         &self,
         request: Request<v1::ListNodesRequest>,
     ) -> Result<Response<v1::ListNodesResponse>, Status> {
-        let only = Caller::of(request.extensions())?.own_tenant()?;
+        let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
-        let store = self.context.handle.store().as_ref();
-        let page = page::read(store, keys::NODES.into(), wire.page_size, &wire.page_token).await?;
-        let nodes = page.items.iter().map(shown).collect::<Result<_, _>>()?;
-        let nodes = self.complete(nodes, only).await?;
+        let asked = page::Asked {
+            rpc: Rpc::ListNodes,
+            prefix: keys::NODES.into(),
+            size: wire.page_size,
+            token: &wire.page_token,
+            filter: Vec::new(),
+        };
+        let only = caller.own_tenant()?;
+        let page = page::list(&self.context, &caller, asked, |kv| shown(kv, only.as_ref()).map(Some)).await?;
+        let nodes = self.complete(page.items, only).await?;
         let (next_page_token, revision) = (page.next, page.revision);
         Ok(Response::new(v1::ListNodesResponse { nodes, next_page_token, revision }))
     }
@@ -151,8 +159,9 @@ impl NodeService for Nodes {
         &self,
         request: Request<v1::WatchNodesRequest>,
     ) -> Result<Response<Self::WatchNodesStream>, Status> {
-        let only = Caller::of(request.extensions())?.own_tenant()?;
-        let after = request.into_inner().after_revision;
+        let caller = Caller::of(request.extensions())?;
+        let only = caller.own_tenant()?;
+        let after = caller.after(request.into_inner().after_revision);
         let context = self.context.clone();
         let make = move |change| node_event(context.clone(), only.clone(), change);
         let store = Arc::clone(self.context.handle.store());
@@ -250,10 +259,14 @@ async fn node_event(
     use v1::node_event::Type;
     let (kind, node, revision) = match change {
         Change::Put(kv, revision) => {
-            (Type::Put, complete(&context, vec![shown(&kv)?], only).await?.pop(), revision)
+            (Type::Put, complete(&context, vec![shown(&kv, only.as_ref())?], only).await?.pop(), revision)
         }
         Change::Delete(key, prev, revision) => {
-            let node = prev.as_ref().map(shown).transpose()?.unwrap_or_else(|| named_by(&key));
+            let node = prev
+                .as_ref()
+                .map(|kv| shown(kv, only.as_ref()))
+                .transpose()?
+                .unwrap_or_else(|| named_by(&key));
             (Type::Delete, Some(node), revision)
         }
         Change::Synced(revision) => (Type::Synced, None, revision),

@@ -113,11 +113,15 @@ impl QueueService for Queues {
         let wire = request.into_inner();
         let scope = caller.scope("tenant", &wire.tenant);
         let tenant = scope.map_err(|error| self.context.guard.note(Rpc::ListQueues, &caller, error))?;
-        let store = self.context.handle.store().as_ref();
-        let prefix = keys::queues_of(tenant.as_ref());
-        let page = page::read(store, prefix, wire.page_size, &wire.page_token).await?;
-        let queues = page.items.iter().map(shown).collect::<Result<_, _>>()?;
-        let queues = self.complete(queues).await?;
+        let asked = page::Asked {
+            rpc: Rpc::ListQueues,
+            prefix: keys::queues_of(tenant.as_ref()),
+            size: wire.page_size,
+            token: &wire.page_token,
+            filter: Vec::new(),
+        };
+        let page = page::list(&self.context, &caller, asked, |kv| shown(kv).map(Some)).await?;
+        let queues = self.complete(page.items).await?;
         let (next_page_token, revision) = (page.next, page.revision);
         Ok(Response::new(v1::ListQueuesResponse { queues, next_page_token, revision }))
     }

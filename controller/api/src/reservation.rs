@@ -11,7 +11,7 @@ use proto_wire::{
 };
 use tonic::{Request, Response, Status};
 
-use crate::{context::Context, fault, guard::Caller, page};
+use crate::{authz::Rpc, context::Context, fault, guard::Caller, page};
 
 /// The handlers.
 #[derive(Clone)]
@@ -95,15 +95,18 @@ impl ReservationService for Reservations {
         &self,
         request: Request<v1::ListReservationsRequest>,
     ) -> Result<Response<v1::ListReservationsResponse>, Status> {
-        let only = Caller::of(request.extensions())?.own_tenant()?;
+        let caller = Caller::of(request.extensions())?;
+        let only = caller.own_tenant()?;
         let wire = request.into_inner();
-        let store = self.context.handle.store().as_ref();
-        let page = page::read(store, keys::RESERVATIONS.into(), wire.page_size, &wire.page_token).await?;
-        let mut reservations = Vec::new();
-        for kv in &page.items {
-            reservations.extend(self.shown(kv, only.as_ref())?);
-        }
-        let (next_page_token, revision) = (page.next, page.revision);
+        let asked = page::Asked {
+            rpc: Rpc::ListReservations,
+            prefix: keys::RESERVATIONS.into(),
+            size: wire.page_size,
+            token: &wire.page_token,
+            filter: Vec::new(),
+        };
+        let page = page::list(&self.context, &caller, asked, |kv| self.shown(kv, only.as_ref())).await?;
+        let (reservations, next_page_token, revision) = (page.items, page.next, page.revision);
         Ok(Response::new(v1::ListReservationsResponse { reservations, next_page_token, revision }))
     }
 

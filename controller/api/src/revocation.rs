@@ -103,7 +103,7 @@ pub(crate) fn refusal(identity: &Identity) -> RpcError {
     RpcError::new(ErrorClass::Unauthenticated, REVOKED, text)
 }
 
-/// What is told to whom an earlier tenant of that name was left by.
+/// What people of a tenant that was deleted are told.
 pub(crate) fn gone(identity: &Identity) -> RpcError {
     let text = format!(
         "the tenant that the credentials of {identity} were issued for was deleted; if you belong to a later tenant of that \

@@ -116,6 +116,11 @@ impl TenantService for Tenants {
         let document = wire.tenant.ok_or_else(|| fault::field("tenant", "is required"))?;
         let tenant = Tenant::try_from(document).map_err(|errors| fault::fields(errors, ""))?;
         let Tenant { name, description, quota, isolation, .. } = tenant;
+        if wire.reuse_name && !wire.dry_run {
+            let release = Event::ReleaseTenantName { name: name.clone() };
+            let released = self.context.handle.apply(&caller.actor, release).await;
+            released.map_err(|refusal| fault::refused(&refusal))?;
+        }
         let event = Event::ApplyTenant { name, description, quota, isolation, dry_run: wire.dry_run };
         let applied = self
             .context
@@ -161,9 +166,15 @@ impl TenantService for Tenants {
                 revision,
             }));
         }
-        let page = page::read(store.as_ref(), keys::TENANTS.into(), wire.page_size, &wire.page_token).await?;
-        let tenants = page.items.iter().map(shown).collect::<Result<_, _>>()?;
-        let tenants = self.complete(tenants).await?;
+        let asked = page::Asked {
+            rpc: Rpc::ListTenants,
+            prefix: keys::TENANTS.into(),
+            size: wire.page_size,
+            token: &wire.page_token,
+            filter: Vec::new(),
+        };
+        let page = page::list(&self.context, &caller, asked, |kv| shown(kv).map(Some)).await?;
+        let tenants = self.complete(page.items).await?;
         let (next_page_token, revision) = (page.next, page.revision);
         Ok(Response::new(v1::ListTenantsResponse { tenants, next_page_token, revision }))
     }

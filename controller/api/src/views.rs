@@ -7,8 +7,46 @@ use proto_wire::{
     v1,
 };
 
+/// Puts a cause into the words of its reader: who may know whose thing it is about is told, all others read that it is
+/// another tenant's. `only`: the reader's tenant; none for an administrator. The one place where that is decided.
+pub(crate) fn tell(reason: &mut v1::Reason, only: Option<&TenantName>) {
+    let Some(named) = reason.named.take() else { return };
+    if only.is_none_or(|tenant| named.tenants.iter().any(|name| name == tenant.as_str())) {
+        (reason.message, reason.scope) = (named.message, named.scope);
+    }
+}
+
+/// Causes in the words of their reader.
+pub(crate) fn reasons_for(reasons: &[Reason], only: Option<&TenantName>) -> Vec<v1::Reason> {
+    let mut wire: Vec<v1::Reason> = reasons.iter().map(Into::into).collect();
+    wire.iter_mut().for_each(|reason| tell(reason, only));
+    wire
+}
+
+/// Causes for everybody: they name nobody.
 pub(crate) fn reasons(reasons: &[Reason]) -> Vec<v1::Reason> {
-    reasons.iter().map(Into::into).collect()
+    let nameless = |reason: &Reason| v1::Reason { named: None, ..reason.into() };
+    reasons.iter().map(nameless).collect()
+}
+
+/// A job in the words of its reader.
+pub(crate) fn tell_job(job: &mut v1::Job, only: Option<&TenantName>) {
+    let Some(status) = job.status.as_mut() else { return };
+    status.reasons.iter_mut().for_each(|reason| tell(reason, only));
+    if let Some(placement) = status.placement.as_mut() {
+        placement.reasons.iter_mut().for_each(|reason| tell(reason, only));
+    }
+}
+
+/// A node in the words of its reader.
+pub(crate) fn tell_node(node: &mut v1::Node, only: Option<&TenantName>) {
+    let Some(status) = node.status.as_mut() else { return };
+    let causes = status.reasons.iter_mut().chain(status.benched.as_mut()).chain(&mut status.quarantine);
+    causes.for_each(|reason| tell(reason, only));
+    if let Some(inventory) = status.inventory.as_mut() {
+        // An agent's own words, which are for everybody.
+        inventory.findings.iter_mut().chain(&mut inventory.changes).for_each(|reason| reason.named = None);
+    }
 }
 
 fn number(count: usize) -> u32 {
@@ -98,7 +136,7 @@ pub fn add_live(state: &State, node: &mut v1::Node, only: Option<&TenantName>) {
             nics: hold.nics,
         }
     };
-    status.reasons.extend(state.proof_reasons(&name).iter().map(v1::Reason::from));
+    status.reasons.extend(reasons(&state.proof_reasons(&name)));
     status.holds = state.holds(&name).into_iter().map(hold).collect();
 }
 

@@ -7,7 +7,8 @@ use std::{
 };
 
 use proto_model::{
-    Fabric, Health, IsolationPolicy, Node, NodeName, Observed, QueueName, Quota, Reason, Tenant, TenantName,
+    Fabric, Health, IsolationPolicy, Node, NodeName, Observed, QueueName, Quota, Reason, Reservation, Tenant,
+    TenantName,
 };
 
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
     bench::is_drained,
     error::CoreError,
     event::{Key, NodeChange, Reply, ToNode},
-    records::TokenRecord,
+    records::{RestingName, TokenRecord},
     state::Link,
     step::Step,
 };
@@ -49,6 +50,7 @@ impl Step<'_> {
                         remedy: "delete some that are not used",
                     });
                 }
+                self.name_is_free(&name)?;
                 // One transaction would change the old tenant's key instead of making a new one.
                 if self.state.journal.pending(&Key::Tenant(name.clone())) == Some(true) {
                     return Err(CoreError::TenantLeaving { tenant: name });
@@ -71,6 +73,8 @@ impl Step<'_> {
         };
         let changed = old.is_none_or(|old| !Arc::ptr_eq(&old, &tenant));
         if changed && !dry_run {
+            // A tenant that lives has its name, and rests none.
+            self.release_name(&name);
             self.state.set_tenant(&name, Some(Arc::clone(&tenant)));
             self.freed();
         }
@@ -90,8 +94,62 @@ impl Step<'_> {
         for queue in queues {
             self.state.set_queue((name.clone(), queue), None);
         }
+        self.leave_reservations(name);
+        self.rest_name(name)?;
         self.state.set_tenant(name, None);
         Ok(Reply::Done)
+    }
+
+    fn name_is_free(&self, name: &TenantName) -> Result<(), CoreError> {
+        let Some(resting) = self.state.base.resting.get(name) else { return Ok(()) };
+        let until = resting.deleted.plus(self.state.config.name_rest);
+        if until <= self.now { Ok(()) } else { Err(CoreError::NameResting { tenant: name.clone(), until }) }
+    }
+
+    /// The name of a tenant that ends rests. Names whose time is over make room.
+    fn rest_name(&mut self, name: &TenantName) -> Result<(), CoreError> {
+        let (rest, limit) = (self.state.config.name_rest, self.state.config.max_resting);
+        let over = |resting: &&Arc<RestingName>| resting.deleted.plus(rest) <= self.now;
+        let purged = self.state.config.purge_limit;
+        let over: Vec<TenantName> =
+            self.state.base.resting.values().filter(over).take(purged).map(|one| one.name.clone()).collect();
+        over.iter().for_each(|name| self.state.set_resting(name, None));
+        let Some(tenant) = self.state.base.tenants.get(name).filter(|_| !rest.is_zero()) else {
+            return Ok(());
+        };
+        if self.state.base.resting.len() >= limit {
+            return Err(CoreError::Full {
+                what: "names of deleted tenants",
+                limit,
+                remedy: "wait until some have rested, or let the controller keep them for a shorter time",
+            });
+        }
+        let (uid, deleted) = (tenant.uid.clone(), self.now);
+        let resting = RestingName { name: name.clone(), uid, deleted };
+        self.state.set_resting(name, Some(Arc::new(resting)));
+        Ok(())
+    }
+
+    pub(crate) fn release_name(&mut self, name: &TenantName) -> Reply {
+        if self.state.base.resting.contains_key(name) {
+            self.state.set_resting(name, None);
+        }
+        Reply::Done
+    }
+
+    /// A later tenant of that name must not come into what was reserved for this one.
+    fn leave_reservations(&mut self, tenant: &TenantName) {
+        let of = |found: &&Arc<Reservation>| found.tenants.contains(tenant);
+        let found: Vec<Arc<Reservation>> =
+            self.state.base.reservations.values().filter(of).cloned().collect();
+        for reservation in found {
+            let mut left = (*reservation).clone();
+            left.tenants.retain(|other| other != tenant);
+            left.generation += 1;
+            let nobody = left.tenants.is_empty() && !left.maintenance;
+            let left = if nobody { None } else { Some(Arc::new(left)) };
+            self.state.set_reservation(&reservation.name, left);
+        }
     }
 
     pub(crate) fn apply_fabric(&mut self, fabric: Fabric, dry_run: bool) -> Result<Reply, CoreError> {

@@ -187,6 +187,7 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
         Event::ApplyTenant { name, .. } | Event::DeleteTenant { name } => {
             versioned(object("tenant", name, name), &Key::Tenant(name.clone()))
         }
+        Event::ReleaseTenantName { name } => object("tenant-name", name, name),
         Event::ApplyQueue { queue, .. } => {
             let key = Key::Queue(queue.tenant.clone(), queue.name.clone());
             versioned(object("queue", &queue.tenant, &queue.name), &key)
@@ -271,6 +272,7 @@ fn changed(state: &State, undo: &Undo) -> bool {
         Undo::Qos(old) => !same(at(old.as_ref()), at(base.qos.as_ref())),
         Undo::Node(name, old) => !same(at(old.as_ref()), at(base.nodes.get(name))),
         Undo::Tenant(name, old) => !same(at(old.as_ref()), at(base.tenants.get(name))),
+        Undo::Resting(name, old) => !same(at(old.as_ref()), at(base.resting.get(name))),
         Undo::Queue(key, old) => !same(at(old.as_ref()), at(base.queues.get(key))),
         Undo::Reservation(name, old) => !same(at(old.as_ref()), at(base.reservations.get(name))),
         Undo::Request(key, old) => !same(at(old.as_ref()), at(base.requests.get(key))),

@@ -49,6 +49,10 @@ pub struct Config {
     pub max_nodes: usize,
     /// Most tenants.
     pub max_tenants: usize,
+    /// How long the name of a deleted tenant rests before somebody else can have it; zero: not at all.
+    pub name_rest: Duration,
+    /// Most names that rest.
+    pub max_resting: usize,
     /// Most join tokens that are neither used nor expired.
     pub max_tokens: usize,
     /// Most rails, leaves and ports that are drained at once.
@@ -114,6 +118,8 @@ impl Default for Config {
             max_array: 10_000,
             max_nodes: 200_000,
             max_tenants: 10_000,
+            name_rest: Duration::from_secs(30 * 86_400),
+            max_resting: 10_000,
             max_tokens: 10_000,
             max_drains: 4096,
             max_decisions: 50_000,

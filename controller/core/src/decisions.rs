@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use proto_model::{JobId, JobUid, Phase, Placement, Reason, Timestamp};
+use proto_model::{JobId, JobUid, Phase, Placement, Reason, TenantName, Timestamp};
 
 use crate::{
     error::CoreError,
@@ -198,12 +198,21 @@ impl State {
         old
     }
 
-    /// What was decided of a job up to a time, also of one that is gone.
+    /// When the tenant was made: what was decided before is of an earlier one of that name.
+    #[must_use]
+    pub fn tenant_begin(&self, tenant: &TenantName) -> Timestamp {
+        self.base.tenants.get(tenant).map_or(Timestamp(u64::MAX), |tenant| tenant.created)
+    }
+
+    /// What was decided of a job from `from` up to a time, also of one that is gone.
     ///
     /// # Errors
     /// There is no such job, or nothing was recorded of it by then.
-    pub fn explain_at(&self, id: &JobId, at: Timestamp) -> Result<Past, CoreError> {
-        let Some(rows) = self.index.decided.get(id) else {
+    pub fn explain_at(&self, id: &JobId, from: Timestamp, at: Timestamp) -> Result<Past, CoreError> {
+        let time = |seq: &u64| self.base.decisions.get(seq).map(|row| row.time);
+        let rows = self.index.decided.get(id).into_iter().flatten();
+        let rows: Vec<u64> = rows.filter(|seq| time(seq).is_some_and(|time| time >= from)).copied().collect();
+        let Some(first) = rows.first() else {
             if !self.index.names.contains_key(id) {
                 return Err(CoreError::JobNotFound { id: id.clone() });
             }
@@ -220,8 +229,7 @@ impl State {
         let mut decisions: Vec<(Timestamp, DecisionRecord)> =
             rows.iter().filter_map(of_row).flatten().filter(|(time, _)| *time <= at).collect();
         if decisions.is_empty() {
-            let first = rows.first().and_then(|seq| self.base.decisions.get(seq)).map(|row| row.time);
-            let ahead = first.map_or(0, |first| first.since(at).as_secs());
+            let ahead = time(first).map_or(0, |first| first.since(at).as_secs());
             let message = format!(
                 "nothing is recorded of job '{id}' at that time; the first decision came {ahead} s later"
             );

@@ -2,6 +2,7 @@
 
 use proto_model::{
     DrainTarget, JobId, JobName, NodeName, Phase, QueueName, Reason, ReservationName, SpecFlaw, TenantName,
+    Timestamp,
 };
 use thiserror::Error;
 
@@ -130,6 +131,17 @@ pub enum CoreError {
         tenant: TenantName,
         /// How many have not ended.
         jobs: u32,
+    },
+    /// The name was that of a tenant which was deleted not long ago.
+    #[error(
+        "the name '{tenant}' was that of a tenant which was deleted; it rests until {}, so that nothing takes the one for the \
+         other; choose another name, or take it all the same (`railctl tenant create {tenant} --reuse-name`)", .until.utc()
+    )]
+    NameResting {
+        /// Which.
+        tenant: TenantName,
+        /// From then on anybody may have it.
+        until: Timestamp,
     },
     /// The tenant's end is not stored yet.
     #[error("a tenant '{tenant}' is being deleted at this moment; try again")]
@@ -374,6 +386,7 @@ impl CoreError {
                 ErrorKind::Denied
             }
             Self::NameTaken { .. }
+            | Self::NameResting { .. }
             | Self::RequestIdReused { .. }
             | Self::Conflict { .. }
             | Self::NodeReplaced { .. } => ErrorKind::Conflict,
@@ -413,6 +426,7 @@ impl CoreError {
             Self::JobGone { .. } => "JOB_GONE",
             Self::RequestIdReused { .. } => "REQUEST_ID_REUSED",
             Self::TenantUnknown { .. } => "TENANT_UNKNOWN",
+            Self::NameResting { .. } => "TENANT_NAME_RESTS",
             Self::TenantBusy { .. } | Self::TenantLeaving { .. } => "TENANT_BUSY",
             Self::Contradiction { .. } => "INVALID_FIELD",
             Self::QueueNotFound { .. } => "QUEUE_NOT_FOUND",

@@ -17,7 +17,7 @@ use proto_audit::{Actor, Claim, Log};
 use crate::{
     audit::{AuditRow, StoredAudit},
     error::CoreError,
-    records::{Attempt, RequestRecord, TokenRecord},
+    records::{Attempt, RequestRecord, RestingName, TokenRecord},
 };
 
 /// One event. Client events carry what the API has authorised: a tenant here is the caller's, never the body's.
@@ -56,6 +56,11 @@ pub enum Event {
     },
     /// A tenant without active jobs is removed, with its ended jobs. Reply: [`Reply::Done`].
     DeleteTenant {
+        /// Which.
+        name: TenantName,
+    },
+    /// The name of a deleted tenant may be given away before its time. Reply: [`Reply::Done`].
+    ReleaseTenantName {
         /// Which.
         name: TenantName,
     },
@@ -546,6 +551,10 @@ pub enum Write {
     PutTenant(Arc<Tenant>),
     /// A tenant is removed.
     DeleteTenant(TenantName),
+    /// The name of a deleted tenant.
+    PutRestingName(Arc<RestingName>),
+    /// It may be given away again.
+    DeleteRestingName(TenantName),
     /// A queue.
     PutQueue(Arc<Queue>),
     /// A queue is removed.
@@ -595,6 +604,8 @@ pub enum Key {
     Node(NodeName),
     /// A tenant.
     Tenant(TenantName),
+    /// The name of a deleted tenant.
+    RestingName(TenantName),
     /// A queue.
     Queue(TenantName, QueueName),
     /// A reservation.
@@ -630,6 +641,8 @@ impl Write {
             Self::DeleteNode(name) => Key::Node(name.clone()),
             Self::PutTenant(tenant) => Key::Tenant(tenant.name.clone()),
             Self::DeleteTenant(name) => Key::Tenant(name.clone()),
+            Self::PutRestingName(resting) => Key::RestingName(resting.name.clone()),
+            Self::DeleteRestingName(name) => Key::RestingName(name.clone()),
             Self::PutQueue(queue) => Key::Queue(queue.tenant.clone(), queue.name.clone()),
             Self::DeleteQueue(tenant, name) => Key::Queue(tenant.clone(), name.clone()),
             Self::PutReservation(reservation) => Key::Reservation(reservation.name.clone()),
@@ -659,6 +672,7 @@ impl Write {
                 | Self::DeleteAttempt(_)
                 | Self::DeleteNode(_)
                 | Self::DeleteTenant(_)
+                | Self::DeleteRestingName(_)
                 | Self::DeleteQueue(..)
                 | Self::DeleteReservation(_)
                 | Self::DeleteFabric
@@ -681,6 +695,8 @@ pub struct Stored {
     pub nodes: Vec<(Arc<Node>, u64)>,
     /// The tenants.
     pub tenants: Vec<(Arc<Tenant>, u64)>,
+    /// The names of deleted tenants.
+    pub resting: Vec<Arc<RestingName>>,
     /// The queues.
     pub queues: Vec<(Arc<Queue>, u64)>,
     /// The reservations.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 pub use controller_scheduler::{Change, Relaxation, reasons::term_text};
 use controller_scheduler::{Kept, Need, NodeSet, Placer, QueueFacts, explain};
 use controller_topology::NodeIx;
-use proto_model::{Eta, JobId, JobUid, ReservationNodes, Timestamp};
+use proto_model::{Eta, JobId, JobUid, ReservationNodes, Thing, Timestamp};
 
 use crate::state::{JobEntry, State};
 
@@ -50,8 +50,7 @@ impl State {
         // An elastic job starts with the least that it takes.
         need.nodes = job.spec.gang.min_nodes.clamp(1, need.nodes.max(1));
         let reserved = self.reserved(entry, now);
-        let kept: Vec<Kept<'_>> =
-            reserved.iter().map(|(scope, nodes)| Kept { scope: scope.as_str(), nodes }).collect();
+        let kept: Vec<Kept<'_>> = reserved.iter().map(|(thing, nodes)| Kept { thing, nodes }).collect();
         let tenant = snapshot.tenant(&job.id.tenant);
         let quota = tenant.quota.map(|quota| u64::from(quota).saturating_sub(tenant.held));
         let facts = QueueFacts { kept: &kept, quota };
@@ -109,7 +108,7 @@ impl State {
     }
 
     /// Named nodes of reservations that are in force and not the job's.
-    fn reserved(&self, entry: &JobEntry, now: Timestamp) -> Vec<(String, NodeSet)> {
+    fn reserved(&self, entry: &JobEntry, now: Timestamp) -> Vec<(Thing, NodeSet)> {
         let topology = self.index.snapshot.topology();
         let spec = &entry.job.spec;
         let in_force = self.base.reservations.values().filter(|reservation| {
@@ -119,7 +118,8 @@ impl State {
         let named = in_force.filter_map(|reservation| match &reservation.nodes {
             ReservationNodes::Names(names) => {
                 let nodes = names.iter().filter_map(|name| topology.index(name)).collect();
-                Some((format!("reservation/{}", reservation.name), nodes))
+                let (name, tenants) = (reservation.name.clone(), reservation.tenants.clone());
+                Some((Thing::Reservation { name, tenants, maintenance: reservation.maintenance }, nodes))
             }
             ReservationNodes::Count { .. } => None,
         });

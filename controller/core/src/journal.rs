@@ -15,7 +15,7 @@ use crate::{
     event::Key,
     prove::Proving,
     qos::Run,
-    records::{RequestRecord, TokenRecord},
+    records::{RequestRecord, RestingName, TokenRecord},
     state::{JobEntry, Link, NodeView, Schedule, State},
 };
 
@@ -29,6 +29,7 @@ pub(crate) enum Undo {
     Proving(Box<(Proving, Option<Timestamp>)>),
     Node(NodeName, Option<Arc<Node>>),
     Tenant(TenantName, Option<Arc<Tenant>>),
+    Resting(TenantName, Option<Arc<RestingName>>),
     Job(JobUid, Option<Box<JobEntry>>),
     Request((TenantName, RequestId), Option<Arc<RequestRecord>>),
     Token([u8; 32], Option<Arc<TokenRecord>>),
@@ -99,6 +100,7 @@ impl State {
                 Some(Undo::Proving(old)) => (self.base.proving, self.base.prove_look) = *old,
                 Some(Undo::Node(name, old)) => drop(self.swap_node(&name, old)),
                 Some(Undo::Tenant(name, old)) => drop(self.swap_tenant(&name, old)),
+                Some(Undo::Resting(name, old)) => drop(self.swap_resting(&name, old)),
                 Some(Undo::Job(uid, old)) => drop(self.swap_job(uid, old.map(|entry| *entry))),
                 Some(Undo::Request(key, old)) => drop(self.swap_request(key, old)),
                 Some(Undo::Token(hash, old)) => drop(self.swap_token(hash, old)),

@@ -81,6 +81,6 @@ pub use query::{
     Explanation, HealthView, Hold, NodeHeat, PlanResult, PodView, RailHeat, TenantUsage, TopologyView,
 };
 pub use rails::{NodeRails, RailJob, RailUse, RailView, RailsView};
-pub use records::{Attempt, Ending, Outcome, RequestRecord, TokenRecord};
+pub use records::{Attempt, Ending, Outcome, RequestRecord, RestingName, TokenRecord};
 pub use state::State;
 pub use step::{Rng, step};

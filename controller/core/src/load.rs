@@ -64,6 +64,9 @@ impl State {
             state.versions.insert(Key::Tenant(name.clone()), version);
             state.swap_tenant(&name, Some(tenant));
         }
+        for resting in stored.resting {
+            state.swap_resting(&resting.name.clone(), Some(resting));
+        }
         for (queue, version) in stored.queues {
             let key = (queue.tenant.clone(), queue.name.clone());
             state.versions.insert(Key::Queue(key.0.clone(), key.1.clone()), version);

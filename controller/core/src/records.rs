@@ -73,6 +73,18 @@ pub struct RequestRecord {
     pub time: Timestamp,
 }
 
+/// The name of a deleted tenant, which nobody gets by accident: what is left elsewhere of that tenant (mounts, dashboards,
+/// scripts, people's memory) would take the next one for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RestingName {
+    /// Which.
+    pub name: TenantName,
+    /// The uid of the tenant that had it.
+    pub uid: String,
+    /// When that tenant was deleted.
+    pub deleted: Timestamp,
+}
+
 /// A join token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRecord {

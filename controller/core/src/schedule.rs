@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use controller_queue::{Act, Budget};
 use controller_scheduler::{Need, Violation, check_placement, choice_of, prove};
-use proto_model::{Job, JobKey, JobUid, Phase, Placement, Reason};
+use proto_model::{Job, JobKey, JobUid, Phase, Placement, Reason, Thing};
 
 use crate::{
     attempt::{PREEMPTED, RESIZED},
@@ -43,17 +43,18 @@ impl Step<'_> {
                 self.place(uid, placement);
             }
             Act::Preempt { victim, by, grace, signal, reasons } => {
-                let message = format!("stopped for {}", self.name_of(by));
-                self.preempt(victim, PREEMPTED, message, (grace, signal), reasons);
+                let cause = self.for_job(PREEMPTED, by, |job| format!("stopped for {job}"));
+                self.preempt(victim, cause, (grace, signal), reasons);
             }
             Act::Shrink { victim, nodes, by, grace, signal, reasons } => {
-                let message = format!("stopped to go on with {nodes} nodes, for {}", self.name_of(by));
+                let words = |job: &str| format!("stopped to go on with {nodes} nodes, for {job}");
+                let cause = self.for_job(RESIZED, by, words);
                 self.cap(victim, nodes);
-                self.preempt(victim, RESIZED, message, (grace, signal), reasons);
+                self.preempt(victim, cause, (grace, signal), reasons);
             }
             Act::Grow { uid, nodes, grace, signal, reasons } => {
                 let message = format!("stopped to go on with {nodes} nodes, since there is room");
-                self.preempt(uid, RESIZED, message, (grace, signal), reasons);
+                self.preempt(uid, Reason::new(RESIZED, message), (grace, signal), reasons);
             }
         }
     }
@@ -65,24 +66,22 @@ impl Step<'_> {
         }
     }
 
-    fn name_of(&self, uid: JobUid) -> String {
-        self.state
-            .base
-            .jobs
-            .get(&uid)
-            .map_or_else(|| "another job".to_owned(), |entry| format!("job '{}'", entry.job.id))
+    /// A cause that lies in another job, whosever it is.
+    fn for_job(&self, code: &'static str, uid: JobUid, words: impl Fn(&str) -> String) -> Reason {
+        match self.state.base.jobs.get(&uid) {
+            Some(entry) => Reason::about(code, &Thing::Job(entry.job.id.clone()), |job, _| words(job)),
+            None => Reason::new(code, words("another job")),
+        }
     }
 
     fn preempt(
         &mut self,
         uid: JobUid,
-        code: &'static str,
-        message: String,
+        cause: Reason,
         (grace, signal): (Duration, i32),
         reasons: Vec<Reason>,
     ) {
-        let cause = Reason::new(code, message).since(self.now);
-        let causes = std::iter::once(cause).chain(reasons).collect();
+        let causes = std::iter::once(cause.since(self.now)).chain(reasons).collect();
         self.stop_attempt(uid, Outcome::Preempt, grace, signal, causes);
     }
 

@@ -25,7 +25,7 @@ use crate::{
     journal::Journal,
     prove::Proving,
     qos::Run,
-    records::{Attempt, RequestRecord, TokenRecord},
+    records::{Attempt, RequestRecord, RestingName, TokenRecord},
 };
 
 /// Everything the controller decides from.
@@ -50,6 +50,7 @@ pub(crate) struct Base {
     pub(crate) qos: Option<Arc<QosRollout>>,
     pub(crate) nodes: BTreeMap<NodeName, Arc<Node>>,
     pub(crate) tenants: BTreeMap<TenantName, Arc<Tenant>>,
+    pub(crate) resting: BTreeMap<TenantName, Arc<RestingName>>,
     pub(crate) queues: BTreeMap<(TenantName, QueueName), Arc<Queue>>,
     pub(crate) reservations: BTreeMap<ReservationName, Arc<Reservation>>,
     pub(crate) jobs: BTreeMap<JobUid, JobEntry>,

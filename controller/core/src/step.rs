@@ -98,6 +98,7 @@ impl Step<'_> {
                 self.apply_tenant(name, description, quota, isolation, dry_run)
             }
             Event::DeleteTenant { name } => self.delete_tenant(&name),
+            Event::ReleaseTenantName { name } => Ok(self.release_name(&name)),
             Event::ApplyQueue { queue, dry_run } => self.apply_queue(*queue, dry_run),
             Event::DeleteQueue { tenant, name } => self.delete_queue(&tenant, &name),
             Event::ApplyReservation { reservation, dry_run } => self.apply_reservation(*reservation, dry_run),

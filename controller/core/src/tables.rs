@@ -20,7 +20,7 @@ use crate::{
     journal::Undo,
     prove::Proving,
     qos::Run,
-    records::{RequestRecord, TokenRecord},
+    records::{RequestRecord, RestingName, TokenRecord},
     state::{Due, JobEntry, Link, NodeView, Schedule, State, Tally},
 };
 
@@ -120,6 +120,19 @@ impl State {
     pub(crate) fn set_tenant(&mut self, name: &TenantName, new: Option<Arc<Tenant>>) {
         let old = self.swap_tenant(name, new);
         self.journal.undo.push(Undo::Tenant(name.clone(), old));
+    }
+
+    pub(crate) fn set_resting(&mut self, name: &TenantName, new: Option<Arc<RestingName>>) {
+        let old = self.swap_resting(name, new);
+        self.journal.undo.push(Undo::Resting(name.clone(), old));
+    }
+
+    pub(crate) fn swap_resting(
+        &mut self,
+        name: &TenantName,
+        new: Option<Arc<RestingName>>,
+    ) -> Option<Arc<RestingName>> {
+        swap(&mut self.base.resting, name, new)
     }
 
     pub(crate) fn set_job(&mut self, uid: JobUid, new: Option<JobEntry>) {
@@ -500,7 +513,7 @@ impl State {
         let (mut requests, mut tokens, mut fabric) = (BTreeSet::new(), BTreeSet::new(), false);
         let (mut drains, mut rows) = (BTreeSet::new(), BTreeSet::new());
         let (mut queues, mut reservations) = (BTreeSet::new(), BTreeSet::new());
-        let (mut audit, mut qos) = (BTreeSet::new(), false);
+        let (mut audit, mut qos, mut resting) = (BTreeSet::new(), false, BTreeSet::new());
         for undo in &self.journal.undo[mark..] {
             match undo {
                 Undo::Job(uid, old) if jobs.insert(*uid) => {
@@ -512,11 +525,12 @@ impl State {
                     None if old.is_some() => writes.push(Write::DeleteNode(name.clone())),
                     None => {}
                 },
-                Undo::Tenant(name, old) if tenants.insert(name) => match self.base.tenants.get(name) {
-                    Some(tenant) => writes.push(Write::PutTenant(Arc::clone(tenant))),
-                    None if old.is_some() => writes.push(Write::DeleteTenant(name.clone())),
-                    None => {}
-                },
+                Undo::Tenant(name, old) if tenants.insert(name) => {
+                    writes.extend(self.tenant_write(name, old.is_some()));
+                }
+                Undo::Resting(name, old) if resting.insert(name) => {
+                    writes.extend(self.resting_write(name, old.is_some()));
+                }
                 Undo::Decisions(seq, old) if rows.insert(*seq) => match self.base.decisions.get(seq) {
                     Some(row) => writes.push(Write::PutDecisions(Arc::clone(row))),
                     None if old.is_some() => writes.push(Write::DeleteDecisions(*seq)),
@@ -564,6 +578,16 @@ impl State {
             }
         }
         writes
+    }
+
+    fn tenant_write(&self, name: &TenantName, was: bool) -> Option<Write> {
+        let deleted = || was.then(|| Write::DeleteTenant(name.clone()));
+        self.base.tenants.get(name).cloned().map(Write::PutTenant).or_else(deleted)
+    }
+
+    fn resting_write(&self, name: &TenantName, was: bool) -> Option<Write> {
+        let deleted = || was.then(|| Write::DeleteRestingName(name.clone()));
+        self.base.resting.get(name).cloned().map(Write::PutRestingName).or_else(deleted)
     }
 
     fn fabric_write(&self, was: bool) -> Option<Write> {

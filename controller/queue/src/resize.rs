@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use controller_scheduler::{Hidden, Need};
 use controller_topology::NodeIx;
-use proto_model::{JobUid, Reason};
+use proto_model::{JobUid, Reason, Thing};
 
 use crate::{
     defs::Act,
@@ -107,9 +107,9 @@ impl<'a> Pass<'a> {
         for victim in equals.cheapest() {
             let Some(nodes) = self.beside(entry, victim, wish, short) else { continue };
             let held = victim.nodes_held();
-            let message =
-                format!("goes on with {nodes} of {held} nodes, so that job '{}' can start", entry.id);
-            let reasons = vec![Reason::new("Shrunk", message).scope(format!("job/{}", entry.id))];
+            let words =
+                |job: &str, _| format!("goes on with {nodes} of {held} nodes, so that {job} can start");
+            let reasons = vec![Reason::about("Shrunk", &Thing::Job(entry.id.clone()), words)];
             let (grace, signal) = (victim.grace, victim.preemption.signal);
             why.causes.push(Cause::Yielding(vec![victim.uid]));
             self.yielding.insert(victim.uid);

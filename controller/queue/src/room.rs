@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use proto_model::{JobUid, Reason};
+use proto_model::{JobUid, Reason, Thing};
 
 use crate::{
     defs::Act,
@@ -68,14 +68,12 @@ impl<'a> Pass<'a> {
         for uid in chosen {
             let Some(victim) = self.book.jobs.get(uid) else { continue };
             self.yielding.insert(*uid);
-            let message = match code {
+            let words = |job: &str, _| match code {
                 "MovedToGuarantee" => "moved to the nodes that its tenant's guarantee is bound to".to_owned(),
-                "Reclaimed" => {
-                    format!("its nodes were borrowed; the guarantee of job '{}' needs them", entry.id)
-                }
-                _ => format!("stopped for job '{}' of priority {}", entry.id, entry.priority),
+                "Reclaimed" => format!("its nodes were borrowed; the guarantee of {job} needs them"),
+                _ => format!("stopped for {job} of priority {}", entry.priority),
             };
-            let reasons = vec![Reason::new(code, message).scope(format!("job/{}", entry.id))];
+            let reasons = vec![Reason::about(code, &Thing::Job(entry.id.clone()), words)];
             let (grace, signal) = (victim.grace, victim.preemption.signal);
             self.count_as_free(victim);
             let held = victim.nodes_held();

@@ -1,8 +1,8 @@
 //! Why a job waits: every cause that the queue knows. Causes about single nodes are the scheduler's to tell.
 
-use proto_model::{Eta, JobUid, QueueName, Reason, ReservationName, Timestamp, many};
+use proto_model::{Eta, JobUid, QueueName, Reason, ReservationName, Thing, Timestamp, many};
 
-use crate::{book::Book, defs::ReservationDef, entry::Entry};
+use crate::{book::Book, entry::Entry};
 
 /// What was found of a waiting job.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -117,7 +117,10 @@ impl Cause {
 
     /// About one job.
     fn reason(&self, book: &Book, entry: &Entry, looked: Timestamp) -> Reason {
-        let reason = Reason::new(self.code(), self.message(book, entry, looked)).count(self.count(entry));
+        if let Self::Reserved(name) = self {
+            return in_the_way(self.code(), book, name);
+        }
+        let reason = Reason::new(self.code(), self.message(entry, looked)).count(self.count(entry));
         match self.scope(entry) {
             Some(scope) => reason.scope(scope),
             None => reason,
@@ -151,13 +154,12 @@ impl Cause {
             | Self::Limit { queue: None, .. } => Some(format!("tenant/{tenant}")),
             Self::Limit { queue: Some(queue), .. } => Some(format!("queue/{tenant}/{queue}")),
             Self::AtOnce(_) => entry.array.as_ref().map(|group| format!("job/{}", group.array)),
-            Self::Reserved(name) => Some(format!("reservation/{name}")),
             _ => None,
         }
     }
 
     /// In one sentence.
-    fn message(&self, book: &Book, entry: &Entry, looked: Timestamp) -> String {
+    fn message(&self, entry: &Entry, looked: Timestamp) -> String {
         let (tenant, nodes) = (&entry.id.tenant, many(entry.min_nodes, "node"));
         let gpus = entry.gpus(entry.min_nodes);
         let ahead = |time: &Timestamp| time.since(looked).as_secs();
@@ -204,7 +206,6 @@ impl Cause {
             Self::Yielding(victims) => {
                 format!("being stopped for it: {}", many(victims.len(), "job"))
             }
-            Self::Reserved(name) => in_the_way(book, entry, name),
             Self::ReservationAhead(start) => format!("the job's reservation begins in {} s", ahead(start)),
             Self::Refused(why) => why.clone(),
             other => other.fixed().to_owned(),
@@ -226,12 +227,16 @@ impl Cause {
     }
 }
 
-/// What a reservation is for is told to those that it is for, and of a maintenance.
-fn in_the_way(book: &Book, entry: &Entry, name: &ReservationName) -> String {
-    let told = |def: &&ReservationDef| def.maintenance || def.tenants.contains(&entry.id.tenant);
-    let what = book.reservations.get(name).filter(told);
-    let what = what.map_or(String::new(), |def| format!(" ({})", def.reason));
-    format!("the job would run into reservation '{name}'{what}")
+/// Which reservation it is, and what for, is told to those that it is for, and of a maintenance.
+fn in_the_way(code: &'static str, book: &Book, name: &ReservationName) -> Reason {
+    let def = book.reservations.get(name);
+    let tenants = def.map_or_else(Vec::new, |def| def.tenants.iter().cloned().collect());
+    let maintenance = def.is_some_and(|def| def.maintenance);
+    let what = def.map_or(String::new(), |def| format!(" ({})", def.reason));
+    let thing = Thing::Reservation { name: name.clone(), tenants, maintenance };
+    Reason::about(code, &thing, |reservation, named| {
+        format!("the job would run into {reservation}{}", if named { &what } else { "" })
+    })
 }
 
 impl Why {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use controller_core::{
     Attempt, AuditRow, BadAudit, Beside, DecisionRecord, DecisionRow, Ending, Outcome, RequestRecord,
-    TokenRecord, Write,
+    RestingName, TokenRecord, Write,
 };
 use controller_store::{KeyValue, Op};
 use prost::Message;
@@ -27,6 +27,10 @@ pub fn op(write: &Write) -> Op {
         Write::PutAttempt(attempt) => Op::put(key, attempt_record(attempt).encode_to_vec()),
         Write::PutNode(node) => Op::put(key, v1::Node::from(node.as_ref()).encode_to_vec()),
         Write::PutTenant(tenant) => Op::put(key, v1::Tenant::from(tenant.as_ref()).encode_to_vec()),
+        Write::PutRestingName(row) => {
+            let record = records::RestingName { uid: row.uid.clone(), deleted_ms: row.deleted.0 };
+            Op::put(key, record.encode_to_vec())
+        }
         Write::PutQueue(queue) => Op::put(key, v1::Queue::from(queue.as_ref()).encode_to_vec()),
         Write::PutReservation(row) => Op::put(key, v1::Reservation::from(row.as_ref()).encode_to_vec()),
         Write::PutFabric(fabric) => Op::put(key, v1::Fabric::from(fabric.as_ref()).encode_to_vec()),
@@ -46,6 +50,7 @@ pub fn op(write: &Write) -> Op {
         | Write::DeleteAttempt(_)
         | Write::DeleteNode(_)
         | Write::DeleteTenant(_)
+        | Write::DeleteRestingName(_)
         | Write::DeleteQueue(..)
         | Write::DeleteReservation(_)
         | Write::DeleteFabric
@@ -189,6 +194,15 @@ pub fn fabric(kv: &KeyValue) -> Result<Fabric, CorruptError> {
 /// The stored roll-out of a profile.
 pub fn qos(kv: &KeyValue) -> Result<QosRollout, CorruptError> {
     domain::<v1::QosRollout, _>(kv)
+}
+
+/// The stored name of a deleted tenant.
+pub fn resting_name(kv: &KeyValue) -> Result<RestingName, CorruptError> {
+    let record: records::RestingName = decode(kv)?;
+    let name = String::from_utf8_lossy(&kv.key);
+    let name = TenantName::new(name.strip_prefix(keys::RESTING_NAMES).unwrap_or_default());
+    let name = name.map_err(|error| CorruptError::new(&kv.key, error))?;
+    Ok(RestingName { name, uid: record.uid, deleted: Timestamp(record.deleted_ms) })
 }
 
 /// A stored drain.

@@ -12,7 +12,7 @@ use controller_core::{Beside, By, Denied, Event, Noted, Register, Reply, State, 
 use controller_store::{Compare, Op, OpResult, Store, StoreError, Txn, TxnOutcome};
 use proto_audit::{Actor, Log};
 use proto_model::{NodeName, Timestamp};
-use proto_rpc::{Identity, Revocations};
+use proto_rpc::{Identity, PageKey, Revocations};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::{
@@ -124,6 +124,7 @@ pub struct Handle {
     pub(crate) holder: Arc<str>,
     pub(crate) revocations: Revocations,
     pub(crate) tenancies: Tenancies,
+    pub(crate) page_key: Arc<tokio::sync::OnceCell<PageKey>>,
     /// One at a time reads the list of revocations and writes to it.
     pub(crate) revoking: Arc<tokio::sync::Mutex<()>>,
 }
@@ -150,6 +151,7 @@ impl Handle {
             holder: options.holder.as_str().into(),
             revocations: options.revocations.clone(),
             tenancies: options.tenancies.clone(),
+            page_key: Arc::default(),
             revoking: Arc::default(),
         }
     }

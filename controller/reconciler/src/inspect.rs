@@ -11,11 +11,12 @@ use crate::{keys, leader, rows::Row};
 /// Faults that are listed one by one; more are only counted.
 const LISTED: usize = 100;
 /// What keys are, by their prefix.
-const KINDS: [(&str, &str); 18] = [
+const KINDS: [(&str, &str); 20] = [
     (keys::JOBS, "jobs"),
     (keys::ATTEMPTS, "attempts"),
     (keys::NODES, "nodes"),
     (keys::TENANTS, "tenants"),
+    (keys::RESTING_NAMES, "names of deleted tenants"),
     (keys::QUEUES, "queues"),
     (keys::RESERVATIONS, "reservations"),
     (keys::REQUESTS, "request ids"),
@@ -30,6 +31,7 @@ const KINDS: [(&str, &str); 18] = [
     (keys::DENIALS, "audit rows of denials"),
     (keys::BOOTSTRAP, "bootstrap"),
     (keys::SEAL, "seal"),
+    (keys::PAGE_KEY, "key of page tokens"),
 ];
 
 /// What was found.

@@ -24,6 +24,8 @@ pub const ATTEMPTS: &str = "/rail/v1/attempts/";
 pub const NODES: &str = "/rail/v1/nodes/";
 /// Tenants, `<name>`.
 pub const TENANTS: &str = "/rail/v1/tenants/";
+/// Names of deleted tenants, `<name>`.
+pub const RESTING_NAMES: &str = "/rail/v1/resting-names/";
 /// Queues, `<tenant>/<name>`.
 pub const QUEUES: &str = "/rail/v1/queues/";
 /// Reservations, `<name>`.
@@ -44,8 +46,10 @@ pub const DECISIONS: &str = "/rail/v1/decisions/";
 pub const AUDIT: &str = "/rail/v1/audit/";
 /// The audit log of denials, likewise.
 pub const DENIALS: &str = "/rail/v1/denials/";
-/// What is under these holds secrets: keys of engines, and what tenants put into a job's environment.
-pub const SECRET: [&str; 2] = [JOBS, ATTEMPTS];
+/// The key that page tokens are sealed with, shared by all controllers.
+pub const PAGE_KEY: &str = "/rail/v1/page-key";
+/// What is under these holds secrets: keys of engines, what tenants put into a job's environment, and the key of page tokens.
+pub const SECRET: [&str; 3] = [JOBS, ATTEMPTS, PAGE_KEY];
 /// The id of the key that secret values are sealed with, 8 hex digits; absent where none ever was.
 pub const SEAL: &str = "/rail/v1/seal";
 /// Written to find out whether the store takes writes again.
@@ -59,6 +63,7 @@ pub fn of(key: &Key) -> Bytes {
         Key::Attempt(uid) => format!("{ATTEMPTS}{uid}").into(),
         Key::Node(name) => node(name),
         Key::Tenant(name) => tenant(name),
+        Key::RestingName(name) => format!("{RESTING_NAMES}{name}").into(),
         Key::Queue(tenant, name) => queue(tenant, name),
         Key::Reservation(name) => reservation(name),
         Key::Fabric => FABRIC.into(),
@@ -165,6 +170,7 @@ mod tests {
             ATTEMPTS,
             NODES,
             TENANTS,
+            RESTING_NAMES,
             QUEUES,
             RESERVATIONS,
             REQUESTS,
@@ -174,6 +180,7 @@ mod tests {
             BOOTSTRAP,
             PROBE,
             SEAL,
+            PAGE_KEY,
             DECISIONS,
             AUDIT,
         ];

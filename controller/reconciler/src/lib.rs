@@ -17,6 +17,7 @@ mod logs;
 mod look;
 mod metrics;
 mod outage;
+mod page_key;
 mod push;
 pub mod records;
 mod revocations;
@@ -36,9 +37,11 @@ pub use handle::{Applied, Handle, Session, StoreHealth};
 pub use inspect::{Inspection, inspect, is_of_the_process};
 pub use logs::{CHUNKS, LogBroker, NoUpload, Opening};
 pub use metrics::LoopMetrics;
-pub use revocations::{MAX_REVOCATIONS, Revocation, RevokeError, follow_revocations};
+pub use revocations::{MAX_REVOCATIONS, Revocation, RevokeError};
 pub use sessions::{Delivery, Messages, Sessions};
 pub use standby::{Gone, Leader, SharedStore, Standby, leader as who_leads, takes_writes, withdraw};
-pub use start::{DEFAULT_TENANT, DEFAULT_TENANT_GPUS, Options, bootstrap, bootstrap_later, start};
-pub use tenancies::{Standing, Tenancies, Tenancy, follow_tenancies};
+pub use start::{
+    DEFAULT_TENANT, DEFAULT_TENANT_GPUS, Options, bootstrap, bootstrap_later, follow_callers, start,
+};
+pub use tenancies::{Standing, Tenancies, Tenancy};
 pub use tokens::UserTokenError;

@@ -113,6 +113,17 @@ pub struct JoinToken {
     pub used_by: Vec<u8>,
 }
 
+/// [`controller_core::RestingName`]; the name stands in the key.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct RestingName {
+    /// The uid of the tenant that had it.
+    #[prost(string, tag = "1")]
+    pub uid: String,
+    /// When that was deleted, in milliseconds since 1970.
+    #[prost(uint64, tag = "2")]
+    pub deleted_ms: u64,
+}
+
 /// A bearer token of the API. Its secret is not here, only the hash.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct UserToken {
@@ -148,6 +159,14 @@ pub struct Revocation {
     /// Who did it.
     #[prost(string, tag = "4")]
     pub revoked_by: String,
+}
+
+/// The key that page tokens are sealed with.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct PageKey {
+    /// 32 bytes, a secret.
+    #[prost(bytes = "vec", tag = "1")]
+    pub key: Vec<u8>,
 }
 
 /// What the first start of a cluster has made.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use controller_core::{Attempt, DecisionRow, RequestRecord, Stored, StoredAudit, TokenRecord};
+use controller_core::{Attempt, DecisionRow, RequestRecord, RestingName, Stored, StoredAudit, TokenRecord};
 use controller_store::{KeyValue, RangeResult, Store, StoreError};
 use proto_model::{Drain, Fabric, Job, Node, QosRollout, Queue, Reservation, Tenant};
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -39,6 +39,7 @@ pub(crate) enum Row {
 pub(crate) enum Other {
     Fabric(Arc<Fabric>),
     Tenant(Arc<Tenant>),
+    RestingName(Arc<RestingName>),
     Queue(Arc<Queue>),
     Reservation(Arc<Reservation>),
     Drain(Arc<Drain>),
@@ -67,6 +68,7 @@ impl Row {
             Self::Other(other) => match *other {
                 Other::Fabric(fabric) => stored.fabric = Some((fabric, revision)),
                 Other::Tenant(tenant) => stored.tenants.push((tenant, revision)),
+                Other::RestingName(resting) => stored.resting.push(resting),
                 Other::Queue(queue) => stored.queues.push((queue, revision)),
                 Other::Reservation(reservation) => stored.reservations.push((reservation, revision)),
                 Other::Qos(rollout) => stored.qos = Some(rollout),
@@ -95,6 +97,8 @@ fn read(kv: &KeyValue) -> Result<Row, StartError> {
         return Ok(Row::Attempt(Arc::new(codec::attempt(kv)?)));
     } else if under(keys::TENANTS) {
         Other::Tenant(Arc::new(codec::tenant(kv)?))
+    } else if under(keys::RESTING_NAMES) {
+        Other::RestingName(Arc::new(codec::resting_name(kv)?))
     } else if under(keys::QUEUES) {
         Other::Queue(Arc::new(codec::queue(kv)?))
     } else if under(keys::RESERVATIONS) {
@@ -126,6 +130,8 @@ fn beside(kv: &KeyValue) -> Result<(), StartError> {
         codec::decode::<records::UserToken>(kv)?;
     } else if under(keys::REVOCATIONS) {
         revocations::check(kv)?;
+    } else if is(keys::PAGE_KEY) {
+        codec::decode::<records::PageKey>(kv)?;
     } else if is(keys::BOOTSTRAP) {
         codec::decode::<records::Bootstrap>(kv)?;
     } else if ![keys::LEADER, keys::PROBE, keys::SEAL].into_iter().any(is) {

@@ -126,9 +126,21 @@ pub async fn start(
         // Somebody else wrote between the reading and the taking.
         leader::load(&store, &options.config, epoch, clock.now()).await?.0
     };
-    follow_revocations(&store, &options.revocations, options.stop.clone()).await?;
-    follow_tenancies(&store, &options.tenancies, options.stop.clone()).await?;
+    follow_callers(&store, &options, options.stop.clone()).await?;
     Ok(launch(Begin { state, epoch, revision: epoch, lead, store, options, metrics, clock, rng }))
+}
+
+/// Reads what is revoked and which tenants there are, and follows both until `stop`: whoever lets callers in asks them.
+///
+/// # Errors
+/// They cannot be read now.
+pub async fn follow_callers(
+    store: &Arc<dyn Store>,
+    options: &Options,
+    stop: CancellationToken,
+) -> Result<(), StartError> {
+    follow_revocations(store, &options.revocations, stop.clone()).await?;
+    follow_tenancies(store, &options.tenancies, stop).await
 }
 
 /// What tells one life of a process from every other one.
@@ -178,6 +190,7 @@ pub(crate) fn launch(begin: Begin) -> (Handle, JoinHandle<Ended>) {
         holder: options.holder.as_str().into(),
         revocations: options.revocations,
         tenancies: options.tenancies,
+        page_key: Arc::default(),
         revoking: Arc::default(),
     };
     let parts = Parts {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use controller_topology::{RailSet, Server};
-use proto_model::{IsolationFeature, IsolationSet, JobId, Reason, Term, Toleration, many};
+use proto_model::{IsolationFeature, IsolationSet, JobId, Reason, Term, Thing, Toleration, many};
 
 use crate::{
     explain::{Blocker, Cause, Kept, brief},
@@ -214,8 +214,8 @@ impl<'a> Shapes<'a> {
 /// Causes for which the gang cannot be placed now, although it could be on an idle cluster. Empty if there is room.
 #[must_use]
 pub fn not_now(snapshot: &Snapshot, need: &Need, reserved: Option<(&NodeSet, &JobId)>) -> Vec<Reason> {
-    let scope = reserved.map_or(String::new(), |(_, job)| format!("job/{job}"));
-    let kept = reserved.map(|(nodes, _)| Kept { scope: &scope, nodes });
+    let thing = reserved.map(|(_, job)| Thing::Job(job.clone()));
+    let kept = reserved.zip(thing.as_ref()).map(|((nodes, _), thing)| Kept { thing, nodes });
     let found = brief(snapshot, need, kept.as_slice());
     if found.reach >= need.nodes {
         return Vec::new();
@@ -287,19 +287,36 @@ pub fn capacity(need: &Need, nodes: u32, free: u32, reach: u32) -> Reason {
 /// A constraint in words. The code says what kind it is, the scope which one.
 #[must_use]
 pub fn reason(need: &Need, blocker: &Blocker) -> Reason {
+    let Blocker { cause, lost, .. } = blocker;
+    let reason = match cause {
+        Cause::Kept(thing) => {
+            let (code, ahead) = match thing {
+                Thing::Job(_) => ("ReservedAhead", ", which is ahead in the queue"),
+                Thing::Reservation { .. } => ("Reserved", ""),
+            };
+            Reason::about(code, thing, |name, _| sentence(blocker, &format!("ARE kept for {name}{ahead}")))
+        }
+        cause => {
+            let (code, scope, what) = words(need, cause);
+            Reason::new(code, sentence(blocker, &what)).scope(scope)
+        }
+    };
+    reason.count(*lost as usize)
+}
+
+/// What is so of how many nodes.
+fn sentence(blocker: &Blocker, what: &str) -> String {
     let Blocker { cause, lost, alone } = blocker;
-    let (code, scope, what) = words(need, cause);
     let (nodes, have, are) = if *lost == 1 { ("node", "has", "is") } else { ("nodes", "have", "are") };
     let what = what.replacen("HAVE", have, 1).replacen("ARE", are, 1);
-    let message = match cause {
+    match cause {
         Cause::Quota => format!("{} more than {what}", many(lost, "GPU")),
         cause if cause.is_of_gang() => format!("{what}: {lost} {nodes} fewer for the gang"),
         _ if alone == lost => format!("{lost} {nodes} {what}"),
         _ if *lost == 1 => format!("1 node {what}; it has other causes too"),
         _ if *alone == 0 => format!("{lost} nodes {what}; each of them has other causes too"),
         _ => format!("{lost} nodes {what}; for {alone} of them that is the only cause"),
-    };
-    Reason::new(code, message).count(*lost as usize).scope(scope)
+    }
 }
 
 /// Fewer things than are asked for.
@@ -358,14 +375,6 @@ fn words(need: &Need, cause: &Cause) -> (&'static str, String, String) {
             ("NodeTaint", format!("taint/{}", taint.key), what)
         }
         Cause::Excluded => ("NodeExcluded", String::new(), text("ARE excluded by the job")),
-        Cause::Kept(scope) => match scope.strip_prefix("job/") {
-            Some(job) => (
-                "ReservedAhead",
-                scope.clone(),
-                format!("ARE kept for job '{job}', which is ahead in the queue"),
-            ),
-            None => ("Reserved", scope.clone(), format!("ARE kept for {scope}")),
-        },
         _ => gang_words(need, cause),
     }
 }

@@ -12,6 +12,7 @@ mod handshake;
 mod keep;
 mod sealed;
 mod several;
+mod tenants;
 
 use std::{
     fs,
@@ -117,6 +118,7 @@ fn tenant(name: &str) -> v1::ApplyTenantRequest {
             ..v1::Tenant::default()
         }),
         dry_run: false,
+        reuse_name: false,
     }
 }
 

@@ -19,6 +19,7 @@ pub mod machine;
 mod manifest;
 pub mod netlink;
 pub mod offer;
+pub mod page_token;
 pub mod pci;
 pub mod ports;
 pub mod probe;
@@ -50,6 +51,7 @@ pub const TARGETS: [Target; 24] = [
     ("machine", machine::run),
     ("netlink", netlink::run),
     ("offer", offer::run),
+    ("page_token", page_token::run),
     ("pci", pci::run),
     ("ports", ports::run),
     ("probe", probe::run),

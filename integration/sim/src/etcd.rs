@@ -202,6 +202,7 @@ pub fn stored(rows: &Rows) -> Stored {
             Write::PutNode(node) => stored.nodes.push((Arc::clone(node), *version)),
             Write::PutTenant(tenant) => stored.tenants.push((Arc::clone(tenant), *version)),
             Write::PutFabric(fabric) => stored.fabric = Some((Arc::clone(fabric), *version)),
+            Write::PutRestingName(row) => stored.resting.push(Arc::clone(row)),
             Write::PutQueue(queue) => stored.queues.push((Arc::clone(queue), *version)),
             Write::PutReservation(row) => stored.reservations.push((Arc::clone(row), *version)),
             Write::PutQos(rollout) => stored.qos = Some(Arc::clone(rollout)),

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt};
 
-use crate::Timestamp;
+use crate::{JobId, ReservationName, TenantName, Timestamp};
 
 /// One cause of a state or of a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,12 +17,94 @@ pub struct Reason {
     pub scope: String,
     /// Since when, where known.
     pub since: Option<Timestamp>,
+    /// What is told instead to those who may know whose thing it is about. `message` and `scope` name nobody then.
+    pub named: Option<Box<Named>>,
+}
+
+/// The words of a cause for those who may know whose thing it is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// The tenants whose people may; administrators always may.
+    pub to: Vec<TenantName>,
+    /// One sentence.
+    pub message: String,
+    /// What it is about.
+    pub scope: String,
+}
+
+/// Somebody's thing that a cause speaks of.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Thing {
+    /// A job: its tenant's people know of it.
+    Job(JobId),
+    /// A reservation: those that it is for know of it; of a maintenance everybody does.
+    Reservation {
+        /// Its name.
+        name: ReservationName,
+        /// Whom it is for.
+        tenants: Vec<TenantName>,
+        /// It is for maintenance.
+        maintenance: bool,
+    },
+}
+
+impl Thing {
+    /// As those know it who may.
+    fn name(&self) -> String {
+        match self {
+            Self::Job(id) => format!("job '{id}'"),
+            Self::Reservation { name, .. } => format!("reservation '{name}'"),
+        }
+    }
+
+    /// As all others hear of it.
+    #[must_use]
+    pub fn of_another(&self) -> &'static str {
+        match self {
+            Self::Job(_) => "another tenant's job",
+            Self::Reservation { .. } => "another tenant's reservation",
+        }
+    }
+
+    fn scope(&self) -> String {
+        match self {
+            Self::Job(id) => format!("job/{id}"),
+            Self::Reservation { name, .. } => format!("reservation/{name}"),
+        }
+    }
+
+    /// The tenants whose people may know of it; `None`: everybody may.
+    fn known_to(&self) -> Option<Vec<TenantName>> {
+        match self {
+            Self::Job(id) => Some(vec![id.tenant.clone()]),
+            Self::Reservation { maintenance: true, .. } => None,
+            Self::Reservation { tenants, .. } => Some(tenants.clone()),
+        }
+    }
 }
 
 impl Reason {
     /// A cause without count, scope and time.
     pub fn new(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
-        Self { code: code.into(), message: message.into(), count: 0, scope: String::new(), since: None }
+        let (code, message) = (code.into(), message.into());
+        Self { code, message, count: 0, scope: String::new(), since: None, named: None }
+    }
+
+    /// A cause that speaks of somebody's thing: the one way to put such a name into a cause. `words` makes the sentence out of
+    /// what the thing is called, for those who may know it (true) and for all others.
+    pub fn about(
+        code: impl Into<Cow<'static, str>>,
+        thing: &Thing,
+        words: impl Fn(&str, bool) -> String,
+    ) -> Self {
+        let (message, scope) = (words(&thing.name(), true), thing.scope());
+        match thing.known_to() {
+            None => Self::new(code, message).scope(scope),
+            Some(to) => {
+                let named = Some(Box::new(Named { to, message, scope }));
+                Self { named, ..Self::new(code, words(thing.of_another(), false)) }
+            }
+        }
     }
 
     /// Says how many objects it concerns.
@@ -63,7 +145,33 @@ pub fn many(count: impl fmt::Display, what: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::many;
+    use super::{Reason, Thing, many};
+    use crate::JobId;
+
+    #[test]
+    fn a_cause_names_nobody_but_to_those_who_may_know() {
+        let id = JobId { tenant: "beta".parse().unwrap(), name: "moon".parse().unwrap() };
+        let words = |name: &str, _| format!("stopped for {name}");
+        let reason = Reason::about("Preempted", &Thing::Job(id), words);
+        assert_eq!(
+            (reason.message.as_str(), reason.scope.as_str()),
+            ("stopped for another tenant's job", "")
+        );
+        let named = reason.named.unwrap();
+        assert_eq!(
+            (named.message.as_str(), named.scope.as_str()),
+            ("stopped for job 'beta/moon'", "job/beta/moon")
+        );
+        assert_eq!(named.to, ["beta".parse().unwrap()]);
+        let open =
+            |maintenance| Thing::Reservation { name: "r".parse().unwrap(), tenants: Vec::new(), maintenance };
+        assert!(
+            Reason::about("Reserved", &open(true), words).named.is_none(),
+            "everybody knows of a maintenance"
+        );
+        let hidden = Reason::about("Reserved", &open(false), words);
+        assert!(hidden.named.is_some_and(|named| named.to.is_empty()), "only administrators");
+    }
 
     #[test]
     fn one_thing_has_no_ending() {

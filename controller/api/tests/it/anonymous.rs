@@ -29,7 +29,7 @@ fn tenant(name: &str) -> v1::ApplyTenantRequest {
     let metadata = v1::Metadata { name: name.to_owned(), ..v1::Metadata::default() };
     let spec = Some(v1::TenantSpec::default());
     let tenant = v1::Tenant { metadata: Some(metadata), spec, ..v1::Tenant::default() };
-    v1::ApplyTenantRequest { tenant: Some(tenant), dry_run: false }
+    v1::ApplyTenantRequest { tenant: Some(tenant), ..Default::default() }
 }
 
 /// All calls, by many connections at once, for some seconds, while an administrator works.

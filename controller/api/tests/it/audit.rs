@@ -188,7 +188,10 @@ async fn change_tenants(world: &World) -> [Rpc; 5] {
     let quota = Some(v1::Quota { gpus: 8, ..Default::default() });
     let spec = Some(v1::TenantSpec { quota, ..Default::default() });
     let tenant = v1::Tenant { metadata: named("red"), spec, ..Default::default() };
-    tenants.apply_tenant(v1::ApplyTenantRequest { tenant: Some(tenant), dry_run: false }).await.unwrap();
+    tenants
+        .apply_tenant(v1::ApplyTenantRequest { tenant: Some(tenant), ..Default::default() })
+        .await
+        .unwrap();
     let queue =
         v1::Queue { metadata: named("q"), spec: Some(v1::QueueSpec::default()), ..Default::default() };
     queues.apply_queue(v1::ApplyQueueRequest { queue: Some(queue), dry_run: false }).await.unwrap();

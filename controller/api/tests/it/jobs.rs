@@ -216,6 +216,7 @@ async fn lists_are_paged_and_tenants_see_their_own_only() {
             ..v1::Tenant::default()
         }),
         dry_run: false,
+        reuse_name: false,
     };
     tenants.apply_tenant(tenant("nlp", 100, 3)).await.unwrap();
     tenants.apply_tenant(tenant("poor", 0, 0)).await.unwrap();

@@ -13,6 +13,7 @@ mod bad;
 mod claims;
 mod disk;
 mod fair;
+mod foreign;
 mod jobs;
 mod logs;
 mod people;

@@ -183,7 +183,7 @@ async fn tokens_speak_for_a_user_until_they_end_or_the_tenant_goes() {
         spec: Some(v1::TenantSpec::default()),
         ..v1::Tenant::default()
     };
-    let apply = v1::ApplyTenantRequest { tenant: Some(tenant), dry_run: false };
+    let apply = v1::ApplyTenantRequest { tenant: Some(tenant), dry_run: false, reuse_name: false };
     admin.apply_tenant(apply.clone()).await.unwrap();
     let ask = |seconds| v1::IssueTokenRequest {
         tenant: "nlp".into(),
@@ -215,7 +215,11 @@ async fn tokens_speak_for_a_user_until_they_end_or_the_tenant_goes() {
     let expired = error(JobServiceClient::new(world.bearer(&short.token)).list_jobs(list()).await);
     assert_eq!(expired.reason, "TOKEN_EXPIRED");
     admin.delete_tenant(v1::DeleteTenantRequest { name: "nlp".into() }).await.unwrap();
-    admin.apply_tenant(apply).await.unwrap();
+    let rests = error(admin.apply_tenant(apply.clone()).await);
+    assert_eq!((rests.class, rests.reason.as_str()), (ErrorClass::Conflict, "TENANT_NAME_RESTS"), "{rests}");
+    assert!(rests.message.contains("rests until 2"), "{rests}");
+    let reuse = v1::ApplyTenantRequest { reuse_name: true, ..apply };
+    admin.apply_tenant(reuse).await.unwrap();
     let gone = error(JobServiceClient::new(bot).list_jobs(list()).await);
     assert_eq!(gone.reason, "BAD_TOKEN", "a later tenant of that name is another tenant");
 }

@@ -210,7 +210,13 @@ impl World {
     pub async fn tenant(&self, name: &str, gpus: u32) {
         let (name, description) = (name.parse().unwrap(), String::new());
         let quota = proto_model::Quota::new(gpus, 0);
-        let apply = Event::ApplyTenant { name, description, quota, dry_run: false };
+        let apply = Event::ApplyTenant {
+            name,
+            description,
+            quota,
+            isolation: proto_model::IsolationPolicy::BestEffort,
+            dry_run: false,
+        };
         self.handle.apply(&who(), apply).await.unwrap();
     }
 

@@ -44,7 +44,7 @@ fn the_past_is_told_from_the_decision_log_also_after_a_restart() {
     w.tick(Duration::from_secs(5));
     w.ok(Event::Cancel { id: id("late"), grace: None, indices: Vec::new() });
     let past = |state: &State, text: &str, at: Timestamp| {
-        let past = state.explain_at(&id(text), at).unwrap();
+        let past = state.explain_at(&id(text), Timestamp(0), at).unwrap();
         past.decisions.iter().map(|(time, record)| (*time, record.phase, record.nodes)).collect::<Vec<_>>()
     };
     let reloaded = w.reload(8);
@@ -53,11 +53,14 @@ fn the_past_is_told_from_the_decision_log_also_after_a_restart() {
         assert_eq!(past(state, "late", submitted), [(submitted, Phase::Pending, 0)]);
         let all = past(state, "late", w.now);
         assert_eq!(all.last(), Some(&(w.now, Phase::Cancelled, 0)));
-        let early = state.explain_at(&id("late"), Timestamp(submitted.0 - 1000)).unwrap_err();
+        let early = state.explain_at(&id("late"), Timestamp(0), Timestamp(submitted.0 - 1000)).unwrap_err();
         assert!(early.to_string().contains("1 s later"), "{early}");
-        assert!(matches!(state.explain_at(&id("nobody"), w.now), Err(CoreError::JobNotFound { .. })));
+        assert!(matches!(
+            state.explain_at(&id("nobody"), Timestamp(0), w.now),
+            Err(CoreError::JobNotFound { .. })
+        ));
     }
-    let waiting = w.state.explain_at(&id("late"), submitted).unwrap();
+    let waiting = w.state.explain_at(&id("late"), Timestamp(0), submitted).unwrap();
     assert!(waiting.decisions[0].1.reasons.iter().any(|reason| reason.code == "GangCapacity"));
 }
 

@@ -10,6 +10,7 @@ mod documents;
 mod drains;
 mod elastic;
 mod explained;
+mod foreign;
 mod isolation;
 mod jobs;
 mod prove;
@@ -18,6 +19,7 @@ mod random;
 mod refusals;
 mod renamed;
 mod repair;
+mod tenants;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -339,6 +341,7 @@ pub(crate) fn stored(rows: &BTreeMap<Key, Write>) -> Stored {
             Write::PutNode(node) => stored.nodes.push((node, 1)),
             Write::PutTenant(tenant) => stored.tenants.push((tenant, 1)),
             Write::PutFabric(fabric) => stored.fabric = Some((fabric, 1)),
+            Write::PutRestingName(row) => stored.resting.push(row),
             Write::PutQueue(queue) => stored.queues.push((queue, 1)),
             Write::PutReservation(reservation) => stored.reservations.push((reservation, 1)),
             Write::PutRequest(record) => stored.requests.push(record),

@@ -196,6 +196,8 @@ fn a_tenant_goes_with_its_ended_jobs() {
         isolation: proto_model::IsolationPolicy::BestEffort,
         dry_run: false,
     };
+    assert!(matches!(w.refused(again.clone()), CoreError::NameResting { .. }));
+    w.ok(Event::ReleaseTenantName { name: tenant("blue") });
     assert!(matches!(w.refused(again.clone()), CoreError::TenantBusy { .. }), "its jobs must go first");
     w.tick(Duration::ZERO);
     assert!(w.state.job(&job).is_none());

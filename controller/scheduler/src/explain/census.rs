@@ -234,7 +234,7 @@ impl Census {
                 1 => Cause::RailDown(Some(rail(at))),
                 _ => Cause::RailHeld(Some(rail(at))),
             }),
-            at if at < first_kept + kept.len() => Some(Cause::Kept(kept[at - first_kept].scope.to_owned())),
+            at if at < first_kept + kept.len() => Some(Cause::Kept(kept[at - first_kept].thing.clone())),
             at => {
                 let term = need.filter.selector.get(at - first_kept - kept.len());
                 term.map(|term| Cause::Label(term.clone()))

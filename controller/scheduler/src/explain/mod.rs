@@ -25,7 +25,7 @@ mod tests;
 use std::cmp::Reverse;
 
 use controller_topology::NodeIx;
-use proto_model::{Group, IsolationFeature, Taint, Term, Within};
+use proto_model::{Group, IsolationFeature, Taint, Term, Thing, Within};
 
 pub(crate) use census::Census;
 pub use census::Tally;
@@ -76,7 +76,7 @@ pub enum Cause {
     /// The job does not want these nodes.
     Excluded,
     /// Nodes kept for others: a reservation, a maintenance window, a job ahead.
-    Kept(String),
+    Kept(Thing),
     /// The gang must stay in one place.
     Confined(Within),
     /// Groups of the gang must not be split.
@@ -120,8 +120,8 @@ pub struct Blocker {
 /// Free nodes that are not for this job.
 #[derive(Debug, Clone, Copy)]
 pub struct Kept<'a> {
-    /// For whom, for example `job/nlp/big` or `reservation/maint-1`.
-    pub scope: &'a str,
+    /// For what.
+    pub thing: &'a Thing,
     /// Which.
     pub nodes: &'a NodeSet,
 }

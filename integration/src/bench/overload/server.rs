@@ -130,7 +130,7 @@ impl Server {
                 spec: Some(v1::TenantSpec { quota, ..v1::TenantSpec::default() }),
                 ..v1::Tenant::default()
             };
-            let request = v1::ApplyTenantRequest { tenant: Some(made), dry_run: false };
+            let request = v1::ApplyTenantRequest { tenant: Some(made), dry_run: false, reuse_name: false };
             tenants.apply_tenant(request).await.map_err(text)?;
             let key = KeyRequest::generate().map_err(text)?;
             let ask = v1::IssueCertificateRequest {

@@ -162,7 +162,7 @@ async fn change(admin: Client, stop: Arc<AtomicBool>) -> Result<Vec<String>, Str
         let metadata = v1::Metadata { name: name.clone(), ..v1::Metadata::default() };
         let (metadata, spec) = (Some(metadata), Some(v1::TenantSpec::default()));
         let tenant = Some(v1::Tenant { metadata, spec, ..v1::Tenant::default() });
-        tenants.apply_tenant(v1::ApplyTenantRequest { tenant, dry_run: false }).await.map_err(text)?;
+        tenants.apply_tenant(v1::ApplyTenantRequest { tenant, ..Default::default() }).await.map_err(text)?;
         made.push(name);
     }
     Ok(made)

@@ -164,7 +164,9 @@ impl TryFrom<v1::Observation> for Observation {
         let state = fields.take("state", state.ok_or("is not known"));
         let endpoints = fields.list("endpoints", wire.endpoints);
         let exits = fields.list("exits", wire.exits);
-        let cause = wire.cause.and_then(|wire| fields.nest("cause", wire.try_into()));
+        // Who may know what is the controller's to say, and no agent's.
+        let cause = wire.cause.map(|cause| v1::Reason { named: None, ..cause });
+        let cause = cause.and_then(|wire| fields.nest("cause", wire.try_into()));
         let reports = rails::reports(&mut fields, wire.rail_reports);
         let observation = uid.zip(state).map(|(uid, state)| Self {
             uid,

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use proto_model::{Reason, Timestamp};
+use proto_model::{Named, Reason, TenantName, Timestamp};
 
 use super::FieldErrors;
 use crate::v1;
@@ -56,6 +56,7 @@ pub fn duration_from_wire(duration: prost_types::Duration) -> Result<Duration, F
     }
 }
 
+/// With what only some may know, as the controller keeps it: whoever answers a caller puts it into the caller's words first.
 impl From<&Reason> for v1::Reason {
     fn from(reason: &Reason) -> Self {
         Self {
@@ -64,6 +65,11 @@ impl From<&Reason> for v1::Reason {
             count: reason.count,
             scope: reason.scope.clone(),
             since: reason.since.map(time_to_wire),
+            named: reason.named.as_deref().map(|named| v1::NamedReason {
+                tenants: named.to.iter().map(ToString::to_string).collect(),
+                message: named.message.clone(),
+                scope: named.scope.clone(),
+            }),
         }
     }
 }
@@ -73,12 +79,19 @@ impl TryFrom<v1::Reason> for Reason {
 
     fn try_from(wire: v1::Reason) -> Result<Self, FieldErrors> {
         let since = wire.since.map(time_from_wire).transpose()?;
+        let named = |named: v1::NamedReason| {
+            let to = named.tenants.iter().map(TenantName::new).collect::<Result<_, _>>();
+            let to = to.map_err(|error| FieldErrors::one("named.tenants", error.to_string()))?;
+            Ok(Box::new(Named { to, message: named.message, scope: named.scope }))
+        };
+        let named = wire.named.map(named).transpose()?;
         Ok(Self {
             code: Cow::Owned(wire.code),
             message: wire.message,
             count: wire.count,
             scope: wire.scope,
             since,
+            named,
         })
     }
 }

@@ -114,6 +114,8 @@ fn bounded_cause(cause: Reason) -> Reason {
         count: cause.count,
         scope: line(&cause.scope, SCOPE_MAX),
         since: cause.since,
+        // Who may know what is the controller's to say, and no agent's.
+        named: None,
     }
 }
 

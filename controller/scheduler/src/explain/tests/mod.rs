@@ -11,7 +11,8 @@ use std::{
 use controller_topology::{NodeIx, RailSet};
 use proptest::prelude::*;
 use proto_model::{
-    Group, Inventory, NicPlace, NodeName, NodePlace, Placement, Taint, TenantName, Term, Within,
+    Group, Inventory, JobId, JobName, NicPlace, NodeName, NodePlace, Placement, Taint, TenantName, Term,
+    Thing, Within,
 };
 
 use brute::{brute_relaxations, fits, gang_causes, node_causes, reach, reach_without};
@@ -186,6 +187,11 @@ fn label(change: &Change, need: &Need) -> &'static str {
     }
 }
 
+/// For whom nodes are kept.
+fn ahead() -> Thing {
+    Thing::Job(JobId { tenant: TenantName::new("t").unwrap(), name: JobName::new("ahead").unwrap() })
+}
+
 fn check(mut case: Case) -> Result<(), TestCaseError> {
     let (snapshot, holders) = build(&case.spots);
     let ix = |at: usize| snapshot.topology().index(&name(at)).unwrap();
@@ -193,7 +199,8 @@ fn check(mut case: Case) -> Result<(), TestCaseError> {
     case.need.exclude = (0..spots.len()).filter(|at| spots[*at].excluded).map(ix).collect();
     let need = &case.need;
     let kept: NodeSet = (0..spots.len()).filter(|at| spots[*at].kept).map(ix).collect();
-    let keeps = [Kept { scope: "job/t/ahead", nodes: &kept }];
+    let thing = ahead();
+    let keeps = [Kept { thing: &thing, nodes: &kept }];
     let facts = QueueFacts { kept: &keeps, quota: case.quota };
     let explanation = explain(&snapshot, &mut Placer::default(), need, &facts, holders.clone());
     // Whether it starts is what placing says.
