@@ -16,14 +16,14 @@ use std::time::Duration;
 ///
 /// | what | how many | each | in all |
 /// |---|---|---|---|
-/// | handshakes (TLS, then HTTP/2 preface and SETTINGS, or the first HTTP/1 head) | 512 | TLS state 8 KiB, input at most 12 KiB | 10 MiB |
-/// | connections: TLS 24 KiB, input record 18 KiB, HTTP/2 frame 16 KiB and flow-control window 64 KiB, task 6 KiB | 128 | 128 KiB | 16 MiB |
-/// | calls: 16 of each connection, header list 8 KiB, answer that waits 8 KiB | 2048 | 16 KiB | 32 MiB |
-/// | of these at work: what was read of the body | 256 | 16 KiB | 4 MiB |
+/// | handshakes (TLS, then HTTP/2 preface and SETTINGS, or the first HTTP/1 head): TLS state 8 KiB, input at most 12 KiB | 512 | 20 KiB | 10 MiB |
+/// | connections: TLS 24 KiB, input record 18 KiB, output that waits 64 KiB, HTTP/2 frame 16 KiB and flow-control window 64 KiB, task 6 KiB | 128 | 192 KiB | 24 MiB |
+/// | calls, 16 of each connection: their streams; of one that is refused nothing else is kept while its answer waits | 2048 | 2 KiB | 4 MiB |
+/// | of these at work: header list 8 KiB, what was read of the body 16 KiB, answer that waits 8 KiB | 256 | 32 KiB | 8 MiB |
 /// | budgets of addresses | 4096 | 128 B | 0.5 MiB |
 /// | denials that wait for their record | 256 | 2 KiB | 0.5 MiB |
 ///
-/// Together 63 MiB: at most 64 MiB, whatever anonymous peers send and from however many addresses.
+/// Together 47 MiB: less than 64 MiB, whatever anonymous peers send and from however many addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Connections in all; each needs a file descriptor. Room for 10,000 servers, their users, and who holds some open.
