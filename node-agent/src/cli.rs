@@ -8,7 +8,9 @@ use proto_model::NodeName;
 use proto_rpc::{CaPin, Endpoint, telemetry::LogFormat};
 
 use crate::{
-    agent, isolation,
+    agent,
+    cgroup::limits::RankGroups,
+    isolation,
     layout::JobDir,
     qos::command::{self, QosArguments},
     rank_arguments::RankArguments,
@@ -108,6 +110,9 @@ pub struct RunArguments {
     /// file describes is not watched
     #[arg(long, env = "RAIL_COUNTERS", hide = true)]
     pub counters: Option<PathBuf>,
+    #[command(flatten)]
+    /// What a job's ranks may use of this server
+    pub rank_groups: RankGroups,
     /// Make no control groups for jobs
     #[arg(long, env = "RAIL_NO_CGROUPS")]
     pub no_cgroups: bool,

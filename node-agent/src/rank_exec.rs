@@ -94,12 +94,9 @@ fn begin(received: &Received) -> Result<Program, String> {
 
 fn confine(confinement: &Confinement) -> Result<(), String> {
     for group in &confinement.cgroups {
-        if let Err(error) = crate::cgroup::enter(group) {
-            eprintln!(
-                "rail: cannot enter the control group {}: {error}; going on without it",
-                group.display()
-            );
-        }
+        // Its limits are in there: outside of it nothing may run.
+        crate::cgroup::enter(group)
+            .map_err(|error| format!("cannot enter the control group {}: {error}", group.display()))?;
     }
     if let Some(join) = confinement.join {
         join.enter().map_err(|error| format!("cannot enter the attempt's namespaces: {error}"))?;

@@ -1,5 +1,5 @@
 //! What the agents and their supervisors have recorded of tries: DIR/NODE/jobs/TRY/state.json of those that run,
-//! DIR/NODE/logs/TRY of those that have ended, and DIR/NODE/cgroups, the control group around theirs.
+//! DIR/NODE/logs/TRY of those that have ended, and DIR/NODE/cgroups, the control groups around theirs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -60,16 +60,18 @@ impl Tries {
     /// The groups of a node's tries by their names, also of those whose record is gone: `NODE.TRY`.
     fn add_named_groups(&mut self, node: &Path) {
         let text = fs::read_to_string(node.join("cgroups")).unwrap_or_default();
-        let Ok(around) = serde_json::from_str::<PathBuf>(&text) else { return };
-        let Some(name) = node.file_name().and_then(|name| name.to_str()).filter(|_| is_ours(&around)) else {
-            return;
-        };
-        for tried in ["jobs", "logs"].iter().flat_map(|folder| children(&node.join(folder))) {
-            let group = tried.file_name().and_then(|tried| tried.to_str());
-            let group = group.map(|tried| around.join(format!("{name}.{tried}")));
-            self.cgroups.extend(group.filter(|group| group.exists()));
+        // An older agent has written one path.
+        let one = |_| serde_json::from_str::<PathBuf>(&text).map(|one| vec![one]);
+        let Ok(around) = serde_json::from_str::<Vec<PathBuf>>(&text).or_else(one) else { return };
+        let Some(name) = node.file_name().and_then(|name| name.to_str()) else { return };
+        for around in around.into_iter().filter(|around| is_ours(around)) {
+            for tried in ["jobs", "logs"].iter().flat_map(|folder| children(&node.join(folder))) {
+                let group = tried.file_name().and_then(|tried| tried.to_str());
+                let group = group.map(|tried| around.join(format!("{name}.{tried}")));
+                self.cgroups.extend(group.filter(|group| group.exists()));
+            }
+            self.around.insert(around);
         }
-        self.around.insert(around);
     }
 
     /// Everybody in the control groups.
@@ -142,7 +144,7 @@ mod tests {
         fs::create_dir_all(node.join("jobs/u.1")).unwrap();
         fs::create_dir_all(node.join("logs/v.1")).unwrap();
         fs::create_dir_all(node.join("logs/w.1")).unwrap();
-        fs::write(node.join("cgroups"), serde_json::to_string(&around).unwrap()).unwrap();
+        fs::write(node.join("cgroups"), serde_json::to_string(&[&around]).unwrap()).unwrap();
         Tries::read(&folder.path().join("c")).remove_groups();
         let left = || {
             let mut left: Vec<_> =

@@ -27,7 +27,7 @@ pub(crate) const RESIZED: &str = "Resized";
 /// What the queue says of a job that is stopped for one of higher priority, if only to go on with fewer nodes.
 const YIELDED: &str = "PreemptedForPriority";
 /// Causes that are the job's own doing although an agent names them.
-const OWN_CAUSES: [&str; 1] = ["RankStartFailed"];
+const OWN_CAUSES: [&str; 3] = ["RankStartFailed", "OutOfMemory", "TooManyProcesses"];
 
 /// What kind of failure ended a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -178,6 +178,7 @@ pub fn step(state: &mut State, event: Event, now: Timestamp) -> Vec<Action> {
             let cause = Reason::new("RankStartFailed", message).scope(format!("rank/{rank}"));
             fail(state, cause, LOST_GRACE, now, &mut actions);
         }
+        Event::RanksExceeded(cause) => fail(state, cause, LOST_GRACE, now, &mut actions),
         Event::RankExited(exit) => rank_exited(state, exit, now, &mut actions),
         Event::Result(result) => {
             state.seen.result.get_or_insert(result);

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
 use proptest::prelude::*;
 use proto_model::{
-    Certify, Measured, NodeName, Observed, PortReport, RailEndpoint, RailReport, RailState, RankExit,
+    Certify, Measured, NodeName, Observed, PortReport, RailEndpoint, RailReport, RailState, RankExit, Reason,
     Timestamp,
 };
 
@@ -368,6 +368,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         Just(Event::Tick),
         Just(Event::Stats(Vec::new())),
         Just(Event::RankFailed { rank: 4, message: "x".into() }),
+        Just(Event::RanksExceeded(Reason::new("OutOfMemory", "x"))),
     ]
 }
 

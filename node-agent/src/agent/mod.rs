@@ -14,7 +14,12 @@ mod runner;
 mod upload;
 mod watch;
 
-use std::{io, path::PathBuf, sync::Arc, time::SystemTime};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
+};
 
 use node_agent_host::{
     InventoryFileError,
@@ -24,7 +29,7 @@ use node_agent_netlink::{
     Kernel, RealKernel,
     fake::{FakeKernel, Style},
 };
-use proto_model::{Isolation, Nic, NodeName};
+use proto_model::{Isolation, IsolationState, Nic, NodeName};
 use proto_rpc::{
     Endpoint, Metrics,
     telemetry::{self, TelemetryError, TelemetryOptions},
@@ -33,7 +38,10 @@ use thiserror::Error;
 use tokio::sync::watch::{Receiver, Sender, channel};
 
 use crate::{
-    cgroup,
+    cgroup::{
+        self, Available, hierarchy,
+        limits::{RankGroups, Server},
+    },
     cli::RunArguments,
     files::{self, Durability},
     layout::DataDir,
@@ -109,6 +117,10 @@ pub(crate) struct Setup {
     pub log_bytes: u64,
     pub cgroups: bool,
     pub ranks: ranks::RankSetup,
+    /// What ranks may use of it.
+    pub rank_groups: RankGroups,
+    /// What there is of it.
+    pub server: Server,
     /// Below it are the counters of NICs; `None` where there are none.
     pub counters: Option<PathBuf>,
     /// What is wrong with the class of service of NICs.
@@ -173,9 +185,12 @@ async fn serve(arguments: RunArguments) -> Result<(), AgentError> {
     let wished = wish::load(&wish::path(&arguments.data_dir)).ok().flatten();
     let lanes = Lanes::new(qos_profile.as_ref(), wished.as_ref());
     let qos = Keeping::start(&arguments.data_dir, kernel, nics, qos_profile, faults)?;
-    let cgroups = !arguments.no_cgroups && say_cgroups(&arguments.node, &data);
+    let server = Server::read(Path::new("/"), arguments.inventory.inventory.is_none());
+    let (cgroups, states) = say_cgroups(&arguments, &server, &data);
     let setup = Arc::new(Setup {
-        isolation: isolation::found(ranks.features.iter().cloned()),
+        isolation: isolation::found(ranks.features.iter().cloned().chain(states)),
+        rank_groups: arguments.rank_groups,
+        server,
         node: arguments.node.clone(),
         controller: arguments.controller.clone(),
         engine,
@@ -218,23 +233,28 @@ fn model(nics: &[Nic]) -> FakeKernel {
     modelled(&nics, Style::Mlx5, "6.12.0")
 }
 
-fn say_cgroups(node: &NodeName, data: &DataDir) -> bool {
-    match cgroup::available() {
-        Ok(parent) => {
-            // What supervisors that were killed have left. Other agents' groups, beside ours, are not touched.
-            for key in data.ended() {
-                cgroup::remove(&parent.join(cgroup::name(node.as_str(), key)));
-            }
-            // For `railctl dev down`.
-            if let Err(error) = files::write_json(&data.cgroups(), &parent, Durability::Process) {
-                tracing::warn!(%error, "empty control groups may be left behind");
-            }
-            tracing::info!(parent = %parent.display(), "jobs get control groups");
-            true
-        }
-        Err(absent) => {
-            tracing::warn!("{absent}");
-            false
-        }
+/// Whether jobs get control groups, and what is said of the features that depend on them.
+fn say_cgroups(arguments: &RunArguments, server: &Server, data: &DataDir) -> (bool, Vec<IsolationState>) {
+    if arguments.no_cgroups {
+        return (false, cgroup::unwanted());
     }
+    let cpus = hierarchy::found().iter().map(|one| one.cpus.clone()).find(|cpus| !cpus.is_empty());
+    let sample = arguments.rank_groups.sample(server, &cpus.unwrap_or_default());
+    let Available { parents, states } = cgroup::available(&sample);
+    for state in states.iter().filter(|state| !state.active) {
+        tracing::warn!(feature = %state.feature, fix = state.fix, "jobs do not get it: {}", state.reason);
+    }
+    // What supervisors that were killed have left. Other agents' groups, beside ours, are not touched.
+    for key in data.ended() {
+        let name = cgroup::name(arguments.node.as_str(), key);
+        parents.iter().for_each(|parent| cgroup::remove(&parent.join(&name)));
+    }
+    // For `railctl dev down`.
+    if let Err(error) = files::write_json(&data.cgroups(), &parents, Durability::Process) {
+        tracing::warn!(%error, "empty control groups may be left behind");
+    }
+    if let Some(first) = parents.first() {
+        tracing::info!(parent = %first.display(), "jobs get control groups");
+    }
+    (!parents.is_empty(), states)
 }

@@ -37,6 +37,7 @@ use crate::{
         recover,
         watch::{self, About},
     },
+    cgroup::limits::Limits,
     files::{self, Durability},
     isolation::devices,
     kept,
@@ -405,6 +406,7 @@ impl Runner {
             environment: BTreeMap::new(),
             log_bytes: self.setup.log_bytes,
             cgroups: self.setup.cgroups,
+            limits: place.map(|place| self.limits(place, &gpu_files)).unwrap_or_default(),
             rank_user: self.setup.ranks.user(uid, &gpu_files),
             own_uid: uid.is_some(),
             rank_limits: self.setup.ranks.limits,
@@ -418,6 +420,12 @@ impl Runner {
         };
         brief.environment = place.map(|place| self.nccl(dir, place, brief.lane())).unwrap_or_default();
         brief
+    }
+
+    /// What a job's ranks may use of this server, of what can be limited here.
+    fn limits(&self, place: &NodePlace, gpu_files: &[PathBuf]) -> Limits {
+        let Setup { rank_groups, server, isolation, .. } = self.setup.as_ref();
+        rank_groups.limits(server, &self.discovery.inventory, place, gpu_files).only(isolation.active())
     }
 
     /// What was found of the GPUs that a job holds.

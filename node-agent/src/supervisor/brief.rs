@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::{
-    files, isolation::Isolation, layout::JobDir, rank_exec::privileges::RankLimits, rank_user::RankUser,
+    cgroup::limits::Limits, files, isolation::Isolation, layout::JobDir, rank_exec::privileges::RankLimits,
+    rank_user::RankUser,
 };
 
 /// The file `brief.json`.
@@ -29,6 +30,9 @@ pub struct Brief {
     pub log_bytes: u64,
     /// Make control groups.
     pub cgroups: bool,
+    /// What the ranks may use of this server.
+    #[serde(default)]
+    pub limits: Limits,
     /// Whom ranks run as; the agent's own user if none.
     #[serde(default)]
     pub rank_user: Option<RankUser>,

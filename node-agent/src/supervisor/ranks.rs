@@ -17,7 +17,7 @@ use proto_model::RankPlace;
 use rustix::process::Signal;
 
 use crate::{
-    cgroup,
+    cgroup::{self, Excess, limits::Limits},
     isolation::{
         init::Order,
         room::Room,
@@ -53,7 +53,7 @@ struct Rank {
 pub struct Ranks {
     running: BTreeMap<u32, Rank>,
     logs: BTreeMap<u32, LogWriter>,
-    cgroup: Option<PathBuf>,
+    cgroups: Vec<PathBuf>,
     room: Option<Room>,
     /// The user that only they have.
     uid: Option<u32>,
@@ -69,15 +69,30 @@ impl Ranks {
         let own = rustix::process::getpid().as_raw_nonzero().get();
         let user = task.brief.rank_user.as_ref().filter(|_| task.brief.own_uid);
         let uid = user.map(|user| user.ids.uid);
-        Self { running: BTreeMap::new(), logs, cgroup: None, room: None, uid, own }
+        Self { running: BTreeMap::new(), logs, cgroups: Vec::new(), room: None, uid, own }
     }
 
-    /// Makes the control group for what is started from now on; `None` where that is not permitted (the agent has said
-    /// so once).
-    pub fn make_cgroup(&mut self, task: &Task) {
-        if task.brief.cgroups && self.cgroup.is_none() {
-            let name = cgroup::name(&task.brief.node, Key::of(&task.assignment));
-            self.cgroup = cgroup::create(&name).ok();
+    /// Makes the control groups for what is started from now on, with the job's limits; none where that is not permitted (the agent
+    /// has said so once).
+    ///
+    /// # Errors
+    /// A limit that the agent has promised cannot be set: then nothing may be started.
+    pub fn make_cgroups(&mut self, task: &Task) -> Result<(), String> {
+        if !task.brief.cgroups || !self.cgroups.is_empty() {
+            return Ok(());
+        }
+        let name = cgroup::name(&task.brief.node, Key::of(&task.assignment));
+        let limits = &task.brief.limits;
+        match cgroup::create(&name, limits) {
+            Ok(made) => {
+                self.cgroups = made.groups;
+                match made.absent.first() {
+                    Some((feature, why)) => Err(format!("its limits ({feature}) cannot be set: {why}")),
+                    None => Ok(()),
+                }
+            }
+            Err(_) if *limits == Limits::default() => Ok(()),
+            Err(error) => Err(format!("no control groups can be made for its limits: {error}")),
         }
     }
 
@@ -134,7 +149,12 @@ impl Ranks {
 
     /// The control groups in use.
     pub fn cgroups(&self) -> Vec<PathBuf> {
-        self.cgroup.iter().cloned().collect()
+        self.cgroups.clone()
+    }
+
+    /// Limits that the ranks ran into so far.
+    pub fn excess(&self, task: &Task) -> Excess {
+        cgroup::excess(&self.cgroups, &task.brief.limits)
     }
 
     /// The processes, for the durable state.
@@ -218,7 +238,7 @@ impl Ranks {
     /// Every process that descends from a rank.
     fn tree(&self, engine: Option<i32>) -> BTreeSet<Identity> {
         let below = process::descendants(self.own, engine).into_iter().map(|one| one.id);
-        let grouped = self.cgroup.iter().flat_map(|group| cgroup::members(group));
+        let grouped = self.cgroups.iter().flat_map(|group| cgroup::members(group));
         let grouped = grouped.filter_map(process::stat).filter(|one| !one.zombie).map(|one| one.id);
         let owned = self.uid.map(process::of_user).unwrap_or_default().into_iter().map(|one| one.id);
         let holder = self.holder();
@@ -261,7 +281,7 @@ impl Ranks {
             Hardness::Kill => {
                 for _ in 0..ROUNDS {
                     self.room.iter().for_each(Room::kill);
-                    self.cgroup.iter().for_each(|group| cgroup::kill(group));
+                    self.cgroups.iter().for_each(|group| cgroup::kill(group));
                     let tree = self.tree(engine);
                     if tree.is_empty() {
                         return;
@@ -276,9 +296,7 @@ impl Ranks {
 
     /// Removes what was made for them.
     pub fn clear(&mut self) {
-        if let Some(group) = self.cgroup.take() {
-            cgroup::remove(&group);
-        }
+        self.cgroups.drain(..).for_each(|group| cgroup::remove(&group));
     }
 }
 

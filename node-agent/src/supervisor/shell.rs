@@ -248,8 +248,8 @@ impl Shell {
     }
 
     fn spawn_ranks(&mut self) {
-        self.ranks.make_cgroup(&self.task);
-        if let Err(message) = self.ranks.room_ready(&self.dir, &self.task) {
+        let limited = self.ranks.make_cgroups(&self.task);
+        if let Err(message) = limited.and_then(|()| self.ranks.room_ready(&self.dir, &self.task)) {
             let rank = self.task.ranks.first().map_or(0, |rank| rank.rank);
             return self.queue.push_back(Event::RankFailed { rank, message });
         }
@@ -417,8 +417,13 @@ impl Shell {
             }));
         }
         self.ranks.drain();
+        let excess = self.ranks.excess(&self.task);
         for (rank, status) in ranks {
             self.take_result(rank, status);
+            // Who is being stopped may fail as it likes.
+            let by_itself = status.exit_status() != Some(0) && !self.state.is_draining();
+            let cause = excess.cause(rank, &self.task.brief.node).filter(|_| by_itself);
+            self.queue.extend(cause.map(Event::RanksExceeded));
             if let Some(why) = self.ranks.refusal(rank, status.exit_status().unwrap_or(0)) {
                 let message = format!("rank {rank} on {}: {why}", self.task.brief.node);
                 self.queue.push_back(Event::RankFailed { rank, message });

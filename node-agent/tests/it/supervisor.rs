@@ -1,5 +1,7 @@
 //! One try of one job under its supervisor: its life, its end, its output, and what it must not see.
 
+mod limits;
+
 use std::{
     fs,
     io::{BufRead, BufReader, ErrorKind, Write},
@@ -51,6 +53,7 @@ fn brief() -> Brief {
         environment: [("NCCL_IB_DISABLE".to_owned(), "1".to_owned())].into(),
         log_bytes: 1 << 20,
         cgroups: true,
+        limits: node_agent::cgroup::limits::Limits::default(),
         rank_user: None,
         own_uid: false,
         rank_limits: RankLimits::default(),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proto_model::{
     AlgorithmChoice, Certify, Measured, NodeEndpoints, NodeName, RailBytes, RailEndpoint, RailReport,
-    RankExit, RunResult,
+    RankExit, Reason, RunResult,
 };
 
 use crate::record::Order;
@@ -61,6 +61,8 @@ pub enum Event {
         /// Why.
         message: String,
     },
+    /// The ranks ran into a limit of theirs, which is why one of them ends.
+    RanksExceeded(Reason),
     /// This rank's process has ended.
     RankExited(RankExit),
     /// What rank 0 measured.
