@@ -60,6 +60,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     {
         bench.arg("--traces").arg(std::path::absolute(folder)?);
     }
+    if args.name == "security" {
+        let suite = ["build", "--release", "--quiet", "-p", "integration", "--bin", "rail-attack"];
+        process::run(process::cargo(suite))?;
+    }
     if args.name == "control" {
         match tools::etcd() {
             Ok(etcd) => _ = bench.env("RAIL_TEST_ETCD", etcd),
