@@ -9,6 +9,7 @@
 
 mod alerts;
 mod architecture;
+mod attack;
 mod authority;
 mod certify;
 mod certify_faults;

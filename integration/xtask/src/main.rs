@@ -1,5 +1,6 @@
 //! `cargo xtask`: the project's commands. Each is a file; this one only chooses.
 
+mod attack;
 mod bench;
 mod chaos;
 mod demo;
@@ -37,6 +38,8 @@ enum Command {
     Bench(bench::Args),
     /// Real controllers, agents and etcd under faults from a seed, and a judge of what happened; needs root.
     Chaos(chaos::Args),
+    /// The attack suite: some hundred attempts by whoever is not to be trusted, on a cluster of real processes. Its table is docs/SECURITY.md's.
+    Attack(attack::Args),
     /// Feed every decoder hostile bytes; needs a nightly compiler.
     Fuzz(fuzz::Args),
     /// Real RDMA verbs in a virtual machine under emulation: two hosts, four Soft-RoCE rails.
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Test(args) => test::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Chaos(args) => chaos::run(&args),
+        Command::Attack(args) => attack::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Sound => sound::alone(),
         Command::Lab(args) => lab::run(&args),

@@ -242,7 +242,7 @@ async fn all(access: &Access, program: &Path, count: usize) -> Result<Outcome, S
         let quota = v1::Quota { gpus: 16, ..v1::Quota::default() };
         let spec = v1::TenantSpec { quota: Some(quota), ..v1::TenantSpec::default() };
         let tenant = v1::Tenant { metadata: Some(metadata), spec: Some(spec), ..v1::Tenant::default() };
-        let request = v1::ApplyTenantRequest { tenant: Some(tenant), dry_run: false };
+        let request = v1::ApplyTenantRequest { tenant: Some(tenant), ..v1::ApplyTenantRequest::default() };
         TenantServiceClient::new(admin.clone()).apply_tenant(request).await.map_err(text)?;
     }
     let mut lanes = JoinSet::new();

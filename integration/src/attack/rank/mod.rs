@@ -1,0 +1,93 @@
+//! What a hostile rank does on its server, and what its victim has there. Both run as real jobs; each thing that is tried is a
+//! function that reads, asks or looks, and changes nothing of anybody else's.
+
+mod files;
+mod limits;
+pub mod neighbour;
+mod privileges;
+mod processes;
+mod sockets;
+pub mod syscalls;
+pub mod victim;
+
+pub use limits::hog;
+
+use std::{env, process::ExitCode};
+
+use serde::{Deserialize, Serialize};
+
+/// Begins each line of results, among whatever else a job prints.
+pub const MARK: &str = "@@probe ";
+/// The variable with the targets.
+pub const TARGETS: &str = "ATTACK_TARGETS";
+
+/// What came of one thing that was tried.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// It could not be done.
+    Held,
+    /// It was done; the words say what was seen.
+    Gave(String),
+    /// There is nothing to try it on.
+    Absent(String),
+}
+
+/// One line of results.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Line {
+    /// What was tried.
+    pub probe: String,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What the attacker knows of its server: more than it could.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Targets {
+    /// The victim's folder on the server.
+    pub victim_dir: String,
+    /// The agent's folder.
+    pub agent_dir: String,
+    /// The controller's folder, of a local cluster.
+    pub controller_dir: String,
+    /// The controller's socket.
+    pub controller_socket: String,
+    /// The victim's user on the server.
+    pub victim_uid: u32,
+    /// Ports of metrics on loopback.
+    pub metrics: Vec<String>,
+}
+
+/// Something to try.
+pub type Try = fn(&Targets) -> Outcome;
+
+/// Everything, by name.
+pub fn all() -> Vec<(&'static str, Try)> {
+    [processes::TRIES, files::TRIES, sockets::TRIES, privileges::TRIES, limits::TRIES].concat()
+}
+
+/// Held unless something was seen.
+fn unless(seen: Option<String>) -> Outcome {
+    seen.map_or(Outcome::Held, Outcome::Gave)
+}
+
+/// `rank`: tries everything and prints what came of it.
+pub fn run() -> ExitCode {
+    let targets: Targets =
+        env::var(TARGETS).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    for (probe, attempt) in all() {
+        say(probe, attempt(&targets));
+    }
+    for (probe, outcome) in syscalls::run() {
+        say(&probe, outcome);
+    }
+    println!("{MARK}done");
+    ExitCode::SUCCESS
+}
+
+fn say(probe: &str, outcome: Outcome) {
+    let line = Line { probe: probe.to_owned(), outcome };
+    if let Ok(text) = serde_json::to_string(&line) {
+        println!("{MARK}{text}");
+    }
+}

@@ -1,0 +1,64 @@
+//! `cargo xtask attack`: the attack suite on a cluster of real processes.
+
+use std::process::{Command, ExitCode};
+
+use crate::process::{self, Result};
+
+/// Options of `cargo xtask attack`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only attempts whose id contains this; may be repeated.
+    #[arg(long, value_name = "PART")]
+    only: Vec<String>,
+    /// Only attempts of this caller: anonymous, viewer, user, tenant-admin, deleted-tenant, node, rank, on-path, local-account.
+    #[arg(long, value_name = "WHO")]
+    from: Option<String>,
+    /// Print the attempts and make none.
+    #[arg(long)]
+    list: bool,
+    /// One JSON object a line instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// Show attempts that held too.
+    #[arg(long)]
+    all: bool,
+    /// Attack optimised programs.
+    #[arg(long)]
+    release: bool,
+    /// Write the table of attempts into docs/SECURITY.md, and make none.
+    #[arg(long)]
+    write_docs: bool,
+}
+
+/// Builds and attacks.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let mut build = vec!["build", "--quiet"];
+    if args.release {
+        build.push("--release");
+    }
+    // What is attacked first, then the suite: each by itself is what cargo has built before.
+    if !args.list && !args.write_docs {
+        process::run(process::cargo(&build))?;
+    }
+    process::run(process::cargo(build.iter().chain(&["-p", "integration", "--bin", "rail-attack"])))?;
+    let bin = process::target_dir()?.join(if args.release { "release" } else { "debug" });
+    let mut attack = Command::new(bin.join("rail-attack"));
+    attack.env("RAIL_BIN_DIR", &bin).current_dir(process::root());
+    if args.write_docs {
+        attack.args(["docs", "--write"]);
+        return process::exit_code(attack);
+    }
+    attack.arg("run");
+    for part in &args.only {
+        attack.args(["--only", part]);
+    }
+    if let Some(from) = &args.from {
+        attack.args(["--from", from]);
+    }
+    for (wanted, flag) in [(args.list, "--list"), (args.json, "--json"), (args.all, "--all")] {
+        if wanted {
+            attack.arg(flag);
+        }
+    }
+    process::exit_code(attack)
+}
