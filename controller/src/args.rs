@@ -163,6 +163,27 @@ pub enum CertificationArg {
     Require,
 }
 
+/// What is done to what goes over rails between servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ProtectionArg {
+    /// Nothing.
+    None,
+    /// It is verified.
+    Integrity,
+    /// It is verified and encrypted.
+    Encrypted,
+}
+
+impl From<ProtectionArg> for proto_model::RailProtection {
+    fn from(arg: ProtectionArg) -> Self {
+        match arg {
+            ProtectionArg::None => Self::None,
+            ProtectionArg::Integrity => Self::Integrity,
+            ProtectionArg::Encrypted => Self::Encrypted,
+        }
+    }
+}
+
 impl From<CertificationArg> for controller_reconciler::Certification {
     fn from(arg: CertificationArg) -> Self {
         match arg {
@@ -356,6 +377,11 @@ pub struct Run {
     /// calls and limits of memory and processes, or the job waits. A tenant may ask for more (`isolation` in its file), never for less.
     #[arg(long, env = "RAIL_CONTROLLER_ISOLATION", value_enum, default_value_t = IsolationArg::BestEffort)]
     pub isolation: IsolationArg,
+    /// Protect what goes over the rails of every job at least so: `integrity` finds what was changed on its way before any of it is used,
+    /// `encrypted` also keeps it from being read. Protected rails go over TCP, and cost processor time. A job may ask for more
+    /// (`engine: {protection: ...}` in its file), never for less; see docs/rail-protection.md.
+    #[arg(long, env = "RAIL_CONTROLLER_RAIL_PROTECTION", value_enum, default_value_t = ProtectionArg::None)]
+    pub rail_protection: ProtectionArg,
     /// Large jobs have a head start: among jobs of the same priority and share one goes as if it had been submitted
     /// earlier, by this for every doubling of its GPUs; `none`: only age counts.
     #[arg(long, env = "RAIL_CONTROLLER_HEAD_START", default_value = "none", value_parser = duration_or_none)]

@@ -197,6 +197,7 @@ pub(crate) fn options(run: &Run, ca: &Arc<Authority>, stop: CancellationToken) -
     options.config.heartbeat_limit = run.heartbeat_limit;
     options.config.resize_after = run.resize_after.0;
     options.config.certification = run.certification.into();
+    options.config.rail_protection = run.rail_protection.into();
     options.config.isolation = run.isolation.into();
     options.config.head_start = run.head_start.0.unwrap_or_default();
     options.config.name_rest = run.tenant_name_quarantine;

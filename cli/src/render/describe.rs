@@ -66,6 +66,7 @@ fn rails(spec: &v1::JobSpec) -> String {
 
 /// What the job asks of its engines; nothing if it leaves all to them.
 fn engine(spec: &v1::JobSpec) -> String {
+    use v1::engine_options::Protection;
     let engine = spec.engine.clone().unwrap_or_default();
     let algorithm = format!("{} wherever it fits", engine.algorithm);
     let pairs = format!("{} queue pairs a link", engine.queue_pairs);
@@ -74,6 +75,8 @@ fn engine(spec: &v1::JobSpec) -> String {
         (engine.reproducible == Some(false), "not reproducible to the bit"),
         (!engine.algorithm.is_empty(), algorithm.as_str()),
         (engine.queue_pairs > 1, pairs.as_str()),
+        (engine.protection() == Protection::Integrity, "rails verified"),
+        (engine.protection() == Protection::Encrypted, "rails encrypted"),
     ];
     let asked: Vec<&str> = asked.into_iter().filter_map(|(said, words)| said.then_some(words)).collect();
     asked.join(", ")
@@ -376,10 +379,11 @@ mod tests {
             reproducible: Some(false),
             algorithm: "ring".into(),
             queue_pairs: 2,
+            protection: v1::engine_options::Protection::Encrypted.into(),
         });
         let text = job(&asks, 1010.0);
         assert!(
-            text.contains("Engine:     checksums, not reproducible to the bit, ring wherever it fits, 2 queue pairs a link\n"),
+            text.contains("Engine:     checksums, not reproducible to the bit, ring wherever it fits, 2 queue pairs a link, rails encrypted\n"),
             "{text}"
         );
     }

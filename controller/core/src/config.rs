@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto_model::{Certification, IsolationPolicy};
+use proto_model::{Certification, IsolationPolicy, RailProtection};
 
 /// What the core waits for and how much it takes. Durations are wall-clock durations of the shell's `now`.
 ///
@@ -20,6 +20,8 @@ pub struct Config {
     pub start_timeout: Duration,
     /// Whether gangs are measured before their ranks start; a job may ask for more, never for less.
     pub certification: Certification,
+    /// How the rails of every job are protected at least; a job may ask for more, never for less.
+    pub rail_protection: RailProtection,
     /// How much isolation jobs must have; a tenant may ask for more, never for less.
     pub isolation: IsolationPolicy,
     /// How long a request id is remembered.
@@ -104,6 +106,7 @@ impl Default for Config {
             prepare_timeout: Duration::from_secs(60),
             start_timeout: Duration::from_secs(60),
             certification: Certification::Off,
+            rail_protection: RailProtection::None,
             isolation: IsolationPolicy::BestEffort,
             request_retention: Duration::from_secs(24 * 3600),
             requeue_backoff: Duration::from_secs(1),

@@ -39,10 +39,12 @@ const NODES_AND_QUOTA: [&str; 8] = [
 ];
 
 impl Step<'_> {
-    pub(crate) fn submit(&mut self, submit: Submit) -> Result<Reply, CoreError> {
+    pub(crate) fn submit(&mut self, mut submit: Submit) -> Result<Reply, CoreError> {
         if let Some(reply) = self.repeated(&submit)? {
             return Ok(reply);
         }
+        let engine = &mut submit.spec.engine;
+        engine.protection = engine.protection.max(self.state.config.rail_protection);
         let quota = self.tenant_quota(&submit.tenant)?;
         check_spec(&submit.spec, &self.state.config)?;
         self.state.check_documents(&submit.tenant, &submit.spec, self.now)?;

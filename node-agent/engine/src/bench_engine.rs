@@ -75,6 +75,9 @@ pub struct Options {
     /// What carries the rails.
     #[arg(long, default_value = "tcp")]
     pub transport: crate::config::Transport,
+    /// How what goes over the rails is protected.
+    #[arg(long, default_value = "none")]
+    pub protection: crate::config::Protection,
     /// Queue pairs of each link over verbs.
     #[arg(long, default_value_t = 1)]
     pub pairs: usize,
@@ -208,6 +211,7 @@ impl<'a> Bench<'a> {
             epoch: 1,
             key: JobKey::new([1; 32]),
             handshake_timeout: Duration::from_secs(5),
+            protection: options.protection.into(),
         };
         let mut rails = TcpRails::bind(&config)?;
         let wish = Wish {
@@ -215,6 +219,7 @@ impl<'a> Bench<'a> {
             rails: (0..).zip(config.rails.iter().copied()).collect(),
             nodes,
             transport: options.transport,
+            protection: options.protection,
             verbs: Verbs { pairs: options.pairs, ..Verbs::default() },
         };
         wish.fulfil(&mut rails).map_err(|error| EngineBenchError::Carry(error.to_string()))?;
@@ -482,6 +487,7 @@ mod tests {
             chunk_bytes: DEFAULT_CHUNK,
             algorithm: None,
             transport: crate::config::Transport::Auto,
+            protection: crate::config::Protection::None,
             pairs: 1,
             verify: true,
             times: false,

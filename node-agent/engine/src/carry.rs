@@ -6,7 +6,7 @@ use node_agent_transport::TcpRails;
 use node_agent_verbs::VerbsCarrier;
 use tracing::info;
 
-use crate::config::{Config, Transport, Verbs};
+use crate::config::{Config, Protection, Transport, Verbs};
 use crate::engine::EngineError;
 
 /// In place of the system's libibverbs, for tests.
@@ -20,6 +20,7 @@ pub(crate) struct Wish<'a> {
     pub(crate) rails: Vec<(u16, IpAddr)>,
     pub(crate) nodes: usize,
     pub(crate) transport: Transport,
+    pub(crate) protection: Protection,
     pub(crate) verbs: Verbs,
 }
 
@@ -27,12 +28,21 @@ impl<'a> Wish<'a> {
     pub(crate) fn of(config: &'a Config) -> Self {
         let rails = config.ordered_rails().iter().map(|rail| (rail.rail, rail.address)).collect();
         let (nodes, transport, verbs) = (config.nodes.len(), config.transport, config.verbs);
-        Wish { job: &config.job, rails, nodes, transport, verbs }
+        Wish { job: &config.job, rails, nodes, transport, protection: config.protection, verbs }
     }
 
     /// Has verbs carry the rails that have them, as far as that is wanted, and says why the others are not.
     pub(crate) fn fulfil(&self, rails: &mut TcpRails) -> Result<(), EngineError> {
         if self.transport == Transport::Tcp || self.nodes < 2 {
+            return Ok(());
+        }
+        if self.protection != Protection::None {
+            let why = "the job's rails are protected, and RDMA devices read and write the ranks' memory without \
+                       encrypting or verifying it";
+            if self.transport == Transport::Verbs {
+                return Err(EngineError::Verbs(why.to_owned()));
+            }
+            info!(job = self.job, "rails go over TCP: {why}");
             return Ok(());
         }
         let wanted = node_agent_verbs::Config {

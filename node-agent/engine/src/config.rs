@@ -16,7 +16,7 @@ const MAX_FILE: u64 = 4 << 20;
 const MAX_RANKS: usize = 1 << 16;
 
 /// The configuration of one engine. All engines of a job get the same `nodes`, `ranks`, `attempt`, `epoch`, `chunk_bytes`,
-/// `checksum`, `reproducible`, `algorithm` and rail numbers.
+/// `checksum`, `reproducible`, `algorithm`, `protection` and rail numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -62,6 +62,9 @@ pub struct Config {
     /// kernel's routes would lead there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bound: bool,
+    /// How what goes over the rails is protected between servers.
+    #[serde(default, skip_serializing_if = "Protection::is_none")]
+    pub protection: Protection,
     /// What carries the rails.
     #[serde(default, skip_serializing_if = "Transport::is_default")]
     pub transport: Transport,
@@ -112,6 +115,35 @@ impl RailConfig {
     pub fn own_device(&self) -> Option<String> {
         let netdev = self.netdev.as_ref()?;
         node_agent_probe::device_of(self.address).filter(|device| device == netdev)
+    }
+}
+
+/// How what goes over the rails is protected between servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Protection {
+    /// Not at all: who is on the way can read and change it.
+    #[default]
+    None,
+    /// What was changed on its way is known, and sent again over another rail. It can be read.
+    Integrity,
+    /// The same, and nobody else can read it.
+    Encrypted,
+}
+
+impl Protection {
+    fn is_none(&self) -> bool {
+        *self == Self::None
+    }
+}
+
+impl From<Protection> for node_agent_transport::tcp::Protection {
+    fn from(protection: Protection) -> Self {
+        match protection {
+            Protection::None => Self::None,
+            Protection::Integrity => Self::Integrity,
+            Protection::Encrypted => Self::Encrypted,
+        }
     }
 }
 
@@ -361,6 +393,9 @@ mod tests {
             let text = serde_json::to_string(&config).unwrap();
             assert_eq!(load(&text).unwrap(), config);
         }
+        let protected = "\"epoch\":7,\"protection\":\"encrypted\"";
+        let config = load(&GOOD.replacen("\"epoch\":7", protected, 1)).unwrap();
+        assert_eq!(config.protection, Protection::Encrypted);
         let none = load(&GOOD.replacen("\"epoch\":7", "\"epoch\":7,\"algorithm\":null", 1)).unwrap();
         assert_eq!(none.algorithm, None);
     }

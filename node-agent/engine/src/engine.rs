@@ -348,6 +348,7 @@ fn tcp_config(config: &Config, key: JobKey) -> TcpConfig {
         epoch: config.epoch,
         key,
         handshake_timeout: HANDSHAKE_TIMEOUT,
+        protection: config.protection.into(),
     }
 }
 

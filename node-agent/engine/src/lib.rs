@@ -29,6 +29,6 @@ mod ranks;
 mod supervisor;
 mod wiring;
 
-pub use config::{Config, ConfigError, GpuConfig, Limits, RailConfig, Transport, Verbs};
+pub use config::{Config, ConfigError, GpuConfig, Limits, Protection, RailConfig, Transport, Verbs};
 pub use engine::{Engine, EngineError, Stopper};
 pub use node_agent_transport::JobKey;

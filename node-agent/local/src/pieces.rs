@@ -160,6 +160,13 @@ impl Target<'_> {
         n
     }
 
+    /// Fills it from its byte `at` on; gives how many bytes that took.
+    pub fn put_at(&mut self, at: usize, from: &[u8]) -> usize {
+        let at = at.min(self.len);
+        let mut rest = Target { base: self.base.wrapping_add(at), len: self.len - at, memory: PhantomData };
+        rest.put(from)
+    }
+
     /// Fills it from its byte `at` on with the first bytes of a source, as many as fit; gives how many. Both may be shared: the bytes
     /// pass through private memory.
     pub fn put_from(&mut self, at: usize, from: Source<'_>) -> usize {

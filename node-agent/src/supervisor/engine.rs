@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use proto_model::{Algorithm, Certify, Measured, NodeEndpoints, RailEndpoint};
+use proto_model::{Algorithm, Certify, Measured, NodeEndpoints, RailEndpoint, RailProtection};
 use rustix::process::Signal;
 
 use crate::{
@@ -71,7 +71,7 @@ fn config(dir: &JobDir, task: &Task) -> Result<serde_json::Value, String> {
             }
         }
     }
-    Ok(serde_json::json!({
+    let mut config = serde_json::json!({
         "job": task.assignment.id.to_string(),
         "uid": task.assignment.uid.to_string(),
         "attempt": task.assignment.attempt,
@@ -92,7 +92,13 @@ fn config(dir: &JobDir, task: &Task) -> Result<serde_json::Value, String> {
         "limits": task.brief.engine_memory.map_or_else(|| serde_json::json!({}), |bytes| serde_json::json!({"bytes": bytes})),
         "rank_uid": task.brief.rank_user.as_ref().map(|user| user.ids.uid),
         "connect_timeout_ms": u64::try_from(CONNECT.as_millis()).unwrap_or(u64::MAX),
-    }))
+    });
+    // Left out where nothing is asked for: an engine of an earlier release knows no such word.
+    let protection = task.spec.engine.protection;
+    if protection != RailProtection::None {
+        config["protection"] = protection.as_str().into();
+    }
+    Ok(config)
 }
 
 impl Engine {

@@ -27,7 +27,9 @@ use node_agent::{
 use node_agent_core::{Order, Snapshot};
 use node_agent_local::ShortPath;
 use node_agent_qos::DataLane;
-use proto_model::{Algorithm, Assignment, EngineOptions, NodeEndpoints, NodeName, Observed, Wish, Work};
+use proto_model::{
+    Algorithm, Assignment, EngineOptions, NodeEndpoints, NodeName, Observed, RailProtection, Wish, Work,
+};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -275,13 +277,20 @@ fn engines_of_a_try_meet_whichever_epochs_their_agents_obeyed() {
 #[test]
 fn engines_are_told_what_the_job_asks_of_them() {
     let algorithm = Some(Algorithm::OneShot);
-    let options = EngineOptions { checksum: true, reproducible: false, algorithm, queue_pairs: 2 };
+    let options = EngineOptions {
+        checksum: true,
+        reproducible: false,
+        algorithm,
+        queue_pairs: 2,
+        protection: RailProtection::Encrypted,
+    };
     let mut pair = pair_with(collective(), options);
     for job in &mut pair {
         let config: serde_json::Value = files::read_json(&job.dir.engine_config()).unwrap().unwrap();
         let engine = (&config["checksum"], &config["reproducible"], &config["algorithm"]);
         assert_eq!(engine, (&true.into(), &false.into(), &"one-shot".into()));
         assert_eq!(config["verbs"]["pairs"], 2);
+        assert_eq!(config["protection"], "encrypted");
         assert_eq!(config["verbs"]["traffic_class"], 98, "as the profile on the NICs has it");
         let seen = job.ended();
         assert_eq!(cause(&seen), ("", ""));

@@ -14,6 +14,7 @@ pub mod port;
 mod ports;
 mod quiet;
 mod rails;
+mod sealed;
 mod socket;
 mod spin;
 mod stream;
@@ -27,6 +28,7 @@ use std::time::Duration;
 use node_agent_collective::shape::{Node, Rail};
 
 pub use rails::TcpRails;
+pub use sealed::Protection;
 
 /// Time after which a peer that answers nothing is given up. An end that the peer's kernel reports is seen at once.
 const DEAD_AFTER: Duration = Duration::from_secs(10);
@@ -100,6 +102,8 @@ pub struct TcpConfig {
     pub key: JobKey,
     /// Time that a connection has to prove that it knows the key.
     pub handshake_timeout: Duration,
+    /// What is done to what goes over the rails. All nodes must have the same.
+    pub protection: Protection,
 }
 
 impl TcpConfig {
@@ -125,6 +129,12 @@ pub enum SetupError {
     /// No event queue.
     #[error("cannot make an event queue: {0}")]
     Poll(#[source] std::io::Error),
+    /// Frames that a device carries are neither encrypted nor verified.
+    #[error("links are to be protected, and {carrier} carries frames without that; they can go over TCP")]
+    Unprotected {
+        /// What would carry them.
+        carrier: &'static str,
+    },
     /// No random numbers for the handshake.
     #[error("the system gives no random numbers")]
     Random,

@@ -174,11 +174,31 @@ pub struct EngineOptions {
     pub algorithm: Option<Algorithm>,
     /// Queue pairs of each link over RDMA, from 1 on.
     pub queue_pairs: u32,
+    /// What is done to what goes over rails between servers.
+    pub protection: RailProtection,
+}
+
+word! {
+    /// What is done to what goes over rails between servers, after engines have proved the job's key to each other. The more, the greater.
+    RailProtection {
+        /// Nothing: who is on the way can read and change it.
+        None = "none",
+        /// What was changed on its way is known before any of it is used, and is sent again.
+        Integrity = "integrity",
+        /// The same, and nobody else can read it.
+        Encrypted = "encrypted",
+    }
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
-        Self { checksum: false, reproducible: true, algorithm: None, queue_pairs: 1 }
+        Self {
+            checksum: false,
+            reproducible: true,
+            algorithm: None,
+            queue_pairs: 1,
+            protection: RailProtection::None,
+        }
     }
 }
 

@@ -52,7 +52,7 @@ pub use ids::{
 pub use isolation::{Isolation, IsolationFeature, IsolationPolicy, IsolationSet, IsolationState};
 pub use job::{
     Algorithm, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, Gang, Job, JobSpec,
-    JobStatus, RailBytes, RailRequest, RankExit, ReduceOp, RunResult, Work,
+    JobStatus, RailBytes, RailProtection, RailRequest, RankExit, ReduceOp, RunResult, Work,
 };
 pub use names::{Names, NamesError};
 pub use node::{Gpu, Health, Inventory, Neighbor, Nic, NicCondition, NicHealth, Node, Severity, Strike};

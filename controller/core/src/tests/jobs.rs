@@ -269,3 +269,24 @@ fn a_plan_is_what_a_submit_does() {
         }
     }
 }
+
+#[test]
+fn the_rails_of_a_job_are_protected_as_it_asks_and_as_the_cluster_asks_at_least() {
+    use proto_model::RailProtection::{Encrypted, Integrity, None};
+    for (least, asked, taken) in [
+        (None, None, None),
+        (None, Encrypted, Encrypted),
+        (Integrity, None, Integrity),
+        (Integrity, Encrypted, Encrypted),
+    ] {
+        let mut w = World::new();
+        w.state.config.rail_protection = least;
+        let mut job = spec(2, 1);
+        job.engine.protection = asked;
+        w.submit("a", job);
+        assert_eq!(w.job("a").spec.engine.protection, taken);
+        let n = w.nodes("a")[0];
+        let Wish::Prepared { spec, .. } = &w.wishes[&(name(n), w.job("a").uid)].1 else { panic!() };
+        assert_eq!(spec.engine.protection, taken, "engines are told");
+    }
+}

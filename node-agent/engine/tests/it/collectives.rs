@@ -4,8 +4,9 @@ use node_agent_client::{Call, Client, Dtype, Error, OpKind, Operation, ReduceOp,
 use node_agent_collective::Algorithm;
 use node_agent_engine::bench::{Options, measure};
 use node_agent_engine::control::{Reply, Request};
+use node_agent_engine::{Engine, Protection, Transport};
 
-use crate::world::World;
+use crate::world::{World, key};
 
 fn options(op: OpKind, dtype: Dtype, reduce: ReduceOp, bytes: u64) -> Options {
     Options {
@@ -220,6 +221,27 @@ fn a_job_gets_the_algorithm_it_asks_for_where_that_fits() {
             assert!(taken.is_some() || choice.algorithm != "halving", "{choice:?}");
         }
     }
+}
+
+/// Rails go over TCP then, whatever the NICs have; with `transport: verbs` an engine refuses to start.
+#[test]
+fn collectives_over_protected_rails_are_right() {
+    for protection in [Protection::Integrity, Protection::Encrypted] {
+        let world = World::with(&[0, 1, 2, 2], 2, |config| {
+            (config.protection, config.transport) = (protection, Transport::Auto);
+        });
+        for bytes in [8, 100_000, 4 << 20] {
+            let reports = world.each_rank(|client| {
+                measure(&client, &options(OpKind::AllReduce, Dtype::F32, ReduceOp::Sum, bytes)).unwrap()
+            });
+            assert!(reports.iter().all(|report| report.verified), "{protection:?} {bytes}: {reports:?}");
+        }
+    }
+    let room = tempfile::tempdir().unwrap();
+    let mut told = crate::world::config(room.path(), 0, &[0, 1], 2);
+    (told.protection, told.transport) = (Protection::Encrypted, Transport::Verbs);
+    let refused = Engine::bind(told, key()).unwrap_err();
+    assert!(refused.to_string().contains("RDMA devices read and write"), "{refused}");
 }
 
 #[test]

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use node_agent_client::{Attach, Client};
 use node_agent_engine::control::{self, Endpoint, Peer, Reply, Request, Status};
-use node_agent_engine::{Config, Engine, EngineError, JobKey, Limits, RailConfig, Stopper, Verbs};
+use node_agent_engine::{
+    Config, Engine, EngineError, JobKey, Limits, Protection, RailConfig, Stopper, Verbs,
+};
 use tempfile::TempDir;
 
 /// Far longer than anything here takes: only a hang gets there.
@@ -48,6 +50,7 @@ pub fn config(room: &Path, node: usize, ranks: &[usize], rails: u16) -> Config {
         algorithm: None,
         chunk_bytes: 4096,
         bound: false,
+        protection: Protection::None,
         transport: crate::over_verbs::transport(),
         verbs: Verbs::default(),
         rank_uid: None,

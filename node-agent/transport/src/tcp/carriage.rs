@@ -16,6 +16,7 @@ use node_agent_local::pieces::{Source, Target};
 
 use super::handshake::{Handshake, Seal, Side};
 use super::rails::{CARRIER, Conn, State, TcpRails};
+use super::sealed::Protection;
 use super::stream::Stream;
 use super::wire_up::Miss;
 use super::{Refusals, SetupError};
@@ -113,8 +114,11 @@ impl TcpRails {
     /// refused. To be called before [`TcpRails::connect`].
     ///
     /// # Errors
-    /// Its files cannot be watched.
+    /// Its files cannot be watched; or the links are protected, which a device that reads and writes the ranks' memory itself cannot do.
     pub fn carry(&mut self, carrier: Box<dyn Carrier>, only: bool) -> Result<(), SetupError> {
+        if self.party.protection != Protection::None {
+            return Err(SetupError::Unprotected { carrier: carrier.name() });
+        }
         watch(&*carrier, self.poll.registry()).map_err(SetupError::Poll)?;
         let (failures, unheard, lanes, news) = Default::default();
         self.carriage = Some(Carriage { carrier, only, failures, unheard, lanes, news });

@@ -9,6 +9,9 @@
 //! The generation names the life of the link that this try becomes. The dialer counts its tries, so it rises; a proof
 //! covers it like everything in the hello. Whether it is the latest is for the listener's owner to judge.
 //!
+//! Byte 5 of the hello also says, from its second bit on, how what follows the handshake is protected ([`super::sealed`]). Both ends were
+//! told the same, so another hello is a stranger's; and who is on the way cannot change it, for the proofs cover it.
+//!
 //! Byte 5 of the hello says whether the dialer can carry the link by a lane; where the listener can too it says so in its welcome, and
 //! each then offers its end of the lane, sealed with the key for this conversation and this side ([`Handshake::seal`]).
 //!
@@ -17,6 +20,8 @@
 use aws_lc_rs::{digest, hmac};
 
 use node_agent_collective::shape::{Node, Rail};
+
+use super::sealed::Protection;
 
 const MAGIC: [u8; 4] = *b"RLHI";
 const VERSION: u8 = 2;
@@ -39,6 +44,8 @@ pub struct Party {
     pub nodes: usize,
     pub attempt: u32,
     pub epoch: u64,
+    /// What is done to what follows the handshake.
+    pub protection: Protection,
     uid: [u8; digest::SHA256_OUTPUT_LEN],
     key: hmac::Key,
 }
@@ -47,14 +54,21 @@ impl Party {
     pub fn new(node: Node, nodes: usize, job_uid: &str, attempt: u32, epoch: u64, key: &[u8; 32]) -> Self {
         let mut uid = [0; digest::SHA256_OUTPUT_LEN];
         uid.copy_from_slice(digest::digest(&digest::SHA256, job_uid.as_bytes()).as_ref());
-        Party { node, nodes, attempt, epoch, uid, key: hmac::Key::new(hmac::HMAC_SHA256, key) }
+        let (key, protection) = (hmac::Key::new(hmac::HMAC_SHA256, key), Protection::None);
+        Party { node, nodes, attempt, epoch, protection, uid, key }
+    }
+
+    /// The same, of a job whose links are protected.
+    #[must_use]
+    pub fn protecting(self, protection: Protection) -> Self {
+        Party { protection, ..self }
     }
 
     fn hello(&self, to: Node, rail: Rail, generation: u32, nonce: &[u8; NONCE]) -> [u8; HELLO] {
         let mut out = [0; HELLO];
         let parts: [&[u8]; 10] = [
             &MAGIC,
-            &[VERSION, 0],
+            &[VERSION, self.protection.code() << 1],
             &self.node.to_le_bytes(),
             &to.to_le_bytes(),
             &rail.to_le_bytes(),
@@ -198,7 +212,7 @@ impl Handshake {
         carries: bool,
     ) -> (Self, Vec<u8>) {
         let mut hello = party.hello(peer, rail, generation, &nonce);
-        hello[CARRIES] = carries.into();
+        hello[CARRIES] |= u8::from(carries);
         let stage = Stage::Challenge { peer };
         (Handshake { stage, rail, hello, nonce: [0; NONCE], carries }, hello.to_vec())
     }
@@ -216,6 +230,15 @@ impl Handshake {
     /// Whether that end sealed this message.
     pub fn is_sealed(&self, party: &Party, side: Side, message: &[u8], seal: &[u8]) -> bool {
         party.proves(side.label(), &self.hello, &[&self.nonce, message].concat(), seal)
+    }
+
+    /// Once the handshake is over: the secret of what that end sends on this connection, and on no other.
+    pub fn secret(&self, party: &Party, side: Side) -> [u8; MAC] {
+        let label: &[u8] = match side {
+            Side::Dialer => b"records of the dialer",
+            Side::Listener => b"records of the listener",
+        };
+        party.mac(label, &self.hello, &self.nonce)
     }
 
     fn generation(&self) -> u32 {
@@ -259,12 +282,13 @@ impl Handshake {
                     nodes: party.nodes,
                     attempt: party.attempt,
                     epoch: party.epoch,
+                    protection: party.protection,
                     uid: party.uid,
                     key: party.key.clone(),
                 };
                 let mut expected = other.hello(party.node, self.rail, self.generation(), &nonce);
-                expected[CARRIES] = message[CARRIES] & 1;
-                self.carries &= expected[CARRIES] == 1;
+                expected[CARRIES] |= message[CARRIES] & 1;
+                self.carries &= message[CARRIES] & 1 == 1;
                 if expected != self.hello || peer <= party.node || usize::from(peer) >= party.nodes {
                     return Err(Refused::Stranger);
                 }
@@ -385,6 +409,36 @@ mod tests {
         assert!(!l.is_sealed(&party(1, 9), Side::Dialer, b"offer", &seal[1..]));
         let other = Handshake { nonce: [7; NONCE], ..converse(true, true).1 };
         assert!(!other.is_sealed(&party(1, 9), Side::Dialer, b"offer", &seal));
+    }
+
+    #[test]
+    fn both_ends_have_the_same_two_secrets_and_no_other_conversation_has_them() {
+        let (dialer, listener) = (party(3, 9), party(1, 9));
+        let (d, l) = converse(false, false);
+        let all = [
+            d.secret(&dialer, Side::Dialer),
+            d.secret(&dialer, Side::Listener),
+            Handshake { nonce: [7; NONCE], ..converse(false, false).1 }.secret(&listener, Side::Dialer),
+            l.secret(&party(1, 8), Side::Dialer),
+        ];
+        assert_eq!([l.secret(&listener, Side::Dialer), l.secret(&listener, Side::Listener)], all[..2]);
+        assert!((0..4).all(|a| (0..a).all(|b| all[a] != all[b])));
+    }
+
+    #[test]
+    fn ends_that_protect_otherwise_are_strangers_and_nobody_on_the_way_changes_that() {
+        use Protection::{Encrypted, Integrity, None};
+        let kinds = [None, Integrity, Encrypted];
+        for (one, other) in kinds.into_iter().flat_map(|one| kinds.map(|other| (one, other))) {
+            let (dialer, listener) = (party(3, 9).protecting(one), party(1, 9).protecting(other));
+            let met = meet(&dialer, &listener, (2, 2));
+            assert_eq!(met.is_ok(), one == other, "{one:?} {other:?}");
+            // Who makes a protected hello one without protection is found out by the proof.
+            let (mut d, mut hello) = Handshake::dialer(&dialer, 1, 0, 1, [1; NONCE]);
+            hello[CARRIES] = other.code() << 1;
+            let challenge = Handshake::listener(0, [2; NONCE]).take(&hello, &listener).unwrap().send;
+            assert_eq!(d.take(&challenge, &dialer).is_ok(), one == other);
+        }
     }
 
     #[test]

@@ -12,8 +12,9 @@ use node_agent_collective::shape::{Node, Rail};
 
 use super::carriage::{Joining, Step};
 use super::conn::{Receiver, Sender};
-use super::handshake::{Handshake, Refused};
+use super::handshake::{Handshake, Refused, Side};
 use super::rails::{Change, Conn, FIRST_LISTENER, State, TcpRails};
+use super::sealed::{Protection, Sealed};
 use super::wire_up::{Miss, PATIENCE, Target};
 use super::{DEAD_AFTER, Refusals, socket};
 
@@ -341,11 +342,16 @@ impl TcpRails {
     /// its other end, or the peer would not have come again.
     fn open(&mut self, at: usize, rail: Rail, peer: Node, generation: u32, now: Instant) {
         self.end(rail, peer, RailCause::Closed, now);
+        let sealed = match self.sealed(at) {
+            Ok(sealed) => sealed,
+            Err(error) => return self.refuse(at, |r| r.closed += 1, Miss::Refused, &error.to_string(), now),
+        };
         let Some(conn) = &mut self.conns[at] else { return };
         if let Err(error) = socket::tune(&conn.stream, DEAD_AFTER) {
             tracing::warn!(rail, peer, %error, "cannot set socket options");
         }
-        conn.state = State::Open { peer, generation, receiver: Receiver::new(), sender: Sender::default() };
+        let (receiver, sender) = (Receiver::new(), Sender::default());
+        conn.state = State::Open { peer, generation, receiver, sender, sealed };
         self.links.insert((rail, peer), at);
         self.latest.insert((rail, peer), generation);
         self.counters.entry((rail, peer)).or_default().ups += 1;
@@ -353,6 +359,21 @@ impl TcpRails {
         self.changes.push_back(Change::Up(rail, peer, generation));
         self.ready.insert(at);
         tracing::debug!(rail, peer, generation, "rail up");
+    }
+
+    /// The record layer of a connection that is authenticated, where the job's links are protected.
+    fn sealed(&self, at: usize) -> io::Result<Option<Box<Sealed>>> {
+        let protection = self.party.protection;
+        let Some(Conn { state: State::Meeting { handshake, dialed, .. }, .. }) = &self.conns[at] else {
+            return Ok(None);
+        };
+        if protection == Protection::None {
+            return Ok(None);
+        }
+        let side = if dialed.is_some() { Side::Dialer } else { Side::Listener };
+        let secret = |side| handshake.secret(&self.party, side);
+        let sealed = Sealed::new(protection, secret(side), secret(side.other()))?;
+        Ok(Some(Box::new(sealed)))
     }
 
     /// Dials what is due and drops what is too slow.

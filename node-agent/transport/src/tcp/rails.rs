@@ -13,11 +13,12 @@ use node_agent_collective::shape::{Node, Rail};
 use node_agent_collective::{RailCause, Transmit};
 
 use super::carriage::{Carriage, Carried, Joining};
-use super::conn::{Place, Receiver, Sender, Turn};
+use super::conn::{Place, Receiver, Sender, Turn, cause};
 use super::handshake::{Handshake, Party};
 use super::marks::Marks;
 use super::port::Watch;
 use super::quiet::Quiet;
+use super::sealed::{Over, Sealed};
 use super::spin::{BRIEF, Lap, SHORT, Spin};
 use super::wire_up::Dial;
 use super::{EXTERNAL_TOKENS, Refusals, SetupError, TcpConfig, Wiring, ports, socket};
@@ -56,7 +57,7 @@ pub(super) enum State {
         joining: Option<Joining>,
     },
     /// A link.
-    Open { peer: Node, generation: u32, receiver: Receiver, sender: Sender },
+    Open { peer: Node, generation: u32, receiver: Receiver, sender: Sender, sealed: Option<Box<Sealed>> },
 }
 
 /// What an event says.
@@ -146,7 +147,8 @@ impl TcpRails {
         let watch = ports::watch(config, poll.registry());
         let c = config;
         let mut rails = TcpRails {
-            party: Party::new(c.node, c.nodes, &c.job_uid, c.attempt, c.epoch, &c.key.0),
+            party: Party::new(c.node, c.nodes, &c.job_uid, c.attempt, c.epoch, &c.key.0)
+                .protecting(c.protection),
             random: SystemRandom::new(),
             poll,
             events: Events::with_capacity(256),
@@ -276,7 +278,7 @@ impl TcpRails {
 
     /// Writes what a link takes.
     fn write(&mut self, at: usize, sink: &mut dyn Sink) {
-        let Some(Conn { stream, rail, lane, state: State::Open { peer, sender, .. }, .. }) =
+        let Some(Conn { stream, rail, lane, state: State::Open { peer, sender, sealed, .. }, .. }) =
             &mut self.conns[at]
         else {
             return;
@@ -289,7 +291,10 @@ impl TcpRails {
             (Some(lane), Some(Carriage { carrier, .. })) => {
                 sender.write(&mut Carried { carrier: &mut **carrier, lane }, &mut place)
             }
-            _ => sender.write(stream, &mut place),
+            _ => match sealed {
+                Some(sealed) => write_sealed(sender, &mut sealed.over(stream), &mut place),
+                None => sender.write(stream, &mut place),
+            },
         };
         let counters = place.counters;
         if counters.tx_bytes > before {
@@ -303,7 +308,7 @@ impl TcpRails {
 
     /// Reads what a link has.
     fn read(&mut self, at: usize, sink: &mut dyn Sink) {
-        let Some(Conn { stream, rail, state: State::Open { peer, receiver, .. }, closing, lane }) =
+        let Some(Conn { stream, rail, state: State::Open { peer, receiver, sealed, .. }, closing, lane }) =
             &mut self.conns[at]
         else {
             return;
@@ -316,7 +321,10 @@ impl TcpRails {
             (Some(lane), Some(Carriage { carrier, .. })) => {
                 receiver.read(&mut Carried { carrier: &mut **carrier, lane }, false, &mut place)
             }
-            _ => receiver.read(stream, *closing, &mut place),
+            _ => match sealed {
+                Some(sealed) => receiver.read(&mut sealed.over(stream), *closing, &mut place),
+                None => receiver.read(stream, *closing, &mut place),
+            },
         };
         if place.counters.rx_bytes > before {
             self.quiet.heard(rail);
@@ -442,6 +450,20 @@ impl TcpRails {
                 }
             }
         }
+    }
+}
+
+/// What the last record left over goes first.
+fn write_sealed(
+    sender: &mut Sender,
+    stream: &mut Over<'_, TcpStream>,
+    place: &mut Place<'_>,
+) -> Result<(), RailCause> {
+    match stream.flush() {
+        Ok(true) => sender.write(stream, place),
+        // The connection says when it takes more.
+        Ok(false) => Ok(()),
+        Err(error) => Err(cause(&error)),
     }
 }
 

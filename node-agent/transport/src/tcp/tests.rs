@@ -1,6 +1,7 @@
 //! TCP rails over loopback: one address per node and rail, real sockets, real machines.
 
 mod lives;
+mod on_path;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -38,6 +39,7 @@ fn config(net: u8, node: Node, nodes: usize, rails: usize) -> TcpConfig {
         epoch: 7,
         key: JobKey::new([5; 32]),
         handshake_timeout: Duration::from_millis(300),
+        protection: Protection::None,
     }
 }
 

@@ -90,6 +90,7 @@ fn rails(node: Node, addresses: &[[u8; 4]]) -> TcpRails {
         epoch: 1,
         key: JobKey::new([5; 32]),
         handshake_timeout: Duration::from_secs(2),
+        protection: node_agent_transport::tcp::Protection::None,
     };
     TcpRails::bind(&config).unwrap()
 }

@@ -135,6 +135,7 @@ impl Net {
             epoch: 7,
             key: JobKey::new([5; 32]),
             handshake_timeout: Duration::from_secs(2),
+            protection: node_agent_transport::tcp::Protection::None,
         })
     }
 

@@ -8,8 +8,8 @@ use proto_model::{
     Algorithm, Arrange, ArrayPlace, ArraySpec, Certification, Dependency, DependencyWhen, EngineOptions, Eta,
     FailurePolicy, Gang, Group, IsolationPolicy, Job, JobId, JobName, JobSpec, JobStatus, JobUid, NodeName,
     NodePlace, Pattern, Phase, Placement, PlacementRequest, Preemption, Queue, QueueName, Quota, RailLoss,
-    RailRequest, Replace, Requeue, Reservation, ReservationName, ReservationNodes, Shape, Tenant, TenantName,
-    Term, Timestamp, Toleration, Within, flaw::SIGNALS,
+    RailProtection, RailRequest, Replace, Requeue, Reservation, ReservationName, ReservationNodes, Shape,
+    Tenant, TenantName, Term, Timestamp, Toleration, Within, flaw::SIGNALS,
 };
 
 use super::{FieldErrors, check_job_name, labels, taints, tests::work};
@@ -167,6 +167,7 @@ pub(super) fn spec() -> impl Strategy<Value = JobSpec> {
                 reproducible: any % 5 > 0,
                 algorithm: Algorithm::ALL.get(any % 7).copied(),
                 queue_pairs: 1 + (any % 8) as u32,
+                protection: RailProtection::ALL[any % 3],
             },
             ..JobSpec::new(gang, work)
         }

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use prost::Message as _;
 use proto_model::{
     Algorithm, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, Gang, Job, JobId, JobName,
-    JobSpec, NameError, QueueName, RailRequest, ReduceOp, ReservationName, SpecFlaw, TenantName, Work,
-    flaw::MAX_TERMS,
+    JobSpec, NameError, QueueName, RailProtection, RailRequest, ReduceOp, ReservationName, SpecFlaw,
+    TenantName, Work, flaw::MAX_TERMS,
 };
 
 use super::{
@@ -104,7 +104,30 @@ fn engine(fields: &mut Fields, wire: v1::EngineOptions) -> EngineOptions {
     }
     let reproducible = wire.reproducible.unwrap_or(EngineOptions::default().reproducible);
     range(fields, "engine.queuePairs", wire.queue_pairs, 0, QUEUE_PAIRS);
-    EngineOptions { checksum: wire.checksum, reproducible, algorithm, queue_pairs: wire.queue_pairs.max(1) }
+    let protection = PROTECTIONS.iter().find(|(_, known)| *known as i32 == wire.protection);
+    if protection.is_none() && wire.protection != 0 {
+        fields.fail("engine.protection", "must be NONE, INTEGRITY or ENCRYPTED");
+    }
+    EngineOptions {
+        checksum: wire.checksum,
+        reproducible,
+        algorithm,
+        queue_pairs: wire.queue_pairs.max(1),
+        protection: protection.map_or(RailProtection::None, |(protection, _)| *protection),
+    }
+}
+
+const PROTECTIONS: [(RailProtection, v1::engine_options::Protection); 3] = [
+    (RailProtection::None, v1::engine_options::Protection::None),
+    (RailProtection::Integrity, v1::engine_options::Protection::Integrity),
+    (RailProtection::Encrypted, v1::engine_options::Protection::Encrypted),
+];
+
+/// One that is not there is the default.
+fn protection_to_wire(protection: RailProtection) -> i32 {
+    let known =
+        PROTECTIONS.iter().find(|(known, _)| *known == protection && protection != RailProtection::None);
+    known.map_or(0, |(_, wire)| *wire as i32)
 }
 
 fn engine_to_wire(engine: EngineOptions) -> Option<v1::EngineOptions> {
@@ -113,6 +136,7 @@ fn engine_to_wire(engine: EngineOptions) -> Option<v1::EngineOptions> {
         reproducible: Some(engine.reproducible),
         algorithm: engine.algorithm.map_or("", Algorithm::as_str).to_owned(),
         queue_pairs: if engine.queue_pairs == 1 { 0 } else { engine.queue_pairs },
+        protection: protection_to_wire(engine.protection),
     })
 }
 

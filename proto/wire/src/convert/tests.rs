@@ -204,6 +204,22 @@ fn what_is_not_said_of_the_engine_is_the_default_and_stays_unsaid() {
 }
 
 #[test]
+fn protection_is_none_unless_it_is_asked_for() {
+    use v1::engine_options::Protection;
+    for (given, taken) in [(0, "none"), (1, "none"), (2, "integrity"), (3, "encrypted")] {
+        let wire = with_engine(v1::EngineOptions { protection: given, ..Default::default() });
+        let spec = JobSpec::try_from(wire).unwrap();
+        assert_eq!(spec.engine.protection.as_str(), taken);
+        let back = v1::JobSpec::from(&spec).engine.unwrap_or_default().protection();
+        let same = Protection::try_from(given).unwrap();
+        assert!(back == same || taken == "none");
+    }
+    let errors = JobSpec::try_from(with_engine(v1::EngineOptions { protection: 9, ..Default::default() }))
+        .unwrap_err();
+    assert_eq!(errors.0[0].field, "engine.protection");
+}
+
+#[test]
 fn queue_pairs_are_one_to_eight() {
     for (given, taken) in [(0, 1), (1, 1), (2, 2), (8, 8)] {
         let wire = with_engine(v1::EngineOptions { queue_pairs: given, ..Default::default() });
