@@ -22,6 +22,24 @@ pub enum RoleArg {
     Viewer,
 }
 
+/// How much isolation a tenant's jobs must have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum IsolationArg {
+    /// What servers can give.
+    BestEffort,
+    /// All that keeps tenants apart, or the job waits.
+    Required,
+}
+
+impl From<IsolationArg> for i32 {
+    fn from(arg: IsolationArg) -> Self {
+        match arg {
+            IsolationArg::BestEffort => proto_wire::v1::IsolationPolicy::BestEffort.into(),
+            IsolationArg::Required => proto_wire::v1::IsolationPolicy::Required.into(),
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub enum TenantCommand {
     /// Create a tenant
@@ -37,6 +55,9 @@ pub enum TenantCommand {
         /// Room in the controller's store for its jobs, in MiB; 0 means the server's limit
         #[arg(long, value_name = "MIB", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=MAX_STORED_MIB))]
         stored_mib: u64,
+        /// How much isolation its jobs must have; the cluster's own setting holds where that is stricter
+        #[arg(long, value_enum, default_value_t = IsolationArg::BestEffort)]
+        isolation: IsolationArg,
         /// For people
         #[arg(long, value_name = "TEXT", default_value = "")]
         description: String,
@@ -49,7 +70,7 @@ pub enum TenantCommand {
         /// Its name
         name: String,
         /// GPUs that its running jobs may hold together
-        #[arg(long, value_name = "N", required_unless_present_any = ["jobs", "guaranteed", "weight", "stored_mib"])]
+        #[arg(long, value_name = "N", required_unless_present_any = ["jobs", "guaranteed", "weight", "stored_mib", "isolation"])]
         gpus: Option<u32>,
         /// Jobs that it may have which have not ended; 0 means the server's limit
         #[arg(long, value_name = "N")]
@@ -63,6 +84,9 @@ pub enum TenantCommand {
         /// Room in the controller's store for its jobs, in MiB; 0 means the server's limit
         #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MAX_STORED_MIB))]
         stored_mib: Option<u64>,
+        /// How much isolation its jobs must have; the cluster's own setting holds where that is stricter
+        #[arg(long, value_enum)]
+        isolation: Option<IsolationArg>,
     },
     /// Make a key here and have the cluster sign a certificate for it
     IssueCert {

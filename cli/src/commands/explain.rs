@@ -52,6 +52,9 @@ fn words(job: &str, answer: &v1::ExplainJobResponse) -> String {
             answer.nodes_reach
         );
     }
+    if answer.isolation() == v1::IsolationPolicy::Required {
+        out.push_str("its servers must give all isolation that REQUIRED asks for\n");
+    }
     out.push_str(&causes(&answer.reasons));
     out.push_str(&holders(&answer.holders, answer.holders_omitted, "waits for"));
     out.push_str(&relaxations(&answer.relaxations));

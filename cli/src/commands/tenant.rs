@@ -17,7 +17,7 @@ use crate::{
 /// `tenant create|set-quota|issue-cert|issue-token`.
 pub async fn run(command: &TenantCommand, api: &Api, flags: &Global, env: &Environment) -> Result<(), Error> {
     match command {
-        TenantCommand::Create { name, gpus, jobs, stored_mib, description, reuse_name } => {
+        TenantCommand::Create { name, gpus, jobs, stored_mib, isolation, description, reuse_name } => {
             let exists = api.list_tenants().await?.tenants.iter().any(|tenant| named(tenant, name));
             if exists {
                 let text =
@@ -39,13 +39,13 @@ pub async fn run(command: &TenantCommand, api: &Api, flags: &Global, env: &Envir
                     stored_bytes: stored_mib << 20,
                     ..v1::Quota::default()
                 }),
-                ..v1::TenantSpec::default()
+                isolation: (*isolation).into(),
             };
             apply(name, spec, *reuse_name, api).await?;
             eprintln!("tenant {name} is created with {gpus} GPUs");
             Ok(())
         }
-        TenantCommand::SetQuota { name, gpus, jobs, guaranteed, weight, stored_mib } => {
+        TenantCommand::SetQuota { name, gpus, jobs, guaranteed, weight, stored_mib, isolation } => {
             let mut spec = get::tenant(name, api).await?.spec.unwrap_or_default();
             let quota = spec.quota.get_or_insert_default();
             quota.gpus = gpus.unwrap_or(quota.gpus);
@@ -53,6 +53,7 @@ pub async fn run(command: &TenantCommand, api: &Api, flags: &Global, env: &Envir
             quota.guaranteed = guaranteed.or(quota.guaranteed);
             quota.weight = weight.unwrap_or(quota.weight);
             quota.stored_bytes = stored_mib.map_or(quota.stored_bytes, |mib| mib << 20);
+            spec.isolation = isolation.map_or(spec.isolation, Into::into);
             let told = format!("tenant {name} may hold {} GPUs", quota.gpus);
             apply(name, spec, false, api).await?;
             eprintln!("{told}");

@@ -4,7 +4,7 @@ use std::{fmt::Write as _, time::Duration};
 
 use proto_wire::v1::{self, job_spec::Work};
 
-use super::{Table, server, sharing, words};
+use super::{Table, isolation, server, sharing, words};
 use crate::error::human;
 
 /// Everything about a job; the rank map as a table.
@@ -223,6 +223,7 @@ pub fn node(node: &v1::Node, now: f64) -> String {
     }
     let _ = write!(out, "\n{}\n{}", gpus(&inventory, holder).render("  "), nics(&inventory).render("  "));
     out.push_str(&server::hardware(&inventory));
+    let _ = write!(out, "\n{}", isolation::table(&inventory));
     let told = server::told(&inventory, now);
     if !inventory.neighbors.is_empty() {
         let mut neighbors = Table::new(["NETDEV", "HEARS", "PORT"]);
@@ -289,6 +290,12 @@ pub fn tenant(tenant: &v1::Tenant) -> String {
         bytes => format!("{} MiB", bytes >> 20),
     };
     head.push(("Stored", format!("{:.1} MiB of {room}", status.stored_bytes as f64 / f64::from(1 << 20))));
+    let isolation = match status.isolation() {
+        v1::IsolationPolicy::Required => "REQUIRED",
+        v1::IsolationPolicy::BestEffort => "BEST_EFFORT",
+        v1::IsolationPolicy::Unspecified => "",
+    };
+    head.push(("Isolation", isolation.to_owned()));
     head.push(("Guaranteed", sharing::shape(quota.guaranteed)));
     head.push(("Weight", if quota.weight > 1 { quota.weight.to_string() } else { String::new() }));
     sheet(head)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proto_wire::v1::{self, nic_condition::Severity, qos_port::State};
 use serde_json::{Value, json};
 
-use super::{Table, gpudirect};
+use super::{Table, gpudirect, isolation};
 use crate::args::Output;
 
 /// How bad it is. Worse is less.
@@ -94,6 +94,9 @@ fn examine(lines: &mut Lines, node: &v1::Node) {
         lines.say(Level::Note, "Cordoned", why, "railctl node uncordon NODE", name.to_owned());
     }
     let Some(inventory) = &status.inventory else { return };
+    for (message, fix) in isolation::lacks(inventory) {
+        lines.say(Level::Note, "Isolation", &message, fix, name.to_owned());
+    }
     for nic in inventory.nics.iter().filter(|nic| !nic.up) {
         let fix = "look at the cable and the switch's port";
         lines.say(Level::Fault, "NicDown", "the link is down", fix, of(&nic.device));
@@ -212,7 +215,9 @@ mod tests {
         let direct = v1::GpuDirect { path: path.into(), reason: String::new(), causes };
         let facts = v1::GpuFacts { gpu_direct: Some(direct), ..Default::default() };
         let gpu = |index| v1::Gpu { index, facts: Some(facts.clone()), ..Default::default() };
-        let inventory = v1::Inventory { gpus: vec![gpu(0), gpu(1)], ..Default::default() };
+        let features = vec![v1::IsolationFeature { active: true, ..Default::default() }];
+        let isolation = Some(v1::Isolation { features });
+        let inventory = v1::Inventory { gpus: vec![gpu(0), gpu(1)], isolation, ..Default::default() };
         let status = v1::NodeStatus { phase: 1, inventory: Some(inventory), ..Default::default() };
         v1::Node {
             metadata: Some(v1::Metadata { name: name.into(), ..Default::default() }),
@@ -282,6 +287,24 @@ mod tests {
             (code.to_owned(), "class of service: why".to_owned(), vec![format!("n0/{nic}")])
         };
         assert_eq!(told, [one("QosDiffers", "mlx5_1"), one("QosFailed", "mlx5_2")]);
+    }
+
+    #[test]
+    fn a_server_that_gives_less_isolation_than_it_could_is_named() {
+        let mut weak = node("n0", Path::DmaBuf, Vec::new());
+        let inventory = weak.status.as_mut().unwrap().inventory.as_mut().unwrap();
+        inventory.isolation.as_mut().unwrap().features.push(v1::IsolationFeature {
+            kind: v1::isolation_feature::Kind::Seccomp.into(),
+            reason: "not root".into(),
+            fix: "run it as root".into(),
+            ..Default::default()
+        });
+        let mut old = node("n1", Path::DmaBuf, Vec::new());
+        old.status.as_mut().unwrap().inventory.as_mut().unwrap().isolation = None;
+        let told: Vec<_> =
+            lines(&[weak, old]).into_iter().map(|line| (line.level, line.fix, line.subjects)).collect();
+        let one = |fix: &str, name: &str| (Level::Note, fix.to_owned(), vec![name.to_owned()]);
+        assert_eq!(told, [one("upgrade rail-node-agent", "n1"), one("run it as root", "n0")]);
     }
 
     #[test]

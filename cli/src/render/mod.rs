@@ -7,6 +7,7 @@ mod describe;
 pub mod doctor;
 mod fabric;
 mod gpudirect;
+mod isolation;
 mod jobs;
 mod nodes;
 mod qos;

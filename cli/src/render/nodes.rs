@@ -2,14 +2,14 @@
 
 use proto_wire::v1;
 
-use super::{Table, jobs::reasons, words};
+use super::{Table, isolation, jobs::reasons, words};
 
 /// A list of nodes.
 #[must_use]
 pub fn nodes(list: &[v1::Node], wide: bool, now: f64) -> String {
     let mut header = vec!["NODE", "STATE", "GPUS", "FREE", "RAILS-UP", "JOBS", "REASONS"];
     if wide {
-        header.splice(6..6, ["CPUS", "MEMORY", "HEARTBEAT", "AGENT"]);
+        header.splice(6..6, ["CPUS", "MEMORY", "ISOLATION", "HEARTBEAT", "AGENT"]);
     }
     let mut table = Table::bare();
     table.row(header.into_iter().map(str::to_owned));
@@ -44,6 +44,7 @@ fn node_row(node: &v1::Node, wide: bool, now: f64) -> Vec<String> {
         let wide = [
             inventory.cpus.to_string(),
             words::bytes(inventory.memory_bytes),
+            isolation::cell(&inventory),
             words::age(status.last_heartbeat.as_ref(), None, now),
             status.agent_version,
         ];
