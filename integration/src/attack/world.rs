@@ -67,7 +67,7 @@ impl World {
     /// # Errors
     /// What could not be done; nothing was tried then.
     pub async fn start() -> Result<Self, String> {
-        let shape = Shape { nodes: 2, rails: 4, gpus: 8, ..Shape::default() };
+        let shape = Shape { nodes: 2, rails: 4, gpus: 8, safe_ranks: true, ..Shape::default() };
         let cluster = tokio::task::spawn_blocking(move || Cluster::up(&shape)).await;
         let cluster = cluster.map_err(|error| error.to_string())??;
         let access = Access::of(&cluster)?;

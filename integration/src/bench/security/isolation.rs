@@ -22,8 +22,8 @@ pub fn measure(row: &Row<'_>, quick: bool) -> Result<(), String> {
         return Ok(());
     }
     let runs = if quick { 20 } else { 200 };
-    let plain = Shape { env: vec![("RAIL_RANKS_AS_ROOT".to_owned(), "true".to_owned())], ..Shape::default() };
-    let clusters = [Cluster::up(&Shape::default())?, Cluster::up(&plain)?];
+    let plain = Shape::default();
+    let clusters = [Cluster::up(&Shape { safe_ranks: true, ..Shape::default() })?, Cluster::up(&plain)?];
     let features = clusters.iter().map(active).collect::<Result<Vec<_>, String>>()?;
     let accesses = clusters.iter().map(Access::of).collect::<Result<Vec<_>, String>>()?;
     let runtime = Runtime::new().map_err(|error| error.to_string())?;

@@ -48,7 +48,7 @@ pub fn measure(row: &Row<'_>, quick: bool) -> Result<(), String> {
     if !program.exists() {
         return Err(format!("{} is not there: build it (`cargo build -p integration`)", program.display()));
     }
-    let cluster = Cluster::up(&Shape { nodes: 2, rails: 1, gpus: 8, ..Shape::default() })?;
+    let cluster = Cluster::up(&Shape { nodes: 2, rails: 1, gpus: 8, safe_ranks: true, ..Shape::default() })?;
     let features = active(&cluster)?;
     let shares = features.iter().any(|feature| feature == "UID_PER_ATTEMPT");
     let (access, before) = (Access::of(&cluster)?, Left::now(&cluster));
