@@ -121,7 +121,7 @@ async fn a_bearer_that_is_wrong_is_refused_beside_a_certificate_too() {
     });
     let denial = denial.unwrap();
     assert_eq!(denial.reason, "BAD_TOKEN");
-    assert_eq!(denial.actor.who, "spiffe://rail/test/tenant/default/user/ann/roles/user");
+    assert_eq!(denial.actor.who, world.bound(&ann).to_uri(crate::world::CLUSTER).unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -158,7 +158,11 @@ async fn no_answer_to_one_tenant_holds_a_name_of_the_other() {
         JobServiceClient::new(red.clone()).create_job(create(low)).await.unwrap();
         look(&red, &own, &words).await;
         let mut high = job(&foreign, 2);
-        spec(&mut high, |spec| spec.priority = 500);
+        spec(&mut high, |spec| {
+            spec.priority = 500;
+            // Over before the reservation begins.
+            spec.expected_duration = Some(prost_types::Duration { seconds: 60, nanos: 0 });
+        });
         JobServiceClient::new(theirs.clone()).create_job(create(high)).await.unwrap();
         // It gives way, or would run into what is reserved for them.
         let told = |job: &v1::Job| {
@@ -189,5 +193,8 @@ async fn no_answer_to_one_tenant_holds_a_name_of_the_other() {
         until_it(&theirs, &foreign, over).await;
         until_it(&red, &own, over).await;
         look(&red, &own, &words).await;
+        // The next tenant reserves the same server.
+        let gone = v1::DeleteReservationRequest { name: words[2].clone() };
+        ReservationServiceClient::new(world.admin()).delete_reservation(gone).await.unwrap();
     }
 }

@@ -203,7 +203,7 @@ fn nothing_that_is_told_to_one_tenant_names_a_thing_of_the_other() {
         }
     }
     // The names were there to be told.
-    for code in ["Preempted", "PreemptedForPriority", "ReservationInTheWay", "Reserved"] {
+    for code in ["Preempted", "PreemptedForPriority", "ReservationInTheWay", "Resized"] {
         assert!(named.contains(code), "{code} never came to pass: {named:?}");
     }
 }
