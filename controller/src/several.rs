@@ -106,14 +106,7 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
     succession::spawn(run, &ca, leads.clone(), stop.calls.clone())?;
     let served = opened.serve(run, &ca, router, metrics.router(), leads, &stop)?;
     let asked = CancellationToken::new();
-    let asks = tokio::spawn({
-        let asked = asked.clone();
-        async move {
-            let outcome = asked_to_stop().await;
-            asked.cancel();
-            outcome
-        }
-    });
+    let asks = tokio::spawn(cancel_when_asked(asked.clone()));
 
     while !asked.is_cancelled() {
         let next = match standby.take() {
@@ -140,6 +133,13 @@ pub async fn serve(run: &Run) -> Result<(), Error> {
     asks.await??;
     tracing::info!(connections_cut = cut, "ended");
     Ok(())
+}
+
+/// Ends with a token cancelled as soon as this process is told to stop, or cannot be told any more.
+async fn cancel_when_asked(asked: CancellationToken) -> std::io::Result<()> {
+    let outcome = asked_to_stop().await;
+    asked.cancel();
+    outcome
 }
 
 impl Several {
