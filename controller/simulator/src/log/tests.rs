@@ -250,6 +250,7 @@ fn a_job_survives_its_line() {
     need.filter = Arc::new(controller_scheduler::Filter {
         selector: vec![Term::NotIn("zone".into(), ["a".to_owned()].into()), Term::Exists("x".into())],
         tolerations: vec![Toleration { key: Some("slow".into()), value: None }],
+        ..controller_scheduler::Filter::default()
     });
     let job = &Workload::new(&tests::trace(&[(0, 5, 16)]), &site, &tests::as_is()).unwrap().jobs[0];
     let plain = crate::policy::ours::entry(job, Timestamp(7));
