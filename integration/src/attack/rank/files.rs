@@ -144,9 +144,13 @@ fn names(dir: &str) -> Vec<String> {
 }
 
 fn tmp_others(_: &Targets) -> Outcome {
-    let seen =
-        names("/tmp").into_iter().find(|name| name.contains(victim::MARKER) || name.starts_with("railyard-"));
-    unless(seen.map(|name| format!("/tmp shows {name}")))
+    // The folders above its own may lie there.
+    let own = std::env::var("RAIL_JOB_DIR").unwrap_or_default();
+    let foreign = |name: &String| {
+        let of_others = name.contains(victim::MARKER) || name.starts_with("railyard-");
+        of_others && !own.split('/').any(|part| part == name)
+    };
+    unless(names("/tmp").into_iter().find(foreign).map(|name| format!("/tmp shows {name}")))
 }
 
 fn shm_others(_: &Targets) -> Outcome {

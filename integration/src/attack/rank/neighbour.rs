@@ -169,7 +169,9 @@ impl Finds {
             }
             if path.extension().is_some_and(|end| end == "sock") {
                 self.tries += 1;
-                let foreign = !path.starts_with(env::current_dir().unwrap_or_default());
+                // Its own is found by many ways, also through its own daemon's folder.
+                let real = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+                let foreign = !real.starts_with(env::current_dir().unwrap_or_default());
                 if foreign && UnixStream::connect(&path).is_ok() {
                     self.read.push(format!("socket {}", path.display()));
                 }
