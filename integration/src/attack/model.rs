@@ -149,6 +149,8 @@ pub enum Step {
     Life(Life),
     /// Something at the ports of a job's rails or at its engine's socket.
     Rails(RailTrick),
+    /// Reading along on the rails of a job that asks for encryption.
+    Tap,
     /// What is told of another tenant that is in one's way.
     Name(Name),
     /// A packet of a probe, sent again.

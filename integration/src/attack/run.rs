@@ -107,7 +107,7 @@ impl Lane {
             | Step::Rest { .. }
             | Step::Look(_)
             | Step::Recorded(_) => Self::Calls,
-            Step::Probe(_) | Step::Job(_) | Step::Rails(_) => Self::Ranks,
+            Step::Probe(_) | Step::Job(_) | Step::Rails(_) | Step::Tap => Self::Ranks,
             Step::Lie(_) | Step::Name(_) => Self::Stage,
             Step::Wire(Wire::Hold(..)) => Self::Waits,
             Step::Wire(_) => Self::Port,

@@ -12,6 +12,7 @@ pub mod probes;
 pub mod rails;
 pub mod recorded;
 mod rest;
+pub mod tap;
 pub mod tls;
 pub mod wire;
 
@@ -36,6 +37,7 @@ pub async fn perform(world: &World, attempt: &Attempt) -> Verdict {
         Step::Life(life) => lives::perform(world, *life).await,
         Step::Rails(trick) => rails::perform(world, *trick).await,
         Step::Name(name) => names::perform(world, *name).await,
+        Step::Tap => tap::perform(world).await,
         Step::Recorded(what) => recorded::perform(*what).await,
         Step::Look(look) => look::perform(world, *look).await,
     };

@@ -16,6 +16,15 @@ pub fn all() -> Vec<Attempt> {
         expect: Expect::NoEffect,
         trace: Trace::None,
     };
+    let tap = Attempt {
+        id: "rails/read-along".to_owned(),
+        title: "read what goes over the rails of a job that asks for encryption".to_owned(),
+        finding: Finding::Number(11),
+        from: From::OnPath,
+        step: Step::Tap,
+        expect: Expect::Absent,
+        trace: Trace::None,
+    };
     let probe = |id: &str, title: &str, finding, what| Attempt {
         id: format!("rails/probe-{id}"),
         title: title.to_owned(),
@@ -37,6 +46,7 @@ pub fn all() -> Vec<Attempt> {
         ),
         probe("other-job", "ask with a packet of another job", held, Recorded::OtherJob),
         probe("garbage", "ask with a packet that nobody has sealed", held, Recorded::Garbage),
+        tap,
         rail("garbage", "send 20 kB of garbage 300 times", RailTrick::Garbage),
         rail("silent", "connect 300 times and say nothing", RailTrick::Silent),
         rail("junk", "send 40 bytes of junk 300 times", RailTrick::Junk),
