@@ -59,6 +59,10 @@ impl Step<'_> {
                 if let Some(jobs) = self.state.index.tenants.get(&name) {
                     return Err(CoreError::TenantBusy { tenant: name, jobs: jobs.all });
                 }
+                // Nor its request ids: they would tell of its jobs.
+                if self.state.requests_of(&name).next().is_some() {
+                    return Err(CoreError::TenantLeaving { tenant: name });
+                }
                 let uid = self.random_uid();
                 Arc::new(Tenant {
                     name: name.clone(),

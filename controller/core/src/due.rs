@@ -131,7 +131,7 @@ impl Step<'_> {
         Reason::new(code, message).count(count).since(self.now)
     }
 
-    /// Removes a bounded number of expired records and of jobs whose tenant is gone.
+    /// Removes a bounded number of expired records, and of jobs and request ids whose tenant is gone.
     fn purge(&mut self) {
         let config = &self.state.config;
         let (limit, retention) = (config.purge_limit, config.request_retention);
@@ -155,7 +155,9 @@ impl Step<'_> {
         let orphan =
             index.tenants.keys().find(|tenant| !self.state.base.tenants.contains_key(tenant)).cloned();
         let jobs: Vec<JobUid> = orphan.map(|tenant| self.jobs_from(&tenant, left)).unwrap_or_default();
-        for key in requests {
+        let left = left - jobs.len();
+        let unowned = self.state.requests_of_removed_tenant(left);
+        for key in requests.into_iter().chain(unowned) {
             self.state.set_request(key, None);
         }
         for hash in tokens {

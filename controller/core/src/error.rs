@@ -143,7 +143,7 @@ pub enum CoreError {
         /// From then on anybody may have it.
         until: Timestamp,
     },
-    /// The tenant's end is not stored yet.
+    /// The tenant's end is not stored yet, or what is kept of its requests is not gone.
     #[error("a tenant '{tenant}' is being deleted at this moment; try again")]
     TenantLeaving {
         /// Which.

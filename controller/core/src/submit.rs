@@ -126,15 +126,10 @@ impl Step<'_> {
     }
 
     /// The same id and body give the same job again.
-    fn repeated(&mut self, submit: &Submit) -> Result<Option<Reply>, CoreError> {
+    fn repeated(&self, submit: &Submit) -> Result<Option<Reply>, CoreError> {
         let Some(request) = &submit.request else { return Ok(None) };
         let key = (submit.tenant.clone(), request.clone());
         let Some(record) = self.state.base.requests.get(&key) else { return Ok(None) };
-        // The id of an earlier tenant of that name says nothing, and nothing is told of what it made.
-        if self.state.base.tenants.get(&submit.tenant).is_none_or(|tenant| record.time < tenant.created) {
-            self.state.set_request(key, None);
-            return Ok(None);
-        }
         if record.digest != submit.digest {
             return Err(CoreError::RequestIdReused { request: request.to_string(), id: record.id.clone() });
         }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::Bound,
     sync::Arc,
     time::Duration,
 };
@@ -225,6 +226,30 @@ impl State {
         for (uid, entry) in entries {
             self.index.book.set_job(uid, Some(entry));
         }
+    }
+
+    /// The request ids that are kept for a tenant's name.
+    pub(crate) fn requests_of(&self, tenant: &TenantName) -> impl Iterator<Item = &(TenantName, RequestId)> {
+        // No printable character is before this one.
+        let first = RequestId::new("!").map(|request| (tenant.clone(), request));
+        let from = first.into_iter().flat_map(|first| self.base.requests.range(first..));
+        let tenant = tenant.clone();
+        from.map(|(key, _)| key).take_while(move |(owner, _)| *owner == tenant)
+    }
+
+    /// Some request ids of one tenant that is no more. Looks at one id of each tenant.
+    pub(crate) fn requests_of_removed_tenant(&self, limit: usize) -> Vec<(TenantName, RequestId)> {
+        // No id is behind this one.
+        let Some(last) = RequestId::new(&"~".repeat(128)) else { return Vec::new() };
+        let mut next = self.base.requests.keys().next();
+        while let Some((tenant, _)) = next {
+            if !self.base.tenants.contains_key(tenant) {
+                return self.requests_of(tenant).take(limit).cloned().collect();
+            }
+            let behind = Bound::Excluded((tenant.clone(), last.clone()));
+            next = self.base.requests.range((behind, Bound::Unbounded)).map(|(key, _)| key).next();
+        }
+        Vec::new()
     }
 
     pub(crate) fn swap_request(
