@@ -1,6 +1,7 @@
 //! What must not be left behind or lying about: control groups after a cluster is down, tokens in logs and arguments.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     time::Duration,
@@ -46,12 +47,16 @@ fn a_cluster_that_is_taken_down_leaves_no_control_group() {
     let uid = |job: &serde_json::Value| job["metadata"]["uid"].as_str().unwrap().to_owned();
     let (over, runs) = (uid(&over), uid(&runs));
     // A running job's ranks are about to be started.
-    let made = || (groups(&runs).len() == 2).then_some(());
+    let servers = || -> BTreeSet<_> {
+        groups(&runs).iter().map(|group| group.file_name().unwrap().to_owned()).collect()
+    };
+    let made = || (servers().len() == 2).then_some(());
     eventually("a control group on each server", SOON, made).unwrap();
-    let around = groups(&runs)[0].parent().unwrap().to_owned();
-    // What a supervisor and an agent that were killed would have left.
-    let lost = around.join(format!("n0.{over}.1"));
-    fs::create_dir(&lost).unwrap();
+    // What a supervisor and an agent that were killed would have left, in each hierarchy.
+    let around: BTreeSet<_> = groups(&runs).iter().map(|group| group.parent().unwrap().to_owned()).collect();
+    for folder in &around {
+        fs::create_dir(folder.join(format!("n0.{over}.1"))).unwrap();
+    }
     let dir = cluster.dir().display().to_string();
     let answer = cluster.railctl(&["dev", "down", "--name", cluster.name(), "--dir", &dir]);
     assert_eq!(answer.code, 0, "{}", answer.stderr);
