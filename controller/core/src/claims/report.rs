@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::BTreeSet, net::IpAddr};
 
 use proto_model::{
-    Measured, NodeCause, NodeName, NodePlace, Observation, Placement, RailEndpoint, Reason, Speaker,
+    Measured, NicPlace, NodeCause, NodeName, NodePlace, Observation, Placement, RailEndpoint, Reason, Speaker,
 };
 
 use crate::{attempt::gang, claims::Untruth, state::JobEntry};
@@ -159,13 +159,15 @@ impl Part<'_> {
         }
     }
 
-    /// Where the node has no address on the rail, or one that only itself can reach (a cluster on one machine), any is its own.
+    /// Where the node has no address on the rail, or one that only itself can reach (a cluster on one machine), any is its own. So is that
+    /// of its NIC on another rail: a report from before its NICs were named as they are cabled is late, and harms nobody else.
     fn is_own(&self, endpoint: &RailEndpoint) -> bool {
         let nics = self.place().map_or(&[][..], |place| &place.nics);
         let nic = nics.iter().find(|nic| nic.rail == endpoint.rail);
         let known: Option<IpAddr> = nic.and_then(|nic| nic.address).map(|address| address.to_canonical());
         let said = endpoint.address.ip().to_canonical();
-        known.is_none_or(|known| known.is_loopback() || known == said)
+        let own = |nic: &NicPlace| nic.address.is_some_and(|address| address.to_canonical() == said);
+        known.is_none_or(|known| known.is_loopback()) || nics.iter().any(own)
     }
 
     fn measured(&self, admitted: &mut Admitted) {
