@@ -56,7 +56,8 @@ impl Load {
             Some(all) => {
                 self.silent = 0;
                 let places = step.layout.places(Word::CnpGot);
-                let cnps: u64 = places.filter_map(|place| step.rate_at(place)).sum();
+                let rates = places.filter_map(|place| step.rate_at(place));
+                let cnps = rates.fold(0_u64, u64::saturating_add);
                 self.cnps = cnps as f64 * 1000.0 / step.elapsed_ms as f64;
                 self.looks[self.next % LOOKS] = (all, step.elapsed_ms);
                 self.next = (self.next + 1) % LOOKS;
