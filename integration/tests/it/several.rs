@@ -171,7 +171,9 @@ impl World {
 #[test]
 fn jobs_outlive_leaders_that_die_and_leaders_that_hand_over() {
     let Some(mut world) = World::start(3, 2) else { return };
-    let marks = tempfile::tempdir().unwrap();
+    // Ranks have a /tmp of their own where isolation can be had.
+    let marks =
+        tempfile::Builder::new().prefix("rail-marks-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let gate = marks.path().join("go");
     // Each rank says that it began, and ends when it is told to: one that is started twice begins twice.
     let script = format!(
