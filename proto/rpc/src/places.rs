@@ -13,6 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 /// How long a handshake may take before it is cut for another one.
 const GRACE: Duration = Duration::from_secs(1);
+/// The same for a peer that has not sent a whole ClientHello. An honest one sends it with the last packet of its TCP handshake,
+/// so what is still missing after this is lost or was never sent, and costs nobody a turn of a second.
+const HELLO_GRACE: Duration = Duration::from_millis(150);
 
 /// Who is at the other end of a connection, as far as its place depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,10 +91,19 @@ struct One {
     key: Option<IpAddr>,
     owner: Option<Owner>,
     begun: Instant,
+    /// Its ClientHello was whole.
+    greeted: bool,
     doing: Doing,
     strikes: u32,
     /// It ends at once.
     cut: CancellationToken,
+}
+
+impl One {
+    /// When it may be cut for another handshake, if it is one.
+    fn expendable(&self) -> Instant {
+        self.begun + if self.greeted { GRACE } else { HELLO_GRACE }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -195,10 +207,12 @@ impl Counts {
         one.inspect(|one| one.cut.cancel()).is_some()
     }
 
-    /// The handshake that began first; of one address, or of all.
-    fn oldest_handshake(&self, key: Option<Option<IpAddr>>) -> Option<u64> {
-        let mut all = self.sheddable.iter().filter(|(_, kind)| **kind == Kind::Handshake).map(|(id, _)| *id);
-        all.find(|id| key.is_none_or(|key| self.all.get(id).is_some_and(|one| one.key == key)))
+    /// The handshake that may be cut first, of one address or of all, and when.
+    fn first_to_go(&self, key: Option<Option<IpAddr>>) -> Option<(u64, Instant)> {
+        let all = self.sheddable.iter().filter(|(_, kind)| **kind == Kind::Handshake);
+        let all = all.filter_map(|(id, _)| Some((*id, self.all.get(id)?)));
+        let all = all.filter(|(_, one)| key.is_none_or(|key| one.key == key));
+        all.map(|(id, one)| (id, one.expendable())).min_by_key(|(id, when)| (*when, *id))
     }
 
     /// The anonymous connection that has been idle for the longest, of one address or of all.
@@ -209,10 +223,10 @@ impl Counts {
         idle.min_by_key(|(_, one)| one.doing.since).map(|(id, _)| id)
     }
 
-    /// Somebody without an identity goes: whoever is idle for the longest, else the oldest handshake, else the oldest
-    /// anonymous connection.
+    /// Somebody without an identity goes: whoever is idle for the longest, else the handshake that may be cut first, else the
+    /// oldest anonymous connection.
     fn shed_one(&mut self, but: u64) -> bool {
-        let handshake = || self.oldest_handshake(None).filter(|id| *id != but);
+        let handshake = || self.first_to_go(None).map(|(id, _)| id).filter(|id| *id != but);
         let any = || self.sheddable.keys().copied().find(|id| *id != but);
         let found = self.idlest(None).or_else(handshake).or_else(any);
         found.is_some_and(|id| self.shed(id))
@@ -283,9 +297,9 @@ impl Open {
                 if counts.of(Kind::Handshake) < self.limits.handshakes {
                     return;
                 }
-                let oldest = counts.oldest_handshake(None).and_then(|id| counts.all.get(&id));
-                let age = oldest.map_or(GRACE, |one| one.begun.elapsed());
-                match GRACE.checked_sub(age) {
+                let now = Instant::now();
+                let when = counts.first_to_go(None).map_or(now, |(_, when)| when);
+                match when.checked_duration_since(now) {
                     // `arrive` cuts it.
                     None | Some(Duration::ZERO) => return,
                     Some(wait) => wait,
@@ -316,14 +330,14 @@ impl Open {
         }
         if !plain {
             let ours = key.is_some() && counts.of_ip(kind, key) >= limits.handshakes_per_ip;
-            let oldest = if ours {
-                counts.oldest_handshake(Some(key))
+            let first = if ours {
+                counts.first_to_go(Some(key))
             } else if counts.of(kind) >= limits.handshakes {
-                counts.oldest_handshake(None)
+                counts.first_to_go(None)
             } else {
                 None
             };
-            if oldest.is_some_and(|id| counts.shed(id)) {
+            if first.is_some_and(|(id, _)| counts.shed(id)) {
                 self.metrics.refused.inc(["handshake-shed"]);
             }
         }
@@ -331,7 +345,11 @@ impl Open {
         let doing = Doing { calls: 0, since: now };
         counts.next += 1;
         let id = counts.next;
-        counts.put(id, One { kind, key, owner: None, begun: now, doing, strikes: 0, cut: cut.clone() });
+        let greeted = false;
+        counts.put(
+            id,
+            One { kind, key, owner: None, begun: now, greeted, doing, strikes: 0, cut: cut.clone() },
+        );
         let here = counts.by_listener.entry(listener).or_insert(0);
         *here += 1;
         self.metrics.open.set([listener], *here);
@@ -367,6 +385,14 @@ impl Open {
 }
 
 impl Place {
+    /// The peer's ClientHello is whole: it may take the time of a handshake now.
+    pub(crate) fn greeted(&self) {
+        let mut counts = self.open.counts();
+        if let Some(one) = counts.all.get_mut(&self.id) {
+            one.greeted = true;
+        }
+    }
+
     /// The peer has said who it is, or that it is nobody.
     pub(crate) fn settle(&self, identity: &Identity) -> Result<(), &'static str> {
         let (kind, owner) = class(identity);

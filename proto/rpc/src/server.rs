@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -108,7 +108,7 @@ pub struct Server {
 }
 
 struct Acceptor {
-    tls: TlsAcceptor,
+    tls: Arc<rustls::ServerConfig>,
     cluster: String,
     revocations: Revocations,
     trust: TrustSlot,
@@ -130,7 +130,7 @@ impl Server {
     ) -> Result<Self, ServerError> {
         let config = server_config(&tls.trust, &tls.cluster, &tls.slot, &tls.revocations)?;
         let acceptor = Acceptor {
-            tls: TlsAcceptor::from(config),
+            tls: config,
             cluster: tls.cluster.clone(),
             revocations: tls.revocations.clone(),
             trust: tls.trust.clone(),
@@ -332,10 +332,22 @@ async fn shake(
     acceptor: &Acceptor,
     stream: BoxedStream,
     address: PeerAddress,
+    place: &Place,
 ) -> Result<Encrypted, Refusal> {
     let stream = Rationed::new(stream, shared.limits.handshake_bytes);
+    let mut hello = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream);
+    let begun = match (&mut hello).await {
+        Ok(begun) => begun,
+        Err(error) => {
+            if let Some(stream) = hello.take_io() {
+                linger(stream).await;
+            }
+            return Err(Refusal::Handshake(error));
+        }
+    };
+    place.greeted();
     let accept = SHOWN.scope(RefCell::new(None), async {
-        let accepted = acceptor.tls.accept(stream).into_fallible().await;
+        let accepted = begun.into_stream(Arc::clone(&acceptor.tls)).into_fallible().await;
         (accepted, SHOWN.with(RefCell::take))
     });
     let (accepted, shown) = accept.await;
@@ -379,7 +391,7 @@ async fn encrypted(
     // One deadline for all of it: a peer that has the server wait between two steps gains nothing.
     let deadline = tokio::time::Instant::now() + shared.limits.handshake;
     let mut stream = tokio::select! {
-        shaken = tokio::time::timeout_at(deadline, shake(shared, acceptor, stream, address)) => {
+        shaken = tokio::time::timeout_at(deadline, shake(shared, acceptor, stream, address, place)) => {
             shaken.map_err(|_| Refusal::HandshakeTimeout)??
         }
         () = shared.stop.cancelled() => return Err(Refusal::Stopping),

@@ -158,6 +158,7 @@ async fn handshakes_wait_for_room_and_the_oldest_makes_it() {
     let open = open(Limits { handshakes: 8, handshakes_per_ip: 8, ..limits(1000) });
     let stalled: Vec<Place> =
         (0..8).map(|n| open.arrive(&tcp(&format!("10.0.0.{n}:1")), "tcp", false).unwrap()).collect();
+    stalled.iter().for_each(Place::greeted);
     let begun = Instant::now();
     open.room().await;
     assert_eq!(begun.elapsed(), GRACE);
@@ -168,6 +169,24 @@ async fn handshakes_wait_for_room_and_the_oldest_makes_it() {
     let after = next.settle(&admin()).map(|()| Instant::now()).unwrap();
     open.room().await;
     assert_eq!(after.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_without_a_whole_hello_goes_first_and_soon() {
+    let open = open(Limits { handshakes: 8, handshakes_per_ip: 8, ..limits(1000) });
+    let held: Vec<Place> =
+        (0..8).map(|n| open.arrive(&tcp(&format!("10.0.0.{n}:1")), "tcp", false).unwrap()).collect();
+    held.iter().take(6).for_each(Place::greeted);
+    let begun = Instant::now();
+    open.room().await;
+    assert_eq!(begun.elapsed(), HELLO_GRACE);
+    let next: Vec<Place> =
+        (0..2).map(|n| open.arrive(&tcp(&format!("10.0.1.{n}:1")), "tcp", false).unwrap()).collect();
+    let cut: Vec<bool> = held.iter().map(|place| place.cut.is_cancelled()).collect();
+    assert_eq!(cut, [false, false, false, false, false, false, true, true]);
+    assert!(next.iter().all(|place| !place.cut.is_cancelled()));
+    open.room().await;
+    assert_eq!(begun.elapsed(), HELLO_GRACE * 2, "nor did these two say anything");
 }
 
 #[tokio::test(start_paused = true)]
