@@ -14,7 +14,7 @@ use crate::{
         names::Told,
         nodes::Stage,
         people::{Person, Place},
-        probes::Scene,
+        probes::{BESIDE_ALPHA, Scene},
         rails::Rails,
         wire::Gate,
     },
@@ -67,7 +67,7 @@ impl World {
     /// # Errors
     /// What could not be done; nothing was tried then.
     pub async fn start() -> Result<Self, String> {
-        let shape = Shape { nodes: 2, rails: 4, gpus: 8, safe_ranks: true, ..Shape::default() };
+        let shape = Shape { nodes: 4, rails: 4, gpus: 8, safe_ranks: true, ..Shape::default() };
         let cluster = tokio::task::spawn_blocking(move || Cluster::up(&shape)).await;
         let cluster = cluster.map_err(|error| error.to_string())??;
         let access = Access::of(&cluster)?;
@@ -138,7 +138,8 @@ impl World {
         let job = json!({
             "metadata": {"name": JOB},
             "spec": {
-                "gang": {"nodes": 1, "gpusPerNode": 1, "ranksPerNode": 1}, "timeLimit": "900s", "rails": {"none": true},
+                "gang": {"nodes": 1, "gpusPerNode": 1, "ranksPerNode": 1}, "timeLimit": "900s",
+                "placement": {"exclude": BESIDE_ALPHA}, "rails": {"none": true},
                 "command": {"argv": ["/bin/sh", "-c", "echo log of kestrel-9f31; exec sleep 600"],
                             "env": {"TOKEN_OF_ALPHA": SECRET}},
             },

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     call,
-    probes::{ENDED, output, submit, until},
+    probes::{BESIDE_ALPHA, ENDED, output, submit, until},
 };
 use crate::{
     model::{From, Verdict, gave, held_if},
@@ -359,11 +359,11 @@ async fn shared(world: &World) -> Result<Verdict, String> {
     let by = world.person(From::User);
     let exclude = json!({
         "gang": {"nodes": 1, "gpusPerNode": 1, "ranksPerNode": 1}, "command": {"argv": ["/bin/sh", "-c", "id -u; sleep 3"]},
-        "placement": {"exclude": ["n1"]},  "timeLimit": "60s", "rails": {"none": true},
+        "placement": {"exclude": BESIDE_ALPHA},  "timeLimit": "60s", "rails": {"none": true},
     });
     let theirs = json!({
         "gang": {"nodes": 1, "gpusPerNode": 1, "ranksPerNode": 1}, "command": {"argv": ["/bin/sh", "-c", "id -u; sleep 8"]},
-        "placement": {"exclude": ["n1"]},  "timeLimit": "60s", "rails": {"none": true},
+        "placement": {"exclude": BESIDE_ALPHA},  "timeLimit": "60s", "rails": {"none": true},
     });
     submit(&world.ann, json!({"metadata": {"name": "beside-alpha"}, "spec": theirs})).await?;
     until(&world.ann, "beside-alpha", &["RUNNING"], PATIENCE).await?;

@@ -144,6 +144,13 @@ impl Stage {
         Ok(made["metadata"]["uid"].as_str().unwrap_or_default().to_owned())
     }
 
+    /// Cancels a job: one that no node will ever take must not stay in the queue, ahead of those of other attempts.
+    async fn cancel(&self, name: &str) {
+        let body = json!({"name": name, "tenant": "default", "gracePeriod": "0s"});
+        // It may have ended.
+        let _ = call::call(self.client(), "rail.v1.JobService/CancelJob", &body).await;
+    }
+
     async fn job_now(&self, name: &str) -> Result<Value, String> {
         must(self.client(), "rail.v1.JobService/GetJob", json!({"name": name, "tenant": "default"})).await
     }
@@ -459,11 +466,13 @@ async fn blames(stage: &Stage, lie: Lie, code: &str, scope: &str) -> Result<Verd
         let Ok(uid) = stage.job(&name, &[&rogue(lie)]).await else { break };
         // Once it is found out nothing is placed there any more.
         if stage.until(&name, "RUNNING").await.is_err() {
+            stage.cancel(&name).await;
             break;
         }
         agent.say(ended(&uid, code, scope, "so I say")).await;
         tokio::time::sleep(Duration::from_millis(100)).await;
         let job = stage.job_now(&name).await?;
+        stage.cancel(&name).await;
         if job["status"].to_string().contains(&format!("{HONEST}\""))
             && job["status"]["reasons"].to_string().contains("node/n0")
         {
@@ -511,7 +520,11 @@ async fn of_a_foreign_job(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
 async fn foreign_ranks(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
     let agent = stage.rogue(lie).await?;
     let uid = stage.job("gang-ranks", &[HONEST, &rogue(lie)]).await?;
-    let job = stage.until("gang-ranks", "RUNNING").await?;
+    let job = stage.until("gang-ranks", "RUNNING").await;
+    if job.is_err() {
+        stage.cancel("gang-ranks").await;
+    }
+    let job = job?;
     let ranks = job["status"]["placement"]["ranks"].as_array().cloned().unwrap_or_default();
     let other =
         ranks.iter().find(|rank| rank["node"] == HONEST).and_then(|rank| rank["rank"].as_u64()).unwrap_or(0);
@@ -523,8 +536,7 @@ async fn foreign_ranks(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
     tokio::time::sleep(Duration::from_millis(300)).await;
     let job = stage.job_now("gang-ranks").await?;
     let told = job["status"]["exits"].to_string();
-    let body = json!({"name": "gang-ranks", "tenant": "default", "gracePeriod": "0s"});
-    let _ = call::call(stage.client(), "rail.v1.JobService/CancelJob", &body).await;
+    stage.cancel("gang-ranks").await;
     Ok(held_if(!told.contains("66"), || format!("it speaks for the other node's rank: {told}")))
 }
 
@@ -532,7 +544,10 @@ async fn odd_reasons(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
     let agent = stage.rogue(lie).await?;
     let name = format!("odd-{}", lie as u8);
     let uid = stage.job(&name, &[&rogue(lie)]).await?;
-    stage.until(&name, "RUNNING").await?;
+    if let Err(error) = stage.until(&name, "RUNNING").await {
+        stage.cancel(&name).await;
+        return Err(error);
+    }
     let words = if lie == Lie::LongReason {
         "x".repeat(500_000)
     } else {
@@ -541,6 +556,7 @@ async fn odd_reasons(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
     agent.say(ended(&uid, "EngineLost", "", &words)).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     let job = stage.job_now(&name).await?;
+    stage.cancel(&name).await;
     let told = job["status"].to_string();
     // JSON writes them as escapes.
     let controls = ["\\u001b", "\\u0007", "\u{9b}", "\\u009b"].iter().any(|bad| told.contains(bad));
@@ -580,8 +596,7 @@ async fn epochs(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
     let after = format!("after-{}", lie as u8);
     stage.job(&after, &[HONEST]).await?;
     let ran = stage.until(&after, "RUNNING").await;
-    let body = json!({"name": after, "tenant": "default", "gracePeriod": "0s"});
-    let _ = call::call(stage.client(), "rail.v1.JobService/CancelJob", &body).await;
+    stage.cancel(&after).await;
     match ran {
         Ok(_) => stage.unharmed().await,
         Err(error) => Ok(gave(format!("the controller does not lead any more: {error}"))),
@@ -691,8 +706,7 @@ async fn endpoints(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
         }
         _ => false,
     });
-    let body = json!({"name": gang, "tenant": "default", "gracePeriod": "0s"});
-    let _ = call::call(stage.client(), "rail.v1.JobService/CancelJob", &body).await;
+    stage.cancel(&gang).await;
     Ok(held_if(!told, || format!("the honest node's engine is sent to {place}, rail {rail}")))
 }
 

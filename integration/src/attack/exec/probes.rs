@@ -18,6 +18,11 @@ use crate::{
     world::{SECRET, World},
 };
 
+/// What a job excludes to be on the server where the tenant with the secrets is.
+pub const BESIDE_ALPHA: [&str; 3] = ["n1", "n2", "n3"];
+/// What a job excludes to be on servers that its tenant can have without sharing them, also where servers are not shared.
+pub const APART: [&str; 1] = ["n0"];
+
 /// Longest wait for a job to start, and for the attacker to be through.
 const PATIENCE: Duration = Duration::from_secs(40);
 /// Longest wait for a place beside the other tenant.
@@ -100,7 +105,7 @@ impl Scene {
     pub async fn start(world: &World) -> Result<Self, String> {
         let program = std::env::current_exe().map_err(text)?.display().to_string();
         let env = json!({"TOKEN_OF_ALPHA": SECRET});
-        let made = submit(&world.ann, job("victim", &[&program, "victim"], &env, &["n1"])).await?;
+        let made = submit(&world.ann, job("victim", &[&program, "victim"], &env, &BESIDE_ALPHA)).await?;
         until(&world.ann, "victim", &["RUNNING", "FAILED"], PATIENCE).await?;
         ready(&world.ann).await?;
         let dir =
@@ -108,14 +113,14 @@ impl Scene {
         let targets = targets(world, &dir);
         let env = json!({TARGETS: serde_json::to_string(&targets).map_err(text)?});
         let attacker = world.person(From::User);
-        submit(attacker, job("attacker", &[&program, "rank"], &env, &["n1"])).await?;
+        submit(attacker, job("attacker", &[&program, "rank"], &env, &BESIDE_ALPHA)).await?;
         let started = [&["RUNNING"][..], &ENDED].concat();
         let beside = until(attacker, "attacker", &started, BESIDE).await;
         let (name, apart) = match beside {
             Ok(_) => ("attacker", None),
             Err(why) => {
                 must(&attacker.client, "rail.v1.JobService/CancelJob", json!({"name": "attacker"})).await?;
-                submit(attacker, job("attacker-apart", &[&program, "rank"], &env, &["n0"])).await?;
+                submit(attacker, job("attacker-apart", &[&program, "rank"], &env, &APART)).await?;
                 ("attacker-apart", Some(why))
             }
         };

@@ -10,7 +10,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::probes::{ENDED, submit, until};
+use super::probes::{APART, ENDED, submit, until};
 use crate::{
     model::{From, Verdict, gave, held_if},
     world::World,
@@ -63,7 +63,8 @@ impl Rails {
             "metadata": {"name": "rails"},
             "spec": {
                 "gang": {"nodes": 2, "gpusPerNode": 1, "ranksPerNode": 1},
-                "collective": {"op": "ALL_REDUCE", "bytes": "4194304", "iterations": 250, "verify": true},  "timeLimit": "60s", "rails": {"required": 2, "allowPartial": true},
+                "collective": {"op": "ALL_REDUCE", "bytes": "4194304", "iterations": 250, "verify": true},  "timeLimit": "60s",
+                "placement": {"exclude": APART}, "rails": {"required": 2, "allowPartial": true},
             },
         });
         let before = listening();

@@ -16,7 +16,7 @@ use rustix::{
 };
 use serde_json::json;
 
-use super::probes::{ENDED, submit, until};
+use super::probes::{APART, ENDED, submit, until};
 use crate::{
     model::{From, Verdict, held_if},
     world::World,
@@ -93,7 +93,7 @@ async fn read_along(world: &World, name: &str, protection: &str) -> Result<io::R
             "gang": {"nodes": 2, "gpusPerNode": 1, "ranksPerNode": 1},
             "collective": {"op": "ALL_REDUCE", "bytes": "4194304", "iterations": 10, "verify": true},
             "engine": {"protection": protection}, "timeLimit": "60s",
-            "rails": {"required": 2, "allowPartial": true},
+            "placement": {"exclude": APART}, "rails": {"required": 2, "allowPartial": true},
         },
     });
     let ended = match submit(by, job).await {
