@@ -107,6 +107,8 @@ pub(crate) struct Index {
     pub(crate) decided: BTreeMap<JobId, BTreeSet<u64>>,
     pub(crate) due: BTreeSet<(Timestamp, Due)>,
     pub(crate) request_times: BTreeSet<(Timestamp, TenantName, RequestId)>,
+    /// How many request ids are kept for each tenant's name.
+    pub(crate) request_counts: BTreeMap<TenantName, usize>,
     pub(crate) token_times: BTreeSet<(Timestamp, [u8; 32])>,
 }
 
@@ -263,7 +265,8 @@ impl State {
     #[must_use]
     pub fn next_tick(&self) -> Option<Timestamp> {
         let index = &self.index;
-        let orphans = index.tenants.keys().any(|tenant| !self.base.tenants.contains_key(tenant));
+        let mut owners = index.tenants.keys().chain(index.request_counts.keys());
+        let orphans = owners.any(|tenant| !self.base.tenants.contains_key(tenant));
         let schedule = &self.base.schedule;
         let now = (schedule.wanted || orphans).then_some(Timestamp::default());
         let requests = index.request_times.first().map(|(time, ..)| time.plus(self.config.request_retention));

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    ops::Bound,
     sync::Arc,
     time::Duration,
 };
@@ -237,19 +236,11 @@ impl State {
         from.map(|(key, _)| key).take_while(move |(owner, _)| *owner == tenant)
     }
 
-    /// Some request ids of one tenant that is no more. Looks at one id of each tenant.
+    /// Some request ids of one tenant that is no more.
     pub(crate) fn requests_of_removed_tenant(&self, limit: usize) -> Vec<(TenantName, RequestId)> {
-        // No id is behind this one.
-        let Some(last) = RequestId::new(&"~".repeat(128)) else { return Vec::new() };
-        let mut next = self.base.requests.keys().next();
-        while let Some((tenant, _)) = next {
-            if !self.base.tenants.contains_key(tenant) {
-                return self.requests_of(tenant).take(limit).cloned().collect();
-            }
-            let behind = Bound::Excluded((tenant.clone(), last.clone()));
-            next = self.base.requests.range((behind, Bound::Unbounded)).map(|(key, _)| key).next();
-        }
-        Vec::new()
+        let gone = |tenant: &&TenantName| !self.base.tenants.contains_key(*tenant);
+        let tenant = self.index.request_counts.keys().find(gone);
+        tenant.map_or_else(Vec::new, |tenant| self.requests_of(tenant).take(limit).cloned().collect())
     }
 
     pub(crate) fn swap_request(
@@ -264,7 +255,14 @@ impl State {
         if let Some(record) = self.base.requests.get(&key).filter(|_| new.is_none()) {
             self.index.request_times.remove(&at(record));
         }
-        swap(&mut self.base.requests, &key, new)
+        let (added, tenant) = (new.is_some(), key.0.clone());
+        let old = swap(&mut self.base.requests, &key, new);
+        let count = self.index.request_counts.entry(tenant.clone()).or_default();
+        *count = (*count + usize::from(added)).saturating_sub(usize::from(old.is_some()));
+        if *count == 0 {
+            self.index.request_counts.remove(&tenant);
+        }
+        old
     }
 
     pub(crate) fn swap_token(

@@ -138,3 +138,16 @@ fn a_later_tenant_of_the_name_inherits_neither_history_nor_reservations_nor_requ
     w.tick(2 * DAY);
     assert!(w.state.base.requests.is_empty() && w.state.index.request_times.is_empty());
 }
+
+#[test]
+fn request_ids_of_a_tenant_without_jobs_end_with_it_at_once() {
+    let mut w = World::new();
+    let done = ended(&mut w, "model", Some(("r1", 1)));
+    w.ok(Event::DeleteJob { id: done, indices: Vec::new() });
+    w.ok(delete("blue"));
+    assert!(w.state.next_tick().is_some_and(|time| time <= w.now), "nothing else wakes an idle controller");
+    w.tick(Duration::from_millis(1));
+    assert!(w.state.base.requests.is_empty() && w.state.index.request_counts.is_empty());
+    w.ok(Event::ReleaseTenantName { name: tenant("blue") });
+    w.ok(make("blue"));
+}
