@@ -92,14 +92,27 @@ impl Lone {
 
     async fn tenant(&self, name: &str) -> Result<(), String> {
         let tenant = json!({"metadata": {"name": name}, "spec": {"quota": {"gpus": 4}}});
-        must(self.client(), "rail.v1.TenantService/ApplyTenant", json!({"tenant": tenant})).await.map(drop)
+        self.apply(json!({"tenant": tenant})).await
+    }
+
+    /// Makes a tenant; what is left of one of that name that was just deleted is waited for.
+    async fn apply(&self, body: Value) -> Result<(), String> {
+        for _ in 0..100 {
+            match must(self.client(), "rail.v1.TenantService/ApplyTenant", body.clone()).await {
+                Err(why) if why.contains("TENANT_BUSY") => {
+                    tokio::time::sleep(Duration::from_millis(50)).await
+                }
+                other => return other.map(drop),
+            }
+        }
+        Err("the tenant of that name is still being deleted after 5 s".to_owned())
     }
 
     /// Gives the name of a deleted tenant away although it rests, as an administrator may who means it.
     async fn again(&self, name: &str) -> Result<(), String> {
         let tenant = json!({"metadata": {"name": name}, "spec": {"quota": {"gpus": 4}}});
         let body = json!({"tenant": tenant, "reuseName": true});
-        must(self.client(), "rail.v1.TenantService/ApplyTenant", body).await.map(drop)
+        self.apply(body).await
     }
 
     /// Ends a job and waits for it.
@@ -505,7 +518,9 @@ async fn audit(lone: &Lone, life: Life) -> Result<Verdict, String> {
 
 /// Records of denials that are kept or were: by the number of the last record.
 async fn denials(admin: &Client) -> Result<u64, String> {
-    let listed = must(admin, "rail.v1.AuditService/ListAuditRecords", json!({"pageSize": 1})).await?;
+    let listed =
+        must(admin, "rail.v1.AuditService/ListAuditRecords", json!({"pageSize": 1, "decision": "denied"}))
+            .await?;
     let last = listed["records"][0]["seq"].as_str().and_then(|text| text.parse().ok());
     Ok(last.unwrap_or(0))
 }

@@ -165,7 +165,11 @@ impl Stage {
             }
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
-        Err(format!("job {name} is not {phase}: {}", last["status"]))
+        let listed = must(self.client(), "rail.v1.JobService/ListJobs", json!({"tenant": "default"})).await?;
+        let jobs = listed["jobs"].as_array().cloned().unwrap_or_default();
+        let words = |job: &Value| format!("{} {}", job["metadata"]["name"], job["status"]["phase"]);
+        let beside: Vec<String> = jobs.iter().map(words).collect();
+        Err(format!("job {name} is not {phase}: {}; beside it: {}", last["status"], beside.join(", ")))
     }
 
     async fn node(&self, name: &str) -> Result<Value, String> {

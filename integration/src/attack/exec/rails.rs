@@ -63,7 +63,7 @@ impl Rails {
             "metadata": {"name": "rails"},
             "spec": {
                 "gang": {"nodes": 2, "gpusPerNode": 1, "ranksPerNode": 1},
-                "collective": {"op": "ALL_REDUCE", "bytes": "4194304", "iterations": 250, "verify": true},  "timeLimit": "60s",
+                "collective": {"op": "ALL_REDUCE", "bytes": "4194304", "iterations": 2000, "verify": true},  "timeLimit": "60s",
                 "placement": {"exclude": APART}, "rails": {"required": 2, "allowPartial": true},
             },
         });
