@@ -263,6 +263,11 @@ impl Ground {
         self.largest_pod
     }
 
+    /// Nodes that take jobs by the GPUs that nobody holds.
+    pub(crate) fn free(&self) -> &BTreeMap<u32, u32> {
+        &self.free
+    }
+
     /// Nodes that take jobs and have so many free GPUs.
     pub(crate) fn with_free(&self, gpus: u32) -> u32 {
         self.free.range(gpus..).map(|(_, count)| *count).sum()

@@ -150,6 +150,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) choice: Choice,
     /// Jobs that ask alike fail alike, while nothing is freed; with the reservations that were in their way.
     pub(crate) failed: BTreeSet<(Need, usize)>,
+    /// Jobs that the placer has a gang for and that would take from what is planned: those that ask alike would too.
+    pub(crate) passed_over: BTreeSet<Need>,
     pub(crate) starts: usize,
     pub(crate) rooms: usize,
     /// The lowest priority of a running job that may be stopped for a higher one.
@@ -203,6 +205,7 @@ impl<'a> Pass<'a> {
             held: Vec::new(),
             choice: Choice::default(),
             failed: BTreeSet::new(),
+            passed_over: BTreeSet::new(),
             starts: 0,
             rooms: 0,
             lowest: i32::MAX,
@@ -306,6 +309,7 @@ impl<'a> Pass<'a> {
                     }
                 }
             }
+            _ if not_before.is_none() && self.start_uncounted(entry, &wish) => return true,
             _ => self.say(entry, &lane, &wish, why),
         }
         let planned = if self.make_room(entry, &wish, planned.map(|(step, _)| step), why) {
@@ -372,6 +376,7 @@ impl<'a> Pass<'a> {
         let whole = self.plan.is_whole(&entry.need);
         Wish {
             nodes: nodes + entry.need.spares,
+            spares: entry.need.spares,
             gpus: entry.need.gpus,
             whole,
             class: self.plan.class(&entry.need, self.ground, &self.kept),
@@ -384,6 +389,7 @@ impl<'a> Pass<'a> {
                 self.book.length(entry)
             },
             from: 0,
+            beside: false,
         }
     }
 

@@ -81,6 +81,27 @@ impl<'a> Pass<'a> {
         last
     }
 
+    /// Tries to start a job that the plan has too little for as far as it can count: what the placer has a gang for is not kept
+    /// waiting by that, if it takes nothing from what is planned.
+    pub(crate) fn start_uncounted(&mut self, entry: &'a Arc<Entry>, wish: &Wish) -> bool {
+        if !self.may_start()
+            || !self.plan.may_fit_beside(&entry.need, wish.nodes)
+            || !self.plan.quota_through(wish)
+        {
+            return false;
+        }
+        let asked = entry.need.as_asked(self.snapshot.yard());
+        if self.passed_over.contains(&asked) {
+            return false;
+        }
+        let wish = Wish { beside: true, ..wish.clone() };
+        let started = matches!(self.start(entry, &wish, &mut Why::default()), Try::Started);
+        if !started {
+            self.passed_over.insert(asked);
+        }
+        started
+    }
+
     /// Tries to start a job beside some nodes.
     pub(crate) fn start_beside(
         &mut self,
@@ -104,6 +125,13 @@ impl<'a> Pass<'a> {
                 return Try::Planned;
             }
             let picks = picks(&self.choice);
+            if wish.beside {
+                if !self.plan.allows_beside(&picks, wish, self.ground) {
+                    return Try::Planned;
+                }
+                self.begin(entry, wish, &picks);
+                return Try::Started;
+            }
             match self.plan.allows(&picks, wish) {
                 Ok(()) => {
                     self.begin(entry, wish, &picks);

@@ -13,7 +13,7 @@ use crate::{
     entry::{Entry, Run},
     ground::Ground,
     order::Order,
-    plan::{Plan, is_whole},
+    plan::{Plan, fits_beside, is_whole},
 };
 
 impl Book {
@@ -152,10 +152,11 @@ impl Rates<'_> {
             return true;
         }
         let nodes = entry.min_nodes + entry.need.spares;
-        if is_whole(&entry.need, self.ground.node_gpus, self.rails) {
+        let whole = is_whole(&entry.need, self.ground.node_gpus, self.rails);
+        if whole && !fits_beside(&entry.need, self.ground.node_gpus, whole) {
             self.ground.kind(&entry.need).is_none_or(|kind| kind.idle + self.ending >= nodes)
         } else {
-            self.ground.with_free(entry.need.gpus) >= nodes
+            self.ground.with_free(entry.need.gpus) + self.ending >= nodes
         }
     }
 

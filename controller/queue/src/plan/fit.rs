@@ -6,7 +6,7 @@ use controller_topology::NodeIx;
 use proto_model::Within;
 
 use super::{Plan, Wish, signed};
-use crate::{entry::Entry, grid::Row};
+use crate::{entry::Entry, grid::Row, ground::Ground};
 
 /// Nodes that are lost from the same step on, by what they are counted in.
 #[derive(Default)]
@@ -29,7 +29,8 @@ impl Plan {
             most = most.min(quota.left.least(0, end) / signed(wish.gpus).max(1));
         }
         if let Some(places) = self.places(wish.within) {
-            most = most.min(places.rows.iter().map(|row| row.least(0, end)).max().unwrap_or(0));
+            let here = places.rows.iter().map(|row| row.least(0, end)).max().unwrap_or(0);
+            most = most.min(here.saturating_add(signed(wish.spares)));
         }
         u32::try_from(most).unwrap_or(0)
     }
@@ -55,7 +56,8 @@ impl Plan {
 
     /// The first step in which the job fits for its whole length, and in which place if it must stay in one.
     pub(crate) fn earliest(&mut self, wish: &Wish) -> Option<(usize, Option<usize>)> {
-        let key = (wish.class, wish.nodes, wish.gpus, wish.within, Rc::clone(&wish.quotas), wish.tenant);
+        let nodes = (wish.nodes, wish.spares);
+        let key = (wish.class, nodes, wish.gpus, wish.within, Rc::clone(&wish.quotas), wish.tenant);
         let hint =
             self.hints.get(&key).filter(|(length, _)| *length <= wish.length).map_or(0, |(_, step)| *step);
         let from = wish.from.max(hint);
@@ -66,12 +68,12 @@ impl Plan {
                 let from = self.first_fit(wish, from, None)?;
                 let mut best: Option<(usize, Option<usize>)> = None;
                 for (place, row) in places.rows.iter().enumerate() {
-                    if places.most[place] < wish.nodes {
+                    if places.most[place] < wish.together() {
                         continue;
                     }
                     let until = best.map_or(self.grid.len(), |(step, _)| step);
                     // Most places have too little at any time that counts.
-                    if row.most(from, until) < wish.count() {
+                    if row.most(from, until) < wish.count_together() {
                         continue;
                     }
                     if let Some(step) = self.first_fit_until(wish, from, Some(row), until) {
@@ -107,13 +109,13 @@ impl Plan {
         let mut step = from;
         while step < until {
             // Most steps ahead are full: those are passed over by a look at each.
-            if place.is_some_and(|row| row.at(step) < wish.count()) || self.is_short(wish, step) {
+            if place.is_some_and(|row| row.at(step) < wish.count_together()) || self.is_short(wish, step) {
                 step += 1;
                 continue;
             }
             let end = self.grid.end(step, wish.length);
             let miss = self.last_miss(wish, step, end);
-            let here = place.and_then(|row| row.last_below(step, end, wish.count()));
+            let here = place.and_then(|row| row.last_below(step, end, wish.count_together()));
             match miss.max(here) {
                 None => return Some(step),
                 Some(miss) => step = miss + 1,
@@ -150,7 +152,8 @@ impl Plan {
             Within::Leaves => self.blocks.as_mut(),
         };
         if let Some((places, place)) = places.zip(place) {
-            places.rows[place].add(step, end, -wish.count());
+            // Where the spares will be is not known.
+            places.rows[place].add(step, end, -wish.count_together());
         }
     }
 
@@ -193,6 +196,38 @@ impl Plan {
             }
         }
         Ok(())
+    }
+
+    /// The same for a job for which the rows said that there is too little: what it takes of nodes that others are on must be
+    /// left over by all that is planned, and so must what it takes of its class.
+    pub(crate) fn allows_beside(&self, picks: &[(NodeIx, u32)], wish: &Wish, ground: &Ground) -> bool {
+        let end = self.grid.end_now(wish.length);
+        let class = &self.classes[wish.class];
+        // GPUs by the step until which they are taken of a node that others are on.
+        let (mut loose, mut idle): (BTreeMap<usize, i32>, i32) = (BTreeMap::new(), 0);
+        for (at, gpus) in picks {
+            let Some((node, plot)) = self.nodes.get(at.index()).zip(ground.plots.get(at.index())) else {
+                return false;
+            };
+            if node.whole_at == 0 {
+                idle += 1;
+            } else if plot.loose > 0 || !plot.busy {
+                // Others are counted in no row, and so promised to nobody.
+                *loose.entry(node.whole_at.min(end).min(self.grid.len())).or_default() += signed(*gpus);
+            }
+        }
+        if class.rest.as_ref().is_some_and(|row| idle > 0 && row.last_below(0, end, idle).is_some()) {
+            return false;
+        }
+        let mut taken: i32 = loose.values().sum();
+        let mut from = 0;
+        for (to, gpus) in loose {
+            if (from..to).any(|step| self.loose.at(wish.tenant, step) < taken) {
+                return false;
+            }
+            (from, taken) = (to, taken - gpus);
+        }
+        self.allows(picks, wish).is_ok()
     }
 
     /// A job holds these nodes from now on.
@@ -294,6 +329,9 @@ impl Plan {
             return false;
         }
         let (need, nodes) = (&entry.need, entry.min_nodes.saturating_add(entry.need.spares));
+        if self.may_fit_beside(need, nodes) {
+            return true;
+        }
         let end = self.grid.end_now(length);
         if !self.is_whole(need) {
             let (amount, gpus) = (signed(nodes).saturating_mul(signed(need.gpus)), signed(self.node_gpus));
@@ -312,7 +350,8 @@ impl Plan {
         {
             return false;
         }
-        let fits = |row: &Row| row.at(0) >= count && row.least(0, end) >= count;
+        let together = signed(entry.min_nodes);
+        let fits = |row: &Row| row.at(0) >= together && row.least(0, end) >= together;
         self.places(need.within).is_none_or(|places| places.rows.iter().any(fits))
     }
 

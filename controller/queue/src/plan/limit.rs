@@ -115,6 +115,13 @@ impl Plan {
         (quota, room)
     }
 
+    /// Whether the limits leave room for the job from now to its end, beside all that is planned.
+    pub(crate) fn quota_through(&self, wish: &Wish) -> bool {
+        let end = self.grid.end_now(wish.length);
+        let short = |at: &usize| self.quotas[*at].left.last_below(0, end, self.share(*at, wish)).is_some();
+        !wish.quotas.iter().any(short)
+    }
+
     pub(crate) fn take_quota(&mut self, wish: &Wish, step: usize, end: usize) {
         #[cfg(test)]
         if plant::is(Bug::Started) {

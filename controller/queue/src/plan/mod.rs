@@ -90,6 +90,8 @@ pub(crate) enum Limited {
 pub(crate) struct Wish {
     /// Spares too.
     pub(crate) nodes: u32,
+    /// Those of them that are spares: they need not be in the same place as the rest.
+    pub(crate) spares: u32,
     pub(crate) gpus: u32,
     pub(crate) whole: bool,
     pub(crate) class: usize,
@@ -100,6 +102,8 @@ pub(crate) struct Wish {
     pub(crate) length: Duration,
     /// Not before this step.
     pub(crate) from: usize,
+    /// The plan has too little for it, as far as it can count: see [`fits_beside`].
+    pub(crate) beside: bool,
 }
 
 impl Owner {
@@ -132,11 +136,20 @@ impl Wish {
     fn count(&self) -> i32 {
         i32::try_from(self.nodes).unwrap_or(i32::MAX)
     }
+
+    /// Nodes that must be in one place, where the job asks for that.
+    fn together(&self) -> u32 {
+        self.nodes.saturating_sub(self.spares)
+    }
+
+    fn count_together(&self) -> i32 {
+        i32::try_from(self.together()).unwrap_or(i32::MAX)
+    }
 }
 
 /// Who asks alike cannot start earlier than the one before: where the search may begin.
 type Hint = BTreeMap<HintKey, (Duration, usize)>;
-type HintKey = (usize, u32, u32, Within, Rc<[usize]>, Option<TenantAt>);
+type HintKey = (usize, (u32, u32), u32, Within, Rc<[usize]>, Option<TenantAt>);
 
 /// The profile.
 #[derive(Debug, Clone)]
@@ -147,6 +160,8 @@ pub(crate) struct Plan {
     pub(crate) node_gpus: u32,
     pub(crate) rails: u32,
     pub(crate) open: u32,
+    /// Nodes that take jobs, by the GPUs that nobody held when this was made.
+    free: BTreeMap<u32, u32>,
     /// It is for a forecast, and reckons with what is likely, not with what is allowed.
     pub(crate) forecast: bool,
     /// GPUs that jobs can hold at most: of all nodes, whether they take jobs or not, and of nodes that are gone.
@@ -219,6 +234,7 @@ impl Plan {
             node_gpus: ground.node_gpus.max(1),
             rails,
             open: ground.open,
+            free: ground.free().clone(),
             forecast,
             most_gpus,
             whole: Row::filled(0, steps),
@@ -290,6 +306,12 @@ impl Plan {
     /// Whether a job takes its nodes whole: nobody fits beside it.
     pub(crate) fn is_whole(&self, need: &Need) -> bool {
         is_whole(need, self.node_gpus, self.rails)
+    }
+
+    /// Whether the plan may say that there is too little for a job that the placer has a gang for: see [`fits_beside`].
+    pub(crate) fn may_fit_beside(&self, need: &Need, nodes: u32) -> bool {
+        fits_beside(need, self.node_gpus, self.is_whole(need))
+            && self.free.range(need.gpus..).map(|(_, count)| *count).sum::<u32>() >= nodes
     }
 
     /// The number of who asks, where it matters who does.
@@ -368,6 +390,14 @@ pub(crate) fn is_whole(need: &Need, node_gpus: u32, rails: u32) -> bool {
         || need.gpus >= node_gpus
         || (rails > 0 && need.rail_count() >= rails)
         || need.gpus == 0 && need.nodes > 1
+}
+
+/// Whether a job may fit on nodes that others are on although the plan counts idle ones for it: where it takes nodes whole for
+/// their rails alone (those who are there may have none), must be in one place (of places the plan knows whole nodes), or has
+/// no rails (where all rails are taken the plan counts nothing as free).
+pub(crate) fn fits_beside(need: &Need, node_gpus: u32, whole: bool) -> bool {
+    let idle_only = need.exclusive || need.gpus >= node_gpus;
+    !idle_only && (whole || need.within != Within::Fabric || need.rail_count() == 0)
 }
 
 pub(crate) fn signed(value: u32) -> i32 {

@@ -2,6 +2,7 @@
 
 mod anew;
 mod eta;
+mod fits;
 mod order;
 mod planted;
 mod safety;

@@ -1,0 +1,111 @@
+//! What the placer has a gang for does not wait, whatever the plan counts.
+
+use controller_scheduler::{Choice, Need, Placer, RailNeed};
+use controller_topology::RailSet;
+use proto_model::{JobUid, Timestamp, Within};
+
+use super::world::{Dice, GPUS, RAILS, at, book, cluster, job, nodes, part, uid};
+use crate::trial::{Trial, TrialJob};
+
+fn need(nodes: u32, gpus: u32, rails: u32) -> Need {
+    let rails = if rails == RAILS { RailNeed::Exactly(RailSet::first(RAILS)) } else { RailNeed::Any(rails) };
+    Need::plain(nodes, gpus, rails)
+}
+
+/// Runs these for long; what does not start is taken away.
+fn world(pods: &[u32], held: &[Need]) -> Trial {
+    let mut trial = Trial::new(book(), cluster(pods));
+    let jobs: Vec<TrialJob> =
+        (1..).zip(held).map(|(number, need)| job(number, need.clone(), 0, 10_000)).collect();
+    trial.run_until(&jobs, at(0));
+    let waits: Vec<JobUid> =
+        trial.rows.iter().filter(|(_, row)| row.starts.is_empty()).map(|(uid, _)| *uid).collect();
+    for uid in waits {
+        trial.book.set_job(uid, None);
+    }
+    trial
+}
+
+/// Whether a job that comes then starts, and whether the placer has a gang for it.
+fn come(trial: &mut Trial, need: &Need) -> (bool, bool) {
+    let mut choice = Choice::default();
+    let asked = Need { tenant: Some(super::world::tenant("t")), ..need.clone() };
+    let fits = Placer::default().choose(trial.snapshot.yard(), &asked, None, &mut choice);
+    trial.run_until(&[job(900, need.clone(), 10, 500)], at(10));
+    (!trial.rows[&uid(900)].starts.is_empty(), fits)
+}
+
+#[test]
+fn a_part_of_a_node_in_one_pod() {
+    // Somebody is on six of eight nodes, with no rails.
+    let mut trial = world(&[4, 4], &[need(6, 1, 0)]);
+    let within = Need { within: Within::Pod, ..need(2, 1, 1) };
+    assert_eq!(come(&mut trial, &within), (true, true));
+}
+
+#[test]
+fn all_rails_of_a_node_on_which_somebody_has_none() {
+    let mut trial = world(&[8], &[need(1, 2, 0)]);
+    for gpus in 1..=2 {
+        let mut trial = trial.clone();
+        assert_eq!(come(&mut trial, &need(8, gpus, RAILS)), (true, true), "{gpus}");
+    }
+    assert_eq!(come(&mut trial, &need(8, 3, RAILS)), (false, false));
+}
+
+#[test]
+fn spares_need_not_be_in_the_pod_of_the_rest() {
+    let spare = Need { within: Within::Pod, spares: 1, ..nodes(4) };
+    assert_eq!(come(&mut world(&[4, 4], &[]), &spare), (true, true));
+    // And when a node of the one pod is taken for a while its start is planned.
+    let mut trial = world(&[4, 4], &[nodes(2), nodes(3)]);
+    assert_eq!(come(&mut trial, &spare), (false, false));
+    trial.book.forecast(&mut trial.snapshot, &mut Placer::default(), at(10));
+    let eta = trial.book.eta(uid(900)).unwrap();
+    assert!(eta.latest < Timestamp(u64::MAX), "{eta:?}");
+}
+
+#[test]
+fn what_is_planned_for_those_ahead_is_not_taken() {
+    // Two GPUs are left beside the first job. The second one waits for three of a node; its node must stay free for it.
+    let mut trial = world(&[1], &[need(1, 2, 0)]);
+    let wide = job(2, Need { within: Within::Pod, ..need(1, 3, 0) }, 5, 100);
+    let late = job(3, Need { within: Within::Pod, ..need(1, 2, 0) }, 6, 20_000);
+    let short = job(4, Need { within: Within::Pod, ..need(1, 1, 0) }, 7, 100);
+    trial.run_until(&[wide, late, short], at(100));
+    let starts = |number| trial.rows[&uid(number)].starts.clone();
+    assert_eq!((starts(2), starts(3), starts(4)), (vec![], vec![], vec![at(7)]));
+}
+
+/// 2,000 random states. `RAIL_FITS_CASES` sets another number.
+#[test]
+fn nobody_waits_alone_for_what_the_placer_has() {
+    let cases = std::env::var("RAIL_FITS_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000);
+    let mut fitted = 0;
+    for seed in 0..cases {
+        let mut dice = Dice(seed);
+        let mut any = |within: bool| {
+            let gpus = 1 + dice.below(u64::from(GPUS)) as u32;
+            let mut need = match dice.below(4) {
+                0 => part(gpus),
+                1 => nodes(1 + dice.below(4) as u32),
+                2 => need(1 + dice.below(6) as u32, gpus, RAILS),
+                _ => need(1 + dice.below(4) as u32, gpus, dice.below(4) as u32),
+            };
+            if within {
+                need.within = [Within::Fabric, Within::Pod, Within::Leaves][dice.below(3) as usize];
+                need.spares = (dice.below(4) == 0).into();
+            }
+            need
+        };
+        let asked = any(true);
+        let held: Vec<Need> = (0..seed % 9).map(|_| any(false)).collect();
+        let pods: Vec<u32> = (0..1 + dice.below(3)).map(|_| 1 + dice.below(4) as u32).collect();
+        let mut trial = world(&pods, &held);
+        let (started, fits) = come(&mut trial, &asked);
+        assert!(trial.faults.is_empty(), "seed {seed}: {:?}", trial.faults);
+        assert_eq!(started, fits, "seed {seed}: pods {pods:?}, held {held:?}, asked {asked:?}");
+        fitted += u64::from(fits);
+    }
+    assert!(fitted > cases / 5 && fitted < cases * 9 / 10, "{fitted} of {cases} fitted");
+}
