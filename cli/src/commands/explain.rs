@@ -66,6 +66,9 @@ pub fn expected(eta: Option<&v1::Eta>) -> String {
     let text =
         |time: &Option<prost_types::Timestamp>| time.as_ref().map_or("?".to_owned(), ToString::to_string);
     eta.map_or_else(String::new, |eta| {
+        if eta.latest.is_none() {
+            return format!("it will probably not start before {}\n", text(&eta.earliest));
+        }
         let (start, earliest, latest) = (text(&eta.start), text(&eta.earliest), text(&eta.latest));
         format!("it will probably start at {start}, between {earliest} and {latest}\n")
     })

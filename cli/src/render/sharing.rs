@@ -279,6 +279,9 @@ fn preemption(spec: &v1::JobSpec) -> String {
 pub fn eta(status: &v1::JobStatus) -> String {
     let Some(eta) = &status.eta else { return String::new() };
     let hour = |text: String| text.split_once('T').map(|(_, hour)| hour.to_owned()).unwrap_or_default();
+    if eta.latest.is_none() {
+        return format!("not before {}", stamp(eta.earliest.as_ref()));
+    }
     let (earliest, latest) = (hour(stamp(eta.earliest.as_ref())), hour(stamp(eta.latest.as_ref())));
     format!("{} ({earliest} to {latest})", stamp(eta.start.as_ref()))
 }

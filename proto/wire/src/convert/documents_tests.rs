@@ -469,3 +469,12 @@ fn labels_and_taints_are_checked() {
     let many: Vec<_> = (0..65).map(|n| taint(&format!("k{n}"))).collect();
     assert_eq!(fields(taints(many)), ["taints"]);
 }
+
+/// What is behind all that is planned has a time that no calendar holds.
+#[test]
+fn a_start_that_nobody_can_say_has_no_latest_time() {
+    let eta = Eta { start: Timestamp(3000), earliest: Timestamp(2000), latest: Timestamp(u64::MAX) };
+    let wire = v1::Eta::from(eta);
+    assert_eq!(wire.latest, None);
+    assert_eq!(Eta::try_from(wire).unwrap(), eta);
+}

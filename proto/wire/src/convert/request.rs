@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use proto_model::{
     Arrange, ArrayPlace, ArraySpec, Certification, Dependency, DependencyWhen, Eta, FailurePolicy, Group,
     JobName, Names, NodeName, Pattern, PlacementRequest, Preemption, RailLoss, Replace, Requeue, Taint, Term,
-    Toleration, Within,
+    Timestamp, Toleration, Within,
     flaw::{MAX_EXCLUDED, MAX_TERMS, SIGNALS},
 };
 
 use super::{
     FieldErrors, Fields,
+    common::LAST_TIME,
     job::{LIMITS, duration, range},
     known, time_from_wire, time_to_wire,
 };
@@ -372,7 +373,12 @@ impl TryFrom<v1::Eta> for Eta {
         let mut time = |field, time: Option<_>| {
             fields.present(field, time).and_then(|time| fields.nest(field, time_from_wire(time)))
         };
-        let times = (time("start", wire.start), time("earliest", wire.earliest), time("latest", wire.latest));
+        // Absent: so late that nobody can say.
+        let latest = match wire.latest {
+            None => Some(Timestamp(u64::MAX)),
+            latest => time("latest", latest),
+        };
+        let times = (time("start", wire.start), time("earliest", wire.earliest), latest);
         let eta = match times {
             (Some(start), Some(earliest), Some(latest)) => Some(Self { start, earliest, latest }),
             _ => None,
@@ -386,7 +392,7 @@ impl From<Eta> for v1::Eta {
         Self {
             start: Some(time_to_wire(eta.start)),
             earliest: Some(time_to_wire(eta.earliest)),
-            latest: Some(time_to_wire(eta.latest)),
+            latest: (eta.latest <= LAST_TIME).then(|| time_to_wire(eta.latest)),
         }
     }
 }
