@@ -18,6 +18,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::{
     call::{self, must},
     people::{Person, Place},
+    probes::ENDED,
 };
 use crate::{
     model::{Verdict, gave, held_if},
@@ -151,6 +152,15 @@ impl Stage {
         let _ = call::call(self.client(), "rail.v1.JobService/CancelJob", &body).await;
     }
 
+    /// Ends a gang of the honest node and a liar, which has gone and does not confirm it: as an administrator does then.
+    async fn dissolve(&self, gang: &str, liar: &str) {
+        self.cancel(gang).await;
+        let uid = self.node(liar).await.map(|node| node["metadata"]["uid"].clone()).unwrap_or_default();
+        let body = json!({"name": liar, "force": true, "uid": uid});
+        // It may have confirmed the end, and then still be connected.
+        let _ = call::call(self.client(), "rail.v1.NodeService/DeleteNode", &body).await;
+    }
+
     async fn job_now(&self, name: &str) -> Result<Value, String> {
         must(self.client(), "rail.v1.JobService/GetJob", json!({"name": name, "tenant": "default"})).await
     }
@@ -165,11 +175,17 @@ impl Stage {
             }
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
+        Err(format!("job {name} is not {phase}: {}; {}", last["status"], self.beside().await?))
+    }
+
+    /// The jobs that have not ended, with what is known of them.
+    async fn beside(&self) -> Result<String, String> {
         let listed = must(self.client(), "rail.v1.JobService/ListJobs", json!({"tenant": "default"})).await?;
         let jobs = listed["jobs"].as_array().cloned().unwrap_or_default();
-        let words = |job: &Value| format!("{} {}", job["metadata"]["name"], job["status"]["phase"]);
-        let beside: Vec<String> = jobs.iter().map(words).collect();
-        Err(format!("job {name} is not {phase}: {}; beside it: {}", last["status"], beside.join(", ")))
+        let ended = |job: &&Value| ENDED.iter().any(|phase| job["status"]["phase"] == *phase);
+        let words = |job: &Value| format!("{}: {}", job["metadata"]["name"], job["status"]);
+        let beside: Vec<String> = jobs.iter().filter(|job| !ended(job)).map(words).collect();
+        Ok(format!("not over: {}", beside.join("; ")))
     }
 
     async fn node(&self, name: &str) -> Result<Value, String> {
@@ -286,6 +302,22 @@ impl Agent {
 
     fn orders(&self) -> Vec<v1::ControllerMessage> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits until it has a part of a job.
+    async fn is_told_of(&self, uid: &str) -> bool {
+        let begin = std::time::Instant::now();
+        while begin.elapsed() < PATIENCE * 2 {
+            let told = self.orders().into_iter().any(|order| match order.body {
+                Some(Order::Assignment(assignment)) => assignment.job_uid == uid,
+                _ => false,
+            });
+            if told {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        false
     }
 
     /// Waits for the upload that it is asked for.
@@ -526,7 +558,7 @@ async fn foreign_ranks(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
     let uid = stage.job("gang-ranks", &[HONEST, &rogue(lie)]).await?;
     let job = stage.until("gang-ranks", "RUNNING").await;
     if job.is_err() {
-        stage.cancel("gang-ranks").await;
+        stage.dissolve("gang-ranks", &rogue(lie)).await;
     }
     let job = job?;
     let ranks = job["status"]["placement"]["ranks"].as_array().cloned().unwrap_or_default();
@@ -540,7 +572,7 @@ async fn foreign_ranks(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
     tokio::time::sleep(Duration::from_millis(300)).await;
     let job = stage.job_now("gang-ranks").await?;
     let told = job["status"]["exits"].to_string();
-    stage.cancel("gang-ranks").await;
+    stage.dissolve("gang-ranks", &rogue(lie)).await;
     Ok(held_if(!told.contains("66"), || format!("it speaks for the other node's rank: {told}")))
 }
 
@@ -697,6 +729,11 @@ async fn endpoints(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
     };
     let gang = format!("gang-{}", lie as u8);
     let uid = stage.job(&gang, &[HONEST, &name]).await?;
+    if !stage.honest.is_told_of(&uid).await {
+        let job = stage.job_now(&gang).await?;
+        stage.dissolve(&gang, &name).await;
+        return Err(format!("the gang of both was not placed: {}; {}", job["status"], stage.beside().await?));
+    }
     for _ in 0..20 {
         let mut seen = v1::Observation { job_uid: uid.clone(), attempt: 1, ..v1::Observation::default() };
         seen.set_state(State::Prepared);
@@ -704,13 +741,14 @@ async fn endpoints(stage: &Stage, lie: Lie) -> Result<Verdict, String> {
         agent.say(Body::Observation(seen)).await;
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
-    let told = stage.honest.orders().iter().any(|order| match &order.body {
+    let orders = stage.honest.orders();
+    let told = orders.iter().any(|order| match &order.body {
         Some(Order::Assignment(assignment)) => {
             assignment.peers.iter().flat_map(|peer| &peer.endpoints).any(|endpoint| endpoint.address == place)
         }
         _ => false,
     });
-    stage.cancel(&gang).await;
+    stage.dissolve(&gang, &name).await;
     Ok(held_if(!told, || format!("the honest node's engine is sent to {place}, rail {rail}")))
 }
 
