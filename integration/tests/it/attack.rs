@@ -1,5 +1,5 @@
-//! The table of attempts in docs/SECURITY.md is that of the suite. The suite itself is `cargo xtask attack`: a part of it is about who is
-//! served how fast while a port is flooded, so that nothing else may run beside it.
+//! The table of attempts in docs/SECURITY.md is that of the suite. The suite itself is a step of its own of `cargo xtask test`: a part
+//! of it is about who is served how fast while a port is flooded, so that nothing else may run beside it.
 
 use std::process::Command;
 

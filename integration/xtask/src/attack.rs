@@ -1,8 +1,14 @@
 //! `cargo xtask attack`: the attack suite on a cluster of real processes.
 
-use std::process::{Command, ExitCode};
+use std::{
+    path::Path,
+    process::{Command, ExitCode, Stdio},
+};
 
 use crate::process::{self, Result};
+
+/// The account without privileges that the suite is made as where this process is root: nobody, of Debian.
+const NOBODY: &str = "65534";
 
 /// Options of `cargo xtask attack`.
 #[derive(clap::Args)]
@@ -61,4 +67,33 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     process::exit_code(attack)
+}
+
+/// The whole suite, for `cargo xtask test`: as this user and, where that is root, as an unprivileged one. Nothing may run beside it:
+/// parts of it are about who is served how fast while a port is flooded. Gives each with what came of it, and reasons why one was
+/// left out.
+pub fn test(bin: &Path) -> (Vec<(&'static str, Result<()>)>, Vec<String>) {
+    let program = bin.join("rail-attack");
+    let run = |mut command: Command| {
+        command.arg("run").env("RAIL_BIN_DIR", bin).current_dir("/");
+        process::run(command)
+    };
+    let mut outcomes = vec![("cargo xtask attack", run(Command::new(&program)))];
+    let mut skipped = Vec::new();
+    if rustix::process::geteuid().is_root() {
+        let as_nobody = || {
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--"]).arg(&program);
+            command.env("HOME", "/nonexistent").env_remove("XDG_RUNTIME_DIR");
+            command
+        };
+        let mut tried = as_nobody();
+        tried.args(["run", "--list"]).stdout(Stdio::null()).stderr(Stdio::null());
+        if tried.status().is_ok_and(|status| status.success()) {
+            outcomes.push(("cargo xtask attack, as nobody", run(as_nobody())));
+        } else {
+            skipped.push(format!("cargo xtask attack, as nobody: it cannot run {}", program.display()));
+        }
+    }
+    (outcomes, skipped)
 }
