@@ -52,6 +52,8 @@ struct Agents {
     dark: BTreeSet<(usize, u32)>,
     /// Agents that do nothing.
     deaf: BTreeSet<usize>,
+    /// They do something again after so many seconds; 0: never.
+    deaf_for: u32,
     /// Agents that confirm nothing.
     stuck: BTreeSet<usize>,
     /// Seconds that a change takes, and its way back.
@@ -60,7 +62,7 @@ struct Agents {
     busy: BTreeMap<(usize, u32), u32>,
     /// What each that is changing NICs, or has, has last heard.
     at: BTreeMap<usize, Arc<QosWish>>,
-    /// Seconds for which each has been without a connection.
+    /// Seconds for which each has been without a connection, or deaf.
     away: BTreeMap<usize, u32>,
 }
 
@@ -69,6 +71,9 @@ impl Agents {
     /// use, and nothing is changed that is in use.
     fn act(&mut self, w: &mut World) {
         for n in 0..4 {
+            if self.deaf_for > 0 && self.away.get(&n).is_some_and(|seconds| *seconds >= self.deaf_for) {
+                self.deaf.remove(&n);
+            }
             let Some(drained) = w.drained.get(&name(n)).cloned() else { continue };
             assert!(drained.len() <= 1, "n{n}: {drained:?}");
             for ((_, rail), left) in self.busy.range_mut((n, 0)..(n + 1, 0)) {
@@ -79,9 +84,10 @@ impl Agents {
             if self.busy.range((n, 0)..(n + 1, 0)).next().is_some() {
                 continue;
             }
-            if w.state.session(&name(n)).is_none() {
+            // The time of a trial is the agent's own: it runs out also where nothing more is said or heard.
+            if w.state.session(&name(n)).is_none() || self.deaf.contains(&n) {
                 self.alone(n);
-            } else if !self.deaf.contains(&n) {
+            } else {
                 self.away.remove(&n);
                 self.look(w, n, &drained);
             }
@@ -148,6 +154,20 @@ impl Agents {
             nic.up = !self.dark.contains(&(n, nic.rail));
         }
         inventory
+    }
+
+    /// The agent is there again, and reports with its first message what its NICs have: as real ones do.
+    fn connect(&self, w: &mut World, n: usize) {
+        w.session += 1;
+        let register = Register {
+            node: name(n),
+            session: w.session,
+            agent_version: "1".into(),
+            inventory: Arc::new(self.inventory(n)),
+            observations: Vec::new(),
+            epoch: w.state.epoch(),
+        };
+        w.ok(Event::AgentConnected(Box::new(register)));
     }
 
     fn tell(&self, w: &mut World, n: usize) {
@@ -219,7 +239,7 @@ fn what_fails_pauses_it_and_leaves_nothing_out_of_use() {
 fn a_pause_gives_nothing_back_that_is_being_changed() {
     for delay in [1, 3, 9] {
         let mut w = world();
-        let mut agents = Agents { delay, ..Agents::default() };
+        let mut agents = Agents { delay, deaf_for: 40, ..Agents::default() };
         apply(&mut w, QosOrder { canary: Some(name(0)), ..order(NEW) });
         while agents.busy.is_empty() {
             agents.seconds(&mut w, 1);
@@ -405,16 +425,7 @@ fn another_controller_goes_on_where_this_one_was() {
     assert_eq!(agents.says[&(0, 0)].state, QosState::Trial);
     w.state = w.reload(7);
     for n in 0..4 {
-        w.session += 1;
-        let register = Register {
-            node: name(n),
-            session: w.session,
-            agent_version: "1".into(),
-            inventory: Arc::new(agents.inventory(n)),
-            observations: Vec::new(),
-            epoch: 7,
-        };
-        w.ok(Event::AgentConnected(Box::new(register)));
+        agents.connect(&mut w, n);
     }
     assert!(w.drained[&name(0)].contains(&0), "it is on trial still");
     assert!(agents.seconds(&mut w, 90).done);
@@ -423,7 +434,8 @@ fn another_controller_goes_on_where_this_one_was() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
-    /// Whatever agents and servers do: of one server at most one rail is out of use, nothing in use is changed (both in `act`), and in the
+    /// Whatever agents and servers do, but for an agent that is heard, does nothing for as long as one is waited for, and then begins
+    /// with what it was told before: of one server at most one rail is out of use, nothing in use is changed (both in `act`), and in the
     /// end either all that is heard has the profile, or the roll-out is paused; then nothing is out of use.
     #[test]
     fn whatever_happens_it_ends_clean(
@@ -431,17 +443,14 @@ proptest! {
         steps in prop::collection::vec((0usize..8, 0usize..4, 0u32..2, 1u32..8), 1..30),
     ) {
         let mut w = world();
-        let mut agents = Agents { delay, ..Agents::default() };
+        let mut agents = Agents { delay, deaf_for: 40, ..Agents::default() };
         apply(&mut w, order(NEW));
         for (what, n, rail, seconds) in steps {
             match what {
                 0 => drop(agents.fails.insert((n, rail))),
                 1 => drop(agents.dark.insert((n, rail))),
                 2 if w.state.session(&name(n)).is_some() => w.disconnect(n),
-                3 => {
-                    w.connect(n, Vec::new());
-                    agents.tell(&mut w, n);
-                }
+                3 => agents.connect(&mut w, n),
                 4 => drop(steer(&mut w, QosAction::Pause)),
                 5 => drop(steer(&mut w, QosAction::Resume)),
                 6 => drop(agents.deaf.insert(n)),
