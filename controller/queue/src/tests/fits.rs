@@ -77,10 +77,19 @@ fn what_is_planned_for_those_ahead_is_not_taken() {
     assert_eq!((starts(2), starts(3), starts(4)), (vec![], vec![], vec![at(7)]));
 }
 
-/// 2,000 random states. `RAIL_FITS_CASES` sets another number.
 #[test]
 fn nobody_waits_alone_for_what_the_placer_has() {
-    let cases = std::env::var("RAIL_FITS_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000);
+    alone(2_000);
+}
+
+#[test]
+#[ignore = "100,000 states: a quarter of a minute"]
+fn nobody_waits_alone_for_what_the_placer_has_in_many_states() {
+    alone(100_000);
+}
+
+/// Random states, and one job that comes then: it starts exactly if the placer has a gang for it.
+fn alone(cases: u64) {
     let mut fitted = 0;
     for seed in 0..cases {
         let mut dice = Dice(seed);
