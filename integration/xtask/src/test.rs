@@ -162,12 +162,13 @@ fn advisories(program: &Path) -> Result<Result<()>> {
     Ok(process::run(deny(&["--offline", "check", "advisories"])))
 }
 
-/// Whether a database was fetched once.
+/// Whether a database was fetched once: a fetch that fails leaves a lock beside where it would be.
 fn database() -> Result<bool> {
     let home = std::env::var_os("CARGO_HOME").map(Into::into);
     let home = home.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo")));
     let folder: std::path::PathBuf = home.ok_or("neither CARGO_HOME nor HOME is set")?;
-    Ok(std::fs::read_dir(folder.join("advisory-dbs")).is_ok_and(|mut entries| entries.next().is_some()))
+    let entries = std::fs::read_dir(folder.join("advisory-dbs")).into_iter().flatten().flatten();
+    Ok(entries.map(|entry| entry.path()).any(|path| path.is_dir()))
 }
 
 fn tests(args: &Args, bin: &Path, tally: &mut Tally) -> Result<()> {
