@@ -22,7 +22,9 @@ pub fn measure(row: &Row<'_>, quick: bool) -> Result<(), String> {
         return Ok(());
     }
     let runs = if quick { 20 } else { 200 };
-    let plain = Shape::default();
+    let off = ["RAIL_NO_RANK_NAMESPACES", "RAIL_NO_RANK_SECCOMP", "RAIL_NO_CGROUPS"];
+    let env = off.map(|name| (name.to_owned(), "true".to_owned())).to_vec();
+    let plain = Shape { env, ..Shape::default() };
     let clusters = [Cluster::up(&Shape { safe_ranks: true, ..Shape::default() })?, Cluster::up(&plain)?];
     let features = clusters.iter().map(active).collect::<Result<Vec<_>, String>>()?;
     let accesses = clusters.iter().map(Access::of).collect::<Result<Vec<_>, String>>()?;
