@@ -23,6 +23,19 @@ pub fn find(data: &DataDir, key: Key) -> JobDir {
     if live.path().exists() { live } else { JobDir::at(data.kept().join(key.to_string())) }
 }
 
+/// Opens a try's output where it is: once more, if it was put away meanwhile.
+pub fn open<T>(data: &DataDir, key: Key, mut open: impl FnMut(&JobDir) -> T) -> (JobDir, T) {
+    let dir = find(data, key);
+    let opened = open(&dir);
+    // What was open before the rename stays so; what was looked for after it was not there.
+    if dir.path().exists() {
+        return (dir, opened);
+    }
+    let dir = find(data, key);
+    let opened = open(&dir);
+    (dir, opened)
+}
+
 /// Ends a try's directory, but for what its ranks wrote.
 ///
 /// # Errors
@@ -134,6 +147,23 @@ mod tests {
         assert_eq!(fs::read_dir(kept.path()).unwrap().count(), 1);
         keep(&data, key).unwrap();
         assert_eq!(data.jobs(), Vec::new());
+    }
+
+    #[test]
+    fn output_that_is_put_away_while_it_is_opened_is_found() {
+        let home = tempfile::tempdir().unwrap();
+        let data = DataDir::open(home.path()).unwrap();
+        let key = try_dir(&data, 1, "O hello\n");
+        let mut opens = 0;
+        let (dir, text) = open(&data, key, |dir| {
+            if opens == 0 {
+                keep(&data, key).unwrap();
+            }
+            opens += 1;
+            fs::read_to_string(dir.rank_log(0)).ok()
+        });
+        assert_eq!((text.as_deref(), opens), (Some("O hello\n"), 2));
+        assert_eq!(dir, find(&data, key));
     }
 
     #[test]

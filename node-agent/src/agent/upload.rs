@@ -41,11 +41,12 @@ async fn read(setup: Arc<Setup>, ask: v1::OpenLogs, sender: mpsc::Sender<v1::Upl
         return;
     }
     let Ok(uid) = ask.job_uid.parse() else { return };
-    let dir = kept::find(&setup.data, Key { uid, attempt: ask.attempt });
     let wanted: BTreeSet<u32> = ask.ranks.iter().copied().collect();
-    let ranks = local_ranks(&dir).into_iter().filter(|rank| wanted.is_empty() || wanted.contains(rank));
-    let mut readers: Vec<(u32, LogReader)> =
-        ranks.map(|rank| (rank, LogReader::open(&dir.rank_log(rank), ask.tail_lines))).collect();
+    let (dir, mut readers) = kept::open(&setup.data, Key { uid, attempt: ask.attempt }, |dir| {
+        let ranks = local_ranks(dir).into_iter().filter(|rank| wanted.is_empty() || wanted.contains(rank));
+        let readers = ranks.map(|rank| (rank, LogReader::open(&dir.rank_log(rank), ask.tail_lines)));
+        readers.collect::<Vec<(u32, LogReader)>>()
+    });
     loop {
         // Looked at before reading: what was written until the end is then read.
         let over = !ask.follow || !dir.record().exists() || recover::has_ended(&dir);
