@@ -380,11 +380,11 @@ fn a_polite_tree_ends_on_sigterm_even_if_it_was_stopped() {
 
 #[test]
 fn what_a_rank_leaves_behind_is_swept() {
-    let script =
-        "setsid sh -c 'echo $$ > far; sleep 600' > /dev/null 2>&1 & while ! test -s far; do sleep 0.01; done";
+    let script = "setsid sh -c 'echo $$ > far; sleep 600' > /dev/null 2>&1 & while ! test -e found; do sleep 0.01; done";
     let mut job = Supervised::new(1, shell(script, &[]));
     job.run();
     let far = process_in(&job.work("far"));
+    std::fs::write(job.work("found"), "").unwrap();
     assert_eq!(codes(&job.ended()), [(0, 0, 0)]);
     assert!(!far.is_alive());
 }

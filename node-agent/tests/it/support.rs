@@ -65,9 +65,9 @@ pub fn process_in(path: &Path) -> Identity {
         let text = std::fs::read_to_string(path).ok()?;
         let pid = text.strip_suffix('\n')?.parse().ok()?;
         let dir = JobDir::at(path.parent()?.parent()?);
-        let saved: Option<SavedState> = files::read_json(&dir.state()).ok().flatten();
-        let holder = saved.and_then(|saved| saved.holder);
-        holder.map_or_else(|| Identity::of(pid), |holder| inside(&dir, holder, pid))
+        // Without it nobody knows in which namespace that pid is: on this machine it is somebody else's.
+        let saved: SavedState = files::read_json(&dir.state()).ok().flatten()?;
+        saved.holder.map_or_else(|| Identity::of(pid), |holder| inside(&dir, holder, pid))
     })
 }
 
