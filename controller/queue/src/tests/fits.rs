@@ -37,8 +37,9 @@ fn come(trial: &mut Trial, need: &Need) -> (bool, bool) {
 
 #[test]
 fn a_part_of_a_node_in_one_pod() {
-    // Somebody is on six of eight nodes, with no rails.
-    let mut trial = world(&[4, 4], &[need(6, 1, 0)]);
+    // Somebody is on all nodes but one, with no rails: none of the pods has two that are whole.
+    let mut trial = world(&[4, 4], &vec![need(1, 3, 0); 7]);
+    assert!(trial.rows.values().all(|row| row.nodes == 1), "{:?}", trial.rows);
     let within = Need { within: Within::Pod, ..need(2, 1, 1) };
     assert_eq!(come(&mut trial, &within), (true, true));
 }
