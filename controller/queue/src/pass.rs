@@ -309,7 +309,7 @@ impl<'a> Pass<'a> {
                     }
                 }
             }
-            _ if not_before.is_none() && self.start_uncounted(entry, &wish) => return true,
+            _ if not_before.is_none() && self.start_on_shared_nodes(entry, &wish) => return true,
             _ => self.say(entry, &lane, &wish, why),
         }
         let planned = if self.make_room(entry, &wish, planned.map(|(step, _)| step), why) {
@@ -389,7 +389,7 @@ impl<'a> Pass<'a> {
                 self.book.length(entry)
             },
             from: 0,
-            beside: false,
+            on_shared_nodes: false,
         }
     }
 

@@ -83,9 +83,9 @@ impl<'a> Pass<'a> {
 
     /// Tries to start a job that the plan has too little for as far as it can count: what the placer has a gang for is not kept
     /// waiting by that, if it takes nothing from what is planned.
-    pub(crate) fn start_uncounted(&mut self, entry: &'a Arc<Entry>, wish: &Wish) -> bool {
+    pub(crate) fn start_on_shared_nodes(&mut self, entry: &'a Arc<Entry>, wish: &Wish) -> bool {
         if !self.may_start()
-            || !self.plan.may_fit_beside(&entry.need, wish.nodes)
+            || !self.plan.may_fit_on_shared_nodes(&entry.need, wish.nodes)
             || !self.plan.quota_through(wish)
         {
             return false;
@@ -94,7 +94,7 @@ impl<'a> Pass<'a> {
         if self.passed_over.contains(&asked) {
             return false;
         }
-        let wish = Wish { beside: true, ..wish.clone() };
+        let wish = Wish { on_shared_nodes: true, ..wish.clone() };
         let started = matches!(self.start(entry, &wish, &mut Why::default()), Try::Started);
         if !started {
             self.passed_over.insert(asked);
@@ -125,8 +125,8 @@ impl<'a> Pass<'a> {
                 return Try::Planned;
             }
             let picks = picks(&self.choice);
-            if wish.beside {
-                if !self.plan.allows_beside(&picks, wish, self.ground) {
+            if wish.on_shared_nodes {
+                if !self.plan.allows_on_shared_nodes(&picks, wish, self.ground) {
                     return Try::Planned;
                 }
                 self.begin(entry, wish, &picks);

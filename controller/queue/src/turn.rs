@@ -13,7 +13,7 @@ use crate::{
     entry::{Entry, Run},
     ground::Ground,
     order::Order,
-    plan::{Plan, fits_beside, is_whole},
+    plan::{Plan, is_whole, may_share_nodes},
 };
 
 impl Book {
@@ -153,7 +153,7 @@ impl Rates<'_> {
         }
         let nodes = entry.min_nodes + entry.need.spares;
         let whole = is_whole(&entry.need, self.ground.node_gpus, self.rails);
-        if whole && !fits_beside(&entry.need, self.ground.node_gpus, whole) {
+        if whole && !may_share_nodes(&entry.need, self.ground.node_gpus, whole) {
             self.ground.kind(&entry.need).is_none_or(|kind| kind.idle + self.ending >= nodes)
         } else {
             self.ground.with_free(entry.need.gpus) + self.ending >= nodes

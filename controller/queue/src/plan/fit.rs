@@ -200,7 +200,12 @@ impl Plan {
 
     /// The same for a job for which the rows said that there is too little: what it takes of nodes that others are on must be
     /// left over by all that is planned, and so must what it takes of its class.
-    pub(crate) fn allows_beside(&self, picks: &[(NodeIx, u32)], wish: &Wish, ground: &Ground) -> bool {
+    pub(crate) fn allows_on_shared_nodes(
+        &self,
+        picks: &[(NodeIx, u32)],
+        wish: &Wish,
+        ground: &Ground,
+    ) -> bool {
         let end = self.grid.end_now(wish.length);
         let class = &self.classes[wish.class];
         // GPUs by the step until which they are taken of a node that others are on.
@@ -329,7 +334,7 @@ impl Plan {
             return false;
         }
         let (need, nodes) = (&entry.need, entry.min_nodes.saturating_add(entry.need.spares));
-        if self.may_fit_beside(need, nodes) {
+        if self.may_fit_on_shared_nodes(need, nodes) {
             return true;
         }
         let end = self.grid.end_now(length);

@@ -102,8 +102,8 @@ pub(crate) struct Wish {
     pub(crate) length: Duration,
     /// Not before this step.
     pub(crate) from: usize,
-    /// The plan has too little for it, as far as it can count: see [`fits_beside`].
-    pub(crate) beside: bool,
+    /// The plan has too little for it, as far as it can count: see [`may_share_nodes`].
+    pub(crate) on_shared_nodes: bool,
 }
 
 impl Owner {
@@ -308,9 +308,9 @@ impl Plan {
         is_whole(need, self.node_gpus, self.rails)
     }
 
-    /// Whether the plan may say that there is too little for a job that the placer has a gang for: see [`fits_beside`].
-    pub(crate) fn may_fit_beside(&self, need: &Need, nodes: u32) -> bool {
-        fits_beside(need, self.node_gpus, self.is_whole(need))
+    /// Whether the plan may say that there is too little for a job that the placer has a gang for: see [`may_share_nodes`].
+    pub(crate) fn may_fit_on_shared_nodes(&self, need: &Need, nodes: u32) -> bool {
+        may_share_nodes(need, self.node_gpus, self.is_whole(need))
             && self.free.range(need.gpus..).map(|(_, count)| *count).sum::<u32>() >= nodes
     }
 
@@ -395,7 +395,7 @@ pub(crate) fn is_whole(need: &Need, node_gpus: u32, rails: u32) -> bool {
 /// Whether a job may fit on nodes that others are on although the plan counts idle ones for it: where it takes nodes whole for
 /// their rails alone (those who are there may have none), must be in one place (of places the plan knows whole nodes), or has
 /// no rails (where all rails are taken the plan counts nothing as free).
-pub(crate) fn fits_beside(need: &Need, node_gpus: u32, whole: bool) -> bool {
+pub(crate) fn may_share_nodes(need: &Need, node_gpus: u32, whole: bool) -> bool {
     let idle_only = need.exclusive || need.gpus >= node_gpus;
     !idle_only && (whole || need.within != Within::Fabric || need.rail_count() == 0)
 }
