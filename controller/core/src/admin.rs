@@ -60,7 +60,7 @@ impl Step<'_> {
                     return Err(CoreError::TenantBusy { tenant: name, jobs: jobs.all });
                 }
                 // Nor its request ids: they would tell of its jobs.
-                if self.state.requests_of(&name).next().is_some() {
+                if self.state.index.request_counts.contains_key(&name) {
                     return Err(CoreError::TenantLeaving { tenant: name });
                 }
                 let uid = self.random_uid();

@@ -227,20 +227,14 @@ impl State {
         }
     }
 
-    /// The request ids that are kept for a tenant's name.
-    pub(crate) fn requests_of(&self, tenant: &TenantName) -> impl Iterator<Item = &(TenantName, RequestId)> {
-        // No printable character is before this one.
-        let first = RequestId::new("!").map(|request| (tenant.clone(), request));
-        let from = first.into_iter().flat_map(|first| self.base.requests.range(first..));
-        let tenant = tenant.clone();
-        from.map(|(key, _)| key).take_while(move |(owner, _)| *owner == tenant)
-    }
-
     /// Some request ids of one tenant that is no more.
     pub(crate) fn requests_of_removed_tenant(&self, limit: usize) -> Vec<(TenantName, RequestId)> {
         let gone = |tenant: &&TenantName| !self.base.tenants.contains_key(*tenant);
-        let tenant = self.index.request_counts.keys().find(gone);
-        tenant.map_or_else(Vec::new, |tenant| self.requests_of(tenant).take(limit).cloned().collect())
+        let Some(tenant) = self.index.request_counts.keys().find(gone) else { return Vec::new() };
+        // No printable character is before this one.
+        let Some(first) = RequestId::new("!") else { return Vec::new() };
+        let from = self.base.requests.range((tenant.clone(), first)..).map(|(key, _)| key);
+        from.take_while(|(owner, _)| owner == tenant).take(limit).cloned().collect()
     }
 
     pub(crate) fn swap_request(
@@ -258,7 +252,8 @@ impl State {
         let (added, tenant) = (new.is_some(), key.0.clone());
         let old = swap(&mut self.base.requests, &key, new);
         let count = self.index.request_counts.entry(tenant.clone()).or_default();
-        *count = (*count + usize::from(added)).saturating_sub(usize::from(old.is_some()));
+        *count += usize::from(added);
+        *count -= usize::from(old.is_some());
         if *count == 0 {
             self.index.request_counts.remove(&tenant);
         }
