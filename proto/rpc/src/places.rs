@@ -92,7 +92,7 @@ struct One {
     owner: Option<Owner>,
     begun: Instant,
     /// Its ClientHello was whole.
-    greeted: bool,
+    hello_received: bool,
     doing: Doing,
     strikes: u32,
     /// It ends at once.
@@ -101,8 +101,8 @@ struct One {
 
 impl One {
     /// When it may be cut for another handshake, if it is one.
-    fn expendable(&self) -> Instant {
-        self.begun + if self.greeted { GRACE } else { HELLO_GRACE }
+    fn may_be_cut_at(&self) -> Instant {
+        self.begun + if self.hello_received { GRACE } else { HELLO_GRACE }
     }
 }
 
@@ -208,11 +208,11 @@ impl Counts {
     }
 
     /// The handshake that may be cut first, of one address or of all, and when.
-    fn first_to_go(&self, key: Option<Option<IpAddr>>) -> Option<(u64, Instant)> {
+    fn next_to_cut(&self, key: Option<Option<IpAddr>>) -> Option<(u64, Instant)> {
         let all = self.sheddable.iter().filter(|(_, kind)| **kind == Kind::Handshake);
         let all = all.filter_map(|(id, _)| Some((*id, self.all.get(id)?)));
         let all = all.filter(|(_, one)| key.is_none_or(|key| one.key == key));
-        all.map(|(id, one)| (id, one.expendable())).min_by_key(|(id, when)| (*when, *id))
+        all.map(|(id, one)| (id, one.may_be_cut_at())).min_by_key(|(id, when)| (*when, *id))
     }
 
     /// The anonymous connection that has been idle for the longest, of one address or of all.
@@ -226,7 +226,7 @@ impl Counts {
     /// Somebody without an identity goes: whoever is idle for the longest, else the handshake that may be cut first, else the
     /// oldest anonymous connection.
     fn shed_one(&mut self, but: u64) -> bool {
-        let handshake = || self.first_to_go(None).map(|(id, _)| id).filter(|id| *id != but);
+        let handshake = || self.next_to_cut(None).map(|(id, _)| id).filter(|id| *id != but);
         let any = || self.sheddable.keys().copied().find(|id| *id != but);
         let found = self.idlest(None).or_else(handshake).or_else(any);
         found.is_some_and(|id| self.shed(id))
@@ -298,7 +298,7 @@ impl Open {
                     return;
                 }
                 let now = Instant::now();
-                let when = counts.first_to_go(None).map_or(now, |(_, when)| when);
+                let when = counts.next_to_cut(None).map_or(now, |(_, when)| when);
                 match when.checked_duration_since(now) {
                     // `arrive` cuts it.
                     None | Some(Duration::ZERO) => return,
@@ -331,9 +331,9 @@ impl Open {
         if !plain {
             let ours = key.is_some() && counts.of_ip(kind, key) >= limits.handshakes_per_ip;
             let first = if ours {
-                counts.first_to_go(Some(key))
+                counts.next_to_cut(Some(key))
             } else if counts.of(kind) >= limits.handshakes {
-                counts.first_to_go(None)
+                counts.next_to_cut(None)
             } else {
                 None
             };
@@ -345,10 +345,10 @@ impl Open {
         let doing = Doing { calls: 0, since: now };
         counts.next += 1;
         let id = counts.next;
-        let greeted = false;
+        let hello_received = false;
         counts.put(
             id,
-            One { kind, key, owner: None, begun: now, greeted, doing, strikes: 0, cut: cut.clone() },
+            One { kind, key, owner: None, begun: now, hello_received, doing, strikes: 0, cut: cut.clone() },
         );
         let here = counts.by_listener.entry(listener).or_insert(0);
         *here += 1;
@@ -386,10 +386,10 @@ impl Open {
 
 impl Place {
     /// The peer's ClientHello is whole: it may take the time of a handshake now.
-    pub(crate) fn greeted(&self) {
+    pub(crate) fn hello_received(&self) {
         let mut counts = self.open.counts();
         if let Some(one) = counts.all.get_mut(&self.id) {
-            one.greeted = true;
+            one.hello_received = true;
         }
     }
 

@@ -345,7 +345,7 @@ async fn shake(
             return Err(Refusal::Handshake(error));
         }
     };
-    place.greeted();
+    place.hello_received();
     let accept = SHOWN.scope(RefCell::new(None), async {
         let accepted = begun.into_stream(Arc::clone(&acceptor.tls)).into_fallible().await;
         (accepted, SHOWN.with(RefCell::take))

@@ -158,7 +158,7 @@ async fn handshakes_wait_for_room_and_the_oldest_makes_it() {
     let open = open(Limits { handshakes: 8, handshakes_per_ip: 8, ..limits(1000) });
     let stalled: Vec<Place> =
         (0..8).map(|n| open.arrive(&tcp(&format!("10.0.0.{n}:1")), "tcp", false).unwrap()).collect();
-    stalled.iter().for_each(Place::greeted);
+    stalled.iter().for_each(Place::hello_received);
     let begun = Instant::now();
     open.room().await;
     assert_eq!(begun.elapsed(), GRACE);
@@ -176,7 +176,7 @@ async fn a_peer_without_a_whole_hello_goes_first_and_soon() {
     let open = open(Limits { handshakes: 8, handshakes_per_ip: 8, ..limits(1000) });
     let held: Vec<Place> =
         (0..8).map(|n| open.arrive(&tcp(&format!("10.0.0.{n}:1")), "tcp", false).unwrap()).collect();
-    held.iter().take(6).for_each(Place::greeted);
+    held.iter().take(6).for_each(Place::hello_received);
     let begun = Instant::now();
     open.room().await;
     assert_eq!(begun.elapsed(), HELLO_GRACE);
