@@ -83,7 +83,9 @@ pub fn test(bin: &Path) -> (Vec<(&'static str, Result<()>)>, Vec<String>) {
     if rustix::process::geteuid().is_root() {
         let as_nobody = || {
             let mut command = Command::new("setpriv");
-            command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--"]).arg(&program);
+            command
+                .args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--no-new-privs", "--"])
+                .arg(&program);
             command.env("HOME", "/nonexistent").env_remove("XDG_RUNTIME_DIR");
             command
         };

@@ -98,11 +98,11 @@ impl Lone {
     /// Makes a tenant; what is left of one of that name that was just deleted is waited for.
     async fn apply(&self, body: Value) -> Result<(), String> {
         for _ in 0..100 {
-            match must(self.client(), "rail.v1.TenantService/ApplyTenant", body.clone()).await {
-                Err(why) if why.contains("TENANT_BUSY") => {
-                    tokio::time::sleep(Duration::from_millis(50)).await
-                }
-                other => return other.map(drop),
+            let answer = call::call(self.client(), "rail.v1.TenantService/ApplyTenant", &body).await?;
+            match answer.reason() {
+                "" => return Ok(()),
+                "TENANT_BUSY" => tokio::time::sleep(Duration::from_millis(50)).await,
+                _ => return Err(answer.words()),
             }
         }
         Err("the tenant of that name is still being deleted after 5 s".to_owned())
