@@ -158,6 +158,7 @@ fn report(result: Result<(), agent::AgentError>) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rank_program;
     use clap::CommandFactory;
 
     #[test]
@@ -166,6 +167,12 @@ mod tests {
         command.clone().debug_assert();
         let help = command.find_subcommand_mut("run").unwrap().render_long_help().to_string();
         assert!(help.contains("RAIL_JOIN_TOKEN") && help.contains("--ca-pin"));
+        for order in [rank_program::EXEC, rank_program::INIT] {
+            assert!(
+                command.find_subcommand(order).is_some(),
+                "the agent's own program must understand {order} too"
+            );
+        }
         assert!(help.contains("RAIL_RANK_USER") && help.contains("UID:GID"));
     }
 }

@@ -16,6 +16,7 @@ pub mod process;
 pub mod qos;
 pub mod rank_arguments;
 pub mod rank_exec;
+pub mod rank_program;
 pub mod rank_uids;
 pub mod rank_user;
 pub mod saved;

@@ -16,7 +16,7 @@ use std::{
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use self::launch::{Confinement, Launch, Program, Received};
-use crate::isolation::seccomp;
+use crate::{isolation::seccomp, rank_program};
 
 pub mod launch;
 pub mod privileges;
@@ -32,13 +32,13 @@ pub fn may_be_refusal(code: i32) -> bool {
     code == i32::from(NOT_RUN)
 }
 
-/// The command that starts a rank: `agent` is our own program.
+/// The command that starts a rank by `program`: the agent's own, or the small one ([`crate::rank_program`]).
 ///
 /// # Errors
 /// No descriptor is left.
-pub fn command(agent: &Path, launch: &Launch) -> io::Result<Command> {
-    let mut command = Command::new(agent);
-    command.arg("rank-exec").env_clear().current_dir("/").stdin(launch.stdin()?);
+pub fn command(program: &Path, launch: &Launch) -> io::Result<Command> {
+    let mut command = Command::new(program);
+    command.arg(rank_program::EXEC).env_clear().current_dir("/").stdin(launch.stdin()?);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     Ok(command)
 }

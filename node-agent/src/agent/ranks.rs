@@ -20,6 +20,7 @@ use crate::{
     layout::DataDir,
     rank_arguments::RankArguments,
     rank_exec::privileges::RankLimits,
+    rank_program,
     rank_uids::UidRange,
     rank_user::{Ids, RankUser, RankUserError},
 };
@@ -51,6 +52,8 @@ pub(crate) struct RankSetup {
     /// What their processes may use.
     pub limits: RankLimits,
     engine_memory: Option<u64>,
+    /// The program that starts them, where it is not the agent's own.
+    pub starter: Option<PathBuf>,
 }
 
 impl RankSetup {
@@ -97,6 +100,7 @@ pub(crate) fn arrange(
     engine: &Path,
 ) -> Result<RankSetup, AgentError> {
     let (whom, identity) = whom(arguments)?;
+    let starter = starter(program);
     let sample = match &whom {
         Whom::Agent => None,
         Whom::Shared(user) => {
@@ -115,16 +119,26 @@ pub(crate) fn arrange(
         view: view(data.root(), &needed, ids.as_ref(), Access::of),
         ids,
         argv: vec![engine.display().to_string(), "--version".to_owned()],
+        starter: starter.clone(),
         ..Trial::default()
     };
     let facts = probe(program, identity, &policy, &trial);
     let (isolation, features) = plan(&facts, &policy);
     if let Some(user) = sample.filter(|_| !isolation.namespaces.mount) {
-        user.check(program, engine, &data.jobs_dir())?;
+        user.check(starter.as_deref().unwrap_or(program), engine, &data.jobs_dir())?;
     }
     say(&whom, &features);
     let engine_memory = arguments.rank_engine_memory;
-    Ok(RankSetup { whom, isolation, features, limits: arguments.limits(), engine_memory })
+    Ok(RankSetup { whom, isolation, features, limits: arguments.limits(), engine_memory, starter })
+}
+
+/// The small program that starts ranks; without it the agent's own does.
+fn starter(agent: &Path) -> Option<PathBuf> {
+    let found = rank_program::beside(agent);
+    if let Err(why) = &found {
+        tracing::info!("ranks are started by rail-node-agent itself, which takes longer: {why}");
+    }
+    found.ok()
 }
 
 /// `rail-node-agent isolation`: for people. What a rank would run is `/bin/true`.
@@ -270,6 +284,7 @@ mod tests {
             features: Vec::new(),
             limits: RankLimits::default(),
             engine_memory: None,
+            starter: None,
         };
         let key = |attempt| Key { uid: proto_model::JobUid::from_random([7; 16]), attempt };
         let mut given = GivenUids::read(&data);

@@ -402,6 +402,7 @@ impl Runner {
         let mut brief = Brief {
             node: self.setup.node.to_string(),
             engine: self.setup.engine.clone(),
+            starter: self.setup.ranks.starter.clone(),
             library: self.setup.library.clone(),
             environment: BTreeMap::new(),
             log_bytes: self.setup.log_bytes,

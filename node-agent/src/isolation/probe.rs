@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, Read, Write},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
 };
 
@@ -38,6 +38,9 @@ pub struct Trial {
     pub view: View,
     /// What is run.
     pub argv: Vec<String>,
+    /// The program that starts it, where it is not the agent's own.
+    #[serde(default)]
+    pub starter: Option<PathBuf>,
 }
 
 impl Trial {
@@ -88,9 +91,9 @@ fn attempt(trial: &Trial) -> Result<(), String> {
     if trial.isolation.user {
         enter_user_namespace().map_err(|error| format!("a user namespace is refused: {error}"))?;
     }
-    let agent = std::env::current_exe().map_err(told)?;
+    let starter = trial.starter.clone().map_or_else(std::env::current_exe, Ok).map_err(told)?;
     let room = match trial.isolation.namespaces.any() {
-        true => Some(make(trial, &agent)?),
+        true => Some(make(trial, &starter)?),
         false => None,
     };
     let parent = rustix::process::getpid().as_raw_nonzero().get();
@@ -103,7 +106,7 @@ fn attempt(trial: &Trial) -> Result<(), String> {
     };
     let program = Program { argv: trial.argv.clone(), working_dir: "/".into(), ..Program::default() };
     let launch = Launch::write(&confinement, &program).map_err(|error| error.to_string())?;
-    let mut command = rank_exec::command(&agent, &launch).map_err(told)?;
+    let mut command = rank_exec::command(&starter, &launch).map_err(told)?;
     let child = match &room {
         Some(room) => room.spawn(command),
         None => command.spawn(),
@@ -116,14 +119,19 @@ fn attempt(trial: &Trial) -> Result<(), String> {
     Err(if said.is_empty() { format!("{}: {}", trial.argv.join(" "), output.status) } else { said })
 }
 
-fn make(trial: &Trial, agent: &Path) -> Result<Room, String> {
+fn make(trial: &Trial, starter: &Path) -> Result<Room, String> {
     let order = Order {
         isolation: trial.isolation.clone(),
         ids: trial.ids.clone(),
         view: trial.view.clone(),
         ..Order::default()
     };
-    let mut room = Room::make(agent, order).map_err(|error| format!("namespaces are refused: {error}"))?;
+    let open = || {
+        let mut room = Room::open(starter, trial.isolation.namespaces)?;
+        room.arrange(order)?;
+        Ok(room)
+    };
+    let mut room = open().map_err(|error: io::Error| format!("namespaces are refused: {error}"))?;
     room.ready()?;
     Ok(room)
 }

@@ -31,7 +31,7 @@ use super::{
     init::{Order, READY},
     leave,
 };
-use crate::process::Identity;
+use crate::{process::Identity, rank_program};
 
 /// Arranging an attempt's files takes milliseconds; a server whose disks hang is not waited for longer.
 const READY_LIMIT: Duration = Duration::from_secs(20);
@@ -62,6 +62,8 @@ pub struct Room {
     pidfd: OwnedFd,
     /// It ends when this closes.
     socket: UnixStream,
+    /// It has been told what to arrange.
+    told: bool,
     ready: Option<Result<(), String>>,
     /// Starts processes in the PID namespace: a thread's children are born where it was told, and only its own. (To come back from there
     /// needs a right that a user namespace of our own does not give.) It lives as long as this: what it starts is tied to it.
@@ -69,27 +71,45 @@ pub struct Room {
 }
 
 impl Room {
-    /// Starts the process that makes them; `agent` is our own program. It arranges them while we go on.
+    /// Starts the process that makes them, and waits for what to arrange ([`Room::arrange`]); `program` is the agent's own, or the small
+    /// one ([`crate::rank_program`]).
     ///
     /// # Errors
     /// What the kernel refused.
-    pub fn make(agent: &Path, mut order: Order) -> io::Result<Self> {
-        let namespaces = order.isolation.namespaces;
-        order.parent = (!namespaces.pid).then(|| rustix::process::getpid().as_raw_nonzero().get());
+    pub fn open(program: &Path, namespaces: Namespaces) -> io::Result<Self> {
         let (socket, theirs) = UnixStream::pair()?;
-        let mut command = Command::new(agent);
-        command.arg("rank-init").env_clear().current_dir("/").process_group(0);
+        let mut command = Command::new(program);
+        command.arg(rank_program::INIT).env_clear().current_dir("/").process_group(0);
         command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null()).stderr(Stdio::null());
         let starter = if namespaces.pid { Some(starter()?) } else { None };
         let child = spawn(starter.as_ref(), command)?;
-        let mut line = serde_json::to_vec(&order)?;
-        line.push(b'\n');
-        (&socket).write_all(&line)?;
         let pid = child.id().cast_signed();
         let holder = Identity::of(pid).ok_or_else(|| io::Error::other("it ended at once"))?;
         let raw = Pid::from_raw(pid).ok_or_else(|| io::Error::other("it has no pid"))?;
         let pidfd = pidfd_open(raw, PidfdFlags::empty())?;
-        Ok(Self { holder, namespaces, pidfd, socket, ready: None, starter })
+        Ok(Self { holder, namespaces, pidfd, socket, told: false, ready: None, starter })
+    }
+
+    /// Tells it what to arrange, once; it does so while we go on. The namespaces are those that it was opened with.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn arrange(&mut self, mut order: Order) -> io::Result<()> {
+        if std::mem::replace(&mut self.told, true) {
+            return Ok(());
+        }
+        let parent = rustix::process::getpid().as_raw_nonzero().get();
+        order.parent = (!self.namespaces.pid).then_some(parent);
+        order.isolation.namespaces = self.namespaces;
+        let mut line = serde_json::to_vec(&order)?;
+        line.push(b'\n');
+        (&self.socket).write_all(&line)
+    }
+
+    /// True once it has been told what to arrange.
+    #[must_use]
+    pub fn is_told(&self) -> bool {
+        self.told
     }
 
     /// Waits until all is arranged.

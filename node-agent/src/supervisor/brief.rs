@@ -22,6 +22,9 @@ pub struct Brief {
     pub node: String,
     /// The program `rail-engine`.
     pub engine: PathBuf,
+    /// The program that starts ranks, where it is not the agent's own.
+    #[serde(default)]
+    pub starter: Option<PathBuf>,
     /// `librail.so`, where there is one.
     pub library: Option<PathBuf>,
     /// NCCL's environment.

@@ -54,6 +54,8 @@ pub struct Ranks {
     running: BTreeMap<u32, Rank>,
     logs: BTreeMap<u32, LogWriter>,
     cgroups: Vec<PathBuf>,
+    /// Whether these have the job's limits, once that was tried.
+    limited: Option<Result<(), String>>,
     room: Option<Room>,
     /// The user that only they have.
     uid: Option<u32>,
@@ -69,7 +71,7 @@ impl Ranks {
         let own = rustix::process::getpid().as_raw_nonzero().get();
         let user = task.brief.rank_user.as_ref().filter(|_| task.brief.own_uid);
         let uid = user.map(|user| user.ids.uid);
-        Self { running: BTreeMap::new(), logs, cgroups: Vec::new(), room: None, uid, own }
+        Self { running: BTreeMap::new(), logs, cgroups: Vec::new(), limited: None, room: None, uid, own }
     }
 
     /// Makes the control groups for what is started from now on, with the job's limits; none where that is not permitted (the agent
@@ -78,7 +80,16 @@ impl Ranks {
     /// # Errors
     /// A limit that the agent has promised cannot be set: then nothing may be started.
     pub fn make_cgroups(&mut self, task: &Task) -> Result<(), String> {
-        if !task.brief.cgroups || !self.cgroups.is_empty() {
+        if let Some(limited) = &self.limited {
+            return limited.clone();
+        }
+        let limited = self.limit(task);
+        self.limited = Some(limited.clone());
+        limited
+    }
+
+    fn limit(&mut self, task: &Task) -> Result<(), String> {
+        if !task.brief.cgroups {
             return Ok(());
         }
         let name = cgroup::name(&task.brief.node, Key::of(&task.assignment));
@@ -96,17 +107,27 @@ impl Ranks {
         }
     }
 
-    /// Begins to make the attempt's namespaces, once what ranks are to see of this server is there.
+    /// Starts the process that will hold the attempt's namespaces, so that it is up when it is told what to arrange.
     ///
     /// # Errors
     /// What the kernel refused.
-    pub fn make_room(&mut self, dir: &JobDir, task: &Task) -> Result<(), String> {
-        let brief = &task.brief;
-        if self.room.is_some() || !brief.isolation.namespaces.any() {
+    pub fn open_room(&mut self, task: &Task) -> Result<(), String> {
+        let namespaces = task.brief.isolation.namespaces;
+        if self.room.is_some() || !namespaces.any() {
             return Ok(());
         }
-        let program =
-            env::current_exe().map_err(|error| format!("the agent's own program is gone: {error}"))?;
+        self.room = Some(Room::open(&starter(task)?, namespaces).map_err(refused)?);
+        Ok(())
+    }
+
+    /// Begins to arrange the attempt's namespaces, once what ranks are to see of this server is there.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub fn arrange_room(&mut self, dir: &JobDir, task: &Task) -> Result<(), String> {
+        self.open_room(task)?;
+        let Some(room) = self.room.as_mut().filter(|room| !room.is_told()) else { return Ok(()) };
+        let brief = &task.brief;
         let mut needed = brief.isolation.shown.clone();
         needed.extend([
             dir.work(),
@@ -127,9 +148,7 @@ impl Ranks {
             ids,
             devices: brief.gpu_files.clone(),
         };
-        let made = Room::make(&own_program(&program), order);
-        self.room = Some(made.map_err(|error| format!("the attempt's namespaces are refused: {error}"))?);
-        Ok(())
+        room.arrange(order).map_err(refused)
     }
 
     /// Waits until they are made.
@@ -138,7 +157,7 @@ impl Ranks {
     /// Why they cannot be.
     pub fn room_ready(&mut self, dir: &JobDir, task: &Task) -> Result<(), String> {
         // It was refused before, perhaps; without it no rank is started.
-        self.make_room(dir, task)?;
+        self.arrange_room(dir, task)?;
         self.room.as_mut().map_or(Ok(()), Room::ready)
     }
 
@@ -170,12 +189,10 @@ impl Ranks {
     /// Starts one rank.
     pub fn spawn(&mut self, dir: &JobDir, task: &Task, rank: &RankPlace) -> Result<(), String> {
         let failed = |what: &dyn std::fmt::Display| format!("cannot start rank {}: {what}", rank.rank);
-        let program =
-            env::current_exe().map_err(|error| format!("the agent's own program is gone: {error}"))?;
+        let starter = starter(task)?;
         let launch = Launch::write(&self.confinement(task), &environment::program(dir, task, rank)?);
         let launch = launch.map_err(|error| failed(&error))?;
-        let mut command =
-            rank_exec::command(&own_program(&program), &launch).map_err(|error| failed(&error))?;
+        let mut command = rank_exec::command(&starter, &launch).map_err(|error| failed(&error))?;
         command.process_group(0);
         let child = match &self.room {
             Some(room) => room.spawn(command),
@@ -305,6 +322,19 @@ impl Ranks {
 fn own_program(path: &Path) -> PathBuf {
     let text = path.to_string_lossy();
     text.strip_suffix(" (deleted)").map_or_else(|| path.to_owned(), PathBuf::from)
+}
+
+/// The small program that starts ranks, where the agent has found one and it is still there; else the agent's own.
+fn starter(task: &Task) -> Result<PathBuf, String> {
+    if let Some(starter) = task.brief.starter.as_ref().filter(|path| path.is_file()) {
+        return Ok(starter.clone());
+    }
+    let program = env::current_exe().map_err(|error| format!("the agent's own program is gone: {error}"))?;
+    Ok(own_program(&program))
+}
+
+fn refused(error: io::Error) -> String {
+    format!("the attempt's namespaces are refused: {error}")
 }
 
 fn pipe(descriptor: OwnedFd) -> Option<File> {

@@ -194,8 +194,19 @@ impl Shell {
             Ok(engine) => {
                 self.ends.extend(pidfd(engine.id.pid));
                 self.engine = Some(engine);
+                self.prepare_ranks();
             }
             Err(how) => self.queue.push_back(Event::EngineExited { how, end: EngineEnd::Failed }),
+        }
+    }
+
+    /// What ranks need of the kernel is made while the engine and the other servers get ready. What is refused now is told when ranks
+    /// are to start, for without it none does.
+    fn prepare_ranks(&mut self) {
+        let opened = self.ranks.open_room(&self.task);
+        let limited = self.ranks.make_cgroups(&self.task);
+        for message in [opened, limited].into_iter().filter_map(Result::err) {
+            eprintln!("{message}");
         }
     }
 
@@ -238,11 +249,11 @@ impl Shell {
     }
 
     /// While the other servers prepare, so that it costs the start of ranks nothing.
-    fn make_room(&mut self) {
+    fn arrange_room(&mut self) {
         if let Err(error) = self.offer_result() {
             self.ranks.note(&format!("the benchmark's result cannot be kept: {error}"));
         }
-        if let Err(message) = self.ranks.make_room(&self.dir, &self.task) {
+        if let Err(message) = self.ranks.arrange_room(&self.dir, &self.task) {
             eprintln!("{message}");
         }
     }
@@ -369,7 +380,7 @@ impl Shell {
         if let Some(reply) = engine::status(&self.dir)
             && reply.state.is_some()
         {
-            self.make_room();
+            self.arrange_room();
             self.queue.push_back(Event::EngineListening(engine::endpoints(&reply)));
         }
     }

@@ -49,6 +49,7 @@ struct Supervised {
 
 fn brief() -> Brief {
     Brief {
+        starter: Some(env!("CARGO_BIN_EXE_rail-rank").into()),
         node: NODE.into(),
         engine: engine(),
         library: None,
@@ -209,6 +210,16 @@ fn ranks_run_to_their_end_and_their_output_and_exit_codes_are_kept() {
         assert_eq!(job.log(rank, Stream::Err), "oops\n");
     }
     assert_eq!(seen.rails.len(), 1, "the engine's bytes were read before it ended");
+}
+
+#[test]
+fn ranks_are_started_by_the_agents_own_program_where_the_small_one_is_gone() {
+    for starter in [None, Some("/nowhere/rail-rank".into())] {
+        let brief = Brief { starter, ..brief() };
+        let mut job = Supervised::with(&assignment(1, shell("exit 3", &[])), &brief);
+        job.run();
+        assert_eq!(codes(&job.ended()), [(0, 3, 0)]);
+    }
 }
 
 #[test]

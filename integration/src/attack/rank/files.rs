@@ -178,7 +178,7 @@ fn mqueue(_: &Targets) -> Outcome {
 
 fn program(_: &Targets) -> Outcome {
     let me = std::env::current_exe().unwrap_or_default();
-    for name in ["rail-node-agent", "rail-engine", "railctl"] {
+    for name in ["rail-node-agent", "rail-rank", "rail-engine", "railctl"] {
         let path = me.with_file_name(name);
         if let Outcome::Gave(words) = writable(&path.display().to_string()) {
             return Outcome::Gave(words);
