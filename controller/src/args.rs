@@ -4,6 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand};
 use controller_keys::ProviderSpec;
+use proto_model::Backfill;
 use proto_rpc::{Endpoint, Listen, telemetry::LogFormat};
 
 use crate::{
@@ -382,6 +383,11 @@ pub struct Run {
     /// (`engine: {protection: ...}` in its file), never for less; see docs/rail-protection.md.
     #[arg(long, env = "RAIL_CONTROLLER_RAIL_PROTECTION", value_enum, default_value_t = ProtectionArg::None)]
     pub rail_protection: ProtectionArg,
+    /// Who may start before jobs that wait ahead of it. `CONSERVATIVE`: whoever delays no planned start of any of them. `EASY`: whoever
+    /// does not delay the first of them that waits for nodes, so that small jobs wait less, and large ones longer. `SLACK(30min)`: as
+    /// CONSERVATIVE, but those behind a job may delay it up to so long after its submission, and no further.
+    #[arg(long, env = "RAIL_CONTROLLER_BACKFILL", default_value_t = Backfill::Conservative)]
+    pub backfill: Backfill,
     /// Large jobs have a head start: among jobs of the same priority and share one goes as if it had been submitted
     /// earlier, by this for every doubling of its GPUs; `none`: only age counts.
     #[arg(long, env = "RAIL_CONTROLLER_HEAD_START", default_value = "none", value_parser = duration_or_none)]

@@ -199,6 +199,7 @@ pub(crate) fn options(run: &Run, ca: &Arc<Authority>, stop: CancellationToken) -
     options.config.certification = run.certification.into();
     options.config.rail_protection = run.rail_protection.into();
     options.config.isolation = run.isolation.into();
+    options.config.backfill = run.backfill;
     options.config.head_start = run.head_start.0.unwrap_or_default();
     options.config.name_rest = run.tenant_name_quarantine;
     options.config.max_audit = run.audit_records;

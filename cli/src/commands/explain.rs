@@ -55,6 +55,9 @@ fn words(job: &str, answer: &v1::ExplainJobResponse) -> String {
     if answer.isolation() == v1::IsolationPolicy::Required {
         out.push_str("its servers must give all isolation that REQUIRED asks for\n");
     }
+    if let (false, Some(_)) = (answer.backfill.is_empty(), &answer.eta) {
+        let _ = writeln!(out, "backfill of the queue: {}", answer.backfill);
+    }
     out.push_str(&causes(&answer.reasons));
     out.push_str(&holders(&answer.holders, answer.holders_omitted, "waits for"));
     out.push_str(&relaxations(&answer.relaxations));
@@ -70,8 +73,24 @@ pub fn expected(eta: Option<&v1::Eta>) -> String {
             return format!("it will probably not start before {}\n", text(&eta.earliest));
         }
         let (start, earliest, latest) = (text(&eta.start), text(&eta.earliest), text(&eta.latest));
-        format!("it will probably start at {start}, between {earliest} and {latest}\n")
+        let promised = promised(eta, &text(&eta.planned));
+        format!("it will probably start at {start}, between {earliest} and {latest}\n{promised}\n")
     })
+}
+
+/// What a job that waits can rely on.
+fn promised(eta: &v1::Eta, planned: &str) -> String {
+    let delays = match eta.promise() {
+        v1::eta::Promise::Unspecified | v1::eta::Promise::Estimate => {
+            return "that is an estimate: no place is kept for it in the plan".to_owned();
+        }
+        v1::eta::Promise::Conservative => "no job behind it delays that (CONSERVATIVE backfill)",
+        v1::eta::Promise::Easy => {
+            "it is the first that waits, and no job behind it delays that (EASY backfill)"
+        }
+        v1::eta::Promise::Slack => "no job behind it delays that further (SLACK backfill)",
+    };
+    format!("its place in the plan begins at {planned}: {delays}")
 }
 
 /// Jobs with the nodes that they hold.
@@ -183,7 +202,14 @@ GpuCapacity  3      -      3 of 4 nodes are full
             nodes_total: 10,
             nodes_free: 7,
             nodes_reach: 6,
-            eta: Some(v1::Eta { start: time(60), earliest: time(30), latest: time(120) }),
+            eta: Some(v1::Eta {
+                start: time(60),
+                earliest: time(30),
+                latest: time(120),
+                promise: v1::eta::Promise::Conservative.into(),
+                planned: time(150),
+            }),
+            backfill: "CONSERVATIVE".into(),
             holders: vec![
                 v1::Holder { tenant: "nlp".into(), job: "b".into(), nodes: 3, until: time(60) },
                 v1::Holder { nodes: 1, ..Default::default() },
@@ -195,7 +221,9 @@ GpuCapacity  3      -      3 of 4 nodes are full
         let expected = "\
 job nlp/a is Pending; 1 job is ahead of it
 it will probably start at 1970-01-01T00:01:00Z, between 1970-01-01T00:00:30Z and 1970-01-01T00:02:00Z
+its place in the plan begins at 1970-01-01T00:02:30Z: no job behind it delays that (CONSERVATIVE backfill)
 7 of 10 nodes could be had now, 6 of them as one gang of this kind
+backfill of the queue: CONSERVATIVE
 no causes are recorded
 
 who holds what it waits for:

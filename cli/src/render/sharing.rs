@@ -371,7 +371,12 @@ mod tests {
         let time = |seconds| Some(Timestamp { seconds, nanos: 0 });
         let status = v1::JobStatus {
             preempted: 2,
-            eta: Some(v1::Eta { start: time(100), earliest: time(90), latest: time(200) }),
+            eta: Some(v1::Eta {
+                start: time(100),
+                earliest: time(90),
+                latest: time(200),
+                ..v1::Eta::default()
+            }),
             array: Some(v1::ArrayPlace { array: "sweep".into(), index: 7, size: 10 }),
             ..Default::default()
         };

@@ -52,6 +52,7 @@ pub fn explanation(explanation: &Explanation, only: Option<&TenantName>) -> v1::
         relaxations: detail.relaxations.iter().map(relaxation).collect(),
         eta: detail.eta.map(Into::into),
         isolation: isolation_policy_to_wire(explanation.isolation).into(),
+        backfill: explanation.backfill.to_string(),
         ..v1::ExplainJobResponse::default()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto_model::{Certification, IsolationPolicy, RailProtection};
+use proto_model::{Backfill, Certification, IsolationPolicy, RailProtection};
 
 /// What the core waits for and how much it takes. Durations are wall-clock durations of the shell's `now`.
 ///
@@ -35,6 +35,8 @@ pub struct Config {
     /// An elastic job that has run for so long may be stopped to go on with another size; `None`: only to make room for a
     /// job of higher priority.
     pub resize_after: Option<Duration>,
+    /// Who may start before jobs that wait ahead of it.
+    pub backfill: Backfill,
     /// Large jobs go as if they had been submitted earlier, by this for every doubling of their GPUs.
     pub head_start: Duration,
     /// Most jobs that wait, over all tenants.
@@ -113,6 +115,7 @@ impl Default for Config {
             requeue_backoff_max: Duration::from_secs(60),
             token_lifetime_max: Duration::from_secs(600),
             resize_after: Some(Duration::from_secs(1800)),
+            backfill: Backfill::Conservative,
             head_start: Duration::ZERO,
             max_queued: 200_000,
             max_jobs: 1_200_000,

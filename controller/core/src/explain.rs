@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use controller_queue::Budget;
 pub use controller_scheduler::{Change, Relaxation, reasons::term_text};
 use controller_scheduler::{Kept, Need, NodeSet, Placer, QueueFacts, explain};
 use controller_topology::NodeIx;
@@ -81,6 +82,8 @@ impl State {
             return known;
         }
         let (mut book, mut snapshot) = (self.index.book.clone(), self.index.snapshot.clone());
+        let budget = Budget { jobs: self.config.pass_limit, starts: usize::MAX };
+        book.plan(&mut snapshot, &mut Placer::default(), now, budget);
         book.forecast(&mut snapshot, &mut Placer::default(), now);
         book.eta(uid)
     }

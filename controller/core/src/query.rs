@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 use controller_scheduler::Decision;
 use proto_model::{
-    Fabric, Health, IsolationPolicy, Job, JobId, JobName, JobSpec, JobUid, Node, NodeName, Phase, Placement,
-    Reason, Tenant, TenantName, Timestamp,
+    Backfill, Fabric, Health, IsolationPolicy, Job, JobId, JobName, JobSpec, JobUid, Node, NodeName, Phase,
+    Placement, Reason, Tenant, TenantName, Timestamp,
 };
 
 use crate::{error::CoreError, state::State};
@@ -72,6 +72,8 @@ pub struct Explanation {
     pub detail: Option<crate::explain::Detail>,
     /// How much isolation its servers must give.
     pub isolation: IsolationPolicy,
+    /// Who may start before jobs that wait ahead of it.
+    pub backfill: Backfill,
 }
 
 /// The fabric as the scheduler sees it.
@@ -365,6 +367,7 @@ impl State {
             choices: Vec::new(),
             detail: None,
             isolation: self.isolation(&id.tenant),
+            backfill: self.config.backfill,
         };
         if status.phase != Phase::Pending {
             self.explain_rails(entry, &mut explanation);

@@ -334,6 +334,7 @@ impl State {
         };
         let waits = matches!(decision, Decision::Wait(_)) && book.waiting() <= FORETOLD;
         if waits {
+            book.plan(&mut snapshot, &mut Placer::default(), now, budget);
             book.forecast(&mut snapshot, &mut Placer::default(), now);
         }
         Ok(Planned { decision, eta: book.eta(uid), victims, entry: Some(entry) })

@@ -11,6 +11,7 @@ use proto_model::{Eta, JobUid, QueueName, Reason, ReservationName, TenantName, T
 
 use crate::{
     defs::{Policy, QueueDef, ReservationDef, TenantDef},
+    empty::Empty,
     entry::{Entry, Run, State},
     ground::Ground,
     ledger::{Ledger, Past},
@@ -82,6 +83,8 @@ pub(crate) struct Cache {
     pub(crate) touched: BTreeSet<JobUid>,
     /// When time alone may change something.
     pub(crate) next: Option<Timestamp>,
+    /// Who would have a place if no job ran.
+    pub(crate) empty: Empty,
 }
 
 /// Equal in all that decides.
@@ -129,6 +132,7 @@ impl Book {
     /// A job comes, changes or goes.
     pub fn set_job(&mut self, uid: JobUid, entry: Option<Arc<Entry>>) {
         if let Some(old) = self.jobs.remove(&uid) {
+            self.cache.empty.forget(uid);
             match &old.state {
                 State::Waiting => {
                     let (lane, turn) = (lane(&old), self.turn_of(&old));
@@ -339,6 +343,7 @@ impl Book {
     pub fn nodes_changed(&mut self) {
         self.cache.nodes.clear();
         self.cache.ground = Arc::default();
+        self.cache.empty = Empty::default();
     }
 
     /// Running jobs by identity, with the numbers of their nodes as far as those are known.

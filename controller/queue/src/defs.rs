@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use proto_model::{
-    NodeName, Queue, QueueName, Reason, Reservation, ReservationNodes, Shape, Tenant, TenantName, Timestamp,
+    Backfill, NodeName, Queue, QueueName, Reason, Reservation, ReservationNodes, Shape, Tenant, TenantName,
+    Timestamp,
 };
 
 /// A tenant: the root of its queues.
@@ -130,7 +131,10 @@ pub struct Policy {
     pub head_start: Duration,
     /// Use counts half after this time.
     pub half_life: Duration,
-    /// The width of the first steps of the plan; further ahead they are wider, at most a thirty-second of the way.
+    /// Who may start before jobs that wait ahead of it.
+    pub backfill: Backfill,
+    /// The width of the first steps of a forecast; further ahead they are wider, at most a thirty-second of the way. What is
+    /// planned is not rounded.
     pub step: Duration,
     /// How long a job runs of which nothing is known.
     pub unknown: Duration,
@@ -151,6 +155,7 @@ impl Default for Policy {
             fair_share: true,
             head_start: Duration::ZERO,
             half_life: Duration::from_secs(7 * 24 * 3600),
+            backfill: Backfill::Conservative,
             step: Duration::from_secs(10),
             unknown: Duration::from_secs(3600),
             preemption: true,

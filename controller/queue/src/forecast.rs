@@ -166,5 +166,5 @@ pub(crate) fn band([low, mean, high]: [u32; 3], start: Timestamp, now: Timestamp
         let ahead = wait.as_millis() * u128::from(part) / u128::from(whole);
         Timestamp(now.0.saturating_add(u64::try_from(ahead).unwrap_or(u64::MAX)))
     };
-    Eta { start: at(mean), earliest: at(low.min(mean)), latest: at(high.max(mean)) }
+    Eta::estimate(at(mean), at(low.min(mean)), at(high.max(mean)))
 }

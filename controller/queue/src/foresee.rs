@@ -13,12 +13,12 @@ use std::{
     time::Duration,
 };
 
-use proto_model::{JobUid, QueueName, TenantName, Timestamp};
+use proto_model::{Backfill, JobUid, QueueName, TenantName, Timestamp};
 
 use crate::{
     book::Book,
     entry::Entry,
-    grid::{Grid, Row},
+    grid::{Grid, NEVER, Row},
     ground::Ground,
     plan::{is_whole, signed},
 };
@@ -250,14 +250,14 @@ impl<'a> Foresight<'a> {
         if self.free <= 0 || !self.waiting.values().take(DEPTH).any(|fore| self.fits(fore)) {
             return if self.free <= 0 { 1 } else { DEPTH.min(self.waiting.len()) };
         }
-        let ends = self.running.values().map(|run| run.end.max(now));
-        let grid = Grid::new(now, self.book.policy.step, ends);
-        let mut room = Row::filled(0, grid.len());
-        room.note(0, usize::MAX, self.free);
+        let grid = Grid::exact(now, std::iter::empty());
+        let mut room = Row::default();
+        room.note(0, NEVER, self.free);
         for run in self.running.values() {
-            room.note(grid.floor(run.end.max(now)).max(1), usize::MAX, run.gpus);
+            room.note(grid.floor(run.end.max(now)).max(1), NEVER, run.gpus);
         }
         room.sum_up();
+        let most = if self.book.policy.backfill == Backfill::Easy { 1 } else { PROMISED };
         let (mut promised, mut looked) = (0, 0);
         let places: Vec<usize> = self.waiting.keys().take(DEPTH).copied().collect();
         for at in places {
@@ -275,7 +275,7 @@ impl<'a> Foresight<'a> {
             }
             // What only its limit keeps back takes nothing from others.
             let quota = fore.quotas.iter().all(|quota| fore.gpus <= self.left[*quota]);
-            if promised < PROMISED && quota {
+            if promised < most && quota {
                 promised += 1;
                 promise(&mut room, &grid, fore);
             }
@@ -298,18 +298,14 @@ fn mix(state: u64) -> u64 {
 /// Keeps room for a job at the first time at which it fits.
 fn promise(room: &mut Row, grid: &Grid, fore: &Fore<'_>) {
     let mut step = 1;
-    while step < grid.len() {
-        if room.at(step) < fore.gpus {
-            step += 1;
-            continue;
-        }
-        let end = grid.end(step, fore.limit);
-        match room.last_below(step, end, fore.gpus) {
+    while let Some(found) = room.first_with(step, fore.gpus) {
+        let end = grid.end(found, fore.limit);
+        match room.last_below(found, end, fore.gpus) {
             None => {
-                room.add(step, end, -fore.gpus);
+                room.add(found, end, -fore.gpus);
                 return;
             }
-            Some(miss) => step = miss + 1,
+            Some(enough) => step = enough,
         }
     }
 }

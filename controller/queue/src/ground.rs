@@ -58,6 +58,12 @@ impl Plot {
         }
     }
 
+    /// Whether a gang on these rails could have it if nobody else held anything.
+    pub(crate) fn serves(&self, need: &Need, rails: RailSet) -> bool {
+        let traits = || self.traits.as_ref().is_some_and(|traits| need.filter.admits(traits));
+        self.open && self.gpus >= need.gpus && self.usable.covers(rails) && traits()
+    }
+
     /// Whether it is the same node, whatever is held there.
     fn is_same(&self, other: &Self) -> bool {
         let traits = match (&self.traits, &other.traits) {
@@ -106,6 +112,8 @@ impl Kind {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ground {
     mark: Option<Mark>,
+    /// Changes whenever nodes do, whatever is held there; the first number, when nothing of what was known holds.
+    pub(crate) version: (u64, u64),
     pub(crate) plots: Vec<Plot>,
     kinds: Vec<Kind>,
     /// GPUs of the largest node.
@@ -144,7 +152,10 @@ impl Ground {
                     ground.count();
                 }
             }
-            None => *this = Arc::new(Self::of(snapshot)),
+            None => {
+                let version = (this.version.0 + 1, 0);
+                *this = Arc::new(Self { version, ..Self::of(snapshot) });
+            }
         }
         if this.mark != Some(yard.mark()) {
             Arc::make_mut(this).mark = Some(yard.mark());
@@ -208,6 +219,7 @@ impl Ground {
 
     /// Counts everything anew.
     fn count(&mut self) {
+        self.version.1 += 1;
         let open = || self.plots.iter().filter(|plot| plot.open);
         self.node_gpus = self.plots.iter().map(|plot| plot.gpus).max().unwrap_or(0).max(1);
         self.open = number(open().count());

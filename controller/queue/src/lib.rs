@@ -15,6 +15,8 @@
 mod book;
 pub mod check;
 mod defs;
+pub mod delays;
+mod empty;
 mod entry;
 mod forecast;
 mod foresee;

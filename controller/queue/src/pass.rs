@@ -6,13 +6,14 @@ use std::{
     sync::Arc,
 };
 
-use controller_scheduler::{Choice, Need, NodeSet, Placer, Snapshot};
+use controller_scheduler::{Choice, Need, NodeSet, Placer, RailNeed, Snapshot, Time, Within};
 use controller_topology::NodeIx;
-use proto_model::{Eta, JobUid, QueueName, TenantName, Timestamp};
+use proto_model::{Backfill, Eta, JobUid, Promise, QueueName, TenantName, Timestamp};
 
 use crate::{
     book::Book,
     defs::{Act, Budget},
+    empty::Empty,
     entry::Entry,
     forecast::band,
     foresee::Foresight,
@@ -40,7 +41,17 @@ impl Book {
         self.look(snapshot, placer, now, budget, Look::Event)
     }
 
-    /// The same without any short cut; a test compares.
+    /// Only looks, at all that wait: what each is promised. What a pass would do is not done.
+    pub fn plan(&mut self, snapshot: &mut Snapshot, placer: &mut Placer, now: Timestamp, budget: Budget) {
+        let (marks, next) = (self.marks.clone(), self.cache.next);
+        self.find_nodes(snapshot);
+        self.keep_guarantees(snapshot, now);
+        self.look(snapshot, placer, now, budget, Look::Uncut);
+        self.restore(marks);
+        self.cache.next = next;
+    }
+
+    /// A pass without any short cut; a test compares.
     #[cfg(test)]
     pub(crate) fn pass_uncut(
         &mut self,
@@ -63,6 +74,8 @@ impl Book {
     ) -> Vec<Act> {
         let mut ground = std::mem::take(&mut self.cache.ground);
         Ground::update(&mut ground, snapshot);
+        let mut empty = std::mem::take(&mut self.cache.empty);
+        empty.update(&ground);
         let rails = snapshot.topology().rails();
         let stuck = look == Look::Event && self.is_stuck(&ground);
         let turn = (!stuck).then(|| Turn::new(self, &mut ground, rails, now, budget));
@@ -73,13 +86,14 @@ impl Book {
             let foreseen = if look == Look::Forecast { fore() } else { BTreeMap::new() };
             let mut pass = Pass::new(self, &ground, snapshot, placer, now, budget, look);
             pass.foreseen = foreseen;
+            pass.empty = empty;
             pass.run(turn);
             pass.finish()
         } else {
-            Found { privates: self.marks.privates.clone(), ..Found::default() }
+            Found { privates: self.marks.privates.clone(), empty, ..Found::default() }
         };
-        let Found { acts, seen, next, privates } = found;
-        self.cache.ground = ground;
+        let Found { acts, seen, next, privates, empty } = found;
+        (self.cache.ground, self.cache.empty) = (ground, empty);
         self.marks.privates = privates;
         self.cache.next = next.into_iter().chain(self.next_time(now)).min();
         self.cache.seen.extend(seen);
@@ -123,7 +137,6 @@ pub(crate) enum Look {
     /// To decide: it ends where nobody further behind could start or make room.
     Event,
     /// To decide, with everybody looked at.
-    #[cfg(test)]
     Uncut,
     /// To foretell: nothing is done, and everybody is told.
     Forecast,
@@ -152,6 +165,10 @@ pub(crate) struct Pass<'a> {
     pub(crate) failed: BTreeSet<(Need, usize)>,
     /// Jobs that the placer has a gang for and that would take from what is planned: those that ask alike would too.
     pub(crate) passed_over: BTreeSet<Need>,
+    /// Who would have a place if no job ran.
+    pub(crate) empty: Empty,
+    /// A job that waits for nodes has its place in the plan: with EASY backfill no other one gets one.
+    first_kept: bool,
     pub(crate) starts: usize,
     pub(crate) rooms: usize,
     /// The lowest priority of a running job that may be stopped for a higher one.
@@ -206,6 +223,8 @@ impl<'a> Pass<'a> {
             choice: Choice::default(),
             failed: BTreeSet::new(),
             passed_over: BTreeSet::new(),
+            empty: Empty::default(),
+            first_kept: false,
             starts: 0,
             rooms: 0,
             lowest: i32::MAX,
@@ -236,8 +255,12 @@ impl<'a> Pass<'a> {
             ahead += 1;
             let started = self.one(entry, turn.entitled.contains(&entry.uid), &mut why);
             if !started {
-                if self.look != Look::Forecast && why.eta.is_none() {
-                    why.eta = book.cache.seen.get(&entry.uid).and_then(|old| old.eta);
+                let old = book.cache.seen.get(&entry.uid).and_then(|old| old.eta);
+                let never = why.is_final();
+                match (&mut why.eta, old) {
+                    (Some(eta), Some(old)) if self.look == Look::Forecast => eta.promised_as(&old, self.now),
+                    (None, old) if self.look != Look::Forecast && !never => why.eta = old,
+                    _ => {}
                 }
                 self.seen.push((entry.uid, why));
             }
@@ -295,8 +318,12 @@ impl<'a> Pass<'a> {
         if entitled && not_before.is_none() {
             return self.start_entitled(entry, wish, why);
         }
+        if !self.fits_empty(entry) {
+            why.causes.push(Cause::Never);
+            return false;
+        }
         let grown = if not_before.is_none() { self.grown(entry, &wish) } else { wish.clone() };
-        let planned = self.plan.earliest(&grown);
+        let mut planned = self.plan.earliest(&grown);
         match planned {
             Some((0, _)) if not_before.is_none() => {
                 if self.starts >= self.budget.starts {
@@ -312,11 +339,13 @@ impl<'a> Pass<'a> {
             _ if not_before.is_none() && self.start_on_shared_nodes(entry, &wish) => return true,
             _ => self.say(entry, &lane, &wish, why),
         }
-        let planned = if self.make_room(entry, &wish, planned.map(|(step, _)| step), why) {
-            self.plan.earliest(&wish)
-        } else {
-            planned
-        };
+        if self.make_room(entry, &wish, planned.map(|(step, _)| step), why) {
+            planned = self.plan.earliest(&wish);
+        } else if matches!(why.causes.last(), Some(Cause::Scattered | Cause::Planned))
+            && planned.is_some_and(|(step, _)| step == 0)
+        {
+            planned = self.when_something_ends(&wish);
+        }
         self.plan_for(entry, &wish, planned, why);
         false
     }
@@ -331,20 +360,95 @@ impl<'a> Pass<'a> {
     ) {
         let Some((step, place)) = planned else {
             // Behind all that is planned: not before the last step, as far as can be seen.
-            let last = self.plan.grid.start(self.plan.grid.len() - 1);
-            why.eta = Some(Eta { start: last, earliest: last, latest: Timestamp(u64::MAX) });
+            let last = self.plan.grid.start(self.plan.last_change());
+            why.eta = Some(Eta::estimate(last, last, Timestamp(u64::MAX)));
             return;
         };
+        let kept = self.keep(entry, wish, (step, place));
+        let mut eta = self.eta(entry, self.plan.grid.start(step));
+        if let Some((step, promise)) = kept.filter(|_| self.look != Look::Forecast) {
+            (eta.planned, eta.promise) = (Some(self.plan.grid.start(step)), promise);
+        }
+        why.eta = Some(eta);
+    }
+
+    /// Keeps a place in the plan for a job that waits, if its backfill wants that: from when on, and what that promises.
+    fn keep(
+        &mut self,
+        entry: &Entry,
+        wish: &Wish,
+        (mut step, mut place): (usize, Option<usize>),
+    ) -> Option<(usize, Promise)> {
+        let promise = match self.book.policy.backfill {
+            // What is foretold is no promise, and the nearer to what will be the more of them have a place.
+            _ if self.look == Look::Forecast => Promise::Estimate,
+            Backfill::Conservative => Promise::Conservative,
+            Backfill::Easy => {
+                // Who waits for its limits or its time, not for nodes, is in nobody's way.
+                let entitled = self.privates.target(&entry.id.tenant, entry.uid).is_some();
+                if !entitled && (self.first_kept || wish.from > 0 || !self.plan.room(wish).0) {
+                    return None;
+                }
+                self.first_kept |= !entitled;
+                Promise::Easy
+            }
+            Backfill::Slack(slack) => {
+                let until = self.plan.grid.ceil(entry.submitted.plus(slack));
+                if until > step
+                    && let Some((later, there)) =
+                        self.plan.earliest(&Wish { from: until.max(wish.from), ..wish.clone() })
+                    && later == until
+                {
+                    (step, place) = (later, there);
+                }
+                Promise::Slack
+            }
+        };
         self.plan.take(wish, step, place);
-        // What did not start now although the plan has room for it waits for the next end at least.
-        why.eta = Some(self.eta(entry, self.plan.grid.start(step)));
+        Some((step, if self.plan.grid.is_exact() { promise } else { Promise::Estimate }))
+    }
+
+    /// When a job fits, as far as the plan can count, for which the placer has no gang now: not before something ends.
+    fn when_something_ends(&mut self, wish: &Wish) -> Option<(usize, Option<usize>)> {
+        let from = self.plan.next_end()?;
+        self.plan.earliest(&Wish { from: from.max(wish.from), ..wish.clone() })
+    }
+
+    /// Whether the placer would have a gang for a job if no job ran. Where counting nodes has said all, it is not asked.
+    fn fits_empty(&mut self, entry: &Entry) -> bool {
+        let (need, yard) = (&entry.need, self.snapshot.yard());
+        let counted = match need.rails {
+            RailNeed::Exactly(rails) => !yard.is_split(rails),
+            RailNeed::Any(_) => false,
+        };
+        let plain = need.groups.is_empty() && need.exclude.is_empty() && need.spares == 0;
+        if counted
+            && plain
+            && need.within == Within::Fabric
+            && (entry.min_nodes == 1 || need.rail_count() > 0)
+        {
+            return true;
+        }
+        if let Some(fits) = self.empty.known(entry.uid) {
+            return fits;
+        }
+        // What is foretold decides nothing.
+        if self.look == Look::Forecast {
+            return true;
+        }
+        let need = Need { nodes: entry.min_nodes, tenant: None, ..need.clone() };
+        let (placer, choice) = (&mut self.placer, Choice::default());
+        self.empty.find(entry.uid, need, self.ground, |need| {
+            let mut choice = choice;
+            placer.choose_at(yard, need, None, Time::Ended, &mut choice).then_some(choice)
+        })
     }
 
     pub(crate) fn eta(&self, entry: &'a Entry, start: Timestamp) -> Eta {
         if let Some([earliest, start, latest]) = self.foreseen.get(&entry.uid).copied()
             && earliest < latest
         {
-            return Eta { start, earliest, latest };
+            return Eta::estimate(start, earliest, latest);
         }
         let start = self.foreseen.get(&entry.uid).map_or(start, |[_, start, _]| *start);
         band(self.error(entry), start, self.now, self.look == Look::Forecast)
@@ -451,7 +555,8 @@ impl<'a> Pass<'a> {
         for (tenant, choice) in self.held.iter().rev() {
             self.snapshot.release_choice(tenant, choice);
         }
-        Found { acts: self.acts, seen: self.seen, next: self.next, privates: self.privates }
+        let Self { acts, seen, next, privates, empty, .. } = self;
+        Found { acts, seen, next, privates, empty }
     }
 }
 
@@ -473,4 +578,5 @@ struct Found {
     seen: Vec<(JobUid, Why)>,
     next: Option<Timestamp>,
     privates: Privates,
+    empty: Empty,
 }

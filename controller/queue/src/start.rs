@@ -10,7 +10,7 @@ use crate::{
     defs::Act,
     entry::Entry,
     pass::Pass,
-    plan::Wish,
+    plan::{Short, Wish},
     why::{Cause, Why},
 };
 
@@ -137,18 +137,14 @@ impl<'a> Pass<'a> {
                     self.begin(entry, wish, &picks);
                     return Try::Started;
                 }
-                Err(Some(pod)) => {
-                    let inside = |(_, node): &(usize, &crate::plan::Node)| node.pod == pod;
-                    let nodes = self.plan.nodes.iter().enumerate().filter(inside);
-                    hidden.extend(nodes.map(|(at, _)| NodeIx::at(at)));
-                }
                 // A node would be broken into that is planned for somebody: rather one that is broken into already.
-                Err(None) if !wish.whole && round == 0 => {
+                Err(Short::Nodes) if !wish.whole && round == 0 => {
                     let idle = |(_, node): &(usize, &crate::plan::Node)| node.whole_at == 0;
                     let nodes = self.plan.nodes.iter().enumerate().filter(idle);
                     hidden.extend(nodes.map(|(at, _)| NodeIx::at(at)));
                 }
-                Err(None) => return Try::Planned,
+                Err(Short::Nodes) => return Try::Planned,
+                Err(short) => hidden.extend(self.plan.nodes_of(short)),
             }
         }
         Try::Planned

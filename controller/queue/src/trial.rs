@@ -15,6 +15,7 @@ use crate::{
     book::Book,
     check::{check, check_rights},
     defs::{Act, Budget},
+    delays::{Delays, Watch, delays},
     entry::{Entry, State},
     ledger::Past,
 };
@@ -59,6 +60,10 @@ pub struct Trial {
     pub faults: Vec<String>,
     /// Asks for a plan of all jobs at every submit.
     pub forecasts: bool,
+    /// Looks at every start for whom it delays: of jobs that take nodes of one pool whole.
+    pub watched: Option<Watch>,
+    /// What that found.
+    pub delays: Delays,
     /// Ends when this job has started.
     until: Option<JobUid>,
     placer: Placer,
@@ -78,6 +83,8 @@ impl Trial {
             rows: BTreeMap::new(),
             faults: Vec::new(),
             forecasts: false,
+            watched: None,
+            delays: Delays::default(),
             until: None,
             placer: Placer::default(),
             lengths: BTreeMap::new(),
@@ -196,6 +203,9 @@ impl Trial {
             }
             if let Err(breaches) = check_rights(&self.book, &acts) {
                 self.faults.extend(breaches.iter().map(|breach| format!("{now}: {breach}")));
+            }
+            if let Some(watch) = self.watched {
+                delays(&self.book, &acts, now, watch, &mut self.delays);
             }
             let mut again = false;
             stopped.clear();

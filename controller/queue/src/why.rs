@@ -47,6 +47,9 @@ pub enum Cause {
     LimitAhead,
     /// The cluster has so few nodes that would do, busy or not.
     Shape(u32),
+    /// It would have no place even if no job ran: nodes that take jobs are too few in one place, on the same rails, or beside its
+    /// spares.
+    Never,
     /// Too little is free.
     Capacity {
         /// Nodes that are free as a whole.
@@ -83,6 +86,7 @@ impl Cause {
             Self::TenantUnknown
                 | Self::QueueUnknown
                 | Self::LimitTooSmall(_)
+                | Self::Never
                 | Self::ReservationUnknown
                 | Self::ReservationClosed
         )
@@ -102,6 +106,7 @@ impl Cause {
             Self::AtOnce(_) => "ArrayLimit",
             Self::LimitAhead => "QuotaAhead",
             Self::Shape(_) => "NodeShape",
+            Self::Never => "GangShape",
             Self::Capacity { .. } => "GangCapacity",
             Self::Planned => "PlannedAhead",
             Self::Scattered => "Scattered",
@@ -217,6 +222,9 @@ impl Cause {
         match self {
             Self::Planned => {
                 "there is room, but jobs ahead of it are planned to start there before it would end"
+            }
+            Self::Never => {
+                "even without any job the nodes that take jobs would not be near enough together, or not on the same rails"
             }
             Self::Scattered => "enough is free, but not near enough together or not on the same rails",
             Self::ReservationUnknown => "there is no such reservation",

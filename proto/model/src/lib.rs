@@ -10,6 +10,7 @@ mod word;
 
 pub mod array;
 pub mod assignment;
+pub mod backfill;
 pub mod cause;
 pub mod certify;
 pub mod claim;
@@ -37,6 +38,7 @@ pub mod time;
 
 pub use array::{ArrayError, ArrayPlace, ArraySpec};
 pub use assignment::{Assignment, NodeEndpoints, Observation, Observed, RailEndpoint, Wish};
+pub use backfill::{Backfill, BackfillError, Promise};
 pub use cause::{NodeCause, Speaker};
 pub use certify::{Certify, Lane, Measured, PairReport, PortGid, PortReport, SERIES_ROUNDS, Turn, Way};
 pub use claim::{Claim, ClaimError};

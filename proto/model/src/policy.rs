@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{JobName, Timestamp};
+use crate::{JobName, Promise, Timestamp};
 
 /// One job that waits for another of its tenant.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -146,4 +146,24 @@ pub struct Eta {
     pub earliest: Timestamp,
     /// Probably not after this.
     pub latest: Timestamp,
+    /// What the job can rely on.
+    pub promise: Promise,
+    /// Of a job that has a place in the plan: its start there if everybody runs as long as allowed. No job behind it delays that;
+    /// jobs ahead of it may when they come, or move forward because others end early.
+    pub planned: Option<Timestamp>,
+}
+
+impl Eta {
+    /// An estimate that promises nothing.
+    #[must_use]
+    pub fn estimate(start: Timestamp, earliest: Timestamp, latest: Timestamp) -> Self {
+        Self { start, earliest, latest, promise: Promise::Estimate, planned: None }
+    }
+
+    /// Promises what an earlier look did, if its time is still to come.
+    pub fn promised_as(&mut self, earlier: &Self, now: Timestamp) {
+        if earlier.planned.is_some_and(|planned| planned > now) {
+            (self.promise, self.planned) = (earlier.promise, earlier.planned);
+        }
+    }
 }

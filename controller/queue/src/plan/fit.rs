@@ -1,12 +1,33 @@
 //! When a job fits, and what it takes then.
 
-use std::{collections::BTreeMap, rc::Rc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    time::Duration,
+};
 
 use controller_topology::NodeIx;
 use proto_model::Within;
 
-use super::{Plan, Wish, signed};
-use crate::{entry::Entry, grid::Row, ground::Ground};
+use super::{Node, Plan, TenantAt, Wish, signed};
+use crate::{
+    entry::Entry,
+    grid::{NEVER, Row, Sum},
+    ground::Ground,
+};
+
+/// Where a job would take from what is planned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Short {
+    /// Of all nodes.
+    Nodes,
+    /// Of a pod.
+    Pod(u32),
+    /// Of nodes on the same leaves.
+    Block(u32),
+    /// Of nodes that some jobs ask for.
+    Class(usize),
+}
 
 /// Nodes that are lost from the same step on, by what they are counted in.
 #[derive(Default)]
@@ -35,16 +56,17 @@ impl Plan {
         u32::try_from(most).unwrap_or(0)
     }
 
-    /// The last step of a range in which there is too little; places aside.
+    /// What there is for a job that does not take its nodes whole: all GPUs that are free.
+    fn gpus(&self, tenant: Option<TenantAt>) -> Sum<'_> {
+        self.loose.with(tenant, &self.whole, signed(self.node_gpus))
+    }
+
+    /// The end of the last part of a range in which there is too little; places aside.
     pub(super) fn last_miss(&self, wish: &Wish, from: usize, to: usize) -> Option<usize> {
         let miss = if wish.whole {
             self.whole.last_below(from, to, wish.count())
         } else {
-            let (amount, gpus) = (wish.amount(), signed(self.node_gpus));
-            (from..to.min(self.whole.len())).rev().find(|step| {
-                let loose = self.loose.at(wish.tenant, *step);
-                self.whole.at(*step).saturating_mul(gpus).saturating_add(loose) < amount
-            })
+            self.gpus(wish.tenant).last_below(from, to, wish.amount())
         };
         let class = match &self.classes[wish.class].rest {
             Some(row) if wish.whole => row.last_below(from, to, wish.count()),
@@ -71,7 +93,7 @@ impl Plan {
                     if places.most[place] < wish.together() {
                         continue;
                     }
-                    let until = best.map_or(self.grid.len(), |(step, _)| step);
+                    let until = best.map_or(NEVER, |(step, _)| step);
                     // Most places have too little at any time that counts.
                     if row.most(from, until) < wish.count_together() {
                         continue;
@@ -96,7 +118,7 @@ impl Plan {
     }
 
     pub(super) fn first_fit(&self, wish: &Wish, from: usize, place: Option<&Row>) -> Option<usize> {
-        self.first_fit_until(wish, from, place, self.grid.len())
+        self.first_fit_until(wish, from, place, NEVER)
     }
 
     pub(super) fn first_fit_until(
@@ -108,9 +130,14 @@ impl Plan {
     ) -> Option<usize> {
         let mut step = from;
         while step < until {
-            // Most steps ahead are full: those are passed over by a look at each.
-            if place.is_some_and(|row| row.at(step) < wish.count_together()) || self.is_short(wish, step) {
-                step += 1;
+            // Most of the time ahead is full: that is passed over first.
+            let room = match wish.whole {
+                true => self.whole.first_with(step, wish.count()),
+                false => self.gpus(wish.tenant).first_with(step, wish.amount()),
+            }?;
+            let here = place.map_or(Some(room), |row| row.first_with(room, wish.count_together()))?;
+            if here > step {
+                step = here;
                 continue;
             }
             let end = self.grid.end(step, wish.length);
@@ -118,7 +145,7 @@ impl Plan {
             let here = place.and_then(|row| row.last_below(step, end, wish.count_together()));
             match miss.max(here) {
                 None => return Some(step),
-                Some(miss) => step = miss + 1,
+                Some(enough) => step = enough,
             }
         }
         None
@@ -126,12 +153,10 @@ impl Plan {
 
     /// Whether one step alone has too little; limits and classes aside.
     pub(super) fn is_short(&self, wish: &Wish, step: usize) -> bool {
-        let whole = self.whole.at(step);
         if wish.whole {
-            return whole < wish.count();
+            return self.whole.at(step) < wish.count();
         }
-        let loose = self.loose.at(wish.tenant, step);
-        whole.saturating_mul(signed(self.node_gpus)).saturating_add(loose) < wish.amount()
+        self.gpus(wish.tenant).at(step) < wish.amount()
     }
 
     /// A job will hold what it wishes from a step on.
@@ -159,43 +184,75 @@ impl Plan {
 
     /// GPUs come from nodes that are broken into already; then nodes are broken into.
     pub(super) fn take_loose(&mut self, wish: &Wish, step: usize, end: usize) {
-        let (amount, gpus) = (wish.amount(), signed(self.node_gpus));
-        for step in step..end.min(self.grid.len()) {
-            let broken = self.loose.take(wish.tenant, step, amount, gpus);
-            *self.whole.get_mut(step) -= broken;
+        let mut broken = Vec::new();
+        self.loose.take(wish.tenant, (step, end), (wish.amount(), signed(self.node_gpus)), &mut broken);
+        for (from, to, nodes) in broken {
+            self.whole.add(from, to, -nodes);
         }
     }
 
     /// Whether these nodes can be taken from now on without taking from what is planned: a node that would be whole
-    /// again within the time is not any more. If not, the pod in which there is too little, if that is known.
-    pub(crate) fn allows(&self, picks: &[(NodeIx, u32)], wish: &Wish) -> Result<(), Option<u32>> {
+    /// again within the time is not any more. If not, where there is too little.
+    pub(crate) fn allows(&self, picks: &[(NodeIx, u32)], wish: &Wish) -> Result<(), Short> {
         let end = self.grid.end_now(wish.length);
-        let mut lost: BTreeMap<usize, i32> = BTreeMap::new();
-        let mut by_pod: BTreeMap<u32, i32> = BTreeMap::new();
-        for (node, _) in picks {
-            let Some(node) = self.nodes.get(node.index()) else { return Err(None) };
+        let mut lost: Vec<(usize, NodeIx, &Node)> = Vec::with_capacity(picks.len());
+        for (at, _) in picks {
+            let Some(node) = self.nodes.get(at.index()) else { return Err(Short::Nodes) };
             if node.whole_at < end {
-                *lost.entry(node.whole_at).or_default() += 1;
-                *by_pod.entry(node.pod).or_default() += 1;
+                lost.push((node.whole_at, *at, node));
             }
         }
-        let mut count = 0;
-        let mut steps = lost.iter().peekable();
-        while let Some((from, more)) = steps.next() {
-            count += more;
-            let to = steps.peek().map_or(end, |(next, _)| **next);
-            if self.whole.last_below(*from, to, count).is_some() {
-                return Err(None);
+        lost.sort_unstable_by_key(|(from, ..)| *from);
+        // So many are gone from the first of them on, until there are more.
+        let fits = |row: &Row, which: &mut dyn Iterator<Item = usize>| {
+            let (mut count, mut which) = (0, which.peekable());
+            while let Some(from) = which.next() {
+                count += 1;
+                let to = which.peek().copied().unwrap_or(end);
+                if row.last_below(from, to, count).is_some() {
+                    return false;
+                }
             }
+            true
+        };
+        if !fits(&self.whole, &mut lost.iter().map(|(from, ..)| *from)) {
+            return Err(Short::Nodes);
         }
-        if let Some(pods) = &self.pods {
-            for (pod, count) in by_pod {
-                if pods.rows.get(pod as usize).is_some_and(|row| row.last_below(0, end, count).is_some()) {
-                    return Err(Some(pod));
+        for (places, of, short) in [
+            (&self.pods, (|node| node.pod) as fn(&Node) -> u32, Short::Pod as fn(u32) -> Short),
+            (&self.blocks, |node| node.block, Short::Block),
+        ] {
+            let Some(places) = places else { continue };
+            let used: BTreeSet<u32> = lost.iter().map(|(.., node)| of(node)).collect();
+            for place in used {
+                let here = lost.iter().filter(|(.., node)| of(node) == place);
+                if let Some(row) = places.rows.get(place as usize)
+                    && !fits(row, &mut here.map(|(from, ..)| *from))
+                {
+                    return Err(short(place));
                 }
             }
         }
+        for (at, class) in self.classes.iter().enumerate() {
+            let here = lost.iter().filter(|(_, node, _)| class.kind.fits.get(node.index()) == Some(&true));
+            if let Some(row) = &class.rest
+                && !fits(row, &mut here.map(|(from, ..)| *from))
+            {
+                return Err(Short::Class(at));
+            }
+        }
         Ok(())
+    }
+
+    /// The nodes of what is short.
+    pub(crate) fn nodes_of(&self, short: Short) -> impl Iterator<Item = NodeIx> {
+        let inside = move |(at, node): &(usize, &Node)| match short {
+            Short::Nodes => false,
+            Short::Pod(pod) => node.pod == pod,
+            Short::Block(block) => node.block == block,
+            Short::Class(class) => self.classes[class].kind.fits.get(*at) == Some(&true),
+        };
+        self.nodes.iter().enumerate().filter(inside).map(|(at, _)| NodeIx::at(at))
     }
 
     /// The same for a job for which the rows said that there is too little: what it takes of nodes that others are on must be
@@ -218,7 +275,7 @@ impl Plan {
                 idle += 1;
             } else if plot.loose > 0 || !plot.busy {
                 // Others are counted in no row, and so promised to nobody.
-                *loose.entry(node.whole_at.min(end).min(self.grid.len())).or_default() += signed(*gpus);
+                *loose.entry(node.whole_at.min(end)).or_default() += signed(*gpus);
             }
         }
         if class.rest.as_ref().is_some_and(|row| idle > 0 && row.last_below(0, end, idle).is_some()) {
@@ -227,7 +284,7 @@ impl Plan {
         let mut taken: i32 = loose.values().sum();
         let mut from = 0;
         for (to, gpus) in loose {
-            if (from..to).any(|step| self.loose.at(wish.tenant, step) < taken) {
+            if self.loose.all(wish.tenant).last_below(from, to, taken).is_some() {
                 return false;
             }
             (from, taken) = (to, taken - gpus);
@@ -238,6 +295,7 @@ impl Plan {
     /// A job holds these nodes from now on.
     pub(crate) fn occupy(&mut self, picks: &[(NodeIx, u32)], wish: &Wish) {
         let end = self.grid.end_now(wish.length);
+        self.next_end = self.next_end.min(end);
         self.take_quota(wish, 0, end);
         self.hold(picks, wish, 0, end);
     }
@@ -299,6 +357,7 @@ impl Plan {
 
     /// Nodes come free earlier than was thought, from a step on.
     pub(crate) fn free(&mut self, nodes: impl Iterator<Item = NodeIx>, from: usize) {
+        self.next_end = self.next_end.min(from.max(1));
         for ix in nodes {
             self.freed = true;
             let Some(node) = self.nodes.get_mut(ix.index()).filter(|node| node.open) else { continue };
@@ -341,9 +400,7 @@ impl Plan {
         if !self.is_whole(need) {
             let (amount, gpus) = (signed(nodes).saturating_mul(signed(need.gpus)), signed(self.node_gpus));
             let tenant = self.loose.known(need.tenant.as_ref());
-            let loose = |step| self.loose.at(tenant, step);
-            let here = |step| self.whole.at(step).saturating_mul(gpus).saturating_add(loose(step));
-            return (0..end.min(self.whole.len())).all(|step| here(step) >= amount);
+            return self.loose.with(tenant, &self.whole, gpus).last_below(0, end, amount).is_none();
         }
         let count = signed(nodes);
         if self.whole.at(0) < count || self.whole.least(0, end) < count {
@@ -358,6 +415,16 @@ impl Plan {
         let together = signed(entry.min_nodes);
         let fits = |row: &Row| row.at(0) >= together && row.least(0, end) >= together;
         self.places(need.within).is_none_or(|places| places.rows.iter().any(fits))
+    }
+
+    /// When something ends, if anything does.
+    pub(crate) fn next_end(&self) -> Option<usize> {
+        (self.next_end < NEVER).then_some(self.next_end)
+    }
+
+    /// From here on nothing changes any more, as far as the plan knows.
+    pub(crate) fn last_change(&self) -> usize {
+        self.whole.last_change()
     }
 
     /// What is free now.

@@ -2,10 +2,14 @@
 
 use proto_model::{QueueName, TenantName, Timestamp};
 
-use super::{Limited, NEVER, Plan, Quota, Wish};
+use super::{Limited, Plan, Quota, Wish};
 #[cfg(test)]
 use crate::plant::{self, Bug};
-use crate::{book::Book, entry::Entry, grid::Row};
+use crate::{
+    book::Book,
+    entry::Entry,
+    grid::{NEVER, Row},
+};
 
 impl Plan {
     /// The limits that concern all jobs of a tenant in one of its queues.
@@ -50,7 +54,7 @@ impl Plan {
             return *at;
         }
         let gpus = matches!(whose, Limited::Queue(..));
-        let mut left = Row::filled(0, self.grid.len());
+        let mut left = Row::default();
         left.note(0, NEVER, i32::try_from(limit).unwrap_or(i32::MAX));
         for (entry, held) in book.running_of(whose.tenant()) {
             #[cfg(test)]

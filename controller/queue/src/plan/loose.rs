@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proto_model::TenantName;
 
-use crate::grid::Row;
+use crate::grid::{NEVER, Row, Sum};
 
 /// The number of a tenant in one plan.
 pub(crate) type TenantAt = usize;
@@ -22,8 +22,8 @@ pub(crate) struct Loose {
 }
 
 impl Loose {
-    pub(super) fn new(steps: usize, apart: bool) -> Self {
-        Self { shared: Row::filled(0, steps), apart, ..Self::default() }
+    pub(super) fn new(apart: bool) -> Self {
+        Self { apart, ..Self::default() }
     }
 
     /// The number of who asks; `None` where that does not matter.
@@ -39,9 +39,8 @@ impl Loose {
     }
 
     fn row(&mut self, owner: Option<TenantAt>) -> &mut Row {
-        let steps = self.shared.len();
         match owner {
-            Some(owner) => self.own.entry(owner).or_insert_with(|| Row::filled(0, steps)),
+            Some(owner) => self.own.entry(owner).or_default(),
             None => &mut self.shared,
         }
     }
@@ -62,31 +61,49 @@ impl Loose {
 
     /// What a tenant can have in a step.
     pub(super) fn at(&self, tenant: Option<TenantAt>, step: usize) -> i32 {
-        let own = tenant.and_then(|tenant| self.own.get(&tenant)).map_or(0, |row| row.at(step));
-        self.shared.at(step).saturating_add(own)
+        self.all(tenant).at(step)
     }
 
-    /// Takes GPUs in a step, of nodes with so many; how many whole nodes are broken into for that. What is left of those is
-    /// counted for the tenant alone where some nodes are for one at a time.
-    pub(super) fn take(&mut self, tenant: Option<TenantAt>, step: usize, amount: i32, node: i32) -> i32 {
-        let mut amount = amount;
-        if let Some(row) = tenant.and_then(|tenant| self.own.get_mut(&tenant)) {
-            let own = row.get_mut(step);
-            let taken = amount.min((*own).max(0));
-            (*own, amount) = (*own - taken, amount - taken);
+    /// What a tenant can have over time.
+    pub(super) fn all(&self, tenant: Option<TenantAt>) -> Sum<'_> {
+        let own = tenant.and_then(|tenant| self.own.get(&tenant));
+        Sum([Some((&self.shared, 1)), own.map(|own| (own, 1)), None])
+    }
+
+    /// The same with so many GPUs of each node that is whole.
+    pub(super) fn with<'a>(&'a self, tenant: Option<TenantAt>, whole: &'a Row, node: i32) -> Sum<'a> {
+        let Sum([shared, own, _]) = self.all(tenant);
+        Sum([Some((whole, node)), shared, own])
+    }
+
+    /// Takes GPUs over a range of steps, of nodes with so many, and then breaks into whole nodes: how many, and when, is added
+    /// to a list. What is left of those is counted for the tenant alone where some nodes are for one at a time.
+    pub(super) fn take(
+        &mut self,
+        tenant: Option<TenantAt>,
+        (from, to): (usize, usize),
+        (amount, node): (i32, i32),
+        broken: &mut Vec<(usize, usize, i32)>,
+    ) {
+        let mut step = from;
+        while step < to {
+            let own = tenant.and_then(|tenant| self.own.get(&tenant));
+            let end = own.map_or(NEVER, |row| row.next(step)).min(self.shared.next(step)).min(to);
+            let (own, shared) = (own.map_or(0, |row| row.at(step)), self.shared.at(step));
+            let taken = amount.min(own.max(0));
+            let left = shared.saturating_sub(amount - taken);
+            let nodes = if left < 0 { (node - 1).saturating_sub(left) / node } else { 0 };
+            let rest = left.saturating_add(nodes.saturating_mul(node));
+            let (for_all, for_own) = if nodes > 0 && tenant.is_some() { (0, rest) } else { (rest, 0) };
+            self.shared.add(step, end, for_all.saturating_sub(shared));
+            if for_own != taken {
+                self.row(tenant).add(step, end, for_own - taken);
+            }
+            if nodes > 0 {
+                broken.push((step, end, nodes));
+            }
+            step = end;
         }
-        let shared = self.shared.get_mut(step);
-        *shared -= amount;
-        if *shared >= 0 {
-            return 0;
-        }
-        let broken = (-*shared + node - 1) / node;
-        let left = *shared + broken * node;
-        (*shared, amount) = if tenant.is_some() { (0, left) } else { (left, 0) };
-        if amount > 0 {
-            *self.row(tenant).get_mut(step) += amount;
-        }
-        broken
     }
 }
 
@@ -100,21 +117,29 @@ mod tests {
 
     #[test]
     fn what_is_left_of_a_node_is_its_tenants_alone() {
-        let mut loose = Loose::new(4, true);
+        let mut loose = Loose::new(true);
         let (a, b) = (loose.tenant(Some(&name("a"))), loose.tenant(Some(&name("b"))));
-        assert_eq!(loose.take(a, 1, 2, 8), 1);
+        let take = |loose: &mut Loose, tenant, gpus| {
+            let mut broken = Vec::new();
+            loose.take(tenant, (1, 2), (gpus, 8), &mut broken);
+            broken.iter().map(|(_, _, nodes)| *nodes).sum::<i32>()
+        };
+        assert_eq!(take(&mut loose, a, 2), 1);
         assert_eq!((loose.at(a, 1), loose.at(b, 1), loose.at(a, 0)), (6, 0, 0));
         // The other one breaks into a node of its own, the first goes on with its own.
-        assert_eq!((loose.take(b, 1, 2, 8), loose.take(a, 1, 5, 8)), (1, 0));
+        assert_eq!((take(&mut loose, b, 2), take(&mut loose, a, 5)), (1, 0));
         assert_eq!((loose.at(a, 1), loose.at(b, 1)), (1, 6));
     }
 
     #[test]
     fn where_all_nodes_keep_tenants_apart_it_does_not_matter_who_asks() {
-        let mut loose = Loose::new(4, false);
+        let mut loose = Loose::new(false);
         let (a, b) = (loose.tenant(Some(&name("a"))), loose.tenant(Some(&name("b"))));
         assert_eq!((a, b), (None, None));
-        assert_eq!((loose.take(a, 1, 2, 8), loose.take(b, 1, 2, 8)), (1, 0));
-        assert_eq!((loose.at(a, 1), loose.at(b, 1)), (4, 4));
+        let mut broken = Vec::new();
+        loose.take(a, (1, 9), (2, 8), &mut broken);
+        loose.take(b, (3, 12), (2, 8), &mut broken);
+        assert_eq!(broken, [(1, 9, 1), (9, 12, 1)]);
+        assert_eq!((loose.at(a, 1), loose.at(b, 4), loose.at(b, 10), loose.at(a, 12)), (6, 4, 6, 0));
     }
 }

@@ -14,18 +14,16 @@ use controller_scheduler::{Need, Within};
 use controller_topology::NodeIx;
 use proto_model::{JobId, QueueName, TenantName, Timestamp};
 
+pub(crate) use fit::Short;
 use loose::{Loose, TenantAt};
 
 use crate::{
     book::{Book, Taken},
     entry::Entry,
-    grid::{Grid, Row},
+    grid::{Grid, NEVER, Row},
     ground::{Ground, Kind},
     reserve::Kept,
 };
-
-/// Behind the last step.
-const NEVER: usize = usize::MAX;
 
 /// A node, as the plan sees it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -176,6 +174,8 @@ pub(crate) struct Plan {
     hints: Hint,
     /// Something that was held has been counted as free.
     freed: bool,
+    /// When the first of those that run, or have started since, ends, or a reservation does.
+    next_end: usize,
 }
 
 /// What a job runs on, with the end of it as a step.
@@ -198,9 +198,9 @@ impl Plan {
             |entry: &Entry| if forecast { book.predicted_end(entry, now) } else { book.end(entry, now) };
         let ends: Vec<(Timestamp, &Entry, Taken<'_>)> =
             book.runs().map(|(entry, nodes)| (end(entry), entry.as_ref(), nodes)).collect();
-        let grid = Grid::new(now, book.policy.step, ends.iter().map(|(end, ..)| *end));
-        let grid = if forecast { grid.rounding_to_nearest() } else { grid };
-        let steps = grid.len();
+        let times = ends.iter().map(|(end, ..)| *end);
+        let grid =
+            if forecast { Grid::coarse(now, book.policy.step, times) } else { Grid::exact(now, times) };
         let node = |plot: &crate::ground::Plot| {
             let whole_at = if plot.busy { NEVER } else { 0 };
             Node {
@@ -237,8 +237,8 @@ impl Plan {
             free: ground.free().clone(),
             forecast,
             most_gpus,
-            whole: Row::filled(0, steps),
-            loose: Loose::new(steps, ground.apart > 0),
+            whole: Row::default(),
+            loose: Loose::new(ground.apart > 0),
             classes: Vec::new(),
             pods: None,
             blocks: None,
@@ -246,7 +246,11 @@ impl Plan {
             quota_of: BTreeMap::new(),
             hints: BTreeMap::new(),
             freed: false,
+            next_end: NEVER,
         };
+        let windows = kept.rows.values().map(|(def, _)| plan.grid.ceil(def.end()));
+        let ends = runs.iter().map(|run| run.end).filter(|end| *end > 0);
+        plan.next_end = ends.chain(windows).min().unwrap_or(NEVER);
         plan.fill(&runs, ground, kept);
         plan
     }
@@ -326,7 +330,7 @@ impl Plan {
         }
         let kind = ground.kind(need).cloned().unwrap_or_else(|| ground.kind_of(need));
         let rest = (kind.nodes < self.open).then(|| {
-            let mut row = Row::filled(0, self.grid.len());
+            let mut row = Row::default();
             let windows = !kept.rows.is_empty();
             for (at, (node, _)) in
                 self.nodes.iter().zip(kind.fits.iter()).enumerate().filter(|(_, (_, fits))| **fits)
@@ -366,7 +370,7 @@ impl Plan {
         let place = |node: &Node| if within == Within::Pod { node.pod } else { node.block } as usize;
         let count = self.nodes.iter().map(|node| place(node) + 1).max().unwrap_or(0);
         let windows = !kept.rows.is_empty();
-        let mut places = Places { rows: vec![Row::filled(0, self.grid.len()); count], most: vec![0; count] };
+        let mut places = Places { rows: vec![Row::default(); count], most: vec![0; count] };
         for (at, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.open) {
             if windows {
                 self.note_node(at, node.whole_at, kept, &mut places.rows[place(node)]);

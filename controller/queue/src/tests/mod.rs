@@ -7,6 +7,7 @@ mod order;
 mod planted;
 mod safety;
 mod special;
+mod strict;
 mod tenants;
 mod wording;
 mod world;

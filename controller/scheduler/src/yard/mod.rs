@@ -314,7 +314,8 @@ impl Yard {
     }
 
     /// Whether the leaves of some of these rails do not all reach one another.
-    pub(crate) fn is_split(&self, rails: RailSet) -> bool {
+    #[must_use]
+    pub fn is_split(&self, rails: RailSet) -> bool {
         self.splits.iter().any(|(rail, _)| rails.has(*rail))
     }
 

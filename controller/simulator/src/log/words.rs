@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use controller_queue::{Policy, QueueDef, ReservationDef, ReservedNodes, TenantDef};
 use proto_model::{
-    JobUid, NicPlace, NodeName, NodePlace, Placement, QueueName, RankPlace, ReservationName, Shape,
+    Backfill, JobUid, NicPlace, NodeName, NodePlace, Placement, QueueName, RankPlace, ReservationName, Shape,
     TenantName, Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -69,12 +69,48 @@ impl From<ShapeLine> for Shape {
     }
 }
 
+/// Who may start before jobs that wait ahead of it; times in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum BackfillLine {
+    /// Who delays no planned start.
+    #[default]
+    Conservative,
+    /// Who does not delay the first.
+    Easy,
+    /// Who delays nobody for longer than this after its submission.
+    Slack(u64),
+}
+
+impl From<Backfill> for BackfillLine {
+    fn from(of: Backfill) -> Self {
+        match of {
+            Backfill::Conservative => Self::Conservative,
+            Backfill::Easy => Self::Easy,
+            Backfill::Slack(slack) => Self::Slack(millis(slack)),
+        }
+    }
+}
+
+impl From<BackfillLine> for Backfill {
+    fn from(of: BackfillLine) -> Self {
+        match of {
+            BackfillLine::Conservative => Self::Conservative,
+            BackfillLine::Easy => Self::Easy,
+            BackfillLine::Slack(slack) => Self::Slack(Duration::from_millis(slack)),
+        }
+    }
+}
+
 /// The numbers of the policy; times in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyLine {
     /// Tenants that used less go first.
     pub fair_share: bool,
+    /// Who may start before jobs that wait ahead.
+    #[serde(default)]
+    pub backfill: BackfillLine,
     /// Jobs go as if they had come so much earlier for every doubling of their GPUs.
     #[serde(default)]
     pub head_start: u64,
@@ -98,6 +134,7 @@ impl From<&Policy> for PolicyLine {
     fn from(of: &Policy) -> Self {
         Self {
             fair_share: of.fair_share,
+            backfill: of.backfill.into(),
             head_start: millis(of.head_start),
             half_life: millis(of.half_life),
             step: millis(of.step),
@@ -114,6 +151,7 @@ impl From<&PolicyLine> for Policy {
     fn from(of: &PolicyLine) -> Self {
         Self {
             fair_share: of.fair_share,
+            backfill: of.backfill.into(),
             head_start: Duration::from_millis(of.head_start),
             half_life: Duration::from_millis(of.half_life),
             step: Duration::from_millis(of.step),

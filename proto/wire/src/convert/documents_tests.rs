@@ -7,9 +7,9 @@ use prost::Message as _;
 use proto_model::{
     Algorithm, Arrange, ArrayPlace, ArraySpec, Certification, Dependency, DependencyWhen, EngineOptions, Eta,
     FailurePolicy, Gang, Group, IsolationPolicy, Job, JobId, JobName, JobSpec, JobStatus, JobUid, NodeName,
-    NodePlace, Pattern, Phase, Placement, PlacementRequest, Preemption, Queue, QueueName, Quota, RailLoss,
-    RailProtection, RailRequest, Replace, Requeue, Reservation, ReservationName, ReservationNodes, Shape,
-    Tenant, TenantName, Term, Timestamp, Toleration, Within, flaw::SIGNALS,
+    NodePlace, Pattern, Phase, Placement, PlacementRequest, Preemption, Promise, Queue, QueueName, Quota,
+    RailLoss, RailProtection, RailRequest, Replace, Requeue, Reservation, ReservationName, ReservationNodes,
+    Shape, Tenant, TenantName, Term, Timestamp, Toleration, Within, flaw::SIGNALS,
 };
 
 use super::{FieldErrors, check_job_name, labels, taints, tests::work};
@@ -280,7 +280,13 @@ proptest! {
             preempted: times,
             restarts: times + 1,
             replaced: times + 2,
-            eta: Some(Eta { start: Timestamp(3000), earliest: Timestamp(2000), latest: Timestamp(9000) }),
+            eta: Some(Eta {
+                start: Timestamp(3000),
+                earliest: Timestamp(2000),
+                latest: Timestamp(9000),
+                promise: Promise::Slack,
+                planned: Some(Timestamp(8000)),
+            }),
         };
         let job = Job {
             id: JobId { tenant: tenant("nlp"), name: JobName::new(format!("a-{index}")).unwrap() },
@@ -473,7 +479,7 @@ fn labels_and_taints_are_checked() {
 /// What is behind all that is planned has a time that no calendar holds.
 #[test]
 fn a_start_that_nobody_can_say_has_no_latest_time() {
-    let eta = Eta { start: Timestamp(3000), earliest: Timestamp(2000), latest: Timestamp(u64::MAX) };
+    let eta = Eta::estimate(Timestamp(3000), Timestamp(2000), Timestamp(u64::MAX));
     let wire = v1::Eta::from(eta);
     assert_eq!(wire.latest, None);
     assert_eq!(Eta::try_from(wire).unwrap(), eta);

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use proto_model::{
     Arrange, ArrayPlace, ArraySpec, Certification, Dependency, DependencyWhen, Eta, FailurePolicy, Group,
-    JobName, Names, NodeName, Pattern, PlacementRequest, Preemption, RailLoss, Replace, Requeue, Taint, Term,
-    Timestamp, Toleration, Within,
+    JobName, Names, NodeName, Pattern, PlacementRequest, Preemption, Promise, RailLoss, Replace, Requeue,
+    Taint, Term, Timestamp, Toleration, Within,
     flaw::{MAX_EXCLUDED, MAX_TERMS, SIGNALS},
 };
 
@@ -378,12 +378,32 @@ impl TryFrom<v1::Eta> for Eta {
             None => Some(Timestamp(u64::MAX)),
             latest => time("latest", latest),
         };
+        let planned = wire.planned.map(|planned| time("planned", Some(planned)));
         let times = (time("start", wire.start), time("earliest", wire.earliest), latest);
+        let promise = match wire.promise() {
+            v1::eta::Promise::Unspecified | v1::eta::Promise::Estimate => Promise::Estimate,
+            v1::eta::Promise::Conservative => Promise::Conservative,
+            v1::eta::Promise::Easy => Promise::Easy,
+            v1::eta::Promise::Slack => Promise::Slack,
+        };
         let eta = match times {
-            (Some(start), Some(earliest), Some(latest)) => Some(Self { start, earliest, latest }),
+            (Some(start), Some(earliest), Some(latest)) => {
+                Some(Self { start, earliest, latest, promise, planned: planned.flatten() })
+            }
             _ => None,
         };
         fields.finish(eta)
+    }
+}
+
+impl From<Promise> for v1::eta::Promise {
+    fn from(promise: Promise) -> Self {
+        match promise {
+            Promise::Estimate => Self::Estimate,
+            Promise::Conservative => Self::Conservative,
+            Promise::Easy => Self::Easy,
+            Promise::Slack => Self::Slack,
+        }
     }
 }
 
@@ -393,6 +413,8 @@ impl From<Eta> for v1::Eta {
             start: Some(time_to_wire(eta.start)),
             earliest: Some(time_to_wire(eta.earliest)),
             latest: (eta.latest <= LAST_TIME).then(|| time_to_wire(eta.latest)),
+            promise: v1::eta::Promise::from(eta.promise).into(),
+            planned: eta.planned.filter(|planned| *planned <= LAST_TIME).map(time_to_wire),
         }
     }
 }
