@@ -33,6 +33,7 @@ mod preempt;
 mod private;
 mod reserve;
 mod resize;
+pub mod riddle;
 mod right;
 mod room;
 mod start;

@@ -530,7 +530,7 @@ impl<'a> Pass<'a> {
         let (nodes, gpus) = self.plan.free_now();
         if room {
             if quota && why.causes.is_empty() {
-                why.causes.push(Cause::Planned);
+                why.causes.push(if self.plan.keeps_any() { Cause::Planned } else { Cause::Scattered });
             }
         } else {
             let count = |value: i32| u32::try_from(value).unwrap_or(0);

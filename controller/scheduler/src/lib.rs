@@ -19,6 +19,7 @@
 //! that waits for its tenant's quota holds back that tenant's later jobs that take GPUs, and nobody else's.
 
 mod bins;
+pub mod brute;
 pub mod check;
 pub mod decide;
 pub mod exact;

@@ -161,6 +161,7 @@ impl Plan {
 
     /// A job will hold what it wishes from a step on.
     pub(crate) fn take(&mut self, wish: &Wish, step: usize, place: Option<usize>) {
+        self.kept = true;
         let end = self.grid.end(step, wish.length);
         self.take_quota(wish, step, end);
         if !wish.whole {
@@ -415,6 +416,11 @@ impl Plan {
         let together = signed(entry.min_nodes);
         let fits = |row: &Row| row.at(0) >= together && row.least(0, end) >= together;
         self.places(need.within).is_none_or(|places| places.rows.iter().any(fits))
+    }
+
+    /// Whether a job that waits has its place.
+    pub(crate) fn keeps_any(&self) -> bool {
+        self.kept
     }
 
     /// When something ends, if anything does.

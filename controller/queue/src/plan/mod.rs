@@ -174,6 +174,8 @@ pub(crate) struct Plan {
     hints: Hint,
     /// Something that was held has been counted as free.
     freed: bool,
+    /// Jobs that wait have their place in it.
+    kept: bool,
     /// When the first of those that run, or have started since, ends, or a reservation does.
     next_end: usize,
 }
@@ -246,6 +248,7 @@ impl Plan {
             quota_of: BTreeMap::new(),
             hints: BTreeMap::new(),
             freed: false,
+            kept: false,
             next_end: NEVER,
         };
         let windows = kept.rows.values().map(|(def, _)| plan.grid.ceil(def.end()));

@@ -5,7 +5,10 @@ use controller_topology::RailSet;
 use proto_model::{JobUid, Timestamp, Within};
 
 use super::world::{Dice, GPUS, RAILS, at, book, cluster, job, nodes, part, uid};
-use crate::trial::{Trial, TrialJob};
+use crate::{
+    riddle::answer,
+    trial::{Trial, TrialJob},
+};
 
 fn need(nodes: u32, gpus: u32, rails: u32) -> Need {
     let rails = if rails == RAILS { RailNeed::Exactly(RailSet::first(RAILS)) } else { RailNeed::Any(rails) };
@@ -118,4 +121,36 @@ fn alone(cases: u64) {
         fitted += u64::from(fits);
     }
     assert!(fitted > cases / 5 && fitted < cases * 9 / 10, "{fitted} of {cases} fitted");
+}
+
+#[test]
+fn who_waits_has_no_place_by_any_way_of_trying() {
+    riddles(2_000);
+}
+
+#[test]
+#[ignore = "100,000 states: minutes without optimisation"]
+fn who_waits_has_no_place_by_any_way_of_trying_in_many_states() {
+    riddles(100_000);
+}
+
+/// Random states with failures, closed nodes, groups, spares and jobs that wait: who waits has no place, who never fits is told so,
+/// and the place is as good as any.
+fn riddles(cases: u64) {
+    let (mut started, mut tight, mut never, mut behind, mut faults) = (0, 0, 0, 0, Vec::new());
+    for seed in 0..cases {
+        let answer = answer(seed).unwrap();
+        faults.extend(answer.faults.iter().map(|fault| format!("{fault:?}: {}", answer.riddle)));
+        started += u64::from(answer.started);
+        tight += u64::from(answer.broken_more() == Some(0));
+        never += u64::from(!answer.empty);
+        behind += u64::from(answer.jobs_wait);
+    }
+    let told = faults.iter().take(8).cloned().collect::<Vec<_>>().join("\n");
+    assert!(faults.is_empty(), "{} faults of {cases}:\n{told}", faults.len());
+    let share = |part: u64| part * 100 / cases;
+    assert!((20..80).contains(&share(started)), "{started}");
+    assert!(share(never) > 5 && share(behind) > 5, "{never}, {behind}");
+    // The rest breaks into more idle nodes for a tighter pod or for rails that more nodes have.
+    assert!(tight * 100 >= started * 97, "{tight} of {started}");
 }

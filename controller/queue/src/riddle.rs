@@ -1,0 +1,321 @@
+//! Random states of small clusters, and a job that comes then: it must start exactly if trying every way finds it a place.
+//! For tests and figures of queue and placer together.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use controller_scheduler::{
+    Gate, Group, Need, Placer, RailNeed, Snapshot, Within, World,
+    brute::{Best, best},
+};
+use controller_topology::{NodeIx, RailSet, Topology};
+use proto_model::{
+    Fabric, Inventory, JobId, JobName, JobUid, Leaf, LinkGroup, NameError, Names, NodeName, Rail, TenantName,
+    Timestamp,
+};
+
+use crate::{
+    book::Book,
+    defs::{Policy, TenantDef},
+    entry::Entry,
+    trial::{Trial, TrialJob},
+    why::Cause,
+};
+
+/// GPUs of every node.
+pub const GPUS: u32 = 4;
+
+/// The job that comes.
+const LAST: u64 = 900;
+
+/// What can be wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// A placement that is none, or another broken promise.
+    Placement,
+    /// It waits and has a place, or the other way round.
+    Wait,
+    /// It is said never to fit and would, or the other way round.
+    Never,
+    /// A cause that is none, or wrong in its figures.
+    Cause,
+    /// More pods than need be.
+    Pods,
+}
+
+/// What became of one state and its job.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// What it was about, for people.
+    pub riddle: String,
+    /// It started.
+    pub started: bool,
+    /// What trying every way has found for it.
+    pub best: Option<Best>,
+    /// What there would be if no job ran.
+    pub empty: bool,
+    /// It was put among jobs that wait.
+    pub jobs_wait: bool,
+    /// Of what was chosen: pods, what a ring cuts, and idle nodes that were broken into.
+    pub chosen: Option<(u32, u64, u32)>,
+    /// What is wrong, in words; empty if all is well.
+    pub faults: Vec<(Fault, String)>,
+}
+
+impl Answer {
+    fn fault(&mut self, fault: Fault, words: String) {
+        self.faults.push((fault, words));
+    }
+
+    /// How many idle nodes more were broken into than had to be for the pods and the cut that it has.
+    #[must_use]
+    pub fn broken_more(&self) -> Option<u32> {
+        let (_, cut, idle) = self.chosen?;
+        let least = self.best.as_ref()?.idle.range(..=cut).map(|(_, idle)| *idle).min()?;
+        Some(idle.saturating_sub(least))
+    }
+}
+
+/// Numbers that are the same in every run (splitmix64).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u32) -> u32 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        u32::try_from((z ^ z >> 31) % u64::from(end.max(1))).unwrap_or(0)
+    }
+
+    fn one_in(&mut self, end: u32) -> bool {
+        self.below(end) == 0
+    }
+}
+
+/// A state, and the job that comes.
+struct Riddle {
+    /// Nodes of every block of every pod.
+    pods: Vec<Vec<u32>>,
+    rails: u32,
+    /// Nodes with a NIC that is down, and which.
+    down: BTreeMap<u32, u32>,
+    /// Nodes that take no jobs.
+    closed: Vec<u32>,
+    /// What runs or waits already.
+    held: Vec<Need>,
+    /// Those that found no place go on waiting.
+    jobs_wait: bool,
+    asked: Need,
+}
+
+impl Riddle {
+    fn new(seed: u64) -> Self {
+        let mut dice = Dice(seed);
+        let rails = 1 + dice.below(4);
+        let block = |dice: &mut Dice| (0..1 + dice.below(2)).map(|_| 1 + dice.below(3)).collect();
+        let pods: Vec<Vec<u32>> = (0..1 + dice.below(3)).map(|_| block(&mut dice)).collect();
+        let nodes: u32 = pods.iter().flatten().sum();
+        let down = (0..nodes).filter(|_| dice.one_in(10)).collect::<Vec<u32>>();
+        let down = down.into_iter().map(|node| (node, dice.below(rails))).collect();
+        let closed = (0..nodes).filter(|_| dice.one_in(16)).collect();
+        let jobs = dice.below(9);
+        let held = (0..jobs).map(|_| need(&mut dice, rails, false)).collect();
+        let jobs_wait = dice.one_in(3);
+        let mut asked = need(&mut dice, rails, true);
+        if dice.one_in(10) {
+            asked.exclude.push(NodeIx::at(dice.below(nodes) as usize));
+        }
+        Self { pods, rails, down, closed, held, jobs_wait, asked }
+    }
+
+    fn cluster(&self) -> Result<Snapshot, NameError> {
+        let mut fabric = Fabric::default();
+        fabric.rails.extend((0..self.rails).map(|index| Rail { index, name: format!("r{index}") }));
+        let mut first = 0;
+        for (pod, blocks) in self.pods.iter().enumerate() {
+            for (block, size) in blocks.iter().enumerate() {
+                let names = Names::of((first..first + size).map(|number| format!("n{number:02}")));
+                first += size;
+                for rail in 0..self.rails {
+                    let leaf = format!("l{pod}-{block}-{rail}");
+                    let pod = format!("p{pod}");
+                    fabric.leaves.push(Leaf { name: leaf.clone(), rail, pod, ..Leaf::default() });
+                    let (nodes, nic) = (names.clone(), format!("mlx5_{rail}"));
+                    let link = LinkGroup { nodes, nic, leaf, speed_mbps: 1, ..LinkGroup::default() };
+                    fabric.link_groups.push(link);
+                }
+            }
+        }
+        let mut topology = Topology::new(Some(&fabric));
+        topology.furnish(GPUS);
+        let mut snapshot = Snapshot::new(Some(&fabric));
+        for number in 0..first {
+            let name = NodeName::new(format!("n{number:02}"))?;
+            let Some(server) = topology.index(&name).and_then(|at| topology.server(at)) else { continue };
+            let mut inventory = Inventory::clone(&server.inventory);
+            if let Some(rail) = self.down.get(&number) {
+                inventory.nics.iter_mut().filter(|nic| nic.rail == *rail).for_each(|nic| nic.up = false);
+            }
+            let gate = Gate { unschedulable: self.closed.contains(&number), ..Gate::default() };
+            snapshot.set_node(&name, &Arc::new(inventory), gate);
+        }
+        Ok(snapshot)
+    }
+}
+
+/// What a job may ask for.
+fn need(dice: &mut Dice, rails: u32, everything: bool) -> Need {
+    let all = RailNeed::Exactly(RailSet::first(rails));
+    let gpus = 1 + dice.below(GPUS);
+    let some = dice.below(rails + 1);
+    let mut need = match dice.below(5) {
+        0 => Need::plain(1, gpus, RailNeed::Any(some)),
+        1 => Need::plain(1 + dice.below(4), GPUS, all),
+        2 => Need::plain(1 + dice.below(6), gpus, all),
+        3 => Need::plain(1 + dice.below(4), gpus, RailNeed::Exactly(RailSet::first(some))),
+        _ => Need::plain(1 + dice.below(4), gpus, RailNeed::Any(some)),
+    };
+    if everything {
+        need.within = [Within::Fabric, Within::Pod, Within::Leaves][dice.below(3) as usize];
+        need.spares = [0, 0, 1, 2][dice.below(4) as usize];
+        need.exclusive = dice.one_in(10);
+        let group = |size, within, required| Group { size, within, required };
+        let places = [Within::Leaves, Within::Pod];
+        if dice.one_in(3) {
+            let required = !dice.one_in(4);
+            need.groups.push(group(2, places[dice.below(2) as usize], required));
+            if dice.one_in(3) {
+                need.groups.push(group(4, Within::Pod, true));
+            }
+            let unit = need.groups.iter().map(|group| group.size).max().unwrap_or(1);
+            need.nodes = need.nodes.next_multiple_of(unit);
+        }
+    }
+    need
+}
+
+fn job(number: u64, tenant: &TenantName, need: Need, submitted: Timestamp) -> Result<TrialJob, NameError> {
+    let id = JobId { tenant: tenant.clone(), name: JobName::new(format!("j{number}"))? };
+    let need = Need { tenant: Some(tenant.clone()), ..need };
+    let uid = JobUid::ordered(submitted, 0, number.to_be_bytes());
+    let length = Duration::from_secs(if number == LAST { 500 } else { 10_000 });
+    let entry = Entry { limit: Some(length), ..Entry::plain(uid, id, need, submitted) };
+    Ok(TrialJob { entry, length })
+}
+
+/// Makes the state of a seed, lets its job come, and says what became of it.
+///
+/// # Errors
+/// A name that is none: never.
+pub fn answer(seed: u64) -> Result<Answer, NameError> {
+    let riddle = Riddle::new(seed);
+    let tenant = TenantName::new("t")?;
+    let mut book = Book::new(Policy { fair_share: false, ..Policy::default() });
+    book.set_tenant(&tenant, Some(TenantDef::default()));
+    let empty = riddle.cluster()?;
+    let nodes: Vec<NodeIx> = empty.topology().servers().map(|(at, _)| at).collect();
+    let mut trial = Trial::new(book, empty.clone());
+    let held: Result<Vec<TrialJob>, _> = (1..)
+        .zip(&riddle.held)
+        .map(|(number, need)| job(number, &tenant, need.clone(), Timestamp(0)))
+        .collect();
+    trial.run_until(&held?, Timestamp(0));
+    let mut waits: Vec<Arc<Entry>> =
+        trial.book.jobs().filter(|entry| entry.run().is_none()).cloned().collect();
+    if !riddle.jobs_wait {
+        waits.drain(..).for_each(|entry| trial.book.set_job(entry.uid, None));
+    }
+    let asked = job(LAST, &tenant, riddle.asked.clone(), Timestamp(10_000))?;
+    let (uid, need) = (asked.entry.uid, asked.entry.need.clone());
+    let best_now = best(&trial.snapshot, &nodes, &need);
+    let before = trial.snapshot.clone();
+    trial.run_until(&[asked], Timestamp(10_000));
+    let mut answer = Answer {
+        riddle: format!(
+            "seed {seed}: {} rails, pods {:?}, NICs down {:?}, closed {:?}, before it {:?}, it asks for {need:?}",
+            riddle.rails, riddle.pods, riddle.down, riddle.closed, riddle.held
+        ),
+        started: trial.book.job(uid).is_some_and(|entry| entry.run().is_some()),
+        best: best_now,
+        empty: best(&empty, &nodes, &need).is_some(),
+        jobs_wait: !waits.is_empty(),
+        chosen: None,
+        faults: std::mem::take(&mut trial.faults)
+            .into_iter()
+            .map(|fault| (Fault::Placement, fault))
+            .collect(),
+    };
+    answer.chosen = chosen(&trial, uid, &before);
+    judge(&mut answer, &mut trial, &waits, (&empty, &nodes), uid);
+    Ok(answer)
+}
+
+fn chosen(trial: &Trial, uid: JobUid, before: &Snapshot) -> Option<(u32, u64, u32)> {
+    let placement = &trial.book.job(uid)?.run()?.placement;
+    let idle = placement.nodes.iter().filter(|place| before.held(&place.node) == Default::default()).count();
+    Some((placement.pods, placement.cut, u32::try_from(idle).unwrap_or(u32::MAX)))
+}
+
+/// What is wrong with what became of it.
+fn judge(
+    answer: &mut Answer,
+    trial: &mut Trial,
+    waits: &[Arc<Entry>],
+    (empty, nodes): (&Snapshot, &[NodeIx]),
+    uid: JobUid,
+) {
+    let fits = |snapshot: &Snapshot, entry: &Entry| best(snapshot, nodes, &entry.need).is_some();
+    // Who could not even run alone is in nobody's way.
+    let in_the_way = waits.iter().any(|entry| fits(empty, entry));
+    if !in_the_way && answer.started != answer.best.is_some() {
+        answer.fault(
+            Fault::Wait,
+            format!("it starts: {}, it has a place: {}", answer.started, answer.best.is_some()),
+        );
+    }
+    let first = trial
+        .book
+        .jobs()
+        .filter(|entry| entry.run().is_none())
+        .min_by_key(|entry| (entry.submitted, entry.uid));
+    if let Some(first) = first.filter(|first| fits(&trial.snapshot, first)) {
+        answer.fault(Fault::Wait, format!("{} waits as the first, and has a place", first.id));
+    }
+    if answer.started {
+        let pods = answer.best.as_ref().zip(answer.chosen).filter(|(best, (pods, ..))| best.pods < *pods);
+        if let Some((least, (pods, ..))) = pods.map(|(best, chosen)| (best.pods, chosen)) {
+            answer.fault(Fault::Pods, format!("it lies in {pods} pods, {least} would do"));
+        }
+        return;
+    }
+    trial.book.plan(&mut trial.snapshot, &mut Placer::default(), Timestamp(10_000), crate::Budget::ALL);
+    let Some(why) = trial.book.seen(uid) else {
+        answer.fault(Fault::Cause, "nobody says why it waits".to_owned());
+        return;
+    };
+    let planned = why.eta.is_some_and(|eta| eta.planned.is_some());
+    let never = why.causes.iter().any(|cause| matches!(cause, Cause::Never | Cause::Shape(_)));
+    if never == answer.empty || planned != answer.empty {
+        let said = if never { "never" } else { "not now" };
+        answer.fault(
+            Fault::Never,
+            format!("{said} is said, planned: {planned}, without jobs it has a place: {}", answer.empty),
+        );
+    }
+    if !in_the_way && why.causes.iter().any(|cause| matches!(cause, Cause::Planned | Cause::LimitAhead)) {
+        answer.fault(Fault::Cause, format!("nobody is ahead of it: {:?}", why.causes));
+    }
+    facts(answer, &trial.snapshot, nodes, &why.causes);
+}
+
+/// What the causes say in figures.
+fn facts(answer: &mut Answer, snapshot: &Snapshot, nodes: &[NodeIx], causes: &[Cause]) {
+    let open = || nodes.iter().filter_map(|node| snapshot.node(*node)).filter(|seen| seen.open);
+    let idle = open().filter(|seen| seen.held == Default::default()).count();
+    for cause in causes {
+        if let Cause::Capacity { nodes, .. } = cause
+            && *nodes as usize != idle
+        {
+            answer.fault(Fault::Cause, format!("{nodes} whole nodes are said to be free, {idle} are"));
+        }
+    }
+}
