@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand};
 use controller_keys::ProviderSpec;
-use proto_model::Backfill;
+use proto_model::{Backfill, Objective};
 use proto_rpc::{Endpoint, Listen, telemetry::LogFormat};
 
 use crate::{
@@ -392,6 +392,16 @@ pub struct Run {
     /// earlier, by this for every doubling of its GPUs; `none`: only age counts.
     #[arg(long, env = "RAIL_CONTROLLER_HEAD_START", default_value = "none", value_parser = duration_or_none)]
     pub head_start: Wait,
+    /// What the order of waiting jobs of equal priority and share is for, where no queue says it: `mean-wait` (short jobs
+    /// first), `large-first` (jobs of many GPUs first), both with a patience such as `mean-wait:2d`, by which a job may have
+    /// come later at most and go ahead, or `fair` (first come, first served). Not given: by age. The head start counts for age
+    /// and `mean-wait`.
+    #[arg(long, env = "RAIL_CONTROLLER_OBJECTIVE", value_name = "OBJECTIVE", value_parser = objective)]
+    pub objective: Option<Objective>,
+    /// Tenants that used less of late, against their weights, go first among jobs of equal priority; `false`: shares count
+    /// for nothing.
+    #[arg(long, env = "RAIL_CONTROLLER_FAIR_SHARE", value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    pub fair_share: bool,
     /// Records of changes that the audit log keeps; older ones are dropped behind a signed checkpoint.
     #[arg(long, env = "RAIL_CONTROLLER_AUDIT_RECORDS", default_value_t = 200_000,
           value_parser = clap::value_parser!(u64).range(100..=10_000_000))]
@@ -430,6 +440,10 @@ pub(crate) fn duration_or_never(text: &str) -> Result<Wait, String> {
 
 fn duration_or_none(text: &str) -> Result<Wait, String> {
     if text == "none" { Ok(Wait(None)) } else { duration(text).map(|time| Wait(Some(time))) }
+}
+
+fn objective(text: &str) -> Result<Objective, String> {
+    Objective::parse(text, rest)
 }
 
 fn listen(text: &str) -> Result<Listen, String> {

@@ -20,11 +20,31 @@ pub fn shape(shape: Option<v1::Shape>) -> String {
     parts.iter().filter_map(part).collect::<Vec<_>>().join(", ")
 }
 
+/// What the order of a queue is for: `MEAN_WAIT, patience 1d`; nothing where it says nothing.
+fn objective(spec: &v1::QueueSpec) -> String {
+    match spec.objective() {
+        v1::queue_spec::Objective::Unspecified => String::new(),
+        named => match spec.patience {
+            Some(_) => format!("{}, patience {}", named.as_str_name(), duration(spec.patience)),
+            None => named.as_str_name().to_owned(),
+        },
+    }
+}
+
 /// A list of queues, each below its parent.
 #[must_use]
 pub fn queues(list: &[v1::Queue]) -> String {
-    let mut table =
-        Table::new(["QUEUE", "TENANT", "PARENT", "GUARANTEED", "LIMIT", "WEIGHT", "USED", "ACTIVE"]);
+    let mut table = Table::new([
+        "QUEUE",
+        "TENANT",
+        "PARENT",
+        "GUARANTEED",
+        "LIMIT",
+        "WEIGHT",
+        "OBJECTIVE",
+        "USED",
+        "ACTIVE",
+    ]);
     for queue in list {
         let metadata = queue.metadata.clone().unwrap_or_default();
         let spec = queue.spec.clone().unwrap_or_default();
@@ -32,10 +52,11 @@ pub fn queues(list: &[v1::Queue]) -> String {
         table.row([
             metadata.name,
             metadata.tenant,
-            spec.parent,
+            spec.parent.clone(),
             shape(spec.guaranteed),
             spec.limit.map(|limit| limit.to_string()).unwrap_or_default(),
             spec.weight.unwrap_or(1).to_string(),
+            objective(&spec),
             status.gpus_used.to_string(),
             status.jobs_active.to_string(),
         ]);
@@ -121,10 +142,11 @@ pub fn queue_facts(queue: &v1::Queue) -> Vec<(&'static str, String)> {
     let spec = queue.spec.clone().unwrap_or_default();
     let status = queue.status.unwrap_or_default();
     vec![
-        ("Parent", spec.parent),
+        ("Parent", spec.parent.clone()),
         ("Guaranteed", shape(spec.guaranteed)),
         ("Limit", spec.limit.map(|limit| format!("{limit} GPUs")).unwrap_or_default()),
         ("Weight", spec.weight.unwrap_or(1).to_string()),
+        ("Objective", objective(&spec)),
         ("GPUs used", status.gpus_used.to_string()),
         ("Jobs", format!("{} active", status.jobs_active)),
     ]
@@ -295,7 +317,16 @@ mod tests {
     #[test]
     fn a_table_of_queues() {
         let guaranteed = Some(v1::Shape { pods: 1, nodes: 2, gpus: 0 });
-        let spec = v1::QueueSpec { parent: "lab".into(), guaranteed, limit: Some(64), weight: None };
+        let patience = Some(Wire { seconds: 86_400, nanos: 0 });
+        let objective = v1::queue_spec::Objective::MeanWait.into();
+        let spec = v1::QueueSpec {
+            parent: "lab".into(),
+            guaranteed,
+            limit: Some(64),
+            objective,
+            patience,
+            ..Default::default()
+        };
         let metadata = v1::Metadata { name: "vision".into(), tenant: "nlp".into(), ..Default::default() };
         let queue = v1::Queue {
             metadata: Some(metadata),
@@ -303,8 +334,8 @@ mod tests {
             status: Some(v1::QueueStatus { gpus_used: 8, jobs_active: 2 }),
             ..Default::default()
         };
-        let expected = "QUEUE   TENANT  PARENT  GUARANTEED      LIMIT  WEIGHT  USED  ACTIVE\n\
-                        vision  nlp     lab     1 pod, 2 nodes  64     1       8     2\n";
+        let expected = "QUEUE   TENANT  PARENT  GUARANTEED      LIMIT  WEIGHT  OBJECTIVE                 USED  ACTIVE\n\
+                        vision  nlp     lab     1 pod, 2 nodes  64     1       MEAN_WAIT, patience 1d0h  8     2\n";
         assert_eq!(queues(&[queue]), expected);
     }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use proto_model::{Backfill, Certification, IsolationPolicy, RailProtection};
+use controller_queue::Budget;
+use proto_model::{Backfill, Certification, IsolationPolicy, Objective, RailProtection};
 
 /// What the core waits for and how much it takes. Durations are wall-clock durations of the shell's `now`.
 ///
@@ -39,6 +40,10 @@ pub struct Config {
     pub backfill: Backfill,
     /// Large jobs go as if they had been submitted earlier, by this for every doubling of their GPUs.
     pub head_start: Duration,
+    /// What the order of waiting jobs is for where no queue says it; `None`: by age, with the head start.
+    pub objective: Option<Objective>,
+    /// Tenants that used less of late go first.
+    pub fair_share: bool,
     /// Most jobs that wait, over all tenants.
     pub max_queued: usize,
     /// Most job records, ended ones included.
@@ -117,6 +122,8 @@ impl Default for Config {
             resize_after: Some(Duration::from_secs(1800)),
             backfill: Backfill::Conservative,
             head_start: Duration::ZERO,
+            objective: None,
+            fair_share: true,
             max_queued: 200_000,
             max_jobs: 1_200_000,
             tenant_jobs: 100_000,
@@ -139,9 +146,9 @@ impl Default for Config {
             max_requests: 2_000_000,
             max_ranks: 8192,
             max_gang_nodes: 1024,
-            pass_limit: 4096,
+            pass_limit: Budget::STEP.jobs,
             pass_at_once: 64,
-            pass_places: 16,
+            pass_places: Budget::STEP.starts,
             reason_writes: 8,
             reason_looks: 16,
             due_limit: 8,

@@ -32,8 +32,14 @@ impl State {
     /// # Errors
     /// [`LoadError`] names every inconsistency of the store.
     pub fn load(config: Config, epoch: u64, now: Timestamp, stored: Stored) -> Result<Self, LoadError> {
-        let (grow_after, head_start) = (config.resize_after, config.head_start);
-        let policy = Policy { backfill: config.backfill, grow_after, head_start, ..Policy::default() };
+        let policy = Policy {
+            backfill: config.backfill,
+            grow_after: config.resize_after,
+            head_start: config.head_start,
+            objective: config.objective,
+            fair_share: config.fair_share,
+            ..Policy::default()
+        };
         let mut state = Self {
             config,
             epoch,

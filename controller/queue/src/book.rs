@@ -7,7 +7,7 @@ use std::{
 };
 
 use controller_topology::NodeIx;
-use proto_model::{Eta, JobUid, QueueName, Reason, ReservationName, TenantName, Timestamp};
+use proto_model::{Eta, JobUid, Objective, QueueName, Reason, ReservationName, TenantName, Timestamp};
 
 use crate::{
     defs::{Policy, QueueDef, ReservationDef, TenantDef},
@@ -15,6 +15,7 @@ use crate::{
     entry::{Entry, Run, State},
     ground::Ground,
     ledger::{Ledger, Past},
+    objective::turn,
     private::Privates,
     why::{Cause, Why},
 };
@@ -31,6 +32,9 @@ pub struct Marks {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) privates: Privates,
 }
+
+/// Queues above one another at most.
+const DEEPEST: usize = 32;
 
 /// Jobs that wait or run, and by what rules.
 #[derive(Debug, Clone, Default)]
@@ -121,12 +125,34 @@ impl Book {
         &self.policy
     }
 
-    /// Who waits beside whom, by age less the head start of its size: the earlier, the sooner its turn. All are moved
-    /// back by what the largest job would be ahead, so that none stands before time began.
+    /// Who waits beside whom: the earlier, the sooner its turn. It is in what the tables say of the job and its queues
+    /// alone, so that it is found again as long as those stay.
     pub(crate) fn turn_of(&self, entry: &Entry) -> Timestamp {
-        const DOUBLINGS: u32 = 24;
-        let doublings = entry.gpus(entry.need.nodes).max(1).ilog2().min(DOUBLINGS);
-        entry.submitted.plus(self.policy.head_start.saturating_mul(DOUBLINGS - doublings))
+        turn(entry, self.objective_of(entry), &self.policy)
+    }
+
+    /// What the order is for in which a job waits: of the nearest queue that says it.
+    #[must_use]
+    pub fn objective_of(&self, entry: &Entry) -> Option<Objective> {
+        let mut at = entry.queue.clone();
+        // No tree of queues is deeper; a circle ends.
+        for _ in 0..DEEPEST {
+            let Some(name) = at else { break };
+            let Some(def) = self.queues.get(&(entry.id.tenant.clone(), name)) else { break };
+            if def.objective.is_some() {
+                return def.objective;
+            }
+            at = def.parent.clone();
+        }
+        self.policy.objective
+    }
+
+    /// Takes a tenant's waiting jobs in queues out of their rows, to be put back by their turns.
+    fn unqueue(&mut self, tenant: &TenantName) -> Vec<Arc<Entry>> {
+        let waiting = self.waiting.iter().filter(|((_, of, queue), _)| of == tenant && queue.is_some());
+        let waiting: Vec<Arc<Entry>> = waiting.flat_map(|(_, row)| row.values().map(Arc::clone)).collect();
+        self.waiting.retain(|(_, of, queue), _| of != tenant || queue.is_none());
+        waiting
     }
 
     /// A job comes, changes or goes.
@@ -247,10 +273,18 @@ impl Book {
     /// A queue comes, changes or goes. Jobs of a queue that is not known never start.
     pub fn set_queue(&mut self, tenant: &TenantName, queue: &QueueName, def: Option<QueueDef>) {
         let key = (tenant.clone(), queue.clone());
+        let orders = |def: &QueueDef| (def.objective, def.parent.clone());
+        let moves = self.queues.get(&key).map(orders) != def.as_ref().map(orders);
+        // Their turns may be others from now on.
+        let waiting = if moves { self.unqueue(tenant) } else { Vec::new() };
         match def {
             Some(def) => self.queues.insert(key, def),
             None => self.queues.remove(&key),
         };
+        for entry in waiting {
+            let turn = self.turn_of(&entry);
+            self.waiting.entry(lane(&entry)).or_default().insert((turn, entry.uid), entry);
+        }
     }
 
     /// A reservation comes, changes or goes.
@@ -377,7 +411,7 @@ impl Book {
         let mut at = queue.cloned();
         while let Some(name) = at {
             // Deeper than any tree of queues: a circle.
-            if path.len() > 32 {
+            if path.len() > DEEPEST {
                 return None;
             }
             let def = self.queues.get(&(tenant.clone(), name.clone()))?;

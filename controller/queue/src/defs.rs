@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use proto_model::{
-    Backfill, NodeName, Queue, QueueName, Reason, Reservation, ReservationNodes, Shape, Tenant, TenantName,
-    Timestamp,
+    Backfill, NodeName, Objective, Queue, QueueName, Reason, Reservation, ReservationNodes, Shape, Tenant,
+    TenantName, Timestamp,
 };
 
 /// A tenant: the root of its queues.
@@ -51,14 +51,28 @@ pub struct QueueDef {
     pub limit: Option<u32>,
     /// Share against its siblings; at least 1.
     pub weight: u32,
+    /// What the order of its waiting jobs is for; `None`: as the queue above it, at last as [`Policy::objective`] says.
+    pub objective: Option<Objective>,
+}
+
+impl Default for QueueDef {
+    fn default() -> Self {
+        Self { parent: None, guaranteed: Shape::default(), limit: None, weight: 1, objective: None }
+    }
 }
 
 impl QueueDef {
     /// What its document says.
     #[must_use]
     pub fn of(queue: &Queue) -> Self {
-        let Queue { parent, guaranteed, limit, weight, .. } = queue;
-        Self { parent: parent.clone(), guaranteed: *guaranteed, limit: *limit, weight: (*weight).max(1) }
+        let Queue { parent, guaranteed, limit, weight, objective, .. } = queue;
+        Self {
+            parent: parent.clone(),
+            guaranteed: *guaranteed,
+            limit: *limit,
+            weight: (*weight).max(1),
+            objective: *objective,
+        }
     }
 }
 
@@ -129,6 +143,9 @@ pub struct Policy {
     /// earlier, by this for every doubling of its GPUs. So a small job lets pass only those larger ones that came at
     /// most this times the doublings between the two after it: nobody starves. Zero: only age counts.
     pub head_start: Duration,
+    /// What the order of waiting jobs is for where no queue says it; `None`: by age. The head start counts for that and for
+    /// [`Objective::MeanWait`].
+    pub objective: Option<Objective>,
     /// Use counts half after this time.
     pub half_life: Duration,
     /// Who may start before jobs that wait ahead of it.
@@ -154,6 +171,7 @@ impl Default for Policy {
         Self {
             fair_share: true,
             head_start: Duration::ZERO,
+            objective: None,
             half_life: Duration::from_secs(7 * 24 * 3600),
             backfill: Backfill::Conservative,
             step: Duration::from_secs(10),
@@ -182,6 +200,9 @@ impl Budget {
     /// What one event gets: the first jobs of the queue. Those further behind are looked at when one of these has
     /// started, or by a pass over all that the caller makes every now and then.
     pub const EVENT: Self = Self { jobs: 400, starts: usize::MAX };
+
+    /// What one step of the controller gets where its configuration says nothing else; what is left over is its next step's.
+    pub const STEP: Self = Self { jobs: 4096, starts: 16 };
 }
 
 /// What is to be done, in this order.

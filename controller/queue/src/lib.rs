@@ -24,6 +24,7 @@ mod grid;
 mod ground;
 mod lane;
 mod ledger;
+mod objective;
 mod order;
 mod pass;
 mod plan;

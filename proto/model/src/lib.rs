@@ -65,7 +65,7 @@ pub use policy::{
 };
 pub use proof::{NicProbe, ProbeOutcome, RailProof};
 pub use qos::{QosPort, QosRollout, QosState, QosWish};
-pub use queue::{Queue, Shape};
+pub use queue::{Objective, Queue, Shape};
 pub use rails::{AlgorithmChoice, Drain, DrainTarget, RailReport, RailState};
 pub use reason::{Named, Reason, Thing, many};
 pub use request::{Arrange, Group, Pattern, PlacementRequest, Taint, Term, Toleration, Within};

@@ -40,6 +40,7 @@ fn queue(text: &str, parent: Option<&str>, nodes: u32, gpus: u32) -> Event {
         guaranteed: Shape { pods: 0, nodes, gpus },
         limit: None,
         weight: 1,
+        objective: None,
         uid: String::new(),
         generation: 0,
         created: Timestamp(0),

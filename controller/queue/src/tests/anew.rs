@@ -40,10 +40,9 @@ impl Way {
             book.set_tenant(&tenant(name), Some(TenantDef { limit, jobs, guaranteed: own, weight }));
         }
         let def = |guaranteed, limit| QueueDef {
-            parent: None,
             guaranteed: Shape { nodes: guaranteed, ..Shape::default() },
             limit,
-            weight: 1,
+            ..QueueDef::default()
         };
         book.set_queue(&tenant("b"), &queue("x"), Some(def(dice.below(3) as u32, None)));
         book.set_queue(&tenant("b"), &queue("y"), Some(def(0, Some(12))));

@@ -3,6 +3,7 @@
 mod anew;
 mod eta;
 mod fits;
+mod objective;
 mod order;
 mod planted;
 mod safety;

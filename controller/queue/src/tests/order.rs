@@ -294,7 +294,7 @@ fn limits_of_tenants_and_queues_hold_and_are_told() {
         parent: parent.map(queue),
         guaranteed: proto_model::Shape::default(),
         limit,
-        weight: 1,
+        ..QueueDef::default()
     };
     book.set_queue(&tenant("t"), &queue("a"), Some(def(None, Some(16))));
     book.set_queue(&tenant("t"), &queue("b"), Some(def(Some("a"), None)));

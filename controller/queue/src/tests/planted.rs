@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use proto_model::{JobId, JobName, ReservationName, Shape};
+use proto_model::{JobId, JobName, ReservationName};
 
 use super::world::{at, book, cluster, job, node, nodes, queue, secs, tenant, uid};
 use crate::{
@@ -42,7 +42,7 @@ fn limit_tenant(book: &mut Book, limit: Option<u32>, jobs: Option<u32>) {
 }
 
 fn limit_queue(book: &mut Book, limit: Option<u32>) {
-    let def = QueueDef { parent: None, guaranteed: Shape::default(), limit, weight: 1 };
+    let def = QueueDef { limit, ..QueueDef::default() };
     book.set_queue(&tenant("t"), &queue("q"), Some(def));
 }
 

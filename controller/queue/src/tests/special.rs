@@ -237,10 +237,8 @@ fn times_and_holds_are_kept_and_told() {
 fn a_queue_below_its_guarantee_takes_back_what_its_sibling_borrowed() {
     let mut book = book();
     let def = |nodes| QueueDef {
-        parent: None,
         guaranteed: proto_model::Shape { pods: 0, nodes, gpus: 0 },
-        limit: None,
-        weight: 1,
+        ..QueueDef::default()
     };
     book.set_queue(&tenant("t"), &queue("a"), Some(def(2)));
     book.set_queue(&tenant("t"), &queue("b"), Some(def(2)));

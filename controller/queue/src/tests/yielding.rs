@@ -83,7 +83,7 @@ fn a_queue_at_its_limit_stops_its_own_jobs_and_not_those_of_its_siblings() {
         parent: parent.map(queue),
         guaranteed: proto_model::Shape::default(),
         limit,
-        weight: 1,
+        ..QueueDef::default()
     };
     book.set_queue(&tenant("t"), &queue("top"), Some(def(Some(8), None)));
     book.set_queue(&tenant("t"), &queue("sub"), Some(def(None, Some("top"))));

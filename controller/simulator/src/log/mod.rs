@@ -25,8 +25,8 @@ pub(crate) use differ::words as difference;
 pub use job::{JobLine, RunLine};
 pub use seal::Sum;
 pub use words::{
-    ActLine, BackfillLine, LineError, NodeLine, PlacementLine, PolicyLine, QueueLine, ReservationLine,
-    ShapeLine, TenantLine,
+    ActLine, BackfillLine, LineError, NodeLine, ObjectiveLine, PlacementLine, PolicyLine, QueueLine,
+    ReservationLine, ShapeLine, TenantLine,
 };
 pub(crate) use words::{node, tenant, uid};
 pub use writer::Recorder;

@@ -1,11 +1,11 @@
 //! Tenants, queues, reservations, places and acts as lines.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 use controller_queue::{Policy, QueueDef, ReservationDef, ReservedNodes, TenantDef};
 use proto_model::{
-    Backfill, JobUid, NicPlace, NodeName, NodePlace, Placement, QueueName, RankPlace, ReservationName, Shape,
-    TenantName, Timestamp,
+    Backfill, JobUid, NicPlace, NodeName, NodePlace, Objective, Placement, QueueName, RankPlace,
+    ReservationName, Shape, TenantName, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -102,6 +102,51 @@ impl From<BackfillLine> for Backfill {
     }
 }
 
+/// What the order of waiting jobs is for; patience in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ObjectiveLine {
+    /// Short waits in the mean, with this patience.
+    MeanWait(u64),
+    /// Short waits of large jobs, with this patience.
+    LargeFirst(u64),
+    /// First come, first served.
+    Fair,
+}
+
+impl fmt::Display for ObjectiveLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let patience = |millis: &u64| crate::report::span(*millis as f64 / 1e3);
+        match self {
+            Self::MeanWait(millis) => write!(f, "mean-wait, patience {}", patience(millis)),
+            Self::LargeFirst(millis) => write!(f, "large-first, patience {}", patience(millis)),
+            Self::Fair => f.write_str("fair"),
+        }
+    }
+}
+
+impl From<Objective> for ObjectiveLine {
+    fn from(of: Objective) -> Self {
+        match of {
+            Objective::MeanWait { patience } => Self::MeanWait(millis(patience)),
+            Objective::LargeFirst { patience } => Self::LargeFirst(millis(patience)),
+            Objective::Fair => Self::Fair,
+        }
+    }
+}
+
+impl From<ObjectiveLine> for Objective {
+    fn from(of: ObjectiveLine) -> Self {
+        match of {
+            ObjectiveLine::MeanWait(patience) => Self::MeanWait { patience: Duration::from_millis(patience) },
+            ObjectiveLine::LargeFirst(patience) => {
+                Self::LargeFirst { patience: Duration::from_millis(patience) }
+            }
+            ObjectiveLine::Fair => Self::Fair,
+        }
+    }
+}
+
 /// The numbers of the policy; times in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -114,6 +159,9 @@ pub struct PolicyLine {
     /// Jobs go as if they had come so much earlier for every doubling of their GPUs.
     #[serde(default)]
     pub head_start: u64,
+    /// What the order is for where no queue says it; absent: by age, with the head start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<ObjectiveLine>,
     /// Use counts half after this time.
     pub half_life: u64,
     /// Width of the plan's first steps.
@@ -136,6 +184,7 @@ impl From<&Policy> for PolicyLine {
             fair_share: of.fair_share,
             backfill: of.backfill.into(),
             head_start: millis(of.head_start),
+            objective: of.objective.map(ObjectiveLine::from),
             half_life: millis(of.half_life),
             step: millis(of.step),
             unknown: millis(of.unknown),
@@ -153,6 +202,7 @@ impl From<&PolicyLine> for Policy {
             fair_share: of.fair_share,
             backfill: of.backfill.into(),
             head_start: Duration::from_millis(of.head_start),
+            objective: of.objective.map(Objective::from),
             half_life: Duration::from_millis(of.half_life),
             step: Duration::from_millis(of.step),
             unknown: Duration::from_millis(of.unknown),
@@ -229,6 +279,9 @@ pub struct QueueLine {
     pub limit: Option<u32>,
     /// Its share.
     pub weight: u32,
+    /// What its order is for; absent: as the queue above it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<ObjectiveLine>,
 }
 
 impl QueueLine {
@@ -244,13 +297,16 @@ impl QueueLine {
             guaranteed: def.map_or_else(ShapeLine::default, |def| def.guaranteed.into()),
             limit: def.and_then(|def| def.limit),
             weight: def.map_or(1, |def| def.weight),
+            objective: def.and_then(|def| def.objective).map(ObjectiveLine::from),
         }
     }
 
     pub(crate) fn all(&self) -> Result<(TenantName, QueueName, Option<QueueDef>), LineError> {
         let parent = self.parent.as_deref().map(queue).transpose()?;
-        let Self { gone, guaranteed, limit, weight, .. } = *self;
-        let def = (!gone).then_some(QueueDef { parent, guaranteed: guaranteed.into(), limit, weight });
+        let Self { gone, guaranteed, limit, weight, objective, .. } = *self;
+        let objective = objective.map(Objective::from);
+        let def =
+            (!gone).then_some(QueueDef { parent, guaranteed: guaranteed.into(), limit, weight, objective });
         Ok((tenant(&self.tenant)?, queue(&self.queue)?, def))
     }
 }

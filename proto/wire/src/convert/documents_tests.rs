@@ -7,9 +7,9 @@ use prost::Message as _;
 use proto_model::{
     Algorithm, Arrange, ArrayPlace, ArraySpec, Certification, Dependency, DependencyWhen, EngineOptions, Eta,
     FailurePolicy, Gang, Group, IsolationPolicy, Job, JobId, JobName, JobSpec, JobStatus, JobUid, NodeName,
-    NodePlace, Pattern, Phase, Placement, PlacementRequest, Preemption, Promise, Queue, QueueName, Quota,
-    RailLoss, RailProtection, RailRequest, Replace, Requeue, Reservation, ReservationName, ReservationNodes,
-    Shape, Tenant, TenantName, Term, Timestamp, Toleration, Within, flaw::SIGNALS,
+    NodePlace, Objective, Pattern, Phase, Placement, PlacementRequest, Preemption, Promise, Queue, QueueName,
+    Quota, RailLoss, RailProtection, RailRequest, Replace, Requeue, Reservation, ReservationName,
+    ReservationNodes, Shape, Tenant, TenantName, Term, Timestamp, Toleration, Within, flaw::SIGNALS,
 };
 
 use super::{FieldErrors, check_job_name, labels, taints, tests::work};
@@ -183,19 +183,27 @@ fn shape() -> impl Strategy<Value = Shape> {
 }
 
 fn queue() -> impl Strategy<Value = Queue> {
-    (shape(), option::of("p[a-z]{0,5}"), option::of(3_u32..99), 1_u32..99, time()).prop_map(
-        |(guaranteed, parent, limit, weight, created)| Queue {
+    let patience = || (1_u64..=90 * 86_400).prop_map(Duration::from_secs);
+    let objective = prop_oneof![
+        patience().prop_map(|patience| Objective::MeanWait { patience }),
+        patience().prop_map(|patience| Objective::LargeFirst { patience }),
+        Just(Objective::Fair),
+    ];
+    let parts = (shape(), option::of("p[a-z]{0,5}"), option::of(3_u32..99), 1_u32..99, time());
+    (parts, option::of(objective)).prop_map(|((guaranteed, parent, limit, weight, created), objective)| {
+        Queue {
             tenant: tenant("nlp"),
             name: QueueName::new("research").unwrap(),
             parent: parent.map(|name| QueueName::new(name).unwrap()),
             guaranteed,
             limit,
             weight,
+            objective,
             uid: "q1".into(),
             generation: u64::from(weight),
             created,
-        },
-    )
+        }
+    })
 }
 
 fn reservation() -> impl Strategy<Value = Reservation> {
@@ -424,6 +432,28 @@ fn every_wrong_field_of_a_queue_is_named() {
         w.spec = Some(v1::QueueSpec { guaranteed, limit: Some(3), ..Default::default() });
     };
     assert_eq!(of(small), ["spec.limit"]);
+    assert_eq!(of(|w| w.spec.get_or_insert_default().objective = 9), ["spec.objective"]);
+    let patience: fn(&mut v1::Queue) = |w| {
+        let spec = w.spec.get_or_insert_default();
+        spec.patience = Some(prost_types::Duration { seconds: 60, nanos: 0 });
+    };
+    assert_eq!(of(patience), ["spec.patience"], "of what is in the order of submits anyway");
+    let long: fn(&mut v1::Queue) = |w| {
+        let spec = w.spec.get_or_insert_default();
+        spec.objective = v1::queue_spec::Objective::MeanWait.into();
+        spec.patience = Some(prost_types::Duration { seconds: 91 * 86_400, nanos: 0 });
+    };
+    assert_eq!(of(long), ["spec.patience"]);
+}
+
+#[test]
+fn a_queue_that_says_no_patience_has_the_usual_one() {
+    let metadata = v1::Metadata { name: "q".into(), tenant: "t".into(), ..Default::default() };
+    let objective = v1::queue_spec::Objective::LargeFirst.into();
+    let spec = v1::QueueSpec { objective, ..Default::default() };
+    let wire = v1::Queue { metadata: Some(metadata), spec: Some(spec), ..Default::default() };
+    let patience = Objective::LARGE_FIRST_PATIENCE;
+    assert_eq!(Queue::try_from(wire).unwrap().objective, Some(Objective::LargeFirst { patience }));
 }
 
 #[test]

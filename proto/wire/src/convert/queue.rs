@@ -1,9 +1,9 @@
 //! Queues.
 
-use proto_model::{Queue, QueueName, Shape, TenantName};
+use proto_model::{Objective, Queue, QueueName, Shape, TenantName};
 
 use super::{
-    API_VERSION, FieldErrors, Fields,
+    API_VERSION, FieldErrors, Fields, duration_from_wire, duration_to_wire, known,
     tenant::{MAX_WEIGHT, shape_to_wire},
     time_from_wire, time_to_wire,
 };
@@ -35,6 +35,7 @@ impl TryFrom<v1::Queue> for Queue {
             let asked = guaranteed.gpus;
             fields.fail("spec.limit", format!("{limit} is less than the {asked} GPUs that are guaranteed"));
         }
+        let objective = objective(&mut fields, spec.objective, spec.patience);
         let created =
             fields.nest("metadata.createTime", time_from_wire(metadata.create_time.unwrap_or_default()));
         let queue = match (tenant, name, created) {
@@ -45,6 +46,7 @@ impl TryFrom<v1::Queue> for Queue {
                 guaranteed,
                 limit: spec.limit,
                 weight,
+                objective,
                 uid: metadata.uid,
                 generation: metadata.generation,
                 created,
@@ -52,6 +54,35 @@ impl TryFrom<v1::Queue> for Queue {
             _ => None,
         };
         fields.finish(queue)
+    }
+}
+
+/// What the order is for, with its patience.
+fn objective(fields: &mut Fields, wire: i32, patience: Option<prost_types::Duration>) -> Option<Objective> {
+    use v1::queue_spec::Objective as O;
+    let said = known::<O>(wire);
+    if wire != 0 && said.is_none() {
+        fields.fail("spec.objective", format!("{wire} is no objective: MEAN_WAIT, LARGE_FIRST or FAIR"));
+    }
+    let usual = match said {
+        Some(O::MeanWait) => Some(Objective::MEAN_WAIT_PATIENCE),
+        Some(O::LargeFirst) => Some(Objective::LARGE_FIRST_PATIENCE),
+        _ => None,
+    };
+    if patience.is_some() && usual.is_none() {
+        fields.fail("spec.patience", "is for objective MEAN_WAIT or LARGE_FIRST");
+    }
+    let patience = patience.and_then(|wire| fields.nest("spec.patience", duration_from_wire(wire)));
+    let patience = patience.or(usual).unwrap_or_default();
+    if usual.is_some() && !(1..=Objective::PATIENCE_MAX.as_secs()).contains(&patience.as_secs()) {
+        let days = Objective::PATIENCE_MAX.as_secs() / 86_400;
+        fields.fail("spec.patience", format!("is not from 1 second to {days} days"));
+    }
+    match said? {
+        O::MeanWait => Some(Objective::MeanWait { patience }),
+        O::LargeFirst => Some(Objective::LargeFirst { patience }),
+        O::Fair => Some(Objective::Fair),
+        O::Unspecified => None,
     }
 }
 
@@ -74,8 +105,23 @@ impl From<&Queue> for v1::Queue {
                 guaranteed: shape_to_wire(queue.guaranteed),
                 limit: queue.limit,
                 weight: Some(queue.weight).filter(|weight| *weight != 1),
+                objective: word(queue.objective).into(),
+                patience: queue
+                    .objective
+                    .filter(|of| *of != Objective::Fair)
+                    .map(|of| duration_to_wire(of.patience())),
             }),
             status: None,
         }
+    }
+}
+
+fn word(objective: Option<Objective>) -> v1::queue_spec::Objective {
+    use v1::queue_spec::Objective as O;
+    match objective {
+        None => O::Unspecified,
+        Some(Objective::MeanWait { .. }) => O::MeanWait,
+        Some(Objective::LargeFirst { .. }) => O::LargeFirst,
+        Some(Objective::Fair) => O::Fair,
     }
 }
