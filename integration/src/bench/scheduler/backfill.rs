@@ -358,14 +358,6 @@ fn crowd(jobs: u64, gap: u32) -> Result<(Vec<TrialJob>, Snapshot), String> {
         list.push(job(&mut dice, number, need, now)?);
         now = now.plus(Duration::from_secs(u64::from(dice.below(gap))));
     }
-    let mut snapshot = site::cluster(&site::even(256, 1, 64), 9);
-    // All nodes alike here: what is measured is time.
-    let names: Vec<_> =
-        snapshot.nodes().map(|(_, server, _)| (server.name.clone(), Arc::clone(&server.inventory))).collect();
-    for (name, inventory) in names {
-        let mut inventory = inventory.as_ref().clone();
-        inventory.nics.iter_mut().for_each(|nic| nic.up = true);
-        snapshot.set_node(&name, &Arc::new(inventory), controller_scheduler::Gate::default());
-    }
-    Ok((list, snapshot))
+    // All nodes alike: what is measured is time.
+    Ok((list, site::alike(256)))
 }

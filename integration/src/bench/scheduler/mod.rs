@@ -1,4 +1,4 @@
-//! The scheduler's figures C1 to C11: the production code in one process, without store and network.
+//! The scheduler's figures C1 to C11, J1 and J2: the production code in one process, without store and network.
 
 mod backfill;
 mod churn;
@@ -9,8 +9,10 @@ mod optimal;
 mod philly;
 mod random;
 mod repair;
+mod riddles;
 mod sharing;
 pub mod site;
+mod strict;
 
 use crate::report;
 
@@ -18,7 +20,7 @@ use crate::report;
 pub type MeasureRow = fn(&report::Row<'_>, &Bench) -> Result<(), String>;
 
 /// The rows of this bench.
-pub const ROWS: [(&str, MeasureRow); 11] = [
+pub const ROWS: [(&str, MeasureRow); 13] = [
     ("C1", churn::placements),
     ("C2", churn::decisions),
     ("C3", memory::memory),
@@ -30,6 +32,8 @@ pub const ROWS: [(&str, MeasureRow); 11] = [
     ("C9", dry::dry_runs),
     ("C10", sharing::sharing),
     ("C11", repair::repairs),
+    ("J1", riddles::riddles),
+    ("J2", strict::strict),
 ];
 
 /// What the command line chose.
@@ -38,6 +42,6 @@ pub struct Bench {
     pub quick: bool,
     /// Random placements of row C4 in place of the usual number.
     pub placements: Option<u64>,
-    /// Where the real traces of row C6 are.
+    /// Where the real traces of rows C6 and J2 are.
     pub traces: std::path::PathBuf,
 }

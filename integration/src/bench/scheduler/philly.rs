@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::Bench;
 use crate::report::{Cpu, Goal, Line, Row, Sample};
 
-const TRACE: &str = "philly_jobs.csv";
+pub const TRACE: &str = "philly_jobs.csv";
 const CABLING: &str = "zhejianglab_a100_cabling.csv";
 
 /// The head start for every doubling of a job's GPUs, where there is one.

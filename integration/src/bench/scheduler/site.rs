@@ -167,6 +167,19 @@ pub fn inventory(down: u32) -> Inventory {
     }
 }
 
+/// Nodes in pods of 64, all of them alike and well.
+pub fn alike(nodes: u32) -> Snapshot {
+    let mut snapshot = cluster(&even(nodes, 1, 64), 9);
+    let names: Vec<_> =
+        snapshot.nodes().map(|(_, server, _)| (server.name.clone(), Arc::clone(&server.inventory))).collect();
+    for (name, inventory) in names {
+        let mut inventory = inventory.as_ref().clone();
+        inventory.nics.iter_mut().for_each(|nic| nic.up = true);
+        snapshot.set_node(&name, &Arc::new(inventory), Gate::default());
+    }
+    snapshot
+}
+
 /// A cluster with two NICs of a hundred down, one node of a hundred closed, three zones and a few taints.
 pub fn cluster(sizes: &Sizes, seed: u64) -> Snapshot {
     planned(&Plan::of(sizes), seed)
