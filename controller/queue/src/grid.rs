@@ -222,6 +222,24 @@ impl Row {
         self.join(first);
     }
 
+    /// Puts other values in place of those of a range, each told with where it holds.
+    pub(crate) fn change(
+        &mut self,
+        (from, to): (usize, usize),
+        mut new: impl FnMut((usize, usize), i32) -> i32,
+    ) {
+        if from >= to {
+            return;
+        }
+        let first = self.split(from);
+        let last = self.split(to);
+        for place in first..last {
+            self.values[place] = new((self.from[place], self.upto(place)), self.values[place]);
+        }
+        self.join(last);
+        self.join(first);
+    }
+
     pub(crate) fn at(&self, step: usize) -> i32 {
         self.values[self.place(step)]
     }

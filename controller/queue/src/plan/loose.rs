@@ -85,22 +85,31 @@ impl Loose {
         (amount, node): (i32, i32),
         broken: &mut Vec<(usize, usize, i32)>,
     ) {
-        let mut step = from;
-        while step < to {
-            let own = tenant.and_then(|tenant| self.own.get(&tenant));
-            let end = own.map_or(NEVER, |row| row.next(step)).min(self.shared.next(step)).min(to);
-            let (own, shared) = (own.map_or(0, |row| row.at(step)), self.shared.at(step));
+        let mut take = |(from, to), own: i32, shared: i32| {
             let taken = amount.min(own.max(0));
             let left = shared.saturating_sub(amount - taken);
             let nodes = if left < 0 { (node - 1).saturating_sub(left) / node } else { 0 };
-            let rest = left.saturating_add(nodes.saturating_mul(node));
-            let (for_all, for_own) = if nodes > 0 && tenant.is_some() { (0, rest) } else { (rest, 0) };
+            match broken.last_mut() {
+                _ if nodes == 0 => {}
+                Some((_, end, same)) if *end == from && *same == nodes => *end = to,
+                _ => broken.push((from, to, nodes)),
+            }
+            (taken, left.saturating_add(nodes.saturating_mul(node)), nodes > 0)
+        };
+        let Some(own) = tenant else {
+            self.shared.change((from, to), |range, shared| take(range, 0, shared).1);
+            return;
+        };
+        let mut step = from;
+        while step < to {
+            let row = self.own.get(&own);
+            let end = row.map_or(NEVER, |row| row.next(step)).min(self.shared.next(step)).min(to);
+            let (before, shared) = (row.map_or(0, |row| row.at(step)), self.shared.at(step));
+            let (taken, rest, breaks) = take((step, end), before, shared);
+            let (for_all, for_own) = if breaks { (0, rest) } else { (rest, 0) };
             self.shared.add(step, end, for_all.saturating_sub(shared));
             if for_own != taken {
                 self.row(tenant).add(step, end, for_own - taken);
-            }
-            if nodes > 0 {
-                broken.push((step, end, nodes));
             }
             step = end;
         }
@@ -139,7 +148,8 @@ mod tests {
         let mut broken = Vec::new();
         loose.take(a, (1, 9), (2, 8), &mut broken);
         loose.take(b, (3, 12), (2, 8), &mut broken);
-        assert_eq!(broken, [(1, 9, 1), (9, 12, 1)]);
+        // Parts that follow one another with as many nodes are one.
+        assert_eq!(broken, [(1, 12, 1)]);
         assert_eq!((loose.at(a, 1), loose.at(b, 4), loose.at(b, 10), loose.at(a, 12)), (6, 4, 6, 0));
     }
 }
