@@ -1,6 +1,6 @@
 //! Lists of names as administrators write them: `gpu[001-064,070],login1`.
 
-use std::{fmt, str::FromStr};
+use std::{collections::BTreeSet, fmt, fmt::Write as _, str::FromStr};
 
 use thiserror::Error;
 
@@ -99,11 +99,12 @@ impl Names {
         Ok(names)
     }
 
-    /// The shortest common way to write these names in this order: neighbours that differ by one in their last number
-    /// become a range. A name with brackets or commas of its own cannot be listed and is left out.
+    /// A short way to write these names in this order: neighbours that differ in their last number alone share a bracket,
+    /// in which numbers that follow each other are a range. A name with brackets or commas of its own cannot be listed and
+    /// is left out.
     pub fn of<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
         let mut list = Self::default();
-        let mut open: Option<Part> = None;
+        let mut open: Option<Open> = None;
         for name in names {
             let name = name.as_ref();
             if name.is_empty() || name.contains(['[', ']', ',']) || list.len >= Self::MAX {
@@ -111,11 +112,11 @@ impl Names {
             }
             list.len += 1;
             let next = Part::of(name);
-            if !open.as_mut().is_some_and(|part| part.take(&next)) {
-                list.parts.extend(open.replace(next).map(Part::plain));
+            if !open.as_mut().is_some_and(|open| open.take(&next)) {
+                list.parts.extend(open.replace(Open::of(next)).map(|open| open.part.plain()));
             }
         }
-        list.parts.extend(open.map(Part::plain));
+        list.parts.extend(open.map(|open| open.part.plain()));
         list
     }
 
@@ -139,7 +140,102 @@ impl Names {
 
     /// The names in their order.
     pub fn iter(&self) -> impl Iterator<Item = String> {
-        self.parts.iter().flat_map(|part| (0..part.len()).map(|at| part.name(at)))
+        self.parts.iter().flat_map(PartNames::of)
+    }
+}
+
+/// The names of a part in their order.
+struct PartNames<'a> {
+    part: &'a Part,
+    /// Bracket by bracket: which of its ranges, and which number of that range; `None` behind the last name.
+    at: Option<Vec<(usize, u64)>>,
+}
+
+impl<'a> PartNames<'a> {
+    fn of(part: &'a Part) -> Self {
+        let first = |(ranges, _): &(Vec<Range>, Box<str>)| Some((0, ranges.first()?.first));
+        Self { part, at: part.brackets.iter().map(first).collect() }
+    }
+}
+
+impl Iterator for PartNames<'_> {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        let at = self.at.as_mut()?;
+        let mut name = self.part.head.to_string();
+        for ((range, number), (ranges, tail)) in at.iter().zip(&self.part.brackets) {
+            let width = ranges.get(*range).map_or(1, |range| usize::from(range.width));
+            // Writing to a string cannot fail.
+            let _ = write!(name, "{number:0width$}{tail}");
+        }
+        // The last bracket goes on; where it is through, it begins anew and the one before it goes on.
+        let mut through = true;
+        for ((range, number), (ranges, _)) in at.iter_mut().zip(&self.part.brackets).rev() {
+            let more = ranges.get(*range).is_some_and(|range| *number < range.last);
+            let next = ranges.get(*range + 1).filter(|_| !more);
+            through = !more && next.is_none();
+            (*range, *number) = match next {
+                _ if more => (*range, *number + 1),
+                Some(next) => (*range + 1, next.first),
+                None => (0, ranges.first().map_or(0, |range| range.first)),
+            };
+            if !through {
+                break;
+            }
+        }
+        if through {
+            self.at = None;
+        }
+        Some(name)
+    }
+}
+
+/// A part that may take in more names.
+struct Open {
+    part: Part,
+    /// Digits of its first number, as far as that is padded.
+    width: u8,
+    largest: u64,
+    /// The numbers of its bracket, from when one of them was not larger than all before.
+    numbers: Option<BTreeSet<u64>>,
+}
+
+impl Open {
+    fn of(part: Part) -> Self {
+        let first = part.brackets.first().and_then(|(ranges, _)| ranges.first().copied());
+        let (width, largest) = first.map_or((1, 0), |range| (range.width, range.last));
+        Self { part, width, largest, numbers: None }
+    }
+
+    /// Takes the next name in if it differs from the names of this part in its number alone.
+    fn take(&mut self, next: &Part) -> bool {
+        let ([(ranges, tail)], [(more, other)]) = (&mut self.part.brackets[..], &next.brackets[..]) else {
+            return false;
+        };
+        let (Some(last), [new]) = (ranges.last().copied(), &more[..]) else { return false };
+        if self.part.head != next.head || tail != other {
+            return false;
+        }
+        // Unpadded digits fit behind padded ones where they are as long: 099 then 100.
+        let as_long = new.width == 1 && self.width > 1 && digits(new.first) >= self.width;
+        if new.width != self.width && !as_long {
+            return false;
+        }
+        if new.first <= self.largest {
+            let all = || ranges.iter().flat_map(|range| range.first..=range.last).collect();
+            if !self.numbers.get_or_insert_with(all).insert(new.first) {
+                return false;
+            }
+        } else if let Some(numbers) = &mut self.numbers {
+            numbers.insert(new.first);
+        }
+        self.largest = self.largest.max(new.first);
+        match ranges.last_mut() {
+            Some(open) if new.first == last.last + 1 => open.last = new.first,
+            _ => ranges.push(*new),
+        }
+        true
     }
 }
 
@@ -201,33 +297,11 @@ impl Part {
         Self { head: name[..start].into(), brackets: vec![(vec![range], name[end..].into())] }
     }
 
-    /// Takes the next name in if it goes on where this part ends.
-    fn take(&mut self, next: &Self) -> bool {
-        let ([(ranges, tail)], [(more, other)]) = (&mut self.brackets[..], &next.brackets[..]) else {
-            return false;
-        };
-        let (Some(last), [new]) = (ranges.last_mut(), &more[..]) else { return false };
-        if self.head != next.head || tail != other {
-            return false;
-        }
-        // Unpadded digits fit behind padded ones where they are as long: 099 then 100.
-        let fits =
-            new.width == last.width || (new.width == 1 && digits(new.first) >= last.width && last.width > 1);
-        if !fits || new.first <= last.last {
-            return false;
-        }
-        if new.first == last.last + 1 {
-            last.last = new.first;
-        } else {
-            ranges.push(*new);
-        }
-        true
-    }
-
     /// Without a bracket around a single number.
     fn plain(self) -> Self {
         if self.len() == 1 && !self.brackets.is_empty() {
-            return Self { head: self.name(0).into(), brackets: Vec::new() };
+            let name = PartNames::of(&self).next().unwrap_or_default();
+            return Self { head: name.into(), brackets: Vec::new() };
         }
         self
     }
@@ -235,28 +309,6 @@ impl Part {
     fn len(&self) -> usize {
         let lens = self.brackets.iter().map(|(ranges, _)| count(ranges));
         lens.fold(1, usize::saturating_mul)
-    }
-
-    fn name(&self, mut at: usize) -> String {
-        let mut places = vec![0; self.brackets.len()];
-        for (place, (ranges, _)) in places.iter_mut().zip(&self.brackets).rev() {
-            let len = count(ranges).max(1);
-            *place = at % len;
-            at /= len;
-        }
-        let mut name = self.head.to_string();
-        for (mut place, (ranges, tail)) in places.into_iter().zip(&self.brackets) {
-            for range in ranges {
-                if place < range.len() {
-                    let number = range.first + place as u64;
-                    name.push_str(&format!("{number:0width$}", width = usize::from(range.width)));
-                    break;
-                }
-                place -= range.len();
-            }
-            name.push_str(tail);
-        }
-        name
     }
 }
 
@@ -370,9 +422,22 @@ mod tests {
         assert_eq!(short(&["n1", "n2", "n3", "n5", "m1", "x"]), "n[1-3,5],m1,x");
         assert_eq!(short(&["n098", "n099", "n100", "n101"]), "n[098-101]");
         assert_eq!(short(&["n9", "n10", "n11"]), "n[9-11]");
-        assert_eq!(short(&["n3", "n2", "n1"]), "n3,n2,n1");
+        assert_eq!(short(&["n3", "n2", "n1"]), "n[3,2,1]");
+        assert_eq!(short(&["n7", "n1", "n2", "n7", "n3"]), "n[7,1-2],n[7,3]");
+        assert_eq!(short(&["n100", "n007", "n008"]), "n100,n[007-008]");
+        assert_eq!(short(&["n007", "n100", "n003", "n99", "n101"]), "n[007,100,003],n[99,101]");
         assert_eq!(short(&["a1-x", "a2-x", "a2-y"]), "a[1-2]-x,a2-y");
         assert_eq!(short(&["é1", "é2", "99999999999999999999"]), "é[1-2],99999999999999999999");
+    }
+
+    /// A quarter of a million names of one bracket: quadratic work would take minutes.
+    #[test]
+    fn long_lists_are_read_and_written_in_a_moment() {
+        let names: Vec<String> =
+            (0..262_144_u64).map(|at| format!("n{}", at * 77_777 % 262_144 * 2)).collect();
+        let short = Names::of(&names);
+        assert!(short.is_one_pattern());
+        assert!(Names::new(&short.to_string()).unwrap().iter().eq(names));
     }
 
     proptest! {

@@ -369,7 +369,7 @@ fn every_wrong_field_of_a_place_is_named() {
     assert_eq!(place(|p| p.selector = vec![Default::default(); 1000]), ["placement.selector"]);
     assert_eq!(place(|p| p.tolerations = vec![Default::default(); 1000]), ["placement.tolerations"]);
     let long: fn(&mut v1::PlacementRequest) =
-        |p| p.exclude = (0..900).map(|n| format!("{}{n}-x", "a".repeat(60))).rev().collect();
+        |p| p.exclude = (0..900).map(|n| format!("{}{n}{}", "a".repeat(58), ["x", "y"][n % 2])).collect();
     assert_eq!(place(long), ["placement"]);
     let term: fn(&mut v1::PlacementRequest) = |p| {
         let absent = v1::SelectorTerm { key: "k".into(), operator: 4, values: vec!["v".into()] };
