@@ -22,8 +22,10 @@ pub enum FabricCommand {
     ///
     /// The first line names the columns; needed are server, NIC, leaf and the leaf's port (for example node, nic,
     /// leaf, port, or sysname, nicname, switchname, accessport). Columns rail, pod, plane and speed are used where
-    /// they are; else leaves that share servers are a pod, and leaves that share names of NICs a rail. The document
-    /// goes to standard output; every row that is wrong is told on standard error with its line, and left out.
+    /// they are; else leaves that share servers are a pod, and leaves that share names of NICs a rail. A leaf to which
+    /// servers have several NICs serves several rails; without a column their NICs are on rails 0, 1, 2, ... in the order of
+    /// their names. The document goes to standard output, its cables in lists; rows that are wrong are told on standard
+    /// error with their lines, and left out. Ends with 2 where nothing of the list can be taken.
     Import {
         /// The list; - reads standard input
         file: PathBuf,
@@ -33,6 +35,9 @@ pub enum FabricCommand {
         /// Print no document, and end with 2, if anything is wrong in the list
         #[arg(long)]
         strict: bool,
+        /// Tell every fault and note; of many with one cause only the first ones are told else
+        #[arg(long)]
+        all: bool,
         /// How to print the document
         #[arg(short, long, value_enum, default_value_t)]
         output: DocumentFormat,

@@ -1,6 +1,6 @@
 //! Fabric documents made and checked here; no cluster is asked.
 
-use std::{io::Read as _, path::Path};
+use std::{collections::BTreeMap, io::Read as _, path::Path};
 
 use controller_fabric::{Finding, Shape};
 use proto_model::Fabric;
@@ -14,16 +14,25 @@ use crate::{
     render,
 };
 
+/// Findings of one kind that are told at most where not all are asked for.
+pub const TOLD: usize = 20;
+
 /// `fabric import|generate|check`.
 pub fn run(command: &FabricCommand) -> Result<(), Error> {
     match command {
-        FabricCommand::Import { file, name, strict, output } => {
-            import(file, name.as_deref(), *strict, *output)
+        FabricCommand::Import { file, name, strict, all, output } => {
+            let most = if *all { usize::MAX } else { TOLD };
+            import(file, name.as_deref(), *strict, most, *output)
         }
         FabricCommand::Generate(args) => generate(args),
         FabricCommand::Check { file } => {
             let fabric = document(file)?;
             let (nodes, cables) = (fabric.node_count(), fabric.cable_count());
+            if cables == 0 {
+                let message =
+                    format!("{}: NoCables: the document cables no server to any leaf", file.display());
+                return Err(Error::Document(message));
+            }
             print(&format!(
                 "fabric {}: {} rails, {} leaves, {} spines, {nodes} servers, {cables} cables; nothing is wrong with it\n",
                 fabric.name,
@@ -35,23 +44,70 @@ pub fn run(command: &FabricCommand) -> Result<(), Error> {
     }
 }
 
-fn import(file: &Path, name: Option<&str>, strict: bool, output: DocumentFormat) -> Result<(), Error> {
+/// A list, read; a list of which nothing can be taken is an error with all that is wrong with it.
+pub fn imported(
+    shown: &str,
+    text: &[u8],
+    name: &str,
+    most: usize,
+) -> Result<controller_fabric::Imported, Error> {
+    let made = controller_fabric::import(text, name)
+        .map_err(|error| Error::Document(format!("{shown}: {error}")))?;
+    if made.links > 0 {
+        return Ok(made);
+    }
+    let mut told = folded(shown, &made.faults, most);
+    told.push(format!("{shown}: NothingTaken: none of its {} rows is a cable of the document", made.rows));
+    Err(Error::Document(told.join("\n")))
+}
+
+/// Findings as lines; of each kind at most so many, and where the others are.
+pub fn folded(shown: &str, findings: &[Finding], most: usize) -> Vec<String> {
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut rest: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    let mut told = Vec::new();
+    for finding in findings {
+        let count = kinds.entry(finding.code).or_default();
+        *count += 1;
+        if *count <= most {
+            told.push(placed(shown, finding));
+        } else {
+            rest.entry(finding.code).or_default().push(finding.line);
+        }
+    }
+    for (code, lines) in rest {
+        let (more, lines) = (lines.len(), controller_fabric::cabling::lines(&lines));
+        told.push(format!("{shown}: {code}: and {more} more (lines {lines}); --all tells each"));
+    }
+    told
+}
+
+fn import(
+    file: &Path,
+    name: Option<&str>,
+    strict: bool,
+    most: usize,
+    output: DocumentFormat,
+) -> Result<(), Error> {
     let (shown, text) = read(file)?;
     let stem =
         file.file_stem().filter(|_| shown != "<stdin>").map(|stem| stem.to_string_lossy().into_owned());
     let name = name.map_or_else(|| stem.unwrap_or_else(|| "imported".to_owned()), str::to_owned);
-    let made = controller_fabric::import(&text, &name)
-        .map_err(|error| Error::Document(format!("{shown}: {error}")))?;
-    for note in &made.notes {
-        eprintln!("note: {}", placed(&shown, note));
+    let made = imported(&shown, &text, &name, most)?;
+    drop(text);
+    for note in folded(&shown, &made.notes, most) {
+        eprintln!("note: {note}");
     }
-    let faults: Vec<String> = made.faults.iter().map(|fault| placed(&shown, fault)).collect();
+    let faults = folded(&shown, &made.faults, most);
     let counts = format!(
         "{} rows: {} cables, {} left out; {} wrong",
         made.rows,
         made.links,
         made.left_out,
-        if faults.len() == 1 { "1 thing is".to_owned() } else { format!("{} things are", faults.len()) }
+        match made.faults.len() {
+            1 => "1 thing is".to_owned(),
+            count => format!("{count} things are"),
+        }
     );
     if strict && !faults.is_empty() {
         return Err(Error::Document(format!("{}\n{counts}", faults.join("\n"))));
@@ -60,7 +116,7 @@ fn import(file: &Path, name: Option<&str>, strict: bool, output: DocumentFormat)
         eprintln!("fault: {fault}");
     }
     eprintln!("{counts}");
-    print(&written(&v1::Fabric::from(&made.fabric), output)?)
+    print(&written(&proto_wire::convert::compact_fabric(&made.fabric), output)?)
 }
 
 /// `FILE:LINE:COLUMN: CODE: MESSAGE`, as far as it has a place.
@@ -131,8 +187,15 @@ pub fn document(file: &Path) -> Result<Fabric, Error> {
     if findings.is_empty() {
         return Ok(fabric);
     }
-    let told = findings.iter().map(|finding| source.finding(index, finding));
-    Err(Error::Document(told.collect::<Vec<_>>().join("\n")))
+    // To find a place costs a look at the whole text.
+    let mut told: Vec<String> =
+        findings.iter().take(TOLD).map(|finding| source.finding(index, finding)).collect();
+    let mut rest: BTreeMap<&str, usize> = BTreeMap::new();
+    for finding in findings.iter().skip(TOLD) {
+        *rest.entry(&finding.code).or_default() += 1;
+    }
+    told.extend(rest.iter().map(|(code, count)| format!("{}: {code}: and {count} more", source.name)));
+    Err(Error::Document(told.join("\n")))
 }
 
 /// A file's bytes, or standard input's, and its name in messages.

@@ -68,7 +68,7 @@ async fn show(args: &Show, api: impl Fn() -> Result<Api, Error>) -> Result<(), E
         let picture = Picture::of(&fabric);
         drawn(args.svg.as_deref(), &picture)?;
         let names = || picture.pods.iter().map(|pod| format!("pod/{}", pod.name)).collect();
-        let wire = v1::Fabric::from(&fabric);
+        let wire = proto_wire::convert::compact_fabric(&fabric);
         let table = |_| controller_fabric::draw::text(&picture);
         return print(&render::render(args.output, &wire, "rail.v1.Fabric", names, table)?);
     }

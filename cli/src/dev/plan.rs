@@ -130,7 +130,7 @@ fn fabric(spec: &Spec) -> v1::Fabric {
         leaf: leaf_name(spec.pod_of(node), rail),
         port: format!("swp{node}"),
         speed_mbps: speed_mbps(spec),
-        down: false,
+        ..v1::Link::default()
     };
     let pairs = |count: u32| (0..count).flat_map(|outer| (0..spec.rails).map(move |rail| (outer, rail)));
     v1::Fabric {

@@ -59,12 +59,108 @@ fn a_cabling_list_becomes_a_document_and_its_faults_are_told_by_row() {
     let (code, document, err) = run(home.path(), &["fabric", "import", &list, "-o", "json"]);
     assert_eq!(code, 0, "{err}");
     let value: serde_json::Value = serde_json::from_str(&document).unwrap();
-    assert_eq!(value["spec"]["links"].as_array().unwrap().len(), 63);
+    let groups = value["spec"]["linkGroups"].as_array().unwrap();
+    let servers =
+        |group: &serde_json::Value| proto_model::Names::new(group["nodes"].as_str().unwrap()).unwrap().len();
+    let single = value["spec"]["links"].as_array().map_or(0, Vec::len);
+    assert_eq!(groups.iter().map(servers).sum::<usize>() + single, 63);
     assert!(err.contains(&format!("fault: {list}:8:32: Missing: the row does not say the NIC")), "{err}");
     assert!(err.ends_with("64 rows: 63 cables, 1 left out; 1 thing is wrong\n"), "{err}");
     let (code, out, err) = run(home.path(), &["fabric", "import", &list, "--strict"]);
     assert_eq!((code, out.as_str()), (2, ""), "{err}");
     assert!(err.contains(&format!("\n{list}:8:32: Missing")), "{err}");
+}
+
+/// 1,200 servers with eight NICs: what import wrote was refused by every other command.
+#[test]
+fn a_large_list_passes_through_every_command() {
+    let home = tempfile::tempdir().unwrap();
+    let list = path(&home, "site.csv");
+    let mut rows = "node,nic,leaf,port,speed\n".to_owned();
+    let mut heard = "node,nic,leaf,port\n".to_owned();
+    for (server, rail) in (0..1200).flat_map(|server| (0..8).map(move |rail| (server, rail))) {
+        let row =
+            format!("gpu{server:04},mlx5_{rail},r{rail}-leaf{:02},Ethernet{}", server / 60, server % 60 + 1);
+        rows.push_str(&format!("{row},400G\n"));
+        heard.push_str(&format!("{row}\n"));
+    }
+    fs::write(&list, rows).unwrap();
+    let (code, document, err) = run(home.path(), &["fabric", "import", &list]);
+    assert_eq!(code, 0, "{err}");
+    assert!(document.len() < 8192, "{} bytes:\n{document}", document.len());
+    let file = path(&home, "site.yaml");
+    fs::write(&file, document).unwrap();
+    let (code, out, err) = run(home.path(), &["fabric", "check", &file]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert!(
+        out.contains("8 rails, 160 leaves, 0 spines, 1200 servers, 9600 cables; nothing is wrong"),
+        "{out}"
+    );
+    let (code, out, err) = run(home.path(), &["topology", "show", "-f", &file]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert!(out.contains("20 pods") && out.lines().count() < 60, "{out}");
+    for format in ["slurm-conf", "slurm-yaml", "kueue", "volcano"] {
+        let (code, out, err) = run(home.path(), &["topology", "export", "-f", &file, "--format", format]);
+        assert_eq!(code, 0, "{err}");
+        assert!(out.contains("gpu1199") || out.contains("1199]"), "{format}: {out}");
+    }
+    let facts = path(&home, "heard.csv");
+    fs::write(&facts, heard).unwrap();
+    let (code, out, err) =
+        run(home.path(), &["topology", "verify", "-f", &file, "--lldp", &facts, "--ports"]);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.starts_with("9600 of 9600 cables are where they belong"), "{out}");
+}
+
+#[test]
+fn a_list_of_which_nothing_is_taken_is_an_error() {
+    let home = tempfile::tempdir().unwrap();
+    let list = path(&home, "site.csv");
+    let rows: String = (0..60).map(|at| format!("n{at},mlx5_0,,swp{at}\n")).collect();
+    fs::write(&list, format!("node,nic,leaf,port\n{rows}")).unwrap();
+    let (code, out, err) = run(home.path(), &["fabric", "import", &list]);
+    assert_eq!((code, out.as_str()), (2, ""), "{err}");
+    assert!(
+        err.contains("NothingTaken: none of its 60 rows")
+            && err.contains("Missing: and 40 more (lines 22-61)"),
+        "{err}"
+    );
+    assert_eq!(err.matches("the row does not say the leaf").count(), 20, "{err}");
+    let (_, _, err) = run(home.path(), &["fabric", "import", &list, "--all"]);
+    assert_eq!(err.matches("the row does not say the leaf").count(), 60, "{err}");
+    let args = ["simulate", "--fabric", &list, "--trace", &list];
+    let (code, _, err) = run(home.path(), &args);
+    assert!(code == 2 && err.contains("NothingTaken"), "{err}");
+    let file = path(&home, "empty.yaml");
+    fs::write(&file, "apiVersion: rail/v1\nkind: Fabric\nspec: {rails: [{}]}\n").unwrap();
+    let (code, out, err) = run(home.path(), &["fabric", "check", &file]);
+    assert!(code == 2 && err.contains("NoCables") && !out.contains("nothing is wrong"), "{out}{err}");
+}
+
+/// All NICs of a server on the switch of its rack.
+#[test]
+fn one_switch_for_all_rails_is_imported_shown_and_exported() {
+    let home = tempfile::tempdir().unwrap();
+    let list = path(&home, "tors.csv");
+    let mut rows = "node,nic,leaf,port\n".to_owned();
+    for (server, nic) in (0..32).flat_map(|server| (0..4).map(move |nic| (server, nic))) {
+        let (rack, port) = (server / 8, server % 8 * 4 + nic);
+        rows.push_str(&format!("host{server},eth{nic},tor{rack},swp{port}\n"));
+    }
+    fs::write(&list, rows).unwrap();
+    let (code, document, err) = run(home.path(), &["fabric", "import", &list]);
+    assert_eq!(code, 0, "{err}");
+    assert!(err.ends_with("128 rows: 128 cables, 0 left out; 0 things are wrong\n"), "{err}");
+    let file = path(&home, "tors.yaml");
+    fs::write(&file, &document).unwrap();
+    let (code, out, err) = run(home.path(), &["fabric", "check", &file]);
+    assert_eq!(code, 0, "{err}\n{document}");
+    assert!(out.contains("4 rails, 4 leaves, 0 spines, 32 servers, 128 cables"), "{out}");
+    let (_, out, _) = run(home.path(), &["topology", "show", "-f", &file]);
+    assert!(out.contains("4 leaves") && out.contains("tor0 8/8  tor0 8/8  tor0 8/8  tor0 8/8"), "{out}");
+    let (_, out, err) = run(home.path(), &["topology", "export", "-f", &file, "--format", "slurm-conf"]);
+    assert!(out.contains("SwitchName=pod1 Nodes=host[0-7]\n"), "{out}");
+    assert!(err.contains("shared leaves: that 4 leaves serve several rails"), "{err}");
 }
 
 #[test]

@@ -373,20 +373,23 @@ impl State {
             if let Some(fabric) = &self.base.fabric {
                 let named = fabric.rails.iter().find(|known| known.index == *rail);
                 row.name = named.map(|known| known.name.clone()).unwrap_or_default();
-                let leaves = fabric.leaves.iter().filter(|leaf| leaf.rail == *rail);
+                let leaves = fabric.leaves.iter().filter(|leaf| leaf.serves(*rail));
                 row.leaves = leaves.map(|leaf| leaf.name.clone()).collect();
             }
         }
         for target in self.base.drains.keys() {
-            let rail = match target {
-                DrainTarget::Rail(rail) | DrainTarget::Port { rail, .. } => Some(*rail),
+            let drained: Vec<u32> = match target {
+                DrainTarget::Rail(rail) | DrainTarget::Port { rail, .. } => vec![*rail],
                 DrainTarget::Leaf(name) => {
-                    let leaves = self.base.fabric.iter().flat_map(|fabric| &fabric.leaves);
-                    leaves.into_iter().find(|leaf| leaf.name == *name).map(|leaf| leaf.rail)
+                    let mut leaves = self.base.fabric.iter().flat_map(|fabric| &fabric.leaves);
+                    let leaf = leaves.find(|leaf| leaf.name == *name);
+                    leaf.map_or_else(Vec::new, |leaf| leaf.rails().collect())
                 }
             };
-            if let Some(row) = rail.and_then(|rail| rails.get_mut(&rail)) {
-                row.drains.push(target.clone());
+            for rail in drained {
+                if let Some(row) = rails.get_mut(&rail) {
+                    row.drains.push(target.clone());
+                }
             }
         }
     }

@@ -258,16 +258,17 @@ fn leaves(shape: &Shape, clos: &Clos, rail: u32, plane: u32, fabric: &mut Fabric
             leaf: name.clone(),
             ports: list("Ethernet", 1, last - first + 1, 1, ""),
             speed_mbps: shape.speed_mbps / u64::from(shape.planes),
+            rail: None,
         });
         let pod = format!("pod{:0pods$}", pod + 1);
-        fabric.leaves.push(Leaf { name, rail, pod, plane, down: false });
+        fabric.leaves.push(Leaf { name, rail, pod, plane, ..Leaf::default() });
     }
 }
 
 fn spines(shape: &Shape, clos: &Clos, rail: u32, plane: u32, fabric: &mut Fabric) {
     let (pods, wide, blocks) = (width(clos.pods), width(clos.spines), width(clos.blocks));
     let own = plane_of(shape, rail, plane);
-    let spine = |name: String| Spine { name, rail, plane, down: false };
+    let spine = |name: String| Spine { name, rail, plane, ..Spine::default() };
     let uplink = |lower: Names, upper: Names, cables: u32| Uplink {
         lower,
         upper,

@@ -9,6 +9,7 @@ pub mod cabling;
 pub mod csv;
 pub mod draw;
 pub mod export;
+pub mod gather;
 pub mod generate;
 pub mod lldp;
 pub mod moves;
@@ -19,6 +20,7 @@ pub mod verify;
 
 pub use cabling::{Imported, import};
 pub use csv::{Table, TableError};
+pub use gather::gather;
 pub use generate::{Generated, Shape, ShapeError, generate};
 pub use verify::{Verdict, verify};
 

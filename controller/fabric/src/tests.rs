@@ -3,6 +3,7 @@
 mod cabling;
 mod draw;
 mod export;
+mod gather;
 mod generate;
 mod moves;
 mod verify;

@@ -88,23 +88,31 @@ struct Seen<'a> {
 /// Compares. With `exact` the leaf's port matters, else only the leaf.
 #[must_use]
 pub fn verify(fabric: &Fabric, heard: &[Neighbor], exact: bool) -> Verdict {
-    let mut planned: BTreeMap<(NodeName, String), Vec<End>> = BTreeMap::new();
-    for link in fabric.each_link().filter(|link| !link.down) {
-        let end = End { switch: link.leaf, port: link.port };
-        planned.entry((link.node, link.nic)).or_default().push(end);
-    }
-    let mut verdict = Verdict { planned: planned.values().map(Vec::len).sum(), ..Verdict::default() };
+    let mut planned: Vec<(NodeName, String, End)> = fabric
+        .each_link()
+        .filter(|link| !link.down)
+        .map(|link| (link.node, link.nic, End { switch: link.leaf, port: link.port }))
+        .collect();
+    planned.sort_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
+    let mut verdict = Verdict { planned: planned.len(), ..Verdict::default() };
     let switches = Switches::of(fabric);
-    let mut found: BTreeMap<(NodeName, String), Vec<End>> = BTreeMap::new();
-    for neighbor in heard {
-        let end = End { switch: switches.known(&neighbor.switch), port: neighbor.port.clone() };
-        found.entry((neighbor.node.clone(), neighbor.nic.clone())).or_default().push(end);
-    }
+    let mut found: Vec<(&NodeName, &str, End)> = heard
+        .iter()
+        .map(|one| {
+            let end = End { switch: switches.known(&one.switch), port: one.port.clone() };
+            (&one.node, one.nic.as_str(), end)
+        })
+        .collect();
+    found.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
     let speaking: BTreeSet<&NodeName> = heard.iter().map(|neighbor| &neighbor.node).collect();
-    let (mut seen, mut silent) = (Vec::new(), Vec::new());
-    for ((node, nic), ends) in &planned {
-        let (pairs, missing) =
-            paired(ends, found.get(&(node.clone(), nic.clone())).map_or(&[][..], Vec::as_slice));
+    let (mut seen, mut silent, mut rest) = (Vec::new(), Vec::new(), &found[..]);
+    for cables in planned.chunk_by(|a, b| (&a.0, &a.1) == (&b.0, &b.1)) {
+        let (node, nic) = (&cables[0].0, cables[0].1.as_str());
+        rest = &rest[rest.iter().take_while(|one| (one.0, one.1) < (node, nic)).count()..];
+        let own = rest.iter().take_while(|one| (one.0, one.1) == (node, nic));
+        let own: Vec<End> = own.map(|(.., end)| end.clone()).collect();
+        let ends: Vec<End> = cables.iter().map(|(.., end)| end.clone()).collect();
+        let (pairs, missing) = paired(&ends, &own);
         for (to, at) in pairs {
             sort_in(&mut verdict, node, nic, &to, &at, exact);
             seen.push(Seen { node, nic, at, to: Some(to) });
@@ -112,25 +120,31 @@ pub fn verify(fabric: &Fabric, heard: &[Neighbor], exact: bool) -> Verdict {
         for end in missing {
             silent.push(end);
             if speaking.contains(node) {
-                verdict.silent.push((node.clone(), nic.clone()));
+                verdict.silent.push((node.clone(), nic.to_owned()));
             } else if verdict.silent_nodes.last() != Some(node) {
                 verdict.silent_nodes.push(node.clone());
             }
         }
     }
-    for ((node, nic), ends) in &found {
-        let cables = planned.get(&(node.clone(), nic.clone())).map_or(0, Vec::len);
-        for at in ends.iter().skip(cables) {
+    let mut rest = &planned[..];
+    for ends in found.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let (node, nic) = (ends[0].0, ends[0].1);
+        rest = &rest[rest.iter().take_while(|one| (&one.0, one.1.as_str()) < (node, nic)).count()..];
+        let cables = rest.iter().take_while(|one| (&one.0, one.1.as_str()) == (node, nic)).count();
+        for (.., at) in ends.iter().skip(cables) {
             if switches.names.contains(at.switch.as_str()) {
                 let (switch, port) = (at.switch.clone(), at.port.clone());
-                verdict.unplanned.push(Neighbor { node: node.clone(), nic: nic.clone(), switch, port });
+                verdict.unplanned.push(Neighbor { node: node.clone(), nic: nic.to_owned(), switch, port });
                 seen.push(Seen { node, nic, at: at.clone(), to: None });
             } else {
                 verdict.foreign += 1;
             }
         }
     }
-    verdict.moves = if exact { by_port(&seen) } else { by_leaf(fabric, &seen, &silent) };
+    // Where nothing is in a wrong place nothing moves, however large the fabric is.
+    if !(verdict.wrong.is_empty() && verdict.unplanned.is_empty()) {
+        verdict.moves = if exact { by_port(seen) } else { by_leaf(fabric, &seen, &silent) };
+    }
     verdict
 }
 
@@ -202,13 +216,20 @@ fn host(name: &str) -> String {
 }
 
 /// Every port is a bin of one.
-fn by_port(seen: &[Seen<'_>]) -> Vec<Move> {
+fn by_port(mut seen: Vec<Seen<'_>>) -> Vec<Move> {
     // An end without a port is right wherever it is on its leaf.
     let target = |one: &Seen<'_>| {
         one.to.as_ref().map(|to| if same(to, &one.at) { one.at.clone() } else { to.clone() })
     };
-    let ends: BTreeSet<End> =
-        seen.iter().flat_map(|one| [Some(one.at.clone()), target(one)]).flatten().collect();
+    let is_right = |one: &Seen<'_>| one.to.as_ref().is_some_and(|to| same(to, &one.at));
+    // Cables that are right matter where they are in the way of others.
+    let ends: BTreeSet<End> = seen
+        .iter()
+        .filter(|one| !is_right(one))
+        .flat_map(|one| [Some(one.at.clone()), target(one)])
+        .flatten()
+        .collect();
+    seen.retain(|one| !is_right(one) || ends.contains(&one.at));
     let ends: Vec<End> = ends.into_iter().collect();
     let bin = |end: &End| ends.binary_search(end).unwrap_or(0);
     let cables: Vec<Cable> =

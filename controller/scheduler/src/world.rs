@@ -54,6 +54,7 @@ pub(crate) fn fabric(rails: u32, places: &[(u8, u8)], name: impl Fn(usize) -> No
                 port: String::new(),
                 speed_mbps: 0,
                 down: false,
+                rail: None,
             });
         }
     }

@@ -12,12 +12,14 @@ use crate::{
 
 /// Most nodes, leaves or ports named in one message.
 const NAMED: usize = 5;
+/// Characters of a list that is written as it is.
+const LONG: usize = 120;
 
 /// Every fault of the document; empty if it is right.
 ///
-/// A NIC on two leaves of one plane, a leaf on two rails, duplicate names and ports, unknown switches and rails, rail
-/// indices that are not 0, 1, 2, ..., two NICs of a node on one rail, a node whose links end in several pods, cables
-/// between switches of different rails or planes.
+/// A NIC on two leaves of one plane, duplicate names and ports, unknown switches and rails, rail indices that are not 0, 1,
+/// 2, ..., two NICs of a node on one rail, a cable to a leaf of several rails that does not say which, a node whose links
+/// end in several pods, cables between switches that have no rail or another plane.
 #[must_use]
 pub fn check(fabric: &Fabric) -> Vec<Reason> {
     let mut findings = Vec::new();
@@ -27,6 +29,7 @@ pub fn check(fabric: &Fabric) -> Vec<Reason> {
     uplinks(fabric, &mut findings);
     let flat = Flat::new(fabric);
     unknown(fabric, &mut findings);
+    rails_of_cables(fabric, &mut findings);
     for (_, cables) in flat.by_node() {
         node(fabric, &flat, cables, &mut findings);
     }
@@ -83,12 +86,11 @@ fn rails(fabric: &Fabric, findings: &mut Vec<Reason>) {
 
 fn leaves(fabric: &Fabric, findings: &mut Vec<Reason>) {
     let known: BTreeSet<u32> = fabric.rails.iter().map(|rail| rail.index).collect();
-    let mut by_name: BTreeMap<&str, Vec<(u32, &str)>> = BTreeMap::new();
+    let mut by_name: BTreeMap<&str, Vec<&Leaf>> = BTreeMap::new();
     for leaf in &fabric.leaves {
-        by_name.entry(&leaf.name).or_default().push((leaf.rail, &leaf.pod));
-        if !known.contains(&leaf.rail) {
-            let message =
-                format!("leaf '{}' is on rail {}, which the document does not have", leaf.name, leaf.rail);
+        by_name.entry(&leaf.name).or_default().push(leaf);
+        for rail in leaf.rails().filter(|rail| !known.contains(rail)) {
+            let message = format!("leaf '{}' is on rail {rail}, which the document does not have", leaf.name);
             findings.push(Reason::new("UnknownRail", message).scope(format!("leaf/{}", leaf.name)));
         }
         if leaf.pod.is_empty() {
@@ -104,11 +106,15 @@ fn leaves(fabric: &Fabric, findings: &mut Vec<Reason>) {
         if places.len() == 1 {
             continue;
         }
-        let rails: BTreeSet<u32> = places.iter().map(|(rail, _)| *rail).collect();
+        let rails: BTreeSet<u32> = places.iter().flat_map(|leaf| leaf.rails()).collect();
         let scope = format!("leaf/{name}");
-        if rails.len() > 1 {
+        if places.iter().any(|leaf| leaf.rails().count() < rails.len()) {
             let rails: Vec<u32> = rails.into_iter().collect();
-            let message = format!("leaf '{name}' is on rails {}; a leaf serves one rail", list(&rails));
+            let message = format!(
+                "leaf '{name}' is listed {} times, on rails {rails}; list it once, with `rails: [{rails}]` if it serves all of them",
+                places.len(),
+                rails = list(&rails)
+            );
             findings.push(Reason::new("LeafOnSeveralRails", message).count(rails.len()).scope(scope));
         } else {
             let message = format!("leaf '{name}' is listed {} times; once is enough", places.len());
@@ -124,9 +130,9 @@ fn spines(fabric: &Fabric, findings: &mut Vec<Reason>) {
     for spine in &fabric.spines {
         let scope = format!("spine/{}", spine.name);
         *by_name.entry(&spine.name).or_default() += 1;
-        if !known.contains(&spine.rail) {
+        for rail in spine.rails().filter(|rail| !known.contains(rail)) {
             let message =
-                format!("spine '{}' is on rail {}, which the document does not have", spine.name, spine.rail);
+                format!("spine '{}' is on rail {rail}, which the document does not have", spine.name);
             findings.push(Reason::new("UnknownRail", message).scope(scope.clone()));
         }
         if leaves.contains(spine.name.as_str()) {
@@ -140,16 +146,20 @@ fn spines(fabric: &Fabric, findings: &mut Vec<Reason>) {
     }
 }
 
+/// The rails and the plane of a switch.
+type Place = (RailSet, u32);
+
 fn uplinks(fabric: &Fabric, findings: &mut Vec<Reason>) {
-    let spines = fabric.spines.iter().map(|spine| (spine.name.as_str(), (spine.rail, spine.plane)));
-    let leaves = fabric.leaves.iter().map(|leaf| (leaf.name.as_str(), (leaf.rail, leaf.plane)));
-    let upper: BTreeMap<&str, (u32, u32)> = spines.collect();
-    let lower: BTreeMap<&str, (u32, u32)> =
+    let spines =
+        fabric.spines.iter().map(|spine| (spine.name.as_str(), (spine.rails().collect(), spine.plane)));
+    let leaves = fabric.leaves.iter().map(|leaf| (leaf.name.as_str(), (leaf.rails().collect(), leaf.plane)));
+    let upper: BTreeMap<&str, Place> = spines.collect();
+    let lower: BTreeMap<&str, Place> =
         leaves.chain(upper.iter().map(|(name, place)| (*name, *place))).collect();
     for (at, uplink) in fabric.uplinks.iter().enumerate() {
         let scope = || format!("uplink/{at}");
-        let find = |names: &proto_model::Names, known: &BTreeMap<&str, (u32, u32)>| {
-            let mut places: BTreeMap<(u32, u32), String> = BTreeMap::new();
+        let find = |names: &proto_model::Names, known: &BTreeMap<&str, Place>| {
+            let mut places: BTreeMap<Place, String> = BTreeMap::new();
             let mut missing = Vec::new();
             for name in names.iter() {
                 match known.get(name.as_str()) {
@@ -168,14 +178,18 @@ fn uplinks(fabric: &Fabric, findings: &mut Vec<Reason>) {
                 findings.push(Reason::new("UnknownSwitch", message).count(missing.len()).scope(scope()));
             }
         }
-        let places: BTreeMap<(u32, u32), String> = low.into_iter().chain(high).collect();
-        if places.len() > 1 {
+        let apart = |(a, b): &(Place, Place)| a.1 != b.1 || a.0.and(b.0).is_empty();
+        let mut pairs = low.keys().flat_map(|a| high.keys().map(|b| (*a, *b)));
+        if pairs.any(|pair| apart(&pair)) {
+            let places: BTreeMap<Place, String> = low.into_iter().chain(high).collect();
             let places: Vec<String> = places
                 .iter()
-                .map(|((rail, plane), name)| format!("{name} (rail {rail}, plane {plane})"))
+                .map(|((rails, plane), name)| format!("{name} (rail {rails}, plane {plane})"))
                 .collect();
-            let message =
-                format!("uplink {at} joins {}; rails and their planes must not meet", list(&places));
+            let message = format!(
+                "uplink {at} joins {}; switches of different planes, or without a rail in common, must not meet",
+                list(&places)
+            );
             findings.push(Reason::new("UplinkAcrossRails", message).count(places.len()).scope(scope()));
         }
         let own: Vec<String> = {
@@ -206,10 +220,41 @@ fn unknown(fabric: &Fabric, findings: &mut Vec<Reason>) {
     for group in fabric.link_groups.iter().filter(|group| !known.contains(group.leaf.as_str())) {
         let message = format!(
             "NIC {} of {} is cabled to leaf '{}', which the document does not have",
-            group.nic, group.nodes, group.leaf
+            group.nic,
+            folded(&group.nodes),
+            group.leaf
         );
         let scope = format!("leaf/{}", group.leaf);
         findings.push(Reason::new("UnknownLeaf", message).count(group.nodes.len()).scope(scope));
+    }
+}
+
+/// Cables that say a rail that their leaf does not serve, or none where it serves several.
+fn rails_of_cables(fabric: &Fabric, findings: &mut Vec<Reason>) {
+    // Of two leaves with one name the first counts.
+    let leaves: BTreeMap<&str, &Leaf> =
+        fabric.leaves.iter().rev().map(|leaf| (leaf.name.as_str(), leaf)).collect();
+    let wrong = |leaf: &str, said: Option<u32>, cable: &dyn Fn() -> String| {
+        let leaf = leaves.get(leaf).filter(|leaf| leaf.rail_of(said).is_none())?;
+        let rails: Vec<u32> = leaf.rails().collect();
+        let (cable, name, rails) = (cable(), &leaf.name, list(&rails));
+        Some(match said {
+            Some(rail) => format!("{cable} is said to be on rail {rail}, its leaf '{name}' serves {rails}"),
+            None => format!("{cable} does not say its rail, and its leaf '{name}' serves {rails}"),
+        })
+    };
+    for link in &fabric.links {
+        let cable = || format!("the link from NIC {} of node '{}'", link.nic, link.node);
+        if let Some(message) = wrong(&link.leaf, link.rail, &cable) {
+            findings.push(Reason::new("LinkRail", message).scope(format!("node/{}", link.node)));
+        }
+    }
+    for group in &fabric.link_groups {
+        let cable = || format!("the group of links from NIC {} of {}", group.nic, folded(&group.nodes));
+        if let Some(message) = wrong(&group.leaf, group.rail, &cable) {
+            let scope = format!("leaf/{}", group.leaf);
+            findings.push(Reason::new("LinkRail", message).count(group.nodes.len()).scope(scope));
+        }
     }
 }
 
@@ -225,7 +270,7 @@ fn node(fabric: &Fabric, flat: &Flat<'_>, cables: &[Cable], findings: &mut Vec<R
         let mut distinct: Vec<&str> = leaves.iter().map(|leaf| leaf.name.as_str()).collect();
         distinct.dedup();
         let planes: BTreeSet<u32> = leaves.iter().map(|leaf| leaf.plane).collect();
-        let one_rail = leaves.windows(2).all(|pair| pair[0].rail == pair[1].rail);
+        let one_rail = cables.windows(2).all(|pair| pair[0].rail == pair[1].rail);
         if leaves.len() == cables.len() && planes.len() == cables.len() && one_rail {
             continue;
         }
@@ -244,12 +289,13 @@ fn node(fabric: &Fabric, flat: &Flat<'_>, cables: &[Cable], findings: &mut Vec<R
             findings.push(Reason::new("DuplicateLink", message).count(cables.len()).scope(scope()));
         }
     }
-    let mut on_rail: Vec<(u32, &str)> =
-        cables.iter().filter_map(|cable| Some((leaf(cable)?.rail, nic_name(cable)))).collect();
+    let known = |cable: &&Cable| cable.rail != Cable::NO_RAIL;
+    let mut on_rail: Vec<(u8, &str)> =
+        cables.iter().filter(known).map(|cable| (cable.rail, nic_name(cable))).collect();
     on_rail.sort_unstable();
     on_rail.dedup();
     for nics in on_rail.chunk_by(|a, b| a.0 == b.0).filter(|nics| nics.len() > 1) {
-        let (rail, names): (u32, Vec<&str>) = (nics[0].0, nics.iter().map(|(_, nic)| *nic).collect());
+        let (rail, names): (u8, Vec<&str>) = (nics[0].0, nics.iter().map(|(_, nic)| *nic).collect());
         let message = format!(
             "node '{name}' has {} NICs on rail {rail}: {}; a rail takes one",
             nics.len(),
@@ -268,6 +314,12 @@ fn node(fabric: &Fabric, flat: &Flat<'_>, cables: &[Cable], findings: &mut Vec<R
         );
         findings.push(Reason::new("NodeInSeveralPods", message).count(pods.len()).scope(scope()));
     }
+}
+
+/// A list as it is written, or the first few of its names where that is long.
+fn folded(names: &proto_model::Names) -> String {
+    let text = names.to_string();
+    if text.len() <= LONG { text } else { list(&names.iter().collect::<Vec<_>>()) }
 }
 
 /// The first few, and how many more there are.

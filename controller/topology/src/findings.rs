@@ -89,7 +89,7 @@ fn cabling(plan: &Plan, server: &Server, cables: &[PlannedCable], findings: &mut
     let mut find =
         |code: &'static str, message| findings.push(Reason::new(code, message).scope(scope(server)));
     for cable in cables {
-        let (cabled, leaf) = (plan.nic_name(cable), &plan.leaves[cable.leaf.index()]);
+        let (cabled, rail) = (plan.nic_name(cable), cable.rail());
         let leaf_name = &plan.leaf_names[cable.leaf.index()];
         match nics.iter().find(|nic| nic.device == cabled || nic.netdev == cabled) {
             None => find(
@@ -98,11 +98,11 @@ fn cabling(plan: &Plan, server: &Server, cables: &[PlannedCable], findings: &mut
                     "the document cables NIC {cabled} of node '{name}' to leaf '{leaf_name}'; the node has no such NIC"
                 ),
             ),
-            Some(nic) if nic.rail != leaf.rail => find(
+            Some(nic) if nic.rail != rail => find(
                 "RailMismatch",
                 format!(
-                    "NIC {cabled} of node '{name}' says rail {}, the document cables it to leaf '{leaf_name}' of rail {}; it is not used",
-                    nic.rail, leaf.rail
+                    "NIC {cabled} of node '{name}' says rail {}, the document cables it to leaf '{leaf_name}' on rail {rail}; it is not used",
+                    nic.rail
                 ),
             ),
             Some(nic) if nic.up && nic.speed_mbps > 0 && nic.speed_mbps < u64::from(cable.mbps) => find(

@@ -17,10 +17,13 @@ pub(crate) struct Cable {
     pub(crate) mbps: u32,
     /// Known not to work.
     pub(crate) down: bool,
+    /// The NIC's rail; [`Cable::NO_RAIL`] where the document does not say it, or one that the leaf does not serve.
+    pub(crate) rail: u8,
 }
 
 impl Cable {
     pub(crate) const NO_LEAF: u32 = u32::MAX;
+    pub(crate) const NO_RAIL: u8 = u8::MAX;
 }
 
 /// The document's cables.
@@ -76,6 +79,11 @@ impl<'a> Flat<'a> {
             let at = leaves.binary_search_by(|at| fabric.leaves[*at as usize].name.as_str().cmp(name));
             at.map_or(Cable::NO_LEAF, number)
         };
+        let rail = |leaf: u32, said: Option<u32>| {
+            let leaf = leaves.get(leaf as usize).and_then(|at| fabric.leaves.get(*at as usize));
+            let rail = leaf.and_then(|leaf| leaf.rail_of(said));
+            rail.and_then(|rail| u8::try_from(rail).ok()).unwrap_or(Cable::NO_RAIL)
+        };
         let mut nodes: Interner<NodeName> = Interner(BTreeMap::new());
         let mut nics: Interner<&'a str> = Interner(BTreeMap::new());
         // The rails of a pod list the same servers: each list is read once.
@@ -86,15 +94,18 @@ impl<'a> Flat<'a> {
                 group.nodes.iter().filter_map(|name| Some(nodes.id(NodeName::new(name).ok()?))).collect()
             });
             let (nic, leaf, mbps) = (nics.id(&group.nic), leaf(&group.leaf), mbps(group.speed_mbps));
-            cables.extend(members.iter().map(|&node| Cable { node, nic, leaf, mbps, down: false }));
+            let rail = rail(leaf, group.rail);
+            cables.extend(members.iter().map(|&node| Cable { node, nic, leaf, mbps, down: false, rail }));
         }
         for link in &fabric.links {
+            let leaf = leaf(&link.leaf);
             cables.push(Cable {
                 node: nodes.id(link.node.clone()),
                 nic: nics.id(&link.nic),
-                leaf: leaf(&link.leaf),
+                leaf,
                 mbps: mbps(link.speed_mbps),
                 down: link.down,
+                rail: rail(leaf, link.rail),
             });
         }
         let (nodes, node_at) = nodes.sorted();

@@ -12,8 +12,8 @@ use crate::{
 /// A leaf switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeafFacts {
-    /// The rail that it serves.
-    pub rail: u32,
+    /// The rails that it serves: one, or several where the NICs of a server share it.
+    pub rails: RailSet,
     /// The pod whose servers it serves.
     pub pod: PodIx,
     /// 0, or 1 for the second leaf of NICs with two ports.
@@ -40,6 +40,14 @@ pub(crate) struct PlannedCable {
     pub(crate) mbps: u32,
     /// It and its leaf are not known to be down.
     pub(crate) works: bool,
+    /// The rail of its NIC.
+    pub(crate) rail: u8,
+}
+
+impl PlannedCable {
+    pub(crate) fn rail(&self) -> u32 {
+        u32::from(self.rail)
+    }
 }
 
 /// A document.
@@ -51,8 +59,10 @@ pub(crate) struct Plan {
     pub(crate) leaf_names: Vec<Box<str>>,
     /// In name order.
     pub(crate) pods: Vec<Box<str>>,
-    /// Leaves by pod, rail, plane and name.
-    pub(crate) by_place: Vec<LeafIx>,
+    /// Leaves by pod, rail, plane and name; one that serves several rails comes for each of them.
+    by_place: Vec<LeafIx>,
+    /// Pod and rail of each of these.
+    places: Vec<(PodIx, u32)>,
     /// Servers with a cable, in name order.
     pub(crate) nodes: Vec<NodeName>,
     /// Where each server's cables begin, and the end.
@@ -77,7 +87,7 @@ impl Plan {
         for (at, leaf) in flat.leaves.iter().map(|at| &fabric.leaves[*at as usize]).enumerate() {
             plan.leaf_names.push(leaf.name.as_str().into());
             plan.leaves.push(LeafFacts {
-                rail: leaf.rail,
+                rails: leaf.rails().collect(),
                 pod: pod(&leaf.pod),
                 plane: leaf.plane,
                 down: leaf.down,
@@ -92,12 +102,14 @@ impl Plan {
         plan.nics = flat.nics.iter().map(|nic| Box::from(*nic)).collect();
         plan.nodes = flat.nodes;
         plan.climb(fabric);
-        let mut by_place: Vec<LeafIx> = (0..plan.leaves.len()).map(LeafIx::at).collect();
-        by_place.sort_by_key(|ix| {
-            let leaf = &plan.leaves[ix.index()];
-            (leaf.pod, leaf.rail, leaf.plane, *ix)
-        });
-        plan.by_place = by_place;
+        let places = |(at, leaf): (usize, &LeafFacts)| {
+            let (pod, plane) = (leaf.pod, leaf.plane);
+            leaf.rails.iter().map(move |rail| (pod, rail, plane, LeafIx::at(at)))
+        };
+        let mut by_place: Vec<_> = plan.leaves.iter().enumerate().flat_map(places).collect();
+        by_place.sort_unstable();
+        plan.places = by_place.iter().map(|(pod, rail, ..)| (*pod, *rail)).collect();
+        plan.by_place = by_place.into_iter().map(|(.., ix)| ix).collect();
         plan.down = down(fabric);
         plan
     }
@@ -105,11 +117,12 @@ impl Plan {
     fn take_cables(&mut self, flat: &Flat<'_>) {
         self.starts = vec![0; flat.nodes.len() + 1];
         self.cables = Vec::with_capacity(flat.cables.len());
-        for &Cable { node, nic, leaf, mbps, down } in &flat.cables {
-            if let Some(facts) = self.leaves.get_mut(leaf as usize) {
+        for &Cable { node, nic, leaf, mbps, down, rail } in &flat.cables {
+            let known = rail != Cable::NO_RAIL;
+            if let Some(facts) = self.leaves.get_mut(leaf as usize).filter(|_| known) {
                 facts.cables += 1;
                 let works = !down && !facts.down;
-                self.cables.push(PlannedCable { nic, leaf: LeafIx::at(leaf as usize), mbps, works });
+                self.cables.push(PlannedCable { nic, leaf: LeafIx::at(leaf as usize), mbps, works, rail });
                 self.starts[node as usize + 1] += 1;
             }
         }
@@ -158,9 +171,8 @@ impl Plan {
 
     /// The leaves of a pod on a rail, by plane.
     pub(crate) fn leaves_on(&self, pod: PodIx, rail: u32) -> &[LeafIx] {
-        let place = |ix: &LeafIx| (self.leaves[ix.index()].pod, self.leaves[ix.index()].rail);
-        let start = self.by_place.partition_point(|ix| place(ix) < (pod, rail));
-        let end = self.by_place.partition_point(|ix| place(ix) <= (pod, rail));
+        let start = self.places.partition_point(|place| *place < (pod, rail));
+        let end = self.places.partition_point(|place| *place <= (pod, rail));
         &self.by_place[start..end]
     }
 
@@ -187,9 +199,13 @@ impl Plan {
             Some(leaf) => !leaf.down,
             None => !fabric.spines[at - leaves].down,
         };
-        let place = |at: usize| match self.leaves.get(at) {
-            Some(leaf) => (leaf.rail, leaf.plane),
-            None => (fabric.spines[at - leaves].rail, fabric.spines[at - leaves].plane),
+        let rails: Vec<(RailSet, u32)> = self.leaves.iter().map(|leaf| (leaf.rails, leaf.plane)).collect();
+        let spined = fabric.spines.iter().map(|spine| (spine.rails().collect::<RailSet>(), spine.plane));
+        let place: Vec<(RailSet, u32)> = rails.into_iter().chain(spined).collect();
+        // Switches of one plane that have a rail in common may be joined.
+        let meet = |a: usize, b: usize| {
+            let ((a, plane), (b, other)) = (place[a], place[b]);
+            plane == other && !a.and(b).is_empty()
         };
         let mut sets = Sets::new(leaves + fabric.spines.len());
         let mut uppers: Vec<Vec<u32>> = vec![Vec::new(); leaves];
@@ -203,7 +219,7 @@ impl Plan {
                 .filter(|at| *at >= leaves && works(*at))
                 .collect();
             for low in uplink.lower.iter().filter_map(|name| at(&name)).filter(|at| works(*at)) {
-                for &high in upper.iter().filter(|high| cables > 0 && place(**high) == place(low)) {
+                for &high in upper.iter().filter(|high| cables > 0 && meet(**high, low)) {
                     sets.join(low, high);
                     if let Some(uppers) = uppers.get_mut(low) {
                         uppers.push(number(high));
@@ -213,11 +229,13 @@ impl Plan {
             }
         }
         // Where the document names no spine of a rail and plane, its leaves are taken to reach each other.
-        let known: BTreeSet<(u32, u32)> =
-            fabric.spines.iter().map(|spine| (spine.rail, spine.plane)).collect();
+        let keys = |(rails, plane): (RailSet, u32)| rails.iter().map(move |rail| (rail, plane));
+        let known: BTreeSet<(u32, u32)> = place[leaves..].iter().flat_map(|place| keys(*place)).collect();
         let mut first: BTreeMap<(u32, u32), usize> = BTreeMap::new();
-        for at in (0..leaves).filter(|at| works(*at) && !known.contains(&place(*at))) {
-            sets.join(at, *first.entry(place(at)).or_insert(at));
+        for at in (0..leaves).filter(|at| works(*at) && !keys(place[*at]).any(|key| known.contains(&key))) {
+            for key in keys(place[at]) {
+                sets.join(at, *first.entry(key).or_insert(at));
+            }
             uppers[at] = vec![u32::MAX];
         }
         let mut numbers: BTreeMap<Vec<u32>, u32> = BTreeMap::from([(Vec::new(), 0)]);

@@ -1,6 +1,7 @@
 //! Faults are all found; the join does not depend on the order of events, and undoes exactly.
 
 mod planes;
+mod shared;
 
 use std::sync::Arc;
 
@@ -57,6 +58,7 @@ fn fabric(pods: u32, size: u32, rails: u32) -> Fabric {
                     port: format!("Ethernet{at}"),
                     speed_mbps: 400_000,
                     down: false,
+                    rail: None,
                 });
             }
         }
@@ -82,6 +84,7 @@ fn every_fault_is_reported_not_only_the_first() {
         port: String::new(),
         speed_mbps: 0,
         down: false,
+        rail: None,
     });
     f.links.push(Link { node: node("n8"), ..f.links[0].clone() }); // a port twice
     f.links.push(f.links[1].clone()); // a link twice

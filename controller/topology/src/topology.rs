@@ -311,7 +311,7 @@ impl Topology {
         for (at, name) in plan.nodes.iter().enumerate() {
             let mut nics: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
             for cable in plan.cables_at(at) {
-                let (_, mbps) = nics.entry(cable.nic).or_insert((plan.leaves[cable.leaf.index()].rail, 0));
+                let (_, mbps) = nics.entry(cable.nic).or_insert((cable.rail(), 0));
                 *mbps = mbps.saturating_add(cable.mbps);
             }
             let kind: Vec<_> = nics.into_iter().map(|(nic, (rail, mbps))| (nic, rail, mbps)).collect();
@@ -420,7 +420,7 @@ fn port(plan: &Plan, cables: &[PlannedCable], nic: &Nic) -> Option<Port> {
     for cable in cables {
         let named = plan.nic_name(cable);
         let leaf = &plan.leaves[cable.leaf.index()];
-        if (named == nic.device || named == nic.netdev) && leaf.rail == nic.rail {
+        if (named == nic.device || named == nic.netdev) && cable.rail() == nic.rail {
             own[usize::from(leaf.plane > 0)].get_or_insert(cable);
         }
     }

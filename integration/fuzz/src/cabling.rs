@@ -12,11 +12,12 @@ pub fn run(data: &[u8]) {
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
     assert_eq!(made.rows, made.links + made.left_out);
-    assert_eq!(made.links, made.fabric.links.len());
+    assert_eq!(made.links, made.fabric.cable_count());
     assert_eq!(check(&made.fabric), [], "{:?}", made.faults);
     assert!(made.left_out <= made.faults.len(), "a row that is left out has a fault");
     let back = Fabric::try_from(v1::Fabric::from(&made.fabric));
     assert_eq!(back.as_ref(), Ok(&made.fabric));
+    assert_eq!(Fabric::try_from(proto_wire::convert::compact_fabric(&made.fabric)), back);
     let heard: Vec<_> = made
         .fabric
         .each_link()

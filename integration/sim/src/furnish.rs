@@ -150,6 +150,7 @@ impl World {
                     port: format!("p{at}"),
                     speed_mbps: 0,
                     down: false,
+                    rail: None,
                 });
             }
         }

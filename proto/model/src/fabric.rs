@@ -59,6 +59,7 @@ impl Fabric {
                     port,
                     speed_mbps: group.speed_mbps,
                     down: false,
+                    rail: group.rail,
                 })
             })
         });
@@ -80,14 +81,39 @@ pub struct Rail {
 pub struct Leaf {
     /// Unique among the switches of the fabric.
     pub name: String,
-    /// Index of the rail that it serves.
+    /// Index of the rail that it serves; the first of them where they are several.
     pub rail: u32,
+    /// Further rails that it serves: single-ToR designs, and those with a leaf for a group of rails.
+    pub more_rails: Vec<u32>,
     /// The pod whose servers it serves.
     pub pod: String,
     /// 0, or 1 for the second leaf of NICs with two ports. Planes of one rail do not meet.
     pub plane: u32,
     /// Known not to work, or taken out.
     pub down: bool,
+}
+
+impl Leaf {
+    /// All rails that it serves.
+    pub fn rails(&self) -> impl Iterator<Item = u32> {
+        std::iter::once(self.rail).chain(self.more_rails.iter().copied())
+    }
+
+    /// Whether it serves a rail.
+    #[must_use]
+    pub fn serves(&self, rail: u32) -> bool {
+        self.rails().any(|own| own == rail)
+    }
+
+    /// The rail of a cable to this leaf that says `said`; `None` where it says one that the leaf does not serve, or
+    /// nothing though the leaf serves several.
+    #[must_use]
+    pub fn rail_of(&self, said: Option<u32>) -> Option<u32> {
+        match said {
+            Some(rail) => self.serves(rail).then_some(rail),
+            None => self.more_rails.is_empty().then_some(self.rail),
+        }
+    }
 }
 
 /// One cable.
@@ -105,6 +131,8 @@ pub struct Link {
     pub speed_mbps: u64,
     /// Known not to work.
     pub down: bool,
+    /// The NIC's rail, where the leaf serves several; `None`: that of the leaf.
+    pub rail: Option<u32>,
 }
 
 /// The cables of many servers whose NIC of one name goes to one leaf.
@@ -120,6 +148,8 @@ pub struct LinkGroup {
     pub ports: Names,
     /// Line rate of each in Mbit/s; 0 if not known.
     pub speed_mbps: u64,
+    /// The NIC's rail, where the leaf serves several; `None`: that of the leaf.
+    pub rail: Option<u32>,
 }
 
 /// A switch above the leaves of one rail and plane.
@@ -127,12 +157,21 @@ pub struct LinkGroup {
 pub struct Spine {
     /// Unique among the switches of the fabric.
     pub name: String,
-    /// Index of its rail.
+    /// Index of its rail; the first of them where they are several.
     pub rail: u32,
+    /// Further rails that it serves.
+    pub more_rails: Vec<u32>,
     /// Its plane of that rail.
     pub plane: u32,
     /// Known not to work, or taken out.
     pub down: bool,
+}
+
+impl Spine {
+    /// All rails that it serves.
+    pub fn rails(&self) -> impl Iterator<Item = u32> {
+        std::iter::once(self.rail).chain(self.more_rails.iter().copied())
+    }
 }
 
 /// Cables between two layers of switches: each of `lower` has `cables` of them to each of `upper`.

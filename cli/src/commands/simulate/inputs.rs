@@ -12,7 +12,7 @@ use controller_simulator::{
 };
 use proto_model::Fabric;
 
-use super::super::fabric::{document, placed, read};
+use super::super::fabric::{TOLD, document, imported, placed, read};
 use crate::{args::Simulate, error::Error};
 
 /// Jobs that are drawn where nothing else is said.
@@ -38,8 +38,7 @@ pub fn fabric(said: &str) -> Result<Found, Error> {
     let (shown, text) = read(&path)?;
     let name =
         path.file_stem().map_or_else(|| "imported".to_owned(), |stem| stem.to_string_lossy().into_owned());
-    let made = controller_fabric::import(&text, &name)
-        .map_err(|error| Error::Document(format!("{shown}: {error}")))?;
+    let made = imported(&shown, &text, &name, TOLD)?;
     let file = path.file_name().map_or_else(|| shown.clone(), |name| name.to_string_lossy().into_owned());
     let told =
         |findings: &[controller_fabric::Finding]| findings.iter().map(|one| placed(&file, one)).collect();

@@ -55,6 +55,7 @@ pub(super) fn fabric() -> Event {
         port: String::new(),
         speed_mbps: 0,
         down: false,
+        rail: None,
     };
     let rails = (0..2).map(|index| Rail { index, name: ["red", "green"][index as usize].into() });
     let leaves = (0..2).flat_map(|pod| (0..2).map(move |rail| (pod, rail)));
@@ -73,6 +74,25 @@ pub(super) fn fabric() -> Event {
         ..Fabric::default()
     };
     Event::ApplyFabric { fabric: Box::new(fabric), dry_run: false }
+}
+
+#[test]
+fn a_leaf_of_several_rails_is_drained_on_all_of_them() {
+    let mut w = World::new();
+    let Event::ApplyFabric { mut fabric, .. } = fabric() else { panic!() };
+    fabric.leaves.retain(|leaf| leaf.rail == 0);
+    fabric.leaves.iter_mut().for_each(|leaf| leaf.more_rails = vec![1]);
+    for link in &mut fabric.links {
+        link.rail = Some(u32::from(link.leaf.ends_with("r1")));
+        link.leaf = link.leaf.replace("r1", "r0");
+    }
+    w.ok(Event::ApplyFabric { fabric, dry_run: false });
+    w.ok(drain("p1r0", false));
+    assert_eq!([0, 1, 2, 3].map(|n| told(&w, n)), [vec![], vec![], vec![0, 1], vec![0, 1]]);
+    let RailsView { rails, .. } = w.state.rails(None);
+    for row in &rails {
+        assert_eq!((row.leaves.len(), row.drains.len()), (2, 1), "rail {}", row.rail);
+    }
 }
 
 #[test]

@@ -214,6 +214,7 @@ fn a_faulty_fabric_is_refused_with_all_findings() {
         port: String::new(),
         speed_mbps: 0,
         down: false,
+        rail: None,
     };
     let mut fabric = Fabric {
         name: "f".into(),

@@ -2,23 +2,26 @@
 //!
 //! A list names at least the server, its NIC, the leaf and the leaf's port. Which leaves make a pod and which a rail is
 //! taken from columns of those names, or else from the list itself: leaves that share their servers are a pod, leaves
-//! that share the names of NICs a rail. What the list does not say, or says in two ways, is a fault with its row; such
+//! that share the names of NICs a rail. A leaf to which most of its servers have several NICs serves several rails: those
+//! of the column, or else the NICs of a server are numbered in the order of their names. What the list does not say, or says in two ways, is a fault with its row; such
 //! a row is left out, or kept without what is doubtful, and the fault says which.
 
+mod classes;
 mod odd;
 mod place;
+mod rails;
 mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use proto_model::{Fabric, Leaf, Link, NodeName, Rail};
 
-use crate::{Finding, Table, TableError, natural};
+use crate::{Finding, Table, TableError, gather, natural};
 
 /// What a list became. `rows == links + left_out`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Imported {
-    /// The document; free of faults by itself.
+    /// The document; free of faults by itself, its cables in groups.
     pub fabric: Fabric,
     /// Rows of the list, its header and blank lines apart.
     pub rows: usize,
@@ -44,6 +47,7 @@ struct Entry {
     port: String,
     /// In Mbit/s; 0 if not known.
     speed: u64,
+    /// What the row says, and from [`rails::rails`] on what it is on.
     rail: Option<u32>,
     pod: Option<String>,
     plane: u32,
@@ -86,20 +90,22 @@ pub fn import(text: &[u8], name: &str) -> Result<Imported, TableError> {
     let table = Table::read(text)?;
     let mut work = Work::default();
     rows::read(&table, &mut work)?;
+    let (rows, blank) = (table.rows.len(), table.blank);
+    drop(table);
     rows::twice(&mut work);
     let pods = place::pods(&mut work);
-    let rails = place::rails(&mut work, &pods);
-    place::one_nic_per_rail(&mut work, &rails);
+    let rails = rails::rails(&mut work, &pods);
+    rails::one_nic_per_rail(&mut work);
     odd::ports(&mut work);
-    odd::servers(&mut work, &rails);
-    let fabric = document(name, &work.entries, &pods, &rails);
-    let (rows, links) = (table.rows.len(), fabric.links.len());
+    odd::servers(&mut work);
+    let links = work.entries.len();
+    let fabric = document(name, work.entries, &pods, &rails);
     work.faults.sort();
     work.notes.sort();
     Ok(Imported {
-        fabric,
+        fabric: gather(fabric),
         rows,
-        blank: table.blank,
+        blank,
         links,
         left_out: rows - links,
         faults: work.faults,
@@ -110,19 +116,18 @@ pub fn import(text: &[u8], name: &str) -> Result<Imported, TableError> {
 /// Pod of each leaf.
 type Pods = BTreeMap<String, String>;
 
-/// Rail and plane of each leaf.
-type Rails = BTreeMap<String, (u32, u32)>;
+/// Rails (at least one, ascending) and plane of each leaf.
+type Rails = BTreeMap<String, (Vec<u32>, u32)>;
 
-fn document(name: &str, entries: &[Entry], pods: &Pods, rails: &Rails) -> Fabric {
+fn document(name: &str, entries: Vec<Entry>, pods: &Pods, rails: &Rails) -> Fabric {
     let used: BTreeSet<&str> = entries.iter().map(|entry| entry.leaf.as_str()).collect();
-    let of = |leaf: &str| {
-        (pods.get(leaf).cloned().unwrap_or_default(), rails.get(leaf).copied().unwrap_or_default())
-    };
     let mut leaves: Vec<Leaf> = used
         .iter()
         .map(|leaf| {
-            let (pod, (rail, plane)) = of(leaf);
-            Leaf { name: (*leaf).to_owned(), rail, pod, plane, down: false }
+            let (own, plane) = rails.get(*leaf).cloned().unwrap_or_default();
+            let (rail, more_rails) = own.split_first().map_or((0, &[][..]), |(first, rest)| (*first, rest));
+            let (name, pod) = ((*leaf).to_owned(), pods.get(*leaf).cloned().unwrap_or_default());
+            Leaf { name, rail, more_rails: more_rails.to_vec(), pod, plane, down: false }
         })
         .collect();
     leaves.sort_by(|a, b| {
@@ -131,12 +136,14 @@ fn document(name: &str, entries: &[Entry], pods: &Pods, rails: &Rails) -> Fabric
             .then(key(a).cmp(&key(b)))
             .then_with(|| natural::compare(&a.name, &b.name))
     });
-    let count = rails.values().map(|(rail, _)| rail + 1).max().unwrap_or(0);
-    let links = entries.iter().map(|entry| Link {
-        node: entry.node.clone(),
-        nic: entry.nic.clone(),
-        leaf: entry.leaf.clone(),
-        port: entry.port.clone(),
+    let count = leaves.iter().flat_map(Leaf::rails).map(|rail| rail + 1).max().unwrap_or(0);
+    let several = |leaf: &str| rails.get(leaf).is_some_and(|(rails, _)| rails.len() > 1);
+    let links = entries.into_iter().map(|entry| Link {
+        rail: entry.rail.filter(|_| several(&entry.leaf)),
+        node: entry.node,
+        nic: entry.nic,
+        leaf: entry.leaf,
+        port: entry.port,
         speed_mbps: entry.speed,
         down: false,
     });
@@ -159,7 +166,8 @@ fn most<T: Ord + Clone>(values: impl IntoIterator<Item = T>) -> Option<(T, usize
 }
 
 /// Line numbers in short: `3, 5-9`.
-fn lines(lines: &[usize]) -> String {
+#[must_use]
+pub fn lines(lines: &[usize]) -> String {
     let mut sorted = lines.to_vec();
     sorted.sort_unstable();
     sorted.dedup();

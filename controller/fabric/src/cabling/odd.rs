@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proto_model::NodeName;
 
-use super::{Entry, Rails, Work, lines, most};
+use super::{Entry, Work, lines, most};
+
+/// Small leaves for which the nearest name is looked for at most: each costs a look at all names.
+const COMPARED: usize = 32;
 
 /// Mbit/s by the names that vendors give to ports; 0 where the name does not tell.
 pub(super) fn speed_of(port: &str) -> u64 {
@@ -132,13 +135,13 @@ fn order(entries: &[Entry], odd: &BTreeSet<usize>) -> Option<(usize, String)> {
 }
 
 /// Servers that lack a rail, and leaves with hardly a cable.
-pub(super) fn servers(work: &mut Work, rails: &Rails) {
-    let all: BTreeSet<u32> = rails.values().map(|(rail, _)| *rail).collect();
+pub(super) fn servers(work: &mut Work) {
+    let all: BTreeSet<u32> = work.entries.iter().filter_map(|entry| entry.rail).collect();
     let mut nodes: BTreeMap<&NodeName, (usize, BTreeSet<u32>)> = BTreeMap::new();
     let mut leaves: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for entry in &work.entries {
         let node = nodes.entry(&entry.node).or_insert((entry.line, BTreeSet::new()));
-        node.1.extend(rails.get(&entry.leaf).map(|(rail, _)| *rail));
+        node.1.extend(entry.rail);
         leaves.entry(&entry.leaf).or_insert((entry.line, 0)).1 += 1;
     }
     let mut notes = Vec::new();
@@ -153,10 +156,11 @@ pub(super) fn servers(work: &mut Work, rails: &Rails) {
         notes.push((*line, "PartialRails", message));
     }
     let typical = most(leaves.values().map(|(_, count)| *count)).map_or(0, |(count, _)| count);
-    for (leaf, (line, count)) in leaves.iter().filter(|(_, (_, count))| count * 10 < typical) {
+    let small = leaves.iter().filter(|(_, (_, count))| count * 10 < typical);
+    for (at, (leaf, (line, count))) in small.enumerate() {
         let near = leaves
             .keys()
-            .filter(|other| *other != leaf)
+            .filter(|other| *other != leaf && at < COMPARED)
             .min_by_key(|other| strsim::damerau_levenshtein(leaf, other))
             .map_or_else(String::new, |other| format!("; is it '{other}'?"));
         let message = format!("leaf {leaf} has {count} cables, others about {typical}{near}");

@@ -10,6 +10,9 @@ use crate::{
     csv::{Field, Meaning, Row},
 };
 
+/// Rows that say the same and are told with each of them at most.
+const OTHERS: usize = 64;
+
 const SERVER: &str = "server";
 const NIC: &str = "NIC";
 const LEAF: &str = "leaf";
@@ -217,34 +220,29 @@ fn empty(table: &Table, columns: &Columns, work: &mut Work) {
 /// Rows that say the same, ports with two cables, NICs on two ports.
 pub(super) fn twice(work: &mut Work) {
     let mut out: BTreeSet<usize> = BTreeSet::new();
-    let mut first: BTreeMap<(&NodeName, &str, &str, &str), usize> = BTreeMap::new();
     let mut faults = Vec::new();
-    for entry in &work.entries {
-        let key = (&entry.node, entry.nic.as_str(), entry.leaf.as_str(), entry.port.as_str());
-        if let Some(line) = first.get(&key) {
-            faults.push((
-                entry.line,
-                "DuplicateRow",
-                format!("the row says what line {line} says; it is left out"),
-            ));
+    // Stable: of equal rows the first one is the first in the list.
+    let mut order: Vec<&Entry> = work.entries.iter().collect();
+    order.sort_by(|a, b| row(a).cmp(&row(b)));
+    for same in order.chunk_by(|a, b| row(a) == row(b)) {
+        for entry in same.iter().skip(1) {
+            let message = format!("the row says what line {} says; it is left out", same[0].line);
+            faults.push((entry.line, "DuplicateRow", message));
             out.insert(entry.line);
-        } else {
-            first.insert(key, entry.line);
         }
     }
-    let mut ports: BTreeMap<(&str, &str), Vec<&Entry>> = BTreeMap::new();
-    let mut nics: BTreeMap<(&NodeName, &str, u32), Vec<&Entry>> = BTreeMap::new();
-    for entry in work.entries.iter().filter(|entry| !out.contains(&entry.line)) {
-        ports.entry((&entry.leaf, &entry.port)).or_default().push(entry);
-        nics.entry((&entry.node, &entry.nic, entry.plane)).or_default().push(entry);
-    }
-    let shared =
-        ports.values().filter(|entries| entries.len() > 1).map(|entries| (entries, "DuplicatePort", "port"));
-    let split = nics.values().filter(|entries| entries.len() > 1).map(|entries| (entries, "NicTwice", "NIC"));
+    order.retain(|entry| !out.contains(&entry.line));
+    order.sort_by(|a, b| nic(a).cmp(&nic(b)));
+    let split: Vec<Vec<&Entry>> = several(order.chunk_by(|a, b| nic(a) == nic(b)));
+    order.sort_by(|a, b| port(a).cmp(&port(b)).then(a.line.cmp(&b.line)));
+    let shared = several(order.chunk_by(|a, b| port(a) == port(b)));
+    let shared = shared.iter().map(|entries| (entries, "DuplicatePort", "port"));
+    let split = split.iter().map(|entries| (entries, "NicTwice", "NIC"));
     for (entries, code, what) in shared.chain(split) {
         for entry in entries {
-            let others: Vec<usize> =
-                entries.iter().map(|other| other.line).filter(|line| *line != entry.line).collect();
+            // Of very many the first few are told: each row's message lists the others.
+            let others = entries.iter().map(|other| other.line).filter(|line| *line != entry.line);
+            let others: Vec<usize> = others.take(OTHERS).collect();
             let hint = if code == "NicTwice" {
                 "; a NIC with two ports needs a column 'plane' that says 0 or 1"
             } else {
@@ -263,4 +261,21 @@ pub(super) fn twice(work: &mut Work) {
         work.fault(line, 0, code, message);
     }
     work.leave_out(&out);
+}
+
+fn row(entry: &Entry) -> (&NodeName, &str, &str, &str) {
+    (&entry.node, &entry.nic, &entry.leaf, &entry.port)
+}
+
+fn nic(entry: &Entry) -> (&NodeName, &str, u32) {
+    (&entry.node, &entry.nic, entry.plane)
+}
+
+fn port(entry: &Entry) -> (&str, &str) {
+    (&entry.leaf, &entry.port)
+}
+
+/// The groups of more than one row.
+fn several<'a, 'b: 'a>(groups: impl Iterator<Item = &'a [&'b Entry]>) -> Vec<Vec<&'b Entry>> {
+    groups.filter(|rows| rows.len() > 1).map(<[&Entry]>::to_vec).collect()
 }

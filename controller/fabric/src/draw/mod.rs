@@ -5,7 +5,7 @@ mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proto_model::{Fabric, NodeName};
+use proto_model::{Fabric, Leaf, NodeName};
 
 use crate::natural;
 
@@ -77,8 +77,10 @@ pub struct Picture {
     pub rails: usize,
     /// Pods in natural order.
     pub pods: Vec<PodPicture>,
-    /// Rail by rail.
+    /// Rail by rail; a spine of several rails counts on each.
     pub spines: Vec<SpinePicture>,
+    /// Spines beyond the first rail of those that serve several: they are counted that often too many in `spines`.
+    pub shared_spines: usize,
 }
 
 impl Picture {
@@ -89,28 +91,34 @@ impl Picture {
         let mut picture = Self { name: fabric.name.clone(), rails, ..Self::default() };
         picture.spines = vec![SpinePicture::default(); rails];
         for spine in &fabric.spines {
-            if let Some(rail) = picture.spines.get_mut(spine.rail as usize) {
-                rail.count += 1;
-                rail.down += usize::from(spine.down);
+            for rail in spine.rails() {
+                if let Some(rail) = picture.spines.get_mut(rail as usize) {
+                    rail.count += 1;
+                    rail.down += usize::from(spine.down);
+                }
             }
+            picture.shared_spines += spine.more_rails.iter().filter(|rail| (**rail as usize) < rails).count();
         }
         let mut pods: BTreeMap<&str, PodPicture> = BTreeMap::new();
-        let mut leaves: BTreeMap<&str, (usize, &str, bool)> = BTreeMap::new();
+        let mut leaves: BTreeMap<&str, &Leaf> = BTreeMap::new();
         for leaf in &fabric.leaves {
-            leaves.insert(&leaf.name, (leaf.rail as usize, &leaf.pod, leaf.down));
+            leaves.insert(&leaf.name, leaf);
             let pod = pods.entry(&leaf.pod).or_default();
             pod.leaves.resize(rails, Vec::new());
-            if let Some(of_rail) = pod.leaves.get_mut(leaf.rail as usize) {
-                of_rail.push(LeafPicture { name: leaf.name.clone(), down: leaf.down });
+            for rail in leaf.rails() {
+                if let Some(of_rail) = pod.leaves.get_mut(rail as usize) {
+                    of_rail.push(LeafPicture { name: leaf.name.clone(), down: leaf.down });
+                }
             }
         }
         // Cables of each server and rail: how many work of how many.
         let mut cables: BTreeMap<NodeName, Cables<'_>> = BTreeMap::new();
         for link in fabric.each_link() {
-            let Some((rail, pod, down)) = leaves.get(link.leaf.as_str()) else { continue };
-            let (_, ports) = cables.entry(link.node).or_insert_with(|| (pod, vec![(0, 0); rails]));
-            if let Some((works, all)) = ports.get_mut(*rail) {
-                *works += u32::from(!link.down && !down);
+            let Some(leaf) = leaves.get(link.leaf.as_str()) else { continue };
+            let Some(rail) = leaf.rail_of(link.rail) else { continue };
+            let (_, ports) = cables.entry(link.node).or_insert_with(|| (&leaf.pod, vec![(0, 0); rails]));
+            if let Some((works, all)) = ports.get_mut(rail as usize) {
+                *works += u32::from(!link.down && !leaf.down);
                 *all += 1;
             }
         }
@@ -152,13 +160,18 @@ impl Picture {
         self.pods.iter().map(|pod| pod.nodes.len()).sum()
     }
 
+    /// Each once, however many rails it serves.
     fn leaves(&self) -> usize {
-        self.pods.iter().flat_map(|pod| &pod.leaves).map(Vec::len).sum()
+        let names = |pod: &PodPicture| {
+            pod.leaves.iter().flatten().map(|leaf| &leaf.name).collect::<BTreeSet<_>>().len()
+        };
+        self.pods.iter().map(names).sum()
     }
 
     /// One line about the whole.
     fn title(&self) -> String {
         let spines: usize = self.spines.iter().map(|spines| spines.count).sum();
+        let spines = spines.saturating_sub(self.shared_spines);
         let name = if self.name.is_empty() { "fabric".to_owned() } else { format!("fabric {}", self.name) };
         format!(
             "{name}: {} servers, {} rails, {} pods, {} leaves, {}",

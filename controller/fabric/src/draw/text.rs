@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 
 use super::{Picture, PodPicture, PortState, counts, lacking};
 
-/// Pods that are drawn one by one at most; of more, neighbours that are alike share a line.
+/// Pods that are drawn one by one at most; of more, neighbours that are alike share a line, and the rest is counted.
 const PODS: usize = 40;
+/// Leaves of a pod and rail that are named one by one at most.
+const LEAVES: usize = 2;
 /// Servers that lack something and are named at most.
 const NAMED: usize = 20;
 /// Signs of one line.
@@ -26,6 +28,7 @@ pub fn text(picture: &Picture) -> String {
     let _ = writeln!(out, "\n{}", line(&cells[0]));
     let _ = writeln!(out, "{}", line(&cells[1]));
     let many = picture.pods.len() > PODS;
+    let (mut drawn, mut folded) = (0, Vec::new());
     let rows: Vec<(&PodPicture, &Vec<String>)> = picture.pods.iter().zip(&cells[2..]).collect();
     for run in rows.chunk_by(|a, b| many && alike(a.0).is_some() && alike(a.0) == alike(b.0)) {
         match run {
@@ -43,6 +46,11 @@ pub fn text(picture: &Picture) -> String {
             }
             _ => {
                 for (pod, row) in run {
+                    if many && drawn == PODS {
+                        folded.push(*pod);
+                        continue;
+                    }
+                    drawn += 1;
                     let _ = writeln!(out, "{}", line(row));
                     for signs in signs(pod).chunks(LINE) {
                         let _ = writeln!(out, "  {}", signs.iter().collect::<String>());
@@ -50,6 +58,16 @@ pub fn text(picture: &Picture) -> String {
                 }
             }
         }
+    }
+    if !folded.is_empty() {
+        let servers: usize = folded.iter().map(|pod| pod.nodes.len()).sum();
+        let whole = folded.iter().flat_map(|pod| &pod.nodes);
+        let whole = whole.filter(|node| node.ports.iter().all(|state| *state == PortState::Up)).count();
+        let _ = writeln!(
+            out,
+            "and {} more pods, {servers} servers, {whole} of them up on every rail",
+            folded.len()
+        );
     }
     out.push_str(
         "\n● all rails  1-9 so many rails (+ more)  ◐ one of two ports  ~ drained  ✗ none  ○ not joined\n",
@@ -104,7 +122,15 @@ fn cells(picture: &Picture) -> Vec<Vec<String>> {
                     format!("{}{}", if leaf.down { "✗" } else { "" }, picture.short(&leaf.name, affixes))
                 })
                 .collect();
-            let names = if names.is_empty() { "-".to_owned() } else { names.join("+") };
+            let names = match &names[..] {
+                [] => "-".to_owned(),
+                [first, .., last] if names.len() > LEAVES => {
+                    let down = leaves.iter().filter(|leaf| leaf.down).count();
+                    let down = if down > 0 { format!(", {down} ✗") } else { String::new() };
+                    format!("{first}…{last} ({}{down})", names.len())
+                }
+                names => names.join("+"),
+            };
             row.push(format!("{names} {up}/{}", pod.nodes.len()));
         }
         rows.push(row);

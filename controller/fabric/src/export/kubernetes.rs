@@ -8,6 +8,8 @@ use super::{Export, Tree, comments};
 pub const BLOCK: &str = "railyard.io/block";
 /// Label of the pod.
 pub const POD: &str = "railyard.io/pod";
+/// Label of the leaf on the first rail, where pods have several leaves on one rail.
+pub const LEAF: &str = "railyard.io/leaf";
 
 /// A name of an object, and the value of a label: lower-case letters, digits and `-`, at most 48 to leave room for a number.
 fn object(name: &str) -> String {
@@ -33,11 +35,13 @@ pub fn kueue(fabric: &Fabric) -> Export {
         "apiVersion: kueue.x-k8s.io/v1beta1\nkind: Topology\nmetadata:\n  name: {:?}\nspec:\n  levels:\n",
         object(&fabric.name)
     ));
-    for label in blocks.then_some(BLOCK).into_iter().chain([POD, "kubernetes.io/hostname"]) {
+    let levels = blocks.then_some(BLOCK).into_iter().chain([POD]);
+    for label in levels.chain(tree.grouped.then_some(LEAF)).chain(["kubernetes.io/hostname"]) {
         text.push_str(&format!("  - nodeLabel: {label:?}\n"));
     }
-    for (block, pod) in tree.pods() {
-        for node in &pod.nodes {
+    let groups = tree.pods().flat_map(|(block, pod)| pod.groups.iter().map(move |group| (block, pod, group)));
+    for (block, pod, group) in groups {
+        for node in &group.nodes {
             text.push_str(&format!(
                 "---\napiVersion: v1\nkind: Node\nmetadata:\n  name: {:?}\n  labels:\n",
                 node.as_str()
@@ -46,12 +50,16 @@ pub fn kueue(fabric: &Fabric) -> Export {
                 text.push_str(&format!("    {BLOCK:?}: {:?}\n", block.name));
             }
             text.push_str(&format!("    {POD:?}: {:?}\n", pod.name));
+            if tree.grouped {
+                text.push_str(&format!("    {LEAF:?}: {:?}\n", group.name));
+            }
         }
     }
     Export { text, lost }
 }
 
-/// HyperNodes of Volcano: pods at tier 1, blocks above where there are any, the fabric at the top.
+/// HyperNodes of Volcano: groups of leaves at tier 1 where pods have several, then pods, blocks above where there are any,
+/// the fabric at the top.
 #[must_use]
 pub fn volcano(fabric: &Fabric) -> Export {
     let tree = Tree::of(fabric, object);
@@ -70,15 +78,25 @@ pub fn volcano(fabric: &Fabric) -> Export {
             ));
         }
     };
+    let low = u32::from(tree.grouped);
     for (_, pod) in tree.pods() {
-        let members = pod.nodes.iter().map(ToString::to_string).collect();
-        node(&pod.name, 1, "pod", "Node", members);
+        if !tree.grouped {
+            let members = pod.nodes().into_iter().map(ToString::to_string).collect();
+            node(&pod.name, 1, "pod", "Node", members);
+            continue;
+        }
+        for group in &pod.groups {
+            let members = group.nodes.iter().map(ToString::to_string).collect();
+            node(&group.name, 1, "leaf", "Node", members);
+        }
+        let members = pod.groups.iter().map(|group| group.name.clone()).collect();
+        node(&pod.name, 2, "pod", "HyperNode", members);
     }
     let blocks = tree.blocks.len() > 1;
     if blocks {
         for block in &tree.blocks {
             let members = block.pods.iter().map(|pod| pod.name.clone()).collect();
-            node(&block.name, 2, "block", "HyperNode", members);
+            node(&block.name, 2 + low, "block", "HyperNode", members);
         }
     }
     let top: Vec<String> = if blocks {
@@ -87,7 +105,7 @@ pub fn volcano(fabric: &Fabric) -> Export {
         tree.pods().map(|(_, pod)| pod.name.clone()).collect()
     };
     if top.len() > 1 {
-        node("fabric", if blocks { 3 } else { 2 }, "fabric", "HyperNode", top);
+        node("fabric", if blocks { 3 + low } else { 2 + low }, "fabric", "HyperNode", top);
     }
     Export { text, lost }
 }

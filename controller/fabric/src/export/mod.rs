@@ -1,14 +1,16 @@
 //! Fabrics as other schedulers read them, each with what it cannot say.
 //!
-//! All of them know one tree over the nodes. A pod, whose leaves serve the same servers, stands for its leaves of all
-//! rails; a block of pods that share their spines stands above it where there are several.
+//! All of them know one tree over the nodes. Servers that share all their leaves are a group, and stand for these leaves of
+//! all rails; groups of a pod stand below it, where a pod has several; a block of pods that share their spines stands above
+//! it where there are several.
 
 mod kubernetes;
+mod lost;
 mod slurm;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proto_model::{Fabric, Names, NodeName};
+use proto_model::{Fabric, Leaf, NodeName};
 
 use crate::natural;
 
@@ -28,6 +30,8 @@ pub struct Export {
 struct Tree {
     /// Blocks in natural order; one without a name where there is no layer between pods and the top.
     blocks: Vec<Block>,
+    /// Some pod has several groups of leaves: there is a layer of groups below the pods.
+    grouped: bool,
     lost: Vec<String>,
 }
 
@@ -38,29 +42,177 @@ struct Block {
 
 struct Pod {
     name: String,
+    /// In natural order; at least one.
+    groups: Vec<Group>,
+}
+
+/// Servers of a pod that share all their leaves.
+struct Group {
+    name: String,
     /// In natural order.
     nodes: Vec<NodeName>,
+}
+
+impl Pod {
+    /// All its servers, in natural order.
+    fn nodes(&self) -> Vec<&NodeName> {
+        let mut nodes: Vec<&NodeName> = self.groups.iter().flat_map(|group| &group.nodes).collect();
+        nodes.sort_by(|a, b| natural::compare(a.as_str(), b.as_str()));
+        nodes
+    }
+}
+
+/// What the fabric's cables say of each server.
+struct Cabled<'a> {
+    /// In name order.
+    leaves: Vec<&'a Leaf>,
+    /// Server -> places of its leaves in `leaves`, each once, ascending; and its rails.
+    nodes: BTreeMap<NodeName, (Vec<usize>, BTreeSet<u32>)>,
+    /// Speeds of cables, in Mbit/s.
+    speeds: BTreeSet<u64>,
+    /// Cables that are known to be down.
+    down: usize,
+}
+
+impl<'a> Cabled<'a> {
+    fn of(fabric: &'a Fabric) -> Self {
+        let mut leaves: Vec<&Leaf> = fabric.leaves.iter().collect();
+        leaves.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut cabled = Self { leaves, nodes: BTreeMap::new(), speeds: BTreeSet::new(), down: 0 };
+        for link in fabric.each_link() {
+            cabled.speeds.insert(link.speed_mbps);
+            cabled.down += usize::from(link.down);
+            let (leaves, rails) = cabled.nodes.entry(link.node).or_default();
+            if let Ok(at) = cabled.leaves.binary_search_by(|leaf| leaf.name.cmp(&link.leaf)) {
+                leaves.push(at);
+                rails.extend(cabled.leaves[at].rail_of(link.rail));
+            }
+        }
+        for (leaves, _) in cabled.nodes.values_mut() {
+            leaves.sort_unstable();
+            leaves.dedup();
+        }
+        cabled
+    }
+
+    /// The servers of each pod by their leaves; a server belongs where its first leaf is.
+    fn pods(&self) -> BTreeMap<&'a str, BTreeMap<&[usize], Vec<&NodeName>>> {
+        let mut pods: BTreeMap<&str, BTreeMap<&[usize], Vec<&NodeName>>> = BTreeMap::new();
+        for (node, (leaves, _)) in &self.nodes {
+            if let Some(pod) =
+                leaves.first().and_then(|at| self.leaves.get(*at)).map(|leaf| leaf.pod.as_str())
+            {
+                pods.entry(pod).or_default().entry(&leaves[..]).or_default().push(node);
+            }
+        }
+        pods
+    }
+
+    /// What a group of these leaves is called: its leaf on the first rail and plane.
+    fn name(&self, leaves: &[usize]) -> &'a str {
+        let all = leaves.iter().filter_map(|at| self.leaves.get(*at));
+        let first = all.min_by_key(|leaf| (leaf.rail, leaf.plane));
+        first.map_or("", |leaf| leaf.name.as_str())
+    }
+}
+
+/// The servers of a pod by groups of leaves.
+#[derive(Default)]
+struct Gathered<'a> {
+    groups: Vec<(&'a [usize], Vec<&'a NodeName>)>,
+    /// Few servers with leaves of several groups; each is in the group of most of its leaves.
+    odd: Vec<&'a NodeName>,
+    /// Many servers share leaves crosswise, which no tree says: all are one group.
+    crossed: bool,
+}
+
+/// Servers that lack a cable belong to those whose leaves cover theirs.
+fn gather<'a>(sets: &BTreeMap<&'a [usize], Vec<&'a NodeName>>) -> Gathered<'a> {
+    let mut order: Vec<(&[usize], &Vec<&NodeName>)> =
+        sets.iter().map(|(leaves, nodes)| (*leaves, nodes)).collect();
+    order.sort_by_key(|(leaves, nodes)| (std::cmp::Reverse((leaves.len(), nodes.len())), *leaves));
+    let mut found = Gathered::default();
+    let mut owner: BTreeMap<usize, usize> = BTreeMap::new();
+    for (leaves, nodes) in order {
+        let mut owners: BTreeMap<Option<usize>, usize> = BTreeMap::new();
+        for at in leaves {
+            *owners.entry(owner.get(at).copied()).or_default() += 1;
+        }
+        let whole = owners.len() == 1;
+        match owners.iter().filter(|(group, _)| group.is_some()).max_by_key(|(_, leaves)| **leaves) {
+            Some((Some(group), _)) => {
+                found.groups[*group].1.extend(nodes);
+                if !whole {
+                    found.odd.extend(nodes);
+                }
+            }
+            _ => {
+                owner.extend(leaves.iter().map(|at| (*at, found.groups.len())));
+                found.groups.push((leaves, nodes.clone()));
+            }
+        }
+    }
+    let all: usize = sets.values().map(Vec::len).sum();
+    // Up to a quarter may be cabled otherwise.
+    if found.odd.len() * 4 > all {
+        let nodes = sets.values().flatten().copied().collect();
+        return Gathered { groups: vec![(&[], nodes)], odd: Vec::new(), crossed: true };
+    }
+    found
+}
+
+/// Names that are taken, so that those that `clean` makes alike get a number.
+struct Taken {
+    clean: fn(&str) -> String,
+    names: BTreeSet<String>,
+}
+
+impl Taken {
+    fn name(&mut self, what: &str, name: &str, lost: &mut Vec<String>) -> String {
+        let plain = (self.clean)(name);
+        let plain = if plain.is_empty() { what.to_owned() } else { plain };
+        let mut free = (1_u32..)
+            .map(|at| if at == 1 { plain.clone() } else { format!("{plain}-{at}") })
+            .filter(|name| !self.names.contains(name));
+        let own = free.next().unwrap_or(plain);
+        if own != name {
+            lost.push(format!("names: {what} '{name}' is called {own}"));
+        }
+        self.names.insert(own.clone());
+        own
+    }
 }
 
 impl Tree {
     /// `clean` makes a name of one that the other scheduler takes; names that it makes alike get a number.
     fn of(fabric: &Fabric, clean: fn(&str) -> String) -> Self {
-        let leaf_pod: BTreeMap<&str, &str> =
-            fabric.leaves.iter().map(|leaf| (leaf.name.as_str(), leaf.pod.as_str())).collect();
-        let mut pods: BTreeMap<&str, BTreeSet<NodeName>> = BTreeMap::new();
-        for link in fabric.each_link() {
-            if let Some(pod) = leaf_pod.get(link.leaf.as_str()) {
-                pods.entry(pod).or_default().insert(link.node);
-            }
-        }
+        let cabled = Cabled::of(fabric);
+        let mut lost = lost::lost(fabric, &cabled);
+        let (mut crossed, mut odd) = (Vec::new(), Vec::new());
         let mut blocks: BTreeMap<BTreeSet<String>, Vec<Pod>> = BTreeMap::new();
         let uppers = uppers(fabric);
-        for (name, nodes) in pods {
-            let mut nodes: Vec<NodeName> = nodes.into_iter().collect();
-            nodes.sort_by(|a, b| natural::compare(a.as_str(), b.as_str()));
+        let mut leaf_names: BTreeMap<String, String> = BTreeMap::new();
+        for (name, sets) in cabled.pods() {
+            let gathered = gather(&sets);
+            crossed.extend(gathered.crossed.then_some(name));
+            odd.extend(gathered.odd);
+            let mut groups: Vec<Group> = gathered
+                .groups
+                .into_iter()
+                .map(|(leaves, nodes)| {
+                    let leaf = cabled.name(leaves);
+                    let leaf = if leaf.is_empty() { format!("{name}-leaves") } else { leaf.to_owned() };
+                    let mut nodes: Vec<NodeName> = nodes.into_iter().cloned().collect();
+                    nodes.sort_by(|a, b| natural::compare(a.as_str(), b.as_str()));
+                    Group { name: leaf, nodes }
+                })
+                .collect();
+            groups.sort_by(|a, b| natural::compare(&a.name, &b.name));
             let above = uppers.get(name).cloned().unwrap_or_default();
-            blocks.entry(above).or_default().push(Pod { name: name.to_owned(), nodes });
+            blocks.entry(above).or_default().push(Pod { name: name.to_owned(), groups });
         }
+        lost.extend(lost::crossed(&crossed));
+        lost.extend(lost::odd(&odd));
         let mut blocks: Vec<Vec<Pod>> = blocks.into_values().collect();
         for pods in &mut blocks {
             pods.sort_by(|a, b| natural::compare(&a.name, &b.name));
@@ -69,26 +221,20 @@ impl Tree {
         let width = blocks.len().to_string().len();
         let named = blocks.len() > 1;
         let names: Vec<String> = (1..=blocks.len()).map(|at| format!("block{at:0width$}")).collect();
-        let mut lost = lost(fabric);
-        let mut taken: BTreeSet<String> = names.iter().cloned().chain(["fabric".to_owned()]).collect();
+        let grouped = blocks.iter().flatten().any(|pod| pod.groups.len() > 1);
+        let mut taken = Taken { clean, names: names.iter().cloned().chain(["fabric".to_owned()]).collect() };
         for pod in blocks.iter_mut().flatten() {
-            let plain = clean(&pod.name);
-            let plain = if plain.is_empty() { "pod".to_owned() } else { plain };
-            let name = (1_u32..)
-                .map(|at| if at == 1 { plain.clone() } else { format!("{plain}-{at}") })
-                .find(|name| !taken.contains(name))
-                .unwrap_or(plain);
-            if name != pod.name {
-                lost.push(format!("names: pod '{}' is called {name}", pod.name));
-            }
-            taken.insert(name.clone());
-            pod.name = name;
+            pod.name = taken.name("pod", &pod.name, &mut lost);
+        }
+        for group in blocks.iter_mut().flatten().flat_map(|pod| &mut pod.groups).filter(|_| grouped) {
+            let name = leaf_names.entry(group.name.clone());
+            group.name = name.or_insert_with(|| taken.name("leaf", &group.name, &mut lost)).clone();
         }
         let blocks = names.into_iter().zip(blocks).map(|(name, pods)| {
             let name = if named { name } else { String::new() };
             Block { name, pods }
         });
-        Self { blocks: blocks.collect(), lost }
+        Self { blocks: blocks.collect(), grouped, lost }
     }
 
     fn pods(&self) -> impl Iterator<Item = (&Block, &Pod)> {
@@ -102,7 +248,7 @@ fn uppers(fabric: &Fabric) -> BTreeMap<&str, BTreeSet<String>> {
     let leaves: BTreeMap<&str, &str> = fabric
         .leaves
         .iter()
-        .filter(|leaf| Some((leaf.rail, leaf.plane)) == first)
+        .filter(|leaf| first.is_some_and(|(rail, plane)| leaf.serves(rail) && leaf.plane == plane))
         .map(|leaf| (leaf.name.as_str(), leaf.pod.as_str()))
         .collect();
     let mut above: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
@@ -113,61 +259,6 @@ fn uppers(fabric: &Fabric) -> BTreeMap<&str, BTreeSet<String>> {
         }
     }
     above
-}
-
-/// What one tree does not say.
-fn lost(fabric: &Fabric) -> Vec<String> {
-    let mut lost = Vec::new();
-    let rails = fabric.rails.len();
-    if rails > 1 {
-        lost.push(format!(
-            "rails: {rails} rails are trees of their own over the same nodes; one tree remains, in which a pod stands for its {} leaves",
-            per_pod(fabric)
-        ));
-    }
-    if fabric.leaves.iter().any(|leaf| leaf.plane > 0) {
-        lost.push("planes: that NICs have two ports on two leaves".into());
-    }
-    let mut on: BTreeMap<NodeName, BTreeSet<u32>> = BTreeMap::new();
-    let rail_of: BTreeMap<&str, u32> =
-        fabric.leaves.iter().map(|leaf| (leaf.name.as_str(), leaf.rail)).collect();
-    let (mut speeds, mut down) = (BTreeSet::new(), 0);
-    for link in fabric.each_link() {
-        let rails = on.entry(link.node).or_default();
-        rails.extend(rail_of.get(link.leaf.as_str()));
-        speeds.insert(link.speed_mbps);
-        down += usize::from(link.down);
-    }
-    let partial: Vec<&NodeName> =
-        on.iter().filter(|(_, own)| own.len() < rails).map(|(node, _)| node).collect();
-    if !partial.is_empty() {
-        let names = Names::of(partial.iter().take(16));
-        let more = if partial.len() > 16 { " and others" } else { "" };
-        lost.push(format!(
-            "partial rails: {} nodes lack a rail and will be taken for whole: {names}{more}",
-            partial.len()
-        ));
-    }
-    let switches = fabric.leaves.iter().filter(|leaf| leaf.down).count()
-        + fabric.spines.iter().filter(|spine| spine.down).count();
-    let uplinks = fabric.uplinks.iter().filter(|uplink| uplink.down > 0).count();
-    if down + switches + uplinks > 0 {
-        lost.push(format!(
-            "health: {down} cables, {switches} switches and {uplinks} bundles of uplinks that are down are taken for whole"
-        ));
-    }
-    if speeds.len() > 1 || fabric.uplinks.iter().any(|uplink| uplink.speed_mbps > 0) {
-        lost.push("capacity: speeds of cables and oversubscription; no share of a link is planned".into());
-    }
-    lost
-}
-
-fn per_pod(fabric: &Fabric) -> usize {
-    let mut pods: BTreeMap<&str, usize> = BTreeMap::new();
-    for leaf in &fabric.leaves {
-        *pods.entry(&leaf.pod).or_default() += 1;
-    }
-    pods.into_values().max().unwrap_or(0)
 }
 
 /// The lines of a comment.

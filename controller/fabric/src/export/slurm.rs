@@ -1,8 +1,8 @@
 //! Slurm: topology.conf of topology/tree, and topology.yaml (25.05 and later) with a tree and blocks.
 
-use proto_model::{Fabric, Names};
+use proto_model::{Fabric, Names, NodeName};
 
-use super::{Export, Pod, Tree, comments};
+use super::{Export, Tree, comments};
 
 /// A name as Slurm's configuration takes it: no blanks, commas, brackets or signs of its own grammar.
 fn plain(name: &str) -> String {
@@ -10,15 +10,30 @@ fn plain(name: &str) -> String {
     name.chars().map(|c| if right(c) { c } else { '_' }).collect()
 }
 
-fn nodes(pod: &Pod) -> String {
-    Names::of(pod.nodes.iter().map(|node| node.as_str())).to_string()
+fn list<'a>(nodes: impl IntoIterator<Item = &'a NodeName>) -> String {
+    Names::of(nodes.into_iter().map(NodeName::as_str)).to_string()
+}
+
+/// What holds nodes itself: groups of leaves, or pods where there are none.
+fn lowest(tree: &Tree) -> Vec<(&str, Vec<&NodeName>)> {
+    if tree.grouped {
+        let groups = tree.pods().flat_map(|(_, pod)| &pod.groups);
+        return groups.map(|group| (group.name.as_str(), group.nodes.iter().collect())).collect();
+    }
+    tree.pods().map(|(_, pod)| (pod.name.as_str(), pod.nodes())).collect()
 }
 
 /// A tree's switches from the bottom: name, and either nodes or switches below.
 fn switches(tree: &Tree) -> Vec<(String, Below)> {
-    let mut found: Vec<(String, Below)> =
-        tree.pods().map(|(_, pod)| (pod.name.clone(), Below::Nodes(nodes(pod)))).collect();
     let below = |names: Vec<String>| Below::Switches(Names::of(&names).to_string());
+    let mut found: Vec<(String, Below)> =
+        lowest(tree).into_iter().map(|(name, nodes)| (name.to_owned(), Below::Nodes(list(nodes)))).collect();
+    if tree.grouped {
+        for (_, pod) in tree.pods() {
+            let groups = pod.groups.iter().map(|group| group.name.clone()).collect();
+            found.push((pod.name.clone(), below(groups)));
+        }
+    }
     if tree.blocks.len() > 1 {
         for block in &tree.blocks {
             found.push((block.name.clone(), below(block.pods.iter().map(|pod| pod.name.clone()).collect())));
@@ -64,18 +79,23 @@ pub fn slurm_conf(fabric: &Fabric) -> Export {
     Export { text, lost }
 }
 
-/// `topology.yaml`: the tree as the cluster's default, and beside it pods as blocks.
+/// `topology.yaml`: the tree as the cluster's default, and beside it what holds nodes as blocks: groups of leaves, or pods.
 #[must_use]
 pub fn slurm_yaml(fabric: &Fabric) -> Export {
     let tree = Tree::of(fabric, plain);
     let mut lost = lost(&tree);
-    let sizes: Vec<usize> = tree.pods().map(|(_, pod)| pod.nodes.len()).collect();
+    let lowest = lowest(&tree);
+    let sizes: Vec<usize> = lowest.iter().map(|(_, nodes)| nodes.len()).collect();
     let base = sizes.iter().copied().min().unwrap_or(0);
     let largest = sizes.iter().copied().max().unwrap_or(0);
     if largest > base {
         lost.push(format!(
-            "in the blocks: pods have {base} to {largest} nodes, and Slurm plans with blocks of {base}, the smallest"
+            "in the blocks: {} have {base} to {largest} nodes, and Slurm plans with blocks of {base}, the smallest",
+            if tree.grouped { "groups of leaves" } else { "pods" }
         ));
+    }
+    if tree.grouped {
+        lost.push("in the blocks: which groups of leaves are of one pod; the tree says it".into());
     }
     let mut text =
         comments(&format!("topology.yaml of fabric {} (Slurm 25.05 and later)", fabric.name), &lost);
@@ -94,8 +114,8 @@ pub fn slurm_yaml(fabric: &Fabric) -> Export {
         text.push_str(&format!("      - {}\n", base.max(1) * times));
     }
     text.push_str("    blocks:\n");
-    for (_, pod) in tree.pods() {
-        text.push_str(&format!("      - block: {:?}\n        nodes: {:?}\n", pod.name, nodes(pod)));
+    for (name, nodes) in lowest {
+        text.push_str(&format!("      - block: {name:?}\n        nodes: {:?}\n", list(nodes)));
     }
     Export { text, lost }
 }

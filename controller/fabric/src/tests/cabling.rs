@@ -52,7 +52,11 @@ fn pods_and_rails_are_told_from_the_list() {
         assert_eq!(leaf.name, format!("ROOM-Leaf-{}", at + 1));
         assert_eq!((leaf.rail as usize, leaf.pod.as_str()), (at % 4, if at < 4 { "pod1" } else { "pod2" }));
     }
-    assert_eq!((fabric.links[0].node.as_str(), fabric.links[0].speed_mbps), ("dc-a0-gpu-0", 200_000));
+    // The first pod has nine servers of the one kind and three of the other, whose NICs are called otherwise.
+    assert_eq!((fabric.links.len(), fabric.link_groups.len()), (0, 16));
+    let group =
+        fabric.link_groups.iter().find(|group| group.leaf == "ROOM-Leaf-1" && group.nic == "ens11").unwrap();
+    assert_eq!((group.nodes.to_string().as_str(), group.speed_mbps), ("dc-a0-gpu-[0-2,4-6,8-10]", 200_000));
     assert_eq!(made.notes.iter().map(|note| note.code).collect::<Vec<_>>(), ["LowerCase"]);
 }
 
@@ -83,7 +87,7 @@ fn faults_are_reported_with_their_rows_and_not_guessed_away() {
         assert!(found.contains(&fault), "{fault:?} is missing in {:#?}", made.faults);
     }
     assert_eq!(made.left_out, found.len() - 1, "all but the port of another kind: {found:?}");
-    let kept = made.fabric.links.iter().find(|link| link.port == "FourHundredGigE1/0/64").unwrap();
+    let kept = made.fabric.each_link().find(|link| link.port == "FourHundredGigE1/0/64").unwrap();
     assert_eq!(kept.speed_mbps, 0, "the port is as written, the speed in doubt");
     let missing = &made.faults[0].message;
     assert!(missing.contains("ens11 (") && missing.contains("ens24 ("), "{missing}");
@@ -103,6 +107,87 @@ fn columns_may_say_rail_pod_plane_and_speed() {
         made.fabric.leaves.iter().map(|leaf| (leaf.rail, leaf.plane, leaf.pod.as_str())).collect();
     assert_eq!(planes, [(0, 0, "p"), (0, 1, "p"), (0, 0, "q")]);
     assert!(made.notes.iter().any(|note| note.message.contains("colour")));
+}
+
+/// Two racks of eight servers, all four NICs of a server on the switch of its rack.
+fn one_switch_a_rack() -> Vec<[String; 4]> {
+    let nic = |server: usize, nic: usize| {
+        let port = format!("Ethernet{}", server % 8 * 4 + nic + 1);
+        [format!("gpu{server:02}"), format!("mlx5_{}", nic + 8), format!("tor{}", server / 8), port]
+    };
+    (0..16).flat_map(|server| (0..4).map(move |at| nic(server, at))).collect()
+}
+
+#[test]
+fn leaves_that_all_nics_of_a_server_share_serve_all_rails() {
+    let made = read(&one_switch_a_rack());
+    assert_eq!((codes(&made), made.links, made.fabric.rails.len()), (vec![], 64, 4));
+    let rails: Vec<Vec<u32>> = made.fabric.leaves.iter().map(|leaf| leaf.rails().collect()).collect();
+    assert_eq!(rails, [vec![0, 1, 2, 3], vec![0, 1, 2, 3]]);
+    let note = made.notes.iter().find(|note| note.code == "RailsByOrder").unwrap();
+    assert!(note.message.ends_with("mlx5_8, mlx5_9, mlx5_10, mlx5_11 (16 servers)"), "{}", note.message);
+    let link = made.fabric.each_link().find(|link| link.nic == "mlx5_10").unwrap();
+    assert_eq!(link.rail, Some(2), "ten after nine");
+    let mut topology = controller_topology::Topology::new(Some(&made.fabric));
+    topology.furnish(8);
+    let all: Vec<_> = topology.servers().map(|(ix, _)| ix).collect();
+    assert_eq!(topology.distance(all[0], all[7], 3), Some(1));
+    assert!(topology.aligned(&all, controller_topology::RailSet::first(4)));
+}
+
+#[test]
+fn a_server_that_lacks_a_nic_does_not_move_the_rails_of_the_others() {
+    let mut rows = one_switch_a_rack();
+    rows.remove(4); // gpu01 has no mlx5_8
+    rows[11][2] = "tor1".into(); // a cable of gpu03 to the other rack, on a port of its own
+    rows[11][3] = "Ethernet99".into();
+    let made = read(&rows);
+    assert_eq!(codes(&made), [(13, "OtherPod")]);
+    let rails: Vec<Option<u32>> =
+        made.fabric.each_link().filter(|link| link.node.as_str() == "gpu01").map(|link| link.rail).collect();
+    assert_eq!(rails, [Some(1), Some(2), Some(3)]);
+}
+
+#[test]
+fn a_leaf_for_a_group_of_rails_is_told_by_the_column() {
+    let mut text = "node,nic,leaf,port,rail,pod\n".to_owned();
+    for (server, nic) in (0..6).flat_map(|server| (0..8).map(move |nic| (server, nic))) {
+        let (pod, leaf) = (server / 3, nic / 4);
+        text.push_str(&format!(
+            "n{server},eth{nic},leaf{pod}{leaf},{},{},p{pod}\n",
+            server % 3 * 4 + nic % 4,
+            7 - nic
+        ));
+    }
+    let made = import(text.as_bytes(), "x").unwrap();
+    assert_eq!((check(&made.fabric), codes(&made), made.links), (vec![], vec![], 48));
+    let rails: Vec<Vec<u32>> = made.fabric.leaves.iter().map(|leaf| leaf.rails().collect()).collect();
+    assert_eq!(rails, [vec![0, 1, 2, 3], vec![4, 5, 6, 7], vec![0, 1, 2, 3], vec![4, 5, 6, 7]]);
+    // One row says another rail, one says none.
+    let text = text.replacen(",7,p0", ",1,p0", 1).replacen(",6,p0", ",,p0", 1);
+    let made = import(text.as_bytes(), "x").unwrap();
+    assert_eq!((check(&made.fabric), codes(&made)), (vec![], vec![(2, "LeafRail"), (3, "LeafRail")]));
+}
+
+/// What was refused: a list of 1,200 servers with eight NICs, one by one, is more than any document may hold.
+#[test]
+fn the_cables_of_a_list_are_written_as_lists() {
+    let mut rows = Vec::new();
+    for (server, rail) in (0..1200).flat_map(|server| (0..8).map(move |rail| (server, rail))) {
+        let port = format!("Ethernet{}", server % 64 + 1);
+        rows.push([
+            format!("gpu{server:04}"),
+            format!("mlx5_{rail}"),
+            format!("r{rail}-leaf{:02}", server / 64),
+            port,
+        ]);
+    }
+    let made = read(&rows);
+    assert_eq!((made.links, made.fabric.links.len(), made.fabric.link_groups.len()), (9600, 0, 19 * 8));
+    assert_eq!(made.fabric.cable_count(), 9600);
+    // The order of the rows says nothing.
+    rows.reverse();
+    assert_eq!(read(&rows).fabric, made.fabric);
 }
 
 #[test]

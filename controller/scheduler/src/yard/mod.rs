@@ -376,7 +376,7 @@ impl Yard {
                     let mut leaves = self.layout.leaves(block).iter();
                     leaves.find_map(|name| {
                         let leaf = topology.leaf(topology.leaf_index(name)?)?;
-                        let here = leaf.rail == rail && leaf.plane == plane;
+                        let here = leaf.rails.has(rail) && leaf.plane == plane;
                         here.then(|| u32::try_from(leaf.island.index()).unwrap_or(u32::MAX))
                     })
                 };

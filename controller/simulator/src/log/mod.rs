@@ -119,6 +119,10 @@ pub struct PassLine {
     pub acts: Vec<ActLine>,
 }
 
+fn listed(rails: impl Iterator<Item = u32>) -> String {
+    rails.map(|rail| rail.to_string()).collect::<Vec<_>>().join(",")
+}
+
 /// A digest of a fabric: of its rails, leaves, spines, cables and what is down, whatever the order of their lines and
 /// however its cables are grouped. FNV-1a, 128 bits; it tells fabrics apart, it does not keep secrets.
 #[must_use]
@@ -128,14 +132,17 @@ pub fn digest(fabric: &Fabric) -> String {
         lines.push(format!("rail {} {}", rail.index, rail.name));
     }
     for leaf in &fabric.leaves {
-        lines.push(format!("leaf {} {} {} {} {}", leaf.name, leaf.rail, leaf.pod, leaf.plane, leaf.down));
+        let rails = listed(leaf.rails());
+        lines.push(format!("leaf {} {rails} {} {} {}", leaf.name, leaf.pod, leaf.plane, leaf.down));
     }
     for spine in &fabric.spines {
-        lines.push(format!("spine {} {} {} {}", spine.name, spine.rail, spine.plane, spine.down));
+        let rails = listed(spine.rails());
+        lines.push(format!("spine {} {rails} {} {}", spine.name, spine.plane, spine.down));
     }
     for link in fabric.each_link() {
         let place = format!("{} {} {} {}", link.node, link.nic, link.leaf, link.port);
-        lines.push(format!("link {place} {} {}", link.speed_mbps, link.down));
+        let rail = link.rail.map_or_else(String::new, |rail| format!(" on {rail}"));
+        lines.push(format!("link {place} {} {}{rail}", link.speed_mbps, link.down));
     }
     for up in &fabric.uplinks {
         let ends = format!("{} {}", up.lower, up.upper);

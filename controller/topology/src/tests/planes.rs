@@ -27,6 +27,7 @@ fn dual() -> Fabric {
                 leaf,
                 ports: names("e[1-2]"),
                 speed_mbps: 200_000,
+                rail: None,
             });
         }
         f.uplinks.push(Uplink {

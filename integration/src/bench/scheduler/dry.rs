@@ -137,6 +137,7 @@ fn fabric(names: &[NodeName], dice: &mut Dice) -> Fabric {
                 port: String::new(),
                 speed_mbps: 0,
                 down: false,
+                rail: None,
             });
         }
     }

@@ -125,7 +125,7 @@ fn spines(plan: &Plan, fabric: &mut Fabric) {
         }
         let name = format!("spine-{rail}-{island}");
         let (lower, upper) = (Names::of(lower), Names::of([name.clone()]));
-        fabric.spines.push(Spine { name, rail, plane: 0, down: false });
+        fabric.spines.push(Spine { name, rail, ..Spine::default() });
         fabric.uplinks.push(Uplink { lower, upper, cables: 1, speed_mbps: 400_000, down: 0 });
     }
 }

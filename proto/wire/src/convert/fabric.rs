@@ -1,17 +1,22 @@
 //! Fabric documents. What the document means is checked by `controller-topology`; here only each field by itself.
 
-use proto_model::{Fabric, Leaf, Link, Names, NodeName, Rail, Spine, Uplink};
+use proto_model::{Fabric, Leaf, Link, LinkGroup, Names, NodeName, Rail, Spine, Uplink};
 
 use super::{API_VERSION, FieldErrors, Fields, fabric_lists};
 use crate::v1;
+
+/// Rails of a fabric at most.
+pub(super) const MAX_RAILS: u32 = 64;
 
 impl TryFrom<v1::Rail> for Rail {
     type Error = FieldErrors;
 
     fn try_from(wire: v1::Rail) -> Result<Self, FieldErrors> {
         let mut fields = Fields::default();
-        if wire.index >= 64 {
-            fields.fail("index", format!("{} is too large; rails are numbered from 0 to 63", wire.index));
+        if wire.index >= MAX_RAILS {
+            let message =
+                format!("{} is too large; rails are numbered from 0 to {}", wire.index, MAX_RAILS - 1);
+            fields.fail("index", message);
         }
         let name = if wire.name.is_empty() { format!("rail{}", wire.index) } else { wire.name };
         fields.finish(Some(Self { index: wire.index, name }))
@@ -26,8 +31,9 @@ impl TryFrom<v1::Leaf> for Leaf {
         label(&mut fields, "name", &wire.name);
         label(&mut fields, "pod", &wire.pod);
         plane(&mut fields, "plane", wire.plane);
-        let v1::Leaf { name, rail, pod, plane, down } = wire;
-        fields.finish(Some(Self { name, rail, pod, plane, down }))
+        let (rail, more_rails) = rails(&mut fields, "rails", wire.rail, &wire.rails);
+        let v1::Leaf { name, pod, plane, down, .. } = wire;
+        fields.finish(Some(Self { name, rail, more_rails, pod, plane, down }))
     }
 }
 
@@ -46,7 +52,12 @@ impl TryFrom<v1::Link> for Link {
             port: wire.port,
             speed_mbps: wire.speed_mbps,
             down: wire.down,
+            rail: wire.rail,
         });
+        if let Some(rail) = wire.rail.filter(|rail| *rail >= MAX_RAILS) {
+            let message = format!("{rail} is too large; rails are numbered from 0 to {}", MAX_RAILS - 1);
+            fields.fail("rail", message);
+        }
         fields.finish(link)
     }
 }
@@ -58,8 +69,9 @@ impl TryFrom<v1::Spine> for Spine {
         let mut fields = Fields::default();
         label(&mut fields, "name", &wire.name);
         plane(&mut fields, "plane", wire.plane);
-        let v1::Spine { name, rail, plane, down } = wire;
-        fields.finish(Some(Self { name, rail, plane, down }))
+        let (rail, more_rails) = rails(&mut fields, "rails", wire.rail, &wire.rails);
+        let v1::Spine { name, plane, down, .. } = wire;
+        fields.finish(Some(Self { name, rail, more_rails, plane, down }))
     }
 }
 
@@ -84,6 +96,30 @@ pub(super) fn names(fields: &mut Fields, field: &str, text: &str) -> Names {
         fields.fail(field, "is required");
     }
     fields.take(field, Names::new(text)).unwrap_or_default()
+}
+
+/// The rails of a switch, ascending: the first, and the others. `rail` alone is one; beside a list it is one of it.
+pub(super) fn rails(fields: &mut Fields, field: &str, rail: u32, list: &[u32]) -> (u32, Vec<u32>) {
+    let mut all = list.to_vec();
+    all.sort_unstable();
+    if let Some(pair) = all.windows(2).find(|pair| pair[0] == pair[1]) {
+        fields.fail(field, format!("lists rail {} twice", pair[0]));
+    }
+    if let Some(large) = all.iter().find(|rail| **rail >= MAX_RAILS) {
+        fields.fail(field, format!("{large} is too large; rails are numbered from 0 to {}", MAX_RAILS - 1));
+    }
+    if rail > 0 && !all.is_empty() && !all.contains(&rail) {
+        fields.fail(field, format!("does not list rail {rail}, which `rail` says; either one is enough"));
+    }
+    if all.is_empty() { (rail, all) } else { (all.remove(0), all) }
+}
+
+/// The same back: `rail`, or the list of several.
+pub(super) fn more(rail: u32, more_rails: &[u32]) -> (u32, Vec<u32>) {
+    if more_rails.is_empty() {
+        return (rail, Vec::new());
+    }
+    (0, std::iter::once(rail).chain(more_rails.iter().copied()).collect())
 }
 
 /// NICs have at most two ports.
@@ -146,12 +182,10 @@ impl From<&Fabric> for v1::Fabric {
 
 fn spec(fabric: &Fabric) -> v1::FabricSpec {
     let rails = fabric.rails.iter().map(|rail| v1::Rail { index: rail.index, name: rail.name.clone() });
-    let leaves = fabric.leaves.iter().map(|leaf| v1::Leaf {
-        name: leaf.name.clone(),
-        rail: leaf.rail,
-        pod: leaf.pod.clone(),
-        plane: leaf.plane,
-        down: leaf.down,
+    let leaves = fabric.leaves.iter().map(|leaf| {
+        let (rail, rails) = more(leaf.rail, &leaf.more_rails);
+        let (name, pod) = (leaf.name.clone(), leaf.pod.clone());
+        v1::Leaf { name, rail, pod, plane: leaf.plane, down: leaf.down, rails }
     });
     let links = fabric.links.iter().map(|link| v1::Link {
         node: link.node.to_string(),
@@ -160,20 +194,11 @@ fn spec(fabric: &Fabric) -> v1::FabricSpec {
         port: link.port.clone(),
         speed_mbps: link.speed_mbps,
         down: link.down,
+        rail: link.rail,
     });
-    let link_groups = fabric.link_groups.iter().map(|group| v1::LinkGroup {
-        nodes: group.nodes.to_string(),
-        nic: group.nic.clone(),
-        leaf: group.leaf.clone(),
-        ports: group.ports.to_string(),
-        speed_mbps: group.speed_mbps,
-        ..v1::LinkGroup::default()
-    });
-    let spines = fabric.spines.iter().map(|spine| v1::Spine {
-        name: spine.name.clone(),
-        rail: spine.rail,
-        plane: spine.plane,
-        down: spine.down,
+    let spines = fabric.spines.iter().map(|spine| {
+        let (rail, rails) = more(spine.rail, &spine.more_rails);
+        v1::Spine { name: spine.name.clone(), rail, plane: spine.plane, down: spine.down, rails }
     });
     let uplinks = fabric.uplinks.iter().map(|uplink| v1::Uplink {
         lower: uplink.lower.to_string(),
@@ -186,9 +211,22 @@ fn spec(fabric: &Fabric) -> v1::FabricSpec {
         rails: rails.collect(),
         leaves: leaves.collect(),
         links: links.collect(),
-        link_groups: link_groups.collect(),
+        link_groups: fabric.link_groups.iter().map(link_group).collect(),
         spines: spines.collect(),
         uplinks: uplinks.collect(),
         ..v1::FabricSpec::default()
+    }
+}
+
+/// One group of cables of one NIC to one leaf.
+pub(super) fn link_group(group: &LinkGroup) -> v1::LinkGroup {
+    v1::LinkGroup {
+        nodes: group.nodes.to_string(),
+        nic: group.nic.clone(),
+        leaf: group.leaf.clone(),
+        ports: group.ports.to_string(),
+        speed_mbps: group.speed_mbps,
+        rails: group.rail.into_iter().collect(),
+        ..v1::LinkGroup::default()
     }
 }

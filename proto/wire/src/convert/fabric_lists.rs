@@ -1,16 +1,21 @@
-//! Many like things of a fabric at once: lists into single things, and single things into lists.
+//! Lists of like things of a fabric, into single things. `fabric_compact` goes the other way.
 
 use std::collections::BTreeMap;
 
 use proto_model::{Fabric, Leaf, LinkGroup, Names, NodeName, Spine};
 
-use super::{Fields, fabric::label, fabric::names, fabric::plane};
+use super::{
+    Fields,
+    fabric::{MAX_RAILS, label, names, plane, rails},
+};
 use crate::v1;
 
 /// Cables from servers to leaves of one fabric at most: 500,000 servers with 8 NICs.
 pub(super) const MAX_CABLES: usize = 4_000_000;
 /// Leaves and spines of one fabric at most.
 const MAX_SWITCHES: usize = 1 << 20;
+/// NICs of one group of cables at most.
+const MAX_NICS: usize = 256;
 /// Pairs of switches with cables between them at most.
 const MAX_PAIRS: usize = 1 << 24;
 
@@ -26,6 +31,7 @@ pub(super) fn switches(
         let list = names(fields, &field("names"), &group.names);
         let pods = names(fields, &field("pods"), &group.pods);
         plane(fields, &field("plane"), group.plane);
+        let (rail, more_rails) = rails(fields, &field("rails"), group.rail, &group.rails);
         if pods.len() > 1 && pods.len() != list.len() {
             let message =
                 format!("lists {} pods for {} leaves; one for each, or one for all", pods.len(), list.len());
@@ -41,7 +47,8 @@ pub(super) fn switches(
             pod = pods.next().unwrap_or(pod);
             fabric.leaves.push(Leaf {
                 name,
-                rail: group.rail,
+                rail,
+                more_rails: more_rails.clone(),
                 pod: pod.clone(),
                 plane: group.plane,
                 down: false,
@@ -52,10 +59,12 @@ pub(super) fn switches(
         let field = |name: &str| format!("spec.spineGroups[{at}].{name}");
         let list = names(fields, &field("names"), &group.names);
         plane(fields, &field("plane"), group.plane);
+        let (rail, more_rails) = rails(fields, &field("rails"), group.rail, &group.rails);
         if too_many(fields, &field("names"), fabric, list.len()) {
             return;
         }
-        let spine = |name| Spine { name, rail: group.rail, plane: group.plane, down: false };
+        let spine =
+            |name| Spine { name, rail, more_rails: more_rails.clone(), plane: group.plane, down: false };
         fabric.spines.extend(list.iter().map(spine));
     }
 }
@@ -68,20 +77,18 @@ fn too_many(fields: &mut Fields, field: &str, fabric: &Fabric, more: usize) -> b
     count > MAX_SWITCHES
 }
 
-/// Adds the cables of lists, a group per leaf.
+/// Lists of servers that were cut already, by their text and the servers of a leaf: the rails of a fabric list the same.
+type Cut = BTreeMap<(String, usize), Vec<Names>>;
+
+/// Adds the cables of lists, a group per NIC and leaf.
 pub(super) fn links(fields: &mut Fields, groups: Vec<v1::LinkGroup>, fabric: &mut Fabric) {
     let mut cables = fabric.links.len();
-    let mut lists: BTreeMap<(String, u32), Vec<Names>> = BTreeMap::new();
+    let mut cut = Cut::new();
     for (at, group) in groups.into_iter().enumerate() {
         let field = |name: &str| format!("spec.linkGroups[{at}].{name}");
         let nodes = names(fields, &field("nodes"), &group.nodes);
-        let ports = if group.ports.is_empty() {
-            Names::default()
-        } else {
-            names(fields, &field("ports"), &group.ports)
-        };
-        label(fields, &field("nic"), &group.nic);
-        cables = cables.saturating_add(nodes.len());
+        let Some(nics) = nics(fields, &field, &group) else { continue };
+        cables = cables.saturating_add(nodes.len().saturating_mul(nics.len()));
         if cables > MAX_CABLES {
             let message = format!("{cables} cables are more than the {MAX_CABLES} of a fabric");
             return fields.fail(&field("nodes"), message);
@@ -89,58 +96,124 @@ pub(super) fn links(fields: &mut Fields, groups: Vec<v1::LinkGroup>, fabric: &mu
         if let Some(error) = nodes.iter().find_map(|name| NodeName::new(name).err()) {
             fields.fail(&field("nodes"), error.to_string());
         }
-        let each = group.nodes_per_leaf as usize;
-        let wanted = if each == 0 { nodes.len() } else { each };
-        let fits = ports.len() == wanted || (each > 0 && ports.len() >= nodes.len());
-        if !ports.is_empty() && !nodes.is_empty() && !fits {
-            let message =
-                format!("lists {} ports for {wanted} nodes of a leaf; every node has its own", ports.len());
-            fields.fail(&field("ports"), message);
-        }
-        let v1::LinkGroup { nic, leaf, speed_mbps, .. } = group;
-        if group.leaves.is_empty() {
-            label(fields, &field("leaf"), &leaf);
-            if each > 0 {
-                fields.fail(&field("nodesPerLeaf"), "is for `leaves`, a list; with one leaf leave it out");
-            }
-            fabric.link_groups.push(LinkGroup { nodes, nic, leaf, ports, speed_mbps });
-            continue;
-        }
-        let leaves = names(fields, &field("leaves"), &group.leaves);
-        if !leaf.is_empty() {
-            fields.fail(&field("leaf"), "either one `leaf` or a list of `leaves`");
-        }
-        if each == 0 || leaves.len() != nodes.len().div_ceil(each) {
-            let message = format!(
-                "{} nodes on {} leaves need a number that divides them so",
-                nodes.len(),
-                leaves.len()
-            );
-            fields.fail(&field("nodesPerLeaf"), message);
-            continue;
-        }
-        // The rails of a fabric list the same servers: each list is cut once.
-        let key = (group.nodes, group.nodes_per_leaf);
-        let cut = lists.entry(key).or_insert_with(|| chunks(&nodes, each));
-        for (leaf, nodes) in leaves.iter().zip(cut.iter()) {
-            let ports = if ports.len() == nodes.len() || ports.is_empty() {
-                ports.clone()
-            } else {
-                Names::of(ports.iter().take(nodes.len()))
-            };
+        let ports = ports(fields, &field, &group, nodes.len(), nics.len());
+        let Some(leaves) = leaves(fields, &field, &group, nodes.len(), nics.len()) else { continue };
+        let rails = cable_rails(fields, &field("rails"), &group.rails, nics.len());
+        let each = if group.leaves.is_empty() { nodes.len() } else { group.nodes_per_leaf as usize };
+        let key = (group.nodes, each);
+        let cut = cut.entry(key).or_insert_with(|| chunks(&nodes, each));
+        let mut ports = ports.into_iter().cycle();
+        let places =
+            nics.iter().zip(rails).flat_map(|(nic, rail)| cut.iter().map(move |nodes| (nic, rail, nodes)));
+        for ((nic, rail, nodes), leaf) in places.zip(leaves.iter().cycle()) {
+            let own = ports.next().unwrap_or_default();
+            let ports = if own.len() > nodes.len() { Names::of(own.iter().take(nodes.len())) } else { own };
+            let (nodes, nic, leaf) = (nodes.clone(), nic.clone(), leaf.clone());
             fabric.link_groups.push(LinkGroup {
-                nodes: nodes.clone(),
-                nic: nic.clone(),
+                nodes,
+                nic,
                 leaf,
                 ports,
-                speed_mbps,
+                speed_mbps: group.speed_mbps,
+                rail,
             });
         }
     }
 }
 
+/// The names of a group's NICs.
+fn nics(fields: &mut Fields, field: &dyn Fn(&str) -> String, group: &v1::LinkGroup) -> Option<Vec<String>> {
+    if group.nics.is_empty() {
+        label(fields, &field("nic"), &group.nic);
+        return Some(vec![group.nic.clone()]);
+    }
+    if !group.nic.is_empty() {
+        fields.fail(&field("nic"), "either one `nic` or a list of `nics`");
+    }
+    let nics = names(fields, &field("nics"), &group.nics);
+    if nics.len() > MAX_NICS {
+        fields.fail(&field("nics"), format!("lists {} NICs; a server has at most {MAX_NICS}", nics.len()));
+        return None;
+    }
+    Some(nics.iter().collect())
+}
+
+/// The leaves of a group: of one NIC, or of all of them one after the other.
+fn leaves(
+    fields: &mut Fields,
+    field: &dyn Fn(&str) -> String,
+    group: &v1::LinkGroup,
+    nodes: usize,
+    nics: usize,
+) -> Option<Vec<String>> {
+    let each = group.nodes_per_leaf as usize;
+    if group.leaves.is_empty() {
+        label(fields, &field("leaf"), &group.leaf);
+        if each > 0 {
+            fields.fail(&field("nodesPerLeaf"), "is for `leaves`, a list; with one leaf leave it out");
+        }
+        return Some(vec![group.leaf.clone()]);
+    }
+    let leaves = names(fields, &field("leaves"), &group.leaves);
+    if !group.leaf.is_empty() {
+        fields.fail(&field("leaf"), "either one `leaf` or a list of `leaves`");
+    }
+    let of_nic = if each == 0 { 0 } else { nodes.div_ceil(each) };
+    if of_nic == 0 || (leaves.len() != of_nic && leaves.len() != of_nic.saturating_mul(nics)) {
+        let message = format!("{nodes} nodes on {} leaves need a number that divides them so", leaves.len());
+        fields.fail(&field("nodesPerLeaf"), message);
+        return None;
+    }
+    Some(leaves.iter().collect())
+}
+
+/// The ports of each leaf in the order of NICs and leaves, or one list for all of them; none if they are not known.
+fn ports(
+    fields: &mut Fields,
+    field: &dyn Fn(&str) -> String,
+    group: &v1::LinkGroup,
+    nodes: usize,
+    nics: usize,
+) -> Vec<Names> {
+    if group.ports.is_empty() {
+        return Vec::new();
+    }
+    let ports = names(fields, &field("ports"), &group.ports);
+    let each = if group.leaves.is_empty() { nodes } else { group.nodes_per_leaf as usize };
+    if ports.len() == each || (each > nodes && ports.len() >= nodes) {
+        return vec![ports];
+    }
+    if each == 0 || ports.len() != nodes.saturating_mul(nics) {
+        if !ports.is_empty() && nodes > 0 {
+            let message =
+                format!("lists {} ports for {each} nodes of a leaf; every node has its own", ports.len());
+            fields.fail(&field("ports"), message);
+        }
+        return Vec::new();
+    }
+    let all: Vec<String> = ports.iter().collect();
+    all.chunks(nodes).flat_map(|of_nic| of_nic.chunks(each).map(Names::of)).collect()
+}
+
+/// The rail of each NIC of a group.
+fn cable_rails(fields: &mut Fields, field: &str, wire: &[u32], nics: usize) -> Vec<Option<u32>> {
+    if wire.is_empty() {
+        return vec![None; nics];
+    }
+    if wire.len() != nics {
+        fields.fail(field, format!("lists {} rails for {nics} NICs; each has its own", wire.len()));
+    }
+    if let Some(rail) = wire.iter().find(|rail| **rail >= MAX_RAILS) {
+        fields.fail(field, format!("{rail} is too large; rails are numbered from 0 to {}", MAX_RAILS - 1));
+    }
+    wire.iter().copied().map(Some).collect()
+}
+
 fn chunks(nodes: &Names, each: usize) -> Vec<Names> {
     let all: Vec<String> = nodes.iter().collect();
+    if all.len() <= each {
+        return vec![nodes.clone()];
+    }
     all.chunks(each).map(Names::of).collect()
 }
 
@@ -152,89 +225,4 @@ pub(super) fn pairs(fields: &mut Fields, fabric: &Fabric) {
     if pairs > MAX_PAIRS {
         fields.fail("spec.uplinks", format!("{pairs} pairs of switches are more than {MAX_PAIRS}"));
     }
-}
-
-/// The same fabric with lists in place of like neighbours, wherever that is shorter: what many servers need, so that a
-/// document is a page however large the fabric is.
-#[must_use]
-pub fn compact(fabric: &Fabric) -> v1::Fabric {
-    let mut wire = v1::Fabric::from(fabric);
-    let spec = wire.spec.get_or_insert_default();
-    let alike = |a: &Leaf, b: &Leaf| (a.rail, a.plane) == (b.rail, b.plane) && !a.down && !b.down;
-    let runs: Vec<&[Leaf]> = fabric.leaves.chunk_by(alike).collect();
-    let lists: Option<Vec<v1::LeafGroup>> = runs
-        .iter()
-        .map(|run| {
-            let first = run.first().filter(|leaf| !leaf.down)?;
-            let (names, mut pods) = (listed(run, |leaf| &leaf.name)?, listed(run, |leaf| &leaf.pod)?);
-            if run.iter().all(|leaf| leaf.pod == first.pod) {
-                pods.clone_from(&first.pod);
-            }
-            Some(v1::LeafGroup { names, rail: first.rail, pods, plane: first.plane })
-        })
-        .collect();
-    if let Some(lists) = lists.filter(|lists| lists.len() < fabric.leaves.len()) {
-        (spec.leaf_groups, spec.leaves) = (lists, Vec::new());
-    }
-    let alike = |a: &Spine, b: &Spine| (a.rail, a.plane) == (b.rail, b.plane) && !a.down && !b.down;
-    let lists: Option<Vec<v1::SpineGroup>> = fabric
-        .spines
-        .chunk_by(alike)
-        .map(|run| {
-            let first = run.first().filter(|spine| !spine.down)?;
-            let names = listed(run, |spine| &spine.name)?;
-            Some(v1::SpineGroup { names, rail: first.rail, plane: first.plane })
-        })
-        .collect();
-    if let Some(lists) = lists.filter(|lists| lists.len() < fabric.spines.len()) {
-        (spec.spine_groups, spec.spines) = (lists, Vec::new());
-    }
-    spec.link_groups = fabric.link_groups.chunk_by(follows).map(spread).collect::<Vec<_>>().concat();
-    wire
-}
-
-/// A list that says exactly these names again.
-fn listed<T>(items: &[T], name: impl Fn(&T) -> &String) -> Option<String> {
-    let list = Names::of(items.iter().map(&name));
-    (list.len() == items.len() && list.iter().eq(items.iter().map(|item| name(item).clone())))
-        .then(|| list.to_string())
-}
-
-/// Whether a group may stand behind another in one list: as many servers, or fewer at the end.
-fn follows(a: &LinkGroup, b: &LinkGroup) -> bool {
-    (&a.nic, a.speed_mbps) == (&b.nic, b.speed_mbps) && a.nodes.len() >= b.nodes.len()
-}
-
-/// One group for all of these, if it means the same; else one for each.
-fn spread(run: &[LinkGroup]) -> Vec<v1::LinkGroup> {
-    let single = |group: &LinkGroup| v1::LinkGroup {
-        nodes: group.nodes.to_string(),
-        nic: group.nic.clone(),
-        leaf: group.leaf.clone(),
-        ports: group.ports.to_string(),
-        speed_mbps: group.speed_mbps,
-        ..v1::LinkGroup::default()
-    };
-    let whole = || -> Option<v1::LinkGroup> {
-        let (first, rest) = run.split_first().filter(|(_, rest)| !rest.is_empty())?;
-        let group = v1::LinkGroup {
-            nodes: Names::of(run.iter().flat_map(|group| group.nodes.iter())).to_string(),
-            nic: first.nic.clone(),
-            ports: first.ports.to_string(),
-            speed_mbps: first.speed_mbps,
-            leaves: listed(run, |group| &group.leaf)?,
-            nodes_per_leaf: u32::try_from(first.nodes.len()).ok()?,
-            ..v1::LinkGroup::default()
-        };
-        let (mut fields, mut again) = (Fields::default(), Fabric::default());
-        links(&mut fields, vec![group.clone()], &mut again);
-        let same = |a: &LinkGroup, b: &LinkGroup| {
-            let rest = (&a.nic, &a.leaf, a.speed_mbps) == (&b.nic, &b.leaf, b.speed_mbps);
-            rest && a.nodes.iter().eq(b.nodes.iter()) && a.ports.iter().eq(b.ports.iter())
-        };
-        let all = again.link_groups.len() == rest.len() + 1;
-        (all && fields.is_empty() && again.link_groups.iter().zip(run).all(|(a, b)| same(a, b)))
-            .then_some(group)
-    };
-    whole().map_or_else(|| run.iter().map(single).collect(), |group| vec![group])
 }

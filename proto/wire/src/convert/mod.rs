@@ -7,6 +7,7 @@ mod audit;
 mod certify;
 mod common;
 mod fabric;
+mod fabric_compact;
 mod fabric_lists;
 mod hardware;
 mod health;
@@ -27,7 +28,7 @@ mod tenant;
 use std::fmt;
 
 pub use common::{duration_from_wire, duration_to_wire, time_from_wire, time_to_wire};
-pub use fabric_lists::compact as compact_fabric;
+pub use fabric_compact::compact as compact_fabric;
 pub use isolation::isolation_policy_to_wire;
 pub use job::{LIMITS, SpecLimits, check_job_name};
 pub use node::{hold, labels, node_status_phase, taints};
@@ -158,5 +159,7 @@ fn known<E: TryFrom<i32> + PartialEq + Default>(number: i32) -> Option<E> {
 
 #[cfg(test)]
 mod documents_tests;
+#[cfg(test)]
+mod fabric_tests;
 #[cfg(test)]
 mod tests;

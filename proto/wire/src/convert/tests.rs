@@ -271,15 +271,29 @@ fn a_fabric_with_everything_survives_the_wire() {
     let fabric = proto_model::Fabric {
         name: "f".into(),
         rails: vec![proto_model::Rail { index: 0, name: "r".into() }],
-        leaves: vec![proto_model::Leaf { name: "l".into(), pod: "p".into(), plane: 1, down: true, rail: 0 }],
+        leaves: vec![proto_model::Leaf {
+            name: "l".into(),
+            pod: "p".into(),
+            plane: 1,
+            down: true,
+            rail: 0,
+            more_rails: vec![2, 3],
+        }],
         link_groups: vec![proto_model::LinkGroup {
             nodes: names("gpu[001-064,070]"),
             nic: "mlx5_0".into(),
             leaf: "l".into(),
             ports: names("Ethernet1/[1-65]"),
             speed_mbps: 400_000,
+            rail: Some(3),
         }],
-        spines: vec![proto_model::Spine { name: "s".into(), rail: 0, plane: 1, down: true }],
+        spines: vec![proto_model::Spine {
+            name: "s".into(),
+            rail: 1,
+            more_rails: vec![2],
+            plane: 1,
+            down: true,
+        }],
         uplinks: vec![proto_model::Uplink {
             lower: names("l"),
             upper: names("s[1-3]"),
