@@ -1,5 +1,7 @@
 //! Making what files describe.
 
+use prost::Message as _;
+use proto_rpc::MAX_MESSAGE_BYTES;
 use proto_wire::v1;
 
 use super::submit;
@@ -40,18 +42,41 @@ pub async fn run(args: &Apply, api: impl Fn() -> Result<Api, Error>) -> Result<(
     Ok(())
 }
 
+/// Findings of an applied document that are told at most.
+const NOTES: usize = 50;
+
+/// A document that is longer than what every controller takes in one message, with its cables in lists.
+fn short(fabric: v1::Fabric) -> v1::Fabric {
+    if fabric.encoded_len() <= MAX_MESSAGE_BYTES {
+        return fabric;
+    }
+    let metadata = fabric.metadata.clone();
+    // It was checked when it was read.
+    match proto_model::Fabric::try_from(fabric.clone()) {
+        Ok(whole) => {
+            let lists = proto_wire::convert::compact_fabric(&controller_fabric::gather(whole));
+            v1::Fabric { metadata, ..lists }
+        }
+        Err(_) => fabric,
+    }
+}
+
 async fn one(source: &Source, document: Document, args: &Apply, api: &Api) -> Result<String, Error> {
     let (dry_run, reuse_name) = (args.dry_run, args.reuse_name);
     match document.resource {
         Resource::Fabric(fabric) => {
-            let request = v1::ApplyFabricRequest { fabric: Some(fabric), dry_run };
+            let request = v1::ApplyFabricRequest { fabric: Some(short(fabric)), dry_run };
             let made = repeat(format!("apply the fabric of {}", source.name), |_| {
                 let (mut client, request) = (api.fabrics(), request.clone());
                 async move { client.apply_fabric(request).await }
             })
             .await?;
-            for finding in made.status.unwrap_or_default().findings {
+            let findings = made.status.unwrap_or_default().findings;
+            for finding in findings.iter().take(NOTES) {
                 eprintln!("note: {}: {}", finding.code, finding.message);
+            }
+            if findings.len() > NOTES {
+                eprintln!("note: and {} more; `railctl get fabric` tells them", findings.len() - NOTES);
             }
             Ok(format!("fabric/{} applied", made.metadata.unwrap_or_default().name))
         }

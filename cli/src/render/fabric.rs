@@ -12,7 +12,8 @@ pub fn fabric(fabric: &v1::Fabric, wide: bool) -> String {
     let spec = fabric.spec.clone().unwrap_or_default();
     let status = fabric.status.clone().unwrap_or_default();
     let listed = |text: &str| proto_model::Names::new(text).map_or(0, |names| names.len());
-    let cables = spec.links.len() + spec.link_groups.iter().map(|group| listed(&group.nodes)).sum::<usize>();
+    let of_group = |group: &v1::LinkGroup| listed(&group.nodes) * listed(&group.nics).max(1);
+    let cables = spec.links.len() + spec.link_groups.iter().map(of_group).sum::<usize>();
     let mut table = Table::new(["FABRIC", "RAILS", "LEAVES", "LINKS", "NODES", "PODS", "FINDINGS"]);
     table.row([
         fabric.metadata.clone().unwrap_or_default().name,
@@ -30,7 +31,10 @@ pub fn fabric(fabric: &v1::Fabric, wide: bool) -> String {
             links.row([link.node, link.nic, link.leaf, link.port, link.speed_mbps.to_string()]);
         }
         for group in spec.link_groups {
-            links.row([group.nodes, group.nic, group.leaf, group.ports, group.speed_mbps.to_string()]);
+            let nic = if group.nics.is_empty() { group.nic } else { group.nics };
+            let leaf = if group.leaves.is_empty() { group.leaf } else { group.leaves };
+            let cells = [group.nodes, nic, leaf, group.ports].map(|list| folded(&list));
+            links.row(cells.into_iter().chain([group.speed_mbps.to_string()]));
         }
         out.push('\n');
         out.push_str(&links.render(""));
@@ -39,14 +43,38 @@ pub fn fabric(fabric: &v1::Fabric, wide: bool) -> String {
     out
 }
 
+/// Characters of a list in a cell.
+const CELL: usize = 48;
+/// Findings of one kind that are told at most.
+const FINDINGS: usize = 50;
+
+/// A list of names as it is, or its first and last name and how many there are.
+fn folded(list: &str) -> String {
+    let names = match proto_model::Names::new(list) {
+        Ok(names) if list.chars().count() > CELL => names,
+        _ => return list.to_owned(),
+    };
+    let (first, last) = (names.iter().next().unwrap_or_default(), names.iter().last().unwrap_or_default());
+    format!("{first}…{last} ({})", names.len())
+}
+
 pub(super) fn findings(out: &mut String, findings: &[v1::Reason]) {
     if findings.is_empty() {
         return;
     }
     out.push_str("\nFindings:\n");
+    let mut kinds: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
     for finding in findings {
+        let count = kinds.entry(&finding.code).or_default();
+        *count += 1;
+        if *count > FINDINGS {
+            continue;
+        }
         let scope = if finding.scope.is_empty() { String::new() } else { format!(" [{}]", finding.scope) };
         let _ = writeln!(out, "  {}{scope}: {}", finding.code, finding.message);
+    }
+    for (code, count) in kinds.into_iter().filter(|(_, count)| *count > FINDINGS) {
+        let _ = writeln!(out, "  {code}: and {} more; -o json has all", count - FINDINGS);
     }
 }
 
@@ -204,6 +232,28 @@ Findings:
   LinkUnknown [node/n0]: m
 ";
         assert_eq!(topology(&v1::Topology { pods: vec![pod], rails: 2, findings: vec![finding] }), expected);
+    }
+
+    #[test]
+    fn long_lists_are_folded() {
+        let group = v1::LinkGroup {
+            nodes: (0..90).map(|at| format!("i{at}q")).collect::<Vec<_>>().join(","),
+            nics: "mlx5_[0-7]".into(),
+            leaves: "r[0-7]-leaf1".into(),
+            ports: "Ethernet[1-90]".into(),
+            ..Default::default()
+        };
+        let spec = v1::FabricSpec { link_groups: vec![group], ..Default::default() };
+        let finding = v1::Reason { code: "NodeNotCabled".into(), message: "m".into(), ..Default::default() };
+        let status = v1::FabricStatus { findings: vec![finding; 60], ..Default::default() };
+        let wire = v1::Fabric { spec: Some(spec), status: Some(status), ..Default::default() };
+        let text = fabric(&wire, true);
+        assert!(
+            text.contains("i0q…i89q (90)  mlx5_[0-7]  r[0-7]-leaf1  Ethernet[1-90]")
+                && text.contains(" 720 "),
+            "{text}"
+        );
+        assert!(text.ends_with("  NodeNotCabled: and 10 more; -o json has all\n"), "{text}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use axum::{Router, middleware::from_fn_with_state};
-use proto_rpc::{MAX_MESSAGE_BYTES, router};
+use proto_rpc::{MAX_FABRIC_BYTES, MAX_MESSAGE_BYTES, router};
 use proto_wire::{
     FILE_DESCRIPTOR_SET,
     v1::{
@@ -59,12 +59,15 @@ impl Api {
         let (health, health_service) = tonic_health::server::health_reporter();
         let mut routes = Routes::builder();
         macro_rules! serve {
-            ($server:ident, $handlers:expr) => {{
+            ($server:ident, $handlers:expr) => {
+                serve!($server, $handlers, MAX_MESSAGE_BYTES)
+            };
+            ($server:ident, $handlers:expr, $largest:expr) => {{
                 let handlers = $handlers;
-                routes.add_service($server::new(handlers).max_decoding_message_size(MAX_MESSAGE_BYTES));
+                routes.add_service($server::new(handlers).max_decoding_message_size($largest));
             }};
         }
-        serve!(FabricServiceServer, Fabrics::new(context.clone()));
+        serve!(FabricServiceServer, Fabrics::new(context.clone()), MAX_FABRIC_BYTES);
         serve!(NodeServiceServer, Nodes::new(context.clone()));
         serve!(QosServiceServer, Qos::new(context.clone()));
         serve!(RailServiceServer, Rails::new(context.clone()));

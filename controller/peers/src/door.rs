@@ -17,7 +17,7 @@ use http_body_util::{BodyExt as _, Limited};
 use prost::Message as _;
 use prost_reflect::MethodDescriptor;
 use proto_rpc::{
-    Client, ErrorClass, Identity, MAX_MESSAGE_BYTES, PeerInfo, RpcError, Unproved,
+    Client, ErrorClass, Identity, MAX_FABRIC_BYTES, MAX_MESSAGE_BYTES, PeerInfo, RpcError, Unproved,
     deadline::{self, DeadlinePolicy},
     router::{is_grpc, refuse},
 };
@@ -41,6 +41,8 @@ const LEFT: Duration = Duration::from_secs(3);
 const LEFT_REPEATS: Duration = Duration::from_millis(500);
 /// The call that makes a job.
 const SUBMIT: &str = "CreateJob";
+/// The service of which one call carries the whole fabric.
+const FABRICS: &str = "rail.v1.FabricService";
 /// Bytes before a gRPC message.
 const PREFIX: usize = 5;
 /// Longest body of a caller who shows nothing.
@@ -117,11 +119,11 @@ impl Call {
             None => !grpc && parts.method == Method::GET,
         };
         let submits = method.as_ref().is_some_and(|method| method.name() == SUBMIT);
-        let streams = grpc && method.is_none_or(|method| method.is_client_streaming());
+        let streams = grpc && method.as_ref().is_none_or(|method| method.is_client_streaming());
         let body = if streams {
             Kept::Once(Some(body))
         } else {
-            let limit = most_bytes(&parts);
+            let limit = most_bytes(&parts, method.as_ref());
             let limited = tokio::time::timeout(asked(&parts), Limited::new(body, limit).collect()).await;
             let late = |_| {
                 let text = "the request's body did not come to its end in time";
@@ -161,10 +163,12 @@ fn asked(parts: &Parts) -> Duration {
 
 /// The longest body that is kept before it is known whether the caller may call: of nobody only as much as a server needs to
 /// join.
-fn most_bytes(parts: &Parts) -> usize {
+fn most_bytes(parts: &Parts, method: Option<&MethodDescriptor>) -> usize {
     let known = parts.extensions.get::<PeerInfo>().is_some_and(|peer| peer.identity != Identity::Anonymous);
     let shows = parts.headers.contains_key(header::AUTHORIZATION);
-    if known || shows { MAX_MESSAGE_BYTES + PREFIX } else { NOBODYS }
+    let fabric = method.is_some_and(|method| method.parent_service().full_name() == FABRICS);
+    let largest = if fabric { MAX_FABRIC_BYTES } else { MAX_MESSAGE_BYTES };
+    if known || shows { largest + PREFIX } else { NOBODYS }
 }
 
 /// Whether a call was done, by the head of its answer.

@@ -16,7 +16,7 @@ use proto_model::{
 };
 use proto_wire::v1;
 
-use crate::{error::CorruptError, keys, records};
+use crate::{error::CorruptError, keys, packed, records};
 
 /// One durable change as an operation of a transaction.
 #[must_use]
@@ -33,7 +33,7 @@ pub fn op(write: &Write) -> Op {
         }
         Write::PutQueue(queue) => Op::put(key, v1::Queue::from(queue.as_ref()).encode_to_vec()),
         Write::PutReservation(row) => Op::put(key, v1::Reservation::from(row.as_ref()).encode_to_vec()),
-        Write::PutFabric(fabric) => Op::put(key, v1::Fabric::from(fabric.as_ref()).encode_to_vec()),
+        Write::PutFabric(fabric) => Op::put(key, packed::encode(fabric)),
         Write::PutDrain(drain) => Op::put(key, v1::RailDrain::from(drain.as_ref()).encode_to_vec()),
         Write::PutQos(rollout) => Op::put(key, v1::QosRollout::from(rollout.as_ref()).encode_to_vec()),
         Write::PutRequest(record) => Op::put(key, request_record(record).encode_to_vec()),
@@ -188,7 +188,10 @@ pub fn reservation(kv: &KeyValue) -> Result<Reservation, CorruptError> {
 
 /// The stored fabric.
 pub fn fabric(kv: &KeyValue) -> Result<Fabric, CorruptError> {
-    domain::<v1::Fabric, _>(kv)
+    match packed::decode(&kv.value).map_err(|error| CorruptError::new(&kv.key, error))? {
+        None => domain::<v1::Fabric, _>(kv),
+        Some(plain) => domain::<v1::Fabric, _>(&KeyValue { value: plain.into(), ..kv.clone() }),
+    }
 }
 
 /// The stored roll-out of a profile.

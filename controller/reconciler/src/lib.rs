@@ -17,6 +17,7 @@ mod logs;
 mod look;
 mod metrics;
 mod outage;
+mod packed;
 mod page_key;
 mod push;
 pub mod records;

@@ -112,6 +112,9 @@ impl Checker<'_> {
     }
 
     fn unknown_field(&mut self, descriptor: &MessageDescriptor, entry: &Entry, path: &Path<'_>) {
+        if self.sink.is_full() {
+            return self.sink.add(entry.key_at, "", "");
+        }
         let names: Vec<String> = descriptor.fields().map(|field| field.json_name().to_owned()).collect();
         let names = names.iter().map(String::as_str);
         let shown = Shown(&entry.key);

@@ -72,6 +72,11 @@ impl Sink {
         }
     }
 
+    /// Whether what is added from now on is only counted: its words need not be found.
+    pub fn is_full(&self) -> bool {
+        self.items.len() >= MAX_FINDINGS
+    }
+
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }

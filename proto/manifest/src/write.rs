@@ -179,7 +179,11 @@ fn block(json: &Json, indent: usize, out: &mut String) {
             }
         }
         Json::String(text) => {
-            scalar(text, out);
+            if is_long_list(text) {
+                folded(text, indent, out);
+            } else {
+                scalar(text, out);
+            }
             out.push('\n');
         }
         Json::Null | Json::Bool(_) | Json::Number(_) => {
@@ -209,6 +213,32 @@ fn pad(indent: usize, out: &mut String) {
     out.extend(std::iter::repeat_n(' ', indent));
 }
 
+/// Characters of a list on one line, where it is long.
+const LINE: usize = 100;
+
+/// A list without blanks, such as one of names, that is longer than a line and a half.
+fn is_long_list(text: &str) -> bool {
+    text.len() > LINE * 3 / 2
+        && text.contains(',')
+        && !text.chars().any(|c| c.is_whitespace() || c.is_control())
+}
+
+/// Text in quotes on several lines, each ending behind a comma: the escaped line breaks are no part of the text.
+fn folded(text: &str, indent: usize, out: &mut String) {
+    out.push('"');
+    let mut length = 0;
+    for piece in text.split_inclusive(',') {
+        if length > 0 && length + piece.len() > LINE {
+            out.push_str("\\\n");
+            pad(indent + 2, out);
+            length = 0;
+        }
+        length += piece.len();
+        piece.chars().for_each(|c| escaped(c, out));
+    }
+    out.push('"');
+}
+
 /// Text, in quotes unless every reader of YAML takes it for the same text.
 fn scalar(text: &str, out: &mut String) {
     if is_safe_plain(text) {
@@ -216,22 +246,25 @@ fn scalar(text: &str, out: &mut String) {
         return;
     }
     out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if c.is_control()
-                || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}') =>
-            {
-                let _ = write!(out, "\\u{:04X}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
+    text.chars().for_each(|c| escaped(c, out));
     out.push('"');
+}
+
+/// A character within double quotes.
+fn escaped(c: char, out: &mut String) {
+    match c {
+        '"' => out.push_str("\\\""),
+        '\\' => out.push_str("\\\\"),
+        '\n' => out.push_str("\\n"),
+        '\r' => out.push_str("\\r"),
+        '\t' => out.push_str("\\t"),
+        c if c.is_control()
+            || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}') =>
+        {
+            let _ = write!(out, "\\u{:04X}", u32::from(c));
+        }
+        c => out.push(c),
+    }
 }
 
 /// Words, paths and durations; nothing that YAML 1.1 or 1.2 takes for anything but text.

@@ -62,3 +62,7 @@ pub use untrusted::{REVOKED, REVOKED_ADVICE};
 /// The largest message that a server or client of ours decodes, in bytes (tonic's default would be 4 MiB).
 /// Give it to `max_decoding_message_size` of every generated service and client.
 pub const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
+
+/// The same of the services of which one call carries the whole fabric: its document in text has at most as many bytes.
+/// Whoever calls them shows who it is before the message is read.
+pub const MAX_FABRIC_BYTES: usize = 16 * 1024 * 1024;

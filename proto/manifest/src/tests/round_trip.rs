@@ -60,7 +60,20 @@ fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         prop::sample::select(words.to_vec()).prop_map(str::to_owned),
         "\\PC{0,20}".prop_map(move |text| text.chars().filter(is_allowed).collect()),
+        // Long lists, which are folded.
+        "[a-z0-9\"\\\\\\[\\]#:é,-]{150,400}",
     ]
+}
+
+#[test]
+fn a_long_list_is_folded_and_read_the_same() {
+    let list: Vec<String> = (0..200).map(|at| format!("gpu{at:03}")).collect();
+    let text = format!("labels: {{a: \"{}\", b: {}}}", list.join(","), "x".repeat(400));
+    let read = super::yaml("Metadata", &text).unwrap();
+    let folded = to_yaml(&read).unwrap();
+    let widest = folded.lines().filter(|line| !line.contains("xxx")).map(str::len).max().unwrap();
+    assert!(folded.lines().count() > 12 && widest <= 110, "{folded}");
+    assert_eq!(super::yaml("Metadata", &folded).unwrap(), read);
 }
 
 /// A message that shows itself as its JSON: the derived form walks the descriptor, which contains itself.

@@ -1,0 +1,82 @@
+//! The fabric document as a value of the store. A store's values are bounded (etcd takes 1.5 MiB in a request), a document of
+//! many servers whose names follow no order is larger: what is long is compressed. The first bytes of gzip begin no message,
+//! so that a value tells which it is.
+
+use std::io::{self, Read as _, Write as _};
+
+use flate2::{Compression, read::GzDecoder, write::GzEncoder};
+use prost::Message as _;
+use proto_model::Fabric;
+use proto_wire::convert::compact_fabric;
+
+/// Longer ones are compressed, in bytes.
+const PLAIN: usize = 64 * 1024;
+/// A document after decompression at most, in bytes; beyond what one call can carry, for single cables take more room than
+/// the lists in which they came.
+const LARGEST: u64 = 256 * 1024 * 1024;
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// The value of a document.
+pub(crate) fn encode(fabric: &Fabric) -> Vec<u8> {
+    let plain = compact_fabric(fabric).encode_to_vec();
+    if plain.len() <= PLAIN {
+        return plain;
+    }
+    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+    // Writing to memory does not fail; if it did, the plain value is as good.
+    packed.write_all(&plain).and_then(|()| packed.finish()).unwrap_or(plain)
+}
+
+/// The message in a value that is compressed; `None` if the value is the message.
+pub(crate) fn decode(value: &[u8]) -> io::Result<Option<Vec<u8>>> {
+    if !value.starts_with(&GZIP) {
+        return Ok(None);
+    }
+    let mut plain = Vec::new();
+    GzDecoder::new(value).take(LARGEST + 1).read_to_end(&mut plain)?;
+    if plain.len() as u64 > LARGEST {
+        return Err(io::Error::other(format!("more than {LARGEST} bytes after decompression")));
+    }
+    Ok(Some(plain))
+}
+
+#[cfg(test)]
+mod tests {
+    use proto_model::{LinkGroup, Names};
+    use proto_wire::v1;
+
+    use super::*;
+
+    /// Servers whose names follow no order: in plain form more than etcd takes in a request.
+    fn irregular(servers: u64) -> Fabric {
+        let mut fabric = Fabric { name: "f".into(), ..Fabric::default() };
+        for leaf in 0..servers / 64 {
+            let name = |at: u64| format!("i-{:08x}q", (leaf * 64 + at) * 0x9E37_79B1 % 0xFFFF_FFFB);
+            let nodes = Names::of((0..64).map(name));
+            let group = |nic: u32| LinkGroup {
+                nodes: nodes.clone(),
+                nic: format!("mlx5_{nic}"),
+                leaf: format!("r{nic}-leaf{leaf}"),
+                ..LinkGroup::default()
+            };
+            fabric.link_groups.extend((0..8).map(group));
+        }
+        fabric
+    }
+
+    #[test]
+    fn a_large_document_is_compressed_and_comes_back() {
+        let small = irregular(64);
+        let value = encode(&small);
+        assert!(decode(&value).unwrap().is_none());
+        assert_eq!(Fabric::try_from(v1::Fabric::decode(&value[..]).unwrap()), Ok(small));
+        let large = irregular(125_000);
+        let value = encode(&large);
+        assert!(value.starts_with(&GZIP) && value.len() < 1_400_000, "{} bytes", value.len());
+        let plain = decode(&value).unwrap().unwrap();
+        assert_eq!(Fabric::try_from(v1::Fabric::decode(&plain[..]).unwrap()), Ok(large));
+        for cut in [3, value.len() / 2, value.len() - 1] {
+            assert!(decode(&value[..cut]).is_err(), "{cut}");
+        }
+    }
+}
