@@ -24,7 +24,8 @@ fn node_row(node: &v1::Node, wide: bool, now: f64) -> Vec<String> {
     let spec = node.spec.clone().unwrap_or_default();
     let inventory = status.inventory.clone().unwrap_or_default();
     let held: usize = status.holds.iter().map(|hold| hold.gpus.len()).sum();
-    let up = inventory.nics.iter().filter(|nic| nic.up).count();
+    let works = |nic: &&v1::Nic| nic.up && !status.rails_cut.contains(&nic.rail);
+    let up = inventory.nics.iter().filter(works).count();
     let cordoned = if spec.unschedulable { ",Cordoned" } else { "" };
     let mut why = reasons(&status.reasons);
     let benched = if status.benched.is_some() { ",Benched" } else { "" };
@@ -109,5 +110,8 @@ n1    Ready,Cordoned  2     1     1/2       1     CRC errors
 ";
         assert_eq!(nodes(&[node("n0"), node("n1")], false, 0.0), expected);
         assert!(nodes(&[node("n0")], true, 0.0).contains("8 GiB"));
+        let mut cut = node("n0");
+        cut.status.get_or_insert_default().rails_cut = vec![0];
+        assert!(nodes(&[cut], false, 0.0).contains("  0/2  "), "a cable that is down counts like a NIC");
     }
 }

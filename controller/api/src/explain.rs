@@ -93,11 +93,12 @@ fn relaxation(relaxation: &Relaxation) -> v1::Relaxation {
     v1::Relaxation { changes: relaxation.changes.iter().map(change).collect(), amount: relaxation.amount }
 }
 
+/// As files say it.
 fn within(within: Within) -> &'static str {
     match within {
-        Within::Leaves => "leaves",
-        Within::Pod => "pod",
-        Within::Fabric => "fabric",
+        Within::Leaves => "LEAVES",
+        Within::Pod => "POD",
+        Within::Fabric => "FABRIC",
     }
 }
 

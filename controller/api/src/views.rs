@@ -138,6 +138,7 @@ pub fn add_live(state: &State, node: &mut v1::Node, only: Option<&TenantName>) {
     };
     status.reasons.extend(reasons(&state.proof_reasons(&name)));
     status.holds = state.holds(&name).into_iter().map(hold).collect();
+    status.rails_cut = state.rails_cut(&name).iter().collect();
 }
 
 /// Adds what a tenant uses.

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 use controller_scheduler::Decision;
+use controller_topology::RailSet;
 use proto_model::{
     Backfill, Fabric, Health, IsolationPolicy, Job, JobId, JobName, JobSpec, JobUid, Node, NodeName, Phase,
     Placement, Reason, Tenant, TenantName, Timestamp,
@@ -389,6 +390,19 @@ impl State {
             explanation.detail = Some(self.detail(entry, self.foretold(entry.job.uid, now), now));
         }
         Ok(explanation)
+    }
+
+    /// Rails of a node's NICs that are up and well, and that the fabric cuts off: not cabled there, a cable or a leaf that is
+    /// known to be down, or another leaf heard.
+    #[must_use]
+    pub fn rails_cut(&self, name: &NodeName) -> RailSet {
+        let topology = self.index.snapshot.topology();
+        let Some(server) = topology.index(name).and_then(|ix| topology.server(ix)) else {
+            return RailSet::EMPTY;
+        };
+        let well = |nic: &&proto_model::Nic| nic.up && server.inventory.is_fit(&nic.device);
+        let up: RailSet = server.inventory.nics.iter().filter(well).map(|nic| nic.rail).collect();
+        up.without(server.usable)
     }
 
     /// The fabric as the scheduler sees it.

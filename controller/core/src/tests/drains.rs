@@ -77,6 +77,18 @@ pub(super) fn fabric() -> Event {
 }
 
 #[test]
+fn a_cable_that_the_document_says_is_down_cuts_its_rail_off() {
+    let mut w = World::new();
+    let Event::ApplyFabric { mut fabric, .. } = fabric() else { panic!() };
+    let cut = |w: &World, n: usize| w.state.rails_cut(&name(n)).iter().collect::<Vec<_>>();
+    assert_eq!(cut(&w, 0), [0; 0]);
+    fabric.links.iter_mut().find(|link| link.node == name(0) && link.nic == "rail1").unwrap().down = true;
+    fabric.leaves.iter_mut().find(|leaf| leaf.name == "p1r0").unwrap().down = true;
+    w.ok(Event::ApplyFabric { fabric, dry_run: false });
+    assert_eq!([0, 1, 2, 3].map(|n| cut(&w, n)), [vec![1], vec![], vec![0], vec![0]]);
+}
+
+#[test]
 fn a_leaf_of_several_rails_is_drained_on_all_of_them() {
     let mut w = World::new();
     let Event::ApplyFabric { mut fabric, .. } = fabric() else { panic!() };

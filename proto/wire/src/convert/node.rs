@@ -286,7 +286,7 @@ pub fn hold(job: &Job, place: &NodePlace) -> v1::Hold {
 }
 
 impl From<&Node> for v1::Node {
-    /// Holds are not part of the domain's node; the API adds them from the jobs ([`hold`]).
+    /// Holds and rails that the fabric cuts off are not part of the domain's node; the API adds them ([`hold`]).
     fn from(node: &Node) -> Self {
         Self {
             api_version: API_VERSION.to_owned(),
@@ -315,6 +315,7 @@ impl From<&Node> for v1::Node {
                 strikes: node.strikes.iter().map(Into::into).collect(),
                 quarantine: common::reasons(&node.quarantine),
                 provisional: node.provisional.iter().map(ToString::to_string).collect(),
+                rails_cut: Vec::new(),
             }),
         }
     }
