@@ -1,7 +1,9 @@
-//! The scheduler's figures C1 to C11, J1 and J2: the production code in one process, without store and network.
+//! The scheduler's figures C1 to C11 and J1, J2: the production code in one process, without store and network; and J6, documents of
+//! large fabrics through the real programs.
 
 mod backfill;
 mod churn;
+mod documents;
 mod dry;
 mod explain;
 mod memory;
@@ -20,7 +22,7 @@ use crate::report;
 pub type MeasureRow = fn(&report::Row<'_>, &Bench) -> Result<(), String>;
 
 /// The rows of this bench.
-pub const ROWS: [(&str, MeasureRow); 13] = [
+pub const ROWS: [(&str, MeasureRow); 14] = [
     ("C1", churn::placements),
     ("C2", churn::decisions),
     ("C3", memory::memory),
@@ -34,6 +36,7 @@ pub const ROWS: [(&str, MeasureRow); 13] = [
     ("C11", repair::repairs),
     ("J1", riddles::riddles),
     ("J2", strict::strict),
+    ("J6", documents::documents),
 ];
 
 /// What the command line chose.
