@@ -24,9 +24,12 @@ pub use rails::{Drain, RailCommand};
 pub use resources::{Apply, Delete, DeleteNoun, Describe, DescribeNoun, Get, GetNoun, PhaseArg};
 pub use revoke::RevokeCommand;
 pub use sharing::{Reserve, ReserveCommand};
-pub use simulate::{PolicyArg, ReplayLog, Simulate, SimulationOutput, WithinArg};
+pub use simulate::{PartArg, PolicyArg, ReplayLog, Simulate, SimulationOutput, WithinArg};
 pub use validate::Validate;
-pub use values::{Moment, Output, Rate, parse_duration, parse_label, parse_moment, parse_ranks, parse_speed};
+pub use values::{
+    Moment, Output, Rate, parse_duration, parse_label, parse_moment, parse_objective, parse_ranks,
+    parse_speed,
+};
 
 use std::path::PathBuf;
 

@@ -4,7 +4,9 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 
-use super::parse_duration;
+use proto_model::Objective;
+
+use super::{parse_duration, parse_objective};
 
 /// How a simulation is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -31,6 +33,19 @@ pub enum PolicyArg {
     Random,
 }
 
+/// A part of what the controller does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PartArg {
+    /// Tenants that used less of late go first
+    FairShare,
+    /// Jobs are stopped for those of higher priority
+    Preemption,
+    /// Guarantees are kept by stopping who borrows
+    Reclaim,
+    /// Elastic jobs get more servers when nobody waits, and fewer when others do
+    Growth,
+}
+
 /// Where a gang asks to lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum WithinArg {
@@ -47,6 +62,9 @@ all their GPUs find room (--whole-from, --shared-rails, --rails). Virtual cluste
 whose quota is the whole cluster. Every placement of every scheduler is proved by the independent checkers; a violation \
 ends the command with 1. The same input gives the same output, to the byte.
 
+Ours decides as a controller does that was told nothing else: so deep, with fair share, preemption, reclaim and growth \
+(--depth, --without); the first line of the report says what is different.
+
 Load is the GPU time that the jobs hold / (GPUs of the cluster x time from the first submit to the last).";
 
 /// Replay a trace of jobs on a fabric, through the scheduler of the controller and beside others
@@ -58,14 +76,14 @@ pub struct Simulate {
     /// Where: a Fabric document (YAML or JSON), a cabling list (CSV), or sizes such as nodes=512,rails=8,radix=64,pod=32
     #[arg(long, value_name = "FILE|SIZES")]
     pub fabric: String,
-    /// What: Philly CSV, Alibaba openb pods, the Standard Workload Format, or statistics of clusters (AcmeTrace); -
-    /// reads standard input
+    /// What: the site's own history (railctl history export), Philly CSV, Alibaba openb pods, the Standard Workload
+    /// Format, or statistics of clusters (AcmeTrace); - reads standard input
     #[arg(long, value_name = "FILE")]
     pub trace: PathBuf,
     /// Which cluster of a file of statistics to draw jobs for; the one with the most GPUs per job if not given
     #[arg(long, value_name = "NAME")]
     pub cluster: Option<String>,
-    /// Stretch or press the times between submits until the jobs offer this load; 0.95 if not given
+    /// Stretch or press the times between submits until the jobs offer this load; if not given 0.95, but of a history as it was
     #[arg(long, value_name = "LOAD", conflicts_with = "speedup")]
     pub load: Option<f64>,
     /// Divide the times between submits by this, whatever load that gives
@@ -111,10 +129,25 @@ pub struct Simulate {
     /// The same for EASY, which Slurm does by the weight of a job's size
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub easy_head_start: Option<Duration>,
+    /// What the order of our queue is for, where no queue of a history says it: mean-wait, large-first (both with a patience:
+    /// mean-wait:2d) or fair; by age if not given. The head start counts for age and mean-wait
+    #[arg(long, value_name = "OBJECTIVE", value_parser = parse_objective)]
+    pub objective: Option<Objective>,
+    /// Leave out something that the controller does; the report says so in its first line
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
+    pub without: Vec<PartArg>,
+    /// Waiting jobs that one look of our queue takes in; as many as the controller's if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub depth: Option<u32>,
+    /// Run the controller's settings and the baselines on the same jobs, and show what short waits of large jobs cost the
+    /// others: the Pareto front, and which setting to take
+    #[arg(long, conflicts_with_all = ["policy", "objective", "head_start", "log"])]
+    pub sweep: bool,
     /// End with 2 if a row of the trace cannot be used
     #[arg(long)]
     pub strict: bool,
-    /// Write summary.txt, summary.json, jobs.csv, and the plots as SVG and PNG into this folder
+    /// Write summary.txt, summary.json, jobs.csv, and the plots as SVG and PNG into this folder; of a sweep sweep.txt,
+    /// sweep.json and the plot of the trade
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Write what the controller's scheduler was told and what it decided, for railctl replay

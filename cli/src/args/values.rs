@@ -3,6 +3,7 @@
 use std::{fmt, str::FromStr, time::Duration};
 
 use clap::ValueEnum;
+use proto_model::Objective;
 
 /// How a result is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -45,6 +46,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         total = unit.checked_mul(number).and_then(|part| total.checked_add(part)).ok_or_else(wrong)?;
     }
     if text.trim().is_empty() { Err(wrong()) } else { Ok(total) }
+}
+
+/// Reads `mean-wait`, `large-first` or `fair`, the first two with a patience: `mean-wait:2d`.
+pub fn parse_objective(text: &str) -> Result<Objective, String> {
+    Objective::parse(text, parse_duration)
 }
 
 /// A moment in the past.

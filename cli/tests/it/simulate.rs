@@ -76,6 +76,63 @@ fn a_day_is_simulated_logged_and_decided_again() {
 }
 
 #[test]
+fn what_is_left_out_is_said_first_and_settings_are_swept() {
+    let home = tempfile::tempdir().unwrap();
+    let path = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
+    let (trace, out) = (path("jobs.csv"), path("out"));
+    fs::write(&trace, philly(120)).unwrap();
+    let given = ["simulate", "--fabric", "nodes=8,rails=4,radix=16,pod=4", "--trace", &trace];
+    let first = |more: &[&str]| {
+        let (code, told, err) = run(home.path(), &[&given[..], &["--policy", "ours"], more].concat());
+        assert_eq!(code, 0, "{err}");
+        told.lines().next().unwrap_or_default().to_owned()
+    };
+    assert!(first(&[]).starts_with("Ours      as the controller by default: looks 4096 jobs deep; "));
+    let some = first(&["--without", "fair-share,growth", "--objective", "mean-wait:2d"]);
+    let expected = "Ours      not as the controller by default: fair-share, growth off; objective mean-wait, patience 2.0d";
+    assert_eq!(some, expected);
+    let (code, told, err) = run(home.path(), &[&given[..], &["--sweep", "--out", &out]].concat());
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        told.contains("\nAdvised   ") && told.contains(" easy ") && told.contains("Pareto front"),
+        "{told}"
+    );
+    assert_eq!(fs::read_to_string(path("out/sweep.txt")).unwrap(), told);
+    for file in ["sweep.json", "pareto.svg", "pareto.png"] {
+        assert!(fs::metadata(home.path().join("out").join(file)).unwrap().len() > 100, "{file}");
+    }
+    let (code, told, err) = run(home.path(), &[&given[..], &["--sweep", "-o", "json"]].concat());
+    assert_eq!(code, 0, "{err}");
+    let json: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(json["schema"], "rail.sweep/v1");
+    assert!(json["advice"]["flags"].is_string(), "{json}");
+}
+
+#[test]
+fn a_history_is_a_trace() {
+    let home = tempfile::tempdir().unwrap();
+    let trace = home.path().join("site.jsonl").to_str().unwrap().to_owned();
+    let mut text = "{\"line\":\"header\",\"format\":\"rail.history\",\"version\":1,\"at\":0}\n".to_owned();
+    for at in 0..20_u64 {
+        let (submitted, started, ended) = (at * 10_000, at * 10_000, at * 10_000 + 60_000);
+        let _ = writeln!(
+            text,
+            "{{\"line\":\"job\",\"tenant\":\"a\",\"name\":\"j{at}\",\"submitted\":{submitted},\"started\":{started},\
+             \"ended\":{ended},\"nodes\":2,\"minNodes\":2,\"gpusPerNode\":8,\"ranksPerNode\":8}}"
+        );
+    }
+    fs::write(&trace, &text).unwrap();
+    let given = ["simulate", "--fabric", "nodes=8,rails=4,radix=16,pod=4", "--trace", &trace];
+    let (code, told, err) = run(home.path(), &given);
+    assert_eq!(code, 0, "{err}");
+    assert!(told.contains("(Railyard history): 20 rows, 20 jobs, 0 repaired, 0 refused"), "{told}");
+    assert!(told.contains("times between submits x 1.0000"), "a site's history is taken as it was: {told}");
+    fs::write(&trace, text.replace("\"version\":1", "\"version\":9")).unwrap();
+    let (code, _, err) = run(home.path(), &given);
+    assert!(code == 2 && err.contains("version 9; this reads \"rail.history\" version 1"), "{err}");
+}
+
+#[test]
 fn what_cannot_be_simulated_is_exit_2() {
     let home = tempfile::tempdir().unwrap();
     let path = |name: &str| home.path().join(name).to_str().unwrap().to_owned();

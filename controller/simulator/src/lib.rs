@@ -22,6 +22,7 @@ pub mod run;
 pub mod series;
 pub mod site;
 pub mod summary;
+pub mod sweep;
 #[cfg(test)]
 mod tests;
 pub mod trace;

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::{
+    log::ObjectiveLine,
+    policy::{Policy, Rules},
     run::Outcome,
     site::Site,
     summary::{Summary, Waits, summary},
@@ -19,12 +21,118 @@ pub const SCHEMA: &str = "rail.simulation/v1";
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Inputs {
+    /// By which rules ours decided.
+    pub scheduler: SchedulerTold,
     /// What was read.
     pub trace: TraceTold,
     /// On what it was replayed.
     pub fabric: FabricTold,
     /// What the jobs became.
     pub workload: WorkloadTold,
+}
+
+impl Inputs {
+    /// For people; `ours`: the controller's scheduler is among those that decided.
+    pub(crate) fn text(&self, text: &mut String, ours: bool) {
+        let Self { scheduler, trace, fabric, workload } = self;
+        if ours {
+            scheduler.text(text);
+        }
+        let kept = if trace.format == Format::Acme.to_string() { "cluster" } else { "job" };
+        let _ = writeln!(
+            text,
+            "Trace     {} ({}): {}, {}, {} repaired, {} refused; {}",
+            trace.name,
+            trace.format,
+            many(trace.rows, "row"),
+            many(trace.kept, kept),
+            trace.repaired,
+            trace.refused,
+            many(trace.blank, "blank line")
+        );
+        for (what, counts) in [("repaired", &trace.repairs), ("refused", &trace.refusals)] {
+            for count in counts {
+                let first = count.examples.first().map_or("", String::as_str);
+                let _ = writeln!(text, "  {what:<9}{:>7}  {:<12} first: {first}", count.rows, count.code);
+            }
+        }
+        let rails =
+            if fabric.rails == 1 { "its one rail".to_owned() } else { format!("all {} rails", fabric.rails) };
+        let _ = writeln!(
+            text,
+            "Fabric    {}: {} ({} on {rails}), {}, {}, {}",
+            fabric.name,
+            many(fabric.nodes as u64, "server"),
+            fabric.full_nodes,
+            many(fabric.gpus, "GPU"),
+            if fabric.leaves == 1 { "1 leaf".to_owned() } else { format!("{} leaves", fabric.leaves) },
+            many(fabric.pods.into(), "pod")
+        );
+        for (what, found) in [("fault in its records: ", &fabric.faults), ("note: ", &fabric.notes)] {
+            found.iter().for_each(|found| wrap(text, &format!("{what}{found}")));
+        }
+        workload_text(workload, text);
+    }
+}
+
+/// By which rules ours decided, beside those of a controller that was told nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SchedulerTold {
+    /// All is as the controller does it by default.
+    pub as_controller: bool,
+    /// Waiting jobs that one look takes in.
+    pub depth: usize,
+    /// The same of the controller.
+    pub controller_depth: usize,
+    /// What the controller does by default and was left out.
+    pub off: Vec<&'static str>,
+    /// What the order is for where no queue says it; `None`: by age, with the head start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub objective: Option<ObjectiveLine>,
+    /// The head start of large jobs for each doubling of their GPUs, in seconds; the controller has none by default.
+    pub head_start: u64,
+}
+
+impl SchedulerTold {
+    /// Of rules.
+    #[must_use]
+    pub fn new(rules: &Rules) -> Self {
+        Self {
+            as_controller: *rules == Rules { easy_head_start: rules.easy_head_start, ..Rules::default() },
+            depth: rules.depth,
+            controller_depth: Rules::default().depth,
+            off: rules.left_out(),
+            objective: rules.objective.map(ObjectiveLine::from),
+            head_start: rules.head_start.as_secs(),
+        }
+    }
+
+    fn text(&self, text: &mut String) {
+        let Self { depth, controller_depth, .. } = self;
+        if self.as_controller {
+            let _ = writeln!(
+                text,
+                "Ours      as the controller by default: looks {depth} jobs deep; fair share, preemption, reclaim and \
+                 growth are on"
+            );
+            return;
+        }
+        let mut parts = Vec::new();
+        if !self.off.is_empty() {
+            parts.push(format!("{} off", self.off.join(", ")));
+        }
+        if depth != controller_depth {
+            parts.push(format!("looks {depth} jobs deep, not {controller_depth}"));
+        }
+        if let Some(objective) = self.objective {
+            parts.push(format!("objective {objective}"));
+        }
+        if self.head_start > 0 {
+            parts.push(format!("head start {} for each doubling of GPUs", span(self.head_start as f64)));
+        }
+        let _ = writeln!(text, "Ours      not as the controller by default: {}", parts.join("; "));
+    }
 }
 
 /// What was read.
@@ -155,6 +263,8 @@ pub struct WorkloadTold {
     pub natural_load: f64,
     /// Load as it was made.
     pub load: f64,
+    /// The part of it that can be served before the last submit; the rest is the ends of jobs that run on after it.
+    pub load_inside: f64,
     /// What the times between submits were multiplied with.
     pub stretch: f64,
     /// From the first submit to the last, in seconds.
@@ -175,6 +285,7 @@ impl WorkloadTold {
             rounded_gpus: of.rounded.1,
             natural_load: of.natural_load,
             load: of.load,
+            load_inside: of.load_inside,
             stretch: of.stretch,
             window: of.jobs.last().map_or(0.0, |job| job.submit.0 as f64 / 1e3),
         }
@@ -228,49 +339,12 @@ impl Report {
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
-        self.inputs_text(&mut text);
+        let ours = self.summaries.iter().any(|of| of.policy == Policy::Ours.name());
+        self.inputs.text(&mut text, ours);
         self.table(&mut text);
         self.waits_table(&mut text);
         text.push_str(DEFINITIONS);
         text
-    }
-
-    fn inputs_text(&self, text: &mut String) {
-        let Inputs { trace, fabric, workload } = &self.inputs;
-        let kept = if trace.format == Format::Acme.to_string() { "cluster" } else { "job" };
-        let _ = writeln!(
-            text,
-            "Trace     {} ({}): {}, {}, {} repaired, {} refused; {}",
-            trace.name,
-            trace.format,
-            many(trace.rows, "row"),
-            many(trace.kept, kept),
-            trace.repaired,
-            trace.refused,
-            many(trace.blank, "blank line")
-        );
-        for (what, counts) in [("repaired", &trace.repairs), ("refused", &trace.refusals)] {
-            for count in counts {
-                let first = count.examples.first().map_or("", String::as_str);
-                let _ = writeln!(text, "  {what:<9}{:>7}  {:<12} first: {first}", count.rows, count.code);
-            }
-        }
-        let rails =
-            if fabric.rails == 1 { "its one rail".to_owned() } else { format!("all {} rails", fabric.rails) };
-        let _ = writeln!(
-            text,
-            "Fabric    {}: {} ({} on {rails}), {}, {}, {}",
-            fabric.name,
-            many(fabric.nodes as u64, "server"),
-            fabric.full_nodes,
-            many(fabric.gpus, "GPU"),
-            if fabric.leaves == 1 { "1 leaf".to_owned() } else { format!("{} leaves", fabric.leaves) },
-            many(fabric.pods.into(), "pod")
-        );
-        for (what, found) in [("fault in its records: ", &fabric.faults), ("note: ", &fabric.notes)] {
-            found.iter().for_each(|found| wrap(text, &format!("{what}{found}")));
-        }
-        workload_text(workload, text);
     }
 
     fn table(&self, text: &mut String) {
@@ -293,18 +367,18 @@ impl Report {
         for of in &self.summaries {
             let _ = writeln!(
                 text,
-                "{:<8}{:>7.2}%{:>7.2}%{:>8.2}%{:>6.1}%{:>8.2}%{:>10.2}%{:>10.2}%{:>12}{:>12}{:>9.3}{:>7}/{}",
+                "{:<8}{:>7.2}%{:>7.2}%{:>8.2}%{:>6.1}%{:>8.2}%{:>11}{:>11}{:>12}{:>12}{:>9}{:>7}/{}",
                 of.policy,
                 of.utilisation * 100.0,
                 of.bound * 100.0,
                 of.of_bound * 100.0,
                 of.fragmentation * 100.0,
                 of.stranded * 100.0,
-                of.pods.share_when_empty() * 100.0,
-                of.pods.share_when_started() * 100.0,
+                dash(of.pods.map(|pods| format!("{:.2}%", pods.share_when_empty() * 100.0))),
+                dash(of.pods.map(|pods| format!("{:.2}%", pods.share_when_started() * 100.0))),
                 span(of.waits.p99),
-                span(of.large.p99),
-                of.pods.mean_cut,
+                dash(of.large.map(|large| span(large.p99))),
+                dash(of.pods.map(|pods| format!("{:.3}", pods.mean_cut))),
                 of.violations,
                 of.proved
             );
@@ -312,9 +386,16 @@ impl Report {
         for of in self.summaries.iter().filter(|of| of.never_started > 0 || of.restarts > 0) {
             let _ = writeln!(
                 text,
-                "{}: {} jobs never started, {} restarts",
-                of.policy, of.never_started, of.restarts
+                "{}: {} never started, {}",
+                of.policy,
+                many(of.never_started as u64, "job"),
+                many(of.restarts, "restart")
             );
+        }
+        // All schedulers see the same jobs: what there is none of is told once.
+        for absent in self.summaries.first().map_or(&[][..], |of| &of.absent) {
+            let columns = if absent.field == "large" { ">=64 P99" } else { "FEWEST, CUT/JOB" };
+            let _ = writeln!(text, "-: {columns}: {}", absent.why);
         }
         for (of, told) in
             self.summaries.iter().flat_map(|of| of.violations_told.iter().map(move |told| (of, told)))
@@ -356,6 +437,13 @@ fn workload_text(workload: &WorkloadTold, text: &mut String) {
         workload.natural_load,
         workload.stretch
     );
+    if workload.load_inside < workload.load * INSIDE {
+        let _ = writeln!(
+            text,
+            "  only {:.3} of that load can be served before the last submit, over which UTIL is taken: jobs run on after it",
+            workload.load_inside
+        );
+    }
     if workload.outside > 0 {
         let _ = writeln!(text, "  not asked for: {}", many(workload.outside as u64, "job"));
     }
@@ -372,6 +460,9 @@ fn workload_text(workload: &WorkloadTold, text: &mut String) {
         let _ = writeln!(text, "  on whole servers with GPUs to spare: {jobs}, {gpus}");
     }
 }
+
+/// A load of which less than this part can be served before the last submit is told with that part.
+const INSIDE: f64 = 0.9;
 
 const DEFINITIONS: &str = "
 UTIL: GPUs held / GPUs, from the first to the last submit. BOUND: what no scheduler could pass, whatever it knows: the
@@ -404,6 +495,10 @@ fn wrap(text: &mut String, item: &str) {
     }
     text.push_str(&line);
     text.push('\n');
+}
+
+fn dash(told: Option<String>) -> String {
+    told.unwrap_or_else(|| "-".to_owned())
 }
 
 fn three(waits: &Waits) -> String {

@@ -90,6 +90,8 @@ struct Running {
     placement: Box<Placement>,
     /// Servers by index with the GPUs taken there.
     taken: Vec<(usize, u32)>,
+    /// How many servers.
+    nodes: u32,
     since: Timestamp,
     stopping: bool,
 }
@@ -100,6 +102,7 @@ struct Loop<'a> {
     snapshot: Snapshot,
     rows: Vec<Row>,
     queued: Vec<Timestamp>,
+    /// What is left of each on as many servers as it wants: on fewer it takes longer, by as much as they are fewer.
     left: Vec<Duration>,
     running: BTreeMap<usize, Running>,
     events: BinaryHeap<Reverse<(Timestamp, Event)>>,
@@ -232,7 +235,7 @@ impl<'a> Loop<'a> {
             }
             _ => done,
         };
-        let kept = done.saturating_sub(lost);
+        let kept = times(done.saturating_sub(lost), running.nodes, of.nodes());
         self.left[job] = self.left[job].saturating_sub(kept) + policy.restart_cost.unwrap_or_default();
         self.rows[job].restarts += 1;
         self.submit(job, now, scheduler);
@@ -261,7 +264,7 @@ impl<'a> Loop<'a> {
         for what in flaws(&self.snapshot, &scheduler.claim(of), &placement) {
             self.flaw(job, now, what);
         }
-        let nodes = of.nodes();
+        let nodes = u32::try_from(placement.nodes.len()).unwrap_or(u32::MAX);
         let restarts = {
             let row = &mut self.rows[job];
             row.fewest = fewest_pods(&self.empty, nodes).unwrap_or(0);
@@ -272,7 +275,7 @@ impl<'a> Loop<'a> {
             }
             row.start = Some(now);
             row.wait += now.since(self.queued[job]);
-            row.nodes = u32::try_from(placement.nodes.len()).unwrap_or(u32::MAX);
+            row.nodes = nodes;
             row.rails = u32::try_from(placement.rails.len()).unwrap_or(u32::MAX);
             row.pods = placement.pods;
             row.restarts
@@ -286,8 +289,9 @@ impl<'a> Loop<'a> {
         self.snapshot.hold(&of.id.tenant, &placement);
         self.gauge.queued = self.gauge.queued.saturating_sub(of.gpus());
         self.change(&taken, true);
-        self.events.push(Reverse((now.plus(self.left[job]), Event::Ended(job, restarts))));
-        self.running.insert(job, Running { placement, taken, since: now, stopping: false });
+        let takes = times(self.left[job], of.nodes(), nodes);
+        self.events.push(Reverse((now.plus(takes), Event::Ended(job, restarts))));
+        self.running.insert(job, Running { placement, taken, nodes, since: now, stopping: false });
     }
 
     fn flaw(&mut self, job: usize, now: Timestamp, what: String) {
@@ -340,4 +344,13 @@ impl<'a> Loop<'a> {
         }
         (0..count).map(|at| crate::cut::weight(&leaf(at), &leaf((at + 1) % count))).sum()
     }
+}
+
+/// A time by a ratio of servers.
+fn times(time: Duration, by: u32, per: u32) -> Duration {
+    if by == per {
+        return time;
+    }
+    let millis = time.as_millis() * u128::from(by) / u128::from(per.max(1));
+    Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
 }

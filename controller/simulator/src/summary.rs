@@ -53,13 +53,13 @@ pub struct Pods {
 }
 
 impl Pods {
-    /// The share in the fewest pods of the empty cluster; 1 where there is no such job.
+    /// The share in the fewest pods of the empty cluster.
     #[must_use]
     pub fn share_when_empty(&self) -> f64 {
         share(self.fewest_when_empty, self.jobs)
     }
 
-    /// The share in the fewest pods as the cluster was; 1 where there is no such job.
+    /// The share in the fewest pods as the cluster was.
     #[must_use]
     pub fn share_when_started(&self) -> f64 {
         share(self.fewest_when_started, self.jobs)
@@ -67,8 +67,20 @@ impl Pods {
 }
 
 fn share(part: usize, of: usize) -> f64 {
-    if of == 0 { 1.0 } else { part as f64 / of as f64 }
+    part as f64 / of.max(1) as f64
 }
+
+/// Something that is not told, because there is nothing that it would be about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Absent {
+    /// The field.
+    pub field: &'static str,
+    /// Why.
+    pub why: &'static str,
+}
+
+const NO_LARGE: Absent = Absent { field: "large", why: "no job of 64 GPUs and more" };
+const NO_PODS: Absent = Absent { field: "pods", why: "no job on several servers was started" };
 
 /// What one scheduler came to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -97,10 +109,15 @@ pub struct Summary {
     pub waits: Waits,
     /// By size.
     pub by_size: Vec<SizeWaits>,
-    /// Jobs of 64 GPUs and more.
-    pub large: Waits,
-    /// Jobs on several servers.
-    pub pods: Pods,
+    /// Jobs of 64 GPUs and more; `None`: there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub large: Option<Waits>,
+    /// Jobs on several servers; `None`: none was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pods: Option<Pods>,
+    /// What is not told, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub absent: Vec<Absent>,
     /// From the first submit to the last end, in seconds.
     pub makespan: f64,
     /// Passes over the queue.
@@ -117,6 +134,9 @@ pub struct Summary {
 const SIZES: [(u32, u32); 9] =
     [(1, 1), (2, 3), (4, 7), (8, 8), (9, 16), (17, 32), (33, 63), (64, 127), (128, u32::MAX)];
 
+/// Jobs of so many GPUs and more are large.
+pub const LARGE: u32 = 64;
+
 /// A size in words.
 #[must_use]
 pub fn size_name((low, high): (u32, u32)) -> String {
@@ -130,17 +150,7 @@ pub fn size_name((low, high): (u32, u32)) -> String {
 /// What an outcome comes to.
 #[must_use]
 pub fn summary(site: &Site, workload: &Workload, outcome: &Outcome) -> Summary {
-    let rows = || workload.jobs.iter().zip(&outcome.rows);
-    let waits = |low: u32, high: u32| {
-        let of = rows().filter(|(job, _)| (low..=high).contains(&job.asked));
-        let mut never = 0;
-        let of = of.filter_map(|(_, row)| {
-            never += usize::from(row.start.is_none());
-            row.start.map(|_| row.wait.as_secs_f64())
-        });
-        let seconds: Vec<f64> = of.collect();
-        quantiles(seconds, never)
-    };
+    let waits = |low: u32, high: u32| waits_of(workload, outcome, low, high);
     let by_size = SIZES.iter().map(|size| (size_name(*size), waits(size.0, size.1)));
     let by_size = by_size.filter(|(_, waits)| waits.jobs > 0).map(|(gpus, waits)| SizeWaits { gpus, waits });
     let started = outcome.rows.iter().filter(|row| row.start.is_some()).count();
@@ -148,6 +158,9 @@ pub fn summary(site: &Site, workload: &Workload, outcome: &Outcome) -> Summary {
     let gpus = site.gpus();
     let utilisation = outcome.series.mean(|bin| bin.busy) / gpus as f64;
     let bound = bound::utilisation(&workload.jobs, gpus, window);
+    let large = Some(waits(LARGE, u32::MAX)).filter(|waits| waits.jobs > 0);
+    let pods = pods(workload, outcome);
+    let absent = [(large.is_none(), NO_LARGE), (pods.is_none(), NO_PODS)];
     Summary {
         policy: outcome.policy,
         started,
@@ -160,8 +173,9 @@ pub fn summary(site: &Site, workload: &Workload, outcome: &Outcome) -> Summary {
         stranded: outcome.series.mean(|bin| bin.stranded) / gpus as f64,
         waits: waits(0, u32::MAX),
         by_size: by_size.collect(),
-        large: waits(64, u32::MAX),
-        pods: pods(workload, outcome),
+        large,
+        pods,
+        absent: absent.into_iter().filter(|(is_absent, _)| *is_absent).map(|(_, absent)| absent).collect(),
         makespan: outcome.end.0 as f64 / 1e3,
         passes: outcome.passes,
         proved: outcome.proved,
@@ -170,7 +184,20 @@ pub fn summary(site: &Site, workload: &Workload, outcome: &Outcome) -> Summary {
     }
 }
 
-fn pods(workload: &Workload, outcome: &Outcome) -> Pods {
+/// How long jobs waited that ask for so many GPUs.
+pub(crate) fn waits_of(workload: &Workload, outcome: &Outcome, low: u32, high: u32) -> Waits {
+    let rows = workload.jobs.iter().zip(&outcome.rows);
+    let of = rows.filter(|(job, _)| (low..=high).contains(&job.asked));
+    let mut never = 0;
+    let of = of.filter_map(|(_, row)| {
+        never += usize::from(row.start.is_none());
+        row.start.map(|_| row.wait.as_secs_f64())
+    });
+    let seconds: Vec<f64> = of.collect();
+    quantiles(seconds, never)
+}
+
+fn pods(workload: &Workload, outcome: &Outcome) -> Option<Pods> {
     let rows = workload.jobs.iter().zip(&outcome.rows);
     let several = rows.filter(|(job, row)| job.nodes() > 1 && row.start.is_some());
     let mut pods = Pods::default();
@@ -182,11 +209,12 @@ fn pods(workload: &Workload, outcome: &Outcome) -> Pods {
         pods.cut += row.cut;
         sum += u64::from(row.pods);
     }
-    if pods.jobs > 0 {
-        pods.mean = sum as f64 / pods.jobs as f64;
-        pods.mean_cut = pods.cut as f64 / pods.jobs as f64;
+    if pods.jobs == 0 {
+        return None;
     }
-    pods
+    pods.mean = sum as f64 / pods.jobs as f64;
+    pods.mean_cut = pods.cut as f64 / pods.jobs as f64;
+    Some(pods)
 }
 
 /// Nearest ranks. A job that never started has waited longer than every other: it counts as infinitely long where a
@@ -198,6 +226,9 @@ fn quantiles(mut seconds: Vec<f64>, never: usize) -> Waits {
         let rank = (share * jobs as f64).ceil() as usize;
         if jobs == 0 { 0.0 } else { seconds.get(rank.max(1) - 1).copied().unwrap_or(f64::INFINITY) }
     };
-    let mean = if seconds.is_empty() { 0.0 } else { seconds.iter().sum::<f64>() / seconds.len() as f64 };
+    let mean = match seconds.len() {
+        0 if never > 0 => f64::INFINITY,
+        count => seconds.iter().sum::<f64>() / count.max(1) as f64,
+    };
     Waits { jobs, never, mean, p50: at(0.5), p90: at(0.9), p99: at(0.99), max: at(1.0) }
 }

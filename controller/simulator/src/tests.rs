@@ -3,8 +3,12 @@
 use proto_model::{Fabric, Leaf, LinkGroup, Names, Rail, Timestamp};
 
 use crate::{
-    Outcome, Policy, Rules, Settings, Site, TraceJob, Workload, bound, report, run, site::fewest_pods,
+    Outcome, Policy, Rules, Settings, Site, TraceJob, Workload, bound, report,
+    report::{FabricTold, Inputs, Report, SchedulerTold, TraceTold, WorkloadTold},
+    run,
+    site::fewest_pods,
     summary::summary,
+    trace,
 };
 
 /// Pods of so many servers with 4 rails.
@@ -44,6 +48,7 @@ pub(crate) fn trace(jobs: &[(u64, u64, u32)]) -> Vec<TraceJob> {
         limit: None,
         gpus: *gpus,
         tenant: format!("t{}", line % 3),
+        own: None,
     };
     (2..).zip(jobs).map(job).collect()
 }
@@ -58,10 +63,11 @@ pub(crate) fn outcome(site: &Site, workload: &Workload, policy: Policy) -> Outco
 }
 
 fn outcome_by(site: &Site, workload: &Workload, policy: Policy, rules: &Rules) -> Outcome {
-    let mut scheduler = policy.scheduler(site, &workload.jobs, rules, 1);
+    let mut scheduler = policy.scheduler(site, workload, rules, 1);
     let outcome = run(site, workload, &mut *scheduler, &mut ());
     assert_eq!((outcome.violations, &outcome.told), (0, &Vec::new()), "{}", outcome.policy);
-    assert_eq!(outcome.proved, outcome.rows.len() as u64);
+    let restarts: u64 = outcome.rows.iter().map(|row| u64::from(row.restarts)).sum();
+    assert_eq!(outcome.proved, outcome.rows.len() as u64 + restarts);
     outcome
 }
 
@@ -219,4 +225,165 @@ fn pods_are_counted_by_their_room() {
     assert_eq!(fewest_pods(&[2, 5, 3], 10), Some(3));
     assert_eq!(fewest_pods(&[2, 5, 3], 11), None);
     assert_eq!(fewest_pods(&[], 1), None);
+}
+
+/// A history with its header.
+pub(crate) fn history(lines: &str) -> trace::Trace {
+    let text = format!("{{\"line\":\"header\",\"format\":\"rail.history\",\"version\":1,\"at\":0}}\n{lines}");
+    let read = trace::read(text.as_bytes()).unwrap();
+    assert_eq!(
+        (read.format, read.account.refused),
+        (trace::Format::History, 0),
+        "{:?}",
+        read.account.refusals
+    );
+    read
+}
+
+/// A job of a history: seconds of submit, start and end, servers, the least of them, and further fields.
+fn line(name: &str, times: [u64; 3], nodes: u32, least: u32, more: &str) -> String {
+    let [submitted, started, ended] = times.map(|time| time * 1000);
+    format!(
+        "{{\"line\":\"job\",\"tenant\":\"a\",\"name\":\"{name}\",\"submitted\":{submitted},\"started\":{started},\
+         \"ended\":{ended},\"nodes\":{nodes},\"minNodes\":{least},\"gpusPerNode\":8,\"ranksPerNode\":8{more}}}\n"
+    )
+}
+
+#[test]
+fn ours_decides_as_a_controller_that_was_told_nothing() {
+    use controller_queue::{Budget, Policy as Queueing};
+    let rules = Rules::default();
+    assert_eq!(rules.queueing(), Queueing::default());
+    assert_eq!(rules.depth, Budget::STEP.jobs);
+    assert!(rules.left_out().is_empty());
+    let some = Rules { fair_share: false, growth: false, ..rules };
+    assert_eq!(some.left_out(), ["fair-share", "growth"]);
+    assert_eq!(some.queueing(), Queueing { fair_share: false, grow_after: None, ..Queueing::default() });
+}
+
+/// Both tenants want the whole cluster; the second one has used nothing of it when it is free again.
+#[test]
+fn who_used_less_goes_first() {
+    let site = site(&[1]);
+    let mut jobs = trace(&[(0, 100, 8), (1, 100, 8), (2, 100, 8), (3, 100, 8)]);
+    for (job, tenant) in jobs.iter_mut().zip(["a", "a", "a", "b"]) {
+        job.tenant = tenant.to_owned();
+    }
+    let workload = Workload::new(&jobs, &site, &as_is()).unwrap();
+    assert_eq!(starts(&outcome(&site, &workload, Policy::Ours)), [0, 200, 300, 100]);
+    let without = Rules { fair_share: false, ..Rules::default() };
+    assert_eq!(starts(&outcome_by(&site, &workload, Policy::Ours, &without)), [0, 100, 200, 300]);
+}
+
+#[test]
+fn a_job_is_stopped_for_one_of_higher_priority() {
+    let site = site(&[2]);
+    let lines = [
+        line("low", [0, 0, 1000], 2, 2, ",\"priority\":-1,\"preemptible\":true"),
+        line("high", [100, 100, 150], 1, 1, ",\"priority\":5"),
+    ];
+    let read = history(&lines.concat());
+    let workload = Workload::new(&read.jobs, &site, &as_is()).unwrap().with_shares(&read.shares);
+    let with = outcome(&site, &workload, Policy::Ours);
+    assert_eq!((with.rows[0].restarts, starts(&with)), (1, vec![150, 100]));
+    // It had saved nothing and begins anew.
+    assert_eq!(with.rows[0].end, Some(Timestamp(1_150_000)));
+    let without = Rules { preemption: false, ..Rules::default() };
+    let without = outcome_by(&site, &workload, Policy::Ours, &without);
+    assert_eq!((without.rows[0].restarts, starts(&without)), (0, vec![0, 1000]));
+}
+
+#[test]
+fn an_elastic_job_grows_when_nobody_waits() {
+    let site = site(&[4]);
+    let lines = [
+        line("fixed", [0, 0, 600], 2, 2, ""),
+        line("elastic", [1, 1, 7201], 4, 1, ",\"checkpointEvery\":60000"),
+    ];
+    let read = history(&lines.concat());
+    let workload = Workload::new(&read.jobs, &site, &as_is()).unwrap();
+    let with = outcome(&site, &workload, Policy::Ours);
+    // On two servers of four it does half as much: 900 of 7,200 s in half an hour.
+    let row = &with.rows[1];
+    assert_eq!((row.restarts, row.nodes, row.end), (1, 4, Some(Timestamp(1_801_000 + 6_300_000))));
+    let without = outcome_by(&site, &workload, Policy::Ours, &Rules { growth: false, ..Rules::default() });
+    let row = &without.rows[1];
+    assert_eq!((row.restarts, row.nodes, row.end), (0, 2, Some(Timestamp(1_000 + 14_400_000))));
+}
+
+#[test]
+fn queues_and_limits_of_a_history_are_those_of_the_simulation() {
+    let site = site(&[4]);
+    let shares = "{\"line\":\"tenant\",\"at\":0,\"tenant\":\"a\",\"limit\":32,\"guaranteed\":{\"pods\":0,\"nodes\":0,\"gpus\":0},\"weight\":1}\n\
+                  {\"line\":\"queue\",\"at\":0,\"tenant\":\"a\",\"queue\":\"q\",\"limit\":16,\"guaranteed\":{\"pods\":0,\"nodes\":0,\"gpus\":0},\"weight\":1}\n";
+    let jobs: String =
+        (0..4).map(|at| line(&format!("j{at}"), [at, at, at + 100], 1, 1, ",\"queue\":\"q\"")).collect();
+    let read = history(&(shares.to_owned() + &jobs));
+    let workload = Workload::new(&read.jobs, &site, &as_is()).unwrap().with_shares(&read.shares);
+    assert_eq!(starts(&outcome(&site, &workload, Policy::Ours)), [0, 1, 100, 101]);
+}
+
+fn report(site: &Site, workload: &Workload, rules: &Rules) -> Report {
+    let account = trace::Account::default();
+    let inputs = Inputs {
+        scheduler: SchedulerTold::new(rules),
+        trace: TraceTold::new("jobs", trace::Format::Philly, &account),
+        fabric: FabricTold::new(site, Vec::new(), Vec::new()),
+        workload: WorkloadTold::new(workload),
+    };
+    Report::new(site, workload, &[outcome_by(site, workload, Policy::Ours, rules)], inputs)
+}
+
+#[test]
+fn the_first_line_says_what_is_not_as_the_controller_does_it() {
+    let site = site(&[2]);
+    let workload = Workload::new(&trace(&[(0, 10, 8), (5, 10, 16)]), &site, &as_is()).unwrap();
+    let first =
+        |rules: &Rules| report(&site, &workload, rules).text().lines().next().unwrap_or_default().to_owned();
+    let usual = first(&Rules::default());
+    assert!(usual.starts_with("Ours      as the controller by default: looks 4096 jobs deep;"), "{usual}");
+    let some = Rules { depth: 7, preemption: false, reclaim: false, ..Rules::default() };
+    assert_eq!(
+        first(&some),
+        "Ours      not as the controller by default: preemption, reclaim off; looks 7 jobs deep, not 4096"
+    );
+    let json = report(&site, &workload, &some).json();
+    assert_eq!(json["inputs"]["scheduler"]["off"], serde_json::json!(["preemption", "reclaim"]));
+    assert_eq!(json["inputs"]["scheduler"]["asController"], false);
+}
+
+/// No job on several servers and none of 64 GPUs: nothing is told of them, and why.
+#[test]
+fn what_there_is_none_of_is_not_told() {
+    let site = site(&[2]);
+    let workload = Workload::new(&trace(&[(0, 10, 8), (5, 10, 1)]), &site, &as_is()).unwrap();
+    let report = report(&site, &workload, &Rules::default());
+    let text = report.text();
+    let row = text.lines().find(|line| line.starts_with("ours ")).unwrap();
+    assert_eq!(row.split_whitespace().filter(|cell| *cell == "-").count(), 4, "{row}");
+    assert!(text.contains("-: >=64 P99: no job of 64 GPUs and more\n"), "{text}");
+    assert!(text.contains("-: FEWEST, CUT/JOB: no job on several servers was started\n"), "{text}");
+    let json = &report.json()["policies"][0];
+    assert!(json.get("large").is_none() && json.get("pods").is_none(), "{json}");
+    assert_eq!(json["absent"][0]["field"], "large");
+    // Where there are such jobs there are numbers.
+    let large = Workload::new(&trace(&[(0, 10, 80), (5, 10, 64)]), &self::site(&[20]), &as_is()).unwrap();
+    let site = self::site(&[20]);
+    let text = self::report(&site, &large, &Rules::default()).text();
+    assert!(!text.contains("\n-: "), "{text}");
+}
+
+/// A load of 0.95 of jobs that run on long after the last submit cannot be seen in the use until then.
+#[test]
+fn a_load_that_comes_after_the_last_submit_is_told_so() {
+    let site = site(&[4]);
+    let workload =
+        Workload::new(&trace(&[(0, 100_000, 8), (100, 100_000, 8)]), &site, &Settings::default()).unwrap();
+    assert!((workload.load - 0.95).abs() < 1e-9);
+    assert!((workload.load_inside - 0.25).abs() < 0.01, "{}", workload.load_inside);
+    let text = report(&site, &workload, &Rules::default()).text();
+    assert!(text.contains("only 0.2") && text.contains("before the last submit"), "{text}");
+    let short: Vec<(u64, u64, u32)> = (0..40).map(|at| (at * 3, 1, 8)).collect();
+    let short = Workload::new(&trace(&short), &site, &as_is()).unwrap();
+    assert!(!report(&site, &short, &Rules::default()).text().contains("before the last submit"));
 }

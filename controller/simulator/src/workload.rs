@@ -10,7 +10,11 @@ use proto_model::{
 };
 use thiserror::Error;
 
-use crate::{dice::Dice, site::Site, trace::TraceJob};
+use crate::{
+    dice::Dice,
+    site::Site,
+    trace::{Shares, TraceJob},
+};
 
 /// How numbers of GPUs become gangs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,6 +142,8 @@ pub struct Workload {
     pub jobs: Vec<SimJob>,
     /// Who submits.
     pub tenants: BTreeSet<TenantName>,
+    /// What tenants and queues have, where the trace says it; else every tenant may hold the whole cluster.
+    pub shares: Shares,
     /// Jobs outside of what was asked for.
     pub outside: usize,
     /// Jobs that no state of this cluster could hold, by line of the trace, the first few.
@@ -150,6 +156,8 @@ pub struct Workload {
     pub natural_load: f64,
     /// The load as it was made.
     pub load: f64,
+    /// The part of it that could be served before the last submit if every job started at its submit.
+    pub load_inside: f64,
     /// What the times between submits were multiplied with.
     pub stretch: f64,
 }
@@ -171,12 +179,14 @@ impl Workload {
         let mut made = Self {
             jobs: Vec::with_capacity(wanted.len()),
             tenants: BTreeSet::new(),
+            shares: Shares::default(),
             outside: trace.len() - wanted.len(),
             too_large: Vec::new(),
             too_large_count: 0,
             rounded: (0, 0),
             natural_load: 0.0,
             load: 0.0,
+            load_inside: 0.0,
             stretch: 1.0,
         };
         let mut dice = Dice::new(settings.seed, 2);
@@ -194,40 +204,38 @@ impl Workload {
         Ok(made)
     }
 
+    /// The same, with what tenants and queues have.
+    #[must_use]
+    pub fn with_shares(self, shares: &Shares) -> Self {
+        Self { shares: shares.clone(), ..self }
+    }
+
     fn take(&mut self, job: &TraceJob, zero: u64, site: &Site, settings: &Settings, dice: &mut Dice) {
         let mapping = settings.mapping;
         // Drawn for every job, so that those that are left out do not change the others.
         let drawn = 1.0 + dice.unit() * (settings.estimate - 1.0);
-        let per_node = site.gpus_per_node;
-        let whole = job.gpus >= mapping.whole_from.min(per_node);
-        let nodes = if whole { job.gpus.div_ceil(per_node) } else { 1 };
-        if nodes > site.full_nodes() {
+        let limit = job.limit.unwrap_or((job.run as f64 * drawn) as u64).max(job.run);
+        let limit = Duration::from_millis(limit);
+        let Some(Asked { spec, whole, within }) = spec_of(job, site, mapping, limit) else {
             self.too_large_count += 1;
             if self.too_large.len() < crate::trace::EXAMPLES {
                 self.too_large.push(job.line);
             }
             return;
-        }
-        if whole && nodes * per_node > job.gpus {
-            self.rounded.0 += 1;
-            self.rounded.1 += u64::from(nodes * per_node - job.gpus);
-        }
-        let gpus_per_node = if whole { per_node } else { job.gpus };
-        let limit = job.limit.unwrap_or((job.run as f64 * drawn) as u64).max(job.run);
-        let limit = Duration::from_millis(limit);
-        let rails = if whole { mapping.rails } else { mapping.shared_rails };
-        let need = Need::plain(nodes, gpus_per_node, rail_need(site, rails, whole));
-        let largest = site.nodes_by_pod().into_iter().max().unwrap_or(0);
-        let one_pod = mapping.one_pod && nodes > 1 && nodes <= largest;
-        let within = if one_pod { Within::Pod } else { Within::Fabric };
-        let wish = Need { within, ..need.clone() };
-        let spec = spec(Gang::new(nodes, gpus_per_node, gpus_per_node), rails, !whole, limit);
-        // Names are well formed: the decoder made them so, and a number is a name.
-        let (Ok(tenant), Ok(name)) =
-            (TenantName::new(&job.tenant), JobName::new(format!("line-{}", job.line)))
-        else {
-            return;
         };
+        let Gang { nodes, gpus_per_node, .. } = spec.gang;
+        if whole && nodes * gpus_per_node > job.gpus {
+            self.rounded.0 += 1;
+            self.rounded.1 += u64::from(nodes * gpus_per_node - job.gpus);
+        }
+        let need = Need::plain(nodes, gpus_per_node, rail_need(site, spec.rails));
+        let wish = Need { within, ..need.clone() };
+        // Names are well formed: the decoder made them so, and a number is a name.
+        let name = match &job.own {
+            Some(own) => Ok(own.name.clone()),
+            None => JobName::new(format!("line-{}", job.line)),
+        };
+        let (Ok(tenant), Ok(name)) = (TenantName::new(&job.tenant), name) else { return };
         self.tenants.insert(tenant.clone());
         let at = self.jobs.len() as u64;
         self.jobs.push(SimJob {
@@ -259,6 +267,10 @@ impl Workload {
         for job in &mut self.jobs {
             job.submit = Timestamp((job.submit.0 as f64 * self.stretch).round() as u64);
         }
+        let end = self.jobs.last().map_or(Timestamp(0), |job| job.submit);
+        let inside = |job: &SimJob| job.gpus() as f64 * job.run.min(end.since(job.submit)).as_millis() as f64;
+        let inside: f64 = self.jobs.iter().map(inside).sum();
+        self.load_inside = if end.0 > 0 { inside / (capacity * end.0 as f64) } else { 0.0 };
         Ok(())
     }
 }
@@ -276,24 +288,60 @@ fn check(settings: &Settings) -> Result<(), WorkloadError> {
     Ok(())
 }
 
-/// A job on whole servers takes the first rails, all of them for 0; one that shares its server any, or none for 0.
-fn rail_need(site: &Site, rails: u32, whole: bool) -> RailNeed {
-    let all = site.snapshot.topology().rails();
-    match (whole, rails) {
-        (true, 0) => RailNeed::Exactly(RailSet::first(all)),
-        (true, some) => RailNeed::Exactly(RailSet::first(some.min(all))),
-        (false, 0) => RailNeed::Exactly(RailSet::EMPTY),
-        (false, some) => RailNeed::Any(some.min(all)),
-    }
+/// What a job of a trace would ask for.
+struct Asked {
+    /// As every scheduler can be asked.
+    spec: JobSpec,
+    /// It takes whole servers.
+    whole: bool,
+    /// Where its servers should lie.
+    within: Within,
 }
 
-fn spec(gang: Gang, rails: u32, shared: bool, limit: Duration) -> JobSpec {
+/// `None`: the cluster could never hold it.
+fn spec_of(job: &TraceJob, site: &Site, mapping: Mapping, limit: Duration) -> Option<Asked> {
     let work = Work::Command(CommandSpec {
         argv: vec!["trace".to_owned()],
         env: std::collections::BTreeMap::new(),
         working_dir: String::new(),
     });
+    let per_node = site.gpus_per_node;
+    if let Some(own) = &job.own {
+        let gang = own.gang;
+        let mut spec = JobSpec::new(gang, work);
+        own.apply(&mut spec);
+        (spec.time_limit, spec.expected) = (Some(limit), Some(own.expected.unwrap_or(limit)));
+        let most = if gang.nodes > 1 { site.full_nodes() } else { u32::MAX };
+        let fits = gang.gpus_per_node <= per_node && gang.min_nodes <= most;
+        let within = if own.one_pod { Within::Pod } else { Within::Fabric };
+        return fits.then_some(Asked { spec, whole: gang.gpus_per_node == per_node, within });
+    }
+    let whole = job.gpus >= mapping.whole_from.min(per_node);
+    let nodes = if whole { job.gpus.div_ceil(per_node) } else { 1 };
+    if nodes > site.full_nodes() {
+        return None;
+    }
+    let gpus_per_node = if whole { per_node } else { job.gpus };
+    let rails = if whole { mapping.rails } else { mapping.shared_rails };
+    let largest = site.nodes_by_pod().into_iter().max().unwrap_or(0);
     // On a shared server any NICs will do.
-    let rails = RailRequest { required: rails, allow_partial: shared, none: false };
-    JobSpec { rails, time_limit: Some(limit), expected: Some(limit), ..JobSpec::new(gang, work) }
+    let rails = RailRequest { required: rails, allow_partial: !whole, none: !whole && rails == 0 };
+    let mut spec = JobSpec::new(Gang::new(nodes, gpus_per_node, gpus_per_node), work);
+    spec.rails = rails;
+    (spec.time_limit, spec.expected) = (Some(limit), Some(limit));
+    let one_pod = mapping.one_pod && nodes > 1 && nodes <= largest;
+    let within = if one_pod { Within::Pod } else { Within::Fabric };
+    Some(Asked { spec, whole, within })
+}
+
+/// The first rails, all of them for 0, or any so many.
+fn rail_need(site: &Site, rails: RailRequest) -> RailNeed {
+    let all = site.snapshot.topology().rails();
+    let RailRequest { required, allow_partial, none } = rails;
+    match (none, allow_partial, required) {
+        (true, ..) => RailNeed::Exactly(RailSet::EMPTY),
+        (_, _, 0) => RailNeed::Exactly(RailSet::first(all)),
+        (_, true, some) => RailNeed::Any(some.min(all)),
+        (_, false, some) => RailNeed::Exactly(RailSet::first(some.min(all))),
+    }
 }

@@ -8,7 +8,7 @@ use std::{
 use controller_fabric::Shape;
 use controller_simulator::{
     Decoder, TraceJob,
-    trace::{Account, Format, Statistics, acme},
+    trace::{Account, Format, Shares, Statistics, acme},
 };
 use proto_model::Fabric;
 
@@ -78,6 +78,7 @@ pub struct Told {
     pub format: Format,
     pub account: Account,
     pub jobs: Vec<TraceJob>,
+    pub shares: Shares,
 }
 
 /// Reads a trace piece by piece; draws jobs where it is statistics.
@@ -116,13 +117,14 @@ pub fn trace(args: &Simulate) -> Result<Told, Error> {
             let message = format!("--cluster is for files of statistics; {name} is {}", trace.format);
             return Err(Error::Usage(message));
         }
-        return Ok(Told { name: short, format: trace.format, account, jobs: trace.jobs });
+        let (jobs, shares) = (trace.jobs, trace.shares);
+        return Ok(Told { name: short, format: trace.format, account, jobs, shares });
     }
     let of = cluster(&trace.statistics, args.cluster.as_deref(), &name)?;
     let count = args.jobs.unwrap_or(DRAWN);
     let jobs = acme::draw(of, count, args.seed);
     let name = format!("{count} jobs drawn with the statistics of {} in {short}", of.name);
-    Ok(Told { name, format: trace.format, account, jobs })
+    Ok(Told { name, format: trace.format, account, jobs, shares: Shares::default() })
 }
 
 fn cluster<'a>(all: &'a [Statistics], said: Option<&str>, file: &str) -> Result<&'a Statistics, Error> {

@@ -42,13 +42,12 @@ impl Log {
         let text = render::to_json(&wire, "rail.v1.Fabric")?;
         let document: serde_json::Value = serde_json::from_str(&text)
             .map_err(|error| Error::Config(format!("the fabric is no JSON: {error}")))?;
-        let policy = controller_simulator::policy::ours::policy(rules);
         let sink = |line: &str| {
             if self.failed.is_none() {
                 self.failed = self.file.write_all(line.as_bytes()).err();
             }
         };
-        Ok(Recorder::new(&site.fabric, site.gpus_per_node, document, &policy, sink))
+        Ok(Recorder::new(&site.fabric, site.gpus_per_node, document, &rules.queueing(), sink))
     }
 
     /// All of it is in the file.

@@ -29,25 +29,20 @@ fn broken() -> Fabric {
 
 /// A day of jobs as a log.
 fn recorded(fabric: Fabric, jobs: &[TraceJob]) -> Vec<String> {
-    recorded_as(fabric, jobs, &Settings::default())
+    recorded_as(fabric, jobs, &Settings::default(), &Rules::default())
 }
 
-fn recorded_as(fabric: Fabric, jobs: &[TraceJob], settings: &Settings) -> Vec<String> {
+fn recorded_as(fabric: Fabric, jobs: &[TraceJob], settings: &Settings, rules: &Rules) -> Vec<String> {
     let site = crate::Site::new(fabric, 8).unwrap();
     let workload = Workload::new(jobs, &site, settings).unwrap();
-    let rules = Rules { head_start: Duration::from_secs(3600), ..Rules::default() };
+    let rules = Rules { head_start: Duration::from_secs(3600), ..*rules };
     let lines = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&lines);
-    let recorder = Recorder::new(
-        &site.fabric,
-        8,
-        serde_json::Value::Null,
-        &crate::policy::ours::policy(&rules),
-        move |line: &str| {
+    let recorder =
+        Recorder::new(&site.fabric, 8, serde_json::Value::Null, &rules.queueing(), move |line: &str| {
             sink.lock().unwrap().push(line.to_owned());
-        },
-    );
-    let mut ours = Ours::logged(&site, &workload.jobs, &rules, recorder);
+        });
+    let mut ours = Ours::logged(&site, &workload, &rules, recorder);
     let outcome = run(&site, &workload, &mut ours, &mut ());
     assert_eq!((outcome.violations, outcome.told), (0, Vec::new()));
     drop(ours);
@@ -96,14 +91,15 @@ fn a_crowded_day_is_decided_again_the_same() {
     let jobs: Vec<(u64, u64, u32)> =
         (0..900).map(|at| (at * 11, 5 + at * 53 % 400, [1, 3, 8, 16, 2, 32][at as usize % 6])).collect();
     let settings = Settings { load: Some(4.0), estimate: 3.0, ..Settings::default() };
-    let lines = recorded_as(healthy(), &tests::trace(&jobs), &settings);
+    let rules = Rules { depth: 256, ..Rules::default() };
+    let lines = recorded_as(healthy(), &tests::trace(&jobs), &settings, &rules);
     let (mut waiting, mut most) = (0_i64, 0);
     for line in &lines {
         waiting += i64::from(line.contains("\"line\":\"job\""));
         waiting -= line.matches("\"act\":\"start\"").count() as i64;
         most = most.max(waiting);
     }
-    assert!(most > crate::policy::ours::DEPTH as i64, "{most}");
+    assert!(most > rules.depth as i64, "{most}");
     let done = replayed(&lines, None).unwrap();
     assert_eq!((done.lines as usize, done.jobs, done.placements), (lines.len(), 900, 900));
 }

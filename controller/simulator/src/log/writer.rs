@@ -1,12 +1,12 @@
 //! Writes a log.
 
-use controller_queue::{Act, Entry, Policy, TenantDef};
+use controller_queue::{Act, Entry, Policy, QueueDef, TenantDef};
 use controller_scheduler::Snapshot;
-use proto_model::{Fabric, JobUid, TenantName, Timestamp};
+use proto_model::{Fabric, JobUid, QueueName, TenantName, Timestamp};
 
 use super::{
-    ActLine, CloseLine, EndLine, FORMAT, Header, JobLine, Line, NodeLine, PassLine, Sum, TenantLine, VERSION,
-    digest,
+    ActLine, CloseLine, EndLine, FORMAT, Header, JobLine, Line, NodeLine, PassLine, QueueLine, Sum,
+    TenantLine, VERSION, digest,
 };
 
 /// Where lines go, each with its end.
@@ -56,6 +56,11 @@ impl<'a> Recorder<'a> {
     /// A tenant comes, changes or goes.
     pub fn tenant(&mut self, at: Timestamp, tenant: &TenantName, def: Option<&TenantDef>) {
         self.line(&Line::Tenant(TenantLine::new(at, tenant, def)));
+    }
+
+    /// A queue comes, changes or goes.
+    pub fn queue(&mut self, at: Timestamp, tenant: &TenantName, queue: &QueueName, def: Option<&QueueDef>) {
+        self.line(&Line::Queue(QueueLine::new(at, tenant, queue, def)));
     }
 
     /// A job is queued, changes, or runs already.

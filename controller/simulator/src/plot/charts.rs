@@ -21,7 +21,7 @@ pub struct Chart {
     pub scene: Scene,
 }
 
-fn colour(policy: &str) -> Colour {
+pub(super) fn colour(policy: &str) -> Colour {
     match policy {
         "ours" => [0x1b, 0x6c, 0xa8],
         "easy" => [0xd9, 0x77, 0x06],
@@ -174,6 +174,20 @@ const WAITS: [(f64, &str); 18] = [
     (315_360_000.0, "10y"),
 ];
 
+/// Waits from one to another that are written beside a scale; many where the range is small.
+pub(super) fn wait_labels(low: f64, top: f64) -> Vec<(f64, String)> {
+    let round: Vec<(f64, String)> = WAITS
+        .iter()
+        .filter(|(wait, _)| (low..=top).contains(wait))
+        .map(|(wait, label)| (*wait, (*label).to_owned()))
+        .collect();
+    if round.len() > 1 {
+        return round;
+    }
+    let between = |part: f64| low * (top / low).powf(part);
+    [0.1, 0.5, 0.9].into_iter().map(between).map(|wait| (wait, crate::report::span(wait))).collect()
+}
+
 /// The scale that shows all waits from their medians to their 99th percentiles, and no more.
 fn wait_scale(summaries: &[Summary]) -> (f64, f64) {
     let all = || summaries.iter().flat_map(|of| &of.by_size).map(|size| size.waits);
@@ -187,11 +201,7 @@ fn wait_scale(summaries: &[Summary]) -> (f64, f64) {
 
 fn waits(title: &str, summaries: &[Summary]) -> Scene {
     let (low, top) = wait_scale(summaries);
-    let labels: Vec<(f64, String)> = WAITS
-        .iter()
-        .filter(|(wait, _)| (low..=top).contains(wait))
-        .map(|(wait, label)| (*wait, (*label).to_owned()))
-        .collect();
+    let labels = wait_labels(low, top);
     let mut frame = Frame::new(
         title,
         "From submit to start; bars from the median to the 99th percentile, the line across at the 90th",

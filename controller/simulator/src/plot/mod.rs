@@ -2,6 +2,7 @@
 
 mod axes;
 mod charts;
+mod pareto;
 mod png;
 mod scene;
 mod svg;
@@ -9,5 +10,6 @@ mod svg;
 mod tests;
 
 pub use charts::{Chart, charts};
+pub use pareto::pareto;
 pub use png::PngError;
 pub use scene::Scene;

@@ -8,11 +8,16 @@ mod queue;
 
 use std::time::Duration;
 
+use controller_queue::{Budget, Policy as Queueing};
 use controller_scheduler::Snapshot;
 use controller_topology::NodeIx;
-use proto_model::{Placement, Timestamp};
+use proto_model::{Objective, Placement, Timestamp};
 
-use crate::{proof::Claim, site::Site, workload::SimJob};
+use crate::{
+    proof::Claim,
+    site::Site,
+    workload::{SimJob, Workload},
+};
 
 /// A decision.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,14 +74,66 @@ pub trait Scheduler {
     fn pass(&mut self, snapshot: &mut Snapshot, jobs: &[SimJob], now: Timestamp) -> Vec<Act>;
 }
 
-/// What an administrator may set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// What an administrator may set. By default all is as the controller does it by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
+    /// Waiting jobs that one look of the controller's queue takes in, in their order.
+    pub depth: usize,
+    /// Tenants that used less of late go first.
+    pub fair_share: bool,
+    /// Jobs may be stopped for those of higher priority.
+    pub preemption: bool,
+    /// Guarantees are kept by stopping who borrows.
+    pub reclaim: bool,
+    /// Running elastic jobs get more servers when nobody waits, and fewer when others do.
+    pub growth: bool,
     /// The head start of large jobs in the controller's queue: [`controller_queue::Policy::head_start`].
     pub head_start: Duration,
     /// The same for EASY, whose queue is in the order of submits without it; Slurm has it as the weight of the job's
     /// size in its priority.
     pub easy_head_start: Duration,
+    /// What the order of the controller's queue is for, where no queue says it.
+    pub objective: Option<Objective>,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        let Queueing { fair_share, preemption, reclaim, grow_after, head_start, objective, .. } =
+            Queueing::default();
+        Self {
+            depth: Budget::STEP.jobs,
+            fair_share,
+            preemption,
+            reclaim,
+            growth: grow_after.is_some(),
+            head_start,
+            easy_head_start: Duration::ZERO,
+            objective,
+        }
+    }
+}
+
+impl Rules {
+    /// The numbers of the controller's policy that they come to.
+    #[must_use]
+    pub fn queueing(&self) -> Queueing {
+        let grow_after = Queueing::default().grow_after.filter(|_| self.growth);
+        let Self { fair_share, preemption, reclaim, head_start, objective, .. } = *self;
+        Queueing { fair_share, preemption, reclaim, grow_after, head_start, objective, ..Queueing::default() }
+    }
+
+    /// What the controller does by default and these leave out, in the words of the command line.
+    #[must_use]
+    pub fn left_out(&self) -> Vec<&'static str> {
+        let usual = Self::default();
+        let parts = [
+            (usual.fair_share && !self.fair_share, "fair-share"),
+            (usual.preemption && !self.preemption, "preemption"),
+            (usual.reclaim && !self.reclaim, "reclaim"),
+            (usual.growth && !self.growth, "growth"),
+        ];
+        parts.into_iter().filter(|(is_out, _)| *is_out).map(|(_, name)| name).collect()
+    }
 }
 
 /// The schedulers by name.
@@ -112,12 +169,12 @@ impl Policy {
     pub fn scheduler(
         self,
         site: &Site,
-        jobs: &[SimJob],
+        workload: &Workload,
         rules: &Rules,
         seed: u64,
     ) -> Box<dyn Scheduler + Send + 'static> {
         match self {
-            Self::Ours => Box::new(ours::Ours::new(site, jobs, rules)),
+            Self::Ours => Box::new(ours::Ours::new(site, workload, rules)),
             Self::Easy => Box::new(easy::Easy::new(site, rules)),
             Self::Fifo => Box::new(fifo::Fifo::tree(site)),
             Self::Random => Box::new(fifo::Fifo::random(site, seed)),

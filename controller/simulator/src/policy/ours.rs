@@ -1,17 +1,20 @@
 //! The production scheduler in virtual time: the controller's own queue over the controller's own placement.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use controller_queue::{Book, Budget, Entry, Past, State, TenantDef, check};
 use controller_scheduler::{Placer, Snapshot};
 use controller_topology::NodeIx;
-use proto_model::{JobUid, TenantName, Timestamp};
+use proto_model::{Eta, JobUid, Placement, Shape, TenantName, Timestamp};
 
 use super::{Act, Rules, Scheduler};
-use crate::{log::Recorder, proof::Claim, site::Site, workload::SimJob};
-
-/// Jobs that one pass looks at.
-pub const DEPTH: usize = 256;
+use crate::{
+    log::Recorder,
+    proof::Claim,
+    site::Site,
+    trace::Shares,
+    workload::{SimJob, Workload},
+};
 
 /// `controller-queue` over `controller-scheduler`.
 pub struct Ours<'a> {
@@ -21,38 +24,121 @@ pub struct Ours<'a> {
     budget: Budget,
     /// GPUs that nobody holds.
     free: u64,
+    /// Nobody can ever be stopped or made smaller for another: where nothing is free there is nothing to decide.
+    is_plain: bool,
     /// What the queue's own independent proof found.
     breaches: Vec<String>,
     /// With the servers, for their names.
     log: Option<(Recorder<'a>, Snapshot)>,
+    foretold: Option<Foretold>,
+}
+
+/// What waiting jobs were told when they came.
+struct Foretold {
+    /// One job of so many is told.
+    every: usize,
+    /// Those that came and were not told yet.
+    new: Vec<(usize, JobUid)>,
+    told: Vec<Told>,
+}
+
+/// What a waiting job was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Told {
+    /// Which.
+    pub job: usize,
+    /// When.
+    pub at: Timestamp,
+    /// Its start, with the band.
+    pub eta: Eta,
 }
 
 impl<'a> Ours<'a> {
     /// With its tenants, and nothing queued.
     #[must_use]
-    pub fn new(site: &Site, jobs: &[SimJob], rules: &Rules) -> Self {
-        let mut book = Book::new(policy(rules));
-        let limit = Some(u32::try_from(site.gpus()).unwrap_or(u32::MAX));
-        let tenants: std::collections::BTreeSet<&TenantName> =
-            jobs.iter().map(|job| &job.id.tenant).collect();
-        for tenant in tenants {
-            book.set_tenant(tenant, Some(TenantDef { limit, ..TenantDef::default() }));
+    pub fn new(site: &Site, workload: &Workload, rules: &Rules) -> Self {
+        let mut book = Book::new(rules.queueing());
+        for (tenant, def) in tenants(site, workload) {
+            book.set_tenant(tenant, Some(def));
         }
-        let by_uid = jobs.iter().enumerate().map(|(at, job)| (job.uid, at)).collect();
-        let budget = Budget { jobs: DEPTH, starts: usize::MAX };
-        let placer = Placer::default();
-        Self { book, placer, by_uid, budget, free: site.gpus(), breaches: Vec::new(), log: None }
+        for ((tenant, queue), def) in &workload.shares.queues {
+            book.set_queue(tenant, queue, Some(def.clone()));
+        }
+        Self {
+            book,
+            placer: Placer::default(),
+            by_uid: workload.jobs.iter().enumerate().map(|(at, job)| (job.uid, at)).collect(),
+            // A step that starts fewer than may start goes on with its next one at once.
+            budget: Budget { jobs: rules.depth, starts: usize::MAX },
+            free: site.gpus(),
+            is_plain: is_plain(workload),
+            breaches: Vec::new(),
+            log: None,
+            foretold: None,
+        }
+    }
+
+    /// One job of so many that wait after the moment at which they came is told when it will start; see [`Self::told`].
+    pub fn foretell(&mut self, every: usize) {
+        self.foretold = Some(Foretold { every: every.max(1), new: Vec::new(), told: Vec::new() });
+    }
+
+    /// What jobs were told, in the order in which they came.
+    #[must_use]
+    pub fn told(&self) -> &[Told] {
+        self.foretold.as_ref().map_or(&[], |foretold| &foretold.told)
+    }
+
+    /// Tells those that came and still wait; what is to be done now is thought done.
+    fn tell(&mut self, snapshot: &mut Snapshot, acts: &[Act], jobs: &[SimJob], now: Timestamp) {
+        let Some(foretold) = &mut self.foretold else { return };
+        let new = std::mem::take(&mut foretold.new);
+        let waits = |uid: &JobUid| self.book.job(*uid).is_some_and(|entry| entry.run().is_none());
+        let new: Vec<(usize, JobUid)> = new.into_iter().filter(|(_, uid)| waits(uid)).collect();
+        if new.is_empty() {
+            return;
+        }
+        let starts = || {
+            acts.iter().filter_map(|act| match act {
+                Act::Start { job, placement } => Some((&jobs[*job].id.tenant, placement)),
+                Act::Preempt { .. } => None,
+            })
+        };
+        starts().for_each(|(tenant, placement)| snapshot.hold(tenant, placement));
+        self.book.forecast(snapshot, &mut self.placer, now);
+        starts().for_each(|(tenant, placement)| snapshot.release(tenant, placement));
+        for (job, uid) in new {
+            let Some(eta) = self.book.eta(uid) else { continue };
+            if let Some(foretold) = &mut self.foretold {
+                foretold.told.push(Told { job, at: now, eta });
+            }
+        }
     }
 
     /// The same; what it is told and what it decides goes to a log.
     #[must_use]
-    pub fn logged(site: &Site, jobs: &[SimJob], rules: &Rules, mut log: Recorder<'a>) -> Self {
-        let mut ours = Self::new(site, jobs, rules);
-        for (tenant, def) in tenants(site, jobs) {
+    pub fn logged(site: &Site, workload: &Workload, rules: &Rules, mut log: Recorder<'a>) -> Self {
+        let mut ours = Self::new(site, workload, rules);
+        for (tenant, def) in tenants(site, workload) {
             log.tenant(Timestamp(0), tenant, Some(&def));
+        }
+        for ((tenant, queue), def) in &workload.shares.queues {
+            log.queue(Timestamp(0), tenant, queue, Some(def));
         }
         ours.log = Some((log, site.snapshot.clone()));
         ours
+    }
+
+    /// A running job is stopped and waits again, to go on with so many servers at most.
+    fn stop(&mut self, uid: JobUid, grace: Duration, cap: Option<u32>, now: Timestamp, acts: &mut Vec<Act>) {
+        let Some(job) = self.by_uid.get(&uid).copied() else { return };
+        self.running(uid, |entry| {
+            entry.cap = cap;
+            if let State::Running(run) = &mut entry.state {
+                run.ending = Some(now.plus(grace));
+            }
+        });
+        acts.push(Act::Preempt { job, grace });
     }
 
     fn running(&mut self, uid: JobUid, change: impl FnOnce(&mut Entry)) {
@@ -64,25 +150,24 @@ impl<'a> Ours<'a> {
     }
 }
 
-/// The numbers of the policy in simulations. Jobs of traces may not be stopped, have no guarantee and are not elastic:
-/// what looks for somebody to stop, or to grow, finds nobody, and is left out.
-#[must_use]
-pub fn policy(rules: &Rules) -> controller_queue::Policy {
-    controller_queue::Policy {
-        preemption: false,
-        reclaim: false,
-        grow_after: None,
-        fair_share: false,
-        head_start: rules.head_start,
-        ..controller_queue::Policy::default()
-    }
+/// Whether no job can be stopped for another, or change its size.
+fn is_plain(workload: &Workload) -> bool {
+    let plain = |job: &SimJob| {
+        let spec = &job.spec;
+        spec.priority == 0 && !spec.preemption.preemptible && !spec.gang.is_elastic()
+    };
+    let Shares { tenants, queues } = &workload.shares;
+    let own = tenants.values().map(|def| def.guaranteed).chain(queues.values().map(|def| def.guaranteed));
+    workload.jobs.iter().all(plain) && own.into_iter().all(Shape::is_empty)
 }
 
-/// Every tenant may hold the whole cluster.
-fn tenants<'j>(site: &Site, jobs: &'j [SimJob]) -> BTreeMap<&'j TenantName, TenantDef> {
+/// What the trace says of tenants; of those of which it says nothing each may hold the whole cluster.
+fn tenants<'j>(site: &Site, workload: &'j Workload) -> BTreeMap<&'j TenantName, TenantDef> {
     let limit = Some(u32::try_from(site.gpus()).unwrap_or(u32::MAX));
-    let def = || TenantDef { limit, ..TenantDef::default() };
-    jobs.iter().map(|job| (&job.id.tenant, def())).collect()
+    let usual = TenantDef { limit, ..TenantDef::default() };
+    let known = &workload.shares.tenants;
+    let all = workload.tenants.iter().chain(known.keys());
+    all.map(|tenant| (tenant, known.get(tenant).unwrap_or(&usual).clone())).collect()
 }
 
 /// A job as the queue takes it.
@@ -91,6 +176,8 @@ pub fn entry(job: &SimJob, now: Timestamp) -> Entry {
     let plain = Entry::plain(job.uid, job.id.clone(), job.wish.clone(), now);
     Entry {
         ranks_per_node: job.spec.gang.ranks_per_node,
+        min_nodes: job.spec.gang.min_nodes.clamp(1, job.spec.gang.nodes.max(1)),
+        queue: job.spec.queue.clone(),
         priority: job.spec.priority,
         expected: job.spec.expected,
         limit: job.spec.time_limit,
@@ -98,6 +185,10 @@ pub fn entry(job: &SimJob, now: Timestamp) -> Entry {
         grace: job.spec.preemption.grace.unwrap_or(job.spec.grace_period),
         ..plain
     }
+}
+
+fn gpus(placement: &Placement) -> u64 {
+    placement.nodes.iter().map(|place| place.gpus.len() as u64).sum()
 }
 
 impl Scheduler for Ours<'_> {
@@ -115,6 +206,11 @@ impl Scheduler for Ours<'_> {
         if let Some((log, snapshot)) = &mut self.log {
             log.job(now, &entry, snapshot);
         }
+        if let Some(foretold) = self.foretold.as_mut().filter(|foretold| job.is_multiple_of(foretold.every))
+            && entry.preempted == 0
+        {
+            foretold.new.push((job, of.uid));
+        }
         self.book.set_job(of.uid, Some(Arc::new(entry)));
     }
 
@@ -123,8 +219,9 @@ impl Scheduler for Ours<'_> {
         if let Some((log, _)) = &mut self.log {
             log.end(now, uid, whole);
         }
-        self.free += jobs[job].gpus();
-        let past = self.book.job(uid).and_then(|entry| Past::of(entry, now, whole));
+        let entry = self.book.job(uid);
+        self.free += entry.and_then(|entry| entry.run()).map_or(0, |run| gpus(&run.placement));
+        let past = entry.and_then(|entry| Past::of(entry, now, whole));
         if let Some(past) = past {
             self.book.remember(&past);
         }
@@ -147,7 +244,10 @@ impl Scheduler for Ours<'_> {
     }
 
     fn claim<'j>(&self, job: &'j SimJob) -> Claim<'j> {
-        Claim { need: std::borrow::Cow::Borrowed(&job.wish), ..Claim::from(job) }
+        let need = std::borrow::Cow::Borrowed(&job.wish);
+        let claim = Claim { need, ..Claim::from(job) };
+        // Of an elastic job any number of servers is right that the queue allows, which the queue's own proof looks at.
+        if job.spec.gang.is_elastic() { Claim { spec: None, ..claim } } else { claim }
     }
 
     fn next_look(&self) -> Option<Timestamp> {
@@ -160,9 +260,17 @@ impl Scheduler for Ours<'_> {
         }
     }
 
-    fn pass(&mut self, snapshot: &mut Snapshot, _: &[SimJob], now: Timestamp) -> Vec<Act> {
-        // Every job of a trace takes GPUs, and nobody is stopped for another: there is nothing to decide.
-        if self.free == 0 {
+    fn pass(&mut self, snapshot: &mut Snapshot, jobs: &[SimJob], now: Timestamp) -> Vec<Act> {
+        let acts = self.decide(snapshot, now);
+        self.tell(snapshot, &acts, jobs, now);
+        acts
+    }
+}
+
+impl Ours<'_> {
+    fn decide(&mut self, snapshot: &mut Snapshot, now: Timestamp) -> Vec<Act> {
+        // Every job of a trace takes GPUs.
+        if self.free == 0 && self.is_plain {
             return Vec::new();
         }
         let decided = self.book.pass(snapshot, &mut self.placer, now, self.budget);
@@ -180,22 +288,17 @@ impl Scheduler for Ours<'_> {
                 controller_queue::Act::Start { uid, placement } => {
                     let Some(job) = self.by_uid.get(&uid).copied() else { continue };
                     let held = Arc::new(placement.clone());
-                    let gpus = placement.nodes.iter().map(|place| place.gpus.len() as u64).sum();
-                    self.free = self.free.saturating_sub(gpus);
-                    self.running(uid, |entry| *entry = entry.running(held, now));
+                    self.free = self.free.saturating_sub(gpus(&placement));
+                    self.running(uid, |entry| *entry = Entry { cap: None, ..entry.running(held, now) });
                     acts.push(Act::Start { job, placement: Box::new(placement) });
                 }
-                controller_queue::Act::Preempt { victim, grace, .. } => {
-                    let Some(job) = self.by_uid.get(&victim).copied() else { continue };
-                    self.running(victim, |entry| {
-                        if let State::Running(run) = &mut entry.state {
-                            run.ending = Some(now.plus(grace));
-                        }
-                    });
-                    acts.push(Act::Preempt { job, grace });
+                controller_queue::Act::Preempt { victim: uid, grace, .. }
+                | controller_queue::Act::Grow { uid, grace, .. } => {
+                    self.stop(uid, grace, None, now, &mut acts)
                 }
-                // Jobs of traces are not elastic.
-                controller_queue::Act::Shrink { .. } | controller_queue::Act::Grow { .. } => {}
+                controller_queue::Act::Shrink { victim, nodes, grace, .. } => {
+                    self.stop(victim, grace, Some(nodes), now, &mut acts);
+                }
             }
         }
         acts

@@ -3,6 +3,7 @@
 
 pub mod acme;
 mod fields;
+pub mod history;
 mod lines;
 mod openb;
 mod philly;
@@ -16,6 +17,7 @@ use thiserror::Error;
 
 pub use acme::Statistics;
 use fields::{Fields, Header};
+pub use history::{Own, Shares};
 use lines::{Line, Lines};
 
 /// A job as a trace tells it. Times are in milliseconds.
@@ -33,6 +35,8 @@ pub struct TraceJob {
     pub gpus: u32,
     /// The virtual cluster, group or class that it was submitted to.
     pub tenant: String,
+    /// What a site's own history says beside that.
+    pub own: Option<Box<Own>>,
 }
 
 /// Which kind of file.
@@ -46,6 +50,8 @@ pub enum Format {
     Swf,
     /// Statistics of clusters as AcmeTrace's `cluster_summary.csv` has them; jobs are drawn from them.
     Acme,
+    /// What `railctl history export` writes.
+    History,
 }
 
 impl fmt::Display for Format {
@@ -55,6 +61,7 @@ impl fmt::Display for Format {
             Self::Openb => "Alibaba openb pod list",
             Self::Swf => "Standard Workload Format",
             Self::Acme => "cluster statistics",
+            Self::History => "Railyard history",
         })
     }
 }
@@ -69,13 +76,22 @@ pub enum TraceError {
     #[error(
         "line {line}: '{found}' begins no trace that is known: Philly CSV (timestamp,duration,num_gpus,gpu_time,cluster), \
          Alibaba openb pods (name,...,num_gpu,...,creation_time,deletion_time,scheduled_time), the Standard Workload \
-         Format (comments with ';', then 18 numbers), or cluster statistics (id,job_num,...,avg_gpu_num,...)"
+         Format (comments with ';', then 18 numbers), cluster statistics (id,job_num,...,avg_gpu_num,...), or what `railctl \
+         history export` wrote (lines of JSON)"
     )]
     Unknown {
         /// From 1.
         line: u64,
         /// How it begins.
         found: String,
+    },
+    /// It begins like a history and is none that is read.
+    #[error("line {line}: {what}")]
+    History {
+        /// From 1.
+        line: u64,
+        /// What is wrong.
+        what: String,
     },
     /// A column without which no row means anything.
     #[error("line {line}: the {format} header has no column '{column}'")]
@@ -210,6 +226,8 @@ pub struct Trace {
     pub jobs: Vec<TraceJob>,
     /// The clusters of a file of statistics; else none.
     pub statistics: Vec<Statistics>,
+    /// How what there is was shared, of a site's own history; else nothing.
+    pub shares: Shares,
 }
 
 enum Kind {
@@ -218,6 +236,7 @@ enum Kind {
     Openb(Header),
     Acme(Header),
     Swf,
+    History,
 }
 
 /// Reads a trace piece by piece.
@@ -250,6 +269,7 @@ impl Decoder {
                 account: Account::default(),
                 jobs: Vec::new(),
                 statistics: Vec::new(),
+                shares: Shares::default(),
             },
             latest: 0,
             open: Vec::new(),
@@ -355,6 +375,13 @@ impl Decoder {
             Kind::Philly(header) => philly::read(&Fields::split(text, header)?, line.number, account)?,
             Kind::Openb(header) => openb::read(&Fields::split(text, header)?, line.number, account)?,
             Kind::Swf => swf::read(text, line.number, account)?,
+            Kind::History => match history::read(text, line.number, &mut self.trace.shares)? {
+                Some(read) => read,
+                None => {
+                    self.trace.account.rows -= 1;
+                    return Ok(());
+                }
+            },
             Kind::Acme(header) => {
                 let statistics = acme::read(&Fields::split(text, header)?)?;
                 self.trace.statistics.push(statistics);
@@ -374,7 +401,8 @@ impl Decoder {
         if tenant(&mut job.tenant) {
             account.repair("TenantName", job.line, "tenant", format_args!("made '{}'", job.tenant));
         }
-        if job.submit < self.latest {
+        // A history is not in the order of submits, nor says that it is.
+        if job.submit < self.latest && !matches!(self.kind, Kind::History) {
             account.repair("Unsorted", job.line, "submit", "earlier than a row before it; rows are sorted");
         }
         self.latest = self.latest.max(job.submit);
@@ -430,6 +458,10 @@ fn begin(line: &Line<'_>) -> Result<(Kind, Format), TraceError> {
     let unknown = || TraceError::Unknown { line: line.number, found: found() };
     let text = line.text().map_err(|_| unknown())?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if let Some(begun) = history::begins(text) {
+        let wrong = |what| TraceError::History { line: line.number, what };
+        return begun.map(|_| (Kind::History, Format::History)).map_err(wrong);
+    }
     if swf::is_row(text) {
         return Ok((Kind::Swf, Format::Swf));
     }

@@ -40,7 +40,7 @@ pub(super) fn read(fields: &Fields<'_>, line: u64, account: &mut Account) -> Res
         qos => qos.to_ascii_lowercase(),
     };
     let seen = deleted.unwrap_or(0).max(begun);
-    let mut job = TraceJob { line, submit: created, run: begun, limit: None, gpus, tenant };
+    let mut job = TraceJob { line, submit: created, run: begun, limit: None, gpus, tenant, own: None };
     let Some(deleted) = deleted else {
         account.repair("NotEnded", line, "deletion_time", "nothing is there; it ends with the trace");
         return Ok(Read { job, open: true, seen });

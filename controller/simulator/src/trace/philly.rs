@@ -29,7 +29,7 @@ pub(super) fn read(fields: &Fields<'_>, line: u64, account: &mut Account) -> Res
         account.repair("GpuTime", line, "gpu_time", what);
     }
     let tenant = fields.text("cluster").to_owned();
-    Ok(Read::ended(TraceJob { line, submit, run: length, limit: None, gpus, tenant }))
+    Ok(Read::ended(TraceJob { line, submit, run: length, limit: None, gpus, tenant, own: None }))
 }
 
 /// `YYYY-MM-DD HH:MM:SS[.fff]`, as milliseconds since 1970 (UTC), or seconds since then.

@@ -100,5 +100,5 @@ pub(super) fn read(text: &str, line: u64, account: &mut Account) -> Result<Read,
         (None, Some(user)) => format!("user-{user}"),
         (None, None) => "default".to_owned(),
     };
-    Ok(Read::ended(TraceJob { line, submit, run: length, limit, gpus, tenant }))
+    Ok(Read::ended(TraceJob { line, submit, run: length, limit, gpus, tenant, own: None }))
 }

@@ -46,22 +46,23 @@ pub fn philly(row: &Row, bench: &Bench) -> Result<(), String> {
     let [plain, ours, easy, favoured] = all(&site, &workload)?;
     let peers = peers(&workload, &plain, &ours, &easy, &favoured);
     let told = Told { row, cpu: cpu.cores(), peers };
-    let pods = |of: &Summary| of.pods.share_when_empty() * 100.0;
+    let pods = |of: &Summary| of.pods.map_or(0.0, |pods| pods.share_when_empty() * 100.0);
     told.line(
         "multi-node jobs in the fewest pods of the empty cluster, ours with head start",
         pods(&ours),
         "%",
         Goal::AtLeast(98.0),
     );
-    let pods = |of: &Summary| of.pods.share_when_started() * 100.0;
+    let pods = |of: &Summary| of.pods.map_or(0.0, |pods| pods.share_when_started() * 100.0);
     told.line(
         "multi-node jobs in the fewest pods at their start, ours with head start",
         pods(&ours),
         "%",
         Goal::AtLeast(98.0),
     );
-    let better = |easy: &Summary, ours: &Summary| easy.large.p99 / ours.large.p99.max(1.0);
-    let (jobs, hours) = (ours.large.jobs, HEAD_START.as_secs() / 3600);
+    let large = |of: &Summary| of.large.unwrap_or_default();
+    let better = |easy: &Summary, ours: &Summary| large(easy).p99 / large(ours).p99.max(1.0);
+    let (jobs, hours) = (large(&ours).jobs, HEAD_START.as_secs() / 3600);
     let case = format!("p99 wait of the {jobs} jobs of 64 GPUs and more, EASY's / ours");
     let start = format!("{hours} h head start per doubling of GPUs");
     told.line(&format!("{case}, {start} in ours alone"), better(&easy, &ours), "x", Goal::AtLeast(2.0));
@@ -86,8 +87,8 @@ pub fn philly(row: &Row, bench: &Bench) -> Result<(), String> {
 /// Ours and EASY, each without and with a head start for large jobs.
 fn all(site: &Site, workload: &Workload) -> Result<[Summary; 4], String> {
     let one = |policy: Policy, head_start: Duration| {
-        let rules = Rules { head_start, easy_head_start: head_start };
-        let mut scheduler = policy.scheduler(site, &workload.jobs, &rules, 1);
+        let rules = Rules { head_start, easy_head_start: head_start, ..Rules::default() };
+        let mut scheduler = policy.scheduler(site, workload, &rules, 1);
         run(site, workload, &mut *scheduler, &mut ())
     };
     let both = |policy: Policy| [one(policy, Duration::ZERO), one(policy, HEAD_START)];
@@ -111,14 +112,15 @@ fn peers(workload: &Workload, plain: &Summary, ours: &Summary, easy: &Summary, f
         json!({
             "utilisation": of.utilisation, "of_bound": of.of_bound, "fragmentation": of.fragmentation,
             "stranded": of.stranded, "wait_p50_s": of.waits.p50, "wait_p99_s": of.waits.p99,
-            "large_p50_s": of.large.p50, "large_p99_s": of.large.p99, "waits_by_size": sizes,
-            "fewest_when_empty": of.pods.share_when_empty(), "fewest_when_started": of.pods.share_when_started(),
-            "mean_cut": of.pods.mean_cut, "proved": of.proved,
+            "large_p50_s": of.large.map(|large| large.p50), "large_p99_s": of.large.map(|large| large.p99), "waits_by_size": sizes,
+            "fewest_when_empty": of.pods.map(|pods| pods.share_when_empty()),
+            "fewest_when_started": of.pods.map(|pods| pods.share_when_started()),
+            "mean_cut": of.pods.map(|pods| pods.mean_cut), "proved": of.proved,
         })
     };
     json!({
         "ours": told(plain), "ours_head_start": told(ours), "easy": told(easy), "easy_head_start": told(favoured),
-        "jobs": ours.waits.jobs, "large_jobs": ours.large.jobs, "load": workload.load, "bound": ours.bound,
+        "jobs": ours.waits.jobs, "large_jobs": ours.large.map(|large| large.jobs), "load": workload.load, "bound": ours.bound,
         "bound_is": "least over s of W(s) + C (T - s)", "head_start_hours": HEAD_START.as_secs() / 3600,
         "ours_is_asked": "one pod for each gang",
     })

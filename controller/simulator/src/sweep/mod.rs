@@ -1,0 +1,357 @@
+//! The trade between short waits of all and short waits of large jobs, as a site can have it: the settings of the
+//! controller beside each other on the same jobs, and what EASY and first come, first served, would have done.
+
+use std::{fmt::Write as _, time::Duration};
+
+use proto_model::Objective;
+use serde::Serialize;
+
+use crate::{
+    log::ObjectiveLine,
+    policy::{Policy, Rules},
+    report::{Inputs, span},
+    run::Outcome,
+    site::Site,
+    summary::waits_of,
+    workload::Workload,
+};
+
+/// The version of the JSON.
+pub const SCHEMA: &str = "rail.sweep/v1";
+
+/// Jobs of so many GPUs and more are large where there are enough of them.
+const LARGE: u32 = crate::summary::LARGE;
+
+/// A 99th percentile of fewer jobs says little.
+const ENOUGH: usize = 50;
+
+/// One way to run the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// In few words.
+    pub name: String,
+    /// Who decides.
+    pub policy: Policy,
+    /// By which rules.
+    pub rules: Rules,
+}
+
+/// Objectives that are tried, each with a head start of large jobs for every doubling of their GPUs.
+const TRIED: [(Option<Objective>, Duration); 10] = [
+    (None, Duration::ZERO),
+    (None, hours(12)),
+    (Some(Objective::MeanWait { patience: hours(24) }), Duration::ZERO),
+    (Some(Objective::MeanWait { patience: hours(96) }), Duration::ZERO),
+    (Some(Objective::MeanWait { patience: hours(96) }), hours(3)),
+    (Some(Objective::MeanWait { patience: hours(96) }), hours(12)),
+    (Some(Objective::MeanWait { patience: hours(384) }), Duration::ZERO),
+    (Some(Objective::MeanWait { patience: hours(384) }), hours(12)),
+    (Some(Objective::MeanWait { patience: hours(384) }), hours(24)),
+    (Some(Objective::LargeFirst { patience: hours(192) }), Duration::ZERO),
+];
+
+const fn hours(count: u64) -> Duration {
+    Duration::from_secs(count * 3600)
+}
+
+/// The settings that are tried: objectives and head starts of the controller, each with fair share and without it, and the
+/// baselines. What else `base` says counts for all of them.
+#[must_use]
+pub fn settings(base: &Rules) -> Vec<Setting> {
+    let mut all = Vec::new();
+    for fair_share in [true, false] {
+        for (objective, head_start) in TRIED {
+            let rules = Rules { objective, head_start, fair_share, ..*base };
+            all.push(Setting { name: name(&rules), policy: Policy::Ours, rules });
+        }
+    }
+    for policy in [Policy::Easy, Policy::Fifo] {
+        all.push(Setting { name: policy.name().to_owned(), policy, rules: *base });
+    }
+    all
+}
+
+fn name(rules: &Rules) -> String {
+    let mut name = match rules.objective {
+        None => "by age".to_owned(),
+        Some(objective) => ObjectiveLine::from(objective).to_string(),
+    };
+    if !rules.head_start.is_zero() {
+        let _ = write!(name, ", head start {}", span(rules.head_start.as_secs_f64()));
+    }
+    if !rules.fair_share {
+        name.push_str(", no fair share");
+    }
+    name
+}
+
+/// What a setting came to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Point {
+    /// In few words.
+    pub name: String,
+    /// Who decided.
+    pub policy: &'static str,
+    /// What the controller is told for it; nothing of a baseline.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub flags: String,
+    /// Mean wait of all jobs, in seconds.
+    pub mean_wait: f64,
+    /// 99 of a hundred jobs wait no longer, in seconds.
+    pub p99: f64,
+    /// 99 of a hundred large jobs wait no longer, in seconds; `None`: there is no large job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub large_p99: Option<f64>,
+    /// GPUs held / GPUs, from the first to the last submit.
+    pub utilisation: f64,
+    /// Jobs that never started.
+    pub never_started: usize,
+    /// No other point is better in one of mean wait, wait of large jobs and utilisation, and not worse in the others.
+    pub on_front: bool,
+    /// Violations that the proof found.
+    pub violations: u64,
+}
+
+impl Point {
+    /// Of an outcome; `large` is from how many GPUs on a job is large.
+    #[must_use]
+    pub fn new(site: &Site, workload: &Workload, setting: &Setting, large: u32, outcome: &Outcome) -> Self {
+        let all = waits_of(workload, outcome, 0, u32::MAX);
+        let large = waits_of(workload, outcome, large, u32::MAX);
+        Self {
+            name: setting.name.clone(),
+            policy: setting.policy.name(),
+            flags: if setting.policy == Policy::Ours { flags(&setting.rules) } else { String::new() },
+            mean_wait: all.mean,
+            p99: all.p99,
+            large_p99: (large.jobs > 0).then_some(large.p99),
+            utilisation: outcome.series.mean(|bin| bin.busy) / site.gpus() as f64,
+            never_started: all.never,
+            on_front: false,
+            violations: outcome.violations,
+        }
+    }
+
+    /// Whether it is better in one thing and worse in none.
+    fn beats(&self, other: &Self) -> bool {
+        let large = |of: &Self| of.large_p99.unwrap_or(0.0);
+        let pairs = [
+            (self.never_started as f64, other.never_started as f64),
+            (self.mean_wait, other.mean_wait),
+            (large(self), large(other)),
+            (-self.utilisation, -other.utilisation),
+        ];
+        pairs.iter().all(|(one, two)| one <= two) && pairs.iter().any(|(one, two)| one < two)
+    }
+}
+
+/// How `rail-controller run` is told so.
+fn flags(rules: &Rules) -> String {
+    let hours = |time: Duration| format!("{}h", time.as_secs() / 3600);
+    let mut parts = Vec::new();
+    match rules.objective {
+        None => {}
+        Some(Objective::Fair) => parts.push("--objective fair".to_owned()),
+        Some(Objective::MeanWait { patience }) => {
+            parts.push(format!("--objective mean-wait:{}", hours(patience)));
+        }
+        Some(Objective::LargeFirst { patience }) => {
+            parts.push(format!("--objective large-first:{}", hours(patience)));
+        }
+    }
+    if !rules.head_start.is_zero() {
+        parts.push(format!("--head-start {}m", rules.head_start.as_secs() / 60));
+    }
+    if !rules.fair_share {
+        parts.push("--fair-share false".to_owned());
+    }
+    if parts.is_empty() { "(as it is)".to_owned() } else { parts.join(" ") }
+}
+
+/// From how many GPUs on a job is large here: as in the report where there are enough of those, else fewer.
+#[must_use]
+pub fn large_from(workload: &Workload) -> u32 {
+    let count = |from: u32| workload.jobs.iter().filter(|job| job.asked >= from).count();
+    let mut from = LARGE;
+    while from > 2 && count(from) < ENOUGH.min(workload.jobs.len()) {
+        from /= 2;
+    }
+    from
+}
+
+/// Which setting is advised.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Advice {
+    /// Its name.
+    pub setting: String,
+    /// What the controller is told for it.
+    pub flags: String,
+    /// Why this one.
+    pub reasons: Vec<String>,
+}
+
+/// All settings on the same jobs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sweep {
+    /// Where everything came from.
+    pub inputs: Inputs,
+    /// From how many GPUs on a job is large.
+    pub large: u32,
+    /// How many are.
+    pub large_jobs: usize,
+    /// By setting, in the order in which they were tried.
+    pub points: Vec<Point>,
+    /// Which one is advised; `None`: ours was not tried.
+    pub advice: Option<Advice>,
+}
+
+impl Sweep {
+    /// Of what the settings came to.
+    #[must_use]
+    pub fn new(inputs: Inputs, workload: &Workload, large: u32, mut points: Vec<Point>) -> Self {
+        for at in 0..points.len() {
+            let beaten = points.iter().any(|other| other.beats(&points[at]));
+            points[at].on_front = !beaten;
+        }
+        let advice = advise(&points);
+        let large_jobs = workload.jobs.iter().filter(|job| job.asked >= large).count();
+        Self { inputs, large, large_jobs, points, advice }
+    }
+
+    /// The point that is advised.
+    #[must_use]
+    pub fn advised(&self) -> Option<&Point> {
+        let advice = self.advice.as_ref()?;
+        self.points.iter().find(|point| point.policy == Policy::Ours.name() && point.name == advice.setting)
+    }
+
+    /// As JSON.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "schema": SCHEMA, "inputs": self.inputs, "largeFrom": self.large, "largeJobs": self.large_jobs,
+            "points": self.points, "advice": self.advice,
+        })
+    }
+
+    /// The table for people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        self.inputs.text(&mut text, true);
+        let (from, count) = (self.large, self.large_jobs);
+        let _ = writeln!(text, "\nLarge     {count} jobs of {from} GPUs and more\n");
+        let width = self.points.iter().map(|point| point.name.chars().count()).max().unwrap_or(0).max(8);
+        let _ = writeln!(
+            text,
+            "{:<3}{:>2} {:<width$}{:>11}{:>9}{:>11}{:>9}{:>11}{:>9}",
+            "", "NO", "SETTING", "MEAN WAIT", "OF EASY", "LARGE P99", "OF EASY", "ALL P99", "UTIL"
+        );
+        let easy = easy(&self.points);
+        let advised = self.advised();
+        for (number, point) in (1..).zip(&self.points) {
+            let mark = match (advised.is_some_and(|one| std::ptr::eq(one, point)), point.on_front) {
+                (true, _) => ">",
+                (_, true) => "*",
+                _ => "",
+            };
+            let of = |value: Option<f64>, base: Option<f64>| match (value, base) {
+                (Some(value), Some(base)) if base > 0.0 && base.is_finite() && value.is_finite() => {
+                    format!("{:.2}", value / base)
+                }
+                _ => "-".to_owned(),
+            };
+            let _ = writeln!(
+                text,
+                "{mark:<3}{number:>2} {:<width$}{:>11}{:>9}{:>11}{:>9}{:>11}{:>8.2}%",
+                point.name,
+                span(point.mean_wait),
+                of(Some(point.mean_wait), easy.map(|easy| easy.mean_wait)),
+                point.large_p99.map_or_else(|| "-".to_owned(), span),
+                of(point.large_p99, easy.and_then(|easy| easy.large_p99)),
+                span(point.p99),
+                point.utilisation * 100.0,
+            );
+        }
+        text.push_str("\n*: on the Pareto front of mean wait, large p99 and utilisation");
+        text.push_str(if advised.is_some() { "; >: advised\n" } else { "\n" });
+        if let Some(advice) = &self.advice {
+            let _ = writeln!(text, "\nAdvised   {}: rail-controller run {}", advice.setting, advice.flags);
+            for reason in &advice.reasons {
+                let _ = writeln!(text, "  {reason}");
+            }
+        }
+        text
+    }
+}
+
+fn easy(points: &[Point]) -> Option<&Point> {
+    points.iter().find(|point| point.policy == Policy::Easy.name())
+}
+
+/// How a setting stands to EASY: the ratio of mean waits, and of the waits of large jobs. Where nobody waits under EASY
+/// every wait is endlessly longer, but for none.
+fn ratios(point: &Point, easy: &Point) -> [f64; 2] {
+    let ratio = |one: f64, two: f64| match (one <= two, two > 0.0) {
+        (_, true) if two.is_finite() => one / two,
+        (true, _) => 1.0,
+        _ => f64::INFINITY,
+    };
+    let large = match (point.large_p99, easy.large_p99) {
+        (Some(one), Some(two)) => ratio(one, two),
+        _ => 1.0,
+    };
+    [ratio(point.mean_wait, easy.mean_wait), large]
+}
+
+/// Of our settings on the front those that are worse than EASY in neither wait, of them the one with the least product of
+/// both ratios; where there is none, the one whose worse ratio is the least.
+fn advise(points: &[Point]) -> Option<Advice> {
+    let ours = || points.iter().filter(|point| point.policy == Policy::Ours.name());
+    let least = ours().map(|point| point.never_started).min()?;
+    let mut front: Vec<&Point> =
+        ours().filter(|point| point.on_front && point.never_started == least).collect();
+    if front.is_empty() {
+        front = ours().filter(|point| point.never_started == least).collect();
+    }
+    let Some(easy) = easy(points) else {
+        let best = front.into_iter().min_by(|one, two| one.mean_wait.total_cmp(&two.mean_wait))?;
+        let reasons = vec!["the shortest mean wait of the settings; EASY was not tried".to_owned()];
+        return Some(Advice { setting: best.name.clone(), flags: best.flags.clone(), reasons });
+    };
+    let scored: Vec<(&Point, [f64; 2])> =
+        front.into_iter().map(|point| (point, ratios(point, easy))).collect();
+    let good = |of: &&(&Point, [f64; 2])| of.1.iter().all(|ratio| *ratio <= 1.0);
+    let product = |of: &[f64; 2]| of[0].max(1e-9) * of[1].max(1e-9);
+    let best = scored.iter().filter(good).min_by(|one, two| product(&one.1).total_cmp(&product(&two.1)));
+    let worse = |of: &[f64; 2]| of[0].max(of[1]);
+    let (best, is_good) = match best {
+        Some(best) => (best, true),
+        None => (scored.iter().min_by(|one, two| worse(&one.1).total_cmp(&worse(&two.1)))?, false),
+    };
+    let (point, [mean, large]) = *best;
+    let mut reasons = vec![format!(
+        "the mean wait is {mean:.2} x EASY's ({} against {})",
+        span(point.mean_wait),
+        span(easy.mean_wait)
+    )];
+    if let (Some(one), Some(two)) = (point.large_p99, easy.large_p99) {
+        reasons.push(format!(
+            "99 % of large jobs wait {large:.2} x as long as under EASY ({} against {})",
+            span(one),
+            span(two)
+        ));
+    }
+    reasons.push(if is_good {
+        "of the settings on the front that are worse than EASY in neither it has the least product of both"
+            .to_owned()
+    } else {
+        "no setting is as good as EASY in both; its worse ratio is the least".to_owned()
+    });
+    Some(Advice { setting: point.name.clone(), flags: point.flags.clone(), reasons })
+}
+
+#[cfg(test)]
+mod tests;
