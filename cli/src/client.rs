@@ -25,7 +25,7 @@ pub struct Api {
 /// The largest answer that is taken, in bytes. Requests are small; an answer may hold the rank maps of many large gangs.
 const MAX_ANSWER: usize = 64 << 20;
 /// Pages are asked for in this size; the server may give smaller ones.
-const PAGE: u32 = 200;
+pub const PAGE: u32 = 200;
 /// No list of ours is longer than this many pages; a server that never ends one is wrong.
 const MAX_PAGES: usize = 100_000;
 

@@ -4,6 +4,7 @@ mod audit;
 mod cluster;
 mod dev;
 mod fabric;
+mod history;
 mod jobs;
 mod qos;
 mod rails;
@@ -18,6 +19,7 @@ pub use audit::{AuditCommand, AuditList, Decision};
 pub use cluster::{ConfigCommand, NodeCommand, RoleArg, TenantCommand};
 pub use dev::{DevCommand, DevGuard, DevLaunch, DevTarget, DevUp};
 pub use fabric::{DocumentFormat, ExportFormat, FabricCommand, Generate, Show, TopologyCommand, Verify};
+pub use history::{HistoryCommand, HistoryExport};
 pub use jobs::{Cancel, Explain, Logs, Plan, Submit};
 pub use qos::{QosApply, QosCommand, QosOffline, QosOutput, QosSteer};
 pub use rails::{Drain, RailCommand};
@@ -102,6 +104,9 @@ pub enum Command {
     /// Show the fabric, hand it on to other schedulers, and compare it with the cables that are there
     #[command(subcommand)]
     Topology(TopologyCommand),
+    /// Write the jobs that have ended, to be simulated
+    #[command(subcommand)]
+    History(HistoryCommand),
     Simulate(Simulate),
     Replay(ReplayLog),
     /// Create or replace what a file describes: Fabric, Tenant, Queue, Reservation and Job documents

@@ -10,6 +10,7 @@ mod doctor;
 mod explain;
 mod fabric;
 mod get;
+mod history;
 mod logs;
 mod node;
 mod plan;
@@ -93,6 +94,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Qos(command) => qos::run(command, &api()?).await,
         Command::Audit(command) => audit::run(command, &cli.global, &env, api).await,
         Command::Topology(command) => topology::run(command, api).await,
+        Command::History(command) => history::run(command, &api()?).await,
         Command::Health { output } => health(*output, &api()?).await,
         Command::Doctor { names, output } => doctor::run(names, *output, &api()?).await,
         Command::Validate(args) => crate::validate::run(args, &api()?).await,

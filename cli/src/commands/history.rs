@@ -1,0 +1,126 @@
+//! The jobs that have ended, in the form that `simulate` reads.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{BufWriter, Write},
+    path::Path,
+};
+
+use controller_simulator::trace::history::{HistoryJob, HistoryLine};
+use proto_model::{Job, Queue, Tenant, Timestamp};
+use proto_wire::v1;
+
+use crate::{
+    args::{HistoryCommand, HistoryExport},
+    client::{Api, repeat},
+    error::Error,
+    output::{now, print},
+    render,
+};
+
+/// `history ...`.
+pub async fn run(command: &HistoryCommand, api: &Api) -> Result<(), Error> {
+    match command {
+        HistoryCommand::Export(args) => export(args, api).await,
+    }
+}
+
+/// Where lines go.
+enum Sink<'a> {
+    File(BufWriter<File>, &'a Path),
+    Stdout,
+}
+
+impl<'a> Sink<'a> {
+    fn new(out: Option<&'a Path>) -> Result<Self, Error> {
+        let Some(path) = out else { return Ok(Self::Stdout) };
+        let made = OpenOptions::new().write(true).create_new(true).open(path);
+        let file = made.map_err(|error| Error::file("create", path, error))?;
+        Ok(Self::File(BufWriter::new(file), path))
+    }
+
+    fn line(&mut self, line: &HistoryLine) -> Result<(), Error> {
+        let text = line.text().map_err(|error| Error::Config(format!("a line is no JSON: {error}")))?;
+        match self {
+            Self::File(file, path) => {
+                file.write_all(text.as_bytes()).map_err(|error| Error::file("write", *path, error))
+            }
+            Self::Stdout => print(&text),
+        }
+    }
+
+    fn close(self) -> Result<(), Error> {
+        let Self::File(mut file, path) = self else { return Ok(()) };
+        let done = file.flush().and_then(|()| file.get_ref().sync_all());
+        done.map_err(|error| Error::file("write", path, error))
+    }
+}
+
+async fn export(args: &HistoryExport, api: &Api) -> Result<(), Error> {
+    let tenant = if args.all_tenants { "" } else { &api.tenant };
+    let mut sink = Sink::new(args.out.as_deref())?;
+    let at = Timestamp((now() * 1e3).max(0.0) as u64);
+    sink.line(&HistoryLine::header(at))?;
+    shares(tenant, &mut sink, api).await?;
+    let millis = |moment: crate::args::Moment| render::seconds(&moment.time(now())) * 1e3;
+    let (since, until) = (args.since.map(millis), args.until.map(millis));
+    let (mut page_token, mut count, mut left_out) = (String::new(), 0_u64, 0_u64);
+    loop {
+        let page = page(tenant, &page_token, api).await?;
+        for job in page.jobs {
+            let job =
+                Job::try_from(job).map_err(|error| Error::Config(format!("a job is faulty: {error}")))?;
+            let Some(line) = HistoryJob::of(&job) else { continue };
+            let is_inside = since.is_none_or(|since| line.submitted as f64 >= since)
+                && until.is_none_or(|until| line.submitted as f64 <= until);
+            if is_inside {
+                sink.line(&HistoryLine::Job(Box::new(line)))?;
+                count += 1;
+            } else {
+                left_out += 1;
+            }
+        }
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            break;
+        }
+    }
+    sink.close()?;
+    let out = args.out.as_deref().map(|path| format!(" are in {}", path.display())).unwrap_or_default();
+    let outside = if left_out > 0 { format!("; {left_out} outside of that time") } else { String::new() };
+    eprintln!("{count} ended jobs{out}{outside}");
+    Ok(())
+}
+
+/// Jobs that have ended, some at a time: a site has more of them than should be held at once.
+async fn page(tenant: &str, page_token: &str, api: &Api) -> Result<v1::ListJobsResponse, Error> {
+    use v1::job_status::Phase;
+    repeat("list ended jobs", |_| {
+        let request = v1::ListJobsRequest {
+            tenant: tenant.to_owned(),
+            phases: [Phase::Completed, Phase::Failed, Phase::Cancelled].map(Into::into).to_vec(),
+            page_size: crate::client::PAGE,
+            page_token: page_token.to_owned(),
+            ..v1::ListJobsRequest::default()
+        };
+        let mut client = api.jobs();
+        async move { client.list_jobs(request).await }
+    })
+    .await
+}
+
+/// What tenants and queues have.
+async fn shares(tenant: &str, sink: &mut Sink<'_>, api: &Api) -> Result<(), Error> {
+    let faulty = |error: &dyn std::fmt::Display| Error::Config(format!("a document is faulty: {error}"));
+    for one in api.list_tenants().await?.tenants {
+        let one = Tenant::try_from(one).map_err(|error| faulty(&error))?;
+        if tenant.is_empty() || one.name.as_str() == tenant {
+            sink.line(&HistoryLine::tenant(&one))?;
+        }
+    }
+    for one in api.list_queues(tenant).await?.queues {
+        let one = Queue::try_from(one).map_err(|error| faulty(&error))?;
+        sink.line(&HistoryLine::queue(&one))?;
+    }
+    Ok(())
+}
