@@ -10,6 +10,7 @@ use controller_topology::NodeIx;
 use proto_model::{Eta, JobUid, Objective, QueueName, Reason, ReservationName, TenantName, Timestamp};
 
 use crate::{
+    bands::Bands,
     defs::{Policy, QueueDef, ReservationDef, TenantDef},
     empty::Empty,
     entry::{Entry, Run, State},
@@ -31,6 +32,7 @@ pub(crate) type Taken<'a> = Option<&'a [(NodeIx, u32)]>;
 pub struct Marks {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) privates: Privates,
+    pub(crate) bands: Arc<Bands>,
 }
 
 /// Queues above one another at most.
@@ -89,6 +91,8 @@ pub(crate) struct Cache {
     pub(crate) next: Option<Timestamp>,
     /// Who would have a place if no job ran.
     pub(crate) empty: Empty,
+    /// What the last forecast said before it was corrected, and when.
+    pub(crate) raw: BTreeMap<JobUid, (Timestamp, Timestamp)>,
 }
 
 /// Equal in all that decides.
@@ -157,6 +161,10 @@ impl Book {
 
     /// A job comes, changes or goes.
     pub fn set_job(&mut self, uid: JobUid, entry: Option<Arc<Entry>>) {
+        let started = entry.as_ref().map(|entry| entry.run().map(|run| run.started));
+        if started != Some(None) && self.marks.bands.is_open(uid) {
+            Arc::make_mut(&mut self.marks.bands).settle(uid, started.flatten());
+        }
         if let Some(old) = self.jobs.remove(&uid) {
             self.cache.empty.forget(uid);
             match &old.state {

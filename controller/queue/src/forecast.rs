@@ -7,7 +7,7 @@
 //! - the time ahead brings what the time behind has brought: every job that came within a window comes once more, one
 //!   window later. Those of tenants that used less of late overtake who waits, as they will.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use controller_scheduler::{Need, Placer, RailNeed, Snapshot};
 use proto_model::{Eta, JobUid, Timestamp};
@@ -91,7 +91,30 @@ impl Book {
         }
         self.restore(marks);
         self.cache.next = next;
+        self.correct(now);
         acts
+    }
+
+    /// Gives the starts that were foretold the bands that forecasts of late have earned.
+    fn correct(&mut self, now: Timestamp) {
+        let bands = Arc::clone(&self.marks.bands);
+        self.cache.raw.clear();
+        for entry in self.waiting.values().flat_map(BTreeMap::values) {
+            let Some(why) = self.cache.seen.get_mut(&entry.uid) else { continue };
+            let Some(raw) = why.eta.filter(|eta| why.looked == now && eta.latest != Timestamp(u64::MAX))
+            else {
+                continue;
+            };
+            self.cache.raw.insert(entry.uid, (now, raw.start));
+            why.eta = Some(bands.corrected(raw, now));
+        }
+    }
+
+    /// Somebody was told what the last forecast said of a waiting job: when it starts its band is judged by that, and those
+    /// of later forecasts are made wider or narrower.
+    pub fn told(&mut self, uid: JobUid) {
+        let Some(((at, raw), told)) = self.cache.raw.get(&uid).copied().zip(self.eta(uid)) else { return };
+        Arc::make_mut(&mut self.marks.bands).tell(uid, raw, told, at);
     }
 
     /// What will probably come: what has come in a window of time before now, one window later.

@@ -12,6 +12,7 @@
 //! 4. Only a job that helps is stopped, and the cheapest set of them.
 //! 5. Every set is undone by its opposite; what passes change is a value ([`Marks`]).
 
+mod bands;
 mod book;
 pub mod check;
 mod defs;

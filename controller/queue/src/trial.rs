@@ -131,6 +131,7 @@ impl Trial {
             if self.forecasts && !new.is_empty() {
                 self.book.forecast(&mut self.snapshot, &mut self.placer, now);
                 for uid in new {
+                    self.book.told(uid);
                     let eta = self.book.eta(uid);
                     if let Some(row) = self.rows.get_mut(&uid) {
                         row.planned = eta.map(|eta| eta.start).or(row.starts.first().copied());

@@ -108,6 +108,7 @@ impl<'a> Ours<'a> {
         self.book.forecast(snapshot, &mut self.placer, now);
         starts().for_each(|(tenant, placement)| snapshot.release(tenant, placement));
         for (job, uid) in new {
+            self.book.told(uid);
             let Some(eta) = self.book.eta(uid) else { continue };
             if let Some(foretold) = &mut self.foretold {
                 foretold.told.push(Told { job, at: now, eta });

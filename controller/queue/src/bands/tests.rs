@@ -1,0 +1,105 @@
+//! Bands hold as often as they say, also where the law of the errors changes; and they stay small.
+
+use super::*;
+
+/// Numbers from 0 to 1, the same in every run (splitmix64).
+struct Dice(u64);
+
+impl Dice {
+    fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ z >> 31) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+fn uid(number: u64) -> JobUid {
+    JobUid::ordered(Timestamp(number), 0, number.to_be_bytes())
+}
+
+/// Forecasts whose real waits are `factor` times what was told; the shares of starts before, in and after their bands.
+/// Bands that forecasts say by themselves are far too narrow. `late` starts are told before the first one has come.
+fn shares(count: u64, late: usize, mut factor: impl FnMut(u64, &mut Dice) -> f64) -> [f64; 3] {
+    let (mut bands, mut dice, mut found) = (Bands::default(), Dice(7), [0.0; 3]);
+    let mut open: VecDeque<(JobUid, Timestamp)> = VecDeque::new();
+    for number in 0..count {
+        let now = Timestamp(number * 1000);
+        let ahead = Duration::from_secs(600 + (dice.unit() * 5000.0) as u64);
+        let start = now.plus(ahead);
+        let told = bands.corrected(Eta { start, earliest: start, latest: start }, now);
+        assert!(now <= told.earliest && told.earliest <= told.start && told.start <= told.latest);
+        bands.tell(uid(number), start, told, now);
+        let real = now.plus(ahead.mul_f64(factor(number, &mut dice)));
+        if number >= count / 5 {
+            let at = usize::from(real >= told.earliest) + usize::from(real > told.latest);
+            found[at] += 1.0;
+        }
+        open.push_back((uid(number), real));
+        if open.len() > late
+            && let Some((uid, real)) = open.pop_front()
+        {
+            bands.settle(uid, Some(real));
+        }
+    }
+    let all: f64 = found.iter().sum();
+    found.map(|share| share / all)
+}
+
+#[test]
+fn four_of_five_starts_lie_inside_whatever_the_law() {
+    let laws: [fn(u64, &mut Dice) -> f64; 4] = [
+        |_, dice| 0.2 + dice.unit() * 2.0,
+        |_, dice| (dice.unit() * 6.0 - 3.0).exp(),
+        // Most start at once, some never nearly.
+        |_, dice| if dice.unit() < 0.6 { dice.unit() * 0.1 } else { 1.0 + dice.unit() * 30.0 },
+        // The law changes: waits become ever longer, and then short again.
+        |number, dice| {
+            let swing = (number as f64 / 400.0).sin() * 2.0;
+            (swing + dice.unit()).exp()
+        },
+    ];
+    for (at, law) in laws.into_iter().enumerate() {
+        for late in [0, 100] {
+            let [before, inside, after] = shares(6000, late, law);
+            assert!((0.78..=0.825).contains(&inside), "law {at}, late {late}: {before} {inside} {after}");
+            assert!((before - after).abs() < 0.1, "law {at}, late {late}: {before} {inside} {after}");
+        }
+    }
+}
+
+#[test]
+fn where_little_is_known_the_forecast_speaks_for_itself() {
+    let mut bands = Bands::default();
+    let raw = Eta { start: Timestamp(600_000), earliest: Timestamp(500_000), latest: Timestamp(700_000) };
+    for number in 0..FEW as u64 {
+        assert_eq!(bands.corrected(raw, Timestamp(0)), raw);
+        bands.tell(uid(number), raw.start, raw, Timestamp(0));
+        bands.settle(uid(number), Some(Timestamp(1_200_000)));
+    }
+    let told = bands.corrected(raw, Timestamp(0));
+    // Twice as long, with the minute that is added to all.
+    assert!(told.start.0.abs_diff(1_200_000) < 2000, "{told:?}");
+}
+
+#[test]
+fn what_is_kept_is_bounded_and_goes_with_the_job() {
+    let mut bands = Bands::default();
+    let eta = |at: u64| Eta { start: Timestamp(at), earliest: Timestamp(at), latest: Timestamp(at) };
+    for number in 0..OPEN as u64 + 100 {
+        bands.tell(uid(number), Timestamp(number * 1000), eta(number), Timestamp(0));
+    }
+    assert_eq!(bands.open.len(), OPEN);
+    for number in 0..OPEN as u64 + 100 {
+        let started = (number % 2 == 0).then_some(Timestamp(5_000_000));
+        bands.settle(uid(number), started);
+    }
+    assert!(bands.open.is_empty());
+    assert!(bands.kinds.len() < 32 && bands.kinds.values().all(|kind| kind.errors.len() <= KEPT));
+    // Of jobs that went without a start nothing is learned.
+    let mut none = Bands::default();
+    none.tell(uid(1), Timestamp(1), eta(1), Timestamp(0));
+    none.settle(uid(1), None);
+    assert_eq!(none, Bands::default());
+}
