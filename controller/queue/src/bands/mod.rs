@@ -130,7 +130,7 @@ impl Bands {
         let Some(errors) = self.near(kind(ahead)) else { return raw };
         let base = log(ahead);
         let [earliest, start, latest] = errors.parts().map(|error| now.plus(wait(base + error)));
-        Eta { start: start.clamp(earliest, latest), earliest, latest }
+        Eta { start: start.clamp(earliest, latest), earliest, latest, ..raw }
     }
 
     /// Errors of forecasts that looked as far, or nearly so.

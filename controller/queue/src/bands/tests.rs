@@ -28,7 +28,7 @@ fn shares(count: u64, late: usize, mut factor: impl FnMut(u64, &mut Dice) -> f64
         let now = Timestamp(number * 1000);
         let ahead = Duration::from_secs(600 + (dice.unit() * 5000.0) as u64);
         let start = now.plus(ahead);
-        let told = bands.corrected(Eta { start, earliest: start, latest: start }, now);
+        let told = bands.corrected(Eta::estimate(start, start, start), now);
         assert!(now <= told.earliest && told.earliest <= told.start && told.start <= told.latest);
         bands.tell(uid(number), start, told, now);
         let real = now.plus(ahead.mul_f64(factor(number, &mut dice)));
@@ -72,7 +72,7 @@ fn four_of_five_starts_lie_inside_whatever_the_law() {
 #[test]
 fn where_little_is_known_the_forecast_speaks_for_itself() {
     let mut bands = Bands::default();
-    let raw = Eta { start: Timestamp(600_000), earliest: Timestamp(500_000), latest: Timestamp(700_000) };
+    let raw = Eta::estimate(Timestamp(600_000), Timestamp(500_000), Timestamp(700_000));
     for number in 0..FEW as u64 {
         assert_eq!(bands.corrected(raw, Timestamp(0)), raw);
         bands.tell(uid(number), raw.start, raw, Timestamp(0));
@@ -86,7 +86,7 @@ fn where_little_is_known_the_forecast_speaks_for_itself() {
 #[test]
 fn what_is_kept_is_bounded_and_goes_with_the_job() {
     let mut bands = Bands::default();
-    let eta = |at: u64| Eta { start: Timestamp(at), earliest: Timestamp(at), latest: Timestamp(at) };
+    let eta = |at: u64| Eta::estimate(Timestamp(at), Timestamp(at), Timestamp(at));
     for number in 0..OPEN as u64 + 100 {
         bands.tell(uid(number), Timestamp(number * 1000), eta(number), Timestamp(0));
     }
