@@ -1,6 +1,7 @@
 //! What can be said on the command line: one file per noun, nothing but shapes.
 
 mod audit;
+mod changes;
 mod cluster;
 mod dev;
 mod fabric;
@@ -16,6 +17,7 @@ mod validate;
 mod values;
 
 pub use audit::{AuditCommand, AuditList, Decision};
+pub use changes::{Hold, Limit, Release, Update};
 pub use cluster::{ConfigCommand, NodeCommand, RoleArg, TenantCommand};
 pub use dev::{DevCommand, DevGuard, DevLaunch, DevTarget, DevUp};
 pub use fabric::{DocumentFormat, ExportFormat, FabricCommand, Generate, Show, TopologyCommand, Verify};
@@ -94,6 +96,12 @@ pub enum Command {
     Logs(Logs),
     /// End a job
     Cancel(Cancel),
+    /// Keep a job that waits from starting; it keeps its place in the queue
+    Hold(Hold),
+    /// Let a job go on that is held
+    Release(Release),
+    /// Change a job: priority, time limit, queue and nodes while it waits, the time limit while it runs
+    Update(Update),
     /// Show where a job would run if it were submitted now
     Plan(Plan),
     /// Tell why a job is in its phase, and how it uses its rails while it runs

@@ -3,6 +3,7 @@
 mod apply;
 mod audit;
 mod cancel;
+mod changes;
 mod configuration;
 mod delete;
 mod describe;
@@ -84,6 +85,9 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Describe(args) => describe::run(args, &api()?).await,
         Command::Logs(args) => logs::run(args, &api()?).await,
         Command::Cancel(args) => cancel::run(args, &api()?).await,
+        Command::Hold(args) => changes::hold(args, &api()?).await,
+        Command::Release(args) => changes::release(args, &api()?).await,
+        Command::Update(args) => changes::update(args, &api()?).await,
         Command::Explain(args) => explain::run(args, &api()?).await,
         Command::Delete(args) => delete::run(args, &api()?).await,
         Command::Tenant(command) => tenant::run(command, &api()?, &cli.global, &env).await,

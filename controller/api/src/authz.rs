@@ -83,6 +83,9 @@ rpcs! {
     WatchJobs = "/rail.v1.JobService/WatchJobs",
     CancelJob = "/rail.v1.JobService/CancelJob",
     DeleteJob = "/rail.v1.JobService/DeleteJob",
+    HoldJob = "/rail.v1.JobService/HoldJob",
+    ReleaseJob = "/rail.v1.JobService/ReleaseJob",
+    UpdateJob = "/rail.v1.JobService/UpdateJob",
     PlanJob = "/rail.v1.JobService/PlanJob",
     ExplainJob = "/rail.v1.JobService/ExplainJob",
     StreamLogs = "/rail.v1.JobService/StreamLogs",
@@ -158,7 +161,12 @@ impl Rpc {
             | Self::ApplyQueue
             | Self::DeleteQueue
             | Self::ListAuditRecords => Access::Roles(MANAGERS),
-            Self::CreateJob | Self::CancelJob | Self::DeleteJob => Access::Roles(SUBMITTERS),
+            Self::CreateJob
+            | Self::CancelJob
+            | Self::DeleteJob
+            | Self::HoldJob
+            | Self::ReleaseJob
+            | Self::UpdateJob => Access::Roles(SUBMITTERS),
             Self::GetFabric
             | Self::GetTopology
             | Self::GetNode

@@ -17,6 +17,7 @@ use tonic::{Request, Response, Status};
 
 use crate::{
     authz::Rpc,
+    changes,
     context::Context,
     fault,
     guard::Caller,
@@ -143,7 +144,7 @@ fn spec(job: &v1::Job) -> Result<JobSpec, RpcError> {
 }
 
 /// Elements of an array, for example `3,7-9`.
-fn elements(text: &str) -> Result<Vec<u32>, RpcError> {
+pub(crate) fn elements(text: &str) -> Result<Vec<u32>, RpcError> {
     if text.is_empty() {
         return Ok(Vec::new());
     }
@@ -185,7 +186,7 @@ fn body_digest(name: &Naming, labels: &BTreeMap<String, String>, spec: &JobSpec)
     digest
 }
 
-fn request_id(text: &str) -> Result<Option<RequestId>, RpcError> {
+pub(crate) fn request_id(text: &str) -> Result<Option<RequestId>, RpcError> {
     if text.is_empty() {
         return Ok(None);
     }
@@ -321,6 +322,40 @@ impl JobService for Jobs {
         let id = self.id(Rpc::DeleteJob, &caller, &wire.tenant, &wire.name)?;
         self.apply(&caller, Event::DeleteJob { indices: elements(&wire.elements)?, id }).await?;
         Ok(Response::new(v1::DeleteJobResponse {}))
+    }
+
+    async fn hold_job(&self, request: Request<v1::HoldJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let id = self.id(Rpc::HoldJob, &caller, &wire.tenant, &wire.name)?;
+        let by = (Rpc::HoldJob, &caller);
+        let order = Box::new(changes::order(by, id, &wire.elements, &wire.request_id, &wire)?);
+        let caller = caller.asking(&wire.request_id);
+        job_reply(&caller, self.apply(&caller, Event::HoldJob { order, reason: wire.reason }).await?)
+    }
+
+    async fn release_job(
+        &self,
+        request: Request<v1::ReleaseJobRequest>,
+    ) -> Result<Response<v1::Job>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let id = self.id(Rpc::ReleaseJob, &caller, &wire.tenant, &wire.name)?;
+        let by = (Rpc::ReleaseJob, &caller);
+        let order = changes::order(by, id, &wire.elements, &wire.request_id, &wire)?;
+        let caller = caller.asking(&wire.request_id);
+        job_reply(&caller, self.apply(&caller, Event::ReleaseJob(Box::new(order))).await?)
+    }
+
+    async fn update_job(&self, request: Request<v1::UpdateJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let id = self.id(Rpc::UpdateJob, &caller, &wire.tenant, &wire.name)?;
+        let by = (Rpc::UpdateJob, &caller);
+        let order = changes::order(by, id, &wire.elements, &wire.request_id, &wire)?;
+        let update = Box::new(changes::update(order, &wire)?);
+        let caller = caller.asking(&wire.request_id);
+        job_reply(&caller, self.apply(&caller, Event::UpdateJob(update)).await?)
     }
 
     async fn plan_job(

@@ -6,6 +6,7 @@
 mod agent;
 mod audit;
 pub mod authz;
+mod changes;
 mod context;
 mod enroll;
 mod explain;

@@ -56,7 +56,7 @@ impl Progress {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Elements {
     pub(crate) by_index: BTreeMap<u32, JobUid>,
-    /// Those that wait for their turn or for something else that is not room.
+    /// Those that wait for their turn or for something else that is not room; not those that people hold, who let others pass.
     pub(crate) held: BTreeSet<u32>,
     /// Those that may start or have started, and have not ended.
     pub(crate) active: u32,
@@ -72,7 +72,7 @@ impl Elements {
             self.by_index.insert(index, entry.job.uid);
             self.active += active;
             self.progress.each(&progress, u32::saturating_add);
-            if entry.held {
+            if entry.held && entry.job.status.holds.is_empty() {
                 self.held.insert(index);
             }
         } else {

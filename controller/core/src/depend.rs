@@ -12,6 +12,8 @@ use proto_model::{
 use crate::{
     arrays::{Progress, array_of},
     error::CoreError,
+    holds,
+    schedule::requeue_causes,
     state::{JobEntry, State},
     step::Step,
 };
@@ -72,10 +74,14 @@ impl State {
             .or_else(|| self.index.arrays.get(id).map(|elements| elements.progress))
     }
 
-    /// What holds a waiting job back now. A job that was tried once is held by nothing: its conditions were met.
+    /// What holds a waiting job back now. A job that was tried once is held by people only: its conditions were met.
     pub(crate) fn hold(&self, job: &Job, now: Timestamp) -> Hold {
         let mut hold = Hold::default();
-        if job.status.attempt > 1 || job.status.phase != Phase::Pending {
+        if job.status.phase != Phase::Pending {
+            return hold;
+        }
+        hold.reasons.extend(holds::causes(job));
+        if job.status.attempt > 1 {
             return hold;
         }
         if let Some(begin) = job.spec.begin.filter(|begin| *begin > now) {
@@ -100,7 +106,10 @@ impl State {
                 }
             }
         }
-        self.hold_turn(job, &mut hold);
+        // One that people hold lets the others of its array pass.
+        if job.status.holds.is_empty() {
+            self.hold_turn(job, &mut hold);
+        }
         hold
     }
 
@@ -217,7 +226,7 @@ impl Step<'_> {
     }
 
     /// The first element that waits for its turn is looked at soon.
-    fn wake_element(&mut self, array: &JobId) {
+    pub(crate) fn wake_element(&mut self, array: &JobId) {
         let Some(elements) = self.state.index.arrays.get(array) else { return };
         let first = elements.held.first().and_then(|index| elements.by_index.get(index)).copied();
         if let Some(uid) = first {
@@ -238,7 +247,10 @@ impl Step<'_> {
     pub(crate) fn look_at_hold(&mut self, uid: JobUid) {
         let Some(mut entry) = self.entry(uid).filter(|entry| entry.held) else { return };
         let Hold { reasons, never, until } = self.state.hold(&entry.job, self.now);
-        entry.due = until;
+        // A job that is queued again may still have to wait for its back-off.
+        if entry.job.status.attempt <= 1 {
+            entry.due = until;
+        }
         if !never.is_empty() {
             entry.held = false;
             entry.due = None;
@@ -248,6 +260,7 @@ impl Step<'_> {
             return;
         }
         entry.held = !reasons.is_empty();
+        let reasons: Vec<Reason> = requeue_causes(&entry).into_iter().chain(reasons).collect();
         let codes = |reasons: &[Reason]| {
             reasons.iter().map(|reason| (reason.code.clone(), reason.scope.clone())).collect::<Vec<_>>()
         };

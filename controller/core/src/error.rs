@@ -1,8 +1,8 @@
 //! Why the core refuses. Each refusal leaves the state as it was.
 
 use proto_model::{
-    DrainTarget, JobId, JobName, NodeName, Phase, QueueName, Reason, ReservationName, SpecFlaw, TenantName,
-    Timestamp,
+    DrainTarget, JobId, JobName, NodeName, Phase, QueueName, Reason, ReservationName, Role, SpecFlaw,
+    TenantName, Timestamp,
 };
 use thiserror::Error;
 
@@ -246,6 +246,43 @@ pub enum CoreError {
         /// Where it is.
         phase: Phase,
     },
+    /// The job does not wait.
+    #[error(
+        "job '{id}' is {phase}; only a job that waits can be held or changed so: of one that runs the time limit can be changed"
+    )]
+    JobNotWaiting {
+        /// Which.
+        id: JobId,
+        /// Where it is.
+        phase: Phase,
+    },
+    /// None of the elements that were meant waits.
+    #[error(
+        "no element of array '{id}' that was meant waits; of those that run the time limit can be changed"
+    )]
+    NoElementWaits {
+        /// The array.
+        id: JobId,
+    },
+    /// Somebody who may do more holds the job.
+    #[error("job '{id}' is held by {by}; only {} may release it", releasers(*.role))]
+    HeldAbove {
+        /// Which.
+        id: JobId,
+        /// Who holds it.
+        by: String,
+        /// Their role.
+        role: Role,
+    },
+    /// The limit of a running job may be shortened only.
+    #[error(
+        "timeLimit: job '{id}' runs, and others wait for its end: its limit can be shortened; an administrator of the cluster may \
+         extend it"
+    )]
+    LimitExtended {
+        /// Which.
+        id: JobId,
+    },
     /// The resource was changed meanwhile.
     #[error("{what} has resource version {current}, not {asked}; read it again and repeat the change")]
     Conflict {
@@ -382,9 +419,11 @@ impl CoreError {
             | Self::RailNotFound { .. }
             | Self::NoRollout
             | Self::FabricNotFound => ErrorKind::NotFound,
-            Self::TokenInvalid { .. } | Self::TokenUsed { .. } | Self::TokenForOther { .. } => {
-                ErrorKind::Denied
-            }
+            Self::TokenInvalid { .. }
+            | Self::TokenUsed { .. }
+            | Self::TokenForOther { .. }
+            | Self::HeldAbove { .. }
+            | Self::LimitExtended { .. } => ErrorKind::Denied,
             Self::NameTaken { .. }
             | Self::NameResting { .. }
             | Self::RequestIdReused { .. }
@@ -395,6 +434,8 @@ impl CoreError {
             | Self::QueueBusy { .. }
             | Self::ReservationBusy { .. }
             | Self::JobActive { .. }
+            | Self::JobNotWaiting { .. }
+            | Self::NoElementWaits { .. }
             | Self::JobNeeded { .. }
             | Self::NodeBusy { .. }
             | Self::LastRail { .. }
@@ -438,6 +479,9 @@ impl CoreError {
             Self::Full { .. } => "LIMIT_REACHED",
             Self::Infeasible { .. } => "INFEASIBLE",
             Self::JobActive { .. } => "JOB_ACTIVE",
+            Self::JobNotWaiting { .. } | Self::NoElementWaits { .. } => "JOB_NOT_WAITING",
+            Self::HeldAbove { .. } => "HELD_ABOVE",
+            Self::LimitExtended { .. } => "TIME_LIMIT_EXTENDED",
             Self::Conflict { .. } => "CONFLICT",
             Self::NodeReplaced { .. } => "NODE_REPLACED",
             Self::NodeNotFound { .. } => "NODE_NOT_FOUND",
@@ -467,6 +511,13 @@ impl CoreError {
             Self::FabricInvalid { findings } => findings,
             _ => &[],
         }
+    }
+}
+
+fn releasers(role: Role) -> &'static str {
+    match role {
+        Role::Admin => "an administrator of the cluster",
+        _ => "an administrator of the tenant, or of the cluster,",
     }
 }
 

@@ -17,6 +17,7 @@ use proto_audit::{Actor, Claim, Log};
 use crate::{
     audit::{AuditRow, StoredAudit},
     error::CoreError,
+    orders::{JobOrder, JobUpdate},
     records::{Attempt, RequestRecord, RestingName, TokenRecord},
 };
 
@@ -41,6 +42,17 @@ pub enum Event {
         /// Of an array only these elements.
         indices: Vec<u32>,
     },
+    /// Waiting jobs are held. Idempotent. Reply: [`Reply::Job`], the first one.
+    HoldJob {
+        /// Which, and who asks.
+        order: Box<JobOrder>,
+        /// Why, in their words; may be empty.
+        reason: String,
+    },
+    /// What holds jobs is taken back, as far as who asks may. Idempotent. Reply: [`Reply::Job`], the first one.
+    ReleaseJob(Box<JobOrder>),
+    /// Jobs that have not ended are changed. Reply: [`Reply::Job`], the first one.
+    UpdateJob(Box<JobUpdate>),
     /// A tenant is created or its spec replaced. Reply: [`Reply::Tenant`].
     ApplyTenant {
         /// Which.

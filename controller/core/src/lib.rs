@@ -43,11 +43,13 @@ mod due;
 pub mod error;
 pub mod event;
 pub mod explain;
+mod holds;
 mod journal;
 pub mod lead;
 pub mod load;
 pub mod mirror;
 mod observe;
+pub mod orders;
 mod prove;
 pub mod qos;
 mod query;
@@ -62,6 +64,7 @@ mod submit;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod update;
 pub mod witness;
 
 pub use audit::{AuditRow, BadAudit, StoredAudit};
@@ -75,6 +78,7 @@ pub use event::{
 };
 pub use explain::{Detail, Holding};
 pub use load::LoadError;
+pub use orders::{Asked, Authority, JobChange, JobOrder, JobUpdate};
 pub use proto_model::{Certification, IsolationPolicy};
 pub use qos::{QosActive, QosStage, QosView};
 pub use query::{

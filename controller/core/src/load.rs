@@ -179,7 +179,8 @@ impl State {
             let (spec, status) = (&entry.job.spec, &entry.job.status);
             let turn = spec.array.as_ref().is_some_and(|array| array.at_once > 0);
             let asks = spec.begin.is_some() || !spec.after.is_empty() || turn;
-            asks && status.phase == Phase::Pending && status.attempt <= 1
+            let waits = (asks && status.attempt <= 1) || !status.holds.is_empty();
+            waits && status.phase == Phase::Pending
         };
         let uids: Vec<JobUid> =
             self.base.jobs.values().filter(conditional).map(|entry| entry.job.uid).collect();
@@ -191,7 +192,12 @@ impl State {
         for uid in uids {
             let Some(entry) = self.base.jobs.get(&uid).cloned() else { continue };
             let hold = self.hold(&entry.job, now);
-            let due = if hold.never.is_empty() { hold.until } else { Some(now) };
+            let due = match entry.job.status.attempt {
+                0 | 1 if hold.never.is_empty() => hold.until,
+                0 | 1 => Some(now),
+                // The back-off of a job that is queued again.
+                _ => entry.due,
+            };
             let held = !hold.reasons.is_empty() || !hold.never.is_empty();
             self.swap_job(uid, Some(JobEntry { held, due, ..entry }));
         }

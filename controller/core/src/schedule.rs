@@ -213,7 +213,7 @@ impl State {
 }
 
 /// Why the last try failed stays with a job that is queued again.
-fn requeue_causes(entry: &JobEntry) -> Vec<Reason> {
+pub(crate) fn requeue_causes(entry: &JobEntry) -> Vec<Reason> {
     let reasons = &entry.job.status.reasons;
     let kept = reasons.iter().rposition(|reason| reason.code == "Requeued").map_or(0, |at| at + 1);
     reasons[..kept].to_vec()

@@ -94,6 +94,9 @@ impl Step<'_> {
             Event::Submit(submit) => self.submit(*submit),
             Event::Cancel { id, indices, grace } => self.cancel(&id, &indices, grace),
             Event::DeleteJob { id, indices } => self.delete_job(&id, &indices),
+            Event::HoldJob { order, reason } => self.hold_job(&order, &reason),
+            Event::ReleaseJob(order) => self.release_job(&order),
+            Event::UpdateJob(update) => self.update_job(&update),
             Event::ApplyTenant { name, description, quota, isolation, dry_run } => {
                 self.apply_tenant(name, description, quota, isolation, dry_run)
             }
@@ -164,6 +167,8 @@ impl Step<'_> {
         }
         let job = Arc::make_mut(&mut entry.job);
         job.status.phase = to;
+        // Only who waits is held.
+        job.status.holds.clear();
         if to == Phase::Pending {
             job.status.attempt += 1;
         }

@@ -40,7 +40,9 @@ const NODES_AND_QUOTA: [&str; 8] = [
 
 impl Step<'_> {
     pub(crate) fn submit(&mut self, mut submit: Submit) -> Result<Reply, CoreError> {
-        if let Some(reply) = self.repeated(&submit)? {
+        if let Some(request) = &submit.request
+            && let Some(reply) = self.repeated(&submit.tenant, request, &submit.digest)?
+        {
             return Ok(reply);
         }
         let engine = &mut submit.spec.engine;
@@ -51,7 +53,8 @@ impl Step<'_> {
         let indices = submit.spec.array.as_ref().map(|array| array.indices.clone());
         let new = indices.as_ref().map_or(1, Vec::len);
         self.limits(&submit.tenant, quota, new)?;
-        self.stored(&submit, quota, new)?;
+        let more = submit.spec.footprint(&submit.labels).saturating_mul(new as u64);
+        self.state.has_bytes(&submit.tenant, quota, more)?;
         let id = self.name(&submit, indices.as_deref().unwrap_or_default())?;
         let elements = indices.as_deref().unwrap_or_default();
         self.state.check_after(&id.tenant, &id.name, elements, &submit.spec.after)?;
@@ -126,11 +129,15 @@ impl Step<'_> {
     }
 
     /// The same id and body give the same job again.
-    fn repeated(&self, submit: &Submit) -> Result<Option<Reply>, CoreError> {
-        let Some(request) = &submit.request else { return Ok(None) };
-        let key = (submit.tenant.clone(), request.clone());
+    pub(crate) fn repeated(
+        &self,
+        tenant: &TenantName,
+        request: &RequestId,
+        digest: &[u8; 32],
+    ) -> Result<Option<Reply>, CoreError> {
+        let key = (tenant.clone(), request.clone());
         let Some(record) = self.state.base.requests.get(&key) else { return Ok(None) };
-        if record.digest != submit.digest {
+        if record.digest != *digest {
             return Err(CoreError::RequestIdReused { request: request.to_string(), id: record.id.clone() });
         }
         let entry = self.state.base.jobs.get(&record.uid);
@@ -138,7 +145,7 @@ impl Step<'_> {
         Ok(Some(Reply::Job { job: Arc::clone(&entry.job), existed: true }))
     }
 
-    fn remember_request(
+    pub(crate) fn remember_request(
         &mut self,
         tenant: TenantName,
         request: RequestId,
@@ -151,7 +158,7 @@ impl Step<'_> {
         self.state.set_request(key, Some(Arc::new(record)));
     }
 
-    fn tenant_quota(&self, tenant: &TenantName) -> Result<Quota, CoreError> {
+    pub(crate) fn tenant_quota(&self, tenant: &TenantName) -> Result<Quota, CoreError> {
         let known = self.state.base.tenants.get(tenant).map(|tenant| tenant.quota);
         known.ok_or_else(|| CoreError::TenantUnknown {
             tenant: tenant.clone(),
@@ -170,24 +177,12 @@ impl Step<'_> {
             return full("jobs", config.max_jobs, "delete jobs that have ended");
         }
         if base.requests.len() >= config.max_requests {
-            return full("request ids", config.max_requests, "submit again when older ones have expired");
+            return Err(self.state.full_of_requests());
         }
         let limit = if quota.jobs == 0 { config.tenant_jobs } else { quota.jobs };
         let used = self.state.index.tenants.get(tenant).map_or(0, |jobs| jobs.active);
         if u64::from(used) + new as u64 > u64::from(limit) {
             return Err(CoreError::QuotaExceeded { tenant: tenant.clone(), used, limit });
-        }
-        Ok(())
-    }
-
-    /// Whether the store has room for so many jobs more of the tenant.
-    fn stored(&self, submit: &Submit, quota: Quota, new: usize) -> Result<(), CoreError> {
-        let limit = if quota.stored_bytes == 0 { self.state.config.tenant_bytes } else { quota.stored_bytes };
-        let used = self.state.index.tenants.get(&submit.tenant).map_or(0, |jobs| jobs.bytes);
-        let more = submit.spec.footprint(&submit.labels).saturating_mul(new as u64);
-        if used.saturating_add(more) > limit {
-            let tenant = submit.tenant.clone();
-            return Err(CoreError::StoredBytesExceeded { tenant, used, more, limit });
         }
         Ok(())
     }
@@ -240,6 +235,22 @@ impl State {
             }
         }
         Ok(None)
+    }
+
+    /// Whether the store has room for so many bytes more of the tenant's jobs.
+    pub(crate) fn has_bytes(&self, tenant: &TenantName, quota: Quota, more: u64) -> Result<(), CoreError> {
+        let limit = if quota.stored_bytes == 0 { self.config.tenant_bytes } else { quota.stored_bytes };
+        let used = self.index.tenants.get(tenant).map_or(0, |jobs| jobs.bytes);
+        if more > 0 && used.saturating_add(more) > limit {
+            return Err(CoreError::StoredBytesExceeded { tenant: tenant.clone(), used, more, limit });
+        }
+        Ok(())
+    }
+
+    /// No further request id can be remembered.
+    pub(crate) fn full_of_requests(&self) -> CoreError {
+        let remedy = "ask again when older ones have expired";
+        CoreError::Full { what: "request ids", limit: self.config.max_requests, remedy }
     }
 
     /// A new job that waits for something else than room is held from the beginning.
@@ -415,11 +426,12 @@ fn fresh_status(now: Timestamp, trace_parent: String) -> JobStatus {
         restarts: 0,
         replaced: 0,
         eta: None,
+        holds: Vec::new(),
     }
 }
 
 /// What the wire's checks have let through is checked again where it would break an invariant.
-fn check_spec(spec: &JobSpec, config: &Config) -> Result<(), CoreError> {
+pub(crate) fn check_spec(spec: &JobSpec, config: &Config) -> Result<(), CoreError> {
     let invalid = |field, message: String| Err(CoreError::Invalid { field, message });
     let gang = spec.gang;
     if gang.nodes == 0 {
@@ -440,6 +452,14 @@ fn check_spec(spec: &JobSpec, config: &Config) -> Result<(), CoreError> {
             gang.nodes
         );
         return invalid("spec.gang.nodes", text);
+    }
+    let spares = spec.placement.spares;
+    if gang.nodes.saturating_add(spares) > max_nodes {
+        let text = format!(
+            "{} nodes and {spares} spares are more than the {max_nodes} that a job may have (max_gang_nodes)",
+            gang.nodes
+        );
+        return invalid("spec.placement.spares", text);
     }
     check_array(spec, config)?;
     if !(-1000..=1000).contains(&spec.priority) {

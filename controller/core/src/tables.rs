@@ -317,7 +317,9 @@ impl State {
             let (one, other) = (&a.job.status, &b.job.status);
             let alike = one.phase == other.phase
                 && one.attempt == other.attempt
-                && one.started.is_some() == other.started.is_some();
+                && one.started.is_some() == other.started.is_some()
+                && one.holds.is_empty() == other.holds.is_empty()
+                && Arc::ptr_eq(&a.job.spec, &b.job.spec);
             a.held == b.held && (Arc::ptr_eq(&a.job, &b.job) || alike)
         };
         if !matches!((&old, &new), (Some(old), Some(new)) if same(old, new)) {
@@ -379,7 +381,8 @@ impl State {
             if entry.held {
                 wanted.hold.clone_from(&job.status.reasons);
                 let id = |name: &JobName| JobId { tenant: job.id.tenant.clone(), name: name.clone() };
-                let after = job.spec.after.iter();
+                // When people let go nobody knows.
+                let after = job.spec.after.iter().filter(|_| job.status.holds.is_empty());
                 wanted.after =
                     after.filter_map(|other| self.index.names.get(&id(&other.job)).copied()).collect();
             }

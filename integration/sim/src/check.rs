@@ -270,6 +270,9 @@ impl World {
         {
             self.violated(format!("job {id} was {known} when it was acknowledged and is {uid} now"));
         }
+        if !new.status.holds.is_empty() && new.status.phase != Phase::Pending {
+            self.violated(format!("job {id} is {}, and it is held", new.status.phase));
+        }
         self.checks.ids.insert(uid, id.clone());
         let (mut phase, mut attempt) = old
             .filter(|old| old.uid == uid)
@@ -390,6 +393,10 @@ impl World {
                 !job.status.phase.is_terminal() && !ending
             }),
             (Want::Delete, Ok(_)) => job.is_some(),
+            // Nobody else holds it, and late copies of the hold come to nothing.
+            (Want::Change(event), Ok(_)) if matches!(**event, Core::ReleaseJob(_)) => {
+                job.is_some_and(|job| !job.status.holds.is_empty())
+            }
             // A late answer to a repeated request: the administrator has asked for something else since, perhaps for the opposite.
             (Want::Admin(_), _) if self.clients[client].wants.front() != Some(want) => false,
             (Want::Admin(event), Ok(_)) => match &**event {

@@ -6,14 +6,17 @@ use std::{
     time::Duration,
 };
 
-use controller_core::{CoreError, Event as Core, Naming, Reply, Submit};
+use controller_core::{
+    Asked, Authority, CoreError, Event as Core, JobChange, JobOrder, JobUpdate, Naming, Reply, Submit,
+};
 use proto_model::{
     CommandSpec, Dependency, DependencyWhen, FailurePolicy, Gang, JobId, JobName, JobSpec, JobUid,
-    PlacementRequest, RailLoss, RailRequest, Replace, RequestId, Requeue, TenantName, Timestamp, Work,
+    PlacementRequest, RailLoss, RailRequest, Replace, RequestId, Requeue, Role, TenantName, Timestamp, Work,
 };
 
 use crate::{
     controller::{From, Inbound},
+    rng::Rng,
     world::{Event, World},
 };
 
@@ -27,6 +30,8 @@ pub enum Want {
     Submit(Box<Submit>),
     /// Another job submitted by the same request id; that must be refused.
     Reuse(Box<Submit>),
+    /// Its job held, released or changed.
+    Change(Box<Core>),
     /// Its job cancelled.
     Cancel,
     /// Its job removed.
@@ -43,6 +48,11 @@ impl Want {
     pub fn words(&self, id: &JobId) -> String {
         match self {
             Self::Submit(_) | Self::Reuse(_) => format!("submit of {id}"),
+            Self::Change(event) => match **event {
+                Core::HoldJob { .. } => format!("hold of {id}"),
+                Core::ReleaseJob(_) => format!("release of {id}"),
+                _ => format!("change of {id}"),
+            },
             Self::Cancel => format!("cancel of {id}"),
             Self::Delete => format!("deletion of {id}"),
             Self::Denied => format!("what the client of {id} may not do"),
@@ -94,6 +104,34 @@ pub enum Answer {
 fn after(other: u64, when: usize) -> Vec<Dependency> {
     let when = DependencyWhen::ALL[when];
     JobName::new(format!("j{other}")).map(|job| vec![Dependency { job, when }]).unwrap_or_default()
+}
+
+/// What a client asks of its job meanwhile: what it holds it releases.
+fn changes(rng: &mut Rng, at: u64, id: &JobId) -> Vec<Core> {
+    let order = |number: usize| {
+        let request = RequestId::new(&format!("change-{at}-{number}"));
+        let digest = [u8::try_from(number).unwrap_or(0); 32];
+        let asked = request.map(|request| Asked { request, digest });
+        let by = Authority { role: Role::User, user: "someone".to_owned() };
+        JobOrder { id: id.clone(), indices: Vec::new(), by, asked }
+    };
+    let mut asked = Vec::new();
+    let held = rng.chance(250);
+    if held {
+        asked.push(Core::HoldJob { order: Box::new(order(0)), reason: String::new() });
+    }
+    if rng.chance(300) {
+        let change = JobChange {
+            priority: rng.chance(500).then(|| i32::try_from(rng.range(0..3)).unwrap_or(0)),
+            time_limit: Some(rng.chance(800).then(|| Duration::from_millis(rng.range(1000..20_000)))),
+            ..JobChange::default()
+        };
+        asked.push(Core::UpdateJob(Box::new(JobUpdate { order: order(1), change, if_version: 0 })));
+    }
+    if held {
+        asked.push(Core::ReleaseJob(Box::new(order(2))));
+    }
+    asked
 }
 
 impl World {
@@ -165,18 +203,16 @@ impl World {
         if rng.chance(300) {
             wants.push_back(Want::Submit(Box::new(submit.clone())));
         }
+        let id = JobId { tenant: tenant.clone(), name: name.clone() };
+        wants.extend(changes(rng, at, &id).into_iter().map(|event| Want::Change(Box::new(event))));
         if rng.chance(150) {
             wants.push_back(Want::Reuse(Box::new(Submit { digest: [252; 32], ..submit })));
         }
-        if rng.chance(250) {
-            wants.push_back(Want::Cancel);
-        }
-        if rng.chance(250) {
-            wants.push_back(Want::Delete);
-        }
+        wants.extend(rng.chance(250).then_some(Want::Cancel));
+        wants.extend(rng.chance(250).then_some(Want::Delete));
         wants.extend((at % 4 == 1).then_some(Want::Denied));
         let pause = rng.range(50..15_000);
-        Client { id: JobId { tenant: tenant.clone(), name }, wants, uid: None, waiting: None, pause }
+        Client { id, wants, uid: None, waiting: None, pause }
     }
 
     /// The administrator is asked for something.
@@ -197,6 +233,7 @@ impl World {
         this.waiting = Some(number);
         let event = match &want {
             Want::Submit(submit) | Want::Reuse(submit) => Core::Submit(submit.clone()),
+            Want::Change(event) => (**event).clone(),
             Want::Cancel => Core::Cancel { indices: Vec::new(), id: this.id.clone(), grace: None },
             Want::Delete => Core::DeleteJob { indices: Vec::new(), id: this.id.clone() },
             Want::Denied => crate::audit::denied(),

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
     ArrayPlace, ArraySpec, Certification, Dependency, Eta, FailurePolicy, JobId, JobUid, Phase, Placement,
-    PlacementRequest, Preemption, QueueName, Reason, Requeue, ReservationName, Timestamp,
+    PlacementRequest, Preemption, QueueName, Reason, Requeue, ReservationName, Role, Timestamp,
 };
 
 /// What is kept of every job beside what its user wrote: names, times, causes, the request's id.
@@ -33,7 +33,7 @@ pub struct Job {
 
 impl Job {
     /// Bytes of the store that it is counted with: what its user wrote, what is kept of every job, and what its placement will
-    /// take. It does not change while the job lives, so that a job that was taken never comes to be over the limit by itself.
+    /// take. It changes only with what is asked, so that a job that was taken never comes to be over the limit by itself.
     #[must_use]
     pub fn footprint(&self) -> u64 {
         self.spec.footprint(&self.labels)
@@ -82,6 +82,8 @@ pub struct JobSpec {
 impl JobSpec {
     /// The grace period of a job that asks for none.
     pub const GRACE: Duration = Duration::from_secs(10);
+    /// The longest duration that a job may ask for.
+    pub const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
     /// See [`Job::footprint`]; of one element, where it asks for an array.
     #[must_use]
@@ -343,6 +345,26 @@ pub struct JobStatus {
     pub replaced: u32,
     /// When it will probably start; not stored, worked out when asked for.
     pub eta: Option<Eta>,
+    /// Who holds it back while it waits: one for each role at most, in the order of roles.
+    pub holds: Vec<JobHold>,
+}
+
+/// A waiting job is held: it keeps its place in the queue, and does not start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobHold {
+    /// Who has this role, or more, may release it.
+    pub role: Role,
+    /// Who held it: an administrator's name, or a user of the job's tenant.
+    pub by: String,
+    /// In their words; may be empty.
+    pub reason: String,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+impl JobHold {
+    /// Bytes of a reason at most.
+    pub const MAX_REASON: usize = 1024;
 }
 
 /// How one rank ended.

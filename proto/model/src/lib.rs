@@ -53,7 +53,7 @@ pub use ids::{
 };
 pub use isolation::{Isolation, IsolationFeature, IsolationPolicy, IsolationSet, IsolationState};
 pub use job::{
-    Algorithm, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, Gang, Job, JobSpec,
+    Algorithm, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, Gang, Job, JobHold, JobSpec,
     JobStatus, RailBytes, RailProtection, RailRequest, RankExit, ReduceOp, RunResult, Work,
 };
 pub use names::{Names, NamesError};

@@ -52,7 +52,7 @@ impl Default for Quota {
     }
 }
 
-/// What a caller may do.
+/// What a caller may do; who may do more comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// Everything.
@@ -70,6 +70,12 @@ pub enum Role {
 impl Role {
     /// All roles.
     pub const ALL: [Self; 5] = [Self::Admin, Self::TenantAdmin, Self::User, Self::Viewer, Self::Node];
+
+    /// Whether it may take back what somebody of another role has laid down.
+    #[must_use]
+    pub fn overrules(self, other: Self) -> bool {
+        self <= other
+    }
 
     /// The text of the role.
     #[must_use]

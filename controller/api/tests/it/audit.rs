@@ -55,6 +55,9 @@ fn leaves(rpc: Rpc) -> Leaves {
         | Rpc::CreateJob
         | Rpc::CancelJob
         | Rpc::DeleteJob
+        | Rpc::HoldJob
+        | Rpc::ReleaseJob
+        | Rpc::UpdateJob
         | Rpc::Join
         | Rpc::RenewCertificate => Leaves::Record,
         Rpc::GetFabric
@@ -226,7 +229,7 @@ async fn change_nodes(world: &World) -> [Rpc; 5] {
     [Rpc::CreateJoinToken, Rpc::Join, Rpc::RenewCertificate, Rpc::ApplyReservation, Rpc::DeleteReservation]
 }
 
-async fn change_jobs(world: &World) -> [Rpc; 7] {
+async fn change_jobs(world: &World) -> [Rpc; 12] {
     let (mut jobs, mut nodes) = (JobServiceClient::new(world.admin()), NodeServiceClient::new(world.admin()));
     let mut rails = RailServiceClient::new(world.admin());
     let agent =
@@ -239,6 +242,13 @@ async fn change_jobs(world: &World) -> [Rpc; 7] {
     let target = || "node/n7:0".to_owned();
     rails.drain_rail(v1::DrainRailRequest { target: target(), ..Default::default() }).await.unwrap();
     rails.undrain_rail(v1::UndrainRailRequest { target: target() }).await.unwrap();
+    jobs.create_job(create(job("w", 1))).await.unwrap();
+    let name = || "w".to_owned();
+    jobs.hold_job(v1::HoldJobRequest { name: name(), ..Default::default() }).await.unwrap();
+    let priority = Some(3);
+    jobs.update_job(v1::UpdateJobRequest { name: name(), priority, ..Default::default() }).await.unwrap();
+    jobs.release_job(v1::ReleaseJobRequest { name: name(), ..Default::default() }).await.unwrap();
+    jobs.cancel_job(v1::CancelJobRequest { name: name(), ..Default::default() }).await.unwrap();
     nodes.update_node(cordon(false)).await.unwrap();
     jobs.create_job(create(job("j", 1))).await.unwrap();
     until(&world.admin(), "j", Phase::Running).await;
@@ -250,6 +260,11 @@ async fn change_jobs(world: &World) -> [Rpc; 7] {
         Rpc::UpdateNode,
         Rpc::DrainRail,
         Rpc::UndrainRail,
+        Rpc::CreateJob,
+        Rpc::HoldJob,
+        Rpc::UpdateJob,
+        Rpc::ReleaseJob,
+        Rpc::CancelJob,
         Rpc::UpdateNode,
         Rpc::CreateJob,
         Rpc::CancelJob,

@@ -55,6 +55,9 @@ ListJobs             . . x x x x
 WatchJobs            . . x x x x
 CancelJob            . . . x x x
 DeleteJob            . . . x x x
+HoldJob              . . . x x x
+ReleaseJob           . . . x x x
+UpdateJob            . . . x x x
 PlanJob              . . x x x x
 ExplainJob           . . x x x x
 StreamLogs           . . x x x x

@@ -11,6 +11,7 @@ mod drains;
 mod elastic;
 mod explained;
 mod foreign;
+mod holds;
 mod isolation;
 mod jobs;
 mod prove;

@@ -5,11 +5,11 @@ use std::{collections::BTreeSet, time::Duration};
 
 use proptest::prelude::*;
 use proto_model::{
-    ArraySpec, Dependency, DependencyWhen, Observed, Phase, RailLoss, Reason, Replace, Requeue,
+    ArraySpec, Dependency, DependencyWhen, Observed, Phase, RailLoss, Reason, Replace, Requeue, Role,
 };
 
 use super::*;
-use crate::event::Transition;
+use crate::{JobChange, JobOrder, JobUpdate, event::Transition};
 
 #[derive(Debug, Clone)]
 enum Act {
@@ -26,6 +26,9 @@ enum Act {
     Drain { node: usize, rail: u32, whole: bool, on: bool, force: bool },
     Array { job: u8, size: u32, at_once: u32 },
     Return(usize),
+    Hold { job: u8, role: usize },
+    Release { job: u8, role: usize },
+    Update { job: u8, what: u8, value: u32 },
     NicDown { node: usize, down: bool },
     Pass(u16),
 }
@@ -59,6 +62,9 @@ fn act() -> impl Strategy<Value = Act> {
             .prop_map(|(node, rail, whole, on, force)| Act::Drain { node, rail, whole, on, force }),
         1 => (0u8..3, 1u32..5, 0u32..3).prop_map(|(job, size, at_once)| Act::Array { job, size, at_once }),
         1 => (0usize..4).prop_map(Act::Return),
+        2 => (0u8..9, 0usize..3).prop_map(|(job, role)| Act::Hold { job, role }),
+        2 => (0u8..9, 0usize..3).prop_map(|(job, role)| Act::Release { job, role }),
+        2 => (0u8..9, 0u8..5, 0u32..4).prop_map(|(job, what, value)| Act::Update { job, what, value }),
         2 => (0usize..4, any::<bool>()).prop_map(|(node, down)| Act::NicDown { node, down }),
         4 => (0u16..30_000).prop_map(Act::Pass),
     ]
@@ -124,13 +130,11 @@ fn event(w: &mut World, act: &Act) -> Option<Event> {
                 false => Event::UndrainRail { target },
             }
         }
-        Act::Array { .. } | Act::Quota(_) | Act::Return(_) | Act::NicDown { .. } => {
-            return event_of_the_rest(w, act);
-        }
         Act::Pass(millis) => {
             w.now = w.now.plus(Duration::from_millis(u64::from(*millis)));
             Event::Tick
         }
+        _ => return event_of_the_rest(w, act),
     })
 }
 
@@ -148,6 +152,20 @@ fn event_of_the_rest(w: &mut World, act: &Act) -> Option<Event> {
             submit(&format!("a{job}"), JobSpec { array: Some(array), ..spec(1, 1) })
         }
         Act::Return(node) => Event::ReturnNode { name: name(*node) },
+        Act::Hold { job, role } => Event::HoldJob { order: order(*job, *role), reason: String::new() },
+        Act::Release { job, role } => Event::ReleaseJob(order(*job, *role)),
+        Act::Update { job, what, value } => {
+            let (priority, limit) = (*value as i32 - 1, Duration::from_secs(u64::from(*value) * 20));
+            let change = match what {
+                0 => JobChange { priority: Some(priority), ..JobChange::default() },
+                1 => JobChange { time_limit: Some(Some(limit)), ..JobChange::default() },
+                2 => JobChange { time_limit: Some(None), ..JobChange::default() },
+                3 => JobChange { nodes: Some(*value), ..JobChange::default() },
+                _ => JobChange { min_nodes: Some(*value), ..JobChange::default() },
+            };
+            let order = *order(*job, *value as usize % 3);
+            Event::UpdateJob(Box::new(JobUpdate { order, change, if_version: 0 }))
+        }
         Act::NicDown { node, down } => {
             let session = w.state.session(&name(*node))?;
             let mut inventory = inventory(4, 2);
@@ -156,6 +174,12 @@ fn event_of_the_rest(w: &mut World, act: &Act) -> Option<Event> {
         }
         _ => return None,
     })
+}
+
+/// Jobs `j0` to `j5`, and arrays `a0` to `a2`.
+fn order(job: u8, role: usize) -> Box<JobOrder> {
+    let text = if job < 6 { format!("j{job}") } else { format!("a{}", job - 6) };
+    Box::new(super::holds::order(&text, Role::ALL[role]))
 }
 
 /// Some jobs wait for another, some are elastic, some let nodes be replaced, some may be stopped for others.
@@ -219,6 +243,7 @@ fn invariants(w: &World, transitions: &[Transition], phases: &mut BTreeMap<JobUi
         let status = &job.status;
         assert_eq!(phases.get(&job.uid).map_or((Phase::Pending, 1), |p| *p), (status.phase, status.attempt));
         let entry = &w.state.base.jobs[&job.uid];
+        assert!(status.holds.is_empty() || (status.phase == Phase::Pending && entry.held), "{status:?}");
         assert_eq!(entry.attempt.is_some(), status.phase.holds());
         if !status.phase.holds() {
             continue;

@@ -39,6 +39,12 @@ pub(super) struct Private {
     pub(super) ghosts: BTreeSet<JobUid>,
 }
 
+/// Whether a job asks for what it asked for.
+fn asks_alike(a: &Entry, b: &Entry) -> bool {
+    (a.priority, &a.queue, a.min_nodes, a.limit) == (b.priority, &b.queue, b.min_nodes, b.limit)
+        && a.need == b.need
+}
+
 impl Private {
     pub(super) fn new(site: Site, policy: &Policy, tenant: &TenantName, book: &Book) -> Self {
         let policy = Policy { reclaim: false, grow_after: None, ..policy.clone() };
@@ -102,15 +108,18 @@ impl Private {
             }
             (Some(here), Some(entry)) if here.run().is_none() => {
                 let not_before = if took.is_none() { entry.not_before } else { here.not_before };
-                if here.hold == entry.hold && here.not_before == not_before && here.priority == entry.priority
-                {
+                if here.hold == entry.hold && here.not_before == not_before && asks_alike(&here, entry) {
                     return false;
                 }
-                let (hold, priority) = (entry.hold.clone(), entry.priority);
-                self.book.set_job(
-                    uid,
-                    Some(Arc::new(Entry { hold, not_before, priority, ..here.as_ref().clone() })),
-                );
+                let entry = Entry { not_before, preempted: here.preempted, cap: here.cap, ..entry.waiting() };
+                self.book.set_job(uid, Some(Arc::new(entry)));
+                true
+            }
+            // It has its place here, and asks for something else before it has one there.
+            (Some(here), Some(entry)) if entry.run().is_none() && !asks_alike(&here, entry) => {
+                self.drop_job(&here);
+                let entry = Entry { preempted: 0, ..entry.waiting() };
+                self.book.set_job(uid, Some(Arc::new(entry)));
                 true
             }
             (Some(here), None) => {

@@ -207,6 +207,7 @@ fn job(at: u32, size: Size) -> Result<Job, String> {
             restarts: 0,
             replaced: 0,
             eta: None,
+            holds: Vec::new(),
         },
     })
 }

@@ -173,6 +173,7 @@ fn records(jobs: u32) -> Result<BTreeMap<JobUid, Arc<Job>>, String> {
                 restarts: 0,
                 replaced: 0,
                 eta: None,
+                holds: Vec::new(),
             },
         };
         records.insert(uid, Arc::new(job));

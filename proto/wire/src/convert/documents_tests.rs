@@ -6,10 +6,10 @@ use proptest::{collection::vec, option, prelude::*, sample::select};
 use prost::Message as _;
 use proto_model::{
     Algorithm, Arrange, ArrayPlace, ArraySpec, Certification, Dependency, DependencyWhen, EngineOptions, Eta,
-    FailurePolicy, Gang, Group, IsolationPolicy, Job, JobId, JobName, JobSpec, JobStatus, JobUid, NodeName,
-    NodePlace, Objective, Pattern, Phase, Placement, PlacementRequest, Preemption, Promise, Queue, QueueName,
-    Quota, RailLoss, RailProtection, RailRequest, Replace, Requeue, Reservation, ReservationName,
-    ReservationNodes, Shape, Tenant, TenantName, Term, Timestamp, Toleration, Within, flaw::SIGNALS,
+    FailurePolicy, Gang, Group, IsolationPolicy, Job, JobHold, JobId, JobName, JobSpec, JobStatus, JobUid,
+    NodeName, NodePlace, Objective, Pattern, Phase, Placement, PlacementRequest, Preemption, Promise, Queue,
+    QueueName, Quota, RailLoss, RailProtection, RailRequest, Replace, Requeue, Reservation, ReservationName,
+    ReservationNodes, Role, Shape, Tenant, TenantName, Term, Timestamp, Toleration, Within, flaw::SIGNALS,
 };
 
 use super::{FieldErrors, check_job_name, labels, taints, tests::work};
@@ -295,6 +295,12 @@ proptest! {
                 promise: Promise::Slack,
                 planned: Some(Timestamp(8000)),
             }),
+            holds: vec![JobHold {
+                role: Role::Admin,
+                by: "root".into(),
+                reason: "later".into(),
+                since: Timestamp(4000),
+            }],
         };
         let job = Job {
             id: JobId { tenant: tenant("nlp"), name: JobName::new(format!("a-{index}")).unwrap() },

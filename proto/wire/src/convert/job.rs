@@ -54,8 +54,6 @@ pub const LIMITS: SpecLimits = SpecLimits {
 /// Most queue pairs of a link: as many as engines have.
 const QUEUE_PAIRS: u32 = 8;
 
-const MAX_DURATION: Duration = Duration::from_secs(366 * 86_400);
-
 /// `apiVersion` and `kind` may be left out where the place says what it is; if given, they must be right.
 pub(super) fn header(fields: &mut Fields, api_version: &str, kind: &str, expected: &str) {
     if !api_version.is_empty() && api_version != API_VERSION {
@@ -78,7 +76,7 @@ pub(super) fn duration(
     wire: Option<prost_types::Duration>,
 ) -> Option<Duration> {
     let duration = fields.nest(field, duration_from_wire(wire?))?;
-    if duration > MAX_DURATION {
+    if duration > JobSpec::LONGEST {
         fields.fail(field, "is longer than 366 days");
     }
     Some(duration)

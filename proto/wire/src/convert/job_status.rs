@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use proto_model::{JobStatus, Phase, RailBytes, RankExit, RunResult};
+use proto_model::{JobHold, JobStatus, Phase, RailBytes, RankExit, RunResult};
 
-use super::{FieldErrors, Fields, common, time_from_wire, time_to_wire};
+use super::{FieldErrors, Fields, common, role_from_wire, role_to_wire, time_from_wire, time_to_wire};
 use crate::v1;
 
 fn phase_to_wire(phase: Phase) -> v1::job_status::Phase {
@@ -99,6 +99,29 @@ impl From<v1::CollectiveResult> for RunResult {
     }
 }
 
+impl From<&JobHold> for v1::JobHold {
+    fn from(hold: &JobHold) -> Self {
+        Self {
+            role: role_to_wire(hold.role).into(),
+            by: hold.by.clone(),
+            reason: hold.reason.clone(),
+            since: Some(time_to_wire(hold.since)),
+        }
+    }
+}
+
+impl TryFrom<v1::JobHold> for JobHold {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::JobHold) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        let role = fields.nest("role", role_from_wire(wire.role));
+        let since = fields.nest("since", time_from_wire(wire.since.unwrap_or_default()));
+        let hold = role.zip(since);
+        fields.finish(hold.map(|(role, since)| Self { role, by: wire.by, reason: wire.reason, since }))
+    }
+}
+
 impl From<&JobStatus> for v1::JobStatus {
     fn from(status: &JobStatus) -> Self {
         Self {
@@ -118,6 +141,7 @@ impl From<&JobStatus> for v1::JobStatus {
             restarts: status.restarts,
             replaced: status.replaced,
             eta: status.eta.map(Into::into),
+            holds: status.holds.iter().map(Into::into).collect(),
         }
     }
 }
@@ -134,6 +158,7 @@ impl TryFrom<v1::JobStatus> for JobStatus {
         let ended = wire.end_time.and_then(|time| fields.nest("endTime", time_from_wire(time)));
         let reasons = fields.list("reasons", wire.reasons);
         let exits = fields.list("exits", wire.exits);
+        let holds = fields.list("holds", wire.holds);
         let array = wire.array.and_then(|array| fields.nest("array", array.try_into()));
         let eta = wire.eta.and_then(|eta| fields.nest("eta", eta.try_into()));
         let status = phase.zip(submitted).map(|(phase, submitted)| Self {
@@ -153,6 +178,7 @@ impl TryFrom<v1::JobStatus> for JobStatus {
             restarts: wire.restarts,
             replaced: wire.replaced,
             eta,
+            holds,
         });
         fields.finish(status)
     }

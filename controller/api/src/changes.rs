@@ -1,0 +1,95 @@
+//! What is asked of jobs that are there, into the domain: holds, releases, updates.
+
+use aws_lc_rs::digest;
+use controller_core::{Asked, Authority, JobChange, JobOrder, JobUpdate};
+use prost::Message;
+use proto_model::{JobId, JobSpec, QueueName, Role};
+use proto_rpc::{ErrorClass, Identity, RpcError};
+use proto_wire::{
+    convert::{LIMITS, duration_from_wire},
+    v1,
+};
+
+use crate::{
+    authz::Rpc,
+    fault,
+    guard::Caller,
+    job::{elements, request_id},
+};
+
+/// By which authority a caller asks for changes of jobs.
+///
+/// # Errors
+/// The caller is nobody who could.
+pub fn authority(caller: &Caller) -> Result<Authority, RpcError> {
+    let role = caller.identity.roles().into_iter().next();
+    let role = role.and_then(|role| role.as_str().parse::<Role>().ok());
+    match (role, &caller.identity) {
+        (Some(role), Identity::User { user, .. } | Identity::Admin { user }) => {
+            Ok(Authority { role, user: user.clone() })
+        }
+        _ => {
+            let text = format!("{} is neither a user nor an administrator", caller.identity);
+            Err(RpcError::new(ErrorClass::Denied, "NOT_A_PERSON", text))
+        }
+    }
+}
+
+/// Which jobs, and who asks. The request's id, if there is one, stands for all that is asked.
+///
+/// # Errors
+/// A field that is wrong.
+pub fn order(
+    (rpc, caller): (Rpc, &Caller),
+    id: JobId,
+    meant: &str,
+    request: &str,
+    body: &impl Message,
+) -> Result<JobOrder, RpcError> {
+    let asked = request_id(request)?.map(|request| {
+        let mut context = digest::Context::new(&digest::SHA256);
+        context.update(rpc.path().as_bytes());
+        context.update(&[0]);
+        context.update(&body.encode_to_vec());
+        let mut digest = [0; 32];
+        digest.copy_from_slice(context.finish().as_ref());
+        Asked { request, digest }
+    });
+    Ok(JobOrder { id, indices: elements(meant)?, by: authority(caller)?, asked })
+}
+
+/// What is to be changed.
+///
+/// # Errors
+/// A field that is wrong.
+pub fn update(order: JobOrder, wire: &v1::UpdateJobRequest) -> Result<JobUpdate, RpcError> {
+    let limit = wire.time_limit.map(duration_from_wire).transpose();
+    let limit = limit.map_err(|errors| fault::fields(errors, "timeLimit"))?;
+    let time_limit = match (limit, wire.no_time_limit) {
+        (Some(_), true) => return Err(fault::field("noTimeLimit", "goes without `timeLimit`")),
+        (None, true) => Some(None),
+        (Some(limit), false) if limit > JobSpec::LONGEST => {
+            return Err(fault::field("timeLimit", "is longer than 366 days"));
+        }
+        (limit, false) => limit.map(Some),
+    };
+    let queue = match wire.queue.as_deref() {
+        None => None,
+        Some("") => Some(None),
+        Some(name) => Some(Some(QueueName::new(name).map_err(|error| fault::field("queue", error))?)),
+    };
+    for (field, nodes) in [("nodes", wire.nodes), ("minNodes", wire.min_nodes)] {
+        if let Some(wrong) = nodes.filter(|nodes| !(1..=LIMITS.nodes).contains(nodes)) {
+            let text = format!("{wrong} is out of range; it must be from 1 to {}", LIMITS.nodes);
+            return Err(fault::field(field, text));
+        }
+    }
+    let change = JobChange {
+        priority: wire.priority,
+        time_limit,
+        queue,
+        nodes: wire.nodes,
+        min_nodes: wire.min_nodes,
+    };
+    Ok(JobUpdate { order, change, if_version: wire.if_version })
+}

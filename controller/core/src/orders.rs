@@ -1,0 +1,76 @@
+//! What people ask of jobs that are there: to be held, released or changed.
+
+use std::time::Duration;
+
+use proto_model::{JobId, QueueName, RequestId, Role};
+
+/// Who asks, as far as rules look at it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authority {
+    /// The role by which they ask, the one that may most.
+    pub role: Role,
+    /// The name of the administrator, or of the user within their tenant.
+    pub user: String,
+}
+
+/// The client's own id for a change, by which a late copy is told from another change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// The id.
+    pub request: RequestId,
+    /// Digest of all that is asked.
+    pub digest: [u8; 32],
+}
+
+/// Jobs that are meant, and by whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobOrder {
+    /// Which: a job or an array.
+    pub id: JobId,
+    /// Of an array only these elements.
+    pub indices: Vec<u32>,
+    /// Who asks.
+    pub by: Authority,
+    /// `None`: a repeated change is a change of its own.
+    pub asked: Option<Asked>,
+}
+
+/// What of a job is changed; the rest stays as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct JobChange {
+    /// Of a job that waits.
+    pub priority: Option<i32>,
+    /// The limit; `Some(None)`: none.
+    pub time_limit: Option<Option<Duration>>,
+    /// Of a job that waits: the queue; `Some(None)`: the tenant itself.
+    pub queue: Option<Option<QueueName>>,
+    /// Of a job that waits: nodes that it wants. Without `min_nodes` it is exactly so many.
+    pub nodes: Option<u32>,
+    /// Of a job that waits: it starts with so many at least.
+    pub min_nodes: Option<u32>,
+}
+
+impl JobChange {
+    /// Whether it changes nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether a job that holds its place can be changed so.
+    #[must_use]
+    pub fn only_time_limit(&self) -> bool {
+        *self == Self { time_limit: self.time_limit, ..Self::default() }
+    }
+}
+
+/// A change of jobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobUpdate {
+    /// Which jobs, and who asks.
+    pub order: JobOrder,
+    /// What of them.
+    pub change: JobChange,
+    /// If not 0, refused unless it is the job's resource version. Not for several elements.
+    pub if_version: u64,
+}
