@@ -388,6 +388,14 @@ pub struct Run {
     /// CONSERVATIVE, but those behind a job may delay it up to so long after its submission, and no further.
     #[arg(long, env = "RAIL_CONTROLLER_BACKFILL", default_value_t = Backfill::Conservative)]
     pub backfill: Backfill,
+    /// The highest priority that a user may give a job which is of no service class. Above 0 it goes ahead of other tenants' jobs.
+    #[arg(long, env = "RAIL_CONTROLLER_USER_PRIORITY", default_value_t = 0, allow_negative_numbers = true,
+          value_parser = clap::value_parser!(i32).range(-1000..=1000))]
+    pub user_priority: i32,
+    /// The same of an administrator of a tenant. Administrators of the cluster may give any.
+    #[arg(long, env = "RAIL_CONTROLLER_TENANT_ADMIN_PRIORITY", default_value_t = 0, allow_negative_numbers = true,
+          value_parser = clap::value_parser!(i32).range(-1000..=1000))]
+    pub tenant_admin_priority: i32,
     /// Large jobs have a head start: among jobs of the same priority and share one goes as if it had been submitted
     /// earlier, by this for every doubling of its GPUs; `none`: only age counts.
     #[arg(long, env = "RAIL_CONTROLLER_HEAD_START", default_value = "none", value_parser = duration_or_none)]
@@ -519,6 +527,8 @@ mod tests {
             "never",
             "--head-start",
             "720m",
+            "--user-priority",
+            "-5",
             "--audit-records",
             "1000",
             "--audit-denials",
@@ -530,6 +540,7 @@ mod tests {
         assert_eq!(run.lead_check, Duration::from_millis(300));
         assert_eq!(run.resize_after, Wait(None));
         assert_eq!(run.head_start, Wait(Some(Duration::from_secs(12 * 3600))));
+        assert_eq!((run.user_priority, run.tenant_admin_priority), (-5, 0));
         assert_eq!((run.audit_records, run.audit_mib), (1000, 128));
         assert_eq!((run.audit_denials, run.audit_denials_mib), (500, 64));
         assert_eq!(run.tenant_name_quarantine, Duration::from_secs(30 * 86_400));

@@ -203,6 +203,8 @@ pub(crate) fn options(run: &Run, ca: &Arc<Authority>, stop: CancellationToken) -
     options.config.head_start = run.head_start.0.unwrap_or_default();
     options.config.objective = run.objective;
     options.config.fair_share = run.fair_share;
+    options.config.user_priority = run.user_priority;
+    options.config.tenant_admin_priority = run.tenant_admin_priority;
     options.config.name_rest = run.tenant_name_quarantine;
     options.config.max_audit = run.audit_records;
     options.config.max_audit_bytes = run.audit_mib << 20;

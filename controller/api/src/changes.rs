@@ -1,9 +1,9 @@
 //! What is asked of jobs that are there, into the domain: holds, releases, updates.
 
 use aws_lc_rs::digest;
-use controller_core::{Asked, Authority, JobChange, JobOrder, JobUpdate};
+use controller_core::{Asked, JobChange, JobOrder, JobUpdate};
 use prost::Message;
-use proto_model::{JobId, JobSpec, QueueName, Role};
+use proto_model::{Authority, JobId, JobSpec, QueueName, Role};
 use proto_rpc::{ErrorClass, Identity, RpcError};
 use proto_wire::{
     convert::{LIMITS, duration_from_wire},

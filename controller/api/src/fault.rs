@@ -55,6 +55,9 @@ fn core(error: &CoreError) -> RpcError {
         CoreError::Contradiction { flaw } => {
             fault = fault.with_violation(format!("spec.{}", flaw.field()), flaw.to_string());
         }
+        CoreError::PriorityTooHigh { .. } => {
+            fault = fault.with_violation("spec.priority", error.to_string());
+        }
         _ => {}
     }
     for reason in error.reasons() {

@@ -227,6 +227,7 @@ impl JobService for Jobs {
         let (labels, spec) = (labels(metadata.labels)?, spec(&job)?);
         let submit = Submit {
             tenant,
+            by: changes::authority(&caller)?,
             digest: body_digest(&name, &labels, &spec),
             name,
             labels,
@@ -369,7 +370,8 @@ impl JobService for Jobs {
         header(&job)?;
         let spec = spec(&job)?;
         let only = caller.scope("tenant", "")?;
-        let planned = self.context.query(move |state, now| state.plan(&tenant, &spec, now)).await?;
+        let by = changes::authority(&caller)?;
+        let planned = self.context.query(move |state, now| state.plan(&tenant, &by, &spec, now)).await?;
         let plan = planned.map_err(|error| fault::refused(&error.into()))?;
         Ok(Response::new(crate::explain::plan(&plan, only.as_ref())))
     }

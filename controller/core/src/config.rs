@@ -25,6 +25,10 @@ pub struct Config {
     pub rail_protection: RailProtection,
     /// How much isolation jobs must have; a tenant may ask for more, never for less.
     pub isolation: IsolationPolicy,
+    /// The highest priority that a user may give a job which is of no service class. Above 0 it goes ahead of other tenants' jobs.
+    pub user_priority: i32,
+    /// The same of a tenant's administrator.
+    pub tenant_admin_priority: i32,
     /// How long a request id is remembered.
     pub request_retention: Duration,
     /// First wait before a requeued job is placed again; doubles with each restart.
@@ -115,6 +119,8 @@ impl Default for Config {
             certification: Certification::Off,
             rail_protection: RailProtection::None,
             isolation: IsolationPolicy::BestEffort,
+            user_priority: 0,
+            tenant_admin_priority: 0,
             request_retention: Duration::from_secs(24 * 3600),
             requeue_backoff: Duration::from_secs(1),
             requeue_backoff_max: Duration::from_secs(60),

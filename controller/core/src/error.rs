@@ -246,6 +246,18 @@ pub enum CoreError {
         /// Where it is.
         phase: Phase,
     },
+    /// The priority is not for everybody.
+    #[error(
+        "spec.priority: {asked} is more than {most}, the highest that {role}s may give a job of no service class"
+    )]
+    PriorityTooHigh {
+        /// What was asked for.
+        asked: i32,
+        /// What this role may ask for.
+        most: i32,
+        /// The role.
+        role: Role,
+    },
     /// The job does not wait.
     #[error(
         "job '{id}' is {phase}; only a job that waits can be held or changed so: of one that runs the time limit can be changed"
@@ -422,6 +434,7 @@ impl CoreError {
             Self::TokenInvalid { .. }
             | Self::TokenUsed { .. }
             | Self::TokenForOther { .. }
+            | Self::PriorityTooHigh { .. }
             | Self::HeldAbove { .. }
             | Self::LimitExtended { .. } => ErrorKind::Denied,
             Self::NameTaken { .. }
@@ -480,6 +493,7 @@ impl CoreError {
             Self::Infeasible { .. } => "INFEASIBLE",
             Self::JobActive { .. } => "JOB_ACTIVE",
             Self::JobNotWaiting { .. } | Self::NoElementWaits { .. } => "JOB_NOT_WAITING",
+            Self::PriorityTooHigh { .. } => "PRIORITY_TOO_HIGH",
             Self::HeldAbove { .. } => "HELD_ABOVE",
             Self::LimitExtended { .. } => "TIME_LIMIT_EXTENDED",
             Self::Conflict { .. } => "CONFLICT",

@@ -7,9 +7,9 @@ use std::{
 };
 
 use proto_model::{
-    Assignment, Drain, DrainTarget, Fabric, Inventory, IsolationPolicy, Job, JobId, JobName, JobSpec, JobUid,
-    Node, NodeName, Observation, Phase, QosRollout, QosWish, Queue, QueueName, Quota, RailProof, Reason,
-    RequestId, Reservation, ReservationName, Taint, Tenant, TenantName, Timestamp,
+    Assignment, Authority, Drain, DrainTarget, Fabric, Inventory, IsolationPolicy, Job, JobId, JobName,
+    JobSpec, JobUid, Node, NodeName, Observation, Phase, QosRollout, QosWish, Queue, QueueName, Quota,
+    RailProof, Reason, RequestId, Reservation, ReservationName, Taint, Tenant, TenantName, Timestamp,
 };
 
 use proto_audit::{Actor, Claim, Log};
@@ -353,6 +353,8 @@ impl NodeChange {
 pub struct Submit {
     /// The caller's tenant.
     pub tenant: TenantName,
+    /// Who submits it.
+    pub by: Authority,
     /// The job's name.
     pub name: Naming,
     /// The user's own key/value pairs.

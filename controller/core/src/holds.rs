@@ -2,15 +2,9 @@
 
 use std::sync::Arc;
 
-use proto_model::{Job, JobHold, JobUid, Phase, Reason, Role};
+use proto_model::{Authority, Job, JobHold, JobUid, Phase, Reason, Role};
 
-use crate::{
-    arrays::array_of,
-    error::CoreError,
-    event::Reply,
-    orders::{Authority, JobOrder},
-    step::Step,
-};
+use crate::{arrays::array_of, error::CoreError, event::Reply, orders::JobOrder, step::Step};
 
 /// The code of a cause: who holds the job.
 fn code(role: Role) -> &'static str {

@@ -14,7 +14,7 @@
 //! state.node(&NodeName) -> Option<&Arc<Node>>, nodes(after), session(&NodeName), last_heard(&NodeName) -> Option<Timestamp>, holds(&NodeName) -> Vec<Hold>
 //! state.tenant(&TenantName) -> Option<&Arc<Tenant>>, tenants(after), usage(&TenantName) -> TenantUsage
 //! state.fabric() -> Option<&Arc<Fabric>>, findings() -> Vec<Reason>, topology() -> TopologyView
-//! state.plan(&TenantName, &JobSpec, now) -> Result<PlanResult, CoreError>, explain(&JobId, now) -> Result<Explanation, CoreError>
+//! state.plan(&TenantName, &Authority, &JobSpec, now) -> Result<PlanResult, CoreError>, explain(&JobId, now) -> Result<Explanation, CoreError>
 //! state.health() -> HealthView
 //! ```
 //! One batch: step, step, step; merge their writes (a later write of the same [`Key`] wins); one store transaction
@@ -78,7 +78,7 @@ pub use event::{
 };
 pub use explain::{Detail, Holding};
 pub use load::LoadError;
-pub use orders::{Asked, Authority, JobChange, JobOrder, JobUpdate};
+pub use orders::{Asked, JobChange, JobOrder, JobUpdate};
 pub use proto_model::{Certification, IsolationPolicy};
 pub use qos::{QosActive, QosStage, QosView};
 pub use query::{

@@ -2,16 +2,7 @@
 
 use std::time::Duration;
 
-use proto_model::{JobId, QueueName, RequestId, Role};
-
-/// Who asks, as far as rules look at it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Authority {
-    /// The role by which they ask, the one that may most.
-    pub role: Role,
-    /// The name of the administrator, or of the user within their tenant.
-    pub user: String,
-}
+use proto_model::{Authority, JobId, QueueName, RequestId};
 
 /// The client's own id for a change, by which a late copy is told from another change.
 #[derive(Debug, Clone, PartialEq, Eq)]

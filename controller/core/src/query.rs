@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 use controller_scheduler::Decision;
 use controller_topology::RailSet;
 use proto_model::{
-    Backfill, Fabric, Health, IsolationPolicy, Job, JobId, JobName, JobSpec, JobUid, Node, NodeName, Phase,
-    Placement, Reason, Tenant, TenantName, Timestamp,
+    Authority, Backfill, Fabric, Health, IsolationPolicy, Job, JobId, JobName, JobSpec, JobUid, Node,
+    NodeName, Phase, Placement, Reason, Tenant, TenantName, Timestamp,
 };
 
 use crate::{error::CoreError, state::State};
@@ -328,8 +328,14 @@ impl State {
     ///
     /// # Errors
     /// As for a submit, except that an infeasible job is an answer here.
-    pub fn plan(&self, tenant: &TenantName, spec: &JobSpec, now: Timestamp) -> Result<PlanResult, CoreError> {
-        let planned = self.decide_new(tenant, spec, now)?;
+    pub fn plan(
+        &self,
+        tenant: &TenantName,
+        by: &Authority,
+        spec: &JobSpec,
+        now: Timestamp,
+    ) -> Result<PlanResult, CoreError> {
+        let planned = self.decide_new(tenant, by, spec, now)?;
         let name = |uid: &JobUid| Some(self.base.jobs.get(uid)?.job.id.clone());
         let preempts = planned.victims.iter().filter_map(name).collect();
         Ok(match planned.decision {

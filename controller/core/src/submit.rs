@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use controller_queue::{Act, Book, Budget};
 use controller_scheduler::{Ask, Decision, Pass, Placer, QueueKey, Wait};
 use proto_model::{
-    ArrayPlace, ArraySpec, Gang, Job, JobId, JobName, JobSpec, JobStatus, JobUid, Phase, Quota, Reason,
-    RequestId, TenantName, Timestamp, Work,
+    ArrayPlace, ArraySpec, Authority, Gang, Job, JobId, JobName, JobSpec, JobStatus, JobUid, Phase, Quota,
+    Reason, RequestId, Role, TenantName, Timestamp, Work,
 };
 
 use crate::{
@@ -49,6 +49,7 @@ impl Step<'_> {
         engine.protection = engine.protection.max(self.state.config.rail_protection);
         let quota = self.tenant_quota(&submit.tenant)?;
         check_spec(&submit.spec, &self.state.config)?;
+        self.state.check_priority(&submit.by, submit.spec.priority)?;
         self.state.check_documents(&submit.tenant, &submit.spec, self.now)?;
         let indices = submit.spec.array.as_ref().map(|array| array.indices.clone());
         let new = indices.as_ref().map_or(1, Vec::len);
@@ -67,8 +68,14 @@ impl Step<'_> {
     fn submit_one(&mut self, submit: Submit, id: JobId) -> Result<Reply, CoreError> {
         self.state.feasible(&id, &submit.spec, self.now)?;
         let uid = self.next_uid();
-        let mut entry =
-            fresh_entry(self.now, uid, id.clone(), *submit.spec, submit.labels, submit.trace_parent);
+        let mut entry = fresh_entry(
+            self.now,
+            uid,
+            id.clone(),
+            *submit.spec,
+            submit.labels,
+            (submit.trace_parent, submit.by),
+        );
         self.state.hold_back_new(&mut entry, self.now);
         if let Some(request) = submit.request {
             self.remember_request(submit.tenant, request, submit.digest, uid, id);
@@ -97,7 +104,7 @@ impl Step<'_> {
                 ..(*submit.spec).clone()
             };
             let place = ArrayPlace { array: array.name.clone(), index: *index, size };
-            let (labels, trace) = (submit.labels.clone(), submit.trace_parent.clone());
+            let (labels, trace) = (submit.labels.clone(), (submit.trace_parent.clone(), submit.by.clone()));
             let mut entry = fresh_entry(self.now, uid, id, spec, labels, trace);
             self.change(&mut entry, |status| status.array = Some(place));
             self.state.hold_back_new(&mut entry, self.now);
@@ -253,6 +260,20 @@ impl State {
         CoreError::Full { what: "request ids", limit: self.config.max_requests, remedy }
     }
 
+    /// Whether somebody may give a job this priority: it decides against other tenants' jobs too.
+    pub(crate) fn check_priority(&self, by: &Authority, priority: i32) -> Result<(), CoreError> {
+        let most = match by.role {
+            Role::Admin => return Ok(()),
+            Role::TenantAdmin => self.config.tenant_admin_priority,
+            Role::User | Role::Viewer | Role::Node => self.config.user_priority,
+        };
+        if priority <= most {
+            Ok(())
+        } else {
+            Err(CoreError::PriorityTooHigh { asked: priority, most, role: by.role })
+        }
+    }
+
     /// A new job that waits for something else than room is held from the beginning.
     fn hold_back_new(&self, entry: &mut JobEntry, now: Timestamp) {
         let Hold { reasons, never, until } = self.hold(&entry.job, now);
@@ -297,6 +318,7 @@ impl State {
     pub(crate) fn decide_new(
         &self,
         tenant: &TenantName,
+        by: &Authority,
         spec: &JobSpec,
         now: Timestamp,
     ) -> Result<Planned, CoreError> {
@@ -305,6 +327,7 @@ impl State {
             return Err(CoreError::TenantUnknown { tenant: tenant.clone(), nearest });
         }
         check_spec(spec, &self.config)?;
+        self.check_priority(by, spec.priority)?;
         self.check_documents(tenant, spec, now)?;
         let name = JobName::new("plan")
             .map_err(|error| CoreError::Invalid { field: "metadata.name", message: error.to_string() })?;
@@ -319,7 +342,8 @@ impl State {
             other => other?,
         }
         let uid = JobUid::from_random([u8::MAX; 16]);
-        let mut entry = fresh_entry(now, uid, id, spec.clone(), BTreeMap::new(), String::new());
+        let trace = (String::new(), by.clone());
+        let mut entry = fresh_entry(now, uid, id, spec.clone(), BTreeMap::new(), trace);
         self.hold_back_new(&mut entry, now);
         if entry.held {
             let reasons = entry.job.status.reasons.clone();
@@ -395,7 +419,7 @@ fn fresh_entry(
     id: JobId,
     spec: JobSpec,
     labels: BTreeMap<String, String>,
-    trace_parent: String,
+    (trace_parent, by): (String, Authority),
 ) -> JobEntry {
     let job = Arc::new(Job {
         id,
@@ -403,12 +427,12 @@ fn fresh_entry(
         labels,
         generation: 1,
         spec: Arc::new(spec),
-        status: fresh_status(now, trace_parent),
+        status: fresh_status(now, trace_parent, by),
     });
     JobEntry { job, attempt: None, due: None, held: false, cap: None, tally: Tally::default() }
 }
 
-fn fresh_status(now: Timestamp, trace_parent: String) -> JobStatus {
+fn fresh_status(now: Timestamp, trace_parent: String, by: Authority) -> JobStatus {
     JobStatus {
         phase: Phase::Pending,
         reasons: Vec::new(),
@@ -427,6 +451,7 @@ fn fresh_status(now: Timestamp, trace_parent: String) -> JobStatus {
         replaced: 0,
         eta: None,
         holds: Vec::new(),
+        submitter: Some(by),
     }
 }
 

@@ -58,6 +58,9 @@ impl Step<'_> {
         let phase = entry.job.status.phase;
         if phase == Phase::Pending {
             let spec = changed(&entry.job.spec, change);
+            if change.priority.is_some_and(|priority| priority != entry.job.spec.priority) {
+                self.state.check_priority(&order.by, spec.priority)?;
+            }
             self.check_changed(&entry.job, &spec, checked)?;
             self.respecify(entry, spec);
             return Ok(Updated::Done);

@@ -7,10 +7,10 @@ use std::{
 };
 
 use controller_core::{
-    Asked, Authority, CoreError, Event as Core, JobChange, JobOrder, JobUpdate, Naming, Reply, Submit,
+    Asked, CoreError, Event as Core, JobChange, JobOrder, JobUpdate, Naming, Reply, Submit,
 };
 use proto_model::{
-    CommandSpec, Dependency, DependencyWhen, FailurePolicy, Gang, JobId, JobName, JobSpec, JobUid,
+    Authority, CommandSpec, Dependency, DependencyWhen, FailurePolicy, Gang, JobId, JobName, JobSpec, JobUid,
     PlacementRequest, RailLoss, RailRequest, Replace, RequestId, Requeue, Role, TenantName, Timestamp, Work,
 };
 
@@ -122,7 +122,7 @@ fn changes(rng: &mut Rng, at: u64, id: &JobId) -> Vec<Core> {
     }
     if rng.chance(300) {
         let change = JobChange {
-            priority: rng.chance(500).then(|| i32::try_from(rng.range(0..3)).unwrap_or(0)),
+            priority: rng.chance(500).then(|| -i32::try_from(rng.range(0..3)).unwrap_or(0)),
             time_limit: Some(rng.chance(800).then(|| Duration::from_millis(rng.range(1000..20_000)))),
             ..JobChange::default()
         };
@@ -191,6 +191,7 @@ impl World {
         };
         let submit = Submit {
             tenant: tenant.clone(),
+            by: Authority { role: Role::Admin, user: "root".to_owned() },
             name: Naming::Name(name.clone()),
             labels: BTreeMap::new(),
             spec: Box::new(spec),

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
-    ArrayPlace, ArraySpec, Certification, Dependency, Eta, FailurePolicy, JobId, JobUid, Phase, Placement,
-    PlacementRequest, Preemption, QueueName, Reason, Requeue, ReservationName, Role, Timestamp,
+    ArrayPlace, ArraySpec, Authority, Certification, Dependency, Eta, FailurePolicy, JobId, JobUid, Phase,
+    Placement, PlacementRequest, Preemption, QueueName, Reason, Requeue, ReservationName, Role, Timestamp,
 };
 
 /// What is kept of every job beside what its user wrote: names, times, causes, the request's id.
@@ -347,6 +347,8 @@ pub struct JobStatus {
     pub eta: Option<Eta>,
     /// Who holds it back while it waits: one for each role at most, in the order of roles.
     pub holds: Vec<JobHold>,
+    /// Who submitted it; `None` where an earlier release did not say.
+    pub submitter: Option<Authority>,
 }
 
 /// A waiting job is held: it keeps its place in the queue, and does not start.

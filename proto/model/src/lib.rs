@@ -70,5 +70,5 @@ pub use rails::{AlgorithmChoice, Drain, DrainTarget, RailReport, RailState};
 pub use reason::{Named, Reason, Thing, many};
 pub use request::{Arrange, Group, Pattern, PlacementRequest, Taint, Term, Toleration, Within};
 pub use reservation::{Reservation, ReservationNodes};
-pub use tenant::{Quota, Role, Tenant};
+pub use tenant::{Authority, Quota, Role, Tenant};
 pub use time::Timestamp;

@@ -90,6 +90,15 @@ impl Role {
     }
 }
 
+/// Somebody who asks, as far as rules look at it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Authority {
+    /// The role by which they ask, the one that may most.
+    pub role: Role,
+    /// The name of the administrator, or of the user within their tenant.
+    pub user: String,
+}
+
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

@@ -71,7 +71,7 @@ fn questions(own: &str, foreign: &[String]) -> Vec<(Rpc, Vec<u8>)> {
     let past = v1::ExplainJobRequest { name: name(), at: Some(at), ..Default::default() };
     all.push((Rpc::ExplainJob, past.encode_to_vec()));
     let mut planned = job("planned", 1);
-    planned.spec.get_or_insert_default().priority = 900;
+    planned.spec.get_or_insert_default().priority = 0;
     let plan = v1::PlanJobRequest { job: Some(planned), ..Default::default() };
     all.push((Rpc::PlanJob, plan.encode_to_vec()));
     // The caller's own words may come back; a near miss must not be put right.
@@ -159,7 +159,7 @@ async fn no_answer_to_one_tenant_holds_a_name_of_the_other() {
         look(&red, &own, &words).await;
         let mut high = job(&foreign, 2);
         spec(&mut high, |spec| {
-            spec.priority = 500;
+            spec.priority = 0;
             // Over before the reservation begins.
             spec.expected_duration = Some(prost_types::Duration { seconds: 60, nanos: 0 });
         });

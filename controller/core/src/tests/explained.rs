@@ -29,12 +29,12 @@ fn a_waiting_job_hears_who_holds_and_what_would_help() {
     let codes: Vec<&str> = told.reasons.iter().map(|reason| reason.code.as_ref()).collect();
     assert!(codes.contains(&"GangCapacity") && codes.contains(&"RailBusy"), "{codes:?}");
     // A plan of the same job says the same, and writes nothing.
-    let plan = w.state.plan(&tenant("red"), &spec(2, 2), w.now).unwrap();
+    let plan = w.state.plan(&tenant("red"), &by(Role::Admin), &spec(2, 2), w.now).unwrap();
     assert!(plan.placement.is_none() && !plan.infeasible);
     assert_eq!(plan.detail.unwrap().relaxations, detail.relaxations);
     // With the change that was told it starts, once nobody waits ahead of it.
     w.ok(Event::Cancel { id: id("late"), grace: None, indices: Vec::new() });
-    assert!(w.state.plan(&tenant("red"), &spec(1, 2), w.now).unwrap().placement.is_some());
+    assert!(w.state.plan(&tenant("red"), &by(Role::Admin), &spec(1, 2), w.now).unwrap().placement.is_some());
 }
 
 #[test]

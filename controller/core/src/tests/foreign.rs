@@ -154,7 +154,7 @@ fn check(w: &World, dice: &mut Dice, named: &mut BTreeSet<String>) {
         all.push((owner, reasons));
     }
     for owner in ["red", "blue"] {
-        let planned = w.state.plan(&tenant(owner), &some_spec(dice, false), w.now);
+        let planned = w.state.plan(&tenant(owner), &by(Role::Admin), &some_spec(dice, false), w.now);
         let reasons = match planned {
             Ok(plan) => {
                 let _: Option<Detail> = plan.detail;

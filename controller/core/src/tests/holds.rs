@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use proto_model::{ArraySpec, Dependency, DependencyWhen, Observed, Queue, Requeue, Role, Shape};
+use proto_model::{ArraySpec, Authority, Dependency, DependencyWhen, Observed, Queue, Requeue, Role, Shape};
 
 use super::*;
-use crate::{Asked, Authority, ErrorKind, JobChange, JobOrder, JobUpdate};
+use crate::{Asked, ErrorKind, JobChange, JobOrder, JobUpdate};
 
 pub(super) fn order(text: &str, role: Role) -> JobOrder {
     let by = Authority { role, user: role.to_string() };
@@ -195,7 +195,7 @@ fn what_a_waiting_job_asks_for_is_changed() {
     let mut w = full();
     w.submit("a", spec(4, 4));
     w.submit("b", spec(4, 4));
-    let Reply::Job { job, .. } = w.ok(update("b", Role::User, priority(5))) else { panic!() };
+    let Reply::Job { job, .. } = w.ok(update("b", Role::Admin, priority(5))) else { panic!() };
     assert_eq!((job.spec.priority, job.generation), (5, 2));
     let queue = Queue {
         tenant: tenant("red"),
@@ -230,7 +230,7 @@ fn what_a_waiting_job_asks_for_is_changed() {
     let wide = JobChange { nodes: Some(5), ..JobChange::default() };
     assert!(matches!(w.refused(update("b", Role::User, wide)), CoreError::Infeasible { .. }));
     // The same again is no change.
-    let out = w.step(update("b", Role::User, priority(5)));
+    let out = w.step(update("b", Role::Admin, priority(5)));
     assert!(out.reply.unwrap().is_ok() && w.job("b").generation == 4);
     let fresh = w.reload(8);
     assert_eq!((&fresh.index.queue, &fresh.index.tenants), (&w.state.index.queue, &w.state.index.tenants));
@@ -325,6 +325,6 @@ fn a_change_of_what_was_changed_meanwhile_is_refused() {
         w.refused(Event::UpdateJob(Box::new(several))),
         CoreError::Invalid { field: "ifVersion", .. }
     ));
-    w.ok(update("b", Role::User, priority(1)));
+    w.ok(update("b", Role::Admin, priority(1)));
     assert!(w.state.array(&id("b")).all(|job| job.spec.priority == 1));
 }

@@ -260,7 +260,7 @@ fn a_queue_longer_than_one_step_looks_at_is_reached_to_its_end() {
 fn a_plan_is_what_a_submit_does() {
     let mut w = World::new();
     for (n, size) in [2, 1, 3, 1, 1].into_iter().enumerate() {
-        let plan = w.state.plan(&tenant("red"), &spec(size, 4), w.now).unwrap();
+        let plan = w.state.plan(&tenant("red"), &by(Role::Admin), &spec(size, 4), w.now).unwrap();
         let job = w.submit(&format!("j{n}"), spec(size, 4));
         assert_eq!(plan.placement.as_ref(), job.status.placement.as_deref());
         if plan.placement.is_none() {

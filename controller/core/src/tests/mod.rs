@@ -14,6 +14,7 @@ mod foreign;
 mod holds;
 mod isolation;
 mod jobs;
+mod priorities;
 mod prove;
 mod qos;
 mod random;
@@ -30,9 +31,9 @@ use std::{
 };
 
 use proto_model::{
-    CommandSpec, FailurePolicy, Gang, Gpu, Inventory, Job, JobId, JobName, JobSpec, JobUid, Nic, NodeName,
-    Observation, Observed, Phase, Quota, RailEndpoint, RailRequest, RankExit, RequestId, Requeue, TenantName,
-    Timestamp, Wish, Work,
+    Authority, CommandSpec, FailurePolicy, Gang, Gpu, Inventory, Job, JobId, JobName, JobSpec, JobUid, Nic,
+    NodeName, Observation, Observed, Phase, Quota, RailEndpoint, RailRequest, RankExit, RequestId, Requeue,
+    Role, TenantName, Timestamp, Wish, Work,
 };
 
 use crate::{
@@ -357,6 +358,11 @@ pub(crate) fn stored(rows: &BTreeMap<Key, Write>) -> Stored {
     stored
 }
 
+/// Somebody of a role.
+pub(crate) fn by(role: Role) -> Authority {
+    Authority { role, user: role.to_string() }
+}
+
 pub(crate) fn submit(text: &str, spec: JobSpec) -> Event {
     submit_as("red", text, spec, None)
 }
@@ -364,6 +370,7 @@ pub(crate) fn submit(text: &str, spec: JobSpec) -> Event {
 pub(crate) fn submit_as(owner: &str, text: &str, spec: JobSpec, request: Option<(&str, u8)>) -> Event {
     Event::Submit(Box::new(Submit {
         tenant: tenant(owner),
+        by: by(Role::Admin),
         name: Naming::Name(JobName::new(text).unwrap()),
         labels: BTreeMap::new(),
         spec: Box::new(spec),

@@ -6,7 +6,9 @@ use controller_core::{Event, Naming, Register, Submit};
 use controller_reconciler::{Ended, Handle, LoopMetrics, Options, Session};
 use controller_store::Store;
 use proto_audit::Actor;
-use proto_model::{CommandSpec, Gang, JobId, JobName, JobSpec, NodeName, RequestId, TenantName, Work};
+use proto_model::{
+    Authority, CommandSpec, Gang, JobId, JobName, JobSpec, NodeName, RequestId, Role, TenantName, Work,
+};
 use proto_rpc::Metrics;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -96,6 +98,7 @@ pub fn submit(name: &str, request: Option<&str>) -> Event {
     let spec = JobSpec { grace_period: Duration::from_secs(1), ..JobSpec::new(Gang::new(1, 0, 1), work) };
     Event::Submit(Box::new(Submit {
         tenant: TenantName::new("default").unwrap(),
+        by: Authority { role: Role::User, user: "ann".to_owned() },
         name: Naming::Name(JobName::new(name).unwrap()),
         labels: BTreeMap::new(),
         spec: Box::new(spec),

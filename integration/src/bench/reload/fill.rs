@@ -208,6 +208,7 @@ fn job(at: u32, size: Size) -> Result<Job, String> {
             replaced: 0,
             eta: None,
             holds: Vec::new(),
+            submitter: None,
         },
     })
 }

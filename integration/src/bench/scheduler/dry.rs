@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use controller_core::{Config, CoreError, Event, Naming, Register, State, Stored, Submit, step};
 use proto_model::{
-    Fabric, Inventory, JobId, JobName, JobSpec, Leaf, Link, Nic, NodeName, Quota, Rail, TenantName,
-    Timestamp, Within,
+    Authority, Fabric, Inventory, JobId, JobName, JobSpec, Leaf, Link, Nic, NodeName, Quota, Rail, Role,
+    TenantName, Timestamp, Within,
 };
 use serde_json::json;
 
@@ -60,6 +60,7 @@ impl Site {
         let id = JobId { tenant: tenant.clone(), name: name.clone() };
         self.step(Event::Submit(Box::new(Submit {
             tenant: tenant.clone(),
+            by: root(),
             name: Naming::Name(name),
             labels: BTreeMap::new(),
             spec: Box::new(spec),
@@ -197,9 +198,14 @@ fn job(dice: &mut Dice, names: &[NodeName]) -> JobSpec {
     spec
 }
 
+/// Who asks.
+fn root() -> Authority {
+    Authority { role: Role::Admin, user: "root".to_owned() }
+}
+
 /// One case: true if both say the same.
 fn same(site: &Site, tenant: &TenantName, spec: &JobSpec) -> Result<(bool, bool), Fault> {
-    let planned = site.state.plan(tenant, spec, site.now);
+    let planned = site.state.plan(tenant, &root(), spec, site.now);
     let mut real = Site { state: site.state.clone(), now: site.now, seed: 7, revision: site.revision };
     let done = real.submit(tenant, "new".to_owned(), spec.clone());
     real.settle();

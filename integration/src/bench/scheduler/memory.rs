@@ -174,6 +174,7 @@ fn records(jobs: u32) -> Result<BTreeMap<JobUid, Arc<Job>>, String> {
                 replaced: 0,
                 eta: None,
                 holds: Vec::new(),
+                submitter: None,
             },
         };
         records.insert(uid, Arc::new(job));

@@ -5,11 +5,12 @@ use std::time::Duration;
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use prost::Message as _;
 use proto_model::{
-    Algorithm, Arrange, ArrayPlace, ArraySpec, Certification, Dependency, DependencyWhen, EngineOptions, Eta,
-    FailurePolicy, Gang, Group, IsolationPolicy, Job, JobHold, JobId, JobName, JobSpec, JobStatus, JobUid,
-    NodeName, NodePlace, Objective, Pattern, Phase, Placement, PlacementRequest, Preemption, Promise, Queue,
-    QueueName, Quota, RailLoss, RailProtection, RailRequest, Replace, Requeue, Reservation, ReservationName,
-    ReservationNodes, Role, Shape, Tenant, TenantName, Term, Timestamp, Toleration, Within, flaw::SIGNALS,
+    Algorithm, Arrange, ArrayPlace, ArraySpec, Authority, Certification, Dependency, DependencyWhen,
+    EngineOptions, Eta, FailurePolicy, Gang, Group, IsolationPolicy, Job, JobHold, JobId, JobName, JobSpec,
+    JobStatus, JobUid, NodeName, NodePlace, Objective, Pattern, Phase, Placement, PlacementRequest,
+    Preemption, Promise, Queue, QueueName, Quota, RailLoss, RailProtection, RailRequest, Replace, Requeue,
+    Reservation, ReservationName, ReservationNodes, Role, Shape, Tenant, TenantName, Term, Timestamp,
+    Toleration, Within, flaw::SIGNALS,
 };
 
 use super::{FieldErrors, check_job_name, labels, taints, tests::work};
@@ -301,6 +302,7 @@ proptest! {
                 reason: "later".into(),
                 since: Timestamp(4000),
             }],
+            submitter: (times > 0).then(|| Authority { role: Role::User, user: "ann".into() }),
         };
         let job = Job {
             id: JobId { tenant: tenant("nlp"), name: JobName::new(format!("a-{index}")).unwrap() },

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use proto_model::{JobHold, JobStatus, Phase, RailBytes, RankExit, RunResult};
+use proto_model::{Authority, JobHold, JobStatus, Phase, RailBytes, RankExit, RunResult};
 
 use super::{FieldErrors, Fields, common, role_from_wire, role_to_wire, time_from_wire, time_to_wire};
 use crate::v1;
@@ -99,6 +99,22 @@ impl From<v1::CollectiveResult> for RunResult {
     }
 }
 
+impl From<&Authority> for v1::Submitter {
+    fn from(by: &Authority) -> Self {
+        Self { role: role_to_wire(by.role).into(), user: by.user.clone() }
+    }
+}
+
+impl TryFrom<v1::Submitter> for Authority {
+    type Error = FieldErrors;
+
+    fn try_from(wire: v1::Submitter) -> Result<Self, FieldErrors> {
+        let mut fields = Fields::default();
+        let role = fields.nest("role", role_from_wire(wire.role));
+        fields.finish(role.map(|role| Self { role, user: wire.user }))
+    }
+}
+
 impl From<&JobHold> for v1::JobHold {
     fn from(hold: &JobHold) -> Self {
         Self {
@@ -142,6 +158,7 @@ impl From<&JobStatus> for v1::JobStatus {
             replaced: status.replaced,
             eta: status.eta.map(Into::into),
             holds: status.holds.iter().map(Into::into).collect(),
+            submitter: status.submitter.as_ref().map(Into::into),
         }
     }
 }
@@ -161,6 +178,7 @@ impl TryFrom<v1::JobStatus> for JobStatus {
         let holds = fields.list("holds", wire.holds);
         let array = wire.array.and_then(|array| fields.nest("array", array.try_into()));
         let eta = wire.eta.and_then(|eta| fields.nest("eta", eta.try_into()));
+        let submitter = wire.submitter.and_then(|wire| fields.nest("submitter", wire.try_into()));
         let status = phase.zip(submitted).map(|(phase, submitted)| Self {
             phase,
             reasons,
@@ -179,6 +197,7 @@ impl TryFrom<v1::JobStatus> for JobStatus {
             replaced: wire.replaced,
             eta,
             holds,
+            submitter,
         });
         fields.finish(status)
     }
