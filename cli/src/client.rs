@@ -8,7 +8,8 @@ use proto_wire::v1::{
     health_service_client::HealthServiceClient, job_service_client::JobServiceClient,
     node_service_client::NodeServiceClient, qos_service_client::QosServiceClient,
     queue_service_client::QueueServiceClient, rail_service_client::RailServiceClient,
-    reservation_service_client::ReservationServiceClient, tenant_service_client::TenantServiceClient,
+    reservation_service_client::ReservationServiceClient,
+    service_class_service_client::ServiceClassServiceClient, tenant_service_client::TenantServiceClient,
 };
 use tonic::{Response, Status};
 
@@ -64,6 +65,7 @@ impl Api {
         qos: QosServiceClient,
         rails: RailServiceClient,
         reservations: ReservationServiceClient,
+        service_classes: ServiceClassServiceClient,
         tenants: TenantServiceClient
     );
 
@@ -147,6 +149,16 @@ impl Api {
         .await
     }
 
+    /// All service classes.
+    pub async fn list_service_classes(&self) -> Result<v1::ListServiceClassesResponse, Error> {
+        pages("list service classes", |page_token| {
+            let mut client = self.service_classes();
+            let request = v1::ListServiceClassesRequest { page_size: PAGE, page_token };
+            async move { client.list_service_classes(request).await }
+        })
+        .await
+    }
+
     /// All nodes.
     pub async fn list_nodes(&self) -> Result<v1::ListNodesResponse, Error> {
         pages("list nodes", |page_token| {
@@ -194,6 +206,7 @@ page!(
     ListJobsResponse: jobs,
     ListQueuesResponse: queues,
     ListReservationsResponse: reservations,
+    ListServiceClassesResponse: service_classes,
     ListNodesResponse: nodes,
     ListTenantsResponse: tenants
 );

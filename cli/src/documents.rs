@@ -25,6 +25,8 @@ pub enum Resource {
     Tenant(v1::Tenant),
     /// A queue.
     Queue(v1::Queue),
+    /// A service class.
+    ServiceClass(v1::ServiceClass),
     /// A reservation.
     Reservation(v1::Reservation),
     /// Something that is not made by a file; its kind.
@@ -151,6 +153,7 @@ impl Source {
             Resource::Job(job) => job_errors(job),
             Resource::Fabric(fabric) => errors_of(proto_model::Fabric::try_from(fabric.clone()).err()),
             Resource::Queue(queue) => errors_of(proto_model::Queue::try_from(owned(queue)).err()),
+            Resource::ServiceClass(one) => errors_of(proto_model::ServiceClass::try_from(one.clone()).err()),
             Resource::Reservation(one) => errors_of(proto_model::Reservation::try_from(one.clone()).err()),
             Resource::Tenant(_) | Resource::Other(_) => Vec::new(),
         };
@@ -248,6 +251,7 @@ impl Resource {
             Self::Fabric(_) => "Fabric",
             Self::Tenant(_) => "Tenant",
             Self::Queue(_) => "Queue",
+            Self::ServiceClass(_) => "ServiceClass",
             Self::Reservation(_) => "Reservation",
             Self::Other(kind) => kind,
         }
@@ -261,6 +265,7 @@ fn typed(kind: &str, message: &DynamicMessage) -> Result<Resource, Error> {
         "Fabric" => Resource::Fabric(message.transcode_to().map_err(damaged)?),
         "Tenant" => Resource::Tenant(message.transcode_to().map_err(damaged)?),
         "Queue" => Resource::Queue(message.transcode_to().map_err(damaged)?),
+        "ServiceClass" => Resource::ServiceClass(message.transcode_to().map_err(damaged)?),
         "Reservation" => Resource::Reservation(message.transcode_to().map_err(damaged)?),
         other => Resource::Other(other.to_owned()),
     })
@@ -413,7 +418,7 @@ mod tests {
         }
         kinds.sort();
         kinds.dedup();
-        assert_eq!(kinds, ["Fabric", "Job", "Queue", "Reservation", "Tenant"]);
+        assert_eq!(kinds, ["Fabric", "Job", "Queue", "Reservation", "ServiceClass", "Tenant"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::{env, fs, path::PathBuf};
 
 use prost::Message as _;
 
-const FILES: [&str; 13] = [
+const FILES: [&str; 14] = [
     "common",
     "fabric",
     "qos",
@@ -16,6 +16,7 @@ const FILES: [&str; 13] = [
     "agent",
     "queue",
     "reservation",
+    "service_class",
     "audit",
     "controller",
 ];

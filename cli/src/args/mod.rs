@@ -88,9 +88,9 @@ pub struct Global {
 pub enum Command {
     /// Submit a job file
     Submit(Submit),
-    /// List jobs, nodes, tenants, queues, reservations or the fabric
+    /// List jobs, nodes, tenants, queues, reservations, service classes or the fabric
     Get(Get),
-    /// Show everything about one job, node, tenant, queue or reservation
+    /// Show everything about one job, node, tenant, queue, reservation or service class
     Describe(Describe),
     /// Print what a job's ranks wrote
     Logs(Logs),
@@ -117,9 +117,9 @@ pub enum Command {
     History(HistoryCommand),
     Simulate(Simulate),
     Replay(ReplayLog),
-    /// Create or replace what a file describes: Fabric, Tenant, Queue, Reservation and Job documents
+    /// Create or replace what a file describes: Fabric, Tenant, ServiceClass, Queue, Reservation and Job documents
     Apply(Apply),
-    /// Delete a job that has ended, a tenant, a queue, a reservation, a node or the fabric
+    /// Delete a job that has ended, a tenant, a queue, a reservation, a service class, a node or the fabric
     Delete(Delete),
     /// Manage tenants, their quotas and the credentials of their users
     #[command(subcommand)]

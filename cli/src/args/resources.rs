@@ -24,6 +24,9 @@ pub enum GetNoun {
     /// Reservations
     #[value(alias = "reservation")]
     Reservations,
+    /// Service classes
+    #[value(alias = "service-class", alias = "sc")]
+    ServiceClasses,
     /// The fabric
     Fabric,
 }
@@ -83,6 +86,9 @@ pub enum DescribeNoun {
     /// A reservation
     #[value(alias = "reservations")]
     Reservation,
+    /// A service class
+    #[value(alias = "service-classes", alias = "sc")]
+    ServiceClass,
 }
 
 #[derive(Debug, Args)]
@@ -122,6 +128,9 @@ pub enum DeleteNoun {
     /// A reservation that no job waits for
     #[value(alias = "reservations")]
     Reservation,
+    /// A service class that no job is of
+    #[value(alias = "service-classes", alias = "sc")]
+    ServiceClass,
     /// A server on which nothing runs
     #[value(alias = "nodes")]
     Node,

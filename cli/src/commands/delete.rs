@@ -45,6 +45,7 @@ async fn one(noun: DeleteNoun, name: &str, force: bool, api: &Api) -> Result<Str
             once(format!("delete job `{job}`"), api.jobs().delete_job(request)).await?;
             Ok(format!("job {job}"))
         }
+        DeleteNoun::ServiceClass => super::service_class::delete(name, api).await,
         DeleteNoun::Queue => super::queue::delete(name, api).await,
         DeleteNoun::Reservation => {
             let request = v1::DeleteReservationRequest { name: name_owned };

@@ -2,7 +2,7 @@
 
 use proto_wire::v1;
 
-use super::{queue, reserve, watch};
+use super::{queue, reserve, service_class, watch};
 use crate::{
     args::{Get, GetNoun, Output, PhaseArg},
     client::{Api, JobRef, repeat},
@@ -19,7 +19,9 @@ pub async fn run(args: &Get, api: &Api) -> Result<(), Error> {
     if args.all_tenants && !matches!(args.noun, GetNoun::Jobs | GetNoun::Queues) {
         return Err(Error::Usage("--all-tenants is for jobs and queues only".to_owned()));
     }
-    if !args.labels.is_empty() && matches!(args.noun, GetNoun::Queues | GetNoun::Reservations) {
+    if !args.labels.is_empty()
+        && matches!(args.noun, GetNoun::Queues | GetNoun::Reservations | GetNoun::ServiceClasses)
+    {
         return Err(Error::Usage("--label is for jobs, nodes and tenants".to_owned()));
     }
     if args.all_tenants && args.name.is_some() {
@@ -38,6 +40,7 @@ pub async fn run(args: &Get, api: &Api) -> Result<(), Error> {
             Some(name) => reserve::show(&reserve::get(name, api).await?, args.output),
             None => reserve::list(args.output, api).await,
         },
+        (GetNoun::ServiceClasses, false) => service_class::show(args.name.as_ref(), args.output, api).await,
         (GetNoun::Tenants, false) => tenants(args, api).await,
         (GetNoun::Fabric, false) => fabric(args, api).await,
     }

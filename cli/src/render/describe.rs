@@ -4,7 +4,7 @@ use std::{fmt::Write as _, time::Duration};
 
 use proto_wire::v1::{self, job_spec::Work};
 
-use super::{Table, isolation, server, sharing, words};
+use super::{Table, classes, isolation, server, sharing, words};
 use crate::error::human;
 
 /// Everything about a job; the rank map as a table.
@@ -28,6 +28,10 @@ pub fn job(job: &v1::Job, now: f64) -> String {
     head.push(("Gang", format!("{nodes} nodes, {} GPUs per node{ranks}", gang.gpus_per_node)));
     head.push(("Rails", rails(&spec)));
     head.push(("Priority", spec.priority.to_string()));
+    head.push(("Service class", spec.service_class.clone()));
+    if let Some(by) = &status.submitter {
+        head.push(("Submitted by", format!("{} ({})", by.user, words::role(by.role))));
+    }
     head.push(("Engine", engine(&spec)));
     head.push(("Work", work(&spec)));
     if let Some(limit) = spec.time_limit {
@@ -306,6 +310,14 @@ pub fn tenant(tenant: &v1::Tenant) -> String {
 pub fn queue(queue: &v1::Queue) -> String {
     let mut facts = head(&queue.metadata.clone().unwrap_or_default());
     facts.extend(sharing::queue_facts(queue));
+    sheet(facts)
+}
+
+/// Everything about a service class.
+#[must_use]
+pub fn service_class(class: &v1::ServiceClass) -> String {
+    let mut facts = head(&class.metadata.clone().unwrap_or_default());
+    facts.extend(classes::class_facts(class));
     sheet(facts)
 }
 

@@ -3,6 +3,7 @@
 mod audit;
 mod cabling;
 mod canonical;
+mod classes;
 mod describe;
 pub mod doctor;
 mod fabric;
@@ -21,9 +22,11 @@ mod words;
 pub use audit::{audit, audit_number, time};
 pub use cabling::{differences, drawn_topology, picture, verdict};
 pub use canonical::{to_json, to_value, to_yaml};
+pub use classes::service_classes;
 pub use describe::{
     job as describe_job, measured as describe_result, node as describe_node, placement as describe_placement,
-    queue as describe_queue, reservation as describe_reservation, tenant as describe_tenant,
+    queue as describe_queue, reservation as describe_reservation, service_class as describe_service_class,
+    tenant as describe_tenant,
 };
 pub use fabric::{fabric, health, topology};
 pub use jobs::{job_row, jobs, jobs_header, reasons};

@@ -68,6 +68,10 @@ rpcs! {
     GetReservation = "/rail.v1.ReservationService/GetReservation",
     ListReservations = "/rail.v1.ReservationService/ListReservations",
     DeleteReservation = "/rail.v1.ReservationService/DeleteReservation",
+    ApplyServiceClass = "/rail.v1.ServiceClassService/ApplyServiceClass",
+    GetServiceClass = "/rail.v1.ServiceClassService/GetServiceClass",
+    ListServiceClasses = "/rail.v1.ServiceClassService/ListServiceClasses",
+    DeleteServiceClass = "/rail.v1.ServiceClassService/DeleteServiceClass",
     ApplyTenant = "/rail.v1.TenantService/ApplyTenant",
     GetTenant = "/rail.v1.TenantService/GetTenant",
     ListTenants = "/rail.v1.TenantService/ListTenants",
@@ -151,6 +155,8 @@ impl Rpc {
             | Self::ReturnNode
             | Self::ApplyReservation
             | Self::DeleteReservation
+            | Self::ApplyServiceClass
+            | Self::DeleteServiceClass
             | Self::ApplyTenant
             | Self::DeleteTenant
             | Self::ExportAuditRecords => Access::Roles(ADMIN),
@@ -179,6 +185,8 @@ impl Rpc {
             | Self::ListQueues
             | Self::GetReservation
             | Self::ListReservations
+            | Self::GetServiceClass
+            | Self::ListServiceClasses
             | Self::WhoAmI
             | Self::GetJob
             | Self::ListJobs

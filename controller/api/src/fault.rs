@@ -39,9 +39,12 @@ fn core(error: &CoreError) -> RpcError {
         (ErrorKind::Conflict, CoreError::NameTaken { .. } | CoreError::RequestIdReused { .. }) => {
             ErrorClass::AlreadyExists
         }
-        (ErrorKind::Exhausted, CoreError::QuotaExceeded { .. } | CoreError::StoredBytesExceeded { .. }) => {
-            ErrorClass::Quota
-        }
+        (
+            ErrorKind::Exhausted,
+            CoreError::QuotaExceeded { .. }
+            | CoreError::StoredBytesExceeded { .. }
+            | CoreError::ClassWaiting { .. },
+        ) => ErrorClass::Quota,
         (ErrorKind::Invalid, _) => ErrorClass::Invalid,
         (ErrorKind::NotFound, _) => ErrorClass::NotFound,
         (ErrorKind::Denied, _) => ErrorClass::Denied,
@@ -54,6 +57,10 @@ fn core(error: &CoreError) -> RpcError {
         CoreError::Invalid { field, message } => fault = fault.with_violation(*field, message.clone()),
         CoreError::Contradiction { flaw } => {
             fault = fault.with_violation(format!("spec.{}", flaw.field()), flaw.to_string());
+        }
+        CoreError::ClassLimit { field, .. } => fault = fault.with_violation(*field, error.to_string()),
+        CoreError::ClassNotAllowed { .. } => {
+            fault = fault.with_violation("spec.serviceClass", error.to_string());
         }
         CoreError::PriorityTooHigh { .. } => {
             fault = fault.with_violation("spec.priority", error.to_string());

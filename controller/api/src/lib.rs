@@ -27,6 +27,7 @@ mod reservation;
 pub mod rest;
 mod revocation;
 mod server;
+mod service_class;
 mod tenant;
 mod views;
 mod watch;

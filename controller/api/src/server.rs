@@ -12,7 +12,8 @@ use proto_wire::{
         health_service_server::HealthServiceServer, job_service_server::JobServiceServer,
         node_service_server::NodeServiceServer, qos_service_server::QosServiceServer,
         queue_service_server::QueueServiceServer, rail_service_server::RailServiceServer,
-        reservation_service_server::ReservationServiceServer, tenant_service_server::TenantServiceServer,
+        reservation_service_server::ReservationServiceServer,
+        service_class_service_server::ServiceClassServiceServer, tenant_service_server::TenantServiceServer,
     },
 };
 use tonic::service::Routes;
@@ -33,6 +34,7 @@ use crate::{
     rail::Rails,
     reservation::Reservations,
     rest,
+    service_class::ServiceClasses,
     tenant::Tenants,
 };
 
@@ -73,6 +75,7 @@ impl Api {
         serve!(RailServiceServer, Rails::new(context.clone()));
         serve!(QueueServiceServer, Queues::new(context.clone()));
         serve!(ReservationServiceServer, Reservations::new(context.clone()));
+        serve!(ServiceClassServiceServer, ServiceClasses::new(context.clone()));
         serve!(TenantServiceServer, Tenants::new(context.clone()));
         serve!(JobServiceServer, Jobs::new(context.clone()));
         serve!(AuditServiceServer, Audit::new(context.clone()));

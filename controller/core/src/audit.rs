@@ -197,6 +197,13 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
         Event::DeleteQueue { tenant, name } => {
             versioned(object("queue", tenant, name), &Key::Queue(tenant.clone(), name.clone()))
         }
+        Event::ApplyServiceClass { class, .. } => {
+            let name = &class.name;
+            versioned(object("service-class", "", name), &Key::ServiceClass(name.clone()))
+        }
+        Event::DeleteServiceClass { name } => {
+            versioned(object("service-class", "", name), &Key::ServiceClass(name.clone()))
+        }
         Event::ApplyReservation { reservation, .. } => {
             let name = &reservation.name;
             versioned(object("reservation", "", name), &Key::Reservation(name.clone()))
@@ -277,6 +284,7 @@ fn changed(state: &State, undo: &Undo) -> bool {
         Undo::Resting(name, old) => !same(at(old.as_ref()), at(base.resting.get(name))),
         Undo::Queue(key, old) => !same(at(old.as_ref()), at(base.queues.get(key))),
         Undo::Reservation(name, old) => !same(at(old.as_ref()), at(base.reservations.get(name))),
+        Undo::Class(name, old) => !same(at(old.as_ref()), at(base.classes.get(name))),
         Undo::Request(key, old) => !same(at(old.as_ref()), at(base.requests.get(key))),
         Undo::Token(hash, old) => !same(at(old.as_ref()), at(base.tokens.get(hash))),
         Undo::Job(uid, old) => {

@@ -1,8 +1,8 @@
 //! Why the core refuses. Each refusal leaves the state as it was.
 
 use proto_model::{
-    DrainTarget, JobId, JobName, NodeName, Phase, QueueName, Reason, ReservationName, Role, SpecFlaw,
-    TenantName, Timestamp,
+    DrainTarget, JobId, JobName, NodeName, Phase, QueueName, Reason, ReservationName, Role, ServiceClassName,
+    SpecFlaw, TenantName, Timestamp,
 };
 use thiserror::Error;
 
@@ -179,6 +179,62 @@ pub enum CoreError {
         /// Queues within it.
         within: usize,
     },
+    /// No such service class.
+    #[error("there is no service class '{class}'{}", hint(.nearest.as_ref().map(ServiceClassName::as_str)))]
+    ClassNotFound {
+        /// What was asked for.
+        class: ServiceClassName,
+        /// The nearest existing name, when there is a near one.
+        nearest: Option<ServiceClassName>,
+    },
+    /// The job may not be of the class.
+    #[error("spec.serviceClass: '{class}' is not for this tenant, queue, user or role")]
+    ClassNotAllowed {
+        /// Which.
+        class: ServiceClassName,
+    },
+    /// The job asks for more than its class allows.
+    #[error("{field}: {asked}; service class '{class}' allows {allowed}")]
+    ClassLimit {
+        /// Which.
+        class: ServiceClassName,
+        /// What of the job.
+        field: &'static str,
+        /// What it asks for.
+        asked: String,
+        /// What would be allowed.
+        allowed: String,
+    },
+    /// A user has as many waiting jobs of a class as they may.
+    #[error(
+        "'{user}' has {used} of {limit} waiting jobs of service class '{class}' (user.jobsWaiting); submit again when some have started"
+    )]
+    ClassWaiting {
+        /// Which.
+        class: ServiceClassName,
+        /// Who.
+        user: String,
+        /// Their waiting jobs.
+        used: u32,
+        /// The limit.
+        limit: u32,
+    },
+    /// Jobs are of the class.
+    #[error("{} that have not ended are of service class '{class}'; cancel them first", count(*.jobs as usize, "job"))]
+    ClassBusy {
+        /// Which.
+        class: ServiceClassName,
+        /// How many.
+        jobs: u32,
+    },
+    /// The class would be for everybody without the tenant.
+    #[error("service class '{class}' is for tenant '{tenant}' alone; change or delete that class first")]
+    ClassOfTenant {
+        /// Whose.
+        tenant: TenantName,
+        /// Which.
+        class: ServiceClassName,
+    },
     /// No such reservation.
     #[error("there is no reservation '{reservation}'{}", hint(.nearest.as_ref().map(ReservationName::as_str)))]
     ReservationNotFound {
@@ -248,7 +304,7 @@ pub enum CoreError {
     },
     /// The priority is not for everybody.
     #[error(
-        "spec.priority: {asked} is more than {most}, the highest that {role}s may give a job of no service class"
+        "spec.priority: {asked} is more than {most}, the highest that {role}s may give where no service class says otherwise"
     )]
     PriorityTooHigh {
         /// What was asked for.
@@ -416,6 +472,7 @@ impl CoreError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Invalid { .. }
+            | Self::ClassLimit { .. }
             | Self::Contradiction { .. }
             | Self::DependencyCycle { .. }
             | Self::FabricInvalid { .. }
@@ -427,6 +484,7 @@ impl CoreError {
             | Self::TenantUnknown { .. }
             | Self::QueueNotFound { .. }
             | Self::ReservationNotFound { .. }
+            | Self::ClassNotFound { .. }
             | Self::NodeNotFound { .. }
             | Self::RailNotFound { .. }
             | Self::NoRollout
@@ -435,6 +493,7 @@ impl CoreError {
             | Self::TokenUsed { .. }
             | Self::TokenForOther { .. }
             | Self::PriorityTooHigh { .. }
+            | Self::ClassNotAllowed { .. }
             | Self::HeldAbove { .. }
             | Self::LimitExtended { .. } => ErrorKind::Denied,
             Self::NameTaken { .. }
@@ -446,6 +505,8 @@ impl CoreError {
             | Self::TenantLeaving { .. }
             | Self::QueueBusy { .. }
             | Self::ReservationBusy { .. }
+            | Self::ClassBusy { .. }
+            | Self::ClassOfTenant { .. }
             | Self::JobActive { .. }
             | Self::JobNotWaiting { .. }
             | Self::NoElementWaits { .. }
@@ -458,9 +519,10 @@ impl CoreError {
             | Self::NoProfileBefore
             | Self::NoCanary
             | Self::Unattributed => ErrorKind::Precondition,
-            Self::QuotaExceeded { .. } | Self::StoredBytesExceeded { .. } | Self::Full { .. } => {
-                ErrorKind::Exhausted
-            }
+            Self::QuotaExceeded { .. }
+            | Self::StoredBytesExceeded { .. }
+            | Self::ClassWaiting { .. }
+            | Self::Full { .. } => ErrorKind::Exhausted,
             Self::Infeasible { .. } => ErrorKind::Infeasible,
         }
     }
@@ -485,6 +547,10 @@ impl CoreError {
             Self::Contradiction { .. } => "INVALID_FIELD",
             Self::QueueNotFound { .. } => "QUEUE_NOT_FOUND",
             Self::QueueBusy { .. } => "QUEUE_BUSY",
+            Self::ClassNotFound { .. } => "SERVICE_CLASS_NOT_FOUND",
+            Self::ClassNotAllowed { .. } => "SERVICE_CLASS_NOT_ALLOWED",
+            Self::ClassLimit { .. } | Self::ClassWaiting { .. } => "SERVICE_CLASS_LIMIT",
+            Self::ClassBusy { .. } | Self::ClassOfTenant { .. } => "SERVICE_CLASS_BUSY",
             Self::ReservationNotFound { .. } => "RESERVATION_NOT_FOUND",
             Self::ReservationBusy { .. } => "RESERVATION_BUSY",
             Self::QuotaExceeded { .. } => "QUOTA_EXCEEDED",

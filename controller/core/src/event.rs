@@ -9,7 +9,8 @@ use std::{
 use proto_model::{
     Assignment, Authority, Drain, DrainTarget, Fabric, Inventory, IsolationPolicy, Job, JobId, JobName,
     JobSpec, JobUid, Node, NodeName, Observation, Phase, QosRollout, QosWish, Queue, QueueName, Quota,
-    RailProof, Reason, RequestId, Reservation, ReservationName, Taint, Tenant, TenantName, Timestamp,
+    RailProof, Reason, RequestId, Reservation, ReservationName, ServiceClass, ServiceClassName, Taint,
+    Tenant, TenantName, Timestamp,
 };
 
 use proto_audit::{Actor, Claim, Log};
@@ -89,6 +90,18 @@ pub enum Event {
         tenant: TenantName,
         /// Which.
         name: QueueName,
+    },
+    /// A service class is created or its spec replaced. Reply: [`Reply::ServiceClass`].
+    ApplyServiceClass {
+        /// The document; uid, generation and time are set here.
+        class: Box<ServiceClass>,
+        /// Check only.
+        dry_run: bool,
+    },
+    /// A service class that no job is of is removed. Reply: [`Reply::Done`].
+    DeleteServiceClass {
+        /// Which.
+        name: ServiceClassName,
     },
     /// A reservation is created or its spec replaced. Reply: [`Reply::Reservation`].
     ApplyReservation {
@@ -439,6 +452,8 @@ pub enum Reply {
     Tenant(Arc<Tenant>),
     /// The queue as it is now.
     Queue(Arc<Queue>),
+    /// The service class as it is now.
+    ServiceClass(Arc<ServiceClass>),
     /// The reservation as it is now.
     Reservation(Arc<Reservation>),
     /// The fabric as it is now.
@@ -573,6 +588,10 @@ pub enum Write {
     PutQueue(Arc<Queue>),
     /// A queue is removed.
     DeleteQueue(TenantName, QueueName),
+    /// A service class.
+    PutServiceClass(Arc<ServiceClass>),
+    /// A service class is removed.
+    DeleteServiceClass(ServiceClassName),
     /// A reservation.
     PutReservation(Arc<Reservation>),
     /// A reservation is removed.
@@ -622,6 +641,8 @@ pub enum Key {
     RestingName(TenantName),
     /// A queue.
     Queue(TenantName, QueueName),
+    /// A service class.
+    ServiceClass(ServiceClassName),
     /// A reservation.
     Reservation(ReservationName),
     /// The fabric.
@@ -659,6 +680,8 @@ impl Write {
             Self::DeleteRestingName(name) => Key::RestingName(name.clone()),
             Self::PutQueue(queue) => Key::Queue(queue.tenant.clone(), queue.name.clone()),
             Self::DeleteQueue(tenant, name) => Key::Queue(tenant.clone(), name.clone()),
+            Self::PutServiceClass(class) => Key::ServiceClass(class.name.clone()),
+            Self::DeleteServiceClass(name) => Key::ServiceClass(name.clone()),
             Self::PutReservation(reservation) => Key::Reservation(reservation.name.clone()),
             Self::DeleteReservation(name) => Key::Reservation(name.clone()),
             Self::PutFabric(_) | Self::DeleteFabric => Key::Fabric,
@@ -688,6 +711,7 @@ impl Write {
                 | Self::DeleteTenant(_)
                 | Self::DeleteRestingName(_)
                 | Self::DeleteQueue(..)
+                | Self::DeleteServiceClass(_)
                 | Self::DeleteReservation(_)
                 | Self::DeleteFabric
                 | Self::DeleteDrain(_)
@@ -713,6 +737,8 @@ pub struct Stored {
     pub resting: Vec<Arc<RestingName>>,
     /// The queues.
     pub queues: Vec<(Arc<Queue>, u64)>,
+    /// The service classes.
+    pub classes: Vec<(Arc<ServiceClass>, u64)>,
     /// The reservations.
     pub reservations: Vec<(Arc<Reservation>, u64)>,
     /// The jobs.

@@ -6,7 +6,7 @@ use controller_queue::Marks;
 use proto_audit::Log;
 use proto_model::{
     Drain, DrainTarget, Fabric, JobUid, Node, NodeName, QosRollout, Queue, QueueName, RequestId, Reservation,
-    ReservationName, Tenant, TenantName, Timestamp,
+    ReservationName, ServiceClass, ServiceClassName, Tenant, TenantName, Timestamp,
 };
 
 use crate::{
@@ -37,6 +37,7 @@ pub(crate) enum Undo {
     View((JobUid, u32), Option<Box<NodeView>>),
     Queue((TenantName, QueueName), Option<Arc<Queue>>),
     Reservation(ReservationName, Option<Arc<Reservation>>),
+    Class(ServiceClassName, Option<Arc<ServiceClass>>),
     Schedule(Box<Schedule>),
     Decisions(u64, Option<Arc<DecisionRow>>),
     /// The head of the audit log, and its rows.
@@ -109,6 +110,7 @@ impl State {
                 Some(Undo::Marks(old)) => self.index.book.restore(*old),
                 Some(Undo::Queue(key, old)) => drop(self.swap_queue(key, old)),
                 Some(Undo::Reservation(name, old)) => drop(self.swap_reservation(&name, old)),
+                Some(Undo::Class(name, old)) => drop(self.swap_class(&name, old)),
                 Some(Undo::Decisions(seq, old)) => drop(self.swap_decisions(seq, old)),
                 Some(Undo::Chain(log, old)) => self.base.chains[log] = *old,
                 Some(Undo::Audit(key, old)) => drop(self.swap_audit(key, old)),

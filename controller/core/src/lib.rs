@@ -70,7 +70,7 @@ pub mod witness;
 pub use audit::{AuditRow, BadAudit, StoredAudit};
 pub use config::Config;
 pub use decisions::{DecisionRecord, DecisionRow};
-pub use documents::QueueUsage;
+pub use documents::{ClassUse, QueueUsage};
 pub use error::{CoreError, ErrorKind};
 pub use event::{
     Beside, By, ClaimVerdict, Denied, Event, Key, Naming, NextTick, NodeChange, Noted, Output, Push,

@@ -78,6 +78,11 @@ impl State {
             state.versions.insert(Key::Queue(key.0.clone(), key.1.clone()), version);
             state.swap_queue(key, Some(queue));
         }
+        for (class, version) in stored.classes {
+            let name = class.name.clone();
+            state.versions.insert(Key::ServiceClass(name.clone()), version);
+            state.swap_class(&name, Some(class));
+        }
         for (reservation, version) in stored.reservations {
             let name = reservation.name.clone();
             state.versions.insert(Key::Reservation(name.clone()), version);

@@ -12,7 +12,8 @@ use proto_audit::Log;
 use proto_model::{
     AlgorithmChoice, Drain, DrainTarget, Fabric, Job, JobId, JobUid, Measured, Node, NodeName, Observed,
     Phase, QosRollout, QosWish, Queue, QueueName, RailBytes, RailEndpoint, RailProof, RailReport, RankExit,
-    Reason, RequestId, Reservation, ReservationName, RunResult, Tenant, TenantName, Timestamp,
+    Reason, RequestId, Reservation, ReservationName, RunResult, ServiceClass, ServiceClassName, Tenant,
+    TenantName, Timestamp,
 };
 
 use crate::{
@@ -21,6 +22,7 @@ use crate::{
     claims::ClaimIndex,
     config::Config,
     decisions::DecisionRow,
+    documents::ClassUses,
     event::Key,
     journal::Journal,
     prove::Proving,
@@ -52,6 +54,7 @@ pub(crate) struct Base {
     pub(crate) tenants: BTreeMap<TenantName, Arc<Tenant>>,
     pub(crate) resting: BTreeMap<TenantName, Arc<RestingName>>,
     pub(crate) queues: BTreeMap<(TenantName, QueueName), Arc<Queue>>,
+    pub(crate) classes: BTreeMap<ServiceClassName, Arc<ServiceClass>>,
     pub(crate) reservations: BTreeMap<ReservationName, Arc<Reservation>>,
     pub(crate) jobs: BTreeMap<JobUid, JobEntry>,
     pub(crate) requests: BTreeMap<(TenantName, RequestId), Arc<RequestRecord>>,
@@ -101,6 +104,8 @@ pub(crate) struct Index {
     /// Jobs that hold something idle on a node.
     pub(crate) spares: BTreeMap<NodeName, BTreeSet<JobUid>>,
     pub(crate) tenants: BTreeMap<TenantName, TenantJobs>,
+    /// What jobs of service classes use.
+    pub(crate) classes: ClassUses,
     pub(crate) holding: usize,
     /// Records of decisions, and the rows that have some of a job.
     pub(crate) decisions: usize,

@@ -104,6 +104,8 @@ impl Step<'_> {
             Event::ReleaseTenantName { name } => Ok(self.release_name(&name)),
             Event::ApplyQueue { queue, dry_run } => self.apply_queue(*queue, dry_run),
             Event::DeleteQueue { tenant, name } => self.delete_queue(&tenant, &name),
+            Event::ApplyServiceClass { class, dry_run } => self.apply_class(*class, dry_run),
+            Event::DeleteServiceClass { name } => self.delete_class(&name),
             Event::ApplyReservation { reservation, dry_run } => self.apply_reservation(*reservation, dry_run),
             Event::DeleteReservation { name } => self.delete_reservation(&name),
             Event::ApplyFabric { fabric, dry_run } => self.apply_fabric(*fabric, dry_run),

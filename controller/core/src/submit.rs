@@ -6,7 +6,7 @@ use controller_queue::{Act, Book, Budget};
 use controller_scheduler::{Ask, Decision, Pass, Placer, QueueKey, Wait};
 use proto_model::{
     ArrayPlace, ArraySpec, Authority, Gang, Job, JobId, JobName, JobSpec, JobStatus, JobUid, Phase, Quota,
-    Reason, RequestId, Role, TenantName, Timestamp, Work,
+    Reason, RequestId, TenantName, Timestamp, Work,
 };
 
 use crate::{
@@ -49,11 +49,12 @@ impl Step<'_> {
         engine.protection = engine.protection.max(self.state.config.rail_protection);
         let quota = self.tenant_quota(&submit.tenant)?;
         check_spec(&submit.spec, &self.state.config)?;
-        self.state.check_priority(&submit.by, submit.spec.priority)?;
         self.state.check_documents(&submit.tenant, &submit.spec, self.now)?;
+        self.state.classify(&submit.tenant, &submit.by, &mut submit.spec)?;
         let indices = submit.spec.array.as_ref().map(|array| array.indices.clone());
         let new = indices.as_ref().map_or(1, Vec::len);
         self.limits(&submit.tenant, quota, new)?;
+        self.state.may_wait(&submit.tenant, &submit.by, &submit.spec, new)?;
         let more = submit.spec.footprint(&submit.labels).saturating_mul(new as u64);
         self.state.has_bytes(&submit.tenant, quota, more)?;
         let id = self.name(&submit, indices.as_deref().unwrap_or_default())?;
@@ -260,20 +261,6 @@ impl State {
         CoreError::Full { what: "request ids", limit: self.config.max_requests, remedy }
     }
 
-    /// Whether somebody may give a job this priority: it decides against other tenants' jobs too.
-    pub(crate) fn check_priority(&self, by: &Authority, priority: i32) -> Result<(), CoreError> {
-        let most = match by.role {
-            Role::Admin => return Ok(()),
-            Role::TenantAdmin => self.config.tenant_admin_priority,
-            Role::User | Role::Viewer | Role::Node => self.config.user_priority,
-        };
-        if priority <= most {
-            Ok(())
-        } else {
-            Err(CoreError::PriorityTooHigh { asked: priority, most, role: by.role })
-        }
-    }
-
     /// A new job that waits for something else than room is held from the beginning.
     fn hold_back_new(&self, entry: &mut JobEntry, now: Timestamp) {
         let Hold { reasons, never, until } = self.hold(&entry.job, now);
@@ -327,8 +314,11 @@ impl State {
             return Err(CoreError::TenantUnknown { tenant: tenant.clone(), nearest });
         }
         check_spec(spec, &self.config)?;
-        self.check_priority(by, spec.priority)?;
         self.check_documents(tenant, spec, now)?;
+        let mut classified = spec.clone();
+        self.classify(tenant, by, &mut classified)?;
+        self.may_wait(tenant, by, &classified, 1)?;
+        let spec = &classified;
         let name = JobName::new("plan")
             .map_err(|error| CoreError::Invalid { field: "metadata.name", message: error.to_string() })?;
         self.check_after(tenant, &name, &[], &spec.after)?;

@@ -10,12 +10,13 @@ use controller_queue::{Entry, TenantDef};
 use controller_scheduler::Gate;
 use proto_model::{
     Drain, DrainTarget, Fabric, Health, Job, JobId, JobName, JobUid, Node, NodeName, Phase, QosRollout,
-    RequestId, Tenant, TenantName, Timestamp,
+    QueueName, RequestId, ReservationName, ServiceClassName, Tenant, TenantName, Timestamp,
 };
 
 use crate::{
     arrays::array_of,
     bench::taints,
+    documents::count,
     event::{Key, Write},
     journal::Undo,
     prove::Proving,
@@ -441,6 +442,7 @@ impl State {
         jobs.bytes += job.footprint();
         jobs.active += u32::from(!status.phase.is_terminal());
         self.index.phases[status.phase as usize] += 1;
+        count(&mut self.index.classes, job, true);
         if status.phase == proto_model::Phase::Pending {
             self.index.waiting += 1;
             if !entry.held {
@@ -474,6 +476,7 @@ impl State {
         let status = &job.status;
         self.index.names.remove(&job.id);
         self.index.phases[status.phase as usize] -= 1;
+        count(&mut self.index.classes, job, false);
         if let Some(jobs) = self.index.tenants.get_mut(&job.id.tenant) {
             jobs.all -= 1;
             jobs.bytes -= job.footprint();
@@ -534,6 +537,7 @@ impl State {
         let (mut requests, mut tokens, mut fabric) = (BTreeSet::new(), BTreeSet::new(), false);
         let (mut drains, mut rows) = (BTreeSet::new(), BTreeSet::new());
         let (mut queues, mut reservations) = (BTreeSet::new(), BTreeSet::new());
+        let mut classes = BTreeSet::new();
         let (mut audit, mut qos, mut resting) = (BTreeSet::new(), false, BTreeSet::new());
         for undo in &self.journal.undo[mark..] {
             match undo {
@@ -575,17 +579,14 @@ impl State {
                     None if old.is_some() => writes.push(Write::DeleteDrain(target.clone())),
                     None => {}
                 },
-                Undo::Queue(key, old) if queues.insert(key) => match self.base.queues.get(key) {
-                    Some(queue) => writes.push(Write::PutQueue(Arc::clone(queue))),
-                    None if old.is_some() => writes.push(Write::DeleteQueue(key.0.clone(), key.1.clone())),
-                    None => {}
-                },
+                Undo::Queue(key, old) if queues.insert(key) => {
+                    writes.extend(self.queue_write(key, old.is_some()));
+                }
                 Undo::Reservation(name, old) if reservations.insert(name) => {
-                    match self.base.reservations.get(name) {
-                        Some(reservation) => writes.push(Write::PutReservation(Arc::clone(reservation))),
-                        None if old.is_some() => writes.push(Write::DeleteReservation(name.clone())),
-                        None => {}
-                    }
+                    writes.extend(self.reservation_write(name, old.is_some()));
+                }
+                Undo::Class(name, old) if classes.insert(name) => {
+                    writes.extend(self.class_write(name, old.is_some()));
                 }
                 Undo::Qos(_) if !qos => {
                     qos = true;
@@ -609,6 +610,21 @@ impl State {
     fn resting_write(&self, name: &TenantName, was: bool) -> Option<Write> {
         let deleted = || was.then(|| Write::DeleteRestingName(name.clone()));
         self.base.resting.get(name).cloned().map(Write::PutRestingName).or_else(deleted)
+    }
+
+    fn queue_write(&self, key: &(TenantName, QueueName), was: bool) -> Option<Write> {
+        let deleted = || was.then(|| Write::DeleteQueue(key.0.clone(), key.1.clone()));
+        self.base.queues.get(key).cloned().map(Write::PutQueue).or_else(deleted)
+    }
+
+    fn reservation_write(&self, name: &ReservationName, was: bool) -> Option<Write> {
+        let deleted = || was.then(|| Write::DeleteReservation(name.clone()));
+        self.base.reservations.get(name).cloned().map(Write::PutReservation).or_else(deleted)
+    }
+
+    fn class_write(&self, name: &ServiceClassName, was: bool) -> Option<Write> {
+        let deleted = || was.then(|| Write::DeleteServiceClass(name.clone()));
+        self.base.classes.get(name).cloned().map(Write::PutServiceClass).or_else(deleted)
     }
 
     fn fabric_write(&self, was: bool) -> Option<Write> {

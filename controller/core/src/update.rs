@@ -2,9 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use proto_model::{Job, JobSpec, JobUid, Phase, Preemption, Role};
+use proto_model::{Authority, Job, JobSpec, JobUid, Phase, Role};
 
 use crate::{
+    documents::{set_priority, within_limits},
     error::CoreError,
     event::{Key, Reply},
     orders::{JobChange, JobOrder, JobUpdate},
@@ -58,9 +59,7 @@ impl Step<'_> {
         let phase = entry.job.status.phase;
         if phase == Phase::Pending {
             let spec = changed(&entry.job.spec, change);
-            if change.priority.is_some_and(|priority| priority != entry.job.spec.priority) {
-                self.state.check_priority(&order.by, spec.priority)?;
-            }
+            self.check_class(&entry.job, &order.by, &spec)?;
             self.check_changed(&entry.job, &spec, checked)?;
             self.respecify(entry, spec);
             return Ok(Updated::Done);
@@ -74,6 +73,25 @@ impl Step<'_> {
         spec.check().map_err(|flaw| CoreError::Contradiction { flaw })?;
         self.respecify(entry, spec);
         Ok(Updated::Done)
+    }
+
+    /// What the job's class, or without one the role of who asks, says of what is changed.
+    fn check_class(&self, job: &Job, by: &Authority, spec: &JobSpec) -> Result<(), CoreError> {
+        if by.role == Role::Admin {
+            return Ok(());
+        }
+        let name = spec.service_class.as_ref();
+        let class = name.and_then(|name| self.state.service_class(name)).map(Arc::as_ref);
+        if spec.priority != job.spec.priority {
+            self.state.check_priority(by, class, spec.priority)?;
+        }
+        if let Some(class) = class {
+            within_limits(class, spec, Some(&job.spec))?;
+        }
+        if let Some(owner) = job.status.submitter.as_ref().filter(|_| spec.queue != job.spec.queue) {
+            self.state.class_of(&job.id.tenant, owner, spec)?;
+        }
+        Ok(())
     }
 
     /// What a submit of the changed job would be checked for. `checked`: what was found right already, for elements that are alike.
@@ -142,11 +160,7 @@ impl Step<'_> {
 fn changed(old: &JobSpec, change: &JobChange) -> JobSpec {
     let mut spec = old.clone();
     if let Some(priority) = change.priority {
-        // What follows from the priority where the file does not say goes on to.
-        if spec.preemption.preemptible == Preemption::of_priority(old.priority).preemptible {
-            spec.preemption.preemptible = Preemption::of_priority(priority).preemptible;
-        }
-        spec.priority = priority;
+        set_priority(&mut spec, priority);
     }
     if let Some(limit) = change.time_limit {
         // It does not run longer than it may.

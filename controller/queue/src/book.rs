@@ -7,11 +7,14 @@ use std::{
 };
 
 use controller_topology::NodeIx;
-use proto_model::{Eta, JobUid, Objective, QueueName, Reason, ReservationName, TenantName, Timestamp};
+use proto_model::{
+    ClassUser, Eta, JobUid, Objective, QueueName, Reason, ReservationName, ServiceClassName, TenantName,
+    Timestamp,
+};
 
 use crate::{
     bands::Bands,
-    defs::{Policy, QueueDef, ReservationDef, TenantDef},
+    defs::{ClassDef, Policy, QueueDef, ReservationDef, TenantDef},
     empty::Empty,
     entry::{Entry, Run, State},
     ground::Ground,
@@ -45,6 +48,7 @@ pub struct Book {
     pub(crate) jobs: BTreeMap<JobUid, Arc<Entry>>,
     pub(crate) tenants: BTreeMap<TenantName, TenantDef>,
     pub(crate) queues: BTreeMap<(TenantName, QueueName), QueueDef>,
+    pub(crate) classes: BTreeMap<ServiceClassName, ClassDef>,
     pub(crate) reservations: BTreeMap<ReservationName, ReservationDef>,
     pub(crate) marks: Marks,
     // Indices.
@@ -102,6 +106,7 @@ impl PartialEq for Book {
             && self.jobs == other.jobs
             && self.tenants == other.tenants
             && self.queues == other.queues
+            && self.classes == other.classes
             && self.reservations == other.reservations
             && self.marks == other.marks
             && self.waiting == other.waiting
@@ -293,6 +298,26 @@ impl Book {
             let turn = self.turn_of(&entry);
             self.waiting.entry(lane(&entry)).or_default().insert((turn, entry.uid), entry);
         }
+    }
+
+    /// A service class comes, changes or goes. One that is not known sets no limits.
+    pub fn set_class(&mut self, name: &ServiceClassName, def: Option<ClassDef>) {
+        match def {
+            Some(def) => self.classes.insert(name.clone(), def),
+            None => self.classes.remove(name),
+        };
+        self.marks.privates.set_class(name, def);
+    }
+
+    /// Whose service class a job is of, if that is known.
+    pub(crate) fn class<'a>(&self, entry: &'a Entry) -> Option<(&'a ClassUser, ClassDef)> {
+        let user = entry.class.as_ref()?;
+        Some((user, *self.classes.get(&user.class)?))
+    }
+
+    /// Whether jobs of lower priority may be stopped for a job.
+    pub(crate) fn preempts(&self, entry: &Entry) -> bool {
+        self.class(entry).is_none_or(|(_, def)| def.preempts)
     }
 
     /// A reservation comes, changes or goes.

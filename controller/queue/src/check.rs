@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proto_model::{JobUid, QueueName, TenantName, Timestamp};
+use proto_model::{ClassUser, JobUid, QueueName, TenantName, Timestamp};
 use thiserror::Error;
 
 use crate::{
@@ -58,6 +58,16 @@ pub enum Breach {
         /// With what starts.
         running: usize,
         /// How many may.
+        limit: u32,
+    },
+    /// A user would hold too much in a service class.
+    #[error("user {} would hold {held} GPUs of {limit} in service class {}", .user.user, .user.class)]
+    User {
+        /// Whose.
+        user: ClassUser,
+        /// With what starts.
+        held: u64,
+        /// What the user may hold.
         limit: u32,
     },
     /// A job is stopped that may not be stopped for that one.
@@ -131,6 +141,7 @@ pub fn check(book: &Book, acts: &[Act], now: Timestamp) -> Result<(), Vec<Breach
     }
     limits(book, &starting, &mut found);
     counts(book, &starting, &mut found);
+    users(book, &starting, &mut found);
     if found.is_empty() { Ok(()) } else { Err(found) }
 }
 
@@ -173,7 +184,8 @@ fn stopped(book: &Book, victim: JobUid, by: JobUid, found: &mut Vec<Breach>) {
         found.push(Breach::NotRunning(victim));
         return;
     };
-    let lower = entry.priority < by_entry.priority && entry.preemption.preemptible;
+    let lower =
+        entry.priority < by_entry.priority && entry.preemption.preemptible && preempts(book, by_entry);
     let by_right = book.has_right(by);
     let siblings = entry.id.tenant == by_entry.id.tenant && entry.queue != by_entry.queue;
     let guaranteed = by_entry.queue.as_ref().is_some_and(|queue| {
@@ -185,6 +197,12 @@ fn stopped(book: &Book, victim: JobUid, by: JobUid, found: &mut Vec<Breach>) {
     }
 }
 
+/// Whether others may be stopped for a job.
+fn preempts(book: &Book, entry: &Entry) -> bool {
+    let class = entry.class.as_ref().and_then(|user| book.classes.get(&user.class));
+    class.is_none_or(|class| class.preempts)
+}
+
 /// An elastic job gives up what it does not need; for a job of equal priority too.
 fn shrunk(book: &Book, victim: JobUid, by: JobUid, nodes: u32, found: &mut Vec<Breach>) {
     if let (Some(entry), Some(by_entry)) = (book.jobs.get(&victim), book.jobs.get(&by)) {
@@ -193,7 +211,7 @@ fn shrunk(book: &Book, victim: JobUid, by: JobUid, nodes: u32, found: &mut Vec<B
             found.push(Breach::Size { uid: victim, nodes: nodes as usize });
         }
         let ends = entry.run().is_none_or(|run| run.ending.is_some());
-        if entry.priority == by_entry.priority && !ends {
+        if entry.priority == by_entry.priority && !ends && preempts(book, by_entry) {
             return;
         }
     }
@@ -266,6 +284,31 @@ fn counts(book: &Book, starting: &[(&Entry, u64)], found: &mut Vec<Breach>) {
     for (array, (running, limit, starts)) in arrays {
         if starts && running > limit as usize {
             found.push(Breach::Count { whose: format!("array {array}"), running, limit });
+        }
+    }
+}
+
+/// Adds up anew, job by job, what every user of a service class has.
+fn users(book: &Book, starting: &[(&Entry, u64)], found: &mut Vec<Breach>) {
+    let mut users: BTreeMap<&ClassUser, (usize, u64, bool, bool)> = BTreeMap::new();
+    let running = book.jobs.values().filter_map(|entry| {
+        let run = entry.run()?;
+        let places = run.placement.nodes.iter().chain(&run.placement.spares);
+        Some((entry.as_ref(), places.map(|place| place.gpus.len() as u64).sum::<u64>(), false))
+    });
+    for (entry, gpus, starts) in running.chain(starting.iter().map(|(entry, gpus)| (*entry, *gpus, true))) {
+        let Some(user) = &entry.class else { continue };
+        let row = users.entry(user).or_default();
+        *row = (row.0 + 1, row.1 + gpus, row.2 | starts, row.3 | (starts && gpus > 0));
+    }
+    for (user, (running, held, starts, takes)) in users {
+        let Some(class) = book.classes.get(&user.class) else { continue };
+        let whose = format!("user {} in service class {}", user.user, user.class);
+        if let Some(limit) = class.jobs.filter(|limit| starts && running > *limit as usize) {
+            found.push(Breach::Count { whose, running, limit });
+        }
+        if let Some(limit) = class.gpus.filter(|limit| takes && held > u64::from(*limit)) {
+            found.push(Breach::User { user: user.clone(), held, limit });
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use proto_model::{
-    Backfill, NodeName, Objective, Queue, QueueName, Reason, Reservation, ReservationNodes, Shape, Tenant,
-    TenantName, Timestamp,
+    Backfill, NodeName, Objective, Queue, QueueName, Reason, Reservation, ReservationNodes, ServiceClass,
+    Shape, Tenant, TenantName, Timestamp,
 };
 
 /// A tenant: the root of its queues.
@@ -73,6 +73,26 @@ impl QueueDef {
             weight: (*weight).max(1),
             objective: *objective,
         }
+    }
+}
+
+/// A service class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClassDef {
+    /// Jobs of one user that run at a time at most; `None`: any number.
+    pub jobs: Option<u32>,
+    /// GPUs that they hold at most; `None`: as many as are free.
+    pub gpus: Option<u32>,
+    /// Jobs of lower priority may be stopped for its jobs.
+    pub preempts: bool,
+}
+
+impl ClassDef {
+    /// What its document says.
+    #[must_use]
+    pub fn of(class: &ServiceClass) -> Self {
+        let (user, preempts) = (class.user, class.preemption.preempts);
+        Self { jobs: user.jobs_running, gpus: user.gpus, preempts }
     }
 }
 

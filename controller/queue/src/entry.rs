@@ -3,7 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use controller_scheduler::{Need, Snapshot};
-use proto_model::{Job, JobId, JobUid, Placement, Preemption, QueueName, Reason, ReservationName, Timestamp};
+use proto_model::{
+    ClassUser, Job, JobId, JobUid, Placement, Preemption, QueueName, Reason, ReservationName, Timestamp,
+};
 
 /// Everything that the policy looks at in one job that has not ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +22,8 @@ pub struct Entry {
     pub ranks_per_node: u32,
     /// Which of the tenant's queues; `None`: the tenant itself.
     pub queue: Option<QueueName>,
+    /// Of which service class, and of which of its users; `None`: of none.
+    pub class: Option<ClassUser>,
     /// Higher goes first.
     pub priority: i32,
     /// Older goes first.
@@ -106,6 +110,10 @@ impl Entry {
             min_nodes: spec.gang.min_nodes.clamp(1, spec.gang.nodes.max(1)),
             ranks_per_node: spec.gang.ranks_per_node,
             queue: spec.queue.clone(),
+            class: spec
+                .service_class
+                .as_ref()
+                .map(|class| ClassUser::of(class, &job.id.tenant, status.submitter.as_ref())),
             priority: spec.priority,
             submitted: status.submitted,
             not_before: spec.begin,
@@ -133,6 +141,7 @@ impl Entry {
             ranks_per_node: need.gpus.max(1),
             need,
             queue: None,
+            class: None,
             priority: 0,
             submitted,
             not_before: None,

@@ -43,10 +43,12 @@ impl<'a> Pass<'a> {
 
     /// The limits that concern a job of a lane.
     pub(crate) fn quotas(&mut self, entry: &Entry, lane: &Lane) -> Rc<[usize]> {
-        match self.plan.array_limit(self.book, entry, self.now) {
-            None => Rc::clone(&lane.quotas),
-            Some(array) => lane.quotas.iter().copied().chain([array]).collect(),
+        let array = self.plan.array_limit(self.book, entry, self.now);
+        let class = self.plan.class_limits(self.book, entry, self.now);
+        if array.is_none() && class.is_empty() {
+            return Rc::clone(&lane.quotas);
         }
+        lane.quotas.iter().copied().chain(array).chain(class).collect()
     }
 
     /// What estimates of jobs like this one turned out to be.

@@ -46,7 +46,7 @@ mod turn;
 mod why;
 
 pub use book::{Book, Marks};
-pub use defs::{Act, Budget, Policy, QueueDef, ReservationDef, ReservedNodes, TenantDef};
+pub use defs::{Act, Budget, ClassDef, Policy, QueueDef, ReservationDef, ReservedNodes, TenantDef};
 pub use entry::{ArrayGroup, Entry, Run, State};
 pub use ledger::{Ledger, Past};
 pub use preempt::price;

@@ -523,6 +523,20 @@ impl<'a> Pass<'a> {
         {
             why.causes.push(Cause::AtOnce(group.at_once));
         }
+        if let Some((user, def)) = self.book.class(entry) {
+            let own = |other: &Entry| other.class.as_ref() == Some(user);
+            if let Some(limit) = def.jobs.filter(|limit| running(&own) >= *limit) {
+                why.causes.push(Cause::UserJobs(limit));
+            }
+            let of = self.book.running_of(tenant).filter(|(other, _)| own(other)).map(|(_, gpus)| *gpus);
+            let begun = self.begun.iter().filter(|other| own(other)).map(|other| other.gpus(other.min_nodes));
+            let held = of.chain(begun).sum::<u64>();
+            if let Some(limit) =
+                def.gpus.map(u64::from).filter(|limit| held + asked > *limit && asked <= *limit)
+            {
+                why.causes.push(Cause::UserGpus { held, limit });
+            }
+        }
         let (quota, room) = self.plan.room(wish);
         if !quota && why.causes.len() == before {
             why.causes.push(Cause::LimitAhead);

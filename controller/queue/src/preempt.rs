@@ -80,8 +80,9 @@ impl<'a> Victims<'a> {
     /// tenant that hold more than theirs.
     pub(crate) fn for_priority(pass: &Pass<'a>, entry: &Entry, reclaim: bool) -> Self {
         let policy = &pass.book.policy;
+        let preempts = policy.preemption && pass.book.preempts(entry);
         let may = |victim: &Entry| {
-            let lower = policy.preemption
+            let lower = preempts
                 && victim.priority < entry.priority
                 && victim.preemption.preemptible
                 && victim.preempted < policy.preemptions_max;
@@ -97,7 +98,8 @@ impl<'a> Victims<'a> {
     /// Elastic ones of equal priority that run with more nodes than they need, and have run for some time.
     pub(crate) fn stretched(pass: &mut Pass<'a>, entry: &Entry) -> Self {
         let book = pass.book;
-        let Some(after) = book.policy.grow_after.filter(|_| book.policy.preemption) else {
+        let preempts = book.policy.preemption && book.preempts(entry);
+        let Some(after) = book.policy.grow_after.filter(|_| preempts) else {
             return Self { list: Vec::new() };
         };
         let may = |victim: &Entry| victim.priority == entry.priority && victim.is_stretched();
@@ -155,6 +157,26 @@ impl<'a> Victims<'a> {
         });
         let list: Vec<JobUid> = enough.by_ref().map(|(_, victim)| victim.uid).collect();
         (sum >= gpus).then_some(list)
+    }
+
+    /// The cheapest ones that give back what is missing of every limit.
+    pub(crate) fn filling(&self, book: &Book, short: &[(Limited, i32)]) -> Option<Vec<JobUid>> {
+        let mut missing: Vec<(&Limited, i32)> =
+            short.iter().map(|(whose, missing)| (whose, *missing)).collect();
+        let mut found = Vec::new();
+        for (_, victim) in &self.list {
+            let mut helps = false;
+            for (whose, left) in
+                missing.iter_mut().filter(|(whose, left)| *left > 0 && whose.counts(book, victim))
+            {
+                *left = left.saturating_sub(whose.amount(victim));
+                helps = true;
+            }
+            if helps {
+                found.push(victim.uid);
+            }
+        }
+        missing.iter().all(|(_, left)| *left <= 0).then_some(found)
     }
 
     /// Of those that are just being stopped the longest time that this may take; of the others their grace.

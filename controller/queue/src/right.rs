@@ -193,12 +193,19 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// The tenant's own jobs without a right fill its limit: the cheapest of them yield.
+    /// The tenant's own jobs without a right fill its limit, or that of a user: the cheapest of them yield.
     fn own_yield(&mut self, entry: &'a Arc<Entry>, wish: &Wish) -> Option<Vec<JobUid>> {
         let book = self.book;
+        let short = self.plan.short_of(wish);
+        let of_user = short.iter().any(|(whose, _)| whose.is_of_user());
         let own = Victims::of(self, |victim| {
-            victim.id.tenant == entry.id.tenant && !book.marks.privates.has_right(victim.uid)
+            victim.id.tenant == entry.id.tenant
+                && !book.marks.privates.has_right(victim.uid)
+                && (!of_user || short.iter().any(|(whose, _)| whose.counts(book, victim)))
         });
+        if of_user {
+            return own.filling(book, &short);
+        }
         let wanted = u64::from(wish.nodes) * u64::from(wish.gpus);
         own.worth(wanted)
     }

@@ -28,7 +28,8 @@ impl<'a> Pass<'a> {
     ) -> bool {
         let policy = &self.book.policy;
         let reclaim = self.under_guarantee(entry);
-        if !(policy.preemption || reclaim)
+        let preempts = policy.preemption && self.book.preempts(entry);
+        if !(preempts || reclaim)
             || self.rooms >= ROOMS
             || entry.not_before.is_some_and(|time| time > self.now)
         {

@@ -43,6 +43,15 @@ pub enum Cause {
     Jobs(u32),
     /// So many elements of its array run as may.
     AtOnce(u32),
+    /// So many jobs of its user run in its service class as may.
+    UserJobs(u32),
+    /// Its user holds too much in its service class for it now.
+    UserGpus {
+        /// GPUs that the user's jobs of the class hold.
+        held: u64,
+        /// GPUs that they may hold.
+        limit: u64,
+    },
     /// Jobs ahead of it in the same queue will use what the limit leaves.
     LimitAhead,
     /// The cluster has so few nodes that would do, busy or not.
@@ -104,6 +113,8 @@ impl Cause {
             Self::Limit { .. } => "QuotaExceeded",
             Self::Jobs(_) => "TenantJobs",
             Self::AtOnce(_) => "ArrayLimit",
+            Self::UserJobs(_) => "ServiceClassJobs",
+            Self::UserGpus { .. } => "ServiceClassGpus",
             Self::LimitAhead => "QuotaAhead",
             Self::Shape(_) => "NodeShape",
             Self::Never => "GangShape",
@@ -135,7 +146,7 @@ impl Cause {
     /// How many objects it concerns; 0 where counting makes no sense.
     fn count(&self, entry: &Entry) -> usize {
         match self {
-            Self::Limit { held, limit, .. } => {
+            Self::Limit { held, limit, .. } | Self::UserGpus { held, limit } => {
                 let missing = (held + entry.gpus(entry.min_nodes)).saturating_sub(*limit);
                 usize::try_from(missing).unwrap_or(usize::MAX)
             }
@@ -158,6 +169,9 @@ impl Cause {
             | Self::LimitAhead
             | Self::Limit { queue: None, .. } => Some(format!("tenant/{tenant}")),
             Self::Limit { queue: Some(queue), .. } => Some(format!("queue/{tenant}/{queue}")),
+            Self::UserJobs(_) | Self::UserGpus { .. } => {
+                entry.class.as_ref().map(|user| format!("service-class/{}", user.class))
+            }
             Self::AtOnce(_) => entry.array.as_ref().map(|group| format!("job/{}", group.array)),
             _ => None,
         }
@@ -180,7 +194,7 @@ impl Cause {
             }
             Self::LimitTooSmall(limit) => {
                 let gpus = many(gpus, "GPU");
-                format!("the job asks for {gpus} in all, its tenant or queue may hold {limit}")
+                format!("the job asks for {gpus} in all, its tenant, its queue or its user may hold {limit}")
             }
             Self::Limit { held, limit, .. } => {
                 let (scope, limit) = (self.scope(entry).unwrap_or_default(), many(*limit, "GPU"));
@@ -192,8 +206,23 @@ impl Cause {
             Self::AtOnce(limit) => {
                 format!("running of the array: {}, more may not at a time", many(*limit, "element"))
             }
+            Self::UserJobs(limit) => {
+                let (user, class) = user_and_class(entry);
+                let limit = many(*limit, "job");
+                format!(
+                    "running of '{user}' in service class '{class}': {limit}, more may not at a time (user.jobsRunning)"
+                )
+            }
+            Self::UserGpus { held, limit } => {
+                let (user, class) = user_and_class(entry);
+                let limit = many(*limit, "GPU");
+                format!(
+                    "'{user}' holds {held} of {limit} in service class '{class}' (user.gpus), the job asks for {gpus}"
+                )
+            }
             Self::LimitAhead => {
-                "jobs ahead of it in the same queue will use what the queue may still hold".to_owned()
+                "jobs ahead of it will use what its queue, or its user in the service class, may still hold"
+                    .to_owned()
             }
             Self::Shape(have) => {
                 let verb = if *have == 1 { "has" } else { "have" };
@@ -233,6 +262,11 @@ impl Cause {
             other => other.code(),
         }
     }
+}
+
+/// Whose limit in which service class.
+fn user_and_class(entry: &Entry) -> (&str, &str) {
+    entry.class.as_ref().map_or(("", ""), |user| (user.user.as_str(), user.class.as_str()))
 }
 
 /// Which reservation it is, and what for, is told to those that it is for, and of a maintenance.

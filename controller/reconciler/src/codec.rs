@@ -12,7 +12,7 @@ use prost::Message;
 use proto_audit::{Log, Record};
 use proto_model::{
     Drain, Fabric, Job, JobId, JobKey, JobName, Node, NodeEndpoints, NodeName, Phase, QosRollout, Queue,
-    Reason, RequestId, Reservation, Tenant, TenantName, Timestamp,
+    Reason, RequestId, Reservation, ServiceClass, Tenant, TenantName, Timestamp,
 };
 use proto_wire::v1;
 
@@ -32,6 +32,7 @@ pub fn op(write: &Write) -> Op {
             Op::put(key, record.encode_to_vec())
         }
         Write::PutQueue(queue) => Op::put(key, v1::Queue::from(queue.as_ref()).encode_to_vec()),
+        Write::PutServiceClass(row) => Op::put(key, v1::ServiceClass::from(row.as_ref()).encode_to_vec()),
         Write::PutReservation(row) => Op::put(key, v1::Reservation::from(row.as_ref()).encode_to_vec()),
         Write::PutFabric(fabric) => Op::put(key, packed::encode(fabric)),
         Write::PutDrain(drain) => Op::put(key, v1::RailDrain::from(drain.as_ref()).encode_to_vec()),
@@ -52,6 +53,7 @@ pub fn op(write: &Write) -> Op {
         | Write::DeleteTenant(_)
         | Write::DeleteRestingName(_)
         | Write::DeleteQueue(..)
+        | Write::DeleteServiceClass(_)
         | Write::DeleteReservation(_)
         | Write::DeleteFabric
         | Write::DeleteDrain(_)
@@ -177,6 +179,13 @@ pub fn queue(kv: &KeyValue) -> Result<Queue, CorruptError> {
     let queue: Queue = domain::<v1::Queue, _>(kv)?;
     at_home(kv, &keys::queue(&queue.tenant, &queue.name))?;
     Ok(queue)
+}
+
+/// A stored service class.
+pub fn service_class(kv: &KeyValue) -> Result<ServiceClass, CorruptError> {
+    let class: ServiceClass = domain::<v1::ServiceClass, _>(kv)?;
+    at_home(kv, &keys::service_class(&class.name))?;
+    Ok(class)
 }
 
 /// A stored reservation.

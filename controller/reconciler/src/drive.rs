@@ -517,6 +517,10 @@ impl Loop {
                 let version = version(&Key::Queue(queue.tenant.clone(), queue.name.clone()));
                 Applied { reply: Reply::Queue(queue), version }
             }
+            Reply::ServiceClass(class) => {
+                let version = version(&Key::ServiceClass(class.name.clone()));
+                Applied { reply: Reply::ServiceClass(class), version }
+            }
             Reply::Reservation(reservation) => {
                 let version = version(&Key::Reservation(reservation.name.clone()));
                 Applied { reply: Reply::Reservation(reservation), version }

@@ -11,13 +11,14 @@ use crate::{keys, leader, rows::Row};
 /// Faults that are listed one by one; more are only counted.
 const LISTED: usize = 100;
 /// What keys are, by their prefix.
-const KINDS: [(&str, &str); 20] = [
+const KINDS: [(&str, &str); 21] = [
     (keys::JOBS, "jobs"),
     (keys::ATTEMPTS, "attempts"),
     (keys::NODES, "nodes"),
     (keys::TENANTS, "tenants"),
     (keys::RESTING_NAMES, "names of deleted tenants"),
     (keys::QUEUES, "queues"),
+    (keys::SERVICE_CLASSES, "service classes"),
     (keys::RESERVATIONS, "reservations"),
     (keys::REQUESTS, "request ids"),
     (keys::JOIN_TOKENS, "join tokens"),

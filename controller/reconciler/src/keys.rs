@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use controller_core::Key;
 use proto_audit::Log;
-use proto_model::{JobId, NodeName, QueueName, ReservationName, TenantName};
+use proto_model::{JobId, NodeName, QueueName, ReservationName, ServiceClassName, TenantName};
 use proto_rpc::Subject;
 
 /// Everything of ours is under this.
@@ -28,6 +28,8 @@ pub const TENANTS: &str = "/rail/v1/tenants/";
 pub const RESTING_NAMES: &str = "/rail/v1/resting-names/";
 /// Queues, `<tenant>/<name>`.
 pub const QUEUES: &str = "/rail/v1/queues/";
+/// Service classes, `<name>`.
+pub const SERVICE_CLASSES: &str = "/rail/v1/service-classes/";
 /// Reservations, `<name>`.
 pub const RESERVATIONS: &str = "/rail/v1/reservations/";
 /// Request ids, `<tenant>/<id>`.
@@ -65,6 +67,7 @@ pub fn of(key: &Key) -> Bytes {
         Key::Tenant(name) => tenant(name),
         Key::RestingName(name) => format!("{RESTING_NAMES}{name}").into(),
         Key::Queue(tenant, name) => queue(tenant, name),
+        Key::ServiceClass(name) => service_class(name),
         Key::Reservation(name) => reservation(name),
         Key::Fabric => FABRIC.into(),
         Key::Qos => QOS.into(),
@@ -128,6 +131,12 @@ pub fn audit(log: Log, first: u64) -> Bytes {
     format!("{}{first:016x}", audit_of(log)).into()
 }
 
+/// A service class's key.
+#[must_use]
+pub fn service_class(name: &ServiceClassName) -> Bytes {
+    format!("{SERVICE_CLASSES}{name}").into()
+}
+
 /// A reservation's key.
 #[must_use]
 pub fn reservation(name: &ReservationName) -> Bytes {
@@ -172,6 +181,7 @@ mod tests {
             TENANTS,
             RESTING_NAMES,
             QUEUES,
+            SERVICE_CLASSES,
             RESERVATIONS,
             REQUESTS,
             JOIN_TOKENS,

@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use controller_core::{Attempt, DecisionRow, RequestRecord, RestingName, Stored, StoredAudit, TokenRecord};
 use controller_store::{KeyValue, RangeResult, Store, StoreError};
-use proto_model::{Drain, Fabric, Job, Node, QosRollout, Queue, Reservation, Tenant};
+use proto_model::{Drain, Fabric, Job, Node, QosRollout, Queue, Reservation, ServiceClass, Tenant};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::{codec, error::StartError, keys, records, revocations};
@@ -41,6 +41,7 @@ pub(crate) enum Other {
     Tenant(Arc<Tenant>),
     RestingName(Arc<RestingName>),
     Queue(Arc<Queue>),
+    ServiceClass(Arc<ServiceClass>),
     Reservation(Arc<Reservation>),
     Drain(Arc<Drain>),
     Qos(Arc<QosRollout>),
@@ -70,6 +71,7 @@ impl Row {
                 Other::Tenant(tenant) => stored.tenants.push((tenant, revision)),
                 Other::RestingName(resting) => stored.resting.push(resting),
                 Other::Queue(queue) => stored.queues.push((queue, revision)),
+                Other::ServiceClass(class) => stored.classes.push((class, revision)),
                 Other::Reservation(reservation) => stored.reservations.push((reservation, revision)),
                 Other::Qos(rollout) => stored.qos = Some(rollout),
                 Other::Drain(drain) => stored.drains.push(drain),
@@ -101,6 +103,8 @@ fn read(kv: &KeyValue) -> Result<Row, StartError> {
         Other::RestingName(Arc::new(codec::resting_name(kv)?))
     } else if under(keys::QUEUES) {
         Other::Queue(Arc::new(codec::queue(kv)?))
+    } else if under(keys::SERVICE_CLASSES) {
+        Other::ServiceClass(Arc::new(codec::service_class(kv)?))
     } else if under(keys::RESERVATIONS) {
         Other::Reservation(Arc::new(codec::reservation(kv)?))
     } else if under(keys::JOIN_TOKENS) {

@@ -11,7 +11,7 @@ use proto_model::{
     Assignment, Job, JobId, JobUid, Measured, NodeName, Observed, Phase, PortGid, Replace, TenantName, Wish,
 };
 
-use crate::{audit::Recorded, client::Want, etcd::Body, world::World};
+use crate::{audit::Recorded, client::Want, etcd::Body, furnish::FEW_JOBS, world::World};
 
 /// What was seen so far.
 #[derive(Debug, Default)]
@@ -212,6 +212,17 @@ impl World {
         let quota = self.stored_quota(&new.id.tenant);
         if fresh && new.status.phase.holds() && used > quota {
             self.violated(format!("tenant {} holds {used} of {quota} GPUs", new.id.tenant));
+        }
+        if fresh && new.status.phase.holds() && new.spec.service_class.is_some() {
+            let alike = |job: &&Job| {
+                job.status.phase.holds()
+                    && job.id.tenant == new.id.tenant
+                    && job.spec.service_class == new.spec.service_class
+            };
+            let running = self.etcd.jobs().filter(alike).count();
+            if running > FEW_JOBS as usize {
+                self.violated(format!("{running} jobs of a service class hold places beside {}", new.id));
+            }
         }
         let status = &new.status;
         if status.phase.holds() {

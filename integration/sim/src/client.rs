@@ -11,7 +11,8 @@ use controller_core::{
 };
 use proto_model::{
     Authority, CommandSpec, Dependency, DependencyWhen, FailurePolicy, Gang, JobId, JobName, JobSpec, JobUid,
-    PlacementRequest, RailLoss, RailRequest, Replace, RequestId, Requeue, Role, TenantName, Timestamp, Work,
+    PlacementRequest, RailLoss, RailRequest, Replace, RequestId, Requeue, Role, ServiceClassName, TenantName,
+    Timestamp, Work,
 };
 
 use crate::{
@@ -185,6 +186,7 @@ impl World {
             placement: PlacementRequest { spares, exclusive: rng.chance(100), ..PlacementRequest::default() },
             // Perhaps on one that there is not (yet): then it is refused.
             after: if rng.chance(200) { after(rng.range(0..at + 1), rng.below(4)) } else { Vec::new() },
+            service_class: if rng.chance(200) { ServiceClassName::new("few").ok() } else { None },
             // A time of the day means little to clocks that are an hour off.
             begin: (rng.chance(100) && !skewed).then(|| Timestamp(now + rng.range(0..300_000))),
             ..JobSpec::new(gang, work)

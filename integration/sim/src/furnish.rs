@@ -3,7 +3,10 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use controller_core::{Event as Core, State};
-use proto_model::{Fabric, JobId, JobName, Leaf, Link, NodeName, Quota, Rail, TenantName};
+use proto_model::{
+    ClassMembers, ClassPreemption, Fabric, JobId, JobLimits, JobName, Leaf, Link, NodeName, Quota, Rail,
+    ServiceClass, ServiceClassName, TenantName, Timestamp, UserLimits,
+};
 
 use crate::{
     agent::Node,
@@ -23,6 +26,27 @@ const GPUS: u32 = 4;
 #[must_use]
 pub fn name(node: usize) -> Option<NodeName> {
     NodeName::new(format!("n{node}")).ok()
+}
+
+/// Jobs of a user that hold a place at once, in the service class that some jobs are of.
+pub const FEW_JOBS: u32 = 2;
+
+/// That service class.
+#[must_use]
+pub fn few() -> Option<ServiceClass> {
+    let name = ServiceClassName::new("few").ok()?;
+    Some(ServiceClass {
+        name,
+        uid: String::new(),
+        generation: 0,
+        created: Timestamp(0),
+        description: String::new(),
+        members: ClassMembers::default(),
+        default_class: false,
+        job: JobLimits::default(),
+        user: UserLimits { jobs_running: Some(FEW_JOBS), ..UserLimits::default() },
+        preemption: ClassPreemption::default(),
+    })
 }
 
 impl World {
@@ -78,6 +102,7 @@ impl World {
             });
             tenants.push(name);
         }
+        events.extend(few().map(|class| Core::ApplyServiceClass { class: Box::new(class), dry_run: false }));
         self.nodes.reserve(usize::try_from(count).unwrap_or(0));
         for node in 0..usize::try_from(count).unwrap_or(2) {
             let Some(name) = name(node) else { continue };

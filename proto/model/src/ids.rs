@@ -130,6 +130,11 @@ name!(
     ReservationName, max 63, dots false
 );
 
+name!(
+    /// A service class: a DNS label (RFC 1123), at most 63 characters.
+    ServiceClassName, max 63, dots false
+);
+
 /// A job is known by its tenant and its name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId {

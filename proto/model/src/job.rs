@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
     ArrayPlace, ArraySpec, Authority, Certification, Dependency, Eta, FailurePolicy, JobId, JobUid, Phase,
-    Placement, PlacementRequest, Preemption, QueueName, Reason, Requeue, ReservationName, Role, Timestamp,
+    Placement, PlacementRequest, Preemption, QueueName, Reason, Requeue, ReservationName, Role,
+    ServiceClassName, Timestamp,
 };
 
 /// What is kept of every job beside what its user wrote: names, times, causes, the request's id.
@@ -51,6 +52,8 @@ pub struct JobSpec {
     pub placement: PlacementRequest,
     /// Which of the tenant's queues; `None`: the tenant itself.
     pub queue: Option<QueueName>,
+    /// Its service class; of a job that was taken the one that it is of.
+    pub service_class: Option<ServiceClassName>,
     /// Higher goes first; -1000..=1000.
     pub priority: i32,
     /// Longest run of one try; `None` is no limit.
@@ -110,6 +113,7 @@ impl JobSpec {
             rails: RailRequest::default(),
             placement: PlacementRequest::default(),
             queue: None,
+            service_class: None,
             priority: 0,
             time_limit: None,
             expected: None,

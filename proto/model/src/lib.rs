@@ -33,6 +33,7 @@ pub mod rails;
 pub mod reason;
 pub mod request;
 pub mod reservation;
+pub mod service_class;
 pub mod tenant;
 pub mod time;
 
@@ -49,7 +50,8 @@ pub use hardware::{
     PciDevice, PhysicalState, PortState,
 };
 pub use ids::{
-    JobId, JobKey, JobName, JobUid, NameError, NodeName, QueueName, RequestId, ReservationName, TenantName,
+    JobId, JobKey, JobName, JobUid, NameError, NodeName, QueueName, RequestId, ReservationName,
+    ServiceClassName, TenantName,
 };
 pub use isolation::{Isolation, IsolationFeature, IsolationPolicy, IsolationSet, IsolationState};
 pub use job::{
@@ -70,5 +72,8 @@ pub use rails::{AlgorithmChoice, Drain, DrainTarget, RailReport, RailState};
 pub use reason::{Named, Reason, Thing, many};
 pub use request::{Arrange, Group, Pattern, PlacementRequest, Taint, Term, Toleration, Within};
 pub use reservation::{Reservation, ReservationNodes};
+pub use service_class::{
+    Applicant, ClassMembers, ClassPreemption, ClassUser, JobLimits, ServiceClass, UserLimits,
+};
 pub use tenant::{Authority, Quota, Role, Tenant};
 pub use time::Timestamp;

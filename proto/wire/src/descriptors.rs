@@ -37,6 +37,7 @@ mod tests {
             "QueueService",
             "RailService",
             "ReservationService",
+            "ServiceClassService",
             "TenantService",
         ];
         assert_eq!(names, expected);

@@ -10,7 +10,8 @@ use proto_wire::v1::{
     audit_service_client::AuditServiceClient, enroll_service_client::EnrollServiceClient,
     job_service_client::JobServiceClient, job_status::Phase, node_service_client::NodeServiceClient,
     queue_service_client::QueueServiceClient, rail_service_client::RailServiceClient,
-    reservation_service_client::ReservationServiceClient, tenant_service_client::TenantServiceClient,
+    reservation_service_client::ReservationServiceClient,
+    service_class_service_client::ServiceClassServiceClient, tenant_service_client::TenantServiceClient,
 };
 
 use crate::{
@@ -47,6 +48,8 @@ fn leaves(rpc: Rpc) -> Leaves {
         | Rpc::DeleteQueue
         | Rpc::ApplyReservation
         | Rpc::DeleteReservation
+        | Rpc::ApplyServiceClass
+        | Rpc::DeleteServiceClass
         | Rpc::ApplyTenant
         | Rpc::DeleteTenant
         | Rpc::IssueCertificate
@@ -71,6 +74,8 @@ fn leaves(rpc: Rpc) -> Leaves {
         | Rpc::ListQueues
         | Rpc::GetReservation
         | Rpc::ListReservations
+        | Rpc::GetServiceClass
+        | Rpc::ListServiceClasses
         | Rpc::GetTenant
         | Rpc::ListTenants
         | Rpc::WhoAmI
@@ -184,7 +189,7 @@ async fn change_everything(world: &World) -> Vec<Rpc> {
     calls
 }
 
-async fn change_tenants(world: &World) -> [Rpc; 5] {
+async fn change_tenants(world: &World) -> [Rpc; 7] {
     let mut tenants = TenantServiceClient::new(world.admin());
     let mut queues = QueueServiceClient::new(world.admin());
     let named = |name: &str| Some(v1::Metadata { name: name.to_owned(), ..Default::default() });
@@ -199,6 +204,12 @@ async fn change_tenants(world: &World) -> [Rpc; 5] {
         v1::Queue { metadata: named("q"), spec: Some(v1::QueueSpec::default()), ..Default::default() };
     queues.apply_queue(v1::ApplyQueueRequest { queue: Some(queue), dry_run: false }).await.unwrap();
     queues.delete_queue(v1::DeleteQueueRequest { name: "q".into(), ..Default::default() }).await.unwrap();
+    let mut classes = ServiceClassServiceClient::new(world.admin());
+    let spec = Some(v1::ServiceClassSpec::default());
+    let class = v1::ServiceClass { metadata: named("short"), spec, ..Default::default() };
+    let class = v1::ApplyServiceClassRequest { service_class: Some(class), dry_run: false };
+    classes.apply_service_class(class).await.unwrap();
+    classes.delete_service_class(v1::DeleteServiceClassRequest { name: "short".into() }).await.unwrap();
     let (tenant, user, role) = ("red".to_owned(), "ann".to_owned(), v1::Role::User.into());
     let csr_pem = KeyRequest::generate().unwrap().csr_pem;
     let certificate = v1::IssueCertificateRequest {
@@ -210,7 +221,15 @@ async fn change_tenants(world: &World) -> [Rpc; 5] {
     };
     tenants.issue_certificate(certificate).await.unwrap();
     tenants.issue_token(v1::IssueTokenRequest { tenant, user, role, lifetime: None }).await.unwrap();
-    [Rpc::ApplyTenant, Rpc::ApplyQueue, Rpc::DeleteQueue, Rpc::IssueCertificate, Rpc::IssueToken]
+    [
+        Rpc::ApplyTenant,
+        Rpc::ApplyQueue,
+        Rpc::DeleteQueue,
+        Rpc::ApplyServiceClass,
+        Rpc::DeleteServiceClass,
+        Rpc::IssueCertificate,
+        Rpc::IssueToken,
+    ]
 }
 
 async fn change_nodes(world: &World) -> [Rpc; 5] {

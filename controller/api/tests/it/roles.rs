@@ -40,6 +40,10 @@ ApplyReservation     . . . . . x
 GetReservation       . . x x x x
 ListReservations     . . x x x x
 DeleteReservation    . . . . . x
+ApplyServiceClass    . . . . . x
+GetServiceClass      . . x x x x
+ListServiceClasses   . . x x x x
+DeleteServiceClass   . . . . . x
 ApplyTenant          . . . . . x
 GetTenant            . . x x x x
 ListTenants          . . x x x x

@@ -1,8 +1,11 @@
-//! Queues and reservations: the documents beside tenants that say who gets what, and when.
+//! Queues, service classes and reservations: the documents beside tenants that say who gets what, and when.
 
+mod classes;
 mod queues;
 mod reservations;
 
+pub use classes::ClassUse;
+pub(crate) use classes::{ClassUses, count, set_priority, within_limits};
 pub use queues::QueueUsage;
 
 use std::{collections::BTreeMap, sync::Arc};

@@ -6,6 +6,7 @@ mod audit;
 mod blame;
 mod certify;
 mod claims;
+mod classes;
 mod documents;
 mod drains;
 mod elastic;
@@ -345,6 +346,7 @@ pub(crate) fn stored(rows: &BTreeMap<Key, Write>) -> Stored {
             Write::PutFabric(fabric) => stored.fabric = Some((fabric, 1)),
             Write::PutRestingName(row) => stored.resting.push(row),
             Write::PutQueue(queue) => stored.queues.push((queue, 1)),
+            Write::PutServiceClass(class) => stored.classes.push((class, 1)),
             Write::PutReservation(reservation) => stored.reservations.push((reservation, 1)),
             Write::PutRequest(record) => stored.requests.push(record),
             Write::PutDrain(drain) => stored.drains.push(drain),

@@ -1,4 +1,4 @@
-//! Limits of tenants, queues and arrays over time.
+//! Limits of tenants, queues, arrays and users of service classes over time.
 
 use proto_model::{QueueName, TenantName, Timestamp};
 
@@ -49,11 +49,20 @@ impl Plan {
             .map(|group| self.limit(book, Limited::Array(group.array.clone()), u64::from(group.at_once), now))
     }
 
+    /// The limits of a job's user in its service class.
+    pub(crate) fn class_limits(&mut self, book: &Book, entry: &Entry, now: Timestamp) -> Vec<usize> {
+        let Some((user, def)) = book.class(entry) else { return Vec::new() };
+        let jobs = def.jobs.map(|limit| (Limited::UserJobs(user.clone()), limit));
+        let gpus = def.gpus.map(|limit| (Limited::UserGpus(user.clone()), limit));
+        let limits = jobs.into_iter().chain(gpus);
+        limits.map(|(whose, limit)| self.limit(book, whose, u64::from(limit), now)).collect()
+    }
+
     pub(super) fn limit(&mut self, book: &Book, whose: Limited, limit: u64, now: Timestamp) -> usize {
         if let Some(at) = self.quota_of.get(&whose) {
             return *at;
         }
-        let gpus = matches!(whose, Limited::Queue(..));
+        let gpus = matches!(whose, Limited::Queue(..) | Limited::UserGpus(_));
         let mut left = Row::default();
         left.note(0, NEVER, i32::try_from(limit).unwrap_or(i32::MAX));
         for (entry, held) in book.running_of(whose.tenant()) {
@@ -144,7 +153,13 @@ impl Limited {
         match self {
             Self::Queue(tenant, _) | Self::Jobs(tenant) => tenant,
             Self::Array(array) => &array.tenant,
+            Self::UserJobs(user) | Self::UserGpus(user) => &user.tenant,
         }
+    }
+
+    /// Whether it is a user's, in a service class.
+    pub(crate) fn is_of_user(&self) -> bool {
+        matches!(self, Self::UserJobs(_) | Self::UserGpus(_))
     }
 
     /// Whether what a job holds counts here.
@@ -156,16 +171,17 @@ impl Limited {
             }
             Self::Jobs(tenant) => entry.id.tenant == *tenant,
             Self::Array(array) => entry.array.as_ref().is_some_and(|group| group.array == *array),
+            Self::UserJobs(user) | Self::UserGpus(user) => entry.class.as_ref() == Some(user),
         }
     }
 
     /// How much a running job counts here, if it does.
     pub(crate) fn amount(&self, entry: &Entry) -> i32 {
         match self {
-            Self::Queue(..) => {
+            Self::Queue(..) | Self::UserGpus(_) => {
                 i32::try_from(entry.run().map_or(0, crate::entry::Run::gpus)).unwrap_or(i32::MAX)
             }
-            Self::Jobs(_) | Self::Array(_) => 1,
+            Self::Jobs(_) | Self::Array(_) | Self::UserJobs(_) => 1,
         }
     }
 }

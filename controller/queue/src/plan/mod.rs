@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
 use controller_scheduler::{Need, Within};
 use controller_topology::NodeIx;
-use proto_model::{JobId, QueueName, TenantName, Timestamp};
+use proto_model::{ClassUser, JobId, QueueName, TenantName, Timestamp};
 
 pub(crate) use fit::Short;
 use loose::{Loose, TenantAt};
@@ -65,7 +65,7 @@ struct Places {
     most: Vec<u32>,
 }
 
-/// A limit of a queue, a tenant or an array over time.
+/// A limit of a queue, a tenant, an array or a user over time.
 #[derive(Debug, Clone)]
 struct Quota {
     /// What may still be taken.
@@ -81,6 +81,9 @@ pub(crate) enum Limited {
     Queue(TenantName, Option<QueueName>),
     Jobs(TenantName),
     Array(JobId),
+    /// Jobs of a user in a service class, and the GPUs that they hold.
+    UserJobs(ClassUser),
+    UserGpus(ClassUser),
 }
 
 /// What one job asks of the plan.

@@ -20,14 +20,14 @@ use std::{
 
 use controller_scheduler::{NodeSet, Snapshot};
 use controller_topology::NodeIx;
-use proto_model::{JobUid, Shape, TenantName, Timestamp};
+use proto_model::{JobUid, ServiceClassName, Shape, TenantName, Timestamp};
 
 pub use self::site::Site;
 use self::{
     bound::{Bound, bind_all},
     own::{Private, Touched},
 };
-use crate::{book::Book, entry::State, ledger::Past};
+use crate::{book::Book, defs::ClassDef, entry::State, ledger::Past};
 
 /// All private clusters, with what their nodes are bound to.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -91,6 +91,13 @@ impl Privates {
             (owner != tenant && pod.is_some()).then_some(*node)
         };
         self.bound.owners.iter().filter_map(whole).collect()
+    }
+
+    /// A service class comes, changes or goes.
+    pub(crate) fn set_class(&mut self, name: &ServiceClassName, def: Option<ClassDef>) {
+        for row in self.rows.values_mut() {
+            Arc::make_mut(row).book.set_class(name, def);
+        }
     }
 
     /// Every real node that stands for a private one.

@@ -41,8 +41,8 @@ pub(super) struct Private {
 
 /// Whether a job asks for what it asked for.
 fn asks_alike(a: &Entry, b: &Entry) -> bool {
-    (a.priority, &a.queue, a.min_nodes, a.limit) == (b.priority, &b.queue, b.min_nodes, b.limit)
-        && a.need == b.need
+    let order = |entry: &Entry| (entry.priority, entry.min_nodes, entry.limit);
+    order(a) == order(b) && a.queue == b.queue && a.need == b.need
 }
 
 impl Private {
@@ -53,6 +53,9 @@ impl Private {
         own.set_tenant(tenant, Some(TenantDef { guaranteed: Shape::default(), ..def }));
         for ((of, name), def) in book.queues.iter().filter(|((of, _), _)| of == tenant) {
             own.set_queue(of, name, Some(def.clone()));
+        }
+        for (name, def) in &book.classes {
+            own.set_class(name, Some(*def));
         }
         Self {
             snapshot: site.cluster(),

@@ -1,6 +1,7 @@
 //! The queue's promises, by example and by random replays.
 
 mod anew;
+mod classes;
 mod eta;
 mod fits;
 mod objective;

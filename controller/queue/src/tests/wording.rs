@@ -39,7 +39,7 @@ fn one_is_one_and_several_are_several() {
     ];
     let (each, all) = (many.need.gpus, many.gpus(3));
     let expected = [
-        format!("the job asks for {all} GPUs in all, its tenant or queue may hold 8"),
+        format!("the job asks for {all} GPUs in all, its tenant, its queue or its user may hold 8"),
         "the job asks for 3 nodes, of those that take jobs 2 have what it asks of each".to_owned(),
         format!("the job asks for 3 nodes with {each} GPUs; free: 0 nodes as a whole, and 0 GPUs on others"),
         "being stopped for it: 2 jobs".to_owned(),

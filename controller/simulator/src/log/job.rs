@@ -311,6 +311,8 @@ impl JobLine {
             min_nodes: self.min_nodes,
             ranks_per_node: self.ranks,
             queue: self.queue.as_deref().map(queue).transpose()?,
+            // No run of the simulator has service classes.
+            class: None,
             priority: self.priority,
             submitted: Timestamp(self.submitted),
             not_before: self.not_before.map(Timestamp),

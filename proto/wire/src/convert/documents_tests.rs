@@ -5,12 +5,13 @@ use std::time::Duration;
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use prost::Message as _;
 use proto_model::{
-    Algorithm, Arrange, ArrayPlace, ArraySpec, Authority, Certification, Dependency, DependencyWhen,
-    EngineOptions, Eta, FailurePolicy, Gang, Group, IsolationPolicy, Job, JobHold, JobId, JobName, JobSpec,
-    JobStatus, JobUid, NodeName, NodePlace, Objective, Pattern, Phase, Placement, PlacementRequest,
-    Preemption, Promise, Queue, QueueName, Quota, RailLoss, RailProtection, RailRequest, Replace, Requeue,
-    Reservation, ReservationName, ReservationNodes, Role, Shape, Tenant, TenantName, Term, Timestamp,
-    Toleration, Within, flaw::SIGNALS,
+    Algorithm, Arrange, ArrayPlace, ArraySpec, Authority, Certification, ClassMembers, ClassPreemption,
+    Dependency, DependencyWhen, EngineOptions, Eta, FailurePolicy, Gang, Group, IsolationPolicy, Job,
+    JobHold, JobId, JobLimits, JobName, JobSpec, JobStatus, JobUid, NodeName, NodePlace, Objective, Pattern,
+    Phase, Placement, PlacementRequest, Preemption, Promise, Queue, QueueName, Quota, RailLoss,
+    RailProtection, RailRequest, Replace, Requeue, Reservation, ReservationName, ReservationNodes, Role,
+    ServiceClass, ServiceClassName, Shape, Tenant, TenantName, Term, Timestamp, Toleration, UserLimits,
+    Within, flaw::SIGNALS,
 };
 
 use super::{FieldErrors, check_job_name, labels, taints, tests::work};
@@ -152,6 +153,7 @@ pub(super) fn spec() -> impl Strategy<Value = JobSpec> {
             rails: RailRequest { required: gang.nodes % 5, allow_partial: odd, none: false },
             placement,
             queue: queue.map(|name| QueueName::new(name).unwrap()),
+            service_class: odd.then(|| ServiceClassName::new("short").unwrap()),
             priority,
             time_limit: odd.then_some(length),
             expected: (any % 3 == 0).then_some(length / 2),
@@ -315,6 +317,102 @@ proptest! {
         let bytes = v1::Job::from(&job).encode_to_vec();
         prop_assert_eq!(Job::try_from(v1::Job::decode(bytes.as_slice()).unwrap()), Ok(job));
     }
+}
+
+fn class() -> impl Strategy<Value = ServiceClass> {
+    let job =
+        (option::of(-1000_i32..0), option::of(0_i32..1000), option::of(duration()), option::of(1_u32..99))
+            .prop_map(|(priority_min, priority_max, time_limit_max, nodes_max)| JobLimits {
+                priority_min,
+                priority_max,
+                priority_default: priority_min,
+                time_limit_max,
+                time_limit_default: time_limit_max.map(|most| most / 2),
+                nodes_max,
+                gpus_max: nodes_max.map(|nodes| nodes - 1),
+                grace_period_max: time_limit_max,
+            });
+    let user = (option::of(0_u32..9), option::of(0_u32..9), option::of(0_u32..9))
+        .prop_map(|(jobs_running, jobs_waiting, gpus)| UserLimits { jobs_running, jobs_waiting, gpus });
+    (job, user, any::<bool>(), option::of(any::<bool>()), 0_usize..4).prop_map(
+        |(job, user, preempts, preemptible, members)| ServiceClass {
+            name: ServiceClassName::new("short").unwrap(),
+            uid: "c1".into(),
+            generation: 2,
+            created: Timestamp(7000),
+            description: "x".repeat(members),
+            members: ClassMembers {
+                tenants: ["nlp", "cv"].into_iter().take(members).map(tenant).collect(),
+                queues: (members > 1)
+                    .then(|| (tenant("nlp"), QueueName::new("q").unwrap()))
+                    .into_iter()
+                    .collect(),
+                users: (members > 2).then(|| (tenant("cv"), "Ann.B_c".to_owned())).into_iter().collect(),
+                roles: [Role::TenantAdmin, Role::User].into_iter().take(members).collect(),
+            },
+            default_class: preempts,
+            preemption: ClassPreemption { preempts, preemptible, grace_period: job.time_limit_max },
+            job,
+            user,
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn service_classes_survive_the_wire(class in class()) {
+        let bytes = v1::ServiceClass::from(&class).encode_to_vec();
+        let back = ServiceClass::try_from(v1::ServiceClass::decode(bytes.as_slice()).unwrap());
+        prop_assert_eq!(back, Ok(class));
+    }
+}
+
+#[test]
+fn every_wrong_field_of_a_service_class_is_named() {
+    let members = v1::ServiceClassMembers {
+        tenants: vec!["nlp".into(), "nlp".into(), "NO".into()],
+        queues: vec!["q".into()],
+        users: vec!["nlp/".into(), "nlp/a b".into()],
+        roles: vec![v1::Role::Viewer.into(), 99],
+    };
+    let seconds = |seconds| Some(prost_types::Duration { seconds, nanos: 0 });
+    let limits = v1::JobLimits {
+        priority_min: Some(10),
+        priority_max: Some(5),
+        priority_default: Some(-1001),
+        time_limit_max: seconds(10),
+        time_limit_default: seconds(20),
+        nodes_max: Some(0),
+        grace_period_max: seconds(1),
+        ..Default::default()
+    };
+    let preemption = v1::ClassPreemption { grace_period: seconds(2), ..Default::default() };
+    let spec = v1::ServiceClassSpec {
+        members: Some(members),
+        job: Some(limits),
+        preemption: Some(preemption),
+        ..Default::default()
+    };
+    let metadata = v1::Metadata { name: "x_y".into(), ..Default::default() };
+    let wire = v1::ServiceClass { metadata: Some(metadata), spec: Some(spec), ..Default::default() };
+    assert_eq!(
+        fields(ServiceClass::try_from(wire)),
+        [
+            "metadata.name",
+            "spec.members.tenants[1]",
+            "spec.members.tenants[2]",
+            "spec.members.queues[0]",
+            "spec.members.users[0]",
+            "spec.members.users[1]",
+            "spec.members.roles[0]",
+            "spec.members.roles[1]",
+            "spec.job.priorityDefault",
+            "spec.job.priorityMin",
+            "spec.job.timeLimitDefault",
+            "spec.job.nodesMax",
+            "spec.preemption.gracePeriod",
+        ]
+    );
 }
 
 fn fields<T: std::fmt::Debug>(result: Result<T, FieldErrors>) -> Vec<String> {

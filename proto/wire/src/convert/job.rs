@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use prost::Message as _;
 use proto_model::{
     Algorithm, CollectiveOp, CollectiveSpec, CommandSpec, Dtype, EngineOptions, Gang, Job, JobId, JobName,
-    JobSpec, NameError, QueueName, RailProtection, RailRequest, ReduceOp, ReservationName, SpecFlaw,
-    TenantName, Work, flaw::MAX_TERMS,
+    JobSpec, NameError, QueueName, RailProtection, RailRequest, ReduceOp, ReservationName, ServiceClassName,
+    SpecFlaw, TenantName, Work, flaw::MAX_TERMS,
 };
 
 use super::{
@@ -308,6 +308,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
         let placement = request::placement(&mut fields, wire.placement.unwrap_or_default());
         let failure = request::failure(&mut fields, placement.spares, wire.failure.unwrap_or_default());
         let queue = optional(&mut fields, "queue", &wire.queue, QueueName::new);
+        let service_class = optional(&mut fields, "serviceClass", &wire.service_class, ServiceClassName::new);
         let reservation = optional(&mut fields, "reservation", &wire.reservation, ReservationName::new);
         let after = if request::bounded(&mut fields, "after", &wire.after, MAX_TERMS) {
             fields.list("after", wire.after)
@@ -332,6 +333,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             rails: RailRequest { required, allow_partial, none },
             placement,
             queue,
+            service_class,
             priority: wire.priority,
             time_limit,
             expected,
@@ -426,6 +428,7 @@ impl From<&JobSpec> for v1::JobSpec {
             array: spec.array.as_ref().map(ToString::to_string).unwrap_or_default(),
             preemption: request::preemption_to_wire(spec.priority, spec.preemption),
             certification: request::certification_to_wire(spec.certification).into(),
+            service_class: spec.service_class.as_ref().map(ToString::to_string).unwrap_or_default(),
         }
     }
 }

@@ -23,6 +23,7 @@ mod rails;
 mod report;
 mod request;
 mod reservation;
+mod service_class;
 mod tenant;
 
 use std::fmt;

@@ -1,0 +1,64 @@
+//! Service classes: shown, made and removed.
+
+use proto_wire::v1;
+
+use crate::{
+    args::Output,
+    client::{Api, once, repeat},
+    error::Error,
+    output::print,
+    render,
+};
+
+/// Makes a service class of a document.
+pub async fn apply(
+    doing: String,
+    class: v1::ServiceClass,
+    dry_run: bool,
+    api: &Api,
+) -> Result<v1::ServiceClass, Error> {
+    let request = v1::ApplyServiceClassRequest { service_class: Some(class), dry_run };
+    repeat(doing, |_| {
+        let (mut client, request) = (api.service_classes(), request.clone());
+        async move { client.apply_service_class(request).await }
+    })
+    .await
+}
+
+/// One service class.
+pub async fn get(name: &str, api: &Api) -> Result<v1::ServiceClass, Error> {
+    repeat(format!("get service class `{name}`"), |_| {
+        let request = v1::GetServiceClassRequest { name: name.to_owned() };
+        let mut client = api.service_classes();
+        async move { client.get_service_class(request).await }
+    })
+    .await
+}
+
+/// `delete service-class NAME`.
+pub async fn delete(name: &str, api: &Api) -> Result<String, Error> {
+    let request = v1::DeleteServiceClassRequest { name: name.to_owned() };
+    let doing = format!("delete service class `{name}`");
+    once(doing, api.service_classes().delete_service_class(request)).await?;
+    Ok(format!("service class {name}"))
+}
+
+fn name_of(class: &v1::ServiceClass) -> String {
+    format!("service-class/{}", class.metadata.clone().unwrap_or_default().name)
+}
+
+/// `get service-classes [NAME]`.
+pub async fn show(name: Option<&String>, output: Output, api: &Api) -> Result<(), Error> {
+    if let Some(name) = name {
+        let class = get(name, api).await?;
+        let table = |_| render::service_classes(std::slice::from_ref(&class));
+        let names = || vec![name_of(&class)];
+        return print(&render::render(output, &class, "rail.v1.ServiceClass", names, table)?);
+    }
+    let list = api.list_service_classes().await?;
+    let all = &list.service_classes;
+    super::get::nothing(all.is_empty(), output, "service classes");
+    let names = || all.iter().map(name_of).collect();
+    let table = |_| if all.is_empty() { String::new() } else { render::service_classes(all) };
+    print(&render::render(output, &list, "rail.v1.ListServiceClassesResponse", names, table)?)
+}
