@@ -129,7 +129,7 @@ fn change(change: &Change) -> v1::relaxation::Change {
         }
         Change::Split(group) => {
             let message = format!("groups of {} may be split (required: false)", many(group.size, "node"));
-            make("spec.placement.groups", text("required"), text("preferred"), message)
+            make("spec.placement.groups", text("required: true"), text("required: false"), message)
         }
         Change::Share => {
             let message = text("other jobs may share its nodes");

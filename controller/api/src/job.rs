@@ -59,6 +59,34 @@ impl Jobs {
         shown(&kv, caller.own_tenant()?.as_ref())
     }
 
+    /// Adds what is not stored of waiting jobs: when they will probably start, and why they wait where nothing is stored of that.
+    /// Only the controller that leads knows; where it is too busy to say, jobs are as they are stored.
+    async fn foretell(&self, jobs: &mut [v1::Job], only: Option<&TenantName>) {
+        let waits = |job: &&mut v1::Job| {
+            job.status.as_ref().is_some_and(|status| status.phase() == v1::job_status::Phase::Pending)
+        };
+        let named: Vec<(JobId, &mut v1::Job)> = jobs
+            .iter_mut()
+            .filter(waits)
+            .filter_map(|job| {
+                let metadata = job.metadata.as_ref()?;
+                let tenant = TenantName::new(&metadata.tenant).ok()?;
+                let name = JobName::new(&metadata.name).ok()?;
+                Some((JobId { tenant, name }, job))
+            })
+            .collect();
+        if named.is_empty() || !self.context.handle.has_loop() {
+            return;
+        }
+        let ids: Vec<JobId> = named.iter().map(|(id, _)| id.clone()).collect();
+        let told = self.context.query(move |state, now| state.prospects(&ids, now)).await;
+        for ((_, job), prospect) in named.into_iter().zip(told.unwrap_or_default()) {
+            let status = job.status.get_or_insert_default();
+            status.eta = prospect.eta.map(Into::into);
+            status.reasons.extend(views::reasons_for(&prospect.reasons, only));
+        }
+    }
+
     async fn apply(&self, caller: &Caller, event: Event) -> Result<Applied, RpcError> {
         self.context.handle.apply(&caller.actor, event).await.map_err(|refusal| fault::refused(&refusal))
     }
@@ -242,7 +270,9 @@ impl JobService for Jobs {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();
         let id = self.id(Rpc::GetJob, &caller, &wire.tenant, &wire.name)?;
-        Ok(Response::new(self.stored(&caller, &id).await?))
+        let mut job = self.stored(&caller, &id).await?;
+        self.foretell(std::slice::from_mut(&mut job), caller.own_tenant()?.as_ref()).await;
+        Ok(Response::new(job))
     }
 
     async fn list_jobs(
@@ -277,7 +307,8 @@ impl JobService for Jobs {
                 && (wire.array.is_empty() || array.is_some_and(|place| place.array == wire.array));
             Ok(wanted.then_some(job))
         });
-        let page::Listed { items: jobs, next, revision } = listed.await?;
+        let page::Listed { items: mut jobs, next, revision } = listed.await?;
+        self.foretell(&mut jobs, only.as_ref()).await;
         Ok(Response::new(v1::ListJobsResponse { jobs, next_page_token: next, revision }))
     }
 

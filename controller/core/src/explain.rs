@@ -2,16 +2,33 @@
 
 use std::collections::BTreeMap;
 
-use controller_queue::Budget;
+use controller_queue::{Book, Budget};
 pub use controller_scheduler::{Change, Relaxation, reasons::term_text};
 use controller_scheduler::{Kept, Need, NodeSet, Placer, QueueFacts, explain};
 use controller_topology::NodeIx;
-use proto_model::{Eta, JobId, JobUid, ReservationNodes, Thing, Timestamp};
+use proto_model::{Eta, JobId, JobUid, Phase, Reason, ReservationNodes, Thing, Timestamp, many};
 
-use crate::state::{JobEntry, State};
+use crate::{
+    schedule::requeue_causes,
+    state::{JobEntry, State},
+};
 
 /// So many jobs may wait for each question to be answered by a forecast of its own.
 pub(crate) const FORETOLD: usize = 4096;
+
+/// So many jobs may wait for lists of jobs to be answered by a forecast.
+const LISTED: usize = 512;
+/// Jobs ahead of one are counted so far.
+const AHEAD: usize = 10_000;
+
+/// What is told of a waiting job beside what is stored of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Prospect {
+    /// When it will probably start.
+    pub eta: Option<Eta>,
+    /// Why it waits, where nothing is stored of that yet.
+    pub reasons: Vec<Reason>,
+}
 
 /// A job that holds what another one waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +103,46 @@ impl State {
         book.plan(&mut snapshot, &mut Placer::default(), now, budget);
         book.forecast(&mut snapshot, &mut Placer::default(), now);
         book.eta(uid)
+    }
+
+    /// What is told of jobs in lists; nothing of those that do not wait. Of a long queue it is what the last look at it said.
+    #[must_use]
+    pub fn prospects(&self, ids: &[JobId], now: Timestamp) -> Vec<Prospect> {
+        let waiting = |id: &JobId| {
+            let entry = self.base.jobs.get(self.index.names.get(id)?)?;
+            (entry.job.status.phase == Phase::Pending).then_some(entry)
+        };
+        let unknown = |entry: &JobEntry| {
+            entry.job.status.holds.is_empty() && self.index.book.eta(entry.job.uid).is_none()
+        };
+        let book = &self.index.book;
+        let ask = book.waiting() <= LISTED && ids.iter().filter_map(waiting).any(unknown);
+        let forecast = ask.then(|| {
+            let (mut book, mut snapshot) = (book.clone(), self.index.snapshot.clone());
+            book.forecast(&mut snapshot, &mut Placer::default(), now);
+            book
+        });
+        let book = forecast.as_ref().unwrap_or(book);
+        let prospect = |id| waiting(id).map_or_else(Prospect::default, |entry| self.prospect(book, entry));
+        ids.iter().map(prospect).collect()
+    }
+
+    fn prospect(&self, book: &Book, entry: &JobEntry) -> Prospect {
+        let (uid, told) = (entry.job.uid, &entry.job.status.reasons);
+        let eta = book.eta(uid);
+        // Why its last try ended is no cause of waiting.
+        if told.len() > requeue_causes(entry).len() {
+            return Prospect { eta, reasons: Vec::new() };
+        }
+        let mut reasons = book.why(uid);
+        if reasons.is_empty() {
+            let ahead = self.index.queue.range(..entry.key()).take(AHEAD).count();
+            let more = if ahead == AHEAD { " or more" } else { "" };
+            let are = if ahead == 1 { "is" } else { "are" };
+            let message = format!("{}{more} {are} ahead of it in the queue", many(ahead, "job"));
+            reasons.push(Reason::new("Queued", message).count(ahead));
+        }
+        Prospect { eta, reasons }
     }
 
     /// Nodes by the jobs that hold something there.

@@ -76,7 +76,7 @@ pub use event::{
     Beside, By, ClaimVerdict, Denied, Event, Key, Naming, NextTick, NodeChange, Noted, Output, Push,
     QosAction, QosOrder, Register, Reply, Stored, Submit, ToNode, Transition, Write,
 };
-pub use explain::{Detail, Holding};
+pub use explain::{Detail, Holding, Prospect};
 pub use load::LoadError;
 pub use orders::{Asked, JobChange, JobOrder, JobUpdate};
 pub use proto_model::{Certification, IsolationPolicy};

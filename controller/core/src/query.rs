@@ -383,6 +383,9 @@ impl State {
         let key = entry.key();
         explanation.queue_position = number(self.index.queue.range(..key).count());
         if entry.held {
+            let eta = self.foretold(entry.job.uid, now);
+            explanation.detail =
+                eta.map(|eta| crate::explain::Detail { eta: Some(eta), ..Default::default() });
             return Ok(explanation);
         }
         let infeasible = match self.feasible(id, &entry.job.spec, now) {

@@ -383,7 +383,8 @@ impl State {
                 wanted.hold.clone_from(&job.status.reasons);
                 let id = |name: &JobName| JobId { tenant: job.id.tenant.clone(), name: name.clone() };
                 // When people let go nobody knows.
-                let after = job.spec.after.iter().filter(|_| job.status.holds.is_empty());
+                wanted.open_ended = !job.status.holds.is_empty();
+                let after = job.spec.after.iter().filter(|_| !wanted.open_ended);
                 wanted.after =
                     after.filter_map(|other| self.index.names.get(&id(&other.job)).copied()).collect();
             }

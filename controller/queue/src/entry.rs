@@ -42,6 +42,8 @@ pub struct Entry {
     pub hold: Vec<Reason>,
     /// The jobs that those causes are about, so that its start can be foretold.
     pub after: Vec<JobUid>,
+    /// People hold it: nobody knows when that ends.
+    pub open_ended: bool,
     /// How it may be stopped for another.
     pub preemption: Preemption,
     /// Between signal and kill.
@@ -123,6 +125,7 @@ impl Entry {
             array,
             hold: Vec::new(),
             after: Vec::new(),
+            open_ended: false,
             preemption: spec.preemption,
             grace: spec.preemption.grace.unwrap_or(spec.grace_period),
             preempted: status.preempted,
@@ -151,6 +154,7 @@ impl Entry {
             array: None,
             hold: Vec::new(),
             after: Vec::new(),
+            open_ended: false,
             preemption: Preemption::of_priority(0),
             grace: Duration::ZERO,
             preempted: 0,

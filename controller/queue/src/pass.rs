@@ -454,8 +454,12 @@ impl<'a> Pass<'a> {
         band(self.error(entry), start, self.now, self.look == Look::Forecast)
     }
 
-    /// A job that is held: it could start when those that it waits for have come so far.
+    /// A job that is held: it could start when those that it waits for have come so far, when its array has a turn for it, and
+    /// when its time has come. Those of an array wait one behind the other.
     fn held_back(&mut self, entry: &'a Entry, wish: &Wish, why: &mut Why) {
+        if entry.open_ended {
+            return;
+        }
         let mut latest = None;
         for uid in &entry.after {
             let Some(other) = self.book.jobs.get(uid) else { continue };
@@ -470,9 +474,18 @@ impl<'a> Pass<'a> {
             };
             latest = latest.max(end);
         }
-        if let Some(time) = latest {
-            let wish = Wish { from: self.plan.grid.floor(time).max(wish.from), ..wish.clone() };
-            why.eta = self.plan.earliest(&wish).map(|(step, _)| self.eta(entry, self.plan.grid.start(step)));
+        // The job that it waits for is not known any more, or nobody can say when it ends. Turns of arrays are forecasts only.
+        let turn = entry.array.as_ref().is_some_and(|group| group.at_once > 0);
+        let timed = entry.after.is_empty() && (turn || entry.not_before.is_some());
+        if latest.is_none() && !(timed && self.look == Look::Forecast) {
+            return;
+        }
+        let from = latest.map_or(wish.from, |time| self.plan.grid.floor(time).max(wish.from));
+        let wish = Wish { from, ..wish.clone() };
+        let Some((step, place)) = self.plan.earliest(&wish) else { return };
+        why.eta = Some(self.eta(entry, self.plan.grid.start(step)));
+        if self.look == Look::Forecast && entry.array.is_some() {
+            self.plan.take(&wish, step, place);
         }
     }
 

@@ -311,8 +311,9 @@ impl JobLine {
             min_nodes: self.min_nodes,
             ranks_per_node: self.ranks,
             queue: self.queue.as_deref().map(queue).transpose()?,
-            // No run of the simulator has service classes.
+            // No run of the simulator has service classes, nor people who hold jobs.
             class: None,
+            open_ended: false,
             priority: self.priority,
             submitted: Timestamp(self.submitted),
             not_before: self.not_before.map(Timestamp),
