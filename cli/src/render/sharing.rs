@@ -236,6 +236,8 @@ pub fn turn(job: &v1::Job) -> Vec<(&'static str, String)> {
         ("Array", element.unwrap_or_else(|| spec.array.clone())),
         ("After", after.join(", ")),
         ("Begin", stamp(spec.begin_time.as_ref())),
+        ("Start before", stamp(spec.start_before.as_ref())),
+        ("Deadline", stamp(spec.deadline.as_ref())),
         ("Place", place(&spec)),
         ("Selector", selector(&spec)),
         ("Tolerates", tolerations(&spec)),

@@ -132,7 +132,7 @@ impl Step<'_> {
             let now = self.now;
             self.change(&mut entry, |status| status.started = Some(now));
             self.moved.insert(uid);
-            entry.due = entry.job.spec.time_limit.map(|limit| now.plus(limit));
+            entry.due = entry.job.spec.ends_at(now);
             self.state.set_job(uid, Some(entry.clone()));
         }
         if entry.tally.ended == size && entry.tally.finished == size {

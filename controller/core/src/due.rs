@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto_model::{JobId, JobName, JobUid, Observed, Phase, Reason, TenantName};
+use proto_model::{Job, JobId, JobName, JobUid, Observed, Phase, Reason, TenantName, Timestamp};
 
 use crate::{
     attempt::{Blame, TIME_LIMIT, gang, gang_size},
@@ -12,6 +12,26 @@ use crate::{
     state::{Due, JobEntry},
     step::Step,
 };
+
+/// The code of a job that ran or waited too long for its deadline.
+const DEADLINE: &str = "DeadlinePassed";
+
+/// Why a job that waits has failed.
+fn too_late(job: &Job) -> Reason {
+    let spec = &job.spec;
+    match (spec.start_before, spec.latest_start()) {
+        (Some(before), Some(latest)) if before <= latest => {
+            Reason::new("StartTooLate", format!("the job was to start before {}", before.utc()))
+        }
+        (_, latest) => {
+            let takes = spec.time_limit.or(spec.expected).unwrap_or_default().as_secs();
+            let deadline = spec.deadline.or(latest).unwrap_or_default().utc();
+            let message =
+                format!("the job takes {takes} s and was to end before {deadline}: it is too late to start");
+            Reason::new(DEADLINE, message)
+        }
+    }
+}
 
 /// Nodes named in one cause.
 const NODES_NAMED: usize = 4;
@@ -35,6 +55,7 @@ impl Step<'_> {
             }
             match due {
                 Due::Job(uid) => self.job_due(uid),
+                Due::LatestStart(uid) => self.too_late(time, uid),
                 Due::Node(name) => self.node_due(&name),
             }
             handled += 1;
@@ -43,6 +64,24 @@ impl Step<'_> {
             self.purge();
         }
         Ok(Reply::Done)
+    }
+
+    /// A waiting job can no longer start in time.
+    fn too_late(&mut self, time: Timestamp, uid: JobUid) {
+        let waits = |entry: &JobEntry| entry.job.status.phase == Phase::Pending;
+        let Some(mut entry) = self.entry(uid).filter(waits) else {
+            // It was looked at again later than it said, and has gone on since.
+            self.state.index.due.remove(&(time, Due::LatestStart(uid)));
+            return;
+        };
+        let cause = too_late(&entry.job).since(self.now);
+        self.enter(&mut entry, Phase::Failed);
+        self.change(&mut entry, |status| status.reasons = vec![cause]);
+        (entry.due, entry.held) = (None, false);
+        self.state.index.due.remove(&(time, Due::LatestStart(uid)));
+        self.state.set_job(uid, Some(entry));
+        // It may have been the one that others waited behind.
+        self.freed();
     }
 
     fn job_due(&mut self, uid: JobUid) {
@@ -74,8 +113,18 @@ impl Step<'_> {
             Phase::Running => {
                 self.state.set_job(uid, Some(entry.clone()));
                 let seconds = limit.unwrap_or_default().as_secs();
-                let message = format!("the job has run for its time limit of {seconds} s");
-                let cause = Reason::new(TIME_LIMIT, message).since(self.now);
+                let limited =
+                    limit.zip(started).is_some_and(|(limit, started)| started.plus(limit) <= self.now);
+                let cause = match entry.job.spec.deadline {
+                    Some(deadline) if !limited => {
+                        let message = format!("the job still ran at its deadline, {}", deadline.utc());
+                        Reason::new(DEADLINE, message)
+                    }
+                    _ => {
+                        Reason::new(TIME_LIMIT, format!("the job has run for its time limit of {seconds} s"))
+                    }
+                };
+                let cause = cause.since(self.now);
                 self.end_attempt(uid, Outcome::Fail, entry.job.spec.grace_period, vec![cause]);
             }
             _ => self.state.set_job(uid, Some(entry)),

@@ -237,7 +237,7 @@ fn due_at_start(job: &Job, attempt: Option<&Attempt>, config: &Config, now: Time
         (Phase::Pending, _) if job.status.attempt > 1 => Some(now.plus(config.requeue_backoff)),
         (Phase::Reserved | Phase::Preparing, _) => Some(now.plus(config.prepare_timeout)),
         (Phase::Running, None) => Some(now.plus(config.start_timeout)),
-        (Phase::Running, Some(started)) => job.spec.time_limit.map(|limit| started.plus(limit)),
+        (Phase::Running, Some(started)) => job.spec.ends_at(started),
         _ => None,
     }
 }

@@ -380,10 +380,15 @@ impl State {
             self.explain_rails(entry, &mut explanation);
             return Ok(explanation);
         }
+        let latest = entry.job.spec.latest_start().map(|latest| {
+            let (at, left) = (latest.utc(), latest.since(now).as_secs());
+            Reason::new("LatestStart", format!("the job fails if it has not started by {at}, in {left} s"))
+        });
         let key = entry.key();
         explanation.queue_position = number(self.index.queue.range(..key).count());
         if entry.held {
             let eta = self.foretold(entry.job.uid, now);
+            explanation.reasons.extend(latest);
             explanation.detail =
                 eta.map(|eta| crate::explain::Detail { eta: Some(eta), ..Default::default() });
             return Ok(explanation);
@@ -398,6 +403,7 @@ impl State {
             explanation.reasons = self.waits(&self.index.book, entry, now).reasons;
             explanation.detail = Some(self.detail(entry, self.foretold(entry.job.uid, now), now));
         }
+        explanation.reasons.extend(latest);
         Ok(explanation)
     }
 

@@ -121,6 +121,8 @@ pub(crate) struct Index {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Due {
     Job(JobUid),
+    /// The last time at which a waiting job may start.
+    LatestStart(JobUid),
     Node(NodeName),
 }
 
@@ -301,6 +303,10 @@ impl State {
                 if let Some(entry) = self.base.jobs.get(&uid).cloned() {
                     self.swap_job(uid, Some(JobEntry { due: Some(until), ..entry }));
                 }
+            }
+            Some((time, due @ Due::LatestStart(_))) => {
+                self.index.due.remove(&(time, due.clone()));
+                self.index.due.insert((until, due));
             }
             Some((_, Due::Node(name))) => {
                 if let Some(link) = self.base.links.get(&name).cloned() {

@@ -51,6 +51,7 @@ impl Step<'_> {
         check_spec(&submit.spec, &self.state.config)?;
         self.state.check_documents(&submit.tenant, &submit.spec, self.now)?;
         self.state.classify(&submit.tenant, &submit.by, &mut submit.spec)?;
+        check_times(&submit.spec, self.now)?;
         let indices = submit.spec.array.as_ref().map(|array| array.indices.clone());
         let new = indices.as_ref().map_or(1, Vec::len);
         self.limits(&submit.tenant, quota, new)?;
@@ -317,6 +318,7 @@ impl State {
         self.check_documents(tenant, spec, now)?;
         let mut classified = spec.clone();
         self.classify(tenant, by, &mut classified)?;
+        check_times(&classified, now)?;
         self.may_wait(tenant, by, &classified, 1)?;
         let spec = &classified;
         let name = JobName::new("plan")
@@ -487,6 +489,24 @@ pub(crate) fn check_spec(spec: &JobSpec, config: &Config) -> Result<(), CoreErro
         }
         _ => Ok(()),
     }
+}
+
+/// What must have been by now comes too late.
+pub(crate) fn check_times(spec: &JobSpec, now: Timestamp) -> Result<(), CoreError> {
+    // A class may have given it a limit.
+    spec.check().map_err(|flaw| CoreError::Contradiction { flaw })?;
+    let Some(latest) = spec.latest_start().filter(|latest| *latest <= now) else { return Ok(()) };
+    let (field, message) = match spec.start_before {
+        Some(before) if before <= latest => ("spec.startBefore", format!("{} is over", before.utc())),
+        _ => {
+            let takes = spec.time_limit.or(spec.expected).unwrap_or_default().as_secs();
+            (
+                "spec.deadline",
+                format!("the job takes {takes} s, and would have to have started at {}", latest.utc()),
+            )
+        }
+    };
+    Err(CoreError::Invalid { field, message })
 }
 
 fn check_array(spec: &JobSpec, config: &Config) -> Result<(), CoreError> {

@@ -445,6 +445,8 @@ impl State {
         self.index.phases[status.phase as usize] += 1;
         count(&mut self.index.classes, job, true);
         if status.phase == proto_model::Phase::Pending {
+            let latest = job.spec.latest_start();
+            self.index.due.extend(latest.map(|time| (time, Due::LatestStart(job.uid))));
             self.index.waiting += 1;
             if !entry.held {
                 self.index.queue.insert(entry.key());
@@ -487,6 +489,9 @@ impl State {
             }
         }
         if status.phase == proto_model::Phase::Pending {
+            if let Some(time) = job.spec.latest_start() {
+                self.index.due.remove(&(time, Due::LatestStart(job.uid)));
+            }
             self.index.waiting -= 1;
             self.index.queue.remove(&entry.key());
         }

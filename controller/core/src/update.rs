@@ -145,12 +145,11 @@ impl Step<'_> {
         if spec == *entry.job.spec {
             return;
         }
-        let limit = spec.time_limit;
         let job = Arc::make_mut(&mut entry.job);
         (job.spec, job.generation) = (Arc::new(spec), job.generation + 1);
         let ending = entry.attempt.as_ref().is_some_and(|attempt| attempt.ending.is_some());
         if let (Phase::Running, Some(started), false) = (job.status.phase, job.status.started, ending) {
-            entry.due = limit.map(|limit| started.plus(limit));
+            entry.due = job.spec.ends_at(started);
         }
         self.state.set_job(entry.job.uid, Some(entry));
     }

@@ -107,6 +107,14 @@ fn after(other: u64, when: usize) -> Vec<Dependency> {
     JobName::new(format!("j{other}")).map(|job| vec![Dependency { job, when }]).unwrap_or_default()
 }
 
+/// By when a job may start and must have ended; some are of a service class. A time of the day means little to clocks that are an hour off.
+fn when(rng: &mut Rng, now: u64, skewed: bool, spec: &mut JobSpec) {
+    spec.begin = (rng.chance(100) && !skewed).then(|| Timestamp(now + rng.range(0..300_000)));
+    spec.start_before = (rng.chance(50) && !skewed).then(|| Timestamp(now + rng.range(300_000..900_000)));
+    spec.deadline = (rng.chance(50) && !skewed).then(|| Timestamp(now + rng.range(400_000..900_000)));
+    spec.service_class = if rng.chance(200) { ServiceClassName::new("few").ok() } else { None };
+}
+
 /// What a client asks of its job meanwhile: what it holds it releases.
 fn changes(rng: &mut Rng, at: u64, id: &JobId) -> Vec<Core> {
     let order = |number: usize| {
@@ -169,7 +177,7 @@ impl World {
             (0 | 1, 1..) => [Replace::Spares, Replace::Any][rng.below(2)],
             _ => Replace::Never,
         };
-        let spec = JobSpec {
+        let mut spec = JobSpec {
             rails: RailRequest { required, allow_partial: rng.chance(500), none: false },
             priority: i32::try_from(rng.range(0..3)).unwrap_or(0),
             time_limit: rng.chance(150).then(|| Duration::from_millis(rng.range(1000..6000))),
@@ -186,11 +194,9 @@ impl World {
             placement: PlacementRequest { spares, exclusive: rng.chance(100), ..PlacementRequest::default() },
             // Perhaps on one that there is not (yet): then it is refused.
             after: if rng.chance(200) { after(rng.range(0..at + 1), rng.below(4)) } else { Vec::new() },
-            service_class: if rng.chance(200) { ServiceClassName::new("few").ok() } else { None },
-            // A time of the day means little to clocks that are an hour off.
-            begin: (rng.chance(100) && !skewed).then(|| Timestamp(now + rng.range(0..300_000))),
             ..JobSpec::new(gang, work)
         };
+        when(rng, now, skewed, &mut spec);
         let submit = Submit {
             tenant: tenant.clone(),
             by: Authority { role: Role::Admin, user: "root".to_owned() },

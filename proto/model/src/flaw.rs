@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::{
     Arrange, ArrayError, ArraySpec, DependencyWhen, JobName, JobSpec, NameError, NodeName, Pattern,
-    Preemption, Replace, Term, Within,
+    Preemption, Replace, Term, Timestamp, Within,
     label::{LabelError, check_key, check_value},
 };
 
@@ -18,6 +18,12 @@ pub const MAX_EXCLUDED: usize = 4096;
 /// One thing that cannot be, whatever the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SpecFlaw {
+    /// It would have to start before it may begin.
+    #[error("the job could not start in time: it is not to begin before that")]
+    LateBegin {
+        /// `startBefore` or `deadline`.
+        field: &'static str,
+    },
     /// A gang of nothing.
     #[error("must be at least 1")]
     NoNodes,
@@ -267,7 +273,7 @@ impl SpecFlaw {
             Self::BothEnds { index, .. } => at(SpecList::After, *index),
             Self::Itself { index, .. } => format!("{}.job", at(SpecList::After, *index)),
             Self::Array(_) | Self::ElementName { .. } => "array".into(),
-            Self::NoTime { field } => (*field).into(),
+            Self::NoTime { field } | Self::LateBegin { field } => (*field).into(),
             Self::ExpectedBeyondLimit => "expectedDuration".into(),
             Self::Signal { .. } => "preemption.signal".into(),
         }
@@ -456,6 +462,15 @@ impl JobSpec {
     }
 
     fn time_flaws(&self, flaws: &mut Vec<SpecFlaw>) {
+        let late = |time: Option<Timestamp>| self.begin.zip(time).is_some_and(|(begin, time)| time <= begin);
+        if late(self.start_before) {
+            flaws.push(SpecFlaw::LateBegin { field: "startBefore" });
+        }
+        if late(self.deadline)
+            || late(self.latest_start().filter(|_| self.deadline.is_some())) && !late(self.start_before)
+        {
+            flaws.push(SpecFlaw::LateBegin { field: "deadline" });
+        }
         let times = [
             ("timeLimit", self.time_limit),
             ("expectedDuration", self.expected),

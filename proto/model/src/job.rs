@@ -62,6 +62,10 @@ pub struct JobSpec {
     pub expected: Option<Duration>,
     /// Not before this.
     pub begin: Option<Timestamp>,
+    /// It has failed if it has not started by then.
+    pub start_before: Option<Timestamp>,
+    /// It must have ended by then.
+    pub deadline: Option<Timestamp>,
     /// Inside this reservation only.
     pub reservation: Option<ReservationName>,
     /// Not before these jobs have come so far.
@@ -105,6 +109,22 @@ impl JobSpec {
         JOB_BYTES + (work + pairs(labels)) as u64 + places.saturating_mul(PLACE_BYTES)
     }
 
+    /// The last time at which it may start: what it takes must fit before its deadline.
+    #[must_use]
+    pub fn latest_start(&self) -> Option<Timestamp> {
+        let takes = self.time_limit.or(self.expected).unwrap_or_default();
+        let takes = u64::try_from(takes.as_millis()).unwrap_or(u64::MAX);
+        let fits = self.deadline.map(|deadline| Timestamp(deadline.0.saturating_sub(takes)));
+        [self.start_before, fits].into_iter().flatten().min()
+    }
+
+    /// When a try that has started then is ended: by its limit, or by its deadline.
+    #[must_use]
+    pub fn ends_at(&self, started: Timestamp) -> Option<Timestamp> {
+        let limit = self.time_limit.map(|limit| started.plus(limit));
+        [limit, self.deadline].into_iter().flatten().min()
+    }
+
     /// A job that asks for nothing beyond its gang: every other field has its default.
     #[must_use]
     pub fn new(gang: Gang, work: Work) -> Self {
@@ -118,6 +138,8 @@ impl JobSpec {
             time_limit: None,
             expected: None,
             begin: None,
+            start_before: None,
+            deadline: None,
             reservation: None,
             after: Vec::new(),
             array: None,

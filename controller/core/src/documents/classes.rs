@@ -299,7 +299,9 @@ fn take_defaults(class: &ServiceClass, spec: &mut JobSpec) {
         set_priority(spec, class.job.priority_default.unwrap_or(0));
     }
     if spec.time_limit.is_none() {
-        spec.time_limit = class.job.time_limit_default.or(class.job.time_limit_max);
+        let given = class.job.time_limit_default.or(class.job.time_limit_max);
+        // Not less than what it says that it will take.
+        spec.time_limit = given.map(|given| given.max(spec.expected.unwrap_or_default()));
     }
     spec.preemption.preemptible = class.preemption.preemptible.unwrap_or(spec.preemption.preemptible);
     spec.preemption.grace = spec.preemption.grace.or(class.preemption.grace_period);

@@ -87,7 +87,7 @@ fn a_job_gets_what_its_class_gives_and_no_more() {
         change(&mut asked);
         asked
     };
-    let wrong: [(JobSpec, &str, &str); 7] = [
+    let wrong: [(JobSpec, &str, &str); 8] = [
         (asks(|spec| spec.priority = 51), "spec.priority", "allows -10 to 50"),
         (asks(|spec| spec.priority = -11), "spec.priority", "allows -10 to 50"),
         (
@@ -95,6 +95,7 @@ fn a_job_gets_what_its_class_gives_and_no_more() {
             "spec.timeLimit",
             "7200 s; service class 'short' allows at most 3600 s",
         ),
+        (asks(|spec| spec.expected = Some(2 * HOUR)), "spec.timeLimit", "7200 s"),
         (asks(|spec| spec.gang = Gang::new(3, 0, 1)), "spec.gang.nodes", "3 nodes"),
         (asks(with_spare), "spec.gang.nodes", "3 nodes"),
         (

@@ -7,6 +7,7 @@ mod blame;
 mod certify;
 mod claims;
 mod classes;
+mod deadlines;
 mod documents;
 mod drains;
 mod elastic;

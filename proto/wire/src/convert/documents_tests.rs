@@ -158,6 +158,8 @@ pub(super) fn spec() -> impl Strategy<Value = JobSpec> {
             time_limit: odd.then_some(length),
             expected: (any % 3 == 0).then_some(length / 2),
             begin,
+            start_before: begin.map(|begin| begin.plus(length)),
+            deadline: begin.map(|begin| begin.plus(2 * length).plus(Duration::from_millis(1))),
             reservation: reservation.map(|name| ReservationName::new(name).unwrap()),
             after,
             array,

@@ -304,6 +304,9 @@ impl TryFrom<v1::JobSpec> for JobSpec {
         let time_limit = duration(&mut fields, "timeLimit", wire.time_limit);
         let expected = duration(&mut fields, "expectedDuration", wire.expected_duration);
         let begin = wire.begin_time.and_then(|time| fields.nest("beginTime", time_from_wire(time)));
+        let start_before =
+            wire.start_before.and_then(|time| fields.nest("startBefore", time_from_wire(time)));
+        let deadline = wire.deadline.and_then(|time| fields.nest("deadline", time_from_wire(time)));
         let grace_period = duration(&mut fields, "gracePeriod", wire.grace_period).unwrap_or(JobSpec::GRACE);
         let placement = request::placement(&mut fields, wire.placement.unwrap_or_default());
         let failure = request::failure(&mut fields, placement.spares, wire.failure.unwrap_or_default());
@@ -338,6 +341,8 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             time_limit,
             expected,
             begin,
+            start_before,
+            deadline,
             reservation,
             after,
             array,
@@ -423,6 +428,8 @@ impl From<&JobSpec> for v1::JobSpec {
             queue: spec.queue.as_ref().map(ToString::to_string).unwrap_or_default(),
             expected_duration: spec.expected.map(duration_to_wire),
             begin_time: spec.begin.map(time_to_wire),
+            start_before: spec.start_before.map(time_to_wire),
+            deadline: spec.deadline.map(time_to_wire),
             reservation: spec.reservation.as_ref().map(ToString::to_string).unwrap_or_default(),
             after: spec.after.iter().map(Into::into).collect(),
             array: spec.array.as_ref().map(ToString::to_string).unwrap_or_default(),
