@@ -8,6 +8,7 @@ mod fabric;
 mod history;
 mod jobs;
 mod qos;
+mod queue;
 mod rails;
 mod resources;
 mod revoke;
@@ -24,6 +25,7 @@ pub use fabric::{DocumentFormat, ExportFormat, FabricCommand, Generate, Show, To
 pub use history::{HistoryCommand, HistoryExport};
 pub use jobs::{Cancel, Explain, Logs, Plan, Submit};
 pub use qos::{QosApply, QosCommand, QosOffline, QosOutput, QosSteer};
+pub use queue::QueueCommand;
 pub use rails::{Drain, RailCommand};
 pub use resources::{Apply, Delete, DeleteNoun, Describe, DescribeNoun, Get, GetNoun, PhaseArg};
 pub use revoke::RevokeCommand;
@@ -88,7 +90,7 @@ pub struct Global {
 pub enum Command {
     /// Submit a job file
     Submit(Submit),
-    /// List jobs, nodes, tenants, queues, reservations, service classes or the fabric
+    /// List jobs, nodes, tenants, queues, reservations, service classes, shares or the fabric
     Get(Get),
     /// Show everything about one job, node, tenant, queue, reservation or service class
     Describe(Describe),
@@ -127,6 +129,9 @@ pub enum Command {
     /// Let servers join, and take them in and out of use
     #[command(subcommand)]
     Node(NodeCommand),
+    /// Show what orders the waiting jobs now, factor by factor
+    #[command(subcommand)]
+    Queue(QueueCommand),
     /// Keep servers for tenants or for maintenance at a time to come
     #[command(subcommand)]
     Reserve(ReserveCommand),

@@ -27,6 +27,9 @@ pub enum GetNoun {
     /// Service classes
     #[value(alias = "service-class", alias = "sc")]
     ServiceClasses,
+    /// What tenants and queues have used of late, and hold
+    #[value(alias = "share")]
+    Shares,
     /// The fabric
     Fabric,
 }

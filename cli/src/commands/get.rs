@@ -16,11 +16,14 @@ pub async fn run(args: &Get, api: &Api) -> Result<(), Error> {
     if !args.phase.is_empty() && args.noun != GetNoun::Jobs {
         return Err(Error::Usage("--phase is for jobs only".to_owned()));
     }
-    if args.all_tenants && !matches!(args.noun, GetNoun::Jobs | GetNoun::Queues) {
-        return Err(Error::Usage("--all-tenants is for jobs and queues only".to_owned()));
+    if args.all_tenants && !matches!(args.noun, GetNoun::Jobs | GetNoun::Queues | GetNoun::Shares) {
+        return Err(Error::Usage("--all-tenants is for jobs, queues and shares only".to_owned()));
     }
     if !args.labels.is_empty()
-        && matches!(args.noun, GetNoun::Queues | GetNoun::Reservations | GetNoun::ServiceClasses)
+        && matches!(
+            args.noun,
+            GetNoun::Queues | GetNoun::Reservations | GetNoun::ServiceClasses | GetNoun::Shares
+        )
     {
         return Err(Error::Usage("--label is for jobs, nodes and tenants".to_owned()));
     }
@@ -41,6 +44,9 @@ pub async fn run(args: &Get, api: &Api) -> Result<(), Error> {
             None => reserve::list(args.output, api).await,
         },
         (GetNoun::ServiceClasses, false) => service_class::show(args.name.as_ref(), args.output, api).await,
+        (GetNoun::Shares, false) => {
+            queue::shares(args.name.as_deref(), args.all_tenants, args.output, api).await
+        }
         (GetNoun::Tenants, false) => tenants(args, api).await,
         (GetNoun::Fabric, false) => fabric(args, api).await,
     }

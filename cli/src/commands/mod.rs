@@ -93,6 +93,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Error> {
         Command::Delete(args) => delete::run(args, &api()?).await,
         Command::Tenant(command) => tenant::run(command, &api()?, &cli.global, &env).await,
         Command::Node(command) => node::run(command, &api()?).await,
+        Command::Queue(command) => queue::run(command, &api()?).await,
         Command::Reserve(command) => reserve::run(command, &api()?).await,
         Command::Revoke(command) => revoke::run(command, &api()?).await,
         Command::Rail(command) => rail::run(command, &api()?).await,

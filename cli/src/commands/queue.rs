@@ -3,7 +3,7 @@
 use proto_wire::v1;
 
 use crate::{
-    args::Output,
+    args::{Output, QueueCommand},
     client::{Api, JobRef, once, repeat},
     error::Error,
     output::print,
@@ -66,4 +66,40 @@ pub async fn show(name: Option<&String>, all_tenants: bool, output: Output, api:
     let names = || all.iter().map(name_of).collect();
     let table = |_| if all.is_empty() { String::new() } else { render::queues(all) };
     print(&render::render(output, &list, "rail.v1.ListQueuesResponse", names, table)?)
+}
+
+/// `queue order`.
+pub async fn run(command: &QueueCommand, api: &Api) -> Result<(), Error> {
+    let QueueCommand::Order { limit, all_tenants, output } = command;
+    let tenant = if *all_tenants { String::new() } else { api.tenant.clone() };
+    let request = v1::GetQueueOrderRequest { tenant, limit: *limit };
+    let order = repeat("ask for the order of the queue", |_| {
+        let (mut client, request) = (api.queues(), request.clone());
+        async move { client.get_queue_order(request).await }
+    })
+    .await?;
+    super::get::nothing(order.standings.is_empty(), *output, "jobs that wait");
+    let names = || order.standings.iter().map(|one| format!("job/{}/{}", one.tenant, one.job)).collect();
+    let table =
+        |wide| if order.standings.is_empty() { String::new() } else { render::queue_order(&order, wide) };
+    print(&render::render(*output, &order, "rail.v1.QueueOrder", names, table)?)
+}
+
+/// `get shares [TENANT]`.
+pub async fn shares(name: Option<&str>, all: bool, output: Output, api: &Api) -> Result<(), Error> {
+    let tenant = name.unwrap_or(if all { "" } else { &api.tenant }).to_owned();
+    let request = v1::ListSharesRequest { tenant };
+    let list = repeat("list shares", |_| {
+        let (mut client, request) = (api.queues(), request.clone());
+        async move { client.list_shares(request).await }
+    })
+    .await?;
+    super::get::nothing(list.shares.is_empty(), output, "shares");
+    let name = |share: &v1::Share| match share.queue.as_str() {
+        "" => format!("share/{}", share.tenant),
+        queue => format!("share/{}/{queue}", share.tenant),
+    };
+    let names = || list.shares.iter().map(name).collect();
+    let table = |_| if list.shares.is_empty() { String::new() } else { render::shares(&list) };
+    print(&render::render(output, &list, "rail.v1.ListSharesResponse", names, table)?)
 }

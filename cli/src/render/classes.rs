@@ -133,7 +133,7 @@ mod tests {
             v1::ServiceClass { metadata: Some(metadata), spec: Some(spec), ..v1::ServiceClass::default() };
         let text = service_classes(std::slice::from_ref(&class));
         let row: Vec<&str> = text.lines().nth(1).unwrap().split_whitespace().collect();
-        assert_eq!(row, ["short", "yes", "..50", "1h", "16", "0", "0"], "{text}");
+        assert_eq!(row, ["short", "yes", "..50", "1h", "-", "16", "-", "-", "-", "0", "0"], "{text}");
         let facts = class_facts(&class);
         assert_eq!(facts[1].1, "tenants nlp; roles user");
         assert!(facts.contains(&("Preempts", "yes".to_owned())));

@@ -11,6 +11,7 @@ mod gpudirect;
 mod isolation;
 mod jobs;
 mod nodes;
+mod order;
 mod qos;
 mod rails;
 mod server;
@@ -31,6 +32,7 @@ pub use describe::{
 pub use fabric::{fabric, health, topology};
 pub use jobs::{job_row, jobs, jobs_header, reasons};
 pub use nodes::nodes;
+pub use order::{queue_order, shares};
 pub use qos::{qos, qos_progress};
 pub use rails::{choices, node_rails, rail_names, rails};
 pub use sharing::{queues, reservations};

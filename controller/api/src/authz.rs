@@ -64,6 +64,8 @@ rpcs! {
     GetQueue = "/rail.v1.QueueService/GetQueue",
     ListQueues = "/rail.v1.QueueService/ListQueues",
     DeleteQueue = "/rail.v1.QueueService/DeleteQueue",
+    GetQueueOrder = "/rail.v1.QueueService/GetQueueOrder",
+    ListShares = "/rail.v1.QueueService/ListShares",
     ApplyReservation = "/rail.v1.ReservationService/ApplyReservation",
     GetReservation = "/rail.v1.ReservationService/GetReservation",
     ListReservations = "/rail.v1.ReservationService/ListReservations",
@@ -183,6 +185,8 @@ impl Rpc {
             | Self::ListTenants
             | Self::GetQueue
             | Self::ListQueues
+            | Self::GetQueueOrder
+            | Self::ListShares
             | Self::GetReservation
             | Self::ListReservations
             | Self::GetServiceClass

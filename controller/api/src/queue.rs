@@ -1,11 +1,14 @@
 //! QueueService: how a tenant shares what it has.
 
-use controller_core::{Event, Reply, State};
+use controller_core::{Event, OrderRow, Reply, Share, State};
 use controller_reconciler::{codec, keys};
 use controller_store::KeyValue;
 use proto_model::{Queue, QueueName, TenantName};
 use proto_rpc::{ErrorClass, RpcError};
-use proto_wire::v1::{self, queue_service_server::QueueService};
+use proto_wire::{
+    convert::{duration_to_wire, time_to_wire},
+    v1::{self, queue_service_server::QueueService},
+};
 use tonic::{Request, Response, Status};
 
 use crate::{authz::Rpc, context::Context, fault, guard::Caller, page};
@@ -63,6 +66,44 @@ fn shown(kv: &KeyValue) -> Result<v1::Queue, RpcError> {
     let mut queue: v1::Queue = codec::decode(kv).map_err(|error| fault::refused(&error.into()))?;
     queue.metadata.get_or_insert_default().resource_version = kv.mod_revision;
     Ok(queue)
+}
+
+/// Jobs of one answer at most.
+const MAX_ORDER: u32 = 1000;
+/// Use is told in GPU-hours.
+const HOUR: f64 = 3600.0;
+
+fn standing(row: &OrderRow) -> v1::QueueStanding {
+    let (id, spec, standing) = (&row.job.id, &row.job.spec, &row.standing);
+    v1::QueueStanding {
+        position: u32::try_from(row.position).unwrap_or(u32::MAX),
+        tenant: id.tenant.to_string(),
+        job: id.name.to_string(),
+        queue: spec.queue.as_ref().map(ToString::to_string).unwrap_or_default(),
+        service_class: spec.service_class.as_ref().map(ToString::to_string).unwrap_or_default(),
+        entitled: standing.entitled,
+        priority: standing.priority,
+        tenant_share: standing.tenant_share / HOUR,
+        below_guarantee: standing.below_guarantee,
+        queue_share: standing.queue_share / HOUR,
+        submit_time: Some(time_to_wire(standing.submitted)),
+        head_start: Some(duration_to_wire(standing.head_start)),
+        held: row.held,
+    }
+}
+
+fn share(share: &Share) -> v1::Share {
+    v1::Share {
+        tenant: share.tenant.to_string(),
+        queue: share.queue.as_ref().map(ToString::to_string).unwrap_or_default(),
+        weight: share.weight,
+        used_gpu_hours: share.used / HOUR,
+        normalized: share.used / HOUR / f64::from(share.weight.max(1)),
+        gpus_held: share.held,
+        gpus_guaranteed: share.guaranteed,
+        jobs_waiting: share.waiting,
+        jobs_running: share.running,
+    }
 }
 
 #[tonic::async_trait]
@@ -124,6 +165,45 @@ impl QueueService for Queues {
         let queues = self.complete(page.items).await?;
         let (next_page_token, revision) = (page.next, page.revision);
         Ok(Response::new(v1::ListQueuesResponse { queues, next_page_token, revision }))
+    }
+
+    async fn get_queue_order(
+        &self,
+        request: Request<v1::GetQueueOrderRequest>,
+    ) -> Result<Response<v1::QueueOrder>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let scope = caller.scope("tenant", &wire.tenant);
+        let only = scope.map_err(|error| self.context.guard.note(Rpc::GetQueueOrder, &caller, error))?;
+        let most = match wire.limit {
+            0 => 100,
+            limit @ 1..=MAX_ORDER => limit as usize,
+            limit => {
+                return Err(fault::field("limit", format!("{limit} is more than {MAX_ORDER}")).into());
+            }
+        };
+        let order = self.context.query(move |state, now| state.queue_order(only.as_ref(), most, now)).await?;
+        Ok(Response::new(v1::QueueOrder {
+            standings: order.rows.iter().map(standing).collect(),
+            waiting: u32::try_from(order.waiting).unwrap_or(u32::MAX),
+            fair_share: order.fair_share,
+        }))
+    }
+
+    async fn list_shares(
+        &self,
+        request: Request<v1::ListSharesRequest>,
+    ) -> Result<Response<v1::ListSharesResponse>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let scope = caller.scope("tenant", &wire.tenant);
+        let only = scope.map_err(|error| self.context.guard.note(Rpc::ListShares, &caller, error))?;
+        let (shares, half_life) =
+            self.context.query(move |state, now| state.shares(only.as_ref(), now)).await?;
+        Ok(Response::new(v1::ListSharesResponse {
+            shares: shares.iter().map(share).collect(),
+            half_life: Some(duration_to_wire(half_life)),
+        }))
     }
 
     async fn delete_queue(

@@ -58,6 +58,7 @@ pub mod records;
 mod remap;
 mod repair;
 mod schedule;
+mod standing;
 pub mod state;
 mod step;
 mod submit;
@@ -69,6 +70,7 @@ pub mod witness;
 
 pub use audit::{AuditRow, BadAudit, StoredAudit};
 pub use config::Config;
+pub use controller_queue::Share;
 pub use decisions::{DecisionRecord, DecisionRow};
 pub use documents::{ClassUse, QueueUsage};
 pub use error::{CoreError, ErrorKind};
@@ -86,5 +88,6 @@ pub use query::{
 };
 pub use rails::{NodeRails, RailJob, RailUse, RailView, RailsView};
 pub use records::{Attempt, Ending, Outcome, RequestRecord, RestingName, TokenRecord};
+pub use standing::{OrderRow, QueueOrder};
 pub use state::State;
 pub use step::{Rng, step};

@@ -38,6 +38,7 @@ mod resize;
 pub mod riddle;
 mod right;
 mod room;
+mod standing;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -52,4 +53,5 @@ pub use ledger::{Ledger, Past};
 pub use preempt::price;
 pub use private::Site;
 pub use proto_model::Eta;
+pub use standing::{Share, Standing};
 pub use why::{Cause, Why};

@@ -9,7 +9,7 @@ use std::{
 
 use proto_model::{JobUid, QueueName, Shape, TenantName, Timestamp};
 
-use crate::{book::Book, entry::Entry};
+use crate::{book::Book, entry::Entry, standing::Factors};
 
 /// Use of a tenant or queue so far, in GPU-seconds, against its weight.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -193,6 +193,27 @@ impl<'a> Order<'a> {
             self.count(entry, tenant, queue);
             return Some(entry);
         }
+    }
+
+    /// What put a job where it is that was given last: without what it is counted with itself.
+    pub(crate) fn factors(&self, entry: &'a Entry) -> Factors {
+        if self.shares.is_empty() {
+            return Factors::default();
+        }
+        let (tenant, queue) = self.places(entry);
+        let gpus = entry.gpus(entry.need.nodes);
+        let own = gpus as f64 * self.book.length(entry).as_secs_f64();
+        let without = |at: usize| {
+            let share = self.shares[at];
+            Share { used: (share.used - own).max(0.0), held: share.held.saturating_sub(gpus), ..share }.key()
+        };
+        let (behind, used) = match (queue, tenant) {
+            (Some(at), _) => without(at),
+            (None, Some(at)) => (true, (self.direct[at] - own).max(0.0)),
+            (None, None) => (true, 0.0),
+        };
+        let share = tenant.map_or(0.0, |at| without(at).1);
+        Factors { tenant: share, below_guarantee: !behind, queue: used }
     }
 
     fn count(&mut self, entry: &Entry, tenant: Option<usize>, queue: Option<usize>) {

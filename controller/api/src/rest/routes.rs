@@ -62,6 +62,8 @@ pub const ROUTES: &[Route] = &[
     route(Method::DELETE, "/v1/tenants/{name}", Rpc::DeleteTenant, Body::None),
     route(Method::GET, "/v1/queues", Rpc::ListQueues, Body::None),
     route(Method::POST, "/v1/queues", Rpc::ApplyQueue, Body::Field("queue")),
+    route(Method::GET, "/v1/queues:order", Rpc::GetQueueOrder, Body::None),
+    route(Method::GET, "/v1/shares", Rpc::ListShares, Body::None),
     route(Method::GET, "/v1/queues/{name}", Rpc::GetQueue, Body::None),
     route(Method::DELETE, "/v1/queues/{name}", Rpc::DeleteQueue, Body::None),
     route(Method::GET, "/v1/reservations", Rpc::ListReservations, Body::None),

@@ -72,6 +72,8 @@ fn leaves(rpc: Rpc) -> Leaves {
         | Rpc::ListRails
         | Rpc::GetQueue
         | Rpc::ListQueues
+        | Rpc::GetQueueOrder
+        | Rpc::ListShares
         | Rpc::GetReservation
         | Rpc::ListReservations
         | Rpc::GetServiceClass

@@ -36,6 +36,8 @@ ApplyQueue           . . . . x x
 GetQueue             . . x x x x
 ListQueues           . . x x x x
 DeleteQueue          . . . . x x
+GetQueueOrder        . . x x x x
+ListShares           . . x x x x
 ApplyReservation     . . . . . x
 GetReservation       . . x x x x
 ListReservations     . . x x x x

@@ -23,6 +23,7 @@ mod random;
 mod refusals;
 mod renamed;
 mod repair;
+mod standing;
 mod tenants;
 
 use std::{

@@ -34,6 +34,8 @@ pub const TABLE: &[(&str, &str)] = &[
     ("rail.v1.QueueService/GetQueue", "..xxx"),
     ("rail.v1.QueueService/ListQueues", "..xxx"),
     ("rail.v1.QueueService/DeleteQueue", "....x"),
+    ("rail.v1.QueueService/GetQueueOrder", "..xxx"),
+    ("rail.v1.QueueService/ListShares", "..xxx"),
     ("rail.v1.ReservationService/ApplyReservation", "....."),
     ("rail.v1.ReservationService/GetReservation", "..xxx"),
     ("rail.v1.ReservationService/ListReservations", "..xxx"),
