@@ -10,6 +10,7 @@ mod agent;
 mod anonymous;
 mod audit;
 mod bad;
+mod changes;
 mod claims;
 mod disk;
 mod fair;
