@@ -204,6 +204,7 @@ fn what_a_waiting_job_asks_for_is_changed() {
         guaranteed: Shape::default(),
         limit: None,
         weight: 1,
+        objective: None,
         uid: String::new(),
         generation: 0,
         created: w.now,
