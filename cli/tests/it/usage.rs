@@ -115,7 +115,7 @@ fn bad_files_are_exit_2_with_their_place_before_anybody_is_asked() {
     let name = file.to_str().unwrap();
     let deep = format!("{JOB}x: {}", "[".repeat(100_000));
     let bomb = format!("a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n{JOB}");
-    let large = format!("{JOB}# {}", "x".repeat(10 << 20));
+    let large = format!("{JOB}# {}", "x".repeat(17 << 20));
     for (text, told) in [
         (JOB.replace("nodes: 1", "nodes: 0"), "spec.gang.nodes"),
         (JOB.replace("nodes: 1", "nodes: -3"), ":5:"),
@@ -124,7 +124,7 @@ fn bad_files_are_exit_2_with_their_place_before_anybody_is_asked() {
         (JOB.replace("true", "a\0b"), ":6:"),
         (deep, ":7:"),
         (bomb, ":1:"),
-        (large, "10485"),
+        (large, "16777216"),
         (String::new(), ":1:1:"),
     ] {
         std::fs::write(&file, &text).unwrap();

@@ -139,7 +139,7 @@ fn drawn(kind: &Kind, count: u64, seed: u64) -> Result<Trace, String> {
             let gap = u32::try_from(gap * u64::from(kind.burst) * 2).unwrap_or(u32::MAX);
             now += u64::from(dice.below(gap));
         }
-        let long = u64::from(least) * 1000 << dice.below(doublings);
+        let long = (u64::from(least) * 1000) << dice.below(doublings);
         let length = long + u64::from(dice.below(u32::try_from(long / 2).unwrap_or(u32::MAX)));
         let limit = length * u64::from(1 + dice.below(kind.worst)) + u64::from(dice.below(997));
         let (length, limit) = (Duration::from_millis(length), Duration::from_millis(limit));
