@@ -166,10 +166,11 @@ fn apply(cluster: &Cluster, name: &str, text: &str) {
 #[test]
 fn a_reservation_keeps_its_servers_for_its_own_jobs() {
     let cluster = small(2);
+    // Longer than a job is taken to run that has no limit: `outside` would delay `two` otherwise, which is planned for its end.
     let now = std::process::Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"]).output().unwrap();
     let now = String::from_utf8(now.stdout).unwrap();
     let spec = format!(
-        "nodes: [n1]\n  start: '{}'\n  duration: 3600s\n  tenants: [dev]\n  reason: demo",
+        "nodes: [n1]\n  start: '{}'\n  duration: 7200s\n  tenants: [dev]\n  reason: demo",
         now.trim()
     );
     let text =
