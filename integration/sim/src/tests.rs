@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Seeds that a planted bug is looked for in.
-const LOOKED_FOR: u64 = 40_000;
+const LOOKED_FOR: u64 = 60_000;
 
 fn hold(seeds: std::ops::Range<u64>, config: &Config) {
     let (sums, failed) = sweep(seeds.clone(), 2, false, config);
