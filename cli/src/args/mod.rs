@@ -98,7 +98,7 @@ pub enum Command {
     Logs(Logs),
     /// End a job
     Cancel(Cancel),
-    /// Keep a job that waits from starting; it keeps its place in the queue
+    /// Keep a job from starting; it keeps its place in the queue. One that runs goes on, and is held if it is queued again
     Hold(Hold),
     /// Let a job go on that is held
     Release(Release),

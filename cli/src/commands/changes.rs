@@ -16,9 +16,27 @@ fn request_id() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
+/// What was done to a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Done {
+    Held,
+    Released,
+    Updated,
+}
+
+impl Done {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Released => "released",
+            Self::Updated => "updated",
+        }
+    }
+}
+
 /// `hold job JOB...`.
 pub async fn hold(args: &Hold, api: &Api) -> Result<(), Error> {
-    each(&args.jobs, args.output, "held", async |name: &str| {
+    each(&args.jobs, args.output, Done::Held, async |name: &str| {
         let (job, elements) = meant(name, api)?;
         let request = v1::HoldJobRequest {
             name: job.name.clone(),
@@ -38,7 +56,7 @@ pub async fn hold(args: &Hold, api: &Api) -> Result<(), Error> {
 
 /// `release job JOB...`.
 pub async fn release(args: &Release, api: &Api) -> Result<(), Error> {
-    each(&args.jobs, args.output, "released", async |name: &str| {
+    each(&args.jobs, args.output, Done::Released, async |name: &str| {
         let (job, elements) = meant(name, api)?;
         let (name, tenant) = (job.name.clone(), job.tenant.clone());
         let request = v1::ReleaseJobRequest { name, tenant, elements, request_id: request_id() };
@@ -57,7 +75,7 @@ pub async fn update(args: &Update, api: &Api) -> Result<(), Error> {
         Some(Limit::Some(limit)) => Some(duration(limit)?),
         Some(Limit::None) | None => None,
     };
-    each(&args.jobs, args.output, "updated", async |name: &str| {
+    each(&args.jobs, args.output, Done::Updated, async |name: &str| {
         let (job, elements) = meant(name, api)?;
         let request = v1::UpdateJobRequest {
             name: job.name.clone(),
@@ -93,7 +111,7 @@ fn meant(text: &str, api: &Api) -> Result<(JobRef, String), Error> {
 async fn each(
     names: &[String],
     output: Output,
-    done: &str,
+    done: Done,
     one: impl AsyncFn(&str) -> Result<v1::Job, Error>,
 ) -> Result<(), Error> {
     let (mut jobs, mut first) = (Vec::new(), None);
@@ -116,12 +134,16 @@ async fn each(
     first.map_or(Ok(()), Err)
 }
 
-fn tell(job: &v1::Job, name: &str, output: Output, done: &str) {
+fn tell(job: &v1::Job, name: &str, output: Output, done: Done) {
     if output != Output::Table {
         return;
     }
-    eprintln!("job {name} is {done}");
-    for hold in job.status.iter().flat_map(|status| &status.holds).filter(|_| done == "released") {
+    eprintln!("job {name} is {}", done.word());
+    let phase = job.status.as_ref().map_or(v1::job_status::Phase::Unspecified, v1::JobStatus::phase);
+    if done == Done::Held && phase != v1::job_status::Phase::Pending {
+        eprintln!("note: it goes on, and is held if it is queued again");
+    }
+    for hold in job.status.iter().flat_map(|status| &status.holds).filter(|_| done == Done::Released) {
         let role = render::role(hold.role);
         eprintln!("note: it is still held by {} ({role}) {}", hold.by, hold.reason);
     }

@@ -10,6 +10,7 @@ use proto_model::{
 
 use crate::{
     event::ToNode,
+    holds::causes,
     records::{Attempt, Ending, Outcome},
     repair::{PEER_LOST, is_own},
     state::{JobEntry, State},
@@ -274,10 +275,11 @@ impl Step<'_> {
         for (_, node) in nodes {
             self.push(&node, ToNode::Forget { uid, attempt: attempt.attempt });
         }
-        if let Some(repaired) = repaired {
+        // No try of a job begins while somebody holds it, be it on the nodes that it has kept.
+        if let Some(repaired) = repaired.filter(|_| !entry.held) {
             self.start_repaired(uid, repaired, &attempt);
         }
-        if let Some(renamed) = renamed {
+        if let Some(renamed) = renamed.filter(|_| !entry.held) {
             self.start_renamed(uid, renamed);
         }
         self.freed();
@@ -316,6 +318,10 @@ impl Step<'_> {
             status.exits = Vec::new();
             status.reasons.push(reason);
         });
+        // Somebody has held it while it ran.
+        entry.held = !entry.job.status.holds.is_empty();
+        let holds: Vec<Reason> = causes(&entry.job).collect();
+        self.change(entry, |status| status.reasons.extend(holds));
         entered
     }
 

@@ -316,7 +316,7 @@ pub enum CoreError {
     },
     /// The job does not wait.
     #[error(
-        "job '{id}' is {phase}; only a job that waits can be held or changed so: of one that runs the time limit can be changed"
+        "job '{id}' is {phase}; only a job that waits can be changed so: of one that runs the time limit can be changed"
     )]
     JobNotWaiting {
         /// Which.
@@ -329,6 +329,20 @@ pub enum CoreError {
         "no element of array '{id}' that was meant waits; of those that run the time limit can be changed"
     )]
     NoElementWaits {
+        /// The array.
+        id: JobId,
+    },
+    /// The job has ended, and never waits again.
+    #[error("job '{id}' is {phase}; only a job that has not ended can be held")]
+    JobEnded {
+        /// Which.
+        id: JobId,
+        /// How.
+        phase: Phase,
+    },
+    /// All of the elements that were meant have ended.
+    #[error("all elements of array '{id}' that were meant have ended; only what has not ended can be held")]
+    ElementsEnded {
         /// The array.
         id: JobId,
     },
@@ -510,6 +524,8 @@ impl CoreError {
             | Self::JobActive { .. }
             | Self::JobNotWaiting { .. }
             | Self::NoElementWaits { .. }
+            | Self::JobEnded { .. }
+            | Self::ElementsEnded { .. }
             | Self::JobNeeded { .. }
             | Self::NodeBusy { .. }
             | Self::LastRail { .. }
@@ -559,6 +575,7 @@ impl CoreError {
             Self::Infeasible { .. } => "INFEASIBLE",
             Self::JobActive { .. } => "JOB_ACTIVE",
             Self::JobNotWaiting { .. } | Self::NoElementWaits { .. } => "JOB_NOT_WAITING",
+            Self::JobEnded { .. } | Self::ElementsEnded { .. } => "JOB_ENDED",
             Self::PriorityTooHigh { .. } => "PRIORITY_TOO_HIGH",
             Self::HeldAbove { .. } => "HELD_ABOVE",
             Self::LimitExtended { .. } => "TIME_LIMIT_EXTENDED",

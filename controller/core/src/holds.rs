@@ -1,4 +1,5 @@
-//! Waiting jobs that somebody holds: they keep their place in the queue and do not start until all who hold them have let go.
+//! Jobs that somebody holds: while they wait they keep their place in the queue and do not start until all who hold them have let go. One
+//! that runs goes on, and is held if it is queued again.
 
 use std::sync::Arc;
 
@@ -35,7 +36,8 @@ pub(crate) fn causes(job: &Job) -> impl Iterator<Item = Reason> + '_ {
 }
 
 impl Step<'_> {
-    /// Holds the waiting jobs that a name means. A single job that does not wait is refused; elements that do not are left out.
+    /// Holds the jobs that a name means. A single job that has ended is refused; elements that have are left out. (Were one that runs refused,
+    /// a late copy of the request could hold it when it is queued again, after its client has given up and released it.)
     pub(crate) fn hold_job(&mut self, order: &JobOrder, reason: &str) -> Result<Reply, CoreError> {
         if reason.len() > JobHold::MAX_REASON {
             let message = format!("must be at most {} bytes long", JobHold::MAX_REASON);
@@ -51,13 +53,21 @@ impl Step<'_> {
                 first = first.or(Some(*uid));
             }
         }
-        let Some(first) = first else { return Err(self.not_waiting(order, &uids)) };
+        let Some(first) = first else {
+            let phase = uids.first().and_then(|uid| self.entry(*uid)).map(|entry| entry.job.status.phase);
+            let id = order.id.clone();
+            return Err(match phase {
+                Some(phase) if uids.len() == 1 => CoreError::JobEnded { id, phase },
+                Some(_) => CoreError::ElementsEnded { id },
+                None => CoreError::JobNotFound { id },
+            });
+        };
         self.reply_to(order, first)
     }
 
-    /// True if it waits.
+    /// True if it has not ended.
     fn hold_one(&mut self, uid: JobUid, by: &Authority, reason: &str) -> bool {
-        let Some(mut entry) = self.entry(uid).filter(|entry| entry.job.status.phase == Phase::Pending) else {
+        let Some(mut entry) = self.entry(uid).filter(|entry| !entry.job.status.phase.is_terminal()) else {
             return false;
         };
         let known = entry.job.status.holds.iter().any(|hold| hold.role == by.role && hold.reason == reason);
@@ -70,6 +80,10 @@ impl Step<'_> {
             status.holds.push(hold);
             status.holds.sort_by_key(|hold| hold.role);
         });
+        if entry.job.status.phase != Phase::Pending {
+            self.state.set_job(uid, Some(entry));
+            return true;
+        }
         let turn = array_of(&entry.job).map(|(id, _)| id).filter(|_| !entry.held);
         entry.held = true;
         self.state.set_job(uid, Some(entry));
@@ -112,7 +126,7 @@ impl Step<'_> {
         }
     }
 
-    /// Why none of the jobs that were meant can be held or changed.
+    /// Why none of the jobs that were meant can be changed.
     pub(crate) fn not_waiting(&self, order: &JobOrder, uids: &[JobUid]) -> CoreError {
         let phase =
             uids.first().and_then(|uid| self.state.base.jobs.get(uid)).map(|entry| entry.job.status.phase);

@@ -169,12 +169,13 @@ impl Step<'_> {
         }
         let job = Arc::make_mut(&mut entry.job);
         job.status.phase = to;
-        // Only who waits is held.
-        job.status.holds.clear();
+        let held = from == Phase::Pending && !job.status.holds.is_empty();
+        debug_assert!(!held || to.is_terminal(), "{} is held, and becomes {to}", job.id);
         if to == Phase::Pending {
             job.status.attempt += 1;
         }
         if to.is_terminal() {
+            job.status.holds.clear();
             job.status.ended = Some(self.now);
         }
         let attempt = job.status.attempt;

@@ -79,6 +79,13 @@ fn gives_up(job: &Job, node: &NodeName) -> bool {
     job.spec.failure.replace != Replace::Never && (lost || elsewhere)
 }
 
+/// Whether a try has begun that had not before, of a job that somebody held before and still holds.
+fn starts_held(old: &Job, new: &Job) -> bool {
+    let before = old.status.phase.holds() && old.status.attempt == new.status.attempt;
+    let held = old.status.holds.iter().any(|hold| new.status.holds.contains(hold));
+    old.uid == new.uid && new.status.phase.holds() && !before && held
+}
+
 /// Whether a job holds what it held.
 fn stays(old: &Job, new: Option<&Job>) -> bool {
     let place =
@@ -238,7 +245,11 @@ impl World {
         if let Some(reason) = status.reasons.iter().find(|reason| reason.code == "PlacementRefused") {
             self.violated(format!("job {}: {reason}", new.id));
         }
-        if status.phase == Phase::Running && self.checks.running.insert((new.uid, status.attempt)) {
+        // One transaction may take a job to Running and on to Recovering: that it ran is stored all the same.
+        let key = (new.uid, status.attempt);
+        let runs =
+            matches!(status.phase, Phase::Running | Phase::Recovering) && self.checks.ran.contains(&key);
+        if (runs || status.phase == Phase::Running) && self.checks.running.insert(key) {
             self.check_prepared(new);
         }
     }
@@ -281,8 +292,11 @@ impl World {
         {
             self.violated(format!("job {id} was {known} when it was acknowledged and is {uid} now"));
         }
-        if !new.status.holds.is_empty() && new.status.phase != Phase::Pending {
+        if !new.status.holds.is_empty() && new.status.phase.is_terminal() {
             self.violated(format!("job {id} is {}, and it is held", new.status.phase));
+        }
+        if old.is_some_and(|old| starts_held(old, new)) {
+            self.violated(format!("try {} of job {id} has begun, and it is held", new.status.attempt));
         }
         self.checks.ids.insert(uid, id.clone());
         let (mut phase, mut attempt) = old

@@ -1,7 +1,6 @@
 //! The end of the faults, and whether everything comes to rest after it.
 
 use controller_core::Event as Core;
-use proto_model::{Job, Phase};
 
 use crate::{
     agent::Node,
@@ -84,7 +83,7 @@ impl World {
     pub fn is_settled(&self) -> bool {
         let leader = self.leader().map(|leader| &self.controllers[leader]);
         self.clients_done()
-            && self.etcd.jobs().all(rests)
+            && self.etcd.jobs().all(|job| job.status.phase.is_terminal())
             && leader.is_some_and(|leader| {
                 leader.is_idle() && !leader.state.as_ref().is_none_or(|state| state.is_dirty())
             })
@@ -99,7 +98,7 @@ impl World {
     #[must_use]
     pub fn unsettled(&self) -> String {
         let mut left = Vec::new();
-        for job in self.etcd.jobs().filter(|job| !rests(job)) {
+        for job in self.etcd.jobs().filter(|job| !job.status.phase.is_terminal()) {
             let reasons: Vec<String> = job.status.reasons.iter().map(ToString::to_string).collect();
             left.push(format!(
                 "job {} ({}) is {}: {}",
@@ -158,10 +157,4 @@ impl World {
             self.report.ended[at] += 1;
         }
     }
-}
-
-/// Whether nothing is to become of a job by itself. A hold that was refused while the job ran may be asked for again by a late copy of the
-/// request when the job waits anew, after the client has released it: then it is held, and rightly waits.
-fn rests(job: &Job) -> bool {
-    job.status.phase.is_terminal() || (job.status.phase == Phase::Pending && !job.status.holds.is_empty())
 }

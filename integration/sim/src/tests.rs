@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Seeds that a planted bug is looked for in.
-const LOOKED_FOR: u64 = 60_000;
+const LOOKED_FOR: u64 = 40_000;
 
 fn hold(seeds: std::ops::Range<u64>, config: &Config) {
     let (sums, failed) = sweep(seeds.clone(), 2, false, config);
@@ -79,10 +79,10 @@ fn certified_gangs_on_rails_that_fall_ill() {
 /// repeated while the leader was stopped, in one batch with one for the opposite; a submit that was refused, then
 /// acknowledged, the answers out of order; a token to join that has expired by the clock of another leader; a
 /// job that one transaction takes through several tries; an agent stopped again before the first stop has ended; a node that
-/// joined anew and has not yet told of the GPUs that are held there.
+/// joined anew and has not yet told of the GPUs that are held there; a late copy of a hold that came after its release.
 #[test]
 fn what_failed_once_holds() {
-    for seed in [13_506, 49_779, 60_182, 123_705, 158_510, 189_678, 382_647, 410_118] {
+    for seed in [13_506, 27_369, 49_779, 60_182, 123_705, 158_510, 189_678, 382_647, 410_118] {
         hold(seed..seed + 1, &Config::default());
     }
 }

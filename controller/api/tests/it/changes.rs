@@ -59,11 +59,13 @@ async fn a_held_job_waits_until_everybody_lets_go() {
     assert_eq!(codes(&left), ["HeldByAdministrator"]);
     let denied = error(own.release_job(release()).await);
     assert_eq!((denied.class, denied.reason.as_str()), (ErrorClass::Denied, "HELD_ABOVE"));
-    let running = v1::HoldJobRequest { name: named("first"), ..Default::default() };
-    let running = error(own.hold_job(running).await);
-    assert_eq!((running.class, running.reason.as_str()), (ErrorClass::Conflict, "JOB_NOT_WAITING"));
+    let first = v1::HoldJobRequest { name: named("first"), ..Default::default() };
+    let running = own.hold_job(first.clone()).await.unwrap().into_inner();
+    assert_eq!(phase(&running), Phase::Running, "it goes on");
     own.cancel_job(v1::CancelJobRequest { name: named("first"), ..Default::default() }).await.unwrap();
     until(&ann, "first", Phase::Cancelled).await;
+    let ended = error(own.hold_job(first).await);
+    assert_eq!((ended.class, ended.reason.as_str()), (ErrorClass::Conflict, "JOB_ENDED"));
     assert_eq!(phase(&get(&ann, "next").await), Phase::Pending);
     admins.release_job(release()).await.unwrap();
     until(&ann, "next", Phase::Running).await;

@@ -91,8 +91,6 @@ fn a_user_does_not_release_what_an_administrator_holds() {
     w.ok(release("a", Role::Admin));
     assert_eq!(w.phase("a"), Phase::Reserved);
     w.ok(release("a", Role::User));
-    let error = w.refused(hold("a", Role::User));
-    assert!(matches!(error, CoreError::JobNotWaiting { phase: Phase::Reserved, .. }), "{error}");
     assert!(matches!(w.refused(hold("nosuch", Role::User)), CoreError::JobNotFound { .. }));
 }
 
@@ -112,6 +110,27 @@ fn a_hold_that_is_repeated_changes_nothing_and_a_late_copy_neither() {
     assert!(matches!(w.refused(Event::ReleaseJob(Box::new(other))), CoreError::RequestIdReused { .. }));
     let out = w.step(release("a", Role::User));
     assert!(out.writes.is_empty(), "{:?}", out.writes);
+}
+
+/// The copy would hold the job when it is queued again, long after its client has released it.
+#[test]
+fn a_job_that_runs_is_held_when_it_is_queued_again_and_no_late_copy_holds_it() {
+    let mut w = World::new();
+    w.submit("a", spec(1, 1));
+    w.run("a");
+    let asked = Asked { request: RequestId::new("h1").unwrap(), digest: [1; 32] };
+    let first = JobOrder { asked: Some(asked), ..order("a", Role::User) };
+    let first = Event::HoldJob { order: Box::new(first), reason: String::new() };
+    w.ok(first.clone());
+    assert_eq!((w.phase("a"), w.job("a").status.holds.len()), (Phase::Running, 1), "it goes on");
+    assert_eq!(w.reload(8).base.jobs[&w.job("a").uid].job.status.holds.len(), 1);
+    w.ok(release("a", Role::User));
+    w.ok(first);
+    assert!(w.job("a").status.holds.is_empty(), "the copy came late");
+    w.ok(Event::Cancel { id: id("a"), indices: Vec::new(), grace: None });
+    w.all("a", Observed::Ended);
+    let error = w.refused(hold("a", Role::User));
+    assert!(matches!(error, CoreError::JobEnded { phase: Phase::Cancelled, .. }), "{error}");
 }
 
 #[test]

@@ -244,7 +244,9 @@ fn invariants(w: &World, transitions: &[Transition], phases: &mut BTreeMap<JobUi
         let status = &job.status;
         assert_eq!(phases.get(&job.uid).map_or((Phase::Pending, 1), |p| *p), (status.phase, status.attempt));
         let entry = &w.state.base.jobs[&job.uid];
-        assert!(status.holds.is_empty() || (status.phase == Phase::Pending && entry.held), "{status:?}");
+        let somebody_holds = !status.holds.is_empty();
+        assert!(!somebody_holds || !status.phase.is_terminal(), "{status:?}");
+        assert!(!somebody_holds || status.phase != Phase::Pending || entry.held, "{status:?}");
         assert_eq!(entry.attempt.is_some(), status.phase.holds());
         if !status.phase.holds() {
             continue;
