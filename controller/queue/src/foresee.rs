@@ -18,9 +18,10 @@ use proto_model::{Backfill, JobUid, QueueName, TenantName, Timestamp};
 use crate::{
     book::Book,
     entry::Entry,
-    grid::{Grid, NEVER, Row},
+    grid::{Grid, NEVER},
     ground::Ground,
     plan::{is_whole, signed},
+    row::Row,
 };
 
 /// Waiting jobs whose starts are promised at each end; those behind them start where that takes nothing of it.

@@ -38,6 +38,7 @@ mod resize;
 pub mod riddle;
 mod right;
 mod room;
+mod row;
 mod standing;
 mod start;
 #[cfg(test)]

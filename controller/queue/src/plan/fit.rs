@@ -12,8 +12,9 @@ use proto_model::Within;
 use super::{Node, Plan, TenantAt, Wish, signed};
 use crate::{
     entry::Entry,
-    grid::{NEVER, Row, Sum},
+    grid::NEVER,
     ground::Ground,
+    row::{Row, Sum},
 };
 
 /// Where a job would take from what is planned.

@@ -5,11 +5,7 @@ use proto_model::{QueueName, TenantName, Timestamp};
 use super::{Limited, Plan, Quota, Wish};
 #[cfg(test)]
 use crate::plant::{self, Bug};
-use crate::{
-    book::Book,
-    entry::Entry,
-    grid::{NEVER, Row},
-};
+use crate::{book::Book, entry::Entry, grid::NEVER, row::Row};
 
 impl Plan {
     /// The limits that concern all jobs of a tenant in one of its queues.

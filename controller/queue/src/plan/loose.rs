@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use proto_model::TenantName;
 
-use crate::grid::{NEVER, Row, Sum};
+use crate::{
+    grid::NEVER,
+    row::{Row, Sum},
+};
 
 /// The number of a tenant in one plan.
 pub(crate) type TenantAt = usize;

@@ -20,9 +20,10 @@ use loose::{Loose, TenantAt};
 use crate::{
     book::{Book, Taken},
     entry::Entry,
-    grid::{Grid, NEVER, Row},
+    grid::{Grid, NEVER},
     ground::{Ground, Kind},
     reserve::Kept,
+    row::Row,
 };
 
 /// A node, as the plan sees it.
