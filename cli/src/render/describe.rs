@@ -59,13 +59,18 @@ pub fn job(job: &v1::Job, now: f64) -> String {
 
 fn rails(spec: &v1::JobSpec) -> String {
     let rails = spec.rails.unwrap_or_default();
-    match (rails.required, rails.allow_partial) {
+    let drained = match rails.avoid_drained() {
+        v1::rail_request::AvoidDrained::Required => ", none that is drained",
+        _ => "",
+    };
+    let which = match (rails.required, rails.allow_partial) {
         _ if rails.none => "none".to_owned(),
         (0, false) => "all".to_owned(),
         (0, true) => "all to start, fewer if some are lost later".to_owned(),
         (count, true) => format!("any {count} that all nodes share to start, fewer if some are lost later"),
         (count, false) => format!("0 to {}", count - 1),
-    }
+    };
+    which + drained
 }
 
 /// What the job asks of its engines; nothing if it leaves all to them.

@@ -150,6 +150,10 @@ fn change(change: &Change) -> v1::relaxation::Change {
             let message = text("allow the nodes that it excludes");
             make("spec.placement.exclude", text("set"), String::new(), message)
         }
+        Change::Drained => {
+            let message = text("drained rails will do where nothing else is left");
+            make("spec.rails.avoidDrained", text("REQUIRED"), text("PREFERRED"), message)
+        }
         Change::Spares { from, to } => number("spec.placement.spares", *from, *to, &many(to, "spare")),
         Change::Quota { more } => {
             let message = format!("{} more in the tenant's quota", many(more, "GPU"));

@@ -1,7 +1,8 @@
 //! Taking rails, leaves and ports out of use, and back. What is drained is a wish per node, told as a whole: engines
 //! that run move off it, engines that start later begin without it.
 //!
-//! Placing is not touched: a job that asks for all rails still gets them all, and uses those that are not drained.
+//! For jobs that come they are the last choice: one that asks for all rails still gets them all where nothing else is left, and
+//! uses those that are not drained; one that says `avoidDrained: REQUIRED` waits.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,6 +16,7 @@ use crate::{
     attempt::{gang, gang_size},
     error::CoreError,
     event::{Reply, ToNode},
+    remap::Names,
     state::{JobEntry, Link, State},
     step::Step,
 };
@@ -98,6 +100,7 @@ impl Step<'_> {
         for name in names {
             self.tell_drained(&name);
         }
+        self.freed();
     }
 
     /// For the Welcome: the node's drained rails, what is wished of its class of service, and the probes that it takes part in, which it
@@ -144,13 +147,26 @@ impl State {
     /// cabled to, which these names say; a port is a NIC of its inventory, whatever it is called.
     #[must_use]
     pub fn drained_rails(&self, name: &NodeName) -> RailSet {
+        if self.base.drains.is_empty() && self.qos_rails(name).is_empty() {
+            return RailSet::EMPTY;
+        }
+        self.drained_by(name, &self.names(name))
+    }
+
+    /// The same as new jobs call the rails, of a node that is there.
+    pub(crate) fn ports_drained(&self, name: &NodeName) -> RailSet {
+        if !self.base.nodes.contains_key(name) {
+            return RailSet::EMPTY;
+        }
+        self.drained_by(name, &Names::default())
+    }
+
+    fn drained_by(&self, name: &NodeName, names: &Names) -> RailSet {
         let drains = &self.base.drains;
-        let mut drained = self.qos_rails(name);
-        if drains.is_empty() && drained.is_empty() {
+        let mut drained = names.of_all(self.qos_rails(name));
+        if drains.is_empty() {
             return drained;
         }
-        let names = self.names(name);
-        drained = names.of_all(drained);
         for target in drains.range(DrainTarget::Rail(0)..=DrainTarget::Rail(u32::MAX)).map(|pair| pair.0) {
             if let DrainTarget::Rail(rail) = target {
                 drained = drained.with(*rail);

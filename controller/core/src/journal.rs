@@ -97,7 +97,11 @@ impl State {
                 Some(Undo::Fabric(old)) => drop(self.swap_fabric(old)),
                 Some(Undo::Drain(target, old)) => drop(self.swap_drain(target, old)),
                 Some(Undo::Qos(old)) => self.base.qos = old,
-                Some(Undo::QosRun(old)) => (self.base.qos_run, self.base.qos_look) = *old,
+                Some(Undo::QosRun(old)) => {
+                    let (run, look) = *old;
+                    self.swap_qos_run(run);
+                    self.base.qos_look = look;
+                }
                 Some(Undo::Proving(old)) => (self.base.proving, self.base.prove_look) = *old,
                 Some(Undo::Node(name, old)) => drop(self.swap_node(&name, old)),
                 Some(Undo::Tenant(name, old)) => drop(self.swap_tenant(&name, old)),

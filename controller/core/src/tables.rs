@@ -99,7 +99,7 @@ impl State {
 
     pub(crate) fn set_qos_run(&mut self, run: Run, look: Option<Timestamp>) {
         if (&self.base.qos_run, self.base.qos_look) != (&run, look) {
-            let old = (std::mem::replace(&mut self.base.qos_run, run), self.base.qos_look);
+            let old = (self.swap_qos_run(run), self.base.qos_look);
             self.base.qos_look = look;
             self.journal.undo.push(Undo::QosRun(Box::new(old)));
         }
@@ -137,6 +137,10 @@ impl State {
     }
 
     pub(crate) fn set_job(&mut self, uid: JobUid, new: Option<JobEntry>) {
+        if self.index.book.is_foretold(uid) {
+            // When it starts something is learned of it.
+            self.note_marks();
+        }
         let old = self.swap_job(uid, new);
         self.journal.undo.push(Undo::Job(uid, old.map(Box::new)));
     }
@@ -171,6 +175,9 @@ impl State {
     pub(crate) fn swap_fabric(&mut self, new: Option<Arc<Fabric>>) -> Option<Arc<Fabric>> {
         let rails = self.index.snapshot.topology().rails();
         self.index.snapshot.set_fabric(new.as_deref());
+        if !self.base.drains.is_empty() {
+            self.index_all_drained();
+        }
         self.cluster_changed(rails);
         for entry in self.base.jobs.values() {
             let status = &entry.job.status;
@@ -182,7 +189,41 @@ impl State {
     }
 
     pub(crate) fn swap_drain(&mut self, target: DrainTarget, new: Option<Arc<Drain>>) -> Option<Arc<Drain>> {
-        swap(&mut self.base.drains, &target, new)
+        let old = swap(&mut self.base.drains, &target, new.clone());
+        if old.is_some() != new.is_some() {
+            match &target {
+                DrainTarget::Port { node, .. } => self.index_drained(&node.clone()),
+                DrainTarget::Rail(_) | DrainTarget::Leaf(_) => self.index_all_drained(),
+            }
+        }
+        old
+    }
+
+    /// The ports that are out of use for a roll-out of class of service.
+    pub(crate) fn swap_qos_run(&mut self, run: Run) -> Run {
+        let nodes =
+            |run: &Run| run.ports.keys().map(|(node, _)| node.clone()).collect::<BTreeSet<NodeName>>();
+        let old = std::mem::replace(&mut self.base.qos_run, run);
+        if old.ports != self.base.qos_run.ports {
+            let mut changed = nodes(&old);
+            changed.extend(nodes(&self.base.qos_run));
+            changed.iter().for_each(|node| self.index_drained(node));
+        }
+        old
+    }
+
+    fn index_all_drained(&mut self) {
+        let nodes: Vec<NodeName> = self.base.nodes.keys().cloned().collect();
+        nodes.iter().for_each(|node| self.index_drained(node));
+    }
+
+    /// Placing knows which rails of a node are drained.
+    fn index_drained(&mut self, node: &NodeName) {
+        let drained = self.ports_drained(node);
+        if self.index.snapshot.drained(node) != drained {
+            self.index.snapshot.set_drained(node, drained);
+            self.index.book.nodes_changed();
+        }
     }
 
     pub(crate) fn swap_node(&mut self, name: &NodeName, new: Option<Arc<Node>>) -> Option<Arc<Node>> {
@@ -200,6 +241,7 @@ impl State {
             }
             None => self.index.snapshot.remove_node(name),
         }
+        self.index_drained(name);
         if moved || self.index.snapshot.topology().rails() != rails {
             self.cluster_changed(rails);
         }

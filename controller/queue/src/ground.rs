@@ -60,8 +60,13 @@ impl Plot {
 
     /// Whether a gang on these rails could have it if nobody else held anything.
     pub(crate) fn serves(&self, need: &Need, rails: RailSet) -> bool {
-        let traits = || self.traits.as_ref().is_some_and(|traits| need.filter.admits(traits));
-        self.open && self.gpus >= need.gpus && self.usable.covers(rails) && traits()
+        let traits = |traits: &Arc<Traits>| {
+            need.filter.admits(traits) && need.filter.rails_of(traits, self.usable).covers(rails)
+        };
+        self.open
+            && self.gpus >= need.gpus
+            && self.usable.covers(rails)
+            && self.traits.as_ref().is_some_and(traits)
     }
 
     /// Whether it is the same node, whatever is held there.
@@ -99,12 +104,14 @@ impl Kind {
     }
 
     fn admits(&self, plot: &Plot) -> bool {
-        let rails = match self.rails {
-            RailNeed::Exactly(rails) => plot.usable.covers(rails),
-            RailNeed::Any(count) => plot.usable.len() >= count,
+        let rails = |rails: RailSet| match self.rails {
+            RailNeed::Exactly(need) => rails.covers(need),
+            RailNeed::Any(count) => rails.len() >= count,
         };
-        let traits = || plot.traits.as_ref().is_some_and(|traits| self.filter.admits(traits));
-        plot.open && rails && plot.gpus >= self.gpus && traits()
+        let traits = |traits: &Arc<Traits>| {
+            self.filter.admits(traits) && rails(self.filter.rails_of(traits, plot.usable))
+        };
+        plot.open && rails(plot.usable) && plot.gpus >= self.gpus && plot.traits.as_ref().is_some_and(traits)
     }
 }
 

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use controller_scheduler::{
-    Gate, Group, Need, Placer, RailNeed, Snapshot, Within, World,
+    Filter, Gate, Group, Need, Placer, RailNeed, Snapshot, Within, World,
     brute::{Best, best},
 };
 use controller_topology::{NodeIx, RailSet, Topology};
@@ -98,6 +98,8 @@ struct Riddle {
     rails: u32,
     /// Nodes with a NIC that is down, and which.
     down: BTreeMap<u32, u32>,
+    /// Nodes with a rail that is drained, and which.
+    drained: BTreeMap<u32, u32>,
     /// Nodes that take no jobs.
     closed: Vec<u32>,
     /// What runs or waits already.
@@ -124,7 +126,13 @@ impl Riddle {
         if dice.one_in(10) {
             asked.exclude.push(NodeIx::at(dice.below(nodes) as usize));
         }
-        Self { pods, rails, down, closed, held, jobs_wait, asked }
+        let often = [1, 4, 9][dice.below(3) as usize];
+        let drained = (0..nodes).filter(|_| often > 1 && dice.one_in(often)).collect::<Vec<u32>>();
+        let drained = drained.into_iter().map(|node| (node, dice.below(rails))).collect();
+        if dice.one_in(3) {
+            asked = without_drained(&asked);
+        }
+        Self { pods, rails, down, drained, closed, held, jobs_wait, asked }
     }
 
     fn cluster(&self) -> Result<Snapshot, NameError> {
@@ -156,10 +164,26 @@ impl Riddle {
                 inventory.nics.iter_mut().filter(|nic| nic.rail == *rail).for_each(|nic| nic.up = false);
             }
             let gate = Gate { unschedulable: self.closed.contains(&number), ..Gate::default() };
+            // Before the node comes, or after.
+            let drained = self.drained.get(&number).map(|rail| RailSet::EMPTY.with(*rail));
+            if number % 2 == 0 {
+                snapshot.set_drained(&name, drained.unwrap_or(RailSet::EMPTY));
+            }
             snapshot.set_node(&name, &Arc::new(inventory), gate);
+            snapshot.set_drained(&name, drained.unwrap_or(RailSet::EMPTY));
         }
         Ok(snapshot)
     }
+}
+
+/// The same, on rails that are not drained or not at all.
+fn without_drained(need: &Need) -> Need {
+    let rails = match need.rails {
+        RailNeed::Exactly(rails) => rails,
+        RailNeed::Any(_) => RailSet::EMPTY,
+    };
+    let filter = Filter { avoid_drained: Some(rails), ..Filter::clone(&need.filter) };
+    Need { filter: Arc::new(filter), ..need.clone() }
 }
 
 /// What a job may ask for.
@@ -226,13 +250,16 @@ pub fn answer(seed: u64) -> Result<Answer, NameError> {
     }
     let asked = job(LAST, &tenant, riddle.asked.clone(), Timestamp(10_000))?;
     let (uid, need) = (asked.entry.uid, asked.entry.need.clone());
-    let best_now = best(&trial.snapshot, &nodes, &need);
+    // Drained rails are the last choice.
+    let undrained = best(&trial.snapshot, &nodes, &without_drained(&need));
+    let has_undrained = undrained.is_some();
+    let best_now = undrained.or_else(|| best(&trial.snapshot, &nodes, &need));
     let before = trial.snapshot.clone();
     trial.run_until(&[asked], Timestamp(10_000));
     let mut answer = Answer {
         riddle: format!(
-            "seed {seed}: {} rails, pods {:?}, NICs down {:?}, closed {:?}, before it {:?}, it asks for {need:?}",
-            riddle.rails, riddle.pods, riddle.down, riddle.closed, riddle.held
+            "seed {seed}: {} rails, pods {:?}, NICs down {:?}, drained {:?}, closed {:?}, before it {:?}, it asks for {need:?}",
+            riddle.rails, riddle.pods, riddle.down, riddle.drained, riddle.closed, riddle.held
         ),
         started: trial.book.job(uid).is_some_and(|entry| entry.run().is_some()),
         best: best_now,
@@ -245,6 +272,9 @@ pub fn answer(seed: u64) -> Result<Answer, NameError> {
             .collect(),
     };
     answer.chosen = chosen(&trial, uid, &before);
+    if has_undrained && let Some(name) = drained_of(&trial, uid) {
+        answer.fault(Fault::Placement, format!("a drained rail of {name} is used, and need not be"));
+    }
     judge(&mut answer, &mut trial, &waits, (&empty, &nodes), uid);
     Ok(answer)
 }
@@ -253,6 +283,14 @@ fn chosen(trial: &Trial, uid: JobUid, before: &Snapshot) -> Option<(u32, u64, u3
     let placement = &trial.book.job(uid)?.run()?.placement;
     let idle = placement.nodes.iter().filter(|place| before.held(&place.node) == Default::default()).count();
     Some((placement.pods, placement.cut, u32::try_from(idle).unwrap_or(u32::MAX)))
+}
+
+/// A node on which a job uses a drained rail.
+fn drained_of(trial: &Trial, uid: JobUid) -> Option<NodeName> {
+    let placement = &trial.book.job(uid)?.run()?.placement;
+    let rails: RailSet = placement.rails.iter().copied().collect();
+    let used = |name: &&NodeName| !trial.snapshot.drained(name).and(rails).is_empty();
+    placement.nodes.iter().map(|place| &place.node).find(used).cloned()
 }
 
 /// What is wrong with what became of it.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use controller_scheduler::{Choice, Hidden, Need, rankmap};
+use controller_scheduler::{Choice, Hidden, Need, drained_words, rankmap};
 use controller_topology::NodeIx;
 use proto_model::{CommandSpec, Gang, JobSpec, Placement, Reason, Work};
 
@@ -181,7 +181,8 @@ impl<'a> Pass<'a> {
         };
         let what = if nodes == 1 { "node" } else { "nodes" };
         let message = format!(
-            "{nodes} {what} in {place}, the best fit of those that are free; a cut of {cut}; {rails}"
+            "{nodes} {what} in {place}, the best fit of those that are free; a cut of {cut}; {rails}{}",
+            drained_words(self.snapshot, placement)
         );
         Reason::new("BestFit", message).count(nodes)
     }

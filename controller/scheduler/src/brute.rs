@@ -96,6 +96,7 @@ fn gives(seen: &Seen<'_>, need: &Need, rails: RailSet) -> bool {
         && !(need.exclusive && seen.held != Held::default())
         && (seen.gpus & !seen.held.gpus).count_ones() >= need.gpus
         && rails.iter().all(|rail| seen.usable.has(rail) && !seen.held.rails.has(rail))
+        && (need.filter.avoid_drained.is_none() || rails.iter().all(|rail| !seen.traits.drained.has(rail)))
         && need.filter.selector.iter().all(|term| term.holds(&seen.traits.labels))
         && seen.traits.taints.iter().all(tolerated)
         && need.filter.isolation.iter().all(|feature| seen.traits.isolation.has(feature))

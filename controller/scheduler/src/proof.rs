@@ -207,7 +207,8 @@ fn node(seen: &Seen<'_>, need: &Need, rails: RailSet, pick: Pick, flaws: &mut Ve
     if gpus.count_ones() != need.gpus || gpus & !seen.gpus != 0 || gpus & seen.held.gpus != 0 {
         flaws.push(Flaw::Gpus { node, gpus });
     }
-    let lost = rails.without(seen.usable).or(rails.and(seen.held.rails));
+    let drained = if need.filter.avoid_drained.is_some() { seen.traits.drained } else { RailSet::EMPTY };
+    let lost = rails.without(seen.usable).or(rails.and(seen.held.rails)).or(rails.and(drained));
     if !lost.is_empty() {
         flaws.push(Flaw::NodeRails { node, rails: lost });
     }

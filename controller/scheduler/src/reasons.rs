@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use controller_topology::{RailSet, Server};
-use proto_model::{IsolationFeature, IsolationSet, JobId, Reason, Term, Thing, Toleration, many};
+use proto_model::{IsolationFeature, JobId, Reason, Term, Thing, Toleration, many};
 
 use crate::{
     explain::{Blocker, Cause, Kept, brief},
@@ -63,7 +63,7 @@ pub fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) -> Vec<
     // Taints come and go like other troubles of nodes; and an administrator may mend what a node lacks of isolation.
     let all = vec![Toleration { key: None, value: None }];
     let selector = need.filter.selector.clone();
-    let filter = Filter { selector, tolerations: all, isolation: IsolationSet::EMPTY };
+    let filter = Filter { selector, tolerations: all, ..Filter::default() };
     let healed = Need { filter: Arc::new(filter), ..need.clone() };
     let mut fits =
         |need: &Need| placer.choose_at(snapshot.yard(), need, None, Time::Healed, &mut Choice::default());
@@ -356,6 +356,8 @@ fn words(need: &Need, cause: &Cause) -> (&'static str, String, String) {
             None if rails == 1 => ("RailBusy", rail(at), text("HAVE every NIC held by other jobs")),
             None => ("RailBusy", rail(at), format!("HAVE fewer than {rails} NICs that no job holds")),
         },
+        Cause::RailDrained if rails == 1 => ("RailDrained", String::new(), text("HAVE the rail drained")),
+        Cause::RailDrained => ("RailDrained", String::new(), text("HAVE rails drained")),
         Cause::Unschedulable => {
             ("NodeUnschedulable", String::new(), text("ARE marked unschedulable by an administrator"))
         }

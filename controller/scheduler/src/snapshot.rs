@@ -138,6 +138,8 @@ pub struct Snapshot {
     traits: Vec<Arc<Traits>>,
     /// The same once more, in the shape that decisions are made from.
     yard: Yard,
+    /// Rails that are drained, by the names of nodes, which may be away.
+    drained: BTreeMap<NodeName, RailSet>,
     /// What is held on nodes that are away, by name, so that one that comes back is still held; and by whom.
     held: BTreeMap<NodeName, (Held, Tenants)>,
     tenants: BTreeMap<TenantName, TenantUse>,
@@ -183,7 +185,9 @@ impl Snapshot {
         let gpus =
             inventory.gpus.iter().filter(|gpu| gpu.index < GPUS_MAX).fold(0, |set, gpu| set | 1 << gpu.index);
         self.slots[ix.index()] = Capacity { gate, gpus, held };
-        let traits = Traits { labels: labels.clone(), taints: taints.clone(), ..Traits::of(inventory) };
+        let drained = self.drained(name);
+        let traits =
+            Traits { labels: labels.clone(), taints: taints.clone(), drained, ..Traits::of(inventory) };
         self.traits.resize(self.slots.len(), Arc::default());
         // A class has one set of traits that its nodes share.
         self.traits[ix.index()] = self.yard.shared(Arc::new(traits));
@@ -200,6 +204,38 @@ impl Snapshot {
             self.slots[ix.index()].gate = gate;
             self.yard.set_open(ix, gate.is_open());
         }
+    }
+
+    /// Rails of a node are drained, these and no others. They are as good as any to those that hold them, and the last choice
+    /// for those that come.
+    pub fn set_drained(&mut self, name: &NodeName, drained: RailSet) {
+        if self.drained(name) == drained {
+            return;
+        }
+        if drained.is_empty() {
+            self.drained.remove(name);
+        } else {
+            self.drained.insert(name.clone(), drained);
+        }
+        if let Some(ix) = self.topology.index(name)
+            && let Some(server) = self.topology.server(ix)
+        {
+            let traits = Traits { drained, ..Traits::clone(&self.traits[ix.index()]) };
+            self.traits[ix.index()] = self.yard.shared(Arc::new(traits));
+            self.yard.set_node(ix, name, facts(server, &self.slots[ix.index()], &self.traits[ix.index()]));
+        }
+    }
+
+    /// The rails of a node that are drained, whether it is there or not.
+    #[must_use]
+    pub fn drained(&self, name: &NodeName) -> RailSet {
+        self.drained.get(name).copied().unwrap_or(RailSet::EMPTY)
+    }
+
+    /// Whether any rail is drained.
+    #[must_use]
+    pub fn has_drained(&self) -> bool {
+        !self.drained.is_empty()
     }
 
     /// A node leaves.

@@ -49,7 +49,7 @@ fn spec(nodes: u32, gpus: u32, required: u32, allow_partial: bool) -> JobSpec {
         env: BTreeMap::new(),
         working_dir: String::new(),
     });
-    let rails = RailRequest { required, allow_partial, none: false };
+    let rails = RailRequest { required, allow_partial, ..RailRequest::default() };
     JobSpec { rails, ..JobSpec::new(Gang::new(nodes, gpus, gpus.max(1)), work) }
 }
 

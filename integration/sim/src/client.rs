@@ -178,7 +178,7 @@ impl World {
             _ => Replace::Never,
         };
         let mut spec = JobSpec {
-            rails: RailRequest { required, allow_partial: rng.chance(500), none: false },
+            rails: RailRequest { required, allow_partial: rng.chance(500), ..RailRequest::default() },
             priority: i32::try_from(rng.range(0..3)).unwrap_or(0),
             time_limit: rng.chance(150).then(|| Duration::from_millis(rng.range(1000..6000))),
             grace_period: Duration::from_millis(rng.range(500..5000)),

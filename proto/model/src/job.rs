@@ -189,6 +189,8 @@ pub struct RailRequest {
     pub allow_partial: bool,
     /// No rail at all: a job of one node that holds no NIC.
     pub none: bool,
+    /// True: rails that are drained will not do. False: they are the last choice.
+    pub avoid_drained: bool,
 }
 
 /// How the job's engines carry out its operations. All engines of a try must be told the same.

@@ -99,8 +99,7 @@ async fn wrong_targets_and_last_rails_are_refused_with_what_to_do() {
         assert!(refused.class == class && refused.message.contains(words), "{target}: {refused:?}");
     }
     let mut narrow = job("narrow", 2);
-    narrow.spec.as_mut().unwrap().rails =
-        Some(v1::RailRequest { required: 1, allow_partial: false, none: false });
+    narrow.spec.as_mut().unwrap().rails = Some(v1::RailRequest { required: 1, ..v1::RailRequest::default() });
     let admin = world.admin();
     JobServiceClient::new(admin.clone()).create_job(create(narrow)).await.unwrap();
     until_it(&admin, "narrow", |job| job.status.as_ref().unwrap().start_time.is_some()).await;

@@ -95,7 +95,7 @@ impl Active {
 /// What is under way. Not stored: agents tell it again.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Run {
-    pub(super) ports: BTreeMap<(NodeName, u32), Active>,
+    pub(crate) ports: BTreeMap<(NodeName, u32), Active>,
     /// NICs whose turn it is, and why it is not yet.
     pub(super) waits: BTreeMap<(NodeName, u32), String>,
 }

@@ -1,6 +1,8 @@
 //! Rails, leaves and ports out of use: what nodes are told, what is refused, who still uses them.
 
-use proto_model::{AlgorithmChoice, Drain, DrainTarget, Fabric, Leaf, Link, Rail, RailReport, RailState};
+use proto_model::{
+    AlgorithmChoice, Drain, DrainTarget, Fabric, Leaf, Link, Rail, RailReport, RailRequest, RailState,
+};
 
 use super::*;
 use crate::{Explanation, RailsView};
@@ -281,4 +283,62 @@ fn drains_are_bounded_and_a_new_reason_is_a_change() {
     assert!(changed);
     let Drain { reason, by, since, .. } = (*kept).clone();
     assert_eq!((reason.as_str(), by.as_str(), since), ("cable", "other", w.now));
+}
+
+fn any_rail(avoid_drained: bool) -> JobSpec {
+    JobSpec {
+        rails: RailRequest { required: 1, allow_partial: true, avoid_drained, ..RailRequest::default() },
+        ..spec(1, 1)
+    }
+}
+
+/// The node and the rail of a job of one node and one rail.
+fn port_of(w: &World, text: &str) -> (usize, u32) {
+    let placement = w.job(text).status.placement.as_ref().unwrap();
+    (w.nodes(text)[0], placement.rails[0])
+}
+
+#[test]
+fn jobs_that_come_take_drained_rails_last_and_say_so() {
+    let mut w = World::new();
+    w.ok(fabric());
+    w.ok(drain("n0:0", false));
+    w.ok(drain("p1r1", false));
+    // Two rails of four nodes: five ports are not drained.
+    for at in 0..5 {
+        let text = format!("j{at}");
+        w.submit(&text, any_rail(at % 2 == 0));
+        let (node, rail) = port_of(&w, &text);
+        assert!((node, rail) != (0, 0) && (node < 2 || rail == 0), "{text} is on n{node}:{rail}");
+        let reasons = &w.job(&text).status.placement.as_ref().unwrap().reasons;
+        assert!(!reasons[0].message.contains("drained"), "{}", reasons[0].message);
+    }
+    // The next one has no other, and that is said; one that does not want it waits, and is told what would help.
+    w.submit("strict", any_rail(true));
+    assert_eq!(w.phase("strict"), Phase::Pending);
+    assert!(w.codes("strict").contains(&"RailDrained".to_owned()), "{:?}", w.job("strict").status.reasons);
+    w.submit("last", any_rail(false));
+    let (node, rail) = port_of(&w, "last");
+    let message = &w.job("last").status.placement.as_ref().unwrap().reasons[0].message;
+    let said = format!("no gang without drained rails can be had: rail {rail} drained on n{node}");
+    assert!(message.contains(&said), "{message}");
+    w.ok(undrain("n0:0"));
+    w.ok(undrain("p1r1"));
+    assert_ne!(w.phase("strict"), Phase::Pending, "it starts when the rail is used again");
+}
+
+#[test]
+fn a_gang_lies_elsewhere_rather_than_on_a_drained_rail() {
+    let mut w = World::new();
+    w.ok(fabric());
+    // All rails: the first pod would fit best.
+    w.ok(drain("n1:1", false));
+    w.submit("a", spec(2, 4));
+    assert_eq!(w.nodes("a"), [2, 3]);
+    let all = JobSpec { rails: RailRequest { avoid_drained: true, ..RailRequest::default() }, ..spec(2, 4) };
+    w.submit("strict", all);
+    assert_eq!(w.phase("strict"), Phase::Pending);
+    // What is drained does not keep others away.
+    w.submit("b", spec(2, 4));
+    assert_eq!(w.nodes("b"), [0, 1]);
 }

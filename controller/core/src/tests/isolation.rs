@@ -84,7 +84,7 @@ fn two_tenants_wait_for_one_another_where_servers_cannot_keep_them_apart() {
     let mut w = World::new();
     give(&mut w, IsolationSet::EMPTY);
     let mut part = spec(4, 1);
-    part.rails = RailRequest { required: 1, allow_partial: true, none: false };
+    part.rails = RailRequest { required: 1, allow_partial: true, ..RailRequest::default() };
     w.submit("a", part.clone());
     w.tick(Duration::ZERO);
     assert_eq!(w.phase("a"), Phase::Reserved);

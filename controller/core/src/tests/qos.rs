@@ -401,7 +401,7 @@ fn a_jobs_last_rail_is_waited_for_unless_it_is_forced() {
     for force in [false, true] {
         let mut w = world();
         let mut agents = Agents::default();
-        let rails = RailRequest { required: 1, allow_partial: true, none: false };
+        let rails = RailRequest { required: 1, allow_partial: true, ..RailRequest::default() };
         w.submit("a", JobSpec { rails, ..spec(4, 1) });
         w.run("a");
         let (up, down) = (report(0, RailState::Up), report(1, RailState::Down));

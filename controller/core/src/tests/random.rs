@@ -79,7 +79,8 @@ fn event(w: &mut World, act: &Act) -> Option<Event> {
                 [Requeue::Never, Requeue::OnInfrastructure, Requeue::OnAny][usize::from(*policy)],
                 2,
             );
-            spec.rails = RailRequest { required: *rails, allow_partial: *policy == 1, none: false };
+            spec.rails =
+                RailRequest { required: *rails, allow_partial: *policy == 1, ..RailRequest::default() };
             spec.priority = i32::from(*job) % 2;
             spec.time_limit = (*job == 3).then_some(Duration::from_secs(40));
             vary(&mut spec, *job, *gpus, w.now);

@@ -46,11 +46,17 @@ fn a_job_that_wants_its_nodes_alone_has_them_alone_after_a_reload_too() {
     w.submit("a", JobSpec { placement, ..spec(3, 1) });
     w.submit(
         "b",
-        JobSpec { rails: RailRequest { required: 1, allow_partial: true, none: false }, ..spec(1, 1) },
+        JobSpec {
+            rails: RailRequest { required: 1, allow_partial: true, ..RailRequest::default() },
+            ..spec(1, 1)
+        },
     );
     w.submit(
         "c",
-        JobSpec { rails: RailRequest { required: 1, allow_partial: true, none: false }, ..spec(2, 1) },
+        JobSpec {
+            rails: RailRequest { required: 1, allow_partial: true, ..RailRequest::default() },
+            ..spec(2, 1)
+        },
     );
     assert_eq!(
         (w.phase("a"), w.phase("b"), w.phase("c")),
@@ -131,7 +137,7 @@ fn a_gang_that_its_tenant_may_not_hold_any_more_waits_for_that() {
 fn a_gang_on_fewer_rails_that_its_tenant_may_not_hold_any_more_waits_for_that() {
     let mut w = World::new();
     let mut job = replacing(4, 0, Replace::Any);
-    job.rails = RailRequest { required: 2, allow_partial: true, none: false };
+    job.rails = RailRequest { required: 2, allow_partial: true, ..RailRequest::default() };
     job.failure.on_rail_loss = RailLoss::Fail;
     w.submit("a", job);
     w.run("a");
@@ -395,7 +401,7 @@ fn what_a_lost_rail_counts_is_what_the_job_asks_for() {
 fn a_job_that_may_do_with_fewer_rails_stays_until_there_is_something_better() {
     let mut w = World::new();
     let mut job = spec(3, 4);
-    job.rails = RailRequest { required: 2, allow_partial: true, none: false };
+    job.rails = RailRequest { required: 2, allow_partial: true, ..RailRequest::default() };
     job.failure.on_rail_loss = RailLoss::Move;
     w.submit("a", job.clone());
     w.submit("other", spec(1, 4));

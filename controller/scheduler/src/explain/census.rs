@@ -49,7 +49,8 @@ mod fixed {
     pub(super) const FEW_DOWN: usize = 10;
     pub(super) const FEW_HELD: usize = 11;
     pub(super) const OTHER_TENANT: usize = 12;
-    pub(super) const ISOLATION: usize = 13;
+    pub(super) const RAIL_DRAINED: usize = 13;
+    pub(super) const ISOLATION: usize = 14;
     pub(super) const RAILS: usize = ISOLATION + proto_model::IsolationFeature::ALL.len();
 }
 
@@ -87,7 +88,8 @@ impl Count<'_> {
         self.lasting |= !held;
     }
 
-    fn node(&mut self, record: &Record) {
+    /// Of `undrained` rails it may be.
+    fn node(&mut self, record: &Record, undrained: RailSet) {
         let need = self.need;
         if record.gpus.count_ones() < need.gpus {
             self.hit(fixed::GPU_SHAPE, false);
@@ -107,8 +109,13 @@ impl Count<'_> {
                     self.hit(fixed::FEW_MISSING, false);
                 } else if record.usable.len() < count {
                     self.hit(fixed::FEW_DOWN, false);
+                } else if undrained.len() < count {
+                    self.hit(fixed::RAIL_DRAINED, false);
                 } else if free.len() < count {
                     self.hit(fixed::FEW_HELD, true);
+                } else if free.and(undrained).len() < count {
+                    // The end of a job mends it as well.
+                    self.hit(fixed::RAIL_DRAINED, true);
                 }
             }
             RailNeed::Exactly(rails) if free.covers(rails) => {}
@@ -149,6 +156,9 @@ impl Census {
             }
             let missing = need.filter.isolation.without(traits.isolation);
             hits.extend(missing.iter().map(|feature| fixed::ISOLATION + feature as usize));
+            if !need.filter.drained(traits).is_empty() {
+                hits.push(fixed::RAIL_DRAINED);
+            }
             if !hits.is_empty() {
                 classes.insert(class, hits);
             }
@@ -188,7 +198,7 @@ impl Census {
             if need.tenant.as_ref().is_some_and(|tenant| yard.is_closed_to(node, tenant)) {
                 count.hit(fixed::OTHER_TENANT, true);
             }
-            count.node(record);
+            count.node(record, need.filter.rails_of(yard.classes().traits(record.class), record.usable));
             match count.hits {
                 0 => census.free += 1,
                 1 => count.tallies[count.last].alone += 1,
@@ -226,6 +236,7 @@ impl Census {
             fixed::FEW_DOWN => Some(Cause::RailDown(None)),
             fixed::FEW_HELD => Some(Cause::RailHeld(None)),
             fixed::OTHER_TENANT => Some(Cause::OtherTenant),
+            fixed::RAIL_DRAINED => Some(Cause::RailDrained),
             at if at < fixed::RAILS => {
                 IsolationFeature::ALL.get(at - fixed::ISOLATION).map(|feature| Cause::Isolation(*feature))
             }

@@ -61,6 +61,8 @@ pub enum Cause {
     RailDown(Option<u32>),
     /// A job holds the NIC of this rail; `None`: of too many rails.
     RailHeld(Option<u32>),
+    /// A rail that the job would use there is drained, or too many are, and it does not want drained ones.
+    RailDrained,
     /// An administrator closed the node.
     Unschedulable,
     /// The node is not heard from.

@@ -68,6 +68,8 @@ pub enum Change {
     Drop(Term),
     /// No node excluded.
     Include,
+    /// Drained rails where nothing else is left.
+    Drained,
     /// Fewer spares.
     Spares {
         /// Asked for.
@@ -134,6 +136,7 @@ enum Knob {
     Tolerate(Taint),
     Drop(Term),
     Include,
+    Drained,
     Spares,
     Quota,
 }
@@ -163,7 +166,8 @@ impl Knob {
                 need.rails = match need.rails {
                     RailNeed::Any(count) => RailNeed::Any(count - steps),
                     RailNeed::Exactly(rails) => RailNeed::Any(rails.len() + 1 - steps),
-                }
+                };
+                need.name_avoided(RailSet::EMPTY);
             }
             Self::Within => {
                 need.within =
@@ -187,6 +191,9 @@ impl Knob {
                 need.filter = Arc::new(filter);
             }
             Self::Include => need.exclude.clear(),
+            Self::Drained => {
+                need.filter = Arc::new(Filter { avoid_drained: None, ..Filter::clone(&need.filter) });
+            }
             Self::Spares => need.spares -= steps,
             Self::Quota => {}
         }
@@ -223,6 +230,7 @@ impl Knob {
             Self::Tolerate(taint) => Change::Tolerate(taint.clone()),
             Self::Drop(term) => Change::Drop(term.clone()),
             Self::Include => Change::Include,
+            Self::Drained => Change::Drained,
             Self::Spares => Change::Spares { from: need.spares, to: less.spares },
             Self::Quota => Change::Quota { more: short },
         }
@@ -235,7 +243,14 @@ fn knobs(snapshot: &Snapshot, need: &Need, facts: &QueueFacts<'_>, census: &Cens
     let rails = snapshot.topology().rails();
     let named = |cause: &dyn Fn(&Cause) -> bool| census.causes.iter().any(|(other, _)| cause(other));
     let rail = |cause: &Cause| {
-        matches!(cause, Cause::RailMissing(_) | Cause::RailDown(_) | Cause::RailHeld(_) | Cause::HeldAlone)
+        matches!(
+            cause,
+            Cause::RailMissing(_)
+                | Cause::RailDown(_)
+                | Cause::RailHeld(_)
+                | Cause::RailDrained
+                | Cause::HeldAlone
+        )
     };
     let split = |need: &Need| {
         matches!(need.rails, RailNeed::Any(_)) || snapshot.yard().is_split(RailSet::first(rails))
@@ -270,6 +285,9 @@ fn knobs(snapshot: &Snapshot, need: &Need, facts: &QueueFacts<'_>, census: &Cens
     knobs.extend(terms.take(EACH));
     if named(&|cause| *cause == Cause::Excluded) {
         knobs.push(Knob::Include);
+    }
+    if need.filter.avoid_drained.is_some() && snapshot.has_drained() {
+        knobs.push(Knob::Drained);
     }
     if need.spares > 0 {
         knobs.push(Knob::Spares);

@@ -106,6 +106,8 @@ pub struct Placer {
     one_by_one: bool,
     hidden: Hidden,
     undo: Vec<(u32, u64)>,
+    /// For the nodes as they are without drained rails.
+    undrained: Option<Box<Placer>>,
 }
 
 /// A placer is a cache: all are equal, and a copy begins with nothing.
@@ -150,6 +152,22 @@ impl Placer {
         if time == Time::Now {
             self.hidden.add(yard, yard.closed_to(need.tenant.as_ref()));
         }
+        if time != Time::Healed
+            && let Some(undrained) = yard.undrained()
+        {
+            let mut other = self.undrained.take().unwrap_or_default();
+            other.hidden.clone_from(&self.hidden);
+            let found = other.choose_on(undrained, need, time, choice);
+            self.undrained = Some(other);
+            if found || need.filter.avoid_drained.is_some() {
+                return found;
+            }
+        }
+        self.choose_on(yard, need, time, choice)
+    }
+
+    /// The same with what is hidden already.
+    fn choose_on(&mut self, yard: &Yard, need: &Need, time: Time, choice: &mut Choice) -> bool {
         let attempt = Attempt { yard, need, rails: need.rails, time, beat: None };
         match need.rails {
             RailNeed::Exactly(_) => self.attempt(&attempt, choice),
@@ -165,7 +183,8 @@ impl Placer {
 
     /// How many nodes fulfil what is asked of one on these rails now.
     pub fn free(&mut self, yard: &Yard, need: &Need, rails: RailSet, hidden: Option<&Hidden>) -> u64 {
-        let need = Need { rails: RailNeed::Exactly(rails), ..need.clone() };
+        let mut need = Need { rails: RailNeed::Exactly(rails), ..need.clone() };
+        need.name_avoided(rails);
         self.look(yard, &need, hidden, |_| ())
     }
 
@@ -177,11 +196,18 @@ impl Placer {
         hidden: Option<&Hidden>,
         show: impl FnOnce(&View),
     ) -> u64 {
+        let mut hidden = hidden.cloned().unwrap_or_default();
+        hidden.add(yard, need.exclude.iter().copied().chain(yard.closed_to(need.tenant.as_ref())));
+        match yard.undrained().filter(|_| need.filter.avoid_drained.is_some()) {
+            Some(undrained) => self.undrained.get_or_insert_default().look_on(undrained, need, &hidden, show),
+            None => self.look_on(yard, need, &hidden, show),
+        }
+    }
+
+    fn look_on(&mut self, yard: &Yard, need: &Need, hidden: &Hidden, show: impl FnOnce(&View)) -> u64 {
         let idle = if need.exclusive { Idle::Only } else { Idle::Either };
         let filter = std::sync::Arc::clone(&need.filter);
         let view = self.views.of(yard, &Profile { gpus: need.gpus, rails: need.rails, idle, filter });
-        let mut hidden = hidden.cloned().unwrap_or_default();
-        hidden.add(yard, need.exclude.iter().copied().chain(yard.closed_to(need.tenant.as_ref())));
         self.undo.clear();
         view.hide(yard, &hidden.0, &mut self.undo);
         show(view);

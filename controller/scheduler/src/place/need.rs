@@ -98,6 +98,10 @@ impl Need {
                 selector: place.selector.clone(),
                 tolerations: place.tolerations.clone(),
                 isolation: snapshot.tenant(tenant).isolation.demands(),
+                avoid_drained: spec.rails.avoid_drained.then_some(match rails {
+                    RailNeed::Exactly(rails) => rails,
+                    RailNeed::Any(_) => RailSet::EMPTY,
+                }),
             }),
             exclude: place.exclude.iter().filter_map(|name| topology.index(name)).collect(),
             tenant: Some(tenant.clone()),
@@ -109,6 +113,13 @@ impl Need {
     pub fn as_asked(&self, yard: &Yard) -> Self {
         let tenant = self.tenant.clone().filter(|_| yard.has_guards());
         Self { tenant, ..self.clone() }
+    }
+
+    /// Other rails are asked for, and it is those that must not be drained.
+    pub(crate) fn name_avoided(&mut self, rails: RailSet) {
+        if self.filter.avoid_drained.is_some_and(|avoided| avoided != rails) {
+            self.filter = Arc::new(Filter { avoid_drained: Some(rails), ..Filter::clone(&self.filter) });
+        }
     }
 
     /// How many rails.

@@ -8,7 +8,7 @@ use proto_model::{NodeName, TenantName};
 use super::{
     Facts, Pick, Record, Value, WORD, Yard,
     log::mix,
-    owners::Tenants,
+    owners::{Owners, Tenants},
     word::{Word, set_rails},
 };
 use crate::snapshot::Held;
@@ -68,6 +68,26 @@ impl Yard {
 
     /// A node comes, or it changes.
     pub fn set_node(&mut self, ix: NodeIx, name: &NodeName, facts: Facts) {
+        let drained = facts.traits.drained;
+        if self.undrained.is_none() && !drained.is_empty() {
+            self.undrained = Some(Box::new(Self { owners: Owners::default(), ..self.clone() }));
+        }
+        if let Some(other) = &mut self.undrained {
+            let usable = facts.usable.without(drained);
+            other.put_node(ix, name, Facts { usable, traits: Arc::clone(&facts.traits), ..facts });
+        }
+        self.put_node(ix, name, facts);
+        self.drop_undrained();
+    }
+
+    /// Where nothing is drained any more one view of the nodes is enough.
+    fn drop_undrained(&mut self) {
+        if self.undrained.is_some() && self.classes.used().all(|(_, traits)| traits.drained.is_empty()) {
+            self.undrained = None;
+        }
+    }
+
+    fn put_node(&mut self, ix: NodeIx, name: &NodeName, facts: Facts) {
         self.owners.set_apart(ix, !facts.traits.isolation.may_share_tenants());
         let (class, new) = self.classes.enter(&facts.traits);
         let Facts { open, gpus, present, usable, held, .. } = facts;
@@ -100,6 +120,9 @@ impl Yard {
 
     /// Only whether a node takes new jobs changes.
     pub fn set_open(&mut self, ix: NodeIx, open: bool) {
+        if let Some(other) = &mut self.undrained {
+            other.set_open(ix, open);
+        }
         if let Some(Some(record)) = self.records.get_mut(ix.index())
             && record.open != open
         {
@@ -111,6 +134,9 @@ impl Yard {
 
     /// Only what jobs hold on a node changes.
     pub fn set_held(&mut self, ix: NodeIx, held: Held) {
+        if let Some(other) = &mut self.undrained {
+            other.set_held(ix, held);
+        }
         if let Some(Some(record)) = self.records.get_mut(ix.index())
             && record.held != held
         {
@@ -153,6 +179,14 @@ impl Yard {
 
     /// A node leaves.
     pub fn remove_node(&mut self, ix: NodeIx) {
+        if let Some(other) = &mut self.undrained {
+            other.drop_node(ix);
+        }
+        self.drop_node(ix);
+        self.drop_undrained();
+    }
+
+    fn drop_node(&mut self, ix: NodeIx) {
         let Some(record) = self.records.get_mut(ix.index()).and_then(Option::take) else { return };
         while self.records.last() == Some(&None) {
             self.records.pop();
@@ -196,6 +230,13 @@ impl Yard {
 
     /// Changes what is held; and counts the nodes block by block, in their order, into `spans`.
     pub(crate) fn hold(&mut self, nodes: &[Pick], change: impl Fn(Held, u64) -> Held) {
+        if let Some(other) = &mut self.undrained {
+            other.hold_here(nodes, &change);
+        }
+        self.hold_here(nodes, &change);
+    }
+
+    fn hold_here(&mut self, nodes: &[Pick], change: &impl Fn(Held, u64) -> Held) {
         let (mut run, mut content) = (Run::default(), 0);
         let mut like: Option<Like> = None;
         let mut tally = Tally::default();
@@ -244,6 +285,9 @@ impl Yard {
 
     /// Gangs over several blocks load the uplinks of each of them, as [`Self::share_blocks`] says; of `spans`.
     fn share(&mut self, rails: u32, more: bool) {
+        if let Some(other) = &mut self.undrained {
+            other.share(rails, more);
+        }
         if self.spans.len() < 2 {
             return;
         }
@@ -255,6 +299,13 @@ impl Yard {
 
     /// Gangs over several blocks load the uplinks of each of them: once per node and rail.
     pub(crate) fn share_blocks(&mut self, blocks: impl Iterator<Item = u32> + Clone, rails: u32, more: bool) {
+        if let Some(other) = &mut self.undrained {
+            other.load_blocks(blocks.clone(), rails, more);
+        }
+        self.load_blocks(blocks, rails, more);
+    }
+
+    fn load_blocks(&mut self, blocks: impl Iterator<Item = u32> + Clone, rails: u32, more: bool) {
         let mut all = blocks.clone();
         let first = all.next();
         if all.all(|block| Some(block) == first) {

@@ -20,6 +20,8 @@ pub struct Traits {
     pub near: Vec<u64>,
     /// How far it keeps jobs apart.
     pub isolation: IsolationSet,
+    /// Rails that are drained there: their NICs are up, and engines leave them alone.
+    pub drained: RailSet,
 }
 
 impl Traits {
@@ -114,6 +116,10 @@ pub struct Filter {
     pub tolerations: Vec<Toleration>,
     /// How far a node must keep the job apart from others.
     pub isolation: IsolationSet,
+    /// Drained rails will not do, even where nothing else is left. Of a job that asks for certain rails these are named here,
+    /// and a node on which one of them is drained is not admitted; of a job for which any rails will do there are none here,
+    /// and the rails are chosen among those that are not drained. `None`: drained rails are the last choice.
+    pub avoid_drained: Option<RailSet>,
 }
 
 impl Filter {
@@ -128,10 +134,23 @@ impl Filter {
         traits.taints.iter().filter(move |taint| !tolerated(taint))
     }
 
+    /// The rails of the job that are drained on such a node, where that will not do.
+    #[must_use]
+    pub fn drained(&self, traits: &Traits) -> RailSet {
+        self.avoid_drained.map_or(RailSet::EMPTY, |rails| traits.drained.and(rails))
+    }
+
+    /// What of these rails a job may use on such a node at all.
+    #[must_use]
+    pub fn rails_of(&self, traits: &Traits, rails: RailSet) -> RailSet {
+        if self.avoid_drained.is_some() { rails.without(traits.drained) } else { rails }
+    }
+
     /// Whether a node of this class will do.
     #[must_use]
     pub fn admits(&self, traits: &Traits) -> bool {
         traits.isolation.has_all(self.isolation)
+            && self.drained(traits).is_empty()
             && self.unmet(traits).next().is_none()
             && self.untolerated(traits).next().is_none()
     }

@@ -163,6 +163,8 @@ pub struct Yard {
     /// Used again by each change.
     spans: Vec<(u32, u32)>,
     log: Log,
+    /// The same nodes as if rails that are drained were down; only while some are. It knows no tenants.
+    undrained: Option<Box<Yard>>,
 }
 
 impl Default for Yard {
@@ -223,6 +225,7 @@ impl Yard {
             owners: Owners::default(),
             spans: Vec::new(),
             log: Log::new(words as u64),
+            undrained: None,
             layout,
         }
     }
@@ -367,7 +370,12 @@ impl Yard {
         &self.classes
     }
 
-    /// Learns from the fabric which blocks reach one another on each rail.
+    /// The same nodes as if rails that are drained were down; `None` where none is drained.
+    pub(crate) fn undrained(&self) -> Option<&Self> {
+        self.undrained.as_deref()
+    }
+
+    /// Learns from the fabric which blocks reach one another on each rail; before any node is set.
     pub(crate) fn connect(&mut self, topology: &Topology) {
         self.splits.clear();
         for rail in 0..self.rails() {

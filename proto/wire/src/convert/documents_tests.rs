@@ -150,7 +150,12 @@ pub(super) fn spec() -> impl Strategy<Value = JobSpec> {
         }
         let odd = any % 2 == 1;
         JobSpec {
-            rails: RailRequest { required: gang.nodes % 5, allow_partial: odd, none: false },
+            rails: RailRequest {
+                required: gang.nodes % 5,
+                allow_partial: odd,
+                none: false,
+                avoid_drained: gang.nodes % 3 == 0,
+            },
             placement,
             queue: queue.map(|name| QueueName::new(name).unwrap()),
             service_class: odd.then(|| ServiceClassName::new("short").unwrap()),

@@ -330,10 +330,11 @@ impl TryFrom<v1::JobSpec> for JobSpec {
                 None
             }
         };
-        let v1::RailRequest { required, allow_partial, none } = rails;
+        let v1::RailRequest { required, allow_partial, none, avoid_drained } = rails;
+        let avoid_drained = request::avoid_drained(&mut fields, avoid_drained);
         let spec = gang.zip(work).map(|(gang, work)| Self {
             gang,
-            rails: RailRequest { required, allow_partial, none },
+            rails: RailRequest { required, allow_partial, none, avoid_drained },
             placement,
             queue,
             service_class,
@@ -417,6 +418,7 @@ impl From<&JobSpec> for v1::JobSpec {
                 required: spec.rails.required,
                 allow_partial: spec.rails.allow_partial,
                 none: spec.rails.none,
+                avoid_drained: request::avoid_drained_to_wire(spec.rails.avoid_drained),
             }),
             priority: spec.priority,
             time_limit: spec.time_limit.map(duration_to_wire),

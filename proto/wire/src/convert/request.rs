@@ -349,6 +349,16 @@ pub(super) fn failure_to_wire(failure: FailurePolicy) -> v1::FailurePolicy {
     }
 }
 
+pub(super) fn avoid_drained(fields: &mut Fields, wire: i32) -> bool {
+    use v1::rail_request::AvoidDrained as A;
+    choice(fields, "rails.avoidDrained", wire) == Some(A::Required)
+}
+
+pub(super) fn avoid_drained_to_wire(avoid: bool) -> i32 {
+    use v1::rail_request::AvoidDrained as A;
+    if avoid { A::Required } else { A::Unspecified }.into()
+}
+
 impl TryFrom<v1::ArrayPlace> for ArrayPlace {
     type Error = FieldErrors;
 

@@ -182,6 +182,7 @@ fn label(change: &Change, need: &Need) -> &'static str {
         Change::Tolerate(_) => "old",
         Change::Drop(_) => "label",
         Change::Include => "include",
+        Change::Drained => "drained",
         Change::Spares { .. } => "spares",
         Change::Quota { .. } => "quota",
     }
