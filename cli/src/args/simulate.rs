@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 
-use proto_model::Objective;
+use proto_model::{Backfill, Objective};
 
 use super::{parse_duration, parse_objective};
 
@@ -133,6 +133,10 @@ pub struct Simulate {
     /// mean-wait:2d) or fair; by age if not given. The head start counts for age and mean-wait
     #[arg(long, value_name = "OBJECTIVE", value_parser = parse_objective)]
     pub objective: Option<Objective>,
+    /// Who may start before jobs that wait ahead in our queue: CONSERVATIVE, EASY or for example SLACK(30min), as
+    /// rail-controller run --backfill
+    #[arg(long, value_name = "RULE", default_value_t)]
+    pub backfill: Backfill,
     /// Leave out something that the controller does; the report says so in its first line
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
     pub without: Vec<PartArg>,
@@ -141,7 +145,7 @@ pub struct Simulate {
     pub depth: Option<u32>,
     /// Run the controller's settings and the baselines on the same jobs, and show what short waits of large jobs cost the
     /// others: the Pareto front, and which setting to take
-    #[arg(long, conflicts_with_all = ["policy", "objective", "head_start", "log"])]
+    #[arg(long, conflicts_with_all = ["policy", "objective", "head_start", "backfill", "log"])]
     pub sweep: bool,
     /// End with 2 if a row of the trace cannot be used
     #[arg(long)]

@@ -35,6 +35,9 @@ impl Step<'_> {
             self.carry_out(act);
         }
         self.tell_waiting();
+        let Index { book, snapshot, .. } = &mut self.state.index;
+        // Undone with the marks that were noted above.
+        book.note_forecast(snapshot, &mut controller_scheduler::Placer::default(), self.now);
     }
 
     fn carry_out(&mut self, act: Act) {

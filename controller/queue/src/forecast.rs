@@ -29,6 +29,12 @@ const LEAST: usize = 256;
 /// And not more than this.
 const MOST: usize = 20_000;
 
+/// So often a forecast is noted at most, to learn from what becomes of it.
+const NOTED_EVERY: Duration = Duration::from_secs(60);
+
+/// Of a queue of more waiting jobs none is: it would take too long.
+const NOTED_WAITING: usize = 256;
+
 /// A job that came.
 enum Came<'a> {
     Here(&'a Arc<Entry>),
@@ -115,6 +121,33 @@ impl Book {
     pub fn told(&mut self, uid: JobUid) {
         let Some(((at, raw), told)) = self.cache.raw.get(&uid).copied().zip(self.eta(uid)) else { return };
         Arc::make_mut(&mut self.marks.bands).tell(uid, raw, told, at);
+    }
+
+    /// Now and then, what a forecast says of the jobs that wait is noted as if they had been told: so that bands follow what
+    /// becomes of it, whoever asks. Of each job the first that was said counts. Whether it was done now.
+    pub fn note_forecast(&mut self, snapshot: &Snapshot, placer: &mut Placer, now: Timestamp) -> bool {
+        let waiting = self.waiting();
+        let bands = &self.marks.bands;
+        let early = bands.noted.is_some_and(|noted| now.since(noted) < NOTED_EVERY);
+        let waits = || self.waiting.values().flat_map(BTreeMap::values);
+        if early || waiting > NOTED_WAITING || waits().all(|entry| bands.is_open(entry.uid)) {
+            return false;
+        }
+        let new: Vec<JobUid> =
+            waits().map(|entry| entry.uid).filter(|uid| !self.marks.bands.is_open(*uid)).collect();
+        // What was found of waiting jobs stays as the last pass has found it.
+        let mut asked = self.clone();
+        asked.forecast(&mut snapshot.clone(), placer, now);
+        new.into_iter().for_each(|uid| asked.told(uid));
+        self.marks.bands = asked.marks.bands;
+        Arc::make_mut(&mut self.marks.bands).noted = Some(now);
+        true
+    }
+
+    /// Whether something was foretold of a job that is held against its start when that comes.
+    #[must_use]
+    pub fn is_foretold(&self, uid: JobUid) -> bool {
+        self.marks.bands.is_open(uid)
     }
 
     /// What will probably come: what has come in a window of time before now, one window later.

@@ -92,6 +92,8 @@ pub struct SchedulerTold {
     pub objective: Option<ObjectiveLine>,
     /// The head start of large jobs for each doubling of their GPUs, in seconds; the controller has none by default.
     pub head_start: u64,
+    /// Who may start before jobs that wait ahead; by default CONSERVATIVE.
+    pub backfill: String,
 }
 
 impl SchedulerTold {
@@ -105,6 +107,7 @@ impl SchedulerTold {
             off: rules.left_out(),
             objective: rules.objective.map(ObjectiveLine::from),
             head_start: rules.head_start.as_secs(),
+            backfill: rules.backfill.to_string(),
         }
     }
 
@@ -130,6 +133,9 @@ impl SchedulerTold {
         }
         if self.head_start > 0 {
             parts.push(format!("head start {} for each doubling of GPUs", span(self.head_start as f64)));
+        }
+        if self.backfill != Rules::default().backfill.to_string() {
+            parts.push(format!("backfill {}", self.backfill));
         }
         let _ = writeln!(text, "Ours      not as the controller by default: {}", parts.join("; "));
     }

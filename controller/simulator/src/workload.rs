@@ -325,7 +325,12 @@ fn spec_of(job: &TraceJob, site: &Site, mapping: Mapping, limit: Duration) -> Op
     let rails = if whole { mapping.rails } else { mapping.shared_rails };
     let largest = site.nodes_by_pod().into_iter().max().unwrap_or(0);
     // On a shared server any NICs will do.
-    let rails = RailRequest { required: rails, allow_partial: !whole, none: !whole && rails == 0 };
+    let rails = RailRequest {
+        required: rails,
+        allow_partial: !whole,
+        none: !whole && rails == 0,
+        avoid_drained: false,
+    };
     let mut spec = JobSpec::new(Gang::new(nodes, gpus_per_node, gpus_per_node), work);
     spec.rails = rails;
     (spec.time_limit, spec.expected) = (Some(limit), Some(limit));
@@ -337,7 +342,7 @@ fn spec_of(job: &TraceJob, site: &Site, mapping: Mapping, limit: Duration) -> Op
 /// The first rails, all of them for 0, or any so many.
 fn rail_need(site: &Site, rails: RailRequest) -> RailNeed {
     let all = site.snapshot.topology().rails();
-    let RailRequest { required, allow_partial, none } = rails;
+    let RailRequest { required, allow_partial, none, .. } = rails;
     match (none, allow_partial, required) {
         (true, ..) => RailNeed::Exactly(RailSet::EMPTY),
         (_, _, 0) => RailNeed::Exactly(RailSet::first(all)),

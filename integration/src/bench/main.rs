@@ -57,7 +57,7 @@ enum Bench {
         /// Random placements of row C4 in place of the usual number.
         #[arg(long)]
         placements: Option<u64>,
-        /// Folder with the real traces of row C6.
+        /// Folder with the real traces of rows C6 and J2 to J4.
         #[arg(long, value_name = "DIR", default_value = "../shared/traces")]
         traces: PathBuf,
     },

@@ -57,8 +57,20 @@ pub enum Goal {
     AtMost(f64),
     /// Not less than.
     AtLeast(f64),
+    /// Neither less than the first nor more than the second.
+    Between(f64, f64),
     /// Only shown.
     None,
+}
+
+impl Goal {
+    fn told(self) -> Value {
+        match self {
+            Self::AtMost(limit) | Self::AtLeast(limit) => json!(limit),
+            Self::Between(least, most) => json!([least, most]),
+            Self::None => Value::Null,
+        }
+    }
 }
 
 /// One line.
@@ -104,11 +116,13 @@ impl Row<'_> {
 
     /// Prints one line.
     pub fn line(&self, line: &Line) {
-        let (goal, holds) = match line.goal {
-            Goal::AtMost(limit) => (json!(limit), json!(line.value <= limit)),
-            Goal::AtLeast(limit) => (json!(limit), json!(line.value >= limit)),
-            Goal::None => (Value::Null, Value::Null),
+        let holds = match line.goal {
+            Goal::AtMost(limit) => json!(line.value <= limit),
+            Goal::AtLeast(limit) => json!(line.value >= limit),
+            Goal::Between(least, most) => json!((least..=most).contains(&line.value)),
+            Goal::None => Value::Null,
         };
+        let goal = line.goal.told();
         self.print(&json!({
             "bench": self.report.bench, "row": self.id, "case": line.case, "value": round(line.value),
             "unit": line.unit, "goal": goal, "holds": holds, "min": round(line.sample.quantile(0.0)),
@@ -121,10 +135,7 @@ impl Row<'_> {
     pub fn spoilt(&self, line: &Line, why: &str) {
         let mut peers = line.peers.clone();
         peers["void"] = json!(why);
-        let goal = match line.goal {
-            Goal::AtMost(limit) | Goal::AtLeast(limit) => json!(limit),
-            Goal::None => Value::Null,
-        };
+        let goal = line.goal.told();
         self.print(&json!({
             "bench": self.report.bench, "row": self.id, "case": line.case, "value": round(line.value),
             "unit": line.unit, "goal": goal, "holds": "void", "min": round(line.sample.quantile(0.0)),

@@ -32,7 +32,7 @@ pub struct Args {
     /// Rate of one rail in Mbit/s; engine only.
     #[arg(long, value_name = "MBIT")]
     rate: Option<u32>,
-    /// Folder with the real traces of row C6, by default ../shared/traces; scheduler only.
+    /// Folder with the real traces of rows C6 and J2 to J4, by default ../shared/traces; scheduler only.
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
 }

@@ -149,6 +149,7 @@ fn rules(args: &Simulate) -> Rules {
         head_start: args.head_start.unwrap_or(usual.head_start),
         easy_head_start: args.easy_head_start.unwrap_or(usual.easy_head_start),
         objective: args.objective.or(usual.objective),
+        backfill: args.backfill,
     }
 }
 

@@ -62,6 +62,8 @@ struct Kind {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Bands {
     open: BTreeMap<JobUid, Told>,
+    /// When a forecast was noted last, without anybody asking.
+    pub(crate) noted: Option<Timestamp>,
     kinds: BTreeMap<u32, Arc<Kind>>,
 }
 

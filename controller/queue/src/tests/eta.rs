@@ -66,3 +66,36 @@ fn a_job_that_is_refused_says_so_until_it_is_looked_at_again() {
     let why = book.why(uid);
     assert_eq!((why.len(), why[0].code.as_ref()), (1, "PlacementRefused"));
 }
+
+/// What is foretold without anybody asking: each minute at most, of each job once, and nothing that decides changes.
+#[test]
+fn forecasts_are_noted_now_and_then_and_held_against_the_starts() {
+    let mut trial = Trial::new(super::world::book(), cluster(&[4]));
+    let jobs: Vec<TrialJob> =
+        (1..=4).map(|number| super::world::job(number, nodes(4), number, 1000)).collect();
+    trial.run_until(&jobs[..3], at(3));
+    let uid = |number: usize| jobs[number - 1].entry.uid;
+    let mut placer = controller_scheduler::Placer::default();
+    let (snapshot, before) = (trial.snapshot.clone(), trial.book.clone());
+    assert!(trial.book.note_forecast(&snapshot, &mut placer, at(5)));
+    assert!(!trial.book.is_foretold(uid(1)), "it runs");
+    assert!(trial.book.is_foretold(uid(2)) && trial.book.is_foretold(uid(3)));
+    for number in [2, 3] {
+        assert_eq!(
+            trial.book.eta(uid(number)),
+            before.eta(uid(number)),
+            "what people see is as the pass left it"
+        );
+    }
+    // Another one comes: it is noted when a minute is over, and the others are not noted again.
+    trial.book.set_job(uid(4), Some(std::sync::Arc::new(jobs[3].entry.clone())));
+    assert!(!trial.book.note_forecast(&snapshot, &mut placer, at(64)));
+    assert!(trial.book.note_forecast(&snapshot, &mut placer, at(65)) && trial.book.is_foretold(uid(4)));
+    assert!(!trial.book.note_forecast(&snapshot, &mut placer, at(200)), "nobody is new");
+    // Who goes without a start teaches nothing; who starts is done with.
+    trial.book.set_job(uid(4), None);
+    trial.run_until(&[], at(1002));
+    assert!(
+        !trial.book.is_foretold(uid(4)) && !trial.book.is_foretold(uid(2)) && trial.book.is_foretold(uid(3))
+    );
+}

@@ -11,7 +11,7 @@ use std::time::Duration;
 use controller_queue::{Budget, Policy as Queueing};
 use controller_scheduler::Snapshot;
 use controller_topology::NodeIx;
-use proto_model::{Objective, Placement, Timestamp};
+use proto_model::{Backfill, Objective, Placement, Timestamp};
 
 use crate::{
     proof::Claim,
@@ -94,11 +94,13 @@ pub struct Rules {
     pub easy_head_start: Duration,
     /// What the order of the controller's queue is for, where no queue says it.
     pub objective: Option<Objective>,
+    /// Who may start before jobs that wait ahead, in the controller's queue.
+    pub backfill: Backfill,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        let Queueing { fair_share, preemption, reclaim, grow_after, head_start, objective, .. } =
+        let Queueing { fair_share, preemption, reclaim, grow_after, head_start, objective, backfill, .. } =
             Queueing::default();
         Self {
             depth: Budget::STEP.jobs,
@@ -109,6 +111,7 @@ impl Default for Rules {
             head_start,
             easy_head_start: Duration::ZERO,
             objective,
+            backfill,
         }
     }
 }
@@ -118,8 +121,17 @@ impl Rules {
     #[must_use]
     pub fn queueing(&self) -> Queueing {
         let grow_after = Queueing::default().grow_after.filter(|_| self.growth);
-        let Self { fair_share, preemption, reclaim, head_start, objective, .. } = *self;
-        Queueing { fair_share, preemption, reclaim, grow_after, head_start, objective, ..Queueing::default() }
+        let Self { fair_share, preemption, reclaim, head_start, objective, backfill, .. } = *self;
+        Queueing {
+            fair_share,
+            preemption,
+            reclaim,
+            grow_after,
+            head_start,
+            objective,
+            backfill,
+            ..Queueing::default()
+        }
     }
 
     /// What the controller does by default and these leave out, in the words of the command line.

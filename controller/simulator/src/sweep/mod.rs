@@ -3,7 +3,7 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use proto_model::Objective;
+use proto_model::{Backfill, Objective};
 use serde::Serialize;
 
 use crate::{
@@ -36,19 +36,26 @@ pub struct Setting {
     pub rules: Rules,
 }
 
-/// Objectives that are tried, each with a head start of large jobs for every doubling of their GPUs.
-const TRIED: [(Option<Objective>, Duration); 10] = [
-    (None, Duration::ZERO),
-    (None, hours(12)),
-    (Some(Objective::MeanWait { patience: hours(24) }), Duration::ZERO),
-    (Some(Objective::MeanWait { patience: hours(96) }), Duration::ZERO),
-    (Some(Objective::MeanWait { patience: hours(96) }), hours(3)),
-    (Some(Objective::MeanWait { patience: hours(96) }), hours(12)),
-    (Some(Objective::MeanWait { patience: hours(384) }), Duration::ZERO),
-    (Some(Objective::MeanWait { patience: hours(384) }), hours(12)),
-    (Some(Objective::MeanWait { patience: hours(384) }), hours(24)),
-    (Some(Objective::LargeFirst { patience: hours(192) }), Duration::ZERO),
+/// Objectives that are tried, each with a head start of large jobs for every doubling of their GPUs, and who may start before
+/// jobs that wait ahead.
+const TRIED: [(Option<Objective>, Duration, Backfill); 13] = [
+    (None, Duration::ZERO, STRICT),
+    (None, hours(12), STRICT),
+    (Some(Objective::MeanWait { patience: hours(24) }), Duration::ZERO, STRICT),
+    (Some(Objective::MeanWait { patience: hours(96) }), Duration::ZERO, STRICT),
+    (Some(Objective::MeanWait { patience: hours(96) }), hours(3), STRICT),
+    (Some(Objective::MeanWait { patience: hours(96) }), hours(12), STRICT),
+    (Some(Objective::MeanWait { patience: hours(384) }), Duration::ZERO, STRICT),
+    (Some(Objective::MeanWait { patience: hours(384) }), hours(12), STRICT),
+    (Some(Objective::MeanWait { patience: hours(384) }), hours(24), STRICT),
+    (Some(Objective::LargeFirst { patience: hours(192) }), Duration::ZERO, STRICT),
+    (None, Duration::ZERO, Backfill::Easy),
+    (None, hours(12), Backfill::Easy),
+    (Some(Objective::MeanWait { patience: hours(384) }), hours(12), Backfill::Easy),
 ];
+
+/// What the controller does by default.
+const STRICT: Backfill = Backfill::Conservative;
 
 const fn hours(count: u64) -> Duration {
     Duration::from_secs(count * 3600)
@@ -60,8 +67,8 @@ const fn hours(count: u64) -> Duration {
 pub fn settings(base: &Rules) -> Vec<Setting> {
     let mut all = Vec::new();
     for fair_share in [true, false] {
-        for (objective, head_start) in TRIED {
-            let rules = Rules { objective, head_start, fair_share, ..*base };
+        for (objective, head_start, backfill) in TRIED {
+            let rules = Rules { objective, head_start, backfill, fair_share, ..*base };
             all.push(Setting { name: name(&rules), policy: Policy::Ours, rules });
         }
     }
@@ -78,6 +85,9 @@ fn name(rules: &Rules) -> String {
     };
     if !rules.head_start.is_zero() {
         let _ = write!(name, ", head start {}", span(rules.head_start.as_secs_f64()));
+    }
+    if rules.backfill != STRICT {
+        let _ = write!(name, ", backfill {}", rules.backfill);
     }
     if !rules.fair_share {
         name.push_str(", no fair share");
@@ -163,6 +173,9 @@ fn flags(rules: &Rules) -> String {
     if !rules.head_start.is_zero() {
         parts.push(format!("--head-start {}m", rules.head_start.as_secs() / 60));
     }
+    if rules.backfill != STRICT {
+        parts.push(format!("--backfill {}", rules.backfill));
+    }
     if !rules.fair_share {
         parts.push("--fair-share false".to_owned());
     }
@@ -211,10 +224,7 @@ impl Sweep {
     /// Of what the settings came to.
     #[must_use]
     pub fn new(inputs: Inputs, workload: &Workload, large: u32, mut points: Vec<Point>) -> Self {
-        for at in 0..points.len() {
-            let beaten = points.iter().any(|other| other.beats(&points[at]));
-            points[at].on_front = !beaten;
-        }
+        mark_front(&mut points);
         let advice = advise(&points);
         let large_jobs = workload.jobs.iter().filter(|job| job.asked >= large).count();
         Self { inputs, large, large_jobs, points, advice }
@@ -223,8 +233,7 @@ impl Sweep {
     /// The point that is advised.
     #[must_use]
     pub fn advised(&self) -> Option<&Point> {
-        let advice = self.advice.as_ref()?;
-        self.points.iter().find(|point| point.policy == Policy::Ours.name() && point.name == advice.setting)
+        named(&self.points, self.advice.as_ref()?)
     }
 
     /// As JSON.
@@ -285,6 +294,24 @@ impl Sweep {
         }
         text
     }
+}
+
+/// Says of each point whether it lies on the front of all.
+pub fn mark_front(points: &mut [Point]) {
+    for at in 0..points.len() {
+        let beaten = points.iter().any(|other| other.beats(&points[at]));
+        points[at].on_front = !beaten;
+    }
+}
+
+/// The point that is advised, of points whose front is marked.
+#[must_use]
+pub fn advised(points: &[Point]) -> Option<&Point> {
+    named(points, &advise(points)?)
+}
+
+fn named<'p>(points: &'p [Point], advice: &Advice) -> Option<&'p Point> {
+    points.iter().find(|point| point.policy == Policy::Ours.name() && point.name == advice.setting)
 }
 
 fn easy(points: &[Point]) -> Option<&Point> {

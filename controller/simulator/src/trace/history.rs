@@ -293,7 +293,12 @@ fn job_of(job: &HistoryJob, line: u64) -> Result<Read, Fault> {
             min_nodes: job.min_nodes,
             ..Gang::new(job.nodes, job.gpus_per_node, job.ranks_per_node.max(1))
         },
-        rails: RailRequest { required: job.rails, allow_partial: job.any_rails, none: job.no_rails },
+        rails: RailRequest {
+            required: job.rails,
+            allow_partial: job.any_rails,
+            none: job.no_rails,
+            avoid_drained: false,
+        },
         one_pod: job.one_pod,
         expected: job.expected.map(length),
         preemption: Preemption {

@@ -1,11 +1,13 @@
-//! The scheduler's figures C1 to C11 and J1, J2: the production code in one process, without store and network; and J6, documents of
-//! large fabrics through the real programs.
+//! The scheduler's figures C1 to C11 and J1 to J4: the production code in one process, without store and network; and J6, J7, documents of
+//! large fabrics and random jobs through the real programs.
 
 mod backfill;
+mod bands;
 mod churn;
 mod documents;
 mod dry;
 mod explain;
+mod live;
 mod memory;
 mod optimal;
 mod philly;
@@ -14,7 +16,9 @@ mod repair;
 mod riddles;
 mod sharing;
 pub mod site;
+mod sites;
 mod strict;
+mod trade;
 
 use crate::report;
 
@@ -22,7 +26,7 @@ use crate::report;
 pub type MeasureRow = fn(&report::Row<'_>, &Bench) -> Result<(), String>;
 
 /// The rows of this bench.
-pub const ROWS: [(&str, MeasureRow); 14] = [
+pub const ROWS: [(&str, MeasureRow); 17] = [
     ("C1", churn::placements),
     ("C2", churn::decisions),
     ("C3", memory::memory),
@@ -36,7 +40,10 @@ pub const ROWS: [(&str, MeasureRow); 14] = [
     ("C11", repair::repairs),
     ("J1", riddles::riddles),
     ("J2", strict::strict),
+    ("J3", bands::bands),
+    ("J4", trade::trade),
     ("J6", documents::documents),
+    ("J7", live::live),
 ];
 
 /// What the command line chose.
@@ -45,6 +52,6 @@ pub struct Bench {
     pub quick: bool,
     /// Random placements of row C4 in place of the usual number.
     pub placements: Option<u64>,
-    /// Where the real traces of rows C6 and J2 are.
+    /// Where the real traces of rows C6 and J2 to J4 are.
     pub traces: std::path::PathBuf,
 }

@@ -48,6 +48,15 @@ pub fn measure(row: &Row<'_>, quick: bool) -> Result<(), String> {
     if !program.exists() {
         return Err(format!("{} is not there: build it (`cargo build -p integration`)", program.display()));
     }
+    // Ranks have folders of their own in place of these.
+    if let Some(private) = ["/tmp", "/var/tmp", "/dev/shm"].iter().find(|folder| program.starts_with(folder))
+    {
+        let shown = program.display();
+        return Err(format!(
+            "{shown} lies below {private}, of which every job has its own: build it elsewhere, or name another folder \
+             with RAIL_BIN_DIR"
+        ));
+    }
     // Sockets without a file are the network's: where jobs must not meet there, ranks have a network of their own.
     let env = vec![("RAIL_RANK_NETWORK".to_owned(), "none".to_owned())];
     let cluster =

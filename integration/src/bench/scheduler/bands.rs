@@ -1,0 +1,74 @@
+//! J3: how often the start of a job lies in the band that it was told when it came. Each trace goes once through the controller's
+//! own queue; one job of some is told its band at its submit, and that is held against its real start.
+
+use controller_simulator::{Rules, policy::ours::Ours, run};
+use serde_json::json;
+
+use super::{Bench, sites};
+use crate::report::{Cpu, Goal, Line, Row, Sample};
+
+/// One job of so many is told; each forecast looks at the whole queue.
+const EVERY: usize = 4;
+
+/// Bands that are told first rest on nothing: so many are not counted.
+const FIRST: usize = 200;
+
+/// Starts in their bands, of those that were told.
+#[derive(Default)]
+struct Held {
+    told: usize,
+    early: usize,
+    inside: usize,
+    late: usize,
+}
+
+/// J3.
+pub fn bands(row: &Row, bench: &Bench) -> Result<(), String> {
+    for (name, found) in sites::all(bench) {
+        let replay = match found {
+            Ok(replay) => replay,
+            Err(why) => {
+                row.void(name, &why);
+                continue;
+            }
+        };
+        let cpu = Cpu::start();
+        let mut ours = Ours::new(&replay.site, &replay.workload, &Rules::default());
+        ours.foretell(EVERY);
+        let outcome = run(&replay.site, &replay.workload, &mut ours, &mut ());
+        let mut held = Held::default();
+        let mut widths = Vec::new();
+        for told in ours.told().iter().skip(FIRST) {
+            // Of one that was stopped and started again only the last start is known.
+            let whole = outcome.rows.get(told.job).filter(|row| row.restarts == 0);
+            let Some(start) = whole.and_then(|row| row.start) else { continue };
+            held.told += 1;
+            held.early += usize::from(start < told.eta.earliest);
+            held.inside += usize::from(told.eta.earliest <= start && start <= told.eta.latest);
+            held.late += usize::from(told.eta.latest < start);
+            let wait = start.since(told.at).as_secs_f64().max(60.0);
+            widths.push(told.eta.latest.since(told.eta.earliest).as_secs_f64() / wait);
+        }
+        if held.told == 0 {
+            row.void(name, "nobody waited, so nobody was told anything");
+            continue;
+        }
+        let share = |count: usize| count as f64 * 100.0 / held.told as f64;
+        let sample = Sample::new(vec![share(held.inside)]);
+        let peers = json!({
+            "told": held.told, "jobs": replay.workload.jobs.len(), "earlier_percent": share(held.early),
+            "later_percent": share(held.late), "median_width_of_wait": Sample::new(widths).median(),
+            "load": replay.workload.load, "violations": outcome.violations,
+        });
+        row.line(&Line {
+            case: &format!("starts inside the 80 % band that was told at the submit, {name}"),
+            value: sample.median(),
+            unit: "%",
+            goal: Goal::Between(78.0, 82.0),
+            sample: &sample,
+            cpu: cpu.cores(),
+            peers,
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! J4: the setting that `railctl simulate --sweep` advises for a trace, beside EASY: mean wait, and the wait that 99 of a hundred large
+//! jobs do not exceed.
+
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use controller_simulator::{
+    Policy, Rules, run,
+    sweep::{Point, advised, large_from, mark_front, settings},
+};
+use serde_json::{Value, json};
+
+use super::{Bench, sites};
+use crate::report::{Cpu, Goal, Line, Row, Sample};
+
+/// J4.
+pub fn trade(row: &Row, bench: &Bench) -> Result<(), String> {
+    for (name, found) in sites::all(bench) {
+        let replay = match found {
+            Ok(replay) => replay,
+            Err(why) => {
+                row.void(name, &why);
+                continue;
+            }
+        };
+        let cpu = Cpu::start();
+        let points = points(&replay)?;
+        let (cores, ours) = (cpu.cores(), advised(&points).ok_or("no setting is advised")?);
+        let easy =
+            points.iter().find(|point| point.policy == Policy::Easy.name()).ok_or("EASY was not run")?;
+        let all: Vec<Value> = points
+            .iter()
+            .map(|point| {
+                json!({
+                    "setting": point.name, "policy": point.policy, "mean_wait_s": point.mean_wait,
+                    "large_p99_s": point.large_p99, "utilisation": point.utilisation, "on_front": point.on_front,
+                    "violations": point.violations,
+                })
+            })
+            .collect();
+        let peers = json!({
+            "advised": ours.name, "flags": ours.flags, "large_from_gpus": large_from(&replay.workload),
+            "jobs": replay.workload.jobs.len(), "load": replay.workload.load, "points": all,
+        });
+        let line = |case: String, value: f64, goal: f64| {
+            let sample = Sample::new(vec![value]);
+            let (goal, peers) = (Goal::AtMost(goal), peers.clone());
+            row.line(&Line { case: &case, value, unit: "x", goal, sample: &sample, cpu: cores, peers });
+        };
+        line(format!("mean wait, advised setting / EASY, {name}"), ours.mean_wait / easy.mean_wait, 1.0);
+        let large = ours.large_p99.zip(easy.large_p99).map_or(f64::NAN, |(ours, easy)| ours / easy);
+        line(format!("p99 wait of large jobs, advised setting / EASY, {name}"), large, 0.8);
+    }
+    Ok(())
+}
+
+/// All settings, as many at a time as there are cores.
+fn points(replay: &sites::Replay) -> Result<Vec<Point>, String> {
+    let (settings, large) = (settings(&Rules::default()), large_from(&replay.workload));
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(vec![None; settings.len()]));
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                while let Some((at, setting)) =
+                    Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, settings.get(at)?)))
+                {
+                    let (site, workload) = (&replay.site, &replay.workload);
+                    let mut scheduler = setting.policy.scheduler(site, workload, &setting.rules, 1);
+                    let outcome = run(site, workload, &mut *scheduler, &mut ());
+                    let point = Point::new(site, workload, setting, large, &outcome);
+                    if let Ok(mut found) = found.lock() {
+                        found[at] = Some(point);
+                    }
+                }
+            });
+        }
+    });
+    let found: Option<Vec<Point>> = found.into_inner().unwrap_or_default().into_iter().collect();
+    let mut points = found.ok_or("a setting ended before its time")?;
+    mark_front(&mut points);
+    Ok(points)
+}
