@@ -23,14 +23,21 @@ impl Step<'_> {
             return;
         }
         self.state.note_marks();
-        let budget = Budget { jobs: self.state.config.pass_limit, starts };
+        let Schedule { deep, last_submit, .. } = self.state.base.schedule;
+        let limit = self.state.config.pass_limit;
         let Index { book, snapshot, placer, .. } = &mut self.state.index;
-        let acts = book.pass(snapshot, placer, self.now, budget);
-        let look = book.next_look();
+        // What an event frees is for the first jobs of the queue; those behind them have their turn once in a while.
+        let next = deep.map(|deep| deep.plus(Budget::PAUSE)).filter(|next| *next > self.now);
+        let long = book.waiting() > Budget::EVENT.jobs && limit > Budget::EVENT.jobs;
+        let shallow = next.filter(|_| long);
+        let jobs = if shallow.is_some() { Budget::EVENT.jobs } else { limit };
+        let acts = book.pass(snapshot, placer, self.now, Budget { jobs, starts });
+        let look = book.next_look().into_iter().chain(shallow).min();
         let started = acts.iter().filter(|act| matches!(act, Act::Start { .. })).count();
-        let schedule =
-            Schedule { wanted: started >= starts, look, last_submit: self.state.base.schedule.last_submit };
-        self.state.set_schedule(schedule);
+        let wanted = started >= starts;
+        // A pass that has more to start goes on as deep.
+        let deep = if !long || shallow.is_some() || wanted { deep } else { Some(self.now) };
+        self.state.set_schedule(Schedule { wanted, look, deep, last_submit });
         for act in acts {
             self.carry_out(act);
         }

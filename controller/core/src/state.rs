@@ -232,6 +232,8 @@ pub(crate) struct Schedule {
     pub(crate) wanted: bool,
     /// When time alone may let one start.
     pub(crate) look: Option<Timestamp>,
+    /// When more than the first jobs of the queue were looked at last.
+    pub(crate) deep: Option<Timestamp>,
     /// Time and counter of the last submit: jobs of one millisecond keep their order too.
     pub(crate) last_submit: (Timestamp, u16),
 }

@@ -219,10 +219,14 @@ impl Budget {
 
     /// What one event gets: the first jobs of the queue. Those further behind are looked at when one of these has
     /// started, or by a pass over all that the caller makes every now and then.
-    pub const EVENT: Self = Self { jobs: 400, starts: usize::MAX };
+    pub const EVENT: Self = Self { jobs: 128, starts: usize::MAX };
 
-    /// What one step of the controller gets where its configuration says nothing else; what is left over is its next step's.
+    /// What the controller's pass over the whole queue gets where its configuration says nothing else, at most once in
+    /// [`Self::PAUSE`]; what is left over of starts is its next step's.
     pub const STEP: Self = Self { jobs: 4096, starts: 16 };
+
+    /// Between two passes over more than the first jobs of the queue.
+    pub const PAUSE: Duration = Duration::from_secs(1);
 }
 
 /// What is to be done, in this order.

@@ -36,10 +36,6 @@ impl Chunk {
         self.from.len()
     }
 
-    fn first(&self) -> usize {
-        self.from[0]
-    }
-
     fn value(&self, at: usize) -> i32 {
         self.values[at].saturating_add(self.more)
     }
@@ -88,13 +84,15 @@ struct Place {
 pub(crate) struct Row {
     /// Never without a value; the first one begins with step 0.
     chunks: Vec<Chunk>,
+    /// Where each chunk begins, side by side for searches.
+    firsts: Vec<usize>,
     /// Changes that are not in the values yet.
     notes: Vec<(usize, i32)>,
 }
 
 impl Default for Row {
     fn default() -> Self {
-        Self { chunks: vec![Chunk::of(vec![0], vec![0])], notes: Vec::new() }
+        Self { chunks: vec![Chunk::of(vec![0], vec![0])], firsts: vec![0], notes: Vec::new() }
     }
 }
 
@@ -131,20 +129,23 @@ impl Row {
         }
         // Half full: there is room for what comes between.
         self.chunks.clear();
+        self.firsts.clear();
         if from.len() <= WIDE {
+            self.firsts.push(0);
             self.chunks.push(Chunk::of(from, values));
             return;
         }
+        self.firsts.extend(from.iter().step_by(WIDE / 2));
         let parts = from.chunks(WIDE / 2).zip(values.chunks(WIDE / 2));
         self.chunks.extend(parts.map(|(from, values)| Chunk::of(from.to_vec(), values.to_vec())));
     }
 
     /// The chunk of the value that holds in a step.
     fn chunk(&self, step: usize) -> usize {
-        if self.chunks.len() == 1 {
+        if self.firsts.len() == 1 {
             return 0;
         }
-        self.chunks.partition_point(|chunk| chunk.first() <= step).saturating_sub(1)
+        self.firsts.partition_point(|first| *first <= step).saturating_sub(1)
     }
 
     /// The value that holds in a step.
@@ -155,7 +156,7 @@ impl Row {
 
     /// Where a chunk ends.
     fn chunk_end(&self, chunk: usize) -> usize {
-        self.chunks.get(chunk + 1).map_or(NEVER, Chunk::first)
+        self.firsts.get(chunk + 1).copied().unwrap_or(NEVER)
     }
 
     /// Where the value at a place ends.
@@ -188,6 +189,7 @@ impl Row {
             };
             rest.measure();
             here.measure();
+            self.firsts.insert(chunk + 1, rest.from[0]);
             self.chunks.insert(chunk + 1, rest);
         }
     }
@@ -215,13 +217,16 @@ impl Row {
         here.values.remove(at);
         if here.from.is_empty() {
             self.chunks.remove(chunk);
+            self.firsts.remove(chunk);
             return;
         }
         // Inside a chunk the value is still there.
         if at == 0 {
             here.measure();
+            self.firsts[chunk] = here.from[0];
         }
         if self.chunks.get(chunk + 1).is_some_and(|next| next.len() + self.chunks[chunk].len() <= NARROW) {
+            self.firsts.remove(chunk + 1);
             let next = self.chunks.remove(chunk + 1);
             let here = &mut self.chunks[chunk];
             let apart = next.more.saturating_sub(here.more);
@@ -408,7 +413,7 @@ impl<'a> Sum<'a> {
             let mut begin = from;
             for (number, row, _) in self.rows() {
                 chunks[number] = row.chunk(step);
-                begin = begin.max(row.chunks[chunks[number]].first());
+                begin = begin.max(row.firsts[chunks[number]]);
             }
             if self.sum(|number, row| row.chunks[chunks[number]].low) < least
                 && let Some(end) = self.last_below_inside(chunks, (begin, step), least)
@@ -525,6 +530,7 @@ mod tests {
     fn check(row: &Row) {
         let (from, _) = values(row);
         assert!(from[0] == 0 && from.is_sorted_by(|a, b| a < b), "{from:?}");
+        assert!(row.firsts.iter().copied().eq(row.chunks.iter().map(|chunk| chunk.from[0])));
         for chunk in &row.chunks {
             let all = || (0..chunk.len()).map(|at| chunk.value(at));
             assert!((1..=WIDE).contains(&chunk.len()));

@@ -348,3 +348,28 @@ fn a_change_of_what_was_changed_meanwhile_is_refused() {
     w.ok(update("b", Role::Admin, priority(1)));
     assert!(w.state.array(&id("b")).all(|job| job.spec.priority == 1));
 }
+
+/// What is freed is for the first jobs of a long queue at once; those behind them are looked at once in a while.
+#[test]
+fn jobs_far_behind_in_a_long_queue_have_their_turn_within_a_second() {
+    let mut w = World::new();
+    for text in ["a", "b", "c", "d"] {
+        w.submit(text, spec(1, 4));
+        w.run(text);
+    }
+    for at in 0..=controller_queue::Budget::EVENT.jobs {
+        w.submit(&format!("held{at}"), spec(1, 4));
+        w.ok(hold(&format!("held{at}"), Role::User));
+    }
+    w.submit("x", spec(1, 4));
+    w.tick(Duration::from_secs(5));
+    // The cancel is a reason to look at the whole queue; what is freed then, in the same second, none any more.
+    w.ok(Event::Cancel { id: id("a"), indices: Vec::new(), grace: None });
+    w.all("a", Observed::Ended);
+    w.tick(Duration::from_millis(1));
+    assert_eq!(w.phase("x"), Phase::Pending);
+    w.tick(Duration::from_millis(900));
+    assert_eq!(w.phase("x"), Phase::Pending);
+    w.tick(Duration::from_millis(200));
+    assert_ne!(w.phase("x"), Phase::Pending);
+}

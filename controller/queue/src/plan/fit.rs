@@ -129,23 +129,31 @@ impl Plan {
         place: Option<&Row>,
         until: usize,
     ) -> Option<usize> {
+        let (count, together) = (wish.count(), wish.count_together());
         let mut step = from;
         while step < until {
-            // Most of the time ahead is full: that is passed over first.
+            // The place by itself first: its row is short, and mostly the one that has least.
+            if let Some(row) = place {
+                step = row.first_with(step, together)?;
+                if let Some(enough) = row.last_below(step, self.grid.end(step, wish.length), together) {
+                    step = enough;
+                    continue;
+                }
+            }
+            // Most of the time ahead is full: that is passed over.
             let room = match wish.whole {
-                true => self.whole.first_with(step, wish.count()),
+                true => self.whole.first_with(step, count),
                 false => self.gpus(wish.tenant).first_with(step, wish.amount()),
             }?;
-            let here = place.map_or(Some(room), |row| row.first_with(room, wish.count_together()))?;
-            if here > step {
-                step = here;
-                continue;
+            if room > step {
+                step = room;
+                // Without a place nothing else is known of this step either.
+                if place.is_some() {
+                    continue;
+                }
             }
-            let end = self.grid.end(step, wish.length);
-            let miss = self.last_miss(wish, step, end);
-            let here = place.and_then(|row| row.last_below(step, end, wish.count_together()));
-            match miss.max(here) {
-                None => return Some(step),
+            match self.last_miss(wish, step, self.grid.end(step, wish.length)) {
+                None => return (step < until).then_some(step),
                 Some(enough) => step = enough,
             }
         }
