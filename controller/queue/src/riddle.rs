@@ -53,6 +53,8 @@ pub struct Answer {
     pub best: Option<Best>,
     /// What there would be if no job ran.
     pub empty: bool,
+    /// It asks for spares.
+    pub spares: bool,
     /// It was put among jobs that wait.
     pub jobs_wait: bool,
     /// Of what was chosen: pods, what a ring cuts, and idle nodes that were broken into.
@@ -66,10 +68,11 @@ impl Answer {
         self.faults.push((fault, words));
     }
 
-    /// How many idle nodes more were broken into than had to be for the pods and the cut that it has.
+    /// How many idle nodes more were broken into than had to be for the pods and the cut that it has; `None` if it did not start,
+    /// or has spares: room for those near it comes first.
     #[must_use]
     pub fn broken_more(&self) -> Option<u32> {
-        let (_, cut, idle) = self.chosen?;
+        let (_, cut, idle) = self.chosen.filter(|_| !self.spares)?;
         let least = self.best.as_ref()?.idle.range(..=cut).map(|(_, idle)| *idle).min()?;
         Some(idle.saturating_sub(least))
     }
@@ -264,6 +267,7 @@ pub fn answer(seed: u64) -> Result<Answer, NameError> {
         started: trial.book.job(uid).is_some_and(|entry| entry.run().is_some()),
         best: best_now,
         empty: best(&empty, &nodes, &need).is_some(),
+        spares: need.spares > 0,
         jobs_wait: !waits.is_empty(),
         chosen: None,
         faults: std::mem::take(&mut trial.faults)

@@ -137,11 +137,13 @@ fn who_waits_has_no_place_by_any_way_of_trying_in_many_states() {
 /// Random states with failures, closed nodes, groups, spares and jobs that wait: who waits has no place, who never fits is told so,
 /// and the place is as good as any.
 fn riddles(cases: u64) {
-    let (mut started, mut tight, mut never, mut behind, mut faults) = (0, 0, 0, 0, Vec::new());
+    let (mut started, mut compared, mut tight, mut never, mut behind, mut faults) =
+        (0, 0, 0, 0, 0, Vec::new());
     for seed in 0..cases {
         let answer = answer(seed).unwrap();
         faults.extend(answer.faults.iter().map(|fault| format!("{fault:?}: {}", answer.riddle)));
         started += u64::from(answer.started);
+        compared += u64::from(answer.broken_more().is_some());
         tight += u64::from(answer.broken_more() == Some(0));
         never += u64::from(!answer.empty);
         behind += u64::from(answer.jobs_wait);
@@ -151,6 +153,6 @@ fn riddles(cases: u64) {
     let share = |part: u64| part * 100 / cases;
     assert!((20..80).contains(&share(started)), "{started}");
     assert!(share(never) > 5 && share(behind) > 5, "{never}, {behind}");
-    // The rest breaks into more idle nodes for a tighter pod or for rails that more nodes have.
-    assert!(tight * 100 >= started * 97, "{tight} of {started}");
+    // The rest lies in several pods, of which the largest are taken. Few cases say little: three of a thousand may be by chance.
+    assert!(compared * 2 > started && tight * 1000 >= compared * 996, "{tight} of {compared}");
 }

@@ -10,7 +10,7 @@ use super::{
     FEW, LARGE, NEAR,
     bound::{least_cut, least_in_pod},
     cut::cut,
-    fit::{Ask, Fit, Fitter, Take},
+    fit::{Ask, Fit, Fitter, Take, broken},
     need::{Arrange, Pattern, Within},
     sieve::Sieve,
 };
@@ -163,21 +163,30 @@ impl AnyRails {
         let Search { yard, ask, sets, .. } = *search;
         let layout = yard.layout();
         let rank = |block: u32| (view.pods().count(layout.blocks[block as usize].pod), yard.load(block));
-        let mut best: Option<(usize, u32, (u32, u32), u32)> = None;
+        let mut best: Option<(u32, usize, u32, (u32, u32), u32)> = None;
         for (looks, block) in view.blocks().at_least(ask.nodes).enumerate() {
             if looks >= BLOCKS && best.is_some() {
                 break;
             }
             self.sieve.look(yard, view, block);
             let left = |rails: RailSet| view.blocks().count(block) - self.sieve.lost(block, rails);
-            let tries = best.map_or(sets.len(), |(at, ..)| at + 1);
-            let fits = sets[..tries].iter().position(|(rails, _)| left(*rails) >= ask.nodes);
-            if let Some(at) = fits {
-                let found = (at, left(sets[at].0), rank(block), block);
+            // Idle nodes that would be broken into.
+            let broken = if ask.sparing { broken(yard, view, block) } else { 0 };
+            let idle = |rails: RailSet| match ask.sparing {
+                true => (ask.nodes + self.sieve.lost_broken(yard, block, rails)).saturating_sub(broken),
+                false => 0,
+            };
+            let tries = best.filter(|(idle, ..)| *idle == 0).map_or(sets.len(), |(_, at, ..)| at + 1);
+            let fits = (0..tries).filter(|at| left(sets[*at].0) >= ask.nodes);
+            let mut fits = fits.map(|at| (idle(sets[at].0), at));
+            // The most common rails, unless others spare more.
+            let found = if ask.sparing { fits.min() } else { fits.next() };
+            if let Some((idle, at)) = found {
+                let found = (idle, at, left(sets[at].0), rank(block), block);
                 best = best.filter(|best| *best < found).or(Some(found));
             }
         }
-        best.map(|(at, _, _, block)| (sets[at].0, block))
+        best.map(|(_, at, _, _, block)| (sets[at].0, block))
     }
 
     /// One pod: for each set of rails the pods that could still beat what was found are laid out.

@@ -109,6 +109,7 @@ mod tests {
                     pattern,
                     spares: 0,
                     beat: None,
+                    sparing: false,
                 };
                 let (least, found) = (least_of(&ask, &counts), cut(&layout, &takes, pattern));
                 assert!(least <= found, "{pattern:?} {ranks:?}: {least} > {found}");

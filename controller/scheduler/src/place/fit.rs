@@ -56,6 +56,8 @@ pub(crate) struct Ask {
     pub(crate) spares: u32,
     /// In one pod only a layout that cuts less is of use; none in more pods is.
     pub(crate) beat: Option<u64>,
+    /// There are nodes that others are on and that it could have: of equal layouts the one that leaves more nodes idle.
+    pub(crate) sparing: bool,
 }
 
 /// How a gang would lie.
@@ -79,6 +81,11 @@ pub(crate) struct Fitter {
     set: Vec<u32>,
     pub(super) counts: Vec<u32>,
     groups: Groups,
+}
+
+/// Nodes of a block that are shown and that others are on.
+pub(super) fn broken(yard: &Yard, view: &View, block: u32) -> u32 {
+    yard.block_words(block).map(|word| (view.bits(word) & !yard.word(word).idle).count_ones()).sum()
 }
 
 pub(crate) fn whole(nodes: u32, unit: u32) -> u32 {
@@ -124,9 +131,39 @@ impl Fitter {
     fn one_block(&mut self, yard: &Yard, view: &View, ask: &Ask, wanted: u32) -> bool {
         let layout = yard.layout();
         let rank = |block: u32| (view.pods().count(layout.blocks[block as usize].pod), yard.load(block));
-        let Some(block) = view.blocks().best_fit(wanted, rank) else { return false };
+        let best = if ask.sparing {
+            let idle = |block: u32| ask.nodes.saturating_sub(broken(yard, view, block));
+            let fits = view.blocks().at_least(wanted).take(LOOKS);
+            fits.min_by_key(|block| (idle(*block), view.blocks().count(*block), rank(*block), *block))
+        } else {
+            view.blocks().best_fit(wanted, rank)
+        };
+        let Some(block) = best else { return false };
         self.takes.push(Take { block, nodes: ask.nodes });
         true
+    }
+
+    /// Moves nodes between the blocks of a layout to where others are already, if that cuts nothing more; how many idle
+    /// nodes are broken into then.
+    fn spare(&mut self, yard: &Yard, view: &View, ask: &Ask) -> u32 {
+        if !ask.sparing {
+            return 0;
+        }
+        self.counts.clear();
+        self.counts.extend(self.takes.iter().map(|take| broken(yard, view, take.block)));
+        let unit = ask.leaf_unit.max(ask.pod_unit).max(ask.leaf_wish).max(ask.pod_wish);
+        if ask.pattern == Pattern::Ring && unit == 1 {
+            for to in 0..self.takes.len() {
+                for from in 0..self.takes.len() {
+                    let room = self.counts[to].saturating_sub(self.takes[to].nodes);
+                    let over = self.takes[from].nodes.saturating_sub(self.counts[from].max(1));
+                    let moved = if from == to { 0 } else { room.min(over) };
+                    self.takes[to].nodes += moved;
+                    self.takes[from].nodes -= moved;
+                }
+            }
+        }
+        self.takes.iter().zip(&self.counts).map(|(take, broken)| take.nodes.saturating_sub(*broken)).sum()
     }
 
     fn one_pod(&mut self, yard: &Yard, view: &View, ask: &Ask, wanted: u32) -> Option<Fit> {
@@ -137,20 +174,27 @@ impl Fitter {
         let mut best = None;
         for pod in view.pods().at_least(wanted).take(LOOKS) {
             let bound = least_in_pod(yard, view, pod, ask, &mut self.counts);
-            let worse = best.is_some_and(|best| (bound, view.pods().count(pod), pod) > best);
+            let count = view.pods().count(pod);
+            let worse =
+                best.is_some_and(
+                    |best: (u64, u32, u32, u32)| {
+                        if ask.sparing { bound > best.0 } else { (bound, 0, count, pod) > best }
+                    },
+                );
             if worse || ask.beat.is_some_and(|beat| bound >= beat) || !self.lay(yard, view, &[pod], ask) {
                 continue;
             }
-            let found = (cut(yard.layout(), &self.takes, ask.pattern), view.pods().count(pod), pod);
+            let idle = self.spare(yard, view, ask);
+            let found = (cut(yard.layout(), &self.takes, ask.pattern), idle, count, pod);
             if best.is_none_or(|best| found < best) {
                 self.keep();
                 best = Some(found);
             }
-            if found.0 <= least {
+            if found.0 <= least && idle == 0 {
                 break;
             }
         }
-        let (cut, _, pod) = best?;
+        let (cut, .., pod) = best?;
         self.keep();
         let cut = if cut > least { self.polish(yard, view, &[pod], ask, cut) } else { cut };
         Some(Fit { pods: 1, cut })
@@ -207,6 +251,7 @@ impl Fitter {
             least = self.polish(yard, view, &set, ask, least);
             self.set = set;
         }
+        self.spare(yard, view, ask);
         Some(Fit { pods: u32::try_from(pods).unwrap_or(u32::MAX), cut: least })
     }
 

@@ -360,7 +360,9 @@ impl Placer {
         undo.clear();
         view.hide(yard, &hidden.0, undo);
         let enough = view.pods().total() >= u64::from(need.nodes) + u64::from(need.spares);
-        let ask = Ask { beat, ..ask(need) };
+        let several = need.nodes > 1 || need.spares > 0;
+        let sparing = time == Time::Now && !need.exclusive && several && yard.has_broken(need.gpus);
+        let ask = Ask { beat, sparing, ..ask(need) };
         let fit = enough.then(|| fitter.fit(yard, view, &ask)).flatten();
         if let Some(fit) = fit {
             (choice.pods, choice.cut, choice.exclusive) = (fit.pods, fit.cut, need.exclusive);
@@ -426,5 +428,6 @@ fn ask(need: &Need) -> Ask {
         pattern: need.pattern,
         spares: need.spares,
         beat: None,
+        sparing: false,
     }
 }

@@ -80,6 +80,12 @@ impl Sieve {
         self.lacking(block, rails).count() as u32
     }
 
+    /// How many of those are nodes that others are on.
+    pub(super) fn lost_broken(&self, yard: &Yard, block: u32, rails: RailSet) -> u32 {
+        let is_broken = |odd: &Odd| yard.word(odd.slot / WORD).idle >> (odd.slot % WORD) & 1 == 0;
+        self.lacking(block, rails).filter(is_broken).count() as u32
+    }
+
     fn lacking(&self, block: u32, rails: RailSet) -> impl Iterator<Item = Odd> {
         let (first, end) = self.parts[block as usize].unwrap_or_default();
         let odd = &self.odd[first as usize..end as usize];
