@@ -7,7 +7,7 @@ use controller_core::{CoreError, Event, Naming, Reply, Submit};
 use controller_reconciler::{Applied, codec, keys};
 use controller_store::KeyValue;
 use prost::Message;
-use proto_model::{ArraySpec, JobId, JobName, JobSpec, RequestId, TenantName, Timestamp};
+use proto_model::{ArraySpec, JobId, JobName, JobSpec, Reason, RequestId, TenantName, Timestamp};
 use proto_rpc::{ErrorClass, RpcError, trace};
 use proto_wire::{
     convert::{check_job_name, duration_from_wire, time_from_wire},
@@ -84,6 +84,11 @@ impl Jobs {
             let status = job.status.get_or_insert_default();
             status.eta = prospect.eta.map(Into::into);
             status.reasons.extend(views::reasons_for(&prospect.reasons, only));
+            if prospect.left && status.reasons.is_empty() {
+                // What was read is of a moment ago.
+                let reason = Reason::new("LeftQueue", "it has left the queue since this was read");
+                status.reasons.extend(views::reasons_for(&[reason], only));
+            }
         }
     }
 

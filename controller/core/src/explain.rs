@@ -28,6 +28,8 @@ pub struct Prospect {
     pub eta: Option<Eta>,
     /// Why it waits, where nothing is stored of that yet.
     pub reasons: Vec<Reason>,
+    /// It does not wait any more.
+    pub left: bool,
 }
 
 /// A job that holds what another one waits for.
@@ -105,7 +107,7 @@ impl State {
         book.eta(uid)
     }
 
-    /// What is told of jobs in lists; nothing of those that do not wait. Of a long queue it is what the last look at it said.
+    /// What is told of jobs in lists; of those that do not wait only that. Of a long queue it is what the last look at it said.
     #[must_use]
     pub fn prospects(&self, ids: &[JobId], now: Timestamp) -> Vec<Prospect> {
         let waiting = |id: &JobId| {
@@ -123,7 +125,8 @@ impl State {
             book
         });
         let book = forecast.as_ref().unwrap_or(book);
-        let prospect = |id| waiting(id).map_or_else(Prospect::default, |entry| self.prospect(book, entry));
+        let left = || Prospect { left: true, ..Prospect::default() };
+        let prospect = |id| waiting(id).map_or_else(left, |entry| self.prospect(book, entry));
         ids.iter().map(prospect).collect()
     }
 
@@ -132,7 +135,7 @@ impl State {
         let eta = book.eta(uid);
         // Why its last try ended is no cause of waiting.
         if told.len() > requeue_causes(entry).len() {
-            return Prospect { eta, reasons: Vec::new() };
+            return Prospect { eta, ..Prospect::default() };
         }
         let mut reasons = book.why(uid);
         if reasons.is_empty() {
@@ -142,7 +145,7 @@ impl State {
             let message = format!("{}{more} {are} ahead of it in the queue", many(ahead, "job"));
             reasons.push(Reason::new("Queued", message).count(ahead));
         }
-        Prospect { eta, reasons }
+        Prospect { eta, reasons, left: false }
     }
 
     /// Nodes by the jobs that hold something there.

@@ -79,8 +79,12 @@ fn event(w: &mut World, act: &Act) -> Option<Event> {
                 [Requeue::Never, Requeue::OnInfrastructure, Requeue::OnAny][usize::from(*policy)],
                 2,
             );
-            spec.rails =
-                RailRequest { required: *rails, allow_partial: *policy == 1, ..RailRequest::default() };
+            spec.rails = RailRequest {
+                required: *rails,
+                allow_partial: *policy == 1,
+                avoid_drained: *job % 3 == 1,
+                ..RailRequest::default()
+            };
             spec.priority = i32::from(*job) % 2;
             spec.time_limit = (*job == 3).then_some(Duration::from_secs(40));
             vary(&mut spec, *job, *gpus, w.now);
@@ -249,6 +253,7 @@ fn invariants(w: &World, transitions: &[Transition], phases: &mut BTreeMap<JobUi
         assert!(!somebody_holds || !status.phase.is_terminal(), "{status:?}");
         assert!(!somebody_holds || status.phase != Phase::Pending || entry.held, "{status:?}");
         assert_eq!(entry.attempt.is_some(), status.phase.holds());
+        assert!(status.reasons.iter().all(|reason| reason.code != "PlacementRefused"), "{status:?}");
         if !status.phase.holds() {
             continue;
         }

@@ -8,7 +8,7 @@ use super::{Bench, sites};
 use crate::report::{Cpu, Goal, Line, Row, Sample};
 
 /// One job of so many is told; each forecast looks at the whole queue.
-const EVERY: usize = 4;
+const EVERY: usize = 8;
 
 /// Bands that are told first rest on nothing: so many are not counted.
 const FIRST: usize = 200;

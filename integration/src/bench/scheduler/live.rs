@@ -75,8 +75,7 @@ pub fn live(row: &Row, bench: &Bench) -> Result<(), String> {
     let runtime = Runtime::new().map_err(text)?;
     let (mut found, sent) = runtime.block_on(all(&access, count, seed))?;
     // What people get by `-o json` is the same.
-    let shown = cluster.json(&["get", "jobs", "--all-tenants", "-o", "json"]);
-    if let Err(error) = shown {
+    if let Err(error) = cluster.json(&["get", "jobs", "--all-tenants"]) {
         found.violated(format!("railctl get jobs -o json: {error}"));
     }
     let peers = json!({
@@ -630,7 +629,11 @@ fn told(id: &str, status: &v1::JobStatus, found: &mut Found, seen: &mut BTreeMap
         return;
     }
     if status.reasons.is_empty() {
-        found.without_reason.insert(id.to_owned());
+        found.without_reason.insert(format!(
+            "{id}, attempt {}, held: {}",
+            status.attempt,
+            !status.holds.is_empty()
+        ));
     }
     // It waits for another job or for its turn in an array, is held, or has no place on what there is at the moment.
     let open_ended = |reason: &v1::Reason| {
@@ -645,7 +648,10 @@ fn told(id: &str, status: &v1::JobStatus, found: &mut Found, seen: &mut BTreeMap
         )
     };
     if status.eta.is_none() && status.holds.is_empty() && !status.reasons.iter().any(open_ended) {
-        let codes: Vec<&str> = status.reasons.iter().map(|reason| reason.code.as_str()).collect();
-        found.without_eta.insert(format!("{id}: {codes:?}"));
+        let told: Vec<String> =
+            status.reasons.iter().map(|reason| format!("{}: {}", reason.code, reason.message)).collect();
+        if !found.without_eta.iter().any(|one| one.starts_with(&format!("{id}:"))) {
+            found.without_eta.insert(format!("{id}: {told:?}"));
+        }
     }
 }

@@ -31,7 +31,7 @@ struct Kind {
 }
 
 const KINDS: [Kind; 3] = [
-    Kind { name: "Philly", file: TRACE, cluster: None, nodes: 256, pod: 32, jobs: 40_000 },
+    Kind { name: "Philly", file: TRACE, cluster: None, nodes: 256, pod: 32, jobs: 15_000 },
     Kind { name: "openb", file: OPENB, cluster: None, nodes: 128, pod: 32, jobs: 10_000 },
     Kind {
         name: "Kalos, drawn by its statistics",
