@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args, ValueEnum};
 
 use super::{Output, parse_duration};
 
-/// What can be held, released and updated.
+/// What can be held, released, suspended, resumed, queued again and updated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum JobNoun {
     /// Jobs
@@ -38,6 +38,51 @@ pub struct Release {
     /// Jobs, arrays, or elements such as sweep[3,7-9]; administrators may write TENANT/JOB
     #[arg(value_name = "JOB", required = true)]
     pub jobs: Vec<String>,
+    /// How to print the jobs
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Output,
+}
+
+#[derive(Debug, Args)]
+pub struct Suspend {
+    /// What to suspend
+    #[arg(value_name = "KIND")]
+    pub noun: JobNoun,
+    /// Jobs, arrays, or elements such as sweep[3,7-9]; administrators may write TENANT/JOB
+    #[arg(value_name = "JOB", required = true)]
+    pub jobs: Vec<String>,
+    /// Why, for those who ask
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// How to print the jobs
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Output,
+}
+
+#[derive(Debug, Args)]
+pub struct Resume {
+    /// What to resume
+    #[arg(value_name = "KIND")]
+    pub noun: JobNoun,
+    /// Jobs, arrays, or elements such as sweep[3,7-9]; administrators may write TENANT/JOB
+    #[arg(value_name = "JOB", required = true)]
+    pub jobs: Vec<String>,
+    /// How to print the jobs
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Output,
+}
+
+#[derive(Debug, Args)]
+pub struct Requeue {
+    /// What to queue again
+    #[arg(value_name = "KIND")]
+    pub noun: JobNoun,
+    /// Jobs, arrays, or elements such as sweep[3,7-9]; administrators may write TENANT/JOB
+    #[arg(value_name = "JOB", required = true)]
+    pub jobs: Vec<String>,
+    /// Why, for those who ask
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
     /// How to print the jobs
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Output,

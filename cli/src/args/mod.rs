@@ -18,7 +18,7 @@ mod validate;
 mod values;
 
 pub use audit::{AuditCommand, AuditList, Decision};
-pub use changes::{Hold, Limit, Release, Update};
+pub use changes::{Hold, Limit, Release, Requeue, Resume, Suspend, Update};
 pub use cluster::{ConfigCommand, NodeCommand, RoleArg, TenantCommand};
 pub use dev::{DevCommand, DevGuard, DevLaunch, DevTarget, DevUp};
 pub use fabric::{DocumentFormat, ExportFormat, FabricCommand, Generate, Show, TopologyCommand, Verify};
@@ -102,6 +102,12 @@ pub enum Command {
     Hold(Hold),
     /// Let a job go on that is held
     Release(Release),
+    /// Stop a job as a preemption would, and keep it from starting until it is resumed; that is no failure, and it keeps its age in the queue
+    Suspend(Suspend),
+    /// Let a job go on that is suspended or held: it is queued, and starts as a new try
+    Resume(Resume),
+    /// Stop a job as a preemption would, and queue it again at once; that is no failure
+    Requeue(Requeue),
     /// Change a job: priority, time limit, queue and nodes while it waits, the time limit while it runs
     Update(Update),
     /// Show where a job would run if it were submitted now

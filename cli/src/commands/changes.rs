@@ -1,10 +1,10 @@
-//! Holding, releasing and changing jobs.
+//! Holding, releasing, suspending, resuming, queueing again and changing jobs.
 
-use proto_wire::v1;
+use proto_wire::v1::{self, job_status::Phase};
 
 use super::{cancel::duration, get::job_name};
 use crate::{
-    args::{Hold, Limit, Output, Release, Update},
+    args::{Hold, Limit, Output, Release, Requeue, Resume, Suspend, Update},
     client::{Api, JobRef, elements, repeat},
     error::Error,
     output::{now, print},
@@ -21,6 +21,9 @@ fn request_id() -> String {
 enum Done {
     Held,
     Released,
+    Suspended,
+    Resumed,
+    Requeued,
     Updated,
 }
 
@@ -29,8 +32,38 @@ impl Done {
         match self {
             Self::Held => "held",
             Self::Released => "released",
+            Self::Suspended => "suspended",
+            Self::Resumed => "resumed",
+            Self::Requeued => "to be queued again",
             Self::Updated => "updated",
         }
+    }
+
+    /// What else is to be known of the job as it is now.
+    fn notes(self, status: &v1::JobStatus) -> Vec<String> {
+        let waits = matches!(status.phase(), Phase::Pending | Phase::Unspecified);
+        let ends = status.phase() == Phase::Recovering;
+        let mut notes = Vec::new();
+        match self {
+            Self::Held if !waits => notes.push("it goes on, and is held if it is queued again".to_owned()),
+            Self::Suspended if !waits => {
+                notes.push(
+                    "it is being stopped; what it holds is free for others when it has ended".to_owned(),
+                );
+            }
+            Self::Resumed if ends => {
+                notes.push("it is still being stopped, and is queued after that".to_owned())
+            }
+            Self::Requeued if waits => notes.push("it waits in the queue already".to_owned()),
+            _ => {}
+        }
+        if matches!(self, Self::Released | Self::Resumed | Self::Requeued) {
+            notes.extend(status.holds.iter().map(|hold| {
+                let how = if hold.suspended { "suspended" } else { "held" };
+                format!("it is still {how} by {} ({}) {}", hold.by, render::role(hold.role), hold.reason)
+            }));
+        }
+        notes
     }
 }
 
@@ -63,6 +96,65 @@ pub async fn release(args: &Release, api: &Api) -> Result<(), Error> {
         repeat(format!("release job `{job}`"), |_| {
             let (mut client, request) = (api.jobs(), request.clone());
             async move { client.release_job(request).await }
+        })
+        .await
+    })
+    .await
+}
+
+/// `suspend job JOB...`.
+pub async fn suspend(args: &Suspend, api: &Api) -> Result<(), Error> {
+    each(&args.jobs, args.output, Done::Suspended, async |name: &str| {
+        let (job, elements) = meant(name, api)?;
+        let request = v1::SuspendJobRequest {
+            name: job.name.clone(),
+            tenant: job.tenant.clone(),
+            elements,
+            reason: args.reason.clone().unwrap_or_default(),
+            request_id: request_id(),
+        };
+        repeat(format!("suspend job `{job}`"), |_| {
+            let (mut client, request) = (api.jobs(), request.clone());
+            async move { client.suspend_job(request).await }
+        })
+        .await
+    })
+    .await
+}
+
+/// `resume job JOB...`.
+pub async fn resume(args: &Resume, api: &Api) -> Result<(), Error> {
+    each(&args.jobs, args.output, Done::Resumed, async |name: &str| {
+        let (job, elements) = meant(name, api)?;
+        let request = v1::ResumeJobRequest {
+            name: job.name.clone(),
+            tenant: job.tenant.clone(),
+            elements,
+            request_id: request_id(),
+        };
+        repeat(format!("resume job `{job}`"), |_| {
+            let (mut client, request) = (api.jobs(), request.clone());
+            async move { client.resume_job(request).await }
+        })
+        .await
+    })
+    .await
+}
+
+/// `requeue job JOB...`.
+pub async fn requeue(args: &Requeue, api: &Api) -> Result<(), Error> {
+    each(&args.jobs, args.output, Done::Requeued, async |name: &str| {
+        let (job, elements) = meant(name, api)?;
+        let request = v1::RequeueJobRequest {
+            name: job.name.clone(),
+            tenant: job.tenant.clone(),
+            elements,
+            reason: args.reason.clone().unwrap_or_default(),
+            request_id: request_id(),
+        };
+        repeat(format!("queue job `{job}` again"), |_| {
+            let (mut client, request) = (api.jobs(), request.clone());
+            async move { client.requeue_job(request).await }
         })
         .await
     })
@@ -139,13 +231,8 @@ fn tell(job: &v1::Job, name: &str, output: Output, done: Done) {
         return;
     }
     eprintln!("job {name} is {}", done.word());
-    let phase = job.status.as_ref().map_or(v1::job_status::Phase::Unspecified, v1::JobStatus::phase);
-    if done == Done::Held && phase != v1::job_status::Phase::Pending {
-        eprintln!("note: it goes on, and is held if it is queued again");
-    }
-    for hold in job.status.iter().flat_map(|status| &status.holds).filter(|_| done == Done::Released) {
-        let role = render::role(hold.role);
-        eprintln!("note: it is still held by {} ({role}) {}", hold.by, hold.reason);
+    for note in job.status.iter().flat_map(|status| done.notes(status)) {
+        eprintln!("note: {}", note.trim_end());
     }
 }
 
@@ -164,4 +251,43 @@ fn show(mut jobs: Vec<v1::Job>, output: Output) -> Result<(), Error> {
         }
     };
     print(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_known_is_said() {
+        let hold = |suspended| v1::JobHold {
+            role: v1::Role::Admin.into(),
+            by: "root".into(),
+            reason: String::new(),
+            suspended,
+            ..Default::default()
+        };
+        let status = |phase: Phase, holds: &[bool]| v1::JobStatus {
+            phase: phase.into(),
+            holds: holds.iter().copied().map(hold).collect(),
+            ..Default::default()
+        };
+        for (done, phase, holds, said) in [
+            (Done::Held, Phase::Pending, &[false][..], ""),
+            (Done::Held, Phase::Running, &[false], "goes on"),
+            (Done::Suspended, Phase::Pending, &[true], ""),
+            (Done::Suspended, Phase::Recovering, &[true], "is being stopped"),
+            (Done::Resumed, Phase::Pending, &[], ""),
+            (Done::Resumed, Phase::Pending, &[true], "still suspended by root (admin)"),
+            (Done::Released, Phase::Pending, &[false], "still held by root (admin)"),
+            (Done::Resumed, Phase::Recovering, &[], "queued after that"),
+            (Done::Requeued, Phase::Recovering, &[], ""),
+            (Done::Requeued, Phase::Pending, &[], "waits in the queue already"),
+            (Done::Requeued, Phase::Recovering, &[false], "still held"),
+            (Done::Updated, Phase::Running, &[true], ""),
+        ] {
+            let notes = done.notes(&status(phase, holds));
+            assert_eq!(notes.len(), usize::from(!said.is_empty()), "{done:?} {phase:?}: {notes:?}");
+            assert!(notes.iter().all(|note| note.contains(said)), "{done:?} {phase:?}: {notes:?}");
+        }
+    }
 }

@@ -245,11 +245,23 @@ pub fn turn(job: &v1::Job) -> Vec<(&'static str, String)> {
         ("Expected", duration(spec.expected_duration)),
         ("Preemption", preemption(&spec)),
         ("Certification", certification(&spec).to_owned()),
+        ("Held by", holds(&status)),
         ("Preempted", count(status.preempted)),
         ("Restarts", count(status.restarts)),
         ("Replaced", count(status.replaced)),
         ("ETA", eta(&status)),
     ]
+}
+
+/// Who holds or suspends it, since when and why: of a job that runs its causes do not tell.
+fn holds(status: &v1::JobStatus) -> String {
+    let one = |hold: &v1::JobHold| {
+        let how = if hold.suspended { "suspended by " } else { "" };
+        let (role, since) = (super::role(hold.role), stamp(hold.since.as_ref()));
+        let why = if hold.reason.is_empty() { String::new() } else { format!(": {}", hold.reason) };
+        format!("{how}{} ({role}) since {since}{why}", hold.by)
+    };
+    status.holds.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
 fn replaced_by(failure: v1::FailurePolicy) -> &'static str {
@@ -411,6 +423,21 @@ mod tests {
                 ..v1::Eta::default()
             }),
             array: Some(v1::ArrayPlace { array: "sweep".into(), index: 7, size: 10 }),
+            holds: vec![
+                v1::JobHold {
+                    role: v1::Role::Admin.into(),
+                    by: "root".into(),
+                    reason: "maintenance".into(),
+                    since: time(100),
+                    suspended: true,
+                },
+                v1::JobHold {
+                    role: v1::Role::User.into(),
+                    by: "ann".into(),
+                    since: time(90),
+                    ..Default::default()
+                },
+            ],
             ..Default::default()
         };
         let facts = turn(&v1::Job { spec: Some(spec), status: Some(status), ..Default::default() });
@@ -421,6 +448,12 @@ mod tests {
         assert_eq!(said("Array"), Some("7 of sweep (10 elements)"));
         assert_eq!(said("Preemption"), Some("may be preempted, checkpoint every 10m"));
         assert_eq!(said("Preempted"), Some("2"));
+        assert_eq!(
+            said("Held by"),
+            Some(
+                "suspended by root (admin) since 1970-01-01T00:01:40Z: maintenance; ann (user) since 1970-01-01T00:01:30Z"
+            )
+        );
         assert_eq!(said("ETA"), Some("1970-01-01T00:01:40Z (00:01:30Z to 00:03:20Z)"));
         assert_eq!(said("Spares"), Some("2, for nodes that fail"));
     }

@@ -91,6 +91,9 @@ rpcs! {
     DeleteJob = "/rail.v1.JobService/DeleteJob",
     HoldJob = "/rail.v1.JobService/HoldJob",
     ReleaseJob = "/rail.v1.JobService/ReleaseJob",
+    SuspendJob = "/rail.v1.JobService/SuspendJob",
+    ResumeJob = "/rail.v1.JobService/ResumeJob",
+    RequeueJob = "/rail.v1.JobService/RequeueJob",
     UpdateJob = "/rail.v1.JobService/UpdateJob",
     PlanJob = "/rail.v1.JobService/PlanJob",
     ExplainJob = "/rail.v1.JobService/ExplainJob",
@@ -174,6 +177,9 @@ impl Rpc {
             | Self::DeleteJob
             | Self::HoldJob
             | Self::ReleaseJob
+            | Self::SuspendJob
+            | Self::ResumeJob
+            | Self::RequeueJob
             | Self::UpdateJob => Access::Roles(SUBMITTERS),
             Self::GetFabric
             | Self::GetTopology

@@ -1,4 +1,4 @@
-//! What is asked of jobs that are there, into the domain: holds, releases, updates.
+//! What is asked of jobs that are there, into the domain: holds, releases, suspensions, updates.
 
 use aws_lc_rs::digest;
 use controller_core::{Asked, JobChange, JobOrder, JobUpdate};

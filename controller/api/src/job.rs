@@ -384,6 +384,42 @@ impl JobService for Jobs {
         job_reply(&caller, self.apply(&caller, Event::ReleaseJob(Box::new(order))).await?)
     }
 
+    async fn suspend_job(
+        &self,
+        request: Request<v1::SuspendJobRequest>,
+    ) -> Result<Response<v1::Job>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let id = self.id(Rpc::SuspendJob, &caller, &wire.tenant, &wire.name)?;
+        let by = (Rpc::SuspendJob, &caller);
+        let order = Box::new(changes::order(by, id, &wire.elements, &wire.request_id, &wire)?);
+        let caller = caller.asking(&wire.request_id);
+        job_reply(&caller, self.apply(&caller, Event::SuspendJob { order, reason: wire.reason }).await?)
+    }
+
+    async fn resume_job(&self, request: Request<v1::ResumeJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let id = self.id(Rpc::ResumeJob, &caller, &wire.tenant, &wire.name)?;
+        let by = (Rpc::ResumeJob, &caller);
+        let order = Box::new(changes::order(by, id, &wire.elements, &wire.request_id, &wire)?);
+        let caller = caller.asking(&wire.request_id);
+        job_reply(&caller, self.apply(&caller, Event::ReleaseJob(order)).await?)
+    }
+
+    async fn requeue_job(
+        &self,
+        request: Request<v1::RequeueJobRequest>,
+    ) -> Result<Response<v1::Job>, Status> {
+        let caller = Caller::of(request.extensions())?;
+        let wire = request.into_inner();
+        let id = self.id(Rpc::RequeueJob, &caller, &wire.tenant, &wire.name)?;
+        let by = (Rpc::RequeueJob, &caller);
+        let order = Box::new(changes::order(by, id, &wire.elements, &wire.request_id, &wire)?);
+        let caller = caller.asking(&wire.request_id);
+        job_reply(&caller, self.apply(&caller, Event::RequeueJob { order, reason: wire.reason }).await?)
+    }
+
     async fn update_job(&self, request: Request<v1::UpdateJobRequest>) -> Result<Response<v1::Job>, Status> {
         let caller = Caller::of(request.extensions())?;
         let wire = request.into_inner();

@@ -184,7 +184,10 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
             Naming::Generate(_) => object("job", &submit.tenant, ""),
         },
         Event::Cancel { id, indices, .. } | Event::DeleteJob { id, indices } => of_job(state, id, indices),
-        Event::HoldJob { order, .. } | Event::ReleaseJob(order) => of_job(state, &order.id, &order.indices),
+        Event::HoldJob { order, .. }
+        | Event::SuspendJob { order, .. }
+        | Event::RequeueJob { order, .. }
+        | Event::ReleaseJob(order) => of_job(state, &order.id, &order.indices),
         Event::UpdateJob(update) => of_job(state, &update.order.id, &update.order.indices),
         Event::ApplyTenant { name, .. } | Event::DeleteTenant { name } => {
             versioned(object("tenant", name, name), &Key::Tenant(name.clone()))

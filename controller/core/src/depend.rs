@@ -74,16 +74,26 @@ impl State {
             .or_else(|| self.index.arrays.get(id).map(|elements| elements.progress))
     }
 
-    /// What holds a waiting job back now. A job that was tried once is held by people only: its conditions were met.
+    /// What holds a waiting job back now. A job that was tried once is held by people, and by its turn if it gave that up for them: its
+    /// other conditions were met.
     pub(crate) fn hold(&self, job: &Job, now: Timestamp) -> Hold {
         let mut hold = Hold::default();
         if job.status.phase != Phase::Pending {
             return hold;
         }
         hold.reasons.extend(holds::causes(job));
-        if job.status.attempt > 1 {
-            return hold;
+        if job.status.attempt <= 1 {
+            self.hold_conditions(job, now, &mut hold);
         }
+        // One that people hold lets the others of its array pass.
+        if job.status.holds.is_empty() {
+            self.hold_turn(job, &mut hold);
+        }
+        hold
+    }
+
+    /// A job that was never tried waits for its begin time, and for other jobs.
+    fn hold_conditions(&self, job: &Job, now: Timestamp, hold: &mut Hold) {
         if let Some(begin) = job.spec.begin.filter(|begin| *begin > now) {
             let seconds = begin.since(now).as_secs();
             let message = format!("the job is not to start before its begin time, {seconds} s from now");
@@ -106,11 +116,6 @@ impl State {
                 }
             }
         }
-        // One that people hold lets the others of its array pass.
-        if job.status.holds.is_empty() {
-            self.hold_turn(job, &mut hold);
-        }
-        hold
     }
 
     /// An element waits while as many of its array as may be at once are under way.
@@ -228,17 +233,22 @@ impl Step<'_> {
     /// The first element that waits for its turn is looked at soon.
     pub(crate) fn wake_element(&mut self, array: &JobId) {
         let Some(elements) = self.state.index.arrays.get(array) else { return };
-        let first = elements.held.first().and_then(|index| elements.by_index.get(index)).copied();
-        if let Some(uid) = first {
+        let held = elements.held.iter().filter_map(|index| elements.by_index.get(index));
+        if let Some(uid) = held.copied().find(|uid| !self.backs_off(*uid)) {
             self.wake(uid);
         }
     }
 
+    /// Whether a job that is queued again is not to start yet, whatever turn it has. It is looked at then.
+    fn backs_off(&self, uid: JobUid) -> bool {
+        let entry = self.state.base.jobs.get(&uid);
+        entry.is_some_and(|entry| entry.job.status.attempt > 1 && entry.due.is_some_and(|due| due > self.now))
+    }
+
     fn wake(&mut self, uid: JobUid) {
         let now = self.now;
-        if let Some(entry) =
-            self.entry(uid).filter(|entry| entry.held && entry.due.is_none_or(|due| due > now))
-        {
+        let asleep = |entry: &JobEntry| entry.held && entry.due.is_none_or(|due| due > now);
+        if let Some(entry) = self.entry(uid).filter(|entry| asleep(entry) && !self.backs_off(uid)) {
             self.state.set_job(uid, Some(JobEntry { due: Some(now), ..entry }));
         }
     }
@@ -261,8 +271,10 @@ impl Step<'_> {
         }
         entry.held = !reasons.is_empty();
         let reasons: Vec<Reason> = requeue_causes(&entry).into_iter().chain(reasons).collect();
+        // Who holds it may give another reason, later.
         let codes = |reasons: &[Reason]| {
-            reasons.iter().map(|reason| (reason.code.clone(), reason.scope.clone())).collect::<Vec<_>>()
+            let one = |reason: &Reason| (reason.code.clone(), reason.scope.clone(), reason.since);
+            reasons.iter().map(one).collect::<Vec<_>>()
         };
         if codes(&reasons) != codes(&entry.job.status.reasons) {
             self.change(&mut entry, |status| status.reasons = reasons);

@@ -333,7 +333,7 @@ pub enum CoreError {
         id: JobId,
     },
     /// The job has ended, and never waits again.
-    #[error("job '{id}' is {phase}; only a job that has not ended can be held")]
+    #[error("job '{id}' is {phase}; only a job that has not ended can be held, suspended or queued again")]
     JobEnded {
         /// Which.
         id: JobId,
@@ -341,7 +341,9 @@ pub enum CoreError {
         phase: Phase,
     },
     /// All of the elements that were meant have ended.
-    #[error("all elements of array '{id}' that were meant have ended; only what has not ended can be held")]
+    #[error(
+        "all elements of array '{id}' that were meant have ended; only what has not ended can be held, suspended or queued again"
+    )]
     ElementsEnded {
         /// The array.
         id: JobId,

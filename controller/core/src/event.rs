@@ -50,6 +50,20 @@ pub enum Event {
         /// Why, in their words; may be empty.
         reason: String,
     },
+    /// Jobs are held, and what runs of them is stopped for it. Idempotent. Reply: [`Reply::Job`], the first one.
+    SuspendJob {
+        /// Which, and who asks.
+        order: Box<JobOrder>,
+        /// Why, in their words; may be empty.
+        reason: String,
+    },
+    /// What runs of jobs is stopped, and they are queued again. Reply: [`Reply::Job`], the first one.
+    RequeueJob {
+        /// Which, and who asks.
+        order: Box<JobOrder>,
+        /// Why, in their words; may be empty.
+        reason: String,
+    },
     /// What holds jobs is taken back, as far as who asks may. Idempotent. Reply: [`Reply::Job`], the first one.
     ReleaseJob(Box<JobOrder>),
     /// Jobs that have not ended are changed. Reply: [`Reply::Job`], the first one.

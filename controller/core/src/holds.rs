@@ -1,55 +1,110 @@
 //! Jobs that somebody holds: while they wait they keep their place in the queue and do not start until all who hold them have let go. One
-//! that runs goes on, and is held if it is queued again.
+//! that runs goes on, and is held if it is queued again; where it is suspended it is stopped for that, as for another job.
 
 use std::sync::Arc;
 
 use proto_model::{Authority, Job, JobHold, JobUid, Phase, Reason, Role};
 
-use crate::{arrays::array_of, error::CoreError, event::Reply, orders::JobOrder, step::Step};
+use crate::{
+    arrays::array_of, error::CoreError, event::Reply, orders::JobOrder, state::JobEntry, step::Step,
+};
 
-/// The code of a cause: who holds the job.
-fn code(role: Role) -> &'static str {
-    match role {
+/// The cause of a try that is stopped because its job is suspended.
+const SUSPEND_REQUESTED: &str = "SuspendRequested";
+/// The cause of a try that is stopped so that its job is queued again.
+const REQUEUE_REQUESTED: &str = "RequeueRequested";
+
+/// The code of a cause: who holds the job, or that it is suspended.
+fn code(hold: &JobHold) -> &'static str {
+    match hold.role {
+        _ if hold.suspended => "Suspended",
         Role::Admin => "HeldByAdministrator",
         Role::TenantAdmin => "HeldByTenantAdministrator",
         Role::User | Role::Viewer | Role::Node => "HeldByUser",
     }
 }
 
+/// Who asks, in words.
+fn named(role: Role, user: &str) -> String {
+    match role {
+        Role::Admin => format!("administrator '{user}'"),
+        Role::TenantAdmin => format!("'{user}', an administrator of its tenant"),
+        Role::User | Role::Viewer | Role::Node => format!("user '{user}'"),
+    }
+}
+
 /// Who it is that holds it, in words.
 pub(crate) fn holder(hold: &JobHold) -> String {
-    match hold.role {
-        Role::Admin => format!("administrator '{}'", hold.by),
-        Role::TenantAdmin => format!("'{}', an administrator of its tenant", hold.by),
-        Role::User | Role::Viewer | Role::Node => format!("user '{}'", hold.by),
-    }
+    named(hold.role, &hold.by)
+}
+
+/// What they say of it, behind their name.
+fn said(reason: &str) -> String {
+    if reason.is_empty() { String::new() } else { format!(" ({reason})") }
 }
 
 /// Why a job that somebody holds does not start.
 pub(crate) fn causes(job: &Job) -> impl Iterator<Item = Reason> + '_ {
     job.status.holds.iter().map(|hold| {
-        let reason = if hold.reason.is_empty() { String::new() } else { format!(" ({})", hold.reason) };
-        let (who, name) = (holder(hold), &job.id.name);
-        let message = format!("held by {who}{reason}; `railctl release job {name}` lets it go on");
-        Reason::new(code(hold.role), message).since(hold.since)
+        let (who, name, reason) = (holder(hold), &job.id.name, said(&hold.reason));
+        let message = match hold.suspended {
+            true => format!("suspended by {who}{reason}; `railctl resume job {name}` lets it go on"),
+            false => format!("held by {who}{reason}; `railctl release job {name}` lets it go on"),
+        };
+        Reason::new(code(hold), message).since(hold.since)
     })
+}
+
+fn check_reason(reason: &str) -> Result<(), CoreError> {
+    if reason.len() <= JobHold::MAX_REASON {
+        return Ok(());
+    }
+    let message = format!("must be at most {} bytes long", JobHold::MAX_REASON);
+    Err(CoreError::Invalid { field: "reason", message })
 }
 
 impl Step<'_> {
     /// Holds the jobs that a name means. A single job that has ended is refused; elements that have are left out. (Were one that runs refused,
     /// a late copy of the request could hold it when it is queued again, after its client has given up and released it.)
     pub(crate) fn hold_job(&mut self, order: &JobOrder, reason: &str) -> Result<Reply, CoreError> {
-        if reason.len() > JobHold::MAX_REASON {
-            let message = format!("must be at most {} bytes long", JobHold::MAX_REASON);
-            return Err(CoreError::Invalid { field: "reason", message });
-        }
+        self.each_alive(order, reason, |step, uid| step.hold_one(uid, &order.by, reason, false))
+    }
+
+    /// The same, and what runs is stopped for it: it waits, held, until it is released.
+    pub(crate) fn suspend_job(&mut self, order: &JobOrder, reason: &str) -> Result<Reply, CoreError> {
+        let message =
+            format!("the job is suspended by {}{}", named(order.by.role, &order.by.user), said(reason));
+        self.each_alive(order, reason, |step, uid| {
+            step.hold_one(uid, &order.by, reason, true);
+            step.stop_on_request(uid, SUSPEND_REQUESTED, &message);
+        })
+    }
+
+    /// Stops the jobs that a name means; they are queued again at once. Those that wait stay as they are. (Were they refused, a late copy of
+    /// the request could stop a try that begins later.)
+    pub(crate) fn requeue_job(&mut self, order: &JobOrder, reason: &str) -> Result<Reply, CoreError> {
+        let who = named(order.by.role, &order.by.user);
+        let message = format!("{who} has asked for the job to be queued again{}", said(reason));
+        self.each_alive(order, reason, |step, uid| step.stop_on_request(uid, REQUEUE_REQUESTED, &message))
+    }
+
+    /// Does something to the jobs that a name means and that have not ended.
+    fn each_alive(
+        &mut self,
+        order: &JobOrder,
+        reason: &str,
+        change: impl Fn(&mut Self, JobUid),
+    ) -> Result<Reply, CoreError> {
+        check_reason(reason)?;
         if let Some(reply) = self.repeated_order(order)? {
             return Ok(reply);
         }
         let uids = self.state.selected(&order.id, &order.indices)?;
+        let alive = |entry: &JobEntry| !entry.job.status.phase.is_terminal();
         let mut first = None;
         for uid in &uids {
-            if self.hold_one(*uid, &order.by, reason) {
+            if self.state.base.jobs.get(uid).is_some_and(alive) {
+                change(self, *uid);
                 first = first.or(Some(*uid));
             }
         }
@@ -65,16 +120,23 @@ impl Step<'_> {
         self.reply_to(order, first)
     }
 
-    /// True if it has not ended.
-    fn hold_one(&mut self, uid: JobUid, by: &Authority, reason: &str) -> bool {
-        let Some(mut entry) = self.entry(uid).filter(|entry| !entry.job.status.phase.is_terminal()) else {
-            return false;
-        };
-        let known = entry.job.status.holds.iter().any(|hold| hold.role == by.role && hold.reason == reason);
-        if known {
-            return true;
+    /// Ends its try, if it has one, as if another job needed the place.
+    fn stop_on_request(&mut self, uid: JobUid, code: &'static str, message: &str) {
+        let Some(entry) = self.entry(uid) else { return };
+        let (grace, signal) = (entry.job.spec.stop_grace(), entry.job.spec.preemption.signal);
+        self.preempt(uid, Reason::new(code, message.to_owned()), (grace, signal), Vec::new());
+    }
+
+    /// Holds a job that has not ended. What was suspended stays so.
+    fn hold_one(&mut self, uid: JobUid, by: &Authority, reason: &str, suspended: bool) {
+        let Some(mut entry) = self.entry(uid) else { return };
+        let own = entry.job.status.holds.iter().find(|hold| hold.role == by.role);
+        let suspended = suspended || own.is_some_and(|hold| hold.suspended);
+        if own.is_some_and(|hold| hold.reason == reason && hold.suspended == suspended) {
+            return;
         }
-        let hold = JobHold { role: by.role, by: by.user.clone(), reason: reason.to_owned(), since: self.now };
+        let (user, reason) = (by.user.clone(), reason.to_owned());
+        let hold = JobHold { role: by.role, by: user, reason, since: self.now, suspended };
         self.change(&mut entry, |status| {
             status.holds.retain(|other| other.role != hold.role);
             status.holds.push(hold);
@@ -82,7 +144,7 @@ impl Step<'_> {
         });
         if entry.job.status.phase != Phase::Pending {
             self.state.set_job(uid, Some(entry));
-            return true;
+            return;
         }
         let turn = array_of(&entry.job).map(|(id, _)| id).filter(|_| !entry.held);
         entry.held = true;
@@ -93,7 +155,6 @@ impl Step<'_> {
         if let Some(array) = turn {
             self.wake_element(&array);
         }
-        true
     }
 
     /// Lets the jobs that a name means go, as far as who asks may.

@@ -183,8 +183,8 @@ impl State {
         let conditional = |entry: &&JobEntry| {
             let (spec, status) = (&entry.job.spec, &entry.job.status);
             let turn = spec.array.as_ref().is_some_and(|array| array.at_once > 0);
-            let asks = spec.begin.is_some() || !spec.after.is_empty() || turn;
-            let waits = (asks && status.attempt <= 1) || !status.holds.is_empty();
+            let asks = spec.begin.is_some() || !spec.after.is_empty();
+            let waits = turn || (asks && status.attempt <= 1) || !status.holds.is_empty();
             waits && status.phase == Phase::Pending
         };
         let uids: Vec<JobUid> =

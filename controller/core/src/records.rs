@@ -46,7 +46,7 @@ pub struct Ending {
 pub enum Outcome {
     /// It failed: pending again, next try.
     Requeue,
-    /// It was stopped for another job or to go on with another size: pending again. That is no restart.
+    /// It was stopped for another job, to go on with another size, or on request: pending again. That is no restart.
     Preempt,
     /// It was stopped to go on elsewhere: pending again, or at once where it was repaired.
     Move,

@@ -360,7 +360,7 @@ impl Step<'_> {
             RailLoss::Fail => self.fail(uid, Blame::Infrastructure, vec![cause]),
             RailLoss::Move if self.must_move(&entry) => {
                 let preemption = entry.job.spec.preemption;
-                let grace = preemption.grace.unwrap_or(entry.job.spec.grace_period);
+                let grace = entry.job.spec.stop_grace();
                 self.stop_attempt(uid, Outcome::Move, grace, preemption.signal, vec![cause]);
             }
             RailLoss::Move | RailLoss::Continue => {}
@@ -389,7 +389,7 @@ impl Step<'_> {
             }
             let message = format!("node '{name}' is drained, and the job can go on elsewhere");
             let cause = Reason::new("NodeDrained", message).scope(format!("node/{name}")).since(self.now);
-            let grace = preemption.grace.unwrap_or(entry.job.spec.grace_period);
+            let grace = entry.job.spec.stop_grace();
             self.stop_attempt(uid, Outcome::Move, grace, preemption.signal, vec![cause]);
         }
     }

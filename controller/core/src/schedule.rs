@@ -84,7 +84,8 @@ impl Step<'_> {
         }
     }
 
-    fn preempt(
+    /// Ends a try on purpose: it is nobody's failure, and the job is queued again.
+    pub(crate) fn preempt(
         &mut self,
         uid: JobUid,
         cause: Reason,

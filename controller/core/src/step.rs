@@ -95,6 +95,8 @@ impl Step<'_> {
             Event::Cancel { id, indices, grace } => self.cancel(&id, &indices, grace),
             Event::DeleteJob { id, indices } => self.delete_job(&id, &indices),
             Event::HoldJob { order, reason } => self.hold_job(&order, &reason),
+            Event::SuspendJob { order, reason } => self.suspend_job(&order, &reason),
+            Event::RequeueJob { order, reason } => self.requeue_job(&order, &reason),
             Event::ReleaseJob(order) => self.release_job(&order),
             Event::UpdateJob(update) => self.update_job(&update),
             Event::ApplyTenant { name, description, quota, isolation, dry_run } => {

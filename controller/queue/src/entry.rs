@@ -127,7 +127,7 @@ impl Entry {
             after: Vec::new(),
             open_ended: false,
             preemption: spec.preemption,
-            grace: spec.preemption.grace.unwrap_or(spec.grace_period),
+            grace: spec.stop_grace(),
             preempted: status.preempted,
             cap: None,
             state,

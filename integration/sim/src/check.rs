@@ -35,8 +35,9 @@ pub struct Checks {
     /// Tries that were stored at any time, and jobs of which a try has ended.
     tries: BTreeSet<(JobUid, u32)>,
     ended: BTreeSet<JobUid>,
-    /// Tries that end because a rail was lost.
+    /// Tries that end because a rail was lost, and those that somebody has asked to stop.
     without_rail: BTreeSet<(JobUid, u32)>,
+    on_request: BTreeSet<(JobUid, u32)>,
     /// Names of jobs by identity.
     ids: BTreeMap<JobUid, JobId>,
     /// What the audit log says.
@@ -62,6 +63,9 @@ const FAULTS: [&str; 11] = [
     "SupervisorLost",
 ];
 
+/// Causes of a try that is stopped because somebody asks for that.
+const ON_REQUEST: [&str; 2] = ["SuspendRequested", "RequeueRequested"];
+
 fn job(write: Option<&Write>) -> Option<&Job> {
     match write {
         Some(Write::PutJob(job)) => Some(job),
@@ -84,6 +88,14 @@ fn starts_held(old: &Job, new: &Job) -> bool {
     let before = old.status.phase.holds() && old.status.attempt == new.status.attempt;
     let held = old.status.holds.iter().any(|hold| new.status.holds.contains(hold));
     old.uid == new.uid && new.status.phase.holds() && !before && held
+}
+
+/// Whether a job that is stopped on request has paid for that with a restart.
+fn pays_for_stop(old: &Job, new: &Job) -> bool {
+    let (before, after) = (&old.status, &new.status);
+    let stopped = after.reasons.first().is_some_and(|cause| ON_REQUEST.contains(&cause.code.as_ref()));
+    let next = old.uid == new.uid && after.phase == Phase::Pending && after.attempt == before.attempt + 1;
+    next && stopped && (after.restarts, after.preempted) != (before.restarts, before.preempted)
 }
 
 /// Whether a job holds what it held.
@@ -128,6 +140,8 @@ impl World {
                     let cause = attempt.ending.as_ref().and_then(|ending| ending.causes.first());
                     let rail = cause.is_some_and(|cause| cause.code == "RailLost");
                     self.report.rails_lost += u64::from(rail && self.checks.without_rail.insert(key));
+                    let asked = cause.is_some_and(|cause| ON_REQUEST.contains(&cause.code.as_ref()));
+                    self.report.stopped += u64::from(asked && self.checks.on_request.insert(key));
                 }
                 Write::DeleteAttempt(uid) => drop(self.checks.ended.insert(*uid)),
                 _ => {}
@@ -298,6 +312,14 @@ impl World {
         if old.is_some_and(|old| starts_held(old, new)) {
             self.violated(format!("try {} of job {id} has begun, and it is held", new.status.attempt));
         }
+        if old.is_some_and(|old| pays_for_stop(old, new)) {
+            self.violated(format!("job {id} was stopped on request, and that counts as a failure"));
+        }
+        let suspended = new.status.holds.iter().any(|hold| hold.suspended);
+        let ends = |stored: &controller_core::Attempt| stored.ending.is_some();
+        if suspended && self.etcd.attempt(uid).is_some_and(|stored| !ends(stored)) {
+            self.violated(format!("try {} of job {id} goes on, and it is suspended", new.status.attempt));
+        }
         self.checks.ids.insert(uid, id.clone());
         let (mut phase, mut attempt) = old
             .filter(|old| old.uid == uid)
@@ -418,6 +440,12 @@ impl World {
                 !job.status.phase.is_terminal() && !ending
             }),
             (Want::Delete, Ok(_)) => job.is_some(),
+            // Until it is released; copies of the request that come later change nothing.
+            (Want::Change(event), Ok(_)) if matches!(**event, Core::SuspendJob { .. }) => {
+                let present = self.clients[client].wants.front() == Some(want);
+                let suspended = |job: &&Job| job.status.holds.iter().any(|hold| hold.suspended);
+                present && job.is_some_and(|job| !job.status.phase.is_terminal() && !suspended(&job))
+            }
             // Nobody else holds it, and late copies of the hold come to nothing.
             (Want::Change(event), Ok(_)) if matches!(**event, Core::ReleaseJob(_)) => {
                 job.is_some_and(|job| !job.status.holds.is_empty())

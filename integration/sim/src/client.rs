@@ -51,6 +51,8 @@ impl Want {
             Self::Submit(_) | Self::Reuse(_) => format!("submit of {id}"),
             Self::Change(event) => match **event {
                 Core::HoldJob { .. } => format!("hold of {id}"),
+                Core::SuspendJob { .. } => format!("suspension of {id}"),
+                Core::RequeueJob { .. } => format!("requeue of {id}"),
                 Core::ReleaseJob(_) => format!("release of {id}"),
                 _ => format!("change of {id}"),
             },
@@ -115,7 +117,7 @@ fn when(rng: &mut Rng, now: u64, skewed: bool, spec: &mut JobSpec) {
     spec.service_class = if rng.chance(200) { ServiceClassName::new("few").ok() } else { None };
 }
 
-/// What a client asks of its job meanwhile: what it holds it releases.
+/// What a client asks of its job meanwhile: what it holds or suspends it releases.
 fn changes(rng: &mut Rng, at: u64, id: &JobId) -> Vec<Core> {
     let order = |number: usize| {
         let request = RequestId::new(&format!("change-{at}-{number}"));
@@ -125,9 +127,12 @@ fn changes(rng: &mut Rng, at: u64, id: &JobId) -> Vec<Core> {
         JobOrder { id: id.clone(), indices: Vec::new(), by, asked }
     };
     let mut asked = Vec::new();
-    let held = rng.chance(250);
-    if held {
-        asked.push(Core::HoldJob { order: Box::new(order(0)), reason: String::new() });
+    let (held, suspends) = (rng.chance(400), rng.chance(600));
+    let (first, reason) = (Box::new(order(0)), String::new());
+    match (held, suspends) {
+        (true, true) => asked.push(Core::SuspendJob { order: first, reason }),
+        (true, false) => asked.push(Core::HoldJob { order: first, reason }),
+        (false, _) => {}
     }
     if rng.chance(300) {
         let change = JobChange {
@@ -139,6 +144,9 @@ fn changes(rng: &mut Rng, at: u64, id: &JobId) -> Vec<Core> {
     }
     if held {
         asked.push(Core::ReleaseJob(Box::new(order(2))));
+    }
+    if rng.chance(150) {
+        asked.push(Core::RequeueJob { order: Box::new(order(3)), reason: String::new() });
     }
     asked
 }

@@ -71,6 +71,8 @@ bugs! {
     IgnoreRequestIds,
     /// Of a repeated request id only the id is compared.
     IgnoreDigests,
+    /// A job that is suspended is held, and goes on.
+    SuspendIsHold,
     /// A refusal is told without asking who leads.
     RefuseUnconfirmed,
     /// Quotas that administrators change are written in a transaction of their own, later.
@@ -222,6 +224,9 @@ impl World {
                 }
             }
             (Some(Bug::IgnoreRequestIds), Core::Submit(submit)) => submit.request = None,
+            (Some(Bug::SuspendIsHold), Core::SuspendJob { order, reason }) => {
+                inbound.event = Core::HoldJob { order: order.clone(), reason: reason.clone() };
+            }
             (Some(Bug::IgnoreDigests), Core::Submit(submit)) => submit.digest = [0; 32],
             _ => {}
         }

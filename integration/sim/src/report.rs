@@ -38,6 +38,8 @@ pub struct Report {
     pub probes: [u64; 2],
     /// Tries that ended because a rail was lost.
     pub rails_lost: u64,
+    /// Tries that were stopped because their job was suspended or queued again on request.
+    pub stopped: u64,
     /// Writes of nodes that are quarantined.
     pub quarantined: u64,
     /// Every event as a line, if asked for.

@@ -103,6 +103,7 @@ fn the_runs_are_worth_something() {
     assert!(sum(|r| r.acknowledged) > 300, "{}", sum(|r| r.acknowledged));
     assert_eq!(sum(|r| r.faults), 2000);
     assert!(sum(|r| r.restarts) > 50, "{}", sum(|r| r.restarts));
+    assert!(sum(|r| r.stopped) > 50, "{}", sum(|r| r.stopped));
     assert!(sum(|r| r.take_overs) > 500, "{}", sum(|r| r.take_overs));
     assert!(reports.iter().all(|report| report.simulated_ms >= 590_000));
     for at in 0..3 {

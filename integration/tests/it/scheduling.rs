@@ -125,6 +125,46 @@ fn a_preempted_job_saves_its_work_and_resumes() {
     assert_eq!(std::fs::read_to_string(&done).unwrap().trim(), "resumed");
 }
 
+/// A suspended job is signalled, saves its work and waits while another one has its place; resumed, it goes on from there.
+#[test]
+fn a_suspended_job_saves_its_work_and_goes_on_when_it_is_resumed() {
+    let cluster = small(2);
+    let (saved, done) = (cluster.home().join("saved"), cluster.home().join("done"));
+    let script = format!(
+        "if test -e {saved}; then echo resumed > {done}; exit 0; fi; trap \"echo step-7 > {saved}; exit 0\" TERM; while :; do sleep 0.05; done",
+        saved = saved.display(),
+        done = done.display()
+    );
+    let gang = "gang: {nodes: 2, gpusPerNode: 1}\n";
+    cluster
+        .submit("long", &format!("{gang}gracePeriod: 20s\ncommand:\n  argv: [/bin/sh, -c, '{script}']"))
+        .unwrap();
+    cluster.wait_for("long", &["RUNNING"], SOON).unwrap();
+    started(&cluster, "long");
+    let answer = cluster.railctl(&["suspend", "job", "long", "--reason", "demo"]);
+    assert_eq!(answer.code, 0, "{answer:?}");
+    let job = cluster.wait_for("long", &["PENDING"], SOON).unwrap();
+    assert_eq!(std::fs::read_to_string(&saved).unwrap().trim(), "step-7", "it was let save its work");
+    assert!(reasons(&cluster, "long").contains("Suspended"), "{job:#}");
+    let told = cluster.railctl(&["describe", "job", "long"]);
+    assert!(told.stdout.contains("suspended by") && told.stdout.contains("demo"), "{told:?}");
+    cluster.submit("short", &format!("{gang}command: {{argv: [/bin/true]}}")).unwrap();
+    cluster.wait_for("short", &ENDED, SOON).unwrap();
+    assert_eq!(cluster.job("long").unwrap()["status"]["phase"], "PENDING");
+    let answer = cluster.railctl(&["resume", "job", "long"]);
+    assert_eq!(answer.code, 0, "{answer:?}");
+    let job = cluster.wait_for("long", &ENDED, SOON).unwrap();
+    assert_eq!(job["status"]["phase"], "COMPLETED", "{job:#}\n{}", cluster.logs());
+    let status = &job["status"];
+    assert_eq!(
+        (number(&status["attempt"]), number(&status["restarts"]), number(&status["preempted"])),
+        (2, 0, 0)
+    );
+    assert_eq!(std::fs::read_to_string(&done).unwrap().trim(), "resumed");
+    let answer = cluster.railctl(&["requeue", "job", "long"]);
+    assert!(answer.code != 0 && answer.stderr.contains("queued again"), "{answer:?}");
+}
+
 /// All ranks of a job have been started.
 fn started(cluster: &Cluster, job: &str) {
     let is = || cluster.job(job).ok().filter(|job| job["status"]["startTime"].is_string());

@@ -22,7 +22,7 @@ word! {
 }
 
 /// Causes of an attempt's end that only the controller may say.
-pub const CONTROLLER_CAUSES: [&str; 16] = [
+pub const CONTROLLER_CAUSES: [&str; 18] = [
     "AttemptLost",
     "CancelRequested",
     "EndedEarly",
@@ -36,7 +36,9 @@ pub const CONTROLLER_CAUSES: [&str; 16] = [
     "RailLost",
     "RailsRemapped",
     "RankFailed",
+    "RequeueRequested",
     "Resized",
+    "SuspendRequested",
     "TimeLimit",
     "UnknownCause",
 ];

@@ -125,6 +125,12 @@ impl JobSpec {
         [limit, self.deadline].into_iter().flatten().min()
     }
 
+    /// Between the signal and SIGKILL where a try is stopped to begin anew: for another job, to go on elsewhere, or because it is suspended.
+    #[must_use]
+    pub fn stop_grace(&self) -> Duration {
+        self.preemption.grace.unwrap_or(self.grace_period)
+    }
+
     /// A job that asks for nothing beyond its gang: every other field has its default.
     #[must_use]
     pub fn new(gang: Gang, work: Work) -> Self {
@@ -390,6 +396,8 @@ pub struct JobHold {
     pub reason: String,
     /// Since when.
     pub since: Timestamp,
+    /// It is a suspension: what ran was stopped for it.
+    pub suspended: bool,
 }
 
 impl JobHold {

@@ -13,7 +13,7 @@ pub enum Phase {
     Preparing,
     /// Ranks run.
     Running,
-    /// A try has failed; it is torn down before the job is queued again.
+    /// A try has failed or is stopped; it is torn down before the job is queued again.
     Recovering,
     /// All ranks ended well.
     Completed,

@@ -60,6 +60,9 @@ fn leaves(rpc: Rpc) -> Leaves {
         | Rpc::DeleteJob
         | Rpc::HoldJob
         | Rpc::ReleaseJob
+        | Rpc::SuspendJob
+        | Rpc::ResumeJob
+        | Rpc::RequeueJob
         | Rpc::UpdateJob
         | Rpc::Join
         | Rpc::RenewCertificate => Leaves::Record,
@@ -250,7 +253,7 @@ async fn change_nodes(world: &World) -> [Rpc; 5] {
     [Rpc::CreateJoinToken, Rpc::Join, Rpc::RenewCertificate, Rpc::ApplyReservation, Rpc::DeleteReservation]
 }
 
-async fn change_jobs(world: &World) -> [Rpc; 12] {
+async fn change_jobs(world: &World) -> [Rpc; 15] {
     let (mut jobs, mut nodes) = (JobServiceClient::new(world.admin()), NodeServiceClient::new(world.admin()));
     let mut rails = RailServiceClient::new(world.admin());
     let agent =
@@ -273,6 +276,25 @@ async fn change_jobs(world: &World) -> [Rpc; 12] {
     nodes.update_node(cordon(false)).await.unwrap();
     jobs.create_job(create(job("j", 1))).await.unwrap();
     until(&world.admin(), "j", Phase::Running).await;
+    let name = || "j".to_owned();
+    // Repeated, they change nothing and leave nothing.
+    for _ in 0..2 {
+        let request_id = "suspend".to_owned();
+        jobs.suspend_job(v1::SuspendJobRequest { name: name(), request_id, ..Default::default() })
+            .await
+            .unwrap();
+    }
+    until(&world.admin(), "j", Phase::Pending).await;
+    for _ in 0..2 {
+        jobs.resume_job(v1::ResumeJobRequest { name: name(), ..Default::default() }).await.unwrap();
+    }
+    until(&world.admin(), "j", Phase::Running).await;
+    for _ in 0..2 {
+        let request_id = "again".to_owned();
+        jobs.requeue_job(v1::RequeueJobRequest { name: name(), request_id, ..Default::default() })
+            .await
+            .unwrap();
+    }
     jobs.cancel_job(v1::CancelJobRequest { name: "j".into(), ..Default::default() }).await.unwrap();
     until(&world.admin(), "j", Phase::Cancelled).await;
     jobs.delete_job(v1::DeleteJobRequest { name: "j".into(), ..Default::default() }).await.unwrap();
@@ -288,6 +310,9 @@ async fn change_jobs(world: &World) -> [Rpc; 12] {
         Rpc::CancelJob,
         Rpc::UpdateNode,
         Rpc::CreateJob,
+        Rpc::SuspendJob,
+        Rpc::ResumeJob,
+        Rpc::RequeueJob,
         Rpc::CancelJob,
         Rpc::DeleteJob,
     ]

@@ -8,7 +8,7 @@ use proto_wire::v1::{
 
 use crate::{
     agent::{Behaviour, FakeAgent},
-    jobs::{create, error, job, phase, until},
+    jobs::{create, error, job, phase, until, until_it},
     world::World,
 };
 
@@ -70,6 +70,74 @@ async fn a_held_job_waits_until_everybody_lets_go() {
     admins.release_job(release()).await.unwrap();
     until(&ann, "next", Phase::Running).await;
     drop((agent, own, admins, ann, root));
+    world.stop().await;
+}
+
+/// Suspended and resumed by gRPC; a watch, lists and explanations tell of it, and so does a controller that starts anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_suspended_job_waits_until_it_is_resumed_and_starts_as_a_new_try() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::start(dir.path()).await;
+    let agent = FakeAgent::connect(world.node("n0").await, "n0", Behaviour::Linger).await;
+    let (ann, root) = (world.user("default"), world.admin());
+    let (mut own, mut admins) = (JobServiceClient::new(ann.clone()), JobServiceClient::new(root.clone()));
+    own.create_job(create(job("first", 1))).await.unwrap();
+    until(&ann, "first", Phase::Running).await;
+    let suspend = |reason: &str| v1::SuspendJobRequest {
+        name: named("first"),
+        reason: named(reason),
+        request_id: named("suspend-1"),
+        ..Default::default()
+    };
+    let asked = own.suspend_job(suspend("for the demo")).await.unwrap().into_inner();
+    let told = asked.status.as_ref().unwrap().holds.clone();
+    assert!(told.len() == 1 && told[0].suspended && told[0].reason == "for the demo", "{told:?}");
+    let waits = until(&ann, "first", Phase::Pending).await;
+    assert_eq!(codes(&waits), ["SuspendRequested", "Requeued", "Suspended"]);
+    let status = waits.status.clone().unwrap();
+    assert_eq!((status.attempt, status.restarts, status.preempted), (2, 0, 0));
+    let explain = v1::ExplainJobRequest { name: named("first"), ..Default::default() };
+    let explained = own.explain_job(explain).await.unwrap().into_inner();
+    assert!(explained.reasons.iter().any(|reason| reason.code == "Suspended"), "{explained:?}");
+    // What was acknowledged is acknowledged again, another request with its id is not.
+    own.suspend_job(suspend("for the demo")).await.unwrap();
+    let reused = error(own.suspend_job(suspend("otherwise")).await);
+    assert_eq!(reused.reason, "REQUEST_ID_REUSED");
+    let long = v1::SuspendJobRequest { request_id: String::new(), ..suspend(&"x".repeat(1025)) };
+    let long = error(own.suspend_job(long).await);
+    assert_eq!((long.class, long.violations[0].field.as_str()), (ErrorClass::Invalid, "reason"));
+    drop((agent, own, admins, ann, root));
+    world.stop().await;
+    let world = World::start(dir.path()).await;
+    let agent = FakeAgent::connect(world.node("n0").await, "n0", Behaviour::Linger).await;
+    let ann = world.user("default");
+    (own, admins) = (JobServiceClient::new(ann.clone()), JobServiceClient::new(world.admin()));
+    assert_eq!(get(&ann, "first").await.status.unwrap().holds, told);
+    let by_admin = v1::SuspendJobRequest { name: named("first"), ..Default::default() };
+    admins.suspend_job(by_admin).await.unwrap();
+    let resume = || v1::ResumeJobRequest { name: named("first"), ..Default::default() };
+    let left = own.resume_job(resume()).await.unwrap().into_inner();
+    assert_eq!(left.status.unwrap().holds.len(), 1);
+    let denied = error(own.resume_job(resume()).await);
+    assert_eq!((denied.class, denied.reason.as_str()), (ErrorClass::Denied, "HELD_ABOVE"));
+    admins.resume_job(resume()).await.unwrap();
+    let runs = until(&ann, "first", Phase::Running).await;
+    assert!(runs.status.as_ref().unwrap().attempt == 2 && !codes(&runs).contains(&"Suspended"), "{runs:?}");
+    let again =
+        v1::RequeueJobRequest { name: named("first"), request_id: named("again-1"), ..Default::default() };
+    own.requeue_job(again.clone()).await.unwrap();
+    let third = |job: &v1::Job| phase(job) == Phase::Running && job.status.as_ref().unwrap().attempt == 3;
+    until_it(&ann, "first", third).await;
+    own.requeue_job(again.clone()).await.unwrap();
+    assert!(third(&get(&ann, "first").await), "the copy came late");
+    own.cancel_job(v1::CancelJobRequest { name: named("first"), ..Default::default() }).await.unwrap();
+    until(&ann, "first", Phase::Cancelled).await;
+    let again = v1::RequeueJobRequest { request_id: String::new(), ..again };
+    let suspend = v1::SuspendJobRequest { name: named("first"), ..Default::default() };
+    for ended in [error(own.suspend_job(suspend).await), error(own.requeue_job(again).await)] {
+        assert_eq!((ended.class, ended.reason.as_str()), (ErrorClass::Conflict, "JOB_ENDED"));
+    }
+    drop((agent, own, admins, ann));
     world.stop().await;
 }
 

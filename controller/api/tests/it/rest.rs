@@ -140,6 +140,17 @@ async fn the_life_of_a_job_by_rest_is_the_same_as_by_grpc() {
     assert_eq!((&lines[0]["type"], &lines[1]["type"]), (&json!("PUT"), &json!("SYNCED")));
     let logs = rest.read("GET", "/v1/jobs/rest/logs?ranks=2", "", "text/plain", None).await;
     assert_eq!((logs.status, logs.text.as_str()), (200, "hello from n0\n"), "{logs:?}");
+    let suspended =
+        rest.call("POST", "/v1/jobs/rest:suspend", r#"{"reason": "demo", "requestId": "s1"}"#).await;
+    assert_eq!((suspended.status, &suspended.json["status"]["holds"][0]["suspended"]), (200, &json!(true)));
+    until(&client, "rest", Phase::Pending).await;
+    let listed = rest.call("GET", "/v1/jobs?phases=PENDING", "").await;
+    assert!(listed.text.contains("\"Suspended\"") && listed.text.contains("(demo)"), "{listed:?}");
+    let resumed = rest.call("POST", "/v1/jobs/rest:resume", "{}").await;
+    assert_eq!((resumed.status, resumed.json["status"].get("holds")), (200, None));
+    until(&client, "rest", Phase::Running).await;
+    let again = rest.call("POST", "/v1/jobs/rest:requeue", r#"{"requestId": "q1"}"#).await;
+    assert_eq!((again.status, &again.json["status"]["phase"]), (200, &json!("RECOVERING")));
     let cancelled = rest.call("POST", "/v1/jobs/rest:cancel", r#"{"gracePeriod": "1s"}"#).await;
     assert_eq!((cancelled.status, &cancelled.json["status"]["cancelRequested"]), (200, &json!(true)));
     until(&client, "rest", Phase::Cancelled).await;

@@ -63,6 +63,9 @@ CancelJob            . . . x x x
 DeleteJob            . . . x x x
 HoldJob              . . . x x x
 ReleaseJob           . . . x x x
+SuspendJob           . . . x x x
+ResumeJob            . . . x x x
+RequeueJob           . . . x x x
 UpdateJob            . . . x x x
 PlanJob              . . x x x x
 ExplainJob           . . x x x x

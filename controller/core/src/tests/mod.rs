@@ -24,6 +24,7 @@ mod refusals;
 mod renamed;
 mod repair;
 mod standing;
+mod suspensions;
 mod tenants;
 
 use std::{

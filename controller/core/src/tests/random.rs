@@ -28,6 +28,8 @@ enum Act {
     Return(usize),
     Hold { job: u8, role: usize },
     Release { job: u8, role: usize },
+    Suspend { job: u8, role: usize },
+    Requeue(u8),
     Update { job: u8, what: u8, value: u32 },
     NicDown { node: usize, down: bool },
     Pass(u16),
@@ -50,7 +52,7 @@ fn act() -> impl Strategy<Value = Act> {
             .prop_map(|(job, nodes, gpus, rails, policy, request)| Act::Submit { job, nodes, gpus, rails, policy, request }),
         2 => (0u8..6).prop_map(Act::Cancel),
         1 => (0u8..6).prop_map(Act::Delete),
-        16 => (node.clone(), 0u8..6, prop_oneof![9 => Just(0u32), 1 => Just(1)], 0usize..6, prop::option::weighted(0.3, 0i32..2), prop::bool::weighted(0.1))
+        16 => (node.clone(), 0u8..8, prop_oneof![9 => Just(0u32), 1 => Just(1)], 0usize..6, prop::option::weighted(0.3, 0i32..2), prop::bool::weighted(0.1))
             .prop_map(|(node, job, attempt_off, state, code, cause)| Act::Observe { node, job, attempt_off, state, code, cause }),
         3 => (node.clone(), prop::collection::vec((0u8..6, 0usize..6), 0..3)).prop_map(|(node, jobs)| Act::Connect { node, jobs }),
         2 => node.clone().prop_map(Act::Disconnect),
@@ -64,6 +66,8 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (0usize..4).prop_map(Act::Return),
         2 => (0u8..9, 0usize..3).prop_map(|(job, role)| Act::Hold { job, role }),
         2 => (0u8..9, 0usize..3).prop_map(|(job, role)| Act::Release { job, role }),
+        3 => (0u8..9, 0usize..3).prop_map(|(job, role)| Act::Suspend { job, role }),
+        1 => (0u8..9).prop_map(Act::Requeue),
         2 => (0u8..9, 0u8..5, 0u32..4).prop_map(|(job, what, value)| Act::Update { job, what, value }),
         2 => (0usize..4, any::<bool>()).prop_map(|(node, down)| Act::NicDown { node, down }),
         4 => (0u16..30_000).prop_map(Act::Pass),
@@ -158,6 +162,8 @@ fn event_of_the_rest(w: &mut World, act: &Act) -> Option<Event> {
         }
         Act::Return(node) => Event::ReturnNode { name: name(*node) },
         Act::Hold { job, role } => Event::HoldJob { order: order(*job, *role), reason: String::new() },
+        Act::Suspend { job, role } => Event::SuspendJob { order: order(*job, *role), reason: String::new() },
+        Act::Requeue(job) => Event::RequeueJob { order: order(*job, 0), reason: String::new() },
         Act::Release { job, role } => Event::ReleaseJob(order(*job, *role)),
         Act::Update { job, what, value } => {
             let (priority, limit) = (*value as i32 - 1, Duration::from_secs(u64::from(*value) * 20));
@@ -220,7 +226,7 @@ fn observation(
     code: Option<i32>,
     cause: bool,
 ) -> Option<Observation> {
-    let text = format!("j{job}");
+    let text = if job < 6 { format!("j{job}") } else { format!("a0-{}", job - 6) };
     w.state.job(&id(&text))?;
     let job = w.job(&text);
     let rank =
@@ -245,6 +251,7 @@ fn invariants(w: &World, transitions: &[Transition], phases: &mut BTreeMap<JobUi
     }
     let mut held = BTreeSet::new();
     let mut gpus = 0;
+    let mut turns: BTreeMap<JobName, u32> = BTreeMap::new();
     for job in w.state.jobs(None) {
         let status = &job.status;
         assert_eq!(phases.get(&job.uid).map_or((Phase::Pending, 1), |p| *p), (status.phase, status.attempt));
@@ -254,8 +261,15 @@ fn invariants(w: &World, transitions: &[Transition], phases: &mut BTreeMap<JobUi
         assert!(!somebody_holds || status.phase != Phase::Pending || entry.held, "{status:?}");
         assert_eq!(entry.attempt.is_some(), status.phase.holds());
         assert!(status.reasons.iter().all(|reason| reason.code != "PlacementRefused"), "{status:?}");
+        let goes_on = entry.attempt.as_ref().is_some_and(|attempt| attempt.ending.is_none());
+        assert!(!goes_on || status.holds.iter().all(|hold| !hold.suspended), "{status:?}");
         if !status.phase.holds() {
             continue;
+        }
+        if let (Some(place), Some(array)) = (&status.array, &job.spec.array) {
+            let turns = turns.entry(place.array.clone()).or_default();
+            *turns += 1;
+            assert!(array.at_once == 0 || *turns <= array.at_once, "{turns} of {array:?} at once");
         }
         let placement = status.placement.as_ref().unwrap();
         let gang = job.spec.gang;

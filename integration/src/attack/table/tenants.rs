@@ -339,6 +339,27 @@ fn changes() -> Vec<Case> {
             "delete a job of the other tenant",
             &SUBMITTERS,
             "rail.v1.JobService/DeleteJob",
+            named.clone(),
+        ),
+        foreign(
+            "suspend-job",
+            "suspend a job of the other tenant",
+            &SUBMITTERS,
+            "rail.v1.JobService/SuspendJob",
+            named.clone(),
+        ),
+        foreign(
+            "resume-job",
+            "resume a job of the other tenant",
+            &SUBMITTERS,
+            "rail.v1.JobService/ResumeJob",
+            named.clone(),
+        ),
+        foreign(
+            "requeue-job",
+            "queue a job of the other tenant again",
+            &SUBMITTERS,
+            "rail.v1.JobService/RequeueJob",
             named,
         ),
         foreign(

@@ -635,14 +635,17 @@ fn told(id: &str, status: &v1::JobStatus, found: &mut Found, seen: &mut BTreeMap
             !status.holds.is_empty()
         ));
     }
-    // It waits for another job or for its turn in an array, is held, or has no place on what there is at the moment.
+    // It waits for another job or for its turn in an array, is held, or has no place on what there is at the moment, or by its limits.
     let open_ended = |reason: &v1::Reason| {
         matches!(
             reason.code.as_str(),
             "Dependency"
                 | "DependencyNeverMet"
                 | "ArrayTurn"
-                | "Infeasible"
+                | "LeftQueue"
+                | "GangShape"
+                | "NodeShape"
+                | "QuotaTooSmall"
                 | "NodeUnschedulable"
                 | "RailDrained"
         )

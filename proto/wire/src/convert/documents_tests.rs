@@ -310,6 +310,7 @@ proptest! {
                 by: "root".into(),
                 reason: "later".into(),
                 since: Timestamp(4000),
+                suspended: times > 1,
             }],
             submitter: (times > 0).then(|| Authority { role: Role::User, user: "ann".into() }),
         };

@@ -122,6 +122,7 @@ impl From<&JobHold> for v1::JobHold {
             by: hold.by.clone(),
             reason: hold.reason.clone(),
             since: Some(time_to_wire(hold.since)),
+            suspended: hold.suspended,
         }
     }
 }
@@ -134,7 +135,13 @@ impl TryFrom<v1::JobHold> for JobHold {
         let role = fields.nest("role", role_from_wire(wire.role));
         let since = fields.nest("since", time_from_wire(wire.since.unwrap_or_default()));
         let hold = role.zip(since);
-        fields.finish(hold.map(|(role, since)| Self { role, by: wire.by, reason: wire.reason, since }))
+        fields.finish(hold.map(|(role, since)| Self {
+            role,
+            by: wire.by,
+            reason: wire.reason,
+            since,
+            suspended: wire.suspended,
+        }))
     }
 }
 
