@@ -4,13 +4,13 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use controller_scheduler::{
-    Gate, Group, Need, Placer, RailNeed, Snapshot, Within, World,
+    Filter, Gate, Group, Need, Placer, RailNeed, Snapshot, Within, World,
     brute::{Best, best},
 };
 use controller_topology::{NodeIx, RailSet, Topology};
 use proto_model::{
-    Fabric, Inventory, JobId, JobName, JobUid, Leaf, LinkGroup, NameError, Names, NodeName, Rail, TenantName,
-    Timestamp,
+    Fabric, GpuModel, Inventory, JobId, JobName, JobUid, Leaf, LinkGroup, NameError, Names, NodeName, Rail,
+    TenantName, Timestamp,
 };
 
 use crate::{
@@ -23,6 +23,9 @@ use crate::{
 
 /// GPUs of every node.
 pub const GPUS: u32 = 4;
+
+/// What drivers call GPUs.
+const MODELS: [&str; 3] = ["NVIDIA H100", "NVIDIA A100", ""];
 
 /// The job that comes.
 const LAST: u64 = 900;
@@ -89,6 +92,13 @@ impl Dice {
     fn one_in(&mut self, end: u32) -> bool {
         self.below(end) == 0
     }
+
+    /// Models of GPU that a job asks for.
+    fn models(&mut self) -> Arc<Filter> {
+        let asked: &[&str] = [&["h100"][..], &["A100"], &["A100", "H100"]][self.below(3) as usize];
+        let gpu_models = asked.iter().filter_map(|model| GpuModel::new(*model).ok()).collect();
+        Arc::new(Filter { gpu_models, ..Filter::default() })
+    }
 }
 
 /// A state, and the job that comes.
@@ -100,6 +110,8 @@ struct Riddle {
     down: BTreeMap<u32, u32>,
     /// Nodes that take no jobs.
     closed: Vec<u32>,
+    /// Nodes with other GPUs, of which some say nothing of themselves.
+    others: BTreeMap<u32, &'static str>,
     /// What runs or waits already.
     held: Vec<Need>,
     /// Those that found no place go on waiting.
@@ -124,7 +136,14 @@ impl Riddle {
         if dice.one_in(10) {
             asked.exclude.push(NodeIx::at(dice.below(nodes) as usize));
         }
-        Self { pods, rails, down, closed, held, jobs_wait, asked }
+        // Drawn last: what is drawn before stays what it was.
+        let mut others = BTreeMap::new();
+        if dice.one_in(4) {
+            let all = (0..nodes).map(|node| (node, MODELS[dice.below(3) as usize]));
+            others.extend(all.filter(|(_, model)| *model != MODELS[0]));
+            asked.filter = dice.models();
+        }
+        Self { pods, rails, down, closed, others, held, jobs_wait, asked }
     }
 
     fn cluster(&self) -> Result<Snapshot, NameError> {
@@ -154,6 +173,9 @@ impl Riddle {
             let mut inventory = Inventory::clone(&server.inventory);
             if let Some(rail) = self.down.get(&number) {
                 inventory.nics.iter_mut().filter(|nic| nic.rail == *rail).for_each(|nic| nic.up = false);
+            }
+            for gpu in &mut inventory.gpus {
+                gpu.model = (*self.others.get(&number).unwrap_or(&MODELS[0])).to_owned();
             }
             let gate = Gate { unschedulable: self.closed.contains(&number), ..Gate::default() };
             snapshot.set_node(&name, &Arc::new(inventory), gate);
@@ -231,8 +253,8 @@ pub fn answer(seed: u64) -> Result<Answer, NameError> {
     trial.run_until(&[asked], Timestamp(10_000));
     let mut answer = Answer {
         riddle: format!(
-            "seed {seed}: {} rails, pods {:?}, NICs down {:?}, closed {:?}, before it {:?}, it asks for {need:?}",
-            riddle.rails, riddle.pods, riddle.down, riddle.closed, riddle.held
+            "seed {seed}: {} rails, pods {:?}, NICs down {:?}, closed {:?}, other GPUs {:?}, before it {:?}, it asks for {need:?}",
+            riddle.rails, riddle.pods, riddle.down, riddle.closed, riddle.others, riddle.held
         ),
         started: trial.book.job(uid).is_some_and(|entry| entry.run().is_some()),
         best: best_now,

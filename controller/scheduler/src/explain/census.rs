@@ -9,7 +9,7 @@ use super::{Cause, Kept};
 use crate::{
     place::{Need, RailNeed},
     snapshot::{Held, Snapshot},
-    yard::Record,
+    yard::{Models, Record},
 };
 
 /// Nodes that a constraint keeps away, and those that nothing else keeps away.
@@ -49,7 +49,9 @@ mod fixed {
     pub(super) const FEW_DOWN: usize = 10;
     pub(super) const FEW_HELD: usize = 11;
     pub(super) const OTHER_TENANT: usize = 12;
-    pub(super) const ISOLATION: usize = 13;
+    pub(super) const MODEL: usize = 13;
+    pub(super) const MODEL_UNKNOWN: usize = 14;
+    pub(super) const ISOLATION: usize = 15;
     pub(super) const RAILS: usize = ISOLATION + proto_model::IsolationFeature::ALL.len();
 }
 
@@ -149,6 +151,11 @@ impl Census {
             }
             let missing = need.filter.isolation.without(traits.isolation);
             hits.extend(missing.iter().map(|feature| fixed::ISOLATION + feature as usize));
+            match need.filter.models(traits) {
+                Models::Asked => {}
+                Models::Others => hits.push(fixed::MODEL),
+                Models::Unknown => hits.push(fixed::MODEL_UNKNOWN),
+            }
             if !hits.is_empty() {
                 classes.insert(class, hits);
             }
@@ -226,6 +233,8 @@ impl Census {
             fixed::FEW_DOWN => Some(Cause::RailDown(None)),
             fixed::FEW_HELD => Some(Cause::RailHeld(None)),
             fixed::OTHER_TENANT => Some(Cause::OtherTenant),
+            fixed::MODEL => Some(Cause::GpuModel),
+            fixed::MODEL_UNKNOWN => Some(Cause::GpuModelUnknown),
             at if at < fixed::RAILS => {
                 IsolationFeature::ALL.get(at - fixed::ISOLATION).map(|feature| Cause::Isolation(*feature))
             }

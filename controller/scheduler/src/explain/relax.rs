@@ -66,6 +66,8 @@ pub enum Change {
     Tolerate(Taint),
     /// One condition on labels less.
     Drop(Term),
+    /// GPUs of any model.
+    AnyModel,
     /// No node excluded.
     Include,
     /// Fewer spares.
@@ -133,6 +135,7 @@ enum Knob {
     Share,
     Tolerate(Taint),
     Drop(Term),
+    AnyModel,
     Include,
     Spares,
     Quota,
@@ -186,6 +189,11 @@ impl Knob {
                 filter.selector.retain(|other| other != term);
                 need.filter = Arc::new(filter);
             }
+            Self::AnyModel => {
+                let mut filter = Filter::clone(&need.filter);
+                filter.gpu_models.clear();
+                need.filter = Arc::new(filter);
+            }
             Self::Include => need.exclude.clear(),
             Self::Spares => need.spares -= steps,
             Self::Quota => {}
@@ -222,6 +230,7 @@ impl Knob {
             Self::Share => Change::Share,
             Self::Tolerate(taint) => Change::Tolerate(taint.clone()),
             Self::Drop(term) => Change::Drop(term.clone()),
+            Self::AnyModel => Change::AnyModel,
             Self::Include => Change::Include,
             Self::Spares => Change::Spares { from: need.spares, to: less.spares },
             Self::Quota => Change::Quota { more: short },
@@ -268,6 +277,9 @@ fn knobs(snapshot: &Snapshot, need: &Need, facts: &QueueFacts<'_>, census: &Cens
         _ => None,
     });
     knobs.extend(terms.take(EACH));
+    if named(&|cause| matches!(cause, Cause::GpuModel | Cause::GpuModelUnknown)) {
+        knobs.push(Knob::AnyModel);
+    }
     if named(&|cause| *cause == Cause::Excluded) {
         knobs.push(Knob::Include);
     }

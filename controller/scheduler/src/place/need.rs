@@ -98,6 +98,7 @@ impl Need {
                 selector: place.selector.clone(),
                 tolerations: place.tolerations.clone(),
                 isolation: snapshot.tenant(tenant).isolation.demands(),
+                gpu_models: place.gpu_models.clone(),
             }),
             exclude: place.exclude.iter().filter_map(|name| topology.index(name)).collect(),
             tenant: Some(tenant.clone()),
