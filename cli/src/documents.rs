@@ -225,6 +225,7 @@ fn about(one: &Violation) -> About<'_> {
     match one.message.split(':').next().unwrap_or_default() {
         "NodeCount" => About::Field("spec.gang.nodes"),
         "GpuShape" => About::Field("spec.gang.gpusPerNode"),
+        "GpuModelShape" => About::Field("spec.placement.gpuModel"),
         "QuotaTooSmall" | "GangShape" | "NoNodes" => About::Field("spec.gang"),
         "RailCount" | "RailShape" | "RailDead" | "NoRails" | "RailAlignment" => {
             About::Field("spec.rails.required")

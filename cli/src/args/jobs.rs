@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 
-use super::{Moment, Output, parse_duration, parse_moment, parse_ranks};
+use super::{Asked, Moment, Output, parse_duration, parse_moment, parse_ranks};
 
 /// A file, given as an argument or by `-f`.
 #[derive(Debug, Args)]
@@ -42,6 +42,8 @@ pub struct Submit {
     /// With --wait: give up waiting after this time (exit 7); the job goes on
     #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "wait")]
     pub timeout: Option<Duration>,
+    #[command(flatten)]
+    pub asked: Asked,
     /// How to print the job
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Output,
@@ -51,6 +53,8 @@ pub struct Submit {
 pub struct Plan {
     #[command(flatten)]
     pub source: Source,
+    #[command(flatten)]
+    pub asked: Asked,
     /// How to print the plan
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Output,

@@ -1,5 +1,6 @@
 //! What can be said on the command line: one file per noun, nothing but shapes.
 
+mod asked;
 mod audit;
 mod changes;
 mod cluster;
@@ -17,6 +18,7 @@ mod simulate;
 mod validate;
 mod values;
 
+pub use asked::Asked;
 pub use audit::{AuditCommand, AuditList, Decision};
 pub use changes::{Hold, Limit, Release, Requeue, Resume, Suspend, Update};
 pub use cluster::{ConfigCommand, NodeCommand, RoleArg, TenantCommand};

@@ -15,7 +15,8 @@ use crate::{
 /// `plan FILE`.
 pub async fn run(args: &Plan, api: impl Fn() -> Result<Api, Error>) -> Result<(), Error> {
     let source = Source::open(&args.source.path())?;
-    let job = source.job()?;
+    let mut job = source.job()?;
+    args.asked.put(&mut job);
     show(&source, job, args.output, &api()?).await
 }
 

@@ -21,6 +21,7 @@ pub async fn run(args: &Submit, api: impl Fn() -> Result<Api, Error>) -> Result<
         metadata.name.clone_from(name);
         metadata.generate_name.clear();
     }
+    args.asked.put(&mut job);
     let api = api()?;
     if args.dry_run {
         return plan::show(&source, job, args.output, &api).await;

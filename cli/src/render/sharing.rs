@@ -207,15 +207,29 @@ pub fn place(spec: &v1::JobSpec) -> String {
 /// Conditions on labels, as one line.
 #[must_use]
 pub fn selector(spec: &v1::JobSpec) -> String {
+    let terms = spec.placement.iter().flat_map(|place| &place.selector).map(|term| match &term.any_of[..] {
+        [] => condition(term),
+        any => any.iter().map(condition).collect::<Vec<_>>().join(" or "),
+    });
+    terms.collect::<Vec<_>>().join(", ")
+}
+
+fn condition(term: &v1::SelectorTerm) -> String {
     use v1::selector_term::Operator;
-    let terms = spec.placement.iter().flat_map(|place| &place.selector).map(|term| match term.operator() {
+    match term.operator() {
         Operator::In if term.values.len() == 1 => format!("{}={}", term.key, term.values[0]),
         Operator::In => format!("{} in ({})", term.key, term.values.join(",")),
         Operator::NotIn => format!("{} not in ({})", term.key, term.values.join(",")),
         Operator::Absent => format!("!{}", term.key),
         Operator::Exists | Operator::Unspecified => term.key.clone(),
-    });
-    terms.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Models of GPU of which any will do.
+fn models(spec: &v1::JobSpec) -> String {
+    let models: Vec<&str> =
+        spec.placement.iter().flat_map(|place| &place.gpu_model).map(String::as_str).collect();
+    models.join(" or ")
 }
 
 /// What a job waits for, whose place it may take and who may take its.
@@ -239,6 +253,7 @@ pub fn turn(job: &v1::Job) -> Vec<(&'static str, String)> {
         ("Start before", stamp(spec.start_before.as_ref())),
         ("Deadline", stamp(spec.deadline.as_ref())),
         ("Place", place(&spec)),
+        ("GPU model", models(&spec)),
         ("Selector", selector(&spec)),
         ("Tolerates", tolerations(&spec)),
         ("Spares", if spares == 0 { String::new() } else { format!("{spares}, {}", replaced_by(failure)) }),
@@ -392,14 +407,18 @@ mod tests {
             key: key.into(),
             operator,
             values: values.iter().map(|value| (*value).to_owned()).collect(),
+            any_of: Vec::new(),
         };
+        let any_of = vec![term("a100", 3, &[]), term("gpu", 2, &["v100"])];
+        let either = v1::SelectorTerm { any_of, ..Default::default() };
         let place = v1::PlacementRequest {
             groups: vec![group],
             pattern: 3,
             stage_nodes: 8,
             spares: 2,
             exclude: vec!["n[1-3]".into()],
-            selector: vec![term("gpu", 1, &["h100"]), term("old", 4, &[])],
+            selector: vec![term("gpu", 1, &["h100"]), term("old", 4, &[]), either],
+            gpu_model: vec!["H100".into(), "H200".into()],
             ..Default::default()
         };
         let spec = v1::JobSpec {
@@ -443,7 +462,8 @@ mod tests {
         let facts = turn(&v1::Job { spec: Some(spec), status: Some(status), ..Default::default() });
         let said = |name: &str| facts.iter().find(|(fact, _)| *fact == name).map(|(_, text)| text.as_str());
         assert_eq!(said("Place"), Some("groups of 8 within a pod; pipeline of 8-node stages; not n[1-3]"));
-        assert_eq!(said("Selector"), Some("gpu=h100, !old"));
+        assert_eq!(said("Selector"), Some("gpu=h100, !old, a100 or gpu not in (v100)"));
+        assert_eq!(said("GPU model"), Some("H100 or H200"));
         assert_eq!(said("After"), Some("prepare succeeded"));
         assert_eq!(said("Array"), Some("7 of sweep (10 elements)"));
         assert_eq!(said("Preemption"), Some("may be preempted, checkpoint every 10m"));

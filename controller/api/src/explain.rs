@@ -146,6 +146,10 @@ fn change(change: &Change) -> v1::relaxation::Change {
             let message = format!("do without the label condition {term}");
             make("spec.placement.selector", term, String::new(), message)
         }
+        Change::AnyModel => {
+            let message = text("take GPUs of any model");
+            make("spec.placement.gpuModel", text("set"), String::new(), message)
+        }
         Change::Include => {
             let message = text("allow the nodes that it excludes");
             make("spec.placement.exclude", text("set"), String::new(), message)

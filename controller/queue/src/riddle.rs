@@ -9,8 +9,8 @@ use controller_scheduler::{
 };
 use controller_topology::{NodeIx, RailSet, Topology};
 use proto_model::{
-    Fabric, Inventory, JobId, JobName, JobUid, Leaf, LinkGroup, NameError, Names, NodeName, Rail, TenantName,
-    Timestamp,
+    Fabric, GpuModel, Inventory, JobId, JobName, JobUid, Leaf, LinkGroup, NameError, Names, NodeName, Rail,
+    TenantName, Timestamp,
 };
 
 use crate::{
@@ -23,6 +23,9 @@ use crate::{
 
 /// GPUs of every node.
 pub const GPUS: u32 = 4;
+
+/// What drivers call GPUs.
+const MODELS: [&str; 3] = ["NVIDIA H100", "NVIDIA A100", ""];
 
 /// The job that comes.
 const LAST: u64 = 900;
@@ -92,6 +95,13 @@ impl Dice {
     fn one_in(&mut self, end: u32) -> bool {
         self.below(end) == 0
     }
+
+    /// Models of GPU that a job asks for.
+    fn models(&mut self) -> Arc<Filter> {
+        let asked: &[&str] = [&["h100"][..], &["A100"], &["A100", "H100"]][self.below(3) as usize];
+        let gpu_models = asked.iter().filter_map(|model| GpuModel::new(*model).ok()).collect();
+        Arc::new(Filter { gpu_models, ..Filter::default() })
+    }
 }
 
 /// A state, and the job that comes.
@@ -105,6 +115,8 @@ struct Riddle {
     drained: BTreeMap<u32, u32>,
     /// Nodes that take no jobs.
     closed: Vec<u32>,
+    /// Nodes with other GPUs, of which some say nothing of themselves.
+    others: BTreeMap<u32, &'static str>,
     /// What runs or waits already.
     held: Vec<Need>,
     /// Those that found no place go on waiting.
@@ -135,7 +147,15 @@ impl Riddle {
         if dice.one_in(3) {
             asked = without_drained(&asked);
         }
-        Self { pods, rails, down, drained, closed, held, jobs_wait, asked }
+        // Drawn last: what is drawn before stays what it was.
+        let mut others = BTreeMap::new();
+        if dice.one_in(4) {
+            let all = (0..nodes).map(|node| (node, MODELS[dice.below(3) as usize]));
+            others.extend(all.filter(|(_, model)| *model != MODELS[0]));
+            let models = dice.models();
+            asked.filter = Arc::new(Filter { avoid_drained: asked.filter.avoid_drained, ..Filter::clone(&models) });
+        }
+        Self { pods, rails, down, drained, closed, others, held, jobs_wait, asked }
     }
 
     fn cluster(&self) -> Result<Snapshot, NameError> {
@@ -165,6 +185,9 @@ impl Riddle {
             let mut inventory = Inventory::clone(&server.inventory);
             if let Some(rail) = self.down.get(&number) {
                 inventory.nics.iter_mut().filter(|nic| nic.rail == *rail).for_each(|nic| nic.up = false);
+            }
+            for gpu in &mut inventory.gpus {
+                gpu.model = (*self.others.get(&number).unwrap_or(&MODELS[0])).to_owned();
             }
             let gate = Gate { unschedulable: self.closed.contains(&number), ..Gate::default() };
             // Before the node comes, or after.
@@ -261,8 +284,15 @@ pub fn answer(seed: u64) -> Result<Answer, NameError> {
     trial.run_until(&[asked], Timestamp(10_000));
     let mut answer = Answer {
         riddle: format!(
-            "seed {seed}: {} rails, pods {:?}, NICs down {:?}, drained {:?}, closed {:?}, before it {:?}, it asks for {need:?}",
-            riddle.rails, riddle.pods, riddle.down, riddle.drained, riddle.closed, riddle.held
+            "seed {seed}: {} rails, pods {:?}, NICs down {:?}, drained {:?}, closed {:?}, other GPUs {:?}, before it {:?}, it asks \
+             for {need:?}",
+            riddle.rails,
+            riddle.pods,
+            riddle.down,
+            riddle.drained,
+            riddle.closed,
+            riddle.others,
+            riddle.held
         ),
         started: trial.book.job(uid).is_some_and(|entry| entry.run().is_some()),
         best: best_now,

@@ -62,6 +62,16 @@ pub enum Violation {
     /// A GPU that the node does not have.
     #[error("node '{0}' has no GPU {1}")]
     GpuUnknown(NodeName, u32),
+    /// A GPU that is of none of the models that will do.
+    #[error("GPU {gpu} of node '{node}' is of model '{model}', which the job does not ask for")]
+    GpuModel {
+        /// Where.
+        node: NodeName,
+        /// Which.
+        gpu: u32,
+        /// What its driver calls it.
+        model: String,
+    },
     /// A GPU that a job holds.
     #[error("GPU {1} of node '{0}' is held by another job")]
     GpuHeld(NodeName, u32),
@@ -215,6 +225,13 @@ fn node(
     let asked = spec.gang.gpus_per_node as usize;
     if distinct.len() != asked || place.gpus.len() != asked {
         found.push(Violation::GpuCount { node: name.clone(), placed: distinct.len(), asked });
+    }
+    let models = &spec.placement.gpu_models;
+    for gpu in server.inventory.gpus.iter().filter(|gpu| distinct.contains(&gpu.index)) {
+        if !models.is_empty() && !models.iter().any(|model| model.is(&gpu.model)) {
+            let (node, gpu, model) = (name.clone(), gpu.index, gpu.model.clone());
+            found.push(Violation::GpuModel { node, gpu, model });
+        }
     }
     for gpu in distinct {
         if !server.inventory.gpus.iter().any(|have| have.index == gpu) {

@@ -95,6 +95,9 @@ pub enum Flaw {
     /// A selector or a taint.
     #[error("node {0:?} does not have the labels, or has a taint")]
     Filter(NodeIx),
+    /// A GPU of a model that will not do, or of one that nobody knows.
+    #[error("node {0:?} has GPUs of a model that the job does not ask for")]
+    GpuModel(NodeIx),
     /// Another tenant's job is there, and the node has no user for each attempt.
     #[error("node {0:?} runs another tenant's job and cannot keep the two apart")]
     Tenants(NodeIx),
@@ -221,6 +224,12 @@ fn node(seen: &Seen<'_>, need: &Need, rails: RailSet, pick: Pick, flaws: &mut Ve
     });
     if !labels || !tolerated {
         flaws.push(Flaw::Filter(node));
+    }
+    let models = &need.filter.gpu_models;
+    let asked = |told: &String| models.iter().any(|model| model.is(told));
+    if !models.is_empty() && (seen.traits.gpu_models.is_empty() || !seen.traits.gpu_models.iter().all(asked))
+    {
+        flaws.push(Flaw::GpuModel(node));
     }
     if need.filter.isolation.iter().any(|feature| !seen.traits.isolation.has(feature)) {
         flaws.push(Flaw::Isolation(node));

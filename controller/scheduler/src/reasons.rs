@@ -1,15 +1,15 @@
 //! Every cause for which a gang cannot be placed, with counts: never only the first.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use controller_topology::{RailSet, Server};
-use proto_model::{IsolationFeature, JobId, Reason, Term, Thing, Toleration, many};
+use proto_model::{IsolationFeature, IsolationSet, JobId, Reason, Term, Thing, Toleration, many};
 
 use crate::{
     explain::{Blocker, Cause, Kept, brief},
     place::{Choice, Need, Placer, RailNeed, Time, Within},
     snapshot::{NodeSet, Snapshot},
-    yard::Filter,
+    yard::{Filter, Models},
 };
 
 /// Causes for which the job could never start on the cluster as it is described now: as if every node were ready and
@@ -52,6 +52,7 @@ pub fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) -> Vec<
         reasons.extend(dead_rails(snapshot, need, |server| server.present));
     }
     labels(snapshot, need, nodes, &mut reasons);
+    models(snapshot, need, nodes, &mut reasons);
     for size in need.uneven_groups() {
         let message = format!(
             "groups of {} do not divide the gang of {} and one another without rest",
@@ -62,8 +63,12 @@ pub fn infeasible(snapshot: &Snapshot, need: &Need, placer: &mut Placer) -> Vec<
     }
     // Taints come and go like other troubles of nodes; and an administrator may mend what a node lacks of isolation.
     let all = vec![Toleration { key: None, value: None }];
-    let selector = need.filter.selector.clone();
-    let filter = Filter { selector, tolerations: all, ..Filter::default() };
+    let filter = Filter {
+        tolerations: all,
+        isolation: IsolationSet::EMPTY,
+        avoid_drained: None,
+        ..Filter::clone(&need.filter)
+    };
     let healed = Need { filter: Arc::new(filter), ..need.clone() };
     let mut fits =
         |need: &Need| placer.choose_at(snapshot.yard(), need, None, Time::Healed, &mut Choice::default());
@@ -147,7 +152,7 @@ fn labels(snapshot: &Snapshot, need: &Need, nodes: usize, reasons: &mut Vec<Reas
         let (asked, have) = (many(wanted, "node"), of_nodes(*with, nodes));
         let message = format!("the job asks for {asked} with label {}, {have} it", term_text(term));
         reasons.push(
-            Reason::new("LabelShape", message).count(nodes - with).scope(format!("label/{}", term.key())),
+            Reason::new("LabelShape", message).count(nodes - with).scope(format!("label/{}", keys(term))),
         );
     }
     let all = with[selector.len()];
@@ -156,6 +161,59 @@ fn labels(snapshot: &Snapshot, need: &Need, nodes: usize, reasons: &mut Vec<Reas
         let message = format!("the job asks for {asked} with all of its labels, {have} them");
         reasons.push(Reason::new("LabelShape", message).count(nodes - all));
     }
+}
+
+/// Models of GPU in one reason at most.
+const MODELS: usize = 8;
+
+/// Too few nodes have GPUs of the models that will do, and which models there are.
+fn models(snapshot: &Snapshot, need: &Need, nodes: usize, reasons: &mut Vec<Reason>) {
+    let (mut with, mut unknown, mut there) = (0, 0, BTreeMap::new());
+    if need.filter.gpu_models.is_empty() {
+        return;
+    }
+    for (class, count) in snapshot.yard().class_sizes() {
+        match need.filter.models(class) {
+            Models::Asked => with += count,
+            Models::Unknown => unknown += count,
+            Models::Others => {}
+        }
+        for model in class.gpu_models.iter().filter(|model| !model.is_empty()) {
+            *there.entry(model.as_str()).or_insert(0_usize) += count;
+        }
+    }
+    let wanted = (need.nodes as usize).min(nodes);
+    if with >= wanted {
+        return;
+    }
+    let (asked, have) = (many(wanted, "node"), of_nodes(with, nodes));
+    let mut message =
+        format!("the job asks for {asked} with GPUs of model {}, {have} them", model_text(need));
+    let listed: Vec<String> =
+        there.iter().take(MODELS).map(|(model, nodes)| format!("{model} ({nodes})")).collect();
+    if !listed.is_empty() {
+        let more = if there.len() > MODELS { ", and others" } else { "" };
+        message.push_str(&format!("; there are: {}{more}", listed.join(", ")));
+    }
+    if unknown > 0 {
+        message.push_str(&format!("; {} not told by the agent", of_unknown(unknown)));
+    }
+    reasons.push(Reason::new("GpuModelShape", message).count(nodes - with));
+}
+
+fn of_unknown(nodes: usize) -> String {
+    if nodes == 1 { "on 1 node it is".to_owned() } else { format!("on {nodes} nodes it is") }
+}
+
+/// The models of GPU that will do.
+fn model_text(need: &Need) -> String {
+    let models: Vec<&str> = need.filter.gpu_models.iter().map(proto_model::GpuModel::as_str).collect();
+    models.join(" or ")
+}
+
+/// The labels that a condition looks at.
+fn keys(term: &Term) -> String {
+    term.alternatives().map(Term::key).collect::<Vec<_>>().join("|")
 }
 
 /// A condition on labels as people write it.
@@ -169,6 +227,7 @@ pub fn term_text(term: &Term) -> String {
         Term::NotIn(key, values) => format!("{key} not in ({})", list(values)),
         Term::Exists(key) => key.clone(),
         Term::Absent(key) => format!("!{key}"),
+        Term::Any(terms) => terms.iter().map(term_text).collect::<Vec<_>>().join(" or "),
     }
 }
 
@@ -368,9 +427,20 @@ fn words(need: &Need, cause: &Cause) -> (&'static str, String, String) {
         }
         Cause::Label(term) => (
             "LabelMismatch",
-            format!("label/{}", term.key()),
-            format!("HAVE not the label {}", term_text(term)),
+            format!("label/{}", keys(term)),
+            match term {
+                Term::Any(_) => format!("HAVE none of the labels {}", term_text(term)),
+                _ => format!("HAVE not the label {}", term_text(term)),
+            },
         ),
+        Cause::GpuModel => {
+            ("GpuModelMismatch", String::new(), format!("HAVE not only GPUs of model {}", model_text(need)))
+        }
+        Cause::GpuModelUnknown => {
+            let what =
+                format!("HAVE GPUs of which nobody knows whether they are of model {}", model_text(need));
+            ("GpuModelUnknown", String::new(), what)
+        }
         Cause::Taint(taint) => {
             let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
             let what = format!("HAVE the taint {}{value}, which the job does not tolerate", taint.key);

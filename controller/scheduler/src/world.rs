@@ -6,10 +6,15 @@ use proto_model::{Fabric, Gpu, Inventory, Leaf, Link, Nic, NodeName, Rail};
 
 /// So many GPUs and the NICs of the rails of `present`, those of `down` down; two of each on a NUMA node.
 pub(crate) fn inventory(gpus: u32, present: u8, down: u8) -> Arc<Inventory> {
+    of_model(gpus, present, down, "")
+}
+
+/// The same with GPUs of a model.
+pub(crate) fn of_model(gpus: u32, present: u8, down: u8, model: &str) -> Arc<Inventory> {
     let gpu = |index| Gpu {
         index,
         uuid: String::new(),
-        model: String::new(),
+        model: model.to_owned(),
         pci_address: String::new(),
         numa_node: Some(index / 2),
         memory_bytes: 0,

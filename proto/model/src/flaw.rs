@@ -151,6 +151,21 @@ pub enum SpecFlaw {
         /// Position in the list.
         index: usize,
     },
+    /// None of no conditions holds.
+    #[error("needs an alternative at least")]
+    NoAlternatives {
+        /// Position in the list.
+        index: usize,
+    },
+    /// Alternatives inside an alternative.
+    #[error("an alternative has alternatives itself; write them all in one list")]
+    NestedAlternatives {
+        /// Position in the list.
+        index: usize,
+    },
+    /// GPUs of a model, and no GPU.
+    #[error("the job takes no GPU; give gang.gpusPerNode, or leave the model out")]
+    ModelWithoutGpus,
     /// Two terms that no node fulfils together.
     #[error("no node fulfils this and entry {first} for '{key}'")]
     Contradiction {
@@ -214,6 +229,8 @@ pub enum SpecList {
     Tolerations,
     /// `placement.exclude`
     Exclude,
+    /// `placement.gpuModel`
+    GpuModel,
     /// `after`
     After,
 }
@@ -225,6 +242,7 @@ impl SpecList {
             Self::Selector => "placement.selector",
             Self::Tolerations => "placement.tolerations",
             Self::Exclude => "placement.exclude",
+            Self::GpuModel => "placement.gpuModel",
             Self::After => "after",
         }
     }
@@ -269,6 +287,10 @@ impl SpecFlaw {
             Self::TooMany { list, .. } => list.field().into(),
             Self::Label { list, index, .. } | Self::Twice { list, index, .. } => at(*list, *index),
             Self::NoValues { index } => format!("{}.values", at(SpecList::Selector, *index)),
+            Self::NoAlternatives { index } | Self::NestedAlternatives { index } => {
+                format!("{}.anyOf", at(SpecList::Selector, *index))
+            }
+            Self::ModelWithoutGpus => SpecList::GpuModel.field().into(),
             Self::Contradiction { index, .. } => at(SpecList::Selector, *index),
             Self::BothEnds { index, .. } => at(SpecList::After, *index),
             Self::Itself { index, .. } => format!("{}.job", at(SpecList::After, *index)),
@@ -403,16 +425,15 @@ impl JobSpec {
         let list = SpecList::Selector;
         too_many(list, terms.len(), MAX_TERMS, flaws);
         for (index, term) in terms.iter().enumerate().take(MAX_TERMS) {
-            if let Err(error) = check_key(term.key()) {
-                flaws.push(SpecFlaw::Label { list, index, error });
-            }
-            if let Term::In(_, values) | Term::NotIn(_, values) = term {
-                if values.is_empty() {
-                    flaws.push(SpecFlaw::NoValues { index });
+            match term {
+                Term::Any(terms) if terms.is_empty() => flaws.push(SpecFlaw::NoAlternatives { index }),
+                Term::Any(terms) => {
+                    too_many(list, terms.len(), MAX_TERMS, flaws);
+                    for term in terms.iter().take(MAX_TERMS) {
+                        term_flaws(index, term, flaws);
+                    }
                 }
-                too_many(list, values.len(), MAX_TERMS, flaws);
-                let wrong = values.iter().find_map(|value| check_value(value).err());
-                flaws.extend(wrong.map(|error| SpecFlaw::Label { list, index, error }));
+                term => term_flaws(index, term, flaws),
             }
             for (first, other) in terms[..index].iter().enumerate().filter(|(_, t)| t.key() == term.key()) {
                 if other == term {
@@ -435,6 +456,10 @@ impl JobSpec {
             if let Some(first) = place.tolerations[..index].iter().position(|other| other == toleration) {
                 flaws.push(SpecFlaw::Twice { list, index, first });
             }
+        }
+        too_many(SpecList::GpuModel, place.gpu_models.len(), MAX_TERMS, flaws);
+        if !place.gpu_models.is_empty() && self.gang.gpus_per_node == 0 {
+            flaws.push(SpecFlaw::ModelWithoutGpus);
         }
         let list = SpecList::Exclude;
         too_many(list, place.exclude.len(), MAX_EXCLUDED, flaws);
@@ -484,6 +509,26 @@ impl JobSpec {
         if self.time_limit.zip(self.expected).is_some_and(|(limit, expected)| expected > limit) {
             flaws.push(SpecFlaw::ExpectedBeyondLimit);
         }
+    }
+}
+
+/// What is wrong with one condition by itself.
+fn term_flaws(index: usize, term: &Term, flaws: &mut Vec<SpecFlaw>) {
+    let list = SpecList::Selector;
+    if let Term::Any(_) = term {
+        flaws.push(SpecFlaw::NestedAlternatives { index });
+        return;
+    }
+    if let Err(error) = check_key(term.key()) {
+        flaws.push(SpecFlaw::Label { list, index, error });
+    }
+    if let Term::In(_, values) | Term::NotIn(_, values) = term {
+        if values.is_empty() {
+            flaws.push(SpecFlaw::NoValues { index });
+        }
+        too_many(list, values.len(), MAX_TERMS, flaws);
+        let wrong = values.iter().find_map(|value| check_value(value).err());
+        flaws.extend(wrong.map(|error| SpecFlaw::Label { list, index, error }));
     }
 }
 

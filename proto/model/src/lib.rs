@@ -16,6 +16,7 @@ pub mod certify;
 pub mod claim;
 pub mod fabric;
 pub mod flaw;
+pub mod gpu_model;
 pub mod hardware;
 pub mod ids;
 pub mod isolation;
@@ -45,6 +46,7 @@ pub use certify::{Certify, Lane, Measured, PairReport, PortGid, PortReport, SERI
 pub use claim::{Claim, ClaimError};
 pub use fabric::{Fabric, Leaf, Link, LinkGroup, Rail, Spine, Uplink};
 pub use flaw::{SpecFlaw, SpecList};
+pub use gpu_model::{GpuModel, GpuModelError};
 pub use hardware::{
     Distance, Gid, GidKind, GpuDirect, GpuFacts, GpuLink, GpuPath, LinkPeer, NicFacts, NicPort, PathCause,
     PciDevice, PhysicalState, PortState,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::NodeName;
+use crate::{GpuModel, NodeName};
 
 /// A place that a gang or a group stays inside. A smaller place is less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -70,6 +70,8 @@ pub struct PlacementRequest {
     pub tolerations: Vec<Toleration>,
     /// Nodes that it does not want.
     pub exclude: Vec<NodeName>,
+    /// Models of GPU of which any will do; none: any GPU.
+    pub gpu_models: BTreeSet<GpuModel>,
 }
 
 /// What keeps jobs off a node unless they tolerate it.
@@ -81,7 +83,7 @@ pub struct Taint {
     pub value: String,
 }
 
-/// One condition on a node's labels.
+/// One condition on a node's labels, or several of which one is enough.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Term {
     /// The label has one of these values.
@@ -92,15 +94,27 @@ pub enum Term {
     Exists(String),
     /// The label is not there.
     Absent(String),
+    /// One of these holds; none of them is such a list itself.
+    Any(BTreeSet<Term>),
 }
 
 impl Term {
-    /// The label that it looks at.
+    /// The label that it looks at; of alternatives the first one's.
     #[must_use]
     pub fn key(&self) -> &str {
         match self {
             Self::In(key, _) | Self::NotIn(key, _) | Self::Exists(key) | Self::Absent(key) => key,
+            Self::Any(terms) => terms.first().map_or("", Self::key),
         }
+    }
+
+    /// Its alternatives: itself where it has none.
+    pub fn alternatives(&self) -> impl Iterator<Item = &Self> {
+        let (own, list) = match self {
+            Self::Any(terms) => (None, Some(terms)),
+            own => (Some(own), None),
+        };
+        own.into_iter().chain(list.into_iter().flatten())
     }
 
     /// Whether a node with these labels fulfils it.
@@ -111,6 +125,7 @@ impl Term {
             Self::NotIn(key, values) => labels.get(key).is_none_or(|value| !values.contains(value)),
             Self::Exists(key) => labels.contains_key(key),
             Self::Absent(key) => !labels.contains_key(key),
+            Self::Any(terms) => terms.iter().any(|term| term.holds(labels)),
         }
     }
 }

@@ -151,7 +151,8 @@ fn riddles(cases: u64) {
     let told = faults.iter().take(8).cloned().collect::<Vec<_>>().join("\n");
     assert!(faults.is_empty(), "{} faults of {cases}:\n{told}", faults.len());
     let share = |part: u64| part * 100 / cases;
-    assert!((20..80).contains(&share(started)), "{started}");
+    // A quarter of the jobs asks for models of GPU that some nodes do not have.
+    assert!((15..80).contains(&share(started)), "{started}");
     assert!(share(never) > 5 && share(behind) > 5, "{never}, {behind}");
     // The rest lies in several pods, of which the largest are taken. Few cases say little: three of a thousand may be by chance.
     assert!(compared * 2 > started && tight * 1000 >= compared * 996, "{tight} of {compared}");

@@ -9,7 +9,7 @@ use super::{Cause, Kept};
 use crate::{
     place::{Need, RailNeed},
     snapshot::{Held, Snapshot},
-    yard::Record,
+    yard::{Models, Record},
 };
 
 /// Nodes that a constraint keeps away, and those that nothing else keeps away.
@@ -49,8 +49,10 @@ mod fixed {
     pub(super) const FEW_DOWN: usize = 10;
     pub(super) const FEW_HELD: usize = 11;
     pub(super) const OTHER_TENANT: usize = 12;
-    pub(super) const RAIL_DRAINED: usize = 13;
-    pub(super) const ISOLATION: usize = 14;
+    pub(super) const MODEL: usize = 13;
+    pub(super) const MODEL_UNKNOWN: usize = 14;
+    pub(super) const RAIL_DRAINED: usize = 15;
+    pub(super) const ISOLATION: usize = 16;
     pub(super) const RAILS: usize = ISOLATION + proto_model::IsolationFeature::ALL.len();
 }
 
@@ -159,6 +161,11 @@ impl Census {
             if !need.filter.drained(traits).is_empty() {
                 hits.push(fixed::RAIL_DRAINED);
             }
+            match need.filter.models(traits) {
+                Models::Asked => {}
+                Models::Others => hits.push(fixed::MODEL),
+                Models::Unknown => hits.push(fixed::MODEL_UNKNOWN),
+            }
             if !hits.is_empty() {
                 classes.insert(class, hits);
             }
@@ -237,6 +244,8 @@ impl Census {
             fixed::FEW_HELD => Some(Cause::RailHeld(None)),
             fixed::OTHER_TENANT => Some(Cause::OtherTenant),
             fixed::RAIL_DRAINED => Some(Cause::RailDrained),
+            fixed::MODEL => Some(Cause::GpuModel),
+            fixed::MODEL_UNKNOWN => Some(Cause::GpuModelUnknown),
             at if at < fixed::RAILS => {
                 IsolationFeature::ALL.get(at - fixed::ISOLATION).map(|feature| Cause::Isolation(*feature))
             }

@@ -73,6 +73,10 @@ pub enum Cause {
     Draining,
     /// A condition on labels.
     Label(Term),
+    /// Its GPUs are not all of models that will do, or it has none.
+    GpuModel,
+    /// Of some of its GPUs nobody knows the model.
+    GpuModelUnknown,
     /// A taint that the job does not tolerate.
     Taint(Taint),
     /// The job does not want these nodes.

@@ -66,6 +66,8 @@ pub enum Change {
     Tolerate(Taint),
     /// One condition on labels less.
     Drop(Term),
+    /// GPUs of any model.
+    AnyModel,
     /// No node excluded.
     Include,
     /// Drained rails where nothing else is left.
@@ -135,6 +137,7 @@ enum Knob {
     Share,
     Tolerate(Taint),
     Drop(Term),
+    AnyModel,
     Include,
     Drained,
     Spares,
@@ -190,6 +193,11 @@ impl Knob {
                 filter.selector.retain(|other| other != term);
                 need.filter = Arc::new(filter);
             }
+            Self::AnyModel => {
+                let mut filter = Filter::clone(&need.filter);
+                filter.gpu_models.clear();
+                need.filter = Arc::new(filter);
+            }
             Self::Include => need.exclude.clear(),
             Self::Drained => {
                 need.filter = Arc::new(Filter { avoid_drained: None, ..Filter::clone(&need.filter) });
@@ -229,6 +237,7 @@ impl Knob {
             Self::Share => Change::Share,
             Self::Tolerate(taint) => Change::Tolerate(taint.clone()),
             Self::Drop(term) => Change::Drop(term.clone()),
+            Self::AnyModel => Change::AnyModel,
             Self::Include => Change::Include,
             Self::Drained => Change::Drained,
             Self::Spares => Change::Spares { from: need.spares, to: less.spares },
@@ -283,6 +292,9 @@ fn knobs(snapshot: &Snapshot, need: &Need, facts: &QueueFacts<'_>, census: &Cens
         _ => None,
     });
     knobs.extend(terms.take(EACH));
+    if named(&|cause| matches!(cause, Cause::GpuModel | Cause::GpuModelUnknown)) {
+        knobs.push(Knob::AnyModel);
+    }
     if named(&|cause| *cause == Cause::Excluded) {
         knobs.push(Knob::Include);
     }

@@ -102,6 +102,7 @@ impl Need {
                     RailNeed::Exactly(rails) => rails,
                     RailNeed::Any(_) => RailSet::EMPTY,
                 }),
+                gpu_models: place.gpu_models.clone(),
             }),
             exclude: place.exclude.iter().filter_map(|name| topology.index(name)).collect(),
             tenant: Some(tenant.clone()),

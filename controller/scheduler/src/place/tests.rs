@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use controller_topology::{NodeIx, RailSet};
 use proptest::prelude::*;
-use proto_model::{Inventory, NodeName};
+use proto_model::{GpuModel, Inventory, NodeName};
 
 use super::{Arrange, Choice, Group, Hidden, Need, Pattern, Placer, RailNeed, Within};
 use crate::{
@@ -28,7 +28,12 @@ struct Site {
     open: bool,
     zone: bool,
     taint: bool,
+    /// Which GPUs.
+    model: u8,
 }
+
+/// What drivers call them; of the first nobody knows.
+const MODELS: [&str; 3] = ["", "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3"];
 
 fn name(n: usize) -> NodeName {
     NodeName::new(format!("n{n:02}")).unwrap()
@@ -139,7 +144,7 @@ impl Ledger {
 }
 
 fn inventory(site: &Site) -> Arc<Inventory> {
-    world::inventory(site.gpus, !site.missing & 0b111, site.down)
+    world::of_model(site.gpus, !site.missing & 0b111, site.down, MODELS[site.model as usize % 3])
 }
 
 fn sites() -> impl Strategy<Value = Vec<Site>> {
@@ -153,9 +158,9 @@ fn sites() -> impl Strategy<Value = Vec<Site>> {
         rare(),
         prop::bool::weighted(0.9),
         any::<bool>(),
-        prop::bool::weighted(0.15),
+        (prop::bool::weighted(0.15), 0_u8..3),
     );
-    let site = site.prop_map(|(pod, block, gpus, missing, down, open, zone, taint)| Site {
+    let site = site.prop_map(|(pod, block, gpus, missing, down, open, zone, (taint, model))| Site {
         pod,
         block,
         gpus,
@@ -164,6 +169,7 @@ fn sites() -> impl Strategy<Value = Vec<Site>> {
         open,
         zone,
         taint,
+        model,
     });
     prop::collection::vec(site, 1..9)
 }
@@ -187,22 +193,27 @@ fn need() -> impl Strategy<Value = Need> {
         (within(), prop::collection::vec(group, 0..2), prop::bool::weighted(0.2), pattern),
         (
             prop_oneof![3 => Just(0_u32), 1 => 1_u32..3],
-            0_u8..4,
+            0_u8..5,
             any::<bool>(),
             prop::collection::vec(0_usize..9, 0..2),
+            prop_oneof![4 => Just(&[][..]), 1 => Just(&["H100"][..]), 1 => Just(&["a100", "h100 80gb"][..])],
         ),
     );
     one.prop_map(
         |(
             (nodes, gpus, rails, exclusive),
             (within, groups, spread, pattern),
-            (spares, zone, tolerant, exclude),
+            (spares, zone, tolerant, exclude, models),
         )| {
             let selector = match zone {
                 0 => vec![Term::In("zone".into(), ["a".to_owned()].into())],
                 1 => vec![Term::NotIn("zone".into(), ["a".to_owned()].into()), Term::Absent("other".into())],
+                2 => vec![Term::Any(
+                    [Term::In("zone".into(), ["b".to_owned()].into()), Term::Exists("none".into())].into(),
+                )],
                 _ => Vec::new(),
             };
+            let gpu_models = models.iter().map(|model| GpuModel::new(*model).unwrap()).collect();
             let tolerations = if tolerant {
                 vec![Toleration { key: Some("slow".into()), value: None }]
             } else {
@@ -222,7 +233,7 @@ fn need() -> impl Strategy<Value = Need> {
                 arrange: if spread { Arrange::Spread } else { Arrange::Pack },
                 pattern,
                 spares,
-                filter: Arc::new(Filter { selector, tolerations, ..Filter::default() }),
+                filter: Arc::new(Filter { selector, tolerations, gpu_models, ..Filter::default() }),
                 exclude,
                 tenant: None,
             }
@@ -328,8 +339,17 @@ proptest! {
 
 #[test]
 fn the_proof_finds_what_is_planted() {
-    let site =
-        |pod, block| Site { pod, block, gpus: 4, missing: 0, down: 0, open: true, zone: true, taint: false };
+    let site = |pod, block| Site {
+        pod,
+        block,
+        gpus: 4,
+        missing: 0,
+        down: 0,
+        open: true,
+        zone: true,
+        taint: false,
+        model: 2,
+    };
     let mut sites: Vec<Site> =
         [(0, 0), (0, 0), (0, 1), (0, 1), (1, 0), (1, 0)].map(|(pod, block)| site(pod, block)).into();
     sites[5].taint = true;
@@ -367,11 +387,17 @@ fn the_proof_finds_what_is_planted() {
     }
     need.exclusive = true;
     need.exclude = vec![good.nodes[0].node];
+    let models = |model: &str| [GpuModel::new(model).unwrap()].into();
+    need.filter = Arc::new(Filter { gpu_models: models("H200"), ..Filter::default() });
     let found = prove(&ledger, &need, &good).unwrap_err();
     assert!(
         found.contains(&Flaw::Shared(good.nodes[0].node))
             && found.contains(&Flaw::Excluded(good.nodes[0].node))
+            && found.contains(&Flaw::GpuModel(good.nodes[0].node))
     );
+    need.filter = Arc::new(Filter { gpu_models: models("h100 80gb"), ..Filter::default() });
+    let found = prove(&ledger, &need, &good).unwrap_err();
+    assert!(!found.contains(&Flaw::GpuModel(good.nodes[0].node)), "{found:?}");
 }
 
 /// A cluster of so many free nodes per pod and block, and the cut of a pipeline in it.
@@ -379,8 +405,17 @@ fn pipeline(pods: &[&[u32]], nodes: u32, size: u32) -> (u32, u64) {
     let mut sites = Vec::new();
     for (pod, blocks) in (0..).zip(pods) {
         for (block, count) in (0..).zip(*blocks) {
-            let site =
-                Site { pod, block, gpus: 4, missing: 0, down: 0, open: true, zone: true, taint: false };
+            let site = Site {
+                pod,
+                block,
+                gpus: 4,
+                missing: 0,
+                down: 0,
+                open: true,
+                zone: true,
+                taint: false,
+                model: 2,
+            };
             sites.extend((0..*count).map(|_| site.clone()));
         }
     }

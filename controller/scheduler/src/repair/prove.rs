@@ -172,9 +172,14 @@ fn fit(
     let admitted = traits.is_some_and(|traits| {
         need.filter.selector.iter().all(|term| term.holds(&traits.labels))
             && traits.taints.iter().all(|taint| need.filter.tolerations.iter().any(|t| t.covers(taint)))
+            && (need.filter.gpu_models.is_empty()
+                || traits
+                    .gpu_models
+                    .iter()
+                    .all(|told| need.filter.gpu_models.iter().any(|model| model.is(told))))
     });
     if spare.is_none() && !admitted {
-        wrong("its labels or taints do not fit");
+        wrong("its labels, its taints or its GPUs' model do not fit");
     }
     let gives = |feature| traits.is_some_and(|traits| traits.isolation.has(feature));
     if need.filter.isolation.iter().any(|feature| !gives(feature)) {

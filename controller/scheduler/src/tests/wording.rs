@@ -87,6 +87,70 @@ fn what_can_never_be_says_how_much_there_is() {
     );
 }
 
+/// Four nodes: two of a model, one of another, and one that does not tell; the second has the label `fast`.
+fn models() -> Snapshot {
+    let mut snapshot = cluster(&[0; 4]);
+    let models = ["NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB", ""];
+    for (at, model) in models.iter().enumerate() {
+        let labels = if at == 1 { [("fast".to_owned(), String::new())].into() } else { BTreeMap::new() };
+        let taints = std::collections::BTreeSet::new();
+        let inventory = world::of_model(4, 0b1111, 0, model);
+        snapshot.set_labelled(&node(at), &inventory, Gate::default(), &labels, &taints);
+    }
+    snapshot
+}
+
+#[test]
+fn a_model_of_gpu_or_a_label_that_too_few_nodes_have() {
+    let snapshot = models();
+    let asks = |nodes, models: &[&str], terms: &[proto_model::Term]| {
+        let mut spec = spec(nodes, 4, 0, false);
+        spec.placement.gpu_models =
+            models.iter().map(|model| proto_model::GpuModel::new(*model).unwrap()).collect();
+        spec.placement.selector = terms.to_vec();
+        spec
+    };
+    assert_eq!(placed(&one(&snapshot, &asks(2, &["h100"], &[]))), ["n0", "n1"]);
+    assert_eq!(placed(&one(&snapshot, &asks(1, &["H200", "A100-SXM4"], &[]))), ["n2"]);
+    assert_eq!(placed(&one(&snapshot, &asks(3, &["H100", "A100"], &[]))), ["n0", "n1", "n2"]);
+    let never = wait(one(&snapshot, &asks(3, &["H100 80GB", "H200"], &[])));
+    assert!(never.infeasible);
+    assert_eq!(
+        never.reasons[0].to_string(),
+        "GpuModelShape: the job asks for 3 nodes with GPUs of model H100 80GB or H200, 2 of 4 nodes have them; there are: NVIDIA \
+         A100-SXM4-80GB (1), NVIDIA H100 80GB HBM3 (2); on 1 node it is not told by the agent"
+    );
+    let either = |keys: &[&str]| {
+        proto_model::Term::Any(keys.iter().map(|key| proto_model::Term::Exists((*key).into())).collect())
+    };
+    assert_eq!(placed(&one(&snapshot, &asks(1, &[], &[either(&["nvme", "fast"])]))), ["n1"]);
+    let never = wait(one(&snapshot, &asks(2, &[], &[either(&["nvme", "fast"])])));
+    assert_eq!((never.reasons[0].scope.as_str(), never.reasons[0].count), ("label/fast|nvme", 3));
+    assert_eq!(
+        never.reasons[0].message,
+        "the job asks for 2 nodes with label fast or nvme, 1 of 4 nodes has it"
+    );
+    // Somebody is on one of the two: the others are told with what keeps them away.
+    let mut held = snapshot.clone();
+    let Decision::Place(first) = one(&held, &asks(1, &["H100"], &[])) else { panic!() };
+    held.hold(&tenant(), &first);
+    let waits = wait(one(&held, &asks(2, &["H100"], &[])));
+    let told: Vec<String> = waits.reasons.iter().map(ToString::to_string).collect();
+    let said = told.join("\n");
+    assert!(said.contains("GpuModelMismatch: 1 node has not only GPUs of model H100"), "{said}");
+    assert!(
+        said.contains(
+            "GpuModelUnknown: 1 node has GPUs of which nobody knows whether they are of model H100"
+        ),
+        "{said}"
+    );
+    // The check that shares no code with it.
+    let mut bad = *first.clone();
+    bad.nodes[0].node = node(2);
+    let found = check_placement(&snapshot, &tenant(), &asks(1, &["H100"], &[]), &bad).unwrap_err();
+    assert!(found.iter().any(|one| one.to_string().contains("of model 'NVIDIA A100")), "{found:?}");
+}
+
 #[test]
 fn a_placement_says_of_how_many_nodes_it_is_the_best() {
     let said = |pods: &[u8], rails: u32| match one(&cluster(pods), &spec(1, 4, rails, false)) {

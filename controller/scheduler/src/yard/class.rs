@@ -6,7 +6,7 @@ use std::{
 };
 
 use controller_topology::RailSet;
-use proto_model::{Gpu, Inventory, IsolationSet, Nic};
+use proto_model::{Gpu, GpuModel, Inventory, IsolationSet, Nic};
 pub use proto_model::{Taint, Term, Toleration};
 
 /// What nodes of one class have in common.
@@ -22,6 +22,8 @@ pub struct Traits {
     pub isolation: IsolationSet,
     /// Rails that are drained there: their NICs are up, and engines leave them alone.
     pub drained: RailSet,
+    /// What the drivers of its GPUs call them; an empty one for GPUs of which its agent does not tell that.
+    pub gpu_models: BTreeSet<String>,
 }
 
 impl Traits {
@@ -32,7 +34,11 @@ impl Traits {
         // Addresses are read once, not for every pair.
         let nics: Vec<(&Nic, Option<u32>)> =
             inventory.nics.iter().map(|nic| (nic, pci(&nic.pci_address))).collect();
+        let mut gpu_models: BTreeSet<String> = BTreeSet::new();
         for gpu in inventory.gpus.iter().filter(|gpu| gpu.index < crate::snapshot::GPUS_MAX) {
+            if !gpu_models.contains(&gpu.model) {
+                gpu_models.insert(gpu.model.clone());
+            }
             let bus = pci(&gpu.pci_address);
             let far =
                 |(nic, other): &(&Nic, Option<u32>)| apart((gpu.numa_node, bus), (nic.numa_node, *other));
@@ -48,7 +54,7 @@ impl Traits {
                 }
             }
         }
-        Self { near, isolation: inventory.isolation.active(), ..Self::default() }
+        Self { near, isolation: inventory.isolation.active(), gpu_models, ..Self::default() }
     }
 
     /// The GPUs to take of those that are free: those nearest to a NIC of the rails first, then the lowest.
@@ -120,6 +126,19 @@ pub struct Filter {
     /// and a node on which one of them is drained is not admitted; of a job for which any rails will do there are none here,
     /// and the rails are chosen among those that are not drained. `None`: drained rails are the last choice.
     pub avoid_drained: Option<RailSet>,
+    /// Models of GPU of which any will do; none: any GPU. All GPUs of a node must be of one of them.
+    pub gpu_models: BTreeSet<GpuModel>,
+}
+
+/// Whether a node's GPUs are of the models that a job asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Models {
+    /// They are, or any will do.
+    Asked,
+    /// Some are of others, or there are none.
+    Others,
+    /// They may be: of some its agent does not tell.
+    Unknown,
 }
 
 impl Filter {
@@ -146,11 +165,26 @@ impl Filter {
         if self.avoid_drained.is_some() { rails.without(traits.drained) } else { rails }
     }
 
+    /// Whether the GPUs of a node are of models that will do.
+    pub(crate) fn models(&self, traits: &Traits) -> Models {
+        if self.gpu_models.is_empty() {
+            return Models::Asked;
+        }
+        let asked = |told: &String| self.gpu_models.iter().any(|model| model.is(told));
+        let others = traits.gpu_models.iter().any(|told| !told.is_empty() && !asked(told));
+        if others || traits.gpu_models.is_empty() {
+            return Models::Others;
+        }
+        let unknown = traits.gpu_models.iter().any(String::is_empty);
+        if unknown { Models::Unknown } else { Models::Asked }
+    }
+
     /// Whether a node of this class will do.
     #[must_use]
     pub fn admits(&self, traits: &Traits) -> bool {
         traits.isolation.has_all(self.isolation)
             && self.drained(traits).is_empty()
+            && self.models(traits) == Models::Asked
             && self.unmet(traits).next().is_none()
             && self.untolerated(traits).next().is_none()
     }

@@ -18,7 +18,7 @@ use controller_topology::{NodeIx, RailSet, Topology};
 use proto_model::{Fabric, NodeName, TenantName};
 
 pub use class::{Filter, Taint, Term, Toleration, Traits, distance};
-pub(crate) use class::{Seat, apart, seat};
+pub(crate) use class::{Models, Seat, apart, seat};
 pub(crate) use layout::{Layout, Pod, WORD};
 pub use log::Mark;
 pub(crate) use owners::Tenants;

@@ -8,7 +8,7 @@ use controller_scheduler::{
 };
 use controller_topology::{NodeIx, RailSet};
 use proto_model::{
-    JobId, JobName, NodeName, NodePlace, Placement, Preemption, Reason, ReservationName, Timestamp,
+    GpuModel, JobId, JobName, NodeName, NodePlace, Placement, Preemption, Reason, ReservationName, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +69,9 @@ pub struct JobLine {
     /// Taints that it puts up with: key, value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<(Option<String>, Option<String>)>,
+    /// Models of GPU of which any will do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpu_models: Vec<String>,
     /// Servers that it does not want.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
@@ -190,6 +193,8 @@ pub enum TermLine {
     Exists(String),
     /// Not there.
     Absent(String),
+    /// One of these.
+    Any(Vec<TermLine>),
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -256,6 +261,7 @@ impl JobLine {
                 .iter()
                 .map(|one| (one.key.clone(), one.value.clone()))
                 .collect(),
+            gpu_models: need.filter.gpu_models.iter().map(ToString::to_string).collect(),
             exclude: need.exclude.iter().filter_map(name).collect(),
             queue: of.queue.as_ref().map(ToString::to_string),
             priority: of.priority,
@@ -370,6 +376,7 @@ impl JobLine {
         let index = |name: &String| Ok(snapshot.topology().index(&node(name)?));
         let exclude: Result<Vec<Option<NodeIx>>, LineError> = self.exclude.iter().map(index).collect();
         let tolerations = self.tolerations.iter();
+        let gpu_models: Result<_, _> = self.gpu_models.iter().map(GpuModel::new).collect();
         Ok(Need {
             exclusive: self.exclusive,
             within: self.within.map_or(Within::Fabric, within),
@@ -390,7 +397,8 @@ impl JobLine {
             },
             spares: self.spares,
             filter: Arc::new(Filter {
-                selector: self.selector.iter().map(term).collect(),
+                selector: self.selector.iter().map(term).collect::<Result<_, _>>()?,
+                gpu_models: gpu_models.map_err(|error| LineError::new("gpuModels", error))?,
                 tolerations: tolerations
                     .map(|(key, value)| Toleration { key: key.clone(), value: value.clone() })
                     .collect(),
@@ -459,14 +467,21 @@ fn term_line(term: &Term) -> TermLine {
         Term::NotIn(key, values) => TermLine::NotIn(key, values),
         Term::Exists(key) => TermLine::Exists(key),
         Term::Absent(key) => TermLine::Absent(key),
+        Term::Any(terms) => TermLine::Any(terms.iter().map(term_line).collect()),
     }
 }
 
-fn term(line: &TermLine) -> Term {
-    match line.clone() {
+fn term(line: &TermLine) -> Result<Term, LineError> {
+    Ok(match line.clone() {
         TermLine::In(key, values) => Term::In(key, values),
         TermLine::NotIn(key, values) => Term::NotIn(key, values),
         TermLine::Exists(key) => Term::Exists(key),
         TermLine::Absent(key) => Term::Absent(key),
-    }
+        TermLine::Any(terms) => {
+            if terms.iter().any(|term| matches!(term, TermLine::Any(_))) {
+                return Err(LineError::new("selector", "an alternative has alternatives itself"));
+            }
+            Term::Any(terms.iter().map(term).collect::<Result<_, _>>()?)
+        }
+    })
 }

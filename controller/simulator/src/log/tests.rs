@@ -244,7 +244,12 @@ fn a_job_survives_its_line() {
     need.spares = 1;
     need.exclude = vec![node];
     need.filter = Arc::new(controller_scheduler::Filter {
-        selector: vec![Term::NotIn("zone".into(), ["a".to_owned()].into()), Term::Exists("x".into())],
+        selector: vec![
+            Term::NotIn("zone".into(), ["a".to_owned()].into()),
+            Term::Exists("x".into()),
+            Term::Any([Term::Exists("a100".into()), Term::Absent("old".into())].into()),
+        ],
+        gpu_models: [proto_model::GpuModel::new("H100 80GB").unwrap()].into(),
         tolerations: vec![Toleration { key: Some("slow".into()), value: None }],
         ..controller_scheduler::Filter::default()
     });

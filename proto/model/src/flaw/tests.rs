@@ -106,6 +106,33 @@ fn selectors() {
     assert_eq!(of(&[within("a", &["x,y"])]), ["placement.selector[0]"]);
     let many: Vec<Term> = (0..65).map(|n| Term::Exists(format!("k{n}"))).collect();
     assert_eq!(of(&many), ["placement.selector"]);
+    let any = |terms: &[Term]| Term::Any(terms.iter().cloned().collect());
+    let exists = |key: &str| Term::Exists(key.into());
+    assert_eq!(of(&[any(&[exists("a100"), exists("h100")]), exists("a100")]), [""; 0]);
+    assert_eq!(of(&[any(&[])]), ["placement.selector[0].anyOf"]);
+    assert_eq!(of(&[any(&[any(&[exists("a")])])]), ["placement.selector[0].anyOf"]);
+    assert_eq!(of(&[any(&[exists("a"), within("b", &[])])]), ["placement.selector[0].values"]);
+    assert_eq!(of(&[any(&[exists("a"), exists("b c")])]), ["placement.selector[0]"]);
+    assert_eq!(of(&[any(&many)]), ["placement.selector"]);
+    let labels = |keys: &[&str]| keys.iter().map(|key| ((*key).to_owned(), String::new())).collect();
+    let either = any(&[exists("a100"), Term::Absent("old".into())]);
+    assert!(either.holds(&labels(&["a100", "old"])) && either.holds(&labels(&[])));
+    assert!(!either.holds(&labels(&["old"])) && !any(&[]).holds(&labels(&["a"])));
+}
+
+#[test]
+fn models_of_gpu() {
+    let of = |models: &[&str], gpus| {
+        fields(|s| {
+            s.gang.gpus_per_node = gpus;
+            s.placement.gpu_models =
+                models.iter().map(|model| crate::GpuModel::new(*model).unwrap()).collect();
+        })
+    };
+    assert_eq!(of(&["H100", "H200"], 8), [""; 0]);
+    assert_eq!(of(&["H100"], 0), ["placement.gpuModel"]);
+    let many: Vec<String> = (0..65).map(|n| format!("X{n}")).collect();
+    assert_eq!(of(&many.iter().map(String::as_str).collect::<Vec<_>>(), 8), ["placement.gpuModel"]);
 }
 
 #[test]

@@ -6,9 +6,9 @@ use proptest::{collection::vec, option, prelude::*, sample::select};
 use prost::Message as _;
 use proto_model::{
     Algorithm, Arrange, ArrayPlace, ArraySpec, Authority, Certification, ClassMembers, ClassPreemption,
-    Dependency, DependencyWhen, EngineOptions, Eta, FailurePolicy, Gang, Group, IsolationPolicy, Job,
-    JobHold, JobId, JobLimits, JobName, JobSpec, JobStatus, JobUid, NodeName, NodePlace, Objective, Pattern,
-    Phase, Placement, PlacementRequest, Preemption, Promise, Queue, QueueName, Quota, RailLoss,
+    Dependency, DependencyWhen, EngineOptions, Eta, FailurePolicy, Gang, GpuModel, Group, IsolationPolicy,
+    Job, JobHold, JobId, JobLimits, JobName, JobSpec, JobStatus, JobUid, NodeName, NodePlace, Objective,
+    Pattern, Phase, Placement, PlacementRequest, Preemption, Promise, Queue, QueueName, Quota, RailLoss,
     RailProtection, RailRequest, Replace, Requeue, Reservation, ReservationName, ReservationNodes, Role,
     ServiceClass, ServiceClassName, Shape, Tenant, TenantName, Term, Timestamp, Toleration, UserLimits,
     Within, flaw::SIGNALS,
@@ -33,6 +33,7 @@ fn term() -> impl Strategy<Value = Term> {
         ("n[a-z]", values()).prop_map(|(key, values)| Term::NotIn(key, values)),
         "e[a-z]".prop_map(Term::Exists),
         "a[a-z]".prop_map(Term::Absent),
+        prop::collection::btree_set("v[a-z]".prop_map(Term::Exists), 1..4).prop_map(Term::Any),
     ]
 }
 
@@ -52,6 +53,7 @@ fn placement(nodes: u32) -> impl Strategy<Value = PlacementRequest> {
     let toleration = (option::of("[a-z]{1,3}"), option::of("[a-z]{0,3}"))
         .prop_map(|(key, value)| Toleration { key, value });
     let exclude = prop::collection::btree_set("n[0-9]{1,3}", 0..9);
+    let models = prop::collection::btree_set("[A-Z][0-9]{2,3}( 80GB)?", 0..3);
     (
         prop_oneof![Just(Vec::new()), group],
         pattern,
@@ -60,10 +62,19 @@ fn placement(nodes: u32) -> impl Strategy<Value = PlacementRequest> {
         0..=nodes,
         vec(term(), 0..4),
         vec(toleration, 0..3),
-        exclude,
+        (exclude, models),
     )
         .prop_map(
-            |(groups, pattern, (within, arrange), exclusive, spares, selector, tolerations, exclude)| {
+            |(
+                groups,
+                pattern,
+                (within, arrange),
+                exclusive,
+                spares,
+                selector,
+                tolerations,
+                (exclude, models),
+            )| {
                 let mut request = PlacementRequest {
                     within,
                     groups,
@@ -74,6 +85,7 @@ fn placement(nodes: u32) -> impl Strategy<Value = PlacementRequest> {
                     selector,
                     tolerations,
                     exclude: exclude.iter().map(|name| NodeName::new(name).unwrap()).collect(),
+                    gpu_models: models.into_iter().map(|model| GpuModel::new(model).unwrap()).collect(),
                 };
                 request.selector.sort();
                 request.selector.dedup_by(|a, b| a.key() == b.key());
@@ -141,7 +153,10 @@ pub(super) fn spec() -> impl Strategy<Value = JobSpec> {
         let gang = Gang { nodes, min_nodes: nodes, gpus_per_node: gpus, ranks_per_node: ranks };
         (Just((gang, least)), placement, turn, rest)
     })
-    .prop_map(|((mut gang, least), (failure, placement), turn, rest)| {
+    .prop_map(|((mut gang, least), (failure, mut placement), turn, rest)| {
+        if gang.gpus_per_node == 0 {
+            placement.gpu_models.clear();
+        }
         let (queue, begin, reservation, after) = turn;
         let (array, preemption, work, priority, length, any) = rest;
         let whole = placement.groups.is_empty() && !matches!(placement.pattern, Pattern::Pipeline(2..));
@@ -453,7 +468,7 @@ fn what_is_not_said_is_the_default_and_stays_unsaid() {
     // A term without operator looks for values, or for the label where there are none.
     let term = |values: &[&str]| {
         let values = values.iter().map(|value| (*value).to_owned()).collect();
-        Term::try_from(v1::SelectorTerm { key: "k".into(), operator: 0, values }).unwrap()
+        Term::try_from(v1::SelectorTerm { key: "k".into(), values, ..Default::default() }).unwrap()
     };
     assert_eq!(term(&[]), Term::Exists("k".into()));
     assert_eq!(term(&["v"]), Term::In("k".into(), ["v".to_owned()].into()));
@@ -486,11 +501,44 @@ fn every_wrong_field_of_a_place_is_named() {
         |p| p.exclude = (0..900).map(|n| format!("{}{n}{}", "a".repeat(58), ["x", "y"][n % 2])).collect();
     assert_eq!(place(long), ["placement"]);
     let term: fn(&mut v1::PlacementRequest) = |p| {
-        let absent = v1::SelectorTerm { key: "k".into(), operator: 4, values: vec!["v".into()] };
+        let absent =
+            v1::SelectorTerm { key: "k".into(), operator: 4, values: vec!["v".into()], any_of: Vec::new() };
         let twice = v1::SelectorTerm { values: vec!["v".into(), "v".into()], operator: 1, ..absent.clone() };
         p.selector = vec![absent, twice];
     };
     assert_eq!(place(term), ["placement.selector[0].values", "placement.selector[1].values"]);
+    let any: fn(&mut v1::PlacementRequest) = |p| {
+        let key = |key: &str| v1::SelectorTerm { key: key.into(), ..Default::default() };
+        let of = |any_of: Vec<v1::SelectorTerm>| v1::SelectorTerm { any_of, ..Default::default() };
+        let beside = v1::SelectorTerm { key: "k".into(), any_of: vec![key("a")], ..Default::default() };
+        let wrong = v1::SelectorTerm { operator: 9, ..key("b") };
+        p.selector = vec![
+            of(vec![key("a"), key("a")]),
+            beside,
+            of(vec![key("b"), of(vec![key("c")])]),
+            of(vec![key("d"); 65]),
+            of(vec![key("e"), wrong]),
+        ];
+    };
+    assert_eq!(
+        place(any),
+        [
+            "placement.selector[0].anyOf",
+            "placement.selector[1].anyOf",
+            "placement.selector[2].anyOf",
+            "placement.selector[3].anyOf",
+            "placement.selector[4].anyOf[1].operator",
+        ]
+    );
+    // A job of no GPUs.
+    assert_eq!(place(|p| p.gpu_model = vec!["H100".into()]), ["placement.gpuModel"]);
+    assert_eq!(
+        place(|p| p.gpu_model = vec!["-".into(), "x\n".into()]),
+        ["placement.gpuModel[0]", "placement.gpuModel[1]"]
+    );
+    let twice: fn(&mut v1::PlacementRequest) = |p| p.gpu_model = vec!["H100".into(), "H100".into()];
+    assert_eq!(place(twice), ["placement.gpuModel[1]"]);
+    assert_eq!(place(|p| p.gpu_model = vec!["H100".into(); 1000]), ["placement.gpuModel"]);
 }
 
 #[test]

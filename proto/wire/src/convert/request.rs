@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use proto_model::{
-    Arrange, ArrayPlace, ArraySpec, Certification, Dependency, DependencyWhen, Eta, FailurePolicy, Group,
-    JobName, Names, NodeName, Pattern, PlacementRequest, Preemption, Promise, RailLoss, Replace, Requeue,
-    Taint, Term, Timestamp, Toleration, Within,
+    Arrange, ArrayPlace, ArraySpec, Certification, Dependency, DependencyWhen, Eta, FailurePolicy, GpuModel,
+    Group, JobName, Names, NodeName, Pattern, PlacementRequest, Preemption, Promise, RailLoss, Replace,
+    Requeue, Taint, Term, Timestamp, Toleration, Within,
     flaw::{MAX_EXCLUDED, MAX_TERMS, SIGNALS},
 };
 
@@ -106,6 +106,7 @@ pub(super) fn placement(fields: &mut Fields, wire: v1::PlacementRequest) -> Plac
         Vec::new()
     };
     let exclude = node_names(fields, "placement.exclude", &wire.exclude, MAX_EXCLUDED);
+    let gpu_models = gpu_models(fields, wire.gpu_model);
     PlacementRequest {
         within: whole,
         groups,
@@ -116,7 +117,23 @@ pub(super) fn placement(fields: &mut Fields, wire: v1::PlacementRequest) -> Plac
         selector,
         tolerations,
         exclude,
+        gpu_models,
     }
+}
+
+fn gpu_models(fields: &mut Fields, wire: Vec<String>) -> BTreeSet<GpuModel> {
+    let mut models = BTreeSet::new();
+    if bounded(fields, "placement.gpuModel", &wire, MAX_TERMS) {
+        for (index, text) in wire.into_iter().enumerate() {
+            let field = format!("placement.gpuModel[{index}]");
+            let Some(model) = fields.take(&field, GpuModel::new(text)) else { continue };
+            if models.contains(&model) {
+                fields.fail(&field, format!("'{model}' is given twice"));
+            }
+            models.insert(model);
+        }
+    }
+    models
 }
 
 /// Names and lists of names such as `gpu[001-064]`, each name once and not more than `most`.
@@ -160,6 +177,9 @@ impl TryFrom<v1::SelectorTerm> for Term {
     fn try_from(wire: v1::SelectorTerm) -> Result<Self, FieldErrors> {
         use v1::selector_term::Operator as W;
         let mut fields = Fields::default();
+        if !wire.any_of.is_empty() {
+            return alternatives(wire);
+        }
         let given = choice(&mut fields, "operator", wire.operator);
         let operator = given.unwrap_or(if wire.values.is_empty() { W::Exists } else { W::In });
         let count = wire.values.len();
@@ -181,16 +201,42 @@ impl TryFrom<v1::SelectorTerm> for Term {
     }
 }
 
+/// Conditions of which one is enough.
+fn alternatives(wire: v1::SelectorTerm) -> Result<Term, FieldErrors> {
+    let mut fields = Fields::default();
+    if !wire.key.is_empty() || wire.operator != 0 || !wire.values.is_empty() {
+        fields.fail("anyOf", "goes alone: key, operator and values belong into its entries");
+    }
+    if wire.any_of.iter().any(|term| !term.any_of.is_empty()) {
+        fields.fail("anyOf", "has an entry with anyOf; write all alternatives in one list");
+        return fields.finish(None);
+    }
+    let count = wire.any_of.len();
+    if !bounded(&mut fields, "anyOf", &wire.any_of, MAX_TERMS) {
+        return fields.finish(None);
+    }
+    let terms: Vec<Term> = fields.list("anyOf", wire.any_of);
+    let whole = terms.len() == count;
+    let terms: BTreeSet<Term> = terms.into_iter().collect();
+    if whole && terms.len() < count {
+        fields.fail("anyOf", "has an alternative twice");
+    }
+    fields.finish(Some(Term::Any(terms)))
+}
+
 impl From<&Term> for v1::SelectorTerm {
     fn from(term: &Term) -> Self {
         use v1::selector_term::Operator as W;
         let (operator, values) = match term {
+            Term::Any(terms) => {
+                return Self { any_of: terms.iter().map(Into::into).collect(), ..Self::default() };
+            }
             Term::In(_, values) => (W::In, values.iter().cloned().collect()),
             Term::NotIn(_, values) => (W::NotIn, values.iter().cloned().collect()),
             Term::Exists(_) => (W::Exists, Vec::new()),
             Term::Absent(_) => (W::Absent, Vec::new()),
         };
-        Self { key: term.key().to_owned(), operator: operator.into(), values }
+        Self { key: term.key().to_owned(), operator: operator.into(), values, any_of: Vec::new() }
     }
 }
 
@@ -226,6 +272,7 @@ pub(super) fn placement_to_wire(place: &PlacementRequest) -> Option<v1::Placemen
         selector: place.selector.iter().map(Into::into).collect(),
         tolerations: place.tolerations.iter().map(toleration).collect(),
         exclude: names_to_wire(&place.exclude),
+        gpu_model: place.gpu_models.iter().map(ToString::to_string).collect(),
     })
 }
 

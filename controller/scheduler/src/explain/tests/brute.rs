@@ -33,6 +33,7 @@ pub fn fits(spot: &Spot, need: &Need) -> bool {
         && (!spot.excluded || need.exclude.is_empty())
         && !spot.kept
         && (spot.zone || filter.selector.is_empty())
+        && (spot.model == "x H100" || filter.gpu_models.is_empty())
         && spot.taints.iter().all(|key| tolerated(key))
         && spot.gpus.saturating_sub(held) >= need.gpus
         && !spot.held.is_some_and(|(.., whole)| whole)
@@ -108,6 +109,11 @@ pub fn node_causes(need: &Need) -> Vec<(Cause, Lift<'_>)> {
     let when = |yes: bool, spot: Spot| yes.then_some(spot);
     if !need.filter.selector.is_empty() {
         all.push((Cause::Label(zone()), Box::new(move |s| when(!s.zone, Spot { zone: true, ..s.clone() }))));
+    }
+    if !need.filter.gpu_models.is_empty() {
+        let right = |spot: &Spot| Spot { model: "x H100", ..spot.clone() };
+        all.push((Cause::GpuModel, Box::new(move |s| when(s.model == "x A100", right(s)))));
+        all.push((Cause::GpuModelUnknown, Box::new(move |s| when(s.model.is_empty(), right(s)))));
     }
     for key in ["slow", "old"] {
         let without = move |s: &Spot| s.taints.iter().copied().filter(|other| *other != key).collect();
@@ -346,6 +352,12 @@ fn knobs(case: &Case) -> Vec<(&'static str, Steps)> {
             |l: &mut Need| l.filter = Arc::new(Filter { selector: Vec::new(), ..Filter::clone(&l.filter) });
         all.push(("label", vec![(whole, with(&drop))]));
     }
+    if !need.filter.gpu_models.is_empty() {
+        let any = |l: &mut Need| {
+            l.filter = Arc::new(Filter { gpu_models: BTreeSet::new(), ..Filter::clone(&l.filter) });
+        };
+        all.push(("model", vec![(whole, with(&any))]));
+    }
     all.push(("include", vec![(whole, with(&|l| l.exclude.clear()))]));
     all.push(("quota", vec![(0, None)]));
     all.retain(|(_, steps)| !steps.is_empty());
@@ -373,7 +385,12 @@ fn merge(base: &Need, a: Need, b: &Need) -> Need {
         exclusive: a.exclusive && b.exclusive,
         exclude: if b.exclude.is_empty() { Vec::new() } else { a.exclude.clone() },
         groups,
-        filter: Arc::new(Filter { selector, tolerations, ..Filter::default() }),
+        filter: Arc::new(Filter {
+            selector,
+            tolerations,
+            gpu_models: a.filter.gpu_models.intersection(&b.filter.gpu_models).cloned().collect(),
+            ..Filter::default()
+        }),
         ..base.clone()
     }
 }

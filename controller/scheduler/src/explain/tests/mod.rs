@@ -36,6 +36,8 @@ struct Spot {
     held: Option<(u8, u32, u8, bool)>,
     excluded: bool,
     kept: bool,
+    /// What its GPUs' driver calls them.
+    model: &'static str,
 }
 
 #[derive(Debug, Clone)]
@@ -66,23 +68,26 @@ fn spot() -> impl Strategy<Value = Spot> {
         (flag(0.8), flag(0.15), flag(0.1)),
         gate,
         held,
-        (flag(0.1), flag(0.1)),
+        (flag(0.1), flag(0.1), prop_oneof![6 => Just("x H100"), 1 => Just("x A100"), 1 => Just("")]),
     );
-    spot.prop_map(|(place, gpus, (missing, down), (zone, slow, old), gate, held, (excluded, kept))| Spot {
-        place,
-        gpus,
-        missing,
-        down,
-        zone,
-        taints: [("slow", slow), ("old", old)]
-            .into_iter()
-            .filter(|(_, yes)| *yes)
-            .map(|(key, _)| key)
-            .collect(),
-        gate: Gate { unschedulable: gate.0, not_ready: gate.1, away: gate.2, draining: gate.3 },
-        held: held.filter(|(_, gpus, rails, _)| *gpus > 0 || *rails > 0),
-        excluded,
-        kept,
+    spot.prop_map(|(place, gpus, (missing, down), (zone, slow, old), gate, held, (excluded, kept, model))| {
+        Spot {
+            place,
+            gpus,
+            missing,
+            down,
+            zone,
+            taints: [("slow", slow), ("old", old)]
+                .into_iter()
+                .filter(|(_, yes)| *yes)
+                .map(|(key, _)| key)
+                .collect(),
+            gate: Gate { unschedulable: gate.0, not_ready: gate.1, away: gate.2, draining: gate.3 },
+            held: held.filter(|(_, gpus, rails, _)| *gpus > 0 || *rails > 0),
+            excluded,
+            kept,
+            model,
+        }
     })
 }
 
@@ -102,11 +107,16 @@ fn need() -> impl Strategy<Value = Need> {
         prop_oneof![3 => Just(Within::Fabric), 1 => Just(Within::Pod), 1 => Just(Within::Leaves)],
         groups,
         prop_oneof![3 => Just(0_u32), 1 => 1_u32..3],
-        flag(0.4),
+        (flag(0.4), flag(0.2)),
     );
-    need.prop_map(|(size, gpus, rails, exclusive, within, groups, spares, select)| {
+    need.prop_map(|(size, gpus, rails, exclusive, within, groups, spares, (select, model))| {
         let unit = groups.iter().map(|group: &Group| group.size).max().unwrap_or(1);
-        let filter = Filter { selector: select.then(zone).into_iter().collect(), ..Filter::default() };
+        let gpu_models = (model && gpus > 0).then(|| proto_model::GpuModel::new("h100").unwrap());
+        let filter = Filter {
+            selector: select.then(zone).into_iter().collect(),
+            gpu_models: gpu_models.into_iter().collect(),
+            ..Filter::default()
+        };
         let nodes = (size * 2).next_multiple_of(unit).max(unit) - u32::from(unit == 1 && size == 2);
         Need {
             exclusive,
@@ -133,7 +143,7 @@ fn name(n: usize) -> NodeName {
 }
 
 fn inventory(spot: &Spot) -> Arc<Inventory> {
-    world::inventory(spot.gpus, !spot.missing & 0b111, spot.down)
+    world::of_model(spot.gpus, !spot.missing & 0b111, spot.down, spot.model)
 }
 
 /// The same cluster for the code under test; and who holds what.
@@ -181,6 +191,7 @@ fn label(change: &Change, need: &Need) -> &'static str {
         Change::Tolerate(taint) if taint.key == "slow" => "slow",
         Change::Tolerate(_) => "old",
         Change::Drop(_) => "label",
+        Change::AnyModel => "model",
         Change::Include => "include",
         Change::Drained => "drained",
         Change::Spares { .. } => "spares",
@@ -317,6 +328,7 @@ fn amounts_that_are_equal_look_equal() {
         held: None,
         excluded: false,
         kept: false,
+        model: "x H100",
     };
     let need = Need::plain(6, 2, RailNeed::Exactly(RailSet::first(1)));
     check(Case { spots: [0, 1, 1, 0].map(spot).into(), need, quota: Some(0) }).unwrap();

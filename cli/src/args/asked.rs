@@ -1,0 +1,117 @@
+//! What a job asks of its servers, said on the command line in place of its file.
+
+use clap::Args;
+use proto_model::{
+    GpuModel,
+    label::{check_key, check_value},
+};
+use proto_wire::v1::{self, selector_term::Operator};
+
+/// What a job asks of its servers.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "What the job asks, in place of its file")]
+pub struct Asked {
+    /// Models of GPU of which any will do, for example H100,H200: words of what the driver calls a GPU
+    #[arg(long = "gpu-model", value_name = "MODEL", value_delimiter = ',', value_parser = parse_model)]
+    pub gpu_models: Vec<String>,
+    /// Conditions on the labels of its servers: KEY, !KEY, KEY=VALUE, KEY=VALUE,VALUE or KEY!=VALUE; with | between several one is
+    /// enough, for example 'a100|h100'. May be repeated: then all must hold
+    #[arg(long = "select", value_name = "CONDITION", value_parser = parse_term)]
+    pub terms: Vec<v1::SelectorTerm>,
+}
+
+impl Asked {
+    /// Puts what was given in place of what the file says.
+    pub fn put(&self, job: &mut v1::Job) {
+        let spec = job.spec.get_or_insert_default();
+        if !self.gpu_models.is_empty() {
+            spec.placement.get_or_insert_default().gpu_model.clone_from(&self.gpu_models);
+        }
+        if !self.terms.is_empty() {
+            spec.placement.get_or_insert_default().selector.clone_from(&self.terms);
+        }
+    }
+}
+
+fn parse_model(text: &str) -> Result<String, String> {
+    GpuModel::new(text.trim()).map(|model| model.to_string()).map_err(|error| error.to_string())
+}
+
+/// Reads `a100|h100`, `zone=a,b`, `zone!=a`, `!old`.
+fn parse_term(text: &str) -> Result<v1::SelectorTerm, String> {
+    let mut any_of: Vec<v1::SelectorTerm> = text.split('|').map(parse_one).collect::<Result<_, _>>()?;
+    if any_of.len() == 1
+        && let Some(one) = any_of.pop()
+    {
+        return Ok(one);
+    }
+    Ok(v1::SelectorTerm { any_of, ..v1::SelectorTerm::default() })
+}
+
+fn parse_one(text: &str) -> Result<v1::SelectorTerm, String> {
+    let text = text.trim();
+    let wrong = |why: &dyn std::fmt::Display| {
+        format!(
+            "`{text}` is not a condition ({why}): write KEY, !KEY, KEY=VALUE, KEY=VALUE,VALUE or KEY!=VALUE"
+        )
+    };
+    let (key, operator, values) = if let Some(key) = text.strip_prefix('!') {
+        (key, Operator::Absent, None)
+    } else if let Some((key, values)) = text.split_once("!=") {
+        (key, Operator::NotIn, Some(values))
+    } else if let Some((key, values)) = text.split_once('=') {
+        (key, Operator::In, Some(values))
+    } else {
+        (text, Operator::Exists, None)
+    };
+    check_key(key).map_err(|error| wrong(&error))?;
+    let values: Vec<String> =
+        values.into_iter().flat_map(|values| values.split(',')).map(str::to_owned).collect();
+    for value in &values {
+        check_value(value).map_err(|error| wrong(&error))?;
+    }
+    Ok(v1::SelectorTerm { key: key.to_owned(), operator: operator.into(), values, any_of: Vec::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn term(key: &str, operator: Operator, values: &[&str]) -> v1::SelectorTerm {
+        let values = values.iter().map(|value| (*value).to_owned()).collect();
+        v1::SelectorTerm { key: key.into(), operator: operator.into(), values, any_of: Vec::new() }
+    }
+
+    #[test]
+    fn conditions_are_read_as_people_write_them() {
+        assert_eq!(parse_term("fast").unwrap(), term("fast", Operator::Exists, &[]));
+        assert_eq!(parse_term("!old").unwrap(), term("old", Operator::Absent, &[]));
+        assert_eq!(parse_term("zone=a,b").unwrap(), term("zone", Operator::In, &["a", "b"]));
+        assert_eq!(parse_term("zone!=a").unwrap(), term("zone", Operator::NotIn, &["a"]));
+        let any_of = vec![term("a100", Operator::Exists, &[]), term("gpu", Operator::In, &["h100"])];
+        let either = v1::SelectorTerm { any_of, ..v1::SelectorTerm::default() };
+        assert_eq!(parse_term("a100 | gpu=h100").unwrap(), either);
+        for bad in ["", "|", "a|", "=x", "!", "a b", "a=b c", "a=b|c d"] {
+            assert!(parse_term(bad).is_err(), "{bad}");
+        }
+        assert!(parse_model("-").is_err() && parse_model(" H100 80GB ").unwrap() == "H100 80GB");
+    }
+
+    #[test]
+    fn what_is_given_replaces_what_the_file_says_and_nothing_else() {
+        let mut job = v1::Job::default();
+        let place = v1::PlacementRequest {
+            spares: 2,
+            gpu_model: vec!["A100".into()],
+            selector: vec![term("x", Operator::Exists, &[])],
+            ..Default::default()
+        };
+        job.spec.get_or_insert_default().placement = Some(place.clone());
+        Asked::default().put(&mut job);
+        assert_eq!(job.spec.clone().unwrap().placement, Some(place));
+        let terms = vec![parse_term("a|b").unwrap()];
+        Asked { gpu_models: vec!["H100".into()], terms: terms.clone() }.put(&mut job);
+        let place = job.spec.unwrap().placement.unwrap();
+        assert_eq!((place.spares, place.gpu_model, place.selector), (2, vec!["H100".to_owned()], terms));
+    }
+}
