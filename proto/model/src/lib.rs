@@ -14,6 +14,7 @@ pub mod backfill;
 pub mod cause;
 pub mod certify;
 pub mod claim;
+pub mod cron;
 pub mod fabric;
 pub mod flaw;
 pub mod hardware;
@@ -36,6 +37,7 @@ pub mod reservation;
 pub mod service_class;
 pub mod tenant;
 pub mod time;
+pub mod zone;
 
 pub use array::{ArrayError, ArrayPlace, ArraySpec};
 pub use assignment::{Assignment, NodeEndpoints, Observation, Observed, RailEndpoint, Wish};
@@ -43,6 +45,7 @@ pub use backfill::{Backfill, BackfillError, Promise};
 pub use cause::{NodeCause, Speaker};
 pub use certify::{Certify, Lane, Measured, PairReport, PortGid, PortReport, SERIES_ROUNDS, Turn, Way};
 pub use claim::{Claim, ClaimError};
+pub use cron::{Cron, CronError};
 pub use fabric::{Fabric, Leaf, Link, LinkGroup, Rail, Spine, Uplink};
 pub use flaw::{SpecFlaw, SpecList};
 pub use hardware::{
@@ -77,3 +80,4 @@ pub use service_class::{
 };
 pub use tenant::{Authority, Quota, Role, Tenant};
 pub use time::Timestamp;
+pub use zone::{Zone, ZoneError};
