@@ -34,6 +34,7 @@ pub mod rails;
 pub mod reason;
 pub mod request;
 pub mod reservation;
+pub mod schedule;
 pub mod service_class;
 pub mod tenant;
 pub mod time;
@@ -53,7 +54,7 @@ pub use hardware::{
     PciDevice, PhysicalState, PortState,
 };
 pub use ids::{
-    JobId, JobKey, JobName, JobUid, NameError, NodeName, QueueName, RequestId, ReservationName,
+    JobId, JobKey, JobName, JobUid, NameError, NodeName, QueueName, RequestId, ReservationName, ScheduleName,
     ServiceClassName, TenantName,
 };
 pub use isolation::{Isolation, IsolationFeature, IsolationPolicy, IsolationSet, IsolationState};
@@ -75,6 +76,7 @@ pub use rails::{AlgorithmChoice, Drain, DrainTarget, RailReport, RailState};
 pub use reason::{Named, Reason, Thing, many};
 pub use request::{Arrange, Group, Pattern, PlacementRequest, Taint, Term, Toleration, Within};
 pub use reservation::{Reservation, ReservationNodes};
+pub use schedule::{Concurrency, History, JobSchedule, ScheduleProgress, ScheduledRun};
 pub use service_class::{
     Applicant, ClassMembers, ClassPreemption, ClassUser, JobLimits, ServiceClass, UserLimits,
 };
