@@ -8,7 +8,7 @@ use proto_wire::v1::{
     health_service_client::HealthServiceClient, job_service_client::JobServiceClient,
     node_service_client::NodeServiceClient, qos_service_client::QosServiceClient,
     queue_service_client::QueueServiceClient, rail_service_client::RailServiceClient,
-    reservation_service_client::ReservationServiceClient,
+    reservation_service_client::ReservationServiceClient, schedule_service_client::ScheduleServiceClient,
     service_class_service_client::ServiceClassServiceClient, tenant_service_client::TenantServiceClient,
 };
 use tonic::{Response, Status};
@@ -65,6 +65,7 @@ impl Api {
         qos: QosServiceClient,
         rails: RailServiceClient,
         reservations: ReservationServiceClient,
+        schedules: ScheduleServiceClient,
         service_classes: ServiceClassServiceClient,
         tenants: TenantServiceClient
     );
@@ -149,6 +150,16 @@ impl Api {
         .await
     }
 
+    /// All schedules of a tenant.
+    pub async fn list_schedules(&self, tenant: &str) -> Result<v1::ListSchedulesResponse, Error> {
+        pages("list schedules", |page_token| {
+            let request = v1::ListSchedulesRequest { tenant: tenant.to_owned(), page_size: PAGE, page_token };
+            let mut client = self.schedules();
+            async move { client.list_schedules(request).await }
+        })
+        .await
+    }
+
     /// All service classes.
     pub async fn list_service_classes(&self) -> Result<v1::ListServiceClassesResponse, Error> {
         pages("list service classes", |page_token| {
@@ -206,6 +217,7 @@ page!(
     ListJobsResponse: jobs,
     ListQueuesResponse: queues,
     ListReservationsResponse: reservations,
+    ListSchedulesResponse: schedules,
     ListServiceClassesResponse: service_classes,
     ListNodesResponse: nodes,
     ListTenantsResponse: tenants

@@ -29,6 +29,8 @@ pub enum Resource {
     ServiceClass(v1::ServiceClass),
     /// A reservation.
     Reservation(v1::Reservation),
+    /// A schedule.
+    Schedule(Box<v1::Schedule>),
     /// Something that is not made by a file; its kind.
     Other(String),
 }
@@ -105,8 +107,13 @@ impl Source {
         let mut findings = Vec::new();
         for (index, document) in read.into_iter().enumerate() {
             let mut resource = typed(&document.kind, &document.message)?;
-            if let Resource::Job(job) = &mut resource {
-                self.settle_working_dir(job);
+            match &mut resource {
+                Resource::Job(job) => self.settle_working_dir(job.spec.as_mut()),
+                Resource::Schedule(schedule) => {
+                    let template = schedule.spec.as_mut().and_then(|spec| spec.job_template.as_mut());
+                    self.settle_working_dir(template.and_then(|template| template.spec.as_mut()));
+                }
+                _ => {}
             }
             findings.extend(self.check(index, &resource));
             documents.push(Document { index, resource });
@@ -134,10 +141,8 @@ impl Source {
     }
 
     /// A relative `workingDir` is relative to the file: servers know nothing of where it was written.
-    fn settle_working_dir(&self, job: &mut v1::Job) {
-        let Some(v1::job_spec::Work::Command(command)) =
-            job.spec.as_mut().and_then(|spec| spec.work.as_mut())
-        else {
+    fn settle_working_dir(&self, spec: Option<&mut v1::JobSpec>) {
+        let Some(v1::job_spec::Work::Command(command)) = spec.and_then(|spec| spec.work.as_mut()) else {
             return;
         };
         let dir = &mut command.working_dir;
@@ -155,6 +160,7 @@ impl Source {
             Resource::Queue(queue) => errors_of(proto_model::Queue::try_from(owned(queue)).err()),
             Resource::ServiceClass(one) => errors_of(proto_model::ServiceClass::try_from(one.clone()).err()),
             Resource::Reservation(one) => errors_of(proto_model::Reservation::try_from(one.clone()).err()),
+            Resource::Schedule(one) => errors_of(proto_model::JobSchedule::try_from(in_tenant(one)).err()),
             Resource::Tenant(_) | Resource::Other(_) => Vec::new(),
         };
         errors.into_iter().map(|(field, message)| self.located(index, &field, &message)).collect()
@@ -254,6 +260,7 @@ impl Resource {
             Self::Queue(_) => "Queue",
             Self::ServiceClass(_) => "ServiceClass",
             Self::Reservation(_) => "Reservation",
+            Self::Schedule(_) => "Schedule",
             Self::Other(kind) => kind,
         }
     }
@@ -268,6 +275,7 @@ fn typed(kind: &str, message: &DynamicMessage) -> Result<Resource, Error> {
         "Queue" => Resource::Queue(message.transcode_to().map_err(damaged)?),
         "ServiceClass" => Resource::ServiceClass(message.transcode_to().map_err(damaged)?),
         "Reservation" => Resource::Reservation(message.transcode_to().map_err(damaged)?),
+        "Schedule" => Resource::Schedule(Box::new(message.transcode_to().map_err(damaged)?)),
         other => Resource::Other(other.to_owned()),
     })
 }
@@ -279,6 +287,16 @@ fn owned(queue: &v1::Queue) -> v1::Queue {
         metadata.tenant.push_str("default");
     }
     queue
+}
+
+/// The same of a schedule.
+fn in_tenant(schedule: &v1::Schedule) -> v1::Schedule {
+    let mut schedule = schedule.clone();
+    schedule.status = None;
+    if let Some(metadata) = schedule.metadata.as_mut().filter(|metadata| metadata.tenant.is_empty()) {
+        metadata.tenant.push_str("default");
+    }
+    schedule
 }
 
 fn job_errors(job: &v1::Job) -> Vec<(String, String)> {
@@ -408,8 +426,8 @@ mod tests {
     #[test]
     fn the_samples_are_sound() {
         let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy");
-        let files =
-            ["jobs", "fabrics", "queues"].map(|folder| std::fs::read_dir(deploy.join(folder)).unwrap());
+        let files = ["jobs", "fabrics", "queues", "schedules"]
+            .map(|folder| std::fs::read_dir(deploy.join(folder)).unwrap());
         let mut kinds = Vec::new();
         for path in files.into_iter().flatten().map(|entry| entry.unwrap().path()) {
             if path.extension().is_some_and(|end| end == "yaml") {
@@ -419,7 +437,7 @@ mod tests {
         }
         kinds.sort();
         kinds.dedup();
-        assert_eq!(kinds, ["Fabric", "Job", "Queue", "Reservation", "ServiceClass", "Tenant"]);
+        assert_eq!(kinds, ["Fabric", "Job", "Queue", "Reservation", "Schedule", "ServiceClass", "Tenant"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::{env, fs, path::PathBuf};
 
 use prost::Message as _;
 
-const FILES: [&str; 14] = [
+const FILES: [&str; 15] = [
     "common",
     "fabric",
     "qos",
@@ -17,6 +17,7 @@ const FILES: [&str; 14] = [
     "queue",
     "reservation",
     "service_class",
+    "schedule",
     "audit",
     "controller",
 ];

@@ -70,7 +70,7 @@ pub enum TenantCommand {
         /// Its name
         name: String,
         /// GPUs that its running jobs may hold together
-        #[arg(long, value_name = "N", required_unless_present_any = ["jobs", "guaranteed", "weight", "stored_mib", "isolation"])]
+        #[arg(long, value_name = "N", required_unless_present_any = ["jobs", "guaranteed", "weight", "stored_mib", "schedules", "isolation"])]
         gpus: Option<u32>,
         /// Jobs that it may have which have not ended; 0 means the server's limit
         #[arg(long, value_name = "N")]
@@ -84,6 +84,9 @@ pub enum TenantCommand {
         /// Room in the controller's store for its jobs, in MiB; 0 means the server's limit
         #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(..=MAX_STORED_MIB))]
         stored_mib: Option<u64>,
+        /// Schedules that it may have; 0 means the server's limit
+        #[arg(long, value_name = "N")]
+        schedules: Option<u32>,
         /// How much isolation its jobs must have; the cluster's own setting holds where that is stricter
         #[arg(long, value_enum)]
         isolation: Option<IsolationArg>,

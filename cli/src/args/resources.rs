@@ -24,6 +24,9 @@ pub enum GetNoun {
     /// Reservations
     #[value(alias = "reservation")]
     Reservations,
+    /// Schedules
+    #[value(alias = "schedule")]
+    Schedules,
     /// Service classes
     #[value(alias = "service-class", alias = "sc")]
     ServiceClasses,
@@ -63,7 +66,7 @@ pub struct Get {
     /// Go on and print every change
     #[arg(short, long)]
     pub watch: bool,
-    /// Jobs or queues of all tenants (administrators)
+    /// Jobs, queues or schedules of all tenants (administrators)
     #[arg(short = 'A', long)]
     pub all_tenants: bool,
     /// How to print it
@@ -89,6 +92,9 @@ pub enum DescribeNoun {
     /// A reservation
     #[value(alias = "reservations")]
     Reservation,
+    /// A schedule
+    #[value(alias = "schedules")]
+    Schedule,
     /// A service class
     #[value(alias = "service-classes", alias = "sc")]
     ServiceClass,
@@ -131,6 +137,9 @@ pub enum DeleteNoun {
     /// A reservation that no job waits for
     #[value(alias = "reservations")]
     Reservation,
+    /// A schedule; its jobs stay
+    #[value(alias = "schedules")]
+    Schedule,
     /// A service class that no job is of
     #[value(alias = "service-classes", alias = "sc")]
     ServiceClass,

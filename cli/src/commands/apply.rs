@@ -22,7 +22,7 @@ pub async fn run(args: &Apply, api: impl Fn() -> Result<Api, Error>) -> Result<(
         for document in &documents {
             if let Resource::Other(kind) = &document.resource {
                 let text = format!(
-                    "{}: a {kind} is not made by a file; Fabric, Tenant, ServiceClass, Queue, Reservation and Job are",
+                    "{}: a {kind} is not made by a file; Fabric, Tenant, ServiceClass, Queue, Reservation, Schedule and Job are",
                     source.name
                 );
                 return Err(Error::Document(text));
@@ -125,6 +125,12 @@ async fn one(source: &Source, document: Document, args: &Apply, api: &Api) -> Re
             let doing = format!("apply the reservation of {}", source.name);
             let made = super::reserve::apply(doing, reservation, dry_run, api).await?;
             Ok(format!("reservation/{} applied", made.metadata.unwrap_or_default().name))
+        }
+        Resource::Schedule(schedule) => {
+            let doing = format!("apply the schedule of {}", source.name);
+            let made = super::schedule::apply(doing, *schedule, dry_run, api).await?;
+            let metadata = made.metadata.unwrap_or_default();
+            Ok(format!("schedule/{}/{} applied", metadata.tenant, metadata.name))
         }
         Resource::Other(kind) => {
             Err(Error::Document(format!("{}: a {kind} is not made by a file", source.name)))

@@ -1,6 +1,6 @@
 //! Everything about one thing.
 
-use super::{get, queue, reserve, service_class};
+use super::{get, queue, reserve, schedule, service_class};
 use crate::{
     args::{Describe, DescribeNoun},
     client::Api,
@@ -16,6 +16,7 @@ pub async fn run(args: &Describe, api: &Api) -> Result<(), Error> {
         DescribeNoun::Node => render::describe_node(&get::node(&args.name, api).await?, now()),
         DescribeNoun::Queue => render::describe_queue(&queue::get(&args.name, api).await?),
         DescribeNoun::Reservation => render::describe_reservation(&reserve::get(&args.name, api).await?),
+        DescribeNoun::Schedule => render::describe_schedule(&schedule::get(&args.name, api).await?, now()),
         DescribeNoun::ServiceClass => {
             render::describe_service_class(&service_class::get(&args.name, api).await?)
         }

@@ -2,7 +2,7 @@
 
 use proto_wire::v1;
 
-use super::{queue, reserve, service_class, watch};
+use super::{queue, reserve, schedule, service_class, watch};
 use crate::{
     args::{Get, GetNoun, Output, PhaseArg},
     client::{Api, JobRef, repeat},
@@ -16,13 +16,19 @@ pub async fn run(args: &Get, api: &Api) -> Result<(), Error> {
     if !args.phase.is_empty() && args.noun != GetNoun::Jobs {
         return Err(Error::Usage("--phase is for jobs only".to_owned()));
     }
-    if args.all_tenants && !matches!(args.noun, GetNoun::Jobs | GetNoun::Queues | GetNoun::Shares) {
-        return Err(Error::Usage("--all-tenants is for jobs, queues and shares only".to_owned()));
+    let of_tenants =
+        matches!(args.noun, GetNoun::Jobs | GetNoun::Queues | GetNoun::Schedules | GetNoun::Shares);
+    if args.all_tenants && !of_tenants {
+        return Err(Error::Usage("--all-tenants is for jobs, queues, schedules and shares only".to_owned()));
     }
     if !args.labels.is_empty()
         && matches!(
             args.noun,
-            GetNoun::Queues | GetNoun::Reservations | GetNoun::ServiceClasses | GetNoun::Shares
+            GetNoun::Queues
+                | GetNoun::Reservations
+                | GetNoun::Schedules
+                | GetNoun::ServiceClasses
+                | GetNoun::Shares
         )
     {
         return Err(Error::Usage("--label is for jobs, nodes and tenants".to_owned()));
@@ -43,6 +49,9 @@ pub async fn run(args: &Get, api: &Api) -> Result<(), Error> {
             Some(name) => reserve::show(&reserve::get(name, api).await?, args.output),
             None => reserve::list(args.output, api).await,
         },
+        (GetNoun::Schedules, false) => {
+            schedule::show(args.name.as_ref(), args.all_tenants, args.output, api).await
+        }
         (GetNoun::ServiceClasses, false) => service_class::show(args.name.as_ref(), args.output, api).await,
         (GetNoun::Shares, false) => {
             queue::shares(args.name.as_deref(), args.all_tenants, args.output, api).await

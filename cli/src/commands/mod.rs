@@ -20,6 +20,7 @@ mod queue;
 mod rail;
 mod reserve;
 mod revoke;
+mod schedule;
 mod service_class;
 mod shell;
 mod simulate;

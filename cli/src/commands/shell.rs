@@ -10,10 +10,11 @@ use crate::{args::Cli, error::Error, output::print_bytes};
 const NAMES: &str = "railctl --request-timeout 2s rail ls -o name 2>/dev/null";
 
 /// What a cluster has: how it is listed, and behind which words one is named.
-const KINDS: [(&str, &[&str]); 5] = [
+const KINDS: [(&str, &[&str]); 6] = [
     ("jobs", &["get jobs", "describe job", "explain job", "delete job", "logs", "cancel"]),
     ("queues", &["get queues", "describe queue", "delete queue"]),
     ("reservations", &["get reservations", "describe reservation", "delete reservation"]),
+    ("schedules", &["get schedules", "describe schedule", "delete schedule"]),
     ("nodes", &["get nodes", "describe node", "delete node", "doctor"]),
     ("tenants", &["get tenants", "describe tenant", "delete tenant"]),
 ];
@@ -179,7 +180,7 @@ mod tests {
             (Shell::Fish, "__fish_seen_subcommand_from cancel"),
         ] {
             let script = script(shell);
-            let lists = ["jobs", "queues", "reservations", "nodes", "tenants"].map(listing);
+            let lists = ["jobs", "queues", "reservations", "schedules", "nodes", "tenants"].map(listing);
             assert!(lists.iter().all(|list| script.contains(list)) && script.contains(begin), "{shell}");
         }
         // The jobs of explain, logs and cancel, and what get, describe and delete are told.

@@ -45,13 +45,23 @@ pub async fn run(command: &TenantCommand, api: &Api, flags: &Global, env: &Envir
             eprintln!("tenant {name} is created with {gpus} GPUs");
             Ok(())
         }
-        TenantCommand::SetQuota { name, gpus, jobs, guaranteed, weight, stored_mib, isolation } => {
+        TenantCommand::SetQuota {
+            name,
+            gpus,
+            jobs,
+            guaranteed,
+            weight,
+            stored_mib,
+            schedules,
+            isolation,
+        } => {
             let mut spec = get::tenant(name, api).await?.spec.unwrap_or_default();
             let quota = spec.quota.get_or_insert_default();
             quota.gpus = gpus.unwrap_or(quota.gpus);
             quota.jobs = jobs.unwrap_or(quota.jobs);
             quota.guaranteed = guaranteed.or(quota.guaranteed);
             quota.weight = weight.unwrap_or(quota.weight);
+            quota.schedules = schedules.unwrap_or(quota.schedules);
             quota.stored_bytes = stored_mib.map_or(quota.stored_bytes, |mib| mib << 20);
             spec.isolation = isolation.map_or(spec.isolation, Into::into);
             let told = format!("tenant {name} may hold {} GPUs", quota.gpus);

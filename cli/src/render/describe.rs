@@ -4,7 +4,7 @@ use std::{fmt::Write as _, time::Duration};
 
 use proto_wire::v1::{self, job_spec::Work};
 
-use super::{Table, classes, isolation, server, sharing, words};
+use super::{Table, classes, isolation, schedules, server, sharing, words};
 use crate::error::human;
 
 /// Everything about a job; the rank map as a table.
@@ -31,6 +31,9 @@ pub fn job(job: &v1::Job, now: f64) -> String {
     head.push(("Service class", spec.service_class.clone()));
     if let Some(by) = &status.submitter {
         head.push(("Submitted by", format!("{} ({})", by.user, words::role(by.role))));
+    }
+    if let Some(run) = &status.schedule {
+        head.push(("Schedule", format!("{}, run of {}", run.schedule, sharing::stamp(run.time.as_ref()))));
     }
     head.push(("Engine", engine(&spec)));
     head.push(("Work", work(&spec)));
@@ -91,7 +94,7 @@ fn engine(spec: &v1::JobSpec) -> String {
     asked.join(", ")
 }
 
-fn work(spec: &v1::JobSpec) -> String {
+pub(super) fn work(spec: &v1::JobSpec) -> String {
     match &spec.work {
         None => String::new(),
         Some(Work::Command(command)) => command.argv.join(" "),
@@ -299,6 +302,9 @@ pub fn tenant(tenant: &v1::Tenant) -> String {
         bytes => format!("{} MiB", bytes >> 20),
     };
     head.push(("Stored", format!("{:.1} MiB of {room}", status.stored_bytes as f64 / f64::from(1 << 20))));
+    if quota.schedules > 0 {
+        head.push(("Schedules", format!("at most {}", quota.schedules)));
+    }
     let isolation = match status.isolation() {
         v1::IsolationPolicy::Required => "REQUIRED",
         v1::IsolationPolicy::BestEffort => "BEST_EFFORT",
@@ -315,6 +321,14 @@ pub fn tenant(tenant: &v1::Tenant) -> String {
 pub fn queue(queue: &v1::Queue) -> String {
     let mut facts = head(&queue.metadata.clone().unwrap_or_default());
     facts.extend(sharing::queue_facts(queue));
+    sheet(facts)
+}
+
+/// Everything about a schedule.
+#[must_use]
+pub fn schedule(schedule: &v1::Schedule, now: f64) -> String {
+    let mut facts = head(&schedule.metadata.clone().unwrap_or_default());
+    facts.extend(schedules::schedule_facts(schedule, now));
     sheet(facts)
 }
 

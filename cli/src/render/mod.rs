@@ -14,6 +14,7 @@ mod nodes;
 mod order;
 mod qos;
 mod rails;
+mod schedules;
 mod server;
 mod sharing;
 mod table;
@@ -26,8 +27,8 @@ pub use canonical::{to_json, to_value, to_yaml};
 pub use classes::service_classes;
 pub use describe::{
     job as describe_job, measured as describe_result, node as describe_node, placement as describe_placement,
-    queue as describe_queue, reservation as describe_reservation, service_class as describe_service_class,
-    tenant as describe_tenant,
+    queue as describe_queue, reservation as describe_reservation, schedule as describe_schedule,
+    service_class as describe_service_class, tenant as describe_tenant,
 };
 pub use fabric::{fabric, health, topology};
 pub use jobs::{job_row, jobs, jobs_header, reasons};
@@ -35,6 +36,7 @@ pub use nodes::nodes;
 pub use order::{queue_order, shares};
 pub use qos::{qos, qos_progress};
 pub use rails::{choices, node_rails, rail_names, rails};
+pub use schedules::schedules;
 pub use sharing::{queues, reservations};
 pub use table::Table;
 pub use tenants::{revocations, tenants};

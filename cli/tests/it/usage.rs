@@ -47,6 +47,8 @@ const WRONG: &[&[&str]] = &[
     &["get", "nodes", "--phase", "running"],
     &["get", "reservations", "-A"],
     &["get", "queues", "-l", "a=b"],
+    &["get", "schedules", "-l", "a=b"],
+    &["get", "schedules", "-w"],
     &["reserve"],
     &["reserve", "create", "r"],
     &["reserve", "create", "r", "--nodes", "a", "--start", "soon", "--duration", "1h", "--for", "t"],
@@ -185,6 +187,13 @@ fn what_contradicts_itself_is_told_at_its_place() {
         (of("Queue", "weight: 0"), "spec.weight"),
         (of("Queue", "parent: a"), "spec.parent"),
         (of("Queue", "{guaranteed: {gpus: 4}, limit: 3}"), "spec.limit"),
+        (of("Schedule", "{cron: '61 * * * *'}"), "spec.cron: minute: '61' is not from 0 to 59"),
+        (of("Schedule", "{cron: '@daily', timeZone: Berlin}"), "did you mean Europe/Berlin?"),
+        (of("Schedule", "{cron: '@daily'}"), "spec.jobTemplate"),
+        (
+            of("Schedule", "{cron: '@daily', jobTemplate: {spec: {gang: {nodes: 0}, command: {argv: [x]}}}}"),
+            "spec.jobTemplate.spec.gang.nodes",
+        ),
         (of("Reservation", &format!("{{{time}, duration: 3600s, count: 2}}")), "spec.tenants"),
         (
             of("Reservation", &format!("{{{time}, duration: 0s, count: 2, maintenance: true}}")),

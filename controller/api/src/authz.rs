@@ -70,6 +70,10 @@ rpcs! {
     GetReservation = "/rail.v1.ReservationService/GetReservation",
     ListReservations = "/rail.v1.ReservationService/ListReservations",
     DeleteReservation = "/rail.v1.ReservationService/DeleteReservation",
+    ApplySchedule = "/rail.v1.ScheduleService/ApplySchedule",
+    GetSchedule = "/rail.v1.ScheduleService/GetSchedule",
+    ListSchedules = "/rail.v1.ScheduleService/ListSchedules",
+    DeleteSchedule = "/rail.v1.ScheduleService/DeleteSchedule",
     ApplyServiceClass = "/rail.v1.ServiceClassService/ApplyServiceClass",
     GetServiceClass = "/rail.v1.ServiceClassService/GetServiceClass",
     ListServiceClasses = "/rail.v1.ServiceClassService/ListServiceClasses",
@@ -173,6 +177,8 @@ impl Rpc {
             | Self::DeleteQueue
             | Self::ListAuditRecords => Access::Roles(MANAGERS),
             Self::CreateJob
+            | Self::ApplySchedule
+            | Self::DeleteSchedule
             | Self::CancelJob
             | Self::DeleteJob
             | Self::HoldJob
@@ -195,6 +201,8 @@ impl Rpc {
             | Self::ListShares
             | Self::GetReservation
             | Self::ListReservations
+            | Self::GetSchedule
+            | Self::ListSchedules
             | Self::GetServiceClass
             | Self::ListServiceClasses
             | Self::WhoAmI

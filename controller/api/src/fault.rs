@@ -35,6 +35,17 @@ pub fn refused(refusal: &Refusal) -> RpcError {
 
 /// The core's refusal.
 fn core(error: &CoreError) -> RpcError {
+    if let CoreError::TemplateRefused { cause } = error {
+        let mut fault = core(cause);
+        fault.message = error.to_string();
+        for violation in &mut fault.violations {
+            // As the field is called in the document.
+            if let Some(rest) = violation.field.strip_prefix("spec.") {
+                violation.field = format!("spec.jobTemplate.spec.{rest}");
+            }
+        }
+        return fault;
+    }
     let class = match (error.kind(), error) {
         (ErrorKind::Conflict, CoreError::NameTaken { .. } | CoreError::RequestIdReused { .. }) => {
             ErrorClass::AlreadyExists
@@ -43,6 +54,7 @@ fn core(error: &CoreError) -> RpcError {
             ErrorKind::Exhausted,
             CoreError::QuotaExceeded { .. }
             | CoreError::StoredBytesExceeded { .. }
+            | CoreError::SchedulesExceeded { .. }
             | CoreError::ClassWaiting { .. },
         ) => ErrorClass::Quota,
         (ErrorKind::Invalid, _) => ErrorClass::Invalid,

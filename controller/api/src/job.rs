@@ -10,7 +10,7 @@ use prost::Message;
 use proto_model::{ArraySpec, JobId, JobName, JobSpec, Reason, RequestId, TenantName, Timestamp};
 use proto_rpc::{ErrorClass, RpcError, trace};
 use proto_wire::{
-    convert::{check_job_name, duration_from_wire, time_from_wire},
+    convert::{check_job_name, duration_from_wire, job_labels, time_from_wire},
     v1::{self, job_service_server::JobService},
 };
 use tonic::{Request, Response, Status};
@@ -24,10 +24,6 @@ use crate::{
     logs, page, views,
     watch::{self, Change, Events},
 };
-
-/// Labels of one job, and bytes of a label's key and of its value.
-const MAX_LABELS: usize = 64;
-const MAX_LABEL: usize = 256;
 
 /// The handlers.
 #[derive(Clone)]
@@ -149,24 +145,6 @@ fn naming(metadata: &v1::Metadata) -> Result<Naming, RpcError> {
     }
 }
 
-fn labels(wire: std::collections::HashMap<String, String>) -> Result<BTreeMap<String, String>, RpcError> {
-    if wire.len() > MAX_LABELS {
-        return Err(fault::field(
-            "metadata.labels",
-            format!("has {} entries; at most {MAX_LABELS}", wire.len()),
-        ));
-    }
-    for (key, value) in &wire {
-        let wrong = key.is_empty() || key.len() > MAX_LABEL || value.len() > MAX_LABEL;
-        if wrong || key.chars().chain(value.chars()).any(char::is_control) {
-            let text =
-                format!("{key:?}: a key and its value are printable text of at most {MAX_LABEL} bytes");
-            return Err(fault::field("metadata.labels", text));
-        }
-    }
-    Ok(wire.into_iter().collect())
-}
-
 fn spec(job: &v1::Job) -> Result<JobSpec, RpcError> {
     let wire = job.spec.clone().ok_or_else(|| fault::field("spec", "is required"))?;
     let spec = JobSpec::try_from(wire).map_err(|errors| fault::fields(errors, "spec"))?;
@@ -257,7 +235,9 @@ impl JobService for Jobs {
         let span = tracing::Span::current();
         span.record("tenant", tenant.as_str());
         span.record("job", metadata.name.as_str());
-        let (labels, spec) = (labels(metadata.labels)?, spec(&job)?);
+        let labels =
+            job_labels(metadata.labels).map_err(|errors| fault::fields(errors, "metadata.labels"))?;
+        let spec = spec(&job)?;
         let submit = Submit {
             tenant,
             by: changes::authority(&caller)?,

@@ -26,6 +26,7 @@ mod rail;
 mod reservation;
 pub mod rest;
 mod revocation;
+mod schedule;
 mod server;
 mod service_class;
 mod tenant;

@@ -12,7 +12,7 @@ use proto_wire::{
         health_service_server::HealthServiceServer, job_service_server::JobServiceServer,
         node_service_server::NodeServiceServer, qos_service_server::QosServiceServer,
         queue_service_server::QueueServiceServer, rail_service_server::RailServiceServer,
-        reservation_service_server::ReservationServiceServer,
+        reservation_service_server::ReservationServiceServer, schedule_service_server::ScheduleServiceServer,
         service_class_service_server::ServiceClassServiceServer, tenant_service_server::TenantServiceServer,
     },
 };
@@ -34,6 +34,7 @@ use crate::{
     rail::Rails,
     reservation::Reservations,
     rest,
+    schedule::Schedules,
     service_class::ServiceClasses,
     tenant::Tenants,
 };
@@ -75,6 +76,7 @@ impl Api {
         serve!(RailServiceServer, Rails::new(context.clone()));
         serve!(QueueServiceServer, Queues::new(context.clone()));
         serve!(ReservationServiceServer, Reservations::new(context.clone()));
+        serve!(ScheduleServiceServer, Schedules::new(context.clone()));
         serve!(ServiceClassServiceServer, ServiceClasses::new(context.clone()));
         serve!(TenantServiceServer, Tenants::new(context.clone()));
         serve!(JobServiceServer, Jobs::new(context.clone()));

@@ -98,6 +98,7 @@ impl Step<'_> {
         for queue in queues {
             self.state.set_queue((name.clone(), queue), None);
         }
+        self.forget_schedules(name);
         self.leave_reservations(name);
         self.leave_classes(name)?;
         self.rest_name(name)?;

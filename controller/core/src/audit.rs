@@ -207,6 +207,17 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
         Event::DeleteServiceClass { name } => {
             versioned(object("service-class", "", name), &Key::ServiceClass(name.clone()))
         }
+        Event::ApplySchedule { schedule, .. } => {
+            let key = Key::Schedule(schedule.tenant.clone(), schedule.name.clone());
+            versioned(object("schedule", &schedule.tenant, &schedule.name), &key)
+        }
+        Event::DeleteSchedule { tenant, name } => {
+            versioned(object("schedule", tenant, name), &Key::Schedule(tenant.clone(), name.clone()))
+        }
+        Event::SuspendSchedules(tenant, user) => {
+            let tenant = tenant.as_ref().map(ToString::to_string).unwrap_or_default();
+            object("schedules", tenant, short(&format!("of {user}")))
+        }
         Event::ApplyReservation { reservation, .. } => {
             let name = &reservation.name;
             versioned(object("reservation", "", name), &Key::Reservation(name.clone()))
@@ -288,6 +299,10 @@ fn changed(state: &State, undo: &Undo) -> bool {
         Undo::Queue(key, old) => !same(at(old.as_ref()), at(base.queues.get(key))),
         Undo::Reservation(name, old) => !same(at(old.as_ref()), at(base.reservations.get(name))),
         Undo::Class(name, old) => !same(at(old.as_ref()), at(base.classes.get(name))),
+        Undo::JobSchedule(key, old) => {
+            let (old, new) = (old.as_deref(), base.schedules.get(key));
+            !same(at(old.map(|old| &old.schedule)), at(new.map(|new| &new.schedule)))
+        }
         Undo::Request(key, old) => !same(at(old.as_ref()), at(base.requests.get(key))),
         Undo::Token(hash, old) => !same(at(old.as_ref()), at(base.tokens.get(hash))),
         Undo::Job(uid, old) => {

@@ -23,7 +23,7 @@ impl Step<'_> {
         Ok(Reply::Job { job, existed: true })
     }
 
-    fn cancel_one(&mut self, uid: JobUid, grace: Option<Duration>) -> Option<Arc<Job>> {
+    pub(crate) fn cancel_one(&mut self, uid: JobUid, grace: Option<Duration>) -> Option<Arc<Job>> {
         let mut entry = self.entry(uid)?;
         let job = Arc::clone(&entry.job);
         if job.status.phase.is_terminal() {

@@ -56,6 +56,8 @@ pub struct Config {
     pub tenant_jobs: u32,
     /// Most bytes of the store that the jobs of a tenant take, ended ones included, where its quota does not say.
     pub tenant_bytes: u64,
+    /// Most schedules, per tenant whose quota does not say.
+    pub tenant_schedules: u32,
     /// Most elements of one array.
     pub max_array: usize,
     /// Most nodes.
@@ -134,6 +136,7 @@ impl Default for Config {
             max_jobs: 1_200_000,
             tenant_jobs: 100_000,
             tenant_bytes: 1 << 30,
+            tenant_schedules: 100,
             max_array: 10_000,
             max_nodes: 200_000,
             max_tenants: 10_000,

@@ -216,6 +216,7 @@ impl Step<'_> {
             let Some(job) = self.state.base.jobs.get(&uid).map(|entry| Arc::clone(&entry.job)) else {
                 continue;
             };
+            self.wake_schedule(&job);
             let array = array_of(&job).map(|(id, _)| id);
             for id in [Some(&job.id), array.as_ref()].into_iter().flatten() {
                 let waiting: Vec<JobUid> =

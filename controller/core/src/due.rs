@@ -57,6 +57,12 @@ impl Step<'_> {
                 Due::Job(uid) => self.job_due(uid),
                 Due::LatestStart(uid) => self.too_late(time, uid),
                 Due::Node(name) => self.node_due(&name),
+                Due::Schedule(tenant, name) => {
+                    self.schedule_due(&(tenant, name));
+                    // Its writes are many enough for one step.
+                    handled += 1;
+                    break;
+                }
             }
             handled += 1;
         }

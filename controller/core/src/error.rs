@@ -1,8 +1,8 @@
 //! Why the core refuses. Each refusal leaves the state as it was.
 
 use proto_model::{
-    DrainTarget, JobId, JobName, NodeName, Phase, QueueName, Reason, ReservationName, Role, ServiceClassName,
-    SpecFlaw, TenantName, Timestamp,
+    DrainTarget, JobId, JobName, NodeName, Phase, QueueName, Reason, ReservationName, Role, ScheduleName,
+    ServiceClassName, SpecFlaw, TenantName, Timestamp,
 };
 use thiserror::Error;
 
@@ -164,6 +164,32 @@ pub enum CoreError {
         queue: QueueName,
         /// The nearest existing name, when there is a near one.
         nearest: Option<QueueName>,
+    },
+    /// No such schedule.
+    #[error("tenant '{tenant}' has no schedule '{schedule}'{}", hint(.nearest.as_ref().map(ScheduleName::as_str)))]
+    ScheduleNotFound {
+        /// Whose.
+        tenant: TenantName,
+        /// What was asked for.
+        schedule: ScheduleName,
+        /// The nearest existing name, when there is a near one.
+        nearest: Option<ScheduleName>,
+    },
+    /// A job of the schedule's template would be refused.
+    #[error("a job of its template would be refused: {cause}")]
+    TemplateRefused {
+        /// Why.
+        cause: Box<CoreError>,
+    },
+    /// The tenant has as many schedules as it may.
+    #[error(
+        "tenant '{tenant}' has {limit} schedules, its limit; delete some that are not used, or ask for a larger quota"
+    )]
+    SchedulesExceeded {
+        /// Which.
+        tenant: TenantName,
+        /// The limit.
+        limit: u32,
     },
     /// The queue is in use.
     #[error(
@@ -501,6 +527,7 @@ impl CoreError {
             | Self::QueueNotFound { .. }
             | Self::ReservationNotFound { .. }
             | Self::ClassNotFound { .. }
+            | Self::ScheduleNotFound { .. }
             | Self::NodeNotFound { .. }
             | Self::RailNotFound { .. }
             | Self::NoRollout
@@ -539,8 +566,10 @@ impl CoreError {
             | Self::Unattributed => ErrorKind::Precondition,
             Self::QuotaExceeded { .. }
             | Self::StoredBytesExceeded { .. }
+            | Self::SchedulesExceeded { .. }
             | Self::ClassWaiting { .. }
             | Self::Full { .. } => ErrorKind::Exhausted,
+            Self::TemplateRefused { cause } => cause.kind(),
             Self::Infeasible { .. } => ErrorKind::Infeasible,
         }
     }
@@ -569,9 +598,11 @@ impl CoreError {
             Self::ClassNotAllowed { .. } => "SERVICE_CLASS_NOT_ALLOWED",
             Self::ClassLimit { .. } | Self::ClassWaiting { .. } => "SERVICE_CLASS_LIMIT",
             Self::ClassBusy { .. } | Self::ClassOfTenant { .. } => "SERVICE_CLASS_BUSY",
+            Self::ScheduleNotFound { .. } => "SCHEDULE_NOT_FOUND",
+            Self::TemplateRefused { cause } => cause.code(),
             Self::ReservationNotFound { .. } => "RESERVATION_NOT_FOUND",
             Self::ReservationBusy { .. } => "RESERVATION_BUSY",
-            Self::QuotaExceeded { .. } => "QUOTA_EXCEEDED",
+            Self::QuotaExceeded { .. } | Self::SchedulesExceeded { .. } => "QUOTA_EXCEEDED",
             Self::StoredBytesExceeded { .. } => "STORED_BYTES_EXCEEDED",
             Self::Full { .. } => "LIMIT_REACHED",
             Self::Infeasible { .. } => "INFEASIBLE",
@@ -608,6 +639,7 @@ impl CoreError {
         match self {
             Self::Infeasible { reasons } => reasons,
             Self::FabricInvalid { findings } => findings,
+            Self::TemplateRefused { cause } => cause.reasons(),
             _ => &[],
         }
     }

@@ -8,9 +8,9 @@ use std::{
 
 use proto_model::{
     Assignment, Authority, Drain, DrainTarget, Fabric, Inventory, IsolationPolicy, Job, JobId, JobName,
-    JobSpec, JobUid, Node, NodeName, Observation, Phase, QosRollout, QosWish, Queue, QueueName, Quota,
-    RailProof, Reason, RequestId, Reservation, ReservationName, ServiceClass, ServiceClassName, Taint,
-    Tenant, TenantName, Timestamp,
+    JobSchedule, JobSpec, JobUid, Node, NodeName, Observation, Phase, QosRollout, QosWish, Queue, QueueName,
+    Quota, RailProof, Reason, RequestId, Reservation, ReservationName, ScheduleName, ServiceClass,
+    ServiceClassName, Taint, Tenant, TenantName, Timestamp,
 };
 
 use proto_audit::{Actor, Claim, Log};
@@ -117,6 +117,25 @@ pub enum Event {
         /// Which.
         name: ServiceClassName,
     },
+    /// A schedule is created or its spec replaced. Reply: [`Reply::JobSchedule`].
+    ApplySchedule {
+        /// The document; uid, generation, time, owner and progress are set here.
+        schedule: Box<JobSchedule>,
+        /// Who asks: by their authority its jobs are submitted.
+        by: Authority,
+        /// Check only.
+        dry_run: bool,
+    },
+    /// A schedule is removed; its jobs stay. Reply: [`Reply::Done`].
+    DeleteSchedule {
+        /// Whose.
+        tenant: TenantName,
+        /// Which.
+        name: ScheduleName,
+    },
+    /// Schedules of somebody whose credentials are taken back, a tenant's user or an administrator of the cluster, are suspended, a
+    /// bounded number of them. Reply: [`Reply::Suspended`].
+    SuspendSchedules(Option<TenantName>, String),
     /// A reservation is created or its spec replaced. Reply: [`Reply::Reservation`].
     ApplyReservation {
         /// The document; uid, generation and time are set here.
@@ -468,6 +487,10 @@ pub enum Reply {
     Queue(Arc<Queue>),
     /// The service class as it is now.
     ServiceClass(Arc<ServiceClass>),
+    /// The schedule as it is now.
+    JobSchedule(Arc<JobSchedule>),
+    /// So many schedules were suspended; none: there is none left.
+    Suspended(usize),
     /// The reservation as it is now.
     Reservation(Arc<Reservation>),
     /// The fabric as it is now.
@@ -606,6 +629,10 @@ pub enum Write {
     PutServiceClass(Arc<ServiceClass>),
     /// A service class is removed.
     DeleteServiceClass(ServiceClassName),
+    /// A schedule. Its template may hold secrets, as a job.
+    PutSchedule(Arc<JobSchedule>),
+    /// A schedule is removed.
+    DeleteSchedule(TenantName, ScheduleName),
     /// A reservation.
     PutReservation(Arc<Reservation>),
     /// A reservation is removed.
@@ -657,6 +684,8 @@ pub enum Key {
     Queue(TenantName, QueueName),
     /// A service class.
     ServiceClass(ServiceClassName),
+    /// A schedule.
+    Schedule(TenantName, ScheduleName),
     /// A reservation.
     Reservation(ReservationName),
     /// The fabric.
@@ -696,6 +725,8 @@ impl Write {
             Self::DeleteQueue(tenant, name) => Key::Queue(tenant.clone(), name.clone()),
             Self::PutServiceClass(class) => Key::ServiceClass(class.name.clone()),
             Self::DeleteServiceClass(name) => Key::ServiceClass(name.clone()),
+            Self::PutSchedule(schedule) => Key::Schedule(schedule.tenant.clone(), schedule.name.clone()),
+            Self::DeleteSchedule(tenant, name) => Key::Schedule(tenant.clone(), name.clone()),
             Self::PutReservation(reservation) => Key::Reservation(reservation.name.clone()),
             Self::DeleteReservation(name) => Key::Reservation(name.clone()),
             Self::PutFabric(_) | Self::DeleteFabric => Key::Fabric,
@@ -726,6 +757,7 @@ impl Write {
                 | Self::DeleteRestingName(_)
                 | Self::DeleteQueue(..)
                 | Self::DeleteServiceClass(_)
+                | Self::DeleteSchedule(..)
                 | Self::DeleteReservation(_)
                 | Self::DeleteFabric
                 | Self::DeleteDrain(_)
@@ -753,6 +785,8 @@ pub struct Stored {
     pub queues: Vec<(Arc<Queue>, u64)>,
     /// The service classes.
     pub classes: Vec<(Arc<ServiceClass>, u64)>,
+    /// The schedules.
+    pub schedules: Vec<(Arc<JobSchedule>, u64)>,
     /// The reservations.
     pub reservations: Vec<(Arc<Reservation>, u64)>,
     /// The jobs.

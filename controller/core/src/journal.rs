@@ -16,6 +16,7 @@ use crate::{
     prove::Proving,
     qos::Run,
     records::{RequestRecord, RestingName, TokenRecord},
+    schedules::{ScheduleEntry, ScheduleKey},
     state::{JobEntry, Link, NodeView, Schedule, State},
 };
 
@@ -37,6 +38,7 @@ pub(crate) enum Undo {
     View((JobUid, u32), Option<Box<NodeView>>),
     Queue((TenantName, QueueName), Option<Arc<Queue>>),
     Reservation(ReservationName, Option<Arc<Reservation>>),
+    JobSchedule(ScheduleKey, Option<Box<ScheduleEntry>>),
     Class(ServiceClassName, Option<Arc<ServiceClass>>),
     Schedule(Box<Schedule>),
     Decisions(u64, Option<Arc<DecisionRow>>),
@@ -114,6 +116,9 @@ impl State {
                 Some(Undo::Marks(old)) => self.index.book.restore(*old),
                 Some(Undo::Queue(key, old)) => drop(self.swap_queue(key, old)),
                 Some(Undo::Reservation(name, old)) => drop(self.swap_reservation(&name, old)),
+                Some(Undo::JobSchedule(key, old)) => {
+                    drop(self.swap_job_schedule(key, old.map(|entry| *entry)));
+                }
                 Some(Undo::Class(name, old)) => drop(self.swap_class(&name, old)),
                 Some(Undo::Decisions(seq, old)) => drop(self.swap_decisions(seq, old)),
                 Some(Undo::Chain(log, old)) => self.base.chains[log] = *old,

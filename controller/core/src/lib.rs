@@ -58,6 +58,7 @@ pub mod records;
 mod remap;
 mod repair;
 mod schedule;
+mod schedules;
 mod standing;
 pub mod state;
 mod step;
@@ -88,6 +89,7 @@ pub use query::{
 };
 pub use rails::{NodeRails, RailJob, RailUse, RailView, RailsView};
 pub use records::{Attempt, Ending, Outcome, RequestRecord, RestingName, TokenRecord};
+pub use schedules::ScheduleView;
 pub use standing::{OrderRow, QueueOrder};
 pub use state::State;
 pub use step::{Rng, step};

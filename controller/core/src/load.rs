@@ -14,6 +14,7 @@ use crate::{
     event::{Key, Stored},
     journal::Journal,
     records::Attempt,
+    schedules::ScheduleEntry,
     state::{Base, Index, JobEntry, Link, State, Tally},
 };
 
@@ -87,6 +88,12 @@ impl State {
             let name = reservation.name.clone();
             state.versions.insert(Key::Reservation(name.clone()), version);
             state.swap_reservation(&name, Some(reservation));
+        }
+        for (schedule, version) in stored.schedules {
+            let key = (schedule.tenant.clone(), schedule.name.clone());
+            state.versions.insert(Key::Schedule(key.0.clone(), key.1.clone()), version);
+            // Each is looked at once: an earlier leader may have come to no end of what it had to do.
+            state.swap_job_schedule(key, Some(ScheduleEntry { schedule, due: Some(now) }));
         }
         state.load_jobs(stored.jobs, stored.attempts, now, &mut findings);
         for row in stored.decisions {

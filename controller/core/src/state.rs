@@ -12,8 +12,8 @@ use proto_audit::Log;
 use proto_model::{
     AlgorithmChoice, Drain, DrainTarget, Fabric, Job, JobId, JobUid, Measured, Node, NodeName, Observed,
     Phase, QosRollout, QosWish, Queue, QueueName, RailBytes, RailEndpoint, RailProof, RailReport, RankExit,
-    Reason, RequestId, Reservation, ReservationName, RunResult, ServiceClass, ServiceClassName, Tenant,
-    TenantName, Timestamp,
+    Reason, RequestId, Reservation, ReservationName, RunResult, ScheduleName, ServiceClass, ServiceClassName,
+    Tenant, TenantName, Timestamp,
 };
 
 use crate::{
@@ -28,6 +28,7 @@ use crate::{
     prove::Proving,
     qos::Run,
     records::{Attempt, RequestRecord, RestingName, TokenRecord},
+    schedules::{Runs, ScheduleEntry, ScheduleKey},
 };
 
 /// Everything the controller decides from.
@@ -56,6 +57,7 @@ pub(crate) struct Base {
     pub(crate) queues: BTreeMap<(TenantName, QueueName), Arc<Queue>>,
     pub(crate) classes: BTreeMap<ServiceClassName, Arc<ServiceClass>>,
     pub(crate) reservations: BTreeMap<ReservationName, Arc<Reservation>>,
+    pub(crate) schedules: BTreeMap<ScheduleKey, ScheduleEntry>,
     pub(crate) jobs: BTreeMap<JobUid, JobEntry>,
     pub(crate) requests: BTreeMap<(TenantName, RequestId), Arc<RequestRecord>>,
     pub(crate) tokens: BTreeMap<[u8; 32], Arc<TokenRecord>>,
@@ -95,6 +97,8 @@ pub(crate) struct Index {
     /// Jobs in each phase, in the order of life.
     pub(crate) phases: [i64; Phase::ALL.len()],
     pub(crate) arrays: BTreeMap<JobId, Elements>,
+    /// The jobs of schedules.
+    pub(crate) runs: Runs,
     /// Per job or array those that wait for it.
     pub(crate) dependents: BTreeMap<JobId, BTreeSet<JobUid>>,
     /// Which nodes report what only one can have.
@@ -124,6 +128,8 @@ pub(crate) enum Due {
     /// The last time at which a waiting job may start.
     LatestStart(JobUid),
     Node(NodeName),
+    /// A schedule's next run, or something else of it.
+    Schedule(TenantName, ScheduleName),
 }
 
 /// Counts of a tenant's jobs.
@@ -313,6 +319,12 @@ impl State {
             Some((_, Due::Node(name))) => {
                 if let Some(link) = self.base.links.get(&name).cloned() {
                     self.swap_link(&name, Some(Link { due: Some(until), ..link }));
+                }
+            }
+            Some((_, Due::Schedule(tenant, name))) => {
+                let key = (tenant, name);
+                if let Some(entry) = self.base.schedules.get(&key).cloned() {
+                    self.swap_job_schedule(key, Some(ScheduleEntry { due: Some(until), ..entry }));
                 }
             }
             None => return false,

@@ -6,7 +6,7 @@ use controller_queue::{Act, Book, Budget};
 use controller_scheduler::{Ask, Decision, Pass, Placer, QueueKey, Wait};
 use proto_model::{
     ArrayPlace, ArraySpec, Authority, Gang, Job, JobId, JobName, JobSpec, JobStatus, JobUid, Phase, Quota,
-    Reason, RequestId, TenantName, Timestamp, Work,
+    Reason, RequestId, ScheduledRun, TenantName, Timestamp, Work,
 };
 
 use crate::{
@@ -39,7 +39,16 @@ const NODES_AND_QUOTA: [&str; 8] = [
 ];
 
 impl Step<'_> {
-    pub(crate) fn submit(&mut self, mut submit: Submit) -> Result<Reply, CoreError> {
+    pub(crate) fn submit(&mut self, submit: Submit) -> Result<Reply, CoreError> {
+        self.submit_for(submit, None)
+    }
+
+    /// A submit, by somebody or by a schedule in its owner's place.
+    pub(crate) fn submit_for(
+        &mut self,
+        mut submit: Submit,
+        run: Option<ScheduledRun>,
+    ) -> Result<Reply, CoreError> {
         if let Some(request) = &submit.request
             && let Some(reply) = self.repeated(&submit.tenant, request, &submit.digest)?
         {
@@ -62,12 +71,17 @@ impl Step<'_> {
         let elements = indices.as_deref().unwrap_or_default();
         self.state.check_after(&id.tenant, &id.name, elements, &submit.spec.after)?;
         match indices {
-            None => self.submit_one(submit, id),
-            Some(indices) => self.submit_array(submit, &id, &indices),
+            None => self.submit_one(submit, id, run),
+            Some(indices) => self.submit_array(submit, &id, &indices, run.as_ref()),
         }
     }
 
-    fn submit_one(&mut self, submit: Submit, id: JobId) -> Result<Reply, CoreError> {
+    fn submit_one(
+        &mut self,
+        submit: Submit,
+        id: JobId,
+        run: Option<ScheduledRun>,
+    ) -> Result<Reply, CoreError> {
         self.state.feasible(&id, &submit.spec, self.now)?;
         let uid = self.next_uid();
         let mut entry = fresh_entry(
@@ -78,6 +92,7 @@ impl Step<'_> {
             submit.labels,
             (submit.trace_parent, submit.by),
         );
+        self.change(&mut entry, |status| status.schedule = run);
         self.state.hold_back_new(&mut entry, self.now);
         if let Some(request) = submit.request {
             self.remember_request(submit.tenant, request, submit.digest, uid, id);
@@ -93,7 +108,13 @@ impl Step<'_> {
     }
 
     /// All elements or none. What can start does so in the look at the queue that follows.
-    fn submit_array(&mut self, submit: Submit, array: &JobId, indices: &[u32]) -> Result<Reply, CoreError> {
+    fn submit_array(
+        &mut self,
+        submit: Submit,
+        array: &JobId,
+        indices: &[u32],
+        run: Option<&ScheduledRun>,
+    ) -> Result<Reply, CoreError> {
         self.state.feasible(array, &submit.spec, self.now)?;
         let at_once = submit.spec.array.as_ref().map_or(0, |array| array.at_once);
         let size = u32::try_from(indices.len()).unwrap_or(u32::MAX);
@@ -108,7 +129,10 @@ impl Step<'_> {
             let place = ArrayPlace { array: array.name.clone(), index: *index, size };
             let (labels, trace) = (submit.labels.clone(), (submit.trace_parent.clone(), submit.by.clone()));
             let mut entry = fresh_entry(self.now, uid, id, spec, labels, trace);
-            self.change(&mut entry, |status| status.array = Some(place));
+            self.change(&mut entry, |status| {
+                status.array = Some(place);
+                status.schedule = run.cloned();
+            });
             self.state.hold_back_new(&mut entry, self.now);
             first.get_or_insert_with(|| Arc::clone(&entry.job));
             self.state.set_job(uid, Some(entry));
@@ -444,6 +468,7 @@ fn fresh_status(now: Timestamp, trace_parent: String, by: Authority) -> JobStatu
         eta: None,
         holds: Vec::new(),
         submitter: Some(by),
+        schedule: None,
     }
 }
 

@@ -22,6 +22,7 @@ use crate::{
     prove::Proving,
     qos::Run,
     records::{RequestRecord, RestingName, TokenRecord},
+    schedules::{ScheduleEntry, ScheduleKey, count_run},
     state::{Due, JobEntry, Link, NodeView, Schedule, State, Tally},
 };
 
@@ -455,7 +456,7 @@ impl State {
         }
     }
 
-    fn swap_due(
+    pub(crate) fn swap_due(
         &mut self,
         what: &Due,
         old: Option<proto_model::Timestamp>,
@@ -486,6 +487,7 @@ impl State {
         jobs.active += u32::from(!status.phase.is_terminal());
         self.index.phases[status.phase as usize] += 1;
         count(&mut self.index.classes, job, true);
+        count_run(&mut self.index.runs, job, true);
         if status.phase == proto_model::Phase::Pending {
             let latest = job.spec.latest_start();
             self.index.due.extend(latest.map(|time| (time, Due::LatestStart(job.uid))));
@@ -522,6 +524,7 @@ impl State {
         self.index.names.remove(&job.id);
         self.index.phases[status.phase as usize] -= 1;
         count(&mut self.index.classes, job, false);
+        count_run(&mut self.index.runs, job, false);
         if let Some(jobs) = self.index.tenants.get_mut(&job.id.tenant) {
             jobs.all -= 1;
             jobs.bytes -= job.footprint();
@@ -585,7 +588,7 @@ impl State {
         let (mut requests, mut tokens, mut fabric) = (BTreeSet::new(), BTreeSet::new(), false);
         let (mut drains, mut rows) = (BTreeSet::new(), BTreeSet::new());
         let (mut queues, mut reservations) = (BTreeSet::new(), BTreeSet::new());
-        let mut classes = BTreeSet::new();
+        let (mut classes, mut schedules) = (BTreeSet::new(), BTreeSet::new());
         let (mut audit, mut qos, mut resting) = (BTreeSet::new(), false, BTreeSet::new());
         for undo in &self.journal.undo[mark..] {
             match undo {
@@ -636,6 +639,9 @@ impl State {
                 Undo::Class(name, old) if classes.insert(name) => {
                     writes.extend(self.class_write(name, old.is_some()));
                 }
+                Undo::JobSchedule(key, old) if schedules.insert(key) => {
+                    writes.extend(self.schedule_write(key, old.as_deref()));
+                }
                 Undo::Qos(_) if !qos => {
                     qos = true;
                     writes.extend(self.base.qos.clone().map(Write::PutQos));
@@ -668,6 +674,15 @@ impl State {
     fn reservation_write(&self, name: &ReservationName, was: bool) -> Option<Write> {
         let deleted = || was.then(|| Write::DeleteReservation(name.clone()));
         self.base.reservations.get(name).cloned().map(Write::PutReservation).or_else(deleted)
+    }
+
+    fn schedule_write(&self, key: &ScheduleKey, old: Option<&ScheduleEntry>) -> Option<Write> {
+        match (old, self.base.schedules.get(key)) {
+            (Some(old), Some(new)) if Arc::ptr_eq(&old.schedule, &new.schedule) => None,
+            (_, Some(new)) => Some(Write::PutSchedule(Arc::clone(&new.schedule))),
+            (Some(_), None) => Some(Write::DeleteSchedule(key.0.clone(), key.1.clone())),
+            (None, None) => None,
+        }
     }
 
     fn class_write(&self, name: &ServiceClassName, was: bool) -> Option<Write> {

@@ -11,8 +11,8 @@ use controller_store::{KeyValue, Op};
 use prost::Message;
 use proto_audit::{Log, Record};
 use proto_model::{
-    Drain, Fabric, Job, JobId, JobKey, JobName, Node, NodeEndpoints, NodeName, Phase, QosRollout, Queue,
-    Reason, RequestId, Reservation, ServiceClass, Tenant, TenantName, Timestamp,
+    Drain, Fabric, Job, JobId, JobKey, JobName, JobSchedule, Node, NodeEndpoints, NodeName, Phase,
+    QosRollout, Queue, Reason, RequestId, Reservation, ServiceClass, Tenant, TenantName, Timestamp,
 };
 use proto_wire::v1;
 
@@ -34,6 +34,7 @@ pub fn op(write: &Write) -> Op {
         Write::PutQueue(queue) => Op::put(key, v1::Queue::from(queue.as_ref()).encode_to_vec()),
         Write::PutServiceClass(row) => Op::put(key, v1::ServiceClass::from(row.as_ref()).encode_to_vec()),
         Write::PutReservation(row) => Op::put(key, v1::Reservation::from(row.as_ref()).encode_to_vec()),
+        Write::PutSchedule(row) => Op::put(key, v1::Schedule::from(row.as_ref()).encode_to_vec()),
         Write::PutFabric(fabric) => Op::put(key, packed::encode(fabric)),
         Write::PutDrain(drain) => Op::put(key, v1::RailDrain::from(drain.as_ref()).encode_to_vec()),
         Write::PutQos(rollout) => Op::put(key, v1::QosRollout::from(rollout.as_ref()).encode_to_vec()),
@@ -55,6 +56,7 @@ pub fn op(write: &Write) -> Op {
         | Write::DeleteQueue(..)
         | Write::DeleteServiceClass(_)
         | Write::DeleteReservation(_)
+        | Write::DeleteSchedule(..)
         | Write::DeleteFabric
         | Write::DeleteDrain(_)
         | Write::DeleteRequest(..)
@@ -193,6 +195,13 @@ pub fn reservation(kv: &KeyValue) -> Result<Reservation, CorruptError> {
     let reservation: Reservation = domain::<v1::Reservation, _>(kv)?;
     at_home(kv, &keys::reservation(&reservation.name))?;
     Ok(reservation)
+}
+
+/// A stored schedule.
+pub fn schedule(kv: &KeyValue) -> Result<JobSchedule, CorruptError> {
+    let schedule: JobSchedule = domain::<v1::Schedule, _>(kv)?;
+    at_home(kv, &keys::schedule(&schedule.tenant, &schedule.name))?;
+    Ok(schedule)
 }
 
 /// The stored fabric.

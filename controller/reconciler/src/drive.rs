@@ -525,8 +525,13 @@ impl Loop {
                 let version = version(&Key::Reservation(reservation.name.clone()));
                 Applied { reply: Reply::Reservation(reservation), version }
             }
+            Reply::JobSchedule(schedule) => {
+                let version = version(&Key::Schedule(schedule.tenant.clone(), schedule.name.clone()));
+                Applied { reply: Reply::JobSchedule(schedule), version }
+            }
             reply @ Reply::Fabric { .. } => Applied { reply, version: version(&Key::Fabric) },
             reply @ (Reply::Token(_)
+            | Reply::Suspended(_)
             | Reply::Drained { .. }
             | Reply::Undrained { .. }
             | Reply::Qos { .. }

@@ -11,7 +11,7 @@ use crate::{keys, leader, rows::Row};
 /// Faults that are listed one by one; more are only counted.
 const LISTED: usize = 100;
 /// What keys are, by their prefix.
-const KINDS: [(&str, &str); 21] = [
+const KINDS: [(&str, &str); 22] = [
     (keys::JOBS, "jobs"),
     (keys::ATTEMPTS, "attempts"),
     (keys::NODES, "nodes"),
@@ -20,6 +20,7 @@ const KINDS: [(&str, &str); 21] = [
     (keys::QUEUES, "queues"),
     (keys::SERVICE_CLASSES, "service classes"),
     (keys::RESERVATIONS, "reservations"),
+    (keys::SCHEDULES, "schedules"),
     (keys::REQUESTS, "request ids"),
     (keys::JOIN_TOKENS, "join tokens"),
     (keys::USER_TOKENS, "API tokens"),

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use controller_core::Key;
 use proto_audit::Log;
-use proto_model::{JobId, NodeName, QueueName, ReservationName, ServiceClassName, TenantName};
+use proto_model::{JobId, NodeName, QueueName, ReservationName, ScheduleName, ServiceClassName, TenantName};
 use proto_rpc::Subject;
 
 /// Everything of ours is under this.
@@ -32,6 +32,8 @@ pub const QUEUES: &str = "/rail/v1/queues/";
 pub const SERVICE_CLASSES: &str = "/rail/v1/service-classes/";
 /// Reservations, `<name>`.
 pub const RESERVATIONS: &str = "/rail/v1/reservations/";
+/// Schedules, `<tenant>/<name>`.
+pub const SCHEDULES: &str = "/rail/v1/schedules/";
 /// Request ids, `<tenant>/<id>`.
 pub const REQUESTS: &str = "/rail/v1/requests/";
 /// Join tokens, `<hash>`.
@@ -50,8 +52,9 @@ pub const AUDIT: &str = "/rail/v1/audit/";
 pub const DENIALS: &str = "/rail/v1/denials/";
 /// The key that page tokens are sealed with, shared by all controllers.
 pub const PAGE_KEY: &str = "/rail/v1/page-key";
-/// What is under these holds secrets: keys of engines, what tenants put into a job's environment, and the key of page tokens.
-pub const SECRET: [&str; 3] = [JOBS, ATTEMPTS, PAGE_KEY];
+/// What is under these holds secrets: keys of engines, what tenants put into the environment of a job or of a schedule's template,
+/// and the key of page tokens.
+pub const SECRET: [&str; 4] = [JOBS, ATTEMPTS, SCHEDULES, PAGE_KEY];
 /// The id of the key that secret values are sealed with, 8 hex digits; absent where none ever was.
 pub const SEAL: &str = "/rail/v1/seal";
 /// Written to find out whether the store takes writes again.
@@ -69,6 +72,7 @@ pub fn of(key: &Key) -> Bytes {
         Key::Queue(tenant, name) => queue(tenant, name),
         Key::ServiceClass(name) => service_class(name),
         Key::Reservation(name) => reservation(name),
+        Key::Schedule(tenant, name) => schedule(tenant, name),
         Key::Fabric => FABRIC.into(),
         Key::Qos => QOS.into(),
         Key::Drain(target) => format!("{DRAINS}{target}").into(),
@@ -114,6 +118,18 @@ pub fn queue(tenant: &TenantName, name: &QueueName) -> Bytes {
 #[must_use]
 pub fn queues_of(tenant: Option<&TenantName>) -> Bytes {
     tenant.map_or_else(|| QUEUES.into(), |tenant| format!("{QUEUES}{tenant}/").into())
+}
+
+/// A schedule's key.
+#[must_use]
+pub fn schedule(tenant: &TenantName, name: &ScheduleName) -> Bytes {
+    format!("{SCHEDULES}{tenant}/{name}").into()
+}
+
+/// The prefix of a tenant's schedules; of all schedules for `None`.
+#[must_use]
+pub fn schedules_of(tenant: Option<&TenantName>) -> Bytes {
+    tenant.map_or_else(|| SCHEDULES.into(), |tenant| format!("{SCHEDULES}{tenant}/").into())
 }
 
 /// The prefix of an audit log's rows.
@@ -183,6 +199,7 @@ mod tests {
             QUEUES,
             SERVICE_CLASSES,
             RESERVATIONS,
+            SCHEDULES,
             REQUESTS,
             JOIN_TOKENS,
             USER_TOKENS,

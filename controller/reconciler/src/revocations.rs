@@ -7,11 +7,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use controller_core::{Beside, Event, Noted};
+use controller_core::{Beside, Event, Noted, Reply};
 use controller_store::{Compare, KeyValue, Op, OpResult, Store, StoreError};
 use prost::Message;
 use proto_audit::Actor;
-use proto_model::{NodeName, Timestamp};
+use proto_model::{NodeName, TenantName, Timestamp};
 use proto_rpc::{Identity, Revocations, Revoked, Subject, revocation::next_second};
 use thiserror::Error;
 use tokio_stream::StreamExt;
@@ -173,12 +173,35 @@ impl Handle {
         keep: Duration,
         cluster: &str,
     ) -> Result<Revocation, RevokeError> {
+        self.suspend_schedules(actor, subject).await?;
         let entry = self.store_revocation(actor, subject, reason, keep).await?;
         refresh(self.store().as_ref(), &self.revocations).await.map_err(unreadable)?;
+        // One that was applied anew until the credentials were refused.
+        self.suspend_schedules(actor, subject).await?;
         if !matches!(subject, Subject::Node(_) | Subject::Serial(_)) {
             self.drop_tokens_given(actor, subject, entry.at, cluster).await?;
         }
         Ok(entry)
+    }
+
+    /// What would go on in the name of whom is revoked stops first: a revocation that then fails is asked for again.
+    async fn suspend_schedules(&self, actor: &Arc<Actor>, subject: &Subject) -> Result<(), RevokeError> {
+        let (tenant, user) = match subject {
+            Subject::User { tenant, user } => match TenantName::new(tenant) {
+                Ok(tenant) => (Some(tenant), user),
+                // No tenant has such a name.
+                Err(_) => return Ok(()),
+            },
+            Subject::Admin(user) => (None, user),
+            Subject::Node(_) | Subject::Serial(_) => return Ok(()),
+        };
+        loop {
+            let event = Event::SuspendSchedules(tenant.clone(), user.clone());
+            match self.apply(actor, event).await?.reply {
+                Reply::Suspended(1..) => {}
+                _ => return Ok(()),
+            }
+        }
     }
 
     async fn store_revocation(

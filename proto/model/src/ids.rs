@@ -135,6 +135,11 @@ name!(
     ServiceClassName, max 63, dots false
 );
 
+name!(
+    /// A schedule within its tenant: a DNS label (RFC 1123), at most 48 characters, so that its runs can be named after it.
+    ScheduleName, max 48, dots false
+);
+
 /// A job is known by its tenant and its name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
     ArrayPlace, ArraySpec, Authority, Certification, Dependency, Eta, FailurePolicy, JobId, JobUid, Phase,
-    Placement, PlacementRequest, Preemption, QueueName, Reason, Requeue, ReservationName, Role,
+    Placement, PlacementRequest, Preemption, QueueName, Reason, Requeue, ReservationName, Role, ScheduledRun,
     ServiceClassName, Timestamp,
 };
 
@@ -383,6 +383,8 @@ pub struct JobStatus {
     pub holds: Vec<JobHold>,
     /// Who submitted it; `None` where an earlier release did not say.
     pub submitter: Option<Authority>,
+    /// Which schedule has submitted it.
+    pub schedule: Option<ScheduledRun>,
 }
 
 /// A waiting job is held: it keeps its place in the queue, and does not start.

@@ -14,6 +14,7 @@ pub mod backfill;
 pub mod cause;
 pub mod certify;
 pub mod claim;
+pub mod cron;
 pub mod fabric;
 pub mod flaw;
 pub mod gpu_model;
@@ -34,9 +35,11 @@ pub mod rails;
 pub mod reason;
 pub mod request;
 pub mod reservation;
+pub mod schedule;
 pub mod service_class;
 pub mod tenant;
 pub mod time;
+pub mod zone;
 
 pub use array::{ArrayError, ArrayPlace, ArraySpec};
 pub use assignment::{Assignment, NodeEndpoints, Observation, Observed, RailEndpoint, Wish};
@@ -44,6 +47,7 @@ pub use backfill::{Backfill, BackfillError, Promise};
 pub use cause::{NodeCause, Speaker};
 pub use certify::{Certify, Lane, Measured, PairReport, PortGid, PortReport, SERIES_ROUNDS, Turn, Way};
 pub use claim::{Claim, ClaimError};
+pub use cron::{Cron, CronError};
 pub use fabric::{Fabric, Leaf, Link, LinkGroup, Rail, Spine, Uplink};
 pub use flaw::{SpecFlaw, SpecList};
 pub use gpu_model::{GpuModel, GpuModelError};
@@ -52,7 +56,7 @@ pub use hardware::{
     PciDevice, PhysicalState, PortState,
 };
 pub use ids::{
-    JobId, JobKey, JobName, JobUid, NameError, NodeName, QueueName, RequestId, ReservationName,
+    JobId, JobKey, JobName, JobUid, NameError, NodeName, QueueName, RequestId, ReservationName, ScheduleName,
     ServiceClassName, TenantName,
 };
 pub use isolation::{Isolation, IsolationFeature, IsolationPolicy, IsolationSet, IsolationState};
@@ -74,8 +78,10 @@ pub use rails::{AlgorithmChoice, Drain, DrainTarget, RailReport, RailState};
 pub use reason::{Named, Reason, Thing, many};
 pub use request::{Arrange, Group, Pattern, PlacementRequest, Taint, Term, Toleration, Within};
 pub use reservation::{Reservation, ReservationNodes};
+pub use schedule::{Concurrency, History, JobSchedule, ScheduleProgress, ScheduledRun};
 pub use service_class::{
     Applicant, ClassMembers, ClassPreemption, ClassUser, JobLimits, ServiceClass, UserLimits,
 };
 pub use tenant::{Authority, Quota, Role, Tenant};
 pub use time::Timestamp;
+pub use zone::{Zone, ZoneError};

@@ -36,13 +36,15 @@ pub struct Quota {
     pub weight: u32,
     /// Bytes of the store that its jobs may take, ended ones included; 0 means the controller's own limit.
     pub stored_bytes: u64,
+    /// Schedules that it may have; 0 means the controller's own limit.
+    pub schedules: u32,
 }
 
 impl Quota {
     /// So much at most; nothing guaranteed, and the common weight.
     #[must_use]
     pub fn new(gpus: u32, jobs: u32) -> Self {
-        Self { gpus, jobs, guaranteed: Shape::default(), weight: 1, stored_bytes: 0 }
+        Self { gpus, jobs, guaranteed: Shape::default(), weight: 1, stored_bytes: 0, schedules: 0 }
     }
 }
 

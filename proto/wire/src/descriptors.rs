@@ -37,6 +37,7 @@ mod tests {
             "QueueService",
             "RailService",
             "ReservationService",
+            "ScheduleService",
             "ServiceClassService",
             "TenantService",
         ];

@@ -10,7 +10,7 @@ use proto_wire::v1::{
     audit_service_client::AuditServiceClient, enroll_service_client::EnrollServiceClient,
     job_service_client::JobServiceClient, job_status::Phase, node_service_client::NodeServiceClient,
     queue_service_client::QueueServiceClient, rail_service_client::RailServiceClient,
-    reservation_service_client::ReservationServiceClient,
+    reservation_service_client::ReservationServiceClient, schedule_service_client::ScheduleServiceClient,
     service_class_service_client::ServiceClassServiceClient, tenant_service_client::TenantServiceClient,
 };
 
@@ -18,6 +18,7 @@ use crate::{
     agent::{Behaviour, FakeAgent},
     jobs::{create, job, until},
     roles,
+    schedules::yearly,
     tenants::reservation,
     world::World,
 };
@@ -48,6 +49,8 @@ fn leaves(rpc: Rpc) -> Leaves {
         | Rpc::DeleteQueue
         | Rpc::ApplyReservation
         | Rpc::DeleteReservation
+        | Rpc::ApplySchedule
+        | Rpc::DeleteSchedule
         | Rpc::ApplyServiceClass
         | Rpc::DeleteServiceClass
         | Rpc::ApplyTenant
@@ -79,6 +82,8 @@ fn leaves(rpc: Rpc) -> Leaves {
         | Rpc::ListShares
         | Rpc::GetReservation
         | Rpc::ListReservations
+        | Rpc::GetSchedule
+        | Rpc::ListSchedules
         | Rpc::GetServiceClass
         | Rpc::ListServiceClasses
         | Rpc::GetTenant
@@ -253,7 +258,7 @@ async fn change_nodes(world: &World) -> [Rpc; 5] {
     [Rpc::CreateJoinToken, Rpc::Join, Rpc::RenewCertificate, Rpc::ApplyReservation, Rpc::DeleteReservation]
 }
 
-async fn change_jobs(world: &World) -> [Rpc; 15] {
+async fn change_jobs(world: &World) -> [Rpc; 17] {
     let (mut jobs, mut nodes) = (JobServiceClient::new(world.admin()), NodeServiceClient::new(world.admin()));
     let mut rails = RailServiceClient::new(world.admin());
     let agent =
@@ -267,6 +272,10 @@ async fn change_jobs(world: &World) -> [Rpc; 15] {
     rails.drain_rail(v1::DrainRailRequest { target: target(), ..Default::default() }).await.unwrap();
     rails.undrain_rail(v1::UndrainRailRequest { target: target() }).await.unwrap();
     jobs.create_job(create(job("w", 1))).await.unwrap();
+    let mut schedules = ScheduleServiceClient::new(world.admin());
+    schedules.apply_schedule(yearly("", "turn")).await.unwrap();
+    let turn = v1::DeleteScheduleRequest { name: "turn".into(), ..Default::default() };
+    schedules.delete_schedule(turn).await.unwrap();
     let name = || "w".to_owned();
     jobs.hold_job(v1::HoldJobRequest { name: name(), ..Default::default() }).await.unwrap();
     let priority = Some(3);
@@ -304,6 +313,8 @@ async fn change_jobs(world: &World) -> [Rpc; 15] {
         Rpc::DrainRail,
         Rpc::UndrainRail,
         Rpc::CreateJob,
+        Rpc::ApplySchedule,
+        Rpc::DeleteSchedule,
         Rpc::HoldJob,
         Rpc::UpdateJob,
         Rpc::ReleaseJob,

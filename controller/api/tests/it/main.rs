@@ -22,6 +22,7 @@ mod rails;
 mod rest;
 mod revoked;
 mod roles;
+mod schedules;
 mod tenancy;
 mod tenants;
 mod world;

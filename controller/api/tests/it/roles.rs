@@ -42,6 +42,10 @@ ApplyReservation     . . . . . x
 GetReservation       . . x x x x
 ListReservations     . . x x x x
 DeleteReservation    . . . . . x
+ApplySchedule        . . . x x x
+GetSchedule          . . x x x x
+ListSchedules        . . x x x x
+DeleteSchedule       . . . x x x
 ApplyServiceClass    . . . . . x
 GetServiceClass      . . x x x x
 ListServiceClasses   . . x x x x

@@ -49,7 +49,7 @@ pub fn reservation(name: &str, node: &str, tenants: &[&str]) -> v1::ApplyReserva
 }
 
 /// Tenants `red` and `blue` with a server each, and an administrator of blue.
-async fn two(world: &World) -> Client {
+pub async fn two(world: &World) -> Client {
     let mut tenants = TenantServiceClient::new(world.admin());
     for name in ["red", "blue"] {
         let tenant = v1::Tenant {

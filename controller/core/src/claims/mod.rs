@@ -30,7 +30,7 @@ const QUARANTINED: &str = "Quarantined";
 /// The code of evidence that a node has reported another one's hardware.
 const HARDWARE: &str = "HardwareClaimed";
 /// Whom the audit log names for what the controller does by itself.
-const SELF: &str = "controller";
+pub(crate) const SELF: &str = "controller";
 
 /// What a node has said that cannot be true.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -30,7 +30,10 @@ fn invalid<T>(field: &'static str, message: impl Into<String>) -> Result<T, Core
 }
 
 /// The name among these that is written most like the one that is missing.
-fn nearest<'a, N: AsRef<str> + Clone + 'a>(name: &str, known: impl Iterator<Item = &'a N>) -> Option<N> {
+pub(crate) fn nearest<'a, N: AsRef<str> + Clone + 'a>(
+    name: &str,
+    known: impl Iterator<Item = &'a N>,
+) -> Option<N> {
     known
         .map(|other| (strsim::damerau_levenshtein(name, other.as_ref()), other))
         .filter(|(distance, _)| *distance <= 2)

@@ -23,6 +23,7 @@ mod random;
 mod refusals;
 mod renamed;
 mod repair;
+mod schedules;
 mod standing;
 mod suspensions;
 mod tenants;
@@ -350,6 +351,7 @@ pub(crate) fn stored(rows: &BTreeMap<Key, Write>) -> Stored {
             Write::PutRestingName(row) => stored.resting.push(row),
             Write::PutQueue(queue) => stored.queues.push((queue, 1)),
             Write::PutServiceClass(class) => stored.classes.push((class, 1)),
+            Write::PutSchedule(schedule) => stored.schedules.push((schedule, 1)),
             Write::PutReservation(reservation) => stored.reservations.push((reservation, 1)),
             Write::PutRequest(record) => stored.requests.push(record),
             Write::PutDrain(drain) => stored.drains.push(drain),

@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use proptest::prelude::*;
 use proto_model::{
-    ArraySpec, Dependency, DependencyWhen, Observed, Phase, RailLoss, Reason, Replace, Requeue, Role,
+    ArraySpec, Concurrency, Dependency, DependencyWhen, History, JobSchedule, Observed, Phase, RailLoss,
+    Reason, Replace, Requeue, Role,
 };
 
 use super::*;
@@ -32,6 +33,8 @@ enum Act {
     Requeue(u8),
     Update { job: u8, what: u8, value: u32 },
     NicDown { node: usize, down: bool },
+    Schedule { name: u8, what: u8, size: u32 },
+    Unschedule(u8),
     Pass(u16),
 }
 
@@ -70,7 +73,9 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (0u8..9).prop_map(Act::Requeue),
         2 => (0u8..9, 0u8..5, 0u32..4).prop_map(|(job, what, value)| Act::Update { job, what, value }),
         2 => (0usize..4, any::<bool>()).prop_map(|(node, down)| Act::NicDown { node, down }),
-        4 => (0u16..30_000).prop_map(Act::Pass),
+        2 => (0u8..3, 0u8..12, 0u32..4).prop_map(|(name, what, size)| Act::Schedule { name, what, size }),
+        1 => (0u8..3).prop_map(Act::Unschedule),
+        4 => (0u16..60_000).prop_map(Act::Pass),
     ]
 }
 
@@ -160,6 +165,10 @@ fn event_of_the_rest(w: &mut World, act: &Act) -> Option<Event> {
             let array = ArraySpec { indices: (0..*size).collect(), at_once: *at_once };
             submit(&format!("a{job}"), JobSpec { array: Some(array), ..spec(1, 1) })
         }
+        Act::Schedule { name, what, size } => scheduled(*name, *what, *size),
+        Act::Unschedule(name) => {
+            Event::DeleteSchedule { tenant: tenant("red"), name: schedules::called(&format!("s{name}")) }
+        }
         Act::Return(node) => Event::ReturnNode { name: name(*node) },
         Act::Hold { job, role } => Event::HoldJob { order: order(*job, *role), reason: String::new() },
         Act::Suspend { job, role } => Event::SuspendJob { order: order(*job, *role), reason: String::new() },
@@ -191,6 +200,20 @@ fn event_of_the_rest(w: &mut World, act: &Act) -> Option<Event> {
 fn order(job: u8, role: usize) -> Box<JobOrder> {
     let text = if job < 6 { format!("j{job}") } else { format!("a{}", job - 6) };
     Box::new(super::holds::order(&text, Role::ALL[role]))
+}
+
+/// Schedules `s0` to `s2`, of jobs or of arrays.
+fn scheduled(name: u8, what: u8, size: u32) -> Event {
+    let indices: Vec<u32> = (0..size).collect();
+    let array = (size > 1).then_some(ArraySpec { indices, at_once: 1 });
+    let cron = if what < 9 { "* * * * *" } else { "*/2 * * * *" };
+    schedules::apply(JobSchedule {
+        concurrency: Concurrency::ALL[usize::from(what % 3)],
+        suspended: what == 11,
+        starting_deadline: (what % 4 == 1).then_some(Duration::from_secs(30)),
+        history: History { completed: size, failed: u32::from(what % 2) },
+        ..schedules::schedule(&format!("s{name}"), cron, JobSpec { array, ..spec(1, 1) })
+    })
 }
 
 /// Some jobs wait for another, some are elastic, some let nodes be replaced, some may be stopped for others.
@@ -285,11 +308,29 @@ fn invariants(w: &World, transitions: &[Transition], phases: &mut BTreeMap<JobUi
             }
         }
     }
+    let mut runs: BTreeMap<_, BTreeSet<JobUid>> = BTreeMap::new();
+    for job in w.state.jobs(None) {
+        let Some(run) = &job.status.schedule else { continue };
+        runs.entry((run.schedule.clone(), run.time)).or_default().insert(job.uid);
+        let array = job.status.array.as_ref().map_or(&job.id.name, |place| &place.array);
+        assert_eq!(run.time.0 % 60_000, 0);
+        assert_eq!(array.as_str(), format!("{}-{}", run.schedule, clock(run.time)));
+    }
+    let known = w.state.index.runs.iter().flat_map(|((_, name), times)| {
+        times.iter().map(move |(time, jobs)| ((name.clone(), *time), jobs.clone()))
+    });
+    assert!(runs.into_iter().eq(known), "runs are not what jobs say");
     for n in (0..4).filter(|n| w.state.session(&name(*n)).is_some()) {
         let drained: BTreeSet<u32> = w.state.drained_rails(&name(n)).iter().collect();
         assert_eq!(w.drained[&name(n)], drained, "n{n} does not know what is drained");
     }
     assert_eq!(gpus as u64, w.state.usage(&tenant("red")).gpus_used);
+}
+
+/// `19700101-0017`.
+fn clock(time: Timestamp) -> String {
+    let digits: String = time.utc().chars().filter(char::is_ascii_digit).collect();
+    format!("{}-{}", &digits[..8], &digits[8..12])
 }
 
 proptest! {
@@ -338,5 +379,8 @@ proptest! {
         prop_assert_eq!(&fresh.index.holds, &w.state.index.holds);
         prop_assert_eq!(&fresh.index.names, &w.state.index.names);
         prop_assert_eq!(&fresh.index.tenants, &w.state.index.tenants);
+        prop_assert_eq!(&fresh.index.runs, &w.state.index.runs);
+        let schedules = |state: &State| state.base.schedules.values().map(|e| e.schedule.clone()).collect::<Vec<_>>();
+        prop_assert_eq!(schedules(&fresh), schedules(&w.state));
     }
 }

@@ -209,6 +209,7 @@ fn job(at: u32, size: Size) -> Result<Job, String> {
             eta: None,
             holds: Vec::new(),
             submitter: None,
+            schedule: None,
         },
     })
 }

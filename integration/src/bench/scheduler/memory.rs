@@ -175,6 +175,7 @@ fn records(jobs: u32) -> Result<BTreeMap<JobUid, Arc<Job>>, String> {
                 eta: None,
                 holds: Vec::new(),
                 submitter: None,
+                schedule: None,
             },
         };
         records.insert(uid, Arc::new(job));

@@ -10,8 +10,8 @@ use proto_model::{
     Job, JobHold, JobId, JobLimits, JobName, JobSpec, JobStatus, JobUid, NodeName, NodePlace, Objective,
     Pattern, Phase, Placement, PlacementRequest, Preemption, Promise, Queue, QueueName, Quota, RailLoss,
     RailProtection, RailRequest, Replace, Requeue, Reservation, ReservationName, ReservationNodes, Role,
-    ServiceClass, ServiceClassName, Shape, Tenant, TenantName, Term, Timestamp, Toleration, UserLimits,
-    Within, flaw::SIGNALS,
+    ScheduleName, ScheduledRun, ServiceClass, ServiceClassName, Shape, Tenant, TenantName, Term, Timestamp,
+    Toleration, UserLimits, Within, flaw::SIGNALS,
 };
 
 use super::{FieldErrors, check_job_name, labels, taints, tests::work};
@@ -269,7 +269,7 @@ proptest! {
 
     #[test]
     fn quotas_survive_the_wire(guaranteed in shape(), gpus in 2_u32..99, (jobs, weight) in (0_u32..9, 1_u32..9), stored_bytes in 0_u64..u64::MAX) {
-        let quota = Quota { gpus, jobs, guaranteed, weight, stored_bytes };
+        let quota = Quota { gpus, jobs, guaranteed, weight, stored_bytes, schedules: jobs };
         let tenant = Tenant {
             name: tenant("nlp"),
             uid: "t".into(),
@@ -328,6 +328,10 @@ proptest! {
                 suspended: times > 1,
             }],
             submitter: (times > 0).then(|| Authority { role: Role::User, user: "ann".into() }),
+            schedule: (index > 3).then(|| ScheduledRun {
+                schedule: ScheduleName::new("nightly").unwrap(),
+                time: Timestamp(60_000),
+            }),
         };
         let job = Job {
             id: JobId { tenant: tenant("nlp"), name: JobName::new(format!("a-{index}")).unwrap() },

@@ -166,6 +166,7 @@ impl From<&JobStatus> for v1::JobStatus {
             eta: status.eta.map(Into::into),
             holds: status.holds.iter().map(Into::into).collect(),
             submitter: status.submitter.as_ref().map(Into::into),
+            schedule: status.schedule.as_ref().map(Into::into),
         }
     }
 }
@@ -186,6 +187,7 @@ impl TryFrom<v1::JobStatus> for JobStatus {
         let array = wire.array.and_then(|array| fields.nest("array", array.try_into()));
         let eta = wire.eta.and_then(|eta| fields.nest("eta", eta.try_into()));
         let submitter = wire.submitter.and_then(|wire| fields.nest("submitter", wire.try_into()));
+        let schedule = wire.schedule.and_then(|wire| fields.nest("schedule", wire.try_into()));
         let status = phase.zip(submitted).map(|(phase, submitted)| Self {
             phase,
             reasons,
@@ -205,6 +207,7 @@ impl TryFrom<v1::JobStatus> for JobStatus {
             eta,
             holds,
             submitter,
+            schedule,
         });
         fields.finish(status)
     }

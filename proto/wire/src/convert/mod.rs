@@ -23,6 +23,7 @@ mod rails;
 mod report;
 mod request;
 mod reservation;
+mod schedule;
 mod service_class;
 mod tenant;
 
@@ -38,6 +39,7 @@ pub use qos::QosOrder;
 pub use rails::drained_to_wire;
 pub use report::{told_inventory, told_observation};
 pub use reservation::reservation_phase;
+pub use schedule::job_labels;
 pub use tenant::{role_from_wire, role_to_wire};
 
 /// What every resource says of the schema that it follows.
@@ -162,5 +164,7 @@ fn known<E: TryFrom<i32> + PartialEq + Default>(number: i32) -> Option<E> {
 mod documents_tests;
 #[cfg(test)]
 mod fabric_tests;
+#[cfg(test)]
+mod schedule_tests;
 #[cfg(test)]
 mod tests;

@@ -50,6 +50,7 @@ fn quota(fields: &mut Fields, wire: &v1::Quota) -> Quota {
         guaranteed,
         weight: wire.weight.max(1),
         stored_bytes: wire.stored_bytes,
+        schedules: wire.schedules,
     }
 }
 
@@ -61,6 +62,7 @@ fn quota_to_wire(quota: Quota) -> v1::Quota {
         guaranteed: shape_to_wire(quota.guaranteed),
         weight: if quota.weight == 1 { 0 } else { quota.weight },
         stored_bytes: quota.stored_bytes,
+        schedules: quota.schedules,
     }
 }
 

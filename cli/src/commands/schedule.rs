@@ -1,0 +1,69 @@
+//! Schedules: jobs that start by the clock.
+
+use proto_wire::v1;
+
+use crate::{
+    args::Output,
+    client::{Api, JobRef, once, repeat},
+    error::Error,
+    output::{now, print},
+    render,
+};
+
+/// Makes a schedule of a document. Where it names no tenant, it is the one that was set.
+pub async fn apply(
+    doing: String,
+    mut schedule: v1::Schedule,
+    dry_run: bool,
+    api: &Api,
+) -> Result<v1::Schedule, Error> {
+    let metadata = schedule.metadata.get_or_insert_default();
+    if metadata.tenant.is_empty() {
+        metadata.tenant.clone_from(&api.tenant);
+    }
+    let request = v1::ApplyScheduleRequest { schedule: Some(schedule), dry_run };
+    repeat(doing, |_| {
+        let (mut client, request) = (api.schedules(), request.clone());
+        async move { client.apply_schedule(request).await }
+    })
+    .await
+}
+
+/// One schedule, by TENANT/SCHEDULE or SCHEDULE.
+pub async fn get(name: &str, api: &Api) -> Result<v1::Schedule, Error> {
+    let JobRef { tenant, name } = api.job_ref(name);
+    repeat(format!("get schedule `{name}`"), |_| {
+        let request = v1::GetScheduleRequest { name: name.clone(), tenant: tenant.clone() };
+        let mut client = api.schedules();
+        async move { client.get_schedule(request).await }
+    })
+    .await
+}
+
+/// Removes a schedule.
+pub async fn delete(name: &str, api: &Api) -> Result<String, Error> {
+    let schedule = api.job_ref(name);
+    let request = v1::DeleteScheduleRequest { name: schedule.name.clone(), tenant: schedule.tenant.clone() };
+    once(format!("delete schedule `{schedule}`"), api.schedules().delete_schedule(request)).await?;
+    Ok(format!("schedule {schedule}"))
+}
+
+fn name_of(schedule: &v1::Schedule) -> String {
+    let metadata = schedule.metadata.clone().unwrap_or_default();
+    format!("schedule/{}/{}", metadata.tenant, metadata.name)
+}
+
+/// `get schedules [NAME]`.
+pub async fn show(name: Option<&String>, all_tenants: bool, output: Output, api: &Api) -> Result<(), Error> {
+    if let Some(name) = name {
+        let one = get(name, api).await?;
+        let table = |wide| render::schedules(std::slice::from_ref(&one), wide, now());
+        return print(&render::render(output, &one, "rail.v1.Schedule", || vec![name_of(&one)], table)?);
+    }
+    let list = api.list_schedules(if all_tenants { "" } else { &api.tenant }).await?;
+    let all = &list.schedules;
+    super::get::nothing(all.is_empty(), output, "schedules");
+    let names = || all.iter().map(name_of).collect();
+    let table = |wide| if all.is_empty() { String::new() } else { render::schedules(all, wide, now()) };
+    print(&render::render(output, &list, "rail.v1.ListSchedulesResponse", names, table)?)
+}

@@ -1,0 +1,97 @@
+//! What is to be done with a schedule now: a function of the schedule, its runs and the time.
+
+use proto_model::{Concurrency, History, JobSchedule, JobUid, Reason, Timestamp};
+
+/// Jobs that one step cancels at most; one of them may be two writes.
+const CANCELLED: usize = 32;
+
+/// A run that was submitted: a job, or an array.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// When it was due.
+    pub(crate) time: Timestamp,
+    /// Its jobs.
+    pub(crate) jobs: Vec<JobUid>,
+    /// All of them have ended; true: each has completed.
+    pub(crate) ended: Option<bool>,
+    /// Another job waits for one of them.
+    pub(crate) needed: bool,
+}
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Nothing until the next time.
+    Wait,
+    /// Jobs of earlier runs, which a later one replaces.
+    Cancel(Vec<JobUid>),
+    /// Records of jobs that are more than are kept.
+    Forget(Vec<JobUid>),
+    /// A run that is due is not submitted.
+    LeaveOut(Timestamp, Reason),
+    /// A run is due.
+    Submit(Timestamp),
+}
+
+/// What is to be done first. `runs`: the oldest first; `open`: whether a job has not been asked to end.
+pub(crate) fn decide(
+    schedule: &JobSchedule,
+    runs: &[Run],
+    open: impl Fn(JobUid) -> bool,
+    now: Timestamp,
+) -> Turn {
+    let replaced = replaced(schedule, runs, open);
+    if !replaced.is_empty() {
+        return Turn::Cancel(replaced);
+    }
+    let forgotten = forgotten(schedule.history, runs);
+    if !forgotten.is_empty() {
+        return Turn::Forget(forgotten);
+    }
+    if schedule.suspended {
+        return Turn::Wait;
+    }
+    // Of several that have passed the last one; never more than one.
+    let last = schedule.cron.last_within(&schedule.zone, schedule.progress.looked_until, now);
+    let Some(time) = last else { return Turn::Wait };
+    if let Some(deadline) = schedule.starting_deadline.filter(|deadline| now.since(time) > *deadline) {
+        let (late, allowed) = (now.since(time).as_secs(), deadline.as_secs());
+        let message =
+            format!("no controller led for {late} s from its time on, and it may be {allowed} s late");
+        return Turn::LeaveOut(time, Reason::new("TooLate", message));
+    }
+    let active = runs.iter().rev().find(|run| run.ended.is_none());
+    match (schedule.concurrency, active) {
+        (Concurrency::Forbid, Some(run)) => {
+            let message = format!("the run of {} has not ended", run.time.utc());
+            Turn::LeaveOut(time, Reason::new("StillRunning", message))
+        }
+        _ => Turn::Submit(time),
+    }
+}
+
+/// Of a schedule whose runs replace each other: jobs of all runs but the last that nobody has asked to end.
+fn replaced(schedule: &JobSchedule, runs: &[Run], open: impl Fn(JobUid) -> bool) -> Vec<JobUid> {
+    if schedule.concurrency != Concurrency::Replace {
+        return Vec::new();
+    }
+    let earlier = runs.split_last().map_or(&[][..], |(_, earlier)| earlier);
+    let active = earlier.iter().filter(|run| run.ended.is_none());
+    active.flat_map(|run| run.jobs.iter().copied()).filter(|uid| open(*uid)).take(CANCELLED).collect()
+}
+
+/// Records of the oldest runs beyond what is kept, whole runs; those that others wait for stay.
+fn forgotten(history: History, runs: &[Run]) -> Vec<JobUid> {
+    let mut jobs = Vec::new();
+    for (completed, kept) in [(true, history.completed), (false, history.failed)] {
+        let ended: Vec<&Run> = runs.iter().filter(|run| run.ended == Some(completed)).collect();
+        let more = ended.len().saturating_sub(kept as usize);
+        for run in ended.into_iter().take(more).filter(|run| !run.needed) {
+            if !jobs.is_empty() && jobs.len() + run.jobs.len() > super::MAX_ELEMENTS {
+                return jobs;
+            }
+            jobs.extend(run.jobs.iter().copied());
+        }
+    }
+    jobs
+}
