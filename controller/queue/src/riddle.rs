@@ -153,7 +153,8 @@ impl Riddle {
             let all = (0..nodes).map(|node| (node, MODELS[dice.below(3) as usize]));
             others.extend(all.filter(|(_, model)| *model != MODELS[0]));
             let models = dice.models();
-            asked.filter = Arc::new(Filter { avoid_drained: asked.filter.avoid_drained, ..Filter::clone(&models) });
+            asked.filter =
+                Arc::new(Filter { avoid_drained: asked.filter.avoid_drained, ..Filter::clone(&models) });
         }
         Self { pods, rails, down, drained, closed, others, held, jobs_wait, asked }
     }
@@ -286,13 +287,7 @@ pub fn answer(seed: u64) -> Result<Answer, NameError> {
         riddle: format!(
             "seed {seed}: {} rails, pods {:?}, NICs down {:?}, drained {:?}, closed {:?}, other GPUs {:?}, before it {:?}, it asks \
              for {need:?}",
-            riddle.rails,
-            riddle.pods,
-            riddle.down,
-            riddle.drained,
-            riddle.closed,
-            riddle.others,
-            riddle.held
+            riddle.rails, riddle.pods, riddle.down, riddle.drained, riddle.closed, riddle.others, riddle.held
         ),
         started: trial.book.job(uid).is_some_and(|entry| entry.run().is_some()),
         best: best_now,
