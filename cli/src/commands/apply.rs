@@ -61,6 +61,24 @@ fn short(fabric: v1::Fabric) -> v1::Fabric {
     }
 }
 
+/// Refuses a job that could never start.
+async fn planned(source: &Source, job: v1::Job, name: &str, api: &Api) -> Result<(), Error> {
+    let request = v1::PlanJobRequest { job: Some(job), on_behalf_of: api.tenant.clone() };
+    let planned = repeat(format!("plan the job of {}", source.name), |_| {
+        let (mut client, request) = (api.jobs(), request.clone());
+        async move { client.plan_job(request).await }
+    })
+    .await?;
+    if planned.infeasible {
+        let codes = crate::render::reasons(&planned.reasons);
+        let source = &source.name;
+        return Err(Error::Infeasible(format!(
+            "{source}: job `{name}` can never start on this cluster: {codes}"
+        )));
+    }
+    Ok(())
+}
+
 async fn one(source: &Source, document: Document, args: &Apply, api: &Api) -> Result<String, Error> {
     let (dry_run, reuse_name) = (args.dry_run, args.reuse_name);
     match document.resource {
@@ -91,19 +109,7 @@ async fn one(source: &Source, document: Document, args: &Apply, api: &Api) -> Re
         }
         Resource::Job(job) if dry_run => {
             let name = job.metadata.clone().unwrap_or_default().name;
-            let request = v1::PlanJobRequest { job: Some(*job), on_behalf_of: api.tenant.clone() };
-            let planned = repeat(format!("plan the job of {}", source.name), |_| {
-                let (mut client, request) = (api.jobs(), request.clone());
-                async move { client.plan_job(request).await }
-            })
-            .await?;
-            if planned.infeasible {
-                let codes = crate::render::reasons(&planned.reasons);
-                return Err(Error::Infeasible(format!(
-                    "{}: job `{name}` can never start on this cluster: {codes}",
-                    source.name
-                )));
-            }
+            planned(source, *job, &name, api).await?;
             Ok(format!("job/{name} would be submitted"))
         }
         Resource::Job(job) => {

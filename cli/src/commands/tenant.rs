@@ -18,19 +18,7 @@ use crate::{
 pub async fn run(command: &TenantCommand, api: &Api, flags: &Global, env: &Environment) -> Result<(), Error> {
     match command {
         TenantCommand::Create { name, gpus, jobs, stored_mib, isolation, description, reuse_name } => {
-            let exists = api.list_tenants().await?.tenants.iter().any(|tenant| named(tenant, name));
-            if exists {
-                let text =
-                    format!("tenant `{name}` exists; `railctl tenant set-quota {name}` changes its quota");
-                return Err(Error::Rpc {
-                    doing: "create tenant".to_owned(),
-                    error: Box::new(proto_rpc::RpcError::new(
-                        proto_rpc::ErrorClass::AlreadyExists,
-                        "NAME_TAKEN",
-                        text,
-                    )),
-                });
-            }
+            refuse_known(name, api).await?;
             let spec = v1::TenantSpec {
                 description: description.clone(),
                 quota: Some(v1::Quota {
@@ -88,6 +76,15 @@ pub async fn run(command: &TenantCommand, api: &Api, flags: &Global, env: &Envir
             print(&format!("{}\n", answer.token))
         }
     }
+}
+
+async fn refuse_known(name: &str, api: &Api) -> Result<(), Error> {
+    if !api.list_tenants().await?.tenants.iter().any(|tenant| named(tenant, name)) {
+        return Ok(());
+    }
+    let text = format!("tenant `{name}` exists; `railctl tenant set-quota {name}` changes its quota");
+    let error = proto_rpc::RpcError::new(proto_rpc::ErrorClass::AlreadyExists, "NAME_TAKEN", text);
+    Err(Error::Rpc { doing: "create tenant".to_owned(), error: Box::new(error) })
 }
 
 fn named(tenant: &v1::Tenant, name: &str) -> bool {

@@ -400,6 +400,16 @@ mod tests {
         assert_eq!(cells, expected, "{text}");
     }
 
+    fn hold(
+        role: v1::Role,
+        by: &str,
+        reason: &str,
+        since: Option<Timestamp>,
+        suspended: bool,
+    ) -> v1::JobHold {
+        v1::JobHold { role: role.into(), by: by.into(), reason: reason.into(), since, suspended }
+    }
+
     #[test]
     fn what_a_job_asks_is_told_in_words() {
         let group = v1::placement_request::Group { size: 8, within: 2, required: true };
@@ -443,19 +453,8 @@ mod tests {
             }),
             array: Some(v1::ArrayPlace { array: "sweep".into(), index: 7, size: 10 }),
             holds: vec![
-                v1::JobHold {
-                    role: v1::Role::Admin.into(),
-                    by: "root".into(),
-                    reason: "maintenance".into(),
-                    since: time(100),
-                    suspended: true,
-                },
-                v1::JobHold {
-                    role: v1::Role::User.into(),
-                    by: "ann".into(),
-                    since: time(90),
-                    ..Default::default()
-                },
+                hold(v1::Role::Admin, "root", "maintenance", time(100), true),
+                hold(v1::Role::User, "ann", "", time(90), false),
             ],
             ..Default::default()
         };

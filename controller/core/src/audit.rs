@@ -15,7 +15,7 @@ use std::{
 };
 
 use proto_audit::{Actor, Change, Claim, Content, Denial, Hash, Head, Log, Object, Record, START};
-use proto_model::{JobId, Timestamp};
+use proto_model::{JobId, ScheduleName, TenantName, Timestamp};
 
 use crate::{
     error::CoreError,
@@ -174,6 +174,29 @@ fn of_job(state: &State, id: &JobId, indices: &[u32]) -> Object {
     object
 }
 
+fn change_of_job(state: &State, event: &Event) -> Option<Object> {
+    let (id, indices) = match event {
+        Event::Cancel { id, indices, .. } | Event::DeleteJob { id, indices } => (id, indices),
+        Event::HoldJob { order, .. }
+        | Event::SuspendJob { order, .. }
+        | Event::RequeueJob { order, .. }
+        | Event::ReleaseJob(order) => (&order.id, &order.indices),
+        Event::UpdateJob(update) => (&update.order.id, &update.order.indices),
+        _ => return None,
+    };
+    Some(of_job(state, id, indices))
+}
+
+/// All of one user.
+fn of_schedules(tenant: Option<&TenantName>, user: &str) -> Object {
+    object("schedules", tenant.map(ToString::to_string).unwrap_or_default(), short(&format!("of {user}")))
+}
+
+fn of_schedule(state: &State, tenant: &TenantName, name: &ScheduleName) -> Object {
+    let key = Key::Schedule(tenant.clone(), name.clone());
+    Object { version: state.version(&key).unwrap_or(0), ..object("schedule", tenant, name) }
+}
+
 /// What an event changes by somebody's authority, and whether that is to be told in any case; `None`: it is nobody's
 /// wish. The table of what is audited.
 pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> {
@@ -183,12 +206,13 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
             Naming::Name(name) => object("job", &submit.tenant, name),
             Naming::Generate(_) => object("job", &submit.tenant, ""),
         },
-        Event::Cancel { id, indices, .. } | Event::DeleteJob { id, indices } => of_job(state, id, indices),
-        Event::HoldJob { order, .. }
-        | Event::SuspendJob { order, .. }
-        | Event::RequeueJob { order, .. }
-        | Event::ReleaseJob(order) => of_job(state, &order.id, &order.indices),
-        Event::UpdateJob(update) => of_job(state, &update.order.id, &update.order.indices),
+        Event::Cancel { .. }
+        | Event::DeleteJob { .. }
+        | Event::HoldJob { .. }
+        | Event::SuspendJob { .. }
+        | Event::RequeueJob { .. }
+        | Event::ReleaseJob(_)
+        | Event::UpdateJob(_) => change_of_job(state, event)?,
         Event::ApplyTenant { name, .. } | Event::DeleteTenant { name } => {
             versioned(object("tenant", name, name), &Key::Tenant(name.clone()))
         }
@@ -207,17 +231,9 @@ pub(crate) fn concerned(state: &State, event: &Event) -> Option<(Object, bool)> 
         Event::DeleteServiceClass { name } => {
             versioned(object("service-class", "", name), &Key::ServiceClass(name.clone()))
         }
-        Event::ApplySchedule { schedule, .. } => {
-            let key = Key::Schedule(schedule.tenant.clone(), schedule.name.clone());
-            versioned(object("schedule", &schedule.tenant, &schedule.name), &key)
-        }
-        Event::DeleteSchedule { tenant, name } => {
-            versioned(object("schedule", tenant, name), &Key::Schedule(tenant.clone(), name.clone()))
-        }
-        Event::SuspendSchedules(tenant, user) => {
-            let tenant = tenant.as_ref().map(ToString::to_string).unwrap_or_default();
-            object("schedules", tenant, short(&format!("of {user}")))
-        }
+        Event::ApplySchedule { schedule, .. } => of_schedule(state, &schedule.tenant, &schedule.name),
+        Event::DeleteSchedule { tenant, name } => of_schedule(state, tenant, name),
+        Event::SuspendSchedules(tenant, user) => of_schedules(tenant.as_ref(), user),
         Event::ApplyReservation { reservation, .. } => {
             let name = &reservation.name;
             versioned(object("reservation", "", name), &Key::Reservation(name.clone()))

@@ -26,6 +26,17 @@ pub struct LoadError {
     pub findings: Vec<String>,
 }
 
+fn policy(config: &Config) -> Policy {
+    Policy {
+        backfill: config.backfill,
+        grow_after: config.resize_after,
+        head_start: config.head_start,
+        objective: config.objective,
+        fair_share: config.fair_share,
+        ..Policy::default()
+    }
+}
+
 impl State {
     /// The state at the controller's start: everything stored, no agent connected. Phase deadlines begin anew, so
     /// that a controller that was away does not fail jobs for its own absence; time limits go on.
@@ -33,14 +44,7 @@ impl State {
     /// # Errors
     /// [`LoadError`] names every inconsistency of the store.
     pub fn load(config: Config, epoch: u64, now: Timestamp, stored: Stored) -> Result<Self, LoadError> {
-        let policy = Policy {
-            backfill: config.backfill,
-            grow_after: config.resize_after,
-            head_start: config.head_start,
-            objective: config.objective,
-            fair_share: config.fair_share,
-            ..Policy::default()
-        };
+        let policy = policy(&config);
         let mut state = Self {
             config,
             epoch,

@@ -625,11 +625,9 @@ impl State {
                     None if old.is_some() => writes.push(Write::DeleteToken(*hash)),
                     None => {}
                 },
-                Undo::Drain(target, old) if drains.insert(target) => match self.base.drains.get(target) {
-                    Some(drain) => writes.push(Write::PutDrain(Arc::clone(drain))),
-                    None if old.is_some() => writes.push(Write::DeleteDrain(target.clone())),
-                    None => {}
-                },
+                Undo::Drain(target, old) if drains.insert(target) => {
+                    writes.extend(self.drain_write(target, old.is_some()));
+                }
                 Undo::Queue(key, old) if queues.insert(key) => {
                     writes.extend(self.queue_write(key, old.is_some()));
                 }
@@ -654,6 +652,11 @@ impl State {
             }
         }
         writes
+    }
+
+    fn drain_write(&self, target: &DrainTarget, was: bool) -> Option<Write> {
+        let deleted = || was.then(|| Write::DeleteDrain(target.clone()));
+        self.base.drains.get(target).map(|drain| Write::PutDrain(Arc::clone(drain))).or_else(deleted)
     }
 
     fn tenant_write(&self, name: &TenantName, was: bool) -> Option<Write> {

@@ -107,7 +107,7 @@ impl Zone {
             AmbiguousOffset::Unambiguous { .. } => Some(Moments::One(at(ambiguous.compatible())?)),
             AmbiguousOffset::Gap { .. } => Some(Moments::Skipped(at(ambiguous.compatible())?)),
             AmbiguousOffset::Fold { .. } => {
-                Some(Moments::Twice(at(ambiguous.clone().earlier())?, at(ambiguous.later())?))
+                Some(Moments::Twice(at(ambiguous.earlier())?, at(ambiguous.later())?))
             }
         }
     }

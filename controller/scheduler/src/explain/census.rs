@@ -9,7 +9,7 @@ use super::{Cause, Kept};
 use crate::{
     place::{Need, RailNeed},
     snapshot::{Held, Snapshot},
-    yard::{Models, Record},
+    yard::{Filter, Models, Record, Traits},
 };
 
 /// Nodes that a constraint keeps away, and those that nothing else keeps away.
@@ -135,6 +135,20 @@ impl Count<'_> {
     }
 }
 
+/// What of a class of nodes, beside labels and taints, keeps a job away.
+fn of_class(filter: &Filter, traits: &Traits, hits: &mut Vec<usize>) {
+    let missing = filter.isolation.without(traits.isolation);
+    hits.extend(missing.iter().map(|feature| fixed::ISOLATION + feature as usize));
+    if !filter.drained(traits).is_empty() {
+        hits.push(fixed::RAIL_DRAINED);
+    }
+    match filter.models(traits) {
+        Models::Asked => {}
+        Models::Others => hits.push(fixed::MODEL),
+        Models::Unknown => hits.push(fixed::MODEL_UNKNOWN),
+    }
+}
+
 impl Census {
     /// Looks at every node.
     pub(crate) fn of(snapshot: &Snapshot, need: &Need, kept: &[Kept<'_>]) -> Self {
@@ -156,16 +170,7 @@ impl Census {
                 let next = first_taint + taints.len();
                 hits.push(*taints.entry(taint.clone()).or_insert(next));
             }
-            let missing = need.filter.isolation.without(traits.isolation);
-            hits.extend(missing.iter().map(|feature| fixed::ISOLATION + feature as usize));
-            if !need.filter.drained(traits).is_empty() {
-                hits.push(fixed::RAIL_DRAINED);
-            }
-            match need.filter.models(traits) {
-                Models::Asked => {}
-                Models::Others => hits.push(fixed::MODEL),
-                Models::Unknown => hits.push(fixed::MODEL_UNKNOWN),
-            }
+            of_class(&need.filter, traits, &mut hits);
             if !hits.is_empty() {
                 classes.insert(class, hits);
             }

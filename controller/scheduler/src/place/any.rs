@@ -35,6 +35,10 @@ pub(super) struct AnyRails {
     takes: Vec<Take>,
 }
 
+/// A block: idle nodes that would be broken into, the place of its rails among the sets, what it offers on those, its rank, and its
+/// number.
+type InBlock = (u32, usize, u32, (u32, u32), u32);
+
 /// What is looked for, and where.
 #[derive(Clone, Copy)]
 pub(super) struct Search<'a> {
@@ -163,7 +167,7 @@ impl AnyRails {
         let Search { yard, ask, sets, .. } = *search;
         let layout = yard.layout();
         let rank = |block: u32| (view.pods().count(layout.blocks[block as usize].pod), yard.load(block));
-        let mut best: Option<(u32, usize, u32, (u32, u32), u32)> = None;
+        let mut best: Option<InBlock> = None;
         for (looks, block) in view.blocks().at_least(ask.nodes).enumerate() {
             if looks >= BLOCKS && best.is_some() {
                 break;

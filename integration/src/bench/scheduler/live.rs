@@ -232,6 +232,116 @@ async fn documents(client: &Client) -> Result<(), String> {
     Ok(())
 }
 
+/// Draws what a job asks for, and counts it.
+struct Drawn<'a> {
+    dice: &'a mut Dice,
+    asked: &'a mut BTreeMap<&'static str, usize>,
+    gang: v1::Gang,
+    place: v1::PlacementRequest,
+    spec: v1::JobSpec,
+}
+
+fn seconds(seconds: u32) -> Option<prost_types::Duration> {
+    Some(prost_types::Duration { seconds: i64::from(seconds), nanos: 0 })
+}
+
+fn later(seconds: u32) -> Option<prost_types::Timestamp> {
+    Some((std::time::SystemTime::now() + Duration::from_secs(u64::from(seconds))).into())
+}
+
+impl Drawn<'_> {
+    fn does(&mut self, what: &'static str, one_in: u32) -> bool {
+        let yes = self.dice.below(one_in) == 0;
+        *self.asked.entry(what).or_default() += usize::from(yes);
+        yes
+    }
+
+    fn shape(&mut self) {
+        let nodes = [1, 1, 1, 2, 2, 3, 4, 6][self.dice.below(8) as usize];
+        let gpus = [1, 2, 4, 8][self.dice.below(4) as usize];
+        self.gang = v1::Gang { nodes, gpus_per_node: gpus, ranks_per_node: 1, min_nodes: 0 };
+        let required = 1 + self.dice.below(RAILS);
+        let mut rails = match self.dice.below(4) {
+            0 if nodes == 1 => v1::RailRequest { none: true, ..v1::RailRequest::default() },
+            1 => v1::RailRequest { required, ..v1::RailRequest::default() },
+            2 => v1::RailRequest { required, allow_partial: true, ..v1::RailRequest::default() },
+            _ => v1::RailRequest::default(),
+        };
+        if self.does("avoid drained rails", 3) {
+            rails.avoid_drained = v1::rail_request::AvoidDrained::Required.into();
+        }
+        self.spec.rails = Some(rails);
+    }
+
+    fn place(&mut self) {
+        if self.does("one pod", 4) {
+            self.place.within = Within::Pod.into();
+            self.gang.nodes = self.gang.nodes.min(NODES / PODS);
+        }
+        if self.does("label", 8) {
+            self.gang.nodes = self.gang.nodes.min(2);
+            let values = vec![["even", "odd"][self.dice.below(2) as usize].to_owned()];
+            self.place.selector.push(v1::SelectorTerm {
+                key: "half".to_owned(),
+                values,
+                ..Default::default()
+            });
+        }
+        if self.gang.nodes.is_multiple_of(2) && self.does("groups", 3) {
+            let (within, required) = (Within::Pod.into(), self.dice.below(2) == 0);
+            self.place.groups.push(v1::placement_request::Group { size: 2, within, required });
+        } else if self.gang.nodes > 1 && self.does("elastic", 4) {
+            self.gang.min_nodes = 1;
+        }
+        self.place.exclusive = self.does("alone on its nodes", 12);
+        if self.gang.min_nodes == 0 && self.gang.nodes <= 2 && self.does("a spare", 10) {
+            self.place.spares = 1;
+        }
+        if self.does("nodes excluded", 10) {
+            self.place.exclude.push(format!("n{}", self.dice.below(NODES)));
+        }
+    }
+
+    fn turn(&mut self) {
+        if self.does("priority", 5) {
+            self.spec.priority = [-20, -5, 5, 30][self.dice.below(4) as usize];
+        }
+        if self.does("preemptible", 5) {
+            self.spec.preemption =
+                Some(v1::Preemption { preemptible: Some(true), ..v1::Preemption::default() });
+        }
+        if self.does("queue", 4) {
+            "half".clone_into(&mut self.spec.queue);
+        }
+        if self.does("service class", 6) {
+            CLASS.0.clone_into(&mut self.spec.service_class);
+        }
+    }
+
+    fn times(&mut self, earlier: Option<&str>) {
+        if !self.does("no limit", 6) {
+            self.spec.time_limit = seconds(5 + self.dice.below(55));
+        }
+        if self.does("begin time", 12) {
+            self.spec.begin_time = later(1 + self.dice.below(6));
+        }
+        if self.does("start before", 12) {
+            self.spec.start_before = later(5 + self.dice.below(30));
+        }
+        if self.spec.time_limit.is_some() && self.does("deadline", 12) {
+            self.spec.deadline = later(70 + self.dice.below(120));
+        }
+        if self.does("array", 16) {
+            self.spec.array = format!("0-{}%2", 1 + self.dice.below(3));
+        } else if let Some(earlier) = earlier
+            && self.does("dependency", 8)
+        {
+            let when = v1::dependency::When::Ended.into();
+            self.spec.after.push(v1::Dependency { job: earlier.to_owned(), when });
+        }
+    }
+}
+
 /// A job that asks for this and that.
 fn job(
     dice: &mut Dice,
@@ -239,88 +349,14 @@ fn job(
     asked: &mut BTreeMap<&'static str, usize>,
     earlier: Option<&str>,
 ) -> v1::Job {
-    let seconds = |seconds: u32| Some(prost_types::Duration { seconds: i64::from(seconds), nanos: 0 });
-    let later = |seconds: u64| Some((std::time::SystemTime::now() + Duration::from_secs(seconds)).into());
-    let nodes = [1, 1, 1, 2, 2, 3, 4, 6][dice.below(8) as usize];
-    let gpus = [1, 2, 4, 8][dice.below(4) as usize];
-    let mut gang = v1::Gang { nodes, gpus_per_node: gpus, ranks_per_node: 1, min_nodes: 0 };
-    let mut spec = v1::JobSpec::default();
-    let mut place = v1::PlacementRequest::default();
-    let mut does = |what: &'static str, one_in: u32, dice: &mut Dice| {
-        let yes = dice.below(one_in) == 0;
-        *asked.entry(what).or_default() += usize::from(yes);
-        yes
-    };
-    spec.rails = Some(match dice.below(4) {
-        0 if nodes == 1 => v1::RailRequest { none: true, ..v1::RailRequest::default() },
-        1 => v1::RailRequest { required: 1 + dice.below(RAILS), ..v1::RailRequest::default() },
-        2 => v1::RailRequest {
-            required: 1 + dice.below(RAILS),
-            allow_partial: true,
-            ..v1::RailRequest::default()
-        },
-        _ => v1::RailRequest::default(),
-    });
-    if let Some(rails) = spec.rails.as_mut().filter(|_| does("avoid drained rails", 3, dice)) {
-        rails.avoid_drained = v1::rail_request::AvoidDrained::Required.into();
-    }
-    if does("one pod", 4, dice) {
-        place.within = Within::Pod.into();
-        gang.nodes = gang.nodes.min(NODES / PODS);
-    }
-    if gang.nodes.is_multiple_of(2) && does("groups", 3, dice) {
-        let within = Within::Pod.into();
-        place.groups.push(v1::placement_request::Group { size: 2, within, required: dice.below(2) == 0 });
-    } else if gang.nodes > 1 && does("elastic", 4, dice) {
-        gang.min_nodes = 1;
-    }
-    if does("alone on its nodes", 12, dice) {
-        place.exclusive = true;
-    }
-    if gang.min_nodes == 0 && gang.nodes <= 2 && does("a spare", 10, dice) {
-        place.spares = 1;
-    }
-    if does("label", 8, dice) {
-        gang.nodes = gang.nodes.min(2);
-        gang.min_nodes = gang.min_nodes.min(gang.nodes);
-        let values = vec![["even", "odd"][dice.below(2) as usize].to_owned()];
-        place.selector.push(v1::SelectorTerm { key: "half".to_owned(), values, ..Default::default() });
-        place.groups.retain(|group| gang.nodes.is_multiple_of(group.size));
-    }
-    if does("nodes excluded", 10, dice) {
-        place.exclude.push(format!("n{}", dice.below(NODES)));
-    }
-    if does("priority", 5, dice) {
-        spec.priority = [-20, -5, 5, 30][dice.below(4) as usize];
-    }
-    if does("preemptible", 5, dice) {
-        spec.preemption = Some(v1::Preemption { preemptible: Some(true), ..v1::Preemption::default() });
-    }
-    if does("queue", 4, dice) {
-        "half".clone_into(&mut spec.queue);
-    }
-    if does("service class", 6, dice) {
-        CLASS.0.clone_into(&mut spec.service_class);
-    }
-    if !does("no limit", 6, dice) {
-        spec.time_limit = seconds(5 + dice.below(55));
-    }
-    if does("begin time", 12, dice) {
-        spec.begin_time = later(u64::from(1 + dice.below(6)));
-    }
-    if does("start before", 12, dice) {
-        spec.start_before = later(u64::from(5 + dice.below(30)));
-    }
-    if spec.time_limit.is_some() && does("deadline", 12, dice) {
-        spec.deadline = later(u64::from(70 + dice.below(120)));
-    }
-    if does("array", 16, dice) {
-        spec.array = format!("0-{}%2", 1 + dice.below(3));
-    } else if let Some(earlier) = earlier.filter(|_| does("dependency", 8, dice)) {
-        let when = v1::dependency::When::Ended.into();
-        spec.after.push(v1::Dependency { job: earlier.to_owned(), when });
-    }
-    let sleep = format!("{}.{}", dice.below(3), dice.below(10));
+    let mut drawn =
+        Drawn { dice, asked, gang: Default::default(), place: Default::default(), spec: Default::default() };
+    drawn.shape();
+    drawn.place();
+    drawn.turn();
+    drawn.times(earlier);
+    let sleep = format!("{}.{}", drawn.dice.below(3), drawn.dice.below(10));
+    let Drawn { gang, place, mut spec, .. } = drawn;
     let argv = ["/bin/sleep", &sleep].map(str::to_owned).to_vec();
     spec.work = Some(v1::job_spec::Work::Command(v1::Command { argv, ..v1::Command::default() }));
     spec.grace_period = seconds(1);
@@ -483,16 +519,21 @@ async fn look(
     Ok(jobs.len())
 }
 
+/// What all jobs of one moment hold together.
+#[derive(Default)]
+struct Held {
+    gpus: BTreeMap<(String, u32), String>,
+    nics: BTreeMap<(String, u32), String>,
+    alone: BTreeMap<String, String>,
+    on: BTreeMap<String, BTreeSet<String>>,
+    of_tenant: BTreeMap<String, u32>,
+    of_queue: BTreeMap<String, u32>,
+    of_class: BTreeMap<String, u32>,
+}
+
 /// What the jobs of one moment are, each by itself and all together.
 fn check(jobs: &[v1::Job], found: &mut Found, seen: &mut BTreeMap<String, Instant>) {
-    let mut gpus: BTreeMap<(String, u32), String> = BTreeMap::new();
-    let mut nics: BTreeMap<(String, u32), String> = BTreeMap::new();
-    let mut alone: BTreeMap<String, String> = BTreeMap::new();
-    let mut on: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut held: BTreeMap<String, u32> = BTreeMap::new();
-    let mut queued: BTreeMap<String, u32> = BTreeMap::new();
-    let mut of_class: BTreeMap<String, u32> = BTreeMap::new();
-    let mut waiting = 0;
+    let (mut held, mut waiting) = (Held::default(), 0);
     for job in jobs {
         let (Some(metadata), Some(spec), Some(status)) = (&job.metadata, &job.spec, &job.status) else {
             found.violated("a job without metadata, spec or status".to_owned());
@@ -511,32 +552,7 @@ fn check(jobs: &[v1::Job], found: &mut Found, seen: &mut BTreeMap<String, Instan
         };
         found.started.insert(id.clone());
         gang(&id, spec, placement, found);
-        let mut mine = 0;
-        for place in placement.nodes.iter().chain(&placement.spares) {
-            for gpu in &place.gpus {
-                mine += 1;
-                if let Some(other) = gpus.insert((place.node.clone(), *gpu), id.clone()) {
-                    found.violated(format!("GPU {gpu} of {} is held by {other} and {id}", place.node));
-                }
-            }
-            for nic in &place.nics {
-                if let Some(other) = nics.insert((place.node.clone(), nic.rail), id.clone()) {
-                    found
-                        .violated(format!("rail {} of {} is held by {other} and {id}", nic.rail, place.node));
-                }
-            }
-            on.entry(place.node.clone()).or_default().insert(id.clone());
-            if placement.exclusive {
-                alone.insert(place.node.clone(), id.clone());
-            }
-        }
-        *held.entry(metadata.tenant.clone()).or_default() += mine;
-        if spec.queue == "half" {
-            *queued.entry(metadata.tenant.clone()).or_default() += mine;
-        }
-        if spec.service_class == CLASS.0 {
-            *of_class.entry(metadata.tenant.clone()).or_default() += 1;
-        }
+        held.take(&id, (&metadata.tenant, spec), placement, found);
         let drained = |reason: &v1::Reason| reason.message.contains("no gang without drained rails");
         if placement.reasons.iter().any(drained) {
             found.on_drained.insert(id.clone());
@@ -547,24 +563,65 @@ fn check(jobs: &[v1::Job], found: &mut Found, seen: &mut BTreeMap<String, Instan
     }
     found.waiting += waiting as u64;
     found.most_waiting = found.most_waiting.max(waiting);
-    for (node, id) in alone {
-        if on.get(&node).is_some_and(|all| all.len() > 1) {
-            found.violated(format!("{id} wants nobody beside it on {node}: {:?}", on[&node]));
+    held.limits(found);
+}
+
+impl Held {
+    fn take(
+        &mut self,
+        id: &str,
+        (tenant, spec): (&str, &v1::JobSpec),
+        placement: &v1::Placement,
+        found: &mut Found,
+    ) {
+        let mut mine = 0;
+        for place in placement.nodes.iter().chain(&placement.spares) {
+            for gpu in &place.gpus {
+                mine += 1;
+                if let Some(other) = self.gpus.insert((place.node.clone(), *gpu), id.to_owned()) {
+                    found.violated(format!("GPU {gpu} of {} is held by {other} and {id}", place.node));
+                }
+            }
+            for nic in &place.nics {
+                if let Some(other) = self.nics.insert((place.node.clone(), nic.rail), id.to_owned()) {
+                    found
+                        .violated(format!("rail {} of {} is held by {other} and {id}", nic.rail, place.node));
+                }
+            }
+            self.on.entry(place.node.clone()).or_default().insert(id.to_owned());
+            if placement.exclusive {
+                self.alone.insert(place.node.clone(), id.to_owned());
+            }
+        }
+        *self.of_tenant.entry(tenant.to_owned()).or_default() += mine;
+        if spec.queue == "half" {
+            *self.of_queue.entry(tenant.to_owned()).or_default() += mine;
+        }
+        if spec.service_class == CLASS.0 {
+            *self.of_class.entry(tenant.to_owned()).or_default() += 1;
         }
     }
-    for (tenant, quota) in TENANTS {
-        let (all, half) = (held.get(tenant), queued.get(tenant));
-        if all.is_some_and(|all| *all > quota) {
-            found.violated(format!("{tenant} holds {all:?} of {quota} GPUs"));
+
+    fn limits(&self, found: &mut Found) {
+        for (node, id) in &self.alone {
+            let all = self.on.get(node).filter(|all| all.len() > 1);
+            if let Some(all) = all {
+                found.violated(format!("{id} wants nobody beside it on {node}: {all:?}"));
+            }
         }
-        if half.is_some_and(|half| *half > quota / 2) {
-            found.violated(format!("queue {tenant}/half holds {half:?} of {} GPUs", quota / 2));
+        for (tenant, quota) in TENANTS {
+            let (all, half) = (self.of_tenant.get(tenant), self.of_queue.get(tenant));
+            if all.is_some_and(|all| *all > quota) {
+                found.violated(format!("{tenant} holds {all:?} of {quota} GPUs"));
+            }
+            if half.is_some_and(|half| *half > quota / 2) {
+                found.violated(format!("queue {tenant}/half holds {half:?} of {} GPUs", quota / 2));
+            }
         }
-    }
-    // All submits are one administrator's, on behalf of a tenant.
-    let class: u32 = of_class.values().sum();
-    if of_class.values().any(|jobs| *jobs > CLASS.1) {
-        found.violated(format!("{class} jobs of class {} hold a place: {of_class:?}", CLASS.0));
+        // All submits are one administrator's, on behalf of a tenant.
+        if self.of_class.values().any(|jobs| *jobs > CLASS.1) {
+            found.violated(format!("jobs of class {} that hold a place: {:?}", CLASS.0, self.of_class));
+        }
     }
 }
 

@@ -40,15 +40,8 @@ struct Left {
     uids: BTreeSet<u32>,
 }
 
-/// Runs them all.
-pub fn measure(row: &Row<'_>, quick: bool) -> Result<(), String> {
-    let count = if quick { 60 } else { 1_000 };
-    let bin = binaries::directory()?;
-    let program = bin.join("rail-attack");
-    if !program.exists() {
-        return Err(format!("{} is not there: build it (`cargo build -p integration`)", program.display()));
-    }
-    // Ranks have folders of their own in place of these.
+/// Ranks have folders of their own in place of some.
+fn refuse_private(program: &Path) -> Result<(), String> {
     if let Some(private) = ["/tmp", "/var/tmp", "/dev/shm"].iter().find(|folder| program.starts_with(folder))
     {
         let shown = program.display();
@@ -57,6 +50,18 @@ pub fn measure(row: &Row<'_>, quick: bool) -> Result<(), String> {
              with RAIL_BIN_DIR"
         ));
     }
+    Ok(())
+}
+
+/// Runs them all.
+pub fn measure(row: &Row<'_>, quick: bool) -> Result<(), String> {
+    let count = if quick { 60 } else { 1_000 };
+    let bin = binaries::directory()?;
+    let program = bin.join("rail-attack");
+    if !program.exists() {
+        return Err(format!("{} is not there: build it (`cargo build -p integration`)", program.display()));
+    }
+    refuse_private(&program)?;
     // Sockets without a file are the network's: where jobs must not meet there, ranks have a network of their own.
     let env = vec![("RAIL_RANK_NETWORK".to_owned(), "none".to_owned())];
     let cluster =

@@ -289,6 +289,14 @@ fn rail_count(need: &Need) -> u32 {
     }
 }
 
+fn wider(within: Within) -> &'static [Within] {
+    match within {
+        Within::Leaves => &[Within::Pod, Within::Fabric],
+        Within::Pod => &[Within::Fabric],
+        Within::Fabric => &[],
+    }
+}
+
 fn knobs(case: &Case) -> Vec<(&'static str, Steps)> {
     let (need, whole) = (&case.need, whole(&case.need));
     let unit = need.groups.iter().map(|group| group.size).max().unwrap_or(1);
@@ -324,14 +332,9 @@ fn knobs(case: &Case) -> Vec<(&'static str, Steps)> {
             .map(|c| (share(count - c, count) + share(any, 1000), with(&|l| l.rails = RailNeed::Any(c))))
             .collect(),
     ));
-    let wider: &[Within] = match need.within {
-        Within::Leaves => &[Within::Pod, Within::Fabric],
-        Within::Pod => &[Within::Fabric],
-        Within::Fabric => &[],
-    };
     all.push((
         "within",
-        (1..).zip(wider).map(|(step, w)| (whole * step, with(&|l| l.within = *w))).collect(),
+        (1..).zip(wider(need.within)).map(|(step, w)| (whole * step, with(&|l| l.within = *w))).collect(),
     ));
     for (at, label) in (0..need.groups.len()).zip(["group0", "group1"]) {
         all.push((label, vec![(whole, with(&|l| l.groups[at].required = false))]));
